@@ -1,4 +1,4 @@
-//! What a calibration found: the best setting, an interval for each parameter, and what the targets do not say.
+//! The results of a calibration: the best setting, an interval for each parameter, and what the targets leave undetermined.
 
 use pktgen_core::Result;
 use pktgen_core::config::Value;
@@ -16,20 +16,21 @@ use crate::settings::CalibrateKeys;
 use crate::target::{Known, PointLabels, TargetValue};
 use crate::twin::Twin;
 
-/// Part of a range that an interval has at least, if the targets say nothing of the parameter.
+/// Minimum share of the range in an interval whose parameter counts as undetermined.
 const ALL: f64 = 0.9;
-/// Targets are not met together if chance makes such a distance in fewer than one of a thousand calibrations: its normal quantile.
+/// Targets cannot be met together if chance makes such a distance in fewer than one of a thousand calibrations: the
+/// normal quantile of that.
 const TOGETHER: f64 = 3.090_232;
-/// From this correlation on two parameters are known together only.
+/// From this correlation on, two parameters are only known together.
 const TOGETHER_ONLY: f64 = 0.9;
-/// How often a region that ends within an interval is widened, the last time to the end of the range.
+/// Maximum number of times that a region whose end lies within an interval is widened, the last time to the end of the range.
 const WIDENED: usize = 5;
-/// Settings that stand for all that could be meant.
+/// Number of settings that represent all plausible ones.
 const DRAWN: usize = 16;
-/// Settings within the intervals that are asked about.
+/// Number of settings within the intervals that are examined.
 const LIKELY: usize = 2000;
 
-/// What the targets say of a parameter.
+/// What the targets determine about a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ParameterState {
@@ -39,39 +40,39 @@ pub enum ParameterState {
     AtLeast,
     /// It is at most the upper end.
     AtMost,
-    /// Anything in the range could be meant.
+    /// Any value in the range is plausible.
     Undetermined,
 }
 
-/// A parameter, found.
+/// The result for a parameter.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FoundParameter {
     /// Its key, and its variant.
     pub name: String,
     /// The best value.
     pub best: String,
-    /// The interval of 95 %, with its unit; of choices those that could be meant.
+    /// The interval of 95 %, with its unit; for choices, the plausible ones.
     pub interval: Vec<String>,
     /// The same as numbers; none for choices.
     pub ends: Option<[f64; 2]>,
     /// Share of the range that the interval has.
     pub width: f64,
-    /// What the targets say of it.
+    /// What the targets determine about it.
     pub state: ParameterState,
     /// No target changes with it by more than its noise, anywhere in the ranges.
     pub without_effect: bool,
-    /// Values, and how far the nearest setting with each is from the targets.
+    /// Values, and the distance of the nearest setting with each from the targets.
     pub profile: Vec<(f64, f64)>,
 }
 
-/// A target, and the twin beside it.
+/// A target, and the twin's result for it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FoundTarget {
     /// The metric.
     pub metric: String,
     /// The point.
     pub at: PointLabels,
-    /// What it should be.
+    /// The target's value.
     pub value: f64,
     /// It is a bound.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,11 +80,11 @@ pub struct FoundTarget {
     /// Half of the unit of its last digit, if it was printed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub printed: Option<f64>,
-    /// The deviation of what is known: of the value, and of the twin's mean.
+    /// The standard deviation of the value and of the twin's mean together.
     pub deviation: f64,
     /// The mean of the twin's runs at the best setting; none if one of them has no value.
     pub twin: Option<f64>,
-    /// How many deviations the value is above it.
+    /// The difference between value and twin, in deviations.
     pub off: Option<f64>,
     /// No parameter moves it by more than its noise.
     pub says_nothing: bool,
@@ -102,11 +103,11 @@ pub struct CalibrationAnswer {
     pub freedom: i64,
     /// Whether chance explains the distance: the targets can be met together.
     pub together: bool,
-    /// What intervals were widened by, since they cannot.
+    /// The factor by which intervals are widened if the targets cannot be met together.
     pub inflation: f64,
-    /// Parameters of which the targets say something together only, with the correlation.
+    /// Parameters that the targets determine only together, with the correlation.
     pub tied: Vec<(String, String, f64)>,
-    /// Targets without which the emulators expect that the others can be met together; empty if they can.
+    /// Targets without which the emulators expect that the others can be met together; empty if all can.
     pub left_out: Vec<String>,
     /// The two targets that contradict each other most, and how far off each is, in deviations, at every setting that was run.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -115,14 +116,14 @@ pub struct CalibrationAnswer {
     pub settings: usize,
     /// Whether the search ended by itself.
     pub settled: bool,
-    /// Settings that were run when the distance first came down to each.
+    /// The number of settings that had been run when the distance first fell to each value.
     pub progress: Vec<(usize, f64)>,
-    /// Runs that may not be used.
+    /// Number of invalid runs.
     pub invalid: usize,
     /// The best setting.
     #[serde(skip)]
     pub best: Setting,
-    /// Settings that stand for all that could be meant.
+    /// Settings that represent all plausible ones.
     #[serde(skip)]
     pub drawn: Vec<Setting>,
 }
@@ -136,7 +137,7 @@ pub struct Conflict {
     pub settings: Vec<(f64, f64)>,
 }
 
-/// Finds the setting of `space` at which `twin` comes nearest to `targets`.
+/// Finds the setting of `space` at which `twin` is nearest to `targets`.
 pub fn calibrate(
     space: &Space,
     targets: &[TargetValue],
@@ -170,13 +171,13 @@ pub fn calibrate(
         ran += branches[best].widen(task, twin, &open, (widened == WIDENED, most - ran))?;
         progress(ran, most);
     };
-    // No setting was left to look for the end: it is anywhere up to that of the range.
+    // No setting was left for locating the end: it may be anywhere up to the end of the range.
     for Profile { ends, open, .. } in &mut profiles {
         *ends = (if open.0 { 0.0 } else { ends.0 }, if open.1 { 1.0 } else { ends.1 });
     }
     let branch = &mut branches[best];
     let setting = space.setting(&branch.choice, &look.best);
-    // What is said of the best setting was run.
+    // The results given for the best setting are those of runs.
     let at_best = twin.evaluate(std::slice::from_ref(&setting))?.pop();
     let at_best = at_best.map(|evaluated| crate::fit::Place { shares: look.best.clone(), evaluated });
     let chosen = order.iter().filter(|(least, _)| least - look.least <= allowed(f64::INFINITY, inflation));
@@ -209,10 +210,10 @@ pub fn calibrate(
     })
 }
 
-/// Profiles of all numbers, and what intervals are widened by where the targets cannot be met together.
+/// Returns the profiles of all numbers, and the factor by which intervals are widened if the targets cannot be met together.
 fn profiles(task: Task, look: &Look) -> (Vec<Profile>, f64) {
     let freedom = task.targets.len() as i64 - look.best.len() as i64;
-    // What chance explains widens nothing.
+    // A distance that chance explains does not widen the intervals.
     let explained = look.least <= most_by_chance(freedom);
     let inflation = if explained { 1.0 } else { (look.least / freedom.max(1) as f64).max(1.0) };
     let others = look.plausible(20.0);
@@ -223,15 +224,15 @@ fn profiles(task: Task, look: &Look) -> (Vec<Profile>, f64) {
     ((0..look.best.len()).map(of).collect(), inflation)
 }
 
-/// The largest distance that chance makes, of so many degrees of freedom (Wilson and Hilferty).
+/// Returns the largest distance that chance makes, for this number of degrees of freedom (Wilson and Hilferty).
 fn most_by_chance(freedom: i64) -> f64 {
-    // As many parameters as targets meet them all.
+    // With as many parameters as targets, all can be met.
     let n = freedom.max(1) as f64;
     let part = 2.0 / (9.0 * n);
     n * (1.0 - part + TOGETHER * part.sqrt()).powi(3)
 }
 
-/// Takes out the target that is farthest off at the nearest setting, until the emulators of all ranges expect that the rest can be met.
+/// Removes the target that is farthest off at the nearest setting, until the emulators of all ranges expect that the rest can be met.
 fn left_out(task: Task, branch: &Branch) -> Vec<String> {
     let dimensions = task.space.numbers().len();
     let mut left: Vec<usize> = (0..task.targets.len()).collect();
@@ -260,7 +261,7 @@ fn left_out(task: Task, branch: &Branch) -> Vec<String> {
     out
 }
 
-/// The distance of the nearest setting, each time that a nearer one was run.
+/// Returns the distance of the nearest setting, each time that a nearer one was run.
 fn history(task: Task, branches: &[Branch], known: &[f64]) -> Vec<(usize, f64)> {
     let mut nearest = f64::INFINITY;
     let mut out = Vec::new();
@@ -276,7 +277,7 @@ fn history(task: Task, branches: &[Branch], known: &[f64]) -> Vec<(usize, f64)> 
     out
 }
 
-/// What an answer is made of.
+/// The inputs of an answer.
 struct AnswerParts<'a> {
     task: Task<'a>,
     branch: &'a Branch,
@@ -377,7 +378,7 @@ impl AnswerParts<'_> {
         self.task.targets.iter().enumerate().map(of).collect()
     }
 
-    /// Settings within the intervals, each with its likelihood.
+    /// Returns settings within the intervals, each with its likelihood.
     fn likely(&self, inflation: f64) -> Vec<(f64, Vec<f64>)> {
         let within = Region(self.profiles.iter().map(|profile| profile.ends).collect());
         let mut sequence = Sequence::new(within.0.len(), 0);
@@ -388,7 +389,7 @@ impl AnswerParts<'_> {
         all.into_iter().map(|at| (weight(&at), at)).collect()
     }
 
-    /// Whether the interval of a number has one whole value.
+    /// Returns whether the interval of a number contains only one whole value.
     fn is_one_value(&self, k: usize) -> bool {
         let place = self.task.space.numbers()[k];
         let (low, high) = self.profiles[k].ends;
@@ -396,7 +397,7 @@ impl AnswerParts<'_> {
         self.task.space.parameters[place].numbers().is_some_and(one)
     }
 
-    /// Some of them, as often as they are likely.
+    /// Draws some of them, in proportion to their likelihood.
     fn drawn(&self, likely: &[(f64, Vec<f64>)]) -> Vec<Setting> {
         let whole: f64 = likely.iter().map(|(weight, _)| weight).sum();
         let mut out = Vec::new();
@@ -410,11 +411,11 @@ impl AnswerParts<'_> {
         out
     }
 
-    /// Pairs of numbers that go together among the settings that could be meant.
+    /// Returns pairs of numbers that are correlated among the plausible settings.
     fn tied(&self, likely: &[(f64, Vec<f64>)]) -> Vec<(String, String, f64)> {
         let whole: f64 = likely.iter().map(|(weight, _)| weight).sum();
         let squares: f64 = likely.iter().map(|(weight, _)| weight * weight).sum();
-        // Of a few settings nothing is said.
+        // A few settings are not enough.
         if whole * whole / squares < 20.0 {
             return Vec::new();
         }
@@ -449,7 +450,7 @@ impl AnswerParts<'_> {
     }
 }
 
-/// A number with as many digits as the best value can use.
+/// Rounds a number to the digits that matter beside the best value.
 fn end_shown(end: f64, best: f64) -> f64 {
     let size = end.abs().max(best.abs());
     if size == 0.0 {

@@ -8,7 +8,7 @@ pub(crate) struct Cholesky {
 }
 
 impl Cholesky {
-    /// Factors the `n` by `n` matrix; none if it is not positive definite.
+    /// Factors the `n` by `n` matrix; returns none if it is not positive definite.
     pub(crate) fn of(mut rows: Vec<f64>, n: usize) -> Option<Self> {
         for i in 0..n {
             for j in 0..=i {
@@ -26,7 +26,7 @@ impl Cholesky {
         Some(Cholesky { n, rows })
     }
 
-    /// `L⁻¹ b`, in place.
+    /// Computes `L⁻¹ b`, in place.
     pub(crate) fn forward(&self, b: &mut [f64]) {
         for i in 0..self.n {
             let row = &self.rows[i * self.n..i * self.n + i];
@@ -35,7 +35,7 @@ impl Cholesky {
         }
     }
 
-    /// The matrix's inverse times `b`, in place.
+    /// Computes the matrix's inverse times `b`, in place.
     pub(crate) fn solve(&self, b: &mut [f64]) {
         self.forward(b);
         for i in (0..self.n).rev() {
@@ -46,19 +46,19 @@ impl Cholesky {
         }
     }
 
-    /// The logarithm of the matrix's determinant.
+    /// Returns the logarithm of the matrix's determinant.
     pub(crate) fn log_determinant(&self) -> f64 {
         2.0 * (0..self.n).map(|i| self.rows[i * self.n + i].ln()).sum::<f64>()
     }
 
-    /// `bᵀ` times the matrix's inverse times `b`.
+    /// Returns `bᵀ` times the matrix's inverse times `b`.
     pub(crate) fn quadratic(&self, b: &mut [f64]) -> f64 {
         self.forward(b);
         dot(b, None)
     }
 }
 
-/// The sum of products; of `a` with itself without `b`.
+/// Returns the sum of products of `a` and `b`, or of `a` with itself without `b`.
 fn dot(a: &[f64], b: Option<&[f64]>) -> f64 {
     a.iter().zip(b.unwrap_or(a)).map(|(a, b)| a * b).sum()
 }

@@ -1,27 +1,27 @@
-//! What a metric is at settings that were not run: a plane through those that were, and what is left by a Gaussian process (Matérn 5/2,
-//! a length for each parameter), with its own uncertainty. Lengths and noise are those under which the values are most likely.
+//! Estimates of a metric at settings that were not run: a plane through those that were, and a Gaussian process for the residuals (Matérn
+//! 5/2, one length per parameter), with its own uncertainty. Lengths and noise are those with the highest likelihood.
 
 use crate::cholesky::Cholesky;
 use crate::minimum::minimum;
 
 /// Shortest and longest length of a parameter's influence, in widths of the region.
 const LENGTHS: (f64, f64) = (0.1, 30.0);
-/// Share of the variance that may be noise of single values.
+/// Range of the share of the variance that may be noise of single values.
 const NOISES: (f64, f64) = (1e-7, 1.0);
-/// Evaluations of the likelihood.
+/// Maximum number of evaluations of the likelihood.
 const STEPS: usize = 120;
 
-/// A box of settings, in shares of the ranges: the part of the whole that is looked at.
+/// A box of settings, in shares of the ranges: the part of the whole under consideration.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Region(pub(crate) Vec<(f64, f64)>);
 
 impl Region {
-    /// All of `dimensions` ranges.
+    /// Returns the region of all of `dimensions` ranges.
     pub(crate) fn whole(dimensions: usize) -> Self {
         Region(vec![(0.0, 1.0); dimensions])
     }
 
-    /// Whether `at` is within, or not farther outside than a share of the width.
+    /// Returns whether `at` is inside, or outside by at most the share `beyond` of the width.
     pub(crate) fn holds(&self, at: &[f64], beyond: f64) -> bool {
         self.0.iter().zip(at).all(|((low, high), x)| {
             let more = beyond * (high - low) + 1e-12;
@@ -29,7 +29,7 @@ impl Region {
         })
     }
 
-    /// The setting at these shares of the region.
+    /// Returns the setting at these shares of the region.
     pub(crate) fn at(&self, shares: &[f64]) -> Vec<f64> {
         self.0.iter().zip(shares).map(|((low, high), share)| low + share * (high - low)).collect()
     }
@@ -44,17 +44,17 @@ impl Region {
 pub(crate) struct Emulator {
     region: Region,
     points: Vec<Vec<f64>>,
-    /// Of the plane: its value at the origin, and its slopes.
+    /// The plane: its value at the origin, and its slopes.
     plane: Vec<f64>,
     shape: Shape,
     factor: Cholesky,
-    /// The inverse covariance times what the plane leaves.
+    /// The inverse covariance times the residuals of the plane.
     weights: Vec<f64>,
-    /// Variance of what the plane leaves.
+    /// Variance of the residuals of the plane.
     variance: f64,
 }
 
-/// What a fit decides about.
+/// The parameters of a fit.
 #[derive(Debug, Clone)]
 struct Shape {
     lengths: Vec<f64>,
@@ -62,7 +62,7 @@ struct Shape {
 }
 
 impl Emulator {
-    /// Of values at settings within `region`; none if there are fewer than parameters and two more.
+    /// Fits an emulator to values at settings within `region`; none if there are fewer than the number of parameters plus two.
     pub(crate) fn fit(region: &Region, points: &[&[f64]], values: &[f64]) -> Option<Self> {
         let dimensions = region.0.len();
         if points.len() < dimensions + 2 {
@@ -73,7 +73,7 @@ impl Emulator {
         let left: Vec<f64> = points.iter().zip(values).map(|(at, value)| value - on_plane(&plane, at)).collect();
         let scale = left.iter().map(|it| it * it).sum::<f64>() / left.len() as f64;
         let size = values.iter().fold(0.0f64, |most, value| most.max(value.abs()));
-        // All is explained by the plane: what is left is rounding.
+        // The plane explains everything: the residuals are rounding errors.
         let scale = scale.max((size * 1e-9).powi(2)).max(f64::MIN_POSITIVE);
         let unit: Vec<f64> = left.iter().map(|it| it / scale.sqrt()).collect();
         let shape_of = |logs: &[f64]| Shape {
@@ -83,7 +83,7 @@ impl Emulator {
         let unlikely = |logs: &[f64]| negative_likelihood(&points, &unit, &shape_of(logs));
         let mut bounds = vec![(LENGTHS.0.ln(), LENGTHS.1.ln()); dimensions];
         bounds.push((NOISES.0.ln(), NOISES.1.ln()));
-        // A smooth function with little noise, and little but noise.
+        // Starts: a smooth function with little noise, and almost only noise.
         let starts = [(1.0f64, 1e-3f64), (4.0, 0.3)];
         let found = starts.map(|(length, noise)| {
             let mut start = vec![length.ln(); dimensions];
@@ -99,12 +99,12 @@ impl Emulator {
         Some(Emulator { region: region.clone(), points, plane, shape, factor, weights, variance })
     }
 
-    /// The variance that single values have of their own.
+    /// Returns the variance of the noise of single values.
     pub(crate) fn scattered(&self) -> f64 {
         self.variance * self.shape.noise
     }
 
-    /// The value expected at a setting, and its variance.
+    /// Returns the expected value at a setting, and its variance.
     pub(crate) fn at(&self, at: &[f64]) -> (f64, f64) {
         let at = self.region.shares(at);
         let mut near: Vec<f64> = self.points.iter().map(|point| kernel(point, &at, &self.shape.lengths)).collect();
@@ -114,7 +114,7 @@ impl Emulator {
     }
 }
 
-/// Matérn 5/2.
+/// The Matérn 5/2 kernel.
 fn kernel(a: &[f64], b: &[f64], lengths: &[f64]) -> f64 {
     let squares: f64 = a.iter().zip(b).zip(lengths).map(|((a, b), length)| ((a - b) / length).powi(2)).sum();
     let r = (5.0 * squares).sqrt();
@@ -133,7 +133,7 @@ fn covariance(points: &[Vec<f64>], shape: &Shape) -> Vec<f64> {
     rows
 }
 
-/// With the variance that suits best.
+/// Returns -2 times the logarithm of the likelihood, up to a constant, with the best variance.
 fn negative_likelihood(points: &[Vec<f64>], unit: &[f64], shape: &Shape) -> f64 {
     let n = points.len();
     let Some(factor) = Cholesky::of(covariance(points, shape), n) else { return f64::INFINITY };
@@ -141,7 +141,7 @@ fn negative_likelihood(points: &[Vec<f64>], unit: &[f64], shape: &Shape) -> f64 
     n as f64 * variance.max(f64::MIN_POSITIVE).ln() + factor.log_determinant()
 }
 
-/// The plane of least squares: its value at the origin, and its slopes.
+/// Returns the least-squares plane: its value at the origin, and its slopes.
 fn plane(points: &[Vec<f64>], values: &[f64]) -> Option<Vec<f64>> {
     let n = points.first()?.len() + 1;
     let (mut normal, mut right) = (vec![0.0; n * n], vec![0.0; n]);
@@ -152,7 +152,7 @@ fn plane(points: &[Vec<f64>], values: &[f64]) -> Option<Vec<f64>> {
             (0..n).for_each(|j| normal[i * n + j] += row[i] * row[j]);
         }
     }
-    // A parameter that stands still has no slope.
+    // A constant parameter has no slope.
     (0..n).for_each(|i| normal[i * n + i] += 1e-9 * points.len() as f64);
     Cholesky::of(normal, n)?.solve(&mut right);
     Some(right)

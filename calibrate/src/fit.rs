@@ -1,4 +1,4 @@
-//! How far settings are from the targets: emulators of all metrics in a region, and the distance that they make.
+//! The distance of settings from the targets, by emulators of all metrics in a region.
 
 use std::cell::RefCell;
 
@@ -10,9 +10,9 @@ use crate::noise::{KnownCovariance, Noise};
 use crate::target::{Known, PointLabels, TargetValue};
 use crate::twin::Evaluated;
 
-/// Most settings of a fit: those nearest to the middle of the region.
+/// Maximum number of settings in a fit: those nearest to the middle of the region.
 const MOST: usize = 160;
-/// How far outside of the region settings still tell about it, in widths.
+/// Maximum distance from the region, in widths, of settings that are used for it.
 const BEYOND: f64 = 0.25;
 
 /// Emulators of all targets in a region, and the noise there.
@@ -24,7 +24,7 @@ pub(crate) struct Fit<'a> {
     scratch: RefCell<Vec<f64>>,
 }
 
-/// A setting that was run, with the shares of its numbers.
+/// A setting that was run, as shares of the ranges of its numbers.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     pub(crate) shares: Vec<f64>,
@@ -32,13 +32,13 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The same with some of the targets.
+    /// Returns the same with only these targets.
     pub(crate) fn only(&self, targets: &[usize]) -> Self {
         let values = targets.iter().map(|i| self.evaluated.values[*i].clone()).collect();
         Place { shares: self.shares.clone(), evaluated: Evaluated { values, ..self.evaluated.clone() } }
     }
 
-    /// The mean of a target over the seeds; none if a seed has none.
+    /// Returns the mean of a target over the seeds; none if a seed has no value.
     pub(crate) fn mean(&self, target: usize) -> Option<f64> {
         let values = &self.evaluated.values[target];
         let sum: Option<f64> = values.iter().copied().sum();
@@ -47,7 +47,7 @@ impl Place {
 }
 
 impl<'a> Fit<'a> {
-    /// Of what was run in and around `region`; none if that is too little.
+    /// Fits the runs in and around `region`; none if there are too few.
     pub(crate) fn of(region: Region, targets: &'a [TargetValue], places: &[Place], floors: &[f64]) -> Option<Self> {
         let mut near: Vec<&Place> = places.iter().filter(|place| region.holds(&place.shares, BEYOND)).collect();
         let from_middle = |place: &Place| -> f64 {
@@ -70,12 +70,12 @@ impl<'a> Fit<'a> {
         Some(Fit { region, targets, emulators, known, scratch: RefCell::default() })
     }
 
-    /// Value and variance of a target at a setting.
+    /// Returns value and variance of a target at a setting.
     pub(crate) fn emulated(&self, target: usize, shares: &[f64]) -> (f64, f64) {
         self.emulators[target].at(shares)
     }
 
-    /// How far a setting is from the targets: the square of the distance in deviations, which are of what is known and of the emulators.
+    /// Returns the squared distance of a setting from the targets, in deviations that include the uncertainty of the emulators.
     pub(crate) fn distance(&self, shares: &[f64]) -> f64 {
         let n = self.targets.len();
         let mut covariance = self.known.whole.clone();
@@ -92,7 +92,7 @@ impl<'a> Fit<'a> {
         }
     }
 
-    /// The largest part that an emulator has in the variance of a target.
+    /// Returns the largest share of an emulator in the variance of a target.
     pub(crate) fn unsure(&self, shares: &[f64]) -> f64 {
         let n = self.targets.len();
         let part = |i: usize| {
@@ -102,9 +102,9 @@ impl<'a> Fit<'a> {
         (0..n).map(part).fold(0.0, f64::max)
     }
 
-    /// Degrees of freedom of the variance that number `k` has at a setting where the distance is least (Welch, Satterthwaite): few repeats and
-    /// few seeds tell little of their deviation. The number is, near there, a sum of what targets are off, each with its influence: where one
-    /// target says of two numbers together, that of the other one counts.
+    /// Returns the degrees of freedom of the variance of number `k` at a setting with the least distance (Welch, Satterthwaite): few
+    /// repeats and few seeds give poor estimates of their deviation. Near there, the number is a sum of the targets' residuals, weighted
+    /// by influence: if one target depends on two numbers, the targets of the other number count too.
     pub(crate) fn freedom(&self, shares: &[f64], k: usize) -> f64 {
         let Some(influence) = self.influence(shares, k) else { return f64::INFINITY };
         let n = self.targets.len();
@@ -113,7 +113,7 @@ impl<'a> Fit<'a> {
             influence[i] * products.sum::<f64>()
         };
         let whole: f64 = (0..n).map(|i| row(&self.known.whole, i)).sum();
-        // Points are measured apart; the twin's seeds are those of all points.
+        // Points are measured independently; the twin's seeds are the same for all points.
         let mut twin = VariancePart::default();
         let mut measured: Vec<(&PointLabels, VariancePart)> = Vec::new();
         for (i, target) in self.targets.iter().enumerate() {
@@ -122,7 +122,7 @@ impl<'a> Fit<'a> {
             let own = row(&self.known.values, i);
             match target.known {
                 Known::Once | Known::Printed { .. } => twin.add(own, of_seeds),
-                // Its deviation was said.
+                // Its deviation was given.
                 Known::Repeats { n: 1, .. } => {}
                 Known::Repeats { n: runs, .. } => {
                     if measured.iter().all(|(at, _)| **at != target.at) {
@@ -137,7 +137,8 @@ impl<'a> Fit<'a> {
         if parts > 0.0 { (whole * whole / parts).max(1.0) } else { f64::INFINITY }
     }
 
-    /// By how much each target's deviation moves number `k` at the least distance (generalised least squares); none if nothing tells of it.
+    /// Returns by how much each target's deviation moves number `k` at the least distance (generalised least squares);
+    /// none if no target depends on it.
     fn influence(&self, shares: &[f64], k: usize) -> Option<Vec<f64>> {
         let (n, numbers) = (self.targets.len(), shares.len());
         let slopes: Vec<Vec<f64>> = (0..numbers).map(|number| self.slopes(shares, number)).collect();
@@ -158,7 +159,7 @@ impl<'a> Fit<'a> {
         if information[k * numbers + k] <= 0.0 {
             return None;
         }
-        // Numbers of which nothing is told stay where they are.
+        // Numbers on which no target depends stay where they are.
         (0..numbers).for_each(|i| information[i * numbers + i] = information[i * numbers + i] * (1.0 + 1e-9) + 1e-9);
         let mut weights = vec![0.0; numbers];
         weights[k] = 1.0;
@@ -169,7 +170,7 @@ impl<'a> Fit<'a> {
         Some((0..n).map(influence).collect())
     }
 
-    /// How far number `k` moves what each target is off, over the width of the region.
+    /// Returns by how much number `k` changes the residual of each target, over the width of the region.
     fn slopes(&self, shares: &[f64], k: usize) -> Vec<f64> {
         let width = self.region.0[k].1 - self.region.0[k].0;
         let off = |i: usize, step: f64| {
@@ -182,7 +183,7 @@ impl<'a> Fit<'a> {
     }
 }
 
-/// A part of a variance that is an estimate, of targets that were measured together.
+/// An estimated part of a variance, of targets that were measured together.
 #[derive(Default)]
 struct VariancePart {
     sum: f64,
@@ -191,20 +192,20 @@ struct VariancePart {
 }
 
 impl VariancePart {
-    /// Adds what a target brings, which may be negative where it goes with another one.
+    /// Adds the share of a target, which may be negative if it is correlated with another one.
     fn add(&mut self, share: f64, freedom: f64) {
         self.sum += share;
         self.size += share.abs();
         self.uncertain += share.abs() / freedom;
     }
 
-    /// Its square by its degrees of freedom, which are between those of its targets.
+    /// Returns its square divided by its degrees of freedom, which lie between those of its targets.
     fn uncertainty(&self) -> f64 {
         if self.size > 0.0 { self.sum * self.sum * self.uncertain / self.size } else { 0.0 }
     }
 }
 
-/// What a target's value has more than `mean`; nothing where that is on the right side of a bound.
+/// Returns the target's value minus `mean`; 0 if `mean` is on the right side of a bound.
 pub(crate) fn residual(target: &TargetValue, mean: f64) -> f64 {
     match target.bound {
         Some(Bound::Above) if mean >= target.value => 0.0,

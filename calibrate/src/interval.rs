@@ -1,15 +1,15 @@
-//! Intervals of parameters: how far one may be moved, the others following, before the distance grows by more than chance explains.
+//! Intervals of parameters: how far one can be moved, with the others refitted, before the distance grows by more than chance explains.
 
 use pktgen_records::student::quantile;
 
 use crate::fit::Fit;
 use crate::minimum::minimum;
 
-/// Places of a profile on each side of the best.
+/// Points of a profile on each side of the best value.
 const SIDE: usize = 16;
-/// Evaluations of the distance for one place.
+/// Maximum number of evaluations of the distance per point.
 const STEPS: usize = 80;
-/// Width of an end, in widths of the region.
+/// Precision of an end, in widths of the region.
 const EXACT: f64 = 0.002;
 
 /// The profile of a number.
@@ -19,16 +19,16 @@ pub(crate) struct Profile {
     pub(crate) curve: Vec<(f64, f64)>,
     /// Ends of the interval.
     pub(crate) ends: (f64, f64),
-    /// Whether an end is that of the region, though not of the range.
+    /// Whether an end is that of the region, but not of the range.
     pub(crate) open: (bool, bool),
 }
 
-/// How much the distance may grow: the 95 % quantile of F(1, ν) times `inflation`.
+/// Returns the permitted growth of the distance: the 95 % quantile of F(1, ν) times `inflation`.
 pub(crate) fn allowed(freedom: f64, inflation: f64) -> f64 {
     quantile(0.025, freedom.min(1e6)).powi(2) * inflation
 }
 
-/// The profile of number `k` around `best`, with further settings to begin from, and how much the distance may grow.
+/// Returns the profile of number `k` around `best`, with more starting settings `others`, and the permitted growth of the distance.
 pub(crate) fn profile(fit: &Fit, best: &[f64], others: &[Vec<f64>], k: usize, allowed: f64) -> Profile {
     let region = &fit.region.0;
     let (low, high) = region[k];
@@ -72,7 +72,7 @@ pub(crate) fn profile(fit: &Fit, best: &[f64], others: &[Vec<f64>], k: usize, al
     Profile { curve, ends: (from, to), open: (at_low && low > 1e-9, at_high && high < 1.0 - 1e-9) }
 }
 
-/// Where `within` ends between a share that is and one that is not.
+/// Returns where `within` changes, between a share inside and one outside.
 fn between(mut inside: f64, mut outside: f64, exact: f64, within: impl Fn(f64) -> bool) -> f64 {
     while (outside - inside).abs() > exact {
         let middle = (inside + outside) / 2.0;

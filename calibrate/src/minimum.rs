@@ -1,13 +1,13 @@
-//! The least value of a smooth function in a box: COBYLA, which needs no derivatives.
+//! Minimises a smooth function in a box with COBYLA, which needs no derivatives.
 
 use std::sync::{Mutex, PoisonError};
 
 use cobyla::{RhoBeg, StopTols, minimize};
 
-/// The optimiser keeps statics.
+/// The optimiser has static state.
 static ONE: Mutex<()> = Mutex::new(());
 
-/// From `start`, within `bounds`: where `function` is least, and its value there. Never worse than the start.
+/// Searches from `start` within `bounds`; returns the place of the minimum of `function` and its value, never worse than at the start.
 pub(crate) fn minimum(
     function: impl Fn(&[f64]) -> f64,
     start: &[f64],
@@ -15,7 +15,7 @@ pub(crate) fn minimum(
     most: usize,
 ) -> (Vec<f64>, f64) {
     let at_start = function(start);
-    // What stands still is no dimension of the optimiser's.
+    // Constant dimensions are not passed to the optimiser.
     let free: Vec<usize> = (0..start.len()).filter(|i| bounds[*i].0 < bounds[*i].1).collect();
     if free.is_empty() {
         return (start.to_vec(), at_start);
@@ -32,7 +32,7 @@ pub(crate) fn minimum(
     let stop = StopTols { xtol_abs: tolerance, ftol_abs: 1e-6, ..StopTols::default() };
     let objective = |x: &[f64], _: &mut ()| {
         let value = function(&whole(x));
-        // Its arithmetic knows no infinity.
+        // Its arithmetic does not support infinity.
         if value.is_finite() { value } else { f64::MAX.sqrt() }
     };
     let none: [fn(&[f64], &mut ()) -> f64; 0] = [];

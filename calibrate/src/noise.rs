@@ -1,9 +1,9 @@
-//! How far runs with other seeds differ, and with it how well a target's value is known.
+//! The differences between runs with different seeds, and the resulting uncertainty of a target's value.
 
 use crate::target::{Known, TargetValue};
 use crate::twin::Evaluated;
 
-/// What correlations are multiplied with: they are estimates themselves, and metrics that say the same would else be believed twice.
+/// Factor for correlations: they are estimates themselves, and metrics with the same information would otherwise count twice.
 const SHRUNK: f64 = 0.95;
 
 /// Covariance of the targets over seeds, at one setting.
@@ -13,14 +13,14 @@ pub(crate) struct Noise {
     pub(crate) covariance: Vec<f64>,
     /// Seeds of each setting.
     pub(crate) seeds: usize,
-    /// For each target the part of its variance that a seed does not have in common at all settings.
+    /// For each target, the part of its variance that seeds do not share between settings.
     pub(crate) own: Vec<f64>,
-    /// Settings that tell it.
+    /// Number of settings that it is estimated from.
     settings: usize,
 }
 
 impl Noise {
-    /// From how the seeds of each setting differ.
+    /// Estimates the covariance from the differences between the seeds of each setting.
     pub(crate) fn of(targets: usize, evaluated: &[&Evaluated]) -> Self {
         let seeds = evaluated.iter().flat_map(|one| one.values.iter().map(Vec::len)).max().unwrap_or(0);
         let mut sums = vec![0.0; targets * targets];
@@ -52,7 +52,8 @@ impl Noise {
         noise
     }
 
-    /// Correlations of a few degrees of freedom are mostly chance, and would make some combination of metrics look well known.
+    /// Shrinks correlations: with few degrees of freedom they are mostly chance, and would make some combination of
+    /// metrics look well known.
     fn shrink(&mut self, targets: usize) {
         let freedom: Vec<f64> = (0..targets).map(|i| self.freedom(i, targets)).collect();
         for i in 0..targets {
@@ -70,7 +71,8 @@ impl Noise {
         self.covariance[i * targets + i]
     }
 
-    /// Degrees of freedom of a target's variance: what seeds have in common at all settings is known from the seeds of one.
+    /// Returns the degrees of freedom of a target's variance: the part that seeds share between settings is known from
+    /// the seeds of one setting.
     fn freedom(&self, i: usize, targets: usize) -> f64 {
         let (whole, own) = (self.variance(i, targets), self.own[i].min(self.variance(i, targets)));
         let seeds = self.seeds.max(2) as f64 - 1.0;
@@ -78,9 +80,9 @@ impl Noise {
         if parts > 0.0 { (whole * whole / parts).max(1.0) } else { f64::INFINITY }
     }
 
-    /// Covariance of what is known of the targets, before any emulator: of their values, and of the twin's mean over its seeds.
-    /// `floors` are deviations below which nothing is known; `scattered` are the variances of what emulators take for noise of single
-    /// settings: the same seeds have that part anew at each setting, so emulators average over it.
+    /// Returns the covariance of the targets before any emulator: of their values, and of the twin's mean over its
+    /// seeds. `floors` are additional deviations, added to the variances; `scattered` are the variances that emulators
+    /// treat as noise of single settings: seeds draw that part anew at each setting, so emulators average over it.
     pub(crate) fn known(&self, targets: &[TargetValue], floors: &[f64], scattered: &[f64]) -> KnownCovariance {
         let n = targets.len();
         let own: Vec<(f64, f64)> = (0..n)
@@ -93,7 +95,7 @@ impl Noise {
         for i in 0..n {
             for j in 0..n {
                 let both = (self.variance(i, n) * self.variance(j, n)).sqrt();
-                // Points are measured apart.
+                // Points are measured independently.
                 let alike = match (i == j, targets[i].at == targets[j].at && both > 0.0) {
                     (true, _) => 1.0,
                     (false, true) => self.covariance[i * n + j] / both,
@@ -103,7 +105,7 @@ impl Noise {
             }
         }
         let seeds = self.seeds.max(1) as f64;
-        // Of both estimates the smaller: what seeds have in common is rather over- than underestimated.
+        // Use the smaller of the two estimates: the part that seeds share is rather over- than underestimated.
         let common: Vec<f64> = (0..n)
             .map(|i| {
                 let anew = scattered[i].min(self.own[i] / seeds);
@@ -115,7 +117,7 @@ impl Noise {
         let mut whole: Vec<f64> = values.iter().zip(&twin).map(|(value, twin)| value + twin).collect();
         for i in 0..n {
             if let Known::Printed { half } = targets[i].known {
-                // Of a uniform rounding error.
+                // The variance of a uniform rounding error.
                 whole[i * n + i] += half * half / 3.0;
             }
             whole[i * n + i] += floors[i] * floors[i];
@@ -129,15 +131,15 @@ impl Noise {
 pub(crate) struct KnownCovariance {
     /// All of it.
     pub(crate) whole: Vec<f64>,
-    /// What single runs and repeats of the targets' values leave open.
+    /// The uncertainty from single runs and repeats of the targets' values.
     pub(crate) values: Vec<f64>,
-    /// What the twin's seeds leave open.
+    /// The uncertainty from the twin's seeds.
     pub(crate) twin: Vec<f64>,
     /// For each target the degrees of freedom of its variance over the twin's seeds.
     pub(crate) freedom: Vec<f64>,
 }
 
-/// The variance of a target over seeds, without what each seed adds at all settings alike.
+/// Returns the variance of a target over seeds, without the part that each seed adds at all settings alike.
 fn own(evaluated: &[&Evaluated], target: usize) -> f64 {
     let whole = |one: &&Evaluated| deviations(&one.values[target]).into_iter().collect::<Option<Vec<f64>>>();
     let rows: Vec<Vec<f64>> = evaluated.iter().filter_map(whole).collect();
@@ -150,7 +152,7 @@ fn own(evaluated: &[&Evaluated], target: usize) -> f64 {
     (0..seeds).map(squares).sum::<f64>() / ((rows.len() - 1) * (seeds - 1)) as f64
 }
 
-/// Differences from the mean.
+/// Returns the differences from the mean.
 fn deviations(values: &[Option<f64>]) -> Vec<Option<f64>> {
     let there: Vec<f64> = values.iter().flatten().copied().collect();
     let mean = there.iter().sum::<f64>() / there.len().max(1) as f64;
@@ -173,7 +175,7 @@ mod tests {
         let all = [one([[1.0, 2.0, 3.0], [10.0, 20.0, 30.0]]), one([[101.0, 102.0, 103.0], [5.0, 15.0, 25.0]])];
         let noise = Noise::of(2, &all.iter().collect::<Vec<_>>());
         assert_eq!((noise.covariance[0], noise.covariance[3], noise.seeds), (1.0, 100.0, 3));
-        // Of two degrees of freedom a half, of two targets.
+        // Two degrees of freedom of two targets: a half.
         assert!((noise.covariance[1] - 4.75).abs() < 1e-12);
         let target = |known| TargetValue {
             metric: "m".into(),
@@ -184,7 +186,7 @@ mod tests {
             weight: 1.0,
         };
         let targets = [target(Known::Repeats { n: 4, deviation: 2.0 }), target(Known::Printed { half: 3.0 })];
-        // Both settings have the same differences: they are the seeds'.
+        // Both settings have the same differences, which are the seeds'.
         assert_eq!(noise.own, [0.0, 0.0]);
         let known = noise.known(&targets, &[0.5, 0.0], &[9.0, 9.0]);
         // 2²/4, 1/3 and 0.5²; 100, 3²/3 and 100/3.

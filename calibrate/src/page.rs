@@ -28,21 +28,21 @@ pub struct Calibration {
     pub runs_each: usize,
     /// Unit of each metric.
     pub units: std::collections::BTreeMap<String, String>,
-    /// What a reader must know first.
+    /// Information that a reader needs first.
     pub notes: Vec<String>,
-    /// What was found.
+    /// The results.
     pub answer: CalibrationAnswer,
-    /// What was predicted.
+    /// The predictions.
     pub predictions: Vec<Prediction>,
 }
 
 impl Calibration {
-    /// Whether anything was determined, and the targets can be met together.
+    /// Returns whether any parameter was determined and the targets can be met together.
     pub fn is_whole(&self) -> bool {
         self.answer.together && self.answer.parameters.iter().any(|it| it.state != ParameterState::Undetermined)
     }
 
-    /// What is to be said first.
+    /// Returns the main statement.
     pub fn verdict(&self) -> String {
         let answer = &self.answer;
         let determined = answer.parameters.iter().filter(|it| it.state != ParameterState::Undetermined).count();
@@ -56,7 +56,7 @@ impl Calibration {
         format!("{together}; {determined} of {} parameters are determined", answer.parameters.len())
     }
 
-    /// One sentence each: what limits the answer.
+    /// Returns one sentence for each limitation of the results.
     pub fn remarks(&self) -> Vec<String> {
         let answer = &self.answer;
         let mut out = self.notes.clone();
@@ -105,14 +105,14 @@ impl Calibration {
         self.units.get(metric.split('/').next().unwrap_or(metric)).map_or("", String::as_str)
     }
 
-    /// The tables as rows of cells, each with a head.
+    /// Returns the parameters as rows of cells, with a head.
     pub fn parameter_rows(&self) -> Vec<[String; 4]> {
         let row = |it: &FoundParameter| [it.name.clone(), it.best.clone(), interval(it), state(it).to_owned()];
         let head = ["parameter", "best", "95 %", ""].map(str::to_owned);
         std::iter::once(head).chain(self.answer.parameters.iter().map(row)).collect()
     }
 
-    /// Targets beside the twin.
+    /// Returns the targets and the twin's values as rows.
     pub fn target_rows(&self) -> Vec<[String; 4]> {
         let row = |it: &FoundTarget| {
             let unit = self.unit(&it.metric);
@@ -124,7 +124,7 @@ impl Calibration {
         std::iter::once(head).chain(self.answer.targets.iter().map(row)).collect()
     }
 
-    /// What was predicted.
+    /// Returns the predictions as rows.
     pub fn prediction_rows(&self) -> Vec<[String; 5]> {
         let row = |it: &Prediction| {
             let unit = self.unit(&it.metric);
@@ -154,7 +154,7 @@ impl Calibration {
         })
     }
 
-    /// The page.
+    /// Returns the page.
     pub fn html(&self) -> String {
         let title = format!("{}: calibrated", escape(&self.experiment));
         let class = if self.is_whole() { "fine" } else { "invalid" };
@@ -193,7 +193,7 @@ impl Calibration {
         )
     }
 
-    /// Profiles, the way of the search, and what cannot be met together.
+    /// Returns the charts: profiles, the progress of the search, and contradicting targets.
     fn charts(&self) -> Vec<Chart> {
         let answer = &self.answer;
         let mut charts: Vec<Chart> =
@@ -255,7 +255,7 @@ fn state(parameter: &FoundParameter) -> &'static str {
     }
 }
 
-/// How far the nearest setting is with each value of a parameter.
+/// Returns the chart of the distance of the nearest setting for each value of a parameter.
 fn profile(parameter: &FoundParameter, answer: &CalibrationAnswer) -> Chart {
     let least = parameter.profile.iter().map(|(_, distance)| *distance).fold(f64::INFINITY, f64::min);
     let most = 10.0 * answer.inflation;

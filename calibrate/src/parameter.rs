@@ -3,14 +3,14 @@
 use pktgen_core::config::Value;
 use pktgen_core::{Error, Result};
 
-/// A key whose value is looked for.
+/// A key whose value is to be found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parameter {
     /// The key.
     pub key: String,
-    /// Only in this variant of the sweep.
+    /// The variant of the sweep to which it is limited.
     pub variant: Option<String>,
-    /// What it may be.
+    /// Its possible values.
     pub range: ParameterRange,
 }
 
@@ -24,7 +24,7 @@ pub enum ParameterRange {
 }
 
 impl ParameterRange {
-    /// How many there are to choose from: numbers are no choice.
+    /// Returns the number of choices; numbers count as one.
     fn ways(&self) -> usize {
         match self {
             ParameterRange::Numbers(_) => 1,
@@ -33,23 +33,23 @@ impl ParameterRange {
     }
 }
 
-/// Numbers from one to another.
+/// A range of numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NumberRange {
     /// The least.
     pub from: f64,
     /// The greatest.
     pub to: f64,
-    /// What follows the number.
+    /// The unit after the number.
     pub unit: String,
-    /// Steps are factors.
+    /// Whether steps are factors.
     pub log: bool,
-    /// Only whole ones.
+    /// Whether only whole numbers are permitted.
     pub whole: bool,
 }
 
 impl Parameter {
-    /// How it is called: its key, and the variant.
+    /// Returns its name: its key, and the variant.
     pub fn name(&self) -> String {
         match &self.variant {
             None => self.key.clone(),
@@ -124,7 +124,7 @@ impl NumberRange {
         Ok(NumberRange { from, to, unit, log, whole })
     }
 
-    /// The number at a share of the range, not rounded.
+    /// Returns the unrounded number at a share of the range.
     pub(crate) fn exact(&self, share: f64) -> f64 {
         match self.log {
             true => (self.from.ln() + share * (self.to / self.from).ln()).exp(),
@@ -132,17 +132,17 @@ impl NumberRange {
         }
     }
 
-    /// The number at a share of the range, as it is written.
+    /// Returns the number at a share of the range, as written.
     pub fn at(&self, share: f64) -> f64 {
         let number = self.exact(share);
         match self.whole {
             true => number.round(),
-            // As it is written: so that a setting and its text are the same.
+            // Rounded as written, so that a setting and its text are equal.
             false => rounded(number, (self.to - self.from).abs().max(self.to.abs()), finest(&self.unit)),
         }
     }
 
-    /// The share at which a number is.
+    /// Returns the share of the range at a number.
     pub fn share(&self, number: f64) -> f64 {
         match self.log {
             true => (number / self.from).ln() / (self.to / self.from).ln(),
@@ -176,7 +176,7 @@ fn finest(unit: &str) -> i32 {
     }
 }
 
-/// To a millionth of `size`, or six digits, whichever is finer; with at most so many digits behind the point.
+/// Rounds to a millionth of `size`, or six digits, whichever is finer, with at most `most` decimal places.
 fn rounded(number: f64, size: f64, most: i32) -> f64 {
     let finest = size.min(number.abs().max(size * 1e-6));
     let digits = ((6.0 - finest.log10().floor()).clamp(-300.0, 300.0) as i32).min(most);
@@ -185,7 +185,7 @@ fn rounded(number: f64, size: f64, most: i32) -> f64 {
     if digits >= 0 { text.parse().unwrap_or(number) } else { (number * factor).round() / factor }
 }
 
-/// A number and the unit behind it.
+/// Splits a value into a number and its unit.
 fn number(value: &Value) -> std::result::Result<(f64, String), String> {
     match value {
         Value::Integer(n) => Ok((*n as f64, String::new())),
@@ -216,12 +216,12 @@ impl Space {
         (0..self.parameters.len()).filter(|i| self.parameters[*i].numbers().is_some()).collect()
     }
 
-    /// How many ways to choose there are; none if no number holds it.
+    /// Returns the number of combinations of choices; none if it overflows.
     pub(crate) fn ways(&self) -> Option<usize> {
         self.parameters.iter().try_fold(1usize, |ways, parameter| ways.checked_mul(parameter.range.ways()))
     }
 
-    /// Every way to choose: for each parameter the place of its choice, 0 for numbers.
+    /// Returns every combination of choices: for each parameter the place of its choice, 0 for numbers.
     pub(crate) fn choices(&self) -> Vec<Vec<usize>> {
         let mut all = vec![Vec::new()];
         for parameter in &self.parameters {

@@ -1,4 +1,4 @@
-//! What the twin says of points that were not measured, with what is not known of its parameters.
+//! Predictions of the twin for points that were not measured, including the uncertainty of its parameters.
 
 use pktgen_core::Result;
 use pktgen_core::config::{Document, Origin};
@@ -15,13 +15,13 @@ const HALF: f64 = 1.959_964;
 /// A metric at a point that was not measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Prediction {
-    /// What is set there.
+    /// The settings at the point.
     pub point: String,
     /// The metric.
     pub metric: String,
     /// The point of the sweep.
     pub at: PointLabels,
-    /// The mean over the settings that could be meant, and their seeds; none if a run has no value.
+    /// The mean over the plausible settings and their seeds; none if a run has no value.
     pub value: Option<f64>,
     /// The interval of 95 % of the mean of many runs.
     pub mean: Option<[f64; 2]>,
@@ -29,7 +29,7 @@ pub struct Prediction {
     pub run: Option<[f64; 2]>,
 }
 
-/// Lays a point over an experiment.
+/// Applies a point to an experiment.
 pub fn at_point(document: &Document, point: &PredictPoint) -> Result<Document> {
     let mut own = document.clone();
     for (key, value) in &point.set {
@@ -38,7 +38,7 @@ pub fn at_point(document: &Document, point: &PredictPoint) -> Result<Document> {
     Ok(own)
 }
 
-/// Runs the settings that could be meant at a point.
+/// Runs the plausible settings at a point.
 pub fn predict(
     answer: &CalibrationAnswer,
     targets: &[TargetValue],

@@ -1,5 +1,5 @@
-//! Which settings are run: first some that fill the ranges, then, wave by wave, those that could be meant by the targets and of which the
-//! emulators know least; the region shrinks to those. Every way to choose among choices is a branch of its own.
+//! Selects the settings to run: first some that fill the ranges, then, in waves, plausible ones about which the emulators are least
+//! certain; the region shrinks to the plausible ones. Every combination of choices is a separate branch.
 
 use std::collections::HashSet;
 
@@ -15,22 +15,22 @@ use crate::settings::CalibrateKeys;
 use crate::target::TargetValue;
 use crate::twin::Twin;
 
-/// Settings that emulators are asked about in a wave.
+/// Number of settings that are passed to the emulators in a wave.
 const ASKED: usize = 1500;
-/// Share of them that stays in the region at least, so that it shrinks by steps.
+/// Minimum share of them that stays in the region, so that it shrinks in steps.
 const STAY: f64 = 0.05;
-/// How much farther than the nearest a setting may be that could still be meant.
+/// Maximum additional distance, compared with the nearest setting, of a plausible one.
 const PLAUSIBLE: f64 = 12.0;
-/// How much farther a branch may be before it is given up.
+/// Additional distance at which a branch is given up.
 const GIVEN_UP: f64 = 30.0;
-/// What emulators may add to the variances where a search has settled.
+/// Maximum share of the emulators in the variances when a search has settled.
 const SURE: f64 = 0.12;
-/// Width of a region beyond what could be meant, on each side.
+/// Margin of a region around the plausible settings, on each side.
 const MARGIN: f64 = 0.15;
-/// Evaluations of the distance from one start.
+/// Maximum number of evaluations of the distance from one start.
 const STEPS: usize = 150;
 
-/// What is looked for, and how.
+/// The task of a search.
 #[derive(Clone, Copy)]
 pub(crate) struct Task<'a> {
     pub(crate) space: &'a Space,
@@ -38,14 +38,14 @@ pub(crate) struct Task<'a> {
     pub(crate) keys: &'a CalibrateKeys,
 }
 
-/// One way to choose, and what was run of it.
+/// One combination of choices, and its runs.
 pub(crate) struct Branch {
     pub(crate) choice: Vec<usize>,
     pub(crate) region: Region,
     pub(crate) places: Vec<Place>,
-    /// TargetValue by number: how far the whole range moves the metric.
+    /// For each target and number: how far the whole range moves the metric.
     pub(crate) effects: Vec<Vec<f64>>,
-    /// Deviations below which nothing is known of a target.
+    /// Deviations of the targets by the discrepancy.
     pub(crate) floors: Vec<f64>,
     /// The least distance that its emulators expect.
     least: f64,
@@ -55,18 +55,18 @@ pub(crate) struct Branch {
     settled: bool,
 }
 
-/// What emulators say of a region.
+/// Estimates of the emulators in a region.
 pub(crate) struct Look<'a> {
     pub(crate) fit: Fit<'a>,
     /// The nearest setting.
     pub(crate) best: Vec<f64>,
     pub(crate) least: f64,
-    /// Others, the nearest first.
+    /// Other settings, the nearest first.
     pub(crate) asked: Vec<(f64, Vec<f64>)>,
 }
 
 impl Look<'_> {
-    /// Settings that could be meant.
+    /// Returns the plausible settings.
     pub(crate) fn plausible(&self, farther: f64) -> Vec<Vec<f64>> {
         let near = self.asked.iter().take_while(|(distance, _)| distance - self.least <= farther);
         near.map(|(_, shares)| shares.clone()).collect()
@@ -90,12 +90,12 @@ impl Branch {
         }
     }
 
-    /// The nearest setting that can be had: whole numbers are whole.
+    /// Returns the nearest permitted setting: whole numbers are whole.
     fn snapped(&self, task: Task, shares: &[f64]) -> Vec<f64> {
         task.space.shares(&task.space.setting(&self.choice, shares))
     }
 
-    /// Runs these, unless they were.
+    /// Runs these settings, unless they have been run.
     fn run(&mut self, task: Task, twin: &mut dyn Twin, shares: &[Vec<f64>]) -> Result<usize> {
         let mut settings = Vec::new();
         for one in shares {
@@ -114,7 +114,7 @@ impl Branch {
     fn fill(&mut self, task: Task, twin: &mut dyn Twin, n: usize) -> Result<usize> {
         let mut shares = Vec::new();
         let mut new = HashSet::new();
-        // Of few whole numbers there are not so many.
+        // A range with few whole numbers has fewer settings.
         for _ in 0..20 * n {
             let next = self.sequence.next_point();
             let at = self.snapped(task, &self.region.at(&next));
@@ -126,7 +126,7 @@ impl Branch {
         self.run(task, twin, &shares)
     }
 
-    /// Asks emulators of what was run about the region.
+    /// Estimates the region by emulators of the runs.
     pub(crate) fn look<'a>(&mut self, task: Task<'a>) -> Option<Look<'a>> {
         let fit = Fit::of(self.region.clone(), task.targets, &self.places, &self.floors)?;
         let mut sequence = Sequence::new(self.region.0.len(), self.waves as u32 + 1);
@@ -140,7 +140,7 @@ impl Branch {
         for (_, start) in asked.iter().take(3) {
             let (at, _) = minimum(|x| fit.distance(x), start, &self.region.0, STEPS);
             let at = self.snapped(task, &at);
-            // Whole numbers stay where they are now.
+            // Whole numbers stay fixed here.
             let mut bounds = self.region.0.clone();
             for (k, place) in task.space.numbers().into_iter().enumerate() {
                 if task.space.parameters[place].numbers().is_some_and(|numbers| numbers.whole) {
@@ -159,7 +159,7 @@ impl Branch {
         Some(Look { fit, best, least, asked })
     }
 
-    /// Shrinks the region to what could be meant, and runs there.
+    /// Shrinks the region to the plausible settings, and runs some there.
     fn wave(&mut self, task: Task, twin: &mut dyn Twin, most: usize) -> Result<usize> {
         let Some(look) = self.look(task) else {
             // Too few settings have values.
@@ -178,12 +178,12 @@ impl Branch {
         let shares = self.next(task, &look, wanted);
         self.waves += 1;
         let ran = self.run(task, twin, &shares)?;
-        // Nothing new is left in a region of few whole numbers.
+        // A region of few whole numbers has no new settings left.
         self.settled = ran == 0;
         Ok(ran)
     }
 
-    /// Whether the emulators agree with what was run near the best.
+    /// Returns whether the emulators agree with the runs near the best setting.
     fn as_expected(&self, look: &Look) -> bool {
         let targets = self.floors.len();
         let near = self.places.iter().filter(|place| {
@@ -201,7 +201,7 @@ impl Branch {
         errors.is_empty() || errors.iter().sum::<f64>() / errors.len() as f64 <= 1.0
     }
 
-    /// The best, and settings that could be meant: far from each other, and of which little is known.
+    /// Returns the best setting, and plausible ones that are far from each other and uncertain.
     fn next(&mut self, task: Task, look: &Look, wanted: usize) -> Vec<Vec<f64>> {
         let points: Vec<Vec<f64>> = (0..400).map(|_| self.sequence.next_point()).collect();
         let points = points.iter().map(|at| self.snapped(task, &self.region.at(at)));
@@ -253,7 +253,7 @@ impl Branch {
     }
 }
 
-/// How far a setting that was run is from the targets; none where a metric has no value.
+/// Returns the distance of a setting that was run from the targets; none if a metric has no value.
 pub(crate) fn measured(targets: &[TargetValue], place: &Place, known: &[f64]) -> Option<f64> {
     let left =
         targets.iter().enumerate().map(|(i, target)| Some(residual(target, place.mean(i)?) * target.weight.sqrt()));
@@ -261,7 +261,7 @@ pub(crate) fn measured(targets: &[TargetValue], place: &Place, known: &[f64]) ->
     Some(Cholesky::of(known.to_vec(), targets.len())?.quadratic(&mut left))
 }
 
-/// For each target how far each number moves it over the region, at settings all over it.
+/// Returns for each target how far each number moves it over the region, from settings all over it.
 fn effects(fit: &Fit, asked: &[(f64, Vec<f64>)]) -> Vec<Vec<f64>> {
     let targets = fit.known.freedom.len();
     let bases: Vec<&Vec<f64>> = asked.iter().step_by((asked.len() / 40).max(1)).map(|(_, at)| at).collect();
@@ -281,7 +281,7 @@ fn effects(fit: &Fit, asked: &[(f64, Vec<f64>)]) -> Vec<Vec<f64>> {
     (0..targets).map(|target| (0..fit.region.0.len()).map(|k| of(target, k)).collect()).collect()
 }
 
-/// The box around all settings that could be meant, with a margin.
+/// Returns the box around all plausible settings, with a margin.
 fn around(look: &Look, space: &Space) -> Region {
     let far = look.plausible(PLAUSIBLE).len().max((look.asked.len() as f64 * STAY) as usize).max(1);
     let near = look.asked.iter().take(far).map(|(_, at)| at).chain([&look.best]);
@@ -300,10 +300,10 @@ fn around(look: &Look, space: &Space) -> Region {
     Region(region)
 }
 
-/// Called with the settings that were run, and the most that may be.
+/// Receives the number of settings that were run, and the maximum.
 pub(crate) type Progress<'a> = &'a mut dyn FnMut(usize, usize);
 
-/// Runs settings until the emulators are sure of what could be meant, or all that may be were run.
+/// Runs settings until the emulators are certain about the plausible ones, or the maximum number was run.
 pub(crate) fn search(task: Task, twin: &mut dyn Twin, progress: Progress) -> Result<Vec<Branch>> {
     let (ways, dimensions) = (task.space.ways(), task.space.numbers().len());
     let most = task.keys.settings as usize;
@@ -345,7 +345,7 @@ pub(crate) fn search(task: Task, twin: &mut dyn Twin, progress: Progress) -> Res
     Ok(branches)
 }
 
-/// What is not known of a target in any case, by the discrepancy; refuses targets that no run has.
+/// Computes the targets' deviations by the discrepancy; refuses targets without a value at more than half of the settings.
 fn floors(task: Task, branches: &mut [Branch]) -> Result<()> {
     for (i, target) in task.targets.iter().enumerate() {
         let values: Vec<f64> =

@@ -1,4 +1,4 @@
-//! Where targets come from: published values of the experiment, runs that were measured, or captures.
+//! The sources of targets: published values of the experiment, measured runs, or captures.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::target::{PointLabels, TargetValue};
 /// The word for published values.
 const PAPER: &str = "paper";
 
-/// What targets are taken from.
+/// A source of targets.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TargetSource {
     /// The published values of the experiment.
@@ -26,7 +26,7 @@ pub enum TargetSource {
 }
 
 impl TargetSource {
-    /// What a user wrote.
+    /// Parses the user's text.
     pub fn named(text: &Path) -> Result<Self> {
         if text == Path::new(PAPER) {
             return Ok(TargetSource::Paper);
@@ -48,7 +48,7 @@ impl TargetSource {
 #[derive(Debug, Default)]
 pub struct MeasuredValues {
     values: BTreeMap<(PointLabels, String), Vec<f64>>,
-    /// What a reader must know.
+    /// Information that a reader needs.
     pub notes: Vec<String>,
 }
 
@@ -102,7 +102,7 @@ impl MeasuredValues {
         }
     }
 
-    /// The targets: these metrics of every point, as far as they were measured.
+    /// Returns the targets: these metrics at every point, if they were measured.
     pub fn targets(&mut self, metrics: &[String]) -> Vec<TargetValue> {
         let mut targets = Vec::new();
         for metric in metrics {

@@ -17,13 +17,13 @@ pub struct TargetValue {
     pub metric: String,
     /// The point's labels, or those of them that tell it from others.
     pub at: PointLabels,
-    /// What it should be.
+    /// The target's value.
     pub value: f64,
     /// The value is a bound only.
     pub bound: Option<Bound>,
     /// How well it is known.
     pub known: Known,
-    /// How much it counts.
+    /// Its weight.
     pub weight: f64,
 }
 
@@ -47,12 +47,12 @@ pub enum Known {
 }
 
 impl TargetValue {
-    /// How it is called: the metric, and the point.
+    /// Returns its name: the metric, and the point.
     pub fn name(&self) -> String {
         named(&self.metric, &self.at)
     }
 
-    /// Of published rows: every value of every row.
+    /// Returns the targets of published rows: every value of every row.
     pub fn published(rows: &[Published]) -> Vec<TargetValue> {
         let of = |row: &Published| {
             let (at, bound) = (row.at.clone(), row.bound);
@@ -69,7 +69,7 @@ impl TargetValue {
         rows.iter().flat_map(of).collect()
     }
 
-    /// Of the values of repeated runs.
+    /// Returns the target of the values of repeated runs.
     pub(crate) fn measured(metric: &str, at: &PointLabels, values: &[f64]) -> Option<TargetValue> {
         let value = mean(values)?;
         let squares: f64 = values.iter().map(|it| (it - value).powi(2)).sum();
@@ -82,7 +82,7 @@ impl TargetValue {
     }
 }
 
-/// What `[[calibrate.targets]]` says of a target: what is not said comes from what is measured or published.
+/// A target in `[[calibrate.targets]]`: missing information comes from the measured or published values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WantedTarget {
     /// The metric.
@@ -139,7 +139,7 @@ impl WantedTarget {
         Ok(wanted)
     }
 
-    /// The target, with what `found` has of it.
+    /// Returns the target, completed by `found`.
     fn with(&self, found: Option<&TargetValue>) -> Result<TargetValue> {
         let name = named(&self.metric, &self.at);
         let Some(value) = self.value.or(found.map(|target| target.value)) else {
@@ -159,7 +159,7 @@ impl WantedTarget {
     }
 }
 
-/// The targets of `found` that are `wanted`; all of them where nothing is.
+/// Returns the targets of `found` that are `wanted`; all if none are.
 pub fn choose(wanted: &[WantedTarget], found: Vec<TargetValue>) -> Result<Vec<TargetValue>> {
     let targets = if wanted.is_empty() {
         found

@@ -1,4 +1,4 @@
-//! The twin: the experiment at a setting of its parameters, run with several seeds, and what the targets' metrics were.
+//! The twin: the experiment at a setting of its parameters, run with several seeds, and the resulting metrics of the targets.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File, OpenOptions};
@@ -18,11 +18,11 @@ use serde::{Deserialize, Serialize};
 use crate::parameter::{Setting, Space};
 use crate::target::{PointLabels, TargetValue};
 
-/// Settings in one sweep: a kill loses no more.
+/// Settings per sweep: a kill loses at most these.
 const AT_ONCE: usize = 8;
 /// The label that tells settings apart within a sweep.
 const LABEL: &str = "setting";
-/// What was run.
+/// The file with the evaluated settings.
 const FILE: &str = "evaluations.jsonl";
 const VERSION: u32 = 1;
 
@@ -31,7 +31,7 @@ pub fn is_in(dir: &Path) -> bool {
     dir.join(FILE).exists()
 }
 
-/// What came of one setting.
+/// The results of one setting.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Evaluated {
     /// The setting.
@@ -40,7 +40,7 @@ pub struct Evaluated {
     /// For each target a value per seed; none where the run has none, or is invalid.
     #[serde(with = "exact")]
     pub values: Vec<Vec<Option<f64>>>,
-    /// Runs that may not be used.
+    /// Number of invalid runs.
     pub invalid: usize,
     /// Why the first of them may not.
     #[serde(default, skip_serializing_if = "Option::is_none")]

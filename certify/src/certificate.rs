@@ -1,4 +1,4 @@
-//! What came of the clauses of a suite.
+//! Results of the clauses of a suite.
 
 use std::collections::BTreeMap;
 
@@ -11,22 +11,22 @@ use serde_json::{Value, json};
 use crate::measure::MeasuredNumber;
 use crate::profile::CertifyProfile;
 
-/// The version of the method: 2 draws repeats again that are not decidable, and measures performance; 3 goes by stamps of the kernel, and by
-/// how long what was sent keeps an output busy.
+/// Version of the method: 2 repeats undecidable draws and measures performance; 3 uses kernel stamps, and the time for
+/// which sent frames keep an output busy.
 pub(crate) const METHOD: u32 = 3;
 
 /// Why a clause that the user left out does not apply.
 pub(crate) const EXCEPTED: &str = "excepted by the user";
 
-/// What came of a clause.
+/// The result of a clause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClauseVerdict {
-    /// It held in every repeat that was decided, which are half of them at least.
+    /// It held in every decided repeat, and at least half of the repeats were decided.
     Passed,
     /// It did not hold in at least one.
     Failed,
-    /// More than half of its repeats did not show whether it holds, and none that it does not.
+    /// More than half of its repeats were undecided, and none showed a violation.
     NotDecidable,
     /// Its precondition is not met.
     NotApplicable,
@@ -35,54 +35,54 @@ pub enum ClauseVerdict {
 }
 
 impl ClauseVerdict {
-    /// All of them.
+    /// All verdicts.
     pub const ALL: [Self; 5] = [Self::Passed, Self::Failed, Self::NotDecidable, Self::NotApplicable, Self::Measured];
 
-    /// As a word.
+    /// Returns the verdict in words.
     pub fn name(self) -> &'static str {
         ["passed", "failed", "not decidable", "not applicable", "measured"][self as usize]
     }
 }
 
-/// A clause that was carried out, or not.
+/// A clause with its result, whether it was carried out or not.
 #[derive(Debug, Clone)]
 pub struct ClauseOutcome {
     /// Its number in the suite.
     pub number: String,
     /// The clause.
     pub clause: &'static Clause,
-    /// What came of it.
+    /// The result.
     pub verdict: ClauseVerdict,
-    /// Why, if it did not pass: of the first repeat that decided.
+    /// The reason if it did not pass, from the first repeat that decided.
     pub why: String,
     /// Repeats that were carried out.
     pub repeats: u32,
-    /// Those of them with this verdict.
+    /// The number of repeats with this verdict.
     pub times: u32,
-    /// Repeats that were not decidable, however often they were drawn.
+    /// Repeats that remained undecided after all draws.
     pub undecided: u32,
-    /// Draws that were made again, since the one before was not decidable.
+    /// Additional draws after undecided ones.
     pub redrawn: u32,
-    /// The first repeat that decided.
+    /// Number of the first repeat that decided.
     pub first: u32,
-    /// What was measured, of a performance clause.
+    /// The measurements of a performance clause.
     pub measured: Vec<MeasuredNumber>,
     /// All its trials.
     pub trials: Value,
-    /// Frames of all repeats, in both directions; of trials, those that were sent.
+    /// Number of frames of all repeats, in both directions; for trials, those that were sent.
     pub frames: u64,
     /// SHA-256 of them.
     pub digest: String,
     /// Frames of the repeat that decided, if the clause did not pass.
     pub evidence: Vec<ProbeFrame>,
-    /// What the device counted since it was started, if the clause failed and the device prints that.
+    /// The device's counters since its start, if the clause failed and the device prints them.
     pub counted: Option<BTreeMap<String, u64>>,
-    /// The file that has them, once it is written.
+    /// The file with the evidence, once it is written.
     pub file: Option<String>,
 }
 
 impl ClauseOutcome {
-    /// As one JSON object.
+    /// Returns the result as one JSON object.
     pub fn to_json(&self) -> Value {
         json!({
             "clause": self.clause.id,
@@ -102,7 +102,7 @@ impl ClauseOutcome {
         })
     }
 
-    /// Out of such an object, with `first` beside it; none if it is not one of this suite.
+    /// Parses such an object, with `first` beside it; none if it does not belong to this suite.
     pub(crate) fn of_json(one: &Value, suite: &'static ClauseSuite) -> Option<Self> {
         let (number, clause) = suite.numbered().find(|(_, clause)| one["clause"] == clause.id)?;
         let count = |key: &str| one[key].as_u64();
@@ -127,7 +127,7 @@ impl ClauseOutcome {
         })
     }
 
-    /// As one line.
+    /// Returns the result as one line.
     pub fn line(&self) -> String {
         let why = if self.why.is_empty() { String::new() } else { format!(": {}", self.why) };
         let share = match self.verdict {
@@ -147,25 +147,25 @@ impl ClauseOutcome {
         )
     }
 
-    /// What the device counted, in words; empty if that is not known.
+    /// Returns the device's counters in words; empty if they are unknown.
     pub(crate) fn counters(&self) -> String {
         let all = self.counted.iter().flatten().map(|(name, value)| format!("{name} {value}"));
         let all: Vec<_> = all.collect();
         if all.is_empty() { String::new() } else { format!("; the device counted {}", all.join(", ")) }
     }
 
-    /// What was measured, in words; empty if nothing was.
+    /// Returns the measurements in words; empty if there are none.
     pub(crate) fn numbers(&self) -> String {
         let all: Vec<_> = self.measured.iter().map(MeasuredNumber::words).collect();
         if all.is_empty() { String::new() } else { format!(": {}", all.join(", ")) }
     }
 
-    /// A number that was measured.
+    /// Returns a measured number.
     pub(crate) fn number(&self, name: &str) -> Option<f64> {
         self.measured.iter().find(|it| it.name == name).and_then(|it| it.value)
     }
 
-    /// What was not decidable on the way, if anything was.
+    /// Returns a sentence on undecided repeats, if there were any.
     pub(crate) fn drawn(&self) -> Option<String> {
         let own = |count, what| format!("{count} of {} repeats {what}", self.repeats);
         let said = match (self.verdict, self.undecided) {
@@ -178,12 +178,12 @@ impl ClauseOutcome {
     }
 }
 
-/// What came of all clauses, and of what.
+/// Results of all clauses, with their context.
 #[derive(Debug, Clone)]
 pub struct Certificate {
     /// The suite, and its version.
     pub suite: (&'static str, u32),
-    /// What of it was carried out.
+    /// The part of the suite that was carried out.
     pub profile: CertifyProfile,
     /// The program that certified, and its version.
     pub by: String,
@@ -195,7 +195,7 @@ pub struct Certificate {
     pub seed: u64,
     /// The experiment with all defaults.
     pub config: String,
-    /// What a reader must know before the clauses.
+    /// Information that a reader needs before the clauses.
     pub notes: Vec<String>,
     /// The clauses.
     pub outcomes: Vec<ClauseOutcome>,
@@ -203,7 +203,7 @@ pub struct Certificate {
     pub not_chosen: usize,
 }
 
-/// SHA-256 of this text.
+/// Returns the SHA-256 of this text.
 pub(crate) fn sha256(text: &str) -> Result<String> {
     let mut hashing = Hashing::new(std::io::sink());
     let failed = |e| Error::Invalid(format!("a digest cannot be made: {e}"));
@@ -212,28 +212,28 @@ pub(crate) fn sha256(text: &str) -> Result<String> {
 }
 
 impl Certificate {
-    /// How many clauses have this verdict.
+    /// Returns the number of clauses with this verdict.
     pub fn count(&self, verdict: ClauseVerdict) -> usize {
         self.outcomes.iter().filter(|outcome| outcome.verdict == verdict).count()
     }
 
-    /// Whether every clause that applies passed.
+    /// Returns whether every applicable clause passed.
     pub fn is_whole(&self) -> bool {
         self.count(ClauseVerdict::Failed) + self.count(ClauseVerdict::NotDecidable) == 0
     }
 
-    /// SHA-256 of the configuration.
+    /// Returns the SHA-256 of the configuration.
     pub(crate) fn config_digest(&self) -> Result<String> {
         sha256(&self.config)
     }
 
-    /// SHA-256 of the evidence: of the verdicts and the digests of all clauses.
+    /// Returns the SHA-256 of the evidence: the verdicts and digests of all clauses.
     pub fn digest(&self) -> Result<String> {
         let lines = self.outcomes.iter().map(|it| format!("{} {} {}\n", it.clause.id, it.verdict.name(), it.digest));
         sha256(&lines.collect::<String>())
     }
 
-    /// One sentence.
+    /// Returns the counts of the verdicts as one sentence.
     pub fn summary(&self) -> String {
         let measures = |it: &ClauseVerdict| *it != ClauseVerdict::Measured || self.count(*it) > 0;
         let counts = ClauseVerdict::ALL.iter().filter(|it| measures(it));
@@ -241,7 +241,7 @@ impl Certificate {
         format!("{} clauses of {}: {}", self.outcomes.len(), self.suite.0, counts.join(", "))
     }
 
-    /// What it says of the device, in words.
+    /// Returns the statement on the device, in words.
     pub fn statement(&self) -> String {
         let excepted = self.excepted();
         match (self.is_sound(), excepted.is_empty()) {
@@ -251,19 +251,19 @@ impl Certificate {
         }
     }
 
-    /// Clauses that the user left out.
+    /// Returns the clauses that the user left out.
     fn excepted(&self) -> Vec<&'static str> {
         let all = self.outcomes.iter().filter(|it| it.why == EXCEPTED);
         all.map(|it| it.clause.id).collect()
     }
 
-    /// Whether all of the suite was carried out but what was left out by name, and whatever applies held.
+    /// Returns whether the whole suite was carried out except for clauses left out by name, and all applicable clauses held.
     fn is_sound(&self) -> bool {
         let says = self.profile.is_conformance() && self.has_correctness();
         says && self.is_whole() && self.not_chosen == 0 && self.count(ClauseVerdict::Passed) > 0
     }
 
-    /// The same where all clauses count.
+    /// Returns the statement for the case in which all clauses count.
     fn words(&self) -> String {
         let words = if !self.has_correctness() && self.is_whole() {
             "nothing failed; no clause of correctness was carried out"
@@ -277,7 +277,7 @@ impl Certificate {
         words.to_owned()
     }
 
-    /// The same where there are clauses of correctness.
+    /// Returns the statement for the case in which there are clauses of correctness.
     fn of_correctness(&self) -> String {
         let words = match (self.profile.is_conformance(), self.is_whole()) {
             (true, true) if self.not_chosen > 0 => {
@@ -298,7 +298,8 @@ impl Certificate {
         words.to_owned()
     }
 
-    /// Whether the device conforms; none where the profile does not say it, or no clause failed and some are not decidable or were left out.
+    /// Returns whether the device conforms; none if the profile does not determine it, or no clause failed but some are
+    /// undecidable or were left out.
     fn conforms(&self) -> Option<bool> {
         let says = self.profile.is_conformance() && self.has_correctness();
         match self.count(ClauseVerdict::Failed) {
@@ -308,12 +309,12 @@ impl Certificate {
         }
     }
 
-    /// Whether it has clauses of correctness.
+    /// Returns whether it has clauses of correctness.
     fn has_correctness(&self) -> bool {
         self.outcomes.iter().any(|it| it.clause.measure.is_none())
     }
 
-    /// What it is of, as one JSON object.
+    /// Returns the context of the certificate as one JSON object.
     pub fn to_json(&self) -> Result<Value> {
         Ok(json!({
             "suite": self.suite.0,

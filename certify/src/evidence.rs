@@ -11,7 +11,8 @@ use serde_json::json;
 use crate::certificate::Certificate;
 
 impl Certificate {
-    /// Writes `certificate.json`, `.md` and `.xml` into a folder; captures of clauses are there, since each was kept when it ended.
+    /// Writes `certificate.json`, `.md` and `.xml` into a folder; it already contains the captures of clauses, each
+    /// written when its clause ended.
     pub fn write(&self, folder: &Path) -> Result<()> {
         let clauses: Vec<_> = self.outcomes.iter().map(|outcome| outcome.to_json()).collect();
         let mut whole = self.to_json()?;
@@ -25,7 +26,7 @@ impl Certificate {
     }
 }
 
-/// The frames, with an interface for each port and direction.
+/// Writes the frames, with an interface for each port and direction.
 pub(crate) fn capture(path: &Path, frames: &[ProbeFrame]) -> Result<()> {
     let mut ends: Vec<(u16, bool)> = frames.iter().map(|frame| (frame.port, frame.inward)).collect();
     ends.sort_unstable();
@@ -34,7 +35,7 @@ pub(crate) fn capture(path: &Path, frames: &[ProbeFrame]) -> Result<()> {
     let interfaces = ends.iter().map(name).collect();
     let mut writer = Writer::create(path, WriterOptions { interfaces, ..WriterOptions::new(Form::Pcapng) })?;
     let mut frames: Vec<_> = frames.iter().collect();
-    // A frame that left while others went in was read behind them.
+    // A frame that left while others were sent was read after them.
     frames.sort_by_key(|frame| frame.t);
     for frame in frames {
         let interface = ends.binary_search(&(frame.port, frame.inward)).unwrap_or_default() as u32;

@@ -1,4 +1,4 @@
-//! What clauses know of a device, from the plan of its experiment.
+//! Facts about a device for clauses, from the plan of its experiment.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use pktgen_realtime::transport::middleware::Outer;
 
 use crate::settings::CertifySettings;
 
-/// Of a device behind a cable for all workers and one for the server.
+/// Returns the facts for a device with one cable for all workers and one for the server.
 pub(crate) fn wired(plan: &Plan, settings: &CertifySettings) -> Result<ProbeGround> {
     let (parts, workers) = (&plan.parts, &plan.parts.facts.workers);
     Ok(ProbeGround {
@@ -28,7 +28,7 @@ pub(crate) fn wired(plan: &Plan, settings: &CertifySettings) -> Result<ProbeGrou
     })
 }
 
-/// Of a device with the ports of its node.
+/// Returns the facts for a device with the ports of its node.
 pub(crate) fn at_node(plan: &Plan, late: Time) -> Result<ProbeGround> {
     let (topology, facts) = (&plan.parts.topology, &plan.parts.facts);
     let node = only_device(topology)?;
@@ -46,7 +46,7 @@ pub(crate) fn at_node(plan: &Plan, late: Time) -> Result<ProbeGround> {
     })
 }
 
-/// The link behind the device's port towards the server.
+/// Returns the link behind the device's port towards the server.
 fn output(plan: &Plan) -> Result<Option<Link>> {
     let topology = &plan.parts.topology;
     let Some(server) = topology.servers().next() else { return Ok(None) };
@@ -55,7 +55,7 @@ fn output(plan: &Plan) -> Result<Option<Link>> {
     Ok(topology.ports(node).nth(usize::from(port)).map(|(_, link)| link.clone()))
 }
 
-/// Addresses on the wire, with those of strangers.
+/// Returns the addresses on the wire, including those of strangers.
 pub(crate) fn strangers(outer: Option<&Outer>) -> Option<Arc<Outer>> {
     let own = outer?;
     Some(Arc::new(Outer {

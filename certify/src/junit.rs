@@ -8,7 +8,7 @@ use crate::certificate::{Certificate, ClauseOutcome, ClauseVerdict};
 use crate::measure::MeasuredNumber;
 
 impl Certificate {
-    /// The whole document.
+    /// Returns the whole document.
     pub(crate) fn junit(&self) -> String {
         let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
         let (failed, errors) = (self.count(ClauseVerdict::Failed), self.count(ClauseVerdict::NotDecidable));
@@ -53,7 +53,7 @@ fn case(outcome: &ClauseOutcome, suite: &str, out: &mut String) {
     };
 }
 
-/// What was measured.
+/// Returns the measurements as properties.
 fn properties(outcome: &ClauseOutcome) -> String {
     let one = |it: &MeasuredNumber| {
         let value = it.value.map_or_else(|| "not decidable".to_owned(), |value| format!("{value} {}", it.unit));

@@ -1,4 +1,5 @@
-//! Conformance of devices that aggregate (docs/certify.md): carries out the clauses of a system on a bench, and says of each whether it holds.
+//! Conformance of aggregating devices (docs/certify.md): carries out the clauses of a system on a bench, and reports
+//! for each whether it holds.
 //!
 //! Clauses are listed by their systems ([`pktgen_engine::clause`]). A [`ProgramBench`] has a program in virtual time, a [`LockstepBench`] another process there, a [`WireBench`]
 //! whatever is at the other end of interfaces. [`certify`] carries clauses out; [`Certificate`] is what comes of it, [`CertificateTable`] what

@@ -1,6 +1,6 @@
-//! The bench of a device of another process in virtual time (docs/lockstep.md): started anew for every repeat, where pktgen starts it.
+//! The bench for a device in another process in virtual time (docs/lockstep.md): restarted for every repeat if pktgen starts it.
 //!
-//! Frames go in and come out at the device itself, without links: its output is as slow as it is by itself.
+//! Frames enter and leave at the device itself, without links: only the device limits its output.
 
 use pktgen_core::Result;
 use pktgen_core::time::{NEVER, Time, US};
@@ -12,31 +12,31 @@ use pktgen_realtime::plan::Plan;
 use crate::ground::{at_node, strangers};
 use crate::settings::CertifySettings;
 
-/// Time between two frames that go in: more than a device in hardware takes for one.
+/// Time between two input frames: more than a hardware device needs for one.
 const APART: Time = US;
-/// How far a device is let on at once while it has something to do.
+/// Maximum step by which a busy device advances at once.
 const STEP: Time = 10 * US;
 
 /// Starts the device of a plan, or waits for it; none where the plan has another.
 type Couple<'a> = dyn Fn(&Plan) -> Result<Option<Box<dyn Remote>>> + 'a;
 
-/// A device of another process.
+/// A device in another process.
 pub struct LockstepBench<'a> {
     plan: Plan,
     couple: Box<Couple<'a>>,
     remote: Option<Box<dyn Remote>>,
-    /// pktgen starts it, so it can do that again.
+    /// Whether pktgen starts the device, and can restart it.
     is_own: bool,
     is_new: bool,
     flood: Time,
     now: Time,
-    /// The earliest instant at which anything can leave.
+    /// The earliest time at which a frame can leave.
     next: Time,
     ended: Option<String>,
 }
 
 impl<'a> LockstepBench<'a> {
-    /// The device of a plan in virtual time, which is another process, and what clauses know of it; `is_own` if pktgen starts it.
+    /// Opens the device of a plan, another process in virtual time, with the facts for clauses; `is_own` if pktgen starts it.
     pub fn open(
         mut plan: Plan,
         settings: CertifySettings,
@@ -62,12 +62,12 @@ impl<'a> LockstepBench<'a> {
         Ok((bench, ground))
     }
 
-    /// Lets the device act up to an instant, or to its first departure before; what left goes to `each`.
+    /// Lets the device act until a time or its earlier first departure; departed frames go to `each`.
     fn advance(&mut self, until: Time, each: EachFrame) -> Option<Advanced> {
         let remote = self.remote.as_mut()?;
         let mut left = Vec::new();
         let mut note = |port, frame: &[u8]| {
-            // What devices of a link say to each other is no answer.
+            // Link-level frames between devices are no answers.
             if admit::strangers(frame) > 0 {
                 left.push((port, frame.to_vec()));
             }
@@ -107,7 +107,7 @@ impl ProbeBench for LockstepBench<'_> {
     fn frame_in(&mut self, port: u16, bytes: &[u8]) -> Result<()> {
         self.is_new = false;
         let Some(remote) = self.remote.as_mut() else { return Ok(()) };
-        // Behind the instant that the device has reached.
+        // After the time that the device has reached.
         self.now += APART;
         match remote.frame_in(self.now, port, bytes) {
             Ok(()) => self.next = self.next.min(self.now),
@@ -154,7 +154,7 @@ impl ProbeBench for LockstepBench<'_> {
             if !self.is_own {
                 return Ok(false);
             }
-            // How it ends is not judged.
+            // The result of ending the old process is ignored.
             let _ = self.remote.take().map(|mut remote| remote.end());
             self.remote = (self.couple)(&self.plan)?;
             (self.now, self.next, self.ended, self.is_new) = (0, NEVER, None, true);

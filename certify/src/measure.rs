@@ -1,4 +1,4 @@
-//! Performance clauses carried out: what is measured, and whether it meets a goal.
+//! Carries out performance clauses: measures, and compares with goals.
 
 use pktgen_core::time::{MS, SECOND, Time, US};
 use pktgen_core::{Error, Result};
@@ -11,37 +11,37 @@ use crate::certificate::ClauseVerdict;
 use crate::profile::MeasurePlan;
 use crate::trial::{MadeTrial, NoTrial, TrialMaker};
 
-/// The highest rate that is tried, per second.
+/// The maximum tried rate, per second.
 const TO_PPS: f64 = 1e8;
-/// Loads that a search tries at most.
+/// Maximum number of loads that a search tries.
 const TRIALS: u32 = 200;
-/// Frames of a trial at least, or rounds of them.
+/// Minimum number of frames, or of rounds of them, in a trial.
 const LEAST: u64 = 10;
-/// On wires, a trial of which no more than this part was not sent in time decides nothing of the device.
+/// On wires, if at most one in this many frames was not sent in time, the trial gives no decision on the device.
 const LATE_SHARE: u64 = 100;
-/// Trials in virtual time are lengthened so far, and by how much at once.
+/// Maximum length of trials in virtual time, and the factor by which they are lengthened.
 const LONGEST: Time = 100 * SECOND;
 const LONGER: i64 = 10;
 /// Shares of the throughput at which latency is measured, in percent.
 pub(crate) const SHARES: [u32; 3] = [10, 50, 90];
-/// An overload, as a share of the highest rate without loss (RFC 2544, 26.5), and what follows it.
+/// The overload, as a share of the highest rate without loss (RFC 2544, 26.5), and the load that follows it.
 const OVERLOAD: [f64; 2] = [1.1, 0.5];
-/// What is offered to clusters that share, as a share of the rate without loss of those that do not.
+/// Load offered to clusters that share, as a share of the lossless rate of those that do not.
 const SHARING: f64 = 1.5;
 
 /// Shares of the throughput at which ages are measured, in percent.
 pub(crate) const AGED: [u32; 5] = [10, 50, 100, 150, 200];
 
-/// A number that was measured.
+/// A measured number.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MeasuredNumber {
-    /// What it is.
+    /// Its name.
     pub name: String,
-    /// It; none if it could not be measured.
+    /// Its value; none if it could not be measured.
     pub value: Option<f64>,
-    /// Its unit; empty of a share.
+    /// Its unit; empty for a share.
     pub unit: String,
-    /// Why there is none, or what it is of, where it is not the device's.
+    /// The reason why there is none, or what limited it, if not the device.
     pub why: Option<String>,
 }
 
@@ -54,7 +54,7 @@ impl MeasuredNumber {
         MeasuredNumber { name: name.into(), value: None, unit: unit.into(), why: Some(why.into()) }
     }
 
-    /// As "lower_bound 123 contributions/s".
+    /// Returns the number in words, for example "lower_bound 123 contributions/s".
     pub fn words(&self) -> String {
         let gap = if self.unit.is_empty() { "" } else { " " };
         match (self.value, &self.why) {
@@ -65,13 +65,13 @@ impl MeasuredNumber {
     }
 }
 
-/// A number as lines and tables have it.
+/// Formats a number for lines and tables.
 pub(crate) fn number(value: f64) -> String {
     let digits = if value == value.trunc() || value.abs() >= 1000.0 { 0 } else { 3 };
     format!("{value:.digits$}")
 }
 
-/// What came of a performance clause.
+/// The result of a performance clause.
 pub(crate) struct MeasureResult {
     pub(crate) verdict: ClauseVerdict,
     /// Why it is not decidable or failed.
@@ -98,7 +98,7 @@ impl MeasureResult {
         }
     }
 
-    /// What was measured, and judged where a goal is stated: `value` must be at least (or at most) that.
+    /// Returns the measurements, judged if there is a goal: the number must be at least (or at most) the goal.
     fn judged(measured: Vec<MeasuredNumber>, trials: Value, goal: Option<GoalCheck>) -> Self {
         let mut own = MeasureResult { verdict: ClauseVerdict::Measured, why: String::new(), measured, trials };
         let Some(GoalCheck { key, name, goal, at_least, is_open }) = goal else { return own };
@@ -123,7 +123,7 @@ impl MeasureResult {
     }
 }
 
-/// What is asked of a number.
+/// The goal for a number.
 struct GoalCheck {
     key: &'static str,
     name: &'static str,
@@ -133,7 +133,7 @@ struct GoalCheck {
     is_open: bool,
 }
 
-/// What earlier clauses of the certificate measured.
+/// Measurements of earlier clauses of the certificate.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Earlier {
     pub(crate) throughput: Option<f64>,
@@ -146,7 +146,7 @@ fn micros(time: Time) -> f64 {
     time as f64 / US as f64
 }
 
-/// A trial as evidence has it.
+/// Returns a trial as evidence.
 fn said(pps: Option<f64>, trial: &MadeTrial) -> Value {
     let LoadAccount { offered, forwarded, unsent, wrong, merged, replaced, untold, .. } = trial.account;
     json!({
@@ -155,7 +155,7 @@ fn said(pps: Option<f64>, trial: &MadeTrial) -> Value {
     })
 }
 
-/// A performance clause.
+/// Carries out a performance clause.
 pub(crate) fn carry_out(
     measure: LoadMeasure,
     repeats: u32,
@@ -172,7 +172,7 @@ pub(crate) fn carry_out(
                 let why = "the throughput was not measured in this certificate; take its clause, too";
                 return Ok(MeasureResult::not_decidable(why, Value::Null));
             };
-            // Trials are as long as the throughput needed.
+            // Trials have the length that the throughput needed.
             let longer = earlier.trial.map_or(1, |trial| trial / plan.goal.trial_ps.max(1)).max(1);
             let plan = plan.longer(longer);
             match other {
@@ -186,14 +186,14 @@ pub(crate) fn carry_out(
     }
 }
 
-/// Whether a trial kept to its rate; `on_wires`, a stall of a host may be what kept it from that.
+/// Judges whether a trial kept to its rate; `on_wires`, a stall of the host may have prevented it.
 fn judge(trial: &MadeTrial, allowed: f64, on_wires: bool) -> JudgedTrial {
     let account = &trial.account;
     let loss = account.loss();
     let (lost, unsent, offered) = (account.lost() + account.wrong, account.unsent, account.offered);
     let attempt = match &trial.bench_limit {
         _ if account.last_back.is_none() => Attempt::NothingBack,
-        // All that was sent came through, and the end of the schedule is as near as a bench may be late.
+        // All sent frames were forwarded, and the end of the schedule is within the permitted lateness of a bench.
         None if on_wires && loss > allowed && lost == 0 && unsent > 0 && unsent * LATE_SHARE <= offered => {
             Attempt::Failed(
                 format!(
@@ -212,15 +212,15 @@ fn judge(trial: &MadeTrial, allowed: f64, on_wires: bool) -> JudgedTrial {
     JudgedTrial { attempt, loss: trial.bench_limit.is_none().then_some(loss) }
 }
 
-/// How a search by trials of one length ended.
+/// The end of a search by trials of one length.
 enum SearchEnd {
     Found(Box<RateFound>),
-    /// The trials are too short for it, and why.
+    /// The trials are too short, with the reason.
     TooShort(String),
     Stopped(NoTrial),
 }
 
-/// What a trial that lost nothing of what was sent forwarded per second, and the rate that it was offered.
+/// The rate forwarded by a trial that lost none of its sent frames, and its offered rate.
 #[derive(Debug, Clone, Copy)]
 struct Forwarded {
     offered_pps: f64,
@@ -234,7 +234,7 @@ impl Forwarded {
     }
 }
 
-/// Why a bound is none: another trial forwarded more.
+/// Returns the reason why a bound is invalid: another trial forwarded more.
 fn contradicted(upper: f64, precision: f64, all: &[Forwarded], unit: &str) -> Option<String> {
     let most = all.iter().copied().max_by(|a, b| a.pps.total_cmp(&b.pps))?;
     (most.pps > upper * (1.0 + precision)).then(|| {
@@ -245,7 +245,7 @@ fn contradicted(upper: f64, precision: f64, all: &[Forwarded], unit: &str) -> Op
     })
 }
 
-/// A search, with all trials so far in `all`, and what those of this length forwarded in `forwarded`.
+/// Runs a search. `all` collects all trials, and `forwarded` the rates forwarded by those of this length.
 fn search_once(
     maker: &mut TrialMaker,
     plan: &MeasurePlan,
@@ -266,7 +266,7 @@ fn search_once(
         trials: TRIALS,
         goal: Some(plan.goal),
     };
-    // Of rates that passed: how long frames came back behind a trial.
+    // For rates that passed: how long after the trial frames came back.
     let (mut end, mut tails) = (None, Vec::new());
     let found = search_trials(&search, length, 1.0, &mut |pps, draw| {
         let phase = LoadPhase::rate(pps, length);
@@ -286,7 +286,7 @@ fn search_once(
         };
         all.push(said(Some(pps), &trial));
         let LoadAccount { forwarded: through, unsent, offered, .. } = trial.account;
-        // A device that loses may forward more at higher rates; a loop that lost nothing was only stalled at lower ones.
+        // A lossy device may forward more at higher rates; a loop without loss was only stalled at lower ones.
         if through + unsent == offered {
             forwarded.push(Forwarded::of(pps, &trial.account, length));
         }
@@ -299,7 +299,7 @@ fn search_once(
     let tail = tails.iter().filter(|(pps, _)| Some(*pps) == found.pps).map(|(_, tail)| *tail).max();
     Ok(match (end, tail) {
         (Some(end), _) => end,
-        // What waits in the device when a trial ends has not passed at its rate.
+        // Frames still in the device at the end of a trial have not passed at its rate.
         (None, Some(tail)) if tail as f64 > length as f64 * plan.precision => SearchEnd::TooShort(format!(
             "frames came back until {:.3} ms behind trials of {said_length} ms, which is above certify.precision; give a longer certify.trial",
             tail as f64 / MS as f64
@@ -326,7 +326,7 @@ fn throughput(maker: &mut TrialMaker, plan: &MeasurePlan) -> Result<MeasureResul
         let why = format!("{}: {}", found.ended, last.unwrap_or_default());
         return Ok(MeasureResult::not_decidable(why, trials));
     };
-    // What failed for the bench is no bound of the device, nor what another trial contradicts.
+    // A failure of the bench is no bound of the device, nor is one that another trial contradicts.
     let no_bound = found.failed_pps.and_then(|upper| match found.limited_by {
         Some(Limiter::Device) => contradicted(upper, plan.precision, &forwarded, &unit),
         _ => Some(last.unwrap_or_default()),
@@ -349,7 +349,7 @@ fn throughput(maker: &mut TrialMaker, plan: &MeasurePlan) -> Result<MeasureResul
     Ok(MeasureResult::judged(measured, trials, goal))
 }
 
-/// The longest burst without loss, between one that passed and one that did not.
+/// Returns the longest burst without loss, between one that passed and one that did not.
 fn longest_burst(
     maker: &mut TrialMaker,
     longest: u64,
@@ -357,7 +357,7 @@ fn longest_burst(
 ) -> Result<std::result::Result<u64, NoTrial>> {
     let step = (maker.model.step)(maker.ground).max(1);
     let (mut low, mut high) = (0, longest / step + 1);
-    // The longest of all is tried first: most devices stand it.
+    // Try the maximum first: most devices pass it.
     let mut at = longest / step;
     while high - low > 1 {
         let trial = match maker.one(OfferedLoad::of(LoadPhase::burst(at * step), 0))? {
@@ -469,7 +469,7 @@ fn latency(maker: &mut TrialMaker, plan: &MeasurePlan, repeats: u32, pps: f64) -
     Ok(MeasureResult::judged(measured, json!(all), goal))
 }
 
-/// The longest of some recoveries, by the goal for it.
+/// Returns the longest of some recoveries, judged by its goal.
 fn recoveries(mut measured: Vec<MeasuredNumber>, times: &[Time], all: Vec<Value>, plan: &MeasurePlan) -> MeasureResult {
     let mean = times.iter().copied().map(micros).sum::<f64>() / times.len().max(1) as f64;
     measured.push(MeasuredNumber::of("average", mean, "µs"));
@@ -583,7 +583,8 @@ fn sharing(maker: &mut TrialMaker, plan: &MeasurePlan, pps: f64) -> Result<Measu
     Ok(MeasureResult::judged(measured, all, None))
 }
 
-/// Age-of-Model of the clusters against the rate: the mean of all, and that of the cluster with the highest, over the repeats.
+/// Measures the Age-of-Model of the clusters at several rates: the mean of all, and that of the cluster with the
+/// highest, over the repeats.
 fn ages(maker: &mut TrialMaker, plan: &MeasurePlan, repeats: u32, pps: f64) -> Result<MeasureResult> {
     let (mut measured, mut all) = (Vec::new(), Vec::new());
     for share in AGED {

@@ -1,4 +1,4 @@
-//! Pages: the methodology, which is all clauses with what is common to them, and a certificate.
+//! Pages: the methodology, which lists all clauses and their common rules, and a certificate.
 
 use std::fmt::Write;
 
@@ -8,10 +8,10 @@ use pktgen_engine::clause::{Clause, ClauseSuite};
 
 use crate::certificate::{Certificate, ClauseOutcome, ClauseVerdict, METHOD};
 
-/// What stands before the clauses.
+/// The text before the clauses.
 const HEAD: &str = include_str!("methodology.txt");
 
-/// docs/certify.md: the methodology, with the clauses of these suites.
+/// Returns docs/certify.md: the methodology, with the clauses of these suites.
 pub fn methodology(suites: &[&'static ClauseSuite]) -> String {
     let mut out = String::from(HEAD);
     for suite in suites {
@@ -47,7 +47,7 @@ fn text(number: &str, clause: &Clause, out: &mut String) {
     let _ = writeln!(out, "- Repeats: {}. Error: {}{missed}.\n", clause.repeats, clause.error);
 }
 
-/// How likely so many repeats miss a defect that shows in some only.
+/// Returns the probability that this many repeats miss a defect that occurs only in some.
 fn missed(repeats: u32) -> String {
     let percent = |share: f64| {
         let missed = 100.0 * (1.0 - share).powi(repeats as i32);
@@ -60,13 +60,13 @@ fn missed(repeats: u32) -> String {
     )
 }
 
-/// Text in a cell of a table.
+/// Escapes text for a table cell.
 pub(crate) fn cell(text: &str) -> String {
     printable(text).replace('|', "\\|").replace('<', "&lt;")
 }
 
 impl Certificate {
-    /// What was measured.
+    /// Writes the measurements.
     fn numbers(&self, out: &mut String) {
         let all = self.outcomes.iter().flat_map(|it| it.measured.iter().map(move |own| (it, own)));
         let mut all = all.peekable();
@@ -83,7 +83,7 @@ impl Certificate {
         }
     }
 
-    /// The page of a certificate.
+    /// Returns the page of a certificate.
     pub(crate) fn page(&self) -> Result<String> {
         let mut out = format!("# {}: {}\n\n{}.\n\n", cell(&self.device), self.statement(), self.summary());
         self.notes.iter().for_each(|note| out.push_str(&format!("Note: {}.\n\n", cell(note))));

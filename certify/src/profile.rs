@@ -1,4 +1,4 @@
-//! Profiles: what of a suite is carried out, and how long its trials are.
+//! Profiles: which parts of a suite are carried out, and how long the trials are.
 
 use pktgen_core::time::{MS, SECOND, Time};
 use pktgen_core::units::Span;
@@ -8,35 +8,35 @@ use pktgen_realtime::run::SearchGoal;
 use crate::measure::{AGED, SHARES};
 use crate::settings::CertifySettings;
 
-/// Loads that a search tries at most, for estimates: doubling and halving.
+/// Maximum number of loads of a search, for estimates: doubling and halving.
 const LOADS: Time = 30;
 /// Bursts of one search, for estimates.
 const BURSTS: Time = 14;
 
-/// What of a suite is carried out.
+/// The parts of a suite to carry out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CertifyProfile {
     /// All clauses of correctness.
     #[default]
     Correctness,
-    /// Those, twice each at most, and the throughput.
+    /// Clauses of correctness, at most twice each, and the throughput.
     Quick,
-    /// All clauses, for as long as the RFCs say.
+    /// All clauses, with the durations of the RFCs.
     Full,
 }
 
 impl CertifyProfile {
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         ["correctness", "quick", "full"][self as usize]
     }
 
-    /// Whether a certificate of all its clauses says that a device conforms.
+    /// Returns whether a certificate of all its clauses can state that a device conforms.
     pub(crate) fn is_conformance(self) -> bool {
         self != CertifyProfile::Quick
     }
 
-    /// Whether this clause is one of it.
+    /// Returns whether it includes this clause.
     pub(crate) fn has(self, clause: &Clause) -> bool {
         match (self, clause.measure) {
             (_, None) | (CertifyProfile::Full, _) => true,
@@ -45,7 +45,7 @@ impl CertifyProfile {
         }
     }
 
-    /// How often a clause is repeated, where nothing is said.
+    /// Returns the default number of repeats of a clause.
     pub(crate) fn repeats(self, clause: &Clause) -> u32 {
         if self == CertifyProfile::Quick { clause.repeats.min(2) } else { clause.repeats }
     }
@@ -54,28 +54,28 @@ impl CertifyProfile {
 /// How performance is measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeasurePlan {
-    /// What a rate must keep to.
+    /// The goal for a rate.
     pub goal: SearchGoal,
-    /// The rates between which the throughput lies are at most so far apart, as a share of the lower one.
+    /// Maximum distance between the bounds of the throughput, as a share of the lower one.
     pub precision: f64,
     /// The first rate to try, per second.
     pub from_pps: f64,
-    /// Trials that are too short for the throughput are lengthened.
+    /// Whether trials that are too short for the throughput are lengthened.
     pub may_lengthen: bool,
-    /// How long what is missing is awaited behind a trial.
+    /// How long after a trial missing frames are awaited.
     pub wait: Time,
-    /// What is asked of the throughput, per second.
+    /// Goal for the throughput, per second.
     pub throughput: Option<f64>,
-    /// What is asked of the 99th percentile of the latency at half the throughput.
+    /// Goal for the 99th percentile of the latency at half the throughput.
     pub latency: Option<Time>,
-    /// What is asked of the shortest burst.
+    /// Goal for the shortest burst.
     pub burst: Option<u64>,
-    /// What is asked of the longest recovery.
+    /// Goal for the longest recovery.
     pub recovery: Option<Time>,
 }
 
 impl MeasurePlan {
-    /// What a profile and the settings say.
+    /// Returns the plan of a profile and settings.
     pub fn new(profile: CertifyProfile, settings: &CertifySettings, on_wires: bool) -> Self {
         let is_full = profile == CertifyProfile::Full;
         let trial = match (is_full, on_wires) {
@@ -101,7 +101,7 @@ impl MeasurePlan {
         }
     }
 
-    /// The same with trials that are so many times as long.
+    /// Returns the same plan with trials `times` times as long.
     pub(crate) fn longer(&self, times: Time) -> Self {
         let SearchGoal { trial_ps, sum_ps, .. } = self.goal;
         MeasurePlan { goal: SearchGoal { trial_ps: trial_ps * times, sum_ps: sum_ps * times, ..self.goal }, ..*self }

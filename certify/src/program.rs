@@ -1,4 +1,4 @@
-//! The bench of a program in virtual time: one device of an experiment, made anew whenever it is asked for.
+//! The bench for a program in virtual time: one device of an experiment, recreated on request.
 
 use std::collections::VecDeque;
 
@@ -16,7 +16,7 @@ use pktgen_realtime::plan::Plan;
 
 use crate::ground::at_node;
 
-/// Time between two frames that go in.
+/// Time between two input frames.
 const APART: Time = 10 * NS;
 
 /// A device in virtual time.
@@ -27,7 +27,7 @@ pub struct ProgramBench<'a> {
     now: Time,
 }
 
-/// One device, and frames on their way to the ends of its links.
+/// One device, and frames in transit to the ends of its links.
 struct Rig {
     device: Device,
     facts: Facts,
@@ -35,13 +35,13 @@ struct Rig {
     out: Outbox,
     touched: Vec<u16>,
     under_way: VecDeque<(Time, u16, Vec<u8>)>,
-    /// Writes frames as the clauses do, where they do not write ours; and room for one.
+    /// Writes frames in the layout of the clauses, if it is not ours; and a buffer for one.
     dialect: Option<Box<dyn Dialect>>,
     written: Vec<u8>,
 }
 
 impl<'a> ProgramBench<'a> {
-    /// The device of an experiment in virtual time, and what the clauses of a suite know of it; `make` plans the experiment.
+    /// Creates the device of an experiment in virtual time, with the facts for a suite's clauses; `make` plans the experiment.
     pub fn new(
         suite: &'static ClauseSuite,
         late: Time,
@@ -78,7 +78,7 @@ impl Rig {
     fn frame_in(&mut self, t: Time, bytes: &[u8]) {
         let read = self.dialect.as_mut().and_then(|dialect| dialect.inward(bytes, t, &mut self.written));
         let bytes = read.map_or(bytes, |len| &self.written[..len]);
-        // What is no frame of the system a device in real time leaves alone, too.
+        // A device in real time also ignores frames that are not of the system.
         let Some(frame) = admit(bytes, &mut self.pool, &self.facts) else { return };
         let frame = pktgen_engine::frame::Frame { t, ..frame };
         let Rig { device, pool, out, touched, .. } = self;
@@ -86,7 +86,7 @@ impl Rig {
         self.collect();
     }
 
-    /// Takes what left the device.
+    /// Collects the frames that left the device.
     fn collect(&mut self) {
         self.touched.clear();
         self.device.books.rows.clear();
@@ -101,13 +101,13 @@ impl Rig {
         }
     }
 
-    /// When the device does something by itself.
+    /// Returns the time of the device's next spontaneous action.
     fn next(&self) -> Time {
         let ports = self.device.ports.iter().map(|port| port.wake());
         ports.min().unwrap_or(NEVER).min(self.device.program.next_wake())
     }
 
-    /// Does what happens next, if it is by `until`; frames at the ends of their links go to `each`. Returns when it was.
+    /// Performs the next event if it is due by `until`; frames at the ends of their links go to `each`. Returns its time.
     fn step(&mut self, until: Time, each: EachFrame) -> Option<Time> {
         let arrives = self.under_way.front().map_or(NEVER, |(t, ..)| *t);
         let t = self.next().min(arrives);

@@ -1,4 +1,4 @@
-//! A certificate under way: clauses that were carried out are kept, so that one that was killed goes on where it was.
+//! A certificate in progress: completed clauses are stored, so that a killed certification can continue.
 
 use std::path::{Path, PathBuf};
 
@@ -10,29 +10,29 @@ use serde_json::{Value, json};
 use crate::certificate::{Certificate, ClauseOutcome};
 use crate::evidence::capture;
 
-/// The file, while a certificate is under way.
+/// The file, while a certificate is in progress.
 const FILE: &str = "progress.json";
 
-/// A value as messages have it: text as it is.
+/// Returns a value for messages: text without quotes.
 fn words(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// A certificate under way in a folder.
+/// A certificate in progress in a folder.
 pub struct CertificateProgress {
     folder: PathBuf,
-    /// What it is of: another certificate cannot go on with its clauses.
+    /// Identity of the certificate: another certificate cannot continue with its clauses.
     of: Value,
     clauses: Vec<Value>,
 }
 
 impl CertificateProgress {
-    /// Whether a folder has a certificate that was begun and has not ended.
+    /// Returns whether a folder has an unfinished certificate.
     pub fn is_in(folder: &Path) -> bool {
         folder.join(FILE).is_file()
     }
 
-    /// Begins a certificate without outcomes yet.
+    /// Begins a certificate without outcomes.
     pub fn begin(folder: &Path, certificate: &Certificate, chosen: &str) -> Result<Self> {
         let of = Self::of(certificate, chosen)?;
         let own = CertificateProgress { folder: folder.to_owned(), of, clauses: Vec::new() };
@@ -40,7 +40,7 @@ impl CertificateProgress {
         Ok(own)
     }
 
-    /// Goes on with the one in a folder, which must be the same; and what came of its clauses so far.
+    /// Continues the one in a folder, which must be the same; also returns the outcomes so far.
     pub fn resume(
         folder: &Path,
         certificate: &Certificate,
@@ -68,7 +68,7 @@ impl CertificateProgress {
         Ok((CertificateProgress { folder: folder.to_owned(), of, clauses }, outcomes))
     }
 
-    /// What makes two certificates the same.
+    /// Returns the identity of a certificate.
     fn of(certificate: &Certificate, chosen: &str) -> Result<Value> {
         Ok(json!({
             "suite": certificate.suite.0,
@@ -82,7 +82,7 @@ impl CertificateProgress {
         }))
     }
 
-    /// Keeps what came of a clause, and the frames that decided against it.
+    /// Stores the outcome of a clause, and the frames that decided against it.
     pub fn keep(&mut self, outcome: &mut ClauseOutcome) -> Result<()> {
         if !outcome.evidence.is_empty() {
             let name = format!("{}.pcapng", outcome.clause.id);
@@ -105,7 +105,7 @@ impl CertificateProgress {
         write_whole(&self.folder.join(FILE), text + "\n").map(drop)
     }
 
-    /// Ends it: the certificate is written.
+    /// Ends the progress: the certificate has been written.
     pub fn end(self) -> Result<()> {
         let path = self.folder.join(FILE);
         std::fs::remove_file(&path).map_err(Error::io("remove", &path))

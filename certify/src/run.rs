@@ -17,30 +17,30 @@ use crate::measure::{Earlier, carry_out};
 use crate::profile::{CertifyProfile, MeasurePlan};
 use crate::trial::TrialMaker;
 
-/// How often a repeat that is not decidable is drawn again at most.
+/// Maximum number of additional draws of an undecided repeat.
 const DRAWS: u32 = 3;
 
-/// Which clauses, and how.
+/// The clauses to carry out, and how.
 #[derive(Debug, Clone)]
 pub struct CertifyOptions {
     /// The seed: the same makes the same probes.
     pub seed: u64,
-    /// Repeats of each clause, if not what it says itself.
+    /// Repeats of each clause, if not its own number.
     pub repeats: Option<u32>,
     /// Only these clauses, by id, number or number of the section; all if there are none.
     pub only: Vec<String>,
-    /// Clauses that the device is not said to follow, in the same way.
+    /// Clauses that the device does not claim to follow, selected in the same way.
     pub except: Vec<String>,
-    /// Clauses that were carried out before: they are taken as they are.
+    /// Clauses that were carried out before: their outcomes are kept.
     pub done: Vec<ClauseOutcome>,
-    /// What of the suite is carried out where no clauses are named.
+    /// The part of the suite that is carried out if no clauses are named.
     pub profile: CertifyProfile,
     /// How performance is measured.
     pub plan: MeasurePlan,
 }
 
 impl CertifyOptions {
-    /// Whether this clause is to be carried out.
+    /// Returns whether this clause is to be carried out.
     fn has(&self, number: &str, clause: &Clause) -> bool {
         if self.only.is_empty() {
             return self.profile.has(clause);
@@ -48,7 +48,7 @@ impl CertifyOptions {
         names(&self.only, number, clause)
     }
 
-    /// How many clauses of the suite, as far as the profile has them, are not among those that were named.
+    /// Returns how many of the profile's clauses were not selected by name.
     pub fn not_chosen(&self, suite: &'static ClauseSuite) -> usize {
         suite.numbered().filter(|(number, clause)| self.profile.has(clause) && !self.has(number, clause)).count()
     }
@@ -68,12 +68,12 @@ impl CertifyOptions {
         Ok(())
     }
 
-    /// How often.
+    /// Returns the number of repeats.
     fn repeats(&self, clause: &Clause) -> u32 {
         self.repeats.unwrap_or(self.profile.repeats(clause)).max(1)
     }
 
-    /// How long the performance clauses that these options name take at most, in the device's time; none if there are none.
+    /// Returns the maximum time of the selected performance clauses, in the device's time; none if there are none.
     pub fn estimate(&self, suite: &'static ClauseSuite, ground: &ProbeGround) -> Option<Time> {
         let applies = |clause: &Clause| clause.measure.is_some() && (clause.exempt)(ground).is_none();
         let all = suite.numbered().filter(|(number, clause)| self.has(number, clause) && applies(clause));
@@ -82,13 +82,13 @@ impl CertifyOptions {
     }
 }
 
-/// Whether one of these names is that of the clause: its id, its number, or the number of its section.
+/// Returns whether one of these names is that of the clause: its id, its number, or the number of its section.
 fn names(all: &[String], number: &str, clause: &Clause) -> bool {
     let section = number.split('.').next();
     all.iter().any(|name| name == number || name == clause.id || Some(name.as_str()) == section)
 }
 
-/// Carries out clauses, and tells `each` what came of those that were not before.
+/// Carries out clauses, and passes the new outcomes to `each`.
 pub fn certify(
     suite: &'static ClauseSuite,
     ground: &ProbeGround,
@@ -124,7 +124,7 @@ pub fn certify(
     Ok(outcomes)
 }
 
-/// What performance clauses so far found that others need.
+/// Returns results of performance clauses so far that others need.
 fn earlier(outcomes: &[ClauseOutcome]) -> Earlier {
     let of = |measure, name| {
         let own = outcomes.iter().find(|it| it.clause.measure == Some(measure));
@@ -137,12 +137,12 @@ fn earlier(outcomes: &[ClauseOutcome]) -> Earlier {
     }
 }
 
-/// Why a clause is not carried out.
+/// Returns the reason why a clause is not carried out.
 fn exempt(number: &str, clause: &Clause, ground: &ProbeGround, options: &CertifyOptions) -> Option<String> {
     names(&options.except, number, clause).then(|| EXCEPTED.to_owned()).or_else(|| (clause.exempt)(ground))
 }
 
-/// A performance clause.
+/// Carries out a performance clause.
 fn measured(
     (number, clause, measure): (String, &'static Clause, LoadMeasure),
     mut maker: TrialMaker,
@@ -167,10 +167,10 @@ fn measured(
     })
 }
 
-/// How a repeat ended, if it decided against its clause, and why.
+/// The verdict and reason of a repeat that decided against its clause.
 type Ended = Option<(ClauseVerdict, String)>;
 
-/// One draw of a repeat: how it ended, and its frames.
+/// Makes one draw of a repeat; returns its end and its frames.
 fn try_once(
     clause: &Clause,
     (repeat, draw): (u32, u32),
@@ -185,7 +185,7 @@ fn try_once(
     let made = ClauseProbe::new(ground, memory, bench, seed, (clause.id, repeat, draw));
     let (ended, log) = match made {
         Ok(mut probe) => {
-            // What is still under way from before is none of this clause's.
+            // Frames still in transit from before do not belong to this clause.
             let ended = probe.settle().and_then(|_| (clause.probe)(&mut probe));
             (ended, probe.into_log())
         }
@@ -200,7 +200,7 @@ fn try_once(
     Ok((verdict, log))
 }
 
-/// All repeats of a clause.
+/// Carries out all repeats of a clause.
 fn one(
     number: String,
     clause: &'static Clause,
@@ -236,11 +236,11 @@ struct Repeats {
     hashing: Hashing<std::io::Sink>,
     /// The first repeat that no draw decided, why, and the frames of its last draw.
     why: Option<(u32, String, Vec<ProbeFrame>)>,
-    /// Draws that may still be made again.
+    /// Number of draws that may still be repeated.
     budget: u32,
 }
 
-/// What is known of a clause before its first repeat.
+/// Returns the outcome of a clause before its first repeat.
 fn blank(number: String, clause: &'static Clause) -> ClauseOutcome {
     ClauseOutcome {
         number,
@@ -263,12 +263,12 @@ fn blank(number: String, clause: &'static Clause) -> ClauseOutcome {
 }
 
 impl Repeats {
-    /// Before the first of so many.
+    /// Returns the state before the first of `repeats` repeats.
     fn new(outcome: ClauseOutcome, repeats: u32) -> Self {
         Repeats { outcome, hashing: Hashing::new(std::io::sink()), why: None, budget: repeats.max(DRAWS) }
     }
 
-    /// A repeat: drawn again while it is not decidable and draws are left.
+    /// Carries out a repeat: it is drawn again while it is undecided and draws are left.
     fn carry_out(
         &mut self,
         repeat: u32,
@@ -291,7 +291,7 @@ impl Repeats {
                     self.outcome.times += 1;
                     return Ok(());
                 }
-                // Where no repeat could be decided others will not be, either.
+                // If no repeat could be decided so far, others will not be, either.
                 Some(_)
                     if draw < DRAWS
                         && self.budget > 0
@@ -309,7 +309,7 @@ impl Repeats {
         }
     }
 
-    /// What came of them: a clause that did not fail is not decidable if fewer than half of its repeats were decided.
+    /// Returns the outcome: a clause that did not fail is undecidable if fewer than half of its repeats were decided.
     fn end(self) -> ClauseOutcome {
         let Repeats { mut outcome, mut hashing, why, .. } = self;
         outcome.digest = hashing.digest().map(|digest| digest.sha256).unwrap_or_default();

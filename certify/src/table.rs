@@ -1,4 +1,4 @@
-//! Certificates of all runs of a sweep side by side: what was measured by what differs between them.
+//! Certificates of all runs of a sweep side by side: measurements by the axes that differ.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -14,9 +14,9 @@ use crate::page::cell;
 /// The certificate of one run of a sweep.
 #[derive(Debug, Clone)]
 pub struct CertifiedRun {
-    /// Its folder in the table's.
+    /// Its folder below that of the table.
     pub name: String,
-    /// What it sets: axes of the sweep and their values, and the seed.
+    /// Its settings: axes of the sweep with their values, and the seed.
     pub labels: BTreeMap<String, String>,
     /// Its certificate.
     pub certificate: Certificate,
@@ -31,7 +31,7 @@ pub struct CertificateTable {
 }
 
 impl CertificateTable {
-    /// Of these runs.
+    /// Creates the table of these runs.
     pub fn new(runs: Vec<CertifiedRun>) -> Self {
         let mut values: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for (axis, value) in runs.iter().flat_map(|run| &run.labels) {
@@ -70,12 +70,12 @@ impl CertificateTable {
         String::from_utf8(bytes).map_err(|e| Error::Invalid(e.to_string()))
     }
 
-    /// The values of the axes of a run.
+    /// Returns the values of the axes of a run.
     fn at<'a>(&'a self, run: &'a CertifiedRun) -> impl Iterator<Item = &'a str> {
         self.axes.iter().map(|axis| run.labels.get(axis).map_or("", String::as_str))
     }
 
-    /// Verdicts of all runs, then a table for each clause that measures.
+    /// Returns the page: verdicts of all runs, then a table for each clause that measures.
     pub fn page(&self) -> String {
         let failed = self.runs.iter().filter(|run| !run.certificate.is_whole()).count();
         let count = self.runs.len();
@@ -97,7 +97,7 @@ impl CertificateTable {
         out
     }
 
-    /// Clauses with numbers, in the order of the suite.
+    /// Returns the clauses with numbers, in the order of the suite.
     fn measuring(&self) -> Vec<&ClauseOutcome> {
         let mut all: Vec<&ClauseOutcome> = Vec::new();
         for it in self.runs.iter().flat_map(|run| &run.certificate.outcomes).filter(|it| !it.measured.is_empty()) {
@@ -108,7 +108,7 @@ impl CertificateTable {
         all
     }
 
-    /// What a clause measured in each run.
+    /// Writes the measurements of a clause in each run.
     fn clause(&self, first: &ClauseOutcome, out: &mut String) {
         let _ = writeln!(out, "\n## {} `{}`: {}\n", first.number, first.clause.id, first.clause.title);
         let unit = |own: &MeasuredNumber| if own.unit.is_empty() { String::new() } else { format!(", {}", own.unit) };

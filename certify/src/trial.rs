@@ -1,33 +1,33 @@
-//! One trial of performance on a bench: paced frames in, frames out, an account.
+//! One trial of performance on a bench: sends paced frames, receives frames, and keeps an account.
 
 use pktgen_core::Result;
 use pktgen_core::time::{MS, Time, US};
 use pktgen_engine::clause::{LoadAccount, LoadModel, LoadWorkers, OfferedLoad, ProbeBench, ProbeGround, ProbeMemory};
 
-/// Frames that go in before those that came out are looked at.
+/// Frames that are sent before received ones are read.
 const BURST: usize = 16;
-/// How often a device is asked for what is missing after a trial.
+/// How often missing frames are requested from a device after a trial.
 const ASKED: usize = 4;
-/// Share of a trial by which the bench may be late.
+/// Maximum lateness of the bench: a trial's length divided by this.
 const LATE: Time = 100;
 
-/// A trial as it was made.
+/// A completed trial.
 #[derive(Debug, Clone)]
 pub(crate) struct MadeTrial {
     pub(crate) account: LoadAccount,
-    /// Why the bench, and not the device, is what was measured.
+    /// The reason why the result is a limit of the bench, not of the device.
     pub(crate) bench_limit: Option<String>,
 }
 
-/// By how much frames that could leave were late.
+/// Lateness of the frames that could leave.
 #[derive(Debug, Clone, Copy, Default)]
 struct Lateness {
     most: Time,
-    /// Of the last one.
+    /// That of the last one.
     last: Time,
 }
 
-/// Why there is no trial.
+/// The reason why there is no trial.
 pub(crate) enum NoTrial {
     /// It cannot be made.
     Impossible(String),
@@ -41,9 +41,9 @@ pub(crate) struct TrialMaker<'a> {
     pub(crate) ground: &'a ProbeGround,
     pub(crate) bench: &'a mut dyn ProbeBench,
     pub(crate) memory: &'a mut ProbeMemory,
-    /// How long what is missing is awaited behind a trial.
+    /// How long after a trial missing frames are awaited.
     pub(crate) wait: Time,
-    /// Makes contents of this certificate its own.
+    /// Distinguishes the contents of this certificate.
     pub(crate) seed: u64,
     /// Trials so far.
     pub(crate) made: u32,
@@ -54,7 +54,7 @@ pub(crate) struct TrialMaker<'a> {
 type Tried<T> = Result<std::result::Result<T, NoTrial>>;
 
 impl<'a> TrialMaker<'a> {
-    /// For the trials of one clause.
+    /// Creates the maker for the trials of one clause.
     pub(crate) fn new(
         model: &'static LoadModel,
         ground: &'a ProbeGround,
@@ -65,13 +65,13 @@ impl<'a> TrialMaker<'a> {
         TrialMaker { model, ground, bench, memory, wait, seed, made: 0, frames: 0 }
     }
 
-    /// The device for the next trial, newly started where the bench can do that, and the workers.
+    /// Returns the workers for the next trial.
     pub(crate) fn workers(&mut self, mut load: OfferedLoad) -> Tried<Box<dyn LoadWorkers>> {
         load.draw = load.draw.wrapping_add(self.seed.rotate_left(20)).wrapping_add(u64::from(self.made) << 8);
         Ok((self.model.open)(self.ground, self.memory, load).map_err(NoTrial::Impossible))
     }
 
-    /// Before a trial: a new device if there can be one, and nothing under way.
+    /// Prepares a trial: restarts the device if possible.
     pub(crate) fn begin(&mut self) -> Result<()> {
         if self.bench.restart(self.made)? {
             self.memory.clear();
@@ -80,7 +80,7 @@ impl<'a> TrialMaker<'a> {
         self.bench.settle(&mut |_, _, _| {})
     }
 
-    /// A trial.
+    /// Makes a trial.
     pub(crate) fn one(&mut self, load: OfferedLoad) -> Tried<MadeTrial> {
         self.begin()?;
         let (length, is_burst) = (load.length(), load.phases.iter().all(|phase| phase.gap_ps == 0.0));
@@ -91,7 +91,7 @@ impl<'a> TrialMaker<'a> {
         self.carry_out(workers.as_mut(), length, is_burst)
     }
 
-    /// A trial with another job beside it, of which nothing is counted.
+    /// Makes a trial with a second job beside it, whose frames are not counted.
     pub(crate) fn one_beside(&mut self, load: OfferedLoad, other: OfferedLoad) -> Tried<MadeTrial> {
         self.begin()?;
         let length = load.length();
@@ -117,7 +117,7 @@ impl<'a> TrialMaker<'a> {
             return Ok(Err(NoTrial::Ended(why)));
         }
         let lost = self.bench.lost()? - lost;
-        // A frame that was late in between may have made the burst that was lost; a rate was not offered where the last was late.
+        // An intermediate late frame may have caused the lost burst; a rate was not offered if the last frame was late.
         let behind = if account.loss() > 0.0 { behind.most } else { behind.last };
         let bench_limit = match (lost, behind > late && !is_burst) {
             (0, false) => None,
@@ -127,7 +127,7 @@ impl<'a> TrialMaker<'a> {
         Ok(Ok(MadeTrial { account, bench_limit }))
     }
 
-    /// Sends what is due; returns by how much frames that could leave were late.
+    /// Sends the frames that are due; returns the lateness of those that could leave.
     fn send(
         &mut self,
         workers: &mut dyn LoadWorkers,
@@ -163,7 +163,7 @@ impl<'a> TrialMaker<'a> {
         }
     }
 
-    /// Lets the device end what is under way, so that another trial may follow.
+    /// Lets the device finish, so that another trial may follow.
     fn leave(&mut self, workers: &mut dyn LoadWorkers, begin: Time) -> Result<()> {
         for _ in 0..ASKED {
             self.bench.settle(&mut |t, port, bytes| workers.take(t - begin, port, bytes))?;
@@ -177,7 +177,7 @@ impl<'a> TrialMaker<'a> {
         Ok(())
     }
 
-    /// Workers send at once, lose all that comes of it, and ask for it at once: what they have then, by the time since they asked.
+    /// Workers send at once, lose all results, and request them at once; the account has the results by the time since the request.
     pub(crate) fn lost_results(&mut self, load: OfferedLoad) -> Tried<MadeTrial> {
         self.begin()?;
         let mut workers = match self.workers(load)? {

@@ -65,7 +65,7 @@ Exit codes: 0 success; 1 the run is invalid, the verdict is worse, or a file cou
 2 usage or configuration; 3 not possible on this host (the message names the remedy).\n\
 Quantities: 40Gbps, 0.8Mbps; 1.5us, 100ms; 2048bit, 256B, 8KiB.";
 
-/// Values of `--age`, with their help.
+/// Returns a parser of the values of `--age`, with their help.
 fn ages() -> impl TypedValueParser<Value = AgeOf> {
     let values = AgeOf::ALL.map(|age| PossibleValue::new(age.name()).help(age.about()));
     PossibleValuesParser::new(values).try_map(|name| AgeOf::named(&name, "--age"))

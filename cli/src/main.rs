@@ -1,4 +1,4 @@
-//! The one binary, `pktgen`: parses flags, calls the three libraries, prints.
+//! The `pktgen` binary: parses flags, calls the libraries, prints.
 
 mod args;
 mod commands;
@@ -8,7 +8,7 @@ mod ui;
 
 use std::process::ExitCode;
 
-/// Where the C library's allocator takes one lock for all threads, another one is linked.
+/// With musl, whose allocator uses one lock for all threads, another allocator is linked.
 #[cfg(target_env = "musl")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

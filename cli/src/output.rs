@@ -1,4 +1,4 @@
-//! Files that commands write where the user says.
+//! Output files at paths given by the user.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 use pktgen_core::record::digest::FileDigests;
 use pktgen_core::{Error, Result};
 
-/// Files of folders that other commands read, with what makes a folder one.
+/// Files that identify folders of other commands.
 const INDEXES: [&str; 3] = ["manifest.json", "sweep.json", "tables.json"];
 
-/// What an index lists of its folder.
+/// The files listed by an index.
 #[derive(serde::Deserialize)]
 struct Listed {
     #[serde(default)]
     files: FileDigests,
 }
 
-/// Refuses to write to `path` if it is a file of a run dir, a sweep or a folder of tables: its records would be lost.
+/// Refuses to write to `path` if it is a file of a run dir, a sweep or a folder of tables, whose records would be lost.
 pub(crate) fn check_output(path: &Path) -> Result<()> {
     let name = path.file_name().unwrap_or_default();
     let folder = match path.parent() {
@@ -42,14 +42,14 @@ pub(crate) fn check_output(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The same of all `outputs` of a command, which must be other files than its `inputs` and than each other.
+/// Does the same for all `outputs` of a command, which must differ from its `inputs` and from each other.
 pub(crate) fn check_outputs<'a>(
     outputs: impl IntoIterator<Item = &'a PathBuf>,
     inputs: impl IntoIterator<Item = &'a Path>,
 ) -> Result<()> {
     let outputs: Vec<&PathBuf> = outputs.into_iter().collect();
     let inputs: Vec<&Path> = inputs.into_iter().collect();
-    // Links are names of one file, too.
+    // Links denote the same file, too.
     let file =
         |path: &Path| path.metadata().ok().filter(|facts| facts.is_file()).map(|facts| (facts.dev(), facts.ino()));
     for (n, path) in outputs.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Every kind of JSON object that commands print with `--json`: docs/stability.md. `pktgen list schemas` prints it, and
-//! `--test cli -- stability::` holds what each consists of.
+//! Every kind of JSON object that commands print with `--json` (docs/stability.md). `pktgen list schemas` prints these,
+//! and `--test cli -- stability::` checks the members of each.
 
 use pktgen_core::json_kind::JsonKind;
 use pktgen_core::plan::PLAN_VERSION;
@@ -58,12 +58,12 @@ kinds! {
     WRONG_PACKET = "wrong_packet" / 1, "one wrong packet of a run: `pktgen analyze --wrong`";
 }
 
-/// A kind of object or stream of files, which has its version in a member or in its metadata.
+/// Returns a kind of object or stream of files with a version in a member or in its metadata.
 const fn filed(name: &'static str, version: u32, about: &'static str) -> JsonKind {
     JsonKind { name, version, about }
 }
 
-/// All kinds of JSON objects, and all streams and files, by name.
+/// Returns all kinds of JSON objects, and all streams and files, by name.
 pub(crate) fn all() -> Vec<JsonKind> {
     let mut all = PRINTED.to_vec();
     all.extend([

@@ -1,4 +1,4 @@
-//! What people see: results on stdout, everything else on stderr. Control characters in names of others are shown, not sent.
+//! Output for users: results on stdout, everything else on stderr. Control characters in external names are escaped.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -13,17 +13,17 @@ use pktgen_core::json_kind::JsonKind;
 use pktgen_core::printable::printable;
 use pktgen_realtime::driver::real_time::Progress;
 
-/// Notes that --quiet holds back, at most.
+/// Maximum number of notes that --quiet holds back.
 const HELD_MAX: usize = 20;
 
 /// The terminal.
 pub(crate) struct Ui {
     common: Common,
-    /// The latest notes that --quiet holds back.
+    /// The latest notes held back by --quiet.
     held: Mutex<VecDeque<String>>,
-    /// A result, an error or a reason was printed.
+    /// Whether a result, an error or a reason was printed.
     said: AtomicBool,
-    /// Why results could not be written, once they could not.
+    /// Why results could not be written, after a failure.
     unwritten: Mutex<Option<std::io::Error>>,
 }
 
@@ -32,7 +32,7 @@ impl Ui {
         Ui { common: *common, held: Mutex::default(), said: AtomicBool::new(false), unwritten: Mutex::new(None) }
     }
 
-    /// The command ends with this exit code. One that failed and printed nothing prints the notes that were held back.
+    /// Ends the command with this exit code. If it failed without output, prints the notes that were held back.
     pub(crate) fn end(&self, code: u8) {
         if code != 0 && !self.said.load(Ordering::Relaxed) {
             let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -44,7 +44,7 @@ impl Ui {
         self.common.json
     }
 
-    /// A result, on stdout. A failed write ends the output, and is the program's error unless the reader closed the pipe.
+    /// Prints a result on stdout. A failed write ends the output and is an error of the program unless the reader closed the pipe.
     pub(crate) fn result(&self, text: &str) {
         self.said.store(true, Ordering::Relaxed);
         let mut unwritten = self.unwritten.lock().unwrap_or_else(PoisonError::into_inner);
@@ -54,18 +54,18 @@ impl Ui {
         }
     }
 
-    /// A result as JSON, with its kind and version.
+    /// Prints a result as JSON, with its kind and version.
     pub(crate) fn object(&self, kind: &JsonKind, text: &str) {
         self.result(&kind.stamp(text));
     }
 
-    /// The exit code of a program that would end with `code`: 1 instead of 0 if results could not be written, which it says.
+    /// Returns the exit code of a program that would end with `code`: 1 instead of 0 if results could not be written, which is reported.
     pub(crate) fn ended(&self, code: u8) -> u8 {
         let mut unwritten = self.unwritten.lock().unwrap_or_else(PoisonError::into_inner);
         code.max(unwritten.take().map_or(0, |fault| self.not_written(&fault)))
     }
 
-    /// The exit code for output that was not written.
+    /// Returns the exit code for output that was not written.
     fn not_written(&self, fault: &std::io::Error) -> u8 {
         if fault.kind() == std::io::ErrorKind::BrokenPipe {
             return 0;
@@ -74,24 +74,24 @@ impl Ui {
         1
     }
 
-    /// Prints help, a version or what is wrong with the arguments. The result is the exit code.
+    /// Prints help, a version or an error in the arguments. Returns the exit code.
     pub(crate) fn usage(told: &clap::Error) -> u8 {
         let ui = Ui::new(&Common::default());
         let code = told.exit_code() as u8;
         let unprintable = |word: std::ffi::OsString| matches!(printable(&word.to_string_lossy()), Cow::Owned(_));
         if told.use_stderr() && std::env::args_os().any(unprintable) {
-            // Without styles, which are control characters as well.
+            // Without styles, which are control characters, too.
             to_stderr(told.render().to_string().trim_end());
             return code;
         }
-        // Errors go to stderr: this one cannot be reported.
+        // Errors go to stderr, so a failure to print this one cannot be reported.
         match told.print() {
             Err(fault) if !told.use_stderr() => code.max(ui.not_written(&fault)),
             _ => code,
         }
     }
 
-    /// A note, on stderr.
+    /// Prints a note on stderr.
     pub(crate) fn note(&self, text: &str) {
         if !self.common.quiet {
             return to_stderr(text);
@@ -103,13 +103,13 @@ impl Ui {
         held.push_back(text.to_owned());
     }
 
-    /// Why the exit code will not be 0, on stderr, always.
+    /// Prints the reason for a nonzero exit code on stderr, even with --quiet.
     pub(crate) fn reason(&self, text: &str) {
         self.said.store(true, Ordering::Relaxed);
         to_stderr(text);
     }
 
-    /// Asks on stderr, and reads a line of standard input; none at its end.
+    /// Prints a question on stderr and reads a line of standard input; `None` at its end.
     pub(crate) fn ask(&self, question: &str) -> pktgen_core::Result<Option<String>> {
         let _ = write!(std::io::stderr(), "{}", printable(question));
         let mut line = String::new();
@@ -118,19 +118,19 @@ impl Ui {
         Ok((read > 0).then_some(line))
     }
 
-    /// A detail, on stderr, with -v.
+    /// Prints a detail on stderr with -v.
     pub(crate) fn detail(&self, text: &str) {
         if self.common.verbose > 0 {
             self.note(text);
         }
     }
 
-    /// An error, on stderr, always.
+    /// Prints an error on stderr, even with --quiet.
     pub(crate) fn error(&self, text: &str) {
         self.reason(&format!("pktgen: {text}"));
     }
 
-    /// A line on stderr for what has no known end.
+    /// Returns a line on stderr for an activity without a known end.
     pub(crate) fn spinner(&self, what: &str) -> ProgressBar {
         if self.common.quiet {
             return ProgressBar::hidden();
@@ -143,7 +143,7 @@ impl Ui {
         bar
     }
 
-    /// A bar on stderr; it draws nothing when quiet or when stderr is no terminal.
+    /// Returns a bar on stderr; it draws nothing with --quiet or if stderr is not a terminal.
     pub(crate) fn bar(&self, what: &str, total: u64) -> ProgressBar {
         if self.common.quiet {
             return ProgressBar::hidden();
@@ -163,9 +163,9 @@ fn to_stderr(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{}", printable(text));
 }
 
-/// How far reading is.
+/// Progress of reading.
 impl Ui {
-    /// A bar in bytes.
+    /// Returns a bar in bytes.
     pub(crate) fn bytes(&self, what: &str) -> ProgressBar {
         let bar = self.bar(what, 1);
         if let Ok(style) = ProgressStyle::with_template(
@@ -177,7 +177,7 @@ impl Ui {
     }
 }
 
-/// How far a run is, in a few words: rate, lateness and losses only where there are any.
+/// Describes the progress of a run: rate, lateness and losses only if there are any.
 pub(crate) fn live(progress: &Progress) -> String {
     let mut text = format!("{} updates", progress.sent);
     if progress.t > 0 {
@@ -191,7 +191,7 @@ pub(crate) fn live(progress: &Progress) -> String {
     text
 }
 
-/// Rows with columns of one width each.
+/// Aligns rows in columns.
 pub(crate) fn aligned<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
     let widths: Vec<usize> = (0..N).map(|i| rows.iter().map(|row| row[i].chars().count()).max().unwrap_or(0)).collect();
     let line = |row: &[String; N]| {
@@ -201,19 +201,19 @@ pub(crate) fn aligned<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
     rows.iter().map(line).collect()
 }
 
-/// A flag that Ctrl-C sets; a second Ctrl-C ends the program at once.
+/// Returns a flag that Ctrl-C sets; a second Ctrl-C ends the program immediately.
 pub(crate) fn stop_flag() -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // If it cannot be registered, Ctrl-C ends the program as it always does.
+        // If it cannot be registered, Ctrl-C ends the program in the usual way.
         let _ = signal_hook::flag::register_conditional_shutdown(signal, 130, stop.clone());
         let _ = signal_hook::flag::register(signal, stop.clone());
     }
     stop
 }
 
-/// Writes beyond the limit of a file's size (RLIMIT_FSIZE) fail, as on a full disk, instead of ending the program.
+/// Makes writes beyond the limit of a file's size (RLIMIT_FSIZE) fail, as on a full disk, instead of ending the program.
 pub(crate) fn outgrow_signal() {
-    // If it cannot be registered, the signal ends the program as it always does.
+    // If it cannot be registered, the signal ends the program in the usual way.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
 }

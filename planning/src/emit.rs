@@ -1,4 +1,4 @@
-//! The experiment that carries a plan out: `pktgen place … --emit EXPERIMENT.toml`.
+//! Writes the experiment that executes a plan: `pktgen place … --emit EXPERIMENT.toml`.
 
 use std::path::Path;
 
@@ -10,32 +10,32 @@ use pktgen_core::{Error, Result};
 use pktgen_wire::wire::frame::FRAME_MAX;
 use pktgen_wire::wire::update::FRAME_MIN;
 
-/// Bytes on an Ethernet link beside a frame: FCS, preamble, gap.
+/// Length of an Ethernet frame's overhead in bytes: FCS, preamble, gap.
 const BESIDE: u64 = 24;
-/// Frames that a queue may hold: it is measured how many do.
+/// Maximum number of frames in a queue: the actual maximum is measured.
 const SLOTS: u32 = 1 << 20;
-/// Most messages that may be open at an aggregator.
+/// Maximum number of open messages at an aggregator.
 const OPEN_MAX: u32 = 1 << 16;
 
-/// How a plan is carried out.
+/// How a plan is executed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Emission {
     /// Name of the experiment.
     pub name: String,
-    /// Bytes of a frame, which is one message.
+    /// Length of a frame, which is one message, in bytes.
     pub bytes: u32,
-    /// Messages of each worker.
+    /// Number of messages of each worker.
     pub messages: u32,
-    /// How fast they follow each other, as a multiple of the rate that the plan promises. At a plan without a rate it means
-    /// nothing: all messages of a worker are generated at once.
+    /// Rate of messages as a multiple of the rate promised by the plan. Without a promised rate it has no meaning: all
+    /// messages of a worker are generated at once.
     pub factor: f64,
-    /// Whether the server answers with the whole sums.
+    /// Whether the server answers with the complete sums.
     pub allreduce: bool,
 }
 
 impl Emission {
-    /// What shows that `plan` keeps its promise: one message of each worker where that is φ, a stream of messages and the
-    /// way back where it is a rate.
+    /// Returns the emission that verifies the promise of `plan`: one message of each worker for φ, or a stream of
+    /// messages with answers for a rate.
     pub fn of(plan: &Plan, name: &str) -> Emission {
         let rated = plan.rate_bps.is_some();
         let (bytes, messages) = if rated { (1500, 2000) } else { (256, 1) };
@@ -43,7 +43,7 @@ impl Emission {
     }
 }
 
-/// The text of an experiment that carries out `plan`, which is read from the file `plan_file`, relative to the experiment.
+/// Returns the text of an experiment that executes `plan`, which is read from `plan_file`, relative to the experiment.
 pub fn emit(plan: &Plan, plan_file: &str, emission: &Emission) -> Result<String> {
     plan.check().map_err(|why| Error::config(format!("the plan cannot be carried out: {why}")))?;
     let workers = plan.hosts().len();
@@ -59,7 +59,7 @@ pub fn emit(plan: &Plan, plan_file: &str, emission: &Emission) -> Result<String>
         Some(_) => &["links_unlike_plan", "allreduce_rate", "rate_planned", "link_load_max", "queue_max"],
         None => &["links_unlike_plan", "phi", "phi_planned"],
     };
-    // As many as may ever be open: a plan may have thousands of aggregators, and room costs memory.
+    // The number that may be open at once: a plan may have thousands of aggregators, and each slot needs memory.
     let open = messages.min(&OPEN_MAX);
     let about = about(plan);
     let [name, about, plan_file] = [name, &about, plan_file].map(quoted);
@@ -74,7 +74,7 @@ pub fn emit(plan: &Plan, plan_file: &str, emission: &Emission) -> Result<String>
     ))
 }
 
-/// Writes the experiment to `path` and the plan beside it, as `NAME.plan.json`. Whatever stood there is replaced.
+/// Writes the experiment to `path` and the plan beside it as `NAME.plan.json`, replacing existing files.
 pub fn write(plan: &Plan, path: &Path, emission: &Emission) -> Result<()> {
     let beside = path.with_extension("plan.json");
     let file = beside.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
@@ -87,8 +87,8 @@ pub fn write(plan: &Plan, path: &Path, emission: &Emission) -> Result<()> {
     write_whole(path, text).map(drop)
 }
 
-/// Between two messages of a worker: what one lasts at the plan's rate, counted in wire bits (ATRO §III-B counts what
-/// links carry), rounded up so that no link is asked for more than it has.
+/// Returns the time between two messages of a worker: the duration of one at the plan's rate, counted in wire bits (as
+/// in ATRO §III-B), rounded up so that no link exceeds its capacity.
 fn period_ps(plan: &Plan, bytes: u32, factor: f64) -> i64 {
     let Some(rate_bps) = plan.rate_bps.filter(|rate| *rate > 0) else { return 1 };
     let bits = (u64::from(bytes) + BESIDE) as f64 * 8.0;
@@ -106,7 +106,7 @@ fn about(plan: &Plan) -> String {
     format!("the plan of {} ({sums} switches aggregate, {plain} forward), which promises {promise}", plan.placer)
 }
 
-/// A text as TOML has it.
+/// Formats a text for TOML.
 fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
@@ -118,7 +118,7 @@ mod tests {
 
     use super::*;
 
-    /// Three switches with four workers, of which the root aggregates.
+    /// Returns three switches with four workers, of which the root aggregates.
     fn small() -> Plan {
         let tree = binary(4, Rates::Constant).unwrap().with_load(vec![1, 2, 1]);
         tree.plan("hand", &[true, false, false], Rate::from_bps(1_000_000_000))

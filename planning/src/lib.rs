@@ -1,8 +1,8 @@
-//! Planners: where to aggregate, how to wire, which way to route.
+//! Planners: where to aggregate, how to wire, and how to route.
 //!
-//! A placer is pure: a network in, a [`Plan`](pktgen_core::plan::Plan) and what it promises out. Its study makes the
-//! figures of its paper. To add one: a new file here, its `mod` line and its entry in [`PLACERS`]. Called by the CLI's
-//! `place`, and by `replay` for experiments with a study.
+//! A placer is a pure function from a network to a [`Plan`](pktgen_core::plan::Plan) and its promise. Its study
+//! reproduces the figures of its paper. To add one: a new file here, its `mod` line and its entry in [`PLACERS`].
+//! Called by the CLI's `place`, and by `replay` for experiments with a study.
 #![forbid(unsafe_code)]
 
 pub mod atro;
@@ -15,15 +15,15 @@ use std::sync::LazyLock;
 use pktgen_core::registry::Named;
 use pktgen_workload::study::{self, Study};
 
-/// One placer.
+/// A placement algorithm.
 pub trait Placer: Named + Sync {
-    /// What its paper's figures are made with.
+    /// Returns the study that reproduces its paper's figures.
     fn study(&self) -> &'static dyn Study;
 }
 
-/// Every placer, by name.
+/// All placers.
 pub static PLACERS: &[&dyn Placer] = &[&soar::Soar, &atro::Atro];
 
-/// Every study: those without a network, and those of the placers.
+/// All studies: those without a network, and those of the placers.
 pub static STUDIES: LazyLock<Vec<&'static dyn Study>> =
     LazyLock::new(|| study::STUDIES.iter().copied().chain(PLACERS.iter().map(|placer| placer.study())).collect());

@@ -1,7 +1,7 @@
-//! Pictures of plans: SVG to look at, Graphviz dot to lay out otherwise.
+//! Pictures of plans: as SVG, and as Graphviz dot for other layouts.
 //!
-//! Nodes stand in rows by their distance from the server, each above its inputs; switches that aggregate are filled,
-//! and every cable says how many messages of a round it carries.
+//! Nodes are in rows by their distance from the server, each above its inputs; aggregating switches are filled, and
+//! every cable shows its number of messages per round.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use pktgen_core::plan::{Plan, PlanRole};
 use pktgen_core::printable::{escape, printable};
 use pktgen_core::rows::{RowPlacement, Spacing};
 
-/// Narrower than 320 is hard to read.
+/// Widths below 320 are hard to read.
 const SPACING: Spacing = Spacing { row: 90.0, gap: 46.0, edge: 40.0, least: 320.0 };
 
 const STYLE: &str = "\
@@ -18,14 +18,14 @@ text{font:11px sans-serif;text-anchor:middle;fill:#222}line{stroke:#999}.common{
 .aggregator{fill:#2e6fb3;stroke:#173a5e}.aggregator+text{fill:#fff}.host{fill:#ddd;stroke:#888}.server{fill:#fff;stroke:#222}\
 .count{font-size:10px;fill:#555;paint-order:stroke;stroke:#fff;stroke-width:3px}";
 
-/// What a picture shows: hosts of one switch stand together.
+/// The contents of a picture: hosts of one switch are grouped.
 struct View {
     nodes: Vec<Shown>,
-    /// The end nearer to the workers, the other, and what the cables between them carry in a round.
+    /// The end closer to the workers, the other end, and the number of messages per round on the cables between them.
     cables: Vec<(usize, usize, u64)>,
 }
 
-/// A node, or several hosts.
+/// A node, or a group of hosts.
 struct Shown {
     name: String,
     label: String,
@@ -35,7 +35,7 @@ struct Shown {
 impl View {
     fn of(plan: &Plan) -> Self {
         let is_host = |node: usize| plan.nodes[node].role == PlanRole::Host;
-        // The hosts of each switch: their number in the view, how many there are, and their workers.
+        // The hosts of each switch: their index in the view, their number, and their workers.
         let mut together: BTreeMap<usize, (usize, usize, usize)> = BTreeMap::new();
         let mut place = vec![usize::MAX; plan.nodes.len()];
         let mut nodes: Vec<Shown> = Vec::new();
@@ -66,13 +66,13 @@ impl View {
     }
 }
 
-/// Where nodes stand, the servers above.
+/// Returns the positions of nodes, with servers at the top.
 fn places(view: &View) -> RowPlacement {
     let servers: Vec<_> = (0..view.nodes.len()).filter(|node| view.nodes[*node].role == PlanRole::Server).collect();
     SPACING.place(view.nodes.len(), view.cables.iter().map(|&(from, to, _)| (from, to)), &servers)
 }
 
-/// The class of a node in either picture.
+/// Returns the class of a node in both kinds of pictures.
 fn class(role: PlanRole) -> &'static str {
     match role {
         PlanRole::Host => "host",
@@ -82,7 +82,7 @@ fn class(role: PlanRole) -> &'static str {
     }
 }
 
-/// As a picture.
+/// Draws the plan as SVG.
 pub fn svg(plan: &Plan) -> String {
     let view = View::of(plan);
     let RowPlacement { at, width, height } = places(&view);
@@ -101,7 +101,7 @@ pub fn svg(plan: &Plan) -> String {
         );
     }
     for &(from, to, count) in &view.cables {
-        // Nearer to the workers' end, where cables into one switch are apart.
+        // Closer to the workers' end, where cables into one switch are apart.
         let ((x1, y1), (x2, y2)) = (at[from], at[to]);
         let (x, y) = (x1 + (x2 - x1) * 0.4, y1 + (y2 - y1) * 0.4);
         let _ = writeln!(out, "<text class=\"count\" x=\"{x:.1}\" y=\"{y:.1}\">{count}</text>");
@@ -122,7 +122,7 @@ pub fn svg(plan: &Plan) -> String {
     out
 }
 
-/// For Graphviz.
+/// Writes the plan for Graphviz.
 pub fn dot(plan: &Plan) -> String {
     let view = View::of(plan);
     let quoted = |text: &str| format!("\"{}\"", printable(text).replace('\\', "\\\\").replace('"', "\\\""));

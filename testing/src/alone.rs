@@ -1,9 +1,9 @@
-//! A test in a process of its own: the test binary again, with that test only.
+//! Runs a test in a process of its own: starts the test binary again with that test only.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Set in the process inside.
+/// Environment variable that is set in the inner process.
 const INSIDE: &str = "PKTGEN_TEST_INSIDE";
 
 /// Returns whether this is the process that was started for one test.
@@ -11,15 +11,15 @@ pub fn is_inside() -> bool {
     std::env::var_os(INSIDE).is_some()
 }
 
-/// Returns the name that the harness has for the test `name` of the module `path`, as `module_path!()` has it.
+/// Returns the harness's name for the test `name` of the module `path` (as given by `module_path!()`).
 pub fn full_name(path: &str, name: &str) -> String {
     path.split_once("::").map_or(name.to_owned(), |(_, module)| format!("{module}::{name}"))
 }
 
-/// Runs this binary behind the words `before`, in `folder`, with the test `full` only, which must pass there.
+/// Runs this test binary with the command prefix `before` in `folder`, with the test `full` only.
 ///
 /// # Panics
-/// If it does not.
+/// If that test fails.
 #[track_caller]
 pub fn again(before: &[&str], folder: &Path, full: &str) {
     let program = std::env::current_exe().expect("this test").display().to_string();
@@ -31,7 +31,7 @@ pub fn again(before: &[&str], folder: &Path, full: &str) {
     assert!(output.status.success() && said.contains("1 passed"), "{full}, inside: {}\n{said}", output.status);
 }
 
-/// Runs `body` in a process of its own in `folder`, where `name` is a test of the module `path`.
+/// Runs `body` in a process of its own in `folder`; `name` is the calling test, in the module `path`.
 #[track_caller]
 pub fn in_own_process(path: &str, name: &str, folder: &Path, body: impl FnOnce()) {
     if is_inside() { body() } else { again(&[], folder, &full_name(path, name)) }

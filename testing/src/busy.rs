@@ -1,12 +1,12 @@
-//! What a busy machine may spoil, and says so: it is tried again.
+//! Repeats test runs that report a disturbance by a busy machine.
 
 use crate::{Need, skip};
 
-/// Attempts before a machine counts as busy.
+/// Attempts before the machine counts as busy.
 const TRIES: usize = 5;
 
-/// Attempts until one is undisturbed: `attempt` is given its number, and returns none where the run says that the machine was in its
-/// way. What must hold of every run, `attempt` asserts. If all were disturbed, `what` is skipped for want of cores.
+/// Calls `attempt` with the number of the attempt until a run is undisturbed. `attempt` returns none if the run reports that the machine
+/// disturbed it; it asserts what must hold in every run. If all were disturbed, `what` is skipped for lack of cores.
 #[track_caller]
 pub fn undisturbed<T>(what: &str, attempt: impl FnMut(usize) -> Option<T>) -> Option<T> {
     let found = (0..TRIES).find_map(attempt);

@@ -1,4 +1,4 @@
-//! What the tests of all crates share: loud skips, hang guards, tests in processes of their own.
+//! Code shared by the tests of all crates: visible skips, hang guards, tests in processes of their own.
 #![forbid(unsafe_code)]
 
 pub mod alone;

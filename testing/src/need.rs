@@ -1,27 +1,27 @@
-//! What a test may need that a host may lack. `testing/needs.tsv` has the same names for scripts.
+//! Requirements of tests that a host may lack. `testing/needs.tsv` lists the same names for scripts.
 
-/// Something that a test needs and a host may lack.
+/// A requirement of tests that a host may lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Need {
     /// Network namespaces with veth pairs.
     Netns,
     /// AF_XDP sockets and XDP programs on veth pairs.
     Xdp,
-    /// Two cores that do nothing else.
+    /// Two idle cores.
     Cores,
     /// IPv6 in the kernel.
     Ipv6,
-    /// Bonds, VLANs, macvlans and objects of next hops.
+    /// Bonds, VLANs, macvlans and next-hop objects.
     Links,
     /// A mount namespace with a small file system.
     Mounts,
     /// User namespaces for users without rights.
     Userns,
-    /// The program that drops capabilities.
+    /// The program `setpriv`, which drops capabilities.
     Setpriv,
     /// An SMT solver.
     Z3,
-    /// A solver of integer programs.
+    /// An integer-programming solver.
     Cbc,
     /// A headless browser.
     Browser,
@@ -29,15 +29,15 @@ pub enum Need {
     Notebooks,
     /// A launcher of processes.
     Mpirun,
-    /// Ray, which runs tasks on a cluster.
+    /// Ray, a task runner for clusters.
     Ray,
-    /// Slurm, which runs jobs on a cluster.
+    /// Slurm, a job scheduler for clusters.
     Slurm,
-    /// tshark and what comes with it.
+    /// tshark and the programs packaged with it.
     Tshark,
     /// tcpdump.
     Tcpdump,
-    /// tcpreplay and what comes with it.
+    /// tcpreplay and the programs packaged with it.
     Tcpreplay,
     /// Python 3.11 or newer.
     Python,
@@ -45,11 +45,11 @@ pub enum Need {
     Fonts,
     /// Scapy, in Debian's Python.
     Scapy,
-    /// The library of captures.
+    /// libpcap.
     Libpcap,
     /// ethtool.
     Ethtool,
-    /// A terminal for the screen.
+    /// tmux, as the terminal for the full-screen display.
     Tmux,
     /// Verilator.
     Verilator,
@@ -64,7 +64,7 @@ pub enum Need {
 }
 
 impl Need {
-    /// All of them.
+    /// All needs.
     pub const ALL: [Need; 29] = [
         Need::Netns,
         Need::Xdp,
@@ -102,7 +102,7 @@ impl Need {
         self.words().0
     }
 
-    /// What provides it.
+    /// Returns what provides it.
     pub fn provided_by(self) -> &'static str {
         self.words().1
     }
@@ -145,7 +145,7 @@ impl Need {
         }
     }
 
-    /// The need that a program stands for: `Need::Tshark` of `editcap`.
+    /// Returns the need to which a program belongs, for example `Need::Tshark` for `editcap`.
     pub fn of_program(program: &str) -> Option<Need> {
         Some(match program.rsplit('/').next().unwrap_or(program) {
             "tshark" | "capinfos" | "editcap" | "mergecap" | "dumpcap" | "text2pcap" => Need::Tshark,
@@ -156,7 +156,7 @@ impl Need {
     }
 }
 
-/// The needs that `text`, the value of `PKTGEN_REQUIRE`, names. An error says which names exist.
+/// Parses `text`, the value of `PKTGEN_REQUIRE`, into needs. The error lists the existing names.
 pub(crate) fn parse(text: &str) -> Result<Vec<Need>, String> {
     let mut all = Vec::new();
     for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {

@@ -1,14 +1,14 @@
-//! Waiting for events. No test asserts how long something takes: a guard only ends what hangs.
+//! Waits for events. No test asserts a duration: a guard only ends tests that hang.
 
 use std::time::Duration;
 
-/// A hang guard: far longer than anything takes on a machine that works, however loaded.
+/// Hang guard: far longer than any operation takes on a working machine, however loaded.
 pub const HANG: Duration = Duration::from_secs(300);
 const POLL: Duration = Duration::from_millis(10);
 
-/// Waits until `holds`; false when the hang guard ends it.
+/// Waits until `holds` returns true; returns false if the hang guard expires first.
 pub fn happens(mut holds: impl FnMut() -> bool) -> bool {
-    // Sleeps are counted, so that a machine that stood still is not held against the test.
+    // Counts sleeps instead of reading a clock, so that time in which the machine was suspended does not count.
     for _ in 0..HANG.as_millis() / POLL.as_millis() {
         if holds() {
             return true;
@@ -18,10 +18,10 @@ pub fn happens(mut holds: impl FnMut() -> bool) -> bool {
     false
 }
 
-/// Waits until `holds`.
+/// Waits until `holds` returns true.
 ///
 /// # Panics
-/// When the hang guard ends it.
+/// If the hang guard expires first.
 #[track_caller]
 pub fn eventually(what: &str, holds: impl FnMut() -> bool) {
     assert!(happens(holds), "hang guard of {HANG:?}: {what} did not happen");

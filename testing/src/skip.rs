@@ -7,18 +7,18 @@ use std::path::{Path, PathBuf};
 
 use crate::need::{Need, parse};
 
-/// Prints on standard error that `what` was not tested for want of `need`, and notes it in the list of skips.
+/// Prints on standard error that `what` was not tested for lack of `need`, and appends it to the list of skips.
 ///
 /// # Panics
-/// If `PKTGEN_REQUIRE` has the need, or a name that does not exist.
+/// If `PKTGEN_REQUIRE` contains the need, or an unknown name.
 #[track_caller]
 pub fn skip(need: Need, what: &str, why: impl Display) {
-    // One line, whatever a tool said.
+    // Keep it on one line, whatever a tool printed.
     let why = why.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
     let required =
         parse(&std::env::var("PKTGEN_REQUIRE").unwrap_or_default()).unwrap_or_else(|error| panic!("{error}"));
     assert!(!required.contains(&need), "{}", refusal(need, what, &why));
-    // Not by a macro that prints: the harness hides what passing tests say.
+    // Do not use a print macro: the harness captures the output of passing tests.
     let _ = writeln!(std::io::stderr(), "SKIPPED: {what}: {why} ({})", need.name());
     let path = list();
     note(&path, &format!("{}\t{what}\t{why}\n", need.name())).unwrap_or_else(|error| {
@@ -26,7 +26,7 @@ pub fn skip(need: Need, what: &str, why: impl Display) {
     });
 }
 
-/// Whether the program that `need` is named after runs; if not, `what` is skipped.
+/// Returns whether the program that `need` is named after runs; otherwise skips `what`.
 #[track_caller]
 pub fn installed(need: Need, what: &str) -> bool {
     let answer = std::process::Command::new(need.name()).arg("--version").stdin(std::process::Stdio::null()).output();
@@ -37,7 +37,7 @@ fn refusal(need: Need, what: &str, why: &str) -> String {
     format!("{what}: PKTGEN_REQUIRE has {}, which is not here: {why}; needs {}", need.name(), need.provided_by())
 }
 
-/// The list of skips; a relative path is one from the workspace's folder.
+/// Returns the path of the list of skips; a relative path is relative to the workspace's folder.
 fn list() -> PathBuf {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
     workspace.join(std::env::var_os("PKTGEN_SKIPS").unwrap_or_else(|| "target/skipped.txt".into()))

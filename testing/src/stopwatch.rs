@@ -1,19 +1,19 @@
-//! A clock for benches of what must not read one.
+//! A clock for benchmarks of code that must not read one itself.
 
 use std::time::{Duration, Instant};
 
-/// Measures how long something takes, on the monotonic clock.
+/// Measures a duration on the monotonic clock.
 #[derive(Debug, Clone, Copy)]
 pub struct Stopwatch(Instant);
 
 impl Stopwatch {
-    /// Starts now.
+    /// Starts the stopwatch.
     #[expect(clippy::disallowed_methods, reason = "benches measure")]
     pub fn start() -> Self {
         Stopwatch(Instant::now())
     }
 
-    /// Time since the start.
+    /// Returns the time since the start.
     pub fn elapsed(&self) -> Duration {
         self.0.elapsed()
     }

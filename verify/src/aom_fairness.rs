@@ -1,6 +1,6 @@
-//! AoM fairness (§6): is the average peak Age-of-Model of every cluster within ε of every other's?
+//! AoM fairness (§6): whether the average peak Age-of-Model of every cluster is within ε of every other's.
 //!
-//! Registered in [`super::PROPERTIES`]; reads `[verify]` and leaves the rest to [`super::decide`].
+//! Registered in [`super::PROPERTIES`]; reads `[verify]` and uses [`super::decide`] for everything else.
 
 use pktgen_core::config::{Document, SECTIONS};
 use pktgen_core::registry::Named;
@@ -13,7 +13,7 @@ use super::setup::{self, Setup};
 use super::solver::Solver;
 use super::{Property, Question};
 
-/// What is read here.
+/// The sections that are read here.
 const OURS: [&str; 4] = ["name", "about", "seed", "verify"];
 
 /// `aom-fairness`.
@@ -42,7 +42,7 @@ impl Property for AomFairness {
         let setups = setup::read(&mut section)?;
         let find = rate::read(&mut section, setups[0].clusters.len())?;
         document.close(section)?;
-        // The same file may be an experiment, whose sections are not ours.
+        // The same file may be an experiment, whose other sections are ignored.
         document.top("seed", "1")?;
         for section in SECTIONS.iter().filter(|section| !OURS.contains(section)) {
             drop(document.section(section)?);
@@ -55,7 +55,7 @@ impl Property for AomFairness {
 struct Fairness {
     name: String,
     setups: Vec<Setup>,
-    /// The cluster whose rate is searched; none: all.
+    /// The cluster whose rate is searched; `None`: all.
     find: Option<usize>,
 }
 

@@ -1,6 +1,6 @@
-//! What is known of a setup before anything is solved: windows, the longest wait, what can happen at all.
+//! Bounds that are known before solving: generation windows, the maximum wait, and which events are possible.
 //!
-//! Used by [`super::encode`], which leaves out what cannot happen. Every bound is an argument over all behaviours:
+//! Used by [`super::encode`], which omits impossible events. Every bound follows from an argument over all behaviours:
 //!
 //! - *Spread*: if every gap is at least F services, an update has left the device before its cluster's next one
 //!   arrives. By induction over time: with at most one update per cluster in the device, an arrival finds at most
@@ -18,12 +18,12 @@
 
 use super::setup::{Setup, Ticks};
 
-/// See the module.
+/// See the module documentation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bounds {
-    /// Earliest and latest generation, by cluster and update.
+    /// Earliest and latest generation by cluster and update.
     pub window: Vec<Vec<(Ticks, Ticks)>>,
-    /// Longest wait of an update that is appended, until its transmission starts.
+    /// Maximum wait of an appended update until its transmission starts.
     pub wait: Ticks,
     /// Whether at most one update per cluster is in the device at a time.
     pub spread: bool,
@@ -31,12 +31,12 @@ pub struct Bounds {
     pub merges: Vec<bool>,
     /// Whether updates can be dropped.
     pub drops: bool,
-    /// Whether transmission control can hold updates back.
+    /// Whether transmission control can withhold updates.
     pub holds: bool,
 }
 
 impl Bounds {
-    /// Of `setup`.
+    /// Computes the bounds of `setup`.
     pub fn of(setup: &Setup) -> Bounds {
         let clusters = setup.clusters.len() as Ticks;
         let slots = Ticks::from(setup.slots);
@@ -44,8 +44,8 @@ impl Bounds {
         let spread = setup.clusters.iter().all(|c| c.arrivals.least_gap() >= clusters * setup.service);
         let others = if spread { clusters - 1 } else { clusters };
         let wait = others.min(slots - held) * setup.service;
-        // A cluster's own last arrival may still be on the wire unless arrivals are spread; what a slot holds then
-        // is others that wait, and one on the wire.
+        // Unless arrivals are spread, a cluster's own last arrival may still be on the wire; the slots hold other
+        // waiting updates and one on the wire.
         let most_occupied = if spread { clusters - 2 + held } else { clusters - 1 + held };
         Bounds {
             window: setup.clusters.iter().map(|c| (0..c.updates).map(|k| c.arrivals.window(k)).collect()).collect(),
@@ -53,7 +53,7 @@ impl Bounds {
             spread,
             merges: setup.clusters.iter().map(|c| c.arrivals.least_gap() < wait).collect(),
             drops: slots <= most_occupied,
-            // Without congestion (Qmax ≥ N) everything is sent (§5).
+            // Without congestion (Qmax ≥ N) all updates are sent (§5).
             holds: slots < clusters,
         }
     }
@@ -63,14 +63,14 @@ impl Bounds {
         !self.merges[cluster] && !self.drops && !self.holds
     }
 
-    /// The most by which the sum of u's peaks can exceed that of v's: see *Lead* above. None where it does not apply.
+    /// Returns the maximum by which the sum of u's peaks can exceed that of v's: see *Lead* above. `None` if it does not apply.
     pub fn lead(&self, setup: &Setup, u: usize, v: usize) -> Option<Ticks> {
         let (one, other) = (&setup.clusters[u], &setup.clusters[v]);
         if !(self.spread && self.plain(u) && self.plain(v) && one.updates == other.updates) {
             return None;
         }
         let (clusters, c, gaps) = (setup.clusters.len() as Ticks, setup.service, one.updates - 1);
-        // All of the waits for third clusters, and without any meeting.
+        // The maximum of the waits for third clusters, without any meeting.
         let rest = (clusters - 2) * c * gaps as Ticks;
         let mut most = one.arrivals.stretch(gaps, 1).1 - other.arrivals.stretch(gaps, 1).0;
         // The first update of u has no peak, so its meeting does not count.
@@ -89,13 +89,13 @@ impl Bounds {
         Some(most + rest)
     }
 
-    /// Whether update `b` has certainly arrived after the queue entry that `a` belongs to, or any before, has left the device.
+    /// Whether update `b` always arrives after the queue entry of `a`, and all entries before, have left the device.
     pub(crate) fn gone_before(&self, setup: &Setup, a: (usize, usize), b: (usize, usize)) -> bool {
         self.window[a.0][a.1].1 + self.wait + setup.service <= self.window[b.0][b.1].0
     }
 
-    /// The order of arrival of updates of two clusters where it is certain: does `a` come first? Ties go to the lower
-    /// cluster.
+    /// Returns whether `a` arrives before `b`, for updates of two clusters, if this is certain. Ties are resolved in
+    /// favour of the lower cluster.
     pub fn order(&self, a: (usize, usize), b: (usize, usize)) -> Option<bool> {
         let ((a_low, a_high), (b_low, b_high)) = (self.window[a.0][a.1], self.window[b.0][b.1]);
         let first_wins_ties = a.0 < b.0;

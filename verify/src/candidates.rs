@@ -1,12 +1,12 @@
-//! Behaviours worth a try before the solver is asked: corners and a seeded sample, executed by the reference.
+//! Behaviours that are tried before the solver: corner cases and a seeded sample, executed by the reference.
 //!
-//! Used by [`super::decide`]. A behaviour that is found here is as good a witness as the solver's, and takes
-//! microseconds; what none of them shows is the solver's to decide.
+//! Used by [`super::decide`]. A behaviour found here is as good a witness as the solver's and takes microseconds; if
+//! none is found, the solver decides.
 
 use super::reference::{Run, run};
 use super::setup::{Arrivals, Setup, Ticks};
 
-/// A small generator of its own (xorshift64*): which candidates are tried must not depend on anything else.
+/// A separate small generator (xorshift64*): the candidates must not depend on anything else.
 struct Numbers(u64);
 
 impl Numbers {
@@ -22,13 +22,13 @@ impl Numbers {
     }
 }
 
-/// How one cluster of a candidate picks its times and choices.
+/// How a candidate selects times and decisions of one cluster.
 #[derive(Clone, Copy)]
 struct Habit {
-    /// First update and gaps: 0 for the earliest, 1000 for the latest, more for chance.
+    /// First update and gaps: 0 for the earliest, 1000 for the latest, more for random values.
     first: Ticks,
     gaps: Ticks,
-    /// Of 8 decisions, how many send; more than 8 for chance.
+    /// How many of 8 decisions send; more than 8 for random ones.
     sends: u64,
 }
 
@@ -56,7 +56,7 @@ fn times(arrivals: &Arrivals, updates: usize, habit: Habit, numbers: &mut Number
     }
 }
 
-/// The habits of candidate `index`: first all alike, then one cluster against the rest, then by chance.
+/// Returns the habits of candidate `index`: first all equal, then one cluster against the others, then random ones.
 fn habits(index: u32, clusters: usize, numbers: &mut Numbers) -> Vec<Habit> {
     let corner = |n: u32| Habit {
         first: if n & 1 == 0 { 0 } else { 1000 },
@@ -81,8 +81,8 @@ fn habits(index: u32, clusters: usize, numbers: &mut Numbers) -> Vec<Habit> {
     }
 }
 
-/// Free arrivals in which `u` has the longest first gap, the others the shortest, and from then on all gaps are the same
-/// and `u` comes last, just behind the others, of which `v` comes first: `u` leads `v` by as much as can be ([`bounds`]).
+/// Free arrivals in which `u` has the longest first gap and the others the shortest; from then on all gaps are equal and `u` comes last,
+/// immediately after the others, of which `v` comes first: `u` leads `v` by the maximum ([`bounds`]).
 ///
 /// [`bounds`]: super::bounds
 fn chase(setup: &Setup, u: usize, v: usize) -> Option<Vec<Vec<Ticks>>> {
@@ -92,7 +92,7 @@ fn chase(setup: &Setup, u: usize, v: usize) -> Option<Vec<Vec<Ticks>>> {
         gaps.push((gap_min, gap_max));
     }
     let common = gaps.iter().map(|gap| gap.0).max()?;
-    // At one tick the lower cluster comes first; who is higher needs to be earlier.
+    // At equal ticks the lower cluster comes first; a higher one must be earlier.
     let ahead = |x: usize| match x {
         _ if x == u => 0,
         _ if x == v => Ticks::from(x > u) + Ticks::from((0..x).any(|w| w != u && (w > u) == (x > u))),
@@ -111,7 +111,7 @@ fn chase(setup: &Setup, u: usize, v: usize) -> Option<Vec<Vec<Ticks>>> {
     all.iter().zip(&gaps).all(fits).then_some(all)
 }
 
-/// Tries the setup's candidates in order; the first for which `wanted` is true.
+/// Returns the first of the setup's candidates for which `wanted` is true.
 pub fn find(setup: &Setup, wanted: impl Fn(&Run) -> bool) -> Option<Run> {
     let clusters = 0..if setup.candidates > 0 { setup.clusters.len() } else { 0 };
     let pairs = clusters.clone().flat_map(|u| clusters.clone().filter(move |v| *v != u).map(move |v| (u, v)));

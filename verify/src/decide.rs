@@ -1,8 +1,8 @@
-//! From a setup to verdicts: do all behaviours keep the objective, and does any?
+//! Determines verdicts for a setup: whether all behaviours keep the objective, and whether any does.
 //!
-//! Called by [`super::aom_fairness`] and [`super::rate`]. Behaviours that are easy to guess are tried first; the solver
-//! decides the rest. Either way a behaviour counts only when both agree on it: a guessed one is given to the solver with
-//! its times and decisions fixed, and a solver's one is executed by the reference, and all starts and sums are compared.
+//! Called by [`super::aom_fairness`] and [`super::rate`]. Behaviours that are easily guessed are tried first, and the
+//! solver decides the rest. A behaviour counts only if both agree: a guessed one is given to the solver with fixed
+//! times and decisions, and one of the solver is executed by the reference with a comparison of all starts and sums.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -26,12 +26,12 @@ pub enum Proof {
     Holds,
     /// No.
     Fails,
-    /// Neither was shown in time.
+    /// Undecided within the time limit.
     Unknown,
 }
 
 impl Proof {
-    /// The word for people and programs.
+    /// Returns the word for users and programs.
     pub fn word(self) -> &'static str {
         match self {
             Proof::Holds => "holds",
@@ -41,46 +41,46 @@ impl Proof {
     }
 }
 
-/// Who found a behaviour.
+/// The origin of a behaviour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BehaviourSource {
-    /// The reference, among the candidates; the solver confirmed it.
+    /// Found by the reference among the candidates, and confirmed by the solver.
     Simulation,
-    /// The solver; the reference confirmed it.
+    /// Found by the solver, and confirmed by the reference.
     Solver,
 }
 
 /// A behaviour that was found.
 #[derive(Debug, Clone)]
 pub struct FoundBehaviour {
-    /// What it does.
+    /// The behaviour.
     pub run: Run,
-    /// By whom.
+    /// Its origin.
     pub source: BehaviourSource,
 }
 
-/// A verdict, how long it took and the behaviour that shows it, if one does.
+/// A verdict with its duration and the behaviour that proves it, if any.
 #[derive(Debug, Clone)]
 pub struct CheckedQuery {
     /// The verdict.
     pub verdict: Proof,
     /// Time spent.
     pub spent: Duration,
-    /// Why it is unknown; what was asked.
+    /// The reason if it is unknown, and the question.
     pub note: String,
     /// A counterexample of "all", a witness of "any".
     pub found: Option<FoundBehaviour>,
 }
 
-/// What was found out about one case.
+/// Results for one case.
 #[derive(Debug, Clone)]
 pub struct Case {
-    /// What was asked about.
+    /// The setup.
     pub setup: Setup,
-    /// Whether all behaviours keep the objective. With a counterexample where not.
+    /// Whether all behaviours keep the objective, otherwise with a counterexample.
     pub all: CheckedQuery,
-    /// Does any? With a witness.
+    /// Whether any does, with a witness.
     pub any: CheckedQuery,
 }
 
@@ -92,7 +92,7 @@ pub fn check(setup: &Setup, solver: &Solver) -> Result<Case> {
     Ok(Case { setup: setup.clone(), all, any })
 }
 
-/// Only "do all?", for searches.
+/// Decides only whether all behaviours keep the objective, for searches.
 pub(crate) fn check_all(setup: &Setup, solver: &Solver) -> Result<CheckedQuery> {
     decide_all(setup, &SmtModel::new(setup), solver)
 }
@@ -176,7 +176,7 @@ pub fn shows(setup: &Setup, run: &Run, query: Query) -> bool {
     }
 }
 
-/// Has the solver agree to a behaviour that the reference found, with its times and decisions fixed.
+/// Confirms a behaviour of the reference with the solver, with fixed times and decisions.
 fn confirm(setup: &Setup, model: &SmtModel, run: &Run, query: Query, solver: &Solver, limit: Duration) -> Result<()> {
     let mut fixed = String::new();
     for (v, flow) in run.flows.iter().enumerate() {
@@ -188,13 +188,13 @@ fn confirm(setup: &Setup, model: &SmtModel, run: &Run, query: Query, solver: &So
     }
     match solver.ask(model.script(query, &fixed), limit)? {
         Reply::Sat(values) => compare(setup, run, &values),
-        // With all times fixed it is arithmetic; what is simulated holds all the same.
+        // With all times fixed only arithmetic remains; the simulated behaviour is valid anyway.
         Reply::Unknown(_) => Ok(()),
         Reply::Unsat => Err(defect("the solver refuses a behaviour that the reference executes")),
     }
 }
 
-/// Executes the solver's behaviour, which must be what it says it is.
+/// Executes the solver's behaviour and checks that it is an instance of the query.
 fn replay(setup: &Setup, values: &HashMap<String, Value>, query: Query) -> Result<Run> {
     let mut generated = Vec::new();
     for (v, cluster) in setup.clusters.iter().enumerate() {
@@ -216,7 +216,7 @@ fn whole(values: &HashMap<String, Value>, letter: &str, v: usize, k: usize) -> R
     }
 }
 
-/// Compares a run with the solver's model, tick for tick.
+/// Compares a run with the solver's model tick by tick.
 fn compare(setup: &Setup, run: &Run, values: &HashMap<String, Value>) -> Result<()> {
     for (v, flow) in run.flows.iter().enumerate() {
         for (k, start) in flow.latest_start.iter().enumerate() {

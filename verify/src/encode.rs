@@ -6,24 +6,23 @@
 //! - `S_v_k` start of the transmission of the cluster's latest queue entry as of this update: its own if it was
 //!   appended or merged, else the one before; −p/C while there is none.
 //!
-//! With `S` carried along, everything the queue does depends on the latest start among what came before an arrival
-//! (§12.2, §12.3), which needs no sorted sequence of departures: an arrival is appended at
-//! `S = max(A, latest start + p/C)`; all slots are taken if the latest start is more than `full_after` behind A; it
-//! merges if its own cluster's is after A. Only pairs of arrivals that can meet have an order variable.
+//! With `S`, the queue depends only on the latest start among the updates before an arrival (§12.2, §12.3), without a sorted sequence of
+//! departures: an arrival is appended at `S = max(A, latest start + p/C)`; all slots are taken if the latest start is more than
+//! `full_after` after A; it merges if its own cluster's start is after A. Only pairs of arrivals that can meet have an order variable.
 
 use std::fmt::Write;
 
 use super::bounds::Bounds;
 use super::setup::{Arrivals, Setup, Ticks};
 
-/// A model, to which queries are added.
+/// A model that queries are added to.
 pub struct SmtModel<'a> {
     setup: &'a Setup,
     bounds: Bounds,
     text: String,
 }
 
-/// What is asked.
+/// A question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Query {
     /// Whether there is a behaviour that keeps the objective.
@@ -44,12 +43,12 @@ impl std::fmt::Display for Query {
     }
 }
 
-/// A number as SMT-LIB writes it.
+/// Formats a number for SMT-LIB.
 pub fn number(n: Ticks) -> String {
     if n < 0 { format!("(- {})", n.unsigned_abs()) } else { n.to_string() }
 }
 
-/// `op` over `terms`; `empty` for none, the term itself for one.
+/// Applies `op` to `terms`; returns `empty` for none and the term itself for one.
 pub(super) fn fold(op: &str, terms: &[String], empty: &str) -> String {
     match terms {
         [] => empty.to_owned(),
@@ -66,7 +65,7 @@ macro_rules! line {
 }
 
 impl<'a> SmtModel<'a> {
-    /// Writes everything but the queries.
+    /// Writes everything except the queries.
     pub fn new(setup: &'a Setup) -> SmtModel<'a> {
         let mut model = SmtModel { setup, bounds: Bounds::of(setup), text: String::new() };
         line!(model, "(set-option :produce-models true)\n(set-logic QF_LIA)");
@@ -94,12 +93,12 @@ impl<'a> SmtModel<'a> {
         model
     }
 
-    /// What is known beforehand.
+    /// Returns the bounds known in advance.
     pub fn bounds(&self) -> &Bounds {
         &self.bounds
     }
 
-    /// Declarations and constraints.
+    /// Returns the declarations and constraints.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -139,10 +138,10 @@ impl<'a> SmtModel<'a> {
         }
     }
 
-    /// Sent, merged, appended, and the start: free where they are not certain.
+    /// Declares sent, merged, appended, and the start, as variables unless they are certain.
     fn states(&mut self, v: usize, k: usize) {
         line!(self, "(declare-const S_{v}_{k} Int)");
-        // No worker has an ACK before its first update (§5).
+        // A worker has no ACK before its first update (§5).
         if self.bounds.holds && k > 0 {
             line!(self, "(declare-const X_{v}_{k} Bool)");
         } else {
@@ -160,7 +159,7 @@ impl<'a> SmtModel<'a> {
         }
     }
 
-    /// `B_u_j_v_k`: update j of u arrives before update k of v, u < v; ties go to the lower cluster.
+    /// Declares `B_u_j_v_k`: update j of u arrives before update k of v, u < v; ties are resolved in favour of the lower cluster.
     fn orders(&mut self) {
         for u in 0..self.setup.clusters.len() {
             for v in u + 1..self.setup.clusters.len() {
@@ -178,7 +177,7 @@ impl<'a> SmtModel<'a> {
         }
     }
 
-    /// Updates of other clusters that may be ahead of (v, k), with the condition that they are.
+    /// Returns the updates of other clusters that may be ahead of (v, k), with the condition for this.
     fn ahead(&self, v: usize, k: usize) -> Vec<(usize, usize, Option<String>)> {
         let mut found = Vec::new();
         for u in (0..self.setup.clusters.len()).filter(|u| *u != v) {
@@ -199,7 +198,7 @@ impl<'a> SmtModel<'a> {
         found
     }
 
-    /// What an arrival meets: see the module.
+    /// Constrains the outcome of an arrival: see the module documentation.
     fn queue(&mut self, v: usize, k: usize) {
         let (c, full_after) = (self.setup.service, number(self.setup.full_after()));
         let (own, start, arrival) = (format!("E_{v}_{k}"), format!("S_{v}_{k}"), format!("A_{v}_{k}"));
@@ -249,8 +248,8 @@ impl<'a> SmtModel<'a> {
         }
     }
 
-    /// `T_v`, the sum of the cluster's peaks, and `N_v`, how many: by telescoping, the waits of what is delivered plus
-    /// the time from the first generation to the last delivered one.
+    /// Defines `T_v`, the sum of the cluster's peaks, and `N_v`, their number: by telescoping, the sum is that of the
+    /// waits of delivered updates plus the time from the first generation to the last delivered one.
     fn totals(&mut self, v: usize) {
         let last = self.updates(v) - 1;
         let way = self.setup.outbound();
@@ -262,7 +261,7 @@ impl<'a> SmtModel<'a> {
             line!(self, "(assert (= T_{v} (+ {} {span} {})))", waits.join(" "), way * last as Ticks);
             return;
         }
-        // O: the cluster's next update that is sent takes the place of this one. V: delivered.
+        // O: the cluster's next sent update replaces this one. V: delivered.
         for k in (0..=last).rev() {
             let next = k + 1;
             if k == last || !self.bounds.merges[v] {
@@ -276,7 +275,7 @@ impl<'a> SmtModel<'a> {
             let way = format!("(+ (- S_{v}_{k} G_{v}_{k}) {way})");
             line!(self, "(declare-const P_{v}_{k} Int)");
             line!(self, "(assert (ite V_{v}_{k} (= P_{v}_{k} {way}) (= P_{v}_{k} 0)))");
-            // Z: generation of the freshest delivered so far.
+            // Z: generation of the newest update delivered so far.
             let before = if k == 1 { format!("G_{v}_0") } else { format!("Z_{v}_{}", k - 1) };
             line!(self, "(declare-const Z_{v}_{k} Int)");
             line!(self, "(assert (= Z_{v}_{k} (ite V_{v}_{k} G_{v}_{k} {before})))");
@@ -287,7 +286,7 @@ impl<'a> SmtModel<'a> {
         line!(self, "(declare-const T_{v} Int)\n(assert (= T_{v} (+ {} (- Z_{v}_{last} G_{v}_0))))", sums.join(" "));
     }
 
-    /// Follows from the rest, but not quickly.
+    /// Adds constraints that follow from the others but are hard to derive.
     fn leads(&mut self) {
         for u in 0..self.setup.clusters.len() {
             for v in (0..self.setup.clusters.len()).filter(|v| *v != u) {
@@ -298,13 +297,13 @@ impl<'a> SmtModel<'a> {
         }
     }
 
-    /// How many peaks the cluster can have.
+    /// Returns the possible numbers of peaks of the cluster.
     fn counts(&self, v: usize) -> std::ops::RangeInclusive<usize> {
         let most = self.updates(v) - 1;
         if self.bounds.plain(v) { most..=most } else { 1..=most }
     }
 
-    /// Does (or, with `exceeds`, does not) the average of u stay within ε above that of v, whatever the counts?
+    /// Returns the formula that the average of u stays (or, with `exceeds`, does not stay) within ε above that of v, for all counts.
     fn compare(&self, u: usize, v: usize, exceeds: bool) -> String {
         let mut cases = Vec::new();
         for a in self.counts(u) {
@@ -328,8 +327,8 @@ impl<'a> SmtModel<'a> {
         fold("and", &cases, "true")
     }
 
-    /// All queries: the one whether the objective can be kept, and those that break it, one by one: the negation of
-    /// a conjunction over pairs is a disjunction, and each part is easier alone.
+    /// Returns all queries: whether the objective can be kept, and each way to violate it: the negation of a
+    /// conjunction over pairs is a disjunction, whose parts are easier individually.
     pub fn queries(&self) -> Vec<Query> {
         let clusters = 0..self.setup.clusters.len();
         let starving = clusters.clone().filter(|v| !self.bounds.plain(*v)).map(Query::Starves);
@@ -338,7 +337,7 @@ impl<'a> SmtModel<'a> {
         std::iter::once(Query::Keeps).chain(pairs).chain(starving).collect()
     }
 
-    /// The assertion of a query.
+    /// Returns the assertion of a query.
     pub(crate) fn assertion(&self, query: Query) -> String {
         let clusters = self.setup.clusters.len();
         let formula = match query {
@@ -352,7 +351,7 @@ impl<'a> SmtModel<'a> {
         format!("(assert {formula})\n")
     }
 
-    /// Asks for what a behaviour is: generations, decisions, starts, totals.
+    /// Returns the request for the values of a behaviour: generations, decisions, starts, totals.
     pub fn request(&self) -> String {
         let mut names = Vec::new();
         for v in 0..self.setup.clusters.len() {
@@ -364,12 +363,12 @@ impl<'a> SmtModel<'a> {
         format!("(check-sat)\n(get-value ({}))\n", names.join(" "))
     }
 
-    /// One query as a script of its own.
+    /// Returns one query as a separate script.
     pub fn script(&self, query: Query, extra: &str) -> String {
         format!("{}{extra}{}{}", self.text, self.assertion(query), self.request())
     }
 
-    /// Everything in one script, each query between `push` and `pop`.
+    /// Returns a script with all queries, each between `push` and `pop`.
     pub fn whole(&self) -> String {
         let mut out = self.text.clone();
         for query in self.queries() {

@@ -1,8 +1,8 @@
-//! Transmission control (§5) in the model: which ACK a worker received last, what it said, and whether it must send.
+//! Transmission control (§5) in the model: which ACK a worker received last, its contents, and whether the worker must send.
 //!
-//! Used by [`super::encode`] where congestion is possible at all (Qmax < F). The ACK of a queue entry is stamped on
-//! its way back with N, the clusters with an arrival by then; a worker decides by the last ACK that reached it before
-//! the generation (timers come before arrivals at equal times, design §2). P_s is the sending rule's of `systems/olaf/src/workers.rs`.
+//! Used by [`super::encode`] if congestion is possible (Qmax < F). The ACK of a queue entry is stamped on its way back with N, the number
+//! of clusters with an arrival by then; a worker decides by the last ACK that reached it before the generation (timers come before
+//! arrivals at equal times, design §2). P_s is that of the sending rule in `systems/olaf/src/workers.rs`.
 
 use std::fmt::Write;
 
@@ -21,7 +21,7 @@ pub(super) fn write(out: &mut String, setup: &Setup, bounds: &Bounds) {
             }
         }
         for (k, by) in asked.iter().enumerate().skip(1) {
-            // Without an ACK the worker is free; later ones are laid over earlier ones.
+            // Without an ACK the worker is free; later ACKs override earlier ones.
             let mut must = "true".to_owned();
             for &j in by {
                 must = format!("(ite (and E_{v}_{j} (< R_{v}_{j} G_{v}_{k})) {} {must})", certain(setup, v, j, k));
@@ -35,13 +35,13 @@ pub(super) fn write(out: &mut String, setup: &Setup, bounds: &Bounds) {
     }
 }
 
-/// Entries of the cluster whose ACK can have been heard before update `k` was generated.
+/// Returns the entries of the cluster whose ACK may have arrived before update `k` was generated.
 fn heard(setup: &Setup, bounds: &Bounds, v: usize, k: usize) -> Vec<usize> {
     let soonest = setup.inbound() + setup.outbound() + 2 * setup.ack_hop();
     (0..k).filter(|j| bounds.window[v][*j].0 + soonest < bounds.window[v][k].1).collect()
 }
 
-/// `R`: when the ACK of the entry is back; `Q`: N as stamped into it.
+/// Defines `R`, the time at which the ACK of the entry is back, and `Q`, the N stamped into it.
 fn active(setup: &Setup, v: usize, j: usize) -> String {
     let stamped = setup.outbound() + setup.ack_hop();
     let back = stamped + setup.ack_hop();
@@ -49,7 +49,7 @@ fn active(setup: &Setup, v: usize, j: usize) -> String {
     for (u, cluster) in setup.clusters.iter().enumerate() {
         let age = |i: usize| format!("(- (+ S_{v}_{j} {stamped}) A_{u}_{i})");
         let active = match setup.window {
-            // Ever: the first update is always sent.
+            // Always active: the first update is always sent.
             None if u == v => "true".to_owned(),
             None => format!("(<= 0 {})", age(0)),
             Some(window) => {
@@ -65,8 +65,8 @@ fn active(setup: &Setup, v: usize, j: usize) -> String {
     )
 }
 
-/// Whether P_s = 1 for update `k`, by the ACK of entry `j`. For each N beyond Qmax from the age where the rule says so; P_s
-/// falls as N grows, so "at most N active" may stand for "N active".
+/// Returns the condition that P_s = 1 for update `k` by the ACK of entry `j`: for each N above Qmax, an age given by
+/// the rule. P_s decreases as N grows, so "at most N active" may replace "N active".
 fn certain(setup: &Setup, v: usize, j: usize, k: usize) -> String {
     let mut ways = vec![format!("(<= Q_{v}_{j} {})", setup.slots)];
     for active in setup.slots as usize + 1..=setup.clusters.len() {

@@ -1,9 +1,8 @@
-//! `--find max-rate`: the largest update rate for which every behaviour keeps the objective.
+//! `--find max-rate`: the maximum update rate for which every behaviour keeps the objective.
 //!
-//! Called by [`super::aom_fairness`]. All times of arrival (or one cluster's) are scaled together; the search is for
-//! the shortest period (least gap) in whole ticks: powers of two first, then bisecting. That assumes that the objective,
-//! once it fails, fails at every higher rate. It need not: points on both sides are probed too, and what contradicts is
-//! reported.
+//! Called by [`super::aom_fairness`]. All arrival times (or those of one cluster) are scaled together; the search finds the shortest
+//! period (minimum gap) in whole ticks, with powers of two first, then bisection. This assumes that an objective that fails also fails at
+//! every higher rate. This is not always true: points on both sides are tested, too, and contradictions are reported.
 
 use std::collections::BTreeMap;
 
@@ -14,33 +13,33 @@ use super::decide::{CheckedQuery, Proof, check_all};
 use super::setup::{Setup, Ticks};
 use super::solver::Solver;
 
-/// Times the period is doubled at most in the search for one that holds.
+/// Maximum number of times the period is doubled in the search for one that holds.
 const DOUBLINGS: u32 = 12;
 
-/// One period that was tried.
+/// One tested period.
 #[derive(Debug, Clone)]
 pub struct Probe {
-    /// Period, or least gap, of the first cluster that is scaled.
+    /// Period or minimum gap of the first scaled cluster.
     pub period: Ticks,
-    /// What was asked there.
+    /// The tested setup.
     pub setup: Setup,
     /// Whether all behaviours keep the objective.
     pub answer: CheckedQuery,
 }
 
-/// What the search found.
+/// Results of the search.
 #[derive(Debug, Clone)]
 pub struct RateReport {
-    /// The cluster that was scaled; none: all.
+    /// The cluster that was scaled; `None`: all.
     pub cluster: Option<usize>,
-    /// The border: the shortest period of the slowest run of periods that hold, of all that were tried.
+    /// The border: the shortest tested period of the slowest range of periods that hold.
     pub holds: Option<Probe>,
-    /// The longest shorter one that was tried: it fails or is unknown.
+    /// The longest shorter tested period: it fails or is unknown.
     pub beyond: Option<Probe>,
-    /// Every probe, by period.
+    /// All probes by period.
     pub probes: BTreeMap<Ticks, Probe>,
-    /// Longer periods that do not hold, and shorter ones that do: the objective is not monotone in the rate, so between
-    /// the probes of the search there may be another border.
+    /// Longer periods that do not hold, and shorter ones that do: the objective is not monotone in the rate, so there
+    /// may be another border between the probes.
     pub violations: Vec<Ticks>,
 }
 
@@ -69,7 +68,7 @@ impl Search<'_> {
         self.setup.clusters[self.cluster.unwrap_or(0)].arrivals.base()
     }
 
-    /// The setup with `period`; none if it could not be replayed: a worker's link would be too slow.
+    /// Returns the setup with `period`; `None` if it could not be replayed because a worker's link would be too slow.
     fn at(&self, period: Ticks) -> Option<Setup> {
         let mut setup = self.setup.clone();
         for (v, cluster) in setup.clusters.iter_mut().enumerate() {
@@ -80,7 +79,7 @@ impl Search<'_> {
         setup.check(&|key| key.to_owned()).is_ok().then_some(setup)
     }
 
-    /// Whether it holds with `period`. None if it cannot be asked.
+    /// Returns whether it holds with `period`; `None` if it cannot be tested.
     fn probe(&mut self, period: Ticks) -> Result<Option<bool>> {
         if let Some(probe) = self.probes.get(&period) {
             return Ok(Some(probe.answer.verdict == Proof::Holds));
@@ -94,8 +93,8 @@ impl Search<'_> {
         Ok(Some(holds))
     }
 
-    /// Among the base times powers of two, the shortest period of the slowest run of those that hold, and a shorter one
-    /// that does not (or cannot be asked, or 0). Slower than the base only if nothing else holds.
+    /// Returns, among the base multiplied by powers of two, the shortest period of the slowest range that holds, and a
+    /// shorter one that does not hold (or cannot be tested, or 0). Slower than the base only if nothing else holds.
     fn bracket(&mut self) -> Result<Option<(Ticks, Ticks)>> {
         let (base, mut found, mut ended) = (self.base(), None, false);
         let mut period = base;
@@ -103,7 +102,7 @@ impl Search<'_> {
             match self.probe(period)? {
                 None => break,
                 Some(true) if !ended => found = Some((period / 2, period)),
-                // Faster ones are asked all the same: they tell whether this is the only border.
+                // Faster ones are tested anyway: they show whether this is the only border.
                 _ => ended = found.is_some(),
             }
             period /= 2;
@@ -120,7 +119,7 @@ impl Search<'_> {
     }
 }
 
-/// Searches; `progress` is called with every probe.
+/// Performs the search; `progress` is called with every probe.
 pub fn search(
     setup: &Setup,
     cluster: Option<usize>,
@@ -133,14 +132,14 @@ pub fn search(
             let middle = bad + (good - bad) / 2;
             if search.probe(middle)? == Some(true) { good = middle } else { bad = middle }
         }
-        // Is it really one border? A few points on each side tell, though not for certain.
+        // A few points on each side show, though not with certainty, whether there is only one border.
         for (times, parts) in [(1, 8), (1, 4), (1, 2), (3, 4), (9, 10), (11, 10), (5, 4), (3, 2), (2, 1), (3, 1)] {
             search.probe((good * times / parts).max(1))?;
         }
     }
     let probes = search.probes;
     let holds = |probe: &Probe| probe.answer.verdict == Proof::Holds;
-    // From the longest period that holds to where the next shorter one does not.
+    // From the longest period that holds to the last one before a shorter period does not.
     let from_slow = probes.values().rev().skip_while(|probe| !holds(probe)).take_while(|probe| holds(probe));
     let best = from_slow.last().cloned();
     let border = best.as_ref().map_or(Ticks::MAX, |probe| probe.period);

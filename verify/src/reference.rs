@@ -1,7 +1,7 @@
 //! One behaviour of the model of `docs/verify.md`, executed exactly: a small discrete event simulation.
 //!
-//! It shares nothing with the encoding but the setup, so that each checks the other: every model of the solver is
-//! executed here ([`super::decide`]), and tests enumerate all behaviours of tiny instances with it.
+//! It shares only the setup with the encoding, so that each checks the other: every model of the solver is executed
+//! here ([`super::decide`]), and tests enumerate all behaviours of tiny instances with it.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -13,36 +13,36 @@ use super::setup::{Setup, Ticks};
 /// A delivered update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delivery {
-    /// When its transmission at the device began.
+    /// Start of its transmission at the device.
     pub start: Ticks,
-    /// When it reached the server.
+    /// Arrival at the server.
     pub time: Ticks,
-    /// Which update of its cluster it is: the newest of those that shared its place in the queue.
+    /// Its index in the cluster: the newest of those that shared its place in the queue.
     pub update: usize,
 }
 
-/// What happened to one cluster.
+/// Behaviour of one cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Flow {
     /// Generation times.
     pub generated: Vec<Ticks>,
     /// Which updates were sent.
     pub sent: Vec<bool>,
-    /// The decisions where 0 < P_s < 1, in order: 1 for sent.
+    /// The decisions with 0 < P_s < 1, in order: 1 for sent.
     pub choices: String,
-    /// For each update, the start of the transmission of the cluster's latest queue entry when it came by (also if it
-    /// was not sent, merged or dropped); none before the first.
+    /// For each update, the start of transmission of the cluster's latest queue entry at its arrival (also if it was
+    /// not sent, was merged or dropped); `None` before the first.
     pub latest_start: Vec<Option<Ticks>>,
     /// Deliveries.
     pub deliveries: Vec<Delivery>,
-    /// Peaks of the Age-of-Model (design §4): just before each delivery that lowers it.
+    /// Peaks of the Age-of-Model (design §4), just before each delivery that lowers it.
     pub peaks: Vec<Ticks>,
-    /// Updates dropped.
+    /// Number of updates dropped.
     pub dropped: usize,
 }
 
 impl Flow {
-    /// Sum of the peaks, and how many there are.
+    /// Returns the sum of the peaks and their number.
     pub fn total(&self) -> (i128, i128) {
         (self.peaks.iter().map(|p| i128::from(*p)).sum(), self.peaks.len() as i128)
     }
@@ -56,8 +56,8 @@ pub struct Run {
 }
 
 impl Run {
-    /// Whether every cluster's average peak is within ε of every other's. A cluster without a peak has no average: that breaks
-    /// the objective (our choice).
+    /// Whether every cluster's average peak is within ε of every other's. A cluster without a peak has no average,
+    /// which violates the objective (our choice).
     pub fn keeps(&self, epsilon: Ticks) -> bool {
         let totals: Vec<_> = self.flows.iter().map(Flow::total).collect();
         totals.iter().all(|(_, n)| *n > 0)
@@ -65,7 +65,7 @@ impl Run {
     }
 }
 
-/// What happens; the order of the variants is the order at equal times, as in the driver of virtual time (design §2:
+/// Events; the order of the variants is the order at equal times, as in the driver of virtual time (design §2:
 /// departures, timers, arrivals by node).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
@@ -81,7 +81,7 @@ enum Event {
 struct Waiting {
     cluster: usize,
     update: usize,
-    /// All updates that share this place.
+    /// All updates in this place.
     members: Vec<usize>,
 }
 
@@ -92,15 +92,14 @@ struct Machine<'a> {
     busy: bool,
     last_arrival: Vec<Option<Ticks>>,
     feedback: Vec<Option<(Ticks, u16)>>,
-    /// The queue entry that was the cluster's latest when each update came by: the update that opened it.
+    /// For each update, the cluster's latest queue entry at its arrival: the update that opened it.
     entry_of: Vec<Vec<Option<usize>>>,
     start_of: Vec<Vec<Option<Ticks>>>,
     latest: Vec<Option<usize>>,
     flows: Vec<Flow>,
 }
 
-/// Executes the behaviour with these generation times; `choose(cluster, update)` decides where the rule leaves it
-/// open.
+/// Executes the behaviour with these generation times; `choose(cluster, update)` decides where the rule leaves it open.
 pub fn run(setup: &Setup, generated: &[Vec<Ticks>], choose: &mut dyn FnMut(usize, usize) -> bool) -> Run {
     let clusters = generated.len();
     let flow =
@@ -160,7 +159,7 @@ impl Machine<'_> {
         }
     }
 
-    /// §5: free before the first ACK and without congestion; else with P_s, which is a choice below 1.
+    /// §5: sends before the first ACK and without congestion; otherwise with P_s, which is a choice below 1.
     fn decide(&mut self, now: Ticks, v: usize, k: usize, choose: &mut dyn FnMut(usize, usize) -> bool) -> bool {
         let Some((heard, active)) = self.feedback[v] else { return true };
         if self.setup.rule.probability(active, self.setup.slots, (now - heard) * US) >= 1.0 {
@@ -171,7 +170,7 @@ impl Machine<'_> {
         sends
     }
 
-    /// §4, Algorithm 1 with one worker per cluster: a newer update takes the place of the one that waits.
+    /// §4, Algorithm 1 with one worker per cluster: a newer update replaces the waiting one.
     fn arrive(&mut self, now: Ticks, v: usize, k: usize) {
         self.last_arrival[v] = Some(now);
         if let Some(own) = self.queue.iter_mut().find(|waiting| waiting.cluster == v) {
@@ -201,7 +200,7 @@ impl Machine<'_> {
     fn finish(mut self) -> Run {
         for (v, flow) in self.flows.iter_mut().enumerate() {
             let start = |entry: &Option<usize>| entry.and_then(|opener| self.start_of[v][opener]);
-            // An update that was not sent has the entry that was the latest among the updates before it.
+            // An update that was not sent has the latest entry among the updates before it.
             let mut latest = None;
             for k in 0..flow.generated.len() {
                 if flow.sent[k] {
@@ -233,7 +232,7 @@ mod tests {
         let setup = Setup { service: 10, slots: 2, ..tiny() };
         let run = run(&setup, &[vec![0, 5, 40], vec![0, 3, 40]], &mut |_, _| true);
         let [a, b] = &run.flows[..] else { panic!("two flows") };
-        // At 1 both arrive; 0 is sent at once, 1 waits; at 4 the newer one of 1 takes its place; at 6 there is no
+        // At 1 both arrive; 0 is sent immediately, 1 waits; at 4 the newer update of 1 replaces it; at 6 there is no
         // slot for 0 (one waits, one is on the wire), so it is dropped.
         assert_eq!(a.dropped, 1);
         assert_eq!(

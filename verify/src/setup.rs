@@ -1,6 +1,6 @@
 //! `[verify]`: clusters, their arrivals, the device, the objective, in whole ticks of 1 µs.
 //!
-//! Read by [`super::aom_fairness`]. Whole ticks make every model of the solver a trace that can be replayed.
+//! Read by [`super::aom_fairness`]. With whole ticks, every model of the solver is a trace that can be replayed.
 
 use pktgen_core::config::{FromValue, Section, Value};
 use pktgen_core::time::US;
@@ -10,40 +10,40 @@ use pktgen_wire::wire::frame::{FRAME_MAX, HEAD};
 use pktgen_wire::wire::update::{ACK_HEAD, FRAME_MIN};
 use pktgen_workload::control::SendingRule;
 
-/// A time or span in ticks of 1 µs.
+/// A time or duration in ticks of 1 µs.
 pub type Ticks = i64;
 
-/// Longest time that can be written: an hour; sums over all updates stay far below 64 bits.
+/// Maximum time: an hour; sums over all updates are far below 64 bits.
 const TICKS_MAX: Ticks = 3_600_000_000;
-/// Most clusters and updates per cluster: beyond, no solver answers.
+/// Maximum numbers of clusters and of updates per cluster: beyond, no solver succeeds.
 const CLUSTERS_MAX: usize = 64;
 const UPDATES_MAX: u32 = 1000;
-/// Bits of an acknowledgement without a model.
+/// Length of an acknowledgement without a model, in bits.
 const ACK_BITS: i64 = (HEAD + ACK_HEAD) as i64 * 8;
 
-/// When a cluster generates its updates.
+/// Generation times of a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrivals {
-    /// Update k at phase + k · period + x, with x anywhere in `0..=jitter`.
+    /// Update k at phase + k · period + x, with any x in `0..=jitter`.
     Periodic {
         /// Period.
         period: Ticks,
-        /// Phase; none if it is anywhere in `0..period`.
+        /// Phase; `None` for any in `0..period`.
         phase: Option<Ticks>,
         /// Jitter.
         jitter: Ticks,
     },
-    /// The first anywhere in `0..=gap_max`, each gap anywhere in `gap_min..=gap_max`.
+    /// The first at any time in `0..=gap_max`, each gap anywhere in `gap_min..=gap_max`.
     Free {
-        /// Least gap.
+        /// Minimum gap.
         gap_min: Ticks,
-        /// Largest gap.
+        /// Maximum gap.
         gap_max: Ticks,
     },
 }
 
 impl Arrivals {
-    /// Earliest and latest generation of update `k`.
+    /// Returns the earliest and latest generation of update `k`.
     pub fn window(&self, k: usize) -> (Ticks, Ticks) {
         let k = k as Ticks;
         match *self {
@@ -55,7 +55,7 @@ impl Arrivals {
         }
     }
 
-    /// Least time between two updates.
+    /// Returns the minimum time between two updates.
     pub(crate) fn least_gap(&self) -> Ticks {
         match *self {
             Arrivals::Periodic { period, jitter, .. } => period - jitter,
@@ -63,7 +63,7 @@ impl Arrivals {
         }
     }
 
-    /// The least and the longest time that `gaps` gaps take, which lie in this many separate stretches.
+    /// Returns the minimum and maximum duration of `gaps` gaps in this many separate stretches.
     pub fn stretch(&self, gaps: usize, stretches: Ticks) -> (Ticks, Ticks) {
         let gaps = gaps as Ticks;
         match *self {
@@ -74,7 +74,7 @@ impl Arrivals {
         }
     }
 
-    /// The span that a rate is quoted for: the period, or the least gap.
+    /// Returns the duration that rates refer to: the period or the minimum gap.
     pub fn base(&self) -> Ticks {
         match *self {
             Arrivals::Periodic { period, .. } => period,
@@ -82,7 +82,7 @@ impl Arrivals {
         }
     }
 
-    /// With all spans scaled by `to / from`, rounded down.
+    /// Returns the arrivals with all durations scaled by `to / from`, rounded down.
     pub fn scaled(&self, to: Ticks, from: Ticks) -> Arrivals {
         let scale = |x: Ticks| (i128::from(x) * i128::from(to) / i128::from(from)) as Ticks;
         match *self {
@@ -97,9 +97,9 @@ impl Arrivals {
 /// A cluster: one flow (§12.3), one worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cluster {
-    /// How many updates it generates.
+    /// Number of updates that it generates.
     pub updates: usize,
-    /// When.
+    /// Their generation times.
     pub arrivals: Arrivals,
 }
 
@@ -108,11 +108,11 @@ pub struct Cluster {
 pub struct Setup {
     /// The clusters.
     pub clusters: Vec<Cluster>,
-    /// p/C: how long the device transmits one update.
+    /// p/C: transmission time of one update at the device.
     pub service: Ticks,
-    /// How long a worker's link transmits one update.
+    /// Transmission time of one update on a worker's link.
     pub access: Ticks,
-    /// How long a link transmits an ACK.
+    /// Transmission time of an ACK on a link.
     pub ack: Ticks,
     /// Propagation delay of each link.
     pub delay: Ticks,
@@ -120,7 +120,7 @@ pub struct Setup {
     pub slots: u32,
     /// Whether the update in transmission holds its slot.
     pub hold_slot: bool,
-    /// A cluster is active if it had an arrival this recently; none: ever.
+    /// A cluster is active if it had an arrival this recently; `None`: any arrival.
     pub window: Option<Ticks>,
     /// Transmission control (§5).
     pub rule: SendingRule,
@@ -128,38 +128,38 @@ pub struct Setup {
     pub slope: Value,
     /// ε.
     pub epsilon: Ticks,
-    /// Behaviours to try before the solver is asked.
+    /// Number of behaviours to try before the solver.
     pub candidates: u32,
 }
 
 impl Setup {
-    /// From generation to arrival at the device.
+    /// Returns the time from generation to arrival at the device.
     pub(crate) fn inbound(&self) -> Ticks {
         self.access + self.delay
     }
 
-    /// From the start of a transmission to the delivery.
+    /// Returns the time from the start of a transmission to the delivery.
     pub fn outbound(&self) -> Ticks {
         self.service + self.delay
     }
 
-    /// From the delivery until the ACK is stamped, and from there until the workers have it.
+    /// Returns the time from the delivery until the ACK is stamped, and from there until the workers receive it.
     pub(crate) fn ack_hop(&self) -> Ticks {
         self.ack + self.delay
     }
 
-    /// An arrival is dropped if an update ahead of it starts later than this many services after the arrival: then
-    /// all slots are taken. The starts of what waits are one service apart.
+    /// An arrival is dropped if an update ahead of it starts later than this after the arrival: then all slots are
+    /// taken. The starts of waiting updates are one service time apart.
     pub(crate) fn full_after(&self) -> Ticks {
         (Ticks::from(self.slots) - if self.hold_slot { 2 } else { 1 }) * self.service
     }
 
-    /// The least age of an ACK with `active` clusters at which a worker must send, in ticks.
+    /// Returns the minimum age of an ACK with `active` clusters at which a worker must send, in ticks.
     pub fn certain_from(&self, active: u16) -> Option<Ticks> {
         self.rule.certain_from(active, self.slots).map(|age| (age + US - 1) / US)
     }
 
-    /// Refuses what cannot be replayed, naming the key. `place` gives a key's place in the file.
+    /// Refuses a setup that cannot be replayed, with the key. `place` returns a key's position in the file.
     pub fn check(&self, place: &dyn Fn(&str) -> String) -> Result<()> {
         let fail = |key: &str, what: String| Err(Error::config(format!("{}: {what}", place(key))));
         for (key, value) in [("service", self.service), ("access", self.access), ("ack", self.ack)] {
@@ -206,7 +206,7 @@ impl Setup {
         Ok(())
     }
 
-    /// The smallest frame that takes exactly `service` and `access` at rates of whole bits per second.
+    /// Returns the smallest frame that takes exactly `service` and `access` at rates of whole bits per second.
     pub fn frame_bytes(&self) -> Option<usize> {
         let exact = |bits: i64, ticks: Ticks| bits * US % ticks == 0;
         (FRAME_MIN..=FRAME_MAX).find(|bytes| {
@@ -231,7 +231,7 @@ impl<T: FromValue> FromValue for Several<T> {
     }
 }
 
-/// A time of whole ticks.
+/// A time in whole ticks.
 #[derive(Clone, Copy)]
 struct Tick(Ticks);
 
@@ -246,7 +246,7 @@ impl FromValue for Tick {
     }
 }
 
-/// A phase: a time, or anywhere.
+/// A phase: a time, or any.
 #[derive(Clone, Copy)]
 struct Phase(Option<Ticks>);
 
@@ -261,7 +261,7 @@ impl FromValue for Phase {
     }
 }
 
-/// `slope` as §5 gives it, or a number per second; kept as it was written for the experiment of a witness.
+/// `slope` as in §5, or a number per second; stored as written for the experiment of a witness.
 struct Slope(Value);
 
 impl FromValue for Slope {
@@ -376,7 +376,7 @@ fn read_clusters(section: &mut Section) -> Result<Vec<Cluster>> {
     Ok(clusters)
 }
 
-/// One value per cluster; a single one is for all.
+/// Reads one value per cluster; a single one applies to all.
 fn read_each<T: FromValue + Copy>(
     section: &mut Section,
     key: &str,

@@ -1,4 +1,4 @@
-//! Reading a solver's model: the answer to `get-value`, `((G_0_0 5) (T_0 (- 3)) (X_0_1 true))`.
+//! Parses a solver's model: the answer to `get-value`, `((G_0_0 5) (T_0 (- 3)) (X_0_1 true))`.
 //!
 //! Used by [`super::solver`].
 
@@ -7,9 +7,9 @@ use std::collections::HashMap;
 /// A value of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Value {
-    /// A whole number.
+    /// An integer.
     Number(i64),
-    /// A truth.
+    /// A boolean.
     Truth(bool),
 }
 
@@ -20,7 +20,7 @@ enum Expression {
     List(Vec<Expression>),
 }
 
-/// Reads the pairs of a `get-value` answer; an error says what was not understood.
+/// Parses the pairs of a `get-value` answer; errors describe what was not understood.
 pub fn values(text: &str) -> Result<HashMap<String, Value>, String> {
     let Expression::List(pairs) = parse(text)? else { return Err("the model is not a list".into()) };
     let mut found = HashMap::new();
@@ -57,7 +57,7 @@ fn evaluate(expression: &Expression) -> Option<Value> {
     }
 }
 
-/// The first expression of `text`, with a stack instead of recursion: answers may be deep.
+/// Parses the first expression of `text`, with a stack instead of recursion, since answers may be deep.
 fn parse(text: &str) -> Result<Expression, String> {
     let mut open: Vec<Vec<Expression>> = Vec::new();
     let spaced = text.replace('(', " ( ").replace(')', " ) ");

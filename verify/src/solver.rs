@@ -1,6 +1,6 @@
-//! A solver as a process: SMT-LIB 2 goes in through a pipe, the answer comes back through another, in bounded time.
+//! Runs a solver as a process with a time limit: SMT-LIB 2 is written to a pipe, and the answer is read from another.
 //!
-//! Used by [`super::decide`]. Z3 by default; any command that reads a script from its standard input will do.
+//! Used by [`super::decide`]. Z3 by default; any command that reads a script from its standard input is supported.
 
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
@@ -12,24 +12,24 @@ use pktgen_core::{Error, Result};
 
 use super::sexpr::{self, Value};
 
-/// How a solver is run.
+/// How to run a solver.
 pub struct Solver {
     /// The command and its arguments, separated by spaces.
     pub command: String,
-    /// Most time for one question (the queries of "do all behaviours", or the one of "does any").
+    /// Time limit of one question (all queries of "do all behaviours", or the one of "does any").
     pub timeout: Duration,
-    /// Time since some moment: this crate reads no clock.
+    /// Returns the time since some moment: this crate does not read clocks.
     pub clock: Box<dyn Fn() -> Duration>,
 }
 
-/// What a solver said.
+/// The answer of a solver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
-    /// There is a behaviour: its values.
+    /// There is a behaviour, with its values.
     Sat(HashMap<String, Value>),
     /// There is none.
     Unsat,
-    /// It cannot say, and why.
+    /// Undecided, with the reason.
     Unknown(String),
 }
 
@@ -37,7 +37,7 @@ pub enum Reply {
 pub const DEFAULT: &str = "z3";
 
 impl Solver {
-    /// Has the solver answer `script` within `limit`.
+    /// Runs the solver on `script` within `limit`.
     pub fn ask(&self, script: String, limit: Duration) -> Result<Reply> {
         if limit.is_zero() {
             return Ok(Reply::Unknown("out of time".into()));
@@ -46,10 +46,9 @@ impl Solver {
         let (Some(mut input), Some(mut output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(Error::Host(format!("the solver \"{}\" has no pipes", self.command)));
         };
-        // Writing and reading have their own threads, so that neither side waits for the other for ever; both end
-        // when the process does.
+        // Writing and reading use separate threads, so that neither side waits for the other for ever; both end with the process.
         std::thread::spawn(move || {
-            // A solver that stops reading says why in its answer.
+            // A solver that stops reading explains why in its answer.
             let _ = input.write_all(script.as_bytes());
         });
         let (send, receive) = channel();
@@ -59,7 +58,7 @@ impl Solver {
             let _ = send.send(read);
         });
         let answer = receive.recv_timeout(limit);
-        // Whether it has ended or not: it is not needed any more.
+        // Whether it has ended or not, it is no longer needed.
         let _ = child.kill();
         let _ = child.wait();
         match answer {
@@ -77,7 +76,7 @@ impl Solver {
         let program = words.next().unwrap_or_default();
         let mut command = Command::new(program);
         command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        // Z3 reads its standard input only with this flag.
+        // Z3 requires this flag to read its standard input.
         let own_arguments = self.command.trim() != program;
         if program.rsplit('/').next() == Some("z3") && !own_arguments {
             command.arg("-in");

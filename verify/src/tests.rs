@@ -1,4 +1,4 @@
-//! The model against the reference: brute force over all behaviours of tiny instances, and planted configurations.
+//! Compares the model with the reference: brute force over all behaviours of tiny instances, and planted configurations.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::setup::{Arrivals, Cluster, Setup, Ticks};
 use super::solver::{DEFAULT, Reply};
 use super::{PROPERTIES, Question, Solver};
 
-/// Two clusters with nothing that matters; tests change what does.
+/// Returns two clusters with neutral settings, which tests change.
 pub(super) fn tiny() -> Setup {
     let arrivals = Arrivals::Periodic { period: 100, phase: Some(0), jitter: 0 };
     Setup {
@@ -37,7 +37,7 @@ fn solver(seconds: u64) -> Solver {
     Solver { command: DEFAULT.into(), timeout: Duration::from_secs(seconds), clock: Box::new(Duration::default) }
 }
 
-/// All sequences of generation times of a cluster.
+/// Returns all sequences of generation times of a cluster.
 fn sequences(cluster: &Cluster) -> Vec<Vec<Ticks>> {
     let mut all: Vec<Vec<Ticks>> = Vec::new();
     match cluster.arrivals {
@@ -66,14 +66,14 @@ fn sequences(cluster: &Cluster) -> Vec<Vec<Ticks>> {
     all
 }
 
-/// Which queries some behaviour is an instance of, by trying all times and all choices.
+/// Returns which queries have an instance, by trying all times and all choices.
 fn brute_force(setup: &Setup, queries: &[Query]) -> Vec<bool> {
     let mut shown = vec![false; queries.len()];
     let each: Vec<_> = setup.clusters.iter().map(sequences).collect();
     for a in &each[0] {
         for b in &each[1] {
             let generated = [a.clone(), b.clone()];
-            // Choices in the order in which they come up; the last 0 becomes a 1 until there is none.
+            // Choices in the order of occurrence; the last 0 becomes a 1 until there is none.
             let mut choices: Vec<bool> = Vec::new();
             loop {
                 let mut at = 0;
@@ -126,7 +126,7 @@ fn rule(threshold: Ticks, slope: f64) -> Setup {
     Setup { rule: SendingRule { threshold: threshold * US, slope }, slope: Value::Float(slope), ..tiny() }
 }
 
-/// One slot, and gaps about as long as an ACK takes to come back: which one was heard, and how old it is, turns on ticks.
+/// Generates one slot and gaps about as long as the return of an ACK: single ticks decide which ACK arrived and how old it is.
 fn congested() -> impl Strategy<Value = Setup> {
     let cluster = || (-1i64..2, 0i64..3, any::<bool>());
     let control = (0i64..4, prop_oneof![Just(125_000.0), Just(250_000.0), Just(500_000.0)]);
@@ -147,7 +147,7 @@ fn congested() -> impl Strategy<Value = Setup> {
     })
 }
 
-/// Arrivals spread and slots enough, so that the bound on how far one may lead is part of the model; ε near it.
+/// Generates spread arrivals and enough slots, so that the bound on the lead is part of the model, with ε close to it.
 fn spread() -> impl Strategy<Value = Setup> {
     let arrivals = || (0i64..3, 0i64..4, any::<bool>());
     ([arrivals(), arrivals()], 1i64..3, 2usize..4, 0i64..6).prop_map(|(arrivals, service, updates, epsilon)| {
@@ -163,7 +163,7 @@ fn spread() -> impl Strategy<Value = Setup> {
     })
 }
 
-/// The solver's answers, alone and with everything around it, are those of brute force.
+/// Checks that the solver's answers, with and without the surrounding code, equal those of brute force.
 fn agree(setup: &Setup) -> Result<(), TestCaseError> {
     let model = SmtModel::new(setup);
     let queries = model.queries();
@@ -173,7 +173,7 @@ fn agree(setup: &Setup) -> Result<(), TestCaseError> {
         prop_assert!(!matches!(reply, Reply::Unknown(_)), "{query}: {reply:?}");
         prop_assert_eq!(matches!(reply, Reply::Sat(_)), *shown, "{}", query);
     }
-    // What cannot starve by the bounds does not.
+    // A cluster that cannot starve according to the bounds does not.
     for v in 0..2 {
         let asked = queries.contains(&Query::Starves(v));
         prop_assert!(asked || !brute_force(setup, &[Query::Starves(v)])[0]);
@@ -207,7 +207,7 @@ proptest! {
         let setup = Setup { clusters, service, slots: 3, ..tiny() };
         let model = SmtModel::new(&setup);
         let lead = model.bounds().lead(&setup, 0, 1).unwrap();
-        // The model without what is to be shown.
+        // The model without the constraint that is to be proved.
         let own: String = model.text().lines().filter(|l| !l.starts_with("(assert (<= (- T_")).map(|l| format!("{l}\n")).collect();
         let more = format!("{own}(assert (> (- T_0 T_1) {lead}))(check-sat)");
         prop_assert_eq!(solver(60).ask(more, Duration::from_secs(60)).unwrap(), Reply::Unsat);
@@ -286,7 +286,7 @@ fn wrong_values_are_named() {
 
 #[test]
 fn the_largest_rate_is_found_to_the_tick() {
-    // Two clusters, anywhere in the period, of which one may wait one service: fair until the queue is crowded.
+    // Two clusters, anywhere in the period, of which one may wait one service time: fair until the queue is crowded.
     let report =
         question("[verify]\nepsilon = \"2ms\"\nslots = 2\nupdates = 4").max_rate(0, &solver(60), &mut |_| ()).unwrap();
     let (holds, beyond) = (report.holds.expect("one holds"), report.beyond.expect("one fails"));
@@ -294,7 +294,7 @@ fn the_largest_rate_is_found_to_the_tick() {
     assert_eq!(beyond.answer.verdict, Proof::Fails);
     assert_eq!(holds.period, 4000, "two services of 2 ms fill the link");
     assert!(report.violations.iter().all(|period| *period < 4000), "an overloaded link may be fair again");
-    // With periods of 1 and 3 the average peaks differ by two periods: too slow fails too.
+    // With periods of 1 and 3 the average peaks differ by two periods: slow rates fail, too.
     let report = question("[verify]\nperiod = [\"100ms\", \"300ms\"]\nepsilon = \"100ms\"\nupdates = 3")
         .max_rate(0, &solver(60), &mut |_| ())
         .unwrap();

@@ -1,7 +1,7 @@
-//! A behaviour as an experiment: a trace, an experiment file, and what replaying it must give.
+//! Writes a behaviour as an experiment: a trace, an experiment file, and the expected result of replaying it.
 //!
 //! Called by the CLI's `verify`, which then replays it in virtual time and compares. One host per cluster with one
-//! worker, one device, the server; frames and rates such that every transmission takes a whole number of ticks.
+//! worker, one device, the server; frames and rates for which every transmission takes a whole number of ticks.
 
 use std::fmt::Write;
 use std::path::{Path, absolute};
@@ -20,12 +20,12 @@ use super::setup::{Setup, Ticks};
 
 /// The experiment file of a witness.
 pub const EXPERIMENT: &str = "experiment.toml";
-/// What its replay must give.
+/// The expected result of its replay.
 pub const EXPECTED: &str = "expected.json";
 /// Its trace.
 pub const TRACE: &str = "trace.parquet";
 
-/// The same behaviour with time 0 at its first update, as replaying a trace has it.
+/// Returns the same behaviour with time 0 at its first update, as in the replay of a trace.
 pub fn shifted(run: &Run) -> Run {
     let first = run.flows.iter().filter_map(|flow| flow.generated.first()).min().copied().unwrap_or(0);
     let mut run = run.clone();
@@ -40,7 +40,7 @@ pub fn shifted(run: &Run) -> Run {
     run
 }
 
-/// Writes the three files into `folder`, which exists; the result is the behaviour as the files have it.
+/// Writes the three files into the existing `folder`; returns the behaviour as in the files.
 pub fn write(folder: &Path, name: &str, about: &str, setup: &Setup, run: &Run) -> Result<Run> {
     let run = shifted(run);
     let Some(bytes) = setup.frame_bytes() else {
@@ -77,7 +77,7 @@ fn write_trace(path: &Path, bytes: u32, name: &str, run: &Run) -> Result<()> {
     writer.finish("synthesised", details, "CC0-1.0").map(drop)
 }
 
-/// A text as TOML has it.
+/// Formats a text for TOML.
 fn quoted(text: &str) -> String {
     pktgen_core::config::Value::Text(text.to_owned()).to_toml()
 }
@@ -88,7 +88,7 @@ fn experiment(name: &str, about: &str, trace: &Path, bytes: usize, setup: &Setup
     let clusters = 0..setup.clusters.len();
     let list = |items: Vec<String>| format!("[{}]", items.join(", "));
     let hosts = list(clusters.clone().map(|v| format!("\"w{v} {v}\"")).collect());
-    // Workers' links first and in order: at one tick, updates arrive by cluster, and before an ACK passes.
+    // Workers' links first and in order: at equal ticks, updates arrive by cluster, and before an ACK.
     let (up, down) = (rate(update, setup.access), rate(ack, setup.ack));
     let mut links: Vec<_> = clusters.map(|v| format!("\"w{v} olaf {up} {down}\"")).collect();
     links.push(format!("\"olaf ps {} {down}\"", rate(update, setup.service)));

@@ -1,10 +1,10 @@
-//! Whether times at the two sides may be compared.
+//! Decides whether times of the two sides may be compared.
 //!
-//! Generation times and the senders' captures are in the senders' clock, a server's capture is in its own. They are the
-//! same clock in virtual time and within one process; two hosts agree as far as the user states (PTP: `--offset 0s`), or as packets
-//! prove: an update takes no negative time to the server, and an acknowledgement none back, so the offset lies
-//! between the largest of one difference and the smallest of the other. Its middle is the estimate, half of its width
-//! the uncertainty. Otherwise one-way times are withheld.
+//! Generation times and captures of the senders are in the senders' clock; captures of the server are in the server's clock. In virtual
+//! time and within one process these are the same clock. Between two hosts, the offset is stated by the user (PTP: `--offset 0s`) or
+//! bounded by the packets: neither an update on its way to the server nor an acknowledgement on its way back takes negative time, so the
+//! offset lies between the largest difference of one kind and the smallest of the other. The middle is the estimate, half of the width its
+//! uncertainty. Otherwise one-way times are withheld.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -20,28 +20,28 @@ use serde::{Deserialize, Serialize};
 
 use super::{CapturePlan, Side};
 
-/// From when generation times count.
+/// Origin of generation times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Anchor(pub u64);
 
 impl Anchor {
-    /// The anchor of the run in `dir`.
+    /// Returns the anchor of the run in `dir`.
     pub fn of_run(dir: &Path) -> Result<Anchor> {
         let manifest: Manifest = read_json(&dir.join("manifest.json"), "a run dir")?;
         Ok(Anchor(manifest.anchor_unix_ns))
     }
 }
 
-/// What the server's clock shows more than the senders', and how far that may be wrong.
+/// How far the server's clock is ahead of the senders', and the uncertainty of that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offset {
     /// Server minus sender, in ps.
     pub ps: i64,
-    /// Up to so much more or less.
+    /// Maximum error in either direction.
     pub error_ps: i64,
 }
 
-/// How the two clocks belong together.
+/// Relation of the two clocks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Relation {
@@ -49,41 +49,41 @@ enum Relation {
     Same,
     /// Stated by the user.
     Given(Offset),
-    /// From acknowledgements, so many updates and so many acknowledgements.
+    /// Estimated from acknowledgements: the offset, and the numbers of updates and acknowledgements used.
     Estimated(Offset, usize, usize),
-    /// Not known, and why.
+    /// Unknown, with the reason.
     Unknown(String),
 }
 
-/// Where the anchor is from.
+/// Source of the anchor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Origin {
     Given,
     Noted,
-    /// Times begin with 1970: virtual time.
+    /// Times begin in 1970: virtual time.
     Virtual,
-    /// The first packet: then generation times mean nothing.
+    /// The first packet; generation times have no meaning then.
     FirstPacket,
 }
 
-/// What is known of the clocks of captures.
+/// What is known about the clocks of captures.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clocks {
-    /// From when times count, ns since 1970, in the senders' clock.
+    /// Origin of times, in ns since 1970, in the senders' clock.
     pub anchor_unix_ns: u64,
     origin: Origin,
     relation: Relation,
-    /// From when times of the server count, where they are not known to be of the senders' clock: they may be years apart.
+    /// Origin of the server's times if they are not known to be in the senders' clock; the two may be years apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     server_unix_ns: Option<u64>,
 }
 
-/// Packets of each side that an estimate looks at.
+/// Maximum number of packets per side that an estimate uses.
 const LOOKED_AT: usize = 2_000_000;
 
 impl Clocks {
-    /// Finds out what the plan says, what files note, and what packets prove.
+    /// Determines the clocks from the plan, notes in files, and packets.
     pub(super) fn find(plan: &CapturePlan, progress: &mut dyn FnMut(u64, u64)) -> Result<Clocks> {
         let firsts = [first_of(plan, Side::Sender)?, first_of(plan, Side::Server)?];
         let noted = firsts.each_ref().map(|first| first.as_ref().and_then(|first| first.noted));
@@ -115,17 +115,17 @@ impl Clocks {
         Ok(Clocks { anchor_unix_ns, origin, relation, server_unix_ns })
     }
 
-    /// From when times of a side count, ns since 1970, in its clock.
+    /// Returns the origin of a side's times, in ns since 1970, in the clock of that side.
     pub(super) fn anchor_of(&self, side: Side) -> u64 {
         self.server_unix_ns.filter(|_| side == Side::Server).unwrap_or(self.anchor_unix_ns)
     }
 
-    /// What the server's times are too late by.
+    /// Returns the offset that is subtracted from the server's times.
     pub(super) fn offset_ps(&self) -> i64 {
         self.measured_offset().map_or(0, |(offset, _)| offset)
     }
 
-    /// The offset that is taken away, and how far it may be wrong; none of one clock.
+    /// Returns the subtracted offset and its uncertainty; `None` with one clock.
     pub(super) fn measured_offset(&self) -> Option<(i64, i64)> {
         match &self.relation {
             Relation::Given(offset) | Relation::Estimated(offset, ..) => Some((offset.ps, offset.error_ps)),
@@ -138,7 +138,7 @@ impl Clocks {
         !matches!(self.relation, Relation::Unknown(_)) && self.origin != Origin::FirstPacket
     }
 
-    /// One sentence.
+    /// Describes the clocks in one sentence.
     pub fn about(&self) -> String {
         if self.origin == Origin::FirstPacket {
             return "no file has the beginning of the run's times: one-way times are withheld; --anchor RUN (the senders' run \
@@ -169,7 +169,7 @@ impl Clocks {
     }
 }
 
-/// What the first file of a side says of time.
+/// Time information of the first file of a side.
 struct First {
     noted: Option<u64>,
     anchor: Option<u64>,
@@ -191,10 +191,10 @@ fn first_of(plan: &CapturePlan, side: Side) -> Result<Option<First>> {
     Ok(Some(First { noted, anchor: first.map(|first| inputs[0].anchor_for(first)) }))
 }
 
-/// When packets were seen, in ps: by worker, number and attempt.
+/// Capture times of packets in ps, by worker, sequence number and attempt.
 type Stamps = HashMap<(u32, u32, u8), i128>;
 
-/// Updates and acknowledgements, with the time at which a side had them.
+/// Updates and acknowledgements with their capture times at one side.
 #[derive(Default)]
 struct Seen {
     updates: Stamps,
@@ -213,14 +213,14 @@ fn look_at(plan: &CapturePlan, side: Side) -> Result<Seen> {
                 What::Ack => &mut seen.acks,
                 _ => continue,
             };
-            // Copies prove less than the first one.
+            // The first copy gives the tightest bound.
             map.entry((worker, sight.seq, sight.attempt)).or_insert(stamp.unix_ps());
         }
     }
     Ok(seen)
 }
 
-/// Bounds of the offset from what both sides saw.
+/// Estimates bounds of the offset from packets captured at both sides.
 fn estimate(plan: &CapturePlan, progress: &mut dyn FnMut(u64, u64)) -> Result<Relation> {
     progress(0, 0);
     let [sender, server] = [look_at(plan, Side::Sender)?, look_at(plan, Side::Server)?];
@@ -228,7 +228,7 @@ fn estimate(plan: &CapturePlan, progress: &mut dyn FnMut(u64, u64)) -> Result<Re
 }
 
 fn bounded(sender: &Seen, server: &Seen) -> Relation {
-    // What was sent when, and by how much later it was seen at the server; acknowledgements by how much earlier, at least.
+    // Send times, and how much later packets were captured at the server; for acknowledgements the (negative) difference.
     let differences = |of: fn(&Seen) -> &Stamps| -> Vec<(i128, i128)> {
         of(sender).iter().filter_map(|(id, at)| of(server).get(id).map(|other| (*at, other - at))).collect()
     };
@@ -251,7 +251,7 @@ fn bounded(sender: &Seen, server: &Seen) -> Relation {
                 .to_owned(),
         );
     }
-    // Clocks that drift apart narrow the bounds of the whole: what holds for each quarter of the time holds with a drift, too.
+    // Drift makes the bounds of the whole recording too narrow; the bounds of each quarter of the time also hold with drift.
     let times = || up.iter().map(|(at, _)| *at);
     let (first, last) = times().min().zip(times().max()).unwrap_or_default();
     let quarter = |at: i128| (4 * (at - first)).div_euclid((last - first).max(1)).clamp(0, 3);
@@ -294,7 +294,7 @@ mod tests {
         }
     }
 
-    /// 20 ppm over 2.5 s: each way takes 25 µs, and the offset runs from 0 to 50 µs.
+    /// 20 ppm over 2.5 s: each direction takes 25 µs, and the offset grows from 0 to 50 µs.
     #[test]
     fn a_drift_is_within_the_uncertainty() {
         let (mut sender, mut server) = (Seen::default(), Seen::default());

@@ -1,31 +1,32 @@
-//! The Age-of-Model of one cluster or worker (a "flow" here), from a stream of generations and deliveries.
+//! Age-of-Model of one cluster or worker (here a "flow"), from a stream of generations and deliveries.
 //!
-//! Finds the segments that [`pktgen_records::age`] finds in tables. What it must not know before the end is when the flow began:
-//! updates that were generated first need not be the first that are seen.
+//! Finds the same segments that [`pktgen_records::age`] finds in tables. The beginning of a flow is known only at the
+//! end: the updates generated first are not necessarily captured first.
 
 use pktgen_core::Result;
 use pktgen_records::age::{FlowAge, Sums};
 use pktgen_records::column::{NumberList, PairList, Shared};
 
-/// No time: those of captures are far from it.
+/// No time; times in captures are far from this value.
 const NEVER: i64 = i64::MIN;
 
-/// See the module.
+/// See the module documentation.
 #[derive(Debug)]
 pub(super) struct FlowMeter {
     /// First and last generation; the first is later than the last if there was none.
     generated: (i64, i64),
     last_delivery: i64,
-    /// Freshest generation that was delivered.
+    /// Newest generation delivered.
     fresh: i64,
-    /// Age with which the open segment began; never, in the one that the first delivery began: its beginning is known in the end.
+    /// Age at the beginning of the open segment; [`NEVER`] in the segment that the first delivery began, whose
+    /// beginning is known only at the end.
     since: i64,
-    /// The first delivery: when, and its generation.
+    /// Time and generation of the first delivery.
     first: Option<(i64, i64)>,
-    /// End of the segment that the first delivery began, once it is closed.
+    /// End of the segment that began with the first delivery, once it is closed.
     second: Option<i64>,
     sums: Sums,
-    /// Beginnings and ends, in turns.
+    /// Beginnings and ends, alternating.
     segments: NumberList,
 }
 
@@ -45,14 +46,14 @@ impl Default for FlowMeter {
 }
 
 impl FlowMeter {
-    /// An update was generated at `t`.
+    /// Records that an update was generated at `t`.
     #[inline]
     pub(super) fn generated(&mut self, t: i64) {
         let (first, last) = self.generated;
         self.generated = (first.min(t), last.max(t));
     }
 
-    /// An update generated at `generation` was delivered at `t`. Returns how many numbers it keeps more.
+    /// Records that an update generated at `generation` was delivered at `t`. Returns how many more numbers are stored.
     #[inline]
     pub(super) fn delivered(&mut self, t: i64, generation: i64) -> usize {
         self.last_delivery = self.last_delivery.max(t);
@@ -70,7 +71,7 @@ impl FlowMeter {
         2
     }
 
-    /// The first and the second delivery that lower the age.
+    /// Handles the first and the second delivery that lower the age.
     #[cold]
     fn begin(&mut self, t: i64, generation: i64, age: i64) -> usize {
         if self.first.is_none() {
@@ -81,12 +82,12 @@ impl FlowMeter {
         0
     }
 
-    /// Its numbers go to `file`; returns how many they are.
+    /// Moves the numbers to `file`; returns their count.
     pub(super) fn spill(&mut self, file: &Shared) -> Result<usize> {
         self.segments.spill(file)
     }
 
-    /// Its age over all; none if nothing of it was seen.
+    /// Returns the age over the whole time; `None` if nothing of the flow was captured.
     pub(super) fn age(mut self, id: u32) -> Result<Option<FlowAge>> {
         let (start, last_generated) = self.generated;
         if start > last_generated {
@@ -96,7 +97,7 @@ impl FlowMeter {
         let mut open = (0, start);
         if let Some((t, generation)) = self.first {
             end = end.max(self.last_delivery);
-            // The first delivery lowers the age unless it is of the very update with which the flow began.
+            // The first delivery lowers the age unless it is the update with which the flow began.
             let begin = if generation > start {
                 self.close(0, t - start);
                 t - generation
@@ -112,7 +113,7 @@ impl FlowMeter {
             };
             open = (since, self.fresh);
         }
-        // The window's end is no peak.
+        // The end of the window is not a peak.
         let (since, last) = (open.0, end - open.1);
         self.sums.add(since, last, false);
         self.segments.push_pair([since, last]);

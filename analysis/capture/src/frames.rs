@@ -13,10 +13,10 @@ use pktgen_wire::pcap::{ETHERNET, Packet, Stamp};
 use pktgen_records::batches::Batches;
 use pktgen_records::run::read_json;
 
-/// Names of the stream, the finished one last.
+/// File names of the stream; the finished one is last.
 pub(super) const FILES: [&str; 2] = ["frames.arrows", "frames.parquet"];
 
-/// Compares a run dir of frames with its digests; one that was killed, or that an older version wrote, has none of its frames.
+/// Checks the digests of a run dir of frames. A recording that was killed or written by an older version lists no frames.
 pub(super) fn verify(dir: &Path) -> Result<Verified> {
     let manifest: Manifest = read_json(&dir.join("manifest.json"), "a run dir of frames")?;
     let listed = FILES.iter().any(|name| manifest.files.contains_key(*name));
@@ -47,12 +47,12 @@ pub(super) struct Frames {
     read: u64,
     file_bytes: u64,
     anchor_unix_ns: u64,
-    /// Frames that did not reach the stream, as the recording says.
+    /// Frames missing from the stream, as stated by the recording.
     dropped: u64,
 }
 
 impl Frames {
-    /// Opens the stream in `dir`, also that of a capture that is not finished.
+    /// Opens the stream in `dir`, also of an unfinished capture.
     pub(super) fn open(dir: &Path) -> Result<Self> {
         let manifest: Manifest = read_json(&dir.join("manifest.json"), "a run dir of frames")?;
         let path = FILES.map(|name| dir.join(name)).into_iter().find(|path| path.is_file());
@@ -64,7 +64,7 @@ impl Frames {
         Ok(Frames { batches, batch: None, row: 0, read: 0, file_bytes, anchor_unix_ns, dropped })
     }
 
-    /// The next frame, at the time of the kernel's stamp, where there is one.
+    /// Returns the next frame, with the kernel's timestamp if it has one.
     pub(super) fn next(&mut self) -> Result<Option<Packet<'_>>> {
         while self.batch.as_ref().is_none_or(|batch| self.row >= batch.num_rows()) {
             let Some(batch) = self.batches.next_batch()? else { return Ok(None) };

@@ -1,14 +1,14 @@
 //! CAPTURES: metrics of frames recorded on a wire, without a run dir.
 //!
-//! Here live the reading of captures, what can be known from them, in flat memory, and their updates as tables. Here must not live the
-//! definition of a number that run dirs have too (`pktgen-records`), nor a report. It must not print, or use `unsafe`; bad input gives a
-//! message, never a panic.
+//! This crate contains the reading of captures, the metrics that can be computed from them in bounded memory, and the export of their
+//! updates as tables. It contains neither definitions of metrics that run dirs have, too (`pktgen-records`), nor reports. It must not
+//! print or use `unsafe`; invalid input gives an error message, never a panic.
 //!
-//! Called by the CLI's `analyze`. [`input`] turns the packets of a file into [`Event`]s, [`merge`] those of several files into one
-//! stream in the order of time, [`meter`] adds them up in flat memory, [`lines`] gives what a run dir would give, as far as a
-//! capture can know it, and says what it cannot. [`clock`] finds out whether times at the two sides may be
-//! compared, and [`tables`] keeps the updates for others, which [`replay`] reads again. Numbers are made where those of run dirs are made: [`pktgen_records::age::Sums`],
-//! [`pktgen_records::quantile`] and the metrics' own functions. docs/analyze.md has the definitions.
+//! Called by the CLI's `analyze`. [`input`] converts the packets of a file into [`Event`]s, [`merge`] combines several files into one
+//! stream in the order of time, [`meter`] adds them up in bounded memory, and [`lines`] outputs the metrics of a run dir as far as a
+//! capture can give them, with notes about those that it cannot. [`clock`] decides whether times of the two sides may be compared.
+//! [`tables`] exports the updates, and [`replay`] reads them again. The numbers are computed by the same code as those of run dirs:
+//! [`pktgen_records::age::Sums`], [`pktgen_records::quantile`] and the metrics' own functions. docs/analyze.md has the definitions.
 #![forbid(unsafe_code)]
 
 pub mod clock;
@@ -50,17 +50,17 @@ use tables::{Tables, TablesPlan};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
-    /// Where workers send.
+    /// At the workers.
     Sender,
-    /// Where the parameter server receives.
+    /// At the parameter server.
     Server,
 }
 
 impl Side {
-    /// Both.
+    /// Both sides.
     pub const ALL: [Side; 2] = [Side::Sender, Side::Server];
 
-    /// Name in metrics.
+    /// Returns the name in metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Side::Sender => "sender",
@@ -69,55 +69,55 @@ impl Side {
     }
 }
 
-/// A packet of a protocol that is known, or of background traffic.
+/// A packet of a known protocol or of background traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
-    /// When, in ps since the anchor, in the sender's clock.
+    /// Time in ps since the anchor, in the senders' clock.
     pub t: i64,
-    /// Where.
+    /// Side at which it was captured.
     pub side: Side,
     /// Length of its frame.
     pub bytes: u32,
-    /// Which of the formats that there are.
+    /// Index of its format.
     pub format: u8,
-    /// What it says.
+    /// Contents of its header.
     pub sight: Sight,
-    /// Of a result of one of several sums that may have one header: a digest of its first values; else 0.
+    /// Digest of the first values of a result whose header several sums may share; otherwise 0.
     pub content: u32,
 }
 
-/// What to analyse, and how.
+/// Captures to analyse, with options.
 #[derive(Clone)]
 pub struct CapturePlan {
-    /// The formats that there are.
+    /// All known formats.
     pub formats: Formats,
     /// Captures at the parameter server.
     pub server: Vec<PathBuf>,
     /// Captures where workers send.
     pub sender: Vec<PathBuf>,
-    /// The format of everything; none for what ports and headers say.
+    /// The format of all packets; `None` to use ports and headers.
     pub format: Option<&'static dyn Format>,
-    /// From when generation times count.
+    /// Origin of generation times.
     pub anchor: Option<Anchor>,
-    /// What the server's clock shows more than the sender's.
+    /// How far the server's clock is ahead of the senders'.
     pub offset: Option<Offset>,
-    /// The device forwards and drops, and does nothing else: so what is missing was lost.
+    /// The device only forwards and drops, so missing packets were lost.
     pub forwards: bool,
-    /// Only the clusters of this part.
+    /// Restricts the analysis to the clusters of this shard.
     pub shard: Shard,
-    /// Keep the updates as tables.
+    /// Exports the updates as tables.
     pub tables: Option<TablesPlan>,
-    /// Bytes of numbers that may be held in memory; more go to a temporary file.
+    /// Maximum number of bytes of numbers in memory; further ones go to a temporary file.
     pub memory: usize,
-    /// Run dirs of recorded interfaces are read whatever the digests of their files say.
+    /// Reads run dirs of recorded interfaces without checking the digests of their files.
     pub no_verify: bool,
 }
 
-/// Bytes of numbers held in memory, by default.
+/// Default maximum number of bytes of numbers in memory.
 pub(crate) const MEMORY: usize = 256 << 20;
 
 impl CapturePlan {
-    /// Everything at its default.
+    /// Creates a plan with default options.
     pub fn new(formats: Formats, server: Vec<PathBuf>, sender: Vec<PathBuf>) -> Self {
         CapturePlan {
             formats,
@@ -134,7 +134,7 @@ impl CapturePlan {
         }
     }
 
-    /// Compares the files of run dirs with their digests; what a reader must know of them.
+    /// Checks the digests of files in run dirs; returns notes for readers.
     fn verify(&self) -> Result<Vec<Note>> {
         let mut notes = Vec::new();
         for dir in self.server.iter().chain(&self.sender).filter(|path| path.is_dir()) {
@@ -165,10 +165,10 @@ pub fn is_capture(path: &Path) -> bool {
         || path.join(frames::FILES[1]).is_file()
 }
 
-/// Packets between two calls of `progress`.
+/// Number of packets between two calls of `progress`.
 const TELL_EVERY: u64 = 1 << 18;
 
-/// Analyses captures. `progress` is called with the bytes that were read of all files, and their total.
+/// Analyses captures. `progress` is called with the number of bytes read from all files and their total.
 pub fn analyze_captures(plan: &CapturePlan, progress: &mut dyn FnMut(u64, u64)) -> Result<Measured> {
     if plan.server.is_empty() && plan.sender.is_empty() {
         return Err(Error::config("no capture was given"));
@@ -177,7 +177,7 @@ pub fn analyze_captures(plan: &CapturePlan, progress: &mut dyn FnMut(u64, u64)) 
     let clocks = Clocks::find(plan, progress)?;
     let measured = match analyze_in_order(plan, &clocks, opened(plan, &clocks)?, progress)? {
         Some(measured) => Some(measured),
-        // Most captures are in order, so it is looked at only here.
+        // Most captures are in order, so sorting is tried only after a failure.
         None => analyze_in_order(plan, &clocks, sorted(plan, &clocks, progress)?, progress)?,
     };
     let mut measured = measured.ok_or_else(|| Error::Invalid("a capture is another than a moment before".into()))?;
@@ -185,7 +185,7 @@ pub fn analyze_captures(plan: &CapturePlan, progress: &mut dyn FnMut(u64, u64)) 
     Ok(measured)
 }
 
-/// All files, with times that count from the clocks' anchors.
+/// Opens all files, with times counted from the clocks' anchors.
 fn opened(plan: &CapturePlan, clocks: &Clocks) -> Result<Vec<Input>> {
     let mut inputs = plan.open(Side::Server)?;
     inputs.extend(plan.open(Side::Sender)?);
@@ -193,7 +193,7 @@ fn opened(plan: &CapturePlan, clocks: &Clocks) -> Result<Vec<Input>> {
     Ok(inputs)
 }
 
-/// The same, each in the order of time, as far as memory goes.
+/// Opens all files and sorts each by time, as far as memory allows.
 fn sorted(plan: &CapturePlan, clocks: &Clocks, progress: &mut dyn FnMut(u64, u64)) -> Result<Vec<Input>> {
     progress(0, 0);
     let mut inputs = opened(plan, clocks)?;
@@ -206,7 +206,7 @@ fn sorted(plan: &CapturePlan, clocks: &Clocks, progress: &mut dyn FnMut(u64, u64
     Ok(inputs)
 }
 
-/// Adds up files, unless one is not in the order of time.
+/// Analyses the files unless one is not in the order of time.
 fn analyze_in_order(
     plan: &CapturePlan,
     clocks: &Clocks,

@@ -1,4 +1,4 @@
-//! The metrics of a capture, as lines: those of a run dir, as far as they can be known, and those of captures alone.
+//! Metrics of a capture as lines: those of a run dir as far as they can be computed, and those of captures only.
 
 use pktgen_core::Result;
 use pktgen_core::definition::{Better, Definition, Label};
@@ -15,7 +15,7 @@ use super::input::{InputFacts, Tally};
 use super::meter::{Meter, Totals};
 use pktgen_records::column::NumberList;
 
-/// Packets that were no events: metric and number.
+/// A kind of packets that are not events: its name and its count.
 type Oddity = (&'static str, fn(&Tally) -> u64);
 
 const ODDITIES: [Oddity; 7] = [
@@ -28,7 +28,7 @@ const ODDITIES: [Oddity; 7] = [
     ("unordered", |tally| tally.unordered),
 ];
 
-/// Kinds of captured packets: of formats, then of [`ODDITIES`].
+/// Kinds of captured packets: those of formats, then [`ODDITIES`].
 const KINDS: [&str; What::ALL.len() + ODDITIES.len()] = {
     let mut names = [""; What::ALL.len() + ODDITIES.len()];
     let mut i = 0;
@@ -87,41 +87,41 @@ pub const DEFINITIONS: [Definition; 10] = [
     of_captures("clock_offset_error", NS, Better::Lower, "Uncertainty of `clock_offset`.").needs(BOTH),
 ];
 
-/// What was read, besides the numbers.
+/// Facts about the captures, besides the numbers.
 pub(super) struct Facts<'a> {
-    /// Whether there was a capture of the senders, and of the server.
+    /// Whether there is a capture of the senders and of the server.
     pub(super) sides: [bool; 2],
     /// The device only forwards.
     pub(super) forwards: bool,
-    /// Which part of the clusters, if not all.
+    /// The shard of clusters, unless all are analysed.
     pub(super) shard: Option<String>,
-    /// How times belong together.
+    /// Relation of the clocks.
     pub(super) clocks: &'a Clocks,
     /// The files.
     pub(super) inputs: &'a [InputFacts],
 }
 
 impl Facts<'_> {
-    /// Whether several addresses have one worker's number: two jobs, or two runs.
+    /// Whether several addresses share a worker number: two jobs or two runs.
     fn shares_numbers(&self) -> bool {
         self.inputs.iter().any(|input| input.tally.shared > 0)
     }
 
-    /// Whether the server's captures say what arrived. One in which nothing is of a known format may be of another place; an empty one says
-    /// that nothing came.
+    /// Whether the captures of the server show what arrived. One without packets of a known format may be of another
+    /// place; an empty one means that nothing arrived.
     fn tells_of_server(&self, totals: &Totals) -> bool {
         let of_server = self.inputs.iter().filter(|input| input.side == Side::Server);
         totals.found(Side::Server) > 0 || of_server.map(|input| input.tally.packets).sum::<u64>() == 0
     }
 
-    /// Packets of a side that may hold updates, and could not be read or were dropped where the capture was made.
+    /// Returns the number of packets of a side that may hold updates but could not be read or were dropped while recording.
     fn unread(&self, side: Side) -> u64 {
         let of_side = self.inputs.iter().filter(|input| input.side == side);
         of_side.map(|input| input.tally.unread() + input.dropped + u64::from(input.damage.is_some())).sum()
     }
 }
 
-/// Lines and notes of all that was read.
+/// Computes lines and notes of all packets read.
 pub(super) fn measured(facts: &Facts, mut meter: Meter) -> Result<Measured> {
     let [sender, given] = facts.sides;
     let clocks = facts.clocks;
@@ -161,12 +161,12 @@ pub(super) fn measured(facts: &Facts, mut meter: Meter) -> Result<Measured> {
     Ok(Measured { lines, notes })
 }
 
-/// What is known of packets that deliver updates.
+/// What is known about packets that deliver updates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Deliveries {
-    /// Which they are, and how many updates each represents.
+    /// Which packets these are, and how many updates each represents.
     Counted,
-    /// Which they are.
+    /// Only which packets these are.
     Uncounted(Unsaid),
     /// Nothing.
     Unknown(Unsaid),
@@ -174,7 +174,7 @@ enum Deliveries {
 
 impl Deliveries {
     fn of(facts: &Facts, totals: &Totals) -> Self {
-        // Results to several groups, in one file or in several.
+        // Results to several groups, in one or several files.
         let mut groups: Vec<u16> = facts.inputs.iter().filter_map(|input| input.tally.group).collect();
         groups.dedup();
         if totals.at_server_by(Delivery::Unsaid) > 0 {
@@ -202,22 +202,22 @@ impl Deliveries {
     }
 }
 
-/// What packets do not say.
+/// Information that packets do not contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unsaid {
-    /// Of results to many workers, how many updates they represent.
+    /// For results to many workers: how many updates they represent.
     Count,
-    /// Of results, of which of several jobs they are.
+    /// For results: which of several jobs they belong to.
     Job,
-    /// Of workers, of which of several jobs they are.
+    /// For workers: which of several jobs they belong to.
     Workers,
-    /// Results, of which none were captured.
+    /// Results: none were captured.
     Results,
-    /// Of contributions, which transmission they are.
+    /// For contributions: which transmission they are.
     Transmission,
-    /// Of results, how many updates they represent, which contributions that were not seen would tell.
+    /// For results: how many updates they represent, which only contributions that were not captured would show.
     Contributors,
-    /// Of updates, how many they represent.
+    /// For updates: how many they represent.
     Members,
 }
 
@@ -290,7 +290,7 @@ fn rates(totals: &Totals, deliveries: Deliveries, out: &mut Vec<Line>) {
     }
 }
 
-/// Every packet of every side, by what it was.
+/// Outputs the number of packets of each side by kind.
 fn captured(totals: &Totals, inputs: &[InputFacts], out: &mut Vec<Line>) {
     for side in Side::ALL {
         let line = |metric, unit, n: u64| Line::new(metric, unit, n as f64).with("side", side.name());
@@ -320,7 +320,7 @@ fn counts(facts: &Facts, totals: &Totals, deliveries: Deliveries, numbered: u64,
     let [sender, given] = facts.sides;
     let server = given && facts.tells_of_server(totals);
     if sender {
-        // Two with one number look like transmissions of one update.
+        // Two workers with one number look like retransmissions of one update.
         let known = !facts.shares_numbers();
         out.push(Line::new("sent", UPDATES, known.then_some(totals.sent as f64)));
         out.push(Line::new("retransmissions", UPDATES, known.then_some(totals.resent as f64)));
@@ -333,7 +333,7 @@ fn counts(facts: &Facts, totals: &Totals, deliveries: Deliveries, numbered: u64,
         let merged: u64 = totals.bins.iter().zip(0u64..).skip(2).map(|(packets, n)| packets * n).sum();
         out.push(updates("merged", merged as f64));
         out.push(Line::new("represented", UPDATES, totals.distinct().map(|n| n as f64)));
-        // Without numbers copies are not distinguished, and copies of results are meant.
+        // Without sequence numbers, copies cannot be recognised, and copies of results are intended.
         if totals.ageless == 0 {
             out.push(Line::new("duplicates", PACKETS, totals.duplicates as f64));
         }
@@ -348,7 +348,7 @@ fn counts(facts: &Facts, totals: &Totals, deliveries: Deliveries, numbered: u64,
         }
     }
     if sender && given && counted {
-        // What could not be read may be what is missing.
+        // Unreadable packets may be the missing ones.
         let seen = Side::ALL.iter().all(|side| totals.found(*side) > 0 && facts.unread(*side) == 0);
         let of = |sent: u64, arrived: Option<u64>| {
             let missing = arrived.and_then(|arrived| sent.checked_sub(arrived)).filter(|_| seen);
@@ -359,7 +359,7 @@ fn counts(facts: &Facts, totals: &Totals, deliveries: Deliveries, numbered: u64,
         out.push(Line::new("missing", UPDATES, missing));
         out.push(Line::new("missing_share", SHARE, of_sent));
         if facts.forwards {
-            // Every transmission that did not come was lost.
+            // Every transmission that did not arrive was lost.
             let (dropped, loss) = of(totals.sent, Some(totals.transmitted));
             out.push(Line::new("loss", SHARE, loss));
             out.push(Line::new("dropped", UPDATES, dropped));
@@ -381,12 +381,12 @@ fn clock_lines(clocks: &Clocks, out: &mut Vec<Line>) {
     }
 }
 
-/// How far times may be wrong between the clocks, in ps.
+/// Returns the uncertainty of times between the clocks, in ps.
 fn clocks_error(clocks: &Clocks) -> i64 {
     clocks.measured_offset().map_or(0, |(_, error)| error)
 }
 
-/// What could be known.
+/// What could be determined.
 struct Known<'a> {
     merged: bool,
     aged: bool,
@@ -402,7 +402,7 @@ const NOTHING_SENT: &str = "what was sent is not known; --sent FILE adds the sen
 const NO_FATES: &str = "\"missing\" was sent and is in nothing that arrived: dropped, replaced or under way; if the device only \
                         forwards, --forwards calls it loss";
 
-/// What is wrong with files.
+/// Returns notes about problems of files.
 fn notes_of_files(inputs: &[InputFacts]) -> Vec<Note> {
     let mut notes = Vec::new();
     let mut say = |note, text: String| notes.push(Note { note, text });
@@ -475,7 +475,7 @@ fn notes_of_files(inputs: &[InputFacts]) -> Vec<Note> {
     notes
 }
 
-/// What the captures of a side lack, or have twice.
+/// Returns notes about packets that the captures of a side lack or contain twice.
 fn notes_of_sides(facts: &Facts, totals: &Totals) -> Vec<Note> {
     let mut notes = Vec::new();
     let mut say = |note, text: String| notes.push(Note { note, text });
@@ -528,7 +528,7 @@ fn notes_of_sides(facts: &Facts, totals: &Totals) -> Vec<Note> {
     notes
 }
 
-/// Why there are no ages.
+/// Returns the reason why there are no ages.
 fn why_no_ages(facts: &Facts, totals: &Totals, deliveries: Deliveries) -> &'static str {
     match (totals.ageless > 0 || deliveries != Deliveries::Counted, facts.clocks.comparable()) {
         _ if !facts.tells_of_server(totals) => "no packet at the server is of a known format",
@@ -539,7 +539,7 @@ fn why_no_ages(facts: &Facts, totals: &Totals, deliveries: Deliveries) -> &'stat
     }
 }
 
-/// What arrived before it was sent, by more than times are exact to.
+/// Notes packets that arrived before they were sent by more than the uncertainty of times.
 fn note_of_times(facts: &Facts, totals: &Totals) -> Option<Note> {
     let exact = facts.inputs.iter().map(|input| input.tally.resolution_ps).max().unwrap_or(0);
     let exact = i64::try_from(exact).unwrap_or(i64::MAX).saturating_add(clocks_error(facts.clocks));

@@ -1,16 +1,16 @@
-//! Several files as one stream, in the order of time.
+//! Merges several files into one stream in the order of time.
 
 use super::input::Input;
 use super::{Event, Side};
 
-/// Events that are made at a time: few enough to stay in the nearest caches, enough that waiting for the bytes of one packet
-/// overlaps with the next ones.
+/// Number of events created at a time: few enough to stay in the nearest caches, and enough that waiting for the bytes
+/// of one packet overlaps with the next ones.
 const BATCH: usize = 256;
 
 /// The files, and the next events of each.
 pub(super) struct Merge {
     inputs: Vec<Input>,
-    /// By input: events, and how many of them are gone.
+    /// For each input: events, and how many of them were consumed.
     waiting: Vec<(Vec<Event>, usize)>,
 }
 
@@ -20,8 +20,8 @@ impl Merge {
         Merge { inputs, waiting }
     }
 
-    /// Replaces `batch` by the next events in the order of time; leaves it empty at the end. At equal times what was sent comes
-    /// before what was received.
+    /// Replaces `batch` by the next events in the order of time; leaves it empty at the end. At equal times, sent
+    /// packets come before received ones.
     pub(super) fn next(&mut self, batch: &mut Vec<Event>) {
         batch.clear();
         if let [only] = self.inputs.as_mut_slice() {

@@ -1,5 +1,5 @@
-//! Adds up events: counts, Age-of-Model, rates, latency. Memory does not grow with the capture: what grows are lists of numbers
-//! for quantiles, which go to a temporary file ([`pktgen_records::column`]), and what a worker or cluster needs.
+//! Adds up events: counts, Age-of-Model, rates, latency. Memory does not grow with the length of the capture, only with the number of
+//! workers and clusters; lists of numbers for quantiles go to a temporary file ([`pktgen_records::column`]).
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasherDefault;
@@ -19,14 +19,14 @@ use pktgen_records::column::{NumberList, Shared};
 use pktgen_records::fates::is_update;
 use pktgen_records::metric::throughput::AtServer;
 
-/// Most workers of a capture: more are damage, or another format.
+/// Maximum number of workers in a capture: more indicate damage or another format.
 const WORKERS_MAX: usize = 1 << 20;
-/// Least number of sent packets whose times are kept; at most twice as many.
+/// Minimum number of sent packets whose times are remembered; the maximum is twice that.
 const PENDING: usize = 1 << 22;
-/// The same of received ones that were not sent before.
+/// The same for received packets that were not sent before.
 const AHEAD: usize = 1 << 18;
 
-/// Packets by format and by what they are for.
+/// Packets by format and purpose.
 pub(super) type Kinds = [[u64; What::ALL.len()]; FORMATS_MAX];
 
 /// A cluster or a worker.
@@ -41,28 +41,28 @@ struct Worker {
     flow: Flow,
     sent: Transmissions,
     received: Transmissions,
-    /// Lowest and highest number that was received.
+    /// Lowest and highest sequence number received.
     seqs: Option<(u32, u32)>,
 }
 
-/// Transmissions of a worker's updates that were seen at one side.
+/// Transmissions of a worker's updates captured at one side.
 #[derive(Default)]
 struct Transmissions {
     first: Window,
-    /// Later ones, by attempt.
+    /// Later transmissions, by attempt.
     later: Vec<(u8, Window)>,
-    /// Numbers of updates, whichever transmission they came by: where there were later ones.
+    /// Sequence numbers of updates regardless of the transmission, if there were later transmissions.
     updates: Option<Box<Window>>,
-    /// When the newest of them was generated.
+    /// Generation time of the newest update.
     newest: Option<i64>,
 }
 
-/// Dense places of numbers that name things.
+/// Maps ids to dense indices.
 #[derive(Default)]
 struct Places(Vec<u32>);
 
 impl Places {
-    /// The place of `id`; `next`, if it is new.
+    /// Returns the index of `id`, or assigns `next` if it is new.
     #[inline]
     fn of(&mut self, id: u32, next: usize) -> usize {
         let id = id as usize;
@@ -77,24 +77,24 @@ impl Places {
     }
 }
 
-/// When packets were sent: the latest ones.
+/// Send times of the latest packets.
 type Pending = Recent<u64, i64, BuildHasherDefault<IdHasher>>;
 
-/// What each format delivers updates by.
+/// Returns how each format delivers updates.
 fn deliveries(formats: Formats) -> [Delivery; FORMATS_MAX] {
     let mut all = [Delivery::Updates; FORMATS_MAX];
     all.iter_mut().zip(formats).for_each(|(delivery, format)| *delivery = format.delivery());
     all
 }
 
-/// Everything that is counted.
+/// All counters.
 pub(super) struct Meter {
     clusters: Vec<Flow>,
     cluster_places: Places,
     workers: Vec<Worker>,
     worker_places: Places,
     pending: Option<Pending>,
-    /// When packets arrived of which it was not seen that they were sent.
+    /// Arrival times of packets whose sending was not captured.
     ahead: Option<Pending>,
     deliveries: [Delivery; FORMATS_MAX],
     sums: Sums,
@@ -105,61 +105,61 @@ pub(super) struct Meter {
     pub(super) totals: Totals,
 }
 
-/// What is counted whatever flows there are.
+/// Counters that do not belong to flows.
 pub(super) struct Totals {
-    /// The formats that there are.
+    /// All known formats.
     pub(super) formats: Formats,
     /// By side.
     pub(super) kinds: [Kinds; 2],
-    /// Background traffic, by side.
+    /// Background traffic by side.
     pub(super) background: [u64; 2],
-    /// Transmissions of updates, and those of them that were not the first.
+    /// Transmissions of updates, and those of them that are retransmissions.
     pub(super) sent: u64,
     pub(super) resent: u64,
-    /// Different updates among them.
+    /// Number of different updates among them.
     pub(super) sent_updates: u64,
-    /// Updates whose number was another's before, by side: numbers began anew.
+    /// Updates whose sequence number was used by another update before, by side: numbers restarted.
     pub(super) anew: [u64; 2],
-    /// Transmissions that the senders' captures had before; those too old to tell are among the sent.
+    /// Transmissions that the senders' captures already contained; those too old to be recognised are counted as sent.
     pub(super) copies: u64,
     /// Packets with updates at the server.
     pub(super) received: u64,
-    /// By how many updates they represent.
+    /// Number of packets by how many updates they represent.
     pub(super) bins: Vec<u64>,
-    /// Different updates that packets represent.
+    /// Number of different updates that packets represent.
     pub(super) represented: u64,
-    /// Updates in different transmissions.
+    /// Number of updates in different transmissions.
     pub(super) transmitted: u64,
-    /// Whether packets with several updates arrived, and whether any was a later transmission.
+    /// Whether packets with several updates arrived, and whether any packet was a retransmission.
     pub(super) aggregates: bool,
     pub(super) repeats: bool,
-    /// Packets that were received before; those too old to tell.
+    /// Packets that were received before, and those too old to be recognised.
     pub(super) duplicates: u64,
     pub(super) late: u64,
-    /// First copies of results; those of them of which only their contributors tell how many updates they represent.
+    /// First copies of results, and those of them whose number of updates only contributions show.
     pub(super) results: u64,
     pub(super) results_of_all: u64,
-    /// Results that may be copies or not.
+    /// Results that may or may not be copies.
     pub(super) ambiguous: u64,
-    /// Results of which it is not known how many contributed.
+    /// Results whose number of contributors is unknown.
     pub(super) uncounted_results: u64,
-    /// Packets of formats that carry no generation time or no worker.
+    /// Packets of formats without a generation time or a worker.
     pub(super) ageless: u64,
-    /// Received packets whose sending was not seen.
+    /// Received packets whose sending was not captured.
     pub(super) unseen: u64,
-    /// Received packets that were sent later, in ps at most.
+    /// Received packets that were sent later, and the maximum difference in ps.
     pub(super) backwards: u64,
     pub(super) backwards_ps: i64,
     /// Rates.
     pub(super) at_server: AtServer,
-    /// Elements, those of the first packet, and when the first and last came.
+    /// Number of elements, those of the first packet, and times of the first and last arrival.
     pub(super) elements: u64,
     pub(super) first_elements: u64,
     pub(super) received_ps: Option<(i64, i64)>,
 }
 
 impl Totals {
-    /// A packet delivered updates.
+    /// Records a packet that delivered updates.
     #[inline]
     fn delivered(&mut self, event: &Event) {
         let (sight, t) = (&event.sight, event.t);
@@ -170,7 +170,7 @@ impl Totals {
         self.elements += elements;
         match &mut self.received_ps {
             Some((first, last)) => {
-                // Captures need not be in the order of time.
+                // Captures are not necessarily in the order of time.
                 if t < *first {
                     (*first, self.first_elements) = (t, elements);
                 }
@@ -180,7 +180,7 @@ impl Totals {
         }
     }
 
-    /// Every packet represents `n` updates, and was counted as one.
+    /// Makes every packet, counted as one update so far, represent `n` updates.
     fn multiply(&mut self, n: u16) {
         self.bins.swap(1, n.into());
         self.represented *= u64::from(n);
@@ -190,22 +190,23 @@ impl Totals {
         self.at_server.multiply(n);
     }
 
-    /// Different updates in what arrived; none where an aggregate may hold one that was sent again, for it does not name all its members.
+    /// Returns the number of different updates that arrived; `None` if an aggregate may hold a retransmitted one, since
+    /// aggregates do not list all members.
     pub(super) fn distinct(&self) -> Option<u64> {
         (!self.aggregates || !self.repeats && self.resent == 0).then_some(self.represented)
     }
 
-    /// Packets of known formats and of background traffic at a side.
+    /// Returns the number of packets of known formats and of background traffic at a side.
     pub(super) fn found(&self, side: Side) -> u64 {
         self.kinds[side as usize].iter().flatten().sum::<u64>() + self.background[side as usize]
     }
 
-    /// Packets at the server that are or would be deliveries of formats that deliver by `delivery`.
+    /// Returns the number of packets at the server that are or would be deliveries of formats with `delivery`.
     pub(super) fn at_server_by(&self, delivery: Delivery) -> u64 {
         self.deliveries_by(delivery).map(|(_, packets)| packets).sum()
     }
 
-    /// Whether there are contributions at the server of formats that deliver by this, and no result.
+    /// Whether the server received contributions but no result in formats with this delivery.
     pub(super) fn lacks_results(&self, delivery: Delivery) -> bool {
         let all = self.formats.iter().zip(&self.kinds[Side::Server as usize]);
         let of = || all.clone().filter(|(format, _)| format.delivery() == delivery);
@@ -213,7 +214,7 @@ impl Totals {
             && of().all(|(_, kinds)| kinds[What::Result as usize] == 0)
     }
 
-    /// Names of the formats of these packets.
+    /// Returns the names of the formats of these packets.
     pub(super) fn formats_at_server_by(&self, delivery: Delivery) -> Vec<&'static str> {
         self.deliveries_by(delivery).filter(|(_, packets)| *packets > 0).map(|(format, _)| format.name()).collect()
     }
@@ -224,7 +225,7 @@ impl Totals {
         of.map(|(format, kinds)| (*format, kinds[What::Update as usize] + kinds[What::Result as usize]))
     }
 
-    /// Packets by `side.format.kind`, for files.
+    /// Returns packets by `side.format.kind`, for files.
     pub(super) fn named_kinds(&self) -> BTreeMap<String, u64> {
         let mut named = BTreeMap::new();
         for side in Side::ALL {
@@ -238,7 +239,7 @@ impl Totals {
         named
     }
 
-    /// The same back; what is not known here is left out.
+    /// Converts these names back; ignores unknown ones.
     pub(super) fn kinds_of(formats: Formats, named: &BTreeMap<String, u64>) -> [Kinds; 2] {
         let mut kinds = [Kinds::default(); 2];
         for side in Side::ALL {
@@ -254,7 +255,7 @@ impl Totals {
 }
 
 impl Meter {
-    /// `sender`: there is a capture of the senders, too. Holds at most `memory` bytes of numbers.
+    /// Creates a meter. `sender`: there is a capture of the senders, too. Holds at most `memory` bytes of numbers.
     pub(super) fn new(formats: Formats, sender: bool, memory: usize) -> Self {
         Meter {
             clusters: Vec::new(),
@@ -302,11 +303,11 @@ impl Meter {
         }
     }
 
-    /// Adds an event. Those of a worker and of a cluster come in the order of time.
+    /// Adds an event. Events of a worker and of a cluster must be in the order of time.
     #[inline]
     pub(super) fn add(&mut self, event: &Event) -> Result<()> {
         let sight = &event.sight;
-        // Background traffic is of no format.
+        // Background traffic has no format.
         let format = usize::from(event.format);
         if let Some(kinds) = self.totals.kinds[event.side as usize].get_mut(format) {
             kinds[sight.what as usize] += 1;
@@ -331,14 +332,14 @@ impl Meter {
     fn sent(&mut self, event: &Event, delivery: Delivery) -> Result<()> {
         let sight = &event.sight;
         let (Some(generation), Some(worker)) = (sight.generation, sight.worker) else {
-            // Contributions need not say which transmission they are.
+            // Contributions do not necessarily contain the transmission.
             let again = matches!(delivery, Delivery::Results | Delivery::ResultsOfAll) && self.sums.contribution(event);
             self.totals.sent += 1;
             self.totals.resent += u64::from(again || sight.attempt > 0);
             self.totals.sent_updates += u64::from(!(again || sight.attempt > 0));
             return Ok(());
         };
-        // Only with a generation a packet says which transmission of an update it is.
+        // Only with a generation time does a packet show which transmission of an update it is.
         let (transmission, update) = self.worker(worker)?.sent.see(sight, generation);
         if transmission == Known::Again {
             self.totals.copies += 1;
@@ -349,7 +350,7 @@ impl Meter {
         self.totals.sent_updates += u64::from(update != Known::Again);
         self.totals.anew[Side::Sender as usize] += u64::from(update == Known::Anew);
         let packet = packet_of(worker, sight, generation);
-        // The clock that saw it arrive may be behind.
+        // The clock of the receiving side may be behind.
         if let Some(received) = self.ahead.as_mut().and_then(|ahead| ahead.take(&packet)) {
             self.totals.unseen -= 1;
             self.totals.backwards += 1;
@@ -365,7 +366,7 @@ impl Meter {
         Ok(())
     }
 
-    /// A result at the workers: its first copy delivers the sum.
+    /// Records a result at the workers: its first copy delivers the sum.
     fn result(&mut self, event: &Event, delivery: Delivery) {
         let of_all = delivery == Delivery::ResultsOfAll;
         if self.sums.result(event, of_all) {
@@ -472,13 +473,13 @@ impl Meter {
         Ok(())
     }
 
-    /// Returns whether any packet represented several updates.
+    /// Whether any packet represented several updates.
     pub(super) fn has_merged(&self) -> bool {
         self.totals.bins.iter().skip(2).any(|packets| *packets > 0)
     }
 
-    /// Updates that the numbers of those that were received say there were: from each worker's lowest to its highest. 0 if numbers began
-    /// anew.
+    /// Returns the number of updates that the received sequence numbers imply: from the lowest to the highest of each
+    /// worker. 0 if numbers restarted.
     pub(super) fn numbered(&self) -> u64 {
         if self.totals.anew[Side::Server as usize] > 0 {
             return 0;
@@ -486,7 +487,7 @@ impl Meter {
         self.workers.iter().filter_map(|worker| worker.seqs).map(|(low, high)| u64::from(high - low) + 1).sum()
     }
 
-    /// Multiplies what results that have all workers represent by how many those are; without that, it is not known.
+    /// Multiplies what results with all workers represent by the number of workers, if it is known.
     pub(super) fn count_contributors(&mut self) {
         let totals = &mut self.totals;
         totals.ambiguous = self.sums.ambiguous;
@@ -499,7 +500,7 @@ impl Meter {
         }
     }
 
-    /// Latencies from host to host, and the ages of clusters and workers, by number.
+    /// Returns latencies from host to host, and the ages of clusters and workers, by id.
     pub(super) fn finish(self) -> Result<(Totals, NumberList, [Vec<FlowAge>; 2])> {
         let ages = |mut flows: Vec<Flow>| -> Result<Vec<FlowAge>> {
             flows.sort_unstable_by_key(|flow| flow.id);
@@ -511,7 +512,7 @@ impl Meter {
 }
 
 impl Transmissions {
-    /// Takes note of one: what is known of this transmission, and of its update.
+    /// Records a transmission; returns what is known of it and of its update.
     #[inline]
     fn see(&mut self, sight: &Sight, generation: i64) -> (Known, Known) {
         let mark = Mark::of(generation, self.newest.unwrap_or(i64::MIN));
@@ -531,7 +532,7 @@ impl Transmissions {
     }
 }
 
-/// What distinguishes a transmission from all others: numbers may begin anew.
+/// Identifies a transmission even if sequence numbers restart.
 #[inline]
 fn packet_of(worker: u32, sight: &Sight, generation: i64) -> u64 {
     PacketId::new(worker, sight.seq, sight.attempt).0 ^ (generation as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)

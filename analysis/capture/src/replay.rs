@@ -1,4 +1,4 @@
-//! Tables read back as events, and tables of shards joined.
+//! Reads tables back as events, and joins tables of shards.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,13 +17,13 @@ use super::meter::{Meter, Totals};
 use super::tables::{INDEX, TableForm, TablesIndex, columns, folders, kept, side_folder};
 use super::{Event, MEMORY, Side, lines};
 
-/// Whether it is a folder of tables.
+/// Whether `dir` is a folder of tables.
 pub fn is_tables(dir: &Path) -> bool {
     dir.join(INDEX).is_file()
 }
 
-/// Metrics of tables: those of the captures that they are of. Their rows are of some of `formats`. With `no_verify` parts are read
-/// whatever the index says of them.
+/// Returns the metrics of tables: those of the captures that were exported. Their rows are of some of `formats`. With
+/// `no_verify`, parts are read without checking them against the index.
 pub fn analyze_tables(dir: &Path, formats: Formats, forwards: bool, no_verify: bool) -> Result<Measured> {
     let index = TablesIndex::read(dir)?;
     if !no_verify {
@@ -41,7 +41,7 @@ pub fn analyze_tables(dir: &Path, formats: Formats, forwards: bool, no_verify: b
         }
         source.advance()?;
     }
-    // The tables hold updates; what else there was, the index says.
+    // The tables hold updates; the index holds the counts of other packets.
     meter.totals.kinds = Totals::kinds_of(formats, &index.kinds);
     meter.totals.background = index.background;
     let shard = index.shard.map(|(index, of)| format!("{index}/{of}"));
@@ -49,10 +49,10 @@ pub fn analyze_tables(dir: &Path, formats: Formats, forwards: bool, no_verify: b
     lines::measured(&facts, meter)
 }
 
-/// What the numbers of formats in tables mean here.
+/// Maps the format numbers of tables to those of this process.
 struct Numbers {
     formats: Formats,
-    /// By the tables' number.
+    /// Indexed by the number in the tables.
     here: Vec<u8>,
 }
 
@@ -148,7 +148,7 @@ impl Source {
         let (worker, seq, round) = (values!(3, UInt32Type), values!(4, UInt32Type), values!(5, UInt16Type));
         let (attempt, count, bytes) = (values!(6, UInt8Type), values!(7, UInt16Type), values!(8, UInt32Type));
         let (elements, format) = (values!(9, UInt16Type), values!(10, UInt8Type));
-        // Tables of version 1 have none.
+        // Tables of version 1 lack this column.
         let content = match batch.column_by_name(names[11].name) {
             Some(_) => Some(values!(11, UInt32Type)),
             None => None,
@@ -181,7 +181,7 @@ fn damaged(path: &Path, what: &str) -> Error {
     Error::data(path, format!("it is not a whole table of updates: {what}"))
 }
 
-/// The parts in `dir`, by number; all up to the last must be there.
+/// Returns the parts in `dir` by number; none may be missing.
 fn parts(dir: &Path, form: TableForm) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(dir).map_err(Error::io("read", dir))?;
     let n = entries.filter(|entry| entry.is_ok()).count();
@@ -254,7 +254,7 @@ pub fn merge_tables(shards: &[PathBuf], out: &Path) -> Result<TablesIndex> {
     Ok(merged)
 }
 
-/// Links the files of a folder into a new one, or copies them.
+/// Hard-links the files of a folder into a new one, or copies them.
 fn copy_folder(from: &Path, to: &Path) -> Result<()> {
     if to.exists() {
         return Err(Error::data(from, format!("{} is there already: a cluster is in one shard only", to.display())));

@@ -1,4 +1,4 @@
-//! Captures that come from pipes: copied to temporary files, since a capture is read more than once.
+//! Copies captures from pipes to temporary files, since a capture is read more than once.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -12,12 +12,12 @@ use pktgen_wire::pcap::no_capture;
 
 use super::CapturePlan;
 
-/// Stands for standard input.
+/// Denotes standard input.
 const STDIN: &str = "-";
-/// A pipe from which nothing came for so long is named.
+/// A pipe that delivers nothing for this long is reported.
 const WAIT: Duration = Duration::from_secs(3);
 const CHUNK: usize = 64 << 10;
-/// Bytes that tell whether something is a capture.
+/// Number of bytes that identify a capture.
 const HEAD: usize = 4;
 
 /// Whether a capture at `path` can be read only once: standard input, or a pipe.
@@ -25,25 +25,25 @@ pub(super) fn is_stream(path: &Path) -> bool {
     path.as_os_str() == STDIN || path.metadata().is_ok_and(|facts| !facts.is_file() && !facts.is_dir())
 }
 
-/// Copies of what came from pipes, until it goes out of scope. They have no names: nothing is left of them, however the process ends.
+/// Copies of captures from pipes, deleted when dropped. The files have no names, so nothing remains however the process ends.
 #[derive(Default)]
 pub struct Spool {
     _files: Vec<File>,
-    /// Copies, and what they are copies of.
+    /// Paths of the copies and of their sources.
     copies: Vec<(PathBuf, PathBuf)>,
 }
 
-/// What a thread that copies says.
+/// Messages of a copying thread.
 enum Told {
-    /// Something came.
+    /// The first bytes arrived.
     First,
-    /// All came, or that failed.
+    /// Everything was copied, or copying failed.
     End(Result<()>),
 }
 
 impl Spool {
-    /// Copies what `plan` names that is no file, all at the same time, and puts the copies into it. `waiting` is called once for each from
-    /// which nothing comes.
+    /// Copies all paths in `plan` that are not files concurrently and replaces them by the copies. `waiting` is called
+    /// once for each path from which nothing arrives.
     pub fn fill(plan: &mut CapturePlan, waiting: &mut dyn FnMut(&Path)) -> Result<Spool> {
         let paths = || plan.server.iter().chain(&plan.sender);
         let streams: Vec<PathBuf> = paths().filter(|path| is_stream(path)).cloned().collect();
@@ -68,7 +68,7 @@ impl Spool {
         Ok(Spool { _files: files, copies })
     }
 
-    /// `text` with the names that were given in place of those of copies.
+    /// Replaces paths of copies in `text` by the paths that were given.
     pub fn renamed(&self, text: &str) -> String {
         let named = |text: String, (copy, from): &(PathBuf, PathBuf)| {
             text.replace(&*copy.to_string_lossy(), &from.to_string_lossy())
@@ -76,7 +76,7 @@ impl Spool {
         self.copies.iter().fold(text.to_owned(), named)
     }
 
-    /// The same of an error.
+    /// Does the same for the path of an error.
     pub fn renamed_error(&self, error: Error) -> Error {
         let given =
             |path: PathBuf| self.copies.iter().find(|(copy, _)| *copy == path).map_or(path, |(_, from)| from.clone());
@@ -92,7 +92,7 @@ fn copy_all(files: &[File], copies: &[(PathBuf, PathBuf)], waiting: &mut dyn FnM
     let (tell, told) = channel();
     for (i, (file, (copy, from))) in files.iter().zip(copies).enumerate() {
         let (from, to, tell) = (from.clone(), file.try_clone().map_err(Error::io("copy to", copy))?, tell.clone());
-        // Not joined: after an error it may wait for ever.
+        // Not joined: after an error it may block for ever.
         std::thread::spawn(move || {
             let ended = copy_one(i, &from, to, &tell);
             let _ = tell.send((i, Told::End(ended)));
@@ -130,7 +130,7 @@ fn copy_one(i: usize, from: &Path, mut to: File, tell: &Sender<(usize, Told)>) -
         if std::mem::take(&mut first) {
             let _ = tell.send((i, Told::First));
         }
-        // What is no capture may have no end.
+        // A stream that is not a capture may never end.
         if head.len() < HEAD {
             head.extend_from_slice(&chunk[..n.min(HEAD)]);
             if let Some(what) = no_capture(&head) {

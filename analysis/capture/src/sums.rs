@@ -1,7 +1,7 @@
-//! Sums of contributions (Trio-ML, SwitchML): which results are copies, who contributed, in flat memory.
+//! Sums of contributions (Trio-ML, SwitchML): finds copies of results and counts contributors, in bounded memory.
 //!
-//! Called by [`super::meter`]. A result goes to every worker of a job, so a capture may hold it many times: the first is its
-//! delivery, as in run dirs.
+//! Called by [`super::meter`]. A result goes to every worker of a job, so a capture may contain it many times. The
+//! first is its delivery, as in run dirs.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -11,7 +11,7 @@ use pktgen_wire::wire::sight::{Renewal, Sight};
 
 use super::Event;
 
-/// Entries that are remembered: so many up to twice as many.
+/// Number of entries that are remembered; at most twice as many.
 const KEPT: usize = 1 << 20;
 
 /// The latest entries of a map.
@@ -22,7 +22,7 @@ pub(super) struct Recent<K, V, S = RandomState> {
 }
 
 impl<K: Eq + Hash, V: Copy, S: BuildHasher + Default> Recent<K, V, S> {
-    /// Remembers at least the latest `kept`.
+    /// Creates a map that remembers at least the latest `kept` entries.
     pub(super) fn new(kept: usize) -> Self {
         Recent { young: HashMap::default(), old: HashMap::default(), kept }
     }
@@ -62,32 +62,32 @@ impl SumId {
     }
 }
 
-/// Who sent a packet of a sum: a worker, or what sums.
+/// Sender of a packet of a sum: a worker, or `None` for the aggregating device.
 type Actor = Option<u32>;
 
-/// Which numbers of sums were used before: jobs, generations and sequence numbers wrap around or begin anew.
+/// Detects numbers of sums that are reused: jobs, generations and sequence numbers wrap around or restart.
 struct Renewals {
     by_format: Vec<Renewal>,
-    /// The last number of an actor at a place.
+    /// The last number of an actor in a slot.
     last: Recent<(u8, u64, Actor), u64>,
-    /// How often an actor has used a number, or begun anew, beyond the first time.
+    /// How often an actor has reused a number or restarted.
     times: Recent<(SumId, Actor), u32>,
     /// Numbers that an actor has used.
     used: Recent<(SumId, Actor), ()>,
 }
 
-/// How far a sequence number goes back that is a copy.
+/// Maximum distance behind the last sequence number at which a number is a copy.
 const STEPS_BACK: u64 = 16;
 
 impl Renewals {
-    /// The sum of an event.
+    /// Returns the sum of an event.
     fn sum(&mut self, event: &Event, actor: Actor) -> SumId {
         let id = SumId::of(event);
         let renewal = self.by_format.get(usize::from(id.format)).copied().unwrap_or(Renewal::Rounds);
         let (place, number, key) = match renewal {
             Renewal::Rounds => (u64::from(id.cluster) << 32 | u64::from(id.seq), u64::from(id.round), id),
             Renewal::Slots => (id.round.into(), u64::from(id.cluster) << 32 | u64::from(id.seq), id),
-            // All numbers of an actor begin anew together.
+            // All numbers of an actor restart together.
             Renewal::Sequences => (id.cluster.into(), id.seq.into(), SumId { round: 0, seq: 0, ..id }),
         };
         let mut times = self.times.get(&(key, actor)).unwrap_or(0);
@@ -120,14 +120,15 @@ impl Renewals {
 /// The sums of a capture.
 pub(super) struct Sums {
     renewals: Renewals,
-    /// By sum and worker: was it sent again?
+    /// By sum and worker: whether it was sent again.
     contributions: Recent<(SumId, u32), bool>,
     contributors: Recent<SumId, u16>,
-    /// By sum, by the source that opened it, where results say that, and by what they hold.
+    /// By sum, by the source that opened it (if results contain that), and by contents.
     results: Recent<(SumId, u32, u16, u32), ()>,
-    /// Fewest and most contributors of the sums whose results were seen.
+    /// Minimum and maximum number of contributors of the sums whose results were captured.
     workers: Option<(u16, u16)>,
-    /// Results that are copies, or of a contribution that was sent again and opened a sum of its own: their header does not say which.
+    /// Results that are copies or belong to a retransmitted contribution that opened a sum of its own: their header
+    /// does not distinguish these.
     pub(super) ambiguous: u64,
 }
 
@@ -148,7 +149,7 @@ impl Sums {
         }
     }
 
-    /// Takes note of a contribution; true if its worker had sent it before.
+    /// Records a contribution; returns true if its worker had sent it before.
     pub(super) fn contribution(&mut self, event: &Event) -> bool {
         let Some(worker) = event.sight.worker else { return false };
         let sum = self.renewals.sum(event, Some(worker));
@@ -162,11 +163,11 @@ impl Sums {
         false
     }
 
-    /// Takes note of a result that names who opened its sum, unless it has all workers; false if it is a copy. A device below another
-    /// opens a sum there for each of its own: they differ in what they hold.
+    /// Records a result, with the source that opened its sum unless it has all workers; returns false if it is a copy.
+    /// A device below another one opens a sum there for each of its own: they differ in their contents.
     pub(super) fn result(&mut self, event: &Event, of_all: bool) -> bool {
         let sum = self.renewals.sum(event, None);
-        // The worker of a result that has all is the one that it was sent to.
+        // The worker of a result with all workers is its destination.
         let opener = if of_all { 0 } else { event.sight.worker.unwrap_or(0) };
         let result = (sum, opener, event.sight.count, event.content);
         if self.results.get(&result).is_some() {
@@ -181,7 +182,7 @@ impl Sums {
         true
     }
 
-    /// How many workers contributed to every sum that has all; none if that is not known, or not the same of all.
+    /// Returns the number of workers that contributed to every sum with all workers; `None` if it is unknown or differs.
     pub(super) fn workers(&self) -> Option<u16> {
         self.workers.filter(|(least, most)| least == most && *least > 0).map(|(n, _)| n)
     }
@@ -206,7 +207,7 @@ mod tests {
         sums
     }
 
-    /// The number of SwitchML's jobs has 8 bits: with tensors of one packet a slot sees it again after two others.
+    /// SwitchML's job number has 8 bits: with tensors of one packet, a slot sees it again after two others.
     #[test]
     fn slots_tell_a_number_that_is_used_again_from_a_packet_that_is_sent_again() {
         let mut sums = sums(Renewal::Slots);
@@ -234,7 +235,7 @@ mod tests {
             assert!(!sums.contribution(&event(What::Update, Some(1), 7, round)), "{round}");
             assert!(sums.result(&event(What::Result, Some(1), 7, round), false), "{round}");
             assert!(!sums.result(&event(What::Result, Some(1), 7, round), false), "{round}");
-            // A straggler's, of one that is over.
+            // A packet of a straggler, of a finished round.
             if round > 3 {
                 assert!(sums.contribution(&event(What::Update, Some(1), 7, round - 3)), "{round}");
                 assert!(!sums.result(&event(What::Result, Some(1), 7, round - 3), false), "{round}");
@@ -250,7 +251,7 @@ mod tests {
                 for worker in 0..2 {
                     assert!(!sums.contribution(&event(What::Update, Some(worker), seq, 0)), "{tensor} {seq}");
                 }
-                // A copy of the network, and one that its worker sent again.
+                // A copy made by the network, and one sent again by its worker.
                 assert!(sums.contribution(&event(What::Update, Some(0), seq, 0)), "{tensor} {seq}");
                 let late = event(What::Update, Some(1), seq / 2, 0);
                 assert!(
@@ -276,7 +277,7 @@ mod tests {
         let copies = (0..3).map(|to| sums.result(&event(What::Result, Some(to), 7, 0), true));
         assert_eq!(copies.collect::<Vec<_>>(), [true, false, false]);
         assert_eq!(sums.workers(), Some(3));
-        // The same number in the next round is another sum; of it nobody's contribution was seen.
+        // The same number in the next round is another sum, of which no contributions were captured.
         assert!(sums.result(&event(What::Result, None, 7, 1), true));
         assert_eq!(sums.workers(), None);
     }
@@ -289,14 +290,14 @@ mod tests {
             assert_eq!(sums.result(&event(What::Result, Some(opener), 7, 0), false), is_new);
         }
         assert_eq!(sums.ambiguous, 0);
-        // Of a device below, which opened two sums: they hold different values, or have different numbers of sources.
+        // Results of a lower device that opened two sums: they have different values or different numbers of sources.
         let of = |count, content| {
             let event = event(What::Result, Some(9), 7, 0);
             Event { content, sight: Sight { count, ..event.sight }, ..event }
         };
         let different = [of(1, 77), of(1, 78), of(1, 77), of(2, 78)];
         assert_eq!(different.map(|event| sums.result(&event, false)), [true, true, false, true]);
-        // After it was sent again the next one may be of a sum of its own.
+        // After a retransmission, the next result may belong to a sum of its own.
         for again in [false, true] {
             assert_eq!(sums.contribution(&event(What::Update, Some(4), 7, 0)), again);
         }

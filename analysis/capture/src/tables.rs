@@ -1,8 +1,8 @@
-//! The updates of captures as tables that others read: `sent/run=NAME/cluster=3/part-0.parquet`, and beside them
-//! `tables.json`, which says what they are of.
+//! Exports the updates of captures as tables: `sent/run=NAME/cluster=3/part-0.parquet`, and beside them `tables.json`,
+//! which describes their source.
 //!
-//! A part has the rows of one cluster in the order of time. `event` numbers the packets of the whole capture, so that tables of
-//! several shards join to exactly what one would have been: [`super::replay`] reads them back.
+//! A part has the rows of one cluster in the order of time. `event` numbers the packets of the whole capture, so the
+//! joined tables of several shards equal those of an export without shards: [`super::replay`] reads them back.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -30,28 +30,28 @@ use super::input::{BACKGROUND, InputFacts};
 use super::meter::Totals;
 use super::{Event, Side};
 
-/// Version of the tables; a reader refuses a newer one.
+/// Version of the tables; readers refuse newer ones.
 pub const VERSION: u32 = 2;
-/// Name of what says what the tables are of.
+/// Name of the file that describes the tables.
 pub(crate) const INDEX: &str = "tables.json";
-/// Rows of all clusters that are held before they are written.
+/// Maximum number of rows of all clusters in memory before they are written.
 const HELD: usize = 1 << 20;
 
-/// Form of the tables.
+/// File format of the tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TableForm {
-    /// Parquet, packed with Zstandard.
+    /// Parquet, compressed with Zstandard.
     Parquet,
     /// Arrow IPC files.
     Arrow,
 }
 
 impl TableForm {
-    /// All.
+    /// All formats.
     pub const ALL: [TableForm; 2] = [TableForm::Parquet, TableForm::Arrow];
 
-    /// Name and ending of files.
+    /// Returns the name, which is also the file extension.
     pub const fn name(self) -> &'static str {
         match self {
             TableForm::Parquet => "parquet",
@@ -60,45 +60,45 @@ impl TableForm {
     }
 }
 
-/// Where tables go.
+/// Where and how tables are written.
 #[derive(Debug, Clone)]
 pub struct TablesPlan {
-    /// The folder; must be new or empty.
+    /// The folder, which must be new or empty.
     pub dir: PathBuf,
     /// Name of the run in the tables.
     pub run: String,
-    /// Their form.
+    /// Their file format.
     pub form: TableForm,
 }
 
-/// What tables are of.
+/// Description of a folder of tables.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TablesIndex {
     /// [`VERSION`].
     pub version: u32,
     /// Name of the run.
     pub run: String,
-    /// Their form.
+    /// File format of the tables.
     pub form: TableForm,
-    /// Which part of the clusters, and of how many; none for all.
+    /// Shard index and number of shards; `None` for all clusters.
     pub shard: Option<(u64, u64)>,
-    /// How times belong together.
+    /// Relation of the clocks.
     pub clocks: Clocks,
     /// The captures.
     pub inputs: Vec<InputFacts>,
-    /// The formats that the rows' numbers mean.
+    /// Names of the formats, indexed by the number in rows.
     #[serde(default = "first_formats")]
     pub formats: Vec<String>,
     /// Packets of these clusters by side, format and kind.
     pub kinds: BTreeMap<String, u64>,
     /// Background traffic by side.
     pub background: [u64; 2],
-    /// The parts, by their paths in the folder. Earlier versions listed none.
+    /// Digests of the parts, by their paths in the folder. Earlier versions listed none.
     #[serde(default, skip_serializing_if = "FileDigests::is_empty")]
     pub files: FileDigests,
 }
 
-/// What the numbers meant before an index said it.
+/// Returns the meaning of format numbers in old tables whose index does not list it.
 fn first_formats() -> Vec<String> {
     ["olaf", "trio_ml", "switchml", "libra", "olaf_strict", "switchml_roce", "atp_ml"].map(str::to_owned).into()
 }
@@ -120,7 +120,7 @@ struct Rows {
     content: Vec<u32>,
 }
 
-/// Whether a folder's name may have it everywhere.
+/// Whether a character is allowed in folder names on every platform.
 pub fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || "-_.".contains(c)
 }
@@ -135,7 +135,7 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    /// The folder must be new or empty.
+    /// Creates the folder, which must be new or empty.
     pub(super) fn create(plan: &TablesPlan, formats: Formats) -> Result<Self> {
         let dir = &plan.dir;
         if plan.run.is_empty() || !plan.run.chars().all(is_plain) {
@@ -151,7 +151,7 @@ impl Tables {
         Ok(Tables { formats, plan: plan.clone(), rows: BTreeMap::new(), held: 0, files: FileDigests::new() })
     }
 
-    /// Keeps what was sent, or what delivers updates; `number` counts all events.
+    /// Stores an event that sends or delivers updates; `number` counts all events.
     pub(super) fn add(&mut self, event: &Event, number: u64) -> Result<()> {
         let sight = &event.sight;
         if !is_update(sight.cluster)
@@ -193,7 +193,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Removes what was written.
+    /// Removes the written files.
     pub(super) fn discard(self) -> Result<()> {
         for dir in Side::ALL.map(|side| self.plan.dir.join(side_folder(side))) {
             match fs::remove_dir_all(&dir) {
@@ -206,7 +206,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Writes the rest, and last of all the index: a folder without one is not whole.
+    /// Writes the remaining rows, and the index last: a folder without an index is incomplete.
     pub(super) fn finish(
         mut self,
         shard: Shard,
@@ -232,14 +232,14 @@ impl Tables {
 }
 
 impl TablesIndex {
-    /// Writes it into `dir`.
+    /// Writes the index into `dir`.
     pub(super) fn write(&self, dir: &Path) -> Result<()> {
         let path = dir.join(INDEX);
         let text = serde_json::to_string_pretty(self).map_err(|e| Error::data(&path, e.to_string()))?;
         write_whole(&path, seal(&text)).map(drop)
     }
 
-    /// Refuses tables in `dir` that are not as they were written: parts that are missing, changed or added.
+    /// Refuses tables in `dir` with missing, changed or additional parts.
     pub fn verify(&self, dir: &Path) -> Result<()> {
         if self.files.is_empty() {
             return Ok(());
@@ -266,7 +266,7 @@ impl TablesIndex {
         Ok(())
     }
 
-    /// Reads that of `dir`.
+    /// Reads the index of `dir`.
     pub fn read(dir: &Path) -> Result<TablesIndex> {
         let path = dir.join(INDEX);
         let index: TablesIndex = pktgen_records::run::read_json(&path, "a folder of tables")?;
@@ -279,12 +279,12 @@ impl TablesIndex {
     }
 }
 
-/// The path of a part in its folder of tables.
+/// Returns the path of a part relative to its folder of tables.
 fn name_in(dir: &Path, part: &Path) -> String {
     part.strip_prefix(dir).unwrap_or(part).to_string_lossy().into_owned()
 }
 
-/// The folders in `dir`, sorted; none if there is no `dir`.
+/// Returns the folders in `dir`, sorted; empty if `dir` does not exist.
 pub(super) fn folders(dir: &Path) -> Result<Vec<PathBuf>> {
     if !dir.is_dir() {
         return Ok(Vec::new());
@@ -296,7 +296,7 @@ pub(super) fn folders(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// What the rows of a format are at a side.
+/// Returns which packets of a format become rows at a side.
 pub(super) fn kept(formats: Formats, side: Side, format: u8) -> What {
     let delivery = formats.get(usize::from(format)).map_or(Delivery::Updates, |format| format.delivery());
     match (side, delivery) {
@@ -313,7 +313,7 @@ pub(super) const fn side_folder(side: Side) -> &'static str {
     }
 }
 
-/// The folder of a cluster, named as engines that know partitions expect.
+/// Returns the folder of a cluster, named as expected by engines that support partitions.
 pub(super) fn folder(dir: &Path, side: Side, run: &str, cluster: u16) -> PathBuf {
     dir.join(side_folder(side)).join(format!("run={run}")).join(format!("cluster={cluster}"))
 }
@@ -394,7 +394,7 @@ pub static TABLES: [StreamTable; 2] = [
     },
 ];
 
-/// The columns of a side: named as those of the run dir's streams where there are such.
+/// Returns the columns of a side, named like those of the run dir's streams if there are such.
 pub(super) fn columns(side: Side) -> &'static [Column; 12] {
     match side {
         Side::Sender => &SENT,

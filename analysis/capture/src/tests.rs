@@ -1,4 +1,4 @@
-//! The meter against the tables of a run dir, computed the plain way, on random input.
+//! Compares the meter with a straightforward computation from the tables of a run dir, on random input.
 
 use pktgen_core::record::PacketId;
 use pktgen_records::age::{AgeOf, Ages, FlowAge};
@@ -15,7 +15,7 @@ use super::replay::{analyze_tables, merge_tables};
 use super::tables::TableForm;
 use super::*;
 
-/// An update: its worker, when it was generated, when it left, when it arrived if it did.
+/// An update: its worker, its generation and send times, and its arrival time if it arrived.
 #[derive(Debug, Clone, Copy)]
 struct Sent {
     worker: u32,
@@ -27,7 +27,7 @@ struct Sent {
 
 const CLUSTERS: u32 = 3;
 
-/// Some workers that generate at random times, of whose updates some arrive, in any order.
+/// Generates workers with random generation times, some of whose updates arrive, in any order.
 fn story() -> impl Strategy<Value = Vec<Sent>> {
     let update = (0u32..7, 0i64..5000, 0i64..50, prop::option::weighted(0.8, 0i64..3000));
     prop::collection::vec(update, 1..120).prop_map(|mut updates| {
@@ -54,7 +54,7 @@ fn frame_of(update: &Sent, count: u16) -> Vec<u8> {
     frame
 }
 
-/// Writes what was sent and what arrived; returns the files.
+/// Writes captures of sent and of received packets; returns the files.
 fn captures(dir: &Path, updates: &[Sent], anchors: [u64; 2], server_ahead: i64) -> [PathBuf; 2] {
     let names = ["sent.pcapng", "received.pcapng"].map(|name| dir.join(name));
     let of = |side: usize, mut rows: Vec<(i64, Vec<u8>)>| {
@@ -73,7 +73,7 @@ fn captures(dir: &Path, updates: &[Sent], anchors: [u64; 2], server_ahead: i64) 
     names
 }
 
-/// The same as the tables of a run.
+/// Returns the same updates as tables of a run.
 fn records(updates: &[Sent]) -> Records {
     let mut sent = SentColumns::default();
     for update in updates {
@@ -112,7 +112,7 @@ fn value(lines: &[Line], metric: &str) -> Option<f64> {
     found.unwrap_or_else(|| panic!("no {metric}")).value
 }
 
-/// Ages of one kind of flow, back from lines.
+/// Returns the ages of one kind of flow, parsed from lines.
 fn aom_of(lines: &[Line], flow: &str, id: u32) -> Vec<Option<f64>> {
     let of = |line: &&Line| {
         line.metric.starts_with("aom_")
@@ -138,7 +138,7 @@ proptest! {
         let records = records(&updates);
         let fates = Fates::resolve(&records);
         let ages = Ages::compute(&records, |row| fates.members_of(row), AgeOf::Newest).unwrap();
-        // Bit for bit, and whether numbers are in memory or in a file.
+        // Must match bit by bit, whether numbers are in memory or in a file.
         for (flow, ages) in [("cluster", &ages.clusters), ("worker", &ages.workers)] {
             for age in ages {
                 prop_assert_eq!(aom_of(&lines, flow, age.id), expected(age), "{} {}", flow, age.id);
@@ -146,7 +146,7 @@ proptest! {
         }
         let arrived = records.received.packet.len() as f64;
         prop_assert_eq!(value(&lines, "received"), Some(arrived));
-        // Where nothing arrived the capture may be of another place.
+        // If nothing arrived, the capture may be of another place.
         let dropped = (arrived > 0.0).then_some(updates.len() as f64 - arrived);
         prop_assert_eq!(value(&lines, "dropped"), dropped);
         let mut ways: Vec<i64> = updates.iter().filter_map(|update| Some(update.arrives? - update.t_sent)).collect();
@@ -185,25 +185,25 @@ proptest! {
         let dir = tempfile::tempdir().unwrap();
         let names = captures(dir.path(), &updates, [1 << 60, 1 << 60], 0);
         let straight = analysed(&both(&names)).lines;
-        // Another anchor, so that the two are not taken for one clock.
+        // A different anchor, so that the two clocks are not considered the same.
         let anchors = [1 << 60, (1 << 60) + 1];
         let names = captures(dir.path(), &updates, anchors, ahead - 1000);
         let offset = Some(Offset { ps: ahead, error_ps: 0 });
         let bent = analysed(&CapturePlan { offset, ..both(&names) }).lines;
         let bent: Vec<_> = bent.into_iter().filter(|line| !line.metric.starts_with("clock_")).collect();
         prop_assert_eq!(bent, straight);
-        // Nobody said it, and no acknowledgement shows it: no times.
+        // Not stated, and not shown by acknowledgements: no times.
         let refused = analysed(&both(&names));
         prop_assert!(!refused.lines.iter().any(|line| line.metric.starts_with("aom") || line.metric.starts_with("host_latency")));
         prop_assert!(refused.notes.iter().any(|note| note.note == "clocks" && note.text.contains("withheld")));
     }
 }
 
-/// Updates of worker 1 in a file: time, number, how many updates the packet holds.
+/// Writes updates of worker 1 to a file: time, sequence number, number of updates in the packet.
 fn capture_of(path: &Path, updates: &[(i64, u32, u16)]) {
     let mut writer = Writer::create(path, WriterOptions::new(Form::Pcapng)).unwrap();
     for (t, seq, count) in updates {
-        // Copies are of one generation.
+        // Copies have the same generation time.
         let update = Sent { worker: 1, seq: *seq, t_gen: i64::from(*seq) * 100, t_sent: 0, arrives: None };
         let frame = frame_of(&update, *count);
         writer.packet(0, *t, &frame, frame.len() as u32).unwrap();
@@ -215,7 +215,7 @@ fn capture_of(path: &Path, updates: &[(i64, u32, u16)]) {
 fn what_cannot_be_missing_is_not_counted() {
     let dir = tempfile::tempdir().unwrap();
     let (server, workers) = (dir.path().join("server.pcapng"), dir.path().join("workers.pcapng"));
-    // The aggregate has members with numbers below the lowest that arrived; the workers' side lacks most of them.
+    // The aggregate has members with numbers below the lowest that arrived; the workers' capture lacks most of them.
     capture_of(&server, &[(1_000, 3, 1), (2_000, 4, 9)]);
     capture_of(&workers, &[(900, 3, 1), (1_900, 4, 1)]);
     let formats = all().protocols.formats;
@@ -260,7 +260,7 @@ fn a_side_where_nothing_is_known_says_nothing_of_losses() {
     assert!(note.text.starts_with("no packet at the server is"), "{}", note.text);
 }
 
-/// Boards without a clock of their own begin with 1970, too.
+/// The clocks of boards without a battery begin in 1970, too.
 #[test]
 fn times_of_1970_are_virtual_only_where_all_are() {
     let dir = tempfile::tempdir().unwrap();
@@ -335,7 +335,7 @@ fn damage_and_strangers_are_named() {
     let plan = CapturePlan::new(all().protocols.formats, vec![names[1].clone()], Vec::new());
     let measured = analysed(&plan);
     assert!(measured.notes.iter().any(|note| note.note == "nothing_found" && note.text.contains("--format olaf|")));
-    // Nor is what a link of another type carried, and that is no loss.
+    // Packets of an unsupported link type are not counted as received, nor as lost.
     let mut bytes = std::fs::read(&names[1]).unwrap();
     bytes[20..22].copy_from_slice(&9999u16.to_le_bytes());
     std::fs::write(&names[1], bytes).unwrap();
@@ -346,7 +346,7 @@ fn damage_and_strangers_are_named() {
     let mut bytes = std::fs::read(&names[1]).unwrap();
     bytes[20..22].copy_from_slice(&1u16.to_le_bytes());
     std::fs::write(&names[1], bytes).unwrap();
-    // Unless it is said what it is.
+    // Unless the format is specified.
     let format = all().protocols.formats.iter().find(|format| format.name() == "olaf").copied();
     assert_eq!(value(&analysed(&CapturePlan { format, ..plan }).lines, "received"), Some(1.0));
 }
@@ -369,7 +369,7 @@ fn columns_of_tables_say_what_they_are() {
     }
 }
 
-/// Writes these frames, each with its time, in this order.
+/// Writes these frames with their times, in this order.
 fn write(path: &Path, frames: &[(i64, Vec<u8>)]) {
     let options = WriterOptions { remainders: true, ..WriterOptions::new(Form::Pcapng) };
     let mut writer = Writer::create(path, options).unwrap();
@@ -377,7 +377,7 @@ fn write(path: &Path, frames: &[(i64, Vec<u8>)]) {
     writer.finish().unwrap();
 }
 
-/// Twenty updates of three workers, sent one after the other and received a while later.
+/// Returns twenty updates of three workers, sent one after another and received later.
 fn some(start: i64, way: i64) -> [Vec<(i64, Vec<u8>)>; 2] {
     let update = |n: i64| Sent {
         worker: (n % 3) as u32,
@@ -395,7 +395,7 @@ fn of_sides(dir: &Path, sides: &[Vec<(i64, Vec<u8>)>; 2]) -> Measured {
     analysed(&both(&names))
 }
 
-/// Two runs in one capture, and a worker that began anew: other generation times say that they are no copies.
+/// Two runs in one capture, and a worker that restarted: different generation times show that these are not copies.
 #[test]
 fn numbers_that_begin_anew_are_other_updates() {
     let dir = tempfile::tempdir().unwrap();
@@ -416,7 +416,7 @@ fn numbers_that_begin_anew_are_other_updates() {
     );
 }
 
-/// Whatever the order of a file's packets, all numbers are those of the sorted file; tables too.
+/// All numbers equal those of the sorted file, whatever the order of packets; those of tables, too.
 #[test]
 fn files_out_of_order_are_sorted() {
     let dir = tempfile::tempdir().unwrap();
@@ -426,7 +426,7 @@ fn files_out_of_order_are_sorted() {
     mixed[0].rotate_left(7);
     mixed[1].reverse();
     let found = of_sides(dir.path(), &mixed);
-    // What else the lines say is how many packets were out of order.
+    // The only other difference is the number of packets out of order.
     let told = |measured: &Measured| -> Vec<Line> {
         let is_count = |line: &&Line| line.labels.get("kind").is_none_or(|kind| kind != "unordered");
         measured.lines.iter().filter(is_count).cloned().collect()
@@ -438,13 +438,13 @@ fn files_out_of_order_are_sorted() {
     let kept = analysed(&CapturePlan { tables: Some(tables), ..both(&names) });
     let again = analyze_tables(&dir.path().join("tables"), all().protocols.formats, false, false).unwrap();
     assert!(told(&kept) == told(&expected) && told(&again) == told(&expected));
-    // Too many to be put in order: no ages and latencies.
+    // Too many to be sorted: no ages and latencies.
     let small = analysed(&CapturePlan { memory: 10, ..both(&names) });
     assert!(small.lines.iter().all(|line| !line.metric.starts_with("aom") && !line.metric.starts_with("host_latency")));
     assert_eq!(value(&small.lines, "represented"), Some(20.0));
 }
 
-/// A clock that is behind makes latencies below zero: left out, the rest would look right.
+/// A clock that is behind causes negative latencies; if they were left out, the rest would look valid.
 #[test]
 fn latencies_below_zero_are_counted_and_invalid() {
     let dir = tempfile::tempdir().unwrap();
@@ -460,7 +460,7 @@ fn latencies_below_zero_are_counted_and_invalid() {
     assert!(measured.notes.iter().any(|note| invalid(&note)), "{:?}", measured.notes);
 }
 
-/// Transmissions of one update are one update; of a device that forwards every one that did not come is lost.
+/// Transmissions of one update count as one update; with a device that only forwards, every one that did not arrive was lost.
 #[test]
 fn updates_are_counted_once_however_often_they_are_sent() {
     let dir = tempfile::tempdir().unwrap();
@@ -489,7 +489,7 @@ fn updates_are_counted_once_however_often_they_are_sent() {
     let names = ["sent.pcapng", "received.pcapng"].map(|name| dir.path().join(name));
     let forwards = analysed(&CapturePlan { forwards: true, ..both(&names) });
     assert_eq!(value(&forwards.lines, "dropped"), Some(3.0));
-    // An aggregate may hold one of them once more.
+    // An aggregate may contain one of them again.
     let header = Header { count: 2, ..Header::peek(&sides[1][0].1[HEAD..]).unwrap() };
     header.emit_update(&mut sides[1][0].1[HEAD..]);
     let merged = of_sides(dir.path(), &sides);
@@ -501,7 +501,7 @@ fn updates_are_counted_once_however_often_they_are_sent() {
     assert!(notes.contains(&"repeats_unknown") && !notes.contains(&"senders_incomplete"), "{notes:?}");
 }
 
-/// What could not be read may be what is missing: cut in its header, or two datagrams that the host joined.
+/// Unreadable packets may be the missing ones: cut within the header, or two datagrams joined by the host.
 #[test]
 fn what_could_not_be_read_is_not_missing() {
     let dir = tempfile::tempdir().unwrap();

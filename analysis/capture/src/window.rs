@@ -1,42 +1,42 @@
-//! Which of a worker's latest packets were seen before: duplicates in flat memory.
+//! Detects duplicates among a worker's latest packets, in constant memory.
 
-/// Sequence numbers that are remembered behind the highest.
+/// Number of sequence numbers remembered behind the highest.
 const SPAN: u32 = 1024;
 const WORDS: usize = SPAN as usize / 64;
 
-/// Bits of the latest sequence numbers, and by which update each is used, where packets say when that was generated.
+/// Bits of the latest sequence numbers, and which update uses each, if packets contain the generation time.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Window {
     /// One above the highest number seen; 0 if none was.
     next: u64,
     bits: [u64; WORDS],
-    /// By number: a digest of the generation.
+    /// By sequence number: a digest of the generation time.
     marks: Vec<u16>,
 }
 
-/// What a number is.
+/// State of a sequence number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Known {
-    /// It was not there before.
+    /// Not seen before.
     New,
-    /// It was.
+    /// Seen before.
     Again,
-    /// It was, of another update: numbers began anew.
+    /// Seen before with another update: numbers restarted.
     Anew,
-    /// Too old to tell.
+    /// Too old to be recognised.
     Late,
 }
 
-/// What a number is of.
+/// The update that a sequence number belongs to.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Mark {
     digest: u16,
-    /// It was generated after all that was seen of its worker before.
+    /// It was generated after all earlier packets of its worker.
     is_newest: bool,
 }
 
 impl Mark {
-    /// Of an update that was generated at `generation`, where the newest before was generated at `newest`.
+    /// Creates the mark of an update generated at `generation`; `newest` is the latest generation time before.
     #[inline]
     pub(super) fn of(generation: i64, newest: i64) -> Mark {
         let digest = (generation as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
@@ -45,7 +45,7 @@ impl Mark {
 }
 
 impl Window {
-    /// Takes note of a number.
+    /// Records a sequence number.
     #[inline]
     pub(super) fn see(&mut self, seq: u32, mark: Mark) -> Known {
         let seq = u64::from(seq);
@@ -57,10 +57,10 @@ impl Window {
             if !mark.is_newest {
                 return Known::Late;
             }
-            // Only numbers that begin anew are so old and of the newest update.
+            // Only after a restart can a number be this old and belong to the newest update.
             (self.next, self.bits, anew) = (seq + 1, [0; WORDS], true);
         }
-        // Most workers of many send little.
+        // Small tables suffice: if there are many workers, most send little.
         let place = seq as usize % SPAN as usize;
         if place >= self.marks.len() {
             self.marks.resize((place + 1).next_power_of_two(), 0);
@@ -79,7 +79,7 @@ impl Window {
         known
     }
 
-    /// The bits from the next number up to `seq` stood for older ones.
+    /// Clears the bits from the next number up to `seq`, which were used by older numbers.
     #[inline]
     fn forget_up_to(&mut self, seq: u64) {
         if seq - self.next >= u64::from(SPAN) {
@@ -115,7 +115,7 @@ mod tests {
         }
     }
 
-    /// A worker that begins again with number 0, and one whose numbers of 32 bits are over: neither sends copies.
+    /// A worker that restarts with number 0, and one whose 32-bit numbers wrap around: neither sends copies.
     #[test]
     fn numbers_that_begin_anew_are_no_copies() {
         let (mut window, mut newest) = (Window::default(), i64::MIN);
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(see(10, 10), Known::Late, "an old copy");
         assert_eq!((see(0, 6000), see(1, 6001), see(0, 6000)), (Known::Anew, Known::New, Known::Again));
         assert_eq!((see(u32::MAX, 7000), see(0, 7001), see(1, 7002)), (Known::New, Known::Anew, Known::New));
-        // Within what is remembered the generation tells.
+        // Within the remembered range, the generation time decides.
         assert_eq!((see(0, 8000), see(1, 8001), see(1, 8001)), (Known::Anew, Known::Anew, Known::Again));
     }
 }

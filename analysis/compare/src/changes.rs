@@ -1,7 +1,7 @@
-//! Where the mean of a series moved: the largest jump of means, tested against the same values in other orders.
+//! Finds where the mean of a series changed: the largest jump of means, tested against random orders of the same values.
 //!
-//! Called by [`super::history`]. A series without a change is reported to have one with a probability of [`ALPHA`]. Deterministic:
-//! the seed of the permutations is a constant.
+//! Called by [`super::history`]. A change is reported for a series without one with a probability of [`ALPHA`].
+//! Deterministic: the seed of the permutations is a constant.
 
 use serde::Serialize;
 
@@ -9,13 +9,13 @@ use pktgen_records::stats::{self, SplitMix};
 
 /// Probability that a series without a change is reported to have one.
 pub(crate) const ALPHA: f64 = 0.01;
-/// Orders that a series is compared with.
+/// Number of permutations that a series is compared with.
 const PERMUTATIONS: usize = 1999;
-/// Fewest values on a side of a change.
+/// Minimum number of values on each side of a change.
 const SIDE_MIN: usize = 2;
 
-/// Fewest values in which a change can be significant: a step in the middle of fewer has its like in more than
-/// [`ALPHA`] of all orders.
+/// Minimum number of values for a significant change: with fewer, more than [`ALPHA`] of all orders contain a step as
+/// large as one in the middle.
 pub(crate) const RUNS_MIN: usize = 10;
 
 /// A change of the mean.
@@ -23,18 +23,18 @@ pub(crate) const RUNS_MIN: usize = 10;
 pub struct Change {
     /// Position of the first value after it.
     pub at: usize,
-    /// Mean of the values since the change before, or since the start.
+    /// Mean of the values since the previous change, or since the start.
     pub before: f64,
     /// Mean of the values up to the next change, or to the end.
     pub after: f64,
-    /// Share of orders with at least such a jump.
+    /// Share of permutations with a jump at least this large.
     pub p: f64,
 }
 
-/// The changes of `values`, in order.
+/// Returns the changes of `values`, in order.
 pub fn changes(values: &[f64]) -> Vec<Change> {
     let mut found: Vec<(usize, f64)> = Vec::new();
-    // Each part between changes is looked at again.
+    // Each part between changes is searched again.
     let mut parts = vec![(0, values.len())];
     while let Some((from, to)) = parts.pop() {
         if let Some((at, p)) = largest(&values[from..to]) {
@@ -54,7 +54,7 @@ pub fn changes(values: &[f64]) -> Vec<Change> {
     out
 }
 
-/// The change of one part, if orders by chance have such a jump in at most [`ALPHA`] of all cases.
+/// Returns the largest change of a part if at most [`ALPHA`] of random orders have such a jump.
 fn largest(values: &[f64]) -> Option<(usize, f64)> {
     let (at, size) = jump(values)?;
     let mut order = values.to_vec();
@@ -65,7 +65,7 @@ fn largest(values: &[f64]) -> Option<(usize, f64)> {
         for i in (1..order.len()).rev() {
             order.swap(i, random.below(i + 1));
         }
-        // The same split in another order differs by rounding only.
+        // The same split in another order differs by rounding errors only.
         as_large += usize::from(jump(&order).is_some_and(|(_, other)| other >= size * (1.0 - 1e-9)));
         if as_large > most {
             return None;
@@ -74,7 +74,7 @@ fn largest(values: &[f64]) -> Option<(usize, f64)> {
     Some((at, as_large as f64 / (PERMUTATIONS + 1) as f64))
 }
 
-/// Where the means before and after differ most for their lengths, and by how much; none if nothing differs.
+/// Returns where the means before and after differ most in relation to their lengths, and by how much; `None` if nothing differs.
 fn jump(values: &[f64]) -> Option<(usize, f64)> {
     let n = values.len();
     let mean = stats::mean(values)?;
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
     use pktgen_records::testing::Dice;
 
-    /// About normal.
+    /// Returns approximately normal noise.
     fn noise(dice: &mut Dice) -> f64 {
         (0..12).map(|_| dice.uniform()).sum::<f64>() - 6.0
     }
@@ -131,7 +131,7 @@ mod tests {
                 !changes(&series).is_empty()
             })
             .count();
-        // 20 are expected of 2000; 35 or more come by chance less than once in a thousand.
+        // 20 are expected of 2000; 35 or more occur by chance less than once in a thousand.
         assert!((6..35).contains(&alarms), "{alarms} of {trials}");
     }
 

@@ -1,8 +1,8 @@
-//! The effect over pairs and how sure it is: mean of the paired differences (of logarithms where the effect is
+//! The effect over pairs and its uncertainty: the mean of the paired differences (of logarithms if the effect is
 //! relative), with a studentised bootstrap interval that is never narrower than Student's.
 //!
-//! Called by [`super::judge`] and [`super::rank`]. `docs/compare.md` says why this interval and what it was measured to
-//! cover. Deterministic: the bootstrap's seed is a constant.
+//! Called by [`super::judge`] and [`super::rank`]. `docs/compare.md` explains the choice of this interval and its
+//! measured coverage. Deterministic: the bootstrap's seed is a constant.
 
 use pktgen_records::stats::{self, SEEDS_MIN, SplitMix};
 use serde::Serialize;
@@ -10,13 +10,13 @@ use serde::Serialize;
 use super::rules::Band;
 use pktgen_records::student;
 
-/// The least spread that a resample is measured by, as a share of ours. Values that are nearly all alike would otherwise
-/// give resamples without any, and an interval without an end.
+/// Minimum spread of a resample, as a share of the sample's spread. Otherwise, nearly identical values would give
+/// resamples without spread and an unbounded interval.
 const LEAST_SPREAD: f64 = 0.1;
-/// Spread of paired values, relative to their size, that is rounding.
+/// Spread of paired values, relative to their size, that is attributed to rounding.
 const ROUNDING: f64 = 1e-12;
 
-/// Resamples for so many judgements at once: enough for several beyond the smallest level that one may be judged at.
+/// Returns the number of resamples for this many simultaneous judgements: enough for several resamples beyond the smallest level.
 pub(crate) fn resamples(judgements: usize) -> usize {
     (80 * judgements).clamp(9_999, 99_999)
 }
@@ -31,24 +31,24 @@ pub enum EffectKind {
     Difference,
 }
 
-/// Paired values as differences, and the tolerance on the same scale.
+/// Paired values as differences, with the tolerance on the same scale.
 #[derive(Debug, Clone)]
 pub(crate) struct Differences {
-    /// How they were made.
+    /// How they were computed.
     pub(crate) kind: EffectKind,
     /// One per pair.
     pub(crate) values: Vec<f64>,
-    /// From −band to band is within the tolerance.
+    /// Values from −band to band are within the tolerance.
     pub(crate) band: f64,
-    /// Spread that is rounding.
+    /// Spread attributed to rounding.
     noise: f64,
-    /// Nothing was left to chance in any run of the pairs.
+    /// Whether no run of the pairs involved chance.
     exact: bool,
 }
 
 impl Differences {
-    /// Of `pairs` of old and new; `band` is the tolerance. A relative one of pairs that have no ratio (a zero, a
-    /// negative value) is that share of the mean size of the old ones.
+    /// Computes the differences of `pairs` of old and new; `band` is the tolerance. If pairs have no ratio (a zero, a
+    /// negative value), a relative tolerance is that share of the mean size of the old values.
     pub(crate) fn of(pairs: &[(f64, f64)], band: Band) -> Differences {
         let ratio = pairs.iter().all(|(old, new)| old == new || (*old > 0.0 && *new > 0.0));
         if let (Band::Relative(share), true) = (band, ratio) {
@@ -66,12 +66,12 @@ impl Differences {
         Differences { kind: EffectKind::Difference, values, band, noise: ROUNDING * largest, exact: false }
     }
 
-    /// The same of runs that leave nothing to chance, if `exact`: one pair says all.
+    /// Marks these as differences of runs without chance if `exact`: one pair suffices.
     pub(crate) fn exactly(self, exact: bool) -> Differences {
         Differences { exact, ..self }
     }
 
-    /// `value`, on the scale of the differences, as people read it: a share of the old, or an amount.
+    /// Converts `value` from the scale of the differences to a share of the old value or an amount.
     pub(crate) fn shown(&self, value: f64) -> f64 {
         match self.kind {
             EffectKind::Ratio => value.exp_m1(),
@@ -80,29 +80,29 @@ impl Differences {
     }
 }
 
-/// A sample of differences: its mean, and what chance makes of it.
+/// A sample of differences: its mean and its uncertainty.
 #[derive(Debug, Clone)]
 pub(crate) struct Sample {
-    /// How many.
+    /// Number of differences.
     pub(crate) n: usize,
     /// Their mean.
     pub(crate) mean: f64,
-    /// Their standard deviation; 0 if they are the same but for rounding.
+    /// Standard deviation; 0 if the differences are equal up to rounding.
     pub(crate) deviation: f64,
-    /// Nothing was left to chance, and the differences are the same in every pair.
+    /// Whether no chance was involved and the differences are equal in all pairs.
     pub(crate) exact: bool,
-    /// How many standard errors the means of resamples are from ours. Empty where all are the same, or too few.
+    /// Distances of the resamples' means from the sample's mean, in standard errors. Empty if all differences are equal or too few.
     studentised: Vec<f64>,
 }
 
 impl Sample {
-    /// Resamples `differences` so many times; none of nothing.
+    /// Resamples `differences` this many times; `None` without differences.
     pub(crate) fn of(differences: &Differences, resamples: usize) -> Option<Sample> {
         let values = &differences.values;
         let (n, mean) = (values.len(), stats::mean(values)?);
         let (least, most) = values.iter().fold((f64::MAX, f64::MIN), |(lo, hi), x| (lo.min(*x), hi.max(*x)));
         if most - least <= differences.noise {
-            // The same everywhere; what is only rounding away from 0 is 0.
+            // All equal; values that differ from 0 by rounding only become 0.
             let mean = if mean.abs() <= differences.noise { 0.0 } else { mean };
             return Some(Sample { n, mean, deviation: 0.0, exact: differences.exact, studentised: Vec::new() });
         }
@@ -112,12 +112,12 @@ impl Sample {
         Some(Sample { n, mean, deviation, exact: false, studentised })
     }
 
-    /// Returns whether there are pairs enough, or nothing that chance could explain.
+    /// Whether there are enough pairs, or nothing that chance could explain.
     pub(crate) fn is_judged(&self) -> bool {
         self.n >= SEEDS_MIN || self.exact || self.is_nothing()
     }
 
-    /// Returns whether there is no difference at all.
+    /// Whether there is no difference at all.
     pub(crate) fn is_nothing(&self) -> bool {
         self.deviation == 0.0 && self.mean == 0.0
     }
@@ -130,7 +130,7 @@ impl Sample {
         self.n as f64 - 1.0
     }
 
-    /// How probable a mean like ours is where the truth is not above `x`: the larger of Student's and the bootstrap's.
+    /// Returns the probability of a mean like this one if the true mean is not above `x`: the larger of Student's and the bootstrap's.
     pub(crate) fn above(&self, x: f64) -> f64 {
         if self.deviation == 0.0 {
             return if self.mean > x { 0.0 } else { 1.0 };
@@ -140,7 +140,7 @@ impl Sample {
         student::tail(t, self.freedom()).max(self.share(beyond))
     }
 
-    /// The same where the truth is not below `x`.
+    /// Returns the same if the true mean is not below `x`.
     pub(crate) fn below(&self, x: f64) -> f64 {
         if self.deviation == 0.0 {
             return if self.mean < x { 0.0 } else { 1.0 };
@@ -150,12 +150,12 @@ impl Sample {
         student::tail(-t, self.freedom()).max(self.share(beyond))
     }
 
-    /// `beyond` of the resamples as a share, ourselves counted with them.
+    /// Returns the share of resamples beyond a value, counting the sample itself.
     fn share(&self, beyond: usize) -> f64 {
         if self.studentised.is_empty() { 0.0 } else { (beyond + 1) as f64 / (self.studentised.len() + 1) as f64 }
     }
 
-    /// The interval that leaves out the truth with chance `alpha`, half of it on each side.
+    /// Returns the interval that misses the true mean with probability `alpha`, half of it on each side.
     pub(crate) fn interval(&self, alpha: f64) -> (f64, f64) {
         if self.deviation == 0.0 {
             return (self.mean, self.mean);
@@ -165,7 +165,7 @@ impl Sample {
         let (mut low, mut high) = (-t, t);
         if all > 0 {
             let k = (alpha / 2.0 * (all + 1) as f64) as usize;
-            // Fewer resamples than the level asks for: it is not known where the end is.
+            // With fewer resamples than the level requires, the end is unknown.
             let ends = match k {
                 0 => (f64::NEG_INFINITY, f64::INFINITY),
                 _ => (nth(&self.studentised, k - 1), nth(&self.studentised, all - k)),
@@ -175,8 +175,8 @@ impl Sample {
         (self.mean - high * self.error(), self.mean - low * self.error())
     }
 
-    /// How many more pairs would tell, with a chance of 80 %, on which side of `boundary` the truth is, if mean and
-    /// spread stay as they are; none if more than `most` are needed.
+    /// Returns how many more pairs would show with a probability of 80 % on which side of `boundary` the true mean is,
+    /// if mean and spread stay the same; `None` if more than `most` are needed.
     pub(crate) fn further(&self, boundary: f64, alpha: f64, most: usize) -> Option<usize> {
         let distance = (boundary - self.mean).abs();
         let tells = |more: usize| {
@@ -201,13 +201,13 @@ impl Sample {
     }
 }
 
-/// The value that would be at `rank` if the values were sorted; finding it is much less work than sorting them.
+/// Returns the value at `rank` of the sorted values; selection is much cheaper than sorting.
 fn nth(values: &[f64], rank: usize) -> f64 {
     let mut values = values.to_vec();
     *values.select_nth_unstable_by(rank, f64::total_cmp).1
 }
 
-/// Mean and standard deviation.
+/// Returns mean and standard deviation.
 fn moments(values: impl Iterator<Item = f64> + Clone, n: usize) -> (f64, f64) {
     let n = n as f64;
     let mean = values.clone().sum::<f64>() / n;

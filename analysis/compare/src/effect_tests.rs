@@ -1,4 +1,4 @@
-//! Tests of [`super`]: by hand, and that chances and intervals say the same.
+//! Tests of [`super`]: examples computed by hand, and agreement of probabilities and intervals.
 
 use pktgen_records::testing::Dice;
 
@@ -15,7 +15,7 @@ fn ratios_where_they_exist_and_differences_elsewhere() {
     assert_eq!((ratio.kind, ratio.band), (EffectKind::Ratio, 0.02f64.ln_1p()));
     assert_eq!(ratio.values, [2f64.ln(), -(2f64.ln()), 0.0]);
     assert!((ratio.shown(ratio.values[0]) - 1.0).abs() < 1e-12 && (ratio.shown(ratio.band) - 0.02).abs() < 1e-12);
-    // One pair without a ratio: all are compared by difference, with 2 % of the mean size of the old ones.
+    // One pair without a ratio: all are compared by difference, with 2 % of the mean size of the old values.
     let difference = Differences::of(&[(2.0, 4.0), (0.0, 1.0)], Band::Relative(0.02));
     assert_eq!(
         (difference.kind, difference.values.as_slice(), difference.band),
@@ -37,7 +37,7 @@ fn the_same_in_every_pair_is_certain_and_rounding_is_nothing() {
     assert!(
         !Sample::of(&of(&[1.0; 4]), 99).unwrap().is_judged() && Sample::of(&of(&[1.0; 5]), 99).unwrap().is_judged()
     );
-    // Unless nothing was left to chance, and every pair says the same.
+    // Unless no chance was involved and every pair agrees.
     assert!(Sample::of(&of(&[1.0]).exactly(true), 99).unwrap().is_judged());
     assert!(!Sample::of(&of(&[1.0, 2.0]).exactly(true), 99).unwrap().is_judged());
     assert!(Sample::of(&of(&[]), 99).is_none());
@@ -62,7 +62,7 @@ fn the_interval_is_never_narrower_than_students_and_longer_where_values_lean() {
 
 #[test]
 fn nearly_equal_values_have_an_interval_with_an_end() {
-    // Nine of ten resamples of these have hardly any spread of their own.
+    // Nine of ten resamples of these have hardly any spread.
     let mut values = vec![-10.0, -10.0, -10.001, -10.0, -9.999, -10.0, -10.0, -10.001, -10.0, -9.5];
     let sample = Sample::of(&of(&values), 9999).unwrap();
     let (lo, hi) = sample.interval(0.001);

@@ -1,5 +1,5 @@
-//! Effects and their intervals over the tolerance, a plot per metric: a point's name above its row, so that it has the whole
-//! width, without what all points share.
+//! Plots of effects and their intervals over the tolerance, one per metric. The name of each point is above its row, so
+//! that the row has the full width, and omits what all points share.
 //!
 //! Called by [`super::html`].
 
@@ -14,17 +14,17 @@ use pktgen_report::sweep::data::{Labels, VARIANT};
 use super::text::point;
 use super::{EffectKind, Judgement, Versus};
 
-/// Size of a plot in its own units, as of other charts: a phone shows them at two thirds.
+/// Width of a plot in its own units, like that of other charts: phones show them at two thirds.
 const WIDTH: f64 = 520.0;
-/// Room at both sides for the numbers below the ends of the axis.
+/// Space at both sides for the numbers below the ends of the axis.
 const SIDE: f64 = 34.0;
-/// Height of a line of a name, and of the row below it.
+/// Height of a line of a name and of the row below it.
 const LINE: f64 = 19.0;
 const ROW: f64 = 22.0;
-/// Letters of a line of a name, in the larger type of a phone.
+/// Maximum number of characters in a line of a name, in the larger font on phones.
 const LETTERS: usize = 56;
 
-/// All plots of a comparison, one per metric.
+/// Outputs all plots of a comparison, one per metric.
 pub(super) fn forests(versus: &Versus, out: &mut String) {
     let mut metrics: Vec<(&str, EffectKind)> = Vec::new();
     for one in &versus.judgements {
@@ -41,7 +41,7 @@ pub(super) fn forests(versus: &Versus, out: &mut String) {
     }
 }
 
-/// What all points share, and what each has besides.
+/// Returns what all points share, and the rest of each point's name.
 fn names(rows: &[&Judgement]) -> (String, Vec<String>) {
     let first = &rows[0].labels;
     let same = |axis: &str, value: &str| rows.iter().all(|row| row.labels.get(axis).is_some_and(|own| own == value));
@@ -55,7 +55,7 @@ fn names(rows: &[&Judgement]) -> (String, Vec<String>) {
     }
     let own = rows.iter().map(|row| {
         let own = part(&row.labels, false);
-        // The variant is what differs first.
+        // The variant is the most important difference, so it is first.
         match own.get(VARIANT) {
             Some(variant) if own.len() > 1 => format!("{variant}, {}", setting(&own)),
             _ => shown(&own),
@@ -64,7 +64,7 @@ fn names(rows: &[&Judgement]) -> (String, Vec<String>) {
     (shown(&part(first, true)), own.collect())
 }
 
-/// `name` in lines, broken behind commas or between words.
+/// Breaks `name` into lines after commas or between words.
 fn lines(name: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in name.split_inclusive(' ') {
@@ -79,7 +79,7 @@ fn lines(name: &str) -> Vec<String> {
     lines
 }
 
-/// From the least to the largest of what must be seen, with some room.
+/// Returns the range that must be visible, with a margin.
 fn range(rows: &[&Judgement]) -> (f64, f64) {
     let mut ends = vec![0.0];
     for one in rows {
@@ -139,7 +139,7 @@ fn forest(rows: &[&Judgement]) -> String {
     out
 }
 
-/// The tolerance, the interval over it, and the effect.
+/// Draws the tolerance, the interval over it, and the effect.
 fn row(one: &Judgement, top: f64, x: &dyn Fn(f64) -> f64, out: &mut String) {
     let (from, to, middle) = (x(one.band[0]), x(one.band[1]), top + ROW / 2.0 - 2.0);
     let _ = writeln!(
@@ -161,7 +161,7 @@ fn row(one: &Judgement, top: f64, x: &dyn Fn(f64) -> f64, out: &mut String) {
     );
 }
 
-/// The plot in words, for those who cannot see it.
+/// Describes the plot in words, for readers who cannot see it.
 fn words(rows: &[&Judgement]) -> String {
     let one = |row: &&Judgement| format!("{}: {}, {}.", point(&row.labels), row.shown_effect(), row.shown_outcome());
     rows.iter().map(one).collect::<Vec<_>>().join(" ")

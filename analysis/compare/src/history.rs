@@ -1,7 +1,7 @@
-//! The history of a benchmark: one JSON line per run, and where its metrics moved.
+//! The history of a benchmark: one JSON line per run, and changes of its metrics.
 //!
-//! Called by the CLI's `report --history` and `history`. A line is written in one piece behind all others, under a lock; a
-//! run that is there is not written again; what is no whole line is reported and left alone.
+//! Called by the CLI's `report --history` and `history`. A line is appended in one write under a lock. A run that is
+//! already present is not written again. Incomplete lines are reported and left unchanged.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -27,7 +27,7 @@ use super::changes::{self, Change, RUNS_MIN};
 use super::text::point;
 use super::{html, settings};
 
-/// Version of the lines; others are not read.
+/// Version of the lines; others are ignored.
 pub const VERSION: u32 = 1;
 
 /// One line: a run dir or a sweep.
@@ -35,17 +35,17 @@ pub const VERSION: u32 = 1;
 pub struct Entry {
     /// [`VERSION`].
     pub version: u32,
-    /// What identifies the run: a hash of its manifests.
+    /// Identifies the run: a hash of its manifests.
     pub run: String,
     /// Name of the experiment.
     pub experiment: String,
     /// Tool version and commit.
     pub tool: String,
-    /// When the first of its runs was made, ns since 1970.
+    /// Creation time of its first run, in ns since 1970.
     pub created_unix_ns: u64,
     /// Whether all runs are valid.
     pub valid: bool,
-    /// What was set beside the experiment file, seeds apart, as `key=value`.
+    /// Settings that were changed in addition to the experiment file, except seeds, as `key=value`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overrides: Vec<String>,
     /// Unit of each metric.
@@ -61,19 +61,19 @@ pub struct Point {
     pub labels: Labels,
     /// Seeds.
     pub seeds: Vec<u64>,
-    /// What identifies its configuration, seeds apart; empty in lines of builds that did not record it.
+    /// Identifies its configuration without seeds; empty in lines of builds that did not record it.
     #[serde(default)]
     pub settings: String,
-    /// Median over them, by metric.
+    /// Median over the seeds, by metric.
     pub medians: BTreeMap<String, f64>,
 }
 
-/// A history file, read.
+/// The contents of a history file.
 #[derive(Debug, Clone, Default)]
 pub struct History {
     /// Its entries, by date.
     pub entries: Vec<Entry>,
-    /// What could not be read, a sentence each.
+    /// Descriptions of lines that could not be read, one sentence each.
     pub damaged: Vec<String>,
 }
 
@@ -90,7 +90,7 @@ pub struct Series {
     pub labels: Labels,
     /// Its values, by date.
     pub values: Vec<Value>,
-    /// Where its mean moved.
+    /// Where its mean changed.
     pub changes: Vec<Change>,
 }
 
@@ -107,27 +107,27 @@ pub struct Value {
     pub value: f64,
     /// The seeds.
     pub seeds: Vec<u64>,
-    /// What identifies its configuration.
+    /// Identifies its configuration.
     pub settings: String,
-    /// What was set beside the experiment file.
+    /// Settings that were changed in addition to the experiment file.
     pub overrides: Vec<String>,
 }
 
-/// The runs in a folder before they are analysed.
+/// Identifies the runs in a folder before they are analysed.
 #[derive(Debug)]
 pub struct Runs {
     hash: [u64; 2],
     first: Manifest,
 }
 
-/// What tells whether a run has ended.
+/// The part of a manifest that shows whether a run has ended.
 #[derive(Deserialize)]
 struct Stated {
     state: RunState,
 }
 
 impl Runs {
-    /// Those in `dir`; refuses runs that have not ended, whose numbers will be others.
+    /// Reads the runs in `dir`; refuses runs that have not ended, whose numbers would still change.
     pub fn of(dir: &Path, no_verify: bool) -> Result<Runs> {
         let mut hash = [0x6c62_272e_07bb_0142u64, 0x62b8_2175_6295_c58d];
         let mut first: Option<Manifest> = None;
@@ -153,7 +153,8 @@ impl Runs {
 }
 
 impl Entry {
-    /// The line of the runs in `dir`, which `sweep` analyses; `before` are what they were before. Refuses what has changed meanwhile.
+    /// Creates the entry of the runs in `dir`, analysed as `sweep`; `before` was read before the analysis. Refuses runs
+    /// that have changed since.
     pub fn of(dir: &Path, before: Runs, sweep: &SweepData) -> Result<Entry> {
         let Runs { hash, first } = before;
         if Runs::of(dir, sweep.options.no_verify)?.hash != hash {
@@ -179,12 +180,12 @@ impl Entry {
         })
     }
 
-    /// Writes it behind the other lines of `path`, unless it is there: then the answer is no. Also says what is damaged.
+    /// Appends the entry to `path`; returns false if it is already present. Also returns descriptions of damaged lines.
     pub fn append(&self, path: &Path) -> Result<(bool, Vec<String>)> {
         check_regular(path)?;
         let open = OpenOptions::new().read(true).append(true).create(true).open(path);
         let mut file: File = open.map_err(Error::io("open history", path))?;
-        // Others who append wait until we have.
+        // Other processes that append wait until this one has finished.
         file.lock().map_err(Error::io("lock history", path))?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(Error::io("read history", path))?;
@@ -195,7 +196,7 @@ impl Entry {
         let fault = |fault| Error::Invalid(format!("the history's line could not be written: {fault}"));
         let mut line = serde_json::to_vec(self).map_err(fault)?;
         line.push(b'\n');
-        // A line that was torn must not become part of ours.
+        // Starts a new line if the last one is incomplete.
         if bytes.last().is_some_and(|last| *last != b'\n') {
             line.insert(0, b'\n');
         }
@@ -210,7 +211,7 @@ pub fn read(path: &Path) -> Result<History> {
     parse(&std::fs::read(path).map_err(Error::io("read history", path))?, path)
 }
 
-/// How a line begins that was written here, torn ones too.
+/// Beginning of every line written by this module, including incomplete ones.
 const BEGINNING: &[u8] = b"{\"version\":";
 
 fn parse(bytes: &[u8], path: &Path) -> Result<History> {
@@ -238,7 +239,7 @@ fn parse(bytes: &[u8], path: &Path) -> Result<History> {
 }
 
 impl History {
-    /// The series of these metrics, or of all.
+    /// Returns the series of these metrics, or of all.
     pub fn series(&self, metrics: &[String]) -> Vec<Series> {
         let mut all: BTreeMap<(&str, &Labels, &str), Series> = BTreeMap::new();
         for entry in self.entries.iter().filter(|entry| entry.valid) {
@@ -271,7 +272,7 @@ impl History {
         all.into_values().map(with_changes).collect()
     }
 
-    /// Metrics that any entry has.
+    /// Returns the metrics that any entry has.
     pub fn metrics(&self) -> Vec<String> {
         let points = self.entries.iter().flat_map(|entry| &entry.points);
         let mut metrics: Vec<String> = points.flat_map(|point| point.medians.keys().cloned()).collect();
@@ -280,18 +281,18 @@ impl History {
         metrics
     }
 
-    /// Entries that are left out of series.
+    /// Returns the number of entries that are excluded from series.
     pub fn invalid(&self) -> usize {
         self.entries.iter().filter(|entry| !entry.valid).count()
     }
 }
 
-/// Eight heights.
+/// Bars of eight heights.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Most values that a line of the terminal draws.
+/// Maximum number of values in one line of the terminal.
 const DRAWN_MAX: usize = 60;
 
-/// The values as a line of small bars, from the least to the largest.
+/// Draws values as a line of small bars, from the least to the largest.
 pub(crate) fn sparkline(values: &[f64]) -> String {
     let (least, most) = values.iter().fold((f64::MAX, f64::MIN), |(lo, hi), x| (lo.min(*x), hi.max(*x)));
     let height = |value: &f64| {
@@ -302,7 +303,7 @@ pub(crate) fn sparkline(values: &[f64]) -> String {
 }
 
 impl Series {
-    /// The change in words.
+    /// Describes the change in words.
     fn told(&self, change: &Change) -> String {
         let (show, value) = (|value| human::show(&self.unit, value), &self.values[change.at]);
         let by = 100.0 * (change.after / change.before - 1.0);
@@ -320,7 +321,7 @@ impl Series {
         self.values.len() < RUNS_MIN
     }
 
-    /// What a reader must know: too few runs; runs of other settings, or of other seeds, than the last one.
+    /// Returns notes for readers: too few runs, or runs with other settings or other seeds than the last one.
     fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
         let (n, Some(last)) = (self.values.len(), self.values.last()) else { return remarks };
@@ -352,7 +353,7 @@ impl Series {
     }
 }
 
-/// Series for the terminal.
+/// Formats series for the terminal.
 pub fn text(series: &[Series]) -> String {
     let mut out = String::new();
     for one in series {
@@ -377,7 +378,7 @@ fn extreme(values: &[f64], pick: fn(f64, f64) -> f64) -> f64 {
     values.iter().copied().reduce(pick).unwrap_or(0.0)
 }
 
-/// Values of an axis in one unit, with as many digits as tell them apart.
+/// Formats values of an axis in one unit, with enough digits to distinguish them.
 fn axis_labels(unit: &str, values: &[f64]) -> Vec<String> {
     let scale = human::scale_for(unit, values.iter().fold(0.0, |most, value| f64::max(most, value.abs())));
     let differ = |decimals: usize| {
@@ -390,7 +391,7 @@ fn axis_labels(unit: &str, values: &[f64]) -> Vec<String> {
     texts.into_iter().map(|text| format!("{}{unit}", text.replace('-', "−"))).collect()
 }
 
-/// Series as one self-contained page.
+/// Formats series as one self-contained page.
 pub fn page(series: &[Series]) -> String {
     let changed = series.iter().filter(|one| !one.changes.is_empty()).count();
     let short: Vec<&Series> = series.iter().filter(|one| one.is_short()).collect();
@@ -416,13 +417,13 @@ pub fn page(series: &[Series]) -> String {
     html::framed("History", &out)
 }
 
-/// Size of a series, in the units of other charts.
+/// Size of a series in the same units as other charts.
 const SIZE: (f64, f64) = (520.0, 176.0);
 const LEFT: f64 = 96.0;
 const BOTTOM: f64 = 140.0;
 
-/// A series as a line, changes as vertical lines, with the means between them. The axis begins at 0 unless all values are
-/// far from it; then its ends are marked.
+/// Draws a series as a line and changes as vertical lines, with the means between them. The axis begins at 0 unless all
+/// values are far from it; then its ends are marked.
 fn figure(series: &Series) -> String {
     let values: Vec<f64> = series.values.iter().map(|value| value.value).collect();
     let (lowest, highest) = (extreme(&values, f64::min), extreme(&values, f64::max));

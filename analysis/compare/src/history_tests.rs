@@ -1,4 +1,4 @@
-//! Tests of [`super`]: what is written, what survives damage, series and days.
+//! Tests of [`super`]: written lines, recovery from damage, series, and days.
 
 use std::fs;
 
@@ -42,7 +42,7 @@ fn a_run_is_remembered_once() {
     assert!(text.ends_with('\n') && text.lines().count() == 1);
     let back = &read(&file).unwrap().entries[0];
     assert_eq!((&back.run, &back.tool, &back.units), (&entry.run, &entry.tool, &entry.units));
-    // Numbers that were text may differ in their last bit.
+    // Numbers parsed from text may differ in their last bit.
     for (a, b) in back.points.iter().zip(&entry.points) {
         assert_eq!((&a.labels, &a.seeds, a.medians.len()), (&b.labels, &b.seeds, b.medians.len()));
         assert!(a.medians.iter().all(|(key, value)| (value - b.medians[key]).abs() <= 1e-12 * value.abs()));
@@ -57,7 +57,7 @@ fn a_run_is_remembered_once() {
     assert_ne!(other.run, entry.run);
     assert!(other.append(&file).unwrap().0);
     assert_eq!(read(&file).unwrap().entries.len(), 2);
-    // What has not ended is none.
+    // A run that has not ended is refused.
     let running = fs::read_to_string(&manifest).unwrap().replacen("\"finished\"", "\"running\"", 1);
     fs::write(&manifest, running).unwrap();
     let refusal = Runs::of(dir.path(), false).unwrap_err().to_string();
@@ -70,7 +70,7 @@ fn torn_lines_are_reported_skipped_and_never_joined() {
     let file = dir.path().join("history.jsonl");
     entry(1, 1.0).append(&file).unwrap();
     let whole = fs::read(&file).unwrap();
-    // Killed while the second line was written, anywhere in it.
+    // Killed while writing the second line, at any position.
     let second = serde_json::to_vec(&entry(2, 2.0)).unwrap();
     for cut in [1, second.len() / 2, second.len() - 1] {
         fs::write(&file, [&whole[..], &second[..cut]].concat()).unwrap();
@@ -83,7 +83,7 @@ fn torn_lines_are_reported_skipped_and_never_joined() {
         assert_eq!((history.entries.len(), history.damaged.len()), (2, 1), "cut at {cut}");
         assert!(fs::read(&file).unwrap().starts_with(&whole), "nothing before is touched");
     }
-    // Whole but for its end: it is an entry, and the next is a line of its own.
+    // Complete except for the line end: it is an entry, and the next one begins a new line.
     fs::write(&file, &second).unwrap();
     entry(3, 3.0).append(&file).unwrap();
     assert_eq!(read(&file).unwrap().entries.len(), 2);

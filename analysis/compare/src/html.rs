@@ -1,6 +1,6 @@
-//! A comparison as one self-contained page: verdict first, a plot per metric ([`super::forest`]), then the tables.
+//! A comparison as one self-contained page: the verdict, a plot per metric ([`super::forest`]), then the tables.
 //!
-//! Called by [`super`] and [`super::history`]. The style is that of reports; what only comparisons need is below it.
+//! Called by [`super`] and [`super::history`]. Uses the style of reports with a few additions.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use super::forest::forests;
 use super::text::{HEADS, by_severity, cells, ranking_cells, ranking_heads};
 use super::{Comparison, Outcome};
 
-/// What the style of reports lacks.
+/// Additions to the style of reports.
 const OWN_STYLE: &str = "\
 .zone { fill: var(--rule); opacity: 0.45; }
 .dot { fill: var(--text); } .dot.worse { fill: var(--worse); } .dot.better { fill: var(--fine); }
@@ -20,7 +20,7 @@ const OWN_STYLE: &str = "\
 .verdict.worse p:first-child { color: var(--worse); }
 .verdict.open { border-color: var(--soft); } .verdict.open p:first-child { color: var(--soft); }
 ";
-/// A page with this title and body, style inside.
+/// Wraps a body into a page with this title and the style.
 pub(super) fn framed(title: &str, body: &str) -> String {
     let title = escape(title);
     format!(
@@ -31,7 +31,7 @@ pub(super) fn framed(title: &str, body: &str) -> String {
     )
 }
 
-/// The whole page.
+/// Formats the whole page.
 pub(super) fn page(comparison: &Comparison) -> String {
     let mut out = String::new();
     let class = match (comparison.valid, comparison.outcome) {
@@ -81,7 +81,7 @@ pub(super) fn page(comparison: &Comparison) -> String {
     framed(&question(comparison), &out)
 }
 
-/// What a comparison asks.
+/// Returns the question that a comparison answers.
 fn question(comparison: &Comparison) -> String {
     match comparison.versus.as_slice() {
         [only] if comparison.implementations.len() == 2 => format!("Is {} better than {}?", only.new, only.old),
@@ -92,10 +92,10 @@ fn question(comparison: &Comparison) -> String {
     }
 }
 
-/// Most judgements that stand large in the verdict.
+/// Maximum number of judgements shown in large type in the verdict.
 const ANSWERS_MAX: usize = 4;
 
-/// The judgements that tell most, the worst first: the effect large, its interval beside it.
+/// Outputs the most important judgements, the worst first: the effect in large type with its interval.
 fn answers(comparison: &Comparison, out: &mut String) {
     let several = comparison.versus.len() > 1;
     let all = comparison.versus.iter().flat_map(|versus| versus.judgements.iter().map(move |one| (versus, one)));
@@ -129,7 +129,7 @@ fn answers(comparison: &Comparison, out: &mut String) {
     out.push_str("</ul>\n");
 }
 
-/// A table with words in its first two columns, and in the last one if `last_is_words`.
+/// Outputs a table with words in its first two columns, and in the last one if `last_is_words`.
 fn table(heads: &[String], rows: impl Iterator<Item = (Vec<String>, Outcome)>, last_is_words: bool, out: &mut String) {
     let _ = writeln!(out, "{SCROLLS}<div class=\"scroll\"><table>\n<thead><tr>");
     for (i, head) in heads.iter().enumerate() {
@@ -157,7 +157,7 @@ fn table(heads: &[String], rows: impl Iterator<Item = (Vec<String>, Outcome)>, l
     out.push_str("</tbody>\n</table></div>\n");
 }
 
-/// A list that is shown on demand.
+/// Outputs a list that is shown on demand.
 fn folded(title: &str, lines: &[String], out: &mut String) {
     if !lines.is_empty() {
         let _ = writeln!(out, "<details><summary>{}</summary>\n<ul>", escape(title));

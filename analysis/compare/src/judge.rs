@@ -1,7 +1,7 @@
-//! One judgement per metric and point: better, worse, same or cannot tell, corrected for their number.
+//! One judgement per metric and point (better, worse, same, or cannot tell), corrected for the number of judgements.
 //!
 //! Called by [`super`]. `docs/compare.md` defines the verdicts. The verdict follows from the interval that is shown, so
-//! that no reader sees one that contradicts it.
+//! the two never contradict each other.
 
 use std::cmp::Ordering;
 
@@ -18,18 +18,18 @@ use super::effect::{Differences, EffectKind, Sample, resamples};
 use super::pairs::{Pair, Paired};
 use super::rules::{Direction, Rule, Rules};
 
-/// Digits after the point that no shown effect has.
+/// Maximum number of digits after the decimal point of a shown effect.
 const DECIMALS_MAX: usize = 9;
-/// Most further seeds that are asked for.
+/// Maximum number of further seeds that are recommended.
 pub const FURTHER_MAX: usize = 1000;
 
-/// A verdict on a metric at a point, or on all of them.
+/// A verdict on a metric at a point, or on all metrics and points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// Beyond the tolerance on the bad side.
     Worse,
-    /// The interval lies on both sides of an end of the tolerance.
+    /// The interval contains an end of the tolerance.
     CannotTell,
     /// Beyond the tolerance on the good side.
     Better,
@@ -38,7 +38,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// In words.
+    /// Returns the verdict in words.
     pub fn name(self) -> &'static str {
         match self {
             Outcome::Worse => "worse",
@@ -52,27 +52,27 @@ impl Outcome {
 /// The effect, as a share of the old value or in the metric's unit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Effect {
-    /// The effect: of ratios their geometric mean − 1, of differences their mean.
+    /// The effect: the geometric mean of ratios − 1, or the mean of differences.
     pub value: f64,
-    /// The interval that it was judged by.
+    /// Lower end of the interval that it was judged by.
     pub lo: f64,
     /// Its upper end.
     pub hi: f64,
-    /// The level of that interval: 0.95 for a single judgement, more where many are made at once.
+    /// Confidence level of that interval: 0.95 for a single judgement, higher for many simultaneous ones.
     pub level: f64,
-    /// The interval for this effect alone (95 % unless the rules say another alpha).
+    /// The interval for this effect alone (95 % unless the rules specify another alpha).
     pub alone: [f64; 2],
     /// The median over the pairs.
     pub median: f64,
 }
 
-/// How many further seeds would tell.
+/// How many further seeds would give a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Further {
-    /// About so many.
+    /// About this many.
     Seeds(usize),
-    /// More than so many.
+    /// More than this many.
     MoreThan(usize),
 }
 
@@ -87,15 +87,15 @@ pub struct Judgement {
     pub labels: Labels,
     /// Which way is better.
     pub direction: Direction,
-    /// How much does not matter, as written.
+    /// The change that does not matter, as written.
     pub tolerance: String,
     /// Whether it counts for the overall verdict.
     pub required: bool,
-    /// Whether the effect is a share of the old value, or a difference.
+    /// Whether the effect is a share of the old value or a difference.
     pub kind: EffectKind,
     /// The tolerance as an effect: from −… to …
     pub band: [f64; 2],
-    /// Pairs that have both values.
+    /// Number of pairs with both values.
     pub pairs: usize,
     /// Pairs in which only the old run has a value.
     pub new_lacks: usize,
@@ -105,26 +105,26 @@ pub struct Judgement {
     pub old: Option<Estimate>,
     /// Median of the new runs in pairs.
     pub new: Option<Estimate>,
-    /// The effect; none of fewer than [`SEEDS_MIN`] pairs that differ, unless it is exact.
+    /// The effect; `None` for fewer than [`SEEDS_MIN`] pairs that differ, unless it is exact.
     pub effect: Option<Effect>,
-    /// Nothing was left to chance in these runs: the effect is no estimate.
+    /// Whether no chance was involved in these runs, so the effect is not an estimate.
     pub exact: bool,
     /// The verdict.
     pub outcome: Outcome,
-    /// Why it cannot tell; empty otherwise.
+    /// Reason for "cannot tell"; otherwise empty.
     pub why: String,
-    /// How many further seeds would tell, where it cannot.
+    /// How many further seeds would give a verdict if there is none yet.
     pub further: Option<Further>,
 }
 
-/// A judgement before its level is known.
+/// A judgement before its confidence level is known.
 pub(crate) struct Draft {
     judgement: Judgement,
     differences: Differences,
     sample: Option<Sample>,
 }
 
-/// What `rules` ask of the pairs.
+/// Creates a draft for each rule and point of the pairs.
 pub(crate) fn drafts(old: &Side, new: &Side, paired: &Paired, rules: &Rules) -> Result<Vec<Draft>> {
     let mut drafts = Vec::new();
     for rule in &rules.rules {
@@ -142,7 +142,7 @@ pub(crate) fn drafts(old: &Side, new: &Side, paired: &Paired, rules: &Rules) -> 
 }
 
 impl Draft {
-    /// Of a metric that no run has.
+    /// Returns the draft of a metric that no run has.
     fn absent(rule: &Rule) -> Draft {
         let differences = Differences::of(&[], super::rules::Band::Absolute(0.0));
         let mut judgement = blank(rule, "", &Labels::new(), &differences);
@@ -165,7 +165,7 @@ impl Draft {
         Ok(Draft { judgement, differences, sample: None })
     }
 
-    /// How probable the data are if the verdict that they suggest is wrong; none if nothing can be judged.
+    /// Returns the probability of the data if the suggested verdict is wrong; `None` if no judgement is possible.
     fn chance(&self) -> Option<f64> {
         let sample = self.sample.as_ref().filter(|sample| sample.is_judged())?;
         let band = self.differences.band;
@@ -177,7 +177,7 @@ impl Draft {
         Some((2.0 * outside.min(inside)).min(1.0))
     }
 
-    /// The judgement at `level`, given as the chance to be wrong; `alpha` is that of the shown interval for it alone.
+    /// Returns the judgement at `level`, the probability of an error; `alpha` is that of the shown interval for this judgement alone.
     fn judged(self, level: f64, alpha: f64) -> Judgement {
         let Draft { mut judgement, differences, sample } = self;
         let Some(sample) = sample else { return judgement };
@@ -212,7 +212,7 @@ impl Draft {
     }
 }
 
-/// A judgement that nothing is known of yet.
+/// Returns a judgement without results.
 fn blank(rule: &Rule, unit: &str, labels: &Labels, differences: &Differences) -> Judgement {
     Judgement {
         metric: rule.metric.clone(),
@@ -236,8 +236,8 @@ fn blank(rule: &Rule, unit: &str, labels: &Labels, differences: &Differences) ->
     }
 }
 
-/// Runs that have no value, such as no time to a goal that they missed, may be the worst: those that have one do not
-/// speak for them.
+/// Describes runs without a value. Such runs, for example without a time to a goal that they missed, may be the worst,
+/// and the other runs do not represent them.
 fn lacking(judgement: &Judgement) -> String {
     let Judgement { pairs, new_lacks, old_lacks, .. } = judgement;
     let all = pairs + new_lacks + old_lacks;
@@ -248,7 +248,7 @@ fn lacking(judgement: &Judgement) -> String {
     }
 }
 
-/// Where an interval lies: below, within or above the tolerance.
+/// Returns where an interval lies: below, within or above the tolerance.
 fn zone(lo: f64, hi: f64, band: f64, direction: Direction) -> Outcome {
     if -band <= lo && hi <= band {
         return Outcome::Same;
@@ -283,8 +283,8 @@ pub(crate) fn judge(mut drafts: Vec<Draft>, alpha: f64) -> Vec<Judgement> {
     drafts.into_iter().zip(levels).map(|(draft, level)| draft.judged(level, alpha)).collect()
 }
 
-/// The level at which Holm's procedure judges each: the least chance at `alpha` by how many there are, the next at
-/// `alpha` by one less, until one fails; that one and all after it are judged at its level.
+/// Returns the levels of Holm's procedure: the smallest probability is judged at `alpha` divided by the number of judgements, the next at
+/// `alpha` divided by one less, until one fails; that one and all later ones are judged at its level.
 pub(crate) fn holm(chances: &[Option<f64>], alpha: f64) -> Vec<f64> {
     let mut order: Vec<(f64, usize)> = chances.iter().enumerate().filter_map(|(i, p)| Some(((*p)?, i))).collect();
     order.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -300,16 +300,16 @@ pub(crate) fn holm(chances: &[Option<f64>], alpha: f64) -> Vec<f64> {
     levels
 }
 
-/// What the required judgements come to: worse if any is; else cannot tell if any cannot, or there are none; else better
-/// if any is; else same.
+/// Combines the required judgements: worse if any is worse; otherwise cannot tell if any is undecided or there are
+/// none; otherwise better if any is better; otherwise same.
 pub(crate) fn overall<'a>(judgements: impl IntoIterator<Item = &'a Judgement>) -> Outcome {
     let required = judgements.into_iter().filter(|judgement| judgement.required);
     required.map(|judgement| judgement.outcome).min().unwrap_or(Outcome::CannotTell)
 }
 
 impl Judgement {
-    /// Whether pairs that lack a value may say otherwise than those that have both: without one a run may be the worst, so what the new
-    /// runs lack may make them worse, and what the old ones lack better.
+    /// Whether pairs that lack a value may contradict the others. A run without a value may be the worst, so missing
+    /// new values may make the verdict worse, and missing old values better.
     fn is_hidden(&self) -> bool {
         let differs = self.direction == Direction::Equal && self.outcome == Outcome::Worse;
         let by_new = self.new_lacks > 0 && self.outcome != Outcome::Worse;
@@ -317,14 +317,14 @@ impl Judgement {
         !differs && (by_new || by_old)
     }
 
-    /// The effect with its interval, for people.
+    /// Formats the effect with its interval.
     pub(crate) fn shown_effect(&self) -> String {
         let Some(effect) = &self.effect else { return "–".to_owned() };
         let (value, lo, hi) = (self.amount(effect.value), self.number(effect.lo), self.number(effect.hi));
         if effect.lo == effect.hi { value } else { format!("{value} [{lo}, {hi}]") }
     }
 
-    /// An effect with its unit.
+    /// Formats an effect with its unit.
     pub(crate) fn amount(&self, value: f64) -> String {
         match self.kind {
             EffectKind::Ratio => format!("{} %", self.number(value)),
@@ -332,7 +332,7 @@ impl Judgement {
         }
     }
 
-    /// An effect without its unit, signed.
+    /// Formats an effect without its unit, with a sign.
     fn number(&self, value: f64) -> String {
         let scale = self.effect_scale();
         if self.kind == EffectKind::Difference {
@@ -341,11 +341,11 @@ impl Judgement {
         format!("{:+.*}", scale.decimals.unwrap_or(1), value * scale.factor).replace('-', "−")
     }
 
-    /// How effects are shown: with as many digits as it takes to see on which side of the tolerance an interval ends.
+    /// Returns the scale of effects, with enough digits to show on which side of the tolerance an interval ends.
     fn effect_scale(&self) -> Scale {
         let (lo, hi) = self.effect.map_or((-1.0, 1.0), |effect| (effect.lo, effect.hi));
         let mut scale = match self.kind {
-            // Intervals that are small beside a percent need another digit.
+            // Intervals that are small compared with a percent need another digit.
             EffectKind::Ratio => Scale {
                 factor: 100.0,
                 unit: "%",
@@ -373,13 +373,13 @@ impl Judgement {
         scale
     }
 
-    /// How the values are shown.
+    /// Returns the scale of the values.
     pub fn scale(&self) -> Scale {
         let sizes = [self.old, self.new].into_iter().flatten().map(|interval| interval.median.abs());
         scale_for(&self.unit, sizes.fold(0.0, f64::max))
     }
 
-    /// The verdict with why and what would help.
+    /// Formats the verdict with its reason and what would help.
     pub(crate) fn shown_outcome(&self) -> String {
         let further = match self.further {
             None => String::new(),
@@ -397,7 +397,7 @@ impl Judgement {
         }
     }
 
-    /// Returns whether it is not judged since its pairs are too few.
+    /// Whether it is not judged because there are too few pairs.
     pub(super) fn is_of_too_few(&self) -> bool {
         self.effect.is_none() && (1..SEEDS_MIN).contains(&self.pairs)
     }
@@ -407,7 +407,7 @@ fn seeds(n: usize) -> &'static str {
     if n == 1 { "seed" } else { "seeds" }
 }
 
-/// Verdicts of a report that asks `rule` of several sets of pairs, for simulations.
+/// Returns the verdicts of a report that applies `rule` to several sets of pairs, for simulations.
 #[cfg(test)]
 pub(crate) fn judged_together(rule: &Rule, pairs: &[Vec<(f64, f64)>]) -> Vec<Outcome> {
     let draft = |pairs: &Vec<(f64, f64)>| {

@@ -1,4 +1,4 @@
-//! Tests of [`super`]: zones, Holm's procedure by hand, verdicts of samples.
+//! Tests of [`super`]: zones, Holm's procedure computed by hand, verdicts of samples.
 
 use super::*;
 use crate::rules::Band;
@@ -51,7 +51,7 @@ fn judged(pairs: &[(f64, f64)]) -> Judgement {
     judge(vec![draft(pairs)], 0.05).remove(0)
 }
 
-/// Pairs whose ratios are `by`, give or take up to `spread`.
+/// Returns pairs whose ratios are `by` ± `spread`.
 fn around(by: f64, spread: f64, n: usize) -> Vec<(f64, f64)> {
     (0..n)
         .map(|i| {
@@ -90,7 +90,7 @@ fn what_cannot_be_told_says_how_many_seeds_would() {
     let close = judged(&around(1.0, 0.05, 5));
     let Some(Further::Seeds(more)) = close.further else { panic!("{close:?}") };
     assert!((5..100).contains(&more), "{more}");
-    // So many more of the same kind do tell.
+    // This many more pairs of the same kind do give a verdict.
     assert_eq!(judged(&around(1.0, 0.05, 5 + more)).outcome, Outcome::Same);
     assert!(close.shown_outcome().contains(&format!("about {more} more seeds")), "{}", close.shown_outcome());
     let far: Vec<(f64, f64)> = [1.0, 100.0, 0.01, 30.0, 0.03].map(|ratio| (7.0, 7.0 * ratio)).to_vec();
@@ -111,7 +111,7 @@ fn many_judgements_at_once_need_more_and_show_it() {
     assert_eq!(among.outcome, Outcome::CannotTell, "{among:?}");
     let (one, many) = (alone.effect.unwrap(), among.effect.unwrap());
     assert!(many.lo < one.lo && one.hi < many.hi && many.level > 0.999, "{many:?}");
-    // Alone it would be told; that interval is given too.
+    // A single judgement would give a verdict; its interval is given, too.
     assert_eq!(many.alone.map(|end| end.signum()), [1.0, 1.0]);
     assert!((many.alone[0] - one.lo).abs() < 2e-3, "{many:?} {one:?}");
 }

@@ -1,4 +1,4 @@
-//! A comparison as JUnit XML, which continuous integration shows: a case per metric and point.
+//! A comparison as JUnit XML, which continuous integration displays: a case per metric and point.
 //!
 //! Called by [`super`].
 
@@ -9,7 +9,7 @@ use pktgen_records::human::title;
 
 use super::{Comparison, Judgement, Outcome};
 
-/// The whole document.
+/// Formats the whole document.
 pub(super) fn page(comparison: &Comparison) -> String {
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     let cases = || comparison.versus.iter().flat_map(|versus| &versus.judgements);
@@ -35,12 +35,12 @@ pub(super) fn page(comparison: &Comparison) -> String {
     out
 }
 
-/// Only what counts for the verdict fails.
+/// Whether a judgement fails; only required ones do.
 fn fails(judgement: &Judgement) -> bool {
     judgement.required && judgement.outcome == Outcome::Worse
 }
 
-/// The element inside of a case, its message and its text; none if it passed.
+/// Returns the element inside a case with its message and text; `None` if it passed.
 fn said(judgement: &Judgement) -> Option<(&'static str, String, String)> {
     let effect = format!("effect {}, tolerance {}", judgement.shown_effect(), judgement.tolerance);
     match judgement.outcome {
@@ -65,7 +65,7 @@ fn case(class: &str, name: &str, inside: Option<(&str, String, String)>, out: &m
     };
 }
 
-/// `text` inside XML.
+/// Escapes `text` for XML.
 pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in printable(text).chars() {

@@ -1,14 +1,15 @@
-//! COMPARISON: runs of one implementation against runs of another, paired by labels and seed; a scaled trace against its original.
+//! COMPARISON: compares runs of two implementations, paired by labels and seed, and a scaled trace with its original.
 //!
-//! Here live what differs, how sure that is, verdicts and their forms, and what becomes of medians over time. Here must not live a metric
-//! (`pktgen-records`) or what a report of one sweep says (`pktgen-report`). It must not compute a number from printed text, print
-//! anything, or use `unsafe`.
+//! This crate contains differences and their uncertainty, verdicts and their output formats, and the history of
+//! medians. It contains neither metrics (`pktgen-records`) nor reports of single sweeps (`pktgen-report`). It must not
+//! compute numbers from formatted text, print, or use `unsafe`.
 //!
 //! Called by the CLI's `report --baseline`. `docs/compare.md` defines every number and verdict.
 //!
-//! [`pairs`] finds the pairs, [`settings`] what differs between their configurations, [`rules`] say what counts, [`effect`] how large a difference is and how sure (`student` of the records is
-//! its distribution), [`judge`] gives verdicts, [`rank`] orders several implementations; [`text`], [`markdown`], [`html`] and
-//! [`junit`] are the forms. [`history`] keeps medians of runs over time, [`changes`] finds where they moved. [`trace`] measures two traces, one property per file.
+//! [`pairs`] finds the pairs, [`settings`] the differences between their configurations. [`rules`] specify which metrics count, [`effect`]
+//! computes how large a difference is and its uncertainty (`student` of the records is its distribution), [`judge`] gives verdicts, and
+//! [`rank`] orders several implementations. [`text`], [`markdown`], [`html`] and [`junit`] are the output formats. [`history`] stores
+//! medians of runs over time, and [`changes`] finds where they changed. [`trace`] compares two traces, with one property per file.
 #![forbid(unsafe_code)]
 
 pub mod changes;
@@ -48,48 +49,48 @@ use pktgen_report::made::RunProvenance;
 use pktgen_report::sweep::data::SweepData;
 use pktgen_report::sweep::data::{name_of, why_invalid};
 
-/// The JSON form.
+/// The JSON format.
 pub const JSON: JsonKind =
     JsonKind { name: "comparison", version: 1, about: "a comparison: `pktgen report --baseline`, compare.json" };
-/// Most runs that a sentence names.
+/// Maximum number of runs named in a sentence.
 const NAMED_MAX: usize = 3;
 
 /// The runs of one implementation.
 #[derive(Debug, Clone)]
 pub struct Side {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Its runs, analysed.
     pub sweep: SweepData,
 }
 
-/// One implementation, in few words.
+/// Summary of one implementation.
 #[derive(Debug, Clone, Serialize)]
 pub struct Implementation {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Name of its experiment.
     pub experiment: String,
-    /// Its runs.
+    /// Number of its runs.
     pub runs: usize,
-    /// Those of them that are invalid, with their reasons.
+    /// Its invalid runs, with reasons.
     pub invalid: Vec<String>,
-    /// What comes before any number of them, in sentences: cautions, files that nothing vouches for, planned runs that are missing.
+    /// Sentences shown before any of its numbers: cautions, files without digests, planned runs that are missing.
     pub cautions: Vec<String>,
     /// What made them, when, where and how.
     pub made: RunProvenance,
 }
 
-/// A new implementation against the old one.
+/// Comparison of a new implementation with the old one.
 #[derive(Debug, Clone, Serialize)]
 pub struct Versus {
-    /// The baseline's name.
+    /// Name of the baseline.
     pub old: String,
-    /// The other's.
+    /// Name of the new implementation.
     pub new: String,
-    /// What differs between their configurations, such as `target.slots: 8 → 6`; none if they were not recorded.
+    /// Differences between their configurations, such as `target.slots: 8 → 6`; `None` if these were not recorded.
     pub differences: Option<Vec<String>>,
-    /// What the required judgements come to.
+    /// Combined verdict of the required judgements.
     pub outcome: Outcome,
     /// Which runs were compared.
     pub pairing: Pairing,
@@ -97,35 +98,35 @@ pub struct Versus {
     pub judgements: Vec<Judgement>,
 }
 
-/// What a comparison says, before it has a form.
+/// A comparison, independent of its output format.
 #[derive(Debug, Clone, Serialize)]
 pub struct Comparison {
-    /// What made the runs of the new side: version and commit.
+    /// The tool that made the runs of the new side: version and commit.
     pub tool: String,
     /// What was compared.
     pub title: String,
     /// Whether all runs are valid.
     pub valid: bool,
-    /// The verdict; none without a baseline.
+    /// The verdict; `None` without a baseline.
     pub outcome: Option<Outcome>,
     /// The answer in sentences, validity first.
     pub lines: Vec<String>,
-    /// Chance that any judgement is wrong.
+    /// Probability that any judgement is wrong.
     pub alpha: f64,
-    /// What was compared.
+    /// The compared implementations.
     pub implementations: Vec<Implementation>,
-    /// Each of the others against the baseline.
+    /// Comparisons of the others with the baseline.
     pub versus: Vec<Versus>,
-    /// Orders by metric and point, where there are more than two or no baseline.
+    /// Rankings by metric and point, if there are more than two implementations or no baseline.
     pub rankings: Vec<Ranking>,
-    /// What a reader must know besides.
+    /// Further notes for readers.
     pub notes: Vec<String>,
 }
 
-/// A form of a comparison: extension, and how it is made.
+/// An output format: file extension and renderer.
 type Form = (&'static str, fn(&Comparison) -> Result<String>);
 
-/// All forms.
+/// All output formats.
 const FORMS: [Form; 4] = [
     ("html", |it| Ok(html::page(it))),
     ("md", |it| Ok(markdown::page(it))),
@@ -133,7 +134,7 @@ const FORMS: [Form; 4] = [
     ("xml", |it| Ok(junit::page(it))),
 ];
 
-/// Extensions of the forms, the main one first.
+/// Returns the file extensions of all formats, the main one first.
 pub fn extensions() -> impl Iterator<Item = &'static str> {
     FORMS.iter().map(|(extension, _)| *extension)
 }
@@ -145,8 +146,7 @@ fn json(comparison: &Comparison) -> Result<String> {
 }
 
 impl Comparison {
-    /// Compares all others with `sides[baseline]`, if there is one, and ranks them if there are more than two or none
-    /// is the baseline.
+    /// Compares all others with `sides[baseline]`, if there is a baseline; ranks them if there are more than two or no baseline.
     pub fn of(sides: &[Side], baseline: Option<usize>, rules: &Rules) -> Result<Comparison> {
         let first = baseline.unwrap_or(0);
         let (Some(old), true) = (sides.get(first), sides.len() > 1) else {
@@ -194,7 +194,7 @@ impl Comparison {
         Ok(comparison)
     }
 
-    /// Puts what was found into sentences.
+    /// Describes the results in sentences.
     fn told(
         sides: &[Side],
         old: &Side,
@@ -226,13 +226,13 @@ impl Comparison {
         comparison
     }
 
-    /// Returns whether it fails: worse or invalid, or, if `strict`, undecided.
+    /// Whether the comparison fails: worse, invalid, or, if `strict`, undecided.
     pub fn fails(&self, strict: bool) -> bool {
         let undecided = strict && self.outcome == Some(Outcome::CannotTell);
         !self.valid || self.outcome == Some(Outcome::Worse) || undecided
     }
 
-    /// The verdict in a word or two.
+    /// Returns the verdict in one or two words.
     pub fn verdict(&self) -> &'static str {
         match (self.valid, self.outcome) {
             (false, _) => "invalid",
@@ -241,12 +241,12 @@ impl Comparison {
         }
     }
 
-    /// The form for files with this extension; none if there is none.
+    /// Renders the format with this extension; `None` if there is no such format.
     pub fn render(&self, extension: &str) -> Option<Result<String>> {
         FORMS.iter().find(|(known, _)| *known == extension).map(|(_, form)| form(self))
     }
 
-    /// What the terminal shows; `see` is where to read on.
+    /// Returns the text for the terminal; `see` is where to read on.
     pub fn summary(&self, see: &str) -> String {
         text::summary(self, see)
     }

@@ -1,4 +1,4 @@
-//! A comparison as GitHub-flavoured Markdown, for pull requests: the verdict, what matters, and the rest folded away.
+//! A comparison as GitHub-flavoured Markdown for pull requests: the verdict, what matters, and the rest collapsed.
 //!
 //! Called by [`super`].
 
@@ -9,10 +9,10 @@ use pktgen_report::report::{markdown_provenance, plain};
 use super::text::{HEADS, by_severity, cells, ranking_cells, ranking_heads};
 use super::{Comparison, Judgement, Outcome, Versus};
 
-/// Up to so many judgements are all shown at once.
+/// Maximum number of judgements that are all shown.
 const SHORT: usize = 8;
 
-/// The whole page.
+/// Formats the whole page.
 pub(super) fn page(comparison: &Comparison) -> String {
     let verdict = comparison.verdict();
     // Writing to a String cannot fail.
@@ -58,7 +58,7 @@ pub(super) fn page(comparison: &Comparison) -> String {
     out
 }
 
-/// What is not the same first; all of it folded away if that is not all.
+/// Outputs the judgements other than "same" first, and all of them collapsed unless these are all.
 fn judgements(versus: &Versus, out: &mut String) {
     let heads = HEADS.map(str::to_owned);
     let rows = |all: Vec<&Judgement>| all.into_iter().map(|one| cells(one).to_vec()).collect::<Vec<_>>();

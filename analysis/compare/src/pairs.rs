@@ -1,6 +1,6 @@
-//! Which run of one implementation is compared with which of another: the one of the same labels and seed.
+//! Pairs runs of two implementations by labels and seed.
 //!
-//! Called by [`super::judge`] and [`super::rank`]. What has no partner is named, never dropped in silence.
+//! Called by [`super::judge`] and [`super::rank`]. Runs without a partner are listed, never dropped silently.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,30 +15,30 @@ use super::Side;
 /// A run that is in no pair.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Unpaired {
-    /// Whose.
+    /// Name of its implementation.
     pub implementation: String,
     /// Folder, labels and seed.
     pub run: String,
-    /// Why not.
+    /// Why it is in no pair.
     pub why: String,
 }
 
-/// What was paired.
+/// Result of pairing.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Pairing {
-    /// Pairs.
+    /// Number of pairs.
     pub pairs: usize,
-    /// Points that have pairs.
+    /// Number of points that have pairs.
     pub points: usize,
     /// Runs in no pair.
     pub unpaired: Vec<Unpaired>,
-    /// Names of the variants, old and new, where these are what is compared.
+    /// Names of the old and new variant if variants are compared.
     pub across: Option<[String; 2]>,
-    /// Pairs whose workload was not the same.
+    /// Number of pairs whose workloads differ.
     pub other_workload: usize,
-    /// Pairs whose topologies are of plans that differ.
+    /// Number of pairs whose topologies were planned differently.
     pub other_network: usize,
-    /// Points at which all seeds have the same workload and schedule, and chance is in the runs.
+    /// Number of points at which all seeds have the same workload and schedule although chance affects the runs.
     pub one_workload: usize,
 }
 
@@ -51,27 +51,27 @@ pub(crate) struct Paired<'a> {
     pub(crate) said: Pairing,
 }
 
-/// The variant that all runs have (or lack); none if they differ.
+/// Returns the variant of all runs (possibly none); `None` if they differ.
 fn only_variant(side: &Side) -> Option<Option<&str>> {
     let variants: BTreeSet<Option<&str>> =
         side.sweep.runs.iter().map(|run| run.labels.get(VARIANT).map(String::as_str)).collect();
     if variants.len() == 1 { variants.into_iter().next() } else { None }
 }
 
-/// The two variants, where each side has one throughout and they differ: then they are what is compared.
+/// Returns the two variants if each side has a single one and these differ: then the variants are compared.
 fn across(old: &Side, new: &Side) -> Option<[String; 2]> {
     let (old, new) = (only_variant(old)?, only_variant(new)?);
     let shown = |variant: Option<&str>| variant.unwrap_or("without a variant").to_owned();
     (old != new).then(|| [shown(old), shown(new)])
 }
 
-/// Where a run belongs: its labels, without the variant where that is what is compared.
+/// Returns the point of a run: its labels, without the variant if variants are compared.
 pub(crate) fn place(run: &RunSummary, across: bool) -> Labels {
     let labels = run.labels.iter().filter(|(axis, _)| !across || axis.as_str() != VARIANT);
     labels.map(|(axis, value)| (axis.clone(), value.clone())).collect()
 }
 
-/// The same labels with quantities in one spelling, so that `20Gbps` and `20000Mbps` are one point.
+/// Returns the labels with normalised quantities, so that `20Gbps` and `20000Mbps` are one point.
 pub(crate) fn alike(labels: &Labels) -> Labels {
     let spelled = |(axis, value): (&String, &String)| {
         let value = if axis == VARIANT { value.clone() } else { units::canonical(value) };
@@ -80,7 +80,7 @@ pub(crate) fn alike(labels: &Labels) -> Labels {
     labels.iter().map(spelled).collect()
 }
 
-/// Whether it was steered while it lasted: its rate is its own, whatever its seed.
+/// Whether its rate was adjusted while it ran, so that it depends on the run, not on the seed.
 pub(crate) fn is_steered(run: &RunSummary) -> bool {
     let steered = |note: &Note| match note {
         Note::OfPart { note, .. } => matches!(**note, Note::Steered { .. }),
@@ -89,7 +89,7 @@ pub(crate) fn is_steered(run: &RunSummary) -> bool {
     run.validity.notes.iter().any(steered)
 }
 
-/// Runs of `side` by labels and seed; invalid ones and second ones go to `unpaired`.
+/// Returns runs of `side` by labels and seed; moves invalid and repeated ones to `unpaired`.
 fn by_place<'a>(side: &'a Side, across: bool, unpaired: &mut Vec<Unpaired>) -> BTreeMap<(Labels, u64), &'a RunSummary> {
     let mut runs: BTreeMap<(Labels, u64), &RunSummary> = BTreeMap::new();
     for run in &side.sweep.runs {
@@ -113,7 +113,7 @@ fn by_place<'a>(side: &'a Side, across: bool, unpaired: &mut Vec<Unpaired>) -> B
     runs
 }
 
-/// Pairs the runs of `new` with those of `old`; refuses if no two belong together.
+/// Pairs the runs of `new` with those of `old`; refuses if there is no pair.
 pub(crate) fn pair<'a>(old: &'a Side, new: &'a Side) -> Result<Paired<'a>> {
     let across = across(old, new);
     let mut said = Pairing { across: across.clone(), ..Pairing::default() };
@@ -141,7 +141,7 @@ pub(crate) fn pair<'a>(old: &'a Side, new: &'a Side) -> Result<Paired<'a>> {
         });
         points[at].1.push((partner, run));
     }
-    // Samples of pairs are drawn by place: the same runs have the same interval, however their folders are read.
+    // Resamples draw pairs by index: sorting gives the same runs the same interval in whatever order folders are read.
     points.iter_mut().for_each(|(_, pairs)| pairs.sort_by_key(|(_, run)| run.seed));
     said.unpaired.extend(olds.values().map(|run| lonely(old, run, new)));
     said.points = points.len();
@@ -153,7 +153,7 @@ pub(crate) fn pair<'a>(old: &'a Side, new: &'a Side) -> Result<Paired<'a>> {
     Ok(Paired { points, said })
 }
 
-/// Whether seeds repeat one workload: then they say how runs of it vary, and nothing of others.
+/// Whether seeds repeat one workload: then they show the variation of runs, but represent no other workload.
 fn is_one_workload(pairs: &[Pair]) -> bool {
     let workloads: BTreeSet<&str> = pairs.iter().flat_map(|(old, new)| [&*old.workload, &*new.workload]).collect();
     let chance = pairs.iter().any(|(old, new)| !(old.exact && new.exact));
@@ -165,7 +165,7 @@ fn lonely(side: &Side, run: &RunSummary, other: &Side) -> Unpaired {
     Unpaired { implementation: side.name.clone(), run: name_of(run), why }
 }
 
-/// Why two sets of runs have no pair.
+/// Returns the reason why two sets of runs have no pair.
 fn refusal(old: &Side, new: &Side) -> String {
     let seeds = |side: &Side| side.sweep.runs.iter().map(|run| run.seed).collect::<BTreeSet<u64>>();
     let points = |side: &Side| side.sweep.points.iter().map(|point| point.labels.clone()).collect::<BTreeSet<Labels>>();
@@ -186,7 +186,7 @@ fn refusal(old: &Side, new: &Side) -> String {
     )
 }
 
-/// Seeds in a few words.
+/// Lists seeds in few words.
 fn listed(seeds: &BTreeSet<u64>) -> String {
     match (seeds.first(), seeds.last()) {
         (Some(first), Some(last)) if seeds.len() > 2 => format!("{} seeds from {first} to {last}", seeds.len()),

@@ -1,7 +1,7 @@
-//! The order of several implementations, per metric and point and over all points.
+//! Ranks several implementations, per metric and point and over all points.
 //!
-//! Called by [`super`]. A place is an interval: from 1 + those that are surely better to the number of all − those that
-//! are surely worse. So those that cannot be distinguished share places.
+//! Called by [`super`]. A place is an interval: from 1 + the number of implementations that are certainly better to the
+//! total number − those that are certainly worse. So implementations that cannot be distinguished share places.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use super::judge::holm;
 use super::pairs::{alike, is_steered, place};
 use super::rules::{Band, Direction, Rule, Rules};
 
-/// The order by one metric.
+/// The ranking by one metric.
 #[derive(Debug, Clone, Serialize)]
 pub struct Ranking {
     /// Key of the metric.
@@ -26,13 +26,13 @@ pub struct Ranking {
     pub unit: String,
     /// Which way is better.
     pub direction: Direction,
-    /// The point; none for the mean over all points.
+    /// The point; `None` for the mean over all points.
     pub labels: Option<Labels>,
-    /// Seeds at which all have a value that have any.
+    /// Number of seeds for which all implementations with any value have one.
     pub seeds: usize,
-    /// Points that are in no mean over all points, since an implementation has no value there.
+    /// Number of points excluded from the mean over all points, since an implementation has no value there.
     pub points_left_out: usize,
-    /// Whether there are enough seeds for an order, or nothing was left to chance. Else everything may have every place.
+    /// Whether there are enough seeds for a ranking, or no chance was involved. Otherwise, every place is possible for all.
     pub compared: bool,
     /// The implementations, the best first.
     pub places: Vec<Standing>,
@@ -41,29 +41,29 @@ pub struct Ranking {
 /// An implementation's place.
 #[derive(Debug, Clone, Serialize)]
 pub struct Standing {
-    /// Which.
+    /// Its name.
     pub implementation: String,
-    /// Its median over these seeds; none where it has no value at all.
+    /// Its median over these seeds; `None` if it has no value at all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<Estimate>,
     /// Runs without a value (a goal that was missed) where another implementation has one.
     pub lacking: usize,
-    /// Best place that it may have.
+    /// Best possible place.
     pub best: usize,
-    /// Worst place that it may have.
+    /// Worst possible place.
     pub worst: usize,
 }
 
-/// Values by seed of one implementation; none of a run that has no value.
+/// Values of one implementation by seed; `None` for a run without a value.
 type Seeds = BTreeMap<u64, Option<f64>>;
 
-/// What all sides did at one point, by side.
+/// Results of all sides at one point.
 struct Point {
     labels: Labels,
     sides: Vec<Seeds>,
 }
 
-/// One row before it is ordered: values of each implementation, by the same seeds; empty of one that has none.
+/// A row before ranking: values of each implementation for the same seeds; empty for one without values.
 struct Row<'a> {
     rule: &'a Rule,
     labels: Option<Labels>,
@@ -73,11 +73,11 @@ struct Row<'a> {
     lacks: Lacks,
 }
 
-/// How often each side (first index) has no value where another (second) has one.
+/// How often each side (first index) has no value where another side (second index) has one.
 #[derive(Clone)]
 struct Lacks(Vec<Vec<usize>>);
 
-/// Ranks `sides` by every rule that has a direction.
+/// Ranks `sides` by every rule with a direction.
 pub(crate) fn rank(sides: &[Side], rules: &Rules) -> Vec<Ranking> {
     let across = across_all(sides);
     let mut rows = Vec::new();
@@ -90,7 +90,7 @@ pub(crate) fn rank(sides: &[Side], rules: &Rules) -> Vec<Ranking> {
     ordered(sides, rows, rules.alpha)
 }
 
-/// Whether each side has one variant throughout, and these differ. Then they are what is ranked.
+/// Whether each side has a single variant and these differ. Then the variants are ranked.
 fn across_all(sides: &[Side]) -> bool {
     let variants = |side: &Side| -> BTreeSet<Option<String>> {
         side.sweep.runs.iter().map(|run| run.labels.get(VARIANT).cloned()).collect()
@@ -99,7 +99,7 @@ fn across_all(sides: &[Side]) -> bool {
     all.iter().all(|one| one.len() == 1) && all.windows(2).any(|two| two[0] != two[1])
 }
 
-/// What all sides did at the points at which all have runs and any has a value.
+/// Returns the results at the points at which all sides have runs and any has a value.
 fn common(sides: &[Side], metric: &str, across: bool) -> Vec<Point> {
     let mut points: Vec<Point> = Vec::new();
     let mut known: BTreeMap<Labels, usize> = BTreeMap::new();
@@ -119,17 +119,17 @@ fn common(sides: &[Side], metric: &str, across: bool) -> Vec<Point> {
 }
 
 impl Point {
-    /// The value of a side, if it has a run of this seed and that has one.
+    /// Returns the value of a side for this seed, if any.
     fn value(&self, side: usize, seed: u64) -> Option<f64> {
         self.sides[side].get(&seed).copied().flatten()
     }
 
-    /// Sides that have any value.
+    /// Returns the sides that have any value.
     fn present(&self) -> Vec<usize> {
         (0..self.sides.len()).filter(|side| self.sides[*side].values().any(Option::is_some)).collect()
     }
 
-    /// Seeds at which all sides have a value that have any.
+    /// Returns the seeds for which all sides with any value have one.
     fn shared(&self) -> BTreeSet<u64> {
         let present = self.present();
         let all = |seed: &u64| present.iter().all(|side| self.value(*side, *seed).is_some());
@@ -160,8 +160,8 @@ impl<'a> Row<'a> {
         Row { rule, labels: Some(point.labels), points_left_out: 0, exact, values, lacks }
     }
 
-    /// Per side and seed the mean over all points at which all have values (geometric, where all values are positive) of the seeds that
-    /// all these points have; none if there are none, or there is one point only.
+    /// Returns, per side and seed, the mean over all points at which all have values (geometric if all values are
+    /// positive), for the seeds that all these points share; `None` without such seeds or with a single point.
     fn over_all(rule: &'a Rule, points: &[Point], exact: bool) -> Option<Row<'a>> {
         let sides = points.first()?.sides.len();
         let lacks = points.iter().map(Point::lacks).reduce(Lacks::sum)?;
@@ -182,7 +182,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Orders every row; who is surely better is found for all pairs of all rows together.
+/// Ranks every row; the significant differences of all pairs of all rows are determined together.
 fn ordered(sides: &[Side], rows: Vec<Row>, alpha: f64) -> Vec<Ranking> {
     let pairs: Vec<(usize, usize)> = (0..sides.len()).flat_map(|j| (0..j).map(move |i| (i, j))).collect();
     let tests: Vec<(usize, usize, usize)> =
@@ -204,7 +204,7 @@ fn ordered(sides: &[Side], rows: Vec<Row>, alpha: f64) -> Vec<Ranking> {
     for (((row, i, j), sample), (level, chance)) in tests.iter().zip(&samples).zip(levels.iter().zip(&chances)) {
         let (Some(sample), Some(_)) = (sample, chance) else { continue };
         let (lo, hi) = sample.interval(*level);
-        // The second is surely above, or below, the first.
+        // The second is certainly above or below the first.
         let lower = rows[*row].rule.direction == Direction::Lower;
         let (better, worse) = match (lo > 0.0, hi < 0.0) {
             (true, _) => {
@@ -223,7 +223,7 @@ fn ordered(sides: &[Side], rows: Vec<Row>, alpha: f64) -> Vec<Ranking> {
             }
             _ => continue,
         };
-        // A run without a value may be the worst: those that have one do not speak for it.
+        // A run without a value may be the worst: the others do not represent it.
         if rows[*row].lacks.0[better][worse] > 0 {
             continue;
         }
@@ -258,7 +258,7 @@ fn ranking(sides: &[Side], row: Row, places: &[(usize, usize)]) -> Ranking {
 }
 
 impl Standing {
-    /// The place for people: one, or from which to which.
+    /// Formats the place: a single one or a range.
     pub fn shown(&self) -> String {
         if self.best == self.worst { self.best.to_string() } else { format!("{}–{}", self.best, self.worst) }
     }

@@ -1,6 +1,6 @@
-//! Rules: which metrics decide, which way is better, how much change does not matter.
+//! Rules: which metrics decide, which direction is better, which change does not matter.
 //!
-//! Read by the CLI from a TOML file, or the built-in ones; used by [`super::judge`]. `docs/compare.md` describes the file.
+//! Read by the CLI from a TOML file, or built in; used by [`super::judge`]. `docs/compare.md` describes the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -18,15 +18,15 @@ use serde::Serialize;
 
 use super::Side;
 
-/// Keys of a rule, and those beside the rules.
+/// Keys of a rule, and top-level keys.
 const KEYS: [&str; 4] = ["metric", "direction", "tolerance", "required"];
 const TOP: [&str; 2] = ["alpha", "rule"];
-/// The chance of a wrong verdict where the file does not say it.
+/// Probability of a wrong verdict if the file does not specify it.
 const ALPHA: f64 = 0.05;
 
-/// The Age-of-Model that the built-in rules judge.
+/// The Age-of-Model judged by the built-in rules.
 const AGE: &str = "aom_mean/cluster";
-/// The same by what payloads say of their members.
+/// The same metric, based on the members listed in payloads.
 const AGE_BY_LANES: &str = "lanes_aom_mean/cluster";
 
 /// The built-in rules: metric, direction, tolerance.
@@ -38,10 +38,10 @@ const BUILT_IN: [(&str, Direction, &str); 5] = [
     ("iteration_time_mean", Direction::Lower, "2%"),
 ];
 
-/// The tolerance of metrics of an experiment's own.
+/// The tolerance of an experiment's own metrics.
 const OWN: &str = "2%";
 
-/// Which way a metric should move.
+/// Direction in which a metric should change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
@@ -56,7 +56,7 @@ pub enum Direction {
 impl Direction {
     const ALL: [Direction; 3] = [Direction::Lower, Direction::Higher, Direction::Equal];
 
-    /// Its name in files.
+    /// Returns its name in files.
     pub fn name(self) -> &'static str {
         match self {
             Direction::Lower => "lower",
@@ -66,12 +66,12 @@ impl Direction {
     }
 }
 
-/// How much change does not matter, in the unit of the metric or as a share.
+/// A change that does not matter, in the unit of the metric or as a share.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Band {
-    /// Of the old value.
+    /// Share of the old value.
     Relative(f64),
-    /// In the metric's unit.
+    /// Amount in the metric's unit.
     Absolute(f64),
 }
 
@@ -80,7 +80,7 @@ pub(crate) enum Band {
 struct Tolerance {
     text: String,
     amount: f64,
-    /// Units of metrics that it fits: all, if empty and relative or without a unit.
+    /// Units of the metrics that it fits; if empty, all metrics for a relative tolerance and those without a unit for others.
     units: &'static [&'static str],
     relative: bool,
 }
@@ -95,23 +95,23 @@ pub struct Rule {
     /// Whether it counts for the overall verdict.
     pub required: bool,
     tolerance: Tolerance,
-    /// Where it was written, for messages.
+    /// Where it was written, for error messages.
     place: String,
 }
 
 /// All rules of a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rules {
-    /// Chance that any of the verdicts on metrics and points is wrong.
+    /// Probability that any verdict on a metric and point is wrong.
     pub alpha: f64,
     /// The rules.
     pub rules: Vec<Rule>,
-    /// Whether they are the built-in ones, of which metrics that no run has are left out.
+    /// Whether these are the built-in rules, which ignore metrics that no run has.
     pub built_in: bool,
 }
 
 impl Rule {
-    /// The rule of a key of a metric of an experiment's own; none if no values of it are better.
+    /// Returns the rule for a key of an experiment's own metric; `None` if the metric has no better direction.
     fn of_user(metric: &UserMetric, key: &str) -> Option<Rule> {
         let direction = match metric.better {
             Better::Lower => Direction::Lower,
@@ -122,12 +122,12 @@ impl Rule {
         Some(Rule { metric: key.to_owned(), direction, required: true, tolerance: tolerance(OWN).ok()?, place })
     }
 
-    /// The tolerance as written.
+    /// Returns the tolerance as written.
     pub(crate) fn tolerance(&self) -> &str {
         &self.tolerance.text
     }
 
-    /// The tolerance for a metric in `unit`.
+    /// Converts the tolerance for a metric in `unit`.
     pub(crate) fn band(&self, unit: &str) -> Result<Band> {
         let Tolerance { amount, units, relative, text } = &self.tolerance;
         if *relative {
@@ -156,13 +156,13 @@ impl Rule {
     }
 }
 
-/// The metric of a key.
+/// Returns the metric of a key.
 fn metric_of(key: &str) -> &str {
     key.split('/').next().unwrap_or_default()
 }
 
 impl Rules {
-    /// The built-in rules.
+    /// Returns the built-in rules.
     pub fn built_in() -> Rules {
         let rule = |(metric, direction, text): (&str, Direction, &str)| {
             let tolerance = tolerance(text).unwrap_or_else(|_| Tolerance::none());
@@ -171,8 +171,9 @@ impl Rules {
         Rules { alpha: ALPHA, rules: BUILT_IN.map(rule).to_vec(), built_in: true }
     }
 
-    /// With a rule for every metric of the experiments' own that says what is better, if these are the built-in rules; without those
-    /// that are not the same in all `sides`, which are named.
+    /// Adds a rule for every own metric of the experiments that has a better direction, if these are the built-in
+    /// rules, and replaces or removes Age-of-Model if packets hide their members. Excludes metrics whose definitions
+    /// differ between `sides`. Returns notes on these changes.
     pub(crate) fn with_own(&self, sides: &[Side]) -> (Rules, Vec<String>) {
         let mut known: BTreeMap<&str, (&UserMetric, bool)> = BTreeMap::new();
         let runs = sides.iter().flat_map(|side| &side.sweep.runs);
@@ -217,7 +218,7 @@ impl Rules {
         Rules::parse(&text, &path.display().to_string())
     }
 
-    /// Reads the rules in the text of a file called `name`.
+    /// Parses the rules in the text of a file called `name`.
     pub fn parse(text: &str, name: &str) -> Result<Rules> {
         let mut document = Document::parse(text, name)?;
         let (alpha, written) = (document.get("alpha").cloned(), document.get("rule").cloned());
@@ -249,7 +250,7 @@ impl Rules {
         Ok(Rules { alpha, rules, built_in: false })
     }
 
-    /// The rules as a file that says the same.
+    /// Formats the rules as a file with the same contents.
     pub fn to_toml(&self) -> String {
         let mut out = format!("alpha = {}\n", self.alpha);
         for rule in &self.rules {
@@ -270,7 +271,7 @@ impl Rules {
     }
 }
 
-/// A rule from its table.
+/// Reads a rule from its table.
 fn read(item: &Entry) -> Result<Rule> {
     let Value::Table(table) = &item.value else {
         return Err(Error::config(format!("{}: a rule is {}; it must be a table", item.origin, item.value.kind())));
@@ -298,7 +299,7 @@ fn read(item: &Entry) -> Result<Rule> {
     Ok(Rule { metric, direction, required, tolerance, place: item.origin.to_string() })
 }
 
-/// A text, or a number as a text.
+/// A text, or a number converted to text.
 struct Text(String);
 
 impl FromValue for Text {

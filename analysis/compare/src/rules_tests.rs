@@ -1,4 +1,4 @@
-//! Tests of [`super`]: what is read, and what is refused with its place.
+//! Tests of [`super`]: valid rules, and errors with their positions.
 
 use pktgen_report::check::known_keys;
 

@@ -1,4 +1,4 @@
-//! What differs between the resolved configurations of two sides: the first thing that a comparison says.
+//! Differences between the resolved configurations of two sides, shown first in a comparison.
 //!
 //! Called by [`super`].
 
@@ -9,15 +9,15 @@ use pktgen_core::seed::mix;
 
 use super::pairs::{Paired, Pairing};
 
-/// Sections and keys that say nothing of what was run.
+/// Sections and keys that do not affect the runs.
 const ASIDE: [&str; 8] = ["name", "about", "seed", "sweep.", "metrics.", "report.", "paper.", "verify."];
-/// Most values of a key that are named.
+/// Maximum number of values of a key that are listed.
 const NAMED_MAX: usize = 3;
 
 /// A key, its old and its new value.
 type Difference = (String, String, String);
 
-/// The keys of a resolved configuration; none if it cannot be read.
+/// Returns the keys of a resolved configuration; `None` if it cannot be read.
 fn keys(config: &str) -> Option<BTreeMap<String, String>> {
     if config.is_empty() {
         return None;
@@ -27,7 +27,7 @@ fn keys(config: &str) -> Option<BTreeMap<String, String>> {
     Some(leaves)
 }
 
-/// What identifies a configuration, whatever its seed; empty if there is none.
+/// Returns a hash of a configuration without its seed; empty if there is none.
 pub(super) fn identity(config: &str) -> String {
     let Some(keys) = keys(config) else { return String::new() };
     let hash = keys.iter().flat_map(|(key, value)| [key, value]).fold(0x7365_7474_696e_6773, |hash: u64, text| {
@@ -36,7 +36,7 @@ pub(super) fn identity(config: &str) -> String {
     format!("{hash:016x}")
 }
 
-/// The differences of two configurations: key, old and new value; "–" where a side has none.
+/// Returns the differences of two configurations: key, old and new value; "–" if a side has none.
 pub(super) fn differences(old: &str, new: &str) -> Option<Vec<Difference>> {
     let (old, new) = (keys(old)?, keys(new)?);
     let all: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
@@ -46,7 +46,7 @@ pub(super) fn differences(old: &str, new: &str) -> Option<Vec<Difference>> {
     Some(pairs.filter(|(_, old, new)| old != new).collect())
 }
 
-/// The differences of all pairs, a text each such as `target.slots: 8 → 6`; none if no pair has two configurations.
+/// Returns the differences of all pairs, each as a text such as `target.slots: 8 → 6`; `None` if no pair has two configurations.
 pub(super) fn of_pairs(paired: &Paired) -> Option<Vec<String>> {
     let mut known: BTreeMap<(&str, &str), Option<Vec<Difference>>> = BTreeMap::new();
     let mut changes: BTreeMap<String, BTreeMap<(String, String), usize>> = BTreeMap::new();
@@ -70,7 +70,7 @@ pub(super) fn of_pairs(paired: &Paired) -> Option<Vec<String>> {
     (all > 0).then(|| changes.into_iter().map(told).collect())
 }
 
-/// The same as a sentence, with what configurations refer to and do not contain: files of traces and of plans.
+/// Describes the differences in a sentence, including files that configurations refer to: traces and plans.
 pub(super) fn sentence(old: &str, new: &str, differences: Option<&[String]>, pairing: &Pairing) -> String {
     let Pairing { pairs, other_workload, other_network, .. } = pairing;
     let files = [("the workload or schedule", other_workload), ("the plan of the network", other_network)];

@@ -1,4 +1,4 @@
-//! What intervals cover and how often verdicts are wrong, in simulations with fixed seeds. `docs/compare.md` quotes them.
+//! Simulations with fixed seeds of the coverage of intervals and the rate of wrong verdicts, which `docs/compare.md` quotes.
 
 use pktgen_records::stats;
 use pktgen_records::testing::Dice;
@@ -7,7 +7,7 @@ use super::effect::{Differences, Sample};
 use super::judge::{Outcome, judged_together};
 use super::rules::{Band, Rules};
 
-/// Trials of each case. The share that covers has a standard deviation of about 0.5 points.
+/// Number of trials of each case. The share that covers has a standard deviation of about 0.5 points.
 const TRIALS: usize = 2000;
 const RESAMPLES: usize = 1999;
 
@@ -15,7 +15,7 @@ fn normal(dice: &mut Dice) -> f64 {
     (-2.0 * dice.uniform().ln()).sqrt() * (std::f64::consts::TAU * dice.uniform()).cos()
 }
 
-/// A distribution: name, a draw, its mean.
+/// A distribution: name, random draw, mean.
 type Distribution = (&'static str, fn(&mut Dice) -> f64, f64);
 
 fn distributions() -> [Distribution; 3] {
@@ -28,7 +28,7 @@ fn distributions() -> [Distribution; 3] {
     ]
 }
 
-/// The share of trials in which the interval of so many differences covers the truth.
+/// Returns the share of trials in which the interval of `n` differences contains the true mean.
 fn coverage(distribution: &Distribution, n: usize, alpha: f64) -> f64 {
     let mut dice = Dice::new(40 + n as u64);
     let covered = (0..TRIALS)
@@ -53,7 +53,7 @@ fn intervals_of_95_percent_cover_the_truth_in_93_to_98() {
     }
 }
 
-/// Five values that lean hide their tail: there it is 97.7 %, which the page says.
+/// Five values of a skewed distribution hide its tail: their coverage is 97.7 %, as the documentation states.
 #[test]
 fn intervals_of_99_percent_cover_the_truth_in_98_or_more_from_10_pairs_on() {
     for distribution in &distributions() {
@@ -65,8 +65,7 @@ fn intervals_of_99_percent_cover_the_truth_in_98_or_more_from_10_pairs_on() {
     }
 }
 
-/// Why it is not the percentile bootstrap: what that would cover, and the interval of medians that tables of reports
-/// show.
+/// Reason against the percentile bootstrap: its coverage, and that of the interval of medians in tables of reports.
 #[test]
 fn the_percentile_bootstrap_of_medians_covers_93_percent_or_so() {
     let medians = [0.0, 1.0, std::f64::consts::LN_2];
@@ -85,12 +84,12 @@ fn the_percentile_bootstrap_of_medians_covers_93_percent_or_so() {
     }
 }
 
-/// Ratios of new to old around `by`, noise of two lognormal runs.
+/// Returns pairs whose ratios of new to old are around `by`, with the noise of two lognormal runs.
 fn runs(dice: &mut Dice, by: f64, noise: f64, n: usize) -> Vec<(f64, f64)> {
     (0..n).map(|_| ((noise * normal(dice)).exp(), by * (noise * normal(dice)).exp())).collect()
 }
 
-/// Verdicts of `trials` reports of `metrics` judgements each.
+/// Returns the verdicts of `trials` reports of `metrics` judgements each.
 fn reports(by: f64, noise: f64, n: usize, metrics: usize, trials: usize) -> Vec<Vec<Outcome>> {
     let mut dice = Dice::new(99);
     let rules = Rules::built_in();
@@ -112,13 +111,13 @@ fn runs_of_the_same_thing_are_hardly_ever_called_different() {
         let (worse, better) = (share(&reports, Outcome::Worse), share(&reports, Outcome::Better));
         assert!(worse <= 0.05 && better <= 0.05, "{n} {noise}: {worse} {better}");
     }
-    // Where the spread is small beside the tolerance they are called the same.
+    // If the spread is small compared with the tolerance, they are judged the same.
     let quiet = reports(1.0, 0.004, 10, 8, 100);
     assert!(share(&quiet, Outcome::CannotTell) < 0.05 && share(&quiet, Outcome::Same) == 1.0);
 }
 
-/// The hardest truth: just at the end of the tolerance in every metric. Any verdict but "cannot tell" is a lucky one;
-/// a report with any of "worse" is wrong.
+/// The hardest case: the true effect of every metric is at the end of the tolerance. Any verdict but "cannot tell" is
+/// luck; a report with any "worse" is wrong.
 #[test]
 fn a_change_of_just_the_tolerance_is_called_worse_in_at_most_5_of_100_reports() {
     for n in [5, 10] {
@@ -136,7 +135,7 @@ fn a_planted_regression_of_5_percent_is_called_worse() {
         assert!(all >= 95, "{n} {noise}: {all}");
         assert_eq!(share(&reports, Outcome::Better), 0.0);
     }
-    // With twenty times that noise it cannot tell, and says so.
+    // With twenty times that noise, the verdict is "cannot tell".
     let loud = reports(1.05, 0.2, 5, 4, 100);
     assert!(share(&loud, Outcome::CannotTell) > 0.95);
 }

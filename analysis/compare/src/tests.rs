@@ -1,4 +1,4 @@
-//! Tests of whole comparisons, made of runs written by hand.
+//! Tests of whole comparisons of runs constructed by hand.
 
 use pktgen_core::record::{Fault, MANIFEST_VERSION, Note, ReportPlan, SweepManifest, Validity};
 use pktgen_records::Options;
@@ -52,7 +52,7 @@ fn side(name: &str, runs: Vec<RunSummary>) -> Side {
     Side { name: name.to_owned(), sweep: SweepData { manifest, options: Options::default(), units, runs, points } }
 }
 
-/// Runs at two rates with seeds 1 to `seeds`, ages times `by` give or take half a percent.
+/// Returns runs at two rates with seeds 1 to `seeds`; ages are multiplied by `by` ± half a percent.
 fn sweep(name: &str, by: f64, seeds: u64) -> Side {
     let one = |rate: u64, seed: u64| {
         let shake = 1.0 + 0.005 * ((seed * 7 + rate + name.len() as u64) % 5) as f64 / 4.0;
@@ -113,7 +113,7 @@ fn few_pairs_claim_nothing_in_any_form_and_runs_without_chance_are_exact() {
     assert_eq!(worse.outcome, Some(Outcome::Worse));
     let judgement = &worse.versus[0].judgements[0];
     assert_eq!((judgement.exact, judgement.shown_outcome().as_str()), (true, "worse (exact)"));
-    // One side alone is not enough.
+    // One exact side alone is not enough.
     assert_eq!(against(&sweep("old", 1.0, 1), &exact("new", 1.5)).outcome, Some(Outcome::CannotTell));
     let order = Comparison::of(&[exact("a", 1.0), exact("b", 1.5)], None, &Rules::built_in()).unwrap();
     assert_eq!(order.rankings[0].places.iter().map(Standing::shown).collect::<Vec<_>>(), ["1", "2"]);
@@ -239,7 +239,7 @@ fn invalid_runs_come_first_and_are_left_out() {
         assert!(text.contains("its balance misses"), "{form}");
         assert!(!["html", "xml"].contains(&form) || text.contains("&lt;3&gt;"), "{form}");
     }
-    // If all are, there is still an answer.
+    // Even if all are invalid there is a result.
     new.sweep.runs.iter_mut().for_each(|run| run.validity = invalid(""));
     assert_eq!(against(&old, &new).verdict(), "invalid");
 }
@@ -292,7 +292,7 @@ fn judgements_have_one_order() {
             assert!(all.iter().all(|c| after(a, b) || after(b, c) || !after(a, c)));
         }
     }
-    // 0.3 is six times what does not matter, and 0.5 half of it.
+    // 0.3 is six times the tolerance, and 0.5 half of it.
     let [large, small] =
         [judgement_of("loss", Outcome::Worse, [0.3; 2], 0.05), judgement_of("received", Outcome::Worse, [0.5; 2], 1.0)];
     assert!(text::by_severity(&large, &small).is_lt());
@@ -328,7 +328,7 @@ fn variants_may_be_what_is_compared() {
     let comparison = against(&named("a", "fifo", 1.0), &named("b", "olaf", 0.9));
     assert_eq!(comparison.outcome, Some(Outcome::Better));
     assert!(comparison.notes.iter().any(|note| note.contains("fifo (old) and olaf (new)")), "{:?}", comparison.notes);
-    // With the same variant on both sides it is a label as any other.
+    // With the same variant on both sides, it is an ordinary label.
     assert_eq!(against(&named("a", "fifo", 1.0), &named("b", "fifo", 0.9)).versus[0].pairing.across, None);
     let mut other = named("b", "olaf", 0.9);
     other.sweep.runs.iter_mut().for_each(|run| run.workload = "another".into());
@@ -353,11 +353,11 @@ fn several_are_ranked_and_share_places_if_nobody_can_tell() {
     assert_eq!(places[0], ("c", "1".to_owned()));
     assert_eq!(places[3], ("d", "4".to_owned()));
     assert!(places[1].1 == "2–3" && places[2].1 == "2–3", "{places:?}");
-    // Loss is the same everywhere: everybody may be anywhere.
+    // Loss is the same everywhere: every place is possible for all.
     let loss = comparison.rankings.iter().find(|ranking| ranking.metric == "loss").unwrap();
     assert!(loss.places.iter().all(|place| (place.best, place.worst) == (1, 4)));
     assert!(comparison.lines.iter().any(|line| line.contains("at all points: 1 c, 2–3")), "{:?}", comparison.lines);
-    // Without a baseline there is an order and no verdict.
+    // Without a baseline there is a ranking and no verdict.
     let order = Comparison::of(&sides, None, &Rules::built_in()).unwrap();
     assert_eq!((order.outcome, order.fails(true), order.verdict()), (None, false, "no baseline"));
     assert!(order.versus.iter().all(|versus| versus.judgements.is_empty()) && order.rankings.len() == 6);
@@ -377,7 +377,7 @@ fn markdown_says_the_verdict_first_and_tables_are_whole() {
     assert!(rows.iter().all(|row| row.replace("\\|", "").matches('|').count() == 9), "{text}");
     assert!(text.contains("AoM mean, cluster | rate 20 |") && text.contains("| 2%, lower | 10 | worse |"), "{text}");
     assert_eq!(text.matches("<details>").count(), text.matches("</details>").count());
-    // Many judgements: what tells is outside, all are inside.
+    // Many judgements: the important ones are outside, all are inside.
     let many = |name: &str, by: f64| {
         let runs = (0..20).flat_map(|at| (1..=5).map(move |seed| (at, seed)));
         let one = |(at, seed): (u64, u64)| {
@@ -389,7 +389,7 @@ fn markdown_says_the_verdict_first_and_tables_are_whole() {
     let (outside, inside) = text.split_once("<details>").unwrap();
     assert_eq!(outside.matches("rate 7 |").count(), 1);
     assert_eq!((outside.matches("| same |").count(), inside.matches("| same |").count()), (0, 19));
-    // More than are shown outside: the worst come first, and how many there are is said.
+    // More than are shown outside: the worst are first, and the total is stated.
     let many = |name: &str, by: &dyn Fn(u64) -> f64| {
         let runs = (0..20).flat_map(|at| (1..=5).map(move |seed| (at, seed)));
         side(name, runs.map(|(at, seed)| run(&format!("rate={at}"), seed, &[(AOM, by(at) * seed as f64)])).collect())
@@ -430,7 +430,7 @@ fn junit_has_a_case_per_judgement_and_escapes() {
         worse.contains("name=\"AoM mean, cluster (aom_mean/cluster) at rate 20\"")
             && worse.contains("<failure message=\"worse: effect +")
     );
-    // A rule that does not count fails nothing.
+    // A rule that is not required fails nothing.
     let rules = "[[rule]]\nmetric = \"aom_mean/cluster\"\ndirection = \"lower\"\ntolerance = \"2%\"\nrequired = false\n\
                  [[rule]]\nmetric = \"loss\"\ndirection = \"lower\"\ntolerance = \"1pp\"";
     let sides = [sweep("old", 1.0, 10), sweep("new", 1.05, 10)];
@@ -486,21 +486,21 @@ fn ages_of_devices_that_hide_members_are_compared_by_lanes_or_not_at_all() {
     let judged = |found: &Comparison| -> Vec<String> {
         found.versus[0].judgements.iter().map(|one| one.metric.clone()).collect()
     };
-    // A sum counts as one of its members: what merges more looks older, and is younger.
+    // A sum counts as one of its members: an implementation that merges more appears older although it is newer.
     let forwards = of("forwards", 100.0, Some(100.0), false);
     let found = against(&forwards, &of("merges", 140.0, Some(60.0), true));
     assert_eq!((found.outcome, judged(&found)), (Some(Outcome::Better), vec![lanes.to_owned(), "loss".to_owned()]));
     assert!(found.notes.iter().any(|note| note.contains("by the lanes of payloads")), "{:?}", found.notes);
-    // Without lanes it is not known.
+    // Without lanes the members are unknown.
     let found = against(&of("forwards", 100.0, None, false), &of("merges", 140.0, None, true));
     assert_eq!((found.outcome, judged(&found)), (Some(Outcome::Same), vec!["loss".to_owned()]));
     assert!(found.notes.iter().any(|note| note.contains("is not compared")), "{:?}", found.notes);
-    // Books name the members of what software devices merge.
+    // Ledgers list the members of packets merged by software devices.
     let found = against(&forwards, &of("merges", 60.0, Some(140.0), false));
     assert_eq!(found.outcome, Some(Outcome::Better), "{:?}", found.lines);
 }
 
-/// Time to a goal of seeds 1 to 10 at two rates; `missed` have none.
+/// Returns times to a goal of seeds 1 to 10 at two rates; the runs in `missed` have none.
 fn goals(name: &str, by: f64, missed: &[(u64, u64)]) -> Side {
     let mut side = sweep(name, by, 10);
     for run in &mut side.sweep.runs {
@@ -528,7 +528,7 @@ fn who_misses_a_goal_is_placed_before_nobody_who_reached_it() {
     };
     let all = order(&[]);
     assert!(all.len() == 3 && all.iter().all(|one| shown(one) == ["1 fast 0", "2 a 0", "3 slow 0"]), "{all:?}");
-    // One missed goal at one of two points: neither there nor over all points it is the first, at the other one it is.
+    // One missed goal at one of two points: not first there nor over all points, but first at the other point.
     let one = order(&[(20, 3)]);
     for ranking in &one {
         let at_40 = ranking.labels == Some(labels("rate=40"));
@@ -539,7 +539,7 @@ fn who_misses_a_goal_is_placed_before_nobody_who_reached_it() {
             (&wanted.map(str::to_owned)[..], if at_40 { 10 } else { 9 })
         );
     }
-    // All missed at one point: the point stays, and the mean over all points says that it leaves it out.
+    // All missed at one point: the point stays, and the mean over all points notes that it excludes the point.
     let never: Vec<(u64, u64)> = (1..=10).map(|seed| (20, seed)).collect();
     let never = order(&never);
     assert_eq!(never.len(), 3);

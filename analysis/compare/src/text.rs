@@ -1,6 +1,6 @@
-//! A comparison in sentences, and what the terminal shows of it.
+//! A comparison in sentences, and its output for the terminal.
 //!
-//! Called by [`super`]; the sentences are those of every form.
+//! Called by [`super`]; all output formats use the same sentences.
 
 use std::cmp::Ordering;
 use std::fmt::Write;
@@ -12,10 +12,10 @@ use pktgen_report::sweep::data::{Labels, VARIANT};
 
 use super::{Comparison, Implementation, Judgement, NAMED_MAX, Outcome, Pairing, Ranking, Versus, settings};
 
-/// Most judgements that the terminal lists.
+/// Maximum number of judgements that the terminal lists.
 const LISTED_MAX: usize = 40;
 
-/// The answer: validity, then each verdict and what was paired.
+/// Returns the result: validity, then each verdict and what was paired.
 pub(super) fn lines(comparison: &Comparison) -> Vec<String> {
     let invalid: usize = comparison.implementations.iter().map(|one| one.invalid.len()).sum();
     let all: usize = comparison.implementations.iter().map(|one| one.runs).sum();
@@ -38,7 +38,7 @@ pub(super) fn lines(comparison: &Comparison) -> Vec<String> {
     lines
 }
 
-/// The rankings over all points, or all where no metric has one.
+/// Returns the rankings over all points, or all rankings if no metric has one.
 fn overall_rankings(comparison: &Comparison) -> impl Iterator<Item = &Ranking> {
     let any = comparison.rankings.iter().any(|ranking| ranking.labels.is_none());
     comparison.rankings.iter().filter(move |ranking| ranking.labels.is_none() || !any)
@@ -55,7 +55,7 @@ fn verdict(versus: &Versus) -> String {
         versus.outcome.name().to_uppercase()
     );
     let telling = versus.judgements.iter().filter(|one| one.outcome == versus.outcome && one.required);
-    // The largest says most; a verdict of "same" needs no example.
+    // The largest is the most informative; a verdict of "same" needs no example.
     let few =
         telling.clone().all(Judgement::is_of_too_few).then(|| telling.clone().map(|one| one.pairs).min()).flatten();
     if let Some(pairs) = few {
@@ -72,7 +72,7 @@ fn verdict(versus: &Versus) -> String {
     text
 }
 
-/// What has no partner; none if everything has one.
+/// Describes runs without a partner; `None` if all have one.
 fn partners(pairing: &Pairing) -> Option<String> {
     let all = pairing.unpaired.len();
     let first = pairing.unpaired.first()?;
@@ -90,7 +90,7 @@ fn ranked(ranking: &Ranking) -> String {
     format!("{} ({} is better) at {at}: {order}.", title(&ranking.metric), ranking.direction.name())
 }
 
-/// A point in words, its variant first.
+/// Describes a point, its variant first.
 pub(super) fn point(labels: &Labels) -> String {
     let variant = labels.get(VARIANT).cloned();
     let rest = Some(setting(labels)).filter(|rest| !rest.is_empty());
@@ -98,7 +98,7 @@ pub(super) fn point(labels: &Labels) -> String {
     if parts.is_empty() { "all defaults".to_owned() } else { parts.join(", ") }
 }
 
-/// What a reader must know besides.
+/// Returns further notes for readers.
 pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
     let mut notes = Vec::new();
     for versus in &comparison.versus {
@@ -151,23 +151,23 @@ pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
     notes
 }
 
-/// Rows of a table of judgements, heads first: metric, point, old, new, effect, tolerance, pairs, verdict.
+/// Column headings of a table of judgements.
 pub(super) const HEADS: [&str; 8] = ["metric", "at", "old", "new", "effect", "tolerance", "pairs", "verdict"];
 
-/// Worse comes first, then what is undecided, better and the same; the required and the larger effect first of each.
+/// Sorts by verdict: worse, undecided, better, same; within each, required judgements and larger effects first.
 pub(super) fn by_severity(a: &Judgement, b: &Judgement) -> Ordering {
     let kind = |one: &Judgement| (one.outcome, !one.required);
     kind(a).cmp(&kind(b)).then(by_size(a, b))
 }
 
-/// The larger effect first, in tolerances: shares of the old value and amounts have no other common size.
+/// Sorts larger effects first, in multiples of the tolerance: shares of the old value and amounts have no other common measure.
 fn by_size(a: &Judgement, b: &Judgement) -> Ordering {
     let size = |one: &Judgement| one.effect.map_or(0.0, |effect| effect.value.abs());
     let times = |one: &Judgement| if size(one) == 0.0 { 0.0 } else { size(one) / one.band[1].abs() };
     times(b).total_cmp(&times(a)).then_with(|| size(b).total_cmp(&size(a)))
 }
 
-/// The cells of a judgement's row.
+/// Returns the cells of a judgement's row.
 pub(super) fn cells(judgement: &Judgement) -> [String; 8] {
     let scale = judgement.scale();
     let shown = |value: Option<Estimate>| value.map_or("–".to_owned(), |one| scale.show(one.median));
@@ -190,7 +190,7 @@ pub(super) fn cells(judgement: &Judgement) -> [String; 8] {
     ]
 }
 
-/// The cells of a ranking's row, and their heads: metric, point, seeds, then place and median of each implementation.
+/// Returns the column headings of rankings: metric, point, seeds, then place and median of each implementation.
 pub(super) fn ranking_heads(comparison: &Comparison) -> Vec<String> {
     let names = comparison.implementations.iter().map(|one| one.name.clone());
     ["metric", "at", "seeds"].map(str::to_owned).into_iter().chain(names).collect()
@@ -219,7 +219,7 @@ pub(super) fn ranking_cells(comparison: &Comparison, ranking: &Ranking) -> Vec<S
     [title(&ranking.metric), at, seeds].into_iter().chain(cells).collect()
 }
 
-/// What the terminal shows.
+/// Returns the text for the terminal.
 pub(super) fn summary(comparison: &Comparison, see: &str) -> String {
     let mut out = comparison.lines.join("\n");
     out.push('\n');
@@ -253,7 +253,7 @@ pub(super) fn summary(comparison: &Comparison, see: &str) -> String {
 }
 
 impl Ranking {
-    /// Its point in words.
+    /// Describes its point.
     fn shown_point(&self) -> String {
         match (&self.labels, self.points_left_out) {
             (Some(labels), _) => point(labels),
@@ -264,7 +264,7 @@ impl Ranking {
     }
 }
 
-/// Columns beside each other, the last one as wide as it is.
+/// Outputs aligned columns; the last one is not padded.
 fn table(heads: &[String], rows: &[Vec<String>], out: &mut String) {
     let length = |text: &String| text.chars().count();
     let width = |i: usize| rows.iter().map(|row| length(&row[i])).max().unwrap_or(0).max(length(&heads[i]));

@@ -1,4 +1,4 @@
-//! What the device counted beside a run: a JSON object of counters, or the run dir of one of ours in a process of its own.
+//! Counters that the device recorded during a run: a JSON object, or the run dir of a software device in a process of its own.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::evidence::each;
 /// Adds the counters in `path` to those of the run's device.
 pub(crate) fn add(path: &Path, manifest: &mut Manifest) -> Result<()> {
     let mut counters = if path.is_dir() { of_run_dir(path)? } else { of_file(path)? };
-    // A probe before the run went through the device, and through no counter of the run.
+    // A probe before the run passed through the device but is in no counter of the run.
     let (out, sent) = manifest.host.get("device.probe").and_then(|probe| marked(probe)).unwrap_or_default();
     for (name, frames) in [("received", sent), ("sent", out)] {
         counters.entry(name.to_owned()).and_modify(|own| *own = own.saturating_sub(frames));
@@ -22,7 +22,7 @@ pub(crate) fn add(path: &Path, manifest: &mut Manifest) -> Result<()> {
     Ok(())
 }
 
-/// Marked frames that came out and that were sent, in what a run says of its probe.
+/// Returns the numbers of marked frames that came out and that were sent, from a run's description of its probe.
 fn marked(probe: &str) -> Option<(u64, u64)> {
     let (_, counts) = probe.split_once(": ")?;
     let (out, rest) = counts.split_once(" of ")?;
@@ -61,7 +61,8 @@ fn of_run_dir(dir: &Path) -> Result<BTreeMap<String, u64>> {
     Ok(counters)
 }
 
-/// What a device of ours took and gave at its interfaces. The kernel sends frames of its own there: what the device itself sent is a bound.
+/// Returns the frames received and sent by a software device at its interfaces. The kernel sends frames of its own
+/// there, so what the device itself sent is an upper limit.
 fn at_interfaces(interfaces: &[InterfaceCounts]) -> Vec<(String, u64)> {
     let mut all = Vec::new();
     for counts in interfaces {
@@ -76,7 +77,7 @@ fn at_interfaces(interfaces: &[InterfaceCounts]) -> Vec<(String, u64)> {
     all
 }
 
-/// What became of an update, by a row of books; none where it goes on.
+/// Returns the end of an update according to a row of the ledger; `None` if it continues.
 fn end_of(action: u8, reason: Option<u8>) -> Option<&'static str> {
     let is = |one: Action| action == one as u8;
     let full = [Reason::QueueFull, Reason::RewardLow, Reason::EngineBusy, Reason::BypassFull, Reason::CountFull];

@@ -1,4 +1,4 @@
-//! Where the time of an update goes, from its generation until it, or the sum that it is in, has come: shares that add up.
+//! Where the time of an update is spent, from its generation until it, or the sum that contains it, has arrived: shares that add up.
 
 use pktgen_core::record::Family;
 use serde::Serialize;
@@ -9,43 +9,43 @@ use crate::evidence::Evidence;
 /// Bytes of preamble, gap and checksum around a frame.
 const AROUND: i64 = 24;
 
-/// What one place took.
+/// Time spent in one place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TimePart {
     /// Where.
     pub place: CausePlace,
     /// What is counted there.
     pub about: &'static str,
-    /// Mean time, in ps; none where it cannot be told from the device's, which then has it.
+    /// Mean time in ps; `None` if it cannot be separated from the device's, which then includes it.
     pub mean_ps: Option<i64>,
-    /// Share of the whole, in 10⁻⁶; they add up to 10⁶.
+    /// Share of the total, in 10⁻⁶; all shares add up to 10⁶.
     pub share_ppm: Option<u32>,
 }
 
-/// The bottleneck, broken down.
+/// Breakdown of the time of updates.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Breakdown {
-    /// Updates that it is the mean of.
+    /// Number of updates in the mean.
     pub updates: u64,
     /// Mean time of all of them, in ps: the sum of the parts.
     pub mean_ps: i64,
-    /// The parts, as time passes.
+    /// The parts, in chronological order.
     pub parts: Vec<TimePart>,
-    /// Transmissions that came.
+    /// Number of transmissions that arrived.
     pub came: u64,
-    /// Transmissions that ended elsewhere, by place.
+    /// Numbers of transmissions that ended elsewhere, by place.
     pub ended: Vec<(CausePlace, u64)>,
 }
 
-/// Adds up what every update took that has come.
+/// Adds up the times of all updates that arrived.
 pub(crate) fn of(evidence: &Evidence) -> Option<Breakdown> {
-    // Most parts of sums by key come under the name of one of their members.
+    // Most parts of sums by key arrive under the id of one of their members.
     if evidence.manifest.family() == Family::Pairs {
         return None;
     }
     let sent = &evidence.sent;
     let came_ps = if evidence.is_results() { &evidence.results.recv_ps } else { &evidence.arrived.recv_ps };
-    // What workers wait for before they send, what hosts and cables take, and what is behind them.
+    // Waiting of workers before sending, time in hosts and cables, and everything after them.
     let (mut n, mut sums) = (0i128, [0i128; 4]);
     let rate = rate_bps(evidence);
     for row in 0..sent.packet.len() {
@@ -67,7 +67,7 @@ pub(crate) fn of(evidence: &Evidence) -> Option<Breakdown> {
         return None;
     }
     let mut parts = parts(sums, n, rate.is_some());
-    // What rounding lost goes to the largest.
+    // The remainder of rounding goes to the largest part.
     let lost = 1_000_000 - parts.iter().filter_map(|part| part.share_ppm).sum::<u32>() as i64;
     if let Some(share) = parts.iter_mut().filter_map(|part| part.share_ppm.as_mut()).max() {
         *share = (i64::from(*share) + lost).max(0) as u32;
@@ -78,7 +78,7 @@ pub(crate) fn of(evidence: &Evidence) -> Option<Breakdown> {
     Some(Breakdown { updates: n as u64, mean_ps, parts, came, ended })
 }
 
-/// The parts of `n` updates, of which these are the sums.
+/// Returns the parts of `n` updates with these sums.
 fn parts(sums: [i128; 4], n: i128, wire: bool) -> Vec<TimePart> {
     let total: i128 = sums.iter().sum();
     let places = [
@@ -113,12 +113,13 @@ fn parts(sums: [i128; 4], n: i128, wire: bool) -> Vec<TimePart> {
     parts
 }
 
-/// The rate of the workers' interface, where the run noted it.
+/// Returns the rate of the workers' interface if the run recorded it.
 fn rate_bps(evidence: &Evidence) -> Option<u64> {
     evidence.manifest.host.get("link.workers")?.strip_suffix(" bit/s")?.parse().ok().filter(|rate| *rate > 0)
 }
 
-/// Where transmissions ended that brought nothing to the receiver, by place: with those that came they add up to all.
+/// Returns where transmissions ended that delivered nothing to the receiver, by place: together with those that arrived
+/// they add up to all.
 fn ends(evidence: &Evidence) -> Vec<(CausePlace, u64)> {
     let balance = &evidence.manifest.balance;
     let before_read =

@@ -1,34 +1,34 @@
-//! The registry of causes: each has a code that never changes its meaning, and is found by one rule.
+//! The registry of causes: each has a code with a fixed meaning and is found by one rule.
 
 use pktgen_core::json_kind::JsonKind;
 
-/// Version of what `pktgen diagnose --json` prints.
+/// Version of the output of `pktgen diagnose --json`.
 pub const DIAGNOSIS: JsonKind = JsonKind {
     name: "diagnosis",
     version: 1,
     about: "symptoms, causes and the bottleneck of a run: `pktgen diagnose`",
 };
 
-/// Where a cause is.
+/// Where a cause is located.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CausePlace {
-    /// The host that sends.
+    /// The sending host.
     Host,
     /// Cables and interfaces.
     Wire,
     /// The device.
     Device,
-    /// What workers may have under way, and what they keep back.
+    /// The windows of workers: what they may have in flight and what they hold back.
     Window,
-    /// The host that receives.
+    /// The receiving host.
     Server,
     /// The experiment file.
     Experiment,
 }
 
 impl CausePlace {
-    /// Its name.
+    /// Returns its name.
     pub const fn name(self) -> &'static str {
         match self {
             CausePlace::Host => "host",
@@ -50,7 +50,7 @@ pub struct Cause {
     pub place: CausePlace,
     /// What it is.
     pub what: &'static str,
-    /// What proves it.
+    /// The evidence that proves it.
     pub proof: &'static str,
     /// What to do.
     pub remedy: &'static str,
@@ -60,7 +60,7 @@ macro_rules! causes {
     ($($name:ident = $code:literal in $place:ident, $what:literal, by $proof:literal, do $remedy:literal;)+) => {
         $(#[doc = $what] pub(crate) static $name: Cause =
             Cause { code: $code, place: CausePlace::$place, what: $what, proof: $proof, remedy: $remedy };)+
-        /// All of them; of two with equal evidence the earlier one is named first.
+        /// All causes; of two with equal evidence the earlier one is listed first.
         pub static CAUSES: &[&Cause] = &[$(&$name),+];
     };
 }

@@ -1,10 +1,10 @@
-//! What a run says of itself that a reader must know: its notes, and what each leaves undecided.
+//! Notes of a run for readers, and what each leaves undecided.
 
 use serde::Serialize;
 
 use crate::evidence::Evidence;
 
-/// Share of frames that the host made late above which it is said.
+/// Share of frames delayed by the host above which a caution is given.
 const LATE_SHARE: f64 = 0.01;
 
 /// A caution of a run.
@@ -14,12 +14,12 @@ pub struct Caution {
     pub code: &'static str,
     /// One sentence.
     pub text: String,
-    /// What it leaves undecided; none where it changes no answer.
+    /// What it leaves undecided; `None` if it affects no conclusion.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open: Option<&'static str>,
 }
 
-/// Those of a run.
+/// Returns the cautions of a run.
 pub(crate) fn of(evidence: &Evidence) -> Vec<Caution> {
     let notes = &evidence.manifest.validity.notes;
     let told = notes.iter().filter(|note| note.is_doubt() || note.leaves_open().is_some());

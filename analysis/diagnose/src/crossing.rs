@@ -1,4 +1,4 @@
-//! Two captures of the same frames, before the device and behind it: which came as they were sent, and how the others differ.
+//! Compares two captures of the same frames, before and after the device: which frames arrived unchanged, and how the others differ.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -9,13 +9,13 @@ use pktgen_wire::pcap::Reader;
 use crate::digests::Digests;
 use crate::frame::{Datagram, Quick, content, digest, dotted};
 
-/// Frames that are kept whole, to be compared: those that came, and those that are missing.
+/// Maximum numbers of whole frames stored for comparison: arrived and missing ones.
 const CAME_MAX: usize = 64;
 const MISSING_MAX: usize = 4096;
-/// Frames for which there is room before they are counted.
+/// Maximum number of frames for which memory is reserved before they are counted.
 const ROOM_MAX: usize = 1 << 22;
 
-/// Frames with one peculiarity: how many, and the first.
+/// Frames with one anomaly: their number, the first, and a description.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Odd {
     pub(crate) frames: u64,
@@ -33,15 +33,15 @@ impl Odd {
     }
 }
 
-/// How a payload differs from the one that was sent and is most like it.
+/// Differences between a payload and the most similar one that was sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Altered {
-    /// Number of the packet that came, and of the one that was sent.
+    /// Numbers of the packets that arrived and that were sent.
     pub(crate) came: u64,
     pub(crate) sent: u64,
     pub(crate) bytes: usize,
     pub(crate) bits: u32,
-    /// The first byte of the payload that differs.
+    /// Position of the first byte of the payload that differs.
     pub(crate) first: usize,
     pub(crate) reversed: bool,
     pub(crate) shorter: usize,
@@ -50,60 +50,60 @@ pub(crate) struct Altered {
 /// Frames with one source address.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct OfSource {
-    /// That left.
+    /// Number sent.
     pub(crate) sent: u64,
-    /// That came as they were sent.
+    /// Number that arrived unchanged.
     pub(crate) same: u64,
-    /// That came with another payload.
+    /// Number that arrived with another payload.
     pub(crate) other: u64,
 }
 
-/// What both captures say.
+/// Results of comparing both captures.
 #[derive(Debug, Default)]
 pub(crate) struct Crossing {
-    /// Frames that came, strangers left out.
+    /// Number of frames that arrived, without foreign ones.
     pub(crate) came: u64,
-    /// Frames that came again.
+    /// Frames that arrived more than once.
     pub(crate) copies: Odd,
-    /// Frames with a payload that was not sent.
+    /// Number of frames with a payload that was not sent.
     pub(crate) unlike: u64,
     pub(crate) address: Odd,
-    /// Of those of `address`: with a payload that was sent.
+    /// Subset of `address`: number of frames with a payload that was sent.
     pub(crate) readdressed: u64,
-    /// Of frames to one host, those with another Ethernet address than most.
+    /// Frames whose Ethernet address differs from that of most frames to the same host.
     pub(crate) station: Odd,
-    /// The field of a profile that differs in the first of those.
+    /// The profile field that differs in the first frame of `address`.
     pub(crate) field: &'static str,
     pub(crate) tag: Odd,
     pub(crate) checksum: Odd,
     pub(crate) short: Odd,
-    /// As long as one that was sent, and its headers say otherwise.
+    /// Frames with the length of one that was sent but other lengths in their headers.
     pub(crate) length: Odd,
     pub(crate) strangers: Odd,
-    /// Answers of the server that came to addresses which no worker has and which nothing was answered to.
+    /// Answers of the server that arrived at addresses that no worker has and to which no answer was sent.
     pub(crate) answers: Odd,
     pub(crate) altered: Vec<Altered>,
     /// By source address.
     pub(crate) by_source: HashMap<u32, OfSource, Quick>,
 }
 
-/// What the frames are that a capture of the workers has.
+/// Kinds of frames in a capture of the workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Traffic {
-    /// Updates to one server, and what comes back.
+    /// Updates to one server, and replies.
     Updates,
     /// Contributions to one device, and results.
     Contributions,
-    /// Frames of any kind and to anywhere, and nothing that comes back.
+    /// Frames of any kind to any destination, without replies.
     Raw,
 }
 
-/// What is known of the frames that left.
+/// Properties of the frames that were sent.
 #[derive(Default)]
 struct Outward {
-    /// Where the first went.
+    /// Destination of the first frame.
     first: Option<(u32, u16)>,
-    /// All frames of the capture left.
+    /// Whether all frames of the capture were sent by workers.
     all: bool,
     to: HashSet<(u32, u16), Quick>,
     to_hosts: HashSet<u32, Quick>,
@@ -112,31 +112,31 @@ struct Outward {
     from_hosts: HashMap<u32, (u64, [u8; 6]), Quick>,
     /// First bytes of contributions.
     heads: HashSet<u32, Quick>,
-    /// Frames that left with a checksum of IPv4 that does not fit, or shorter than they say.
+    /// Whether frames were sent with a wrong IPv4 checksum, or shorter than their headers state.
     misfits: bool,
     cut: bool,
-    /// Some left with lengths in their headers that do not fit each other.
+    /// Whether frames were sent with inconsistent lengths in their headers.
     disagree: bool,
     /// Ethernet addresses that they went to.
     stations: HashSet<[u8; 6], Quick>,
     ports: HashSet<u16, Quick>,
     tags: HashSet<Option<u16>, Quick>,
     lengths: HashSet<usize, Quick>,
-    /// What the last frame had: most have the same.
+    /// Properties of the last frame: most frames have the same ones.
     last: Option<(u16, Option<u16>, usize)>,
     last_to: Option<((u32, u16), [u8; 6])>,
-    /// Where answers of the server came to, by address, and the first of each.
+    /// Destinations of the server's answers, with the first answer to each.
     answers: Vec<(u32, Odd)>,
     digests: Digests,
 }
 
-/// Frames of one host by the Ethernet address that they go to, in the order of the capture.
+/// Frames of one host by destination Ethernet address, in the order of the capture.
 #[derive(Default)]
 struct Stations {
     of: Vec<Station>,
-    /// From which the host itself sends.
+    /// Ethernet address from which the host itself sends.
     own: Option<[u8; 6]>,
-    /// Which the last frame had: most have the same.
+    /// Index for the last frame: most frames have the same.
     last: usize,
 }
 
@@ -147,7 +147,7 @@ struct Station {
     first: u64,
 }
 
-/// Ethernet addresses that are told apart.
+/// Maximum number of Ethernet addresses that are distinguished.
 const STATIONS_MAX: usize = 64;
 
 impl Stations {
@@ -167,7 +167,8 @@ impl Stations {
         self.of[self.last].frames += 1;
     }
 
-    /// Frames of hosts with another address than most of theirs have, or, if all have the same, than `sent_to` and the host's own.
+    /// Returns frames whose address differs from that of most frames to the same host or, if all have the same, is
+    /// neither in `sent_to` nor the host's own.
     fn odd(&self, sent_to: &HashSet<[u8; 6], Quick>) -> Odd {
         let text = |address: &[u8; 6]| address.map(|byte| format!("{byte:02x}")).join(":");
         let most =
@@ -187,7 +188,7 @@ impl Stations {
             };
         }
         let Some(host) = self.own else { return Odd::default() };
-        // The lowest bit of the first byte: to a group, or to all.
+        // The lowest bit of the first byte marks multicast and broadcast addresses.
         let foreign =
             |own: &&Station| own.address != host && own.address[0] & 1 == 0 && !sent_to.contains(&own.address);
         let Some(first) = self.of.iter().filter(foreign).min_by_key(|own| own.first) else { return Odd::default() };
@@ -203,12 +204,12 @@ impl Stations {
     }
 }
 
-/// Whether a device may multicast to this address: to one of `groups`, or to any where they are not known.
+/// Whether a device may multicast to this address: one of `groups`, or any multicast address if these are unknown.
 fn is_group(to: u32, groups: Option<&HashSet<u32>>) -> bool {
     groups.map_or(to >> 28 == 0xe, |groups| groups.contains(&to))
 }
 
-/// The first bytes of a payload, in which protocols of sums name sum or job.
+/// Returns the first bytes of a payload, which contain the sum or job in aggregation protocols.
 fn head(payload: &[u8]) -> u32 {
     payload.first_chunk::<4>().map_or(0, |bytes| u32::from_be_bytes(*bytes))
 }
@@ -241,7 +242,7 @@ impl Outward {
                 continue;
             }
             if out.digests.is_empty() {
-                // Room for all at once: a table that grows is copied.
+                // Reserves space for all frames at once, since a growing table is copied.
                 out.digests.reserve((bytes / (packet.bytes.len() + 32)).min(ROOM_MAX));
             }
             out.digests.left(digest(datagram.payload));
@@ -249,8 +250,8 @@ impl Outward {
         Ok(out)
     }
 
-    /// Whether cards of workers take a frame: its Ethernet address is that of its host, or of its group, or of all; of a group it may be any
-    /// worker's.
+    /// Whether network cards of workers accept a frame: its Ethernet address is that of its host, of its group, or the
+    /// broadcast address; for a group, the address of any worker is accepted.
     fn reaches(&self, datagram: &Datagram) -> bool {
         let (station, [_, b, c, d]) = (datagram.station, datagram.dst.0.to_be_bytes());
         station == [0xff; 6]
@@ -262,7 +263,7 @@ impl Outward {
             }
     }
 
-    /// Takes note of where an answer of the server came to.
+    /// Records the destination of an answer of the server.
     fn answer(&mut self, datagram: &Datagram, number: u64) {
         if self.first.is_none_or(|server| server.0 != datagram.src.0) {
             return;
@@ -279,7 +280,7 @@ impl Outward {
         self.answers[at].1.add(number, says);
     }
 
-    /// Answers to what is no worker and none of `groups`, and to which the server sent none.
+    /// Returns answers to addresses that are neither workers nor in `groups` and to which the server sent none.
     fn odd_answers(&self, answered: &HashSet<u32, Quick>, groups: Option<&HashSet<u32>>) -> Odd {
         let foreign = |(to, _): &&(u32, Odd)| {
             !answered.contains(to) && !self.from_hosts.contains_key(to) && !is_group(*to, groups)
@@ -311,7 +312,7 @@ impl Outward {
         self.cut |= datagram.lacking > 0;
     }
 
-    /// Which part of the addresses no frame had that left.
+    /// Returns the address field whose value no sent frame had.
     fn foreign_part(&self, datagram: &Datagram) -> Option<(&'static str, String)> {
         let to = self.first?;
         if !self.to.contains(&datagram.dst) {
@@ -327,7 +328,7 @@ impl Outward {
 }
 
 impl Crossing {
-    /// Compares what left at the workers with what came at the server.
+    /// Compares the frames sent by the workers with those that arrived at the server.
     pub(crate) fn upward(
         workers: &Path,
         server: &Path,
@@ -345,7 +346,7 @@ impl Crossing {
         while let Some(packet) = reader.next()? {
             number += 1;
             let datagram = Datagram::read(packet.bytes);
-            // What the server answers leaves here.
+            // The answers of the server are sent here.
             let answer = datagram.filter(|datagram| !out.all && out.first.is_some_and(|to| datagram.src.0 == to.0));
             if let Some(answer) = answer {
                 stations.own = Some(answer.from_station);
@@ -368,7 +369,7 @@ impl Crossing {
         Ok(crossing)
     }
 
-    /// Takes a frame that is no datagram, if one like it was sent.
+    /// Records a frame that is not a datagram if an identical one was sent.
     fn other(&mut self, out: &mut Outward, frame: &[u8], number: u64) -> bool {
         let Some(again) = out.digests.arrive(digest(content(frame))) else { return false };
         self.came += 1;
@@ -415,10 +416,11 @@ impl Crossing {
         }
     }
 
-    /// What headers say; nothing of what was sent so. `known`: its payload was sent. Returns whether they say how long the frame is.
+    /// Checks the headers, ignoring anomalies that were already sent. `known`: its payload was sent. Returns whether
+    /// the headers state the frame's length.
     fn of_headers(&mut self, out: &mut Outward, datagram: &Datagram, known: bool, number: u64) -> bool {
         let (says, has) = (datagram.payload.len() + datagram.lacking, datagram.behind.len());
-        // Where many lengths were sent, a frame that was cut may be as long as another one.
+        // If many lengths were sent, a truncated frame may be as long as another one.
         let is_whole = |out: &mut Outward| {
             let sure = out.lengths.len() == 1 || known && datagram.payload.len() == has;
             out.lengths.contains(&has) && (sure || out.digests.is_missing(digest(datagram.behind)))
@@ -439,7 +441,7 @@ impl Crossing {
         right_length && (datagram.agrees || out.disagree)
     }
 
-    /// What comes to the workers: `groups` are the addresses that the device may multicast to, if they are known.
+    /// Checks the frames that arrive at the workers: `groups` are the addresses that the device may multicast to, if these are known.
     pub(crate) fn downward(workers: &Path, groups: Option<&HashSet<u32>>) -> Result<Crossing> {
         let mut out = Outward::read(workers, Traffic::Contributions)?;
         let mut crossing = Crossing::default();
@@ -457,7 +459,7 @@ impl Crossing {
             }
             let in_group = is_group(datagram.dst.0, groups);
             let rightly = in_group || out.from_hosts.contains_key(&datagram.dst.0);
-            // An answer to what was sent: from there, or to the workers, or as long and with the same beginning.
+            // A reply to what was sent: from its destination, or to the workers, or with the same length and first bytes.
             let ours = datagram.src.0 == to.0
                 || out.from_hosts.contains_key(&datagram.dst.0)
                 || out.lengths.contains(&datagram.payload.len()) && out.heads.contains(&head(datagram.payload));
@@ -497,7 +499,7 @@ impl Crossing {
     }
 }
 
-/// Frames that left and did not come as they were, whole.
+/// Returns the whole frames that were sent and did not arrive unchanged.
 fn missing(workers: &Path, out: &mut Outward) -> Result<Vec<(u64, Vec<u8>)>> {
     let (mut missing, mut number) = (Vec::new(), 0);
     let mut reader = Reader::open(workers)?;
@@ -514,7 +516,7 @@ fn missing(workers: &Path, out: &mut Outward) -> Result<Vec<(u64, Vec<u8>)>> {
     Ok(missing)
 }
 
-/// Each frame that came beside the missing one that is most like it; of those that are like none nothing is said.
+/// Compares each frame with the most similar missing one; frames similar to none are ignored.
 fn compared(missing: &[(u64, Vec<u8>)], came: &[(u64, Vec<u8>)]) -> Vec<Altered> {
     let nearest = |(number, bytes): &(u64, Vec<u8>)| {
         let all = missing.iter().map(|(sent, whole)| altered(*sent, whole, *number, bytes));
@@ -526,7 +528,7 @@ fn compared(missing: &[(u64, Vec<u8>)], came: &[(u64, Vec<u8>)]) -> Vec<Altered>
 
 fn altered(sent: u64, whole: &[u8], came: u64, bytes: &[u8]) -> Altered {
     let differing = || whole.iter().zip(bytes).enumerate().filter(|(_, (a, b))| a != b);
-    // Values are of four bytes and end the payload.
+    // Values have four bytes and are at the end of the payload.
     let tail = whole.len().min(bytes.len()) / 8 * 4;
     let reversed = whole.len() == bytes.len() && tail >= 8 && {
         let (a, b) = (&whole[whole.len() - tail..], &bytes[bytes.len() - tail..]);

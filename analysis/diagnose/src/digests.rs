@@ -1,31 +1,31 @@
-//! Payloads that left, by digest: which of them came, and which came again.
+//! Digests of sent payloads: which arrived, and which arrived more than once.
 
 use std::collections::HashMap;
 
 use crate::frame::Quick;
 
-/// Payloads before and behind the next expected one among which an arrival is looked for first.
+/// Number of payloads before and after the next expected one that are searched first for an arrival.
 const WINDOW: usize = 128;
-/// Arrivals that are looked for among all payloads, before a table is worth its memory.
+/// Number of arrivals that are searched among all payloads before a table is worth its memory.
 const SEARCHES_MAX: usize = 32;
-/// The end of a chain.
+/// End of a chain.
 const NONE: u32 = u32::MAX;
 
-/// Digests in the order of sending. What comes mostly comes in that order, so each arrival is found close to the one before.
+/// Digests in the order of sending. Most arrivals are in that order, so each is found close to the one before.
 #[derive(Default)]
 pub(crate) struct Digests {
     order: Vec<u64>,
     came: Vec<bool>,
-    /// Behind the last arrival.
+    /// Index after the last arrival.
     next: usize,
     searches: usize,
     table: Option<Table>,
 }
 
-/// Where each digest is.
+/// Index of digests.
 struct Table {
     first: HashMap<u64, u32, Quick>,
-    /// By place: the next one of the same digest.
+    /// For each index: the next one with the same digest.
     again: Vec<u32>,
 }
 
@@ -46,7 +46,7 @@ impl Table {
 }
 
 impl Digests {
-    /// Makes room for so many.
+    /// Reserves space for this many frames.
     pub(crate) fn reserve(&mut self, frames: usize) {
         self.order.reserve(frames);
         self.came.reserve(frames);
@@ -56,13 +56,13 @@ impl Digests {
         self.order.is_empty()
     }
 
-    /// A payload left, before any came.
+    /// Records a sent payload, before any arrival.
     pub(crate) fn left(&mut self, digest: u64) {
         self.order.push(digest);
         self.came.push(false);
     }
 
-    /// A payload came: none if it never left, else whether it came more often than it left.
+    /// Records an arrival: `None` if the payload was never sent, otherwise whether it arrived more often than it was sent.
     pub(crate) fn arrive(&mut self, digest: u64) -> Option<bool> {
         let (at, known) = match self.near(digest) {
             Some(at) => (Some(at), true),
@@ -75,7 +75,7 @@ impl Digests {
         known.then_some(at.is_none())
     }
 
-    /// Whether a payload left and never came.
+    /// Whether a payload was sent and never arrived.
     pub(crate) fn is_missing(&mut self, digest: u64) -> bool {
         self.make_table();
         let (table, came) = (self.table.as_ref(), &self.came);
@@ -89,7 +89,7 @@ impl Digests {
         ahead.chain(behind.rev()).find(|at| self.order[*at] == digest && !self.came[*at])
     }
 
-    /// One that has not come, and whether there is any.
+    /// Returns one that has not arrived, and whether there is any.
     fn anywhere(&mut self, digest: u64) -> (Option<usize>, bool) {
         self.searches += 1;
         let came = &self.came;
@@ -128,9 +128,9 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) % below
         };
-        // Found by a search, and by a table.
+        // Found by a search and by a table.
         for odd in [0, 1, 4, 400] {
-            // Some payloads left twice; some are lost, come again, overtake others, or never left.
+            // Some payloads are sent twice; some are lost, arrive again, overtake others, or were never sent.
             let sent: Vec<u64> = (0..5000).map(|i| if next(50) == 0 { i / 2 } else { i }).collect();
             let mut arrivals: Vec<u64> = sent.iter().copied().filter(|_| next(9) > 0).collect();
             for _ in 0..odd {

@@ -1,4 +1,4 @@
-//! What a run left behind, as far as rules look at it: manifest, experiment, and the columns of its streams that say when what left and came.
+//! The parts of a run dir that rules use: manifest, experiment, and the columns of its streams on what was sent and arrived when.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ use pktgen_records::stream_file::StreamFile;
 use crate::beside;
 use crate::join::Join;
 
-/// Rows that are decoded at once.
+/// Number of rows decoded at a time.
 const BATCH: usize = 1 << 16;
 
 /// Transmissions in the order of the file, one column each.
@@ -25,7 +25,7 @@ const BATCH: usize = 1 << 16;
 pub(crate) struct Sent {
     pub(crate) gen_ps: Vec<i64>,
     pub(crate) due_ps: Vec<i64>,
-    /// None if it did not leave.
+    /// `None` if it was not sent.
     pub(crate) sent_ps: Vec<Option<i64>>,
     pub(crate) packet: Vec<PacketId>,
     pub(crate) bytes: Vec<u32>,
@@ -35,9 +35,9 @@ pub(crate) struct Sent {
 #[derive(Default)]
 pub(crate) struct Arrived {
     pub(crate) recv_ps: Vec<i64>,
-    /// Which packet it is, or whose newest member names it; none where nothing tells.
+    /// Id of the packet, or of its newest member; `None` if unknown.
     pub(crate) packet: Vec<Option<PacketId>>,
-    /// Updates that it says it represents.
+    /// Number of updates that it states to represent.
     pub(crate) count: Vec<u16>,
 }
 
@@ -48,11 +48,11 @@ pub(crate) struct Results {
     pub(crate) worker: Vec<u32>,
     pub(crate) seq: Vec<u32>,
     pub(crate) again: Vec<bool>,
-    /// Sources that it represents.
+    /// Number of sources that it represents.
     pub(crate) count: Vec<u16>,
 }
 
-/// All of it.
+/// All evidence of a run.
 pub(crate) struct Evidence {
     pub(crate) dir: PathBuf,
     pub(crate) manifest: Manifest,
@@ -61,11 +61,11 @@ pub(crate) struct Evidence {
     pub(crate) sent: Sent,
     pub(crate) arrived: Arrived,
     pub(crate) results: Results,
-    /// Transmissions beside arrivals; in synchronous training beside the results that were no repeats.
+    /// Join of transmissions and arrivals; in synchronous training, of transmissions and results that are not repeated.
     pub(crate) join: Join,
 }
 
-/// Results that differ from the first copy of their sum, and the first of them.
+/// Results that differ from the first copy of their sum, with the worker and block of the first one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Unlike {
     pub(crate) results: u64,
@@ -74,7 +74,7 @@ pub(crate) struct Unlike {
 }
 
 impl Evidence {
-    /// Opens the run in `dir`: what it says of itself, without its streams; and what the `device` counted beside it.
+    /// Opens the run in `dir` without its streams, with the counters that the `device` recorded during it.
     pub(crate) fn open(dir: &Path, device: Option<&Path>, no_verify: bool) -> Result<Evidence> {
         let (text, mut manifest) = open_manifest(dir)?;
         if !no_verify {
@@ -98,7 +98,7 @@ impl Evidence {
         }
     }
 
-    /// The same once more, with the columns of the streams.
+    /// Returns the same evidence with the columns of the streams.
     pub(crate) fn with_streams(&self) -> Result<Evidence> {
         Evidence::of(&self.dir, self.manifest.clone()).read()
     }
@@ -143,7 +143,7 @@ impl Evidence {
         if !self.dir.join(format!("{NAMES}.parquet")).exists() {
             return Ok(());
         }
-        // Packets have no names of their own: their content tells.
+        // Packets have no ids of their own: their contents identify them.
         let mut names = Vec::with_capacity(arrived.packet.len());
         each(&self.dir, NAMES, &["packet"], &mut |batch| {
             names.extend(optional::<UInt64Type>(batch, "packet").map(|id| id.map(PacketId)));
@@ -167,17 +167,17 @@ impl Evidence {
         })
     }
 
-    /// Whether frames left by a clock, and counters of interfaces mean something.
+    /// Whether frames were sent in real time, so that counters of interfaces are meaningful.
     pub(crate) fn is_real(&self) -> bool {
         self.manifest.clocks.get("sent.t_sent_ps").is_some_and(|clock| clock != "virtual")
     }
 
-    /// Whether the device was another process in virtual time.
+    /// Whether the device was a separate process in virtual time.
     pub(crate) fn is_lockstep(&self) -> bool {
         self.manifest.external.is_some() && !self.is_real()
     }
 
-    /// Whether links lose, double or hold back frames as the experiment has it.
+    /// Whether the experiment makes links lose, duplicate or delay frames.
     pub(crate) fn has_faulty_links(&self) -> bool {
         let faults = ["fault_loss", "fault_duplicate", "fault_reorder", "fault_corrupt"];
         let transport = self.config.get("transport");
@@ -186,18 +186,18 @@ impl Evidence {
         faults.iter().filter_map(|key| transport?.get(key)).any(is_some)
     }
 
-    /// Whether workers wait for results, and no server receives.
+    /// Whether workers wait for results and there is no receiving server.
     pub(crate) fn is_results(&self) -> bool {
         self.manifest.family() == Family::Results
     }
 
-    /// Whether every packet should come out as it went in.
+    /// Whether every packet should leave the device unchanged.
     pub(crate) fn forwards(&self) -> bool {
         self.text("target", "program") == "forward"
             || self.manifest.unseen.as_ref().is_some_and(|unseen| !unseen.merges)
     }
 
-    /// A text of the experiment; empty if it has none.
+    /// Returns a text value of the experiment; empty if absent.
     pub(crate) fn text(&self, section: &str, key: &str) -> &str {
         self.config.get(section).and_then(|section| section.get(key)).and_then(toml::Value::as_str).unwrap_or_default()
     }
@@ -208,24 +208,24 @@ impl Evidence {
         value.and_then(toml::Value::as_bool).unwrap_or(false)
     }
 
-    /// Transmissions that left.
+    /// Returns the number of transmissions that were sent.
     pub(crate) fn left(&self) -> u64 {
         self.sent.sent_ps.iter().flatten().count() as u64
     }
 
-    /// Packets that came back, of whatever use they were.
+    /// Returns the number of packets that came back, whether useful or not.
     pub(crate) fn came(&self) -> u64 {
         self.manifest.counters.packets_received + if self.is_results() { self.manifest.counters.replies } else { 0 }
     }
 
-    /// The interfaces of an end whose counters could be read: one that is absent at the end of a run has none.
+    /// Returns the interface of an end if its counters could be read: one that is absent at the end of a run has none.
     pub(crate) fn interface(&self, end: &str) -> Option<&InterfaceCounts> {
         let known =
             |counts: &&InterfaceCounts| counts.end == end && (counts.state != "absent" || counts.tx_packets > 0);
         self.manifest.interfaces.iter().find(known)
     }
 
-    /// What the device counted at all its ports together, under names that end so; none if it has no such counter.
+    /// Returns the sum of the device's counters of all ports whose names end with `end`; `None` if it has no such counter.
     pub(crate) fn device_ports(&self, end: &str) -> Option<u64> {
         let counted = self.manifest.counters.device.iter();
         let own = counted.filter(|(name, _)| {
@@ -235,19 +235,19 @@ impl Evidence {
         own.map(|(_, frames)| *frames).reduce(u64::saturating_add)
     }
 
-    /// What the device counted under the first of these names that it has.
+    /// Returns the device's counter with the first of these names that it has.
     pub(crate) fn device(&self, names: &[&'static str]) -> Option<(&'static str, u64)> {
         let counted = &self.manifest.counters.device;
         let of = |name: &str| counted.get(name).or_else(|| counted.get(&format!("{LOCKSTEP_COUNTER}{name}"))).copied();
         names.iter().find_map(|name| Some((*name, of(name)?)))
     }
 
-    /// The cluster or job of a worker.
+    /// Returns the cluster or job of a worker.
     pub(crate) fn cluster(&self, worker: u32) -> u16 {
         self.manifest.clusters.get(worker as usize).copied().unwrap_or(NO_CLUSTER)
     }
 
-    /// The faults of the run.
+    /// Returns the faults of the run.
     pub(crate) fn faults(&self) -> impl Iterator<Item = &Fault> {
         self.manifest.validity.faults.iter().map(|fault| match fault {
             Fault::InPart { fault, .. } => fault.as_ref(),
@@ -255,7 +255,7 @@ impl Evidence {
         })
     }
 
-    /// Results that differ from the first copy of their sum, if any do.
+    /// Returns the results that differ from the first copy of their sum, if any.
     pub(crate) fn unlike(&self) -> Option<Unlike> {
         self.faults().find_map(|fault| match *fault {
             Fault::UnlikeResults { results, worker, block } => Some(Unlike { results, worker, block }),
@@ -263,7 +263,7 @@ impl Evidence {
         })
     }
 
-    /// How to learn what is wrong with payloads: captures of a run on wires with `also`, or, in virtual time, rule by rule.
+    /// Describes how to find out what is wrong with payloads: captures on wires with `also`, or, in virtual time, checks by rules.
     pub(crate) fn next_step(&self, also: &str) -> String {
         if self.is_real() {
             format!("set transport.tap = \"tap.pcapng\"{also} and run again")
@@ -274,14 +274,14 @@ impl Evidence {
         }
     }
 
-    /// The capture that the tap of an end wrote, if there is one.
+    /// Returns the capture written by the tap of an end, if there is one.
     pub(crate) fn tap(&self, end: &str) -> Option<PathBuf> {
         let stem = self.text("transport", "tap").strip_suffix(".pcapng")?;
         Some(self.dir.join(format!("{stem}-{end}.pcapng"))).filter(|path| path.exists())
     }
 }
 
-/// Calls `use_it` with every batch of a stream of the run in `dir`; never, if there is none.
+/// Calls `use_it` with every batch of a stream of the run in `dir`; does nothing if there is no stream.
 pub(crate) fn each(
     dir: &Path,
     stream: &str,
@@ -306,7 +306,7 @@ pub(crate) fn each(
     Ok(())
 }
 
-/// Returns whether a column that rules read is of its type.
+/// Whether a column that rules read has its expected type.
 fn fits(column: &str, is: &DataType) -> bool {
     match column {
         "packet" => *is == DataType::UInt64,

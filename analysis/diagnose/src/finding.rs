@@ -1,23 +1,23 @@
-//! What rules find: symptoms, causes with their evidence, and what they would have to know.
+//! Results of rules: symptoms, causes with their evidence, and missing information.
 
 use serde::Serialize;
 
 use crate::cause::Cause;
 
-/// How sure a cause is.
+/// Certainty of a cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Certainty {
-    /// The evidence fits, and other causes fit it, too.
+    /// The evidence fits, but other causes also fit it.
     Possible,
-    /// The evidence fits, and what else was looked at does not.
+    /// The evidence fits, and it does not fit the other causes that were considered.
     Likely,
     /// The evidence shows it directly.
     Certain,
 }
 
 impl Certainty {
-    /// Its name.
+    /// Returns its name.
     pub const fn name(self) -> &'static str {
         match self {
             Certainty::Possible => "possible",
@@ -27,7 +27,7 @@ impl Certainty {
     }
 }
 
-/// What is wrong with a run, whatever the cause.
+/// A problem of a run, whatever its cause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Symptom {
     /// Its code: `nothing`, `too_little`, `wrong`, `too_much`, `no_answer`, `unmerged`, `late`, `unfinished`.
@@ -39,22 +39,22 @@ pub struct Symptom {
 /// One piece of evidence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct EvidenceItem {
-    /// Where it is: a file of the run, a counter, an interface, a table of the device.
+    /// Its source: a file of the run, a counter, an interface, or a table of the device.
     pub at: String,
-    /// The number of the packet in that capture, as Wireshark counts.
+    /// The number of the packet in that capture, as counted by Wireshark.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packet: Option<u64>,
-    /// What it says.
+    /// Its contents.
     pub says: String,
 }
 
 impl EvidenceItem {
-    /// Something that a place says.
+    /// Creates evidence from a source.
     pub fn new(at: impl Into<String>, says: impl Into<String>) -> Self {
         EvidenceItem { at: at.into(), packet: None, says: says.into() }
     }
 
-    /// The same of a packet there.
+    /// Creates evidence from a packet in a source.
     pub fn packet(at: impl Into<String>, packet: u64, says: impl Into<String>) -> Self {
         EvidenceItem { at: at.into(), packet: Some(packet), says: says.into() }
     }
@@ -63,11 +63,11 @@ impl EvidenceItem {
 /// A cause that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CauseFound {
-    /// Which.
+    /// The cause.
     pub cause: &'static Cause,
-    /// How sure it is.
+    /// Its certainty.
     pub certainty: Certainty,
-    /// Transmissions or results that it explains.
+    /// Number of transmissions or results that it explains.
     pub explains: u64,
     /// Its evidence.
     pub proofs: Vec<EvidenceItem>,

@@ -1,4 +1,4 @@
-//! Wrong sums of updates whose members lanes prove: made again from what workers sent, as a capture has it.
+//! Finds wrong sums of updates whose members are proved by lanes, by recomputing them from the captured contributions of workers.
 
 use std::collections::HashSet;
 
@@ -17,16 +17,16 @@ use crate::evidence::{Evidence, each};
 use crate::finding::{CauseFound, Certainty, EvidenceItem};
 use crate::frame::Datagram;
 
-/// Bytes of updates that are held.
+/// Maximum number of bytes of updates in memory.
 const HELD_MAX: usize = 256 << 20;
-/// Wrong packets that are looked at.
+/// Maximum number of wrong packets that are examined.
 const WRONG_MAX: usize = 256;
-/// Updates before an arrival among which the members of a sum of several clusters are looked for.
+/// Number of updates before an arrival that are searched for the members of a sum of several clusters.
 const RECENT: usize = 256;
-/// Unit roundoff of f32, with room for a few additions in any order.
+/// Unit roundoff of f32, with a margin for a few additions in any order.
 const ROUNDING: f64 = 16.0 / (1u64 << 24) as f64;
 
-/// A wrong packet: its row, why, and in how many bits.
+/// A wrong packet: its row, the cause, and the number of wrong bits.
 struct Wrong {
     row: usize,
     cause: &'static Cause,
@@ -34,13 +34,13 @@ struct Wrong {
     says: String,
 }
 
-/// What was sent, by row of `sent`, and what arrived, by row of `received`: values of payloads.
+/// Values of payloads: sent, by row of `sent`, and arrived, by row of `received`.
 struct Payloads {
     sent: Vec<Vec<f32>>,
     came: Vec<Vec<f32>>,
 }
 
-/// Looks at all packets that hold updates; false if what is needed was not kept.
+/// Examines all packets that contain updates; returns false if the necessary data was not recorded.
 pub(crate) fn look_at(evidence: &Evidence, found: &mut Vec<CauseFound>) -> Result<bool> {
     let kept = |stream: &str| evidence.dir.join(format!("{stream}.parquet")).exists();
     let layout = evidence.manifest.lanes.as_ref().filter(|layout| layout.proves_sums());
@@ -71,7 +71,7 @@ pub(crate) fn look_at(evidence: &Evidence, found: &mut Vec<CauseFound>) -> Resul
             LanesSay::Known => {
                 checked += 1;
                 let wrong = payloads.of_members(row, members.of(row));
-                // Lanes of several clusters may read as those of one.
+                // Lanes of several clusters may look like those of one.
                 let mixed = wrong.as_ref().filter(|wrong| wrong.cause == &ADDS_WRONGLY);
                 mixed.and_then(|_| payloads.of_clusters(evidence, row)).or(wrong)
             }
@@ -87,7 +87,7 @@ pub(crate) fn look_at(evidence: &Evidence, found: &mut Vec<CauseFound>) -> Resul
     Ok(!wrong.is_empty())
 }
 
-/// Workers of which an update is in a packet, as lanes say; none if packets have no lanes that say it.
+/// Returns the workers of which packets contain an update according to lanes; `None` if packets have no such lanes.
 pub(crate) fn workers_of_members(evidence: &Evidence) -> Result<Option<HashSet<u32>>> {
     let layout = evidence.manifest.lanes.as_ref().filter(|layout| layout.proves_sums());
     let Some(layout) = layout.filter(|_| evidence.dir.join(format!("{LANES}.parquet")).exists()) else {
@@ -99,7 +99,7 @@ pub(crate) fn workers_of_members(evidence: &Evidence) -> Result<Option<HashSet<u
     Ok(Some(rows.collect()))
 }
 
-/// The values of every transmission that left, by row of `sent`; none if the capture has others.
+/// Returns the values of every transmission that was sent, by row of `sent`; `None` if the capture contains others.
 fn sent(evidence: &Evidence, tap: &std::path::Path, len: usize) -> Result<Option<Vec<Vec<f32>>>> {
     let (mut frames, mut to, mut held) = (Vec::new(), None, 0);
     let mut reader = Reader::open(tap)?;
@@ -145,14 +145,14 @@ fn members(evidence: &Evidence, layout: &pktgen_workload::lanes::Layout) -> Resu
     Ok(Members::resolve(layout, &evidence.manifest.clusters, rows, arrived, true))
 }
 
-/// Whether a value is a sum, within rounding.
+/// Whether a value equals a sum within rounding errors.
 fn near(value: f32, sum: f64, size: f64) -> bool {
     (f64::from(value) - sum).abs() <= ROUNDING * size.max(f64::from(f32::MIN_POSITIVE))
         || value.is_nan() && sum.is_nan()
 }
 
 impl Payloads {
-    /// What is wrong with a packet of these members; none if it is right.
+    /// Returns what is wrong with a packet of these members; `None` if it is correct.
     fn of_members(&self, row: usize, members: &[u32]) -> Option<Wrong> {
         let came = &self.came[row];
         let own: Vec<&Vec<f32>> = members.iter().filter_map(|member| self.sent.get(*member as usize)).collect();
@@ -186,7 +186,7 @@ impl Payloads {
         wrong(&ADDS_WRONGLY, format!("{odd}, and {} more differ", differing.len() - 1))
     }
 
-    /// Lanes contradict each other: is it the sum of two updates of different clusters?
+    /// Finds sums of two updates of different clusters if lanes contradict each other.
     fn of_clusters(&self, evidence: &Evidence, row: usize) -> Option<Wrong> {
         let (came, t) = (&self.came[row], *evidence.arrived.recv_ps.get(row)?);
         let sent = &evidence.sent;
@@ -209,7 +209,7 @@ impl Payloads {
 }
 
 fn conclude(wrong: &[Wrong], checked: usize, reported: u64, found: &mut Vec<CauseFound>) {
-    // One flipped bit may be an addition, and is one where others are wrong by more.
+    // One flipped bit may also be a wrong addition, which is assumed if others are wrong by more.
     let flips = wrong.iter().filter(|wrong| wrong.cause == &BITS_FLIPPED && wrong.bits == 1).count();
     let others = wrong.iter().filter(|wrong| wrong.cause == &ADDS_WRONGLY || wrong.bits > 1).count();
     let added = others * 4 > flips;
@@ -228,7 +228,7 @@ fn conclude(wrong: &[Wrong], checked: usize, reported: u64, found: &mut Vec<Caus
         let those: Vec<&Wrong> = wrong.iter().filter(|wrong| cause(wrong) == own).collect();
         let n = those.len() as u64;
         let says = format!("{}; {n} packets are wrong so, of {checked} that were made again", those[0].says);
-        // A sum of updates of two clusters, right in every value, is proof; sums of more are not made again.
+        // A sum of updates of two clusters that is correct in every value is proof; sums of more clusters are not recomputed.
         let certainty = match own.code {
             "wrong_cluster" => Certainty::Certain,
             "adds_wrongly" if mixed => Certainty::Possible,

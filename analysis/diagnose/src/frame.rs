@@ -1,4 +1,4 @@
-//! A captured frame as a rule sees it: what addresses, lengths and checksums say, whatever the protocol.
+//! A captured frame as used by rules: addresses, lengths and checksums, independent of the protocol.
 
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -12,27 +12,27 @@ const UDP: u8 = 17;
 /// A UDP datagram over IPv4.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Datagram<'a> {
-    /// Ethernet address that it goes to.
+    /// Destination Ethernet address.
     pub(crate) station: [u8; 6],
-    /// Ethernet address that it comes from.
+    /// Source Ethernet address.
     pub(crate) from_station: [u8; 6],
     /// VLAN tag, if it has one.
     pub(crate) tag: Option<u16>,
-    /// Address and port that it comes from.
+    /// Source address and port.
     pub(crate) src: (u32, u16),
-    /// Address and port that it goes to.
+    /// Destination address and port.
     pub(crate) dst: (u32, u16),
-    /// Whether the checksum of IPv4 fits.
+    /// Whether the IPv4 checksum is correct.
     pub(crate) ip_fits: bool,
-    /// Bytes that IPv4 says and that are not there.
+    /// Number of bytes that the IPv4 header states but that are missing.
     pub(crate) lacking: usize,
-    /// The lengths in the headers of IPv4 and UDP fit each other.
+    /// Whether the lengths in the IPv4 and UDP headers are consistent.
     pub(crate) agrees: bool,
-    /// From IPv4's header to the end of the datagram.
+    /// From the IPv4 header to the end of the datagram.
     pub(crate) packet: &'a [u8],
     /// The payload.
     pub(crate) payload: &'a [u8],
-    /// All bytes behind the header of UDP, whatever the lengths in the headers say: with padding, if there is any.
+    /// All bytes after the UDP header, regardless of the lengths in headers: with padding, if any.
     pub(crate) behind: &'a [u8],
 }
 
@@ -44,14 +44,14 @@ fn get32(bytes: &[u8], at: usize) -> u32 {
     u32::from(get16(bytes, at)) << 16 | u32::from(get16(bytes, at + 2))
 }
 
-/// What devices pass on as it is of a frame that is no datagram: all behind the headers of Ethernet and IPv4.
+/// Returns the part of a non-datagram frame that devices pass on unchanged: everything after the Ethernet and IPv4 headers.
 pub(crate) fn content(frame: &[u8]) -> &[u8] {
     let head = if get16(frame, 12) == IPV4 { usize::from(frame.get(14).copied().unwrap_or(0) & 15) * 4 } else { 0 };
     frame.get(14 + head..).unwrap_or_default()
 }
 
 impl<'a> Datagram<'a> {
-    /// Reads a frame with Ethernet's header; none if it is no such datagram.
+    /// Parses a frame with an Ethernet header; `None` if it is not a UDP datagram over IPv4.
     pub(crate) fn read(frame: &'a [u8]) -> Option<Datagram<'a>> {
         let (mut at, mut tag) = (12, None);
         while TAGS.contains(&get16(frame, at)) {
@@ -81,14 +81,14 @@ impl<'a> Datagram<'a> {
         })
     }
 
-    /// Whether the checksum of UDP fits; one of 0 says nothing, nor does one that the host left to an interface.
+    /// Whether the UDP checksum is correct; 0 and checksums left to the interface are accepted.
     pub(crate) fn udp_fits(&self) -> bool {
         let head = usize::from(self.packet[0] & 15) * 4;
         self.lacking > 0 || udp_checksum(self.packet, head) != Checksums::Wrong
     }
 }
 
-/// Hashes numbers of packets and digests, of which there are many: nobody chooses them to collide.
+/// Hashes the many packet ids and digests, which nobody chooses to collide.
 pub(crate) type Quick = BuildHasherDefault<QuickHasher>;
 
 /// See [`Quick`].
@@ -117,10 +117,10 @@ impl Hasher for QuickHasher {
     }
 }
 
-/// A number that stands for bytes.
+/// Returns a digest of bytes.
 pub(crate) fn digest(bytes: &[u8]) -> u64 {
     let mix = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
-    // Four at once: multiplications take long, and none waits for another's.
+    // Four lanes at once: multiplications have a long latency, and the lanes are independent.
     let (blocks, rest) = bytes.as_chunks::<32>();
     let mut lanes = [1u64, 2, 3, 4];
     for block in blocks {
@@ -136,7 +136,7 @@ pub(crate) fn digest(bytes: &[u8]) -> u64 {
     hash ^ (hash >> 32)
 }
 
-/// An address as people write it.
+/// Formats an address.
 pub(crate) fn dotted((ip, port): (u32, u16)) -> String {
     let [a, b, c, d] = ip.to_be_bytes();
     format!("{a}.{b}.{c}.{d}:{port}")

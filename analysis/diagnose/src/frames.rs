@@ -1,4 +1,4 @@
-//! Frames that came otherwise than they were sent.
+//! Finds causes of frames that arrived changed.
 
 use crate::cause::{
     BAD_CHECKSUM, BITS_FLIPPED, BYTE_ORDER, Cause, LENGTH_WRONG, PAYLOAD_CHANGED, STRANGERS, TAG_CHANGED, TRUNCATED,
@@ -8,10 +8,10 @@ use crate::crossing::{Altered, Crossing, Odd};
 use crate::evidence::Evidence;
 use crate::finding::{CauseFound, Certainty, EvidenceItem};
 
-/// Most bits of a payload that differ by flips of single bits.
+/// Maximum number of differing bits of a payload that is attributed to flips of single bits.
 const FLIPS_MAX: u32 = 4;
 
-/// Turns what captures say into causes. `place` says where the frames were captured.
+/// Converts the results of comparing captures into causes. `place` states where the frames were captured.
 pub(crate) fn look(
     evidence: &Evidence,
     crossing: &Crossing,
@@ -20,7 +20,7 @@ pub(crate) fn look(
     found: &mut Vec<CauseFound>,
 ) {
     let taken = evidence.manifest.counters.packets_received;
-    // The run takes what the device may rewrite; what the profile says that it keeps must not change.
+    // The run accepts what the device may rewrite; fields that the profile declares as kept must not change.
     let refused = crossing.came > taken + taken / 100 || kept.iter().any(|kept| *kept == crossing.field);
     let proof = |place: &str, odd: &Odd| {
         EvidenceItem::packet(place, odd.first, format!("{}; {} such frames", odd.says, odd.frames))
@@ -59,13 +59,13 @@ pub(crate) fn look(
     if !evidence.is_results() && short.frames == 0 {
         altered(crossing, merges, place, found);
     }
-    // Where a payload or a length changed, its checksum follows from that.
+    // If a payload or a length changed, a wrong checksum follows from that.
     if crossing.checksum.frames > 0 && found.len() == before && crossing.length.frames == 0 {
         found.push(odd(&BAD_CHECKSUM, &crossing.checksum));
     }
 }
 
-/// Payloads that are like none that was sent: `merges` says that they may be sums.
+/// Examines payloads that equal none that was sent; `merges`: they may be sums.
 fn altered(crossing: &Crossing, merges: bool, place: &str, found: &mut Vec<CauseFound>) {
     let unlike = crossing.unlike;
     let mut add = |cause: &'static Cause, those: &[&Altered], certainty, says: &dyn Fn(&Altered) -> String| {

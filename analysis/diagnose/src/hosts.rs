@@ -1,4 +1,4 @@
-//! What hosts, cables and a launched device say of themselves; and why nothing came.
+//! Causes shown by hosts, cables and a launched device, and reasons why nothing arrived.
 
 use pktgen_core::record::{CHECKSUMS_WRONG, Fault, InterfaceCounts, Note, WIRES_CHECKSUMS_WRONG};
 
@@ -13,14 +13,14 @@ use crate::evidence::Evidence;
 use crate::finding::{CauseFound, Certainty, EvidenceItem};
 use crate::links::LostOnLinks;
 
-/// Reasons in a device's books that are a fault: its queue, its table and what came again are none.
+/// Reasons in a device's ledger that indicate a fault: full queues, full tables and repeated packets do not.
 const FAULTY: &[&str] =
     &["fault", "no_route", "malformed", "unknown_job", "unknown_source", "wrong_count", "device_lost"];
-/// Median lateness at the end that is a schedule not kept: in ps, and as a part of the schedule.
+/// Median lateness at the end above which the schedule was not kept: in ps, and as a fraction (1/n) of the schedule.
 const LATE_PS: i64 = 5_000_000_000;
 const BEHIND: i64 = 5;
 
-/// What interfaces, sockets, schedule and launch say.
+/// Examines interfaces, sockets, schedule and launch.
 pub(crate) fn look(evidence: &Evidence, found: &mut Vec<CauseFound>) {
     found.extend(ended(evidence));
     if evidence.is_lockstep() {
@@ -29,7 +29,7 @@ pub(crate) fn look(evidence: &Evidence, found: &mut Vec<CauseFound>) {
     let ends = ["workers", "server"];
     let dead = found.iter().any(|found| found.cause == &DEVICE_ENDED);
     for counts in ends.iter().filter_map(|end| evidence.interface(end)) {
-        // Cables of a launched device go with it; without a carrier every frame is refused.
+        // Cables of a launched device disappear with it; without a carrier every frame is refused.
         let carrier = carrier(evidence, counts).filter(|_| !dead);
         if carrier.is_none() {
             found.extend(refused(evidence, counts));
@@ -56,7 +56,7 @@ fn ended(evidence: &Evidence) -> Option<CauseFound> {
     ))
 }
 
-/// What the session of a device in lockstep says.
+/// Examines the session of a device in lockstep.
 fn of_lockstep(evidence: &Evidence, found: &mut Vec<CauseFound>) {
     let missing = evidence.left().saturating_sub(evidence.came());
     let broken = evidence.faults().find_map(|fault| match fault {
@@ -69,7 +69,7 @@ fn of_lockstep(evidence: &Evidence, found: &mut Vec<CauseFound>) {
     }));
 }
 
-/// What the run counted of checksums, where no capture shows the frames.
+/// Returns wrong checksums counted by the run, if no capture shows the frames.
 pub(crate) fn checksums(evidence: &Evidence) -> Option<CauseFound> {
     let (name, wrong) = [CHECKSUMS_WRONG, WIRES_CHECKSUMS_WRONG]
         .into_iter()
@@ -136,17 +136,17 @@ fn overrun(evidence: &Evidence) -> Option<CauseFound> {
     (lost > 0).then(|| CauseFound::new(&HOST_OVERRUN, Certainty::Certain, lost, proofs))
 }
 
-/// What the device says that its own ports dropped.
+/// Returns frames that the device's own ports dropped by its counters.
 fn device_overrun(evidence: &Evidence) -> Option<CauseFound> {
     let (name, frames) = evidence.device(OVERRUN).filter(|(_, frames)| *frames > 0)?;
     let proof = EvidenceItem::new(format!("device counter {name}"), format!("{frames} frames"));
     Some(CauseFound::new(&DEVICE_OVERRUN, Certainty::Certain, frames, vec![proof]))
 }
 
-/// What a device that keeps books dropped for reasons that a working one has not.
+/// Returns frames that a device with a ledger dropped for reasons that a working device does not have.
 fn by_books(evidence: &Evidence) -> Option<CauseFound> {
     let dropped = &evidence.manifest.balance.dropped;
-    // Where the experiment has links lose frames, that is what faults are.
+    // If the experiment makes links lose frames, faults are expected.
     let asked = |reason: &str| reason == "fault" && evidence.has_faulty_links();
     let is_odd = |reason: &str| FAULTY.contains(&reason) && !asked(reason);
     let odd: Vec<_> = dropped.iter().filter(|(reason, frames)| is_odd(reason) && **frames > 0).collect();
@@ -156,13 +156,13 @@ fn by_books(evidence: &Evidence) -> Option<CauseFound> {
     (all > 0).then(|| CauseFound::new(&DEVICE_DROPS, Certainty::Certain, all, proofs.collect()))
 }
 
-/// Whether what the device's own ports dropped, or links lost by the counters of their ends, is most of `lost`.
+/// Whether most of `lost` was dropped by the device's ports or lost on links, by the counters of their ends.
 pub(crate) fn is_counted(found: &[CauseFound], lost: u64, on_links: LostOnLinks) -> bool {
     let overrun = found.iter().find(|found| found.cause == &DEVICE_OVERRUN).map_or(0, |found| found.explains);
     on_links.and(overrun).may_explain(lost)
 }
 
-/// Frames that left ever later, or were left out for it.
+/// Finds frames that left increasingly late, or were skipped for that reason.
 fn late(evidence: &Evidence) -> Option<CauseFound> {
     let skipped = evidence.manifest.validity.notes.iter().find_map(|note| match note {
         Note::TooLate { frames } => Some(*frames),
@@ -175,11 +175,11 @@ fn late(evidence: &Evidence) -> Option<CauseFound> {
         .zip(&evidence.sent.due_ps)
         .filter_map(|(sent, due)| Some((*sent)? - due))
         .collect();
-    // Closed loops have no schedule that others set.
+    // Closed loops have no schedule set by others.
     let scheduled = !evidence.is_results() && !evidence.text("transport", "pacing").contains("top");
     let due = &evidence.sent.due_ps;
     let span = due.iter().max().copied().unwrap_or(0) - due.iter().min().copied().unwrap_or(0);
-    // A pause is made up for; a schedule that is too fast is not, and the end is the latest.
+    // A pause is made up for; a schedule that is too fast is not, so lateness is highest at the end.
     let end = median(lateness[lateness.len() - lateness.len() / 10..].to_vec());
     let behind = scheduled && end > LATE_PS.max(span / BEHIND);
     let skips = skipped.filter(|frames| *frames * 100 > lateness.len() as u64);
@@ -203,14 +203,14 @@ fn median(mut values: Vec<i64>) -> i64 {
     if values.is_empty() { 0 } else { *values.select_nth_unstable(middle).1 }
 }
 
-/// Frames that the device counted coming in, and going out.
+/// Returns the frames that the device counted as received and as sent.
 fn through(evidence: &Evidence) -> (Option<u64>, Option<u64>) {
     let named = |names| evidence.device(names).map(|(_, frames)| frames);
     let [ports_in, ports_out] = OF_PORT.map(|end| evidence.device_ports(end));
     (named(TAKEN).or(ports_in).or(named(SUMMED)), named(GIVEN).or(ports_out).or(named(RESULTS)))
 }
 
-/// Why nothing came back at all.
+/// Finds the reason why nothing came back.
 pub(crate) fn silence(
     evidence: &Evidence,
     crossing: Option<&Crossing>,
@@ -252,7 +252,7 @@ pub(crate) fn silence(
     by_counters(evidence, at_server, found, unknown);
 }
 
-/// Nothing came: what counters say of the way that frames took.
+/// Examines counters along the path of frames if nothing arrived.
 fn by_counters(
     evidence: &Evidence,
     at_server: Option<&InterfaceCounts>,
@@ -284,7 +284,7 @@ fn by_counters(
         }
         (Some(into), out) => {
             let out = out.map_or("does not say what it sent".into(), |out| format!("sent {out}"));
-            // What the balance of the link shows is a cause.
+            // Losses shown by the balance of the link are a cause of their own.
             if !found.iter().any(|found| found.cause == &LINK_LOST) {
                 unknown.push(format!("the device counted {into} frames and {out}, and none came: look at the cable behind it, and at transport.interfaces"));
             }
@@ -313,7 +313,7 @@ fn by_counters(
     }
 }
 
-/// Whether a device that took `into` contributions and summed so many leaves out just what a number of workers sent.
+/// Whether a device that received `into` contributions and added up `summed` lacks exactly the contributions of a number of workers.
 fn lacks_workers(evidence: &Evidence, into: u64, summed: u64) -> bool {
     let workers = evidence.manifest.clusters.len() as u64;
     let out = into.saturating_sub(summed);
@@ -324,7 +324,7 @@ fn lacks_workers(evidence: &Evidence, into: u64, summed: u64) -> bool {
         && out.is_multiple_of(into / workers)
 }
 
-/// What counters say of a device that takes frames and sends none.
+/// Returns what counters show about a device that receives frames and sends none.
 fn of_silent_device(evidence: &Evidence, into: u64) -> (&'static crate::cause::Cause, Certainty, Option<EvidenceItem>) {
     let unknown = evidence.device(UNKNOWN).filter(|(_, value)| *value > 0);
     if let Some((name, value)) = unknown {

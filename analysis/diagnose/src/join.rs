@@ -1,4 +1,4 @@
-//! Which transmission each arrival is: one join of what was sent and what came, for all rules.
+//! Matches arrivals with transmissions: one join of sent and arrived packets for all rules.
 
 use std::collections::HashMap;
 
@@ -6,14 +6,14 @@ use pktgen_core::record::PacketId;
 
 use crate::frame::Quick;
 
-/// No row.
+/// Marks the absence of a row.
 const NONE: u32 = u32::MAX;
-/// Places of the table per row, above which sequence numbers lie too far apart for a table.
+/// Maximum number of table entries per row; above, sequence numbers are too sparse for a table.
 const SPREAD: usize = 4;
 
-/// Rows of first transmissions by worker and sequence number, which workers count up; of the others by their ids.
+/// Rows of first transmissions by worker and sequence number, which workers count up; rows of other transmissions by id.
 struct RowIndex {
-    /// Where a worker's part of the table begins, and the end.
+    /// Beginning of each worker's part of the table, and the end.
     starts: Vec<usize>,
     table: Vec<u32>,
     others: HashMap<PacketId, u32, Quick>,
@@ -51,7 +51,7 @@ impl RowIndex {
         index
     }
 
-    /// Where in the table a packet has its place, if it has one.
+    /// Returns the table index of a packet, if it has one.
     fn place(&self, packet: PacketId) -> Option<usize> {
         let worker = packet.worker() as usize;
         let end = *self.starts.get(worker + 1).filter(|_| packet.attempt() == 0)?;
@@ -66,17 +66,17 @@ impl RowIndex {
     }
 }
 
-/// What was sent and what came, side by side.
+/// Sent and arrived packets side by side.
 #[derive(Default)]
 pub(crate) struct Join {
-    /// By arrival: its transmission.
+    /// For each arrival: its transmission.
     sent: Vec<u32>,
-    /// By transmission: its first arrival.
+    /// For each transmission: its first arrival.
     came: Vec<u32>,
 }
 
 impl Join {
-    /// Joins transmissions and arrivals, of which some have no name.
+    /// Joins transmissions and arrivals, some of which have no id.
     pub(crate) fn new(packets: &[PacketId], arrivals: impl Iterator<Item = Option<PacketId>>) -> Join {
         let index = RowIndex::new(packets);
         let mut came = vec![NONE; packets.len()];
@@ -91,17 +91,17 @@ impl Join {
         Join { sent, came }
     }
 
-    /// The first arrival of a transmission.
+    /// Returns the first arrival of a transmission.
     pub(crate) fn came(&self, row: usize) -> Option<usize> {
         self.came.get(row).filter(|at| **at != NONE).map(|at| *at as usize)
     }
 
-    /// The transmission that an arrival is.
+    /// Returns the transmission of an arrival.
     pub(crate) fn sent(&self, at: usize) -> Option<usize> {
         self.sent.get(at).filter(|row| **row != NONE).map(|row| *row as usize)
     }
 
-    /// The transmission that an arrival is the first of.
+    /// Returns the transmission of an arrival if it is the first arrival of it.
     pub(crate) fn first(&self, at: usize) -> Option<usize> {
         self.sent(at).filter(|row| self.came[*row] as usize == at)
     }
@@ -118,7 +118,7 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) % below
         };
-        // Numbers close together, far apart, of workers far apart, and repeated ones.
+        // Numbers close together, far apart, with distant worker ids, and repeated ones.
         for (workers, step, factor) in [(9, 1, 1), (3, 1 << 24, 1), (2, 1, (1 << 23) - 1)] {
             let packets: Vec<PacketId> = (0..600u32)
                 .map(|i| PacketId::new(i % workers * factor, i / workers * step, u8::from(next(8) == 0)))

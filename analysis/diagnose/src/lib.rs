@@ -1,11 +1,11 @@
-//! DIAGNOSES: why nothing, too little or wrong sums came back in a run, from what the run left behind.
+//! DIAGNOSES: finds out why nothing, too little or wrong sums came back in a run, from its run dir.
 //!
-//! Here live the registry of causes, the rules that find them, their ranking, and where time went. Here must not live a metric
-//! (`pktgen-records`), the verdict on a run (`pktgen_core::record::judge`), or what a host can do (`pktgen-doctor`). It must not print, or use
-//! `unsafe`; bad input gives a message, never a panic.
+//! This crate contains the registry of causes, the rules that find them, their ranking, and the breakdown of time. It contains neither
+//! metrics (`pktgen-records`), nor the verdict on a run (`pktgen_core::record::judge`), nor checks of a host's abilities
+//! (`pktgen-doctor`). It must not print or use `unsafe`; invalid input gives an error message, never a panic.
 //!
-//! [`diagnose`] reads a run dir (`evidence`) and the captures of its taps (`crossing`, `sums`), asks the rules (`hosts`, `loss`, `frames`,
-//! `results`, `merging`), and ranks what they found. docs/diagnose.md has the causes.
+//! [`diagnose`] reads a run dir (`evidence`) and the captures of its taps (`crossing`, `sums`), applies the rules
+//! (`hosts`, `loss`, `frames`, `results`, `merging`), and ranks the causes. docs/diagnose.md lists the causes.
 #![forbid(unsafe_code)]
 
 mod beside;
@@ -46,34 +46,34 @@ pub use finding::{CauseFound, Certainty, EvidenceItem, Symptom};
 use links::{Balances, LostOnLinks};
 pub use text::{json, list, text};
 
-/// What is wrong with a run, and why.
+/// The problems of a run and their causes.
 #[derive(Debug, Clone, Default)]
 pub struct Diagnosis {
-    /// What the run itself says that a reader must know, and what that leaves undecided.
+    /// Notes of the run for readers, and what these leave undecided.
     pub cautions: Vec<Caution>,
-    /// What is wrong; nothing if the run is as it should be.
+    /// Problems; empty if the run is as it should be.
     pub symptoms: Vec<Symptom>,
-    /// Why, the likeliest cause first.
+    /// Causes, the most likely first.
     pub causes: Vec<CauseFound>,
-    /// What cannot be told, and what would tell it.
+    /// What could not be determined, and which data would show it.
     pub unknown: Vec<String>,
-    /// Where time went.
+    /// Where time was spent.
     pub breakdown: Option<Breakdown>,
 }
 
-/// The answer in one word.
+/// The conclusion in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Conclusion {
-    /// Nothing is wrong, and nothing that would show it is missing.
+    /// Nothing is wrong, and all data that would show a problem is present.
     Healthy,
     /// At least one cause is likely or certain.
     Found,
-    /// Something is wrong and no cause is more than possible, or what would show it is missing.
+    /// Something is wrong and no cause is more than possible, or the data that would show it is missing.
     CannotTell,
 }
 
 impl Conclusion {
-    /// Its name in JSON.
+    /// Returns its name in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Conclusion::Healthy => "healthy",
@@ -84,18 +84,18 @@ impl Conclusion {
 }
 
 impl Diagnosis {
-    /// Adds the cause of that code: what no run shows, but a host or a device does.
+    /// Adds the cause with this code, for causes that a host or a device shows, not a run.
     pub fn add(&mut self, code: &str, certainty: Certainty, proof: EvidenceItem) {
         let cause = CAUSES.iter().find(|cause| cause.code == code);
         self.causes.extend(cause.map(|cause| CauseFound::new(cause, certainty, 0, vec![proof])));
     }
 
-    /// Returns whether something is undecided of what a healthy run must show.
+    /// Whether something that a healthy run must show is undecided.
     pub fn is_open(&self) -> bool {
         !self.unknown.is_empty() || self.cautions.iter().any(|caution| caution.open.is_some())
     }
 
-    /// The answer in one word.
+    /// Returns the conclusion.
     pub fn answer(&self) -> Conclusion {
         match self.causes.first().map(|first| first.certainty) {
             Some(Certainty::Likely | Certainty::Certain) => Conclusion::Found,
@@ -107,11 +107,11 @@ impl Diagnosis {
 
 /// Diagnoses the run in `dir`, whose packets are of one of these formats.
 ///
-/// `device` is what the device counted beside the run: a JSON object of counters, or the run dir of one of ours. With `no_verify` files are
-/// read whatever their digests say.
+/// `device` has the counters recorded by the device during the run: a JSON object, or the run dir of a software device.
+/// With `no_verify`, files are read without checking their digests.
 pub fn diagnose(dir: &Path, device: Option<&Path>, protocols: &Protocols, no_verify: bool) -> Result<Diagnosis> {
     let about = Evidence::open(dir, device, no_verify)?;
-    // Captures are longer than streams: both are read at once.
+    // Captures are longer than streams, so both are read concurrently.
     let (crossing, evidence) = std::thread::scope(|scope| {
         let evidence = scope.spawn(|| about.with_streams());
         let crossing = cross(&about, protocols);
@@ -159,7 +159,7 @@ pub fn diagnose(dir: &Path, device: Option<&Path>, protocols: &Protocols, no_ver
     Ok(Diagnosis { cautions, symptoms, causes: found, unknown, breakdown: breakdown::of(&evidence) })
 }
 
-/// Rules for runs in which something came back.
+/// Applies the rules for runs in which something came back.
 fn came(
     evidence: &Evidence,
     crossing: Option<&Crossing>,
@@ -188,19 +188,19 @@ fn came(
             None => evidence.manifest.unseen.as_ref().map_or(0, |unseen| unseen.damaged),
         };
         found.extend(loss::order(evidence, altered));
-        // Frames to other addresses came, too, and the run has not taken them.
+        // Frames to other addresses arrived, too, but the run did not accept them.
         let elsewhere = found.iter().any(|found| found.cause == &cause::WRONG_DESTINATION);
         let elsewhere = crossing.filter(|_| elsewhere).map_or(0, |crossing| crossing.readdressed);
         loss::look(evidence, altered + elsewhere, balances.lost_forward(), found);
     } else if evidence.manifest.family() != Family::Pairs {
-        // Sums by key hold no updates that packets would name.
+        // Sums by key contain no updates that packets could identify.
         merging::look(evidence, crossing, balances.lost_forward(), found)?;
         loss::ends(evidence, balances.lost_forward(), found);
     }
     let unchecked = evidence.manifest.unseen.as_ref().map_or(0, |unseen| unseen.unchecked);
     let told = found.iter().any(|found| found.explains >= wrong);
     if wrong > 0 && !floats::look_at(evidence, found)? && !told {
-        // Sums by key have no lanes; their workers count what is wrong with them.
+        // Sums by key have no lanes; their workers count errors.
         let next = match evidence.manifest.family() {
             Family::Pairs => "the run's counters hot_sums_* say in which way they are (docs/libra.md)".to_owned(),
             _ => evidence.next_step(", format.lanes = true"),
@@ -223,13 +223,13 @@ fn cross(evidence: &Evidence, protocols: &Protocols) -> Result<Option<Crossing>>
     evidence.tap("server").map(|server| Crossing::upward(&workers, &server, traffic, groups.as_ref())).transpose()
 }
 
-/// Parts of a frame that the device must leave as they are, if the run's profile can be read.
+/// Returns the parts of a frame that the device must not change, if the run's profile can be read.
 fn kept_fields(evidence: &Evidence, protocols: &Protocols) -> Vec<String> {
     let profile = shipped::open(evidence.text("target", "profile"), "target.profile", protocols);
     profile.map_or(Vec::new(), |profile| profile.keeps)
 }
 
-/// The groups that results may go to, if the run's profile can be read.
+/// Returns the groups that results may be sent to, if the run's profile can be read.
 fn groups(evidence: &Evidence, protocols: &Protocols) -> Option<HashSet<u32>> {
     let profile = shipped::open(evidence.text("target", "profile"), "target.profile", protocols).ok()?;
     let base = profile.addressing.groups;
@@ -256,7 +256,7 @@ fn symptoms(evidence: &Evidence, found: &[CauseFound]) -> Vec<Symptom> {
     if evidence.forwards() && !evidence.is_results() && balance.unaccounted > 0 && evidence.came() > 0 {
         add("too_little", format!("{} of {} transmissions did not come", balance.unaccounted, balance.sent));
     }
-    // What is only seen by a rule is a symptom by itself.
+    // A problem that only a rule finds is a symptom of its own.
     let known = symptoms.is_empty();
     let seen: Vec<_> =
         found.iter().filter(|found| known || found.explains == 0).map(|found| found.cause.what).collect();
@@ -264,7 +264,7 @@ fn symptoms(evidence: &Evidence, found: &[CauseFound]) -> Vec<Symptom> {
     symptoms
 }
 
-/// What to keep, so that the next run tells more.
+/// Describes which data to record so that the next run shows more.
 fn what_would_tell(evidence: &Evidence) -> String {
     match (evidence.tap("workers").is_some(), evidence.manifest.counters.device.is_empty()) {
         (false, _) => format!("no rule explains it: {}", evidence.next_step("")),
@@ -279,7 +279,7 @@ fn what_would_tell(evidence: &Evidence) -> String {
     }
 }
 
-/// What a host that is late may bring about by itself.
+/// Causes that may be consequences of a late host.
 const OF_LATENESS: [&Cause; 8] = [
     &cause::HOST_LATE,
     &cause::LINK_LOST,
@@ -291,8 +291,8 @@ const OF_LATENESS: [&Cause; 8] = [
     &cause::DROPPED_AT_RANDOM,
 ];
 
-/// The surest first; of those the one that explains most, then the one that the registry names first. A host that is late comes behind what
-/// lateness does not bring about.
+/// Sorts by certainty, then by how much a cause explains, then by the order of the registry. A late host is placed
+/// after causes that lateness does not explain.
 fn rank(found: &mut [CauseFound]) {
     let apart = |found: &CauseFound| found.certainty > Certainty::Possible && !OF_LATENESS.contains(&found.cause);
     let others = found.iter().any(apart);

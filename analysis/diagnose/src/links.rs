@@ -1,5 +1,5 @@
-//! Balances of the links at the device: what one end of each counted as sent, and what the other had; and the device's own, of what it took
-//! and what became of it. Where an end has no counter, nothing is claimed of that link.
+//! Balances of the links at the device: what one end of each link counted as sent and the other as received; and the
+//! device's own balance of received frames and their ends. If an end has no counter, the link is not judged.
 
 use pktgen_core::record::{Family, InterfaceCounts};
 
@@ -8,10 +8,10 @@ use crate::counted::{DOWN_GIVEN, DOWN_TAKEN, DROPS, ENDS, ONE_GIVEN, OVERRUN, UP
 use crate::evidence::Evidence;
 use crate::finding::{CauseFound, Certainty, EvidenceItem};
 
-/// Frames of a link that are too few to be more than an accident of reading.
+/// Number of frames lost on a link that may result from reading counters at different times.
 const FEW: u64 = 3;
 
-/// What an end counted.
+/// The count of an end.
 #[derive(Clone)]
 struct Count {
     at: String,
@@ -51,35 +51,34 @@ impl Link {
     }
 }
 
-/// Frames that links lost, as counters of their ends show. No value: the experiment has links lose frames, and nothing
-/// counts how many.
+/// Frames lost on links, as shown by counters of their ends. `None`: the experiment makes links lose frames, and nothing counts how many.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LostOnLinks(Option<u64>);
 
 impl LostOnLinks {
     pub(crate) const NONE: LostOnLinks = LostOnLinks(Some(0));
 
-    /// These, and `more` that were lost elsewhere outside the device.
+    /// Adds `more` frames that were lost elsewhere outside the device.
     pub(crate) fn and(self, more: u64) -> LostOnLinks {
         LostOnLinks(self.0.map(|frames| frames + more))
     }
 
-    /// Whether they may be half of `missing` frames, or more.
+    /// Whether these may be half of `missing` frames or more.
     pub(crate) fn may_explain(self, missing: u64) -> bool {
         self.0.is_none_or(|frames| frames * 2 >= missing)
     }
 }
 
-/// What the balances say.
+/// All balances.
 pub(crate) struct Balances {
     links: Vec<Link>,
-    /// The device counted more than was sent to it.
+    /// Set if the device counted more than was sent to it.
     other_span: Option<String>,
-    /// Links are as faulty as the experiment says.
+    /// Whether links are as faulty as the experiment specifies.
     faulty: bool,
 }
 
-/// The counts of an end, of all hosts that have interfaces there: others may use these, so what the run counted itself is a bound.
+/// Returns the counts of an end over all hosts with interfaces there. Others may use these, so the run's own count is a limit.
 fn of_interfaces(
     evidence: &Evidence,
     end: &str,
@@ -92,12 +91,12 @@ fn of_interfaces(
     Some(Count { at: format!("interface {}, {what}", names.join(", ")), frames: all().map(frames).sum() })
 }
 
-/// What the run sent there.
+/// Returns the frames that the run sent there.
 fn sent_by(evidence: &Evidence, end: &str) -> Option<Count> {
     of_interfaces(evidence, end, "sent", InterfaceCounts::sent_of_run)
 }
 
-/// What came to interfaces of the host, of whatever use it was there.
+/// Returns the frames that arrived at interfaces of the host, whether useful or not.
 fn came_to(evidence: &Evidence, end: &str) -> Option<Count> {
     of_interfaces(evidence, end, "received", |counts| counts.came() + counts.rx_dropped + counts.rx_errors)
 }
@@ -108,11 +107,11 @@ fn of_device(evidence: &Evidence, names: &[&'static str]) -> Option<Count> {
 
 impl Balances {
     pub(crate) fn of(evidence: &Evidence) -> Balances {
-        // One of our own devices, in this run or in a part of it, has interfaces of its own.
+        // A software device of this project, in this run or in a part of it, has interfaces of its own.
         let taken = |end: &str, names| came_to(evidence, end).or_else(|| of_device(evidence, names));
         let given = |end: &str, names| sent_by(evidence, end).or_else(|| of_device(evidence, names));
         let overrun = evidence.device(OVERRUN).map_or(0, |(_, frames)| frames);
-        // Frames that the device's ports dropped had come to them.
+        // Frames dropped by the device's ports had reached them.
         let with_overrun = |count: Option<Count>| count.map(|count| Count { frames: count.frames + overrun, ..count });
         let mut links = vec![Link {
             way: Way::FromWorkers,
@@ -137,7 +136,7 @@ impl Balances {
         balances
     }
 
-    /// Counters of a device that took more than was sent to it are of another time, or of other traffic.
+    /// Discards counters of a device that received more than was sent to it: they include another time or other traffic.
     fn leave_out_other_spans(&mut self) {
         let more = |link: &&Link| match (&link.given, &link.taken) {
             (Some(given), Some(taken)) => taken.frames > given.frames + FEW.max(given.frames / 100),
@@ -154,14 +153,14 @@ impl Balances {
         self.links.clear();
     }
 
-    /// Links that lost frames.
+    /// Finds links that lost frames.
     pub(crate) fn look(&self, evidence: &Evidence, found: &mut Vec<CauseFound>) {
-        // In lockstep nothing is lost between the ports and the run, which would say so.
+        // In lockstep, nothing is lost unnoticed between the ports and the run.
         if evidence.is_lockstep() {
             let inner = (!evidence.is_results() && !evidence.forwards()).then(|| inner(evidence)).flatten();
             return found.extend(inner);
         }
-        // A cable or a device that went takes its counters along.
+        // A cable or device that disappeared takes its counters along.
         let gone = |found: &CauseFound| {
             [&NO_CARRIER, &DEVICE_ENDED].contains(&found.cause) && found.certainty == Certainty::Certain
         };
@@ -172,7 +171,7 @@ impl Balances {
         let (mut all, mut sure) = (0, false);
         for link in &self.links {
             let (Some(lost), Some(given), Some(taken)) = (link.lost(), &link.given, &link.taken) else { continue };
-            // A device that had nothing was never reached.
+            // A device that received nothing was never reached.
             if lost == 0 || taken.frames == 0 && link.way == Way::FromWorkers {
                 continue;
             }
@@ -200,22 +199,22 @@ impl Balances {
         LostOnLinks((!self.faulty).then(|| of_ways.filter_map(Link::lost).sum()))
     }
 
-    /// Frames that links lost on the way of updates.
+    /// Returns the frames lost on links in the direction of updates.
     pub(crate) fn lost_forward(&self) -> LostOnLinks {
         self.lost_on(&[Way::FromWorkers, Way::ToServer])
     }
 
-    /// Frames that links lost on the way back.
+    /// Returns the frames lost on links on the way back.
     pub(crate) fn lost_back(&self) -> LostOnLinks {
         self.lost_on(&[Way::FromServer, Way::ToWorkers])
     }
 
-    /// Frames that links lost, both ways together.
+    /// Returns the frames lost on links in both directions.
     pub(crate) fn lost_both_ways(&self) -> LostOnLinks {
         self.lost_on(&[Way::FromWorkers, Way::ToServer, Way::FromServer, Way::ToWorkers])
     }
 
-    /// What nothing counted, and what would tell.
+    /// Describes what was not counted, and which counters would show it.
     pub(crate) fn unknown(&self, evidence: &Evidence, found: &[CauseFound]) -> Vec<String> {
         if let Some(why) = &self.other_span {
             return vec![why.clone()];
@@ -262,7 +261,7 @@ impl Balances {
     }
 }
 
-/// That workers had to send again, of which nothing tells whether frames were lost or came late.
+/// Describes retransmissions of workers of which it is unknown whether frames were lost or late.
 fn repeated(evidence: &Evidence) -> Option<String> {
     let balance = &evidence.manifest.balance;
     (balance.retransmitted > FEW.max(balance.sent / 100)).then(|| {
@@ -274,7 +273,7 @@ fn repeated(evidence: &Evidence) -> Option<String> {
     })
 }
 
-/// What a device that merges took, less what became of it by its own counters.
+/// Compares what a merging device received with the ends of these frames by its own counters.
 fn inner(evidence: &Evidence) -> Option<CauseFound> {
     let count = |name: &'static str| evidence.device(&[name]).filter(|(_, frames)| *frames > 0);
     let own: Vec<_> = DROPS.iter().filter_map(|name| count(name)).collect();
@@ -286,7 +285,7 @@ fn inner(evidence: &Evidence) -> Option<CauseFound> {
     let (taken, given) = (evidence.device(DOWN_TAKEN)?.1, evidence.device(UP_GIVEN)?.1);
     let merged = evidence.device(&["merged"]);
     let ended: u64 = ENDS.iter().filter_map(|name| count(name)).map(|(_, frames)| frames).sum();
-    // A switch that sums by key consumes ends and acknowledgements, which nothing counts.
+    // A switch that sums by key consumes end markers and acknowledgements, which are not counted.
     let merged = merged.filter(|_| evidence.manifest.family() != Family::Pairs);
     let gap = merged.map_or(0, |(_, merged)| taken.saturating_sub(given + merged + ended + dropped));
     let odd = gap > FEW.max(taken / 200);

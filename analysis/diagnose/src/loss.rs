@@ -1,4 +1,4 @@
-//! Losses of a device that should forward every frame: which rule explains them, by worker, length, time and load.
+//! Losses of a device that should forward every frame: finds the rule that explains them, by worker, length, time and load.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -14,28 +14,28 @@ use crate::frame::Quick;
 use crate::hosts::is_counted;
 use crate::links::LostOnLinks;
 
-/// Fewest frames that a statement about one worker, or about an end of a run, needs.
+/// Minimum number of frames for a statement about one worker or about an end of a run.
 const FEW: usize = 20;
-/// A chance below which something is no accident: e to this.
+/// Logarithm of the probability below which something is not considered chance.
 const NO_ACCIDENT: f64 = -16.0;
-/// Fewest losses whose pattern can be told.
+/// Minimum number of losses whose pattern can be determined.
 const PATTERN_MIN: usize = 12;
-/// Windows of frames that there are at least.
+/// Minimum number of windows of frames.
 const WINDOWS: usize = 8;
-/// Losses that a window of frames should have.
+/// Desired number of losses per window of frames.
 const PER_WINDOW: f64 = 8.0;
 /// Standard deviations beyond which losses are not independent.
 const FAR: f64 = 4.5;
-/// Standard deviations within which they are.
+/// Standard deviations within which they are independent.
 const NEAR: f64 = 3.0;
-/// Lateness of a frame that shows that a host or the device stood still.
+/// Lateness of a frame that shows a pause of a host or the device.
 const STOOD_STILL_PS: i64 = 5_000_000_000;
-/// Frames that a bucket is held against.
+/// Maximum number of frames that are compared with a bucket.
 const BUCKET_MAX: usize = 100_000;
 /// Agreement of a bucket with losses above which it explains them.
 const AGREES: f64 = 0.3;
 
-/// A frame that left.
+/// A frame that was sent.
 #[derive(Clone, Copy)]
 struct Row {
     t_ps: i64,
@@ -45,8 +45,8 @@ struct Row {
     came: bool,
 }
 
-/// Finds what explains the losses; `altered` frames came with another payload, and are not lost; `on_links` were lost on links, as counters
-/// of their ends show.
+/// Finds causes of the losses. `altered` frames arrived with another payload and are not lost; `on_links` were lost on
+/// links, as shown by counters of their ends.
 pub(crate) fn look(evidence: &Evidence, altered: u64, on_links: LostOnLinks, found: &mut Vec<CauseFound>) {
     let mut rows = rows(evidence);
     let lost = rows.iter().filter(|row| !row.came).count();
@@ -61,22 +61,23 @@ pub(crate) fn look(evidence: &Evidence, altered: u64, on_links: LostOnLinks, fou
     }
     by_time(&evidence.arrived.recv_ps, &mut rows, 0, on_links, found);
     taken_elsewhere(evidence, found);
-    // Of what is left the altered ones are some.
+    // The remaining losses include the altered frames.
     let lost = rows.iter().filter(|row| !row.came).count();
     if lost as u64 > altered {
         found.extend(by_pattern(&rows, lost, altered, evidence));
     }
 }
 
-/// Finds whether a device that merges began late or stopped: what came are the newest members of packets.
+/// Finds out whether a merging device started late or stopped: arrivals are the newest members of packets.
 pub(crate) fn ends(evidence: &Evidence, on_links: LostOnLinks, found: &mut Vec<CauseFound>) {
-    // What the device took and does not account for, by its own counters.
+    // Frames that the device received and does not account for, by its own counters.
     let leaks = found.iter().find(|found| found.cause == &DEVICE_DROPS).map_or(0, |found| found.explains as usize);
     by_time(&evidence.arrived.recv_ps, &mut rows(evidence), leaks, on_links, found);
     taken_elsewhere(evidence, found);
 }
 
-/// Frames that came to the interface and not to the run were taken by something else on this host: then nobody knows that a device stopped.
+/// Frames that reached the interface but not the run were taken by something else on this host: then it is unknown
+/// whether the device stopped.
 fn taken_elsewhere(evidence: &Evidence, found: &mut [CauseFound]) {
     let Some(stopped) = found.iter_mut().find(|found| found.cause == &DEVICE_STOPPED) else { return };
     let Some(counts) = evidence.interface("server") else { return };
@@ -104,7 +105,7 @@ fn rows(evidence: &Evidence) -> Vec<Row> {
     rows
 }
 
-/// Workers none of whose frames came.
+/// Finds workers none of whose frames arrived.
 fn by_worker(rows: &mut Vec<Row>, found: &mut Vec<CauseFound>) {
     let mut of: BTreeMap<u32, (usize, usize)> = BTreeMap::new();
     for row in rows.iter() {
@@ -144,7 +145,7 @@ fn by_worker(rows: &mut Vec<Row>, found: &mut Vec<CauseFound>) {
     let of_gone = rows.iter().filter(|row| gone.contains(&row.worker)).map(|row| row.bytes).min();
     let longest = rows.iter().filter(|row| row.came).map(|row| row.bytes).max();
     if of_gone > longest {
-        // Length tells these workers from the others as well: one limit is likelier than several entries that lack.
+        // Length distinguishes these workers equally well: one limit is more likely than several missing table entries.
         let says = format!(
             "none of {frames} frames of {} B and more came, and all of them are of these workers; the longest that came has {} B",
             of_gone.unwrap_or_default(),
@@ -160,7 +161,7 @@ fn by_worker(rows: &mut Vec<Row>, found: &mut Vec<CauseFound>) {
     rows.retain(|row| !gone.contains(&row.worker));
 }
 
-/// Lengths above which no frame came.
+/// Finds the length above which no frame arrived.
 fn by_length(rows: &mut Vec<Row>, found: &mut Vec<CauseFound>) {
     let Some(longest) = rows.iter().filter(|row| row.came).map(|row| row.bytes).max() else { return };
     let longer: Vec<u32> = rows.iter().filter(|row| row.bytes > longest).map(|row| row.bytes).collect();
@@ -180,9 +181,9 @@ fn by_length(rows: &mut Vec<Row>, found: &mut Vec<CauseFound>) {
     rows.retain(|row| row.bytes <= longest);
 }
 
-/// Runs of losses at the beginning and at the end: far longer than others, or just what the device `leaks`. Where the packets that would have
-/// been of them are lost on links, the device may have gone on. Sums arrive without naming all their members: a device from which anything comes
-/// has neither stopped nor begun late.
+/// Examines runs of losses at the beginning and at the end: far longer than others, or exactly what the device `leaks`.
+/// If the missing packets may have been lost on links, the device may have continued. Sums arrive without listing all
+/// their members: a device from which anything arrives has neither stopped nor started late.
 fn by_time(arrived_ps: &[i64], rows: &mut Vec<Row>, leaks: usize, on_links: LostOnLinks, found: &mut Vec<CauseFound>) {
     let (Some(first), Some(last)) = (rows.iter().position(|row| row.came), rows.iter().rposition(|row| row.came))
     else {
@@ -200,7 +201,7 @@ fn by_time(arrived_ps: &[i64], rows: &mut Vec<Row>, leaks: usize, on_links: Lost
         !arrived_ps.iter().any(|t| of(*t, half))
     };
     let late = odd(head) && silent(0, first, |t, half| t < half);
-    // What a queue holds may leave after the device has stopped to take frames.
+    // A queue may be emptied after the device stopped receiving frames.
     let stopped = odd(tail) && silent(last + 1, rows.len() - 1, |t, half| t > half);
     let at = |row: &Row| row.t_ps as f64 / 1e12;
     let certainty = |run: usize| match on_links.may_explain((run as f64 * (1.0 - loss)).ceil() as u64) {
@@ -220,7 +221,7 @@ fn by_time(arrived_ps: &[i64], rows: &mut Vec<Row>, leaks: usize, on_links: Lost
             vec![EvidenceItem::new("sent.parquet", says)],
         ));
     }
-    // A cable or a device that is known to have gone explains the end.
+    // A cable or device that is known to have disappeared explains the end.
     let gone = |found: &CauseFound| {
         [&NO_CARRIER, &DEVICE_ENDED].contains(&found.cause) && found.certainty == Certainty::Certain
     };
@@ -237,7 +238,8 @@ fn by_time(arrived_ps: &[i64], rows: &mut Vec<Row>, leaks: usize, on_links: Lost
     *rows = rows[keep].to_vec();
 }
 
-/// How even losses are, in standard deviations of independent ones: below 0 more even, above less. None if there are too few.
+/// Returns how even losses are, in standard deviations of independent ones: negative values are more even, positive
+/// ones less. `None` if there are too few.
 fn evenness(lost: &[bool]) -> Option<(f64, f64)> {
     if lost.len() < 2 * WINDOWS {
         return None;
@@ -254,13 +256,13 @@ fn evenness(lost: &[bool]) -> Option<(f64, f64)> {
     let mean = size as f64 * p;
     let squares: f64 = windows.map(|w| (w.iter().filter(|lost| **lost).count() as f64 - mean).powi(2)).sum();
     let index = squares / (size as f64 * variance) / freedom;
-    // Wilson and Hilferty: the cube root of a chi-square is nearly normal.
+    // Wilson and Hilferty: the cube root of a chi-square is approximately normal.
     let spread = 2.0 / (9.0 * freedom);
     Some((index, (index.cbrt() - (1.0 - spread)) / spread.sqrt()))
 }
 
-/// How well a bucket of tokens that fills at the rate that passed says which frames are lost: 0 as chance does, 1 always. The best of
-/// several sizes and rates.
+/// Returns how well a token bucket that fills at the observed rate predicts which frames are lost: 0 means chance, 1
+/// always. The best of several sizes and rates.
 fn bucket(rows: &[Row]) -> f64 {
     let rows = &rows[..rows.len().min(BUCKET_MAX)];
     let (n, passed) = (rows.len() as f64, rows.iter().filter(|row| row.came).count() as f64);
@@ -279,7 +281,7 @@ fn bucket(rows: &[Row]) -> f64 {
             }
             right += f64::from(u8::from(takes == row.came));
         }
-        // Cohen's kappa: agreement beyond that of chance.
+        // Cohen's kappa: agreement beyond chance.
         let chance = (passed * passes + (n - passed) * (n - passes)) / (n * n);
         if chance < 1.0 {
             best = best.max((right / n - chance) / (1.0 - chance));
@@ -288,13 +290,13 @@ fn bucket(rows: &[Row]) -> f64 {
     best
 }
 
-/// Most losses in a row.
+/// Returns the maximum number of consecutive losses.
 fn longest(lost: &[bool]) -> usize {
     lost.split(|lost| !lost).map(<[bool]>::len).max().unwrap_or(0)
 }
 
-/// How many stretches of lost and of other frames there are beside those of independent losses, in standard deviations (Wald and
-/// Wolfowitz): below 0 fewer, so that losses come together.
+/// Returns the number of runs of lost and of other frames, compared with independent losses, in standard deviations
+/// (Wald and Wolfowitz): negative values mean fewer runs, so losses are clustered.
 fn stretches(lost: &[bool]) -> f64 {
     let (n, gone) = (lost.len() as f64, lost.iter().filter(|lost| **lost).count() as f64);
     let found = 1.0 + lost.windows(2).filter(|pair| pair[0] != pair[1]).count() as f64;
@@ -303,13 +305,13 @@ fn stretches(lost: &[bool]) -> f64 {
     if variance > 0.0 { (found - expected) / variance.sqrt() } else { 0.0 }
 }
 
-/// Whether more are lost in a row than independent losses among `frames` frames would be.
+/// Whether more losses are consecutive than expected of independent losses among `frames` frames.
 fn in_a_row(lost: &[bool], frames: usize) -> bool {
     let share = lost.iter().filter(|lost| **lost).count() as f64 / frames as f64;
     longest(lost) as f64 * share.ln() + (frames as f64).ln() < NO_ACCIDENT || stretches(lost) < -FAR
 }
 
-/// Whether frames left so late, or were under way for so long, that a host or the device must have stood still.
+/// Whether frames left so late, or took so long, that a host or the device must have paused.
 fn stood_still(evidence: &Evidence) -> bool {
     let sent = &evidence.sent;
     let late = sent.sent_ps.iter().zip(&sent.due_ps).filter_map(|(sent, due)| Some((*sent)? - due)).max();
@@ -318,7 +320,7 @@ fn stood_still(evidence: &Evidence) -> bool {
     late.max(under_way).is_some_and(|late| late > STOOD_STILL_PS)
 }
 
-/// What is left: limited, in bursts, or independent.
+/// Classifies the remaining losses: rate limit, bursts, or independent.
 fn by_pattern(rows: &[Row], lost: usize, altered: u64, evidence: &Evidence) -> Option<CauseFound> {
     let gone = lost as u64 - altered;
     let mut proofs = vec![EvidenceItem::new(
@@ -333,7 +335,7 @@ fn by_pattern(rows: &[Row], lost: usize, altered: u64, evidence: &Evidence) -> O
     if lost < PATTERN_MIN {
         return Some(CauseFound::new(&DROPPED_AT_RANDOM, Certainty::Possible, gone, proofs));
     }
-    // A queue or a bucket that fills takes everything at first.
+    // A queue or a bucket accepts everything until it is full.
     let first = rows.iter().position(|row| !row.came)?;
     let last = rows.iter().rposition(|row| !row.came)?;
     let lossy = &rows[first..=last];
@@ -359,28 +361,27 @@ fn by_pattern(rows: &[Row], lost: usize, altered: u64, evidence: &Evidence) -> O
     } else if even > FAR || in_a_row(&flags, rows.len()) {
         let longest = longest(&flags);
         proofs.push(EvidenceItem::new("sent.parquet", format!("up to {longest} missing in a row")));
-        // A host that stood still sends in bursts itself, and then a limit of rate looks like this; and so does one that agrees more than by
-        // accident.
+        // A host that paused sends in bursts itself, which makes a rate limit look like this; so does a bucket that
+        // agrees more than by chance.
         let limit = stood_still(evidence) || bucket > accident;
         (&DROPPED_IN_BURSTS, if limit { Certainty::Possible } else { Certainty::Likely })
     } else if evenness.is_some() && even.abs() < NEAR {
         proofs.push(EvidenceItem::new("sent.parquet", format!("{:.2} % missing, at any time and load", dense * 100.0)));
         (&DROPPED_AT_RANDOM, Certainty::Likely)
     } else {
-        // Bursts are far from independent losses where there are some: nearer ones are rather an accident of independent losses. A limit of
-        // rate may be near.
+        // Bursts are usually far from independent losses: smaller deviations are more likely chance. A rate limit may be close.
         (if even < -NEAR { &RATE_LIMITED } else { &DROPPED_AT_RANDOM }, Certainty::Possible)
     };
     Some(CauseFound::new(cause, certainty, gone, proofs))
 }
 
-/// Frames that came after others that were sent later: `unlike` frames changed on the way, and perhaps their names. Frames of different
-/// workers have no order where they come together, or where a host or the device stood still: a device may take a batch from its port worker
-/// by worker.
+/// Finds frames that arrived after others that were sent later. `unlike` frames changed on the way, and possibly their
+/// ids. Frames of different workers have no defined order if they arrive together or if a host or the device paused: a
+/// device may process a batch from its port worker by worker.
 pub(crate) fn order(evidence: &Evidence, unlike: u64) -> Option<CauseFound> {
     let (sent, came_ps) = (&evidence.sent, &evidence.arrived.recv_ps);
     let together = spacing(evidence);
-    // Arrivals that were sent later than all before them: when they were sent, when they came, and which they are.
+    // Arrivals sent later than all before them: their send time, arrival time and index.
     let mut latest: Vec<(i64, i64, usize)> = Vec::new();
     let mut of_worker: HashMap<u32, i64, Quick> = HashMap::default();
     let (mut first, mut behind) = (None, 0);
@@ -411,13 +412,13 @@ pub(crate) fn order(evidence: &Evidence, unlike: u64) -> Option<CauseFound> {
         after.worker()
     );
     let proof = EvidenceItem::packet("received.parquet, by rows", at as u64 + 1, says);
-    // Ends with several queues have no order between them.
+    // Several queues have no defined order.
     let sure = unlike == 0 && evidence.manifest.queues.is_empty();
     let certainty = if sure { Certainty::Likely } else { Certainty::Possible };
     Some(CauseFound::new(&REORDERED, certainty, behind, vec![proof]))
 }
 
-/// Mean time between two frames that leave.
+/// Returns the mean time between two sent frames.
 fn spacing(evidence: &Evidence) -> i64 {
     let left = || evidence.sent.sent_ps.iter().flatten();
     let (first, last) = (left().min(), left().max());
@@ -429,7 +430,7 @@ fn spacing(evidence: &Evidence) -> i64 {
 mod tests {
     use super::*;
 
-    /// Numbers that look random, the same every time.
+    /// Returns a reproducible sequence of pseudo-random numbers.
     fn numbers(mut state: u64) -> impl FnMut() -> f64 {
         move || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -448,7 +449,7 @@ mod tests {
             .collect()
     }
 
-    /// Evenness, agreement with a bucket, and whether more are lost in a row than by chance.
+    /// Returns evenness, agreement with a bucket, and whether more losses are consecutive than by chance.
     fn pattern(rows: &[Row]) -> (f64, f64, bool) {
         let first = rows.iter().position(|row| !row.came).unwrap();
         let flags: Vec<_> = rows[first..].iter().map(|row| !row.came).collect();
@@ -482,14 +483,14 @@ mod tests {
                 tokens -= f64::from(u8::from(passes));
                 passes
             }));
-            // Of a limit that takes little away at least nothing else is said.
+            // A limit that drops little is at least not mistaken for something else.
             assert!((even < -NEAR || bucket > AGREES) && !row, "{share}: {even} {bucket}");
         }
     }
 
     #[test]
     fn a_device_that_merges_begins_late_or_stops_where_no_packet_has_a_newest_member() {
-        // Of updates that are merged, one in three is the newest of its packet.
+        // One in three merged updates is the newest of its packet.
         let found = |passes: fn(usize) -> bool| {
             let (mut rows, mut found) = (sent(1350, |i, _| i % 3 == 0 && passes(i)), Vec::new());
             by_time(&[], &mut rows, 0, LostOnLinks::NONE, &mut found);
@@ -500,7 +501,7 @@ mod tests {
         assert_eq!(found(|i| i >= 500), [("device_late_start", 501)]);
     }
 
-    /// Sums do not name all their members: while any arrive, nothing has stopped, and nothing begins late.
+    /// Sums do not list all their members: while any arrive, nothing has stopped or started late.
     #[test]
     fn a_device_from_which_sums_arrive_has_not_stopped() {
         for named in [0, 700, 1349] {
@@ -516,7 +517,7 @@ mod tests {
     fn pauses_are_bursts() {
         for pause in [8, 20, 50] {
             let (even, bucket, row) = pattern(&sent(4000, |i, _| i % (10 * pause) >= pause));
-            // Short ones at equal distances are even over more than one of them.
+            // Short bursts at equal distances look even over windows longer than their distance.
             assert!(row && even > -NEAR && bucket < AGREES, "{pause}: {even} {bucket}");
         }
     }

@@ -1,4 +1,4 @@
-//! Devices that merge updates under load: none merged, some workers never, answers that do not come back.
+//! Devices that merge updates under load: finds that none are merged, that some workers' never are, and that answers do not come back.
 
 use std::collections::BTreeMap;
 
@@ -15,24 +15,24 @@ use crate::finding::{CauseFound, Certainty, EvidenceItem};
 use crate::floats;
 use crate::links::LostOnLinks;
 
-/// Fewest packets about which something is said.
+/// Minimum number of packets for a statement.
 const FEW: u64 = 20;
-/// A chance below which something is no accident: e to this.
+/// Logarithm of the probability below which something is not considered chance.
 const NO_ACCIDENT: f64 = -16.0;
 
-/// What became of a worker's updates: packets that hold one, and others; by worker's number, or by its address.
+/// Ends of a worker's updates: packets that contain one, and others; by worker id or by address.
 struct Share {
     who: String,
-    /// Its worker's number, where that is known.
+    /// Its worker id, if known.
     worker: Option<u32>,
-    /// Its cluster; none where it is not known which worker it is.
+    /// Its cluster; `None` if the worker is unknown.
     cluster: Option<u16>,
     sent: u64,
     alone: u64,
     merged: u64,
 }
 
-/// Finds what is wrong with merging; `on_links` frames were lost on links, as counters of their ends show.
+/// Finds problems of merging; `on_links` frames were lost on links, as shown by counters of their ends.
 pub(crate) fn look(
     evidence: &Evidence,
     crossing: Option<&Crossing>,
@@ -44,10 +44,10 @@ pub(crate) fn look(
         shares.iter().fold((0, 0), |(alone, merged), share| (alone + share.alone, merged + share.merged));
     let (left, came) = (evidence.left(), alone + merged);
     if merged == 0 && came >= 50 && came + left / 10 < left && !on_links.may_explain(left - came) {
-        // What such a device has no room for, it drops.
+        // Such a device drops what it has no space for.
         found.retain(|found| found.cause != &DEVICE_DROPS);
         let says = format!("all {came} packets hold one update each, and {left} were sent");
-        // Where rewards are compared, a right device may drop what it does not merge (OLAF §3).
+        // If rewards are compared, a correct device may drop what it does not merge (OLAF §3).
         let compares = evidence.flag("target", "reward_filter");
         found.push(CauseFound::new(
             &NOT_MERGED,
@@ -60,7 +60,7 @@ pub(crate) fn look(
         return Ok(());
     }
     let others = |own: &Share| (merged - own.merged) as f64 / ((came - own.alone - own.merged) as f64).max(1.0);
-    // Who is the only one of a cluster that comes at all has nothing to be merged with.
+    // The only worker of a cluster whose packets arrive has nothing to be merged with.
     let comes = |other: &Share| other.alone + other.merged > 0;
     let mate = |own: &Share, other: &Share| other.who != own.who && other.cluster == own.cluster && comes(other);
     let has_mates = |own: &Share| own.cluster.is_none() || shares.iter().any(|other| mate(own, other));
@@ -94,8 +94,8 @@ pub(crate) fn look(
     Ok(())
 }
 
-/// Workers of which no packet is named: they are unknown to the device, or others always send after them. `mean` packets are named after
-/// each of the others; the device `leaks` so many frames by its own counters.
+/// Finds workers whose ids are in no packet: they are unknown to the device, or others always send after them. Each of
+/// the others is named by `mean` packets; the device `leaks` this many frames by its own counters.
 fn unknown(
     evidence: &Evidence,
     shares: &[Share],
@@ -111,7 +111,7 @@ fn unknown(
     } else if evidence.text("transport", "on_wire") == "strict" {
         certainty = Certainty::Possible;
     } else {
-        // Packets say how many updates they hold: more than those of the others only if some are of these workers.
+        // Packets contain their number of updates: it exceeds the updates of the others only if some belong to these workers.
         let mut held: BTreeMap<u16, u64> = BTreeMap::new();
         for (packet, count) in evidence.arrived.packet.iter().zip(&evidence.arrived.count) {
             let cluster = packet.map_or(NO_CLUSTER, |packet| evidence.cluster(packet.worker()));
@@ -123,13 +123,13 @@ fn unknown(
             others.map(|other| other.sent).sum::<u64>()
         };
         gone.retain(|own| of_cluster(own) <= named(own));
-        // Where many are replaced, their number says less.
+        // If many updates are replaced, their number is less conclusive.
         if gone.iter().any(|own| of_cluster(own) * 2 < named(own)) {
             certainty = Certainty::Possible;
         }
     }
     let frames: u64 = gone.iter().map(|own| own.sent).sum();
-    // What the device does not account for is what they sent.
+    // The frames that the device does not account for are those that they sent.
     if leaks.abs_diff(frames) * 50 <= frames {
         certainty = Certainty::Likely;
     }
@@ -149,7 +149,7 @@ fn shares(evidence: &Evidence, crossing: Option<&Crossing>) -> Vec<Share> {
     }
     let strict = evidence.text("transport", "on_wire") == "strict";
     match (strict, crossing) {
-        // Nothing in a packet says how many updates it holds: it is one if it is one that was sent. Addresses follow workers.
+        // No packet contains its number of updates: it is one if the packet equals one that was sent. Addresses identify workers.
         (true, Some(crossing)) => {
             let mut sources: Vec<_> = crossing.by_source.iter().collect();
             sources.sort_unstable();
@@ -169,7 +169,7 @@ fn shares(evidence: &Evidence, crossing: Option<&Crossing>) -> Vec<Share> {
             };
             sources.into_iter().enumerate().map(of).collect()
         }
-        // By content alone: what is like nothing that was sent holds several.
+        // By contents only: a packet that equals none that was sent contains several updates.
         (true, None) => {
             let came = evidence.arrived.packet.len() as u64;
             let alone = evidence.arrived.packet.iter().flatten().count() as u64;
@@ -195,7 +195,7 @@ fn shares(evidence: &Evidence, crossing: Option<&Crossing>) -> Vec<Share> {
     }
 }
 
-/// Packets that came again.
+/// Finds packets that arrived more than once.
 pub(crate) fn copies(evidence: &Evidence, crossing: Option<&Crossing>) -> Option<CauseFound> {
     let counted = evidence.manifest.unseen.as_ref().map_or(0, |unseen| unseen.duplicates);
     let seen = crossing.map(|crossing| &crossing.copies).filter(|copies| copies.frames > 0);
@@ -211,7 +211,7 @@ pub(crate) fn copies(evidence: &Evidence, crossing: Option<&Crossing>) -> Option
     Some(CauseFound::new(&COPIES, Certainty::Certain, frames, proofs))
 }
 
-/// Answers that the server sent and that did not come; `on_links` were lost on links, as counters of their ends show.
+/// Finds answers that the server sent and that did not arrive; `on_links` were lost on links, as shown by counters of their ends.
 pub(crate) fn answers(evidence: &Evidence, on_links: LostOnLinks) -> Option<CauseFound> {
     let counters = &evidence.manifest.counters;
     let missing = counters.acks_sent.saturating_sub(counters.acks_received);
@@ -232,7 +232,7 @@ pub(crate) fn answers(evidence: &Evidence, on_links: LostOnLinks) -> Option<Caus
     let dropped = counters.acks_dropped;
     proofs.extend((dropped > 0).then(|| EvidenceItem::new("counter acks_dropped", format!("{dropped} in the device"))));
     let shown = dropped > 0 || took.zip(gave).is_some_and(|((_, took), (_, gave))| took > gave);
-    // A few may be on their way when a run ends.
+    // A few may be in flight when a run ends.
     let certainty = match (shown, missing > (counters.acks_sent / 100).max(5)) {
         (true, _) => Certainty::Certain,
         (false, true) => Certainty::Likely,
@@ -241,7 +241,7 @@ pub(crate) fn answers(evidence: &Evidence, on_links: LostOnLinks) -> Option<Caus
     Some(CauseFound::new(&ACKS_LOST, certainty, missing, proofs))
 }
 
-/// Answers that came, and not to all workers that they are for.
+/// Finds answers that did not reach all their workers.
 pub(crate) fn copies_of_answers(evidence: &Evidence, found: &mut Vec<CauseFound>) {
     let Some(acks) = evidence.manifest.unseen.as_ref().and_then(|unseen| unseen.acks) else { return };
     if acks.elsewhere > 0 {
@@ -249,13 +249,13 @@ pub(crate) fn copies_of_answers(evidence: &Evidence, found: &mut Vec<CauseFound>
         let proof = EvidenceItem::new("manifest.json, acks", says);
         found.push(CauseFound::new(&WRONG_DESTINATION, Certainty::Certain, acks.elsewhere, vec![proof]));
     }
-    // A forwarder passes each to the worker that it is addressed to.
+    // A forwarder passes each answer to the worker that it is addressed to.
     if !acks.group || evidence.forwards() || acks.acks == 0 {
         return;
     }
     let lost = acks.acks.saturating_sub(evidence.manifest.counters.acks_received);
     let lacks = acks.expected.saturating_sub(acks.seen + acks.elsewhere + lost * acks.expected.div_ceil(acks.acks));
-    // Copies are none of the transmissions that a cause explains.
+    // Copies are not among the transmissions that a cause explains.
     if lacks * 100 > acks.expected {
         let says = format!(
             "the {} answers that came are for {} workers, and came to {}",

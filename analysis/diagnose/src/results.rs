@@ -1,4 +1,4 @@
-//! Results of synchronous training: sums that came to nobody, to some workers, late or again.
+//! Results of synchronous training: sums that reached no worker or only some, late or repeated ones.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,23 +13,23 @@ use crate::frame::Quick;
 use crate::hosts::is_counted;
 use crate::links::LostOnLinks;
 
-/// Fewest results of others before a worker without any is conspicuous.
+/// Minimum number of results of others before a worker without any is conspicuous.
 const FEW: u64 = 8;
 
-/// Later sums that show that an earlier one is lost.
+/// Number of later sums that show that an earlier one is lost.
 const OVERTAKEN: usize = 2;
 
-/// A block: who contributed, when the last one did, who had its result.
+/// A block: its contributions, the time of the last one, and the workers with its result.
 #[derive(Default, Clone)]
 struct Block {
     contributions: u32,
     last_ps: i64,
     results: u32,
-    /// Fewest and most sources of workers' first results; none without one.
+    /// Minimum and maximum number of sources of workers' first results; `None` without results.
     sources: Option<(u16, u16)>,
 }
 
-/// Finds why results are missing, or are too many; `came` frames with results are in the capture of the workers, if there is one.
+/// Finds out why results are missing or too many; `came` frames with results are in the capture of the workers, if there is one.
 pub(crate) fn look(evidence: &Evidence, came: u64, on_links: LostOnLinks, found: &mut Vec<CauseFound>) {
     let workers = evidence.manifest.clusters.len().max(1) as u32;
     let (sent, results) = (&evidence.sent, &evidence.results);
@@ -58,7 +58,7 @@ pub(crate) fn look(evidence: &Evidence, came: u64, on_links: LostOnLinks, found:
         let (own, (least, most)) = (results.count[row], block.sources.unwrap_or((u16::MAX, 0)));
         block.sources = Some((least.min(own), most.max(own)));
     }
-    // What differs from the first copy is no copy.
+    // Results that differ from the first copy are not copies.
     let unlike = evidence.unlike();
     if let Some(unlike) = unlike {
         let says = format!(
@@ -69,7 +69,7 @@ pub(crate) fn look(evidence: &Evidence, came: u64, on_links: LostOnLinks, found:
         found.push(CauseFound::new(&RESULTS_UNLIKE, Certainty::Certain, unlike.results, proofs));
     }
     let again = again.saturating_sub(unlike.map_or(0, |unlike| unlike.results));
-    // Where results differ from their first copy, they may be of other sums, and so may those that do not.
+    // If results differ from their first copy, they may belong to other sums, and so may equal ones.
     let certainty = if unlike.is_some() { Certainty::Possible } else { Certainty::Certain };
     found.extend(copies(evidence, &blocks, (again, repeats)).map(|copies| CauseFound { certainty, ..copies }));
     found.extend(unequal(&blocks));
@@ -84,22 +84,22 @@ pub(crate) fn look(evidence: &Evidence, came: u64, on_links: LostOnLinks, found:
         found.push(CauseFound::new(&RESULTS_TO_SOME, Certainty::Certain, most * without.len() as u64, proofs));
         return;
     }
-    // A device that ended has not lost what it did not answer any more.
+    // A device that ended did not lose what it no longer answered.
     if found.iter().all(|found| found.cause != &LOCKSTEP_BROKEN) {
         missing(&blocks, workers, on_links, found);
     }
-    // Who repeats before all have contributed asks for nothing that is lost.
+    // A worker that repeats before all have contributed does not request a lost result.
     let late = |(packet, t): (&PacketId, &Option<i64>)| {
         packet.attempt() > 0 && blocks.get(&packet.seq()).is_some_and(|block| t.is_some_and(|t| t > block.last_ps))
     };
     let late = sent.packet.iter().zip(&sent.sent_ps).filter(|row| late(*row)).count() as u64;
     of_repeats(evidence, (late, again.min(late)), on_links, found);
-    // Results of blocks that nobody sent to are of others' sums, or name the wrong one.
+    // Results of blocks without contributions belong to other sums or contain a wrong number.
     let odd: u32 = blocks.values().filter(|block| block.contributions == 0).map(|block| block.results).sum();
     unmatched(evidence, (came, u64::from(odd)), found);
 }
 
-/// Results that came `again` without a reason, beside so many contributions that were sent again.
+/// Finds results that came `again` without a reason, given the number of repeated contributions.
 fn copies(
     evidence: &Evidence,
     blocks: &HashMap<u32, Block, Quick>,
@@ -112,8 +112,8 @@ fn copies(
     if again <= reasons {
         return None;
     }
-    // What comes behind a partial result opens its block anew (Trio-ML §5), which ages, too: a result again for every worker. It may have left
-    // before that result came.
+    // A contribution after a partial result reopens its block (Trio-ML §5), which times out, too, and gives another
+    // result for every worker. It may have been sent before that result arrived.
     let late = late_contributions(evidence);
     let aged: u64 =
         blocks.values().filter_map(|block| block.sources).map(|(least, _)| workers.saturating_sub(least.into())).sum();
@@ -127,13 +127,14 @@ fn copies(
     })
 }
 
-/// Blocks of which workers had first results with different numbers of sources: who has the smaller one was left out of the other.
+/// Finds blocks whose first results have different numbers of sources at different workers: the sources of the smaller
+/// one were left out of the other.
 fn unequal(blocks: &HashMap<u32, Block, Quick>) -> Option<CauseFound> {
     let differs = |block: &&Block| block.sources.is_some_and(|(least, most)| least < most);
     let odd = blocks.values().filter(differs).count() as u64;
     let first = blocks.iter().filter(|(_, block)| differs(block)).min_by_key(|(seq, _)| **seq)?;
     let (least, most) = first.1.sources?;
-    // A partial result may be lost now and then.
+    // A partial result may be lost occasionally.
     (odd > FEW.max(blocks.len() as u64 / 20)).then(|| {
         let says = format!(
             "{odd} of {} sums came with different numbers of sources to different workers first; in block {} with {least} and {most}",
@@ -144,7 +145,7 @@ fn unequal(blocks: &HashMap<u32, Block, Quick>) -> Option<CauseFound> {
     })
 }
 
-/// Contributions that left when a result of their block had come to some worker.
+/// Returns the number of contributions sent after a result of their block had reached some worker.
 fn late_contributions(evidence: &Evidence) -> u64 {
     let mut first: HashMap<u32, i64, Quick> = HashMap::default();
     for (seq, t) in evidence.results.seq.iter().zip(&evidence.results.recv_ps) {
@@ -157,17 +158,18 @@ fn late_contributions(evidence: &Evidence) -> u64 {
     sent.filter(is_late).count() as u64
 }
 
-/// Sums that came, and that no worker could take: they are not lost. `came` frames are in the capture, `odd` results are of blocks that nobody sent to.
+/// Finds sums that arrived but that no worker could accept: they are not lost. `came` frames are in the capture, `odd`
+/// results belong to blocks without contributions.
 fn unmatched(evidence: &Evidence, (came, odd): (u64, u64), found: &mut Vec<CauseFound>) {
     let workers = evidence.manifest.clusters.len().max(1) as u64;
-    // Each frame that a worker took is for one worker, or for all.
+    // Each accepted frame is for one worker or for all.
     let taken = evidence.results.seq.len() as u64;
     let frames = evidence.manifest.counters.foreign.max(came.saturating_sub(taken)).max(odd.div_ceil(workers));
     let lost = [&RESULTS_LOST, &DEVICE_STOPPED];
     let explains = found.iter().filter(|found| lost.contains(&found.cause)).map(|found| found.explains).max();
     // One frame may be for all workers.
     let Some(explains) = explains.filter(|lost| frames > 0 && frames * workers * 2 >= *lost) else { return };
-    // On a cable frames may be of others; in virtual time all are the device's.
+    // Frames on a cable may belong to others; in virtual time, all are the device's.
     let certainty = if evidence.is_real() { Certainty::Likely } else { Certainty::Certain };
     found
         .iter_mut()
@@ -179,14 +181,14 @@ fn unmatched(evidence: &Evidence, (came, odd): (u64, u64), found: &mut Vec<Cause
     found.push(CauseFound::new(&RESULTS_UNMATCHED, certainty, explains, proofs));
 }
 
-/// Blocks to which all contributed and of which nobody, or not everybody, had a result.
+/// Finds blocks to which all contributed and whose result reached no worker or not all.
 fn missing(blocks: &HashMap<u32, Block, Quick>, workers: u32, on_links: LostOnLinks, found: &mut Vec<CauseFound>) {
     let complete = || blocks.iter().filter(|(_, block)| block.contributions >= workers && block.results < workers);
     let all = complete().count() as u64;
     if all == 0 || is_counted(found, all, on_links) {
         return;
     }
-    // A device takes one frame after the other: what is overtaken by later sums is lost, and where it stops, nothing is.
+    // A device processes frames in order: a sum overtaken by later ones is lost, but where it stops, nothing is.
     let mut answered: Vec<i64> =
         blocks.values().filter(|block| block.results >= workers).map(|block| block.last_ps).collect();
     answered.sort_unstable();
@@ -208,12 +210,12 @@ fn missing(blocks: &HashMap<u32, Block, Quick>, workers: u32, on_links: LostOnLi
     }
 }
 
-/// Contributions that workers had to repeat. Who repeats without need gets a second result.
+/// Finds contributions that workers had to repeat. An unnecessary repetition gets a second result.
 fn of_repeats(evidence: &Evidence, (repeats, again): (u64, u64), on_links: LostOnLinks, found: &mut Vec<CauseFound>) {
     let needed = repeats.saturating_sub(again);
     if needed >= 3 && !on_links.may_explain(needed) && !found.iter().any(|found| found.cause == &RESULTS_LOST) {
         let says = format!("{repeats} contributions were sent again; {again} of them had been in a result already");
-        // Beside a server workers also repeat what overtook (ATP §3.2).
+        // With a server, workers also repeat what was overtaken (ATP §3.2).
         let certainty = if evidence.interface("server").is_some() { Certainty::Possible } else { Certainty::Likely };
         found.push(CauseFound::new(
             &RESULTS_LOST,

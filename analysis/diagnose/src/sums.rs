@@ -1,4 +1,4 @@
-//! Wrong sums of whole numbers, made again from what workers sent: what each of them lacks, or has too much.
+//! Finds wrong integer sums by recomputing them from the workers' contributions: what each sum lacks or contains additionally.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -13,17 +13,17 @@ use crate::cause::{
 };
 use crate::finding::{CauseFound, Certainty, EvidenceItem};
 
-/// Wrong results that are looked at.
+/// Maximum number of wrong results that are examined.
 const WRONG_MAX: usize = 256;
-/// Bytes of contributions that are held.
+/// Maximum number of bytes of contributions in memory.
 const HELD_MAX: usize = 256 << 20;
 
-/// Most workers whose sets are tried.
+/// Maximum number of workers whose subsets are tried.
 const SUBSETS_MAX: usize = 10;
 
 type Key = (u16, u32, u16);
 
-/// Contributions to a sum, by address: values in host order.
+/// Contributions to a sum, by address, with values in host byte order.
 #[derive(Default)]
 struct Block {
     from: Vec<(u32, Vec<i32>)>,
@@ -35,11 +35,11 @@ struct Wrong {
     bits: u32,
     cause: &'static Cause,
     says: String,
-    /// Contributions that it lacks.
+    /// Number of contributions that it lacks.
     lacks: usize,
 }
 
-/// What a capture of a synchronous run holds.
+/// State of checking a capture of a synchronous run.
 pub(crate) struct Reckoning<'a> {
     formats: Formats,
     blocks: HashMap<Key, Block>,
@@ -48,8 +48,8 @@ pub(crate) struct Reckoning<'a> {
     held: usize,
     wrong: Vec<Wrong>,
     checked: u64,
-    /// Where contributions go, and results come from: the first packet's destination. Packets of a profile's addresses say no more of their
-    /// direction.
+    /// Destination of contributions and source of results: the destination of the first packet. Packets with a
+    /// profile's addresses do not show their direction otherwise.
     device: Option<u32>,
     path: &'a Path,
 }
@@ -60,7 +60,7 @@ fn values(datagram: &sight::Datagram, sight: &Sight) -> Option<Vec<i32>> {
     Some(datagram.payload[own..].as_chunks::<4>().0.iter().map(|word| i32::from_be_bytes(*word)).collect())
 }
 
-/// Looks at every result in the capture at `path`; adds what is wrong with the sums.
+/// Checks every result in the capture at `path`; adds what is wrong with the sums.
 pub(crate) fn look_at(path: &Path, formats: Formats, reported: u64, found: &mut Vec<CauseFound>) -> Result<()> {
     let mut all = Reckoning {
         formats,
@@ -105,7 +105,7 @@ impl Reckoning<'_> {
         match what {
             What::Update => {
                 let block = self.blocks.entry(key).or_default();
-                // A repeated contribution is the same one.
+                // A repeated contribution equals the first.
                 if block.from.iter().all(|(from, _)| *from != datagram.src) {
                     self.held += values.len() * 4;
                     block.from.push((datagram.src, values));
@@ -116,7 +116,7 @@ impl Reckoning<'_> {
         }
     }
 
-    /// A result of so many sources, as it says.
+    /// Checks a result that states this number of sources.
     fn result(&mut self, key: Key, values: Vec<i32>, (number, sources): (u64, u16)) {
         let Some(block) = self.blocks.get(&key) else { return };
         self.checked += 1;
@@ -125,7 +125,7 @@ impl Reckoning<'_> {
             let places = [(false, u32::from(key.2)), (true, key.1)];
             let before: Vec<_> = places.iter().filter_map(|place| self.last.get(place)).collect();
             let wrong = judge(block, &sum, &values, &before, number);
-            // A partial result that says of how many it is (Trio-ML §5) lacks the others rightly.
+            // A partial result that states its number of sources (Trio-ML §5) may lack the others.
             if wrong.lacks == 0 || usize::from(sources) + wrong.lacks != block.from.len() {
                 self.wrong.push(wrong);
             }
@@ -136,7 +136,7 @@ impl Reckoning<'_> {
 
     fn conclude(self, reported: u64, found: &mut Vec<CauseFound>) {
         let mut by: BTreeMap<&'static str, Vec<&Wrong>> = BTreeMap::new();
-        // One flipped bit may be an addition of a power of two, and is one where others are wrong by more.
+        // One flipped bit may be an addition of a power of two, which is assumed if others are wrong by more.
         let single = |wrong: &&Wrong| wrong.cause == &BITS_FLIPPED && wrong.bits == 1;
         let others = self
             .wrong
@@ -174,7 +174,7 @@ fn sum(block: &Block) -> Vec<i64> {
     (0..len).map(|i| block.from.iter().map(|(_, values)| i64::from(values[i])).sum()).collect()
 }
 
-/// What is wrong with a result.
+/// Returns what is wrong with a result.
 fn judge(block: &Block, sum: &[i64], values: &[i32], before: &[&Vec<i32>], number: u64) -> Wrong {
     let wrong = |cause: &'static Cause, says: String| Wrong { number, bits: 0, cause, says, lacks: 0 };
     let right: Vec<i32> = sum.iter().map(|wide| *wide as i32).collect();
@@ -200,7 +200,7 @@ fn judge(block: &Block, sum: &[i64], values: &[i32], before: &[&Vec<i32>], numbe
         let says = format!("{}: what {whose} sent is not in it", odd(first));
         return Wrong { lacks, ..wrong(&CONTRIBUTION_MISSING, says) };
     }
-    // Of all but empty values nothing can be told.
+    // Nearly empty values prove nothing.
     let full = |values: &[i32]| values.iter().filter(|value| **value != 0).count() * 4 > values.len();
     if before.iter().any(|before| ***before == *difference && full(before)) {
         return wrong(&STALE_SUM, format!("{}: the last result of the same place is in it", odd(first)));
@@ -217,7 +217,7 @@ fn judge(block: &Block, sum: &[i64], values: &[i32], before: &[&Vec<i32>], numbe
     Wrong { number, bits, cause, says: text, lacks: 0 }
 }
 
-/// Workers whose contributions together are the difference, by address; of many workers one.
+/// Returns workers whose contributions add up to the difference, by address; with many workers, a single one.
 fn some_of(block: &Block, difference: &[i32], signed: &dyn Fn(i32) -> i32) -> Option<String> {
     let of = block.from.len();
     let sets = if of <= SUBSETS_MAX { 1..1u32 << of } else { 0..0 };
@@ -249,7 +249,7 @@ mod tests {
     fn each_wrong_sum_has_its_cause() {
         let right = [117, 188, 339];
         assert_eq!(of(right.map(i32::swap_bytes), &[]), "byte_order");
-        // A device may reverse some values of a packet only: three are no accident.
+        // A device may reverse the bytes of only some values of a packet: three are not chance.
         let four = Block { from: vec![(1, vec![10, -20, 30, 5]), (2, vec![100, 200, 300, 6])] };
         let some = [110, 180i32.swap_bytes(), 330i32.swap_bytes(), 11i32.swap_bytes()];
         assert_eq!(judge(&four, &sum(&four), &some, &[], 1).cause.code, "byte_order");

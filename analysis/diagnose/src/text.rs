@@ -1,4 +1,4 @@
-//! A diagnosis for people and for programs.
+//! Formats a diagnosis as text and as JSON.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{CAUSES, Diagnosis};
 
-/// Causes that people are shown.
+/// Maximum number of causes in the text.
 const SHOWN: usize = 5;
 
 fn seconds(ps: i64) -> String {
@@ -18,7 +18,7 @@ fn seconds(ps: i64) -> String {
     }
 }
 
-/// The diagnosis as lines for people.
+/// Formats the diagnosis as lines of text.
 pub fn text(diagnosis: &Diagnosis) -> String {
     let mut out = String::new();
     let mut line = |text: String| {
@@ -74,7 +74,7 @@ pub fn text(diagnosis: &Diagnosis) -> String {
     out
 }
 
-/// The diagnosis as one JSON object.
+/// Formats the diagnosis as one JSON object.
 pub fn json(diagnosis: &Diagnosis) -> Value {
     let causes: Vec<_> = diagnosis
         .causes
@@ -101,7 +101,7 @@ pub fn json(diagnosis: &Diagnosis) -> Value {
     })
 }
 
-/// All causes: the table of docs/diagnose.md.
+/// Formats all causes: the table of docs/diagnose.md.
 pub fn list() -> String {
     let mut out = String::from("| code | where | what | proof |\n| --- | --- | --- | --- |\n");
     for cause in CAUSES {

@@ -1,4 +1,4 @@
-//! Row groups that are skipped and groups that are gathered, against polars over the whole table: random predicates, keys and aggregates.
+//! Compares skipped row groups and grouped aggregates with polars over the whole table: random predicates, keys and aggregates.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -26,10 +26,10 @@ use crate::{Database, Options, QueryAnswer};
 /// Rows of a row group.
 const GROUP: usize = 200;
 const ROWS: usize = 3000;
-/// Columns that runs made by hand have.
+/// Columns that constructed runs have.
 const OF_SENT: &str = "t_gen_ps, t_sent_ps, cluster, job, worker, seq, attempt, bytes, reward, packet";
 
-/// A whole number below `most`.
+/// Returns a random integer below `most`.
 fn below(dice: &mut Dice, most: usize) -> usize {
     (dice.uniform() * most as f64) as usize
 }
@@ -38,7 +38,7 @@ fn one<'a>(dice: &mut Dice, of: &[&'a str]) -> &'a str {
     of[below(dice, of.len())]
 }
 
-/// A run whose files have many row groups.
+/// Creates a run whose files have many row groups.
 fn run() -> TempDir {
     let (mut story, mut dice, mut t) = (Story::new(), Dice::new(23), 0);
     for row in 0..ROWS {
@@ -62,7 +62,7 @@ fn run() -> TempDir {
     folder
 }
 
-/// Writes a file anew, with row groups of [`GROUP`] rows.
+/// Rewrites a file with row groups of [`GROUP`] rows.
 fn in_groups(path: &Path) {
     let mut batches = Batches::open(path).unwrap();
     let properties = WriterProperties::builder().set_max_row_group_row_count(Some(GROUP)).build();
@@ -90,7 +90,7 @@ impl Whole {
         Whole { database, tables: of_runs(&[]), frames: frames.into() }
     }
 
-    /// The answer of polars over frames of all rows.
+    /// Returns the answer of polars over frames of all rows.
     fn by_polars(&self, sql: &str) -> PolarsResult<DataFrame> {
         let mut context = SQLContext::new().with_function_registry(Functions::all());
         self.frames.iter().for_each(|(name, frame)| context.register(name, frame.clone().lazy()));
@@ -98,7 +98,7 @@ impl Whole {
         Ok(QueryAnswer::of(context.execute(&statement.guarded)?.collect()?).unwrap().0)
     }
 
-    /// Compares the answers, but for the order of their rows and the last bits of floats; whether there is one.
+    /// Compares the answers, ignoring the order of rows and the last bits of floats; returns whether there is an answer.
     fn compare(&self, sql: &str) -> bool {
         match (self.database.query(sql), self.by_polars(sql)) {
             (Ok(ours), Ok(theirs)) => {
@@ -112,7 +112,7 @@ impl Whole {
     }
 }
 
-/// The rows as text, sorted; of floats nine digits.
+/// Formats the rows, sorted; floats with nine digits.
 fn rows(frame: &DataFrame) -> Vec<String> {
     let cell = |row: usize, column: &Column| match column.get(row).unwrap() {
         AnyValue::Float64(value) => format!("{value:.9e}"),
@@ -124,7 +124,7 @@ fn rows(frame: &DataFrame) -> Vec<String> {
     rows
 }
 
-/// A comparison with a constant that may be of the rows.
+/// Returns a comparison with a constant that rows may contain.
 fn comparison(dice: &mut Dice, table: &str) -> String {
     let op = one(dice, &["=", "<>", "<", "<=", ">", ">="]);
     let value =
@@ -209,7 +209,7 @@ fn answers_are_those_of_polars_over_all_rows() {
             i32::from(whole.compare(&format!("SELECT {columns} FROM {table} WHERE {}", predicate(&mut dice, table))));
         answered += i32::from(whole.compare(&grouping(&mut dice, table)));
     }
-    // Sums of packets are refused.
+    // Sums of packet ids are refused.
     assert!(answered > 250, "{answered} of 300 were answered");
     for sql in [
         "SELECT COUNT(*) AS n FROM sent",
@@ -249,7 +249,7 @@ fn scan(folder: &Path, name: &'static str) -> Scan {
     Scan { table, parts, budget, fault, doing: Arc::new(Mutex::new(String::new())) }
 }
 
-/// How many row groups of `sent` are read for a predicate.
+/// Returns the number of row groups of `sent` that are read for a predicate.
 fn groups_read(folder: &Path, predicate: Expr) -> usize {
     let scan = scan(folder, "sent");
     let choice = Choice::of(&scan.table, Some(predicate));
@@ -263,7 +263,7 @@ fn groups_read(folder: &Path, predicate: Expr) -> usize {
 fn row_groups_without_rows_are_not_read() {
     let folder = run();
     let read = |predicate| groups_read(folder.path(), predicate);
-    // 20 sequence numbers in each.
+    // Each group has 20 sequence numbers.
     assert_eq!(read(col("seq").lt(lit(20))), 1);
     assert_eq!(read(lit(19).lt(col("seq"))), ROWS / GROUP - 1);
     assert_eq!(read(col("seq").eq(lit(25)).or(col("seq").eq(lit(299)))), 2);

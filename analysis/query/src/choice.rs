@@ -1,6 +1,6 @@
-//! Which rows a scan keeps: row groups that the footer excludes are not read, codes are compared as codes, polars computes the rest.
+//! Selects rows of a scan: row groups excluded by the footer are not read, codes are compared as codes, and polars computes the rest.
 //!
-//! Called by [`crate::scan`]. A conjunct over one column of codes is computed once per name, not once per row.
+//! Called by [`crate::scan`]. A conjunct over one column of codes is evaluated once per name, not once per row.
 
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 use pktgen_core::arrow::array::{Array, ArrayRef, AsArray};
@@ -14,16 +14,16 @@ use crate::tables::{Made, QueryColumn, QueryTable};
 
 /// The predicate of a scan, by conjuncts.
 pub(crate) struct Choice {
-    /// All of it.
+    /// All conjuncts.
     whole: Vec<Expr>,
-    /// What is over one column of codes: which codes are kept, and, as the last one, whether empty cells are.
+    /// Conjuncts over one column of codes: whether each code is kept, and, as the last entry, whether empty cells are.
     codes: Vec<(PlSmallStr, Vec<bool>)>,
     rest: Option<Expr>,
-    /// A column, and what its cells are among if a join is to keep the row.
+    /// A column, and the keys that its cells must be among for a join to keep the row.
     keys: Option<Known>,
 }
 
-/// The names of a column of codes.
+/// Returns the names of a column of codes.
 pub(crate) fn names_of(column: &QueryColumn) -> Option<&'static [&'static str]> {
     match column.made {
         Made::Names(_, names) => Some(names),
@@ -31,7 +31,7 @@ pub(crate) fn names_of(column: &QueryColumn) -> Option<&'static [&'static str]> 
     }
 }
 
-/// The column of `table` as it is decoded: codes in place of their names.
+/// Returns the column of `table` as it is decoded: codes in place of their names.
 pub(crate) fn as_codes(column: &QueryColumn) -> QueryColumn {
     match column.made {
         Made::Names(source, names) => QueryColumn { made: Made::Codes(source, names), ..column.clone() },
@@ -39,12 +39,12 @@ pub(crate) fn as_codes(column: &QueryColumn) -> QueryColumn {
     }
 }
 
-/// The column of codes as the text that the table has.
+/// Converts a column of codes to the text that the table has.
 pub(crate) fn as_text(codes: &Column, names: &[&str]) -> PolarsResult<Column> {
     Column::new(codes.name().clone(), names).take(codes.u32()?)
 }
 
-/// Whether each row of an expression depends on that row only, for expressions that are known.
+/// Whether each value of an expression depends on its row only; false for unknown expressions.
 pub(crate) fn is_elementwise(expr: &Expr) -> bool {
     use BooleanFunction::{IsIn, IsNan, IsNotNan, IsNotNull, IsNull, Not};
     match expr {
@@ -72,7 +72,7 @@ pub(crate) fn is_elementwise(expr: &Expr) -> bool {
     }
 }
 
-/// The columns that an expression names.
+/// Returns the columns that an expression uses.
 pub(crate) fn columns_of(expr: &Expr) -> Vec<PlSmallStr> {
     let name = |part: &Expr| if let Expr::Column(name) = part { Some(name.clone()) } else { None };
     let mut names: Vec<_> = expr.into_iter().filter_map(name).collect();
@@ -91,7 +91,7 @@ fn conjuncts(predicate: Expr, to: &mut Vec<Expr>) {
     }
 }
 
-/// The values of an expression over one column of codes: for every code, and, as the last one, for an empty cell.
+/// Returns the values of an expression over one column of codes: for every code, and, as the last entry, for an empty cell.
 pub(crate) fn dictionary(table: &QueryTable, expr: &Expr) -> Option<(PlSmallStr, Column)> {
     let [name] = <[PlSmallStr; 1]>::try_from(columns_of(expr)).ok()?;
     let names = names_of(table.column(&name)?)?;
@@ -105,7 +105,7 @@ pub(crate) fn dictionary(table: &QueryTable, expr: &Expr) -> Option<(PlSmallStr,
     (values.len() == names.len() + 1).then_some((name, values))
 }
 
-/// Which codes of a column fulfil `conjunct`, if it depends on one column of codes only.
+/// Returns which codes of a column satisfy `conjunct`, if it depends on one column of codes only.
 fn by_code(table: &QueryTable, conjunct: &Expr) -> Option<(PlSmallStr, Vec<bool>)> {
     let (name, kept) = dictionary(table, conjunct)?;
     let kept = kept.bool().ok()?.iter().map(|kept| kept == Some(true)).collect();
@@ -126,7 +126,7 @@ impl Choice {
         Choice { whole, codes, rest: rest.into_iter().reduce(Expr::and), keys: None }
     }
 
-    /// With keys of a join.
+    /// Adds the keys of a join.
     pub(crate) fn with_keys(self, keys: Option<Known>) -> Choice {
         Choice { keys: keys.filter(|(_, keys)| keys.get().is_some()), ..self }
     }
@@ -136,18 +136,18 @@ impl Choice {
         self.whole.is_empty() && self.keys.is_none()
     }
 
-    /// The columns that it looks at.
+    /// Returns the columns that it uses.
     pub(crate) fn columns(&self) -> Vec<PlSmallStr> {
         self.whole.iter().flat_map(columns_of).collect()
     }
 
-    /// Whether a row group may have rows that are kept, as its statistics say.
+    /// Whether a row group may contain rows that are kept, according to its statistics.
     pub(crate) fn may_keep(&self, table: &QueryTable, file: &StreamFile, group: usize) -> bool {
         let ranges = Ranges { table, file, group };
         self.whole.iter().all(|conjunct| ranges.may_hold(conjunct))
     }
 
-    /// The rows of a batch of `table` that are kept; columns of codes may have become text.
+    /// Returns the rows of a batch of `table` that are kept; columns of codes may have become text.
     pub(crate) fn kept(&self, table: &QueryTable, mut batch: DataFrame) -> PolarsResult<DataFrame> {
         for (name, kept) in &self.codes {
             let column = batch.column(name)?;
@@ -171,7 +171,7 @@ impl Choice {
     }
 }
 
-/// `batch` with those of its columns of codes as text that are `wanted`.
+/// Returns `batch` with the `wanted` columns of codes converted to text.
 pub(crate) fn texts(table: &QueryTable, batch: DataFrame, wanted: &[PlSmallStr]) -> PolarsResult<DataFrame> {
     let cell = |column: &Column| match table.column(column.name()).and_then(names_of) {
         Some(names) if column.dtype() == &DataType::UInt32 && wanted.contains(column.name()) => as_text(column, names),
@@ -202,7 +202,7 @@ fn number(expr: &Expr) -> Option<Number> {
     }
 }
 
-/// What the footer says of the columns of a row group.
+/// Statistics in the footer about the columns of a row group.
 struct Ranges<'a> {
     table: &'a QueryTable,
     file: &'a StreamFile,
@@ -212,7 +212,7 @@ struct Ranges<'a> {
 type Range = (i128, i128);
 
 impl Ranges<'_> {
-    /// Whether `expr` may be true of a row; true where that is not known.
+    /// Whether `expr` may be true for a row; true if unknown.
     fn may_hold(&self, expr: &Expr) -> bool {
         let Expr::BinaryExpr { left, op, right } = expr else { return true };
         match op {
@@ -238,7 +238,7 @@ impl Ranges<'_> {
         let Some((least, most)) = self.range(column) else { return true };
         match value {
             Number::Whole(value) => meets(op, &least, &most, &value),
-            // As polars compares them.
+            // Converted in the same way as polars does.
             Number::Float(value) => meets(op, &(least as f64), &(most as f64), &value),
         }
     }
@@ -259,7 +259,7 @@ impl Ranges<'_> {
         }
     }
 
-    /// The least and the greatest value of a column of integers in the file.
+    /// Returns the minimum and maximum of a column of integers in the file.
     fn of(&self, source: &str) -> Option<Range> {
         if !self.file.has(source) {
             return None;
@@ -282,7 +282,7 @@ fn mirrored(op: Operator) -> Operator {
     }
 }
 
-/// Whether a value between `least` and `most` may stand on the left side of `op`.
+/// Whether a value between `least` and `most` may satisfy `op` with `value` on the right.
 fn meets<T: PartialOrd>(op: Operator, least: &T, most: &T, value: &T) -> bool {
     match op {
         Operator::Eq => least <= value && value <= most,
@@ -294,7 +294,7 @@ fn meets<T: PartialOrd>(op: Operator, least: &T, most: &T, value: &T) -> bool {
     }
 }
 
-/// The one cell of an array of integers.
+/// Returns the single cell of an array of integers.
 fn whole(array: &ArrayRef) -> Option<i128> {
     macro_rules! by_type {
         ($($arrow:ident, $kind:ident);*) => {

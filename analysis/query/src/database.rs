@@ -1,4 +1,4 @@
-//! A folder that is asked: its runs or captures, their tables, and the execution of a statement over them.
+//! A folder that can be queried: its runs or captures, their tables, and the execution of statements over them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,12 +26,12 @@ use crate::source::{Part, Stream};
 use crate::statement::Statement;
 use crate::tables::{QueryTable, of_captures, of_runs};
 
-/// Choices of queries.
+/// Options of queries.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// Read files whatever their digests say.
+    /// Reads files without checking their digests.
     pub no_verify: bool,
-    /// Bytes that a query may hold.
+    /// Maximum number of bytes that a query may hold in memory.
     pub memory: u64,
 }
 
@@ -48,7 +48,7 @@ enum Content {
     Capture { dir: PathBuf, index: Box<TablesIndex> },
 }
 
-/// What a path holds, as tables.
+/// The tables in a folder.
 pub struct Database {
     content: Content,
     tables: Vec<QueryTable>,
@@ -58,7 +58,8 @@ pub struct Database {
 }
 
 impl Database {
-    /// Opens a run dir, a sweep or a folder of tables of captures. Runs of a sweep that cannot be read are left out, and named.
+    /// Opens a run dir, a sweep or a folder of tables of captures. Runs of a sweep that cannot be read are excluded and
+    /// listed in [`unread`](Self::unread).
     pub fn open(path: &Path, options: Options) -> Result<Database> {
         if options.memory < LEAST {
             return Err(Error::config(format!("--memory {}: at least {}", size(options.memory), size(LEAST))));
@@ -72,7 +73,7 @@ impl Database {
             return Ok(Database { content, tables: of_captures(), options, several: true, unread: Vec::new() });
         }
         let sweep = read_sweep(path, options.no_verify)?;
-        // A run alone has a sweep.json that names the folder itself.
+        // A single run has a sweep.json that names the folder itself.
         let several = sweep
             .as_ref()
             .is_some_and(|sweep| !matches!(sweep.runs.as_slice(), [one] if ["", "."].contains(&one.dir.as_str())));
@@ -107,12 +108,12 @@ impl Database {
         Ok(Database { content: Content::Runs(runs), tables, options, several, unread })
     }
 
-    /// Its tables.
+    /// Returns its tables.
     pub fn tables(&self) -> &[QueryTable] {
         &self.tables
     }
 
-    /// Runs that cannot be read, and why.
+    /// Returns the runs that cannot be read, with the errors.
     pub fn unread(&self) -> &[(PathBuf, Error)] {
         &self.unread
     }
@@ -124,7 +125,7 @@ impl Database {
         }
     }
 
-    /// What a reader of answers must know, by run: whether it is invalid first.
+    /// Returns notes for readers of answers, by run; whether a run is invalid is first.
     pub fn notes(&self) -> Vec<(PathBuf, Note)> {
         let of = |run: &Run| {
             let mut facts = Facts::of(&run.manifest);
@@ -163,17 +164,17 @@ impl Database {
         }
     }
 
-    /// The answer to `sql`.
+    /// Executes `sql`.
     pub fn query(&self, sql: &str) -> Result<QueryAnswer> {
         self.execute(sql, false)
     }
 
-    /// The plan of `sql`, by lines.
+    /// Returns the plan of `sql`, line by line.
     pub fn explain(&self, sql: &str) -> Result<QueryAnswer> {
         self.execute(sql, true)
     }
 
-    /// Which of the tables that `sql` names is not there, and why; none if all are.
+    /// Describes which table used by `sql` is missing, and why; `None` if all exist.
     pub(crate) fn lacking(&self, sql: &str) -> Result<Option<String>> {
         let statement = Statement::parse(sql, &self.tables)?;
         let named = self.tables.iter().filter(|table| statement.tables.contains(table.name));
@@ -210,13 +211,13 @@ impl Database {
                 (None, Err(theirs)) => Err(statement.fault(&theirs, &tables)),
             }
         };
-        // Beside reading; what was read counts if the files are what was written.
+        // Checked concurrently with reading; the answer is used only if the files are unchanged.
         let check = || if verifies { self.check(&names) } else { Ok(()) };
         let (checked, answer) = beside(check, || watched(self.options.memory, "the query", answer))?;
         checked.and(answer)
     }
 
-    /// Compares the files of the named tables with their digests.
+    /// Checks the digests of the files of these tables.
     fn check(&self, names: &[&str]) -> Result<()> {
         let files: Vec<(&Run, &str)> =
             self.runs().iter().flat_map(|run| names.iter().map(move |name| (run, *name))).collect();
@@ -224,7 +225,7 @@ impl Database {
         in_parallel(&files, &check, &mut |_, _| {}).into_iter().collect()
     }
 
-    /// The parts of a table; an error that says what a run must have if it has none.
+    /// Returns the parts of a table; if there are none, fails with a description of what a run must have.
     fn parts(&self, table: &QueryTable) -> Result<Vec<(Option<String>, Part)>> {
         match &self.content {
             Content::Capture { dir, index } => {
@@ -239,7 +240,7 @@ impl Database {
         }
     }
 
-    /// The table `runs`.
+    /// Returns the rows of table `runs`.
     fn rows(&self, runs: &[Run], table: &QueryTable) -> Result<DataFrame> {
         let verdicts: Vec<_> = runs.iter().map(|run| judge(&Facts::of(&run.manifest))).collect();
         let cells = table.columns.iter().map(|column| {
@@ -278,7 +279,7 @@ fn gave_up() -> PolarsError {
     PolarsError::ComputeError("the query gave up inside polars; please report this".into())
 }
 
-/// What copies or indexes all rows that it is over: its name, how plans write it, and for each byte of rows the hundredths it holds.
+/// Operations that copy or index all of their rows: the name, its form in plans, and the memory per byte of rows, in hundredths.
 const OPERATIONS: [(&str, &str, u64); 5] = [
     ("ORDER BY", "SORT BY", 150),
     ("JOIN", "JOIN:", 150),
@@ -287,7 +288,7 @@ const OPERATIONS: [(&str, &str, u64); 5] = [
     ("DISTINCT", "UNIQUE", 100),
 ];
 
-/// The plan of a statement over `scans`, and what it may hold; with `explained` the plan as rows of text.
+/// Plans a statement over `scans` within its memory limit; with `explained`, returns the plan as rows of text.
 fn plan(
     scans: Vec<Scan>,
     sql: &str,
@@ -323,7 +324,7 @@ fn plan(
     Ok(lazy)
 }
 
-/// The lines of a plan, in which polars names no table: one is known by the number of its columns.
+/// Returns the lines of a plan with names of tables. Polars does not print these; a table is identified by its number of columns.
 fn named_scans(plan: &str, tables: &[(&str, usize)]) -> Vec<String> {
     let mut lines: Vec<String> = plan.lines().map(str::to_owned).collect();
     for at in 0..lines.len() {
@@ -339,7 +340,7 @@ fn named_scans(plan: &str, tables: &[(&str, usize)]) -> Vec<String> {
 }
 
 impl Run {
-    /// Refuses files of the named tables that are not what was written. Fates and metrics compare all of them.
+    /// Refuses changed files of these tables. Fates and metrics check all files.
     fn check(&self, names: &[&str]) -> Result<()> {
         let path = self.dir.join("manifest.json");
         if !is_sealed(&path, self.text.as_bytes())? && !self.manifest.files.is_empty() {
@@ -350,7 +351,7 @@ impl Run {
         check_files(&self.dir, &files.map(|(file, digest)| (file.clone(), digest.clone())).collect())
     }
 
-    /// Why it has no such table; none if it has.
+    /// Describes why this run lacks a table; `None` if it has it.
     fn lacks(&self, table: &QueryTable) -> Option<String> {
         let (records, name) = (self.manifest.records.as_str(), table.name);
         let path = self.dir.join(format!("{name}.parquet"));
@@ -379,7 +380,7 @@ impl Run {
     }
 }
 
-/// The parts of a table of captures, by cluster and in order.
+/// Returns the parts of a table of captures, by cluster and in order.
 fn parts_of(dir: &Path, index: &TablesIndex, side: &str) -> Result<Vec<Part>> {
     let run = dir.join(side).join(format!("run={}", index.run));
     let (mut found, form) = (Vec::new(), index.form.name());
@@ -397,7 +398,7 @@ fn parts_of(dir: &Path, index: &TablesIndex, side: &str) -> Result<Vec<Part>> {
     Ok(found.into_iter().map(|(cluster, _, path)| Part::Capture { path, cluster, formats: formats.clone() }).collect())
 }
 
-/// What `folder` has that is called `before`, a number, and `after`.
+/// Returns the entries of `folder` whose names are `before`, a number, and `after`.
 fn numbered(folder: &Path, before: &str, after: &str) -> Result<Vec<(i64, PathBuf)>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(Error::io("read", folder))? {

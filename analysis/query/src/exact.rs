@@ -1,4 +1,4 @@
-//! Sums of integers that do not fit 64 bits are an error: polars would let them wrap.
+//! Reports integer sums that exceed 64 bits as errors: polars would let them wrap around.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -7,13 +7,13 @@ use polars::prelude::udf::UserDefinedFunction;
 use polars::prelude::*;
 use polars::sql::{FunctionOptions, FunctionRegistry};
 
-/// Name of the function that statements have around what they sum.
+/// Name of the function that is inserted around the operands of sums.
 pub(crate) const GUARD: &str = "pktgen_summed";
 
 static SUMMED: LazyLock<UserDefinedFunction> = LazyLock::new(|| {
     let same = |_: &Schema, fields: &[Field]| {
         let of = &fields[0];
-        // Of literals.
+        // For literals.
         let known = of.dtype().clone().materialize_unknown(true)?;
         Ok(Field::new(of.name().clone(), wide(&known)))
     };
@@ -26,7 +26,7 @@ static SUMMED: LazyLock<UserDefinedFunction> = LazyLock::new(|| {
     function
 });
 
-/// What `expr` guards, if it is the guard of a sum.
+/// Returns the guarded expression if `expr` is the guard of a sum.
 pub(crate) fn guarded(expr: &Expr) -> Option<&Expr> {
     match expr {
         Expr::AnonymousFunction { input, function, .. } if *function == SUMMED.fun => input.first(),
@@ -34,7 +34,7 @@ pub(crate) fn guarded(expr: &Expr) -> Option<&Expr> {
     }
 }
 
-/// The functions of ours that polars calls.
+/// The functions of this crate that polars calls.
 pub(crate) struct Functions(HashMap<&'static str, UserDefinedFunction>);
 
 impl Functions {
@@ -43,7 +43,7 @@ impl Functions {
     }
 }
 
-/// The type in which cells are summed.
+/// Returns the type in which cells are added up.
 fn wide(of: &DataType) -> DataType {
     match of {
         DataType::UInt32 | DataType::Int32 => DataType::Int64,
@@ -51,7 +51,7 @@ fn wide(of: &DataType) -> DataType {
     }
 }
 
-/// Refuses integers of which some could sum up to more than 64 bits hold.
+/// Refuses integers whose sum might exceed 64 bits.
 fn summed(column: &Column) -> PolarsResult<()> {
     let (all, most) = match column.dtype() {
         DataType::Int64 => {
@@ -64,7 +64,7 @@ fn summed(column: &Column) -> PolarsResult<()> {
     if all <= most { Ok(()) } else { Err(too_much(column.name(), all, most)) }
 }
 
-/// The error about integers whose magnitudes sum up to `all`, and `most` fit.
+/// Returns the error for integers whose magnitudes add up to `all`, when at most `most` fits.
 pub(crate) fn too_much(name: &str, all: u128, most: u128) -> PolarsError {
     polars_err!(
         ComputeError: "SUM: the magnitudes of {name} sum up to {all}, and its type holds {most}: SUM(CAST(… AS DOUBLE)) is \

@@ -1,7 +1,8 @@
-//! GROUP BY and aggregates of whole tables without the tables: batches are gathered into groups as they are decoded, on all cores.
+//! GROUP BY and aggregates of whole tables in bounded memory: batches are added to groups as they are decoded, on all cores.
 //!
-//! Called by [`crate::database`] with every plan: [`in_batches`] is the one place that decides. A grouping whose aggregates all decompose, over
-//! a table of ours of which rows are chosen at most, becomes a [`GroupedScan`]; all others are left to polars, which holds the columns.
+//! Called by [`crate::database`] with every plan: only [`in_batches`] decides. A grouping whose aggregates can all be
+//! decomposed, over a table of this crate with at most a selection of rows, becomes a [`GroupedScan`]; all others are
+//! left to polars, which holds the columns in memory.
 
 use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,39 +15,39 @@ use crate::groups::{Aggregate, Groups};
 use crate::joined::with_keys;
 use crate::scan::{Reading, Scan, query_fault, source};
 
-/// What groups by a key are told apart by.
+/// Kind of a grouping key.
 enum Key {
-    /// A column of codes, of these names.
+    /// A column of codes, with their names.
     Codes(Vec<String>),
     /// The column `run`.
     Run(Vec<String>),
-    /// Integers, or yes and no.
+    /// Integers or booleans.
     Number(DataType),
 }
 
-/// An expression over a row, as batches are asked for it.
+/// An expression over a row, evaluated for each batch.
 enum Input {
     Column(PlSmallStr),
-    /// Over one column of codes: its value for every code, and, as the last one, for an empty cell.
+    /// An expression over one column of codes: its value for every code, and, as the last entry, for an empty cell.
     Dictionary(PlSmallStr, Column),
     Expr(Expr),
 }
 
-/// A grouping that decomposes.
+/// A grouping that can be decomposed.
 struct Grouping {
     scan: Arc<dyn AnonymousScan>,
     schema: SchemaRef,
     predicate: Option<Expr>,
     keys: Vec<(PlSmallStr, Key)>,
-    /// Inputs: of the keys first.
+    /// Inputs, those of the keys first.
     inputs: Vec<(Expr, Input)>,
-    /// Aggregates: of which input if any, of which type, and its name there.
+    /// Aggregates: the index of the input, if any, its type, and the name there.
     partials: Vec<(Aggregate, Option<usize>, DataType)>,
     having: Vec<Expr>,
     answer: Vec<Expr>,
 }
 
-/// `plan` with the groupings that decompose as scans, and whether there are any.
+/// Returns `plan` with decomposable groupings replaced by scans, and whether there are any.
 pub(crate) fn in_batches(plan: DslPlan) -> PolarsResult<(DslPlan, bool)> {
     let mut any = false;
     let mut input = |plan: Arc<DslPlan>| -> PolarsResult<Arc<DslPlan>> {
@@ -82,7 +83,7 @@ pub(crate) fn in_batches(plan: DslPlan) -> PolarsResult<(DslPlan, bool)> {
         }
         DslPlan::Slice { input: of, offset, len } => DslPlan::Slice { input: input(of)?, offset, len },
         DslPlan::MapFunction { input: of, function } => DslPlan::MapFunction { input: input(of)?, function },
-        // What was planned before, for its columns.
+        // Already planned, to determine its columns.
         DslPlan::IR { dsl, .. } => return in_batches(Arc::unwrap_or_clone(dsl)),
         other => other,
     };
@@ -95,7 +96,7 @@ impl Grouping {
         let scan = source(input, &mut predicates)?;
         let of = scan.as_any().downcast_ref::<Scan>()?;
         let schema = Arc::new(of.schema());
-        // What is nearest to the scan chooses first.
+        // The predicate closest to the scan is applied first.
         let predicate = predicates.into_iter().rev().reduce(Expr::and);
         let mut grouping = Grouping {
             scan: scan.clone(),
@@ -156,7 +157,7 @@ impl Grouping {
         Some((expr, input))
     }
 
-    /// The column of an aggregate of `of`, which is gathered.
+    /// Adds an aggregate of `of` and returns its column.
     fn partial(&mut self, scan: &Scan, aggregate: Aggregate, of: Option<Expr>) -> Option<Expr> {
         let (mut kind, mut place) = (DataType::UInt64, None);
         if let Some(of) = of {
@@ -184,7 +185,7 @@ impl Grouping {
         Some(col(partial_name(at)))
     }
 
-    /// An expression over groups as one over gathered aggregates; none if it has something that does not decompose.
+    /// Rewrites an expression over groups in terms of the aggregates; `None` if a part cannot be decomposed.
     fn lifted(&mut self, scan: &Scan, expr: &Expr) -> Option<Expr> {
         Some(match expr {
             Expr::Len => self.partial(scan, Aggregate::Rows, None)?,
@@ -230,7 +231,7 @@ impl Grouping {
         }
     }
 
-    /// The number of rows of `of`, empty cells among them.
+    /// Returns the number of rows of `of`, including empty cells.
     fn rows(&mut self, scan: &Scan, of: &Expr) -> Option<Expr> {
         match guarded(of).unwrap_or(of) {
             Expr::Filter { by, .. } => {
@@ -253,7 +254,7 @@ fn partial_name(at: usize) -> PlSmallStr {
     format!("partial {at}").into()
 }
 
-/// What is aggregated: without the guard of sums, which are checked when they are known, and empty where FILTER leaves it out.
+/// Returns the operand of an aggregate: without the guard of sums, which are checked at the end, and empty for rows that FILTER excludes.
 fn chosen(expr: &Expr) -> Expr {
     match (guarded(expr), expr) {
         (Some(inner), _) => chosen(inner),
@@ -265,7 +266,7 @@ fn chosen(expr: &Expr) -> Expr {
 /// A table that is grouped while it is read.
 struct GroupedScan {
     grouping: Grouping,
-    /// Of the groups.
+    /// Schema of the groups.
     schema: SchemaRef,
 }
 
@@ -281,7 +282,7 @@ impl GroupedScan {
         reading.expect(0).map_err(|error| scan.failed(error))?;
         let kinds: Vec<_> = partials.iter().map(|(aggregate, _, kind)| (*aggregate, kind.clone())).collect();
         let new = || (Groups::new(keys.len(), &kinds), 0);
-        // An error of polars goes on as it is, so that it gets its place in the statement.
+        // Polars errors are passed on unchanged, so that their position in the statement can be found.
         let theirs = Mutex::new(None);
         let take = |(groups, held): &mut (Groups, u64), batch: DataFrame| {
             self.gather(scan, groups, batch).map_err(|fault| {
@@ -339,7 +340,7 @@ impl GroupedScan {
         groups.add(rows, &cells[..keys.len()], &of)
     }
 
-    /// The groups as the plan wants them.
+    /// Returns the groups as required by the plan.
     fn answer(&self, groups: &Groups) -> PolarsResult<DataFrame> {
         let Grouping { keys, inputs, partials, having, answer, .. } = &self.grouping;
         let mut cells = Vec::new();
@@ -387,7 +388,7 @@ impl AnonymousScan for GroupedScan {
         self
     }
 
-    /// polars leaves to each scan what it was asked of the rows: some columns, a predicate, the first ones.
+    /// Polars passes the selected columns, the predicate and the row limit to each scan.
     fn scan(&self, args: AnonymousScanArgs) -> PolarsResult<DataFrame> {
         let Some(scan) = self.grouping.scan.as_any().downcast_ref::<Scan>() else {
             polars_bail!(ComputeError: "a grouping of no table");

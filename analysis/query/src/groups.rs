@@ -1,22 +1,23 @@
-//! Groups and their aggregates, gathered batch by batch: counts, sums, minima, maxima and means, which decompose.
+//! Groups and their aggregates, accumulated batch by batch: counts, sums, minima, maxima and means, which can be decomposed.
 //!
-//! Called by [`crate::grouped`]. Integers are summed in 128 bits, so that order and batches do not show.
+//! Called by [`crate::grouped`]. Integers are added up in 128 bits, so the order and batches do not affect the result.
 
 use std::hash::Hash;
 
 use polars::prelude::*;
 
-/// Values of keys that have a place in a table, for each of the first groups of the keys before.
+/// Number of key values (from 0) with a table entry, for each of the first groups of the preceding keys; one more entry
+/// is for empty cells.
 const NARROW: usize = 1023;
-/// Groups of the keys before with such a table.
+/// Maximum number of groups of the preceding keys with such a table.
 const TABLES: usize = 1024;
 
-/// What is computed of the cells of a group.
+/// An aggregate of the cells of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Aggregate {
-    /// Rows.
+    /// Number of rows.
     Rows,
-    /// Cells that are not empty.
+    /// Number of cells that are not empty.
     Count,
     Sum,
     Least,
@@ -24,7 +25,7 @@ pub(crate) enum Aggregate {
     Mean,
 }
 
-/// Numbers of the groups of one key more: each is a group of the keys before, and a value.
+/// Groups by one more key: each is a group of the preceding keys and a value.
 #[derive(Default)]
 struct Level {
     groups: Vec<(u32, Option<u64>)>,
@@ -33,7 +34,7 @@ struct Level {
 }
 
 impl Level {
-    /// Makes the tables of so many groups of the keys before.
+    /// Creates the tables of this many groups of the preceding keys.
     fn expect(&mut self, before: usize) {
         let places = before.min(TABLES) * (NARROW + 1);
         if self.table.len() < places {
@@ -56,7 +57,7 @@ impl Level {
         }
     }
 
-    /// The number of a group without one, or that has no place in the tables.
+    /// Returns the number of a group that is new or has no table entry.
     fn other(&mut self, before: u32, value: Option<u64>, at: Option<usize>) -> u32 {
         let Level { groups, others, table } = self;
         let mut new = || {
@@ -76,7 +77,7 @@ impl Level {
 
 /// An aggregate of all groups.
 enum Cells {
-    /// Sum, number and greatest or least of integers.
+    /// Sum, count and extremum of integers.
     Whole(Vec<Whole>),
     Float(Vec<Float>),
     Count(Vec<u64>),
@@ -116,7 +117,7 @@ impl Float {
         if other.cells == 0 {
             return;
         }
-        // What is not a number is neither least nor greatest where there is a number.
+        // NaN is neither minimum nor maximum if there is a number.
         self.value = match aggregate {
             _ if self.cells == 0 => other.value,
             Aggregate::Least => self.value.min(other.value),
@@ -131,12 +132,12 @@ impl Float {
 pub(crate) struct Groups {
     levels: Vec<Level>,
     cells: Vec<(Aggregate, Cells)>,
-    /// Sums of magnitudes, of sums of integers.
+    /// For sums of integers: sums of the magnitudes.
     magnitudes: Vec<u128>,
     scratch: Vec<u32>,
 }
 
-/// Calls `each` with the place and the value of every cell, or none.
+/// Calls `each` with the index and the value of every cell, `None` if empty.
 fn each_cell<T: PolarsNumericType>(cells: &ChunkedArray<T>, mut each: impl FnMut(usize, Option<T::Native>)) {
     match cells.cont_slice() {
         Ok(values) => values.iter().enumerate().for_each(|(row, value)| each(row, Some(*value))),
@@ -145,7 +146,7 @@ fn each_cell<T: PolarsNumericType>(cells: &ChunkedArray<T>, mut each: impl FnMut
 }
 
 impl Groups {
-    /// No groups by so many keys; aggregates with the types of what they are of.
+    /// Creates empty groups by this many keys; aggregates have the types of their operands.
     pub(crate) fn new(keys: usize, aggregates: &[(Aggregate, DataType)]) -> Groups {
         let cells = aggregates.iter().map(|(aggregate, of)| match (aggregate, of) {
             (Aggregate::Rows | Aggregate::Count, _) => (*aggregate, Cells::Count(Vec::new())),
@@ -159,12 +160,12 @@ impl Groups {
         groups
     }
 
-    /// How many there are: without keys one.
+    /// Returns the number of groups: one without keys.
     pub(crate) fn len(&self) -> usize {
         self.levels.last().map_or(1, |level| level.groups.len())
     }
 
-    /// Bytes that they hold, about.
+    /// Returns their approximate memory in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         let of = |level: &Level| level.groups.len() * 24 + level.others.len() * 56 + level.table.len() * 4;
         let keys: usize = self.levels.iter().map(of).sum();
@@ -182,7 +183,7 @@ impl Groups {
         }
     }
 
-    /// Adds `rows` rows: their keys as integers of 64 bits or codes, and what the aggregates are of; none of rows.
+    /// Adds `rows` rows: their keys as 64-bit integers or codes, and the operands of the aggregates; `None` for counts of rows.
     pub(crate) fn add(&mut self, rows: usize, keys: &[Column], of: &[Option<Column>]) -> PolarsResult<()> {
         let mut groups = std::mem::take(&mut self.scratch);
         groups.clear();
@@ -233,7 +234,7 @@ impl Groups {
         Ok(())
     }
 
-    /// Adds the groups of another one.
+    /// Adds the groups of another instance.
     pub(crate) fn merge(&mut self, other: Groups) {
         let mut places = vec![0];
         let mut before = 1;
@@ -256,14 +257,14 @@ impl Groups {
                 (Cells::Float(own), Cells::Float(others)) => {
                     places.zip(others).for_each(|(place, other)| own[place].add(*aggregate, *other));
                 }
-                // Both are of the same plan.
+                // Both belong to the same plan.
                 _ => {}
             }
         }
         self.magnitudes.iter_mut().zip(other.magnitudes).for_each(|(own, other)| *own += other);
     }
 
-    /// The values of a key, for each group.
+    /// Returns the values of a key, for each group.
     pub(crate) fn key(&self, key: usize) -> Vec<Option<u64>> {
         let mut groups: Vec<u32> = (0..self.len() as u32).collect();
         for level in self.levels[key + 1..].iter().rev() {
@@ -272,7 +273,7 @@ impl Groups {
         groups.into_iter().map(|group| self.levels[key].groups[group as usize].1).collect()
     }
 
-    /// An aggregate of all groups, in the type that polars gives it.
+    /// Returns an aggregate of all groups, in the type that polars uses.
     pub(crate) fn aggregate(&self, at: usize, name: PlSmallStr, of: &DataType) -> PolarsResult<Column> {
         let (aggregate, cells) = &self.cells[at];
         let mean = *aggregate == Aggregate::Mean;
@@ -310,7 +311,7 @@ impl Groups {
         Ok(column)
     }
 
-    /// The sum of the magnitudes of what aggregate `at` sums.
+    /// Returns the sum of the magnitudes of the operands of aggregate `at`.
     pub(crate) fn magnitude(&self, at: usize) -> u128 {
         self.magnitudes[at]
     }

@@ -1,6 +1,6 @@
-//! Joins on a column of integers: rows of the right table whose key the left one does not have are left out while they are read.
+//! Joins on a column of integers: rows of the right table whose key the left one lacks are skipped while reading.
 //!
-//! Called by [`crate::grouped`]. The left table is read first, then, and both with all cores.
+//! Called by [`crate::grouped`]. The left table is read before the right one, each on all cores.
 
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
@@ -14,7 +14,7 @@ use crate::scan::{Scan, source};
 struct JoinScan {
     scan: Arc<dyn AnonymousScan>,
     keys: Known,
-    /// It is read first, and says which keys there are.
+    /// Whether this side is read first and determines the keys.
     is_left: bool,
 }
 
@@ -46,7 +46,7 @@ impl AnonymousScan for JoinScan {
     }
 }
 
-/// Makes `join` leave rows out, if it may.
+/// Returns `join` with skipping of rows, if possible.
 pub(crate) fn with_keys(join: DslPlan) -> DslPlan {
     try_with_keys(&join).unwrap_or(join)
 }
@@ -69,7 +69,7 @@ fn try_with_keys(join: &DslPlan) -> Option<DslPlan> {
     if of_left.schema().get(left)? != of_right.schema().get(right)? {
         return None;
     }
-    // Few keys of many rows.
+    // Worthwhile only with few keys and many rows.
     if chosen.is_empty() && of_left.rows()? * 2 > of_right.rows()? {
         return None;
     }
@@ -86,7 +86,7 @@ fn try_with_keys(join: &DslPlan) -> Option<DslPlan> {
     Some(DslPlan::Join { input_left, input_right, left_on, right_on, predicates: Vec::new(), options })
 }
 
-/// `plan` over `scan` in place of the table that it is over.
+/// Returns `plan` with its table replaced by `scan`.
 fn over(plan: &DslPlan, scan: JoinScan, of: &Scan) -> Option<DslPlan> {
     Some(match plan {
         DslPlan::Filter { input, predicate } => {

@@ -1,24 +1,24 @@
-//! Which keys a column of integers has, in a bit for each: rows of another table may be left out by it.
+//! The set of keys in a column of integers, with one bit each, for skipping rows of another table.
 
 use std::sync::{Arc, OnceLock};
 
 use polars::prelude::*;
 
-/// Most bits of [`Keys`], as a power of two.
+/// Maximum number of bits of [`Keys`], as a power of two.
 const MOST: u32 = 28;
 
-/// Which keys a table has: a bit for each. Other keys may have the same bit.
+/// The set of a table's keys, one bit each. Several keys may share a bit.
 pub(crate) struct Keys {
     bits: Vec<u64>,
     shift: u32,
 }
 
-/// The keys of a column that may be known.
+/// A column and its keys, once these are known.
 pub(crate) type Known = (PlSmallStr, Arc<OnceLock<Keys>>);
 
 impl Keys {
     pub(crate) fn of(column: &Column) -> Option<Keys> {
-        // One in ten of other keys passes.
+        // About one in ten other keys passes.
         let power = (column.len() as u64 * 8).max(64).next_power_of_two().ilog2().min(MOST);
         let mut keys = Keys { bits: vec![0; 1 << (power - 6)], shift: 64 - power };
         each(column, |key| {
@@ -35,7 +35,7 @@ impl Keys {
         (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize
     }
 
-    /// Which cells of a column may be among the keys; none if they are not integers of 64 bits.
+    /// Returns which cells of a column may be among the keys; `None` if they are not 64-bit integers.
     pub(crate) fn may_have(&self, column: &Column) -> Option<BooleanChunked> {
         let mut mask = Vec::with_capacity(column.len());
         let has = |place: usize| self.bits[place >> 6] >> (place & 63) & 1 == 1;

@@ -1,14 +1,14 @@
 //! SQL over run dirs, sweeps and tables of captures: one SELECT over documented tables, in bounded memory.
 //!
-//! Here live the tables' columns, what a statement may say, scans that decode only what a plan needs, and the forms of answers. Here must
-//! not live a metric, a format of files of runs, or a flag: `pktgen_records` has the numbers, the command line prints. It must not write
-//! a file, and executes nothing but reading.
+//! This crate contains the columns of tables, the checks of statements, scans that decode only what a plan needs, and
+//! the output formats of answers. It contains neither metrics nor file formats of runs (`pktgen_records`) nor
+//! command-line options. It must not write files, and executes only reading statements.
 //!
-//! Map: [`tables`] says what there is, [`memory`] what may be held; [`Database`] opens a folder and answers: `statement` checks the text,
-//! `source` reads rows ([`fates`] those of fates), `scan` is what polars sees of them (`choice` which rows), `grouped` gathers `groups` batch by
-//! batch where it can, `joined` leaves out rows that no join keeps (`keys` says which), `exact` guards sums, `nested` those of nested queries, [`output`] writes
-//! answers, [`user`] makes metrics of them.
-//! [`metrics`] are built-in metrics as queries. Without the feature `sql` there are only the tables and these texts.
+//! Map: [`tables`] lists tables and columns, [`memory`] limits memory. [`Database`] opens a folder and executes statements: `statement`
+//! checks the text, `source` reads rows ([`fates`] those of fates), `scan` presents them to polars (`choice` selects rows), `grouped`
+//! accumulates `groups` batch by batch where possible, `joined` skips rows that no join keeps (by `keys`), `exact` guards sums, `nested`
+//! executes nested queries with sums, [`output`] writes answers, and [`user`] converts them to metrics. [`metrics`] has built-in metrics
+//! as queries. Without the feature `sql`, only the tables and these texts exist.
 #![forbid(unsafe_code)]
 
 pub mod metrics;

@@ -1,4 +1,4 @@
-//! What a query may hold: counted while tables are read, and watched while polars computes.
+//! Memory of a query: counted while tables are read, and watched while polars computes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -7,21 +7,21 @@ use std::time::Duration;
 
 use pktgen_core::{Error, Result};
 
-/// Memory of this process is looked at so often.
+/// Interval at which the memory of this process is checked.
 const EVERY: Duration = Duration::from_millis(5);
-/// Stack of the thread that plans and computes: as deep as the longest statement makes plans.
+/// Stack of the thread that plans and computes: sufficient for the plans of the longest statement.
 const STACK: usize = 256 << 20;
-/// What a query may hold at least.
+/// Minimum memory of a query.
 pub(crate) const LEAST: u64 = 16 << 20;
 
-/// Memory of this process that is in use, in bytes; none where the system does not tell.
+/// Returns the memory in use by this process in bytes; `None` if the system does not provide it.
 fn resident() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
-    // The kernel counts pages of 4 KiB where this program runs.
+    // The page size is 4 KiB on all supported machines.
     text.split(' ').nth(1)?.parse::<u64>().ok().map(|pages| pages << 12)
 }
 
-/// Bytes as people write them.
+/// Formats a number of bytes.
 pub(crate) fn size(bytes: u64) -> String {
     match bytes {
         0..1_000_000 => format!("{:.0} kB", bytes as f64 / 1e3),
@@ -30,11 +30,11 @@ pub(crate) fn size(bytes: u64) -> String {
     }
 }
 
-/// What the rows of a query's tables may hold.
+/// Memory for the rows of a query's tables.
 #[derive(Debug)]
 pub(crate) struct Budget {
     limit: u64,
-    /// For every byte of rows, so many hundredths are held in all.
+    /// Total memory per byte of rows, in hundredths.
     times: AtomicU64,
     held: AtomicU64,
 }
@@ -44,24 +44,24 @@ impl Budget {
         Budget { limit, times: AtomicU64::new(100), held: AtomicU64::new(0) }
     }
 
-    /// What the plan does beside reading: operations that copy or index all of their rows.
+    /// Sets the operations of the plan that copy or index all of their rows.
     pub(crate) fn plan(&self, operations: &[(&'static str, u64)]) {
         let times = 100 + operations.iter().map(|(_, times)| times).sum::<u64>();
         self.times.store(times, Ordering::Relaxed);
     }
 
-    /// Bytes held for `bytes` of rows.
+    /// Returns the total memory for `bytes` of rows.
     fn in_all(&self, bytes: u64) -> u64 {
         (u128::from(bytes) * u128::from(self.times.load(Ordering::Relaxed)) / 100).min(u128::from(u64::MAX)) as u64
     }
 
-    /// Refuses what is known beforehand to be too much.
+    /// Refuses a query that is known in advance to exceed the limit.
     pub(crate) fn expect(&self, what: &str, bytes: u64, beside: u64) -> Result<()> {
         let needs = self.in_all(bytes.saturating_add(self.held.load(Ordering::Relaxed))).saturating_add(beside);
         if needs > self.limit { Err(self.refused(what, needs)) } else { Ok(()) }
     }
 
-    /// Holds more rows; `done` of `all` rows of this table are read.
+    /// Counts more rows in memory; `done` of `all` rows of this table have been read.
     pub(crate) fn hold(&self, what: &str, bytes: u64, done: u64, all: Option<u64>) -> Result<()> {
         let held = self.held.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if self.in_all(held) <= self.limit {
@@ -80,7 +80,7 @@ impl Budget {
     }
 }
 
-/// What `job` gives, on a stack for deep trees.
+/// Runs `job` on a stack for deep trees.
 pub(crate) fn deep<T: Send>(job: impl FnOnce() -> T + Send) -> Result<T> {
     let no_thread = |fault| Error::Host(format!("no thread for the query: {fault}"));
     let gave_up = || Error::Invalid("the parser gave up; please report this".to_owned());
@@ -90,7 +90,7 @@ pub(crate) fn deep<T: Send>(job: impl FnOnce() -> T + Send) -> Result<T> {
     })
 }
 
-/// What both jobs give, the first one in a thread of its own.
+/// Runs both jobs concurrently, the first one in a thread of its own.
 pub(crate) fn beside<A: Send, B>(job: impl FnOnce() -> A + Send, own: impl FnOnce() -> B) -> Result<(A, B)> {
     thread::scope(|scope| {
         let thread = scope.spawn(job);
@@ -100,8 +100,8 @@ pub(crate) fn beside<A: Send, B>(job: impl FnOnce() -> A + Send, own: impl FnOnc
     })
 }
 
-/// What `job` gives, in a thread of its own; an error if this process holds more than `limit` bytes more meanwhile. The job goes on
-/// then, until the process ends. `what` names it.
+/// Runs `job` in a thread of its own; fails if the memory of this process grows by more than `limit` bytes meanwhile.
+/// The job then continues until the process ends. `what` names it in the error.
 pub(crate) fn watched<T: Send + 'static>(
     limit: u64,
     what: &str,
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(watched(1 << 40, "it", || Ok(3)).unwrap(), 3);
         let greedy = || {
             let held: Vec<Vec<u8>> = (0..200).map(|_| vec![1; 1 << 20]).collect();
-            // Until the watcher has seen it, which ends the wait: the other end is gone when the test is.
+            // Waits until the watcher notices and ends the wait: the receiver is gone when the test ends.
             thread::sleep(EVERY * 200);
             Ok(held.len())
         };

@@ -1,22 +1,22 @@
-//! Metrics as queries: what a metric is in SQL, where that says it whole.
+//! Metrics as queries: the definition of a metric in SQL, if SQL can express it completely.
 //!
-//! The analysis counts on one pass what these say (docs/records.md); a test compares both. Called by `pktgen explain`.
+//! The analysis computes the same metrics in one pass (docs/records.md); a test compares both. Called by `pktgen explain`.
 
-/// The queries, as they are written.
+/// The text of the queries.
 const TEXT: &str = include_str!("../metrics.sql");
 
 /// A metric as a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetricQuery {
-    /// Its metric.
+    /// Name of the metric.
     pub metric: &'static str,
-    /// The labels that its lines have.
+    /// Labels of its lines.
     pub labels: Vec<&'static str>,
     /// One SELECT with a column `value`, and a column for each label.
     pub sql: &'static str,
 }
 
-/// All, in the order of the file.
+/// Returns all queries in the order of the file.
 pub fn queries() -> Vec<MetricQuery> {
     let parse = |block: &'static str| {
         let (head, sql) = block.strip_prefix("-- ")?.split_once('\n')?;
@@ -28,7 +28,7 @@ pub fn queries() -> Vec<MetricQuery> {
     TEXT.split("\n\n").filter_map(parse).collect()
 }
 
-/// The queries as a page of markdown.
+/// Formats the queries as a page of markdown.
 pub fn markdown() -> String {
     let of = |MetricQuery { metric, labels, sql }: MetricQuery| {
         let labels = if labels.is_empty() { String::new() } else { format!(" (by {})", labels.join(", ")) };

@@ -1,5 +1,5 @@
-//! Nested queries with sums, executed one by one in the statement's own context: polars gives those of WITH, FROM, expressions and UNION a
-//! context without functions of ours.
+//! Executes nested queries with sums one by one in the context of the statement: polars gives queries in WITH, FROM,
+//! expressions and UNION a context without the functions of this crate.
 
 use std::ops::ControlFlow;
 
@@ -11,7 +11,7 @@ use sqlparser::parser::Parser;
 
 use crate::exact::GUARD;
 
-/// Executes `sql`, which was checked.
+/// Executes `sql`, which must have been checked.
 pub(crate) fn execute(context: &mut SQLContext, sql: &str) -> PolarsResult<LazyFrame> {
     if !sql.contains(GUARD) {
         return context.execute(sql);
@@ -39,14 +39,14 @@ fn parsed(sql: &str) -> PolarsResult<Parsed> {
 
 struct Nested<'a> {
     context: &'a mut SQLContext,
-    /// Queries that have a name so far.
+    /// Number of queries that have been given a name.
     named: usize,
-    /// The visitor is within the query that it was called with.
+    /// Whether the visitor is inside the query that it was called with.
     entered: bool,
 }
 
 impl Nested<'_> {
-    /// Executes the queries of `query` that hold sums, and leaves their names in it.
+    /// Executes the queries in `query` that contain sums, and replaces them by their names.
     fn flatten(&mut self, query: &mut Query) -> PolarsResult<()> {
         for mut cte in query.with.take().map(|with| with.cte_tables).unwrap_or_default() {
             self.flatten(&mut cte.query)?;
@@ -66,7 +66,7 @@ impl Nested<'_> {
         }
     }
 
-    /// The branches of a UNION and its like.
+    /// Handles the branches of a set operation such as UNION.
     fn branches(&mut self, body: &mut SetExpr) -> PolarsResult<()> {
         let SetExpr::SetOperation { left, right, .. } = body else { return Ok(()) };
         for branch in [left, right] {
@@ -81,7 +81,7 @@ impl Nested<'_> {
         Ok(())
     }
 
-    /// Executes a query; returns the name of the table that it is.
+    /// Executes a query; returns the name of the table with its result.
     fn register(&mut self, sql: &str) -> PolarsResult<String> {
         let name = format!("pktgen_query_{}", self.named);
         self.named += 1;
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
     use crate::exact::Functions;
 
-    /// The numbers of the answer to `sql`, in which `SUM[x]` is a guarded sum.
+    /// Returns the numbers of the answer to `sql`, in which `SUM[x]` is a guarded sum.
     fn answer(sql: &str) -> Vec<i64> {
         let mut context = SQLContext::new().with_function_registry(Functions::all());
         context.register("t", df!("a" => [1i64, 1, 2, 3], "b" => [10i64, 20, 30, 40]).unwrap().lazy());

@@ -1,4 +1,4 @@
-//! Answers as a table for people, JSON lines, CSV, Parquet or an Arrow stream. Integers are exact in all, empty cells are empty.
+//! Output of answers as text, JSON lines, CSV, Parquet or an Arrow stream. Integers are exact in all formats, and empty cells are empty.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -16,32 +16,32 @@ use serde_json::Value;
 
 use crate::source::broken;
 
-/// Rows that are written at a time.
+/// Number of rows written at a time.
 const ROWS: usize = 1 << 14;
-/// Rows whose cells say how wide a table for people is.
+/// Number of rows that determine the width of columns of text.
 const MEASURED: usize = 1000;
 
-/// How an answer is written.
+/// Output format of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnswerForm {
     /// Aligned columns, for people.
     Table,
     /// One JSON object per row.
     Jsonl,
-    /// Comma-separated, with a header; texts that could be mistaken are quoted.
+    /// Comma-separated, with a header; ambiguous texts are quoted.
     Csv,
-    /// Parquet, packed with Zstandard.
+    /// Parquet, compressed with Zstandard.
     Parquet,
     /// An Arrow IPC stream.
     Arrow,
 }
 
 impl AnswerForm {
-    /// All.
+    /// All formats.
     pub const ALL: [AnswerForm; 5] =
         [AnswerForm::Table, AnswerForm::Jsonl, AnswerForm::Csv, AnswerForm::Parquet, AnswerForm::Arrow];
 
-    /// Its name on the command line.
+    /// Returns its name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             AnswerForm::Table => "table",
@@ -53,12 +53,12 @@ impl AnswerForm {
     }
 }
 
-/// What a query gave.
+/// The result of a query.
 #[derive(Debug, Clone)]
 pub struct QueryAnswer(pub(crate) DataFrame);
 
 impl QueryAnswer {
-    /// Types that are written: integers of 64 bits, double precision, text, yes and no.
+    /// Converts to the types that are written: 64-bit integers, double precision, text, booleans.
     pub(crate) fn of(frame: DataFrame) -> Result<QueryAnswer> {
         let rows = frame.height();
         let cell = |column: &Column| {
@@ -83,22 +83,22 @@ impl QueryAnswer {
         Ok(QueryAnswer(DataFrame::new(rows, columns).map_err(broken)?))
     }
 
-    /// Its columns' names.
+    /// Returns the names of its columns.
     pub fn columns(&self) -> Vec<&str> {
         self.0.columns().iter().map(|column| column.name().as_str()).collect()
     }
 
-    /// Its rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.0.height()
     }
 
-    /// Whether a column holds numbers.
+    /// Whether a column contains numbers.
     pub(crate) fn is_number(&self, column: usize) -> bool {
         self.0.columns().get(column).is_some_and(|column| column.dtype().is_primitive_numeric())
     }
 
-    /// A cell.
+    /// Returns a cell.
     pub fn cell(&self, row: usize, column: usize) -> Value {
         let Some(Ok(value)) = self.0.columns().get(column).map(|column| column.get(row)) else { return Value::Null };
         match value {
@@ -107,13 +107,13 @@ impl QueryAnswer {
             AnyValue::StringOwned(value) => value.as_str().into(),
             AnyValue::Int64(value) => value.into(),
             AnyValue::UInt64(value) => value.into(),
-            // What is not finite is none in JSON.
+            // Values that are not finite become null in JSON.
             AnyValue::Float64(value) => value.into(),
             _ => Value::Null,
         }
     }
 
-    /// Writes it.
+    /// Writes the answer.
     pub fn write(&self, form: AnswerForm, out: &mut dyn Write) -> io::Result<()> {
         match form {
             AnswerForm::Table => self.table(out),
@@ -181,7 +181,8 @@ impl QueryAnswer {
         Ok(())
     }
 
-    /// Numbers to the right, texts to the left; wide cells beyond the first rows move what follows.
+    /// Writes aligned columns, numbers right-aligned and texts left-aligned; wide cells beyond the first rows shift the
+    /// rest of their line.
     fn table(&self, out: &mut dyn Write) -> io::Result<()> {
         let text = |cell: Value| match cell {
             Value::Null => "-".to_owned(),
@@ -210,7 +211,7 @@ impl QueryAnswer {
     }
 }
 
-/// Without characters that control a terminal, or end a line.
+/// Replaces control characters and line ends.
 fn one_line(text: &str) -> String {
     printable(&text.replace('\n', "\\n").replace('\r', "\\r").replace('\t', "\\t")).into_owned()
 }

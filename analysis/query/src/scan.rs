@@ -1,4 +1,4 @@
-//! A table as polars scans it: the columns that a plan needs, of the rows that its predicate keeps, batch by batch and on all cores.
+//! A table as scanned by polars: the columns that a plan needs, of the rows that its predicate keeps, batch by batch and on all cores.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -14,46 +14,46 @@ use crate::memory::Budget;
 use crate::source::{self, Part, broken};
 use crate::tables::{QueryColumn as Asked, QueryTable};
 
-/// Why a scan ended early: the error of ours that polars carries as text.
+/// The error that ended a scan early, which polars passes on as text only.
 pub(crate) type Fault = Arc<Mutex<Option<pktgen_core::Error>>>;
 
 /// A table of one or several runs.
 pub(crate) struct Scan {
     pub(crate) table: QueryTable,
-    /// The parts, each with the value of the column `run` if there is one that no part has.
+    /// The parts, each with the value of column `run` if there is one that parts lack.
     pub(crate) parts: Vec<(Option<String>, Part)>,
     pub(crate) budget: Arc<Budget>,
     pub(crate) fault: Fault,
-    /// What the query does with its rows, for messages.
+    /// What the query does with its rows, for error messages.
     pub(crate) doing: Arc<Mutex<String>>,
 }
 
 impl Scan {
-    /// As polars plans with it.
+    /// Converts the scan into a lazy frame of polars.
     pub(crate) fn lazy(self) -> PolarsResult<LazyFrame> {
         let schema = self.schema();
         let args = ScanArgsAnonymous { schema: Some(Arc::new(schema)), name: self.table.name, ..Default::default() };
         LazyFrame::anonymous_scan(Arc::new(self), args)
     }
 
-    /// Its columns, with their types in polars.
+    /// Returns its columns with their polars types.
     pub(crate) fn schema(&self) -> Schema {
         self.table.columns.iter().map(|column| (column.name.as_str().into(), source::data_type(column.kind))).collect()
     }
 
-    /// What is read, for messages.
+    /// Describes what is read, for error messages.
     fn what(&self, doing: &str, columns: &[PlSmallStr]) -> String {
         let names: Vec<&str> = columns.iter().map(PlSmallStr::as_str).take(4).collect();
         let more = if columns.len() > 4 { ", …" } else { "" };
         format!("{doing} `{}` ({}{more})", self.table.name, names.join(", "))
     }
 
-    /// How many rows there are, if that is known.
+    /// Returns the number of rows, if known.
     pub(crate) fn rows(&self) -> Option<u64> {
         self.parts.iter().map(|(_, part)| part.rows().ok()?).sum()
     }
 
-    /// What a plan asks for, of rows with `keys` if they are known.
+    /// Executes the request of a plan, restricted to rows with `keys` if these are known.
     pub(crate) fn scanned(&self, args: AnonymousScanArgs, keys: Option<Known>) -> PolarsResult<DataFrame> {
         let all = || self.table.columns.iter().map(|column| column.name.as_str().into()).collect();
         let columns = args.with_columns.map_or_else(all, |columns| columns.to_vec());
@@ -61,7 +61,7 @@ impl Scan {
         self.read(&columns, &choice, args.n_rows).map_err(|error| self.failed(error))
     }
 
-    /// The `columns` of the rows that are chosen of all, or of the first ones.
+    /// Returns the `columns` of the selected rows, of all rows or of the first ones.
     fn read(&self, columns: &[PlSmallStr], choice: &Choice, first: Option<usize>) -> Result<DataFrame> {
         let doing = self.doing.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let reading = Reading::new(self, &doing, columns, choice)?;
@@ -81,7 +81,7 @@ impl Scan {
         Ok(whole)
     }
 
-    /// What polars is given for an error of ours.
+    /// Converts an error of this crate into one for polars.
     pub(crate) fn failed(&self, error: pktgen_core::Error) -> PolarsError {
         let text = error.to_string();
         self.fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
@@ -89,7 +89,7 @@ impl Scan {
     }
 }
 
-/// The scan of ours under `plan`, and the predicates over it; none if something else is between.
+/// Returns the scan of this crate below `plan` and collects the predicates over it; `None` if there are other operations.
 pub(crate) fn source(plan: &DslPlan, predicates: &mut Vec<Expr>) -> Option<Arc<dyn AnonymousScan>> {
     match plan {
         DslPlan::Filter { input, predicate } if is_elementwise(predicate) => {
@@ -108,21 +108,21 @@ pub(crate) fn source(plan: &DslPlan, predicates: &mut Vec<Expr>) -> Option<Arc<d
     }
 }
 
-/// A scan under way.
+/// A scan in progress.
 pub(crate) struct Reading<'a> {
     scan: &'a Scan,
     /// Its columns as they are decoded.
     own: Vec<Asked>,
     choice: &'a Choice,
     what: String,
-    /// Rows of the table, if that is known.
+    /// Number of rows of the table, if known.
     all: Option<u64>,
     done: AtomicU64,
 }
 
-/// Makes what pieces are gathered in.
+/// Creates the accumulator of a piece.
 type New<'a, T> = &'a (dyn Fn() -> T + Sync);
-/// Gathers a batch of a piece.
+/// Adds a batch to the accumulator of a piece.
 type Take<'a, T> = &'a (dyn Fn(&mut T, DataFrame) -> Result<()> + Sync);
 
 impl<'a> Reading<'a> {
@@ -133,18 +133,18 @@ impl<'a> Reading<'a> {
         Ok(Reading { scan, own, choice, what, all, done: AtomicU64::new(0) })
     }
 
-    /// Refuses what is known beforehand to be too much, `bytes` of rows.
+    /// Refuses `bytes` of rows if they are known in advance to exceed the limit.
     pub(crate) fn expect(&self, bytes: u64) -> Result<()> {
         let beside = self.scan.parts.iter().map(|(_, part)| part.held()).collect::<Result<Vec<_>>>()?;
         self.scan.budget.expect(&self.what, bytes, beside.into_iter().max().unwrap_or(0))
     }
 
-    /// Holds `bytes` more.
+    /// Counts `bytes` more in memory.
     pub(crate) fn hold(&self, bytes: u64) -> Result<()> {
         self.scan.budget.hold(&self.what, bytes, self.done.load(Ordering::Relaxed), self.all)
     }
 
-    /// Gathers the kept rows, piece by piece, in the order of the pieces: those of the first rows, or of all, for which all cores work.
+    /// Accumulates the selected rows piece by piece and returns the accumulators in order: of the first rows, or of all on all cores.
     pub(crate) fn all_pieces<T: Send>(&self, first: Option<usize>, new: New<T>, take: Take<T>) -> Result<Vec<T>> {
         let mut pieces = Vec::new();
         for (at, (_, part)) in self.scan.parts.iter().enumerate() {
@@ -177,7 +177,7 @@ impl<'a> Reading<'a> {
                 }
             }
         };
-        // Threads of polars: it computes in them, and none may wait for another one.
+        // Threads of polars, which computes in them, so none may wait for another.
         RAYON.scope(|scope| (0..RAYON.current_num_threads().min(pieces.len())).for_each(|_| scope.spawn(|_| work())));
         if let Some(fault) = fault.into_inner().unwrap_or_else(PoisonError::into_inner) {
             return Err(fault);
@@ -187,7 +187,7 @@ impl<'a> Reading<'a> {
         Ok(gathered.into_iter().map(|(_, own)| own).collect())
     }
 
-    /// Gives the kept rows of a piece to `take`, of those that are `left`: plans cut before they choose.
+    /// Passes the selected rows of a piece to `take`, limited to the first `left` rows: plans apply the limit before the predicate.
     fn piece(
         &self,
         (at, piece): (usize, usize),
@@ -204,7 +204,7 @@ impl<'a> Reading<'a> {
             return Ok(());
         }
         let of_part: Vec<&Asked> = self.own.iter().filter(|column| run.is_none() || column.name != "run").collect();
-        // Rows are counted even where no column of theirs is needed.
+        // Rows are counted even if no column of theirs is needed.
         let first = as_codes(&self.scan.table.columns[usize::from(run.is_some())]);
         let read: &[&Asked] = if of_part.is_empty() { &[&first] } else { &of_part };
         let counted = if of_part.is_empty() { part.counted(piece)? } else { None };
@@ -226,7 +226,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// A batch as the plan wants it, with the column `run` if it is wanted.
+    /// Returns a batch as required by the plan, with the column `run` if it is requested.
     fn with_run(&self, run: Option<&str>, batch: DataFrame) -> PolarsResult<DataFrame> {
         let rows = batch.height();
         let cell = |column: &Asked| match run {
@@ -239,8 +239,8 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// A predicate without what the engine puts beside the statement's own: bounds that a sort with a limit learns while it sorts, which
-/// frames of one batch cannot be asked with, and which the sort applies itself.
+/// Removes what the engine added to a predicate of the statement: bounds that a sort with a limit determines while
+/// sorting, which cannot be evaluated on frames of one batch, and which the sort applies itself.
 fn of_statement(predicate: Expr) -> Option<Expr> {
     match predicate {
         Expr::Display { .. } => None,
@@ -252,7 +252,7 @@ fn of_statement(predicate: Expr) -> Option<Expr> {
     }
 }
 
-/// A predicate may be wrong in itself, such as a division by text.
+/// Converts an error of polars. A predicate may itself be invalid, such as a division by text.
 pub(crate) fn query_fault(fault: PolarsError) -> pktgen_core::Error {
     pktgen_core::Error::config(fault.to_string())
 }

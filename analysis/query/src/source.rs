@@ -1,4 +1,4 @@
-//! Where the rows of tables come from: the one file of this crate that reads records, runs and captures.
+//! Reads the rows of tables: the only file of this crate that reads records, runs and captures.
 //!
 //! Called by [`crate::scan`], part by part, for the columns that a query needs.
 
@@ -19,27 +19,27 @@ use polars::prelude::*;
 use crate::fates;
 use crate::tables::{Kind, LABELS, Made, QueryColumn as Asked};
 
-/// Rows that are decoded at a time.
+/// Number of rows decoded at a time.
 const ROWS: usize = 1 << 16;
 
-/// Takes a batch; false if no more are needed.
+/// Takes a batch; returns false if no more are needed.
 pub(crate) type Sink<'a> = dyn FnMut(DataFrame) -> Result<bool> + 'a;
 
-/// The rows of a table that are of one file or run.
+/// The rows of a table from one file or run.
 pub(crate) enum Part {
     /// A stream of a run.
     Stream(Stream),
-    /// What became of a run's packets.
+    /// Fates of a run's packets.
     Fates { dir: PathBuf, no_verify: bool },
     /// The metrics of a run.
     Metrics { dir: PathBuf, no_verify: bool },
-    /// Rows at hand.
+    /// Rows in memory.
     Rows(DataFrame),
-    /// A part of the tables of a capture: its columns by their names, and names of the formats.
+    /// A part of the tables of a capture: its columns by name, and the names of the formats.
     Capture { path: PathBuf, cluster: i64, formats: Vec<String> },
 }
 
-/// A stream of a run, whose file is opened once.
+/// A stream of a run, whose file is opened only once.
 pub(crate) struct Stream {
     path: PathBuf,
     name: &'static str,
@@ -61,14 +61,14 @@ impl Stream {
     }
 }
 
-/// Transmissions of the run in `dir`; none if it has no records of them.
+/// Returns the number of transmissions of the run in `dir`; 0 if it has no records of them.
 fn transmissions(dir: &Path) -> Result<u64> {
     let path = dir.join(format!("{SENT}.parquet"));
     if path.exists() { Ok(StreamFile::open(&path, SENT)?.rows() as u64) } else { Ok(0) }
 }
 
 impl Part {
-    /// Pieces that can be read apart: row groups.
+    /// Returns the number of pieces that can be read separately: row groups.
     pub(crate) fn pieces(&self) -> Result<usize> {
         match self {
             Part::Stream(stream) => Ok(stream.file()?.footer().num_row_groups()),
@@ -76,7 +76,7 @@ impl Part {
         }
     }
 
-    /// Its rows; none if that is known when they are read only.
+    /// Returns the number of rows; `None` if it is known only after reading.
     pub(crate) fn rows(&self) -> Result<Option<u64>> {
         match self {
             Part::Stream(stream) => Ok(Some(stream.file()?.rows() as u64)),
@@ -86,7 +86,7 @@ impl Part {
         }
     }
 
-    /// Rows of one of its pieces, if that is known without reading.
+    /// Returns the number of rows of one of its pieces, if known without reading.
     pub(crate) fn counted(&self, piece: usize) -> Result<Option<usize>> {
         match self {
             Part::Stream(stream) => Ok(Some(stream.file()?.footer().row_group(piece).num_rows().max(0) as usize)),
@@ -94,7 +94,7 @@ impl Part {
         }
     }
 
-    /// Bytes that reading it holds beside its rows.
+    /// Returns the memory that reading needs in addition to its rows, in bytes.
     pub(crate) fn held(&self) -> Result<u64> {
         match self {
             Part::Fates { dir, .. } | Part::Metrics { dir, .. } => transmissions(dir).map(frame_bytes),
@@ -102,7 +102,7 @@ impl Part {
         }
     }
 
-    /// Gives `columns` of one of its pieces to `sink`, batch by batch.
+    /// Passes `columns` of one of its pieces to `sink`, batch by batch.
     pub(crate) fn read(&self, piece: usize, columns: &[&Asked], sink: &mut Sink) -> Result<()> {
         match self {
             Part::Stream(stream) => read_stream(stream.file()?, piece, columns, sink),
@@ -124,7 +124,7 @@ impl Part {
                         "cluster" => Ok(Column::new_scalar("cluster".into(), Scalar::from(*cluster), rows)),
                         "format" => named(path, &own, asked, "format", |code| formats.get(code).map(String::as_str), 0),
                         "format_code" => made(path, &own, &Asked { made: Made::Of("format"), ..(**asked).clone() }, 0),
-                        // Tables of version 1 have none.
+                        // Tables of version 1 lack this column.
                         "content" if own.column("content").is_err() => {
                             let none = Column::new_scalar("content".into(), Scalar::from(0i64), rows);
                             cast(path, &none, "content", &data_type(asked.kind))
@@ -142,7 +142,7 @@ impl Part {
     }
 }
 
-/// An error of polars about data in memory.
+/// Converts a polars error about data in memory.
 pub(crate) fn broken(fault: PolarsError) -> Error {
     Error::Invalid(format!("the query failed inside polars: {fault}; please report this"))
 }
@@ -179,7 +179,7 @@ fn read_stream(file: &StreamFile, group: usize, columns: &[&Asked], sink: &mut S
     Ok(())
 }
 
-/// The column that `asked` is of the columns in the file; its first row is row `at` there.
+/// Computes the column `asked` from columns of the file; its first row is row `at` there.
 pub(crate) fn made(path: &Path, own: &DataFrame, asked: &Asked, at: usize) -> Result<Column> {
     let name = PlSmallStr::from_str(&asked.name);
     let numbers = |source: &str| -> Result<UInt64Chunked> {
@@ -220,7 +220,7 @@ pub(crate) fn made(path: &Path, own: &DataFrame, asked: &Asked, at: usize) -> Re
     }
 }
 
-/// A column of a file in the type of its table.
+/// Returns a column of a file, converted to the type of its table.
 fn source_column(path: &Path, own: &DataFrame, source: &str, kind: Kind, optional: bool) -> Result<Column> {
     cast(path, checked(path, own, source, kind, optional)?, source, &data_type(kind))
 }
@@ -232,7 +232,7 @@ fn cast(path: &Path, column: &Column, source: &str, to: &DataType) -> Result<Col
     column.strict_cast(to).map_err(|fault| Error::data(path, format!("column \"{source}\": {fault}")))
 }
 
-/// A column of a file that a table's type holds.
+/// Returns a column of a file after checking that the table's type can hold it.
 fn checked<'a>(path: &Path, own: &'a DataFrame, source: &str, kind: Kind, optional: bool) -> Result<&'a Column> {
     let column = own.column(source).map_err(|_| Error::data(path, format!("it has no column \"{source}\"")))?;
     let found = column.dtype();
@@ -254,7 +254,7 @@ fn checked<'a>(path: &Path, own: &'a DataFrame, source: &str, kind: Kind, option
     Ok(column)
 }
 
-/// The names of the codes of a column.
+/// Returns the names of the codes of a column.
 fn named<'a>(
     path: &Path,
     own: &DataFrame,
@@ -277,7 +277,7 @@ fn named<'a>(
     Ok(cells.finish().into_column())
 }
 
-/// The type in polars.
+/// Returns the polars type.
 pub(crate) const fn data_type(kind: Kind) -> DataType {
     match kind {
         Kind::Integer => DataType::Int64,
@@ -288,7 +288,7 @@ pub(crate) const fn data_type(kind: Kind) -> DataType {
     }
 }
 
-/// Lines of metrics as rows.
+/// Converts lines of metrics to rows.
 fn of_lines(lines: &[Line], columns: &[&Asked]) -> PolarsResult<DataFrame> {
     let text = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let number = |value: &serde_json::Value| text(value).parse::<i64>().ok();

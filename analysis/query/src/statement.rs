@@ -1,4 +1,4 @@
-//! One SELECT, or EXPLAIN of one, and nothing else: checked on the parsed statement, before polars sees a word of it.
+//! One SELECT, or EXPLAIN of one, and nothing else: checked after parsing, before polars receives it.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -21,13 +21,13 @@ use crate::exact::GUARD;
 use crate::memory::deep;
 use crate::tables::QueryTable;
 
-/// Longest statement, in bytes.
+/// Maximum length of a statement in bytes.
 const BYTES: usize = 32 << 10;
-/// Most words and marks: plans are as deep as chains of them are long.
+/// Maximum number of tokens: plans are as deep as chains of operators are long.
 const TOKENS: usize = 2000;
-/// Columns whose names are keywords that no statement needs.
+/// Names of columns that are also keywords which no statement needs.
 const NAMES: [&str; 1] = ["cluster"];
-/// How deeply parentheses and subqueries may nest.
+/// Maximum nesting depth of parentheses and subqueries.
 const DEPTH: usize = 50;
 
 /// A statement that may be executed.
@@ -36,11 +36,11 @@ pub(crate) struct Statement {
     /// As it was written.
     text: String,
     tokens: Vec<TokenWithSpan>,
-    /// For polars: with guards around sums.
+    /// The text for polars, with guards around sums.
     pub(crate) guarded: String,
-    /// It asks for the plan.
+    /// Whether it requests the plan.
     pub(crate) explains: bool,
-    /// The tables that it names.
+    /// The tables that it uses.
     pub(crate) tables: BTreeSet<String>,
 }
 
@@ -48,7 +48,7 @@ fn at(place: Location, what: impl std::fmt::Display) -> Error {
     Error::config(format!("SQL, line {}, column {}: {what}", place.line, place.column))
 }
 
-/// The parser's own place, which is at the end of its messages, before them.
+/// Converts an error of the parser, moving the position from the end of its message to the beginning.
 fn parser_fault(fault: ParserError) -> Error {
     let text = match fault {
         ParserError::RecursionLimitExceeded => {
@@ -61,7 +61,7 @@ fn parser_fault(fault: ParserError) -> Error {
         let place = Location { line: line.parse().ok()?, column: column.parse().ok()? };
         Some(at(place, what))
     });
-    // A statement that ends too early has no place but its end.
+    // For a statement that ends too early, there is no position but its end.
     place.unwrap_or_else(|| Error::config(format!("SQL: {text}")))
 }
 
@@ -83,7 +83,7 @@ impl Statement {
                 "SQL: the statement has {words} words and marks, and may have {TOKENS}"
             )));
         }
-        // Chains of operators are trees as deep as they are long.
+        // Chains of operators become trees as deep as the chains are long.
         let parse = || Statement::checked(text, tokens, tables);
         deep(parse)?
     }
@@ -124,12 +124,12 @@ impl Statement {
         Ok(Statement { text: text.to_owned(), tokens, guarded: parsed.to_string(), explains, tables: named })
     }
 
-    /// An error of polars about this statement, with the place of the first name in it that the error quotes.
+    /// Converts a polars error about this statement, with the position of the first name that the error quotes.
     pub(crate) fn fault(&self, theirs: &PolarsError, tables: &[QueryTable]) -> Error {
         let fault = theirs.to_string().replace(&format!("{GUARD}("), "(");
         let known: Vec<&str> =
             tables.iter().filter(|table| self.tables.contains(table.name)).flat_map(QueryTable::names).collect();
-        // Behind that, polars lists what there is.
+        // After that, polars lists the valid names.
         let cause = fault.split("; valid ").next().unwrap_or_default();
         let quoted = |word: &str| ["\"", "'", "`"].iter().any(|mark| cause.contains(&format!("{mark}{word}{mark}")));
         let named = self.tokens.iter().find_map(|token| match &token.token {
@@ -158,7 +158,7 @@ impl Statement {
     }
 }
 
-/// Writes a number with an exponent as a decimal, which is what polars reads.
+/// Writes a number with an exponent as a decimal, since polars cannot read exponents.
 fn plain_number(token: &mut Token) {
     if let Token::Number(text, _) = token
         && text.contains(['e', 'E'])
@@ -179,7 +179,7 @@ fn is_missing(theirs: &PolarsError) -> bool {
     }
 }
 
-/// Makes a name of a column of what is a keyword of some dialect: a comma before one would end a list.
+/// Converts a keyword of some dialect into the name of a column: after a comma it would end a list.
 fn plain_name(token: &mut Token) {
     if let Token::Word(word) = token
         && word.quote_style.is_none()
@@ -189,7 +189,7 @@ fn plain_name(token: &mut Token) {
     }
 }
 
-/// A statement that does something else than reading, by its first word.
+/// Returns the error for a statement that does not only read, with its first word.
 fn refused(parsed: &Parsed) -> Error {
     let text = parsed.to_string();
     let word = text.split_whitespace().next().unwrap_or_default().to_owned();
@@ -198,7 +198,7 @@ fn refused(parsed: &Parsed) -> Error {
     ))
 }
 
-/// Names that a statement gives to queries.
+/// Names that a statement defines for queries.
 #[derive(Default)]
 struct Names {
     ctes: BTreeSet<String>,
@@ -219,7 +219,7 @@ impl Visitor for Names {
     }
 }
 
-/// Refuses what is not reading of tables that there are.
+/// Refuses everything but reading existing tables.
 struct Check<'a> {
     tables: &'a [QueryTable],
     ctes: BTreeSet<String>,
@@ -231,7 +231,7 @@ impl Check<'_> {
         self.tables.iter().any(|table| table.name == name)
     }
 
-    /// A name of the statement's own that is a table's would mean either.
+    /// Refuses a name defined by the statement that is also a table's, since it would be ambiguous.
     fn own(&self, name: &Ident) -> ControlFlow<Error> {
         if !self.is_table(&name.value) {
             return ControlFlow::Continue(());
@@ -341,10 +341,10 @@ impl Visitor for Check<'_> {
     }
 }
 
-/// Averages of a window, which polars takes over all of its partition where it is ordered.
+/// Averages of a window, which polars computes over the whole partition even if it is ordered.
 const AVERAGES: [&str; 4] = ["AVG", "MEAN", "STD", "VAR"];
 
-/// Refuses windows that polars answers otherwise than SQL: beside GROUP BY, and running averages.
+/// Refuses windows for which polars deviates from SQL: with GROUP BY, and running averages.
 fn windows(select: &Select) -> ControlFlow<Error> {
     let groups = match &select.group_by {
         GroupByExpr::All(_) => true,
@@ -370,7 +370,7 @@ fn windows(select: &Select) -> ControlFlow<Error> {
     })
 }
 
-/// Refuses what aggregates a constant, which polars takes once whatever the rows are.
+/// Refuses aggregates of constants, which polars evaluates once, regardless of the rows.
 fn constant(expr: &Expr) -> ControlFlow<Error> {
     const AGGREGATES: [&str; 9] = ["SUM", "AVG", "MEAN", "MEDIAN", "MIN", "MAX", "STD", "VAR", "QUANTILE"];
     let Expr::Function(Function { name, args: FunctionArguments::List(arguments), .. }) = expr else {
@@ -391,7 +391,7 @@ fn constant(expr: &Expr) -> ControlFlow<Error> {
     ControlFlow::Break(at(expr.span().start, what))
 }
 
-/// Refuses outer, semi and anti joins on more than equal columns: polars makes inner ones of them.
+/// Refuses outer, semi and anti joins with conditions other than equal columns: polars treats them as inner joins.
 fn joins(of: &TableWithJoins) -> ControlFlow<Error> {
     for join in &of.joins {
         let (JoinOperator::Left(JoinConstraint::On(on))
@@ -417,7 +417,7 @@ fn joins(of: &TableWithJoins) -> ControlFlow<Error> {
     ControlFlow::Continue(())
 }
 
-/// Whether it says nothing but which columns are equal.
+/// Whether a condition only compares columns for equality.
 fn equal_columns(on: &Expr) -> bool {
     let column = |expr: &Expr| matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
     match on {
@@ -428,7 +428,7 @@ fn equal_columns(on: &Expr) -> bool {
     }
 }
 
-/// Refuses what writes, as PostgreSQL allows it within WITH.
+/// Refuses writing statements, which PostgreSQL allows within WITH.
 fn body(of: &SetExpr) -> ControlFlow<Error> {
     let refuse = |parsed: &Parsed| ControlFlow::Break(refused(parsed));
     match of {
@@ -444,12 +444,12 @@ fn body(of: &SetExpr) -> ControlFlow<Error> {
     }
 }
 
-/// Counts and ranks, which are integers of 32 bits in polars: of 64 as all others, lest their differences wrap.
+/// Counts and ranks, which have 32 bits in polars: converted to 64 bits, so that differences do not wrap around.
 const COUNTS: [&str; 9] =
     ["count", "row_number", "rank", "dense_rank", "length", "char_length", "octet_length", "bit_length", "strpos"];
 
-/// Puts a guard around what is summed, makes counts integers of 64 bits, and quotes names of columns, of which one is a keyword of some
-/// dialect.
+/// Inserts guards around operands of sums, converts counts to 64-bit integers, and quotes names of columns, since one
+/// is a keyword of some dialect.
 struct Guards<'a> {
     tables: &'a [QueryTable],
 }
@@ -457,7 +457,7 @@ struct Guards<'a> {
 impl VisitorMut for Guards<'_> {
     type Break = Error;
 
-    /// What orders groups is a column of the answer to polars: an aggregate that is selected becomes its position.
+    /// Polars expects ORDER BY to name a column of the answer: a selected aggregate is replaced by its position.
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
         let SetExpr::Select(select) = query.body.as_ref() else { return ControlFlow::Continue(()) };
         let exists = select.projection.iter().find(|item| {
@@ -515,7 +515,7 @@ impl Guards<'_> {
     }
 }
 
-/// Aggregates that people order by.
+/// Aggregates that occur in ORDER BY.
 const AGGREGATES: [&str; 11] =
     ["count", "sum", "avg", "min", "max", "median", "stddev", "variance", "quantile_cont", "quantile_disc", "first"];
 

@@ -1,4 +1,4 @@
-//! What is refused, and where errors are.
+//! Tests of refusals and of error positions.
 
 use super::*;
 use crate::tables::of_runs;
@@ -34,7 +34,7 @@ fn selects_are_taken_with_what_they_name() {
     }
 }
 
-/// What polars takes once, whatever the rows are.
+/// Polars evaluates these once, regardless of the rows.
 #[test]
 fn aggregates_are_of_columns() {
     for (sql, says) in [
@@ -168,7 +168,7 @@ fn hostile_texts_are_refused_and_overflow_no_stack() {
     assert!(refusal(&deep("(", ")", 900)).contains("levels deep"));
     assert!(refusal(&deep("NOT ", "", 1900)).contains("SQL, line 1, column "));
     assert!(refusal(&deep("- ", "", 1900)).contains("levels deep"));
-    // Too deep for an expression, it is taken for a name.
+    // At this depth it is taken for a name, not an expression.
     assert!(parse(&deep("CASE WHEN true THEN ", " END", 300)).is_ok());
     assert!(refusal(&deep("(SELECT ", ")", 400)).contains("levels deep"));
     assert!(refusal(&format!("SELECT * FROM {}sent{}", "(".repeat(900), ")".repeat(900))).contains("levels deep"));
@@ -195,7 +195,7 @@ fn every_column_stands_in_a_list_without_quotes() {
     for table in &tables {
         for name in table.names() {
             let sql = format!("SELECT 1, {name} AS x FROM {} WHERE {name} = {name} GROUP BY 1, {name}", table.name);
-            // The word that ends a CASE, and that which begins GROUP BY.
+            // The word that ends a CASE, and the one that begins GROUP BY.
             if !["end", "group"].contains(&name) {
                 Statement::parse(&sql, &tables).unwrap_or_else(|fault| panic!("{sql}: {fault}"));
             }

@@ -1,7 +1,7 @@
-//! The tables that queries name: their columns, in an order that stays, and what they say.
+//! The tables available to queries: their columns, in a fixed order, with descriptions.
 //!
-//! Columns of streams follow from the record schema. Integers of up to 32 bits become integers of 64, so that no sum and no difference
-//! wraps; names of packets stay what they are. A column of codes is text, and beside it the code.
+//! Columns of streams follow from the record schema. Integers of up to 32 bits become 64-bit integers, so that sums and differences do not
+//! wrap around; packet ids are unchanged. A column of codes is text, with the code in another column.
 
 use pktgen_capture::tables::TABLES;
 use pktgen_core::column::{Data, StreamTable};
@@ -10,26 +10,26 @@ use pktgen_records::fates::Fate;
 use pktgen_records::labels::NUMBERS;
 use serde_json::json;
 
-/// Streams of run dirs that are tables, in the order in which they are listed.
+/// Streams of run dirs that are tables, in the order of lists.
 const OF_STREAMS: [&str; 6] = [SENT, BOOKS, RECEIVED, RESULTS, ITERATIONS, STATES];
 
-/// What cells hold.
+/// Type of cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// 64 bits, with a sign.
+    /// 64-bit signed integers.
     Integer,
-    /// 64 bits, without one: names of packets, digests.
+    /// 64-bit unsigned integers: packet ids, digests.
     Unsigned,
     /// Double precision.
     Float,
     /// UTF-8.
     Text,
-    /// Yes or no.
+    /// Booleans.
     Boolean,
 }
 
 impl Kind {
-    /// The name of its type in SQL.
+    /// Returns the name of its type in SQL.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Integer => "BIGINT",
@@ -40,7 +40,7 @@ impl Kind {
         }
     }
 
-    /// Bytes of a cell in memory, about.
+    /// Returns the approximate size of a cell in memory, in bytes.
     pub(crate) const fn bytes(self) -> u64 {
         match self {
             Kind::Text => 16,
@@ -60,20 +60,20 @@ impl Kind {
     }
 }
 
-/// What a column of a stream's table is made of.
+/// How a column of a stream's table is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Made {
     /// The file's column of this name.
     Of(&'static str),
     /// The names of the codes in that column.
     Names(&'static str, &'static [&'static str]),
-    /// Those codes: places in the names.
+    /// These codes, as indices of the names.
     Codes(&'static str, &'static [&'static str]),
     /// The packet that a row of `sent` is.
     Packet,
-    /// Worker, sequence number or attempt of a packet: the bits from one on, so many.
+    /// Worker, sequence number or attempt of a packet: position and number of bits.
     Bits(&'static str, u32, u32),
-    /// Not of a stream's column.
+    /// Not computed from a column of the stream.
     Otherwise,
 }
 
@@ -84,11 +84,11 @@ pub struct QueryColumn {
     pub name: String,
     /// What its cells hold.
     pub kind: Kind,
-    /// Cells may be empty.
+    /// Whether cells may be empty.
     pub optional: bool,
-    /// In what numbers are.
+    /// Unit of numbers.
     pub unit: &'static str,
-    /// What it says.
+    /// Description.
     pub about: String,
     pub(crate) made: Made,
 }
@@ -106,26 +106,26 @@ fn maybe(name: &str, kind: Kind, unit: &'static str, about: impl Into<String>) -
 pub struct QueryTable {
     /// Its name.
     pub name: &'static str,
-    /// What a row is.
+    /// Description of a row.
     pub row: &'static str,
-    /// What a run must have recorded or be; empty if every run has it.
+    /// Requirements for a run; empty if every run has the table.
     pub needs: &'static str,
     /// Its columns.
     pub columns: Vec<QueryColumn>,
 }
 
 impl QueryTable {
-    /// Its columns' names.
+    /// Returns the names of its columns.
     pub fn names(&self) -> Vec<&str> {
         self.columns.iter().map(|column| column.name.as_str()).collect()
     }
 
-    /// The column called `name`.
+    /// Returns the column with this name.
     pub(crate) fn column(&self, name: &str) -> Option<&QueryColumn> {
         self.columns.iter().find(|column| column.name == name)
     }
 
-    /// With a first column `run`, as all tables of sweeps have it.
+    /// Adds a first column `run`, which all tables of sweeps have.
     pub(crate) fn of_sweep(mut self) -> QueryTable {
         if self.name != "runs" {
             self.columns.insert(0, run_column());
@@ -133,7 +133,7 @@ impl QueryTable {
         self
     }
 
-    /// One line of JSON per column.
+    /// Returns one line of JSON per column.
     pub fn to_json(&self) -> Vec<String> {
         let line = |column: &QueryColumn| {
             json!({ "table": self.name, "column": column.name, "type": column.kind.name(), "optional": column.optional,
@@ -148,7 +148,7 @@ fn run_column() -> QueryColumn {
     column("run", Kind::Text, "", "The run: its folder in the sweep; joins `runs`.")
 }
 
-/// Names of the codes of a column.
+/// Returns the names of the codes of a column.
 fn codes(column: &str) -> &'static [&'static str] {
     match column {
         "action" => &Action::NAMES,
@@ -159,7 +159,7 @@ fn codes(column: &str) -> &'static [&'static str] {
     }
 }
 
-/// The columns of a stream's table.
+/// Returns the columns of a stream's table.
 fn columns_of(stream: &StreamTable) -> Vec<QueryColumn> {
     let mut columns = Vec::new();
     for own in stream.columns {
@@ -173,7 +173,7 @@ fn columns_of(stream: &StreamTable) -> Vec<QueryColumn> {
             made: Made::Of(own.name),
         };
         if names.is_empty() {
-            // Counts are integers like all others; names of packets and digests are none.
+            // Counts are signed like all other integers; packet ids and digests are not.
             let kind = if base.unit == "count" { Kind::Integer } else { base.kind };
             columns.push(QueryColumn { kind, ..base });
             continue;
@@ -278,7 +278,7 @@ fn needs(stream: &str) -> &'static str {
     }
 }
 
-/// The tables of run dirs; `axes` are those of a sweep.
+/// Returns the tables of run dirs; `axes` are those of a sweep.
 pub(crate) fn of_runs(axes: &[String]) -> Vec<QueryTable> {
     let streams = OF_STREAMS.iter().filter_map(|name| STREAMS.iter().find(|stream| stream.name == *name));
     let of = |stream: &StreamTable| QueryTable {
@@ -290,7 +290,7 @@ pub(crate) fn of_runs(axes: &[String]) -> Vec<QueryTable> {
     streams.map(of).chain([fates(), metrics(), runs(axes)]).collect()
 }
 
-/// The tables of captures.
+/// Returns the tables of captures.
 pub fn of_captures() -> Vec<QueryTable> {
     let of = |(name, table): (&'static str, &StreamTable)| {
         let mut columns = columns_of(table);
@@ -306,7 +306,7 @@ pub fn of_captures() -> Vec<QueryTable> {
     [SENT, RECEIVED].into_iter().zip(&TABLES).map(of).collect()
 }
 
-/// The tables as a page of markdown.
+/// Formats the tables as a page of markdown.
 pub fn markdown() -> String {
     let mut page = String::new();
     for (title, tables) in [("Of run dirs and sweeps", of_runs(&[])), ("Of captures", of_captures())] {

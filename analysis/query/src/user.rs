@@ -1,7 +1,7 @@
-//! Metrics of an experiment's own: a SELECT whose answer has a column `value`, and labels.
+//! An experiment's own metrics: a SELECT whose answer has a column `value`, and labels.
 //!
-//! Called by analyses of runs through [`pktgen_records::user`], and by commands that read experiments, which [`check`] them before
-//! anything runs.
+//! Called by analyses of runs through [`pktgen_records::user`], and by commands that read experiments, which [`check`]
+//! them before running anything.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -28,12 +28,12 @@ use crate::tables::{QueryTable, of_runs};
 
 /// The column that holds the values.
 const VALUE: &str = "value";
-/// Names that lines have beside their labels, or that readers of several runs give.
+/// Names that lines have in addition to labels, or that readers of several runs add.
 const NOT_LABELS: [&str; 5] = ["metric", "unit", "run", "variant", "seed"];
-/// Most lines of a metric.
+/// Maximum number of lines of a metric.
 const LINES_MAX: usize = 10_000;
 
-/// Answers metrics by SQL.
+/// Computes metrics by SQL.
 #[derive(Debug)]
 pub struct SqlMetrics;
 
@@ -44,7 +44,7 @@ impl UserMetrics for SqlMetrics {
         metric: &UserMetric,
         memory: MemoryBound,
     ) -> std::result::Result<Vec<Line>, Unanswered> {
-        // The analysis has compared the files with their digests, or was told not to.
+        // The analysis has checked the digests of the files or was told not to.
         let options = Options { no_verify: true, memory: memory.bound().max(LEAST) };
         let database = Database::open(dir, options).map_err(Unanswered::Failed)?;
         if let Some(lacking) = database.lacking(&metric.sql).map_err(Unanswered::Failed)? {
@@ -55,7 +55,7 @@ impl UserMetrics for SqlMetrics {
     }
 }
 
-/// Refuses metrics that are no SELECT over the tables of a run, or whose answers are no metrics; `axes` are those of the sweep.
+/// Refuses metrics that are not a SELECT over the tables of a run, or whose answers are not metrics; `axes` are those of the sweep.
 pub fn check(metrics: &[UserMetric], axes: &[String]) -> Result<()> {
     let tables = of_runs(axes);
     for metric in metrics {
@@ -71,7 +71,7 @@ pub fn check(metrics: &[UserMetric], axes: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The answer to `sql` over tables without rows.
+/// Executes `sql` over tables without rows.
 fn on_nothing(sql: &str, tables: &[QueryTable]) -> Result<QueryAnswer> {
     let statement = Statement::parse(sql, tables)?;
     if statement.explains {
@@ -87,7 +87,7 @@ fn on_nothing(sql: &str, tables: &[QueryTable]) -> Result<QueryAnswer> {
     QueryAnswer::of(answered.map_err(|fault| statement.fault(&fault, tables))?)
 }
 
-/// The lines that an answer is.
+/// Converts an answer into lines.
 fn lines_of(metric: &UserMetric, answer: &QueryAnswer) -> Result<Vec<Line>> {
     let names = answer.columns();
     let value = match names.as_slice() {
@@ -129,12 +129,12 @@ fn lines_of(metric: &UserMetric, answer: &QueryAnswer) -> Result<Vec<Line>> {
         }
         lines.push(line);
     }
-    // Groups come in any order.
+    // Groups have no defined order.
     lines.sort_by(|one, other| order(one).partial_cmp(&order(other)).unwrap_or(Ordering::Equal));
     Ok(lines)
 }
 
-/// What lines are sorted by: their labels, numbers by their values.
+/// Returns the sort key of lines: their labels, with numbers by value.
 fn order(line: &Line) -> Vec<(&str, f64, &str)> {
     line.labels
         .iter()

@@ -1,14 +1,13 @@
-//! Age-of-Model of all clusters and workers at once. Either is a "flow" here.
+//! Age-of-Model of all clusters and workers. Both are called "flows" here.
 //!
-//! Called by [`crate::pass`], whose deliveries [`meter`] turns into segments; the definition is design §4. Every flow's sawtooth is the list of the
-//! deliveries that lowered its age; between them the age grows by one second per second, so the time
-//! average is an exact sum of trapezia, in integers, and a quantile over time an exact sweep over their ends.
-//! `pktgen_capture` finds the same segments in a stream and takes its numbers from the same [`Sums`].
-//! `pktgen_core::age::Sawtooth` is the oracle that the tests compare with.
+//! Called by [`crate::pass`], whose deliveries [`meter`] converts into segments; the definition is design §4. The sawtooth of a flow is
+//! the list of the deliveries that lowered its age; between these, the age grows by one second per second, so the time average is an exact
+//! sum of trapezia in integers, and a quantile over time an exact sweep over their ends. `pktgen_capture` finds the same segments in a
+//! stream and uses the same [`Sums`]. Tests compare with `pktgen_core::age::Sawtooth`.
 //!
-//! A worker may move to another cluster during a run. An update then belongs to the cluster in which it was
-//! generated and to the one in which it was delivered: the former's age starts with it and lasts until it at
-//! least, the latter is refreshed by it. Workers are refreshed whatever their cluster.
+//! A worker may move to another cluster during a run. An update then belongs both to the cluster in which it was
+//! generated and to the one in which it was delivered: the age of the former begins with it and lasts at least until
+//! it; the latter is refreshed by it. Workers are refreshed regardless of their cluster.
 
 use pktgen_core::index;
 use pktgen_core::registry::suggest;
@@ -24,7 +23,7 @@ pub(crate) mod meter;
 use meter::{Arrival, Meters};
 
 const PS_PER_NS: f64 = 1000.0;
-/// Shares of the time for which quantiles over time are given.
+/// Shares of the time for quantiles over time.
 const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
 
 /// Which member's generation time an aggregate carries.
@@ -42,10 +41,10 @@ pub enum AgeOf {
 }
 
 impl AgeOf {
-    /// All, the default first.
+    /// All choices, the default first.
     pub const ALL: [AgeOf; 4] = [AgeOf::Newest, AgeOf::Oldest, AgeOf::Mean, AgeOf::Own];
 
-    /// Its name on the command line.
+    /// Returns its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             AgeOf::Newest => "newest",
@@ -55,7 +54,7 @@ impl AgeOf {
         }
     }
 
-    /// One line for the command line's help.
+    /// Returns one line for the command line's help.
     pub fn about(self) -> &'static str {
         match self {
             AgeOf::Newest => "an aggregate has the age of its newest member",
@@ -65,7 +64,7 @@ impl AgeOf {
         }
     }
 
-    /// The choice called `name`; `at` says where the name stands.
+    /// Returns the choice with this name; `at` is the position of the name, for errors.
     pub fn named(name: &str, at: &str) -> Result<AgeOf> {
         AgeOf::ALL.into_iter().find(|choice| choice.name() == name).ok_or_else(|| {
             let names = AgeOf::ALL.map(AgeOf::name);
@@ -78,23 +77,23 @@ impl AgeOf {
 /// The age of one flow.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FlowAge {
-    /// Cluster or worker number.
+    /// Number of the cluster or worker.
     pub id: u32,
-    /// Time average; none if the window is empty.
+    /// Time average; `None` if the window is empty.
     pub mean_ns: Option<f64>,
-    /// Mean of the peaks; none if nothing lowered the age.
+    /// Mean of the peaks; `None` if nothing lowered the age.
     pub peak_mean_ns: Option<f64>,
-    /// Their 99th percentile.
+    /// 99th percentile of the peaks.
     pub peak_p99_ns: Option<f64>,
-    /// The largest.
+    /// The largest peak.
     pub peak_max_ns: Option<f64>,
-    /// Age that is not exceeded for 50 %, 90 % and 99 % of the time.
+    /// Ages that are not exceeded for 50 %, 90 % and 99 % of the time.
     pub quantiles_ns: Option<[f64; 3]>,
-    /// Returns whether anything was delivered.
+    /// Whether anything was delivered.
     pub delivered: bool,
 }
 
-/// A delivery that lowered the age: when, and the age before and after.
+/// A delivery that lowered the age: its time, and the age before and after.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tooth {
     /// When.
@@ -105,21 +104,21 @@ pub struct Tooth {
     pub after_ps: i64,
 }
 
-/// The age of one cluster over its window, whole.
+/// The complete age of one cluster over its window.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sawtooth {
     /// Which cluster.
     pub id: u32,
-    /// When its window begins, and how old it is then.
+    /// Beginning of its window, and the age at that time.
     pub start: (i64, i64),
     /// When the window ends.
     pub end_ps: i64,
-    /// The deliveries that lowered the age, in the order of time.
+    /// The deliveries that lowered the age, in chronological order.
     pub teeth: Vec<Tooth>,
 }
 
 impl Sawtooth {
-    /// The age at `t`, after what was delivered then.
+    /// Returns the age at `t`, after deliveries at that time.
     pub fn age_ps(&self, t: i64) -> f64 {
         let next = self.teeth.partition_point(|tooth| tooth.t_ps <= t);
         let (since, age) =
@@ -127,20 +126,20 @@ impl Sawtooth {
         age as f64 + (t as f64 - since as f64)
     }
 
-    /// The teeth after `from` and up to `to`.
+    /// Returns the teeth after `from` and up to `to`.
     pub fn inside(&self, from: i64, to: i64) -> &[Tooth] {
         let start = self.teeth.partition_point(|tooth| tooth.t_ps <= from);
         let end = self.teeth.partition_point(|tooth| tooth.t_ps <= to);
         &self.teeth[start..end.max(start)]
     }
 
-    /// The mean age between `from` and `to`, as far as the window goes, in ns; none if that is no time at all.
+    /// Returns the mean age between `from` and `to`, limited to the window, in ns; `None` if the interval is empty.
     pub fn mean_ns(&self, from: i64, to: i64) -> Option<f64> {
         let (from, to) = (from.max(self.start.0), to.min(self.end_ps));
         if from >= to {
             return None;
         }
-        // Exact in whole numbers: twice the area is the sum of (end − begin) · (end + begin) of the pieces.
+        // Exact in integers: twice the area is the sum of (end − begin) · (end + begin) over the pieces.
         let begin = self.inside(i64::MIN, from).last().map_or(self.start, |tooth| (tooth.t_ps, tooth.after_ps));
         let mut twice = 0i128;
         let (mut t, mut age) = (i128::from(from), i128::from(begin.1) + i128::from(from) - i128::from(begin.0));
@@ -156,11 +155,11 @@ impl Sawtooth {
 /// Ages of all flows of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Ages {
-    /// Of the clusters, by number.
+    /// Ages of the clusters, by number.
     pub clusters: Vec<FlowAge>,
-    /// Of the workers, by number.
+    /// Ages of the workers, by number.
     pub workers: Vec<FlowAge>,
-    /// Where the sawteeth of the clusters are, for plots.
+    /// Sawteeth of the clusters, for plots.
     pub traces: Vec<Trace>,
 }
 
@@ -175,10 +174,10 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// The whole of it in memory.
+    /// Returns all of it in memory.
     pub fn sawtooth(&self) -> Result<Sawtooth> {
         let (mut t, mut begin, mut teeth) = (self.start, None, Vec::<Tooth>::new());
-        // Segments follow each other in time, and each lasts as long as the age grows. The last one ends with the window.
+        // Segments are in chronological order, and each lasts as long as the age grows. The last one ends with the window.
         PairList(&self.segments).scan(&mut |part| {
             for &[from, to] in part {
                 match teeth.last_mut() {
@@ -195,7 +194,7 @@ impl Trace {
 }
 
 impl Ages {
-    /// Computes them from records in memory; `members_of` says whose updates are in each row of `received`, as rows of `sent`.
+    /// Computes the ages from records in memory; `members_of` returns the updates in each row of `received`, as rows of `sent`.
     pub fn compute<'a>(records: &Records, members_of: impl Fn(usize) -> &'a [u32], age_of: AgeOf) -> Result<Ages> {
         let (sent, received) = (&records.sent, &records.received);
         let member = |row: &u32| (sent.worker[*row as usize], sent.t_gen_ps[*row as usize]);
@@ -216,13 +215,13 @@ impl Ages {
         })
     }
 
-    /// The sawteeth of the first `most` clusters.
+    /// Returns the sawteeth of the first `most` clusters.
     pub fn sawteeth(&self, most: usize) -> Result<Vec<Sawtooth>> {
         self.traces.iter().take(most).map(Trace::sawtooth).collect()
     }
 }
 
-/// Segments of several flows, one flow after the other.
+/// Segments of several flows, one flow after another.
 impl Ends for [Trace] {
     fn len(&self) -> usize {
         self.iter().map(|trace| PairList(&trace.segments).len()).sum()
@@ -246,7 +245,7 @@ impl Values for PeaksOf<'_> {
     }
 }
 
-/// The different numbers of `all`, sorted.
+/// Returns the distinct numbers of `all`, sorted.
 pub(crate) fn numbers(all: impl Iterator<Item = u32>) -> Vec<u32> {
     let mut seen = index::with_room(256);
     for id in all {
@@ -257,21 +256,21 @@ pub(crate) fn numbers(all: impl Iterator<Item = u32>) -> Vec<u32> {
     ids
 }
 
-/// What is added up of a flow's sawtooth, in picoseconds and exactly: no number is rounded before the last step.
+/// Sums over a flow's sawtooth, exact in picoseconds: nothing is rounded before the last step.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Sums {
     /// Twice the area under it.
     pub(crate) twice_area: i128,
-    /// How long it is.
+    /// Length of its window.
     pub(crate) window: i128,
-    /// Sum of the peaks, how many they are, and the largest.
+    /// Sum of the peaks, their number, and the largest.
     pub(crate) peak_sum: i128,
     pub(crate) peaks: u64,
     pub(crate) peak_max: i64,
 }
 
 impl Sums {
-    /// Adds a segment in which the age grows from `a` to `b`, where it was lowered if `lower`.
+    /// Adds a segment in which the age grows from `a` to `b`; `lower` if a delivery lowered it at the end.
     #[inline]
     pub fn add(&mut self, a: i64, b: i64, lower: bool) {
         let (from, to) = (i128::from(a), i128::from(b));
@@ -284,7 +283,8 @@ impl Sums {
         }
     }
 
-    /// The age of flow `id` from the ends of all segments: the last one ends with the window, all others where it was lowered.
+    /// Computes the age of flow `id` with the ends of all segments: the last one ends with the window, all others with
+    /// a delivery that lowered the age.
     pub fn age(&self, id: u32, delivered: bool, segments: &(impl Ends + ?Sized)) -> Result<FlowAge> {
         let ns = |ps: f64| ps / PS_PER_NS;
         let some = self.peaks > 0;

@@ -1,4 +1,4 @@
-//! Tests of [`super`]: by hand, against the oracle, by brute force, and against closed forms.
+//! Tests of [`super`]: computed by hand, against the oracle, by brute force, and against closed forms.
 
 use super::meter::{Arrival, Meters};
 use super::*;
@@ -8,7 +8,7 @@ use pktgen_core::age::Sawtooth;
 use pktgen_core::record::PacketId;
 use proptest::prelude::*;
 
-/// One flow with these deliveries (t, generation), in any order; started at `start` and last generated at `end`.
+/// Computes the age of a flow with these deliveries (t, generation) in any order; it starts at `start` and last generates at `end`.
 fn one_flow(start: i64, end: i64, deliveries: &[(i64, i64)]) -> FlowAge {
     let ages = Meters::settled(AgeOf::Newest, |meters| {
         [start, end.max(start)].iter().for_each(|t| meters.generated(0, 0, *t));
@@ -33,18 +33,18 @@ fn one_flow(start: i64, end: i64, deliveries: &[(i64, i64)]) -> FlowAge {
 
 #[test]
 fn a_sawtooth_by_hand() {
-    // Age runs 0→15, drops to 5, runs 5→30 (in ns); the delivery of generation 0 changes nothing.
+    // The age runs 0→15, drops to 5, and runs 5→30 (in ns); the delivery of generation 0 changes nothing.
     let age = one_flow(0, 20_000, &[(5_000, 0), (15_000, 10_000), (40_000, 20_000)]);
     assert_eq!(age.mean_ns, Some((15.0 * 15.0 / 2.0 + (30.0 * 30.0 - 25.0) / 2.0) / 40.0));
     assert_eq!((age.peak_mean_ns, age.peak_max_ns, age.peak_p99_ns), (Some(22.5), Some(30.0), Some(30.0)));
-    // Below age x: 0..5 once, 5..15 twice, 15..30 once: half of 40 is 5 + 15/2·2, 36 is 25 + 11, 39.6.
+    // Time below age x: 0..5 counts once, 5..15 twice, 15..30 once: half of 40 is 5 + 15/2·2, 36 is 25 + 11, 39.6.
     assert_eq!(age.quantiles_ns, Some([12.5, 26.0, 29.6]));
 }
 
 #[test]
 fn clusters_and_workers_of_a_run_by_hand() {
-    // Workers 1 and 2 of cluster 3 generate at 0 and 4 µs; merged as 2, delivered at 10 µs. Worker 9 of
-    // cluster 5 generates at 0 and 6 µs and nothing of it arrives.
+    // Workers 1 and 2 of cluster 3 generate at 0 and 4 µs; their updates are merged as 2 and delivered at 10 µs. Worker
+    // 9 of cluster 5 generates at 0 and 6 µs, and nothing arrives.
     let mut story = Story::new();
     story.sent(1, 0, Some(0), 3).sent(2, 4_000_000, Some(4_000_000), 3).sent(9, 0, Some(0), 5);
     story.sent_seq(9, 1, 6_000_000, None, 5);
@@ -55,14 +55,14 @@ fn clusters_and_workers_of_a_run_by_hand() {
     let newest = ages(AgeOf::Newest);
     let ids: Vec<_> = newest.clusters.iter().chain(&newest.workers).map(|age| (age.id, age.delivered)).collect();
     assert_eq!(ids, [(3, true), (5, false), (1, true), (2, true), (9, false)]);
-    // Cluster 3 ages from 0 to 10 µs in its window of 10; worker 2 starts at 4 and ages to 6 µs; the
-    // starved flows age to 6 µs in their window of 6.
+    // Cluster 3 ages from 0 to 10 µs in its window of 10 µs; worker 2 begins at 4 and ages to 6 µs; flows without
+    // deliveries age to 6 µs in their window of 6 µs.
     let means = |ages: &[FlowAge]| ages.iter().map(|age| age.mean_ns.unwrap()).collect::<Vec<_>>();
     assert_eq!(means(&newest.clusters), [5000.0, 3000.0]);
     assert_eq!(means(&newest.workers), [5000.0, 3000.0, 3000.0]);
     assert_eq!(teeth(&newest), [Tooth { t_ps: 10_000_000, before_ps: 10_000_000, after_ps: 6_000_000 }]);
     assert_eq!(newest.clusters[1].peak_mean_ns, None);
-    // With the oldest member's time nothing is newer than the start; with the mean it is 2 µs.
+    // With the oldest member's time nothing is newer than the start; with the mean, it is 2 µs.
     assert_eq!(teeth(&ages(AgeOf::Oldest)), []);
     assert_eq!(teeth(&ages(AgeOf::Mean))[0].after_ps, 8_000_000);
 }
@@ -76,12 +76,12 @@ fn workers_have_the_age_of_the_aggregate_or_of_their_own_update() {
     let fates = Fates::resolve(&story.records);
     let ages = |age_of| Ages::compute(&story.records, |row| fates.members_of(row), age_of).unwrap();
     let (newest, own) = (ages(AgeOf::Newest), ages(AgeOf::Own));
-    // From 0 to 10 µs and from 6 to 16, or from 0 to 20.
+    // From 0 to 10 µs and from 6 to 16 µs, or from 0 to 20 µs.
     assert_eq!((newest.workers[0].mean_ns, own.workers[0].mean_ns), (Some(8000.0), Some(10_000.0)));
     assert_eq!((&newest.workers[1], &newest.clusters), (&own.workers[1], &own.clusters));
 }
 
-/// An aggregate with two updates of a worker lowers its age once: from 10 µs, never by way of the older update.
+/// An aggregate with two updates of a worker lowers its age once, from 10 µs, without an intermediate step for the older update.
 #[test]
 fn an_aggregate_is_one_delivery_of_each_worker() {
     let mut story = Story::new();
@@ -116,7 +116,7 @@ fn empty_runs_and_empty_windows_have_no_mean() {
     assert_eq!((ages.clusters[0].mean_ns, ages.clusters[0].quantiles_ns), (None, None));
 }
 
-/// Deliveries (t, generation) of several flows, generations never later than deliveries.
+/// Generates deliveries (t, generation) of several flows; generations are never later than deliveries.
 fn runs() -> impl Strategy<Value = Vec<Vec<(i64, i64)>>> {
     let delivery = (1i64..5_000_000, 0.0f64..1.0).prop_map(|(t, share)| (t, (t as f64 * share) as i64));
     prop::collection::vec(prop::collection::vec(delivery, 0..40), 1..6)
@@ -127,7 +127,7 @@ proptest! {
 
     #[test]
     fn agrees_with_the_oracle_and_with_brute_force(mut flows in runs(), tail in 0i64..9_000_000) {
-        // Unsorted: where they are not in the order of time, the pass is made again.
+        // Unsorted: if they are not in chronological order, the pass is repeated.
         for deliveries in &mut flows {
             let end = deliveries.iter().map(|(t, _)| *t).fold(tail, i64::max);
             let age = one_flow(0, tail, deliveries);
@@ -150,7 +150,7 @@ proptest! {
     }
 }
 
-/// Samples the age at 20,000 points in time and looks how many are below each quantile.
+/// Samples the age at 20,000 points in time and checks how many are below each quantile.
 fn check_quantiles(age: &FlowAge, deliveries: &[(i64, i64)], end: i64) -> Result<(), TestCaseError> {
     let Some(quantiles) = age.quantiles_ns else {
         prop_assert_eq!(end, 0);
@@ -176,7 +176,7 @@ fn check_quantiles(age: &FlowAge, deliveries: &[(i64, i64)], end: i64) -> Result
     Ok(())
 }
 
-/// First-come-first-served queue with `n` arrivals: the mean age in units of the mean service time (1 µs).
+/// Simulates a first-come-first-served queue with `n` arrivals: returns the mean age in units of the mean service time (1 µs).
 fn queue(n: usize, mut gap: impl FnMut() -> f64, mut service: impl FnMut() -> f64) -> f64 {
     let (mut arrival, mut free) = (0.0f64, 0.0f64);
     let mut deliveries = Vec::with_capacity(n);

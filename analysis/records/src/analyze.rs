@@ -1,4 +1,4 @@
-//! From a run dir to lines: asks every metric, and says what a reader of the lines must know.
+//! Converts a run dir into lines: computes every metric and collects notes for readers.
 //!
 //! Called by the CLI's `analyze` and by `pktgen_report::sweep`.
 
@@ -13,7 +13,7 @@ use crate::resolved::{Analysis, Options, sends_raw_frames};
 use crate::rounds::Rounds;
 
 impl Analysis {
-    /// All lines of all metrics, in the order of [`METRICS`]; then those of the experiment's own.
+    /// Returns all lines of all metrics, in the order of [`METRICS`], then those of the experiment's own metrics.
     pub fn lines(&self) -> Result<Vec<Line>> {
         let mut out = Vec::new();
         if self.manifest.study.is_some() {
@@ -25,7 +25,7 @@ impl Analysis {
         Ok(out)
     }
 
-    /// What a reader of the lines must know: the verdict first.
+    /// Returns notes for readers of the lines, beginning with the verdict.
     pub fn notes(&self) -> Vec<Note> {
         let mut notes = Vec::new();
         let validity = self.validity();
@@ -37,7 +37,7 @@ impl Analysis {
         notes
     }
 
-    /// What the lines themselves ask for: metrics that could not be computed, and why.
+    /// Returns notes on the lines themselves: metrics that could not be computed, and why.
     pub fn remarks(&self) -> Vec<Note> {
         let mut notes = self.user.notes.clone();
         if let Some(goal) = self.goal.as_ref().filter(|goal| goal.t_ps.is_none()) {
@@ -82,7 +82,7 @@ impl Analysis {
         notes
     }
 
-    /// The same for synchronous training.
+    /// Returns the notes of synchronous training.
     fn notes_of_training(&self, rounds: &Rounds) -> Vec<Note> {
         let text = "synchronous training has no Age-of-Model: its results carry no generation time".to_owned();
         let mut notes = vec![Note { note: "age_of_model_not_defined", text }];
@@ -114,12 +114,12 @@ impl Analysis {
     }
 }
 
-/// All metrics of the run in `dir`, with default options.
+/// Computes all metrics of the run in `dir` with default options.
 pub fn analyze_run(dir: &Path) -> Result<Measured> {
     analyze_run_with(dir, Options::default())
 }
 
-/// All metrics of the run in `dir`.
+/// Computes all metrics of the run in `dir`.
 pub fn analyze_run_with(dir: &Path, options: Options) -> Result<Measured> {
     let analysis = Analysis::open(dir, options)?;
     Ok(Measured { lines: analysis.lines()?, notes: analysis.notes() })

@@ -1,4 +1,4 @@
-//! What arrived at the server, added up while it passes.
+//! Counts of arrivals at the server, added up row by row.
 //!
 //! Called by [`crate::pass`] and captures.
 
@@ -6,7 +6,7 @@ use crate::columns::{NO_PACKET, ReceivedColumns};
 use crate::fates::is_update;
 use crate::line::Line;
 
-/// What arrived at the server, counted.
+/// Counts of arrivals at the server.
 #[derive(Debug, Clone)]
 pub struct ServerTally {
     /// Packets with updates.
@@ -15,7 +15,7 @@ pub struct ServerTally {
     pub background: u64,
     /// Packets with updates that the reward gate accepted.
     pub accepted: u64,
-    /// Packets with updates by how many those are; of packets with a name.
+    /// Packets with an id, by their number of updates.
     pub by_count: Vec<u64>,
     /// First and last packet with updates, bits and updates.
     pub seen: AtServer,
@@ -28,7 +28,7 @@ impl ServerTally {
     }
 
     #[inline]
-    /// A row of `received`.
+    /// Adds a row of `received`.
     pub(crate) fn add(&mut self, received: &ReceivedColumns, row: usize) {
         if !is_update(received.cluster[row]) {
             self.background += 1;
@@ -41,7 +41,7 @@ impl ServerTally {
     }
 }
 
-/// What arrived at the server.
+/// Sums for rates at the server.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AtServer {
     /// Time, bits and updates of the first packet.
@@ -52,7 +52,7 @@ pub struct AtServer {
 }
 
 impl AtServer {
-    /// A packet with updates arrived.
+    /// Adds a packet with updates.
     #[inline]
     pub fn add(&mut self, t: i64, bytes: u32, count: u16) {
         let (bits, updates) = (u64::from(bytes) * 8, u64::from(count));
@@ -65,7 +65,7 @@ impl AtServer {
         self.updates += updates;
     }
 
-    /// Every packet represents `n` updates, and was added as one.
+    /// Makes every packet, which was added as one update, represent `n` updates.
     pub fn multiply(&mut self, n: u16) {
         self.updates *= u64::from(n);
         if let Some((_, _, updates)) = &mut self.first {
@@ -73,7 +73,7 @@ impl AtServer {
         }
     }
 
-    /// Rates between the first packet and the last.
+    /// Outputs rates between the first packet and the last.
     pub fn lines(&self, out: &mut Vec<Line>) {
         let rate = |all: u64, of_first: fn((i64, u64, u64)) -> u64| {
             let first = self.first?;
@@ -85,7 +85,7 @@ impl AtServer {
     }
 }
 
-/// A time that is one.
+/// Returns `seconds` if positive.
 pub(crate) fn positive(seconds: f64) -> Option<f64> {
     (seconds > 0.0).then_some(seconds)
 }

@@ -1,5 +1,5 @@
-//! Tables of any form, one batch after the other: Parquet, Arrow files and Arrow streams. Damage is an error, whatever the
-//! decoder makes of it.
+//! Reads tables of any format batch by batch: Parquet, Arrow files and Arrow streams. Damage is reported as an error,
+//! even if the decoder panics.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -12,19 +12,19 @@ use pktgen_core::arrow::error::ArrowError;
 use pktgen_core::arrow::ipc::reader::{FileReader, StreamReader};
 use pktgen_core::{Error, Result, footer, quiet};
 
-/// Rows that are held at a time.
+/// Number of rows in memory at a time.
 const ROWS: usize = 1 << 12;
 
 type Decoder = Box<dyn RecordBatchReader>;
 
-/// A table that is being read.
+/// A table being read.
 pub struct Batches {
     path: PathBuf,
     decoder: Decoder,
 }
 
 impl Batches {
-    /// Opens a table, whose form its name's ending says.
+    /// Opens a table; the extension of its name determines the format.
     pub fn open(path: &Path) -> Result<Self> {
         let file = File::open(path).map_err(Error::io("open", path))?;
         let form = path.extension().unwrap_or_default();
@@ -46,17 +46,17 @@ impl Batches {
         Ok(Batches { path: path.to_owned(), decoder })
     }
 
-    /// The columns, which a table without rows has, too.
+    /// Returns the columns, which a table without rows has, too.
     pub fn schema(&self) -> SchemaRef {
         self.decoder.schema()
     }
 
-    /// The file.
+    /// Returns the path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The next batch; none at the end.
+    /// Returns the next batch; `None` at the end.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         let decoder = &mut self.decoder;
         let gave_up = || Some(Err(ArrowError::IpcError("the decoder gave up".to_owned())));

@@ -1,6 +1,6 @@
-//! The canonical form of a run (docs/dump.md): streams, metrics and verdict as sorted lines that two versions are compared by.
+//! The canonical form of a run (docs/dump.md): streams, metrics and verdict as sorted lines, for comparing two versions.
 //!
-//! Called by the CLI's `dump`. Nothing here depends on the order of columns or rows in files.
+//! Called by the CLI's `dump`. It does not depend on the order of columns or rows in files.
 
 use std::cmp::Ordering;
 use std::io::{Write, sink};
@@ -29,8 +29,8 @@ use crate::line::Line;
 use crate::resolved::{Analysis, Options};
 use crate::run::read_json;
 
-/// The streams and their columns, in the order in which they are printed and rows are sorted. It stays as it is when the record
-/// schema changes; [`RENAMED`] leads from later names to these.
+/// The streams and their columns, in the order of output and sorting. The layout stays the same when the record schema
+/// changes; [`RENAMED`] maps newer names to these.
 const LAYOUT: [(&str, &[&str]); 11] = [
     (SENT, &["t_gen_ps", "t_due_ps", "t_sent_ps", "cluster", "worker", "seq", "attempt", "block", "bytes", "reward"]),
     (BOOKS, &["t_ps", "node", "packet_in", "action", "packet_out", "reason"]),
@@ -79,11 +79,11 @@ const LAYOUT: [(&str, &[&str]); 11] = [
     (STAMPS, &["t_ps", "packet", "received_ns", "sent_ns"]),
 ];
 
-/// Columns that files name otherwise: stream, name in files, name in [`LAYOUT`].
+/// Columns with other names in files: stream, name in files, name in [`LAYOUT`].
 const RENAMED: [(&str, &str, &str); 2] = [(ITERATIONS, "job", "cluster"), (RESULTS, "job", "cluster")];
 
-/// Columns whose cells [`LAYOUT`] has in another one: stream, name in files, name there. A job is in place of the cluster; a part of a sum
-/// by key in place of the number of the newest member, with the highest bit set where it is the last.
+/// Columns whose cells are in another column of [`LAYOUT`]: stream, name in files, name there. A job replaces the cluster; a part of a sum
+/// by key replaces the number of the newest member, with the highest bit set for the last part.
 const MOVED: [(&str, &str, &str); 5] = [
     (SENT, "job", "cluster"),
     (RECEIVED, "job", "cluster"),
@@ -100,14 +100,14 @@ const EMPTY: &str = "-";
 pub struct DumpPart {
     /// The stream's name, `metrics` or `verdict`.
     pub name: String,
-    /// Names the columns of a stream; empty for metrics and verdict.
+    /// Names of the columns of a stream; empty for metrics and verdict.
     pub head: String,
     /// The lines, sorted.
     pub lines: Vec<String>,
 }
 
 impl DumpPart {
-    /// The SHA-256 of the lines, head included, in hexadecimal digits.
+    /// Returns the SHA-256 of the lines, including the head, in hexadecimal.
     pub fn digest(&self) -> String {
         let mut hashing = Hashing::new(sink());
         for line in std::iter::once(&self.head).chain(&self.lines) {
@@ -123,12 +123,12 @@ impl DumpPart {
 pub struct Canonical {
     /// Streams in the order of the layout, metrics, verdict.
     pub parts: Vec<DumpPart>,
-    /// True if the numbers may be used.
+    /// Whether the numbers may be used.
     pub valid: bool,
 }
 
 impl Canonical {
-    /// Reads the run in `dir`. Parts of a run have no metrics, and the verdict that they were written with.
+    /// Reads the run in `dir`. Parts of a run have no metrics and keep the verdict that they were written with.
     pub fn open(dir: &Path, options: Options) -> Result<Canonical> {
         let path = dir.join("manifest.json");
         let manifest: Manifest = read_json(&path, "a run dir")?;
@@ -148,7 +148,7 @@ impl Canonical {
     }
 }
 
-/// The streams in `dir`, then the other parts.
+/// Returns the streams in `dir`, then the other parts.
 fn with_streams<const N: usize>(dir: &Path, others: [DumpPart; N]) -> Result<Vec<DumpPart>> {
     let mut parts = Vec::new();
     for (name, columns) in LAYOUT {
@@ -187,7 +187,7 @@ fn stream(path: &Path, name: &str, known: &[&str]) -> Result<DumpPart> {
     Ok(DumpPart { name: name.to_owned(), head: format!("columns\t{name}\t{}", names.join("\t")), lines })
 }
 
-/// A stream with what [`MOVED`] names where it belongs, and without columns that [`LAYOUT`] lacks and that are empty.
+/// Rearranges a stream: moves the columns in [`MOVED`], and omits empty columns that [`LAYOUT`] lacks.
 fn laid_out(stream: &str, batch: &RecordBatch, known: &[&str]) -> std::result::Result<RecordBatch, ArrowError> {
     let (mut fields, mut columns) = (Vec::new(), Vec::new());
     for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
@@ -212,7 +212,7 @@ fn laid_out(stream: &str, batch: &RecordBatch, known: &[&str]) -> std::result::R
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
 }
 
-/// The cells of a column, those of `other` in their place where it has any; none if they are of other types.
+/// Returns the cells of a column, replaced by those of `other` where that has any; `None` if types differ.
 fn joined<T: ArrowPrimitiveType>(
     batch: &RecordBatch,
     name: &str,
@@ -225,7 +225,7 @@ fn joined<T: ArrowPrimitiveType>(
     Some(Arc::new(cells.collect::<PrimitiveArray<T>>()))
 }
 
-/// The rows of a stream as lines, sorted by their cells.
+/// Formats the rows of a stream as lines, sorted by their cells.
 fn rows(stream: &str, names: &[String], batch: &RecordBatch) -> std::result::Result<Vec<String>, ArrowError> {
     let columns = batch.columns().iter().map(cells).collect::<std::result::Result<Vec<_>, _>>()?;
     let mut order: Vec<usize> = (0..batch.num_rows()).collect();
@@ -244,7 +244,7 @@ fn rows(stream: &str, names: &[String], batch: &RecordBatch) -> std::result::Res
     Ok(order.iter().map(line).collect())
 }
 
-/// The name of a code in a column of codes.
+/// Returns the name of a code in a column of codes.
 fn code_name(stream: &str, column: &str, text: &str) -> Option<&'static str> {
     let code: usize = text.parse().ok()?;
     match (stream, column) {
@@ -280,7 +280,7 @@ fn verdict(validity: &Validity, remarks: &[&str]) -> DumpPart {
     DumpPart { name: "verdict".to_owned(), head: String::new(), lines }
 }
 
-/// A fault or a note: its code and its fields.
+/// Formats a fault or a note: its code and its fields.
 fn finding(kind: &str, code: &str, finding: &impl Serialize) -> String {
     let mut fields = serde_json::to_value(finding).unwrap_or_default();
     if let Value::Object(fields) = &mut fields {

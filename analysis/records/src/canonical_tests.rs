@@ -14,7 +14,7 @@ fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
         .unwrap()
 }
 
-/// Columns that came later, and stand at the end where a run has them.
+/// Columns that were added later and are at the end if a run has them.
 const NEW: [(&str, &str); 2] = [(SENT, "heat"), (RECEIVED, "heat")];
 
 #[test]
@@ -103,7 +103,7 @@ fn what_has_a_column_of_its_own_is_printed_where_it_was() {
     assert!(whole.schema().fields().iter().map(|field| field.name()).eq(&names));
     let lines = rows(RECEIVED, &names, &whole).unwrap();
     assert_eq!(lines, ["received\t3\t10\t-", "received\t4\t2147483648\thot", "received\t7\t5\t-"]);
-    // A column of its own elsewhere stays, and an empty one that is new does not.
+    // Its own column in another stream stays, and a new column that is empty is omitted.
     let columns = columns.into_iter().filter(|(name, _)| ["part", "heat"].contains(name)).collect();
     let first = batch(columns).slice(0, 1);
     let whole = laid_out(PAYLOADS, &first, &["part"]).unwrap();

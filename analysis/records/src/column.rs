@@ -1,7 +1,7 @@
-//! A list of numbers that may be longer than memory: what is too much goes to a file without a name.
+//! A list of numbers that may exceed memory: the excess goes to an unnamed temporary file.
 //!
-//! Called by [`crate::resolved`] and captures. Lists share a [`Spill`]; when all of them together hold too much, [`NumberList::spill`] moves
-//! what they hold to its end.
+//! Called by [`crate::resolved`] and captures. Lists share a [`Spill`]; when all of them together hold too much,
+//! [`NumberList::spill`] appends their contents to it.
 
 use std::fs::File;
 use std::io::Write;
@@ -14,10 +14,10 @@ use pktgen_core::{Error, Result};
 use crate::over_time::{Segment, Segments};
 use crate::quantile::Values;
 
-/// Numbers that are read back at a time: pairs stay whole.
+/// Number of numbers read back at a time; even, so that pairs stay together.
 const PART: usize = 1 << 14;
 
-/// The file that lists spill into. It has no name, so that nothing of it stays behind.
+/// The file that lists spill into. It has no name, so nothing remains of it.
 #[derive(Debug, Default)]
 pub struct Spill {
     file: Option<File>,
@@ -27,13 +27,13 @@ pub struct Spill {
 /// A shared [`Spill`].
 pub type Shared = Arc<Mutex<Spill>>;
 
-/// The name that messages give it.
+/// Returns its name in error messages.
 fn place() -> std::path::PathBuf {
     std::env::temp_dir()
 }
 
 impl Spill {
-    /// Appends numbers; returns where they begin.
+    /// Appends numbers; returns their position.
     fn append(&mut self, values: &[i64]) -> Result<u64> {
         let file = match &mut self.file {
             Some(file) => file,
@@ -65,7 +65,7 @@ fn failed(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Er
     Error::io(doing, path)
 }
 
-/// The list.
+/// A list of numbers.
 #[derive(Debug, Clone, Default)]
 pub struct NumberList {
     held: Vec<i64>,
@@ -80,18 +80,18 @@ impl NumberList {
         self.held.push(value);
     }
 
-    /// Appends two numbers, which stay beside each other.
+    /// Appends two numbers, which stay together.
     #[inline]
     pub fn push_pair(&mut self, pair: [i64; 2]) {
         self.held.extend_from_slice(&pair);
     }
 
-    /// How many numbers it holds in memory.
+    /// Returns how many numbers are in memory.
     pub fn held(&self) -> usize {
         self.held.len()
     }
 
-    /// Moves what it holds to the file; returns how many numbers that were.
+    /// Moves the numbers in memory to the file; returns how many these were.
     pub fn spill(&mut self, file: &Shared) -> Result<usize> {
         let n = self.held.len();
         if n > 0 {
@@ -127,7 +127,7 @@ impl Values for NumberList {
     }
 }
 
-/// A column of pairs, as segments.
+/// A list of pairs, as segments.
 pub struct PairList<'a>(pub &'a NumberList);
 
 impl Segments for PairList<'_> {
@@ -136,7 +136,7 @@ impl Segments for PairList<'_> {
     }
 
     fn scan(&self, each: &mut dyn FnMut(&[Segment])) -> Result<()> {
-        // Pairs are never taken apart: what is read at a time is even.
+        // Pairs are never split: each part has an even length.
         self.0.scan(&mut |part| each(part.as_chunks::<2>().0))
     }
 }

@@ -1,13 +1,13 @@
-//! Rows of streams as columns: what is read of them, batch by batch or whole.
+//! Rows of streams as columns: the data that is read, batch by batch or at once.
 //!
-//! Used by all that reads records.
+//! Used by all readers of records.
 
-/// Stands for "no packet" in [`BookColumns::packet_out`].
+/// Denotes "no packet" in [`BookColumns::packet_out`].
 pub const NO_PACKET: u64 = u64::MAX;
-/// Stands for "no reason" in [`BookColumns::reason`].
+/// Denotes "no reason" in [`BookColumns::reason`].
 pub const NO_REASON: u8 = u8::MAX;
 
-/// Stands for "no heat" in [`ReceivedColumns::heat`].
+/// Denotes "no heat" in [`ReceivedColumns::heat`].
 pub(crate) const NO_HEAT: u8 = u8::MAX;
 
 /// Columns of `sent`, one entry per transmission (or withheld update).
@@ -15,7 +15,7 @@ pub(crate) const NO_HEAT: u8 = u8::MAX;
 pub struct SentColumns {
     /// Generation times.
     pub t_gen_ps: Vec<i64>,
-    /// Times of the first bit; none if withheld.
+    /// Times of the first bit; `None` if withheld.
     pub t_sent_ps: Vec<Option<i64>>,
     /// Clusters, or jobs.
     pub cluster: Vec<u16>,
@@ -27,22 +27,22 @@ pub struct SentColumns {
     pub attempt: Vec<u8>,
     /// Frame lengths.
     pub bytes: Vec<u32>,
-    /// Rewards, where updates have any.
+    /// Rewards, if updates have any.
     pub reward: Vec<Option<f32>>,
 }
 
-/// Columns of `books`, in the order in which things happened.
+/// Columns of `books`, in the order of events.
 #[derive(Debug, Clone, Default)]
 pub struct BookColumns {
     /// Times.
     pub t_ps: Vec<i64>,
     /// Devices.
     pub node: Vec<u16>,
-    /// The packets whose fate the rows tell.
+    /// Ids of the packets that the events happened to.
     pub packet_in: Vec<u64>,
     /// Codes of [`Action`], checked.
     pub action: Vec<u8>,
-    /// The packets that stand in their place, or [`NO_PACKET`].
+    /// Ids of the packets that replace them, or [`NO_PACKET`].
     pub packet_out: Vec<u64>,
     /// Codes of [`Reason`], checked, or [`NO_REASON`].
     pub reason: Vec<u8>,
@@ -53,7 +53,7 @@ pub struct BookColumns {
 pub struct ReceivedColumns {
     /// Times of the last bit.
     pub t_recv_ps: Vec<i64>,
-    /// Packets.
+    /// Packet ids.
     pub packet: Vec<u64>,
     /// Clusters, or jobs.
     pub cluster: Vec<u16>,
@@ -67,7 +67,7 @@ pub struct ReceivedColumns {
     pub accepted: Vec<bool>,
     /// Codes of [`Heat`], checked, or [`NO_HEAT`].
     pub heat: Vec<u8>,
-    /// Whether a worker has all of a sum by key with it.
+    /// Whether this part completes a sum by key at a worker.
     pub last: Vec<bool>,
 }
 
@@ -78,24 +78,24 @@ pub struct StateColumns {
     pub t_ps: Vec<i64>,
     /// Workers.
     pub worker: Vec<u32>,
-    /// Active clusters (N) as the last ACK said; 0 before the first.
+    /// Number of active clusters (N) in the last ACK; 0 before the first.
     pub active: Vec<u16>,
     /// Slots of that queue (Qmax).
     pub capacity: Vec<u32>,
-    /// Ages of the last ACK; none before the first.
+    /// Ages of the last ACK; `None` before the first.
     pub ack_age_ps: Vec<Option<i64>>,
-    /// Probabilities of sending; none in entries about ACKs.
+    /// Probabilities of sending; `None` in entries about ACKs.
     pub p_send: Vec<Option<f32>>,
-    /// Whether it was sent. None in entries about ACKs.
+    /// Whether the update was sent; `None` in entries about ACKs.
     pub sent: Vec<Option<bool>>,
 }
 
-/// What the content of each row of `received` says it is, where layouts carry no names.
+/// Id of each row of `received` derived from its contents, for layouts without ids.
 #[derive(Debug, Clone, Default)]
 pub struct NameColumns {
-    /// Packets, or [`NO_PACKET`].
+    /// Packet ids, or [`NO_PACKET`].
     pub packet: Vec<u64>,
-    /// Represented updates; 0 where that is not known.
+    /// Number of represented updates; 0 if unknown.
     pub count: Vec<u16>,
 }
 
@@ -107,7 +107,7 @@ pub struct LaneColumns {
 }
 
 impl LaneColumns {
-    /// The lanes of row `row` of `received`.
+    /// Returns the lanes of row `row` of `received`.
     pub(crate) fn words_of(&self, row: usize) -> &[u32] {
         match (self.starts.get(row), self.starts.get(row + 1)) {
             (Some(from), Some(to)) => &self.words[*from..*to],
@@ -115,7 +115,7 @@ impl LaneColumns {
         }
     }
 
-    /// The lanes of one more row.
+    /// Appends the lanes of a row.
     #[cfg(test)]
     pub(crate) fn push(&mut self, words: &[u32]) {
         if self.starts.is_empty() {
@@ -126,13 +126,13 @@ impl LaneColumns {
     }
 }
 
-/// The three streams, or rows of them.
+/// The three main streams, or some rows of them.
 #[derive(Debug, Clone, Default)]
 pub struct Records {
-    /// What workers sent.
+    /// Transmissions of workers.
     pub sent: SentColumns,
-    /// What devices did.
+    /// Events in devices.
     pub books: BookColumns,
-    /// What reached the parameter server.
+    /// Arrivals at the parameter server.
     pub received: ReceivedColumns,
 }

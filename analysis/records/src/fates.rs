@@ -1,7 +1,7 @@
-//! What became of every packet: books and deliveries, read once and in order, move packets from state to state.
+//! Determines how every packet ended: the ledger and the deliveries, read once and in order, move packets from state to state.
 //!
-//! Called by [`crate::resolved`], batch by batch. Fates are terminal (design §2.6): a member of an aggregate inherits the fate of the packet
-//! that carries it. `crate::model` is the same over whole columns, without anything clever, for tests.
+//! Called by [`crate::resolved`], batch by batch. Fates are terminal (design §2.6): a member of an aggregate inherits
+//! the fate of the packet that carries it. For tests, `crate::model` does the same over whole columns in a simple way.
 
 mod table;
 mod tally;
@@ -20,10 +20,10 @@ pub(crate) use tally::Tallies;
 pub use tally::{add, difference};
 pub(crate) use unseen::Unseen;
 
-/// What became of one packet.
+/// How a packet ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// Its worker kept it back.
+    /// Withheld by its worker.
     Withheld,
     /// No terminal event was recorded.
     InFlight,
@@ -33,7 +33,7 @@ pub enum Fate {
     DeliveredMerged,
     /// Replaced by a newer update of the same worker.
     Subsumed,
-    /// Discarded for a higher reward.
+    /// Discarded in favour of a higher reward.
     Outranked,
     /// Dropped.
     Dropped(Reason),
@@ -41,7 +41,7 @@ pub enum Fate {
     Unaccounted,
 }
 
-/// Codes of fates but drops, whose codes follow. The first stands for a packet to which nothing happened.
+/// Codes of fates other than drops, whose codes follow. The first stands for a packet without events.
 const FATES: [Fate; 8] = {
     use Fate::{DeliveredAlone, DeliveredMerged, InFlight, Outranked, Subsumed, Unaccounted, Withheld};
     [InFlight, InFlight, DeliveredAlone, DeliveredMerged, Subsumed, Outranked, Unaccounted, Withheld]
@@ -68,7 +68,7 @@ impl Fate {
         FATES.get(usize::from(code)).copied().unwrap_or_else(dropped)
     }
 
-    /// Names of fates in tables, in the order of their codes there; drops are told apart by their reasons.
+    /// Names of fates in tables, in the order of their codes there; drops are distinguished by their reasons.
     pub const NAMES: [&'static str; 8] = [
         "withheld",
         "in_flight",
@@ -80,7 +80,7 @@ impl Fate {
         "unaccounted",
     ];
 
-    /// Its code in tables: the place of its name.
+    /// Returns its code in tables: the index of its name.
     pub fn place(self) -> u8 {
         match self {
             Fate::Withheld => 0,
@@ -95,23 +95,23 @@ impl Fate {
     }
 }
 
-/// Returns whether `cluster` is one of updates rather than of background traffic.
+/// Whether `cluster` denotes updates, not background traffic.
 #[inline]
 pub fn is_update(cluster: u16) -> bool {
     cluster != NO_CLUSTER
 }
 
-/// What is called for a row of `received`: the packets, the row, its packet if that is known, and the updates that it delivered.
+/// Called for each row of `received` with the packets, the row, its packet if known, and the updates that it delivered.
 pub(crate) type Delivered<'a> = &'a mut dyn FnMut(&PacketTable, usize, Option<u32>, &[u32]);
 
-/// How a packet ended: when, and in which packet.
+/// When a packet ended, and in which packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct End {
     pub(crate) t_ps: i64,
     pub(crate) carrier: u32,
 }
 
-/// See the module.
+/// See the module documentation.
 #[derive(Debug)]
 pub(crate) struct Resolver {
     pub(crate) packets: PacketTable,
@@ -121,18 +121,18 @@ pub(crate) struct Resolver {
     pub(crate) device_ps: NumberList,
     /// Deliveries of a packet that had been delivered before.
     pub(crate) duplicates: u64,
-    /// Statements of the records that contradict each other, in updates.
+    /// Updates for which the records contradict each other.
     pub(crate) contradictions: u64,
-    /// Members of the packet that was delivered last.
+    /// Members of the most recently delivered packet.
     members: Vec<u32>,
-    /// How each packet ended, by number; kept on request.
+    /// How each packet ended, by number; recorded on request.
     ends: Option<Vec<End>>,
-    /// When it is.
+    /// Time of the current event.
     now: i64,
 }
 
 impl Resolver {
-    /// The packets are all read.
+    /// Creates a resolver after all packets have been read.
     pub(crate) fn new(packets: PacketTable, family: Family) -> Resolver {
         let contradictions = packets.twice();
         Resolver {
@@ -148,19 +148,19 @@ impl Resolver {
         }
     }
 
-    /// Keeps how packets end.
+    /// Enables recording of how packets end.
     pub(crate) fn with_ends(self) -> Resolver {
         let none = End { t_ps: 0, carrier: NOWHERE };
         Resolver { ends: Some(vec![none; self.packets.numbers()]), ..self }
     }
 
-    /// How a packet ended; none of those that are in flight, and if it is not known.
+    /// Returns how a packet ended; `None` if it is in flight or unknown.
     pub(crate) fn end_of(&self, packet: u32) -> Option<End> {
         let open = matches!(self.packets.fate(packet), Fate::InFlight | Fate::Withheld);
         self.ends.as_ref()?.get(packet as usize).filter(|end| !open && end.carrier != NOWHERE).copied()
     }
 
-    /// The packet called `id`; being mentioned proves that it was sent.
+    /// Returns the packet with `id`; an event proves that it was sent.
     #[inline]
     fn find(&mut self, id: u64) -> Option<u32> {
         let packet = self.packets.number(id);
@@ -171,13 +171,13 @@ impl Resolver {
         packet
     }
 
-    /// The same of a packet that arrived: one without a name contradicts nothing.
+    /// Returns the same for a packet that arrived: one without an id is not a contradiction.
     fn named(&mut self, id: u64) -> Option<u32> {
         if id == NO_PACKET { None } else { self.find(id) }
     }
 
-    /// The transmission that a result holds of the packet it is known by: the one that has as many members as it, else the first that is
-    /// under way (the rule of the ledger, `replay/engine/src/ledger/results.rs`).
+    /// Returns the transmission contained in a result that is known by the id of a packet: the one with as many members
+    /// as the result, or else the first in flight (the rule of the ledger, `replay/engine/src/ledger/results.rs`).
     fn sent_as(&self, id: u64, count: u16) -> u64 {
         let known = PacketId(id);
         let attempts = known.attempt()..=self.packets.last_attempt().max(known.attempt());
@@ -196,13 +196,13 @@ impl Resolver {
         lone.unwrap_or(id)
     }
 
-    /// The packets that travel with `packet`, which is the first of them.
+    /// Returns the packets that travel with `packet`, beginning with it.
     fn circle(&self, packet: u32) -> impl Iterator<Item = u32> + '_ {
         let next = move |at: &u32| Some(self.packets.next(*at)).filter(|next| *next != packet);
         std::iter::successors(Some(packet), next)
     }
 
-    /// What devices did.
+    /// Processes events in devices.
     pub(crate) fn read_books(&mut self, books: &BookColumns) {
         for row in 0..books.t_ps.len() {
             let Some(packet) = self.find(books.packet_in[row]) else { continue };
@@ -218,7 +218,7 @@ impl Resolver {
             }
             // Codes were checked when the file was read.
             match Action::ALL[usize::from(books.action[row])] {
-                // Said of a sum by the device that goes on with it.
+                // A device records this for a sum that it takes over.
                 Action::Arrived if other == Some(packet) => {
                     self.contradictions += u64::from(!self.keyed.taken_over(packet as usize, here.0));
                 }
@@ -235,7 +235,7 @@ impl Resolver {
         }
     }
 
-    /// All books are read.
+    /// Ends the events in devices.
     pub(crate) fn close_books(&mut self) {
         self.keyed.close();
     }
@@ -267,7 +267,7 @@ impl Resolver {
         self.packets.state(packet) == State::Open
     }
 
-    /// `packet` is added, by key, to the sum that `opener` opened.
+    /// Adds `packet` to the sum by key opened by `opener`.
     fn add(&mut self, packet: u32, opener: u32, node: u16) {
         let again = match self.packets.state(packet) {
             State::Open => false,
@@ -288,7 +288,7 @@ impl Resolver {
         }
     }
 
-    /// Gives all that travel with `packet` the fate `fate`.
+    /// Gives `packet` and all packets that travel with it the fate `fate`.
     fn settle(&mut self, packet: u32, fate: Fate) {
         let mut member = packet;
         loop {
@@ -300,7 +300,7 @@ impl Resolver {
         }
     }
 
-    /// What was dropped may have been a copy: then the packet itself goes on.
+    /// Reopens a packet whose drop may have been that of a copy.
     fn revive(&mut self, packet: u32) {
         if self.packets.state(packet) == State::Ended && self.may_be_copy(self.packets.fate(packet)) {
             self.packets.set_state(packet, State::Open);
@@ -308,7 +308,7 @@ impl Resolver {
     }
 
     fn may_be_copy(&self, fate: Fate) -> bool {
-        // Networks may copy packets with pairs, and a drop that may be of a copy says nothing of the original.
+        // Networks may copy packets with pairs, and a drop that may be that of a copy does not end the original.
         self.family == Family::Pairs && matches!(fate, Fate::Dropped(reason) if reason.may_be_copy())
     }
 
@@ -321,7 +321,7 @@ impl Resolver {
         }
     }
 
-    /// What the server received. Calls `each` for every row with its packet, if that is known, and the updates that it delivered.
+    /// Processes arrivals at the server. Calls `each` for every row with its packet, if known, and the updates that it delivered.
     pub(crate) fn read_received(&mut self, received: &ReceivedColumns, unseen: Option<&Unseen>, each: Delivered) {
         for row in 0..received.packet.len() {
             self.members.clear();
@@ -337,7 +337,7 @@ impl Resolver {
     fn received(&mut self, received: &ReceivedColumns, row: usize) -> Option<u32> {
         let (id, count) = (received.packet[row], received.count[row]);
         let packet = match self.family {
-            // A result does not say which transmission of a packet is in it.
+            // A result does not contain which transmission of a packet it includes.
             Family::Results => self.named(self.sent_as(id, count)),
             Family::Updates | Family::Pairs => self.named(id),
         }?;
@@ -349,7 +349,7 @@ impl Resolver {
         Some(packet)
     }
 
-    /// A worker has all of a sum by key.
+    /// Records that a worker has received all of a sum by key.
     fn deliver_sum(&mut self, opener: u32) {
         let Some(members) = self.keyed.deliver(opener as usize) else { return self.contradictions += 1 };
         self.members.extend_from_slice(members);
@@ -371,14 +371,14 @@ impl Resolver {
         self.packets.set_state(packet, State::Delivered);
         let mut members = std::mem::take(&mut self.members);
         members.extend(self.circle(packet));
-        // What the packet says about itself must be what the books say; background says nothing, nor does a part of a sum.
+        // The packet's own count must match the ledger; background traffic and parts of sums have none.
         if update && count > 0 {
             self.contradictions += (members.len() as u64).abs_diff(u64::from(count));
         }
         self.members = members;
     }
 
-    /// All is read: what is not known by now will not be.
+    /// Ends all input: whatever is unknown now stays unknown.
     pub(crate) fn finish(&mut self, unseen: bool) {
         if unseen {
             for number in 0..self.packets.numbers() as u32 {

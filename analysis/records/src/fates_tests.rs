@@ -1,5 +1,5 @@
-//! Tests of [`super`], [`crate::packets`], [`crate::pass`] and the ages of a pass: random histories, sound or not, against [`crate::model`], which works on
-//! whole columns, and against sorting.
+//! Tests of [`super`], [`crate::packets`], [`crate::pass`] and the ages of a pass: random histories, valid or not,
+//! compared with [`crate::model`], which uses whole columns, and with sorting.
 
 use std::collections::BTreeMap;
 
@@ -17,10 +17,10 @@ use crate::stream::Streams;
 use crate::testing::Story;
 use crate::{Analysis, Options};
 
-/// Numbers of which a history is made, whatever they mean.
+/// Numbers from which a history is generated.
 type Row = (u8, u8, u8, u8, i64);
 
-/// An id of few workers, sequence numbers and attempts; some are of no packet, and some far from all others.
+/// Returns an id with few workers, sequence numbers and attempts; some belong to no packet, and some are far from all others.
 fn id((worker, seq, attempt): (u8, u8, u8)) -> PacketId {
     match seq {
         250.. => PacketId::new(u32::from(worker % 4), u32::MAX - u32::from(seq), attempt % 2),
@@ -34,7 +34,7 @@ fn cluster(of: u8) -> u16 {
     if of > 230 { NO_CLUSTER } else { u16::from(of % 3) }
 }
 
-/// A run; where it is `sound` in time, rows are in the order of time.
+/// Creates a run; with `in_order`, rows are in chronological order.
 fn story(sent: &[Row], books: &[Row], received: &[Row], in_order: bool) -> Story {
     let mut story = Story::new();
     let records = &mut story.records;
@@ -42,7 +42,7 @@ fn story(sent: &[Row], books: &[Row], received: &[Row], in_order: bool) -> Story
         let id = id((worker, seq, attempt));
         let t = t % 1_000;
         records.sent.t_gen_ps.push(t);
-        // Some were withheld, and some left long after.
+        // Some are withheld, and some are sent much later.
         let later = if other == 3 { 1 << 43 } else { i64::from(other) };
         records.sent.t_sent_ps.push((other > 40 || other == 3).then_some(t + later));
         records.sent.cluster.push(cluster(worker.wrapping_add(other / 50)));
@@ -93,7 +93,7 @@ fn stories() -> impl Strategy<Value = Story> {
         .prop_map(|(sent, books, received, in_order)| story(&sent, &books, &received, in_order))
 }
 
-/// What a resolver says.
+/// Results of a resolver.
 #[derive(Debug, PartialEq)]
 struct Told {
     balances: Vec<Balance>,
@@ -101,7 +101,7 @@ struct Told {
     updates: Balance,
     numbers: (u64, u64),
     device_ps: Vec<i64>,
-    /// Of each row of `received`: the packet and its members.
+    /// For each row of `received`: the packet and its members.
     received: Vec<(Option<u64>, Vec<u64>)>,
 }
 
@@ -167,7 +167,7 @@ fn theirs(records: &Records, manifest: &Manifest, family: Family, unseen: bool) 
     }
 }
 
-/// Ages by sorting the events of each flow.
+/// Computes ages by sorting the events of each flow.
 fn sorted_ages(records: &Records, fates: &Fates) -> [Vec<FlowAge>; 2] {
     #[derive(Default)]
     struct Events {
@@ -298,7 +298,7 @@ fn numbers_that_no_run_gives_are_found_in_a_map() {
     assert!(packets.numbers() <= 6 * 64, "tables do not grow by what a damaged row says");
 }
 
-/// A packet's entry is what docs/records.md says.
+/// The size of a packet's entry equals that in docs/records.md.
 #[test]
 fn a_packet_takes_28_bytes() {
     assert_eq!(crate::packets::BYTES, 28);

@@ -1,4 +1,4 @@
-//! When each update of a run was represented first, for runs to a goal.
+//! Times at which each update of a run was first represented, for runs to a goal.
 //!
 //! Called by [`crate::pass`].
 
@@ -7,16 +7,16 @@ use pktgen_core::record::PacketId;
 
 use crate::packets::PacketTable;
 
-/// When each update was represented first, and the worker it is of.
+/// The first time at which each update was represented, and its worker.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Firsts {
     known: Index,
-    /// Worker, and when.
+    /// Worker and time.
     pub(crate) firsts: Vec<(u32, i64)>,
 }
 
 impl Firsts {
-    /// These updates arrived at `t`.
+    /// Records that these updates arrived at `t`.
     pub(crate) fn add(&mut self, packets: &PacketTable, t: i64, members: &[u32]) {
         for &member in members.iter().filter(|member| packets.is_update(**member)) {
             let id = packets.id(member);

@@ -1,8 +1,8 @@
-//! Between files and polars: batches of arrow-rs become frames, and frames become batches.
+//! Converts between files and polars: batches of arrow-rs to frames, and frames to batches.
 //!
-//! Files are read and written by arrow-rs and parquet, as everywhere in the workspace; polars computes. Its own reader would
-//! bring its streaming engine and clients of cloud storage, a quarter of a clean build (docs/build.md). Columns without
-//! empty cells change hands without a copy. Called by [`crate::table`].
+//! As everywhere in the workspace, arrow-rs and parquet read and write files; polars only computes. Its own reader
+//! would add its streaming engine and clients of cloud storage, a quarter of a clean build (docs/build.md). Columns
+//! without empty cells are passed on without copying. Called by [`crate::table`].
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use pktgen_core::arrow::datatypes::{
 };
 use polars::prelude::*;
 
-/// A primitive type that both have.
+/// Lists the primitive types that both have.
 macro_rules! primitives {
     ($with:ident) => {
         $with! {
@@ -26,7 +26,7 @@ macro_rules! primitives {
 
 pub(crate) use primitives;
 
-/// The rows of a batch.
+/// Converts the rows of a batch.
 pub fn frame(batch: RecordBatch) -> PolarsResult<DataFrame> {
     let rows = batch.num_rows();
     let (schema, arrays, _) = batch.into_parts();
@@ -50,7 +50,7 @@ fn column(name: &str, array: ArrayRef) -> PolarsResult<Column> {
     Ok(primitives!(by_type))
 }
 
-/// Moved where every cell has a value and the buffer is not shared, else copied.
+/// Moves the buffer if every cell has a value and the buffer is not shared; otherwise copies it.
 fn numbers<A, P>(name: PlSmallStr, array: ArrayRef) -> ChunkedArray<P>
 where
     A: ArrowPrimitiveType,
@@ -80,7 +80,7 @@ fn lists(name: PlSmallStr, array: &ArrayRef) -> ListChunked {
     built.finish()
 }
 
-/// The rows of a frame, all of whose columns may have empty cells.
+/// Converts the rows of a frame; all columns of the result may have empty cells.
 pub fn batch(frame: &DataFrame) -> PolarsResult<RecordBatch> {
     let mut fields = Vec::new();
     let mut arrays = Vec::new();

@@ -1,8 +1,8 @@
-//! Runs to a goal: when did every worker have N updates represented at the parameter server?
+//! Runs to a goal: determines when N updates of every worker had been represented at the parameter server.
 //!
-//! Called by [`crate::analyze`] once per run; the definition is design §4, "speedup". An update is one sequence
-//! number of one worker, however often it was sent: a second delivered attempt adds nothing. It is represented
-//! when it is delivered, alone or as a member of an aggregate; merging counts, being subsumed does not.
+//! Called by [`crate::analyze`] once per run; the definition is design §4, "speedup". An update is one sequence number
+//! of one worker, however often it was sent: a second delivered attempt does not count. It is represented when it is
+//! delivered, alone or as a member of an aggregate; merging counts, being subsumed does not.
 
 use pktgen_core::record::Manifest;
 
@@ -12,34 +12,34 @@ use crate::firsts::Firsts;
 
 const PS_PER_NS: f64 = 1000.0;
 
-/// How far a run came.
+/// Progress of a run towards its goal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Goal {
-    /// Updates that every worker must have represented.
+    /// Number of updates of every worker that must be represented.
     pub updates: u32,
-    /// Workers that must.
+    /// Number of workers that must reach the goal.
     pub workers: usize,
-    /// Workers that have.
+    /// Number of workers that have reached it.
     pub workers_at_goal: usize,
-    /// When the last of them got there, in ps; none if not all did.
+    /// When the last of them reached it, in ps; `None` if not all did.
     pub t_ps: Option<i64>,
-    /// What only records tell.
+    /// Facts that only records contain.
     pub detail: Option<Detail>,
-    /// What records and counters disagree about; none if they agree, or if only one of them has a value.
+    /// Disagreement of records and counters; `None` if they agree or only one of them has a value.
     pub conflict: Option<String>,
 }
 
-/// What only records tell.
+/// Facts that only records contain.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Detail {
-    /// Updates that were represented, of all workers.
+    /// Number of represented updates of all workers.
     pub represented: usize,
-    /// Worker, and when it was there in ps; by number.
+    /// Worker, and when it reached the goal in ps; by number.
     pub by_worker: Vec<(u32, Option<i64>)>,
 }
 
 impl Goal {
-    /// How far the run came: from its records where there are any, else from its counters. None if it had no goal.
+    /// Determines the progress from the records if there are any, otherwise from the counters. `None` if the run had no goal.
     pub(crate) fn find(manifest: &Manifest, recorded: Option<(&Firsts, &Tallies)>) -> Option<Goal> {
         let updates = manifest.goal?;
         let counted = || Goal {
@@ -52,19 +52,19 @@ impl Goal {
         };
         let Some((firsts, tallies)) = recorded else { return Some(counted()) };
         let mut recorded = from_records(updates, manifest, firsts, tallies);
-        // A killed run has no counters to compare with, nor the workers' balances.
+        // A killed run has neither counters to compare with nor balances of workers.
         if !manifest.balance_by_worker.is_empty() {
             recorded.conflict = conflict(&recorded, &counted());
         }
         Some(recorded)
     }
 
-    /// Workers that did not get there.
+    /// Returns the number of workers that did not reach the goal.
     pub fn short(&self) -> usize {
         self.workers.saturating_sub(self.workers_at_goal)
     }
 
-    /// When every worker was there, in ns.
+    /// Returns when every worker had reached the goal, in ns.
     pub(crate) fn time_ns(&self) -> Option<f64> {
         self.t_ps.map(|t| t as f64 / PS_PER_NS)
     }
@@ -74,7 +74,7 @@ fn from_records(updates: u32, manifest: &Manifest, firsts: &Firsts, tallies: &Ta
     let mut firsts = firsts.firsts.clone();
     let represented = firsts.len();
     firsts.sort_unstable();
-    // The workers that the manifest gives a cluster, and those that sent updates nevertheless.
+    // The workers that have a cluster in the manifest, and others that sent updates.
     let planned = manifest.clusters.iter().zip(0u32..).filter(|(cluster, _)| is_update(**cluster));
     let workers = numbers(planned.map(|(_, worker)| worker).chain(tallies.senders())).into_iter();
     let by_worker: Vec<_> = workers.map(|worker| (worker, nth(&firsts, worker, updates))).collect();
@@ -89,7 +89,7 @@ fn from_records(updates: u32, manifest: &Manifest, firsts: &Firsts, tallies: &Ta
     }
 }
 
-/// The time of the `n`-th of `worker` in sorted `firsts`; a goal of nothing is reached at the start.
+/// Returns the time of the `n`-th entry of `worker` in sorted `firsts`; a goal of 0 is reached at the start.
 fn nth(firsts: &[(u32, i64)], worker: u32, n: u32) -> Option<i64> {
     let from = firsts.partition_point(|(other, _)| *other < worker);
     let Some(before) = (n as usize).checked_sub(1) else { return Some(0) };

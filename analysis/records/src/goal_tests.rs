@@ -1,4 +1,4 @@
-//! Tests of [`super`]: by hand, and against a model that counts naively.
+//! Tests of [`super`]: computed by hand, and compared with a naive model.
 
 use std::collections::BTreeSet;
 
@@ -35,7 +35,7 @@ fn value(run: &Analysis, key: &str) -> Option<f64> {
     run.lines().unwrap().iter().find(|line| line.key().as_deref() == Some(key)).and_then(|line| line.value)
 }
 
-/// Workers 0 and 1 with two updates each. Worker 1's second was lost and sent again; worker 0's first arrives twice.
+/// Workers 0 and 1 with two updates each. The second of worker 1 was lost and sent again; the first of worker 0 arrives twice.
 fn two_workers() -> Story {
     let mut story = Story::new();
     story.sent_seq(0, 0, 0, Some(0), 0).sent_seq(0, 1, 10, Some(10), 0);
@@ -64,7 +64,7 @@ fn a_goal_by_hand() {
     assert_eq!(lines.iter().filter(of_worker).map(|line| line.value).collect::<Vec<_>>(), [Some(40.0), Some(50.0)]);
     assert!(run.validity().is_valid() && run.notes().is_empty(), "{:?}", run.notes());
     assert_eq!((value(&run, "retransmissions"), value(&run, "accepted")), (Some(2.0), Some(0.75)));
-    // One of a worker's updates arrives with the aggregate.
+    // One of a worker's updates arrives in the aggregate.
     let one = analysis(&two_workers(), |manifest| {
         manifest.goal = Some(1);
         manifest.counters.goal_ps = Some(20_000);
@@ -93,7 +93,7 @@ fn a_goal_that_was_missed_has_no_time_and_says_who_was_short() {
     let notes = run.notes();
     assert_eq!((notes.len(), notes[0].note), (1, "goal_missed"));
     assert!(notes[0].text.contains("3 updates per worker was not reached: 2 of 2 workers"), "{}", notes[0].text);
-    // A worker that never sent is short too.
+    // A worker that never sent is counted as short, too.
     let silent = analysis(&two_workers(), |manifest| {
         manifest.goal = Some(1);
         manifest.clusters.push(7);
@@ -124,7 +124,7 @@ fn records_and_counters_that_disagree_make_a_run_invalid() {
     assert!(killed.validity().is_valid() && value(&killed, "time_to_goal") == Some(50.0));
 }
 
-/// Receptions in order of time: each a few (worker, sequence number, attempt), merged into the first.
+/// Generates receptions in chronological order: each has a few (worker, sequence number, attempt), merged into the first.
 fn receptions() -> impl Strategy<Value = Vec<BTreeSet<(u32, u32, u8)>>> {
     let one = prop::collection::btree_set((0u32..4, 0u32..6, 0u8..3), 1..5);
     prop::collection::vec(one, 0..30)
@@ -137,7 +137,7 @@ proptest! {
     fn agrees_with_naive_counting(receptions in receptions(), goal in 1u32..5) {
         let mut story = Story::new();
         let mut told = BTreeSet::new();
-        // Every worker sends; what is received below is a part of it.
+        // Every worker sends everything; the receptions below are a subset.
         for (worker, seq, attempt) in (0..4).flat_map(|w| (0..6).flat_map(move |s| (0..3).map(move |a| (w, s, a)))) {
             story.sent_again(worker, seq, attempt, i64::from(seq), 0);
         }

@@ -1,20 +1,20 @@
-//! Units for people: nanoseconds become microseconds, shares percent, bits per second Gbit/s.
+//! Units for display: nanoseconds become microseconds, shares percent, bits per second Gbit/s.
 //!
-//! Called by `pktgen_report::model` (verdicts), `pktgen_report::plot` (axes) and the reports (tables), so that all
-//! of them say the same. One scale per column or axis, so that its values can be compared at a glance.
+//! Called by `pktgen_report::model` (verdicts), `pktgen_report::plot` (axes) and the reports (tables), so that all of
+//! them agree. One scale per column or axis, so that its values can be compared easily.
 
 use serde::Serialize;
 
-/// How values of one column are shown.
+/// How the values of a column are displayed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Scale {
-    /// What a value is multiplied with.
+    /// Factor that values are multiplied by.
     pub factor: f64,
-    /// The shown unit; may be empty.
+    /// The displayed unit; may be empty.
     pub unit: &'static str,
-    /// The shown unit of differences: of percentages these are points.
+    /// The displayed unit of differences: for percentages, percentage points.
     pub difference_unit: &'static str,
-    /// Digits after the point; none for as many as four significant digits need.
+    /// Number of digits after the decimal point; `None` for as many as four significant digits need.
     pub decimals: Option<usize>,
 }
 
@@ -22,7 +22,7 @@ const fn scale(factor: f64, unit: &'static str) -> Scale {
     Scale { factor, unit, difference_unit: unit, decimals: None }
 }
 
-/// The scale for values in `unit` of up to `largest`.
+/// Returns the scale for values in `unit` of up to `largest`.
 pub fn scale_for(unit: &str, largest: f64) -> Scale {
     let steps: &[(f64, Scale)] = match unit {
         "ns" => &[(1e9, scale(1e-9, "s")), (1e6, scale(1e-6, "ms")), (1e3, scale(1e-3, "µs")), (0.0, scale(1.0, "ns"))],
@@ -43,11 +43,11 @@ pub fn scale_for(unit: &str, largest: f64) -> Scale {
     fitting.map_or(scale(1.0, ""), |(_, scale)| *scale)
 }
 
-/// `value`, in `unit`, in the unit for people that suits it, with three significant digits.
+/// Formats `value` in a suitable display unit with three significant digits.
 pub fn show(unit: &str, value: f64) -> String {
     let scale = scale_for(unit, value);
     let scaled = value * scale.factor;
-    // Rounded first, so that 999.7 becomes 1000 and not 999.7 with a digit too many.
+    // Rounded first, so that 999.7 becomes 1000 without a superfluous digit.
     let digits = if scaled == 0.0 { 0 } else { scaled.abs().log10().floor() as i32 };
     let step = 10f64.powi(digits.clamp(-12, 300) - 2);
     let rounded = (scaled / step).round() * step;
@@ -56,7 +56,7 @@ pub fn show(unit: &str, value: f64) -> String {
     with_unit(number.replace('-', "−"), scale.unit)
 }
 
-/// The name of a metric's key for people: `aom_cut/cluster` is "AoM cut, cluster".
+/// Returns the display name of a metric's key: "AoM cut, cluster" for `aom_cut/cluster`.
 pub fn title(key: &str) -> String {
     let (metric, of) = key.split_once('/').unwrap_or((key, ""));
     let name = match metric {
@@ -69,14 +69,14 @@ pub fn title(key: &str) -> String {
         "downlink_bytes_per_delivered_update" => "downlink/update".to_owned(),
         other => other.replace("aom", "AoM").replace('_', " "),
     };
-    // A group's name comes last and is shown as it is written.
+    // A group's name comes last and is displayed as written.
     let (of, group) = of.split_once('/').map_or((of, String::new()), |(of, group)| (of, format!(" {group}")));
-    // A number is a job.
+    // A number denotes a job.
     let of = if of.parse::<u16>().is_ok() { format!("job {of}") } else { of.to_owned() };
     if of.is_empty() { name } else { format!("{name}, {}{group}", of.replace('_', " ")) }
 }
 
-/// A setting of a sweep for people: `topology.rate` of `40Gbps` is "rate 40 Gbit/s".
+/// Formats a setting of a sweep: "rate 40 Gbit/s" for `topology.rate` of `40Gbps`.
 pub fn setting(axis: &str, value: &str) -> String {
     const UNITS: [(&str, &str); 8] = [
         ("Gbps", "Gbit/s"),
@@ -97,24 +97,24 @@ pub fn setting(axis: &str, value: &str) -> String {
 }
 
 impl Scale {
-    /// The number alone.
+    /// Formats the number alone.
     pub fn number(&self, value: f64) -> String {
         let scaled = value * self.factor;
         let decimals = self.decimals.unwrap_or_else(|| decimals_of(scaled));
         let text = format!("{scaled:.decimals$}");
-        // "-0.0" says nothing that "0.0" does not.
+        // "-0.0" is displayed as "0.0".
         if text.trim_start_matches('-').bytes().all(|c| c == b'0' || c == b'.') {
             return text.trim_start_matches('-').to_owned();
         }
         text.replace('-', "−")
     }
 
-    /// The number with its unit.
+    /// Formats the number with its unit.
     pub fn show(&self, value: f64) -> String {
         with_unit(self.number(value), self.unit)
     }
 
-    /// A difference with its sign and unit.
+    /// Formats a difference with its sign and unit.
     pub fn difference(&self, value: f64) -> String {
         let number = self.number(value);
         let sign = if value > 0.0 { "+" } else { "" };
@@ -126,7 +126,7 @@ fn with_unit(number: String, unit: &str) -> String {
     if unit.is_empty() { number } else { format!("{number} {unit}") }
 }
 
-/// Whole numbers have none; others as many as four significant digits need.
+/// Returns the number of decimals: 0 for integers, otherwise as many as four significant digits need.
 fn decimals_of(value: f64) -> usize {
     let size = value.abs();
     if value == value.trunc() || size >= 10_000.0 {
@@ -140,13 +140,13 @@ fn decimals_of(value: f64) -> usize {
     }
 }
 
-/// The day of a time in ns since 1970 (Gregorian, UTC).
+/// Formats the day of a time in ns since 1970 (Gregorian, UTC).
 pub fn day(unix_ns: u64) -> String {
     let days = (unix_ns / 86_400_000_000_000) as i64 + 719_468;
     let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
     let of_year = of_era - (365 * year + year / 4 - year / 100);
-    // Years begin in March here, so that the day that comes and goes is the last.
+    // Years begin in March here, so that the leap day is the last day.
     let month = (5 * of_year + 2) / 153;
     let day = of_year - (153 * month + 2) / 5 + 1;
     let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };

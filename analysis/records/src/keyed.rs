@@ -1,7 +1,7 @@
-//! Sums by key: a packet opens one by being merged into itself, and it departs in many packets that are known by the opener.
+//! Sums by key: a packet opens one by being merged into itself, and it departs in many packets that are known by the opener's id.
 //!
-//! A sum is delivered when a worker has all of its parts. It may be lost with its device, or move to another one; what becomes of its
-//! members is known in the end.
+//! A sum is delivered when a worker has all of its parts. It may be lost with its device or move to another one; the
+//! fate of its members is known only at the end.
 
 use std::collections::BTreeMap;
 
@@ -9,25 +9,25 @@ use pktgen_core::index::NOWHERE;
 
 #[derive(Debug, Clone, Copy)]
 struct Sum {
-    /// The device that has it.
+    /// The device that holds it.
     node: u16,
-    /// Its results left: what the same packet opens now is another sum.
+    /// Whether its results left: the next sum opened by the same packet is another one.
     departed: bool,
-    /// Its device is gone. What is under way to workers may still be enough.
+    /// Whether its device is gone. Results in flight to workers may still suffice.
     lost: bool,
-    /// A worker has all of it.
+    /// Whether a worker has all of it.
     over: bool,
 }
 
-/// All sums of a run. Packets are rows of `sent`.
+/// All sums of a run. Packets are numbered like rows of `sent`.
 #[derive(Debug, Default)]
 pub(crate) struct Keyed {
     sums: Vec<Sum>,
-    /// Sums that a packet opened, in order.
+    /// Sums opened by each packet, in order.
     opened: BTreeMap<usize, Vec<u32>>,
-    /// The sum that each packet is in; empty as long as there is none.
+    /// The sum that contains each packet; empty as long as there is no sum.
     of: Vec<u32>,
-    /// Where the members of each sum begin; known when all books are read.
+    /// Where the members of each sum begin; known after all events in devices have been read.
     start: Vec<usize>,
     members: Vec<u32>,
 }
@@ -43,8 +43,8 @@ impl Keyed {
         self.sums.get_mut(number as usize)
     }
 
-    /// `packet` is added to the sum that `opener` opened, at `node`; it stays what it is a member of if it is `again`. False if
-    /// there is no such sum. The run has `packets` packets.
+    /// Adds `packet` to the sum opened by `opener` at `node`; if `again`, the packet stays in its present sum. Returns
+    /// false if there is no such sum. The run has `packets` packets.
     pub(crate) fn add(&mut self, packet: usize, opener: usize, node: u16, again: bool, packets: usize) -> bool {
         if self.of.is_empty() {
             self.of = vec![NOWHERE; packets];
@@ -67,7 +67,7 @@ impl Keyed {
         true
     }
 
-    /// Whether a packet that is added at `node` is no longer in its sum, because a device without that sum adds it.
+    /// Whether a packet that is added at `node` is no longer in its sum, because `node` does not hold that sum.
     pub(crate) fn is_elsewhere(&self, packet: usize, node: u16) -> bool {
         let sum = self.of.get(packet).and_then(|number| self.sums.get(*number as usize));
         sum.is_some_and(|sum| sum.lost || sum.node != node)
@@ -79,14 +79,14 @@ impl Keyed {
         }
     }
 
-    /// `node` goes on with the last sum that `opener` opened; false if there is none.
+    /// Records that `node` takes over the last sum opened by `opener`; returns false if there is none.
     pub(crate) fn taken_over(&mut self, opener: usize, node: u16) -> bool {
         let Some(sum) = self.last(opener) else { return false };
         (sum.node, sum.lost) = (node, false);
         true
     }
 
-    /// `node` has the sums no more that `opener` opened; false if there are none.
+    /// Records that `node` no longer holds the sums opened by `opener`; returns false if there are none.
     pub(crate) fn lost(&mut self, opener: usize, node: u16) -> bool {
         let Some(numbers) = self.opened.get(&opener) else { return false };
         for number in numbers {
@@ -96,7 +96,7 @@ impl Keyed {
         true
     }
 
-    /// All books are read: members are what they are.
+    /// Ends the events in devices: members no longer change.
     pub(crate) fn close(&mut self) {
         self.start = vec![0; self.sums.len() + 1];
         for number in self.of.iter().filter(|number| **number != NOWHERE) {
@@ -117,7 +117,8 @@ impl Keyed {
         &self.members[self.start[number as usize]..self.start[number as usize + 1]]
     }
 
-    /// A worker has all of a sum that `opener` opened: its members; none if workers have all of these sums.
+    /// Records that a worker has all of a sum opened by `opener`; returns its members, or `None` if workers have all of
+    /// these sums already.
     pub(crate) fn deliver(&mut self, opener: usize) -> Option<&[u32]> {
         let numbers = self.opened.get(&opener)?;
         let rank = |number: &&u32| {
@@ -129,7 +130,7 @@ impl Keyed {
         Some(self.members_of(number))
     }
 
-    /// Members of sums that are lost, and that no worker has.
+    /// Returns the members of lost sums that no worker has.
     pub(crate) fn lost_members(&self) -> impl Iterator<Item = u32> + '_ {
         let lost = (0u32..).zip(&self.sums).filter(|(_, sum)| sum.lost && !sum.over);
         lost.flat_map(|(number, _)| self.members_of(number)).copied()

@@ -1,4 +1,4 @@
-//! The rewards that updates carry, added up by tenth of the iterations of workers and of the time.
+//! Rewards of updates, added up by tenths of workers' iterations and of time.
 //!
 //! Called by [`crate::pass`]; [`crate::metric`] has the definitions.
 
@@ -13,24 +13,24 @@ use crate::fates::is_update;
 use crate::places::Places;
 use crate::stream::Streams;
 
-/// Updates of a worker of which the mean counts as its reward of the moment.
+/// Number of a worker's latest updates whose mean is its current reward.
 const RECENT: usize = 10;
 
-/// What the updates of a run say.
+/// Results of the updates of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Learned {
-    /// By tenth of its updates, the mean of each worker.
+    /// By tenth of the updates, the mean of each worker.
     pub(crate) tenths: [Vec<f64>; 10],
     /// By tenth of the time, the mean over workers.
     pub(crate) times: [Option<f64>; 10],
-    /// When the goal was reached and after how many updates; none if there is no goal.
+    /// When the goal was reached and after how many updates; the outer `None` means no goal.
     pub(crate) reached: Option<Option<(i64, f64)>>,
 }
 
-/// An update: when it was generated, by whom, with which reward.
+/// An update: its generation time, worker and reward.
 type Generation = (i64, u32, f64);
 
-/// How many and their sum, in order.
+/// Count and sum, in order.
 type Sum = (u64, f64);
 
 /// Updates of one worker.
@@ -39,14 +39,14 @@ struct Own {
     worker: u32,
     updates: usize,
     last: i64,
-    /// Those that were added up.
+    /// Number of updates added up.
     added: usize,
     by_iteration: [Sum; 10],
     by_time: [Sum; 10],
 }
 
-/// Two passes: the first says how many updates there are and until when, the second adds their rewards up by tenth. Where updates of a
-/// worker are not in the order of their generation, or a goal asks for that of all, they are sorted in memory.
+/// Two passes: the first counts updates and finds the last generation time, the second adds up rewards by tenth. If updates of a worker
+/// are not in the order of generation, or a goal requires the order of all updates, they are sorted in memory.
 #[derive(Debug)]
 pub(crate) struct Pass {
     goal: Option<f64>,
@@ -62,7 +62,7 @@ impl Pass {
         Pass { goal, places: Places::default(), workers: Vec::new(), ordered: true, last: i64::MIN }
     }
 
-    /// The first pass.
+    /// Performs the first pass.
     pub(crate) fn count(&mut self, sent: &SentColumns) {
         for (t, worker, _) in generations(sent) {
             let place = self.places.place(worker);
@@ -76,7 +76,7 @@ impl Pass {
         }
     }
 
-    /// The second pass; none if no update has a reward.
+    /// Performs the second pass; `None` if no update has a reward.
     pub(crate) fn finish(mut self, streams: &Streams) -> Result<Option<Learned>> {
         if self.workers.is_empty() {
             return Ok(None);
@@ -113,7 +113,7 @@ impl Pass {
         let (at, count) = (own.added, own.updates);
         own.added += 1;
         let add = |sum: &mut Sum| *sum = (sum.0 + 1, sum.1 + reward);
-        // A tenth is whole updates, at least one: of few updates, one may be in several.
+        // A tenth consists of whole updates, at least one: with few updates, one may belong to several tenths.
         let in_tenth = |tenth: usize| {
             let (from, to) = (count * tenth / 10, (count * (tenth + 1) / 10).max(1));
             (from.min(to - 1)..to).contains(&at)
@@ -125,7 +125,7 @@ impl Pass {
     }
 }
 
-/// All updates with rewards; repeated transmissions are no further ones.
+/// Returns all updates with rewards, without retransmissions.
 fn generations(sent: &SentColumns) -> impl Iterator<Item = Generation> + '_ {
     sent.reward.iter().enumerate().filter_map(|(row, reward)| {
         let counts = sent.attempt[row] == 0 && is_update(sent.cluster[row]);
@@ -133,13 +133,13 @@ fn generations(sent: &SentColumns) -> impl Iterator<Item = Generation> + '_ {
     })
 }
 
-/// The mean of these, in order; none of none.
+/// Returns the mean of the values in order; `None` without values.
 pub(crate) fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     let (count, sum) = values.fold((0u64, 0.0), |(count, sum), value| (count + 1, sum + value));
     (count > 0).then(|| sum / count as f64)
 }
 
-/// When the goal was reached, and after how many updates of each worker on the mean.
+/// Returns when the goal was reached, and after how many updates per worker on average.
 fn reached(seen: &[Generation], workers: usize, goal: f64) -> Option<(i64, f64)> {
     let mut recent = BTreeMap::<u32, Vec<f64>>::new();
     let (mut ready, mut sum) = (0, 0.0);
@@ -159,9 +159,9 @@ fn reached(seen: &[Generation], workers: usize, goal: f64) -> Option<(i64, f64)>
     None
 }
 
-/// The reward that the experiment names as its goal.
+/// Returns the reward that the experiment defines as its goal.
 fn goal_of(manifest: &Manifest) -> Option<f64> {
-    // Most runs have none: they are not parsed for it.
+    // Most runs have none, so these are not parsed.
     if !manifest.config.contains("reward_goal") {
         return None;
     }
@@ -202,7 +202,7 @@ mod tests {
             let found = learned(&rows, None);
             assert_eq!(found.tenths[0], [0.5, 100.0]);
             assert_eq!(found.tenths[9], [18.5, 100.0]);
-            // The last generation is at 201: tenths are of 20.2.
+            // The last generation is at 201, so a tenth is 20.2.
             let times = found.times;
             assert_eq!((times[0], times[1], times[9]), (Some(50.5), Some(3.5), Some((19.0 + 100.0) / 2.0)));
             assert_eq!(found.reached, None);
@@ -211,10 +211,10 @@ mod tests {
 
     #[test]
     fn a_goal_is_reached_when_the_mean_of_the_last_ten_of_all_is_there() {
-        // Worker 0 is at 10 from the beginning, worker 1 climbs by one each time: the mean of its last ten is n − 4.5.
+        // Worker 0 is at 10 from the beginning, worker 1 rises by one each time: the mean of its last ten is n − 4.5.
         let rows: Vec<_> = (0..60).flat_map(|i| [(i * 10, 0, 10.0, 0), (i * 10 + 5, 1, i as f32, 0)]).collect();
         let reached = |goal: f64| learned(&rows, Some(goal)).reached.unwrap();
-        // (10 + n − 4.5) / 2 ≥ 10 from n = 15 (the first whole one at 14.5) on.
+        // (10 + n − 4.5) / 2 ≥ 10 for n ≥ 15 (exactly 14.5).
         assert_eq!(reached(10.0), Some((155, 16.0)));
         assert_eq!(reached(6.0), Some((95, 10.0)), "not before all have ten");
         assert_eq!(reached(1000.0), None);

@@ -1,15 +1,16 @@
-//! NUMBERS from run dirs: what replay left behind (never replay itself), read, resolved and measured.
+//! NUMBERS: metrics computed from run dirs, without access to the replay itself.
 //!
-//! Here live the reading of records, what became of every packet, ages, metrics by family of account, and statistics. Here must not live
-//! a form for readers (a table, a chart, a verdict in words), a capture, or a comparison of implementations: those crates stand on this one.
-//! It must not compute a number from printed text, print anything, or use `unsafe`. Bad input gives a message, never a panic.
+//! This crate contains the reading of records, the fates of packets, ages, metrics and statistics. It contains neither output formats
+//! (tables, charts, verdicts in words) nor captures nor comparisons of implementations: those crates depend on this one. It must not
+//! compute numbers from formatted text, print, or use `unsafe`. Invalid input gives an error message, never a panic.
 //!
-//! Map: [`run`] reads a run dir ([`rounds`] its synchronous training, [`stream`] its streams, [`stream_file`] their files, [`batches`] any file batch by batch); one [`pass`]
-//! over the streams feeds all that is ordered: [`fates`] resolves [`packets`] ([`provenance`] by their lanes alone, [`model`] plainly, for tests);
-//! [`age`] is the Age-of-Model of all clusters and workers; [`goal`] how far a run to a goal came. [`memory`] bounds what that takes,
-//! [`column`] are lists that spill to a file. [`resolved`] has all of it together; [`metric`] turns it into [`Line`]s ([`analyze`] drives it, [`labels`] are what they share, [`user`] those of an experiment's own); [`stats`] has medians and
-//! intervals, [`quantile`] and [`over_time`] exact quantiles of more numbers than fit memory; [`human`] has units for people; [`canonical`]
-//! is one version's run against another's. [`testing`] has runs made by hand.
+//! Map: [`run`] reads a run dir ([`rounds`] its synchronous training, [`stream`] its streams, [`stream_file`] their files, [`batches`] any
+//! file batch by batch). One [`pass`] over the streams computes everything that depends on order: [`fates`] resolves [`packets`]
+//! ([`provenance`] by their lanes alone, [`model`] in a simple way for tests). [`age`] is the Age-of-Model of all clusters and workers;
+//! [`goal`] the progress of a run to a goal. [`memory`] limits memory, and [`column`] has lists that spill to a file. [`resolved`]
+//! combines all of this; [`metric`] converts it into [`Line`]s ([`analyze`] calls it, [`labels`] are shared labels, [`user`] an
+//! experiment's own metrics). [`stats`] has medians and intervals, [`quantile`] and [`over_time`] exact quantiles of more numbers than fit
+//! into memory; [`human`] has display units; [`canonical`] compares runs of different versions. [`testing`] constructs runs.
 #![forbid(unsafe_code)]
 
 pub mod age;

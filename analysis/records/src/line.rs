@@ -1,6 +1,6 @@
-//! One measured value, and lines as a table.
+//! A measured value, and lines as a table.
 //!
-//! The form is design §5: `{"metric":"aom_mean","unit":"ns","value":…,"labels":{"flow":"cluster","id":3}}`.
+//! The format is design §5: `{"metric":"aom_mean","unit":"ns","value":…,"labels":{"flow":"cluster","id":3}}`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,56 +15,56 @@ use serde_json::Value;
 
 use crate::table;
 
-/// A unit of lines: nanoseconds.
+/// Unit of lines: nanoseconds.
 pub const NS: &str = "ns";
-/// A unit of lines: a share from 0 to 1.
+/// Unit of lines: a share from 0 to 1.
 pub const SHARE: &str = "share";
-/// A unit of lines: updates (attempts).
+/// Unit of lines: updates (attempts).
 pub const UPDATES: &str = "updates";
-/// A unit of lines: packets on the last link.
+/// Unit of lines: packets on the last link.
 pub const PACKETS: &str = "packets";
 
-/// One measured value.
+/// A measured value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Line {
-    /// What was measured.
+    /// Name of the metric.
     pub metric: Cow<'static, str>,
-    /// In what.
+    /// Its unit.
     pub unit: Cow<'static, str>,
-    /// How much; none if it cannot be said, such as the mean of nothing.
+    /// The value; `None` if it is undefined, such as the mean of nothing.
     pub value: Option<f64>,
-    /// Of what: `flow`, `id`, `reason`, `n`, `traffic`, `job`, `counter`; `run` where there are several.
+    /// Labels: `flow`, `id`, `reason`, `n`, `traffic`, `job`, `counter`; `run` if there are several runs.
     pub labels: BTreeMap<String, Value>,
 }
 
 impl Line {
-    /// A line without labels.
+    /// Creates a line without labels.
     pub fn new(metric: &'static str, unit: &'static str, value: impl Into<Option<f64>>) -> Line {
-        // JSON has no infinities; a value that is none says "cannot be said".
+        // JSON has no infinities; null means "undefined".
         let value = value.into().filter(|value: &f64| value.is_finite());
         Line { metric: Cow::Borrowed(metric), unit: Cow::Borrowed(unit), value, labels: BTreeMap::new() }
     }
 
-    /// A line of this metric, without labels.
+    /// Creates a line of this metric, without labels.
     pub fn of(definition: &Definition, value: impl Into<Option<f64>>) -> Line {
         Line::new(definition.metric, definition.unit, value)
     }
 
-    /// A line of a metric of the experiment's own, without labels.
+    /// Creates a line of an experiment's own metric, without labels.
     pub fn of_user(metric: &UserMetric, value: impl Into<Option<f64>>) -> Line {
         let value = value.into().filter(|value: &f64| value.is_finite());
         let (metric, unit) = (Cow::Owned(metric.name.clone()), Cow::Owned(metric.unit.clone()));
         Line { metric, unit, value, labels: BTreeMap::new() }
     }
 
-    /// With one more label.
+    /// Adds a label.
     pub fn with(mut self, label: &str, value: impl Into<Value>) -> Line {
         self.labels.insert(label.to_owned(), value.into());
         self
     }
 
-    /// The key of the line in reports: the metric with its `flow`, `reason`, `traffic`, `job` or `counter` after a slash.
-    /// None for lines about one cluster, one worker or one bin of a histogram, which reports do not tabulate.
+    /// Returns the key of the line in reports: the metric with its `flow`, `reason`, `traffic`, `job` or `counter` after a slash. `None`
+    /// for lines about one cluster, one worker or one bin of a histogram, which reports do not list.
     pub fn key(&self) -> Option<String> {
         let mut key = self.metric.to_string();
         for (label, value) in &self.labels {
@@ -77,7 +77,7 @@ impl Line {
         Some(key)
     }
 
-    /// Whether `definition` defines it. The label `run` is that of several runs and says nothing of the metric.
+    /// Whether `definition` defines this line. The label `run` distinguishes several runs and is ignored.
     pub fn is_of(&self, definition: &Definition) -> bool {
         let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let labels = self.labels.iter().filter(|(name, _)| *name != "run");
@@ -86,9 +86,9 @@ impl Line {
         definition.covers(&self.metric, &self.unit, &labels)
     }
 
-    /// The line as one JSON object.
+    /// Formats the line as one JSON object.
     pub fn to_json(&self) -> String {
-        // Strings, numbers and a map with string keys: serialising cannot fail.
+        // Strings, numbers and a map with string keys: serialisation cannot fail.
         serde_json::to_string(self).unwrap_or_default()
     }
 }
@@ -96,7 +96,7 @@ impl Line {
 /// Labels with a column of their own.
 const COLUMNS: [&str; 11] = ["flow", "id", "n", "reason", "traffic", "job", "counter", "side", "format", "kind", "run"];
 
-/// The labels without a column, as `name=value`s; none if there are none.
+/// Returns the labels without a column, as `name=value`s; `None` if there are none.
 fn others(line: &Line) -> Option<String> {
     let others = line.labels.iter().filter(|(name, _)| !COLUMNS.contains(&name.as_str()));
     let texts: Vec<_> = others
@@ -105,7 +105,7 @@ fn others(line: &Line) -> Option<String> {
     (!texts.is_empty()).then(|| texts.join(" "))
 }
 
-/// The lines as a table: metric, unit, value, one column per label, and `other` for labels of studies.
+/// Converts the lines to a table: metric, unit, value, one column per label, and `other` for labels of studies.
 pub(crate) fn to_frame(lines: &[Line]) -> Result<DataFrame> {
     let text = |name: &str, cell: &dyn Fn(&Line) -> Option<String>| -> Column {
         Column::new(name.into(), lines.iter().map(cell).collect::<Vec<_>>())
@@ -140,21 +140,21 @@ pub fn write_table(lines: &[Line], path: &Path) -> Result<()> {
     table::write(path, &to_frame(lines)?)
 }
 
-/// What a reader of the lines must know, beside them.
+/// A note for readers of the lines.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Note {
-    /// For programs: a fixed word.
+    /// A fixed word for programs.
     pub note: &'static str,
-    /// For people.
+    /// A text for readers.
     pub text: String,
 }
 
-/// The lines of a run, and what to know about them.
+/// The lines of a run, with notes.
 #[derive(Debug, Clone)]
 pub struct Measured {
     /// All metrics.
     pub lines: Vec<Line>,
-    /// Such as metrics that could not be computed, and why.
+    /// Notes, for example on metrics that could not be computed.
     pub notes: Vec<Note>,
 }
 

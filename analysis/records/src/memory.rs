@@ -1,7 +1,7 @@
-//! How much memory the analysis of a run may take: counted before anything is read.
+//! Limits the memory of the analysis of a run: estimated before anything is read.
 //!
-//! Called by [`crate::run`] and [`crate::resolved`]. What grows with a run is the table of packets, which must fit, and what quantiles are
-//! taken of, which spills to a file.
+//! Called by [`crate::run`] and [`crate::resolved`]. The table of packets grows with the run and must fit into memory;
+//! the numbers for quantiles also grow but spill to a file.
 
 use std::path::Path;
 
@@ -11,16 +11,16 @@ use pktgen_core::{Error, Result};
 use crate::packets;
 use crate::stream::{Streams, rows_of};
 
-/// What decoding and everything that does not grow with a run takes.
+/// Memory for decoding and everything that does not grow with a run.
 const FIXED: u64 = 256 << 20;
-/// Bytes per update of a run to a goal: when it was represented first.
+/// Bytes per update of a run to a goal: when it was first represented.
 const GOAL: u64 = 48;
-/// Bytes per row of what is held in whole columns where packets have lanes.
+/// Bytes per row of the whole columns that are held if packets have lanes.
 const WHOLE: u64 = 160;
-/// Bytes of numbers below which nothing spills; few in tests.
+/// Minimum size of numbers, in bytes, before any spill; small in tests.
 const HELD_MIN: u64 = if cfg!(test) { 1 << 10 } else { 16 << 20 };
 
-/// A bound in bytes; half of the machine's memory unless it is set.
+/// A limit in bytes; half of the machine's memory by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MemoryBound(Option<u64>);
 
@@ -28,27 +28,27 @@ impl MemoryBound {
     /// Half of the machine's memory.
     pub const HALF: MemoryBound = MemoryBound(None);
 
-    /// At most so many bytes.
+    /// Creates a limit in bytes.
     pub const fn bytes(bytes: u64) -> MemoryBound {
         MemoryBound(Some(bytes))
     }
 
-    /// At most so many MiB; half of the machine's memory without a number.
+    /// Creates a limit in MiB; half of the machine's memory without a number.
     pub fn mib(mib: Option<u32>) -> MemoryBound {
         MemoryBound(mib.map(|mib| u64::from(mib) << 20))
     }
 
-    /// The part of one of `count` analyses at the same time.
+    /// Returns the share of one of `count` concurrent analyses.
     pub fn shared_by(self, count: usize) -> MemoryBound {
         MemoryBound(Some(self.bound() / count.max(1) as u64))
     }
 
-    /// The bound in bytes.
+    /// Returns the limit in bytes.
     pub fn bound(self) -> u64 {
         self.0.unwrap_or_else(|| of_machine() / 2)
     }
 
-    /// Refuses a run whose packets do not fit.
+    /// Refuses a run whose packets do not fit into memory.
     pub(crate) fn check(self, dir: &Path, manifest: &Manifest) -> Result<()> {
         let rows = rows_of(dir, SENT)? as u64;
         let mut needed = FIXED + HELD_MIN + rows * packets::BYTES;
@@ -73,20 +73,20 @@ impl MemoryBound {
         )))
     }
 
-    /// How many numbers may be held beside the packets.
+    /// Returns how many numbers may be held in addition to the packets.
     pub(crate) fn held_max(self, streams: &Streams) -> Result<usize> {
         let Streams::Files(dir) = streams else { return Ok(usize::MAX) };
         let rows = rows_of(dir, SENT)? as u64;
         let left = self.bound().saturating_sub(FIXED + rows * packets::BYTES).max(HELD_MIN);
-        // Lists grow by doubling, and what is read back is beside what is held.
+        // Lists grow by doubling, and the numbers read back take memory, too.
         Ok((left / 16) as usize)
     }
 }
 
-/// Runs of fewer transmissions are never refused; of very few in tests.
+/// Runs with fewer transmissions are never refused; few in tests.
 const SMALL_ROWS: u64 = if cfg!(test) { 100 } else { 1 << 20 };
 
-/// Bytes of memory of this machine; 8 GiB if that is unknown.
+/// Returns the memory of this machine in bytes; 8 GiB if unknown.
 pub fn of_machine() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let total =

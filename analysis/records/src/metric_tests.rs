@@ -1,4 +1,4 @@
-//! Tests of the metrics on hand-made runs.
+//! Tests of the metrics on constructed runs.
 
 use pktgen_core::plan::Plan;
 use pktgen_core::record::{Answers, Balance, LinkLoad, Manifest, NO_CLUSTER, PacingCounts, Planned, Reason, Unseen};
@@ -60,7 +60,7 @@ fn counts_by_fate() {
         ("merged", 2.0),
         // 6 sent − 2 packets − 1 dropped − 1 in flight: the merged one and the subsumed one.
         ("absorbed", 2.0),
-        // Three represented by two packets; of six, what was dropped and what was subsumed is not.
+        // Three represented by two packets; of six, the dropped and the subsumed one are not represented.
         ("aggregated", 1.0),
         ("unrepresented", 2.0 / 6.0),
         ("subsumed", 1.0),
@@ -132,14 +132,14 @@ fn counts_mean_the_same_whatever_was_recorded() {
         let key = line.key().unwrap();
         assert_eq!(value(&full.lines, &key), line.value, "{key}");
     }
-    // Without the workers' balances (the run was killed) the total stands for the updates.
+    // Without the workers' balances (the run was killed) the total is used for updates.
     let killed = lines_of(&every_fate(), |manifest| {
         manifest.records = "none".into();
         manifest.balance_by_worker.clear();
     });
     assert_eq!((value(&killed, "sent"), value(&killed, "balance_unknown")), (Some(8.0), Some(0.0)));
     assert!(killed.iter().all(|line| line.key().as_deref() != Some("sent/background")));
-    // Workers whose balances are not the total.
+    // Workers whose balances do not add up to the total.
     let odd = lines_of(&every_fate(), |manifest| {
         manifest.records = "none".into();
         manifest.balance_by_worker[1].generated = u64::MAX;
@@ -183,19 +183,19 @@ fn metrics_name_all_keys_of_their_lines() {
         for line in &lines {
             assert!(defined.iter().any(|known| line.is_of(known)), "{} does not define {line:?}", metric.name());
         }
-        // Only runs that sum by key, whose packets have lanes or stamps, or whose updates have rewards of iterations, have these; tests of
-        // their own give them some.
+        // Only runs that sum by key, whose packets have lanes or timestamps, or whose updates have rewards of
+        // iterations, have these; they have tests of their own.
         if ["exactness", "lanes", "learning", "stamps"].contains(&metric.name()) {
             continue;
         }
-        // Of the reasons to drop, not all occur.
+        // Not all reasons for drops occur.
         for key in keys.iter().filter(|key| !key.starts_with("dropped/")) {
             assert!(found.contains(key), "{} names {key}, which it never gives", metric.name());
         }
     }
 }
 
-/// Two rounds along a plan with answers: a worker at a switch that aggregates, and two at one below it that does not.
+/// Two rounds of a plan with answers: a worker at a switch that aggregates, and two at one below it that does not.
 fn plan_of_three_workers(manifest: &mut Manifest) {
     let switch = |id, parent, load, rate| Switch { id, parent, rate, load, available: true };
     let tree = Tree::new(&[switch(0, None, 1, 2.0), switch(1, Some(0), 2, 0.5)]).unwrap();
@@ -217,7 +217,7 @@ fn what_links_carried_is_compared_with_the_plan() {
     let kept = lines_of(&every_fate(), plan_of_three_workers);
     for (key, expected) in [
         ("links_unlike_plan", 0.0),
-        // Of a round and both ways: 2 · 0.5 + 4 · 2.
+        // For a round in both directions: 2 · 0.5 + 4 · 2.
         ("phi", 9.0),
         ("phi_planned", 9.0),
         // The slowest worker: one message of 1000 bits in 4 µs.
@@ -307,14 +307,14 @@ fn ages_of_flows_their_mean_and_fairness() {
 #[test]
 fn states_of_workers_under_transmission_control() {
     let mut story = every_fate();
-    // Before the first ACK; an ACK that tells of 4 clusters and 2 slots; two decisions in congestion; all clear.
+    // Before the first ACK; an ACK with 4 clusters and 2 slots; two decisions in congestion; no congestion.
     story.state(0, 1, (0, 0), Some((-1, 1.0, true))).state(1_000, 1, (4, 2), None);
     story.state(3_000, 1, (4, 2), Some((2_000, 0.5, false))).state(5_000, 1, (4, 2), Some((4_000, 0.75, true)));
     story.state(6_000, 1, (2, 2), None).state(7_000, 1, (2, 2), Some((1_500, 1.0, true)));
     let lines = lines_of(&story, |_| {});
     assert_eq!((value(&lines, "p_send_mean"), value(&lines, "congested_share")), (Some(0.8125), Some(0.5)));
     assert_eq!(value(&lines, "ack_age_mean"), Some(2.5));
-    // They are read whatever else was recorded, and absent where nobody asked for them.
+    // States are read regardless of what else was recorded, and absent unless requested.
     let counted = lines_of(&story, |manifest| manifest.records = "none".into());
     assert_eq!(value(&counted, "p_send_mean"), Some(0.8125));
     assert!(lines_of(&every_fate(), |_| {}).iter().all(|line| line.metric != "p_send_mean"));
@@ -341,8 +341,8 @@ fn an_empty_run_has_lines_without_values() {
     assert!(lines_of(&small_run(true, 1000), |_| {}).len() > 80);
 }
 
-/// OLAF's Table 3 prints 0.86 for FIFO beside mean ages of 1381 and 5382 ms of five clusters each: whatever the ages within a group are,
-/// Jain's index is at most that of the means.
+/// OLAF's Table 3 prints 0.86 for FIFO with mean ages of 1381 and 5382 ms of five clusters each: regardless of the ages
+/// within a group, Jain's index is at most that of the means.
 #[test]
 fn the_published_fairness_of_table_3_cannot_be() {
     let groups = [1381.0, 5382.0];
@@ -371,7 +371,7 @@ fn what_the_host_made_late_is_a_share_and_the_others_are_apart() {
     let one = paced(40, 10, Some([20, 300, 900]));
     let found = lines_of(&every_fate(), |manifest| manifest.pacing = Some(one.clone()));
     assert_eq!((value(&found, "late_by_host"), value(&found, "late_others_p99")), (Some(0.25), Some(300.0)));
-    // Of several senders together the counts are sums, and a quantile is unknown.
+    // For several senders, counts are sums and quantiles are unknown.
     let both = one.plus(&paced(60, 5, Some([10, 20, 30])));
     let found = lines_of(&every_fate(), |manifest| manifest.pacing = Some(both.clone()));
     let has = |lines: &[Line], key: &str| lines.iter().any(|line| line.key().as_deref() == Some(key));

@@ -1,6 +1,6 @@
-//! What became of every packet, over whole columns in memory: the plain model that [`crate::fates`] is tested against.
+//! Fates of all packets, computed over whole columns in memory: the simple model that [`crate::fates`] is tested against.
 //!
-//! Called by tests and by [`crate::testing`] alone.
+//! Called only by tests and [`crate::testing`].
 
 #[cfg(test)]
 mod unseen;
@@ -12,12 +12,12 @@ use crate::keyed::Keyed;
 use crate::run::{NO_PACKET, Records};
 use pktgen_core::index::{self, Index, NOWHERE};
 
-/// Fates of all packets of a run. "Packet" is the row number in `sent`.
+/// Fates of all packets of a run. A "packet" is a row number in `sent`.
 #[derive(Debug, Clone, Default)]
 pub struct Fates {
     /// The fate of each packet.
     pub fate: Vec<Fate>,
-    /// Whether it is a later attempt of an update that was generated before.
+    /// Whether it is a later attempt of an update.
     pub repeated: Vec<bool>,
     /// The packet of each row of `received`; `u32::MAX` if no worker sent it.
     pub received_packet: Vec<u32>,
@@ -29,7 +29,7 @@ pub struct Fates {
     pub device_latency_ps: Vec<i64>,
     /// Deliveries of a packet that had been delivered before.
     pub duplicates: u64,
-    /// Statements of the records that contradict each other, in updates.
+    /// Updates for which the records contradict each other.
     pub contradictions: u64,
 }
 
@@ -39,7 +39,7 @@ impl Fates {
         Fates::resolve_as(records, if has_sums_by_key(records) { Family::Pairs } else { Family::Updates })
     }
 
-    /// The same of a run of which it is known what its account is of.
+    /// Resolves the fates of a run whose account is about `family`.
     pub(crate) fn resolve_as(records: &Records, family: Family) -> Fates {
         let mut resolver = Resolver::new(records, family);
         resolver.read_books(records);
@@ -47,17 +47,17 @@ impl Fates {
         resolver.fates
     }
 
-    /// The members of row `row` of `received`.
+    /// Returns the members of row `row` of `received`.
     pub fn members_of(&self, row: usize) -> &[u32] {
         &self.members[self.member_start[row]..self.member_start[row + 1]]
     }
 
-    /// The balance over all packets; what the records contradict is `unknown`.
+    /// Returns the balance over all packets; contradictions of the records are `unknown`.
     pub fn balance(&self) -> Balance {
         self.balance_of(|_| true)
     }
 
-    /// The balance over the packets that `wanted` chooses.
+    /// Returns the balance over the packets selected by `wanted`.
     pub(crate) fn balance_of(&self, wanted: impl Fn(usize) -> bool) -> Balance {
         let mut tally = Tally::default();
         for (packet, fate) in self.fate.iter().enumerate().filter(|(packet, _)| wanted(*packet)) {
@@ -69,7 +69,7 @@ impl Fates {
     }
 }
 
-/// A balance that is still open.
+/// A balance under construction.
 #[derive(Debug, Clone, Default)]
 struct Tally {
     balance: Balance,
@@ -103,14 +103,14 @@ impl Tally {
     }
 }
 
-/// Whether the books have sums by key. Those are opened by a packet that is merged into itself.
+/// Whether devices recorded sums by key. Those are opened by a packet that is merged into itself.
 pub fn has_sums_by_key(records: &Records) -> bool {
     let books = &records.books;
     let itself = books.packet_in.iter().zip(&books.packet_out).zip(&books.action);
     itself.into_iter().any(|((packet, out), action)| packet == out && *action == Action::Merged as u8)
 }
 
-/// How far a packet has come.
+/// State of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// It travels under its own id, with its members.
@@ -119,18 +119,18 @@ enum State {
     Joined,
     /// It was delivered.
     Delivered,
-    /// It ended otherwise.
+    /// It ended in another way.
     Ended,
 }
 
 struct Resolver {
     index: Index,
     state: Vec<State>,
-    /// Members of each open packet as a list: first, last, next; so that merging is one link.
+    /// Members of each open packet as a linked list (first, last, next), so that merging is one link.
     first: Vec<u32>,
     last: Vec<u32>,
     next: Vec<u32>,
-    /// Where and when each packet arrived at the device that has it now.
+    /// Where and when each packet arrived at its present device.
     arrival: Vec<Option<(u16, i64)>>,
     /// Whether a packet is background traffic.
     plain: Vec<bool>,
@@ -166,7 +166,7 @@ impl Resolver {
         }
     }
 
-    /// The packet called `id`; being mentioned proves that it was sent, whatever its send time says.
+    /// Returns the packet with `id`; an event proves that it was sent, regardless of its send time.
     fn find(&mut self, id: u64) -> Option<usize> {
         let packet = self.index.get(&id).map(|&packet| packet as usize);
         match packet {
@@ -177,8 +177,8 @@ impl Resolver {
         packet
     }
 
-    /// The transmission that a result holds of the packet it is known by: the one that has as many members as it, else the first that is
-    /// under way (the rule of the ledger, `replay/engine/src/ledger/results.rs`).
+    /// Returns the transmission contained in a result that is known by the id of a packet: the one with as many members
+    /// as the result, or else the first in flight (the rule of the ledger, `replay/engine/src/ledger/results.rs`).
     fn sent_as(&self, id: u64, count: u16) -> u64 {
         let known = PacketId(id);
         let attempts = (known.attempt()..=u8::MAX).map(|attempt| PacketId::new(known.worker(), known.seq(), attempt).0);
@@ -199,7 +199,7 @@ impl Resolver {
         lone.unwrap_or(id)
     }
 
-    /// The same of a packet that arrived: one without a name contradicts nothing.
+    /// Returns the same for a packet that arrived: one without an id is not a contradiction.
     fn named(&mut self, id: u64) -> Option<usize> {
         if id == NO_PACKET { None } else { self.find(id) }
     }
@@ -219,7 +219,7 @@ impl Resolver {
             }
             // Codes were checked when the file was read.
             match Action::ALL[usize::from(books.action[row])] {
-                // Said of a sum by the device that goes on with it.
+                // A device records this for a sum that it takes over.
                 Action::Arrived if other == Some(packet) => {
                     self.fates.contradictions += u64::from(!self.keyed.taken_over(packet, here.0));
                 }
@@ -237,7 +237,7 @@ impl Resolver {
         self.keyed.close();
     }
 
-    /// The first time that a device mentions a packet is when its last bit came in.
+    /// Records the arrival: the first event of a packet in a device is the arrival of its last bit.
     fn arrive(&mut self, packet: usize, here: (u16, i64)) {
         match self.arrival[packet] {
             Some((node, _)) if node == here.0 => {}
@@ -269,7 +269,7 @@ impl Resolver {
         }
     }
 
-    /// `packet` is added, by key, to the sum that `opener` opened.
+    /// Adds `packet` to the sum by key opened by `opener`.
     fn add(&mut self, packet: usize, opener: usize, node: u16) {
         let again = match self.state[packet] {
             State::Open => false,
@@ -281,7 +281,7 @@ impl Resolver {
         (self.state[packet], self.fates.fate[packet]) = (State::Joined, Fate::InFlight);
     }
 
-    /// Gives all members of `packet` the fate `fate`; returns how many they are.
+    /// Gives all members of `packet` the fate `fate`; returns their number.
     fn settle(&mut self, packet: usize, fate: Fate) -> usize {
         let (mut member, mut members) = (self.first[packet], 0);
         while member != NOWHERE {
@@ -292,7 +292,7 @@ impl Resolver {
         members
     }
 
-    /// What was dropped may have been a copy: then the packet itself goes on.
+    /// Reopens a packet whose drop may have been that of a copy.
     fn revive(&mut self, packet: usize) {
         if self.state[packet] == State::Ended && self.may_be_copy(self.fates.fate[packet]) {
             self.state[packet] = State::Open;
@@ -300,7 +300,7 @@ impl Resolver {
     }
 
     fn may_be_copy(&self, fate: Fate) -> bool {
-        // Networks may copy packets with pairs, and a drop that may be of a copy says nothing of the original.
+        // Networks may copy packets with pairs, and a drop that may be that of a copy does not end the original.
         self.family == Family::Pairs && matches!(fate, Fate::Dropped(reason) if reason.may_be_copy())
     }
 
@@ -318,7 +318,7 @@ impl Resolver {
         self.fates.member_start.push(0);
         for row in 0..received.packet.len() {
             let packet = match self.family {
-                // A result does not say which transmission of a packet is in it.
+                // A result does not contain which transmission of a packet it includes.
                 Family::Results => self.named(self.sent_as(received.packet[row], received.count[row])),
                 Family::Updates | Family::Pairs => self.named(received.packet[row]),
             };
@@ -337,7 +337,7 @@ impl Resolver {
         }
     }
 
-    /// A worker has all of a sum by key.
+    /// Records that a worker has received all of a sum by key.
     fn deliver_sum(&mut self, opener: usize) {
         let Some(members) = self.keyed.deliver(opener) else { return self.fates.contradictions += 1 };
         let fate = if members.len() == 1 { Fate::DeliveredAlone } else { Fate::DeliveredMerged };
@@ -361,7 +361,7 @@ impl Resolver {
         let alone = self.first[packet] == self.last[packet];
         let members = self.settle(packet, if alone { Fate::DeliveredAlone } else { Fate::DeliveredMerged });
         self.state[packet] = State::Delivered;
-        // What the packet says about itself must be what the books say; background says nothing, nor does a part of a sum.
+        // The packet's own count must match the ledger; background traffic and parts of sums have none.
         if update && count > 0 {
             self.fates.contradictions += (members as u64).abs_diff(u64::from(count));
         }

@@ -1,4 +1,4 @@
-//! Tests of [`super`]: fates told event by event.
+//! Tests of [`super`]: fates event by event.
 
 use super::*;
 use crate::testing::Story;
@@ -25,8 +25,8 @@ fn members_inherit_the_fate_of_their_carrier_over_several_hops() {
 
 #[test]
 fn a_hierarchy_of_synchronous_aggregation_closes() {
-    // Nodes 0 and 1 have three workers each, node 2 is on top of them. Node 0 gives up on worker 3, whose contribution
-    // then opens the block anew; its result comes to the top too late. Worker 7 sends twice.
+    // Nodes 0 and 1 have three workers each, node 2 is above them. Node 0 gives up on worker 3, whose contribution then
+    // reopens the block; its result reaches node 2 too late. Worker 7 sends twice.
     let mut story = Story::new();
     for worker in 1..=7 {
         story.sent(worker, 0, Some(0), 0);
@@ -38,7 +38,7 @@ fn a_hierarchy_of_synchronous_aggregation_closes() {
     story.queued(14, 0, 3).departed(15, 0, 3).dropped(17, 2, 3, Reason::Late);
     story.queued(14, 1, 7).departed(15, 1, 7).queued(16, 2, 7).departed(20, 2, 7);
     story.dropped(18, 1, 8, Reason::Duplicate);
-    // The books' last row is about worker 7's second attempt.
+    // The last row of `books` is about worker 7's second attempt.
     *story.records.books.packet_in.last_mut().unwrap() = PacketId::new(7, 0, 1).0;
     story.received(14, 4, 0, 5).received(21, 7, 0, 1);
     let fates = Fates::resolve(&story.records);
@@ -51,7 +51,7 @@ fn a_hierarchy_of_synchronous_aggregation_closes() {
     assert_eq!(members, [0, 1, 3, 4, 5]);
     // Packets that departed: 1 from 1 to 10, 4 from 3 to 6 and from 8 to 13, 3 and 7 from 14 to 15, 7 from 16 to 20.
     assert_eq!(fates.device_latency_ps, [9, 3, 5, 1, 1, 4]);
-    // A result with more sources than the books say is a contradiction.
+    // A result with more sources than the ledger is a contradiction.
     story.records.received.count[0] = 6;
     assert_eq!(Fates::resolve(&story.records).balance().unknown, 1);
 }
@@ -77,7 +77,7 @@ fn subsumed_outranked_withheld_and_in_flight() {
     for worker in 1..=6 {
         story.sent(worker, 0, (worker != 6).then_some(0), 0);
     }
-    // 1 merged into 2, then 3 takes the place of both; 4 outranked by 5, which stays in the queue.
+    // 1 merged into 2, then 3 replaces both; 4 outranked by 5, which stays in the queue.
     story.queued(1, 0, 1).merged(1, 0, 1, 2).subsumed(2, 0, 2, 3).outranked(3, 0, 4, 5).received(9, 3, 0, 1);
     let fates = Fates::resolve(&story.records);
     assert_eq!(fates.fate, [Subsumed, Subsumed, DeliveredAlone, Outranked, InFlight, Withheld]);
@@ -106,11 +106,11 @@ fn contradictions_are_counted() {
         Fates::resolve(&story.records).balance().unknown
     };
     assert_eq!(count(&|story| story), 0);
-    // Received after it was dropped; a packet that nobody sent; a count that is not the members'.
+    // Received after a drop; a packet that nobody sent; a count that differs from the number of members.
     assert_eq!(count(&|s| s.dropped(1, 0, 1, Reason::NoRoute).received(2, 1, 0, 1)), 1);
     assert_eq!(count(&|s| s.received(2, 77, 0, 1)), 1);
     assert_eq!(count(&|s| s.received(2, 1, 0, 3)), 2);
-    // Merged into something that had ended; sent twice under one id.
+    // Merged into a packet that had ended; sent twice under one id.
     assert_eq!(count(&|s| s.dropped(1, 0, 1, Reason::NoRoute).merged(2, 0, 2, 1)), 1);
     assert_eq!(count(&|s| s.sent(1, 0, Some(0), 0)), 1);
     // A duplicate is no contradiction.
@@ -132,7 +132,7 @@ fn only_sums_by_key_have_copies() {
         assert_eq!(Fates::resolve(&story.records).balance().unknown, 1);
         assert_eq!(Fates::resolve_as(&story.records, Family::Pairs).balance().unknown, 0);
     }
-    // A sum that begins later says it of the packets before, too; what is no copy stays a contradiction.
+    // A sum that begins later applies to the packets before, too; events that are not about copies stay contradictions.
     story.dropped(1, 0, 1, Reason::QueueFull).merged(2, 0, 1, 1).merged(3, 0, 2, 2).received(4, 1, 0, 0);
     story.records.received.last = vec![true];
     let fates = Fates::resolve(&story.records);

@@ -1,4 +1,4 @@
-//! A worker that moves to another cluster during a run: ages, fates and balance are right across the move.
+//! A worker that moves to another cluster during a run: ages, fates and balance are correct across the move.
 
 use pktgen_core::age::Sawtooth;
 use pktgen_core::record::PacketId;
@@ -19,8 +19,8 @@ fn means(ages: &[FlowAge]) -> Vec<(u32, f64)> {
     ages.iter().map(|age| (age.id, age.mean_ns.unwrap())).collect()
 }
 
-/// Worker 0 begins in cluster 0 and has moved when the device gets its second update; worker 1 is in cluster 1.
-/// The device merges both in cluster 1, although worker 0's was generated in cluster 0.
+/// Worker 0 begins in cluster 0 and has moved when the device receives its second update; worker 1 is in cluster 1. The
+/// device merges both in cluster 1, although worker 0's update was generated in cluster 0.
 fn moved() -> Story {
     let mut story = Story::new();
     story.sent_seq(0, 0, 0, Some(0), 0).sent_seq(0, 1, 4 * US, Some(4 * US), 0);
@@ -39,22 +39,22 @@ fn the_cluster_of_the_delivery_is_refreshed() {
     let (ages, fates) = ages(&story);
     let balance = fates.balance();
     assert_eq!((balance.unknown, balance.delivered_alone, balance.delivered_merged), (0, 2, 2));
-    // Cluster 0 ages from 0 to its last generation at 4 µs: its only delivery at 2 µs carried generation 0.
-    // Cluster 1 ages from 2 µs to 6 µs, is then 2 µs old and ages until 12 µs: to 8 µs.
+    // Cluster 0 ages from 0 to its last generation at 4 µs: its only delivery, at 2 µs, carried generation 0. Cluster 1
+    // ages from 2 µs to 6 µs, is then 2 µs old and ages until 12 µs: to 8 µs.
     assert_eq!(means(&ages.clusters), [(0, 2000.0), (1, (16.0 / 2.0 + (64.0 - 4.0) / 2.0) / 10.0 * 1000.0)]);
-    // Worker 0 goes on across its move: 0 → 6, 2 → 8 in 12 µs; worker 1 is refreshed to worker 0's generation.
+    // Worker 0 continues across its move: 0 → 6, 2 → 8 in 12 µs; worker 1 is refreshed to worker 0's generation.
     assert_eq!(means(&ages.workers), [(0, (36.0 / 2.0 + 60.0 / 2.0) / 12.0 * 1000.0), (1, 2000.0)]);
     assert!(ages.clusters.iter().chain(&ages.workers).all(|age| age.delivered));
 }
 
 #[test]
 fn a_delivery_before_the_clusters_first_generation_belongs_to_it() {
-    // The device knows of the move at once; worker 0 generates in cluster 9 only at 8 µs, or never.
+    // The device knows about the move immediately; worker 0 generates in cluster 9 only at 8 µs, or never.
     let mut story = Story::new();
     story.sent_seq(0, 0, US, Some(US), 0).attempt_received(3 * US, PacketId::new(0, 0, 0), 9, true);
     let (never, fates) = ages(&story);
     assert_eq!(fates.balance().unknown, 0);
-    // Cluster 0 generated once and nothing of it was delivered in it: no window, no mean.
+    // Cluster 0 generated once, and nothing was delivered in it: no window, no mean.
     assert_eq!(
         never.clusters.iter().map(|age| (age.id, age.mean_ns)).collect::<Vec<_>>(),
         [(0, None), (9, Some(1000.0))]
@@ -78,7 +78,7 @@ fn metrics_of_a_run_with_a_move() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// One worker whose cluster at generation and at delivery are random; every update is delivered alone and late.
+    /// One worker with random clusters at generation and delivery; every update is delivered alone and late.
     #[test]
     fn agrees_with_the_oracle_per_cluster(steps in prop::collection::vec((1i64..1000, 1i64..3000, 0u16..3, 0u16..3), 1..40)) {
         let mut story = Story::new();

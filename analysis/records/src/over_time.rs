@@ -1,8 +1,8 @@
-//! Exact quantiles over time of ages that grow and fall, without sorting all of them and without holding them in memory.
+//! Exact quantiles over time of ages that grow and fall, without sorting or holding all segments in memory.
 //!
-//! Called by [`crate::age`] and the plots. An age is a list of segments: it grows from one end to the other as time passes, and
-//! the next segment begins lower. One pass over the segments says in which of a thousand ranges the quantiles are, a second
-//! one takes out the ends in those alone.
+//! Called by [`crate::age`] and the plots. An age is a list of segments: it grows from one end to the other as time
+//! passes, and the next segment begins lower. A first pass over the segments finds in which of about a thousand ranges
+//! the quantiles are, and a second pass extracts only the ends in these ranges.
 
 use pktgen_core::Result;
 
@@ -11,13 +11,13 @@ use crate::quantile::{FEW, RANGES, Ruler, SHORT, Values, nearest_ranks, place};
 /// The age at the beginning and at the end of a segment.
 pub type Segment = [i64; 2];
 
-/// Segments that can be gone through again and again, in one order.
+/// Segments that can be iterated repeatedly in the same order.
 pub trait Segments {
-    /// How many.
+    /// Returns the number of segments.
     fn len(&self) -> usize;
-    /// Calls `each` with all of them, some at a time.
+    /// Calls `each` with all segments, some at a time.
     fn scan(&self, each: &mut dyn FnMut(&[Segment])) -> Result<()>;
-    /// Whether there are none.
+    /// Whether there are no segments.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -34,18 +34,18 @@ impl Segments for [Segment] {
     }
 }
 
-/// What is found of an age.
+/// Quantiles of an age.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AgeQuantiles {
-    /// The ages that are not exceeded for the asked shares of the time; none if no time passes.
+    /// The ages that are not exceeded for the requested shares of the time; `None` if no time passes.
     pub over_time: Option<Vec<f64>>,
-    /// The peak at the asked rank; none without peaks.
+    /// The peak at the requested rank; `None` without peaks.
     pub peak: Option<i64>,
 }
 
-/// The ages that are not exceeded for the shares `q` of the time, in the numbers' unit. Segment i lasts as long as its ends are
-/// apart: so the time spent below an age is piecewise linear, with a slope of the number of segments that cover it. And the peak
-/// at quantile `peak_q` by nearest rank; the ends of all segments are peaks but that of the last, where only the window ends.
+/// Returns the ages that are not exceeded for the shares `q` of the time, in the unit of the numbers, and the peak at quantile `peak_q` by
+/// nearest rank. A segment lasts as long as its ends differ, so the time spent below an age is piecewise linear with a slope of the number
+/// of segments that cover it. The ends of all segments are peaks except that of the last, where the window ends.
 pub fn quantiles(segments: &(impl Segments + ?Sized), q: &[f64], peak_q: f64) -> Result<AgeQuantiles> {
     if segments.len() * 2 <= SHORT {
         return of_few(segments, q, peak_q);
@@ -87,7 +87,7 @@ pub fn quantiles(segments: &(impl Segments + ?Sized), q: &[f64], peak_q: f64) ->
     Ok(AgeQuantiles { over_time: (window > 0).then_some(ages), peak })
 }
 
-/// The same of few, by sorting them.
+/// Computes the same for few segments by sorting.
 fn of_few(segments: &(impl Segments + ?Sized), q: &[f64], peak_q: f64) -> Result<AgeQuantiles> {
     let (mut from, mut to) = (Vec::new(), Vec::new());
     segments.scan(&mut |part| part.iter().for_each(|[a, b]| (from.push(*a), to.push(*b)).0))?;
@@ -118,7 +118,7 @@ impl<S: Segments + ?Sized> Values for Peaks<'_, S> {
     }
 }
 
-/// What is below the beginning of a range, of the segments' beginnings and of their ends: how many, and their sum.
+/// Segment beginnings and ends below the beginning of a range: their numbers and sums.
 #[derive(Clone, Copy, Default)]
 struct Below {
     from: i128,
@@ -128,23 +128,23 @@ struct Below {
 }
 
 impl Below {
-    /// Time spent below `x`.
+    /// Returns the time spent below `x`.
     fn time(&self, x: i128) -> i128 {
         self.from * x - self.from_sum - (self.to * x - self.to_sum)
     }
 }
 
-/// Counts and sums by range, of beginnings and of ends.
+/// Counts and sums of beginnings and ends by range.
 struct Tally {
     counts: [Vec<u64>; 2],
     sums: [Vec<i128>; 2],
 }
 
 impl Tally {
-    /// Of what is from the ruler's beginning on and below `last`.
+    /// Counts values from the ruler's beginning up to `last` (exclusive).
     fn of(segments: &(impl Segments + ?Sized), ruler: Ruler, last: i128) -> Result<Tally> {
-        // How many, and the sum of how far they are into their range: narrow, so that all ranges fit the nearest cache; made
-        // wide before they could overflow.
+        // Counts, and sums of the offsets within their range: narrow types, so that all ranges fit into the nearest
+        // cache; widened before they could overflow.
         let mut narrow = vec![[(0u32, 0u64); 2]; RANGES];
         let mut tally = Tally { counts: [vec![0; RANGES], vec![0; RANGES]], sums: [vec![0; RANGES], vec![0; RANGES]] };
         let room = 1usize << (u64::BITS - 1).saturating_sub(ruler.shift).min(30);
@@ -183,7 +183,7 @@ impl Tally {
         }
     }
 
-    /// How long all segments last.
+    /// Returns the total duration of all segments.
     fn window(&self) -> i128 {
         let [from, to] = self.sums.each_ref().map(|sums| sums.iter().sum::<i128>());
         to - from
@@ -194,7 +194,7 @@ impl Tally {
     }
 }
 
-/// The beginnings and the ends in each of `ranges`; none where they are too many.
+/// Returns the beginnings and ends in each of `ranges`; `None` for ranges with too many.
 fn take_out(
     segments: &(impl Segments + ?Sized),
     ruler: Ruler,
@@ -227,7 +227,7 @@ fn take_out(
     Ok(ranges.iter().map(of).collect())
 }
 
-/// The range in which the time reaches `target`, and what is below it.
+/// Returns the range in which the time reaches `target`, and what is below it.
 fn crossing(tally: &Tally, ruler: Ruler, mut below: Below, target: f64) -> (usize, Below) {
     let [from, to] = &tally.counts;
     let mut last = (0, below);
@@ -249,7 +249,7 @@ fn crossing(tally: &Tally, ruler: Ruler, mut below: Below, target: f64) -> (usiz
     last
 }
 
-/// Further passes over a range that holds too many.
+/// Makes further passes over a range with too many values.
 fn narrowed(
     segments: &(impl Segments + ?Sized),
     ruler: Ruler,
@@ -262,7 +262,7 @@ fn narrowed(
         let finer = ruler.within(range);
         let tally = Tally::of(segments, finer, last)?;
         if ruler.shift == 0 {
-            // All that is here is one number: the time grows behind it as the segments that cover it then.
+            // All values are equal here: above, time grows with the segments that cover it there.
             let x = ruler.begin(range);
             let [a, b] = tally.counts.map(|counts| i128::from(counts.iter().sum::<u64>()));
             return Ok(ahead(x, below.time(x), below.from + a - below.to - b, target));
@@ -284,12 +284,12 @@ fn narrowed(
     }
 }
 
-/// From `x`, where `time` has passed, to where it is `target`, with a slope of `covering`.
+/// Returns the age at which the time reaches `target`, from age `x` at time `time` with slope `covering`.
 fn ahead(x: i128, time: i128, covering: i128, target: f64) -> f64 {
     if covering > 0 { x as f64 + (target - time as f64) / covering as f64 } else { x as f64 }
 }
 
-/// Goes from edge to edge until the time reaches `target`.
+/// Proceeds from edge to edge until the time reaches `target`.
 fn walk(mut from: Vec<i64>, mut to: Vec<i64>, begin: i128, below: Below, target: f64) -> f64 {
     from.sort_unstable();
     to.sort_unstable();
@@ -318,7 +318,7 @@ mod tests {
     use crate::stats::quantile_of_sorted;
     use proptest::prelude::*;
 
-    /// By sorting everything.
+    /// Computes the same by sorting everything.
     fn over_time_by_sorting(segments: &[Segment], q: f64) -> f64 {
         let [from, to] = [0, 1].map(|side| segments.iter().map(|segment| segment[side]).collect::<Vec<_>>());
         let sum = |ends: &[i64]| ends.iter().map(|end| i128::from(*end)).sum::<i128>();
@@ -367,7 +367,7 @@ mod tests {
 
     #[test]
     fn many_numbers_of_few_values_are_narrowed_down() {
-        // More than are ever sorted, in one range of the first pass; the last end is the largest, and no peak.
+        // More values than are ever sorted, in one range of the first pass; the last end is the largest but not a peak.
         let mut segments: Vec<Segment> = (0..200_000).map(|i| [1_000_000 + i % 7, 1_000_040 + i % 7 + i % 3]).collect();
         agrees(&segments);
         segments.push([1 << 60, (1 << 60) + 40]);

@@ -1,8 +1,9 @@
 //! The packets of a run, one entry of 26 bytes per transmission, found by their ids without a hash map where sequence numbers are dense.
 //!
-//! Called by [`crate::fates`]. Packets of one worker are numbered in blocks of 64 sequence numbers, so that a number says the worker and a table
-//! per worker says the number: 28 bytes per packet in all. What does not fit (retransmissions, gaps, numbers that no run gives) is
-//! numbered one by one and found in a map. No field is optional, and times are kept exactly: as spans that fit 40 bits, longer ones apart.
+//! Called by [`crate::fates`]. Packets of one worker are numbered in blocks of 64 sequence numbers, so that the number
+//! determines the worker, and a table per worker contains the numbers: 28 bytes per packet in total. Other packets
+//! (retransmissions, gaps, implausible numbers) are numbered individually and found by a map. Times are stored exactly:
+//! as spans of 40 bits, with longer ones in a separate map.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +14,13 @@ use pktgen_core::{Error, Result};
 use crate::columns::SentColumns;
 use crate::fates::{Fate, is_update};
 
-/// Sequence numbers of a block, as a power of two.
+/// Number of sequence numbers in a block, as a power of two.
 const BLOCK_LOG: u32 = 6;
 const BLOCK: usize = 1 << BLOCK_LOG;
-/// Bytes of memory per transmission, blocks and tables included.
+/// Memory per transmission in bytes, including blocks and tables.
 pub(crate) const BYTES: u64 = size_of::<Packet>() as u64 + 2;
 
-/// How far a packet has come.
+/// State of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum State {
@@ -31,7 +32,7 @@ pub(crate) enum State {
     Joined = 2,
     /// It was delivered.
     Delivered = 3,
-    /// It ended otherwise.
+    /// It ended in another way.
     Ended = 4,
 }
 
@@ -39,7 +40,7 @@ const STATES: [State; 8] = {
     use State::{Absent, Delivered, Ended, Joined, Open};
     [Absent, Open, Joined, Delivered, Ended, Absent, Absent, Absent]
 };
-/// Bits of [`Packet::state`].
+/// Bits of the packet's state byte.
 const STATE: u8 = 7;
 const UPDATE: u8 = 1 << 3;
 const REPEATED: u8 = 1 << 4;
@@ -50,7 +51,7 @@ const REPEATED: u8 = 1 << 4;
 struct Span(u32, u8);
 
 const NONE: Span = Span(u32::MAX, u8::MAX);
-/// Too long for 40 bits: kept apart.
+/// Marks a span that is too long for 40 bits and stored separately.
 const FAR: Span = Span(u32::MAX - 1, u8::MAX);
 
 impl Span {
@@ -69,13 +70,13 @@ impl Span {
 #[derive(Debug, Clone, Copy)]
 #[repr(C, packed)]
 struct Packet {
-    /// When it was generated.
+    /// Generation time.
     t_gen: i64,
-    /// From then to its first bit; none if it was withheld.
+    /// Span from generation to its first bit; [`NONE`] if it was withheld.
     sent: Span,
-    /// From then to its arrival at the device that has it now.
+    /// Span from generation to its arrival at its present device.
     arrived: Span,
-    /// The next one of the packets that travel together, in a circle.
+    /// The next packet in the circular list of packets that travel together.
     next: u32,
     /// The device that has it.
     node: u16,
@@ -86,32 +87,32 @@ struct Packet {
 
 const ABSENT: Packet = Packet { t_gen: 0, sent: NONE, arrived: NONE, next: NOWHERE, node: 0, fate: 0, state: 0 };
 
-/// Whose packets a block has.
+/// The packets in a block.
 #[derive(Debug, Clone, Copy)]
 struct Block {
-    /// The worker, or [`NOWHERE`]: packets that are numbered one by one.
+    /// The worker, or [`NOWHERE`] for individually numbered packets.
     worker: u32,
-    /// The first sequence number, or the place of the first in [`PacketTable::loose`].
+    /// The first sequence number, or the index of the first packet in [`PacketTable::loose`].
     first: u32,
 }
 
-/// See the module. Numbers of packets say nothing of their order in files.
+/// See the module documentation. The numbers of packets do not follow their order in files.
 #[derive(Debug, Default)]
 pub(crate) struct PacketTable {
     all: Vec<Packet>,
     blocks: Vec<Block>,
-    /// By worker, the first number of each of its blocks, by sequence number.
+    /// By worker, the first number of each of its blocks in the order of sequence numbers.
     places: Vec<Vec<u32>>,
-    /// Packets that are numbered one by one: id and worker.
+    /// Individually numbered packets: id and worker.
     loose: Vec<(u64, u32)>,
-    /// Their numbers, and the first one of the block that is being filled.
+    /// The numbers of these packets by id, and the first number of the block that is being filled.
     by_id: Index,
     loose_at: u32,
-    /// Numbers and times of spans that are too long, of sending and of arrival.
+    /// Spans that are too long, by packet number: those of sending and of arrival.
     far: [BTreeMap<u32, i64>; 2],
-    /// Rows that were read.
+    /// Number of rows read.
     rows: u64,
-    /// Ids that two rows have.
+    /// Number of ids shared by two rows.
     twice: u64,
     last_attempt: u8,
 }
@@ -138,13 +139,13 @@ impl PacketTable {
         Ok(())
     }
 
-    /// The number of a transmission that is read.
+    /// Assigns a number to a transmission.
     fn place(&mut self, worker: u32, seq: u32, attempt: u8) -> Result<u32> {
         self.rows += 1;
         self.last_attempt = self.last_attempt.max(attempt);
         let id = PacketId::new(worker, seq, attempt).0;
         if let Some(known) = self.number(id) {
-            // Two rows with one id cannot be distinguished later: the id is the later one's.
+            // Two rows with one id cannot be distinguished later: the id refers to the later one.
             self.twice += 1;
             return self.move_away(known);
         }
@@ -168,7 +169,7 @@ impl PacketTable {
         Ok(number)
     }
 
-    /// Whether a block is worth its place: tables do not grow by what a damaged row says.
+    /// Whether a block is worth its memory: damaged rows do not make tables grow.
     fn may_have(&self, worker: u32, block: usize) -> bool {
         let room = 2 * self.rows as usize + (1 << 16);
         if worker as usize >= room.min(PacketId::WORKERS_MAX as usize) {
@@ -198,7 +199,7 @@ impl PacketTable {
         Ok(self.loose_at + (at % BLOCK) as u32)
     }
 
-    /// Makes room for a row whose id is that of packet `known`, which gets another number that no id leads to.
+    /// Frees the id of packet `known` for a new row by giving the packet another number that no id leads to.
     fn move_away(&mut self, known: u32) -> Result<u32> {
         let (id, worker) = (self.id(known), self.worker(known));
         let number = self.loose_number(id.0, worker)?;
@@ -209,7 +210,7 @@ impl PacketTable {
         Ok(known)
     }
 
-    /// The number of the packet called `id`.
+    /// Returns the number of the packet with `id`.
     #[inline]
     pub(crate) fn number(&self, id: u64) -> Option<u32> {
         let named = PacketId(id);
@@ -225,22 +226,22 @@ impl PacketTable {
         if self.loose.is_empty() { None } else { self.by_id.get(&id).copied() }
     }
 
-    /// Numbers are below this.
+    /// Returns a limit of packet numbers.
     pub(crate) fn numbers(&self) -> usize {
         self.all.len()
     }
 
-    /// The highest attempt of all.
+    /// Returns the highest attempt of all packets.
     pub(crate) fn last_attempt(&self) -> u8 {
         self.last_attempt
     }
 
-    /// Ids that further rows have.
+    /// Returns the number of repeated ids.
     pub(crate) fn twice(&self) -> u64 {
         self.twice
     }
 
-    /// The worker that sent it.
+    /// Returns the worker of a packet.
     #[inline]
     pub(crate) fn worker(&self, number: u32) -> u32 {
         let block = self.blocks[(number >> BLOCK_LOG) as usize];
@@ -250,7 +251,7 @@ impl PacketTable {
         }
     }
 
-    /// What it is called.
+    /// Returns the id of a packet.
     pub(crate) fn id(&self, number: u32) -> PacketId {
         let (block, within) = (self.blocks[(number >> BLOCK_LOG) as usize], number % BLOCK as u32);
         match block.worker {
@@ -273,11 +274,11 @@ impl PacketTable {
     #[inline]
     pub(crate) fn fate(&self, number: u32) -> Fate {
         let packet = self.all[number as usize];
-        // Nothing happened to it yet: whether it was withheld is known by its time.
+        // Without events, only the send time shows whether it was withheld.
         if packet.fate == 0 && packet.sent == NONE { Fate::Withheld } else { Fate::coded(packet.fate) }
     }
 
-    /// Being mentioned proves that it was sent, whatever its send time says.
+    /// Records that an event mentions the packet, which proves that it was sent, regardless of its send time.
     #[inline]
     pub(crate) fn mention(&mut self, number: u32) {
         if self.fate(number) == Fate::Withheld {
@@ -290,24 +291,24 @@ impl PacketTable {
         self.all[number as usize].fate = fate.code();
     }
 
-    /// Whether it is of a cluster, and not background.
+    /// Whether it belongs to a cluster, not to background traffic.
     #[inline]
     pub(crate) fn is_update(&self, number: u32) -> bool {
         self.all[number as usize].state & UPDATE != 0
     }
 
-    /// Whether it is a later attempt of an update that was generated before.
+    /// Whether it is a later attempt of an update.
     pub(crate) fn is_repeated(&self, number: u32) -> bool {
         self.all[number as usize].state & REPEATED != 0
     }
 
-    /// When it was generated.
+    /// Returns its generation time.
     #[inline]
     pub(crate) fn t_gen(&self, number: u32) -> i64 {
         self.all[number as usize].t_gen
     }
 
-    /// When its first bit left; none if it was withheld.
+    /// Returns the time of its first bit; `None` if it was withheld.
     #[inline]
     pub(crate) fn t_sent(&self, number: u32) -> Option<i64> {
         let packet = self.all[number as usize];
@@ -325,7 +326,7 @@ impl PacketTable {
         }
     }
 
-    /// A device mentions it: the first time that it does is when the last bit came in.
+    /// Records an event in a device: the first one is the arrival of the last bit.
     #[inline]
     pub(crate) fn arrive(&mut self, number: u32, (node, t): (u16, i64)) {
         let packet = &mut self.all[number as usize];
@@ -339,7 +340,7 @@ impl PacketTable {
         });
     }
 
-    /// It departs from the device that has it: since when it was there.
+    /// Records the departure from its present device; returns the time of arrival there.
     #[inline]
     pub(crate) fn depart(&mut self, number: u32) -> Option<i64> {
         let packet = self.all[number as usize];
@@ -351,20 +352,20 @@ impl PacketTable {
         since
     }
 
-    /// Joins the circles of two packets that are in different ones.
+    /// Joins the circular lists of two packets in different lists.
     #[inline]
     pub(crate) fn join(&mut self, a: u32, b: u32) {
         let (of_a, of_b) = (self.all[a as usize].next, self.all[b as usize].next);
         (self.all[a as usize].next, self.all[b as usize].next) = (of_b, of_a);
     }
 
-    /// The next one of its circle.
+    /// Returns the next packet in its circular list.
     #[inline]
     pub(crate) fn next(&self, number: u32) -> u32 {
         self.all[number as usize].next
     }
 
-    /// All packets.
+    /// Returns all packets.
     pub(crate) fn present(&self) -> impl Iterator<Item = u32> + '_ {
         (0..self.all.len() as u32).filter(|number| self.state(*number) != State::Absent)
     }

@@ -1,7 +1,7 @@
-//! One pass over the streams of a run: packets, then what devices did, then what arrived, each batch by batch.
+//! One pass over the streams of a run, batch by batch: packets, then events in devices, then arrivals.
 //!
-//! Called by [`crate::resolved`]. All that metrics need of rows is added up while they pass; what quantiles are taken of goes to columns that
-//! spill to a file when they are too long for memory.
+//! Called by [`crate::resolved`]. Everything that metrics need from rows is added up during the pass; numbers for
+//! quantiles go to lists that spill to a file when they are too long for memory.
 
 use pktgen_core::Result;
 use pktgen_core::record::Manifest;
@@ -19,25 +19,25 @@ use crate::plausible::Plausible;
 use crate::provenance::LaneNames;
 use crate::stream::Streams;
 
-/// What a pass is made over, and how.
+/// Input and options of a pass.
 pub(crate) struct Pass<'a> {
     pub(crate) manifest: &'a Manifest,
     pub(crate) streams: &'a Streams,
     pub(crate) names: Option<&'a NameColumns>,
-    /// Checks values that no run can have written.
+    /// Checks for implausible values.
     pub(crate) plausible: Option<Plausible>,
     pub(crate) age_of: AgeOf,
-    /// Whether there are ages.
+    /// Whether ages are computed.
     pub(crate) aged: bool,
     /// Whether a time at the server may be compared with one at a worker.
     pub(crate) one_clock: bool,
-    /// What the lanes of packets say, to be compared.
+    /// The members of packets according to lanes, for comparison.
     pub(crate) lanes: Option<LaneNames<'a>>,
-    /// Numbers that may be in memory.
+    /// Maximum number of numbers in memory.
     pub(crate) held_max: usize,
 }
 
-/// What a pass found.
+/// Results of a pass.
 #[derive(Debug, Clone)]
 pub(crate) struct Found {
     pub(crate) tallies: Tallies,
@@ -53,10 +53,10 @@ pub(crate) struct Found {
 }
 
 impl Pass<'_> {
-    /// Reads all; more than once if ages ask for that.
+    /// Reads all streams, repeatedly if ages require it.
     pub(crate) fn read(&self) -> Result<Found> {
         let mut found = None;
-        // What is left of a pass is small: the packets are gone when quantiles are taken.
+        // The results of a pass are small: the packets are freed before quantiles are computed.
         let ages = Meters::settled(self.age_of, |meters| {
             found = Some(self.once(meters)?);
             Ok(())
@@ -118,7 +118,7 @@ impl Pass<'_> {
         Ok(found)
     }
 
-    /// What workers sent.
+    /// Reads the transmissions of workers.
     fn packets(&self, meters: &mut Meters, learning: &mut learning::Pass) -> Result<PacketTable> {
         let mut packets = PacketTable::default();
         self.streams.sent(&mut |sent, first_row| {
@@ -136,7 +136,7 @@ impl Pass<'_> {
         Ok(packets)
     }
 
-    /// A row of `received`, and the updates that it delivered.
+    /// Processes a row of `received` and the updates that it delivered.
     #[inline]
     fn deliver(
         &self,
@@ -169,7 +169,7 @@ impl Pass<'_> {
 }
 
 impl NameColumns {
-    /// Gives what was received the names that its content has; generations are those of the named packets.
+    /// Gives received packets the ids derived from their contents, with the generation times of these packets.
     pub(crate) fn applied(
         &self,
         received: &ReceivedColumns,

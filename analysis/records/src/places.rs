@@ -1,13 +1,13 @@
-//! Dense places of numbers that name things, in the order in which they are first seen: a table for small numbers, a map for others.
+//! Maps ids to dense indices in the order of first occurrence: with a table for small ids and a map for others.
 //!
-//! Called by what is kept per cluster or worker.
+//! Called by code that stores data per cluster or worker.
 
 use pktgen_core::index::{Index, NOWHERE};
 
-/// Numbers below are in the table, which grows as far as they go: 4 bytes each.
+/// Ids below this are in the table, which grows up to the largest: 4 bytes each.
 const TABLE: u32 = 1 << 20;
 
-/// See the module.
+/// See the module documentation.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
     table: Vec<u32>,
@@ -16,7 +16,7 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// The place of `id`; the next free one if it is new.
+    /// Returns the index of `id`; assigns the next free one if it is new.
     #[inline]
     pub(crate) fn place(&mut self, id: u32) -> usize {
         if let Some(known) = self.get(id) {
@@ -35,7 +35,7 @@ impl Places {
         place as usize
     }
 
-    /// The place of `id`; none if it is new.
+    /// Returns the index of `id`; `None` if it is new.
     #[inline]
     pub(crate) fn get(&self, id: u32) -> Option<usize> {
         match self.table.get(id as usize) {

@@ -1,6 +1,6 @@
-//! Values that no run can have written: refused by file, row and column before anything is computed from them.
+//! Refuses implausible values by file, row and column before anything is computed from them.
 //!
-//! Called by [`crate::pass`]. Times of one clock only are compared, and those of real time with the slack of clocks that were joined.
+//! Called by [`crate::pass`]. Times are compared only within one clock, and in real time with a tolerance for joined clocks.
 
 use std::path::{Path, PathBuf};
 
@@ -11,25 +11,25 @@ use pktgen_core::{Error, Result};
 use crate::columns::{ReceivedColumns, SentColumns};
 use crate::fates::is_update;
 
-/// How far times of joined parts may be apart (`pktgen merge`), and those of frames that left before they were due.
+/// Tolerance for times of joined parts (`pktgen merge`) and of frames that left before they were due.
 const SLACK: Time = 100 * MS;
-/// Longer than any run.
+/// Maximum duration of a run.
 const LONGEST: Time = 30 * 24 * 3600 * SECOND;
 
-/// What is impossible in a run.
+/// Limits of plausible values in a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Plausible {
     dir: PathBuf,
     slack: Time,
-    /// Frames left as fast as they could, and did not wait for their schedule.
+    /// Whether frames left at top speed, without waiting for their schedule.
     top: bool,
     one_clock: bool,
-    /// Whether what arrived has the generation of the newest member.
+    /// Whether arrivals have the generation time of the newest member.
     ages: bool,
 }
 
 impl Plausible {
-    /// Of the run in `dir`. Synchronous training has results without generation times: `ages` is false there.
+    /// Determines the limits for the run in `dir`. `ages` is false for synchronous training, whose results have no generation times.
     pub(crate) fn of(dir: &Path, manifest: &Manifest, ages: bool) -> Plausible {
         let clock = |column: &str| manifest.clocks.get(column).map(String::as_str);
         let (sent_by, received_by) = (clock("sent.t_sent_ps"), clock("received.t_recv_ps"));
@@ -45,7 +45,7 @@ impl Plausible {
         )))
     }
 
-    /// Refuses transmissions with an impossible value.
+    /// Refuses transmissions with an implausible value.
     pub(crate) fn sent(&self, sent: &SentColumns, first_row: usize) -> Result<()> {
         for (row, (&made, &left)) in (first_row..).zip(sent.t_gen_ps.iter().zip(&sent.t_sent_ps)) {
             if !(-self.slack..LONGEST).contains(&made) {
@@ -58,7 +58,7 @@ impl Plausible {
         Ok(())
     }
 
-    /// Refuses packets at the server with an impossible value.
+    /// Refuses arrivals at the server with an implausible value.
     pub(crate) fn received(&self, received: &ReceivedColumns, first_row: usize) -> Result<()> {
         if !self.one_clock {
             return Ok(());

@@ -1,20 +1,20 @@
-//! Exact quantiles of many numbers, without sorting all of them and without holding them in memory.
+//! Exact quantiles of many numbers, without sorting or holding all of them in memory.
 //!
-//! Called by [`crate::metric`]; [`crate::over_time`] does the same for ages over time. A pass counts how many numbers fall into each of a few thousand ranges; that
-//! says in which ranges the quantiles are, and a second pass takes out those alone. What comes out depends on
-//! the numbers only, not on their order or on where they are kept.
+//! Called by [`crate::metric`]; [`crate::over_time`] does the same for ages over time. A first pass counts how many
+//! numbers fall into each of about a thousand ranges, which shows in which ranges the quantiles are, and a second pass
+//! extracts only those. The result depends on the numbers alone, not on their order or on where they are stored.
 
 use std::collections::BTreeMap;
 
 use pktgen_core::Result;
 
-/// Numbers that can be gone through again and again.
+/// Numbers that can be iterated repeatedly.
 pub trait Values {
-    /// How many.
+    /// Returns how many there are.
     fn len(&self) -> usize;
-    /// Calls `each` with all of them, some at a time.
+    /// Calls `each` with all numbers, some at a time.
     fn scan(&self, each: &mut dyn FnMut(&[i64])) -> Result<()>;
-    /// The smallest and the largest; none of none.
+    /// Returns the minimum and maximum; `None` without numbers.
     fn ends(&self) -> Result<Option<(i64, i64)>> {
         let (mut low, mut high) = (i64::MAX, i64::MIN);
         self.scan(&mut |values| {
@@ -24,7 +24,7 @@ pub trait Values {
         })?;
         Ok((low <= high).then_some((low, high)))
     }
-    /// Whether there are none.
+    /// Whether there are no numbers.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -44,15 +44,15 @@ impl Values for Slice<'_> {
     }
 }
 
-/// Ranges of a pass, as a power of two.
+/// Number of ranges of a pass, as a power of two.
 const RANGES_LOG: u32 = 10;
 pub(crate) const RANGES: usize = 1 << RANGES_LOG;
-/// So few are sorted at once.
+/// Up to this many numbers are sorted immediately.
 pub(crate) const SHORT: usize = 1 << 11;
-/// So many numbers of a range are sorted.
+/// Up to this many numbers of a range are sorted.
 pub(crate) const FEW: usize = 1 << 15;
 
-/// Equal ranges from `low` on, which hold all up to the largest number.
+/// Ranges of equal width from `low` on, covering all numbers up to the largest.
 #[derive(Clone, Copy)]
 pub(crate) struct Ruler {
     pub(crate) low: i64,
@@ -70,25 +70,25 @@ impl Ruler {
         (value.wrapping_sub(self.low) as u64 >> self.shift) as usize
     }
 
-    /// Where range `index` begins.
+    /// Returns the beginning of range `index`.
     pub(crate) fn begin(self, index: usize) -> i128 {
         i128::from(self.low) + ((index as i128) << self.shift)
     }
 
-    /// The numbers of a range, as a ruler of their own.
+    /// Returns a ruler for the numbers in a range.
     pub(crate) fn within(self, index: usize) -> Ruler {
         Ruler { low: self.begin(index) as i64, shift: self.shift.saturating_sub(RANGES_LOG) }
     }
 }
 
-/// All of them.
+/// Returns all numbers.
 fn all(values: &dyn Values) -> Result<Vec<i64>> {
     let mut all = Vec::with_capacity(values.len());
     values.scan(&mut |part| all.extend(part))?;
     Ok(all)
 }
 
-/// The values at quantiles `q` by nearest rank; none of no values.
+/// Returns the values at quantiles `q` by nearest rank; `None` without values.
 pub fn nearest_ranks<const N: usize>(values: &dyn Values, q: [f64; N]) -> Result<Option<[i64; N]>> {
     let len = values.len();
     let rank = |q: f64| ((q * len as f64).ceil() as usize).clamp(1, len.max(1)) - 1;
@@ -118,7 +118,7 @@ pub fn nearest_ranks<const N: usize>(values: &dyn Values, q: [f64; N]) -> Result
     Ok(Some(found))
 }
 
-/// The range with the value of this rank, and its rank there.
+/// Returns the range with the value of this rank, and its rank within the range.
 pub(crate) fn place(counts: &[u64], mut rank: u64) -> (usize, u64) {
     for (range, count) in counts.iter().enumerate() {
         if rank < *count {
@@ -129,7 +129,7 @@ pub(crate) fn place(counts: &[u64], mut rank: u64) -> (usize, u64) {
     (counts.len() - 1, 0)
 }
 
-/// The numbers in each of `ranges`; none where they are too many.
+/// Returns the numbers in each of `ranges`; `None` for ranges with too many.
 fn take_out(values: &dyn Values, ruler: Ruler, ranges: &[usize], counts: &[u64]) -> Result<Vec<Option<Vec<i64>>>> {
     /// Marks a range that is not needed.
     const NOBODY: u32 = u32::MAX;
@@ -155,8 +155,8 @@ fn take_out(values: &dyn Values, ruler: Ruler, ranges: &[usize], counts: &[u64])
     Ok(ranges.iter().map(of).collect())
 }
 
-/// The numbers of these ranks, each into its place of `found`, among those that `ruler` measures and that are below `last`: further passes, each a
-/// thousand times finer, for all ranks of a range at once.
+/// Finds the numbers of these ranks among those measured by `ruler` and below `last`, and stores each at its index of
+/// `found`: makes further passes, each about a thousand times finer, for all ranks of a range at once.
 fn ranked(values: &dyn Values, ruler: Ruler, last: i128, wanted: &[(usize, u64)], found: &mut [i64]) -> Result<()> {
     let mut counts = vec![0u64; RANGES];
     values.scan(&mut |part| {
@@ -218,7 +218,7 @@ mod tests {
             let q = [0.0, 0.5, 0.9, 0.99, 1.0];
             let found = nearest_ranks(&Slice(&values), q).unwrap().unwrap();
             prop_assert_eq!(found, q.map(|q| quantile_of_sorted(&sorted, q).unwrap()));
-            // As if nothing fitted memory.
+            // As if nothing fitted into memory.
             let (low, high) = (sorted[0], sorted[sorted.len() - 1]);
             let wanted = q.map(|q| ((q * sorted.len() as f64).ceil() as u64).max(1) - 1);
             let wanted: Vec<(usize, u64)> = wanted.into_iter().enumerate().collect();
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn many_numbers_of_few_values_are_narrowed_down() {
-        // More than are ever sorted, in one range of the first pass.
+        // More numbers than are ever sorted, in one range of the first pass.
         let mut values: Vec<i64> = (0..200_000).map(|i| 1_000_000 + i % 7).collect();
         values.push(1 << 60);
         let mut sorted = values.clone();

@@ -1,4 +1,4 @@
-//! The registry of metrics holds every file of its folder, under the file's name.
+//! Checks that the registry of metrics contains every file of its folder under the file's name.
 
 use std::path::Path;
 

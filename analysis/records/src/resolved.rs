@@ -1,6 +1,6 @@
-//! A run, opened: fates and ages resolved once, ready for metrics, and whether its numbers may be used.
+//! An opened run: fates and ages are resolved once for all metrics, with the verdict on whether its numbers may be used.
 //!
-//! Metrics read [`Analysis`]; [`crate::analyze`] asks them.
+//! Metrics read [`Analysis`]; [`crate::analyze`] calls them.
 
 use std::path::Path;
 
@@ -24,72 +24,72 @@ use crate::run::{RunData, StampColumns, StateColumns};
 use crate::stream::Streams;
 use crate::user::{UserLines, UserMetrics};
 
-/// Choices of an analysis.
+/// Options of an analysis.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
     /// Which member's generation time an aggregate carries.
     pub age_of: AgeOf,
-    /// Read files whatever their digests say.
+    /// Reads files without checking their digests.
     pub no_verify: bool,
-    /// How much memory it may take.
+    /// Memory limit.
     pub memory: MemoryBound,
-    /// Studies beside those of the stages: reports know their metrics.
+    /// Studies in addition to those of the stages, whose metrics reports know.
     pub studies: &'static [&'static dyn Study],
-    /// What answers metrics of an experiment's own; without it they have no values.
+    /// How an experiment's own metrics are computed; by default they have no values.
     pub user_metrics: UserAnswers,
 }
 
-/// Whether and by what metrics of an experiment's own are answered.
+/// Whether and how an experiment's own metrics are computed.
 #[derive(Debug, Clone, Copy, Default)]
 pub enum UserAnswers {
-    /// They are left out.
+    /// They are omitted.
     #[default]
     LeftOut,
-    /// This build cannot.
+    /// This build does not support them.
     NotBuilt,
-    /// By this.
+    /// By this implementation.
     By(&'static dyn UserMetrics),
 }
 
-/// What the streams of a run say, resolved.
+/// The resolved streams of a run.
 #[derive(Debug, Clone)]
 pub struct Resolved {
-    /// The streams, for what is asked of rows.
+    /// The streams, for access to rows.
     pub streams: Streams,
     found: Found,
     /// Whether a time at the server may be compared with one at a worker.
     pub one_clock: bool,
-    /// What the account is of.
+    /// Kind of the account.
     pub family: Family,
 }
 
 impl Resolved {
-    /// Ages of all clusters and workers; none in synchronous training, whose results carry no generation time.
+    /// Returns the ages of all clusters and workers; `None` in synchronous training, whose results carry no generation time.
     pub fn ages(&self) -> Option<&Ages> {
         self.found.ages.as_ref()
     }
 
-    /// Time in devices, from arrival to departure, of every packet and device that it passed, in ps.
+    /// Returns the time in devices, from arrival to departure, of every packet and device that it passed, in ps.
     pub fn device_ps(&self) -> &NumberList {
         &self.found.device_ps
     }
 
-    /// From a worker to the server, in ps, of every received packet whose departure is known; none without a common clock.
+    /// Returns the times from worker to server in ps of every received packet whose departure is known; empty without a common clock.
     pub fn host_ps(&self) -> &NumberList {
         &self.found.host_ps
     }
 
-    /// What arrived at the server.
+    /// Returns the counts of arrivals at the server.
     pub fn arrivals(&self) -> &ServerTally {
         &self.found.arrivals
     }
 
-    /// Deliveries of a packet that had been delivered before.
+    /// Returns the number of deliveries of packets that had been delivered before.
     pub fn duplicates(&self) -> u64 {
         self.found.duplicates
     }
 
-    /// Packets whose members are not those that their lanes say.
+    /// Returns the number of packets whose members differ from those according to lanes.
     pub(crate) fn lanes_wrong(&self) -> u64 {
         self.found.lanes_wrong
     }
@@ -98,12 +98,12 @@ impl Resolved {
         self.found.learned.as_ref()
     }
 
-    /// Of a run to a goal: what was represented first, and who sent.
+    /// For a run to a goal: returns the first representations and the senders.
     pub(crate) fn firsts(&self) -> Option<(&Firsts, &Tallies)> {
         Some((self.found.firsts.as_ref()?, &self.found.tallies))
     }
 
-    /// The balance over the packets that `wanted` chooses by their worker and by whether they are updates.
+    /// Returns the balance over the packets selected by `wanted` from their worker and whether they are updates.
     fn balance_of(&self, wanted: impl Fn(u32, bool) -> bool) -> Balance {
         let mut balance = self.found.tallies.balance_of(wanted);
         balance.unknown += self.found.contradictions as i64;
@@ -111,37 +111,37 @@ impl Resolved {
     }
 }
 
-/// A run, ready for metrics.
+/// A run that is ready for metrics.
 #[derive(Debug, Clone)]
 pub struct Analysis {
     /// The manifest.
     pub manifest: Manifest,
-    /// The resolved streams; none unless every transmission was recorded.
+    /// The resolved streams; `None` unless every transmission was recorded.
     pub resolved: Option<Resolved>,
-    /// How far it came; none unless it had a goal.
+    /// Progress to the goal; `None` if it had no goal.
     pub goal: Option<Goal>,
-    /// What workers under transmission control knew and did; none unless the run asked for it.
+    /// States of workers under transmission control; `None` unless the run recorded them.
     pub states: Option<StateColumns>,
-    /// Iterations and results; none unless it is synchronous training.
+    /// Iterations and results; `None` unless it is synchronous training.
     pub rounds: Option<Rounds>,
-    /// What the lanes of packets say; none unless updates carried any.
+    /// Members according to lanes; `None` unless updates carried lanes.
     pub provenance: Option<Provenance>,
-    /// What the kernel or a card stamped; none unless the run asked for it.
+    /// Timestamps of the kernel or a card; `None` unless the run recorded them.
     pub stamps: Option<StampColumns>,
     /// Metrics of the experiment's own.
     pub user: UserLines,
-    /// Whether its files were compared with their digests.
+    /// Whether its files were checked against their digests.
     pub verified: Verified,
 }
 
-/// Are what was sent and what was received in the same time? Those who joined the parts of a run say if not.
+/// Whether send and receive times use the same clock. The tool that joins the parts of a run records if they do not.
 fn has_one_clock(manifest: &Manifest) -> bool {
     let domain = |column: &str| manifest.clocks.get(column);
     let received = domain("received.t_recv_ps");
     received.is_none() || received == domain("sent.t_sent_ps")
 }
 
-/// Whether frames were sent as they are: no model is in them, so nothing has an age.
+/// Whether raw frames were sent: they contain no model, so nothing has an age.
 pub(crate) fn sends_raw_frames(manifest: &Manifest) -> bool {
     let config = Document::parse(&manifest.config, "config");
     config.is_ok_and(|config| config.get("workload.kind").is_some_and(|kind| kind.to_label() == "raw"))
@@ -150,7 +150,7 @@ pub(crate) fn sends_raw_frames(manifest: &Manifest) -> bool {
 impl Analysis {
     /// Resolves `run`.
     pub fn new(run: RunData, options: Options) -> Result<Analysis> {
-        // Lanes are read without the names that packets have, or get by what they hold.
+        // Lanes are read independently of the ids that packets have or get from their contents.
         let held = match (&run.lanes, &run.records) {
             (Some(_), Some(streams)) => Some(streams.whole()?),
             _ => None,
@@ -192,8 +192,8 @@ impl Analysis {
         Ok(analysis)
     }
 
-    /// Whether its numbers may be used. What the run says about itself, and what was found in its records: those must
-    /// close, and say what its counters say.
+    /// Returns whether its numbers may be used, from the statements of the run itself and from its records, which must
+    /// balance and agree with its counters.
     pub fn validity(&self) -> Validity {
         let mut facts = Facts::of(&self.manifest);
         let unknown = self.unknown();
@@ -205,17 +205,17 @@ impl Analysis {
         judge(&facts)
     }
 
-    /// Whether packets may hold several updates and do not say which: what depends on members has no value then, but of lanes.
+    /// Whether packets may contain several updates without listing them: metrics of members then have no value, except those of lanes.
     pub fn hides_members(&self) -> bool {
         Facts::of(&self.manifest).hides_members()
     }
 
-    /// Whether pairs are summed by key. The parts of such a sum do not say how many updates they represent.
+    /// Whether pairs are summed by key. The parts of such a sum do not contain how many updates they represent.
     pub fn has_sums_by_key(&self) -> bool {
         self.manifest.family() == Family::Pairs
     }
 
-    /// What records and counters disagree about results; none if they agree, or if only one of them has a value.
+    /// Returns the disagreement of records and counters about results; `None` if they agree or only one of them has a value.
     fn conflict_of_results(&self) -> Option<Fault> {
         let recorded = self.rounds.as_ref()?.results.as_ref()?.t_recv_ps.len() as u64;
         let counted = self.manifest.counters.replies;
@@ -225,12 +225,12 @@ impl Analysis {
         Some(Fault::ResultsDisagree { rows: recorded, replies: counted })
     }
 
-    /// A killed run has records and no counters to compare them with.
+    /// Whether the run was killed and has records but no counters to compare with.
     fn was_killed(&self) -> bool {
         self.manifest.balance_by_worker.is_empty() && self.manifest.balance == Balance::default()
     }
 
-    /// Updates that cannot be accounted for: in the records, and between them and the counters of the run.
+    /// Returns the number of updates that cannot be accounted for: within the records, and between these and the counters of the run.
     pub fn unknown(&self) -> f64 {
         let theirs = &self.manifest.balance;
         let ours = match &self.resolved {
@@ -241,7 +241,7 @@ impl Analysis {
                 all
             }
         };
-        // Without records the workers' balances repeat what the total says about itself.
+        // Without records, the workers' balances repeat the unknown updates of the total.
         let own = if self.resolved.is_some() { ours.unknown.unsigned_abs() as f64 } else { 0.0 };
         if self.resolved.is_some() && self.was_killed() {
             return own;
@@ -250,7 +250,7 @@ impl Analysis {
         if total > 0.0 { total } else { self.unknown_by_worker() as f64 }
     }
 
-    /// Updates about which the records and the manifest's balances of workers disagree.
+    /// Returns the number of updates about which the records and the workers' balances in the manifest disagree.
     fn unknown_by_worker(&self) -> u64 {
         let Some(resolved) = &self.resolved else { return 0 };
         let theirs = &self.manifest.balance_by_worker;
@@ -258,13 +258,12 @@ impl Analysis {
         others + ours.iter().zip(theirs).map(|(ours, theirs)| fates::difference(ours, theirs)).sum::<u64>()
     }
 
-    /// The balance of updates, without background traffic: from the records where there are any, else from
-    /// the manifest.
+    /// Returns the balance of updates, without background traffic: from the records if there are any, otherwise from the manifest.
     pub fn balance(&self) -> Balance {
         self.balance_where(true)
     }
 
-    /// The balance of updates, or of background traffic.
+    /// Returns the balance of updates or of background traffic.
     pub(crate) fn balance_where(&self, updates: bool) -> Balance {
         match &self.resolved {
             Some(resolved) => resolved.balance_of(|_, update| update == updates),
@@ -272,7 +271,7 @@ impl Analysis {
         }
     }
 
-    /// The balance of the workers that `wanted` chooses; none if the run was killed and kept no records.
+    /// Returns the balance of the workers selected by `wanted`; `None` if the run was killed and has no records.
     pub fn balance_of_workers(&self, wanted: &dyn Fn(u32) -> bool) -> Option<Balance> {
         if let Some(resolved) = &self.resolved {
             return Some(resolved.balance_of(|worker, _| wanted(worker)));
@@ -284,15 +283,15 @@ impl Analysis {
     }
 }
 
-/// The workers' balances in the manifest, summed over those of updates, or of background traffic. A manifest without
-/// them (the run was killed) has the total only, which then stands for the updates.
+/// Returns the sum of the workers' balances in the manifest for updates or for background traffic. A manifest without
+/// these (the run was killed) has only the total, which is used for updates.
 fn counted(manifest: &Manifest, updates: bool) -> Balance {
     if manifest.balance_by_worker.is_empty() {
         return if updates { manifest.balance.clone() } else { Balance::default() };
     }
     let mut sum = Balance::default();
     for (worker, balance) in manifest.balance_by_worker.iter().enumerate() {
-        // A worker without a cluster in the manifest is taken for one that sends updates.
+        // A worker without a cluster in the manifest is assumed to send updates.
         if is_update(manifest.clusters.get(worker).copied().unwrap_or(0)) == updates {
             fates::add(&mut sum, balance);
         }

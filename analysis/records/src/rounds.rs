@@ -1,7 +1,7 @@
-//! The two streams of synchronous training: what an iteration was to each worker, and the results that workers got.
+//! The two streams of synchronous training: iterations of each worker, and the results that workers received.
 //!
 //! Called by [`crate::run`]; `metric/iterations.rs` and `metric/results.rs` read the columns. Iterations are always
-//! complete; results are kept as `capture.records` says.
+//! complete; results are recorded as specified by `capture.records`.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use pktgen_core::{Error, Result};
 
 use crate::table::Table;
 
-/// What is read of `iterations`.
+/// The columns of `iterations` that are read.
 const ITERATION_NAMES: [&str; 12] = [
     "t_start_ps",
     "t_ready_ps",
@@ -25,35 +25,35 @@ const ITERATION_NAMES: [&str; 12] = [
     "elements",
     "missed",
 ];
-/// What is read of `results`.
+/// The columns of `results` that are read.
 const RESULT_NAMES: [&str; 4] = ["t_recv_ps", "t_sent_ps", "degraded", "again"];
 
 /// Columns of `iterations`, one entry per worker and iteration.
 #[derive(Debug, Clone, Default)]
 pub struct IterationColumns {
-    /// When they began: with their computation.
+    /// Beginning of the iterations, with their computation.
     pub t_start_ps: Vec<i64>,
-    /// When the gradients were computed, delays included.
+    /// Times at which the gradients were computed, including delays.
     pub t_ready_ps: Vec<i64>,
-    /// When the results of all blocks were there.
+    /// Times at which the results of all blocks had arrived.
     pub t_end_ps: Vec<i64>,
-    /// How long the worker was held up as a straggler.
+    /// Delays of the worker as a straggler.
     pub delay_ps: Vec<i64>,
     /// Workers.
     pub worker: Vec<u32>,
     /// Their jobs.
     pub job: Vec<u16>,
-    /// Blocks that were sent.
+    /// Numbers of blocks sent.
     pub sent: Vec<u32>,
-    /// Blocks that were not sent, since their result was there.
+    /// Numbers of blocks not sent, since their result had already arrived.
     pub skipped: Vec<u32>,
-    /// Results that lacked sources.
+    /// Numbers of results that lacked sources.
     pub degraded: Vec<u32>,
-    /// Sources of all results together.
+    /// Total numbers of sources of all results.
     pub sources: Vec<u64>,
-    /// Gradients other than 0 that were contributed.
+    /// Numbers of nonzero gradients contributed.
     pub elements: Vec<u64>,
-    /// All results were there before the worker began, so it computed nothing.
+    /// Whether all results arrived before the worker began, so that it computed nothing.
     pub missed: Vec<bool>,
 }
 
@@ -62,25 +62,25 @@ pub struct IterationColumns {
 pub struct ResultColumns {
     /// Times of the last bit.
     pub t_recv_ps: Vec<i64>,
-    /// When the worker sent its own contribution; none if it had not.
+    /// Times at which the worker sent its own contribution; `None` if it had not.
     pub t_sent_ps: Vec<Option<i64>>,
-    /// Whether it lacks sources.
+    /// Whether the result lacks sources.
     pub degraded: Vec<bool>,
     /// Whether the worker already had a result of this block.
     pub again: Vec<bool>,
 }
 
-/// Both.
+/// Iterations and results.
 #[derive(Debug, Clone, Default)]
 pub struct Rounds {
     /// All iterations that ended.
     pub iterations: IterationColumns,
-    /// Results of the blocks that were recorded; none if nothing was (`records = "none"`).
+    /// Results of the recorded blocks; `None` if none were recorded (`records = "none"`).
     pub results: Option<ResultColumns>,
 }
 
 impl Rounds {
-    /// Reads the streams of the run in `dir`; none unless it is synchronous training.
+    /// Reads the streams of the run in `dir`; `None` unless it is synchronous training.
     pub(crate) fn read(dir: &Path, manifest: &Manifest) -> Result<Option<Rounds>> {
         if manifest.training.is_none() {
             return Ok(None);

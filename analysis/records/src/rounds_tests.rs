@@ -1,4 +1,4 @@
-//! Tests of synchronous training: its streams, its metrics by hand, and what is not said of it.
+//! Tests of synchronous training: its streams, its metrics computed by hand, and metrics that it lacks.
 
 use pktgen_core::arrow::datatypes::SchemaRef;
 use pktgen_core::record::{Balance, Counters, Fault, Iteration, RunState};
@@ -19,7 +19,7 @@ fn counted(manifest: &mut Manifest) {
 fn every_line_by_hand() {
     let lines = lines_of(&training(), counted);
     for (key, expected) in [
-        // Worker 0: 26 us for 2 iterations; worker 1: 30 us, what it waited between them included.
+        // Worker 0: 26 us for 2 iterations; worker 1: 30 us, including the wait between them.
         ("iteration_time_mean", 14_000.0),
         ("over_ideal", 1.75),
         ("degraded_share", 4.0 / 8.0),
@@ -57,7 +57,7 @@ fn every_line_by_hand() {
         ("aggregation_rate", 6e9),
         ("device/packets", 4.0),
         ("device/packet_time_ps", 1e6),
-        // What any run has.
+        // Metrics of any run.
         ("sent", 4.0),
         ("dropped/queue_full", 1.0),
         ("balance_unknown", 0.0),
@@ -66,7 +66,7 @@ fn every_line_by_hand() {
         let found = value(&lines, key).unwrap_or(f64::NAN);
         assert!((found - expected).abs() <= 1e-12 * expected.abs(), "{key}: {found}, not {expected}");
     }
-    // The answer comes first.
+    // The main result comes first.
     let first: Vec<&str> = lines.iter().take(3).map(|line| line.metric.as_ref()).collect();
     assert_eq!(first, ["iteration_time_mean", "over_ideal", "degraded_share"]);
 }
@@ -100,7 +100,7 @@ fn no_age_is_made_up_whatever_was_recorded() {
     ] {
         let measured = measured(&training(), |manifest| {
             manifest.records = records.to_owned();
-            // Of 7 results every:4 may have recorded any number.
+            // With every:4, any number of 7 results may have been recorded.
             manifest.counters.replies = if records == "full" { 7 } else { 28 };
         });
         let found: Vec<&str> = measured.notes.iter().map(|note| note.note).collect();
@@ -112,7 +112,7 @@ fn no_age_is_made_up_whatever_was_recorded() {
         assert_eq!(value(lines, "iteration_time_mean"), Some(14_000.0));
         assert_eq!(value(lines, "balance_unknown"), Some(0.0));
     }
-    // And without a training nothing is said of one.
+    // Without training there are no metrics of it.
     let mut plain = training();
     plain.training = None;
     let measured = measured(&plain, |manifest| manifest.counters.replies = 0);
@@ -229,7 +229,7 @@ fn what_is_read_is_what_runs_write() {
     }
     let dir = tempfile::tempdir().unwrap();
     training().write(dir.path());
-    // The hand-made streams of these tests have the types of real ones.
+    // The constructed streams of these tests have the types of real ones.
     for (schema, stream, names) in
         [(Iteration::schema(), "iterations", ITERATION_NAMES.as_slice()), (Reply::schema(), "results", &RESULT_NAMES)]
     {
@@ -243,7 +243,7 @@ fn what_is_read_is_what_runs_write() {
     }
 }
 
-/// Any row, of up to four workers in up to three jobs.
+/// Generates any row, of up to four workers in up to three jobs.
 fn any_row() -> impl Strategy<Value = Iteration> {
     let times = (0i64..1000, 0i64..50, 0i64..50, 0i64..3);
     (times, 0u32..4, 0u16..3, (0u32..5, 0u32..5, 0u32..5, 0u64..30), any::<bool>()).prop_map(
@@ -265,7 +265,7 @@ fn any_row() -> impl Strategy<Value = Iteration> {
     )
 }
 
-/// The metrics as their definitions say them, row by row.
+/// Computes the metrics row by row, as defined.
 fn naive(rows: &[Iteration], workers: u32) -> Vec<(&'static str, Option<f64>)> {
     let over = |part: f64, whole: f64| if whole > 0.0 { Some(part / whole) } else { None };
     let mut means = Vec::new();

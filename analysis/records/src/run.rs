@@ -1,5 +1,5 @@
-//! A run dir: the manifest and, where everything was recorded, the three streams, which [`crate::stream`] reads; the workers'
-//! states, where the run asked for them; and the rounds of synchronous training.
+//! A run dir: the manifest and, if everything was recorded, the three main streams, which [`crate::stream`] reads; the
+//! workers' states, if recorded; and the rounds of synchronous training.
 //!
 //! Called by [`crate::analyze`]. Only the columns that metrics need are read.
 
@@ -19,54 +19,54 @@ use crate::rounds::Rounds;
 use crate::stream::{Streams, file_of, rows_of};
 use crate::table::Table;
 
-/// What was stamped.
+/// Timestamps of packets.
 #[derive(Debug, Clone, Default)]
 pub struct StampColumns {
-    /// Packets at the server that were to be stamped.
+    /// Number of packets at the server that should have a timestamp.
     pub packets: u64,
-    /// Those that were: when they had been read in ps of the run's clock, and when they had arrived in ns of the stamps'.
+    /// Packets with a timestamp: when they were read, in ps of the run's clock, and when they arrived, in ns of the timestamps' clock.
     pub received: Vec<(i64, i64)>,
-    /// Frames of the workers that were marked.
+    /// Number of marked frames of the workers.
     pub frames: u64,
-    /// Those that were stamped: just before the call that sent them, and when they left.
+    /// Frames with a timestamp: the time just before the call that sent them, and the time they left.
     pub sent: Vec<(i64, i64)>,
 }
 
 /// A run dir.
 #[derive(Debug, Clone)]
 pub struct RunData {
-    /// Where it is.
+    /// Its path.
     pub dir: PathBuf,
     /// Its manifest.
     pub manifest: Manifest,
-    /// Its streams; none unless every transmission was recorded (`records = "full"`).
+    /// Its streams; `None` unless every transmission was recorded (`records = "full"`).
     pub records: Option<Streams>,
-    /// What workers under transmission control knew and did; none unless the run asked for it.
+    /// States of workers under transmission control; `None` unless the run recorded them.
     pub states: Option<StateColumns>,
-    /// Iterations and results; none unless it is synchronous training.
+    /// Iterations and results; `None` unless it is synchronous training.
     pub rounds: Option<Rounds>,
-    /// The lanes of what arrived; none unless updates carried any and everything was recorded.
+    /// The lanes of arrivals; `None` unless updates carried lanes and everything was recorded.
     pub lanes: Option<LaneColumns>,
-    /// Names of what arrived without any; none where layouts carry them.
+    /// Ids of arrivals without one of their own; `None` if layouts contain ids.
     pub names: Option<NameColumns>,
-    /// What the kernel or a card stamped; none unless the run asked for it.
+    /// Timestamps of the kernel or a card; `None` unless the run recorded them.
     pub stamps: Option<StampColumns>,
-    /// Whether its files were compared with their digests.
+    /// Whether its files were checked against their digests.
     pub verified: Verified,
 }
 
 impl RunData {
-    /// Reads the run in `dir`, whose files must be what was written.
+    /// Reads the run in `dir` and checks the digests of its files.
     pub fn open(dir: &Path) -> Result<RunData> {
         RunData::open_with(dir, false)
     }
 
-    /// The same; with `no_verify` whatever the files' digests say.
+    /// Reads the run in `dir`; with `no_verify` without checking digests.
     pub fn open_with(dir: &Path, no_verify: bool) -> Result<RunData> {
         RunData::open_bounded(dir, no_verify, MemoryBound::default())
     }
 
-    /// The same; refused if its analysis takes more than `memory`.
+    /// Reads the run in `dir`; refuses if its analysis needs more than `memory`.
     pub(crate) fn open_bounded(dir: &Path, no_verify: bool, memory: MemoryBound) -> Result<RunData> {
         let (text, manifest) = open_manifest(dir)?;
         let full = manifest.records == "full";
@@ -80,7 +80,7 @@ impl RunData {
         let lanes = if full { read_lanes(dir, &manifest)? } else { None };
         let stamps = read_stamps(dir)?;
         let run = RunData { dir: dir.to_owned(), manifest, records, states, rounds, lanes, names, stamps, verified };
-        // What is longer than memory is checked while it passes.
+        // Runs that are larger than memory are checked during the pass.
         if let (Some(Streams::Memory(records)), Some(plausible)) = (&run.records, run.plausible()) {
             plausible.sent(&records.sent, 0)?;
             plausible.received(&records.received, 0)?;
@@ -90,20 +90,20 @@ impl RunData {
 }
 
 impl RunData {
-    /// What its rows are checked for; none if it is read whatever they say.
+    /// Returns the plausibility check of its rows; `None` if checks were waived.
     pub(crate) fn plausible(&self) -> Option<Plausible> {
-        // Where packets carry no names, generation times are the server's guess until they are named.
+        // If packets carry no ids, generation times are the server's guess until ids are derived.
         let ages = self.rounds.is_none() && self.names.is_none();
         (self.verified != Verified::Waived).then(|| Plausible::of(&self.dir, &self.manifest, ages))
     }
 }
 
-/// The manifest of the whole, finished run in `dir`, and its text.
+/// Returns the manifest of the complete, finished run in `dir`, and its text.
 pub fn open_manifest(dir: &Path) -> Result<(String, Manifest)> {
     let path = dir.join("manifest.json");
     let text = read_text(&path, "a run dir")?;
     let manifest: Manifest = parse_json(&path, &text, "a run dir")?;
-    // A killed part, too, is first of all a part.
+    // A killed part is reported as a part.
     match manifest.part.as_deref() {
         Some("frames") => {
             let what =
@@ -130,8 +130,8 @@ pub fn open_manifest(dir: &Path) -> Result<(String, Manifest)> {
     Ok((text, manifest))
 }
 
-/// Whether the run in `dir` was left unfinished: a stream is still Arrow IPC, or the manifest says that it is running.
-/// Such a run is recovered before it is read.
+/// Whether the run in `dir` is unfinished: a stream is still Arrow IPC, or the manifest says that it is running. Such a
+/// run is recovered before it is read.
 pub fn is_unfinished(dir: &Path) -> Result<bool> {
     let entries = fs::read_dir(dir).map_err(Error::io("read", dir))?;
     let mut names = entries.filter_map(|entry| Some(PathBuf::from(entry.ok()?.file_name())));
@@ -142,13 +142,13 @@ pub fn is_unfinished(dir: &Path) -> Result<bool> {
     Ok(manifest.state == RunState::Running)
 }
 
-/// Reads JSON that has a `version`, and refuses newer ones before looking at anything else.
+/// Reads JSON with a `version`, and refuses newer versions before looking at anything else.
 pub fn read_json<T: DeserializeOwned>(path: &Path, what: &str) -> Result<T> {
     parse_json(path, &read_text(path, what)?, what)
 }
 
-/// The same with a digest of its own, which it must have if `sealed` finds that it was written with one; with `no_verify`
-/// whatever the digest says.
+/// Reads JSON that includes its own digest, which is required if `sealed` returns that it was written with one; with
+/// `no_verify` the digest is ignored.
 pub fn read_sealed<T: DeserializeOwned>(path: &Path, what: &str, no_verify: bool, sealed: fn(&T) -> bool) -> Result<T> {
     let text = read_text(path, what)?;
     let value = parse_json(path, &text, what)?;
@@ -186,7 +186,7 @@ fn parse_json<T: DeserializeOwned>(path: &Path, text: &str, what: &str) -> Resul
     serde_json::from_value(value).map_err(|fault| Error::data(path, format!("it does not describe {what}: {fault}")))
 }
 
-/// The stream is there only if updates carried lanes.
+/// Reads the lanes; the stream exists only if updates carried lanes.
 fn read_lanes(dir: &Path, manifest: &Manifest) -> Result<Option<LaneColumns>> {
     let Some(layout) = &manifest.lanes else { return Ok(None) };
     if !layout.is_sound() {
@@ -202,7 +202,7 @@ fn read_lanes(dir: &Path, manifest: &Manifest) -> Result<Option<LaneColumns>> {
     Ok(Some(LaneColumns { words, starts }))
 }
 
-/// The stream is there only if packets arrived without their names.
+/// Reads the derived ids; the stream exists only if packets arrived without ids.
 fn read_names(dir: &Path) -> Result<Option<NameColumns>> {
     let path = dir.join(format!("{NAMES}.parquet"));
     if !path.exists() {
@@ -218,7 +218,7 @@ fn read_names(dir: &Path) -> Result<Option<NameColumns>> {
     Ok(Some(names))
 }
 
-/// The stream is there only if the run asked for it (`capture.states`).
+/// Reads the states; the stream exists only if the run recorded it (`capture.states`).
 fn read_states(dir: &Path) -> Result<Option<StateColumns>> {
     let path = dir.join(format!("{STATES}.parquet"));
     if !path.exists() {
@@ -236,7 +236,7 @@ fn read_states(dir: &Path) -> Result<Option<StateColumns>> {
     }))
 }
 
-/// The stream is there only if the run asked for it (`transport.stamps`, `transport.sent_stamps_every`).
+/// Reads the timestamps; the stream exists only if requested (`transport.stamps`, `transport.sent_stamps_every`).
 fn read_stamps(dir: &Path) -> Result<Option<StampColumns>> {
     let path = dir.join(format!("{STAMPS}.parquet"));
     if !path.exists() {

@@ -1,4 +1,4 @@
-//! Tests of [`super`]: what is wrong with a run dir is named, whatever it is, without a panic.
+//! Tests of [`super`]: any damage of a run dir is reported without a panic.
 
 use pktgen_core::record::{Action, Manifest};
 
@@ -76,7 +76,7 @@ fn foreign_and_damaged_streams_are_named() {
     let dir = run_dir(&small_run(true, 1000), |_| {});
     let (sent, books) = (dir.path().join("sent.parquet"), dir.path().join("books.parquet"));
     let whole = std::fs::read(&sent).unwrap();
-    // A stream under another's name: a column is missing.
+    // The stream of another name: a column is missing.
     std::fs::copy(&books, &sent).unwrap();
     let foreign = fault(dir.path());
     assert!(foreign.contains("sent.parquet") && foreign.contains("t_gen_ps"), "{foreign}");
@@ -102,8 +102,7 @@ fn flipped_bits_never_panic() {
         let at = dice.next_u64() as usize % damaged.len();
         damaged[at] ^= 1 << (dice.next_u64() % 8);
         std::fs::write(&sent, &damaged).unwrap();
-        // Data pages have no checksum, so some damage is only seen as other numbers: those must be
-        // survived by everything after the reader too.
+        // Data pages have no checksum, so some damage only changes numbers: all code after the reader must survive this, too.
         let run = RunData::open(dir.path());
         refused += usize::from(run.is_err());
         if let Ok(run) = run {

@@ -6,13 +6,13 @@ use pktgen_core::record::Bound;
 use pktgen_core::seed::mix;
 use serde::{Deserialize, Serialize};
 
-/// Resamples of a bootstrap.
+/// Number of resamples of a bootstrap.
 pub const RESAMPLES: usize = 2000;
 
-/// Fewest seeds, or pairs of runs of one seed, that anything is inferred from: an interval, better, worse, inside, outside.
+/// Minimum number of seeds, or pairs of runs of one seed, for any inference: an interval, better, worse, inside, outside.
 pub const SEEDS_MIN: usize = 5;
 
-/// A 95 % interval. Only [`estimate`] makes one, from [`SEEDS_MIN`] seeds or from runs without chance.
+/// A 95 % interval. Created only by [`estimate`], from [`SEEDS_MIN`] seeds or from runs without chance.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// Lower end.
@@ -21,33 +21,33 @@ pub struct Interval {
     pub hi: f64,
 }
 
-/// A median over seeds, and what is known of it.
+/// A median over seeds, with its uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// The median over the seeds.
     pub median: f64,
-    /// Its 95 % bootstrap interval; none with fewer than [`SEEDS_MIN`] seeds.
+    /// Its 95 % bootstrap interval; `None` with fewer than [`SEEDS_MIN`] seeds.
     #[serde(flatten)]
     pub interval: Option<Interval>,
     /// The number of seeds.
     pub n: usize,
-    /// No run drew a random number, so any seed gives this value: the interval is the value.
+    /// Whether no run used random numbers, so that any seed gives this value: the interval is the value.
     pub exact: bool,
 }
 
 impl Estimate {
-    /// Whether `value` is inside of the interval, ends included; none without one.
+    /// Whether `value` is inside the interval, including the ends; `None` without an interval.
     pub fn holds(&self, value: f64) -> Option<bool> {
         self.interval.map(|interval| interval.lo <= value && value <= interval.hi)
     }
 
-    /// The ends of the interval, if it has a width.
+    /// Returns the interval if it has a width.
     pub fn spread(&self) -> Option<Interval> {
         self.interval.filter(|interval| interval.lo < interval.hi)
     }
 }
 
-/// Why `n` seeds are not compared.
+/// Describes why `n` seeds are not compared.
 pub fn too_few(n: usize) -> String {
     match n {
         1 => "one seed: not compared".to_owned(),
@@ -55,23 +55,23 @@ pub fn too_few(n: usize) -> String {
     }
 }
 
-/// SplitMix64 (Steele, Lea, Flood 2014): small, and the same everywhere.
+/// SplitMix64 (Steele, Lea, Flood 2014): small and portable.
 #[derive(Debug, Clone)]
 pub struct SplitMix(u64);
 
 impl SplitMix {
-    /// The same seed gives the same numbers.
+    /// Creates a generator; the same seed gives the same numbers.
     pub fn new(seed: u64) -> SplitMix {
         SplitMix(seed)
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub(crate) fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         mix(self.0)
     }
 
-    /// Uniform in `0..n`; the bias of the multiplication is below 2⁻³² for the sizes here.
+    /// Returns a uniform number in `0..n`; the bias of the multiplication is below 2⁻³² for the sizes used here.
     pub fn below(&mut self, n: usize) -> usize {
         (((self.next_u64() >> 32) * n as u64) >> 32) as usize
     }
@@ -82,15 +82,15 @@ fn median_of_sorted(sorted: &[f64]) -> f64 {
     if sorted.len() % 2 == 1 { sorted[half] } else { (sorted[half - 1] + sorted[half]) / 2.0 }
 }
 
-/// The median of `values`; none if there are none.
+/// Returns the median of `values`; `None` without values.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     (!sorted.is_empty()).then(|| median_of_sorted(&sorted))
 }
 
-/// The median of `values`, one per seed, with its 95 % percentile-bootstrap interval; none if there are no values. With
-/// `exact` the runs say that nothing was left to chance, which holds only if all values are the same.
+/// Returns the median of `values`, one per seed, with its 95 % percentile-bootstrap interval; `None` without values.
+/// `exact`: the runs state that no chance was involved, which is ignored unless all values are equal.
 pub fn estimate(values: &[f64], exact: bool) -> Option<Estimate> {
     let n = values.len();
     let median = median(values)?;
@@ -119,18 +119,18 @@ fn bootstrap(values: &[f64]) -> Interval {
     Interval { lo: at(0.025), hi: at(0.975) }
 }
 
-/// The value at quantile `q` of sorted values, by nearest rank; none if there are none.
+/// Returns the value at quantile `q` of sorted values, by nearest rank; `None` without values.
 pub fn quantile_of_sorted<T: Copy>(sorted: &[T], q: f64) -> Option<T> {
     let rank = (q * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.max(1) - 1).copied()
 }
 
-/// The mean; none of nothing.
+/// Returns the mean; `None` without values.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Jain's index `μ²/(μ²+σ²)` with the population variance: 1 if all are equal, 1/n if one has all.
+/// Returns Jain's index `μ²/(μ²+σ²)` with the population variance: 1 if all are equal, 1/n if one has everything.
 pub fn jain(values: &[f64]) -> Option<f64> {
     let mean = mean(values)?;
     let variance = values.iter().map(|value| (value - mean) * (value - mean)).sum::<f64>() / values.len() as f64;
@@ -138,8 +138,8 @@ pub fn jain(values: &[f64]) -> Option<f64> {
     (whole > 0.0).then(|| mean * mean / whole)
 }
 
-/// Does our interval reach the published value, which was rounded for print, or, where that is a bound, is our median on the right side?
-/// None of too few seeds.
+/// Whether the interval reaches the published value, which was rounded for print, or, for a bound, whether the median
+/// is on the correct side. `None` with too few seeds.
 pub fn agrees(ours: &Estimate, value: f64, bound: Option<Bound>) -> Option<bool> {
     let Interval { lo, hi } = ours.interval?;
     let half = half_of_last_digit(value);
@@ -150,8 +150,8 @@ pub fn agrees(ours: &Estimate, value: f64, bound: Option<Bound>) -> Option<bool>
     })
 }
 
-/// Half of the last digit that a number is printed with: of 0.045 half a thousandth, of 1714e6 half a million. Below 1 at most half a
-/// hundredth, since 0.9 may have been 90 %; whole numbers below a million are printed whole.
+/// Returns half of the last digit with which a number is printed: half a thousandth for 0.045, half a million for 1714e6. Below 1 at most
+/// half a hundredth, since 0.9 may have been 90 %; integers below a million are assumed to be printed completely.
 fn half_of_last_digit(value: f64) -> f64 {
     let text = format!("{}", value.abs());
     if let Some((_, decimals)) = text.split_once('.') {
@@ -224,7 +224,7 @@ mod tests {
             let exact = estimate(&vec![7.0; n], true).unwrap();
             assert!(exact.exact && exact.holds(7.0) == Some(true) && exact.holds(8.0) == Some(false));
         }
-        // What says that it leaves nothing to chance, and differs, is not believed.
+        // The claim that no chance was involved is ignored if the values differ.
         assert_eq!(estimate(&[7.0, 8.0], true).unwrap().interval, None);
         let json = serde_json::to_value(estimate(&[7.0], false)).unwrap();
         assert_eq!(json, serde_json::json!({"median": 7.0, "n": 1, "exact": false}));

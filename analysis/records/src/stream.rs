@@ -1,6 +1,6 @@
-//! The streams of a run, batch by batch: decoded by a thread of their own while the batch before is worked on.
+//! The streams of a run, batch by batch: decoded by a thread of their own while the previous batch is processed.
 //!
-//! Called by [`crate::pass`] and pictures. Runs that are small are read at once, into the same columns: they are one batch.
+//! Called by [`crate::pass`] and pictures. Small runs are read at once into the same columns: they are one batch.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use pktgen_core::{Error, Result};
 use crate::columns::{BookColumns, NO_HEAT, NO_PACKET, NO_REASON, ReceivedColumns, Records, SentColumns};
 use crate::table::{Reader, Table};
 
-/// Batches that are decoded before they are asked for.
+/// Number of batches that are decoded in advance.
 const AHEAD: usize = 8;
-/// Streams of up to so many bytes in all are held in memory.
+/// Maximum total size of streams that are held in memory, in bytes.
 const SMALL: u64 = 8 << 20;
 
 /// The streams of a run.
@@ -34,19 +34,19 @@ impl From<Records> for Streams {
 
 /// Rows of a stream as columns.
 pub(crate) trait Columns: Sized + Send {
-    /// The stream.
+    /// Name of the stream.
     const STREAM: &'static str;
-    /// Its columns that are read.
+    /// The columns that are read.
     const NAMES: &'static [&'static str];
-    /// The rows of `table`.
+    /// Converts the rows of `table`.
     fn of(table: &Table) -> Result<Self>;
 }
 
-/// What is called with each batch, and the place of its first row.
+/// Called with each batch and the index of its first row.
 pub(crate) type Each<'a, T> = &'a mut dyn FnMut(&T, usize) -> Result<()>;
 
 impl Streams {
-    /// Opens those of the run in `dir`; all of them at once with `whole`, or if they are small.
+    /// Opens the streams of the run in `dir`; reads them completely if `whole` or if they are small.
     pub(crate) fn open(dir: &Path, whole: bool) -> Result<Streams> {
         let size = |name: &str| file_of(dir, name).and_then(|path| path.metadata().map_err(Error::io("read", &path)));
         let mut bytes = 0;
@@ -56,22 +56,22 @@ impl Streams {
         if whole || bytes <= SMALL { Ok(Records::read(dir)?.into()) } else { Ok(Streams::Files(dir.to_owned())) }
     }
 
-    /// What workers sent.
+    /// Calls `each` with the transmissions of workers.
     pub fn sent(&self, each: &mut dyn FnMut(&SentColumns, usize) -> Result<()>) -> Result<()> {
         self.each(|records| &records.sent, each)
     }
 
-    /// What devices did, in its order.
+    /// Calls `each` with the events in devices, in order.
     pub fn books(&self, each: &mut dyn FnMut(&BookColumns, usize) -> Result<()>) -> Result<()> {
         self.each(|records| &records.books, each)
     }
 
-    /// What the server received.
+    /// Calls `each` with the arrivals at the server.
     pub fn received(&self, each: &mut dyn FnMut(&ReceivedColumns, usize) -> Result<()>) -> Result<()> {
         self.each(|records| &records.received, each)
     }
 
-    /// All rows at once.
+    /// Returns all rows at once.
     pub fn whole(&self) -> Result<Arc<Records>> {
         match self {
             Streams::Memory(records) => Ok(records.clone()),
@@ -87,7 +87,7 @@ impl Streams {
     }
 }
 
-/// The rows of a stream in files.
+/// Decodes the rows of a stream from its file.
 fn decoded<T: Columns>(dir: &Path, each: Each<T>) -> Result<()> {
     let path = file_of(dir, T::STREAM)?;
     std::thread::scope(|scope| {
@@ -96,7 +96,7 @@ fn decoded<T: Columns>(dir: &Path, each: Each<T>) -> Result<()> {
             let read = || -> Result<()> {
                 let mut reader = Reader::stream(&path, T::STREAM, T::NAMES)?;
                 while let Some(table) = reader.next_table()? {
-                    // Nobody takes it after an error.
+                    // After an error, nobody receives it.
                     if give.send(Ok((T::of(&table)?, table.first_row()))).is_err() {
                         break;
                     }
@@ -115,7 +115,7 @@ fn decoded<T: Columns>(dir: &Path, each: Each<T>) -> Result<()> {
     })
 }
 
-/// The file of a stream, which must be there.
+/// Returns the file of a stream, which must exist.
 pub(crate) fn file_of(dir: &Path, name: &str) -> Result<PathBuf> {
     let path = dir.join(format!("{name}.parquet"));
     if path.exists() {
@@ -126,13 +126,13 @@ pub(crate) fn file_of(dir: &Path, name: &str) -> Result<PathBuf> {
     Err(Error::data(&path, what))
 }
 
-/// How many rows the file of a stream has.
+/// Returns the number of rows in the file of a stream.
 pub(crate) fn rows_of(dir: &Path, stream: &str) -> Result<usize> {
     Reader::stream(&file_of(dir, stream)?, stream, &[]).map(|reader| reader.rows())
 }
 
 impl Records {
-    /// All rows of the run in `dir`.
+    /// Reads all rows of the run in `dir`.
     pub(crate) fn read(dir: &Path) -> Result<Records> {
         fn whole<T: Columns>(dir: &Path) -> Result<T> {
             T::of(&Table::read_stream(&file_of(dir, T::STREAM)?, T::STREAM, T::NAMES)?)
@@ -178,7 +178,7 @@ impl Columns for BookColumns {
     }
 }
 
-/// Codes that we do not know, drops without a reason and replacements without a successor.
+/// Refuses unknown codes, drops without a reason and replacements without a successor.
 fn check_books(table: &Table, books: &BookColumns) -> Result<()> {
     let refuse =
         |row: usize, what: String| Err(Error::data(table.path(), format!("row {}: {what}", table.first_row() + row)));
@@ -206,7 +206,7 @@ impl Columns for ReceivedColumns {
         &["t_recv_ps", "packet", "cluster", "job", "newest_gen_ps", "count", "bytes", "accepted", "heat", "last"];
 
     fn of(table: &Table) -> Result<Self> {
-        // An empty answer is none that was given.
+        // An empty cell counts as false.
         let yes = |name: &str| -> Result<Vec<bool>> {
             Ok(table.bool_or_none(name)?.into_iter().map(|answer| answer == Some(true)).collect())
         };

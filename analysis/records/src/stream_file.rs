@@ -1,7 +1,7 @@
-//! A Parquet file as this workspace reads it: opened once, checked, and decoded by columns and row groups.
+//! A Parquet file as read by this workspace: opened once, checked, and decoded by columns and row groups.
 //!
-//! Called by [`crate::table`] and by queries. Everything that can be wrong with a file that another program wrote, as its footer says it,
-//! becomes a message here.
+//! Called by [`crate::table`] and by queries. Anything wrong with a file written by another program that its footer
+//! reveals becomes an error message here.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use pktgen_core::{Error, Result, footer, quiet};
 
 type EditionOf<'a> = &'a dyn Fn(&Schema) -> std::result::Result<Edition, String>;
 
-/// A Parquet file, and what its footer says.
+/// A Parquet file with its footer.
 #[derive(Debug)]
 pub struct StreamFile {
     path: PathBuf,
@@ -25,7 +25,7 @@ pub struct StreamFile {
     metadata: ArrowReaderMetadata,
 }
 
-/// Some columns of a [`StreamFile`], batch by batch.
+/// Some columns of a [`StreamFile`], read batch by batch.
 pub struct StreamBatches {
     path: PathBuf,
     columns: Vec<&'static str>,
@@ -42,12 +42,12 @@ fn torn(fault: &dyn std::fmt::Display) -> String {
 }
 
 impl StreamFile {
-    /// Opens the file of a stream, whatever version of the schema it has.
+    /// Opens the file of a stream with any version of the schema.
     pub fn open(path: &Path, stream: &str) -> Result<StreamFile> {
         StreamFile::open_as(path, &|schema| Edition::of(path, stream, schema))
     }
 
-    /// Opens a file that is not a stream's.
+    /// Opens a file that is not a stream.
     pub(crate) fn open_current(path: &Path) -> Result<StreamFile> {
         StreamFile::open_as(path, &|_| Ok(Edition::CURRENT))
     }
@@ -62,32 +62,32 @@ impl StreamFile {
         Ok(StreamFile { path: path.to_owned(), edition, metadata })
     }
 
-    /// The file.
+    /// Returns the path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The number of its rows, as the footer says.
+    /// Returns the number of rows according to the footer.
     pub fn rows(&self) -> usize {
         usize::try_from(self.metadata.metadata().file_metadata().num_rows()).unwrap_or(0)
     }
 
-    /// What the footer says of row groups.
+    /// Returns the footer with the metadata of row groups.
     pub fn footer(&self) -> &ParquetMetaData {
         self.metadata.metadata()
     }
 
-    /// The columns as they are in the file.
+    /// Returns the schema of the file.
     pub fn schema(&self) -> &Schema {
         self.metadata.schema()
     }
 
-    /// Returns whether `column` is a column of the file that is read as it is.
+    /// Whether `column` is a column of the file that is read unchanged.
     pub fn has(&self, column: &str) -> bool {
         self.edition.sources(&[column]) == [column] && self.schema().index_of(column).is_ok()
     }
 
-    /// Decodes `columns`, `rows` rows at a time: of one row group, or of all.
+    /// Decodes `columns` of one row group or of all, `rows` rows at a time.
     pub fn read(&self, columns: &[&'static str], group: Option<usize>, rows: usize) -> Result<StreamBatches> {
         let place = |name: &&str| {
             let missing = |_| {
@@ -96,7 +96,7 @@ impl StreamFile {
             self.schema().index_of(name).map_err(missing)
         };
         let places = self.edition.sources(columns).iter().map(place).collect::<Result<Vec<_>>>()?;
-        // A descriptor of its own: those of one opening share a place in the file.
+        // A separate descriptor, since clones share the position in the file.
         let file = File::open(&self.path).map_err(Error::io("read", &self.path))?;
         let begin = || {
             let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone());
@@ -114,15 +114,15 @@ impl StreamFile {
 }
 
 impl StreamBatches {
-    /// The next batch; none at the end.
+    /// Returns the next batch; `None` at the end.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
-        // The decoder asserts on some corrupt pages; a damaged file must not end the program.
+        // The decoder panics on some corrupt pages; a damaged file must not end the program.
         let next = quiet::attempt(|| self.batches.next()).ok_or_else(|| gave_up(&self.path))?;
         let Some(batch) = next else { return Ok(None) };
         self.of(batch.map_err(|fault| Error::data(&self.path, torn(&fault)))?).map(Some)
     }
 
-    /// A batch without rows.
+    /// Returns a batch without rows.
     pub(crate) fn empty(&self) -> Result<RecordBatch> {
         self.of(RecordBatch::new_empty(self.batches.schema()))
     }

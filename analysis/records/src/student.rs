@@ -1,8 +1,8 @@
-//! Student's t distribution: its tail and its quantiles.
+//! Student's t distribution: tail and quantiles.
 //!
 //! Called by comparisons and calibration.
 
-/// The chance that t with `df` degrees of freedom is above `t`.
+/// Returns the probability that t with `df` degrees of freedom exceeds `t`.
 pub fn tail(t: f64, df: f64) -> f64 {
     if t.is_infinite() {
         return if t > 0.0 { 0.0 } else { 1.0 };
@@ -11,7 +11,7 @@ pub fn tail(t: f64, df: f64) -> f64 {
     if t >= 0.0 { half } else { 1.0 - half }
 }
 
-/// The t, not below 0, above which t with `df` degrees of freedom is with chance `p` (at most a half).
+/// Returns the t ≥ 0 that t with `df` degrees of freedom exceeds with probability `p` (at most a half).
 pub fn quantile(p: f64, df: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     while tail(high, df) > p && high < 1e150 {
@@ -28,13 +28,13 @@ pub fn quantile(p: f64, df: f64) -> f64 {
     high
 }
 
-/// The regularised incomplete beta function.
+/// Returns the regularised incomplete beta function.
 fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     if x <= 0.0 || x >= 1.0 {
         return if x <= 0.0 { 0.0 } else { 1.0 };
     }
     let front = (ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * (-x).ln_1p()).exp();
-    // Each of the two fractions converges quickly on its own side of the mean.
+    // Each of the two fractions converges quickly on its side of the mean.
     if x < (a + 1.0) / (a + b + 2.0) {
         front * fraction(x, a, b) / a
     } else {
@@ -42,7 +42,7 @@ fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     }
 }
 
-/// The continued fraction of the incomplete beta function, evaluated from the front (Lentz).
+/// Returns the continued fraction of the incomplete beta function, evaluated from the front (Lentz).
 fn fraction(x: f64, a: f64, b: f64) -> f64 {
     let away = |value: f64| if value.abs() < 1e-300 { 1e-300 } else { value };
     let mut c = 1.0;
@@ -66,9 +66,9 @@ fn fraction(x: f64, a: f64, b: f64) -> f64 {
     value
 }
 
-/// The logarithm of the gamma function by Stirling's series, for positive `x`.
+/// Returns the logarithm of the gamma function by Stirling's series, for positive `x`.
 fn ln_gamma(x: f64) -> f64 {
-    // The series is good from 10 on; smaller arguments are lifted there.
+    // The series is accurate from 10 on; smaller arguments are shifted there.
     let (mut x, mut product) = (x, 1.0f64);
     while x < 10.0 {
         product *= x;
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(quantile(0.5, 3.0), quantile(0.5, 3.0).min(1e-9));
         assert!((tail(-2.0, 5.0) + tail(2.0, 5.0) - 1.0).abs() < 1e-14);
         assert_eq!((tail(f64::INFINITY, 3.0), tail(f64::NEG_INFINITY, 3.0)), (0.0, 1.0));
-        // One degree of freedom: the arc tangent.
+        // With one degree of freedom: the arc tangent.
         assert!((tail(3.0, 1.0) - (0.5 - 3f64.atan() / std::f64::consts::PI)).abs() < 1e-11);
     }
 }

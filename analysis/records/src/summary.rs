@@ -1,14 +1,14 @@
-//! The few numbers that a reader wants first, in units for people: what `pktgen analyze` begins with.
+//! The most important numbers in display units, with which the output of `pktgen analyze` begins.
 //!
-//! Nothing is computed here: a row names metrics, and has those that the lines hold.
+//! Nothing is computed here: a row lists metrics and shows those that the lines contain.
 
 use crate::human::scale_for;
 use crate::line::Line;
 
-/// A part of a row: the key of a metric, what is said of its value, and whether 0 is left out.
+/// A part of a row: the key of a metric, the text for its value, and whether 0 is omitted.
 struct Told {
     key: &'static str,
-    /// The key whose value stands for one that there is not.
+    /// The key whose value is used if there is none.
     instead: Option<&'static str>,
     words: &'static str,
     unless_zero: bool,
@@ -18,7 +18,7 @@ const fn told(key: &'static str, words: &'static str) -> Told {
     Told { key, instead: None, words, unless_zero: false }
 }
 
-/// What lanes say where the device does not.
+/// Uses the value from lanes if the device provides none.
 const fn or_lanes(key: &'static str, instead: &'static str, words: &'static str) -> Told {
     Told { key, instead: Some(instead), words, unless_zero: false }
 }
@@ -27,7 +27,7 @@ const fn if_any(key: &'static str, words: &'static str) -> Told {
     Told { key, instead: None, words, unless_zero: true }
 }
 
-/// The rows.
+/// All rows.
 const ROWS: [(&str, &[Told]); 9] = [
     (
         "sent",
@@ -71,10 +71,10 @@ const ROWS: [(&str, &[Told]); 9] = [
     ("results", &[told("result_latency_p50", "median {} after sending"), told("result_latency_p99", "p99 {}")]),
 ];
 
-/// A row of the summary: what it is about, and its values in words.
+/// A row of the summary: its topic, and its values in words.
 pub type SummaryRow = (&'static str, String);
 
-/// The rows for which these lines, of one run or capture, have a value.
+/// Returns the rows for which these lines, of one run or capture, have a value.
 pub fn summary(lines: &[Line]) -> Vec<SummaryRow> {
     let value = |told: &Told| {
         let of = |key: &str| {

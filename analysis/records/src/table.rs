@@ -1,7 +1,7 @@
-//! Reading Parquet files, batch by batch or whole, into plain columns; and writing metric lines as a table.
+//! Reads Parquet files, batch by batch or at once, into plain columns, and writes metric lines as a table.
 //!
-//! Called by [`crate::stream`] and [`crate::run`] for the streams. [`crate::stream_file`] has messages for files that are not whole; other
-//! columns, other types and nulls are messages here.
+//! Called by [`crate::stream`] and [`crate::run`] for the streams. [`crate::stream_file`] reports incomplete files;
+//! this module reports missing columns, wrong types and nulls.
 
 use std::path::{Path, PathBuf};
 
@@ -19,18 +19,18 @@ use polars::prelude::{DataFrame, PolarsError};
 use crate::frame;
 use crate::stream_file::{StreamBatches, StreamFile};
 
-/// Rows that are decoded at a time; few in tests, so that there are several batches.
+/// Number of rows decoded at a time; few in tests, so that there are several batches.
 const ROWS: usize = if cfg!(test) { 16 } else { 1 << 13 };
 
-/// Some columns of a Parquet file that is read batch by batch.
+/// A Parquet file, some columns of which are read batch by batch.
 pub(crate) struct Reader {
     file: StreamFile,
     batches: StreamBatches,
-    /// Rows before the next batch; none before the first, which a file without rows has, too.
+    /// Number of rows before the next batch; `None` before the first batch, which a file without rows has, too.
     row: Option<usize>,
 }
 
-/// Rows of a Parquet file, of some columns.
+/// Rows of some columns of a Parquet file.
 pub(crate) struct Table {
     path: PathBuf,
     batches: Vec<RecordBatch>,
@@ -38,7 +38,7 @@ pub(crate) struct Table {
 }
 
 impl Reader {
-    /// Opens the file of a stream, whatever version of the schema it has.
+    /// Opens the file of a stream with any version of the schema.
     pub(crate) fn stream(path: &Path, stream: &str, columns: &[&'static str]) -> Result<Reader> {
         Reader::of(StreamFile::open(path, stream)?, columns)
     }
@@ -48,12 +48,12 @@ impl Reader {
         Ok(Reader { file, batches, row: None })
     }
 
-    /// How many rows there are, as the file says.
+    /// Returns the number of rows according to the file.
     pub(crate) fn rows(&self) -> usize {
         self.file.rows()
     }
 
-    /// The next batch; none at the end. A file without rows has one without rows.
+    /// Returns the next batch; `None` at the end. A file without rows has one empty batch.
     pub(crate) fn next_table(&mut self) -> Result<Option<Table>> {
         let batch = match self.batches.next_batch()? {
             None if self.row.is_some() => return Ok(None),
@@ -80,17 +80,17 @@ impl Table {
         Reader::of(StreamFile::open_current(path)?, columns)?.whole()
     }
 
-    /// Reads `columns` of the file of a stream, whatever version of the schema it has.
+    /// Reads `columns` of the file of a stream with any version of the schema.
     pub(crate) fn read_stream(path: &Path, stream: &str, columns: &[&'static str]) -> Result<Table> {
         Reader::stream(path, stream, columns)?.whole()
     }
 
-    /// The file that was read.
+    /// Returns the path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The place of its first row in the file.
+    /// Returns the index of its first row in the file.
     pub(crate) fn first_row(&self) -> usize {
         self.first_row
     }
@@ -99,7 +99,7 @@ impl Table {
         self.batches.iter().map(RecordBatch::num_rows).sum()
     }
 
-    /// The pieces of a column as what `typed` takes them for.
+    /// Returns the pieces of a column, converted by `typed`.
     fn pieces<'a, A>(
         &'a self,
         name: &str,
@@ -124,7 +124,7 @@ impl Table {
         self.pieces(name, &format!("{:?}", T::DATA_TYPE), |array| array.as_primitive_opt::<T>())
     }
 
-    /// Numbers that must be given.
+    /// Returns numbers that must be present.
     fn full<T: ArrowPrimitiveType>(&self, name: &str) -> Result<Vec<T::Native>> {
         let pieces = self.numbers::<T>(name)?;
         let empty: usize = pieces.iter().map(|piece| piece.null_count()).sum();
@@ -139,7 +139,7 @@ impl Table {
         Ok(values)
     }
 
-    /// Numbers that may be absent; `absent` stands for those.
+    /// Returns numbers that may be missing; `absent` replaces those.
     fn or<T: ArrowPrimitiveType>(&self, name: &str, absent: T::Native) -> Result<Vec<T::Native>> {
         let mut values = Vec::with_capacity(self.rows());
         for piece in self.numbers::<T>(name)? {
@@ -164,7 +164,7 @@ impl Table {
     }
 }
 
-/// Getters that insist on a type and on values everywhere.
+/// Defines getters that require a type and values in all rows.
 macro_rules! getters {
     ($($name:ident: $native:ty, $kind:ty;)*) => {
         impl Table {
@@ -183,39 +183,39 @@ getters! {
 }
 
 impl Table {
-    /// Times that may be absent.
+    /// Returns times that may be missing.
     pub(crate) fn i64_or_none(&self, name: &str) -> Result<Vec<Option<i64>>> {
         self.or_none::<Int64Type>(name)
     }
 
-    /// Measures that may be absent.
+    /// Returns measures that may be missing.
     pub(crate) fn f32_or_none(&self, name: &str) -> Result<Vec<Option<f32>>> {
         self.or_none::<Float32Type>(name)
     }
 
-    /// Numbers that may be absent; `absent` stands for those.
+    /// Returns numbers that may be missing; `absent` replaces those.
     pub(crate) fn u64_or(&self, name: &str, absent: u64) -> Result<Vec<u64>> {
         self.or::<UInt64Type>(name, absent)
     }
 
-    /// Codes that may be absent; `absent` stands for those.
+    /// Returns codes that may be missing; `absent` replaces those.
     pub(crate) fn u8_or(&self, name: &str, absent: u8) -> Result<Vec<u8>> {
         self.or::<UInt8Type>(name, absent)
     }
 
-    /// Answers that may be absent.
+    /// Returns booleans that may be missing.
     pub(crate) fn bool_or_none(&self, name: &str) -> Result<Vec<Option<bool>>> {
         let pieces: Vec<&BooleanArray> = self.pieces(name, "Boolean", |array| array.as_boolean_opt())?;
         Ok(pieces.into_iter().flat_map(BooleanArray::iter).collect())
     }
 
-    /// Answers that must be given.
+    /// Returns booleans that must be present.
     pub(crate) fn bool(&self, name: &str) -> Result<Vec<bool>> {
         let answers: Option<Vec<bool>> = self.bool_or_none(name)?.into_iter().collect();
         answers.ok_or_else(|| Error::data(&self.path, format!("column \"{name}\" has empty values but must have none")))
     }
 
-    /// The cluster or job of each row.
+    /// Returns the cluster or job of each row.
     pub(crate) fn tenants(&self) -> Result<Vec<u16>> {
         let (clusters, jobs) = (self.numbers::<UInt16Type>("cluster")?, self.numbers::<UInt16Type>("job")?);
         let mut tenants = Vec::with_capacity(self.rows());
@@ -234,7 +234,7 @@ impl Table {
         Ok(tenants)
     }
 
-    /// Lists of numbers, one after the other, and where each begins; one longer than the rows.
+    /// Returns concatenated lists of numbers, and where each begins, with one more entry than rows.
     pub(crate) fn u32_lists(&self, name: &str) -> Result<(Vec<u32>, Vec<usize>)> {
         let want = "List(UInt32)";
         let lists = self.pieces(name, want, |array| {
@@ -252,7 +252,7 @@ impl Table {
     }
 }
 
-/// Turns a polars error about data in memory into ours.
+/// Converts a polars error about data in memory.
 pub(crate) fn polars_fault(doing: &str) -> impl FnOnce(PolarsError) -> Error {
     let doing = doing.to_owned();
     move |fault| Error::Invalid(format!("{doing} failed inside polars: {fault}; please report this"))

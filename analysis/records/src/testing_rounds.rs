@@ -1,4 +1,4 @@
-//! Hand-made synchronous training for tests: what [`Story`] tells of iterations and results.
+//! Constructs synchronous training for tests: iterations and results of a [`Story`].
 
 use pktgen_core::record::{Iteration, Training};
 use polars::prelude::*;
@@ -8,8 +8,8 @@ use crate::testing::Story;
 
 const US: i64 = 1_000_000;
 
-/// Two workers of one job, two iterations of two blocks. Worker 1 is too late for a block in each, and misses the
-/// second altogether, beginning it long after its first. Times in rows are in microseconds.
+/// Two workers of one job with two iterations of two blocks. Worker 1 is too late for a block in each, and misses the
+/// second iteration completely, beginning it long after its first. Times in rows are in microseconds.
 pub fn training() -> Story {
     let mut story = Story::new();
     story.training = Some(Training {
@@ -48,7 +48,7 @@ pub fn training() -> Story {
 }
 
 impl Story {
-    /// An iteration of a worker of job 0: start, ready, end and delay in microseconds; blocks sent and skipped,
+    /// Adds an iteration of a worker of job 0: start, ready, end and delay in microseconds; blocks sent and skipped,
     /// degraded results, and sources.
     pub fn iterates(&mut self, worker: u32, times_us: [i64; 4], counts: [u32; 4]) -> &mut Story {
         let [t_start, t_ready, t_end, delay] = times_us.map(|t| t * US);
@@ -71,7 +71,7 @@ impl Story {
         })
     }
 
-    /// An iteration of synchronous training ended.
+    /// Adds a finished iteration of synchronous training.
     pub fn iteration(&mut self, row: Iteration) -> &mut Story {
         let rows = &mut self.rounds.iterations;
         rows.t_start_ps.push(row.t_start);
@@ -89,7 +89,7 @@ impl Story {
         self
     }
 
-    /// A worker that had sent at `sent` gets a result: degraded? a further one of its block?
+    /// Adds a result for a worker that had sent at `sent`; `degraded` if it lacks sources, `again` if it is a further result of its block.
     pub fn result(&mut self, t: i64, sent: Option<i64>, degraded: bool, again: bool) -> &mut Story {
         let results = self.rounds.results.get_or_insert_default();
         results.t_recv_ps.push(t);

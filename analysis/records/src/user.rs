@@ -1,4 +1,4 @@
-//! Metrics of an experiment's own, where a build can answer them: the seam to `pktgen_query`, which stands on this crate.
+//! Metrics of an experiment's own, if the build supports them: the interface to `pktgen_query`, which depends on this crate.
 //!
 //! Called by [`crate::analyze`].
 
@@ -14,32 +14,32 @@ use crate::memory::MemoryBound;
 use crate::metric::METRICS;
 use crate::resolved::UserAnswers;
 
-/// What answers metrics of an experiment's own.
+/// Computes an experiment's own metrics.
 pub trait UserMetrics: fmt::Debug + Sync {
-    /// The lines of `metric` for the run in `dir`, whose files were compared with their digests where that was wanted.
+    /// Returns the lines of `metric` for the run in `dir`, whose files were checked against their digests if requested.
     fn lines(&self, dir: &Path, metric: &UserMetric, memory: MemoryBound) -> Result<Vec<Line>, Unanswered>;
 }
 
 /// Why a metric has no lines.
 #[derive(Debug)]
 pub enum Unanswered {
-    /// The run did not record what it needs.
+    /// The run lacks necessary records.
     NotRecorded(String),
-    /// Its SELECT is wrong, failed, or gave what is no metric.
+    /// Its SELECT is invalid, failed, or did not return a metric.
     Failed(Error),
 }
 
 /// Lines and notes of a run's own metrics.
 #[derive(Debug, Clone, Default)]
 pub struct UserLines {
-    /// One line at least of every metric, without a value where it has none.
+    /// At least one line of every metric, without a value if it has none.
     pub lines: Vec<Line>,
-    /// Metrics without values, and why.
+    /// Metrics without values, with the reasons.
     pub notes: Vec<Note>,
 }
 
 impl UserLines {
-    /// Those of the run in `dir`; in the order of their names.
+    /// Computes the lines of the run in `dir`, in the order of their names.
     pub(crate) fn of(dir: &Path, manifest: &Manifest, answers: UserAnswers, memory: MemoryBound) -> UserLines {
         let mut own = UserLines::default();
         for metric in &manifest.metrics {
@@ -67,7 +67,7 @@ impl UserLines {
     }
 }
 
-/// Whether there is a metric of this name already.
+/// Whether a metric with this name already exists.
 pub fn is_taken(name: &str) -> bool {
     METRICS.iter().flat_map(|metric| metric.definitions()).any(|definition| definition.metric == name)
 }

@@ -1,4 +1,4 @@
-//! Sentences about values at several points: each with its interval, and at how many points they are better or worse.
+//! Sentences about values at several points: each value with its interval, and the number of points at which they are better or worse.
 //!
 //! Called by [`crate::verdict`].
 
@@ -8,25 +8,25 @@ use pktgen_records::stats::{Estimate, Interval, SEEDS_MIN, too_few};
 use crate::headings::{heading, metric_keys};
 use crate::sweep::data::{Labels, SweepData, VARIANT};
 
-/// Most points whose values a sentence has; of more it has the least and the largest.
+/// Maximum number of points whose values a sentence lists; for more, only the smallest and the largest.
 pub(crate) const NAMED_MAX: usize = 4;
-/// Most variants that a sentence about what was measured names.
+/// Maximum number of variants that a sentence about measurements lists.
 const VARIANTS_MAX: usize = 8;
 
-/// Why some points are not compared.
+/// Reason why some points are not compared.
 const FEWER: &str = " (fewer than 5 seeds)";
 const _: () = assert!(SEEDS_MIN == 5, "FEWER says how many");
 
 /// A value at a point.
 pub(crate) type At<'a> = (&'a Labels, Estimate);
 
-/// The settings of a point but its variant, in words; empty where there is nothing else.
+/// Describes the settings of a point except its variant; empty without settings.
 pub fn setting(labels: &Labels) -> String {
     let others = labels.iter().filter(|(axis, _)| *axis != VARIANT);
     others.map(|(axis, value)| human::setting(axis, value)).collect::<Vec<_>>().join(", ")
 }
 
-/// Each value with its interval and its point; of many points the least and the largest.
+/// Lists each value with its interval and its point; for many points only the smallest and the largest.
 pub(crate) fn each(values: &[At], scale: &Scale) -> String {
     let one = |(labels, value): &At| {
         let at = setting(labels);
@@ -40,7 +40,7 @@ pub(crate) fn each(values: &[At], scale: &Scale) -> String {
     ends.unwrap_or_default()
 }
 
-/// The least and the largest of the values.
+/// Returns the smallest and the largest of the values.
 pub(crate) fn extremes<'a, 'b>(values: &'b [At<'a>]) -> Option<(&'b At<'a>, &'b At<'a>)> {
     let by_size = |a: &&At, b: &&At| a.1.median.total_cmp(&b.1.median);
     Some((values.iter().min_by(by_size)?, values.iter().max_by(by_size)?))
@@ -54,7 +54,7 @@ fn with_interval(value: &Estimate, scale: &Scale) -> String {
     }
 }
 
-/// What the values are: "medians, 95 % intervals", "exact", or "medians".
+/// Describes the kind of values: "medians, 95 % intervals", "exact", or "medians".
 pub(crate) fn kind(values: &[At]) -> &'static str {
     if values.iter().all(|(_, value)| value.exact) {
         "exact"
@@ -65,13 +65,13 @@ pub(crate) fn kind(values: &[At]) -> &'static str {
     }
 }
 
-/// At how many points the interval is above `zero`, below it, or holds it; none of this where there are too few seeds.
+/// Numbers of points whose interval is above `zero`, below it, or contains it, and of points with too few seeds.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) above: usize,
     pub(crate) below: usize,
     pub(crate) undecided: usize,
-    /// Points of too few seeds, and the fewest seeds of them.
+    /// Number of points with too few seeds, and the minimum number of seeds among them.
     pub(crate) few: Option<(usize, usize)>,
 }
 
@@ -92,7 +92,7 @@ impl Tally {
         tally
     }
 
-    /// In words, with those for above and below.
+    /// Describes the numbers, with the given words for above and below.
     pub(crate) fn told(&self, above: &str, below: &str) -> String {
         let few = self.few.map_or(0, |(points, _)| points);
         let all = self.above + self.below + self.undecided + few;
@@ -123,7 +123,7 @@ impl Tally {
     }
 }
 
-/// What was measured, of an experiment that compares nothing: the first metric of its table, by variant.
+/// Describes the measurements of an experiment without comparisons: the first metric of its table, by variant.
 pub(crate) fn measured(sweep: &SweepData) -> Option<String> {
     let key =
         metric_keys(sweep).into_iter().find(|key| sweep.points.iter().any(|point| point.cells.contains_key(key)))?;
@@ -150,7 +150,7 @@ pub(crate) fn measured(sweep: &SweepData) -> Option<String> {
     Some(format!("Measured: {}: {} ({}).", human::title(&key), told.join("; "), kind(&all)))
 }
 
-/// The values of a few points, or from the least to the largest of many.
+/// Lists the values of a few points, or the range of many.
 fn range(values: &[At], scale: &Scale) -> String {
     if values.len() <= NAMED_MAX {
         return each(values, scale);
@@ -160,7 +160,7 @@ fn range(values: &[At], scale: &Scale) -> String {
     format!("{} to {} at {} points", scale.show(least), scale.show(most), values.len())
 }
 
-/// A percent scale.
+/// Returns a percent scale.
 pub(crate) fn percent() -> Scale {
     scale_for("share", 1.0)
 }

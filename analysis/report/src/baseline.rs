@@ -1,6 +1,6 @@
-//! Comparing every run with the baseline's run of the same seed at the same point.
+//! Compares every run with the baseline's run of the same seed at the same point.
 //!
-//! Called by [`crate::sweep`]. Where one of a pair has no value, the comparison has none: nothing is extrapolated.
+//! Called by [`crate::sweep`]. If one run of a pair has no value, the comparison has none: nothing is extrapolated.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use pktgen_records::metric::learning::REWARD_END;
 
 use crate::sweep::data::{Labels, RunSummary, VARIANT};
 
-/// What comparing adds to the metrics of a run, its unit, and how: value of ours and of the baseline's.
+/// A metric derived by comparison: its key, its unit, the key that it is computed from, and the function of our value and the baseline's.
 type Derived = (&'static str, &'static str, &'static str, fn(f64, f64) -> f64);
 
-/// The ratio of the baseline's time to the goal and ours (OLAF §8.2).
+/// Ratio of the baseline's time to the goal to ours (OLAF §8.2).
 pub(crate) const SPEEDUP: &str = "speedup";
 
-/// The ratio of the baseline's iteration time and ours (TRIO §6.2, Figure 13).
+/// Ratio of the baseline's iteration time to ours (TRIO §6.2, Figure 13).
 pub(crate) const ITERATION_SPEEDUP: &str = "iteration_speedup";
-/// The same for an iteration's worth of samples: the ratio of the times to any target (TRIO §6.2, Figure 12).
+/// The same per iteration's worth of samples: the ratio of the times to any target (TRIO §6.2, Figure 12).
 pub(crate) const TARGET_SPEEDUP: &str = "target_speedup";
 
-/// The ratio of our useful gradients per second and the baseline's (LIBRA §5.2, Figure 12).
+/// Ratio of our useful gradients per second to the baseline's (LIBRA §5.2, Figure 12).
 pub(crate) const THROUGHPUT_RATIO: &str = "throughput_ratio";
 
 const DERIVED: [Derived; 8] = [
@@ -42,7 +42,7 @@ const fn derived(metric: &'static str, unit: &'static str, definition: &'static 
     Definition::new(metric, unit, Better::Higher, definition).needs("report.baseline")
 }
 
-/// What comparing adds; [`DERIVED`] says how.
+/// Definitions of the metrics derived by comparison; [`DERIVED`] computes them.
 pub(crate) const DEFINITIONS: [Definition; 7] = [
     derived("aom_cut", "share", "Reduction of `aom_mean` against the baseline: 1 − ours / theirs.").labels(&[FLOW]),
     Definition {
@@ -64,26 +64,26 @@ pub(crate) const DEFINITIONS: [Definition; 7] = [
         .source("OLAF §8.2"),
 ];
 
-/// Most points that a sentence names.
+/// Maximum number of points listed in a sentence.
 const POINTS_MAX: usize = 6;
 
-/// Keys of what comparing adds.
+/// Returns the keys of the metrics derived by comparison.
 pub(crate) fn keys() -> impl Iterator<Item = String> {
     DERIVED.iter().map(|(key, ..)| (*key).to_owned())
 }
 
-/// Whether `run` is one of the variant called `baseline`.
+/// Whether `run` belongs to the variant `baseline`.
 fn is_of(run: &RunSummary, baseline: &str) -> bool {
     run.labels.get(VARIANT).is_some_and(|variant| variant == baseline)
 }
 
-/// What identifies a run's partners: its labels but the variant, and the seed.
+/// Returns what a run shares with its partners: its labels except the variant, and the seed.
 fn pairing(run: &RunSummary) -> (Labels, u64) {
     let labels = run.labels.iter().filter(|(axis, _)| *axis != VARIANT);
     (labels.map(|(axis, value)| (axis.clone(), value.clone())).collect(), run.seed)
 }
 
-/// Adds the comparisons with `baseline` to the other runs, paired by seed and all axes but the variant.
+/// Adds comparisons with `baseline` to the other runs, paired by seed and all axes except the variant.
 pub(crate) fn compare(runs: &mut [RunSummary], units: &mut BTreeMap<String, String>, baseline: &str) {
     let values = |run: &RunSummary| DERIVED.map(|(_, _, of, _)| run.scalars.get(of).copied());
     let base: HashMap<_, _> =
@@ -94,7 +94,7 @@ pub(crate) fn compare(runs: &mut [RunSummary], units: &mut BTreeMap<String, Stri
         for (((key, unit, of, compared), shared), theirs) in DERIVED.iter().zip(&keys).zip(theirs) {
             let (Some(&ours), &Some(theirs)) = (run.scalars.get(*of), theirs) else { continue };
             let value = compared(ours, theirs);
-            // A baseline of 0 cannot be compared with.
+            // A ratio to a baseline of 0 is undefined.
             if theirs > 0.0 && value.is_finite() {
                 run.scalars.insert(shared.clone(), value);
                 units.insert((*key).to_owned(), (*unit).to_owned());
@@ -103,7 +103,7 @@ pub(crate) fn compare(runs: &mut [RunSummary], units: &mut BTreeMap<String, Stri
     }
 }
 
-/// One sentence per variant of whose runs some missed the goal: which, by how much, and what follows.
+/// Returns one sentence per variant with runs that missed the goal: which runs, by how much, and the consequence.
 pub(crate) fn missed_goals(runs: &[RunSummary]) -> Vec<String> {
     let mut variants: Vec<(&str, Vec<&RunSummary>)> = Vec::new();
     for run in runs.iter().filter(|run| run.goal.is_some()) {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::sweep::data::GoalSummary;
 
-/// A run of `variant` at `rate` with a time to the goal, or with so many workers short of it.
+/// Returns a run of `variant` at `rate` with a time to the goal, or with the number of workers that missed it.
 fn run(variant: &str, rate: &str, seed: u64, time: Result<f64, usize>) -> RunSummary {
     let mut run = RunSummary { dir: format!("{variant}-{rate}-{seed}"), seed, ..Default::default() };
     run.labels = [(VARIANT.to_owned(), variant.to_owned()), ("rate".to_owned(), rate.to_owned())].into();
@@ -33,7 +33,7 @@ fn speedup_is_paired_and_never_extrapolated() {
     ];
     let mut units = BTreeMap::new();
     compare(&mut runs, &mut units, "FIFO");
-    // A missed goal on either side, a time of 0 and a missing partner leave no value.
+    // A missed goal on either side, a time of 0 and a missing partner give no value.
     assert_eq!(speedups(&runs), [None, None, None, None, Some(3.0), None, None, None, None]);
     assert_eq!(units[SPEEDUP], "ratio");
     let missed = missed_goals(&runs);

@@ -1,13 +1,13 @@
-//! The data of a report's pictures, chosen and thinned so that they can be read.
+//! The data of a report's charts, selected and thinned so that they are readable.
 //!
-//! [`crate::picture`] has one file per picture that makes it; [`crate::plot`] draws it.
+//! [`crate::picture`] creates them, with one file per picture; [`crate::plot`] draws them.
 
 use serde::Serialize;
 
-/// Most pictures of one kind, and most series in one picture: more cannot be read.
+/// Maximum numbers of charts of one kind and of series in one chart: more are not readable.
 pub(crate) const CHARTS_MAX: usize = 8;
 pub(crate) const SERIES_MAX: usize = 8;
-/// Most rows of bars, dots or cells in one picture.
+/// Maximum number of rows of bars, dots or cells in one chart.
 pub(crate) const ROWS_MAX: usize = 24;
 
 /// How a chart is drawn.
@@ -17,13 +17,13 @@ pub enum Kind {
     /// Straight lines between points.
     #[default]
     Line,
-    /// Horizontal up to the next point, then up: cumulative shares.
+    /// Horizontal up to the next point, then vertical: cumulative shares.
     Step,
     /// Bars; x is the position in the chart's categories.
     Bars,
-    /// Bars along rows (the categories), the series one after the other; points are (row, value).
+    /// Bars along rows (the categories), with the series one after another; points are (row, value).
     Stack,
-    /// Dots in rows, ours with their intervals, published ones beside them; points are (row, value).
+    /// Dots in rows, with intervals for our values and published ones beside them; points are (row, value).
     Dots,
     /// Coloured cells: each series is a row, each category a column; points are (column, value).
     Heat,
@@ -31,65 +31,65 @@ pub enum Kind {
     Network,
 }
 
-/// A picture's data.
+/// The data of a chart.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Chart {
-    /// Name of its maker in [`crate::CHARTS`].
+    /// Name of its picture in [`crate::CHARTS`].
     pub picture: &'static str,
     /// How to draw it.
     pub kind: Kind,
-    /// What it shows.
+    /// Its title.
     pub title: String,
-    /// What a reader must know about its data: what was thinned, what is left out.
+    /// Note on its data for readers: what was thinned or omitted.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub note: String,
-    /// What x is, and its unit (`ns`, `share`, or empty).
+    /// Name of x, and its unit (`ns`, `share`, or empty).
     pub x: (String, &'static str),
-    /// What y is, and its unit.
+    /// Name of y, and its unit.
     pub y: (String, &'static str),
-    /// Names of the bars' groups, of rows, or of columns.
+    /// Names of the groups of bars, of rows, or of columns.
     pub categories: Vec<String>,
-    /// What is compared.
+    /// The data series.
     pub series: Vec<Series>,
-    /// Can be zoomed: this part of x is shown first.
+    /// If set, the chart can be zoomed and this range of x is shown first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zoom: Option<(f64, f64)>,
-    /// Shown on demand only.
+    /// Whether it is shown only on demand.
     #[serde(skip)]
     pub folded: bool,
     /// Nodes and cables.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<Network>,
-    /// Keys of the metrics that it shows, where it shows metrics.
+    /// Keys of the metrics that it shows, if any.
     #[serde(skip)]
     pub keys: Vec<String>,
 }
 
-/// One line, or the bars of one colour.
+/// A line, or the bars of one colour.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Series {
     /// Its name in the legend.
     pub name: String,
-    /// Its colour and shape, of those that a page has; none for those of its place in the chart.
+    /// Index of its colour and shape on the page; `None` for those of its position in the chart.
     #[serde(skip)]
     pub class: Option<usize>,
     /// Its points.
     pub points: Vec<(f64, f64)>,
-    /// Intervals around its points, where there are any.
+    /// Intervals around its points, if any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub spans: Vec<Span>,
-    /// Points that are crossed.
+    /// Points marked by crosses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub marks: Vec<(f64, f64)>,
 }
 
 impl Chart {
-    /// The colour and shape of series `i`.
+    /// Returns the index of the colour and shape of series `i`.
     pub(crate) fn class(&self, i: usize) -> usize {
         self.series.get(i).and_then(|series| series.class).unwrap_or(i)
     }
 
-    /// Gives each variant the colour that it has in every chart of the page; other series take what is left.
+    /// Gives each variant the same colour in every chart of the page; other series use the remaining colours.
     pub(crate) fn colour(&mut self, variants: &[&str]) {
         let of = |name: &str| {
             let own = |variant: &&str| {
@@ -118,7 +118,7 @@ impl Chart {
 /// An interval of y at an x.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Span {
-    /// Where.
+    /// The x.
     pub x: f64,
     /// Its lower end.
     pub lo: f64,
@@ -126,42 +126,42 @@ pub struct Span {
     pub hi: f64,
 }
 
-/// A network and what its cables carried.
+/// A network with the load of its cables.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Network {
-    /// Nodes; hosts of one switch stand together.
+    /// Nodes; the hosts of a switch are grouped.
     pub nodes: Vec<ChartNode>,
     /// Cables between them.
     pub cables: Vec<Cable>,
 }
 
-/// A node, or several hosts.
+/// A node, or a group of hosts.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ChartNode {
-    /// What it is called, or how many it is.
+    /// Its name, or the number of hosts.
     pub name: String,
-    /// What stands on it.
+    /// Text inside the node.
     pub label: String,
     /// Its class: `host`, `common`, `aggregator`, `server` or `controller`.
     pub role: &'static str,
 }
 
-/// A cable, or those of several hosts.
+/// A cable, or the cables of a group of hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Cable {
-    /// The end nearer to the workers.
+    /// The end closer to the workers.
     pub from: usize,
-    /// The other.
+    /// The other end.
     pub to: usize,
-    /// Share of what it could have carried towards the server in the run; none if unknown.
+    /// Share of its capacity towards the server used in the run; `None` if unknown.
     pub up: Option<f64>,
     /// The same away from the server.
     pub down: Option<f64>,
-    /// Bytes on the wire towards the server, overhead included.
+    /// Bytes on the wire towards the server, including overhead.
     pub up_bytes: Option<f64>,
 }
 
-/// Says how many of `all` rows are missing, if any.
+/// Describes how many of `all` rows are not drawn, if any.
 pub(crate) fn rows_note(all: usize) -> String {
     match all.saturating_sub(ROWS_MAX) {
         0 => String::new(),

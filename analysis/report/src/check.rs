@@ -1,6 +1,6 @@
-//! Mistakes in an experiment's `[report]` and `[paper]`: names that nothing has.
+//! Finds mistakes in an experiment's `[report]` and `[paper]`: unknown names.
 //!
-//! Called by [`crate::model`]. A misspelt metric would otherwise be a column of dashes.
+//! Called by [`crate::model`]. A misspelt metric would otherwise become a column of dashes.
 
 use std::collections::BTreeSet;
 
@@ -12,14 +12,14 @@ use pktgen_records::metric::{METRICS, findings};
 use crate::sweep::data::{SweepData, VARIANT};
 use crate::{baseline, group};
 
-/// Every key that reports can tabulate, whether or not a run has it; those of a report's groups are beside them.
+/// Returns every key that reports can list, whether or not a run has it, except those of a report's groups.
 pub fn known_keys(studies: &[&dyn Study]) -> Vec<String> {
     let added = findings::added(studies);
     let added = added.iter().flat_map(Definition::keys);
     METRICS.iter().flat_map(|metric| metric.keys()).chain(added).chain(baseline::keys()).collect()
 }
 
-/// One sentence per name that nothing has, with the nearest that something has.
+/// Returns one sentence per unknown name, with the most similar known one.
 pub(crate) fn warnings(sweep: &SweepData) -> Vec<String> {
     let plan = &sweep.manifest.report;
     let known: Vec<String> = known_keys(sweep.options.studies).into_iter().chain(group::keys(plan)).collect();
@@ -46,7 +46,7 @@ pub(crate) fn warnings(sweep: &SweepData) -> Vec<String> {
     out
 }
 
-/// The clusters that any run has, sorted.
+/// Returns the clusters of all runs, sorted.
 fn clusters(sweep: &SweepData) -> Vec<u32> {
     let mut ids: Vec<u32> = sweep.runs.iter().flat_map(|run| run.clusters.iter().copied()).collect();
     ids.sort_unstable();

@@ -1,6 +1,6 @@
-//! Every metric with what it means: what lines are made here, and who else asks for their definitions.
+//! Every metric with its definition: those of lines computed here and of other sources.
 //!
-//! Called by `pktgen explain`, which docs/schema.md is written by, and by tests: a line without a definition is a mistake.
+//! Called by `pktgen explain`, from which docs/schema.md is generated, and by tests: a line without a definition is an error.
 
 use pktgen_core::definition::Definition;
 use pktgen_core::registry::Named;
@@ -11,7 +11,7 @@ use pktgen_records::metric::findings::{self, Findings};
 
 use crate::{baseline, group};
 
-/// Metrics that are made together.
+/// Metrics that are computed together.
 #[derive(Debug, Clone)]
 pub struct Family {
     /// Its name.
@@ -22,7 +22,7 @@ pub struct Family {
     pub definitions: Vec<Definition>,
 }
 
-/// All families: those of [`METRICS`], and what `studies`, `captures` and reports add.
+/// Returns all families: those of [`METRICS`], and those of `studies`, `captures` and reports.
 pub fn families(studies: &[&dyn Study], captures: &[Definition]) -> Vec<Family> {
     let of = |name, about, definitions: &[Definition]| Family { name, about, definitions: definitions.to_vec() };
     let own = METRICS.iter().map(|metric| of(metric.name(), metric.about(), &metric.definitions()));
@@ -40,7 +40,7 @@ pub fn families(studies: &[&dyn Study], captures: &[Definition]) -> Vec<Family> 
     own.chain(added).chain(more).collect()
 }
 
-/// What a line is, of these families; none if it has no definition.
+/// Returns the definition of a line in these families; `None` if there is none.
 pub fn definition_of(line: &Line, families: &[Family]) -> Option<Definition> {
     families.iter().flat_map(|family| &family.definitions).find(|definition| line.is_of(definition)).copied()
 }

@@ -1,4 +1,4 @@
-//! The registries of reports and charts hold every file of their folders, under the file's name.
+//! Checks that the registries of reports and charts contain every file of their folders under the file's name.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
-//! Groups of clusters that a report summarises together (`[[report.groups]]`), such as OLAF's S1 and S2.
+//! Groups of clusters that a report summarises (`[[report.groups]]`), such as OLAF's S1 and S2.
 //!
-//! Called by [`crate::sweep`] per run and by [`crate::check`]. Groups are the report's, not the run's, so these
-//! lines are in reports only.
+//! Called by [`crate::sweep`] per run and by [`crate::check`]. Groups belong to the report, not to the run, so these
+//! lines exist only in reports.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use pktgen_records::stats;
 const GROUP: Label = Label::new("group", "name of the group");
 const GROUPS: &str = "report.groups";
 
-/// What the lines below are.
+/// Definitions of the lines below.
 pub(crate) const DEFINITIONS: [Definition; 3] = [
     Definition::new(
         "aom_mean",
@@ -38,7 +38,7 @@ pub(crate) const DEFINITIONS: [Definition; 3] = [
         .needs(FULL),
 ];
 
-/// Keys of the lines below.
+/// Returns the keys of the lines below.
 pub(crate) fn keys(plan: &ReportPlan) -> Vec<String> {
     if plan.groups.is_empty() {
         return Vec::new();
@@ -50,9 +50,9 @@ pub(crate) fn keys(plan: &ReportPlan) -> Vec<String> {
     plan.groups.iter().flat_map(of).chain(["aom_fairness/groups".to_owned()]).collect()
 }
 
-/// Per group: the mean over its clusters' ages, that over its workers' ages, and the loss of its workers; and
-/// Jain's index over the groups' mean ages of clusters, if each of them has one. A worker is in the group of the
-/// cluster in which it began, whether or not it moved: so loss means the same whatever was recorded.
+/// Returns for each group the mean over its clusters' ages, that over its workers' ages, and the loss of its workers,
+/// and Jain's index over the groups' mean ages of clusters if each group has one. A worker belongs to the group of the
+/// cluster in which it began, even if it moved: so the meaning of loss does not depend on what was recorded.
 pub(crate) fn lines(run: &Analysis, plan: &ReportPlan) -> Vec<Line> {
     let mut out = Vec::new();
     let mut means = Vec::new();
@@ -71,7 +71,7 @@ pub(crate) fn lines(run: &Analysis, plan: &ReportPlan) -> Vec<Line> {
         let loss = balance.map(|balance| balance.dropped_total() as f64 / balance.sent as f64);
         out.push(named(Line::new("loss", SHARE, loss), group));
     }
-    // An index over some of the groups would look like one over all.
+    // An index over some of the groups could be mistaken for one over all.
     let all: Option<Vec<f64>> = means.into_iter().collect();
     if let Some(means) = all.filter(|means| !means.is_empty()) {
         out.push(Line::new("aom_fairness", "index", stats::jain(&means)).with("flow", "groups"));
@@ -88,7 +88,7 @@ fn mean(ages: &[FlowAge], wanted: &dyn Fn(u32) -> bool) -> Option<f64> {
     stats::mean(&of_group)
 }
 
-/// One sentence per mistake in `[[report.groups]]`; `seen` are the clusters that any run has.
+/// Returns one sentence per mistake in `[[report.groups]]`; `seen` are the clusters of all runs.
 pub(crate) fn mistakes(plan: &ReportPlan, seen: &[u32]) -> Vec<String> {
     let mut out = Vec::new();
     let mut names: BTreeMap<&str, usize> = BTreeMap::new();
@@ -97,7 +97,7 @@ pub(crate) fn mistakes(plan: &ReportPlan, seen: &[u32]) -> Vec<String> {
         let absent: Vec<String> =
             group.clusters.iter().filter(|id| !seen.contains(&u32::from(**id))).map(u16::to_string).collect();
         let name = &group.name;
-        // No run could be read: then nothing is known of clusters.
+        // If no run could be read, the clusters are unknown.
         if !seen.is_empty() && !absent.is_empty() {
             let range = format!("{} to {}", seen[0], seen[seen.len() - 1]);
             let which = absent.join(", ");

@@ -1,4 +1,4 @@
-//! Tests of [`super`] on hand-made runs and sweeps.
+//! Tests of [`super`] on constructed runs and sweeps.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ fn plan(groups: &[(&str, &[u16])]) -> ReportPlan {
     ReportPlan { groups: groups.iter().map(group).collect(), ..Default::default() }
 }
 
-/// Cluster c generates at 0 and is delivered at (c + 1) · 10 µs; cluster 2 lost its second update.
+/// Cluster c generates at 0 and is delivered at (c + 1) · 10 µs; the second update of cluster 2 is lost.
 fn three_clusters() -> Story {
     let mut story = Story::new();
     for worker in 0..3u32 {
@@ -49,7 +49,7 @@ fn ages_losses_and_fairness_of_groups() {
     assert_eq!((found["aom_mean/worker/S1"], found["aom_mean/worker/S2"]), (Some(7_500.0), Some(15_000.0)));
     assert_eq!((found["loss/S1"], found["loss/S2"]), (Some(0.0), Some(0.5)));
     assert_eq!(found["aom_fairness/groups"], stats::jain(&[7_500.0, 15_000.0]));
-    // Without records there are no ages, and the loss is the same.
+    // Without records there are no ages, but the loss is the same.
     let counted = values(&three_clusters(), "none", &plan);
     assert_eq!(counted, [("loss/S1".to_owned(), Some(0.0)), ("loss/S2".to_owned(), Some(0.5))].into());
 }
@@ -62,7 +62,7 @@ fn a_group_of_clusters_that_no_run_has_has_no_values() {
     assert!(values(&small_run(true, 1_000), "full", &plan(&[])).is_empty());
 }
 
-/// The small sweep with groups: both of its clusters, and what `change` makes of its plan.
+/// Returns the small sweep with groups, after `change` was applied to its plan.
 fn sweep_with(change: impl Fn(&mut ReportPlan)) -> SweepData {
     let dir = tempfile::tempdir().unwrap();
     write_sweep(dir.path(), 2);

@@ -1,4 +1,4 @@
-//! What the main table of a sweep shows: its axes and its columns.
+//! The axes and columns of a sweep's main table.
 
 use pktgen_records::human::{Scale, scale_for};
 use pktgen_records::metric::iterations::{EFFECTIVE_TIME, ITERATION_TIME, ITERATIONS};
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::sweep::data::SweepData;
 
-/// Metrics of the main table where the experiment names none.
+/// Metrics of the main table if the experiment specifies none.
 const DEFAULT_METRICS: [&str; 8] =
     ["received", "loss", "merged", "subsumed", "outranked", "absorbed", "aom_mean/cluster", "aom_mean/worker"];
 /// The same for synchronous training.
@@ -21,7 +21,7 @@ const DEFAULT_OF_TRAINING: [&str; 8] = [
     "loss",
 ];
 
-/// Most columns of a metric of the experiment's own.
+/// Maximum number of columns of an experiment's own metric.
 const KEYS_MAX: usize = 6;
 
 /// A value column.
@@ -31,11 +31,11 @@ pub struct Heading {
     pub key: String,
     /// Unit of the values in the model.
     pub unit: String,
-    /// How to show them.
+    /// Scale for displaying the values.
     pub scale: Scale,
 }
 
-/// Label axes of the points, as planned.
+/// Returns the label axes of the points, in the planned order.
 pub(crate) fn axes(sweep: &SweepData) -> Vec<String> {
     let used = |axis: &str| sweep.points.iter().any(|point| point.labels.contains_key(axis));
     let planned = sweep.manifest.axes.iter().map(|(axis, _)| axis.clone());
@@ -58,7 +58,7 @@ pub(crate) fn is_study(sweep: &SweepData) -> bool {
     sweep.runs.iter().any(|run| !run.study_keys.is_empty())
 }
 
-/// Metrics of the main table.
+/// Returns the metrics of the main table.
 pub(crate) fn metric_keys(sweep: &SweepData) -> Vec<String> {
     let named = &sweep.manifest.report.metrics;
     if named.is_empty() && is_study(sweep) {
@@ -83,7 +83,8 @@ pub(crate) fn metric_keys(sweep: &SweepData) -> Vec<String> {
     }
 }
 
-/// A metric's key; of one of the experiment's own the keys that its lines have, which may be none: of single clusters or workers.
+/// Returns the key of a metric; for an experiment's own metric the keys of its lines, possibly none, since lines of
+/// single clusters or workers have no keys.
 fn keys_of(sweep: &SweepData, key: &str) -> Vec<String> {
     if !sweep.user_metrics().iter().any(|metric| metric.name == key) {
         return vec![key.to_owned()];
@@ -92,7 +93,7 @@ fn keys_of(sweep: &SweepData, key: &str) -> Vec<String> {
     sweep.units.keys().filter(own).take(KEYS_MAX).cloned().collect()
 }
 
-/// How the values of `key` are shown.
+/// Returns how the values of `key` are displayed.
 pub(crate) fn heading(sweep: &SweepData, key: &str) -> Heading {
     let unit = sweep.units.get(key).cloned().unwrap_or_default();
     let values = sweep.points.iter().filter_map(|point| point.cells.get(key));

@@ -1,5 +1,4 @@
-//! What stands first on a page: the question that an experiment asks, the answer to it in a line per comparison, and what is drawn
-//! of it.
+//! The first screen of a page: the experiment's question, the answer with a line per comparison, and its chart.
 //!
 //! Called by [`crate::model`], [`crate::report`] and, for the chart, by [`crate::picture`].
 
@@ -14,17 +13,17 @@ use crate::headings::{axes, heading, is_study, metric_keys};
 use crate::sweep::data::{Labels, SweepData, VARIANT, without_variant};
 use crate::verdict::by_variant;
 
-/// Most lines that stand open, and most variants that a question names.
+/// Maximum number of lines shown immediately, and of variants in a question.
 const OPEN_MAX: usize = 4;
-/// Most metrics of an experiment that compares nothing.
+/// Maximum number of metrics of an experiment without comparisons.
 const METRICS_MAX: usize = 3;
 
-/// What stands first on a page.
+/// The first screen of a page.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Lead {
     /// The question.
     pub(crate) question: String,
-    /// The answer, a line per comparison.
+    /// The answer, with one line per comparison.
     pub(crate) answers: Vec<Answer>,
     /// Further lines, shown on demand.
     pub(crate) more: Vec<Answer>,
@@ -37,15 +36,15 @@ pub(crate) struct Answer {
     pub(crate) name: String,
     /// Its values; of many points the least and the largest.
     pub(crate) values: Vec<Shown>,
-    /// How many points there are.
+    /// Number of points.
     pub(crate) points: usize,
-    /// What the values come to, in words.
+    /// Summary of the values in words.
     pub(crate) told: String,
     /// Class of the line: `better`, `worse` or `open`.
     pub(crate) class: &'static str,
 }
 
-/// A value for people.
+/// A formatted value.
 #[derive(Debug, Clone)]
 pub(crate) struct Shown {
     /// The median with its unit.
@@ -56,8 +55,8 @@ pub(crate) struct Shown {
     pub(crate) at: String,
 }
 
-/// How a comparison with the baseline is asked and answered: key, question before the baseline's name, what no effect is, words for
-/// more and for less, and the metric that is drawn.
+/// Question and answer of a comparison with the baseline: key, question before the baseline's name, value of no effect,
+/// words for more and less, and the metric of the chart.
 struct Against {
     key: &'static str,
     question: &'static str,
@@ -91,7 +90,7 @@ const fn ratio(key: &'static str, question: &'static str, words: (&'static str, 
     Against { key, question, zero: 1.0, words, drawn: key }
 }
 
-/// The comparison with the baseline that the experiment asks for: its key, what no effect is, words for more and for less.
+/// Returns the experiment's comparison with the baseline: its key, the value of no effect, and words for more and less.
 pub(crate) fn asked(sweep: &SweepData) -> Option<(&'static str, f64, (&'static str, &'static str))> {
     match Subject::of(sweep)? {
         Subject::Baseline(against, _) => Some((against.key, against.zero, against.words)),
@@ -99,13 +98,13 @@ pub(crate) fn asked(sweep: &SweepData) -> Option<(&'static str, f64, (&'static s
     }
 }
 
-/// What an experiment asks.
+/// The subject of an experiment.
 enum Subject<'a> {
-    /// How variants compare with the baseline.
+    /// Comparison of variants with the baseline.
     Baseline(&'a Against, &'a str),
-    /// How variants compare with each other.
+    /// Comparison of variants with each other.
     Variants(String),
-    /// What some metrics are.
+    /// Values of some metrics.
     Metrics(Vec<String>),
 }
 
@@ -113,7 +112,7 @@ impl Subject<'_> {
     fn of(sweep: &SweepData) -> Option<Subject<'_>> {
         let has = |key: &str| sweep.points.iter().any(|point| point.cells.contains_key(key));
         let keys: Vec<String> = metric_keys(sweep).into_iter().filter(|key| has(key)).collect();
-        // Findings of studies are compared with no baseline: they have their own.
+        // Findings of studies are not compared with a baseline.
         if let Some(base) = sweep.manifest.report.baseline.as_deref().filter(|_| !is_study(sweep)) {
             let named = keys.iter().find_map(|key| AGAINST.iter().find(|against| against.key == key));
             if let Some(against) = named.or_else(|| AGAINST.iter().find(|against| has(against.key))) {
@@ -131,7 +130,7 @@ impl Subject<'_> {
         let mut chosen: Vec<String> = age.into_iter().chain(keys).collect();
         chosen.dedup();
         let unit = |key: &String| sweep.units.get(key).cloned();
-        // Along an axis, metrics that one chart can show.
+        // Along an axis: metrics that fit into one chart.
         if !axes(sweep).is_empty() {
             let first = unit(&chosen[0]);
             chosen.retain(|key| unit(key) == first);
@@ -141,7 +140,7 @@ impl Subject<'_> {
     }
 }
 
-/// The keys that the chart of the answer shows, with their names in its legend.
+/// Returns the keys in the chart of the answer, with their names in its legend.
 pub(crate) fn drawn(sweep: &SweepData) -> Vec<(String, String)> {
     match Subject::of(sweep) {
         None => Vec::new(),
@@ -153,7 +152,7 @@ pub(crate) fn drawn(sweep: &SweepData) -> Vec<(String, String)> {
 }
 
 impl Lead {
-    /// The question of a sweep, and its answer.
+    /// Returns the question of a sweep and its answer.
     pub(crate) fn of(sweep: &SweepData) -> Lead {
         let name = &sweep.manifest.experiment;
         let lead = match Subject::of(sweep) {
@@ -166,7 +165,7 @@ impl Lead {
         Lead { question: own.unwrap_or(lead.question), ..lead }
     }
 
-    /// Lines beyond the first few are shown on demand.
+    /// Creates a lead; lines after the first few are shown on demand.
     fn new(question: String, mut answers: Vec<Answer>) -> Lead {
         let more = answers.split_off(answers.len().min(OPEN_MAX));
         Lead { question, answers, more }
@@ -190,7 +189,7 @@ fn against_baseline(sweep: &SweepData, against: &Against, base: &str) -> Lead {
     Lead::new(format!("{} {base}?", against.question), answers.collect())
 }
 
-/// Variants in the order of the experiment.
+/// Returns the variants in the order of the experiment.
 fn in_order(sweep: &SweepData) -> Vec<&str> {
     let mut variants: Vec<&str> = Vec::new();
     for point in &sweep.points {
@@ -228,7 +227,7 @@ fn among(sweep: &SweepData, key: &str) -> Lead {
         };
         answers.push((count, Answer { name: (*variant).to_owned(), values, points, told, class: "open" }));
     }
-    // Those that are best most often first; of equals the order of the experiment.
+    // Sorted by how often they are best; ties in the order of the experiment.
     answers.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
     if let Some((_, first)) = answers.first_mut().filter(|(count, _)| *count > 0) {
         first.class = "better";
@@ -241,7 +240,7 @@ fn among(sweep: &SweepData, key: &str) -> Lead {
         Better::Neither => format!("How do {which} compare in {}?", title(key)),
         _ => format!("Which of {which} has the {word} {}?", title(key)),
     };
-    // Those that are best somewhere stand open; if nothing is better, the first.
+    // Variants that are best somewhere are shown immediately; if none is better, the first ones.
     let open =
         if best.is_empty() { OPEN_MAX } else { answers.iter().filter(|(count, _)| *count > 0).count().min(OPEN_MAX) };
     let mut answers: Vec<Answer> = answers.into_iter().map(|(_, answer)| answer).collect();
@@ -249,7 +248,7 @@ fn among(sweep: &SweepData, key: &str) -> Lead {
     Lead { question, answers, more }
 }
 
-/// Which values of a metric are better, by its definition.
+/// Returns which values of a metric are better, by its definition.
 fn direction(sweep: &SweepData, key: &str) -> Better {
     let name = key.split('/').next().unwrap_or(key);
     let own = sweep.user_metrics().into_iter().find(|metric| metric.name == name).map(|metric| metric.better);
@@ -258,8 +257,8 @@ fn direction(sweep: &SweepData, key: &str) -> Better {
     own.or_else(|| known.find(|better| *better != Better::Neither)).unwrap_or(Better::Neither)
 }
 
-/// The variants that are best at each setting that several have, and how many settings these are. One is best where no value in the
-/// intervals of the others is as good as one in its own.
+/// Returns the variants that are best at each setting that several variants have, and the number of these settings. A
+/// variant is best if every value in its interval is better than all values in the intervals of the others.
 fn best_at<'a>(sweep: &'a SweepData, key: &str, better: Better) -> (Vec<&'a str>, usize) {
     let mut settings: Vec<(Labels, Vec<(&str, Estimate)>)> = Vec::new();
     for point in &sweep.points {
@@ -280,7 +279,7 @@ fn best_at<'a>(sweep: &'a SweepData, key: &str, better: Better) -> (Vec<&'a str>
     (best.collect(), settings.len())
 }
 
-/// Whether every value of one interval is better than all of another one, or as good where nothing was left to chance.
+/// Whether every value of one interval is better than all of another one, or equally good if no chance was involved.
 fn is_better(own: &Estimate, other: &Estimate, better: Better) -> bool {
     let ends = |cell: &Estimate| match (cell.exact, cell.interval) {
         (true, _) => Some((cell.median, cell.median)),
@@ -317,7 +316,7 @@ fn of_metrics(sweep: &SweepData, keys: &[String]) -> Lead {
     Lead::new(question, answers.collect())
 }
 
-/// The words with which all of the names begin, or the first name.
+/// Returns the common first words of the names, or the first name.
 pub(crate) fn shared(names: &[String]) -> String {
     let words: Vec<Vec<&str>> = names.iter().map(|name| name.split(' ').collect()).collect();
     let alike = |i: &usize| words.iter().all(|own| own.get(*i).is_some_and(|word| *word == words[0][*i]));
@@ -325,7 +324,7 @@ pub(crate) fn shared(names: &[String]) -> String {
     if count == 0 { names[0].clone() } else { words[0][..count].join(" ").trim_end_matches(',').to_owned() }
 }
 
-/// "a, b and c".
+/// Formats a list: "a, b and c".
 fn listed(names: &[String]) -> String {
     match names.split_last() {
         Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
@@ -333,7 +332,7 @@ fn listed(names: &[String]) -> String {
     }
 }
 
-/// Each value with its interval and its point; of many points the least and the largest.
+/// Formats each value with its interval and its point; for many points only the smallest and the largest.
 fn shown(values: &[At], scale: &Scale) -> Vec<Shown> {
     let one = |(labels, value): &At| Shown {
         value: scale.show(value.median),

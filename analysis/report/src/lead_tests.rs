@@ -1,4 +1,4 @@
-//! The question and the answer of a small sweep: with a baseline, of variants alone, along an axis, and of single runs.
+//! Tests of the question and answer of a small sweep: with a baseline, of variants alone, along an axis, and of single runs.
 
 use super::*;
 use pktgen_records::testing::write_sweep;
@@ -56,7 +56,7 @@ fn without_a_baseline_the_best_variant_is_named() {
     let told: Vec<_> =
         lead.answers.iter().chain(&lead.more).map(|one| (one.name.as_str(), one.told.as_str(), one.class)).collect();
     assert_eq!(told, [("olaf", "lowest at all 2 points", "better"), ("fifo", "", "open")]);
-    // Where intervals meet, none is best; where there are few seeds neither.
+    // If intervals overlap, none is best; nor with few seeds.
     let mut near = sweep.clone();
     for point in &mut near.points {
         let cell = point.cells.get_mut("loss").unwrap();
@@ -71,7 +71,7 @@ fn without_a_baseline_the_best_variant_is_named() {
         (cell.interval, cell.n) = (None, 2);
     }
     assert!(told(&near).iter().all(|told| told.starts_with("2 seeds: not compared")), "{:?}", told(&near));
-    // What has no better direction is not ranked.
+    // Metrics without a better direction are not ranked.
     sweep.manifest.report.metrics = vec!["received".to_owned()];
     let lead = Lead::of(&sweep);
     assert_eq!(lead.question, "How do fifo and olaf compare in received?");
@@ -89,7 +89,7 @@ fn metrics_answer_along_an_axis_and_alone() {
     sweep.manifest.report.metrics = ["aom_mean/cluster", "aom_mean/worker", "loss"].map(str::to_owned).into();
     let lead = Lead::of(&sweep);
     assert_eq!(lead.question, "How does the AoM mean depend on the rate?");
-    // A share is in no chart of times.
+    // A share does not fit into a chart of times.
     assert_eq!(
         lead.answers.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(),
         ["AoM mean, cluster", "AoM mean, worker"]

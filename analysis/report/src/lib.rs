@@ -1,13 +1,13 @@
-//! REPORTS: the runs of a folder analysed together, and what is said of them, in tables, charts and verdicts.
+//! REPORTS: analyses the runs of a folder together and presents them in tables, charts and verdicts.
 //!
-//! Here live sweeps, what a report says, its pictures and its forms. Here must not live a metric of one run (`pktgen-records`), a
-//! capture (`pktgen-capture`) or the comparison of implementations (`pktgen-compare`, which stands on this crate). It must not compute
-//! a number from printed text, print anything, or use `unsafe`.
+//! This crate contains sweeps, the contents of reports, their charts and their output formats. It contains neither metrics of single runs
+//! (`pktgen-records`) nor captures (`pktgen-capture`) nor the comparison of implementations (`pktgen-compare`, which depends on this
+//! crate). It must not compute numbers from formatted text, print, or use `unsafe`.
 //!
-//! Map: [`sweep`] analyses all runs of a folder (`baseline` compares them with the baseline's, `group` summarises clusters,
-//! `headings` are columns of tables); [`model`] is what a report says ([`picture`] makes its [`chart`]s, `verdict` and [`answer`] its
-//! sentences, `lead` its first screen, [`made`] says what made the runs, [`check`] names the experiment's mistakes, [`definitions`] what metrics mean);
-//! [`report`] has its forms ([`plot`] draws), [`summary`] the terminal's.
+//! Map: [`sweep`] analyses all runs of a folder (`baseline` compares them with the baseline's, `group` summarises clusters, `headings` are
+//! columns of tables). [`model`] is the contents of a report ([`picture`] creates its [`chart`]s, `verdict` and [`answer`] its sentences,
+//! `lead` its first screen, [`made`] the provenance of the runs, [`check`] finds mistakes in the experiment, [`definitions`] has the
+//! metrics' definitions). [`report`] has its output formats ([`plot`] draws), [`summary`] that of the terminal.
 #![forbid(unsafe_code)]
 
 pub mod answer;

@@ -1,4 +1,4 @@
-//! What made the runs of a report, when, where and how: its provenance, for every form.
+//! The provenance of the runs of a report: what made them, when, where and how, for every output format.
 //!
 //! Called by [`crate::model`] and [`crate::compare`].
 
@@ -9,10 +9,10 @@ use serde::Serialize;
 
 use crate::sweep::data::{RunSummary, SweepData};
 
-/// Most facts of a host that are shown, and most characters of each.
+/// Maximum number of facts about a host that are shown, and maximum length of each.
 const FACTS_MAX: usize = 6;
 const FACT_MAX: usize = 60;
-/// Facts of a run rather than of its host, by how they begin: they stay in its manifest.
+/// Prefixes of facts about a run, not about its host, which are shown only in its manifest.
 const OF_THE_RUN: [&str; 12] = [
     "clock.anchor",
     "clock.boot",
@@ -38,20 +38,20 @@ pub struct RunProvenance {
     /// Tools that made some of the runs, if there are others: version and commit.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<String>,
-    /// When the first run was made, UTC.
+    /// Time of the first run, UTC.
     pub date: String,
-    /// What is known of the host; "virtual time" where none has a part in the results.
+    /// Facts about the host; "virtual time" if no host affects the results.
     pub host: String,
     /// Seeds, in words.
     pub seeds: String,
-    /// The command line; none if it was not recorded.
+    /// The command line; `None` if it was not recorded.
     pub command: Option<String>,
-    /// What was set beside the experiment file, as `key=value`.
+    /// Settings changed in addition to the experiment file, as `key=value`.
     pub overrides: Vec<String>,
 }
 
 impl RunProvenance {
-    /// Of the runs of `sweep`.
+    /// Returns the provenance of the runs of `sweep`.
     pub fn of(sweep: &SweepData) -> RunProvenance {
         let mut tools: Vec<&str> = Vec::new();
         for run in sweep.runs.iter().filter(|run| !run.made.tool.is_empty()) {
@@ -74,20 +74,20 @@ impl RunProvenance {
         }
     }
 
-    /// Overrides that the experiment file's own text does not know of: all but seeds.
+    /// Returns the overrides that the text of the experiment file does not reflect: all except seeds.
     pub fn changed(&self) -> Vec<&str> {
         let seeds = ["seed=", "sweep.seeds="];
         let all = self.overrides.iter().map(String::as_str);
         all.filter(|one| !seeds.iter().any(|key| one.starts_with(key))).collect()
     }
 
-    /// What stands before a text of the experiment file that may be about what was changed; none if nothing was.
+    /// Returns an introduction for texts of the experiment file that overrides may have made obsolete; `None` without overrides.
     pub(crate) fn before_overrides(&self) -> Option<String> {
         let changed = self.changed();
         (!changed.is_empty()).then(|| format!("Of the experiment file, before the overrides {}", changed.join(", ")))
     }
 
-    /// Names and values, for tables.
+    /// Returns names and values, for tables.
     pub fn lines(&self) -> Vec<(&'static str, String)> {
         let others = self.others.iter().map(|tool| format!("; also {tool}")).collect::<String>();
         let overrides = if self.overrides.is_empty() { "none".to_owned() } else { self.overrides.join(", ") };
@@ -102,20 +102,20 @@ impl RunProvenance {
         ]
     }
 
-    /// The same in a line for terminals.
+    /// Returns the same as one line for terminals.
     pub fn line(&self) -> String {
         let said = self.lines().into_iter().map(|(name, value)| format!("{name}: {value}"));
         said.collect::<Vec<_>>().join("; ")
     }
 }
 
-/// Version and commit of `pktgen 0.1.0 (0123abc)`.
+/// Returns version and commit of `pktgen 0.1.0 (0123abc)`.
 fn parts(tool: &str) -> (&str, &str) {
     let rest = tool.strip_prefix("pktgen ").unwrap_or(tool);
     rest.split_once(" (").map_or((rest, "unknown"), |(version, commit)| (version, commit.trim_end_matches(')')))
 }
 
-/// Day and minute of a time in ns since 1970.
+/// Formats day and minute of a time in ns since 1970.
 fn date(unix_ns: u64) -> String {
     let minutes = unix_ns / 60_000_000_000;
     format!("{} {:02}:{:02} UTC", day(unix_ns), minutes / 60 % 24, minutes % 60)
@@ -145,7 +145,7 @@ fn host(runs: &[RunSummary]) -> String {
     shown.join(", ")
 }
 
-/// "10 (1 to 10)", "3 (1, 4, 9)".
+/// Formats seeds: "10 (1 to 10)", "3 (1, 4, 9)".
 fn seeds(seeds: &BTreeSet<u64>) -> String {
     let (Some(first), Some(last)) = (seeds.first(), seeds.last()) else { return "none".to_owned() };
     let n = seeds.len();
@@ -157,7 +157,7 @@ fn seeds(seeds: &BTreeSet<u64>) -> String {
     format!("{n} ({}{more})", named.join(", "))
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./=,:+@%^".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

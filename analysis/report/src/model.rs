@@ -1,7 +1,7 @@
-//! What a report says, before it has a form: built once from a sweep, rendered by every report.
+//! The contents of a report, independent of its output format: built once from a sweep and rendered by every report.
 //!
-//! Called by the CLI's `report`. The order is the reader's: may I use this (validity), what is the
-//! answer (verdict), the numbers beside the published ones, then what was fitted and what differs.
+//! Called by the CLI's `report`. The order is that of readers' questions: may the numbers be used (validity), what is
+//! the answer (verdict), the numbers with the published ones, then fitted parameters and deviations.
 
 use pktgen_core::definition::Better;
 use pktgen_core::record::Bound;
@@ -22,17 +22,17 @@ use crate::{check, picture};
 /// A report's content.
 #[derive(Debug, Clone, Serialize)]
 pub struct Model {
-    /// What made the runs: version and commit.
+    /// The tool that made the runs: version and commit.
     pub tool: String,
     /// Name of the experiment.
     pub title: String,
-    /// What it shows, by the experiment file.
+    /// Description from the experiment file.
     pub about: String,
     /// What made the runs, when, where and how.
     pub made: RunProvenance,
-    /// May the numbers be used, and what do they say?
+    /// Whether the numbers may be used, and the answer.
     pub verdict: Verdict,
-    /// Names in the experiment's `[report]` and `[paper]` that nothing has, one sentence each.
+    /// Unknown names in the experiment's `[report]` and `[paper]`, one sentence each.
     pub warnings: Vec<String>,
     /// Invalid runs, with their reasons.
     pub invalid: Vec<RunNote>,
@@ -44,32 +44,32 @@ pub struct Model {
     pub columns: Vec<Heading>,
     /// One row per point.
     pub rows: Vec<TableRow>,
-    /// What the values in the table are.
+    /// Kind of the values in the table.
     pub legend: String,
     /// Published values outside our intervals, or that cannot be compared, one sentence each.
     pub disagreements: Vec<String>,
-    /// How many of them are outside.
+    /// Number of published values outside our intervals.
     pub outside: usize,
     /// Parameters fitted to reach published values.
     pub fitted: Vec<String>,
     /// Notes of the experiment.
     pub notes: Vec<String>,
-    /// Pictures.
+    /// Charts.
     pub charts: Vec<Chart>,
-    /// What stands first on a page.
+    /// The first screen of the page.
     #[serde(skip)]
     pub(crate) lead: Lead,
-    /// The chart that shows the answer, as a position in `charts`.
+    /// The chart that shows the answer, as an index of `charts`.
     #[serde(skip)]
     pub(crate) lead_chart: Option<usize>,
 }
 
-/// What is said about one run, or about several alike.
+/// A note on a run, or on several runs with the same note.
 #[derive(Debug, Clone, Serialize)]
 pub struct RunNote {
-    /// Which: the folder, labels and seed of the first, and how many more.
+    /// The first run (folder, labels and seed), and the number of others.
     pub run: String,
-    /// What.
+    /// The reasons or remarks.
     pub reasons: Vec<String>,
 }
 
@@ -78,7 +78,7 @@ pub struct RunNote {
 pub struct TableRow {
     /// Labels of the point.
     pub labels: Labels,
-    /// How many runs.
+    /// Number of runs.
     pub runs: usize,
     /// One cell per column.
     pub cells: Vec<Cell>,
@@ -93,11 +93,11 @@ pub struct Cell {
     pub paper: Option<Paper>,
 }
 
-/// Most digits after the point.
+/// Maximum number of digits after the decimal point.
 const DECIMALS_MAX: usize = 9;
 
 impl Cell {
-    /// The scale of a column, with as many digits as it takes to see whether our interval holds the published value.
+    /// Returns the scale of a column, with enough digits to show whether our interval contains the published value.
     pub fn scale(&self, scale: Scale) -> Scale {
         let interval = self.ours.as_ref().and_then(Estimate::spread);
         let (Some(Interval { lo, hi }), Some(paper)) = (interval, &self.paper) else { return scale };
@@ -112,16 +112,16 @@ impl Cell {
     }
 }
 
-/// A published value beside ours.
+/// A published value for comparison with ours.
 #[derive(Debug, Clone, Serialize)]
 pub struct Paper {
     /// The value, in the metric's unit.
     pub value: f64,
-    /// What stands before it where it is a bound.
+    /// Sign before a value that is a bound.
     pub sign: &'static str,
     /// Ours − paper.
     pub difference: Option<f64>,
-    /// Whether our interval holds it, or our value is on its side. None where it is not compared, of too few seeds.
+    /// Whether our interval contains it, or our value satisfies the bound. `None` if it is not compared because of too few seeds.
     pub inside: Option<bool>,
     /// Table or section.
     pub source: String,
@@ -165,14 +165,14 @@ impl Model {
     }
 }
 
-/// The chart of the answer; else the first that shows what was measured.
+/// Returns the chart of the answer, or else the first one that shows measurements.
 fn lead_chart(sweep: &SweepData, charts: &[Chart]) -> Option<usize> {
     let keys = lead::drawn(sweep);
     let shows = |chart: &Chart| keys.first().is_some_and(|(key, _)| chart.keys.contains(key));
     charts.iter().position(shows).or_else(|| charts.iter().position(|chart| chart.picture != "paper" && !chart.folded))
 }
 
-/// What the values of the main table are.
+/// Describes the values of the main table.
 fn legend(rows: &[TableRow]) -> String {
     let shown: Vec<&Estimate> = rows.iter().flat_map(|row| &row.cells).filter_map(|cell| cell.ours.as_ref()).collect();
     let paper = if rows.iter().flat_map(|row| &row.cells).any(|cell| cell.paper.is_some()) {
@@ -193,7 +193,7 @@ fn first_upper(text: &str) -> String {
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// What `wanted` says about the runs; those of which it says the same share a note.
+/// Collects the notes that `wanted` returns for runs; runs with the same notes share one.
 fn noted(runs: &[RunSummary], wanted: fn(&RunSummary) -> Vec<String>) -> Vec<RunNote> {
     let mut notes: Vec<(RunNote, usize)> = Vec::new();
     for run in runs {
@@ -216,7 +216,7 @@ fn remarks_of(run: &RunSummary) -> Vec<String> {
     own.chain(run.notes.iter().cloned()).collect()
 }
 
-/// The experiment's notes, what its own metrics are, and how ages were counted if not as usual.
+/// Returns the experiment's notes, descriptions of its own metrics, and how ages were computed if not by default.
 fn notes(sweep: &SweepData) -> Vec<String> {
     let mut notes = sweep.manifest.report.notes.clone();
     notes.extend(sweep.user_metrics().into_iter().map(|metric| {
@@ -250,7 +250,7 @@ fn cell(sweep: &SweepData, point: &PointSummary, key: &str) -> Cell {
 mod tests {
     use super::*;
 
-    /// Shown numbers say of a published value what the numbers say.
+    /// Rounded numbers agree with the exact ones about a published value.
     #[test]
     fn rounding_does_not_put_a_published_value_on_the_other_side() {
         let scale = Scale { factor: 100.0, unit: "%", difference_unit: "points", decimals: Some(1) };
@@ -262,7 +262,7 @@ mod tests {
         };
         for (lo, hi, value, ends) in [
             (0.301, 0.402, 0.35, ["30.1", "40.2"]),
-            // 40.2 is outside, and 40.16 rounds to it.
+            // 40.2 is outside, and 40.16 would be rounded to it.
             (0.301, 0.4016, 0.402, ["30.10", "40.16"]),
             (0.3014, 0.402, 0.301, ["30.14", "40.20"]),
             (0.301, 0.402, 0.402, ["30.1", "40.2"]),

@@ -1,8 +1,8 @@
-//! Charts as inline SVG, drawn here so that a report needs nothing from elsewhere.
+//! Charts as inline SVG, drawn without external dependencies.
 //!
-//! Called by [`crate::report`]'s HTML, and for plots as files (`file`, [`png`]). Colours are classes (`s0`…`s7`) that
-//! the page's style defines for light and dark; lines also differ by their dashes, dots by their shape, so that colour is
-//! never the only difference. `frame` draws what has two axes, `rows` what has rows, `network` nodes and cables.
+//! Called by [`crate::report`]'s HTML, and for plots as files (`file`, [`png`]). Colours are classes (`s0`…`s7`) that the page's style
+//! defines for light and dark mode. Lines also differ by their dashes and dots by their shape, so that colour is never the only
+//! difference. `frame` draws charts with two axes, `rows` those with rows, and `network` nodes and cables.
 
 mod file;
 mod frame;
@@ -26,14 +26,14 @@ use pktgen_records::human::scale_for;
 use crate::chart::{Chart, Kind};
 use frame::Frame;
 
-/// Width of a chart, in its own units: a phone shows them at two thirds, a desktop as they are.
+/// Width of a chart in its own units: phones show them at two thirds, desktops at full size.
 const WIDTH: f64 = 520.0;
 const DASHES: [&str; 8] = ["none", "7 3", "2 2", "9 3 2 3", "12 4", "4 4", "1 3", "6 2 1 2 1 2"];
-/// Width of a letter of the text of charts, and of that on a phone, where it is larger.
+/// Width of a character in charts, and on phones, where text is larger.
 const LETTER: f64 = 6.5;
 const LETTER_OF_PHONE: f64 = 8.6;
 
-/// `text` of at most `most` letters.
+/// Shortens `text` to at most `most` characters.
 fn cut(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
@@ -41,7 +41,7 @@ fn cut(text: &str, most: usize) -> String {
     text.chars().take(most - 1).chain(['…']).collect()
 }
 
-/// What is inside the `svg` of a chart, and its size.
+/// Returns the contents of the `svg` of a chart, and its size.
 fn inner(chart: &Chart) -> (String, f64, f64) {
     match chart.kind {
         Kind::Line | Kind::Step | Kind::Bars => (Frame::around(chart).draw(chart), WIDTH, frame::HEIGHT),
@@ -50,7 +50,7 @@ fn inner(chart: &Chart) -> (String, f64, f64) {
     }
 }
 
-/// The chart as a figure: title, legend, drawing, and what to know about its data.
+/// Returns the chart as a figure: title, legend, drawing, and a note on its data.
 pub fn figure(chart: &Chart) -> String {
     let zoom = chart.zoom.map_or(String::new(), |_| Frame::around(chart).zoom_data(chart));
     let mut out = format!("<figure{zoom}>\n<figcaption>{}</figcaption>\n", escape(&chart.title));
@@ -74,7 +74,7 @@ pub fn figure(chart: &Chart) -> String {
     out
 }
 
-/// What zooms; shown by the script that makes it work.
+/// The zoom controls, shown by the script that implements them.
 const TOOLS: &str = "<div class=\"tools\" hidden role=\"group\" aria-label=\"Zoom\">\
 <button type=\"button\" data-do=\"in\" aria-label=\"Zoom in\">+</button>\
 <button type=\"button\" data-do=\"out\" aria-label=\"Zoom out\">−</button>\
@@ -84,7 +84,7 @@ const TOOLS: &str = "<div class=\"tools\" hidden role=\"group\" aria-label=\"Zoo
 <button type=\"button\" data-do=\"first\">reset</button>\
 <output></output></div>\n";
 
-/// The chart in words, for those who cannot see it.
+/// Describes the chart in words, for readers who cannot see it.
 fn describe(chart: &Chart) -> String {
     if let Some(network) = &chart.network {
         return format!("{} nodes or groups of hosts, {} cables.", network.nodes.len(), network.cables.len());
@@ -102,7 +102,7 @@ fn describe(chart: &Chart) -> String {
     words
 }
 
-/// What stands for a series in a legend, in a box of 26 by 10.
+/// Returns the symbol of a series in a legend, in a box of 26 by 10.
 fn swatch(kind: Kind, i: usize) -> String {
     let class = i % DASHES.len();
     match kind {
@@ -115,7 +115,7 @@ fn swatch(kind: Kind, i: usize) -> String {
     }
 }
 
-/// The series that a legend names: none if there is one alone that says what the title says.
+/// Returns the series in the legend: none if there is only one, which the title describes.
 fn named(chart: &Chart) -> Vec<(usize, &str)> {
     let one = chart.series.len() < 2 && !matches!(chart.kind, Kind::Step | Kind::Stack);
     if one || matches!(chart.kind, Kind::Heat | Kind::Network) {

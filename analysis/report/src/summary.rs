@@ -1,4 +1,4 @@
-//! What the terminal shows of a report: the verdict, then a compact table, then where to read on.
+//! Output of a report for the terminal: the verdict, a compact table, and where to read on.
 //!
 //! Called by the CLI, which prints it.
 
@@ -10,14 +10,14 @@ use crate::headings::Heading;
 use crate::model::{Cell, Model, RunNote, TableRow};
 use crate::sweep::data::VARIANT;
 
-/// Widest line.
+/// Maximum line width.
 pub const WIDTH: usize = 110;
-/// Between columns.
+/// Space between columns.
 const GAP: usize = 2;
-/// Most invalid runs that are named.
+/// Maximum number of invalid runs that are listed.
 const NAMED_MAX: usize = 5;
 
-/// The verdict (validity first), invalid runs, the table, and how many published values are outside our
+/// Returns the verdict (validity first), invalid runs, the table, and the number of published values outside our
 /// intervals; `see` is where the report is.
 pub fn summary(model: &Model, see: &str) -> String {
     let mut out = String::new();
@@ -47,7 +47,7 @@ fn invalid(notes: &[RunNote], see: &str, out: &mut String) {
     }
 }
 
-/// `text` in lines of at most [`WIDTH`], broken between words; longer words stay whole.
+/// Wraps `text` between words into lines of at most [`WIDTH`]; longer words are not split.
 fn wrapped(text: &str, out: &mut String) {
     let mut used = 0;
     for word in text.split(' ') {
@@ -66,9 +66,8 @@ fn wrapped(text: &str, out: &mut String) {
     out.push('\n');
 }
 
-/// The main table of `model` in lines of at most [`WIDTH`] columns, the rows of a variant below its name; what
-/// does not fit beside is put below, with the points repeated. Medians only; a published value follows in
-/// parentheses.
+/// Returns the main table of `model` with at most [`WIDTH`] characters per line, and the rows of a variant below its name. Columns that do
+/// not fit are put below, with the points repeated. Medians only; a published value follows in parentheses.
 pub(crate) fn summary_table(model: &Model) -> String {
     let groups = groups(model);
     let order: Vec<usize> = groups.iter().flat_map(|(_, rows)| rows.iter().copied()).collect();
@@ -94,8 +93,8 @@ pub(crate) fn summary_table(model: &Model) -> String {
     out
 }
 
-/// Rows by the name of their variant, in the order of first appearance; one group without a name if the
-/// variant is not one label of several.
+/// Returns rows by the name of their variant, in the order of first appearance; one group without a name unless the
+/// variant is one label of several.
 fn groups(model: &Model) -> Vec<(Option<&str>, Vec<usize>)> {
     if model.axes.len() < 2 || !model.axes.iter().any(|axis| axis == VARIANT) {
         return vec![(None, (0..model.rows.len()).collect())];
@@ -111,7 +110,7 @@ fn groups(model: &Model) -> Vec<(Option<&str>, Vec<usize>)> {
     groups
 }
 
-/// The first column: what the points are called, with a header.
+/// Returns the first column: the names of the points, with a header.
 fn names(model: &Model, order: &[usize]) -> Vec<String> {
     let grouped = model.axes.len() > 1;
     let axes: Vec<&String> = model.axes.iter().filter(|axis| !grouped || *axis != VARIANT).collect();
@@ -131,18 +130,18 @@ fn names(model: &Model, order: &[usize]) -> Vec<String> {
         let cells = parts.iter().map(|column| format!("{:w$}", column[i], w = width(column)));
         format!("{indent}{}", cells.collect::<Vec<_>>().join("  ").trim_end())
     };
-    // A point's name may take half of the width; the rest must show at least one value.
+    // A point's name may take half of the width, so that at least one value is visible.
     (0..=order.len()).map(|i| cut(line(i), WIDTH / 2)).collect()
 }
 
-/// "rate" of "topology.rate", unless another axis ends in the same.
+/// Returns the last part of an axis name ("rate" for "topology.rate"), unless another axis has the same.
 fn last_part(axis: &str, all: &[&String]) -> String {
     let last = |axis: &str| axis.rsplit('.').next().unwrap_or_default().to_owned();
     let same = all.iter().filter(|other| last(other) == last(axis)).count();
     if same > 1 { axis.to_owned() } else { last(axis) }
 }
 
-/// The value columns, each with its header.
+/// Returns the columns of values, each with its header.
 fn columns(model: &Model, order: &[usize]) -> Vec<Vec<String>> {
     let column = |(i, heading): (usize, &Heading)| {
         let cell = |row: &usize| model.rows[*row].cells.get(i).map_or(String::new(), |cell| show(cell, heading));
@@ -188,7 +187,7 @@ fn show(cell: &Cell, heading: &Heading) -> String {
     }
 }
 
-/// Characters are one column wide here: labels and numbers.
+/// Returns the width of a column; every character of labels and numbers has width one.
 fn width(column: &[String]) -> usize {
     column.iter().map(|cell| cell.chars().count()).max().unwrap_or(0)
 }

@@ -1,7 +1,7 @@
-//! All runs of a sweep: each analysed, then summarised per point over the seeds.
+//! All runs of a sweep: each is analysed, then summarised per point over the seeds.
 //!
-//! Called by the CLI's `report` and by [`crate::model`]. A point is a set of labels without the seed.
-//! A single run dir is a sweep of one.
+//! Called by the CLI's `report` and by [`crate::model`]. A point is a set of labels without the seed. A single run dir
+//! is a sweep of one run.
 
 pub mod data;
 mod gather;
@@ -35,17 +35,16 @@ use data::{GoalSummary, Labels, PointSummary, RunMade, RunSummary, SweepData, wi
 use gather::gathered;
 
 impl SweepData {
-    /// Reads and analyses the sweep (or the single run) in `dir`; `progress` is called with the
-    /// runs that are done, and their number.
+    /// Reads and analyses the sweep (or the single run) in `dir`; `progress` is called with the number of finished runs and their total.
     pub fn open(dir: &Path, progress: &mut dyn FnMut(usize, usize)) -> Result<SweepData> {
         SweepData::open_with(dir, Options::default(), progress)
     }
 
-    /// The same with choices.
+    /// Does the same with options.
     pub fn open_with(dir: &Path, options: Options, progress: &mut dyn FnMut(usize, usize)) -> Result<SweepData> {
         let manifest = read_manifest(dir, options.no_verify)?;
         let first = manifest.runs.first().map(|run| (run.seed, without_variant(&run.labels)));
-        // Of the first setting everything is kept, of others only what is small.
+        // Everything is extracted for the first setting, and only small data for others.
         let depth = |run: &SweepRun| match &first {
             Some((seed, _)) if *seed != run.seed => Depth::Values,
             Some((_, setting)) if *setting == without_variant(&run.labels) => Depth::All,
@@ -64,7 +63,7 @@ impl SweepData {
         };
         let numbered: Vec<_> = manifest.runs.iter().enumerate().collect();
         let results: Vec<Result<RunSummary>> = in_parallel(&numbered, &job, progress);
-        // A damaged run among many is reported; if there is nothing else, its error is the answer.
+        // A damaged run among many is reported; if all are damaged, the first error is returned.
         if results.iter().all(Result::is_err) {
             let fault = results.into_iter().find_map(Result::err);
             return Err(fault.unwrap_or_else(|| Error::data(dir, "the sweep has no runs")));
@@ -81,18 +80,18 @@ impl SweepData {
     }
 }
 
-/// A run dir, and the digest of its manifest that its sweep lists.
+/// A run dir, with the digest of its manifest listed by its sweep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
-    /// Where it is.
+    /// Its path.
     pub dir: PathBuf,
-    /// Whether a `sweep.json` names it.
+    /// Whether a `sweep.json` lists it.
     planned: bool,
     digest: Option<String>,
 }
 
 impl Listed {
-    /// Refuses a run that never began, and a run dir whose manifest is not that which the sweep lists, unless `no_verify`.
+    /// Refuses a run that never began and, unless `no_verify`, a run dir whose manifest differs from that listed by the sweep.
     pub fn check(&self, no_verify: bool) -> Result<()> {
         let path = self.dir.join("manifest.json");
         if self.planned && !path.exists() {
@@ -113,7 +112,7 @@ impl Listed {
     }
 }
 
-/// The run dirs at `path`: those that its `sweep.json` names, or itself if it has none.
+/// Returns the run dirs at `path`: those listed by its `sweep.json`, or itself without one.
 pub fn run_dirs(path: &Path, no_verify: bool) -> Result<Vec<Listed>> {
     match read_sweep(path, no_verify)? {
         Some(sweep) => sweep.runs.iter().map(|run| below(path, run)).collect(),
@@ -121,7 +120,7 @@ pub fn run_dirs(path: &Path, no_verify: bool) -> Result<Vec<Listed>> {
     }
 }
 
-/// `run` in `dir`; the only run of a folder is in "." or "". Refuses what leads out of `dir`.
+/// Returns the path of `run` in `dir`; the only run of a folder is in "." or "". Refuses paths outside `dir`.
 fn below(dir: &Path, run: &SweepRun) -> Result<Listed> {
     let refuse = |why: &str| {
         let what = format!("the run's folder \"{}\" {why}; the runs of a sweep are in its folder", run.dir);
@@ -138,7 +137,8 @@ fn below(dir: &Path, run: &SweepRun) -> Result<Listed> {
     }
 }
 
-/// The `sweep.json` of `dir`, or what it would say of the runs in its folders; none of a run dir. With `no_verify` whatever its digest says.
+/// Returns the `sweep.json` of `dir`, or an equivalent for the runs in its folders; `None` for a run dir. With
+/// `no_verify`, its digest is not checked.
 pub fn read_sweep(dir: &Path, no_verify: bool) -> Result<Option<SweepManifest>> {
     let path = dir.join("sweep.json");
     if !path.exists() {
@@ -179,7 +179,7 @@ fn read_manifest(dir: &Path, no_verify: bool) -> Result<SweepManifest> {
     })
 }
 
-/// Runs `job` on every item, on all cores; results come in the order of the items.
+/// Runs `job` on every item on all cores; results are in the order of the items.
 pub fn in_parallel<T: Sync, R: Send>(
     items: &[T],
     job: &(dyn Fn(&T) -> R + Sync),
@@ -196,7 +196,7 @@ pub fn in_parallel<T: Sync, R: Send>(
                 loop {
                     let i = next.fetch_add(1, Ordering::Relaxed);
                     let Some(item) = items.get(i) else { return };
-                    // The receiver outlives the scope's threads; if it is gone, results are not wanted.
+                    // The receiver outlives the threads of the scope; if it is gone, results are not needed.
                     if sender.send((i, job(item))).is_err() {
                         return;
                     }
@@ -222,11 +222,11 @@ fn unreadable(planned: &SweepRun, fault: &Error) -> RunSummary {
     }
 }
 
-/// The keys of a sweep, each kept once however many runs have it, with its unit in the last of them.
+/// The keys of a sweep, each stored once for all runs, with the unit in the last run that has it.
 #[derive(Debug, Default)]
 struct Keys(BTreeMap<Arc<str>, (usize, String)>);
 
-/// A line as reports need it. One without a value is a column all the same.
+/// A line as needed by reports. One without a value still has a column.
 struct Cell {
     key: String,
     unit: String,
@@ -240,7 +240,7 @@ impl Cell {
 }
 
 impl Keys {
-    /// The values of run `number`.
+    /// Returns the values of run `number`.
     fn scalars(&mut self, cells: Vec<Cell>, number: usize) -> BTreeMap<Arc<str>, f64> {
         let mut keyed = |Cell { key, unit, value }| {
             let shared = self.0.get_key_value(key.as_str()).map_or_else(|| Arc::from(key), |(known, _)| known.clone());
@@ -272,12 +272,12 @@ fn summarise(
         dir: planned.dir.clone(),
         labels: planned.labels.clone(),
         seed: planned.seed,
-        // The run's own balance said it was valid; what we found in its records may say otherwise.
+        // The run's own verdict may be valid; its records may show otherwise.
         validity: analysis.validity(),
         notes: analysis.remarks().into_iter().map(|note| note.text).collect(),
         ..Default::default()
     };
-    // Metrics of the experiment's own have a column that says that there is no value, too.
+    // Experiments' own metrics have a column even without values.
     let valued = lines.iter().filter(|line| line.value.is_some());
     let own = analysis.user.lines.iter().filter_map(Cell::of).map(|cell| Cell { value: None, ..cell });
     let cells = valued.filter_map(Cell::of).chain(own).collect();
@@ -310,7 +310,7 @@ fn summarise(
     Ok((summary, cells))
 }
 
-/// Those that workers began in, and those that had updates.
+/// Returns the clusters in which workers began, and those that had updates.
 fn clusters_of(run: &Analysis) -> Vec<u32> {
     let began = run.manifest.clusters.iter().filter(|cluster| is_update(**cluster)).map(|cluster| u32::from(*cluster));
     let ages = run.resolved.iter().filter_map(|resolved| resolved.ages());
@@ -321,7 +321,7 @@ fn clusters_of(run: &Analysis) -> Vec<u32> {
     clusters
 }
 
-/// The values of `metric` by its numeric label `label`, for clusters or workers where it has both.
+/// Returns the values of `metric` by its numeric label `label`, for clusters or workers if it has both.
 fn series(lines: &[Line], metric: &str, label: &str, flow: Option<&str>) -> Vec<(u64, f64)> {
     let wanted = |line: &&Line| line.metric == metric && line.labels.get("flow").and_then(Value::as_str) == flow;
     lines.iter().filter(wanted).filter_map(|line| Some((line.labels.get(label)?.as_u64()?, line.value?))).collect()
@@ -344,7 +344,7 @@ fn points(runs: &[RunSummary]) -> Vec<PointSummary> {
             values.entry(key).or_default().push(*value);
         }
         let own = point.runs.iter().all(|run| runs[*run].exact);
-        // What compares with the baseline depends on its runs too; time on the wall is never exact.
+        // Comparisons also depend on the baseline's runs; wall time is never exact.
         let exact = |key: &str| own && key != TIME && (all_exact || !baseline::keys().any(|derived| derived == key));
         let cell = |(key, values): (&&str, &Vec<f64>)| Some(((*key).to_owned(), stats::estimate(values, exact(key))?));
         point.cells = values.iter().filter_map(cell).collect();

@@ -1,4 +1,4 @@
-//! Tests of [`super`] on sweeps written by hand, of what reports make of them, and of their speed.
+//! Tests of [`super`] on constructed sweeps, of their reports, and of speed.
 
 use pktgen_core::record::Note;
 use pktgen_records::age::AgeOf;
@@ -33,7 +33,7 @@ fn points_have_medians_over_seeds_and_comparisons_are_paired() {
     assert_eq!((fifo.cells["loss"].median, olaf.cells["loss"].median), (0.5, 0.0));
     assert_eq!((fifo.cells["received"].median, olaf.cells["received"].median), (80.0, 80.0));
     assert_eq!(olaf.cells["merged"].median, 160.0);
-    // The period of seed s at rate 40 is (20 + s)/2 us, so ages scale with it and seed 3 is the median.
+    // The period of seed s at rate 40 is (20 + s)/2 us, so ages are proportional to it and seed 3 is the median.
     let seed_3 = sweep.runs.iter().find(|run| run.dir == "olaf-40-3").unwrap();
     assert_eq!(olaf.cells["aom_mean/cluster"].median, seed_3.scalars["aom_mean/cluster"]);
     assert!(olaf.cells["aom_mean/cluster"].spread().is_some());
@@ -58,7 +58,7 @@ fn the_model_puts_published_values_beside_ours() {
     assert_eq!((paper.value, paper.difference, paper.inside), (1000.0, Some(-920.0), Some(false)));
     let inside = |row: usize| model.rows[row].cells[1].paper.as_ref().unwrap().inside;
     assert_eq!((inside(3), inside(0), inside(2)), (Some(true), Some(true), Some(false)));
-    // The row at rate 20 belongs to both variants: FIFO agrees, Olaf does not.
+    // The row at rate 20 applies to both variants: FIFO agrees, Olaf does not.
     let all = model.disagreements.join("\n");
     for part in [
         "Table 9: received at rate=40, variant=olaf: paper 1000, ours 80",
@@ -69,7 +69,7 @@ fn the_model_puts_published_values_beside_ours() {
         assert!(all.contains(part), "{part} is not in\n{all}");
     }
     assert_eq!(model.disagreements.len(), 4, "{all}");
-    // Of rate 40, received differs and loss agrees; of rate 20, FIFO agrees and Olaf does not.
+    // At rate 40, received differs and loss agrees; at rate 20, FIFO agrees and Olaf does not.
     assert!(model.verdict.lines.iter().any(|line| line.contains("2 of 4 published values")), "{:?}", model.verdict);
     assert!(model.verdict.lines.iter().any(|line| line.contains("; better at all 2 points.")));
 }
@@ -157,11 +157,11 @@ fn the_page_fetches_nothing_and_escapes() {
     assert!(page.matches("href=").count() == page.matches("href=\"#").count(), "only places in the page");
     assert!(page.contains("FIFO &lt;against&gt; Olaf") && !page.contains("<against>"));
     let count = |picture: &str| model.charts.iter().filter(|chart| chart.picture == picture).count();
-    // Two rates, of the first a second cluster too; only Olaf aggregates.
+    // Two rates, with a second cluster for the first; only Olaf aggregates.
     assert_eq!((count("sawtooth"), count("aggregation"), count("clusters"), count("age_cdf")), (3, 1, 2, 4));
     assert_eq!((count("heat"), count("loss"), count("latency"), count("paper")), (2, 1, 2, 2));
     assert_eq!(page.matches("<figure").count(), model.charts.len());
-    // One line per variant, in the chart of the answer too, or per rate where Olaf aggregates.
+    // One line per variant, also in the chart of the answer, or per rate where Olaf aggregates.
     assert_eq!(page.matches("<polyline").count(), 2 + 3 * 2 + 2 + 4 * 2 + 2 * 2);
     assert_eq!(page.matches("<figure data-zoom=").count(), 3 + 4 + 2);
     let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is missing"));
@@ -190,7 +190,7 @@ fn the_terminal_table_fits_and_shows_both() {
     let starts: Vec<_> = table.lines().map(|line| line.split("  ").find(|part| !part.is_empty()).unwrap()).collect();
     assert_eq!(starts, ["rate", "fifo", "20", "40", "olaf", "20", "40"], "{table}");
     assert!(table.contains("AoM cut, cluster [%]"), "{table}");
-    // Many columns go below each other; nothing is lost and nothing is too wide.
+    // Many columns are put below each other; nothing is lost or too wide.
     sweep.manifest.report.metrics = sweep.units.keys().cloned().collect();
     let wide = summary_table(&Model::build(&sweep));
     assert!(wide.lines().all(|line| line.chars().count() <= WIDTH), "{wide}");
@@ -240,7 +240,7 @@ fn names_that_nothing_has_are_warned_about() {
     assert!(before.starts_with("paper.rows of \"Table 9\": there is no metric \"no_such_metric\""), "{before}");
     assert_eq!(before.lines().count(), 1);
     let plan = &mut sweep.manifest.report;
-    // The second has no value here, but could.
+    // The second has no value here, but is a valid key.
     plan.metrics = vec!["aom_mean/clutser".into(), "dropped/reward_low".into(), "received_ratio".into()];
     plan.baseline = Some("fifi".into());
     let after = all(&sweep);
@@ -388,7 +388,7 @@ fn bad_sweeps_are_named() {
     assert!(fails(Some(&gone)).contains("gone: the run never began"), "{}", fails(Some(&gone)));
 }
 
-/// Runs that somebody looped over are one sweep, with an axis for what was set differently.
+/// Runs of a script that loops over settings are one sweep, with an axis for the settings that differ.
 #[test]
 fn runs_in_the_folders_of_a_folder_are_a_sweep() {
     let folder = tempfile::tempdir().unwrap();

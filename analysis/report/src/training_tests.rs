@@ -10,8 +10,8 @@ use crate::chart::Kind;
 use crate::summary::summary;
 use crate::{Model, REPORTS, SweepData};
 
-/// Five seeds each of SwitchML (baseline), which waits for stragglers, and Trio-ML, whose results lack a source. At the
-/// first value of `axis` SwitchML takes 26 us for two iterations and Trio-ML 13, at the second 52 and 26.
+/// Creates five seeds each of SwitchML (baseline), which waits for stragglers, and Trio-ML, whose results lack a source. At the first
+/// value of `axis`, SwitchML takes 26 us for two iterations and Trio-ML 13, at the second 52 and 26.
 fn sweep(dir: &Path, axis: &str, values: [&str; 2], metrics: &[&str]) -> SweepData {
     let mut runs = Vec::new();
     for variant in ["SwitchML", "Trio-ML"] {
@@ -23,7 +23,7 @@ fn sweep(dir: &Path, axis: &str, values: [&str; 2], metrics: &[&str]) -> SweepDa
                 let iterations = &mut story.rounds.iterations;
                 let factor = (i as i64 + 1) * if variant == "SwitchML" { 2 } else { 1 };
                 for row in 0..4 {
-                    // Both iterations of both workers, one after the other.
+                    // Both iterations of both workers, one after another.
                     let second = row as i64 % 2;
                     iterations.t_start_ps[row] = second * 6_500_000 * factor;
                     iterations.t_end_ps[row] = (second + 1) * 6_500_000 * factor;
@@ -100,7 +100,7 @@ fn iteration_time_is_drawn_beside_one_ideal() {
         chart.series.into_iter().map(|series| series.name).collect()
     };
     assert_eq!(names(&sweep), ["SwitchML", "ideal", "Trio-ML"]);
-    // Ideals that differ are lines of their own.
+    // Different ideals are separate lines.
     let cell = sweep.points[2].cells.get_mut("ideal_iteration_time").unwrap();
     cell.median += 1.0;
     assert_eq!(names(&sweep), ["SwitchML", "SwitchML, ideal", "Trio-ML", "Trio-ML, ideal"]);
@@ -119,7 +119,7 @@ fn other_times_are_drawn_where_the_table_has_them() {
     let longest = recovery.series.iter().find(|series| series.name == "Trio-ML, longest").unwrap();
     assert_eq!((longest.points.as_slice(), recovery.series.len()), ([(5e6, 4000.0), (10e6, 4000.0)].as_slice(), 6));
     let has = |title: &str| charts.iter().any(|chart| chart.title.starts_with(title));
-    // Of what the runs have no value, there is no picture; nor of what the table has not.
+    // There are no charts of metrics without values, nor of metrics that the table lacks.
     assert!(has("Latency of results") && !has("Aggregation throughput") && !has("Iteration time"));
 }
 

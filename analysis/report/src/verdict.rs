@@ -1,4 +1,4 @@
-//! The answer in sentences: validity, the variants against the baseline, ours against the published values.
+//! The answer in sentences: validity, the variants compared with the baseline, and our values compared with published ones.
 //!
 //! Called by [`crate::model`].
 
@@ -18,43 +18,43 @@ use crate::lead;
 use crate::sweep::data::{PointSummary, RunSummary, SweepData, VARIANT};
 use crate::sweep::data::{describe, matches};
 
-/// The answer.
+/// The answer of a report.
 #[derive(Debug, Clone, Serialize)]
 pub struct Verdict {
-    /// All runs are valid.
+    /// Whether all runs are valid.
     pub valid: bool,
-    /// Somewhere the Age-of-Model is clearly worse than the baseline's (95 % interval below 0).
+    /// Whether the Age-of-Model is clearly worse than the baseline's at any point (95 % interval below 0).
     pub worse: bool,
     /// The answer in sentences.
     pub lines: Vec<String>,
-    /// Which of them compare values, as the first screen of a page does in its own way.
+    /// Range of the lines that compare values, which the first screen of a page presents in its own way.
     #[serde(skip)]
     pub(crate) compared: Range<usize>,
 }
 
-/// Whose sentence is about the Age-of-Model.
+/// The metric of the sentence about the Age-of-Model.
 const CUT: &str = "aom_cut/cluster";
-/// Sentences about speedups: each of these, by key, for every variant that has it.
+/// Metrics of sentences about speedups, one for every variant that has a value.
 const SPEEDUPS: [(&str, &str); 3] = [
     (SPEEDUP, "speedup to the goal"),
     (ITERATION_SPEEDUP, "speedup of iterations"),
     (TARGET_SPEEDUP, "speedup to any accuracy (per contribution in results)"),
 ];
 
-/// Our values against the published ones.
+/// Comparison of our values with published ones.
 #[derive(Default)]
 pub(crate) struct Comparison {
-    /// A sentence per published value that our interval does not hold, or that cannot be compared.
+    /// A sentence per published value that our interval does not contain, or that cannot be compared.
     pub(crate) lines: Vec<String>,
-    /// Values that could be compared.
+    /// Number of values that could be compared.
     compared: usize,
-    /// Values of points with too few seeds, and the fewest seeds of them.
+    /// Number of values at points with too few seeds, and the minimum number of seeds among these.
     few: Option<(usize, usize)>,
-    /// Those of them that our interval does not hold.
+    /// Number of compared values that our interval does not contain.
     pub(crate) outside: usize,
 }
 
-/// Compares every published value with ours at every point that it belongs to.
+/// Compares every published value with ours at every point that it applies to.
 pub(crate) fn compare(sweep: &SweepData) -> Comparison {
     let mut comparison = Comparison::default();
     for published in &sweep.manifest.paper {
@@ -65,7 +65,7 @@ pub(crate) fn compare(sweep: &SweepData) -> Comparison {
             comparison.lines.push(format!("{source}: no run is at {at}, so its values are compared with nothing"));
         }
         for point in points {
-            // What is read in two ways is one number of theirs: the reading that is nearest counts.
+            // A published value with two interpretations is one number: the closest interpretation counts.
             let mut readings: BTreeMap<(String, u64), Vec<&str>> = BTreeMap::new();
             for (key, value) in &published.values {
                 readings.entry((reading_of(key), value.to_bits())).or_default().push(key);
@@ -84,7 +84,7 @@ pub(crate) fn compare(sweep: &SweepData) -> Comparison {
     comparison
 }
 
-/// A published value is an age, a cut or a fairness, whether it is read by cluster or by worker.
+/// Returns the key of a published value regardless of whether it is interpreted per cluster or per worker.
 fn reading_of(key: &str) -> String {
     let part = |part: &str| if part == "worker" { "cluster" } else { part }.to_owned();
     key.split('/').map(part).collect::<Vec<_>>().join("/")
@@ -120,7 +120,7 @@ impl Comparison {
     }
 }
 
-/// Says what the runs and the comparison come to.
+/// Summarises the runs and the comparison.
 pub(crate) fn verdict(sweep: &SweepData, comparison: &Comparison) -> Verdict {
     let invalid = sweep.runs.iter().filter(|run| !run.validity.is_valid()).count();
     let all = sweep.runs.len();
@@ -157,8 +157,8 @@ pub(crate) fn verdict(sweep: &SweepData, comparison: &Comparison) -> Verdict {
     Verdict { valid: invalid == 0, worse, lines, compared: told }
 }
 
-/// What comes before any number of these runs wherever they are shown: what shows that something other than what was declared was measured,
-/// files that nothing vouches for, planned runs that are missing.
+/// Returns cautions that precede any number of these runs wherever they are shown: signs that the measurement differs
+/// from what was declared, files without digests, missing runs of the plan.
 pub fn cautions(sweep: &SweepData) -> Vec<String> {
     let mut all = told(&sweep.runs, "Caution", |run| run.validity.cautions().collect());
     let unverified = |note: &&Note| matches!(note, Note::Unverified {} | Note::NotVerified {});
@@ -167,7 +167,7 @@ pub fn cautions(sweep: &SweepData) -> Vec<String> {
     all
 }
 
-/// A sentence for each kind of these notes, of the first run that has it.
+/// Returns a sentence for each kind of these notes, with the first run that has it.
 fn told<'a>(runs: &'a [RunSummary], word: &str, notes: impl Fn(&'a RunSummary) -> Vec<&'a Note>) -> Vec<String> {
     let mut told: Vec<(&Note, usize)> = Vec::new();
     for note in runs.iter().flat_map(notes) {
@@ -180,14 +180,14 @@ fn told<'a>(runs: &'a [RunSummary], word: &str, notes: impl Fn(&'a RunSummary) -
     told.into_iter().map(|(note, count)| format!("{word}, {count} of {all} runs: {note}.")).collect()
 }
 
-/// What the page answers first, where no other sentence does: one per variant.
+/// Returns the page's main answer, if no other sentence contains it: one per variant.
 fn asked(sweep: &SweepData) -> Vec<String> {
     let told = |key: &str| key == CUT || SPEEDUPS.iter().any(|(known, _)| *known == key);
     let Some((key, zero, (more, less))) = lead::asked(sweep).filter(|(key, ..)| !told(key)) else { return Vec::new() };
     against(sweep, key, &human::title(key), &heading(sweep, key).scale, (zero, more, less))
 }
 
-/// One sentence per speedup and variant whose times could be compared with the baseline's.
+/// Returns one sentence per speedup and variant whose times could be compared with the baseline's.
 fn speedups(sweep: &SweepData) -> Vec<String> {
     let ratio = scale_for("ratio", 1.0);
     SPEEDUPS.iter().flat_map(|(key, what)| against(sweep, key, what, &ratio, (1.0, "faster", "slower"))).collect()
@@ -210,7 +210,7 @@ fn against(
     by_variant(sweep, key).into_iter().map(sentence).collect()
 }
 
-/// The values of `key` at every point that has one, by variant.
+/// Returns the values of `key` at every point that has one, by variant.
 pub(crate) fn by_variant<'a>(sweep: &'a SweepData, key: &str) -> BTreeMap<&'a str, Vec<At<'a>>> {
     let mut variants: BTreeMap<&str, Vec<At>> = BTreeMap::new();
     for point in &sweep.points {
@@ -222,13 +222,13 @@ pub(crate) fn by_variant<'a>(sweep: &'a SweepData, key: &str) -> BTreeMap<&'a st
     variants
 }
 
-/// One sentence per variant about its Age-of-Model against the baseline's, and whether any point is worse.
+/// Returns one sentence per variant about its Age-of-Model compared with the baseline's, and whether any point is worse.
 fn against_baseline(sweep: &SweepData) -> (Vec<String>, bool) {
-    // Findings of studies have no direction, so neither is better.
+    // Findings of studies have no better direction.
     let baseline = sweep.manifest.report.baseline.as_ref().filter(|_| !is_study(sweep));
     let Some(base) = baseline else { return (Vec::new(), false) };
     let cuts = by_variant(sweep, CUT);
-    // Runs without full records have no ages, but may have been compared otherwise.
+    // Runs without full records have no ages, but may be compared by other metrics.
     let compared = baseline::keys().any(|key| sweep.points.iter().any(|point| point.cells.contains_key(&key)));
     if cuts.is_empty() && compared {
         return (Vec::new(), false);

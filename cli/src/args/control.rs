@@ -13,7 +13,7 @@ pub(crate) struct Control {
     pub(crate) command: ControlCommand,
 }
 
-/// A number above 0.
+/// Parses a number above 0.
 fn positive(text: &str) -> Result<f64, String> {
     text.parse()
         .ok()

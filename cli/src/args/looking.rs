@@ -1,4 +1,4 @@
-//! Flags of those who look on at a run.
+//! Flags for observing a run.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,11 +1,11 @@
-//! What the command line says.
+//! Parsing of the command line.
 
 use clap::error::Result;
 use clap::{Command, CommandFactory, FromArgMatches};
 
 use super::Args;
 
-/// Reads the command line. A negative number is a value, whose range the flag's own message names.
+/// Parses the command line. A negative number is a value; the flag's own message states its range.
 pub(crate) fn parse() -> Result<Args> {
     let mut command = with_negative_numbers(Args::command());
     let mut found = command.try_get_matches_from_mut(std::env::args_os())?;

@@ -1,4 +1,4 @@
-//! `pktgen trace scale`: what to make of a trace.
+//! Flags of `pktgen trace scale`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Flags of `pktgen target`, and the one that lets an experiment start its device.
+//! Flags of `pktgen target`, and the flag that permits an experiment to start its device.
 
 use clap::{Args as ClapArgs, Subcommand};
 

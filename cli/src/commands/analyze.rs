@@ -21,8 +21,8 @@ use crate::output::check_outputs;
 use crate::schemas;
 use crate::ui::Ui;
 
-/// Prints the lines of every run that can be read and names the others; the result is 1 if there are others or
-/// a run is invalid, and their error if there is nothing else.
+/// Prints the lines of every run that can be read and lists the others; returns 1 if there are others or a run is
+/// invalid, and their error if no run can be read.
 pub(super) fn run(args: Analyze, ui: &Ui) -> Result<u8> {
     if captured::asked_for(&args) {
         return captured::run(&args, ui);
@@ -65,7 +65,7 @@ pub(super) fn run(args: Analyze, ui: &Ui) -> Result<u8> {
     Ok(u8::from(invalid || !bad.is_empty()))
 }
 
-/// Recovers the unfinished runs at `path`. What cannot be recovered is named when it is analysed.
+/// Recovers the unfinished runs at `path`. Runs that cannot be recovered are reported when they are analysed.
 fn recover_all(path: &Path, no_verify: bool, ui: &Ui) -> Result<()> {
     let mut recovered = false;
     for Listed { dir, .. } in run_dirs(path, no_verify)? {
@@ -98,7 +98,7 @@ fn one(run: &Listed, args: &Analyze) -> Result<Measured> {
     )
 }
 
-/// The verdict on a run or a capture, and its summary; `sound` is the verdict where nothing speaks against it.
+/// Returns the verdict on a run or a capture with its summary; `sound` is the verdict if there are no failures.
 pub(super) fn summary_text(name: &Path, measured: &Measured, sound: &str) -> String {
     let against = measured.notes.iter().find(|note| FAILURES.contains(&note.note));
     let verdict = against.map_or(sound, |note| note.text.as_str());
@@ -108,7 +108,7 @@ pub(super) fn summary_text(name: &Path, measured: &Measured, sound: &str) -> Str
     })
 }
 
-/// Summaries, then the requested lines: means over clusters and workers first, those of single ones on request.
+/// Prints summaries, then the requested lines: means over clusters and workers first, those of single ones on request.
 pub(super) fn print(summaries: &[String], lines: &[Line], args: &Analyze, ui: &Ui) -> Result<()> {
     let chosen = chosen(lines, &args.metrics)?;
     if let Some(table) = &args.table {
@@ -136,7 +136,7 @@ pub(super) fn print(summaries: &[String], lines: &[Line], args: &Analyze, ui: &U
     Ok(())
 }
 
-/// The lines whose metric matches any of the patterns; all of them if there is no pattern.
+/// Returns the lines whose metric matches any of the patterns; all of them without patterns.
 fn chosen<'a>(lines: &'a [Line], patterns: &[String]) -> Result<Vec<&'a Line>> {
     let missing = |pattern: &&String| !lines.iter().any(|line| matches(pattern, &line.metric));
     if let Some(pattern) = patterns.iter().find(missing) {
@@ -149,7 +149,7 @@ fn chosen<'a>(lines: &'a [Line], patterns: &[String]) -> Result<Vec<&'a Line>> {
     Ok(lines.iter().filter(wanted).collect())
 }
 
-/// Returns whether `pattern`, in which `*` stands for anything, matches all of `text`.
+/// Whether `pattern`, in which `*` matches anything, matches all of `text`.
 fn matches(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,
@@ -159,10 +159,10 @@ fn matches(pattern: &str, text: &str) -> bool {
     }
 }
 
-/// Notes with which the exit code is 1.
+/// Notes that cause exit code 1.
 pub(super) const FAILURES: [&str; 4] = ["invalid", "damaged", "nothing_found", "metric_failed"];
 
-/// Notes on stderr: as JSON for programs. True if the numbers may not be used.
+/// Prints notes on stderr, as JSON for programs. Returns whether the numbers may not be used.
 pub(super) fn say_notes(dir: &Path, measured: &Measured, ui: &Ui) -> bool {
     let mut fails = false;
     for note in &measured.notes {
@@ -190,7 +190,7 @@ fn plain(line: &Line) -> String {
     let labels: Vec<_> = line.labels.iter().map(|(k, v)| format!("{k}={}", v.to_string().trim_matches('"'))).collect();
     let value = line.value.map_or("-".to_owned(), |value| {
         let scale = scale_for(&line.unit, value);
-        // Units that people know stand for themselves.
+        // Display units are self-explanatory.
         if scale.unit.is_empty() { format!("{} {}", scale.show(value), line.unit) } else { scale.show(value) }
     });
     format!("{:<36} {value:>24}  {}", line.metric, labels.join(" ")).trim_end().to_owned()

@@ -1,4 +1,4 @@
-//! `pktgen calibrate`: the settings under which an experiment comes out as measured or published.
+//! `pktgen calibrate`: finds the settings for which an experiment gives measured or published values.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ pub(super) fn run(args: Calibrate, ui: &Ui) -> Result<u8> {
     }
     let experiment = open(document.clone())?;
     let options = Options { no_verify: true, studies: &STUDIES, user_metrics: ANSWERS, ..Options::default() };
-    // Runs of the twin were written just now; what is measured may have been changed since.
+    // Runs of the twin were just written; measured ones may have changed since they were written.
     let measured = Options { no_verify: args.no_verify, ..options };
     let (targets, notes) = targets(&args.to, &settings, &experiment, measured)?;
     let folder = OutFolder::of(args.out.clone(), &format!("calibrate-{}", experiment.name))?;
@@ -80,7 +80,7 @@ pub(super) fn run(args: Calibrate, ui: &Ui) -> Result<u8> {
     Ok(u8::from(!found.is_whole()))
 }
 
-/// The targets, and what is to be said of them.
+/// Returns the targets, with notes on them.
 fn targets(
     to: &[PathBuf],
     settings: &CalibrateSettings,
@@ -121,20 +121,20 @@ fn targets(
     Ok((choose(&settings.targets, found)?, measured.notes))
 }
 
-/// What must be the same for a calibration that goes on.
+/// Returns the data that must be equal for resuming a calibration.
 fn identity(document: &Document, settings: &CalibrateSettings, targets: &[TargetValue]) -> String {
     let keys = document.leaves().into_iter().filter(|(key, _)| !key.starts_with("calibrate."));
     let keys: Vec<String> = keys.map(|(key, value)| format!("{key}={value}")).collect();
     format!("{}\n{:?}\n{:?}\n{}", keys.join("\n"), settings.space, targets, settings.keys.seeds)
 }
 
-/// Units of all metrics by their names.
+/// Returns the units of all metrics by their names.
 fn units() -> BTreeMap<String, String> {
     let definitions = METRICS.iter().flat_map(|metric| metric.definitions());
     definitions.map(|it| (it.metric.to_owned(), it.unit.to_owned())).collect()
 }
 
-/// The answer, its page, and an experiment file with the best setting.
+/// Writes the result, its page, and an experiment file with the best setting.
 fn write(found: &Calibration, document: &Document, settings: &CalibrateSettings, folder: &Path) -> Result<()> {
     let text = schemas::CALIBRATION.stamp(&found.json().to_string());
     write_whole(&folder.join("calibration.json"), text)?;

@@ -1,4 +1,4 @@
-//! `pktgen capture`: every frame of an interface into a run dir.
+//! `pktgen capture`: records every frame of an interface into a run dir.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -65,7 +65,7 @@ fn record(interface: &str, serve: Serve, args: &ListenFlags, ui: &Ui) -> Result<
         }
         bar.set_position(frames);
         bar.set_message(format!("{rate:.3} Mpps, {} lost,", totals.lost()));
-        // A bar draws nothing where stderr is no terminal.
+        // A bar draws nothing if stderr is not a terminal.
         if bar.is_hidden() {
             ui.note(&format!("{seconds:.0} s: {frames} frames, {rate:.3} Mpps, {} lost", totals.lost()));
         }

@@ -1,4 +1,4 @@
-//! `pktgen analyze` of captures, and of tables that were made of them.
+//! `pktgen analyze` of captures, and of tables made from these.
 
 use std::path::{Path, PathBuf};
 
@@ -16,13 +16,13 @@ use crate::args::Analyze;
 use crate::commands::analyze::{print, say_notes, summary_text};
 use crate::ui::Ui;
 
-/// Returns whether there are captures or tables among the arguments.
+/// Whether there are captures or tables among the arguments.
 pub(super) fn asked_for(args: &Analyze) -> bool {
     !args.capture.sent.is_empty() || args.runs.iter().any(|path| is_capture(path) || is_tables(path))
 }
 
-/// Prints the metrics of all captures together; the result is 1 if a file is damaged, clocks contradict each other, or
-/// there is no packet of a known format.
+/// Prints the metrics of all captures together; returns 1 if a file is damaged, clocks contradict each other, or there
+/// is no packet of a known format.
 pub(super) fn run(args: &Analyze, ui: &Ui) -> Result<u8> {
     if let Some(other) = args.runs.iter().find(|path| !is_capture(path) && !is_tables(path)) {
         return Err(Error::config(format!(
@@ -96,14 +96,14 @@ fn plan(args: &Analyze) -> Result<CapturePlan> {
     })
 }
 
-/// A span that may be negative.
+/// Parses a time that may be negative.
 fn signed(text: &str) -> Result<i64> {
     let (sign, size) = text.strip_prefix('-').map_or((1, text), |size| (-1, size));
     let span: Span = size.parse().map_err(|error| Error::config(format!("--offset {text}: {error}")))?;
     Ok(sign * span.ps())
 }
 
-/// A run dir, or ns since 1970.
+/// Parses the path of a run dir, or ns since 1970.
 fn anchor(text: &str) -> Result<Anchor> {
     match text.parse() {
         Ok(ns) => Ok(Anchor(ns)),

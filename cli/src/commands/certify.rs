@@ -1,4 +1,4 @@
-//! `pktgen certify`: does a device do what its protocol says? Clause by clause, with the frames that prove it.
+//! `pktgen certify`: tests a device's conformance to its protocol clause by clause, with frames as evidence.
 
 use std::path::{Path, PathBuf};
 
@@ -37,7 +37,7 @@ pub(super) fn run(args: Certify, ui: &Ui) -> Result<u8> {
         (None, false) => vec![&experiment.runs[0]],
         (name, false) => vec![experiment.choose(name.as_deref())?],
     };
-    // All are checked before the first begins.
+    // All are checked before the first one begins.
     let mut runs = Vec::new();
     for run in chosen {
         let named = |error| if args.all_runs { Error::config(format!("run {}: {error}", run.folder())) } else { error };
@@ -60,15 +60,15 @@ fn list(suite: &'static ClauseSuite, ui: &Ui) {
     }
 }
 
-/// A run, and what of the device it says is asked.
+/// A run to certify, with its plan and settings.
 struct RunToCertify<'a> {
     run: &'a Run,
     plan: Plan,
     settings: CertifySettings,
     options: CertifyOptions,
-    /// The flags that choose what is carried out.
+    /// The flags that select what is executed.
     chosen: String,
-    /// Without outcomes yet.
+    /// The certificate without results.
     certificate: Certificate,
 }
 
@@ -103,11 +103,11 @@ impl<'a> RunToCertify<'a> {
         Ok(RunToCertify { run, plan, settings, options, chosen: chosen(args, repeats), certificate })
     }
 
-    /// Carries it out in a folder, or goes on there; and what shows that it is under way.
+    /// Executes or resumes it in a folder; returns the certificate, and the progress that marks it as unfinished.
     fn carry_out(&self, experiment: &Experiment, folder: &Path, ui: &Ui) -> Result<(Certificate, CertificateProgress)> {
         let (mut certificate, mut options) = (self.certificate.clone(), self.options.clone());
         let suite = suite(&self.plan, &experiment.name)?;
-        // A new folder is free again when its first file is there.
+        // If it fails before its first file is written, a new folder is removed again.
         let claim = (!CertificateProgress::is_in(folder)).then(|| claim(folder)).transpose()?;
         let _held = hold(folder)?;
         let (mut progress, done) = match claim {
@@ -139,7 +139,7 @@ impl<'a> RunToCertify<'a> {
     }
 }
 
-/// One certificate.
+/// Creates one certificate.
 fn alone(experiment: &Experiment, run: &RunToCertify, out: Option<PathBuf>, ui: &Ui) -> Result<u8> {
     let folder = OutFolder::of(out, &format!("certify-{}", experiment.name))?;
     let (certificate, progress) = run.carry_out(experiment, &folder, ui)?;
@@ -149,7 +149,8 @@ fn alone(experiment: &Experiment, run: &RunToCertify, out: Option<PathBuf>, ui: 
     Ok(u8::from(!certificate.is_whole()))
 }
 
-/// A certificate for each run, and tables of all. Each stays under way until the tables are there, so that they go on if this is killed.
+/// Creates a certificate for each run, and tables of all. Each is marked as unfinished until the tables are written, so
+/// that a killed process can be resumed.
 fn tabled(experiment: &Experiment, runs: &[RunToCertify], out: Option<PathBuf>, ui: &Ui) -> Result<u8> {
     let folder = OutFolder::of(out, &format!("certify-{}", experiment.name))?;
     let under_way = |run: &RunToCertify| CertificateProgress::is_in(&folder.join(run.run.folder()));
@@ -178,14 +179,14 @@ fn tabled(experiment: &Experiment, runs: &[RunToCertify], out: Option<PathBuf>, 
     Ok(u8::from(!is_whole))
 }
 
-/// What a reader must know of the bench.
+/// Returns notes on the bench for readers.
 fn notes(plan: &Plan) -> Vec<String> {
     let transport = &plan.spec.transport;
     let tap = plan.spec.is_real_time() && transport.middleware.has("tap");
     tap.then(|| "transport.tap is ignored: a certificate keeps its own captures".to_owned()).into_iter().collect()
 }
 
-/// The flags that choose what is carried out.
+/// Returns the flags that select what is executed.
 fn chosen(args: &Certify, repeats: Option<u32>) -> String {
     let only = args.clause.iter().map(|name| format!("--clause {name}"));
     let except = args.except.iter().map(|name| format!("--except {name}"));
@@ -193,7 +194,7 @@ fn chosen(args: &Certify, repeats: Option<u32>) -> String {
     if all.is_empty() { "all".to_owned() } else { all.join(" ") }
 }
 
-/// The clauses of the device's format.
+/// Returns the clauses of the device's format.
 fn suite(plan: &Plan, experiment: &str) -> Result<&'static ClauseSuite> {
     let format = plan.parts.facts.protocol.format;
     all().suites.iter().copied().find(|suite| suite.format == format).ok_or_else(|| {
@@ -207,7 +208,7 @@ fn suite(plan: &Plan, experiment: &str) -> Result<&'static ClauseSuite> {
 
 type Bench<'a> = Box<dyn ProbeBench + 'a>;
 
-/// What puts frames into the device: on wires, in lockstep, or around our program.
+/// Returns the bench that sends frames to the device: on wires, in lockstep, or around the program of this project.
 fn bench<'a>(
     experiment: &'a Experiment,
     plan: &'a Plan,
@@ -229,7 +230,7 @@ fn bench<'a>(
     Ok((Box::new(bench), ground))
 }
 
-/// What is certified, in words.
+/// Describes the certified device.
 fn device(plan: &Plan) -> String {
     let transport = &plan.spec.transport;
     let name = plan.spec.hardware.as_ref().map_or("a device", |own| own.profile.name.as_str());
@@ -240,7 +241,7 @@ fn device(plan: &Plan) -> String {
     }
 }
 
-/// What came of a run, which is named where there are several.
+/// Prints the result of a run, with its name if there are several.
 fn say(certificate: &Certificate, run: Option<&str>, ui: &Ui) -> Result<()> {
     let named = |mut object: Value| {
         object["run"] = json!(run);

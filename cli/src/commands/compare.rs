@@ -1,4 +1,4 @@
-//! `pktgen report NEW --baseline OLD`, and `pktgen report A B C`: implementations against each other.
+//! `pktgen report NEW --baseline OLD`, and `pktgen report A B C`: compares implementations.
 
 use std::path::{Path, PathBuf};
 
@@ -13,16 +13,16 @@ use crate::commands::report::{analysed, one_line, remember};
 use crate::output::check_outputs;
 use crate::ui::Ui;
 
-/// The rules that the flags name, or the built-in ones.
+/// Returns the rules given by flags, or the built-in ones.
 pub(super) fn rules(args: &Report) -> Result<Rules> {
     args.rules.as_deref().map_or_else(|| Ok(Rules::built_in()), Rules::load)
 }
 
-/// The result is the exit code: 1 if a run is invalid or the verdict is worse, with `--strict` also if it cannot tell.
+/// Compares runs. Returns the exit code: 1 if a run is invalid or the verdict is worse, with `--strict` also if it is "cannot tell".
 pub(super) fn run(args: &Report, options: Options, ui: &Ui) -> Result<u8> {
     let rules = rules(args)?;
     args.out.iter().try_for_each(|path| extension(path).map(drop))?;
-    // The baseline first; it may be named among the others too.
+    // The baseline comes first; it may be among the others, too.
     let mut dirs: Vec<&PathBuf> = args.baseline.iter().collect();
     let others = args.runs.iter().filter(|run| args.baseline.as_ref().is_none_or(|baseline| !same(baseline, run)));
     dirs.extend(others);
@@ -44,7 +44,7 @@ pub(super) fn run(args: &Report, options: Options, ui: &Ui) -> Result<u8> {
     }
     let comparison = Comparison::of(&sides, args.baseline.as_ref().map(|_| 0), &rules)?;
     let home = dirs.last().map_or(Path::new("."), |dir| dir.as_path());
-    // An order without a baseline does not replace a comparison with one.
+    // A ranking without a baseline does not replace a comparison with one.
     let name = if args.baseline.is_some() { "compare" } else { "rank" };
     let beside = || extensions().map(|extension| home.join(format!("{name}.{extension}"))).collect();
     let files: Vec<PathBuf> = if args.out.is_empty() { beside() } else { args.out.clone() };
@@ -66,12 +66,12 @@ pub(super) fn run(args: &Report, options: Options, ui: &Ui) -> Result<u8> {
     Ok(u8::from(comparison.fails(args.strict)))
 }
 
-/// Returns whether two paths name the same folder.
+/// Whether two paths denote the same folder.
 fn same(a: &Path, b: &Path) -> bool {
     a == b || matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }
 
-/// Names of folders: their last parts where these differ, else the whole paths.
+/// Returns names of folders: their last parts if these differ, otherwise the whole paths.
 fn names(dirs: &[&PathBuf]) -> Vec<String> {
     let last = |dir: &PathBuf| dir.file_name().map(|name| name.to_string_lossy().into_owned());
     let short: Vec<Option<String>> = dirs.iter().map(|dir| last(dir)).collect();
@@ -84,7 +84,7 @@ fn names(dirs: &[&PathBuf]) -> Vec<String> {
     dirs.iter().zip(short.clone()).map(name).collect()
 }
 
-/// The form that the path asks for.
+/// Returns the extension of the path, which selects the format.
 fn extension(path: &Path) -> Result<String> {
     let asked = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
     if extensions().any(|known| known == asked) { Ok(asked) } else { Err(unknown(path)) }

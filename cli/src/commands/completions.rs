@@ -1,4 +1,4 @@
-//! `pktgen completions`: completions of shells and man pages, from the flags' own definitions; packages carry them.
+//! `pktgen completions`: shell completions and man pages, generated from the flags' definitions for packages.
 
 #[cfg(not(feature = "completions"))]
 pub(super) fn run(_: &crate::args::Completions, _: &crate::ui::Ui) -> pktgen_core::Result<u8> {
@@ -29,7 +29,7 @@ mod here {
         Ok(0)
     }
 
-    /// Names and contents.
+    /// Returns names and contents.
     fn files(form: Form) -> Result<Vec<(String, Vec<u8>)>> {
         let (shell, name) = match form {
             Form::Bash => (Shell::Bash, "pktgen.bash"),
@@ -44,7 +44,7 @@ mod here {
         Ok(vec![(name.to_owned(), text)])
     }
 
-    /// A page of the program, of each command and of its own commands.
+    /// Returns man pages of the program, of each command and of its subcommands.
     fn pages() -> Result<Vec<(String, Vec<u8>)>> {
         let mut all = Args::command().disable_help_subcommand(true);
         all.build();

@@ -14,7 +14,7 @@ use crate::commands::live::CONTROL_VERSION;
 use crate::schemas::{CONTROL_EVENT, CONTROL_REPLY};
 use crate::ui::Ui;
 
-/// How long a reply may take.
+/// Timeout of a reply.
 const REPLY: Duration = Duration::from_secs(10);
 
 pub(super) fn run(args: &Control, ui: &Ui) -> Result<u8> {
@@ -72,7 +72,8 @@ fn request(command: &ControlCommand) -> (&'static str, Value) {
     }
 }
 
-/// The socket of a run: itself, or as the manifest of its run dir says, or of the one in progress in a folder of run dirs.
+/// Returns the socket of a run: the path itself, the one in the manifest of its run dir, or that of the run in progress
+/// in a folder of run dirs.
 fn socket(run: &Path) -> Result<PathBuf> {
     if std::fs::metadata(run).is_ok_and(|found| found.file_type().is_socket()) {
         return Ok(run.to_owned());
@@ -87,7 +88,7 @@ fn socket(run: &Path) -> Result<PathBuf> {
     })
 }
 
-/// What the manifest in `dir` notes.
+/// Returns the socket noted in the manifest in `dir`.
 fn noted(dir: &Path) -> Option<PathBuf> {
     let text = std::fs::read(dir.join("manifest.json")).ok()?;
     let manifest: Value = serde_json::from_slice(&text).ok()?;

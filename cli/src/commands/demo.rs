@@ -22,7 +22,7 @@ pub(super) fn run(args: Demo, ui: &Ui) -> Result<u8> {
     if own {
         make_room(&out, &experiment.name)?;
     }
-    // Before all else: a demo that is killed leaves a folder that the next one may replace.
+    // Created first: a killed demo leaves a folder that the next one may replace.
     if is_empty(&out)? {
         std::fs::create_dir_all(&out).map_err(Error::io("create folder", &out))?;
         let text = "`pktgen demo` made this folder and replaces it the next time; remove this file to keep it.\n";
@@ -33,7 +33,7 @@ pub(super) fn run(args: Demo, ui: &Ui) -> Result<u8> {
     execute(experiment, &out, None, true, &Looking::default(), ui)
 }
 
-/// The built-in experiment; only the seeds can be wrong.
+/// Opens the built-in experiment; only the seeds can be invalid.
 fn open(seeds: &str) -> Result<Experiment> {
     let wrong = |_| {
         Error::config(format!(
@@ -45,7 +45,7 @@ fn open(seeds: &str) -> Result<Experiment> {
     Ok(Experiment::open(all(), document).map_err(wrong)?.asked_by(command()))
 }
 
-/// Whether nothing is in `out`, or no such folder is there.
+/// Whether `out` is empty or does not exist.
 fn is_empty(out: &Path) -> Result<bool> {
     match std::fs::read_dir(out) {
         Ok(mut entries) => Ok(entries.next().is_none()),
@@ -54,7 +54,7 @@ fn is_empty(out: &Path) -> Result<bool> {
     }
 }
 
-/// Removes `out` if a demo made it; anything else is the user's.
+/// Removes `out` if a demo created it; anything else belongs to the user.
 fn make_room(out: &Path, name: &str) -> Result<()> {
     if is_empty(out)? {
         return Ok(());

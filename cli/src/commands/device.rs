@@ -1,4 +1,4 @@
-//! `pktgen device`: profiles of hardware, and what they make of experiments.
+//! `pktgen device`: hardware profiles, and checks of experiments against these.
 
 use std::path::Path;
 
@@ -34,7 +34,7 @@ pub(super) fn run(args: Device, ui: &Ui) -> Result<u8> {
     }
 }
 
-/// A capture beside what its run should have sent.
+/// Compares a capture with the packets that its run should have sent.
 fn compared(of: &Captured, ui: &Ui) -> Result<u8> {
     let experiment = experiment::open(experiment::load(&of.experiment)?)?;
     let run = match &of.run {
@@ -75,7 +75,7 @@ fn list(ui: &Ui) -> Result<u8> {
     Ok(0)
 }
 
-/// What a profile says, with the syntaxes of its planner.
+/// Prints a profile, with the syntaxes of its planner.
 fn show(profile: &Profile, ui: &Ui) -> Result<u8> {
     let whole = described(profile);
     if ui.json() {
@@ -130,7 +130,7 @@ fn described(profile: &Profile) -> Value {
     })
 }
 
-/// The profile, and what a run of the experiment asks of it.
+/// Returns the profile, and the requirements of a run of the experiment.
 fn of_experiment(of: &DeviceOf, ui: &Ui) -> Result<(Profile, Facts)> {
     let profile = open(&of.profile, "PROFILE", &all().protocols)?;
     let experiment = experiment::open(experiment::load(&of.experiment)?)?;
@@ -143,7 +143,7 @@ fn of_experiment(of: &DeviceOf, ui: &Ui) -> Result<(Profile, Facts)> {
     Ok((profile, facts))
 }
 
-/// Everything that was looked at, and what came of it.
+/// Prints everything that was checked, with the results.
 fn checked(profile: &Profile, facts: &Facts, ui: &Ui) -> Result<u8> {
     let Checked { kept, findings } = check(profile, facts);
     if ui.json() {

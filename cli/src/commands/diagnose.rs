@@ -1,4 +1,4 @@
-//! `pktgen diagnose`: why nothing, too little or wrong sums come back.
+//! `pktgen diagnose`: finds out why nothing, too little or wrong sums come back.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::args::Diagnose;
 use crate::commands::experiment::{load, open};
 use crate::ui::{Ui, stop_flag};
 
-/// Exit code where something is wrong and no cause is more than possible.
+/// Exit code if something is wrong and no cause is more than possible.
 const CANNOT_TELL: u8 = 4;
 
 pub(super) fn run(args: Diagnose, ui: &Ui) -> Result<u8> {
@@ -50,7 +50,7 @@ pub(super) fn run(args: Diagnose, ui: &Ui) -> Result<u8> {
     })
 }
 
-/// Refuses a folder of several runs: a diagnosis is of one.
+/// Refuses a folder of several runs: a diagnosis is about one.
 fn one_run(folder: &Path) -> Result<()> {
     if folder.join("manifest.json").exists() || !folder.join("sweep.json").exists() {
         return Ok(());
@@ -73,10 +73,10 @@ fn one_run(folder: &Path) -> Result<()> {
     }))
 }
 
-/// What would keep an experiment from running: the host, and the device that it starts, if that is permitted.
+/// Finds what would prevent an experiment from running: the host, and the device that it starts, if that is permitted.
 fn of_experiment(experiment: &Experiment, may_launch: bool) -> Result<Diagnosis> {
     let mut found = Diagnosis::default();
-    // The ports of a launched device are made when it starts.
+    // The ports of a launched device are created when it starts.
     let launches = experiment.launches(&experiment.runs[0])?;
     let findings = if launches { Vec::new() } else { judge(experiment, Roles::ALL, &Host::this())?.findings };
     for finding in findings {

@@ -1,4 +1,4 @@
-//! `pktgen doctor`: what this host can do, why not, and the remedy.
+//! `pktgen doctor`: checks what this host can do, with reasons and remedies.
 
 use pktgen_core::Result;
 use pktgen_doctor::{Finding, Host, Level, Suitability, View, examine, judge, text, transports};
@@ -10,7 +10,7 @@ use crate::commands::experiment::{load, open};
 use crate::schemas;
 use crate::ui::Ui;
 
-/// Exit code of an experiment that cannot run here.
+/// Exit code if an experiment cannot run here.
 const CANNOT: u8 = 3;
 
 pub(super) fn run(args: Doctor, ui: &Ui) -> Result<u8> {
@@ -34,7 +34,7 @@ pub(super) fn run(args: Doctor, ui: &Ui) -> Result<u8> {
     Ok(verdict.map_or(0, |verdict| conclude(&verdict, ui)))
 }
 
-/// A part of the answer: an object per line for programs, a heading and aligned lines for people.
+/// Prints a part of the result: an object per line for programs, a heading and aligned lines as text.
 fn print(heading: &str, findings: &[Finding], ui: &Ui) {
     if !ui.json() {
         ui.result(&format!("{heading}\n{}", text(findings)));
@@ -48,7 +48,7 @@ fn print(heading: &str, findings: &[Finding], ui: &Ui) {
     }
 }
 
-/// The exit code; if the experiment cannot run here, stderr has the first reason and its remedy.
+/// Returns the exit code; if the experiment cannot run here, prints the first reason and its remedy on stderr.
 fn conclude(verdict: &Suitability, ui: &Ui) -> u8 {
     let reasons: Vec<_> = verdict.findings.iter().filter(|finding| finding.level == Level::Cannot).collect();
     let Some(Finding { subject, value, why, remedy, .. }) = reasons.first() else { return 0 };

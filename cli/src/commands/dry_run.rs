@@ -1,4 +1,4 @@
-//! `pktgen replay --dry-run`: what would be sent, and what should come back. Nothing leaves.
+//! `pktgen replay --dry-run`: prints what would be sent and what should come back, without sending.
 
 use pktgen_core::units::Span;
 use pktgen_core::{Error, Result};
@@ -8,7 +8,7 @@ use pktgen_realtime::run::Experiment;
 use crate::schemas;
 use crate::ui::Ui;
 
-/// Lines of workers for people; programs get all.
+/// Maximum number of lines of workers in text; JSON has all.
 const LINES: usize = 12;
 
 pub(super) fn run(experiment: &Experiment, frames: usize, ui: &Ui) -> Result<u8> {
@@ -77,7 +77,7 @@ fn totals(drafted: &Draft, ui: &Ui) {
     ));
 }
 
-/// A table of loads.
+/// Prints a table of loads.
 fn loads(what: &str, all: &[Load], ui: &Ui) {
     let title = "    frames         bytes     mean [Gbit/s]    peak [Gbit/s]  line [Gbit/s]";
     ui.result(&format!("\n{what:<12}{title}"));

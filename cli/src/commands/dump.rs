@@ -10,11 +10,11 @@ use crate::args::Dump;
 use crate::output::check_output;
 use crate::ui::Ui;
 
-/// Bytes that are printed at once.
+/// Number of bytes printed at once.
 const CHUNK: usize = 1 << 16;
 
-/// Prints every run that can be read and names the others; the result is 1 if there are others or a run is invalid, and their
-/// error if there is nothing else.
+/// Prints every run that can be read and lists the others; returns 1 if there are others or a run is invalid, and their
+/// error if no run can be read.
 pub(super) fn run(args: &Dump, ui: &Ui) -> Result<u8> {
     let mut output = Output { text: String::new(), ui: args.out.is_none().then_some(ui) };
     let (mut invalid, mut read, mut bad) = (false, false, Vec::new());
@@ -50,7 +50,7 @@ pub(super) fn run(args: &Dump, ui: &Ui) -> Result<u8> {
     Ok(u8::from(invalid || !bad.is_empty()))
 }
 
-/// Text on its way to standard output, or to a file if there is no `ui`.
+/// Text for standard output, or for a file if there is no `ui`.
 struct Output<'a> {
     text: String,
     ui: Option<&'a Ui>,
@@ -74,7 +74,7 @@ impl Output<'_> {
 
     fn flush(&mut self) {
         if let Some(ui) = self.ui.filter(|_| !self.text.is_empty()) {
-            // What prints it ends the line.
+            // The printing function ends the line.
             ui.result(self.text.trim_end_matches('\n'));
             self.text.clear();
         }

@@ -1,4 +1,4 @@
-//! What commands share that run an experiment: loading it, its folder, running it, and saying what came of it.
+//! Functions shared by commands that run an experiment: loading it, its folder, running it, and printing the results.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -19,11 +19,11 @@ use crate::commands::{report, shipped};
 use crate::schemas::ROLE;
 use crate::ui::{Ui, stop_flag};
 
-/// Longest part of an experiment's name in a folder's.
+/// Maximum length of an experiment's name in that of a folder.
 const NAME_MAX: usize = 100;
 
-/// Loads an experiment file, or else the built-in experiment of that name. One that cannot be read is a wrong argument, not a
-/// failed run (design §6).
+/// Loads an experiment file, or else the built-in experiment with that name. One that cannot be read is an invalid
+/// argument, not a failed run (design §6).
 pub(super) fn load(experiment: &args::Experiment) -> Result<Document> {
     let path = &experiment.experiment;
     if let (false, Some((name, text))) = (path.exists(), shipped::named(path)) {
@@ -42,19 +42,19 @@ pub(super) fn load(experiment: &args::Experiment) -> Result<Document> {
     })
 }
 
-/// An experiment that may name any study.
+/// Opens an experiment that may contain any study.
 pub(super) fn open(document: Document) -> Result<Experiment> {
     let experiment = Experiment::open_with(all(), document, &STUDIES)?.asked_by(command());
     check_metrics(&experiment)?;
     Ok(experiment)
 }
 
-/// The command line, which runs keep.
+/// Returns the command line, which runs record.
 pub(super) fn command() -> Vec<String> {
     std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
-/// Runs everything into `out`, says what came of it, and reports. The result is the exit code.
+/// Runs everything into `out`, prints the results, and writes reports. Returns the exit code.
 pub(super) fn execute(
     experiment: Experiment,
     out: &Path,
@@ -99,7 +99,7 @@ pub(super) fn execute(
     Ok(own)
 }
 
-/// What each role of runs in real time moved.
+/// Prints the traffic of each role in real-time runs.
 pub(super) fn say_roles(finished: &[Finished], ui: &Ui) {
     for run in finished {
         let Some(summary) = &run.summary else { continue };
@@ -113,7 +113,7 @@ pub(super) fn say_roles(finished: &[Finished], ui: &Ui) {
     }
 }
 
-/// Names what a reader must know of runs, and every invalid one.
+/// Prints notes on runs for readers, and every invalid run.
 pub(super) fn say_validity(finished: &[Finished], ui: &Ui) -> bool {
     let mut valid = true;
     let mut notes: Vec<(&Note, &Finished, usize)> = Vec::new();
@@ -134,15 +134,15 @@ pub(super) fn say_validity(finished: &[Finished], ui: &Ui) -> bool {
     valid
 }
 
-/// The folder that a command writes into.
+/// The output folder of a command.
 pub(super) struct OutFolder {
     path: PathBuf,
-    /// Folders made here, for this run alone; removed if nothing came into them.
+    /// Folders created here only for this run; removed if they stay empty.
     made: Vec<PathBuf>,
 }
 
 impl OutFolder {
-    /// The folder that the user chose, or `runs/NAME-N` with the next free number.
+    /// Returns the folder that the user specified, or `runs/NAME-N` with the next free number.
     pub(super) fn of(chosen: Option<PathBuf>, name: &str) -> Result<Self> {
         let Some(path) = chosen else { return OutFolder::free(name) };
         Ok(OutFolder { path, made: Vec::new() })
@@ -160,7 +160,7 @@ impl OutFolder {
             }
             let path = base.join(format!("{name}-{n}"));
             match std::fs::create_dir(&path) {
-                // Another process's, perhaps since a moment ago; or one that failed took `runs` away.
+                // It belongs to another process, which may have just created it; or a failed one removed `runs`.
                 Err(e) if [ErrorKind::AlreadyExists, ErrorKind::NotFound].contains(&e.kind()) => {}
                 Err(e) => return Err(Error::io("create folder", &path)(e)),
                 Ok(()) => {
@@ -184,7 +184,7 @@ impl std::ops::Deref for OutFolder {
 impl Drop for OutFolder {
     fn drop(&mut self) {
         for folder in self.made.iter().rev() {
-            // Only empty ones go.
+            // Only empty folders are removed.
             let _ = std::fs::remove_dir(folder);
         }
     }

@@ -1,6 +1,6 @@
-//! `pktgen explain`: what a metric, a column, a code or a registered name is.
+//! `pktgen explain`: explains a metric, a column, a code or a registered name.
 //!
-//! Everything printed here stands beside the code that it is about; docs/schema.md is `pktgen explain --markdown`.
+//! All printed texts are next to the code that they describe; docs/schema.md is `pktgen explain --markdown`.
 
 mod markdown;
 
@@ -23,7 +23,7 @@ use crate::commands::query::of_metric;
 use crate::schemas;
 use crate::ui::Ui;
 
-/// Label values that are listed; where there are more, what they are is said.
+/// Maximum number of label values that are listed; otherwise they are described.
 const VALUES_MAX: usize = 6;
 
 /// Something with a name and a meaning.
@@ -65,7 +65,7 @@ fn entries() -> Vec<Entry> {
 }
 
 impl Entry {
-    /// What it is known by; columns also by their names alone.
+    /// Returns its names; columns are also known by their names alone.
     fn names(&self) -> Vec<String> {
         match self {
             Entry::Metric { definition, .. } => {
@@ -103,7 +103,7 @@ impl Entry {
         }
     }
 
-    /// More about it: what, and its text; empty texts are left out.
+    /// Returns further facts with their headings; empty texts are omitted.
     fn facts(&self) -> Vec<(&'static str, String)> {
         let facts = match self {
             Entry::Metric { definition, family, .. } => {

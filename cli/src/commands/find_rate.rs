@@ -1,4 +1,4 @@
-//! `pktgen replay --find-rate`: the highest rate that an experiment stands.
+//! `pktgen replay --find-rate`: finds the highest rate that an experiment sustains.
 
 use std::path::Path;
 
@@ -16,12 +16,12 @@ use crate::args::{FindRate, Replay};
 use crate::schemas;
 use crate::ui::{Ui, live, stop_flag};
 
-/// Share of the time that high-loss trials of a goal may take, where only --sum is given.
+/// Default share of time in trials with high loss, if only --sum is given.
 const EXCEED: f64 = 0.5;
-/// Trials that make up the sum, where only --exceed is given.
+/// Default number of trials in the sum, if only --exceed is given.
 const TRIALS: i64 = 21;
 
-/// What a trial must keep to.
+/// Limits that a trial must observe.
 pub(super) struct Limits {
     pub(super) loss: f64,
     pub(super) aom_ns: Option<f64>,
@@ -76,7 +76,7 @@ fn limits(args: &FindRate) -> Result<Limits> {
     Ok(Limits { loss: args.loss, aom_ns })
 }
 
-/// The goal of RFC 9971, if there is to be more than one trial of a rate.
+/// Returns the goal of RFC 9971, if rates have more than one trial.
 fn goal(args: &FindRate) -> Result<Option<SearchGoal>> {
     if args.exceed.is_none() && args.sum.is_none() {
         return Ok(None);
@@ -88,7 +88,7 @@ fn goal(args: &FindRate) -> Result<Option<SearchGoal>> {
     Ok(Some(SearchGoal { loss: args.loss, exceed: args.exceed.unwrap_or(EXCEED), trial_ps, sum_ps }))
 }
 
-/// Did the trial keep to the limits, and why not, or how well? What cannot be used counts as all lost.
+/// Decides whether a trial observed the limits, with the reason or the margin. An unusable trial counts as complete loss.
 pub(super) fn judge(finished: &Finished, limits: &Limits) -> Result<JudgedTrial> {
     let all = |attempt| Ok(JudgedTrial { attempt, loss: None });
     let validity = &finished.validity;
@@ -128,8 +128,8 @@ pub(super) fn judge(finished: &Finished, limits: &Limits) -> Result<JudgedTrial>
     Ok(JudgedTrial { attempt: Attempt::Passed(told), loss: Some(loss) })
 }
 
-/// How many of how many transmissions were lost, or why that is unknown: by the books; without them what is not represented at the
-/// server, from lanes where the device may merge.
+/// Returns how many of how many transmissions were lost, or why that is unknown: from the ledger; without one, from
+/// updates that are not represented at the server, using lanes if the device may merge.
 fn lost(finished: &Finished) -> Result<Result<(u64, u64), String>> {
     let balance = &finished.balance;
     let Some(unseen) = &finished.unseen else { return Ok(Ok((balance.dropped_total(), balance.sent))) };
@@ -173,7 +173,7 @@ fn tell(found: &RateFound, ui: &Ui) {
     });
 }
 
-/// What a search with a goal found, in the words of RFC 9971.
+/// Prints the result of a search with a goal, in the terms of RFC 9971.
 fn tell_bounds(found: &RateFound, limit: &str, ui: &Ui) {
     let trials: usize = found.loads.iter().map(|load| load.trials.len()).sum();
     let undecided = found.loads.iter().any(|load| load.class == LoadClass::Undecided);

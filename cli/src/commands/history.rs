@@ -1,4 +1,4 @@
-//! `pktgen history`: metrics over time, and where they moved.
+//! `pktgen history`: metrics over time and their changes.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! `pktgen init`: an experiment and the profile of its device, checked, from a few answers.
+//! `pktgen init`: creates a checked experiment and the profile of its device from a few answers.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -21,12 +21,12 @@ use crate::commands::experiment::open;
 use crate::schemas;
 use crate::ui::Ui;
 
-/// Files in the folder.
+/// Names of the files in the folder.
 const EXPERIMENT: &str = "experiment.toml";
 const DEVICE: &str = "device.toml";
-/// Exit code of what cannot run on this host.
+/// Exit code if the experiment cannot run on this host.
 const CANNOT: u8 = 3;
-/// Of devices that only forward.
+/// Template for devices that only forward.
 static FORWARD: DeviceTemplate = DeviceTemplate {
     server: true,
     workers: 9,
@@ -38,12 +38,12 @@ static FORWARD: DeviceTemplate = DeviceTemplate {
            [target]\nprogram = \"forward\"\nqueue = \"fifo\"\n",
 };
 
-/// The experiment of a device.
+/// Returns the experiment template of a device.
 fn template(profile: &Profile) -> &'static DeviceTemplate {
     profile.planner.template().unwrap_or(&FORWARD)
 }
 
-/// The profile of this name, of this path, or the first that ships for this system.
+/// Returns the profile with this name or path, or the first built-in one for this system.
 fn device_of(device: &str) -> Result<(String, Profile)> {
     let protocols = &all().protocols;
     let of_system =
@@ -52,14 +52,14 @@ fn device_of(device: &str) -> Result<(String, Profile)> {
     Ok((name.to_owned(), open_profile(name, "--device", protocols)?))
 }
 
-/// Who answers: the flags, else the person at the terminal, else nobody.
+/// Source of answers: flags, otherwise the user at the terminal, otherwise none.
 struct Answers<'a> {
     asks: bool,
     ui: &'a Ui,
 }
 
 impl Answers<'_> {
-    /// The answer to a question whose flag is `flag`; `default` may be taken by an empty line.
+    /// Returns the answer to the question of flag `flag`; an empty line selects `default`.
     fn of(
         &self,
         flag: &str,
@@ -88,7 +88,7 @@ impl Answers<'_> {
     }
 }
 
-/// An interface of this host; what a run would refuse is refused here.
+/// Returns an interface of this host; refuses one that a run would refuse.
 fn interface(answers: &Answers, flag: &str, given: Option<String>, whose: &str, all: &[Finding]) -> Result<String> {
     let usable: Vec<_> = all.iter().filter(|one| one.level != Level::Cannot).map(|one| one.subject.as_str()).collect();
     let refused: Vec<_> = all.iter().filter(|one| one.level == Level::Cannot).map(|one| one.subject.as_str()).collect();
@@ -105,8 +105,8 @@ fn interface(answers: &Answers, flag: &str, given: Option<String>, whose: &str, 
     }
 }
 
-/// Interfaces of a launched device's cables here: the names that were given, or two of their own for this experiment, since two processes
-/// with the same names are in each other's way.
+/// Returns the interfaces of a launched device's cables on this host: the specified names, or two names unique to this
+/// experiment, since processes with the same names conflict.
 fn made(out: &Path, given: [Option<String>; 2], server: bool, all: &[Finding]) -> Result<(String, Option<String>)> {
     let taken = |name: &str| all.iter().any(|one| one.subject == name);
     let mut hasher = DefaultHasher::new();
@@ -132,7 +132,7 @@ fn made(out: &Path, given: [Option<String>; 2], server: bool, all: &[Finding]) -
     Ok((workers.unwrap_or(first), server.then(|| servers.unwrap_or(second))))
 }
 
-/// The words of a command, as a shell splits them by blanks and quotes.
+/// Splits a command into words at blanks, with quotes, like a shell.
 fn words(flag: &str, command: &str) -> Result<Vec<String>> {
     let (mut all, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for c in command.chars() {
@@ -160,7 +160,7 @@ struct Launched {
     command: Vec<String>,
     ports: Vec<String>,
     counters: Vec<String>,
-    /// It sums in slots of two sets.
+    /// Whether it adds up in slots of two sets.
     rounds: bool,
 }
 
@@ -203,7 +203,7 @@ impl Launched {
     }
 }
 
-/// What was answered.
+/// The answers.
 struct Chosen {
     device: String,
     workers_if: String,
@@ -257,12 +257,12 @@ fn choose(args: Init, answers: &Answers) -> Result<(Chosen, Profile)> {
     Ok((Chosen { device, workers_if, server_if, workers, rate, launched }, profile))
 }
 
-/// Whether its workers send by a schedule, which has a rate, and do not wait for results.
+/// Whether its workers send by a schedule with a rate, instead of waiting for results.
 fn is_paced(shape: &DeviceTemplate) -> bool {
     shape.text.contains("[schedule]")
 }
 
-/// The text of the experiment.
+/// Returns the text of the experiment.
 fn experiment(chosen: &Chosen, profile: &Profile, name: &str) -> String {
     let Chosen { workers, .. } = chosen;
     let rate = chosen.rate.as_deref().unwrap_or(template(profile).rate);
@@ -275,13 +275,13 @@ fn experiment(chosen: &Chosen, profile: &Profile, name: &str) -> String {
         Some(server) => json!([chosen.workers_if, "", "", server]),
         None => json!([chosen.workers_if, ""]),
     };
-    // What has no schedule is held to the rate at the interface, if one was given.
+    // Workers without a schedule are limited to the rate at the interface, if one was specified.
     let limit = match &chosen.rate {
         Some(rate) if !is_paced(shape) => format!("limit = {}\n", json!(rate)),
         _ => String::new(),
     };
     let tap = "tap = \"tap.pcapng\"           # what is on the cable at each end, for pktgen diagnose\n";
-    // Certificates of the same experiment write captures of their own.
+    // Certificates of the same experiment write their own captures.
     let (tap, launched) = match &chosen.launched {
         Some(launched) => (format!("# {tap}"), launched.text()),
         None => (tap.to_owned(), String::new()),
@@ -296,7 +296,7 @@ fn experiment(chosen: &Chosen, profile: &Profile, name: &str) -> String {
     )
 }
 
-/// The text of a profile.
+/// Returns the text of a profile.
 fn profile_text(device: &str) -> Result<String> {
     match SHIPPED.iter().find(|(name, _)| *name == device) {
         Some((_, text)) => Ok((*text).to_owned()),
@@ -323,7 +323,7 @@ pub(super) fn run(args: Init, ui: &Ui) -> Result<u8> {
     let made = !out.exists();
     fs::create_dir_all(&out).map_err(Error::io("create folder", &out))?;
     let verdict = write(&out, &device, &text_of).inspect_err(|_| {
-        // What is refused is not left behind.
+        // Files of a refused experiment are removed.
         let _ = [EXPERIMENT, DEVICE].map(|file| fs::remove_file(out.join(file)));
         if made {
             let _ = fs::remove_dir(&out);
@@ -348,7 +348,7 @@ pub(super) fn run(args: Init, ui: &Ui) -> Result<u8> {
     Ok(if cannot { CANNOT } else { 0 })
 }
 
-/// The commands that come next.
+/// Returns the next commands.
 fn next(launched: Option<&Launched>, profile: &Profile) -> Vec<String> {
     let certified = all().suites.iter().any(|suite| suite.name == profile.planner.name());
     let check = format!("pktgen device check {DEVICE} {EXPERIMENT}");
@@ -365,12 +365,12 @@ fn next(launched: Option<&Launched>, profile: &Profile) -> Vec<String> {
     ready.into_iter().chain(run).chain(certify).collect()
 }
 
-/// Writes both files and checks them: the profile holds the experiment, and this host can run it.
+/// Writes both files and checks that the profile permits the experiment and this host can run it.
 fn write(out: &Path, device: &str, experiment: &str) -> Result<Vec<Finding>> {
     let (path, profile) = (out.join(EXPERIMENT), out.join(DEVICE));
     fs::write(&profile, device).map_err(Error::io("write", &profile))?;
     fs::write(&path, experiment).map_err(Error::io("write", &path))?;
-    // Not from within the folder.
+    // Independent of the current folder.
     let set = format!("target.profile={}", json!(profile.display().to_string()));
     Ok(judge(&open(Document::load(&path, &[set])?)?, Roles::ALL, &Host::this())?.findings)
 }

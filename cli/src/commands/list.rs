@@ -1,4 +1,4 @@
-//! `pktgen list`: what the registries hold.
+//! `pktgen list`: lists the contents of the registries.
 
 mod keys;
 
@@ -13,9 +13,9 @@ use crate::args::List;
 use crate::schemas;
 use crate::ui::Ui;
 
-/// The kind of the built-in experiments, which no registry holds.
+/// The kind of the built-in experiments, which are in no registry.
 const CONFIGS: &str = "configs";
-/// The kind of the versions of what is printed and written, which no registry holds either.
+/// The kind of the versions of printed and written data, which are in no registry either.
 const SCHEMAS: &str = "schemas";
 
 /// Names and descriptions of one registry.
@@ -25,7 +25,7 @@ fn entries<T: Named + ?Sized>(list: &[&T]) -> Entries {
     list.iter().map(|entry| (entry.name(), entry.about())).collect()
 }
 
-/// Every registry, by the name of its kind.
+/// Returns every registry by the name of its kind.
 pub(super) fn registries() -> Vec<(&'static str, Entries)> {
     let catalogue = pktgen_registry::all();
     vec![
@@ -59,7 +59,7 @@ pub(super) fn run(args: List, ui: &Ui) -> Result<u8> {
         return keys::run(args.kind.as_deref(), args.markdown, ui);
     }
     let mut all = registries();
-    // Only when asked for: there are many.
+    // Only on request, since there are many.
     if args.kind.as_deref() == Some(CONFIGS) {
         all = vec![(CONFIGS, shipped::all())];
     }
@@ -93,7 +93,7 @@ pub(super) fn run(args: List, ui: &Ui) -> Result<u8> {
     Ok(0)
 }
 
-/// The versions of what is printed and written.
+/// Prints the versions of printed and written data.
 fn versions(ui: &Ui) {
     if !ui.json() {
         ui.result(SCHEMAS);

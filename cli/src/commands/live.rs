@@ -1,6 +1,6 @@
-//! Looking on at a run in real time: on the terminal, by Prometheus, and by a word where the device does not do what it is there for.
+//! Observation of real-time runs: on the terminal, by Prometheus, and by a warning if the device does not work as declared.
 //!
-//! Called by the commands that run something, with how far it is, ten times a second. Nothing here is on the packet path.
+//! Called with the progress ten times a second by commands that run experiments. Nothing here is on the packet path.
 
 mod control;
 mod prometheus;
@@ -32,13 +32,13 @@ use screen::Screen;
 pub(crate) use stats::RUN_ROWS;
 use stats::StatsWriter;
 
-/// The shortest interval of statistics.
+/// Minimum interval of statistics.
 const STATS_MIN: Time = 100 * MS;
 
-/// Clusters that a warning names at most.
+/// Maximum number of clusters in a warning.
 const SAID_MAX: usize = 5;
 
-/// Who looks on.
+/// All observers of a run.
 pub(crate) struct Live {
     view: Arc<View>,
     stop: Arc<AtomicBool>,
@@ -47,14 +47,14 @@ pub(crate) struct Live {
     stats: Option<Mutex<StatsWriter>>,
     steering: Option<Arc<Steering>>,
     control: Option<ControlServer>,
-    /// Clusters that were warned of.
+    /// Clusters with a previous warning.
     said: Mutex<BTreeSet<u16>>,
-    /// It was said that nothing leaves.
+    /// Whether it was reported that nothing is sent.
     refused: AtomicBool,
 }
 
 impl Live {
-    /// As the flags say; `stop` is what ends the run.
+    /// Creates the observers according to the flags; `stop` ends the run.
     pub(crate) fn new(flags: &Looking, stop: Arc<AtomicBool>, ui: &Ui) -> Result<Live> {
         if flags.tui && !std::io::stderr().is_terminal() {
             return Err(Error::config(
@@ -100,7 +100,7 @@ impl Live {
         })
     }
 
-    /// The experiment, being looked at.
+    /// Returns the experiment with observation.
     pub(crate) fn watch(&self, experiment: Experiment) -> Result<Experiment> {
         let flag = match (&self.stats, &self.control) {
             (Some(_), _) => Some("--stats"),
@@ -122,26 +122,26 @@ impl Live {
         })
     }
 
-    /// Ends looking on. Returns the exit code.
+    /// Ends observation. Returns the exit code.
     pub(crate) fn end(self, ui: &Ui) -> u8 {
         let Live { screen, exporter, stats, control, .. } = self;
         drop((screen, exporter, control));
         stats.map_or(0, |stats| stats.into_inner().unwrap_or_else(PoisonError::into_inner).end(ui))
     }
 
-    /// The bar, unless there is a screen in its place.
+    /// Returns the bar, hidden if there is a screen.
     pub(crate) fn bar(&self, bar: ProgressBar) -> ProgressBar {
         if self.screen.is_some() { ProgressBar::hidden() } else { bar }
     }
 
-    /// A note, unless it would be written across the screen.
+    /// Prints a note unless it would be written over the screen.
     pub(crate) fn note(&self, text: &str, bar: &ProgressBar, ui: &Ui) {
         if self.screen.is_none() {
             bar.suspend(|| ui.note(text));
         }
     }
 
-    /// So far it is; `before` stands before the words of a bar.
+    /// Reports the progress; `before` is the prefix of the bar's text.
     pub(crate) fn tell(&self, before: &str, progress: &Progress, bar: &ProgressBar, ui: &Ui) {
         let glance = self.view.look(progress);
         if let (Some(glance), Some(exporter)) = (&glance, &self.exporter) {
@@ -169,7 +169,7 @@ impl Live {
         }
     }
 
-    /// Says what is wrong, once per cluster.
+    /// Warns of problems, once per cluster.
     fn warn(&self, glance: &Glance, bar: &ProgressBar, ui: &Ui) {
         if let Some(refused) = &glance.refused
             && !self.refused.swap(true, Ordering::Relaxed)
@@ -189,7 +189,7 @@ impl Live {
     }
 }
 
-/// What steers the runs, for keys and the socket, if there are any.
+/// Returns the control of the runs by keys and the socket, if requested.
 fn steer(
     flags: &Looking,
     stop: &Arc<AtomicBool>,

@@ -1,4 +1,4 @@
-//! `pktgen merge`: the parts of a run become one, the shards of a sweep or capture the whole.
+//! `pktgen merge`: joins the parts of a run, or the shards of a sweep or capture.
 
 use std::path::{Path, PathBuf};
 
@@ -36,7 +36,7 @@ pub(super) fn run(args: &Merge, ui: &Ui) -> Result<u8> {
     parts(&args.parts, &args.out, args.clock_error, args.no_verify, ui)
 }
 
-/// Joins the parts of a run, and says what came of it.
+/// Joins the parts of a run, and prints the result.
 pub(super) fn parts(dirs: &[PathBuf], out: &Path, clock_error: Option<Span>, no_verify: bool, ui: &Ui) -> Result<u8> {
     let clock_error = match clock_error {
         Some(span) if span.ps() < 0 => {
@@ -65,7 +65,7 @@ pub(super) fn parts(dirs: &[PathBuf], out: &Path, clock_error: Option<Span>, no_
     Ok(u8::from(!valid))
 }
 
-/// Joins shards, and says what was there twice and what was not.
+/// Joins shards, and prints which runs were present twice or missing.
 fn shards(args: &Merge, ui: &Ui) -> Result<u8> {
     let joined = join(&args.parts, &args.out, args.partial, args.no_verify)?;
     let (runs, planned, twice, copied) = (joined.finished.len(), joined.planned, joined.twice, joined.copied);

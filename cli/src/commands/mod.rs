@@ -46,7 +46,7 @@ use pktgen_core::Result;
 use crate::args::Command;
 use crate::ui::Ui;
 
-/// Runs a command; the result is the exit code.
+/// Runs a command; returns the exit code.
 pub(crate) fn run(command: Command, ui: &Ui) -> Result<u8> {
     match command {
         Command::Demo(args) => demo::run(args, ui),

@@ -14,7 +14,7 @@ use crate::commands::live::Live;
 use crate::commands::tempo;
 use crate::ui::{Ui, stop_flag};
 
-/// A part that serves: `experiment` says what.
+/// Runs a serving part, given by `experiment`.
 pub(super) fn serve(
     experiment: &args::Experiment,
     tempo: &args::Tempo,
@@ -29,7 +29,7 @@ pub(super) fn serve(
     run(experiment, serve, roles, ui)
 }
 
-/// When it is said that nothing came yet.
+/// When to report that nothing has arrived yet.
 const WAIT_SAID: Time = 5 * SECOND;
 
 pub(super) fn run(experiment: Experiment, serve: args::Serve, roles: Roles, ui: &Ui) -> Result<u8> {

@@ -27,7 +27,7 @@ impl PlanFiles {
         self.plan.is_some() || self.svg.is_some() || self.dot.is_some() || self.emit.is_some()
     }
 
-    /// Refuses names of the `inputs`, and a name of two outputs, of which `more` are written beside these.
+    /// Refuses outputs that overwrite `inputs` or each other; `more` is written in addition.
     fn check<'a>(&'a self, more: Option<&'a PathBuf>, inputs: &[&'a Path]) -> Result<()> {
         let own = [&self.plan, &self.svg, &self.dot, &self.emit];
         check_outputs(own.into_iter().flatten().chain(more), inputs.iter().copied())

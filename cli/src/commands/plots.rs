@@ -1,4 +1,4 @@
-//! `pktgen report --plots`: every chart of a report as a file.
+//! `pktgen report --plots`: writes every chart of a report to a file.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,16 +11,16 @@ use pktgen_report::plot::{file_name, standalone};
 
 use crate::ui::Ui;
 
-/// Where plots go, and as what.
+/// Destination and formats of plots.
 pub(super) struct Plots {
     dir: PathBuf,
     svg: bool,
-    /// Draws PNG pictures, if they are wanted.
+    /// Draws PNG images, if requested.
     painter: Option<Painter>,
 }
 
 impl Plots {
-    /// Refuses PNG plots before the work on a host that cannot draw them; writes the others unless PNG was requested.
+    /// Refuses PNG plots in advance on a host that cannot draw them, if PNG was requested explicitly; otherwise writes only the others.
     pub(super) fn of(dir: Option<PathBuf>, formats: &[String], ui: &Ui) -> Result<Option<Plots>> {
         let Some(dir) = dir else { return Ok(None) };
         let named = |format: &str| formats.iter().any(|other| other == format);

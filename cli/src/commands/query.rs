@@ -19,13 +19,13 @@ pub(super) fn run(args: &Query, ui: &Ui) -> Result<u8> {
     asked::run(args, ui)
 }
 
-/// What answers metrics of experiments' own.
+/// The implementation of experiments' own metrics.
 #[cfg(feature = "query")]
 pub(super) const ANSWERS: UserAnswers = UserAnswers::By(&pktgen_query::user::SqlMetrics);
 #[cfg(not(feature = "query"))]
 pub(super) const ANSWERS: UserAnswers = UserAnswers::NotBuilt;
 
-/// A metric of runs, of this family, as queries; empty where there is none.
+/// Returns a metric of runs of this family as queries; empty if there is none.
 pub(super) fn of_metric(family: &str, metric: &str) -> String {
     #[cfg(feature = "query")]
     {
@@ -42,7 +42,7 @@ pub(super) fn of_metric(family: &str, metric: &str) -> String {
     }
 }
 
-/// Refuses an experiment whose own metrics are wrong, where this build can tell.
+/// Refuses an experiment whose own metrics are invalid, if this build can check them.
 pub(super) fn check_metrics(experiment: &Experiment) -> Result<()> {
     #[cfg(feature = "query")]
     {
@@ -75,7 +75,7 @@ mod asked {
     use crate::schemas;
     use crate::ui::Ui;
 
-    /// UserAnswers; the result is 1 if a run is invalid or could not be read.
+    /// Executes a query; returns 1 if a run is invalid or could not be read.
     pub(super) fn run(args: &Query, ui: &Ui) -> Result<u8> {
         let folder = is_capture(&args.path).then(|| tabulated(&args.path, args.no_verify, ui)).transpose()?;
         let path = folder.as_ref().map_or(args.path.as_path(), |(folder, _)| folder.path());
@@ -99,7 +99,7 @@ mod asked {
         Ok(u8::from(fails))
     }
 
-    /// The tables of a capture in a temporary folder, and whether something of it could not be read.
+    /// Writes the tables of a capture to a temporary folder; also returns whether parts could not be read.
     fn tabulated(path: &Path, no_verify: bool, ui: &Ui) -> Result<(TempDir, bool)> {
         let folder = TempDir::new().map_err(Error::io("create", Path::new("a temporary folder")))?;
         let name = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
@@ -137,7 +137,7 @@ mod asked {
         }
         let mut out = BufWriter::new(io::stdout().lock());
         match answer.write(form, &mut out).and_then(|()| out.flush()) {
-            // The reader has seen enough.
+            // The reader closed the pipe.
             Err(fault) if fault.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             Err(fault) => Err(Error::io("write", Path::new("standard output"))(fault)),
             Ok(()) => Ok(()),

@@ -1,4 +1,4 @@
-//! `pktgen replay --rank`: one process of a run that several have together.
+//! `pktgen replay --rank`: one of several processes that execute a run together.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `pktgen replay`: run an experiment, then report.
+//! `pktgen replay`: runs an experiment, then reports.
 
 use pktgen_core::{Error, Result};
 use pktgen_realtime::driver::real_time::Roles;

@@ -1,4 +1,4 @@
-//! `pktgen report`: reports from run dirs, comparisons of them (`compare.rs`), and their history.
+//! `pktgen report`: reports of run dirs, comparisons of these (`compare.rs`), and their history.
 
 use std::path::{Path, PathBuf};
 
@@ -49,7 +49,7 @@ pub(super) fn run(args: Report, ui: &Ui) -> Result<u8> {
             args.out.iter().try_for_each(|path| by_extension(path).map(drop))?;
             let runs = Runs::of(run, options.no_verify);
             let data = analysed(run, options, ui)?;
-            // What cannot be remembered is reported on all the same.
+            // If the history cannot be written, the report is written anyway.
             let remembered = runs.and_then(|runs| remember((run, runs), &data, file, ui));
             let code = written(&data, run, &args.out, plots.as_ref(), ui)?;
             remembered.map(|()| code)
@@ -58,13 +58,13 @@ pub(super) fn run(args: Report, ui: &Ui) -> Result<u8> {
     }
 }
 
-/// Reports on the runs in `dir`: writes `out`, or one file of each format beside the runs, and prints the
-/// verdict and the table. The result is the exit code: 1 if a run is invalid or the verdict is worse.
+/// Reports on the runs in `dir`: writes `out`, or one file of each format beside the runs, and prints the verdict and
+/// the table. Returns the exit code: 1 if a run is invalid or the verdict is worse.
 pub(super) fn report(dir: &Path, out: &[PathBuf], options: Options, ui: &Ui) -> Result<u8> {
     report_with(dir, out, None, options, ui)
 }
 
-/// The same, with plots as files if they are wanted.
+/// Does the same, with plots as files if requested.
 fn report_with(dir: &Path, out: &[PathBuf], plots: Option<&Plots>, options: Options, ui: &Ui) -> Result<u8> {
     // An unknown extension is refused before the work.
     out.iter().try_for_each(|path| by_extension(path).map(drop))?;
@@ -82,7 +82,7 @@ pub(super) fn analysed(dir: &Path, options: Options, ui: &Ui) -> Result<SweepDat
     data
 }
 
-/// Writes a line about the runs in `dir` to the history in `file`.
+/// Appends a line about the runs in `dir` to the history in `file`.
 pub(super) fn remember((dir, runs): (&Path, Runs), data: &SweepData, file: &Path, ui: &Ui) -> Result<()> {
     let (written, damaged) = Entry::of(dir, runs, data)?.append(file)?;
     damaged.iter().for_each(|line| ui.note(&format!("warning: {line}")));
@@ -127,7 +127,7 @@ fn written(data: &SweepData, dir: &Path, out: &[PathBuf], plots: Option<&Plots>,
     Ok(u8::from(fails))
 }
 
-/// JSON on one line, its numbers as they are written.
+/// Formats JSON on one line, keeping numbers as written.
 pub(super) fn one_line(text: &str) -> String {
     let (mut line, mut inside, mut escaped) = (String::with_capacity(text.len()), false, false);
     for c in text.chars() {
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_line_holds_what_the_file_does() {
-        // Parsed and written again, this number loses its last digit.
+        // If it were parsed and formatted again, this number would lose its last digit.
         let text = "{\n  \"a b\": [\n    -0.049201988599099036,\n    \"x \\\\\"\n  ],\n  \"c\": \"\\\" y\"\n}\n";
         assert_eq!(one_line(text), r#"{"a b":[-0.049201988599099036,"x \\"],"c":"\" y"}"#);
     }

@@ -57,7 +57,7 @@ pub(super) fn run(document: &Document, replay: &Replay, sizes: &[u32], out: &Pat
     Ok(u8::from(found.interrupted || found.rows.iter().any(|row| row.throughput_pps.is_none())))
 }
 
-/// The delays of a run's frames, from the workers' end of the cable to the server's.
+/// Returns the delays of a run's frames, from the workers' end of the cable to the server's.
 fn delays(dir: &Path) -> Result<Option<Delays>> {
     let measured = analyze_run(dir)?;
     let of = |metric: &str| {

@@ -1,4 +1,4 @@
-//! `pktgen serve`: runs below a folder in a browser, finished and in progress. A process of its own that reads files (docs/serve.md).
+//! `pktgen serve`: shows finished and running runs below a folder in a browser. A separate process that reads files (docs/serve.md).
 
 mod detail;
 mod guard;
@@ -24,12 +24,12 @@ use crate::ui::{Ui, stop_flag};
 use guard::Guard;
 use site::Site;
 
-/// How often it is looked whether it should end.
+/// Interval of checking whether to end.
 const LOOK: Duration = Duration::from_millis(100);
-/// Threads that answer, and those that read files.
+/// Numbers of threads that answer and that read files.
 const THREADS: usize = 2;
 const READERS: usize = 4;
-/// What is under way may take so long at the end.
+/// Maximum time for finishing current requests at the end.
 const END: Duration = Duration::from_secs(2);
 
 pub(super) fn run(args: &WebView, ui: &Ui) -> Result<u8> {
@@ -76,7 +76,7 @@ pub(super) fn run(args: &WebView, ui: &Ui) -> Result<u8> {
     Ok(0)
 }
 
-/// The folder, without links in its path.
+/// Returns the folder without links in its path.
 fn folder(dir: &std::path::Path) -> Result<PathBuf> {
     let wrong = |why: &str| Error::config(format!("{}: {why}; give a run dir, or a folder of them", dir.display()));
     let root = dir.canonicalize().map_err(|e| wrong(&e.to_string()))?;

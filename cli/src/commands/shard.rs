@@ -1,4 +1,4 @@
-//! `pktgen replay --shard`: one shard of a sweep, which can be begun again.
+//! `pktgen replay --shard`: runs one shard of a sweep, which can be resumed.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::commands::experiment::say_validity;
 use crate::schemas;
 use crate::ui::{Ui, live, stop_flag};
 
-/// Runs the shard into `out` and says what came of it; a report is for the whole. The result is the exit code.
+/// Runs the shard into `out` and prints the results; reports are only for the whole sweep. Returns the exit code.
 pub(super) fn run(experiment: &Experiment, shard: Shard, out: &Path, jobs: Option<usize>, ui: &Ui) -> Result<u8> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let stop = stop_flag();

@@ -1,4 +1,5 @@
-//! `pktgen target`: the software device of an experiment between two interfaces; `pktgen target check`: the device that it launches.
+//! `pktgen target`: runs the software device of an experiment between two interfaces; `pktgen target check`: checks the
+//! device that it launches.
 
 use pktgen_core::{Error, Result};
 use pktgen_realtime::driver::real_time::Roles;
@@ -18,10 +19,10 @@ pub(super) fn run(args: Target, ui: &Ui) -> Result<u8> {
     }
 }
 
-/// Starts, probes and ends the device of a run.
+/// Starts, probes and stops the device of a run.
 fn check(experiment: &Experiment, run: Option<&str>, launch: AllowLaunch, ui: &Ui) -> Result<u8> {
     let experiment = open(load(experiment)?)?.launching(launch.allow_launch);
-    // Of a sweep without a name the first: all start a device alike.
+    // The first run of a sweep if no name is given: all start the same device.
     let run = run.map_or_else(|| Ok(&experiment.runs[0]), |name| experiment.choose(Some(name)))?;
     let found = match experiment.check_device(run, &stop_flag()) {
         Err(Error::Invalid(why)) if ui.json() => {

@@ -1,11 +1,11 @@
-//! The flags of `pktgen replay` that say how fast and how often: `--set` in other words.
+//! The flags of `pktgen replay` for speed and repetition, as alternatives to `--set`.
 
 use pktgen_core::config::{Document, Origin, Run, Value};
 use pktgen_core::{Error, Result};
 
 use crate::args::Tempo;
 
-/// A flag with the key that it sets, and the keys that it is instead of.
+/// A flag with the key that it sets, and the keys that it replaces.
 pub(super) struct Change {
     flag: String,
     key: &'static str,
@@ -13,7 +13,7 @@ pub(super) struct Change {
     instead: &'static [&'static str],
 }
 
-/// The flags that were given.
+/// Returns the flags that were given.
 fn changes(tempo: &Tempo) -> Vec<Change> {
     let mut changes = Vec::new();
     let mut text = |flag: &str, value: &Option<String>, key, instead| {
@@ -34,7 +34,7 @@ fn changes(tempo: &Tempo) -> Vec<Change> {
     changes
 }
 
-/// Lays the flags over the file and the environment; a `--set` of a key that one is instead of contradicts it.
+/// Applies the flags to the document after file and environment; a `--set` of a replaced key is a contradiction.
 pub(super) fn apply(tempo: &Tempo, set: &[String], document: &mut Document) -> Result<Vec<Change>> {
     let changes = changes(tempo);
     for Change { flag, key, value, instead } in &changes {
@@ -52,7 +52,7 @@ pub(super) fn apply(tempo: &Tempo, set: &[String], document: &mut Document) -> R
     Ok(changes)
 }
 
-/// Refuses a sweep that sets what a flag sets: the flag would do nothing.
+/// Refuses a sweep that sets a flag's key: the flag would have no effect.
 pub(super) fn check(changes: &[Change], runs: &[Run]) -> Result<()> {
     for Change { flag, key, instead, .. } in changes {
         let set = runs.iter().flat_map(|run| &run.set);

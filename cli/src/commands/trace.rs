@@ -1,4 +1,4 @@
-//! `pktgen trace`: make, scale and inspect traces.
+//! `pktgen trace`: creates, scales and inspects traces.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -122,7 +122,7 @@ fn convert(args: &Convert, ui: &Ui) -> Result<()> {
     Ok(())
 }
 
-/// Says what was made, and what of it is not as the file had it.
+/// Prints what was created, and what differs from the file.
 fn converted(out: &Path, manifest: &TraceManifest, ui: &Ui) {
     if ui.json() {
         let TraceManifest { updates, sha256, details, .. } = manifest;

@@ -1,4 +1,4 @@
-//! `pktgen tune`: the settings with which this host sends best on an interface.
+//! `pktgen tune`: finds the best settings for sending from this host on an interface.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ use crate::commands::experiment::{OutFolder, load};
 use crate::schemas;
 use crate::ui::{Ui, aligned, stop_flag};
 
-/// The experiment whose workers send: all of their frames differ.
+/// The experiment whose workers send: all of its frames differ.
 const SENT: &str = "wires/rates";
 
 pub(super) fn run(args: Tune, ui: &Ui) -> Result<u8> {

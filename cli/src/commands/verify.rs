@@ -1,4 +1,4 @@
-//! `pktgen verify`: a formal check, with every behaviour that it finds replayed in virtual time.
+//! `pktgen verify`: a formal check that replays every behaviour it finds in virtual time.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -42,7 +42,7 @@ pub(super) fn run(args: Verify, ui: &Ui) -> Result<u8> {
     }
 }
 
-/// Writes the models; several cases get their number before the extension.
+/// Writes the models; with several cases, their number is added before the extension.
 fn emit(question: &dyn Question, path: &Path, ui: &Ui) -> Result<()> {
     for index in 0..question.cases() {
         let mut own = path.to_owned();
@@ -57,7 +57,7 @@ fn emit(question: &dyn Question, path: &Path, ui: &Ui) -> Result<()> {
     Ok(())
 }
 
-/// Where behaviours go; made when the first is written.
+/// The folder of behaviours, created when the first is written.
 struct Folder {
     name: String,
     asked: Option<PathBuf>,
@@ -65,7 +65,7 @@ struct Folder {
 }
 
 impl Folder {
-    /// A new folder for one behaviour.
+    /// Returns a new folder for one behaviour.
     fn own(&mut self, parts: &[&str]) -> Result<PathBuf> {
         let base = match &self.made {
             Some(base) => base.clone(),
@@ -135,7 +135,7 @@ fn check(property: &str, question: &dyn Question, solver: &Solver, folder: &mut 
     Ok(code)
 }
 
-/// The lines above the table.
+/// Returns the lines above the table.
 fn head(property: &str, name: &str, setup: &Setup) -> Vec<String> {
     let cluster = |(v, c): (usize, &pktgen_verify::setup::Cluster)| {
         let updates = c.updates;
@@ -161,7 +161,7 @@ fn verdict(answer: &CheckedQuery) -> String {
     format!("{} ({:.2} s)", answer.verdict.word(), answer.spent.as_secs_f64())
 }
 
-/// A time in the largest unit that it is a readable number of.
+/// Formats a time in the largest unit with a readable number.
 fn micros(ticks: Ticks) -> String {
     match ticks.unsigned_abs() {
         0..1000 => format!("{ticks}us"),
@@ -170,7 +170,7 @@ fn micros(ticks: Ticks) -> String {
     }
 }
 
-/// The clusters' average peaks.
+/// Formats the clusters' average peaks.
 fn averages(run: &Run) -> String {
     let one = |(v, flow): (usize, &pktgen_verify::reference::Flow)| match flow.total() {
         (_, 0) => format!("cluster {v} has no peak"),
@@ -195,7 +195,7 @@ fn case_object(case: &Case) -> Value {
     json!({ "slots": case.setup.slots, "epsilon_us": case.setup.epsilon, "all": answer(&case.all), "any": answer(&case.any) })
 }
 
-/// Writes a behaviour into `folder`, replays it in virtual time, and insists on the same deliveries and peaks.
+/// Writes a behaviour into `folder`, replays it in virtual time, and requires the same deliveries and peaks.
 fn replayed(folder: &Path, name: &str, setup: &Setup, run: &Run) -> Result<()> {
     let about = format!("found by pktgen verify: {}", averages(run));
     let run = witness::write(folder, name, &about, setup, run)?;
@@ -237,7 +237,7 @@ fn replayed(folder: &Path, name: &str, setup: &Setup, run: &Run) -> Result<()> {
             (_, 0) => None,
             (total, count) => Some((total * i128::from(US)) as f64 / count as f64 / 1e3),
         };
-        // Both are one division of the same whole numbers; only the last bit may differ.
+        // Both are one division of the same integers; only the last bit may differ.
         let same = match (expected, measured) {
             (Some(a), Some(b)) => (a - b).abs() <= a.abs() * 1e-14,
             (a, b) => a == b,

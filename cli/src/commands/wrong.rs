@@ -1,4 +1,4 @@
-//! `pktgen analyze --wrong`: the packets of runs that are not what they should be.
+//! `pktgen analyze --wrong`: lists the wrong packets of runs.
 
 use std::path::Path;
 
@@ -14,13 +14,13 @@ use crate::args::Analyze;
 use crate::schemas;
 use crate::ui::Ui;
 
-/// Most values of a packet that are shown to people, and that JSON has.
+/// Maximum numbers of a packet's values in text and in JSON.
 const SHOWN: usize = 4;
 const LISTED: usize = 256;
-/// Most members that are shown to people.
+/// Maximum number of members in text.
 const MEMBERS: usize = 8;
 
-/// Lists the wrong packets of every run; the result is 1 if there are any.
+/// Lists the wrong packets of every run; returns 1 if there are any.
 pub(super) fn run(args: &Analyze, ui: &Ui) -> Result<u8> {
     if args.all || args.table.is_some() || !args.metrics.is_empty() {
         return Err(Error::config(
@@ -130,7 +130,7 @@ fn heading(found: &WrongPackets) -> String {
     }
 }
 
-/// A packet, and a line for what differs.
+/// Formats a packet, with a line for each difference.
 fn text(packet: &WrongPacket) -> String {
     let (worker, seq) = (packet.packet.worker(), packet.packet.seq());
     let head = format!("  {}  worker {worker}, number {seq}", show("ns", packet.t_recv as f64 / 1000.0));

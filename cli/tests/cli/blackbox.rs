@@ -1,5 +1,5 @@
-//! A black box: the software device in a process and namespace of its own, on strict layouts, without a header of ours. What lanes
-//! and the sender's log tell equals the books that the device kept aside, which nobody reads on the way.
+//! A black box: the software device in a process and namespace of its own, on strict layouts, without a header of ours.
+//! The results of lanes and of the sender's log equal the books that the device keeps and that the run does not read.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use pktgen_testing::{Need, skip, undisturbed};
 const STRICT: &str = "transport.on_wire=strict";
 const LANES: &str = "format.lanes=true";
 const PACKETS: &str = "transport.kind=af_packet";
-/// Of a run of a host that keeps up.
+/// For a run on a host that keeps up.
 const PACKETS_MIN: u64 = 1500;
 const FOUR: &str = "transport.interfaces=[\"w0\",\"d0\",\"d1\",\"s0\"]";
 const TWO: &str = "transport.interfaces=[\"w0\",\"d0\"]";
@@ -24,11 +24,11 @@ fn olaf() -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs/olaf/table1-wires.toml").display().to_string()
 }
 
-/// Workers, device and server of Table 1's experiment, each in its namespace, joined.
+/// Runs workers, device and server of Table 1's experiment, each in its namespace, and joins their parts.
 fn olaf_parts(net: &Net, folder: &Path, run: &str, set: &[&str]) -> PathBuf {
     let dirs: [PathBuf; 4] = ["workers", "device", "server", "whole"].map(|name| folder.join(name));
     let texts = dirs.each_ref().map(|dir| dir.display().to_string());
-    // A host that is stopped for a moment notes arrivals late: as many updates are told apart as lanes can, which is more than wait in the device.
+    // A host that is interrupted for a moment records arrivals late: lanes must tell apart more updates than can wait in the device.
     let set = [&[PACKETS, FOUR, STRICT, LANES, "format.lanes_window=352"][..], set].concat();
     let part = |space: &str, part: &str, out: &str| {
         let words = [part, &olaf(), "--run", run, "--out", out, "--idle", "1s", "--for", "60s"];
@@ -45,8 +45,8 @@ fn olaf_parts(net: &Net, folder: &Path, run: &str, set: &[&str]) -> PathBuf {
     dirs[3].clone()
 }
 
-/// Packets without names are compared by their totals: with the books, and with what the ledger found by their content. Returns
-/// packets, and those that are ambiguous.
+/// Compares the totals of packets without names with the books and with what the ledger found by content. Returns the
+/// number of packets and of ambiguous ones.
 fn balances_agree(dir: &Path) -> (u64, u64) {
     let run = RunData::open(dir).expect("readable");
     let records = &*run.records.as_ref().expect("records").whole().expect("readable");
@@ -80,8 +80,8 @@ fn olaf_is_decoded_with_replacement_and_filter() {
         [("Olaf,rate=40Mbps,seed=1", "true"), ("Olaf,rate=20Mbps,seed=2", "true"), ("Olaf,rate=20Mbps,seed=3", "false")]
     {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        // A run that a busy host lost frames of is invalid and says so; it is repeated. So is one of which the host made bursts: packets have
-        // more members, of which more sums are ambiguous, and wait for longer than lanes tell updates apart.
+        // A run in which a busy host lost frames is reported as invalid and repeated. So is one in which the host caused bursts: its
+        // packets have more members, more of their sums are ambiguous, and they wait longer than lanes can tell updates apart.
         let whole = undisturbed("black boxes of OLAF", |i| {
             let own = folder.path().join(i.to_string());
             std::fs::create_dir(&own).expect("a folder");

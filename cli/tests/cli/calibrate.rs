@@ -1,4 +1,4 @@
-//! `pktgen calibrate`: planted parameters are found, a calibration that was killed goes on to the same answer, and what cannot be answered is said.
+//! `pktgen calibrate`: finds planted parameters, continues a killed calibration to the same result, and reports what it cannot determine.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::Output;
 use crate::support::text;
 use serde_json::Value;
 
-/// A queue before a slow link: how long it is, and how much of the link it uses.
+/// A queue before a slow link; its length and the used share of the link are parameters.
 pub(crate) const TWIN: &str = r#"
 name = "twin"
 [workload]
@@ -54,7 +54,7 @@ fn answer(folder: &Path, out: &str) -> Value {
     serde_json::from_str(&fs::read_to_string(file).expect("an answer")).expect("JSON")
 }
 
-/// A folder with the experiment, and runs of it with these settings.
+/// Returns a folder with the experiment and runs of it with these settings.
 fn measured(settings: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::write(folder.path().join("twin.toml"), TWIN).expect("written");
@@ -77,13 +77,13 @@ fn planted_parameters_are_found_and_predict_another_rate() {
         let parameter = &found["answer"]["parameters"][i];
         assert_eq!(parameter["state"], "determined", "{parameter}");
         let ends: Vec<f64> = parameter["ends"].as_array().expect("ends").iter().filter_map(Value::as_f64).collect();
-        // Five deviations: intervals of 95 % miss it in one of twenty.
+        // Five standard deviations: intervals of 95 % miss the value one time in twenty.
         let half = (ends[1] - ends[0]) / 2.0;
         let middle = f64::midpoint(ends[0], ends[1]);
         assert!((truth - middle).abs() <= 2.5 * half + 1.0 - truth.min(1.0), "{parameter}");
         assert!(parameter["width"].as_f64().expect("a width") < 0.2, "{parameter}");
     }
-    // What it predicts is what the device does there, to 3 % or as far as its repeats differ.
+    // The prediction equals the device's result, to 3 % or to the spread of its repeats.
     let words = format!(
         "-q replay twin.toml --out there --no-report --set sweep.seeds=201..208 --set topology.rate=6Gbps {PLANTED}"
     );
@@ -100,7 +100,7 @@ fn planted_parameters_are_found_and_predict_another_rate() {
     let own = predictions.iter().find(|it| it["metric"] == "received").expect("predicted");
     let value = own["value"].as_f64().expect("a value");
     assert!((value - median).abs() < (0.03 * median).max(hi - lo), "{own}, measured {measured}");
-    // The experiment with the best setting is one.
+    // The experiment with the best setting can be replayed.
     let output = pktgen(at, "-q replay a/best.toml --out best --no-report");
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));
     let page = fs::read_to_string(at.join("a/calibration.html")).expect("a page");
@@ -114,14 +114,14 @@ fn a_calibration_that_was_killed_goes_on_to_the_same_answer() {
     let words = "-q calibrate twin.toml --to measured --out";
     let whole = pktgen(at, &format!("{words} a"));
     assert_eq!(whole.status.code(), Some(0), "{}", told(&whole));
-    // Killed within a line, with runs under way.
+    // Killed in the middle of a line, with runs in progress.
     fs::create_dir_all(at.join("b/runs")).expect("a folder");
     fs::write(at.join("b/runs/left"), "").expect("written");
     let all = fs::read_to_string(at.join("a/evaluations.jsonl")).expect("evaluations");
     let lines: Vec<&str> = all.lines().collect();
     let cut = &lines[14][..lines[14].len() / 2];
     fs::write(at.join("b/evaluations.jsonl"), format!("{}\n{cut}", lines[..14].join("\n"))).expect("written");
-    // Not while another process is at it.
+    // Refused while another process uses the folder.
     let evaluations = fs::File::open(at.join("b/evaluations.jsonl")).expect("evaluations");
     evaluations.lock().expect("a lock");
     let beside = pktgen(at, &format!("{words} b"));
@@ -133,7 +133,7 @@ fn a_calibration_that_was_killed_goes_on_to_the_same_answer() {
         let read = |out: &str| fs::read_to_string(at.join(out).join(file)).expect("a file");
         assert_eq!(read("a"), read("b"), "{file}");
     }
-    // What would be another calibration does not go on.
+    // A calibration with other settings is refused.
     let other = pktgen(at, &format!("{words} a --set target.slots=9"));
     assert_eq!(other.status.code(), Some(2), "{}", told(&other));
     assert!(told(&other).contains("another calibration's"), "{}", told(&other));
@@ -155,7 +155,7 @@ fn what_has_no_effect_is_named() {
     let found = answer(at, "a");
     assert_eq!(found["answer"]["parameters"][2]["state"], "undetermined");
     assert_eq!(found["answer"]["parameters"][2]["without_effect"], true);
-    // A parameter alone that nothing depends on: nothing is determined.
+    // A single parameter that has no effect: nothing is determined.
     let none = TWIN.split("[[calibrate.parameters]]").next().expect("text").to_owned() + idle;
     fs::write(at.join("none.toml"), none).expect("written");
     let output = pktgen(at, "calibrate none.toml --to measured --out b");
@@ -181,7 +181,7 @@ fn targets_that_contradict_each_other_are_named() {
     assert!(fs::read_to_string(at.join("a/calibration.html")).expect("a page").contains("cannot be met together"));
 }
 
-/// What is measured is read as it was written, or not at all.
+/// Measured runs are read as they were written, or refused.
 #[test]
 fn measured_runs_that_were_changed_are_no_targets() {
     let folder = measured("");

@@ -1,5 +1,5 @@
-//! Captures from a veth pair in a network namespace that the test makes and removes, of numbered frames that this test
-//! binary sends itself. Where it may not, it says SKIPPED and why.
+//! Captures numbered frames, sent by this test binary itself, from a veth pair in a network namespace that the test
+//! makes and removes. If that is not permitted, prints SKIPPED and the reason.
 
 use crate::support::tools;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ mod blast;
 
 const SIZE: usize = 256;
 const SNAP: usize = 128;
-/// What a sending process gets its arguments in.
+/// Environment variable with the arguments of a sending process.
 const ARGS: &str = "PKTGEN_TEST_BLAST";
 
 /// A namespace with a veth pair, tx0 and rx0; removed when it goes out of scope.
@@ -92,7 +92,7 @@ impl Space {
         panic!("the capture does not listen: {}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// Sends frames by live frames and returns how many got as far as the capture's interface.
+    /// Sends frames by the live-frames transport and returns how many reached the capture's interface.
     fn send(&self, count: u64, pps: u64) -> u64 {
         let output = self.sender(count, pps);
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -112,7 +112,7 @@ impl Space {
         command.env(ARGS, format!("tx0 xdp_live {SIZE} {count} {pps}")).output().expect("it runs")
     }
 
-    /// Can this host send and capture so at all? An error that says that it cannot is no failure.
+    /// Tests whether this host can send and capture in this way. An error means that it cannot, which is no failure.
     fn probe(&self, kind: &str) -> Result<(), String> {
         self.ethtool(&["-K", "rx0", "gro", "on"])?;
         let sent = self.sender(1, 0);
@@ -127,7 +127,7 @@ impl Space {
         self.set_gro(kind)
     }
 
-    /// Frames get from tx0 to rx0 only if rx0 has a program, as af_xdp brings along, or GRO.
+    /// Frames get from tx0 to rx0 only if rx0 has GRO or a program; af_xdp installs one.
     fn set_gro(&self, kind: &str) -> Result<(), String> {
         self.ethtool(&["-K", "rx0", "gro", if kind == "af_xdp" { "off" } else { "on" }])
     }
@@ -147,7 +147,7 @@ impl Drop for Space {
     }
 }
 
-/// The same binary again, as the sender in a namespace.
+/// Starts the same binary as the sender in a namespace.
 #[test]
 #[ignore = "started by the other tests, inside their namespace"]
 #[expect(clippy::print_stdout, reason = "tells who started it")]
@@ -158,14 +158,14 @@ fn a_sender() {
     println!("{}", sent.unwrap_or_else(|why| panic!("{why}")));
 }
 
-/// A space with a veth pair, unless this host cannot have one: then it says why.
+/// Returns a namespace with a veth pair; none, with a reason, if this host cannot have one.
 fn space(kind: &str) -> Option<Space> {
     let made = Space::make().and_then(|space| space.probe(kind).map(|()| space));
     made.map_err(|why| skip(Need::Netns, &format!("capture by {kind} from a veth pair"), why)).ok()
 }
 
 fn signal(child: &Child, name: &str) {
-    // The shell's own kill: a bare machine has no other.
+    // Uses the shell's built-in kill: a minimal machine has no other.
     let line = format!("kill {name} {}", child.id());
     assert!(Command::new("bash").args(["-c", &line]).status().expect("bash runs").success());
 }
@@ -174,7 +174,7 @@ fn manifest(dir: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(dir.join("manifest.json")).expect("a manifest")).expect("JSON")
 }
 
-/// Frames of a stream, up to its last whole batch: each one's number, after all else about it was found right.
+/// Returns the numbers of the frames of a stream, up to its last complete batch, after checking all other contents.
 fn numbers(dir: &Path, stamped: bool) -> Vec<u64> {
     let mut head = vec![0xa5; SIZE];
     Template::new((worker_ip(1), 9000), (SERVER_IP, 9000), SIZE).emit(&mut head);
@@ -206,8 +206,8 @@ fn said(output: &Output) -> (Option<i32>, Value, String) {
     (output.status.code(), line, text)
 }
 
-/// 200,000 frames, whole, in order. A machine that stops for a moment may lose some, which must then be counted
-/// exactly; then it is tried again, slower: at the last rate the ring holds more than three seconds.
+/// 200,000 frames arrive whole and in order. If a machine that pauses for a moment loses some, they must be counted
+/// exactly; then the test is repeated more slowly: at the last rate the ring holds more than three seconds.
 fn everything_arrives(kind: &str, space: &Space, extra: &[&str]) -> Option<PathBuf> {
     const COUNT: u64 = 200_000;
     undisturbed(&format!("{kind} captures everything"), |attempt| {
@@ -235,7 +235,7 @@ fn everything_arrives(kind: &str, space: &Space, extra: &[&str]) -> Option<PathB
     })
 }
 
-/// While the capture is stopped its ring runs over: what is missing is what it counts.
+/// While the capture is stopped, its ring overflows: its count equals the number of missing frames.
 fn loss_is_counted(kind: &str, space: &Space) {
     let name = format!("{kind}-overload");
     // Long enough for a busy host to start the second sender: a capture that has ended counts nothing.
@@ -253,13 +253,13 @@ fn loss_is_counted(kind: &str, space: &Space) {
     assert!(reason.starts_with(&format!("{lost} frames were lost")), "{reason}");
     let captured = line["capture"]["captured"].as_u64().expect("a count");
     assert_eq!(captured + lost, arrived, "{line}");
-    // The second sending starts again from 0.
+    // The second sender starts again from 0.
     let file = std::fs::File::open(space.dir(&name).join("frames.arrows")).expect("a stream");
     let rows = StreamReader::try_new(file, None).expect("a stream").map(|b| b.expect("a batch").num_rows() as u64);
     assert_eq!(rows.sum::<u64>(), captured);
 }
 
-/// Stopped, before a limit or without one, or killed: what is on disk can be read.
+/// After an interruption with or without a limit, or a kill, the data on disk is readable.
 fn ends_are_clean(kind: &str, space: &Space) {
     for (name, signal_name, limit, code, state) in [
         ("open", "-INT", None, Some(0), "finished"),
@@ -270,7 +270,7 @@ fn ends_are_clean(kind: &str, space: &Space) {
         let args: Vec<&str> = ["-q", "--kind", kind, "--ring", "65536"].into_iter().chain(limit).collect();
         let capture = space.start(&name, &args);
         let arrived = space.send(20_000, 100_000);
-        // What is a second old is on disk.
+        // Data older than a second is on disk.
         std::thread::sleep(Duration::from_millis(2500));
         signal(&capture, signal_name);
         let output = capture.wait_with_output().expect("it ends");
@@ -304,7 +304,7 @@ fn af_packet_captures_everything_or_says_what_not() {
     hears_nothing_that_is_sent("af_packet", &space);
 }
 
-/// Times of the kernel, in ns: with the precision of µs all would be whole ones.
+/// Kernel times in ns: with a precision of µs, all would be multiples of 1000.
 #[cfg(feature = "libpcap")]
 fn assert_nanoseconds(dir: &Path) {
     let file = std::fs::File::open(dir.join("frames.arrows")).expect("a stream");
@@ -334,11 +334,11 @@ fn libpcap_captures_everything_or_says_what_not() {
     hears_nothing_that_is_sent("libpcap", &space);
 }
 
-/// What leaves by the interface is no arrival, and a capture of nothing that would wait for something is no success.
+/// Frames sent by the interface are no arrivals, and an empty capture that has to wait for frames is no success.
 fn hears_nothing_that_is_sent(kind: &str, space: &Space) {
     let quiet = space.capture_at("tx0", "own", &["-q", "--kind", kind, "--for", "3s", "--idle", "1s"]);
     let child = space.listening("own", quiet);
-    // The host itself asks who has an address, which listeners hear, unlike what our transports send.
+    // The host itself sends ARP requests, which listeners receive, unlike the frames of our transports.
     ip(&["-n", &space.name, "addr", "add", "192.0.2.1/24", "dev", "tx0"]).expect("an address");
     let ask = "echo hello > /dev/udp/192.0.2.2/9";
     assert!(space.inside("bash").args(["-c", ask]).status().expect("bash runs").success());
@@ -347,13 +347,13 @@ fn hears_nothing_that_is_sent(kind: &str, space: &Space) {
     assert!(text.contains("no frame came at tx0"), "{text}");
     let arrived = space.inside("cat").arg("/sys/class/net/rx0/statistics/rx_packets").output().expect("a count");
     assert_ne!(String::from_utf8_lossy(&arrived.stdout).trim(), "0", "something was sent");
-    // For a time and not until it is idle: nothing is an answer.
+    // With a time limit instead of an idle limit, an empty capture is a valid result.
     let output = space.capture_at("tx0", "timed", &["-q", "--kind", kind, "--for", "100ms"]).output().expect("it runs");
     let (code, line, text) = said(&output);
     assert_eq!((code, &line["capture"]["captured"]), (Some(0), &Value::from(0)), "{text}");
 }
 
-/// Whatever the interface: the build is at fault, and the message has the remedy.
+/// On any interface: the build is the cause, and the message states the remedy.
 #[cfg(not(feature = "libpcap"))]
 #[test]
 fn a_build_without_libpcap_says_so() {
@@ -366,7 +366,7 @@ fn a_build_without_libpcap_says_so() {
     }
 }
 
-/// The packets of a pcapng file: as many as frames, each cut, each with its whole length.
+/// Checks the packets of a pcapng file: one per frame, each truncated, each with its full length.
 fn assert_pcapng(dir: &Path) {
     let bytes = std::fs::read(dir.join("capture.pcapng")).expect("a pcapng file");
     let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes")) as usize;
@@ -397,7 +397,7 @@ fn a_count_ends_it_and_parquet_takes_the_streams_place() {
     damage_is_found(&dir, "frames.parquet");
 }
 
-/// A byte of a file of the run dir changes: a reader refuses it by name, or says that it did not look.
+/// Changes a byte of a file in the run dir: a reader refuses it by name, or reports that it did not read it.
 fn damage_is_found(dir: &Path, file: &str) {
     let analyze = |more: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pktgen"));
@@ -424,7 +424,7 @@ fn what_cannot_be_captured_is_refused() {
         let output = space.capture("refused", args).output().expect("it runs");
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
-    // One socket would hear half.
+    // One socket would receive half of the frames.
     space.ethtool(&["-L", "rx0", "rx", "2"]).expect("two queues");
     let (code, text) = run(&["--kind", "af_xdp", "--for", "100ms"]);
     assert!(code == Some(3) && text.contains("2 receive queues") && text.contains("af_packet"), "{code:?} {text}");
@@ -442,7 +442,7 @@ fn what_cannot_be_captured_is_refused() {
     let output = absent.args(["capture", "--iface", "absent0", "--for", "1s"]).output().expect("it runs");
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(3) && text.contains("absent0"), "{text}");
-    // The default route: AF_XDP would cut the host off.
+    // The default route: AF_XDP would disconnect the host.
     let route = ["-n", &space.name, "route", "add", "default", "dev", "tx0"];
     ip(&["-n", &space.name, "addr", "add", "192.0.2.1/24", "dev", "tx0"]).and_then(|()| ip(&route)).expect("a route");
     let mut own = space.inside(env!("CARGO_BIN_EXE_pktgen"));

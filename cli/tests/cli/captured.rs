@@ -1,4 +1,4 @@
-//! `pktgen analyze` of captures, as pipelines call it: a run's own packets give the run's own numbers.
+//! `pktgen analyze` on captures, as pipelines call it: the captured packets of a run give the same numbers as the run.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use pktgen_wire::pcap::{Form, Precision, Reader, Writer, WriterOptions};
 use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
 use pktgen_wire::wire::update::{Header, PORT, WORKER_PORT};
 
-/// Lines of `analyze --json` by metric and labels, as they were printed.
+/// Returns the lines of `analyze --json` by metric and labels, as printed.
 fn lines(folder: &Path, args: &[&str]) -> BTreeMap<String, String> {
     let output = pktgen(folder, &[&["analyze", "--json"], args].concat());
     assert!(output.status.success(), "{args:?}: {}", text(&output.stderr));
@@ -30,7 +30,7 @@ fn parsed(stdout: &str) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// 9 workers in 3 clusters that offer half more than the link carries.
+/// 9 workers in 3 clusters that offer 1.5 times the capacity of the link.
 const EXPERIMENT: &str = r#"
 name = "captured"
 [workload]
@@ -53,7 +53,7 @@ fn run(folder: &Path, name: &str, sets: &[&str]) {
     assert!(output.status.success(), "{}", text(&output.stderr));
 }
 
-/// Metrics that captures have and run dirs have not.
+/// Metrics of captures that run dirs lack.
 const OWN: [&str; 8] = [
     "captured",
     "captured_packets",
@@ -65,7 +65,7 @@ const OWN: [&str; 8] = [
     "numbers_missing",
 ];
 
-/// Compares what both have; returns what only the run dir has.
+/// Compares the metrics that both have; returns those that only the run dir has.
 fn same(ours: &BTreeMap<String, String>, theirs: &BTreeMap<String, String>) -> Vec<String> {
     for (key, value) in ours {
         let metric = key.split(' ').next().unwrap_or_default();
@@ -79,7 +79,7 @@ fn same(ours: &BTreeMap<String, String>, theirs: &BTreeMap<String, String>) -> V
     names
 }
 
-/// What only books, the server's gate and the ledger know; and rewards, which the reader of captures does not keep.
+/// Metrics from books, the server's gate and the ledger only; and rewards, which the reader of captures does not keep.
 const ELSEWHERE: [&str; 29] = [
     "absorbed",
     "accepted",
@@ -116,7 +116,7 @@ const ELSEWHERE: [&str; 29] = [
 fn the_packets_of_a_run_give_the_numbers_of_the_run() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let folder = folder.path();
-    // A queue that forwards and drops: every number that a capture has is the run's, down to the last digit.
+    // A queue that forwards and drops: every number of a capture equals the run's, to the last digit.
     run(folder, "fifo", &["target.program=forward", "target.queue=fifo", "target.slots=8"]);
     let theirs = lines(folder, &["fifo"]);
     let files = ["fifo/capture.pcapng", "--sent", "fifo/sent.pcapng", "--forwards"];
@@ -141,11 +141,11 @@ fn the_packets_of_a_run_give_the_numbers_of_the_run() {
     }
     let only = same(&ours, &theirs);
     assert!(only.iter().all(|name| ELSEWHERE.contains(&name.as_str())), "{only:?}");
-    // Packed, and cut behind the headers: the same.
+    // Compressed, and truncated after the headers: the same result.
     let sent = fs::read(folder.join("fifo/sent.pcapng")).expect("a capture");
     fs::write(folder.join("sent.zst"), zstd::encode_all(&sent[..], 1).expect("packed")).expect("writable");
     assert_eq!(lines(folder, &["fifo/capture.pcapng", "--sent", "sent.zst", "--forwards"]), ours);
-    // From the server's side alone less is told, and nothing else.
+    // The server's side alone gives fewer metrics and no other ones.
     let alone = lines(folder, &["fifo/capture.pcapng"]);
     assert!(!alone.contains_key("loss {}") && !alone.contains_key("sent {}"));
     for key in ["received {}", "throughput_bps {}", "aggregation_mean {}", "elements_per_s {}"] {
@@ -168,7 +168,7 @@ fn aggregates_are_counted_and_their_members_not_guessed() {
         assert_eq!(ours[key], theirs[key], "{key}");
     }
     assert!(!ours.keys().any(|key| key.starts_with("aom") && key.contains("worker")));
-    // sent = in what arrived + subsumed + outranked + dropped + in flight.
+    // sent = members of received packets + subsumed + outranked + dropped + in flight.
     let number = |lines: &BTreeMap<String, String>, key: &str| lines[key].parse::<f64>().expect("a number");
     let gone = ["subsumed {}", "outranked {}", "dropped {}", "in_flight {}"]
         .map(|key| number(&theirs, key))
@@ -229,7 +229,7 @@ fn memory_stays_flat_however_large_a_capture_is() {
     let (fine, peak_kib) = peak_kib(command.stdout(out).spawn().expect("the binary runs"));
     let printed = fs::read_to_string(folder.path().join("out")).expect("metrics");
     assert!(fine && printed.contains(&format!("\"received\",\"unit\":\"packets\",\"value\":{packets}.0")), "{printed}");
-    // A GB holds 3.7 million packets, and as many of four numbers of eight bytes.
+    // A GB holds 3.7 million packets, with four numbers of eight bytes for each.
     assert!(peak_kib > 0 && peak_kib < 400 << 10, "{peak_kib} KiB for {gigabytes} GB");
 }
 
@@ -334,7 +334,7 @@ fault_loss = 0.01
 pcap = true
 "#;
 
-/// What run dirs of synchronous and sparse training tell, and captures of their packets do not.
+/// Metrics of run dirs of synchronous and sparse training that captures of their packets lack.
 const NOT_OF_RESULTS: [&str; 8] = [
     "duplicates",
     "host_latency_max",
@@ -345,7 +345,7 @@ const NOT_OF_RESULTS: [&str; 8] = [
     "replies",
     "clipped",
 ];
-/// What nobody knows of the results of Libra, which do not say how many updates they represent.
+/// Metrics that Libra's results do not give, as they do not state how many updates they represent.
 const NOT_OF_SUMS_BY_KEY: [&str; 8] = [
     "received",
     "merged",
@@ -357,7 +357,7 @@ const NOT_OF_SUMS_BY_KEY: [&str; 8] = [
     "elements_per_s",
 ];
 
-/// Runs `experiment` as `name`; its metrics, those of its captures, and the notes about these.
+/// Runs `experiment` as `name`; returns its metrics, those of its captures, and the notes about the latter.
 fn both_sides(folder: &Path, name: &str, experiment: &str, sets: &[&str]) -> [BTreeMap<String, String>; 2] {
     fs::write(folder.join(format!("{name}.toml")), experiment).expect("writable");
     let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", set]).collect();
@@ -370,7 +370,7 @@ fn both_sides(folder: &Path, name: &str, experiment: &str, sets: &[&str]) -> [BT
     [lines(folder, &[name]), lines(folder, &[&files[0], "--sent", &files[1]])]
 }
 
-/// Metrics by name that a run dir and its captures have, after those of both were found equal.
+/// Returns the names of the metrics that a run dir and its captures share, after asserting that they are equal.
 fn shared(theirs: &BTreeMap<String, String>, ours: &BTreeMap<String, String>) -> Vec<String> {
     same(ours, theirs);
     let name = |key: &String| key.split(' ').next().unwrap_or_default().to_owned();
@@ -409,19 +409,19 @@ fn results_are_counted_by_their_sources() {
         );
         assert!(number(&ours, "received {}") > 100.0, "{name}");
         assert_eq!(number(&ours, "aggregation_mean {}"), sources, "{name}");
-        // Sent and in no result: dropped, or never answered. What was sent again was dropped, and is no other update.
+        // Sent and in no result: dropped, or never answered. A retransmitted packet was dropped, and is not another update.
         let gone =
             number(&theirs, "dropped {}") + number(&theirs, "in_flight {}") - number(&ours, "retransmissions {}");
         assert_eq!(number(&ours, "missing {}"), gone, "{name}");
         assert!(NOT_OF_RESULTS.iter().all(|name| !ours.contains_key(&format!("{name} {{}}"))), "{:?}", ours.keys());
-        // Tables give the same again.
+        // Tables give the same result.
         let [capture, sent, dir] = ["capture.pcapng", "sent.pcapng", "tables"].map(|file| format!("{name}/{file}"));
         assert_eq!(lines(folder, &[&capture, "--sent", &sent, "--tables", &dir]), ours, "{name}");
         assert_eq!(lines(folder, &[&dir]), ours, "{name}");
     }
 }
 
-/// Counts of `keys` in the run dir and in the captures of a run in real time; what a busy machine lost is tried again.
+/// Counts of `keys` in the run dir and in the captures of a run in real time; a run disturbed by a busy machine is repeated.
 fn counts_on_wires(
     folder: &Path,
     name: &str,
@@ -443,12 +443,12 @@ fn counts_on_wires(
         keys.iter().map(|key| lines.get(*key).cloned().unwrap_or_else(|| "no line".into())).collect::<Vec<_>>()
     };
     let forwards: &[&str] = if name.ends_with("forwards") { &["--forwards"] } else { &[] };
-    // The replay said whether the run is valid.
+    // The replay already reported whether the run is valid.
     let theirs = parsed(&text(&pktgen(folder, &["analyze", "--json", out]).stdout));
     Some([of(theirs), of(lines(folder, &[&[&*capture, "--sent", &sent], forwards].concat()))])
 }
 
-/// Without our header a result that comes twice, late, is taken for the next one of its slot (docs/strict.md): no packet is repeated here.
+/// Without our header, a late second copy of a result is taken for the next one of its slot (docs/strict.md): no packet is repeated here.
 const UNHURRIED: &str = "endpoint.retransmit=10s";
 
 #[test]
@@ -464,14 +464,14 @@ fn strict_layouts_on_wires_count_the_same() {
     ] {
         let Some([theirs, ours]) = counts_on_wires(folder, name, experiment, sets, &keys) else { return };
         assert_eq!(ours, theirs, "{name}");
-        // A busy machine lets sums of Trio-ML age out.
+        // On a busy machine sums of Trio-ML age out.
         assert!(ours[3] == "4.0" || name == "trio", "{name}: {ours:?}");
     }
-    // Results of RoCE go to each worker alone and say of none whether they are copies.
+    // RoCE results go to single workers and do not show whether they are copies.
     let roce = ["transport.fault_loss=0", UNHURRIED, "transport.on_wire=roce"];
     let Some([theirs, ours]) = counts_on_wires(folder, "roce", SWITCHML, &roce, &keys) else { return };
     assert_eq!((&ours[0], &ours[1..]), (&theirs[0], &["no line"; 4].map(str::to_owned)[..]));
-    // Strict updates of OLAF say of how many they are only where a device forwards.
+    // Strict updates of OLAF state how many they represent only where a device forwards.
     let slow = ["schedule.offered=40Mbps", "topology.rate=20Mbps", "transport.on_wire=strict"];
     let merging = [&slow[..], &["target.program=olaf", "target.queue=olaf"]].concat();
     let Some([theirs, ours]) = counts_on_wires(folder, "olaf", EXPERIMENT, &merging, &keys) else { return };
@@ -491,7 +491,7 @@ fn what_results_do_not_say_has_no_number() {
         assert!(!ours.keys().any(|key| key.starts_with(&format!("{name} "))), "{name}: {ours:?}");
     }
     assert!(!ours.keys().any(|key| key.starts_with("missing")), "{ours:?}");
-    // The run dir knows which updates are in a sum, and that none of its many packets has so many of them.
+    // The run dir knows which updates are in a sum, and that none of its packets has so many of them.
     for key in ["aggregation_mean {}", "updates_per_s {}", "absorbed {}"] {
         assert_eq!(theirs[key], "null", "{key}");
     }
@@ -501,12 +501,12 @@ fn what_results_do_not_say_has_no_number() {
         notes.contains("do not say how many updates they represent") && !notes.contains("numbers_missing"),
         "{notes}"
     );
-    // Which of the results to contributions that were sent again are copies, no header of Trio-ML says.
+    // No header of Trio-ML shows which results for retransmitted contributions are copies.
     let again = ["transport.kind=virtual", "transport.fault_loss=0.02", "endpoint.retransmit=5ms"];
     let [theirs, ours] = both_sides(folder, "again", TRIO, &again);
     assert_eq!(shared(&theirs, &ours), ["retransmissions", "sent"]);
     assert_ne!(ours["retransmissions {}"], "0.0");
-    // Of SwitchML alone the contributions tell how many there were.
+    // For SwitchML the contributions alone give their number.
     let [_, _] = both_sides(folder, "switchml", SWITCHML, &[]);
     let alone = lines(folder, &["switchml/capture.pcapng"]);
     assert_eq!(alone["received {}"], "960.0");
@@ -542,7 +542,7 @@ fn times_are_judged_by_their_resolution() {
         }
         writer.finish().expect("a whole file");
     };
-    // As tcpdump and scapy write them unless told otherwise.
+    // As tcpdump and scapy write them by default.
     file("micro.pcap", Precision::Micro, 0);
     let output = pktgen(folder, &["analyze", "micro.pcap", "--json", "--metric", "aom_p99"]);
     let said = text(&output.stderr);
@@ -550,7 +550,7 @@ fn times_are_judged_by_their_resolution() {
     assert!(said.contains("the file has 1 µs stamps: latencies and ages are exact to 1 µs"), "{said}");
     assert!(!said.contains("clocks do not agree"), "{said}");
     assert!(text(&output.stdout).lines().count() >= 2);
-    // Stamps of today, from before the senders' anchor on: nobody knows when generation times count from, so nobody is accused.
+    // Stamps of today, later than the senders' anchor: the origin of generation times is unknown, so no fault is reported.
     let today =
         WriterOptions { anchor_unix_ns: 1_700_000_000_000_000_000, noted: false, ..WriterOptions::new(Form::Pcapng) };
     let mut writer = Writer::create(&folder.join("today.pcapng"), today).expect("a file");
@@ -568,14 +568,14 @@ fn times_are_judged_by_their_resolution() {
         said.contains("--anchor RUN (the senders' run dir)") && !said.contains("before they were generated"),
         "{said}"
     );
-    // With the anchor it is judged.
+    // With the anchor, faults are reported.
     let anchored = pktgen(folder, &["-q", "analyze", "today.pcapng", "--anchor", "1700000000000000000"]);
     assert_eq!(anchored.status.code(), Some(1));
-    // The same in nanoseconds has nothing to be excused.
+    // The same in nanoseconds needs no tolerance.
     file("nano.pcap", Precision::Nano, 0);
     let said = text(&pktgen(folder, &["analyze", "nano.pcap"]).stderr);
     assert!(!said.contains("exact to"), "{said}");
-    // What no resolution explains stays a fault.
+    // A difference that no resolution explains remains a fault.
     for (name, precision) in [("early.pcap", Precision::Micro), ("early-ns.pcap", Precision::Nano)] {
         file(name, precision, 5_000_000);
         let output = pktgen(folder, &["-q", "analyze", name]);
@@ -585,7 +585,7 @@ fn times_are_judged_by_their_resolution() {
     }
 }
 
-/// A capture of `packets` updates, of which `port` is the destination.
+/// Writes a capture of `packets` updates with the destination port `port`.
 fn updates(path: &Path, packets: u32, port: u16) {
     let mut writer = Writer::create(path, WriterOptions::new(Form::Pcap)).expect("a file");
     let mut frame = vec![0; 256];
@@ -629,7 +629,7 @@ fn failures_say_why_however_quiet() {
             assert!(said.contains(why), "{words:?}: {said}");
         }
     }
-    // What did not fail is quiet.
+    // Success prints nothing.
     let output = pktgen(folder, &["-q", "analyze", "whole.pcap"]);
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
 }
@@ -659,7 +659,7 @@ fn captures_come_through_pipes() {
         let sent = format!("\"metric\":\"sent\",\"unit\":\"updates\",\"value\":{}", whole["sent {}"]);
         assert!(found.contains(&sent), "{found}");
     }
-    // Names are those that were given, and who waits says for what.
+    // Messages have the names as given, and a waiting command names what it waits for.
     let output = piped("echo no capture at all | PKTGEN -q analyze -");
     let said = text(&output.stderr);
     assert!(output.status.code() == Some(2) && said.contains("pktgen: -: neither pcap nor pcapng"), "{said}");
@@ -686,10 +686,10 @@ fn people_choose_metrics_and_read_units() {
     let (ages, _) = printed(&["--metric", "aom_p*", "--metric", "loss"]);
     assert!(ages.lines().all(|line| line.starts_with("aom_p") || line.starts_with("loss")), "{ages}");
     assert!(ages.contains("id=8") && ages.contains("loss"), "{ages}");
-    // First the verdict and a few numbers; of chosen metrics nothing else.
+    // The verdict and a few numbers come first; with chosen metrics there is nothing else.
     let (summary, lines) = all.split_once("\n\n").expect("a summary");
     assert!(summary.starts_with("run: valid\n  sent ") && summary.contains("  Age-of-Model     mean "), "{summary}");
-    // JSON is the same lines, all of them.
+    // JSON has the same lines, all of them.
     let (json, _) = printed(&["--json"]);
     assert_eq!(json.lines().count(), lines.lines().count());
 }

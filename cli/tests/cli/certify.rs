@@ -37,7 +37,7 @@ fn ours(folder: &Path, words: &[&str], set: &[&str]) -> (Option<i32>, Vec<Value>
     (output.status.code(), lines.collect(), said(&output))
 }
 
-/// Clauses with this verdict.
+/// Returns the clauses with this verdict.
 fn with<'a>(lines: &'a [Value], verdict: &str) -> Vec<&'a str> {
     lines.iter().filter(|line| line["verdict"] == verdict).filter_map(|line| line["clause"].as_str()).collect()
 }
@@ -99,7 +99,7 @@ fn clauses_are_chosen_by_id_or_number_and_others_are_refused() {
     assert!(code == Some(2) && said.contains("did you mean \"switchml-wrap\""), "{said}");
     let (code, _, said) = ours(&folder.path().join("c"), &[], &["transport.kind=ring"]);
     assert!(code == Some(2) && said.contains("virtual"), "{said}");
-    // A section is all its clauses; what does not exist is refused before anything is written.
+    // A section selects all its clauses; an unknown one is refused before anything is written.
     let (code, lines, said) = ours(&folder.path().join("d"), &["--clause", "2", "--repeats", "1"], &[]);
     let numbers: Vec<_> = lines.iter().filter_map(|line| line["number"].as_str()).collect();
     assert!(
@@ -139,7 +139,7 @@ fn a_certificate_with_exceptions_says_so_first() {
     );
 }
 
-/// The bench of the trial: our own device behind a link that no host keeps busy.
+/// The trial's bench: our own device behind a link that no host can saturate.
 #[test]
 fn our_card_on_wires_never_fails_for_its_speed() {
     let net = match cabled("certfast") {
@@ -165,10 +165,10 @@ fn our_card_on_wires_never_fails_for_its_speed() {
     assert!(notes.to_string().contains("10Gbps"), "{notes}");
 }
 
-/// What happens to frames that a device sends: none, one or more frames at ports.
+/// A change of a frame that a device sends: returns no, one or more frames at ports.
 type Bend = fn(u64, u16, &[u8]) -> Vec<(u16, Vec<u8>)>;
 
-/// A bench whose device's frames are bent.
+/// A bench that changes its device's frames.
 struct Bent<'a> {
     inner: ProgramBench<'a>,
     bend: Bend,
@@ -208,7 +208,7 @@ impl ProbeBench for Bent<'_> {
     }
 }
 
-/// All clauses of correctness.
+/// Options with all clauses of correctness.
 fn options() -> CertifyOptions {
     let settings = CertifySettings::of(&mut Document::parse("", "a test").expect("a document")).expect("settings");
     let profile = CertifyProfile::Correctness;
@@ -216,7 +216,7 @@ fn options() -> CertifyOptions {
     CertifyOptions { seed: 0, repeats: None, only: Vec::new(), except: Vec::new(), done: Vec::new(), profile, plan }
 }
 
-/// The certificate of our switch behind a bend.
+/// Returns the certificate of our switch behind a change of its frames.
 fn bent(bend: Bend) -> Certificate {
     let document = Document::load(Path::new(&config("switchml")), &[VIRTUAL.to_owned()]).expect("an experiment");
     let experiment = Experiment::open(pktgen_registry::all(), document).expect("an experiment");
@@ -248,7 +248,7 @@ fn failed(certificate: &Certificate) -> Vec<&'static str> {
 #[test]
 fn what_a_failed_clause_saw_is_in_its_files() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    // The last value of every third frame is one too large.
+    // The last value of every third frame is too large by one.
     let mut certificate = bent(|count, port, bytes| {
         let mut bytes = bytes.to_vec();
         if count.is_multiple_of(3) {
@@ -310,7 +310,7 @@ fn copies_and_losses_are_failures_of_the_clause_on_receivers() {
     assert!(failed(&bent(twice)).contains(&"switchml-receivers"));
 }
 
-/// The switch in C on a veth pair, with these words, by these clauses: code, lines, what was said.
+/// Certifies the switch in C on a veth pair, with these arguments and clauses: exit code, lines, messages.
 fn c_switch(words: &[&str], clauses: &[&str]) -> Option<(Option<i32>, Vec<Value>, String)> {
     let net = match cabled("certify") {
         Ok(net) => net,
@@ -354,7 +354,7 @@ fn faults_of_a_switch_in_c_are_found_on_wires() {
     }
 }
 
-/// OLAF in virtual time with more clusters than slots, an output that is slow, and workers that send each update once.
+/// OLAF in virtual time with more clusters than slots, a slow output, and workers that send each update once.
 const OLAF: &str = r#"
 name = "card"
 [workload]
@@ -400,7 +400,7 @@ fn our_card_conforms_in_virtual_time() {
     }
 }
 
-/// The card in C, which has no way back from the server, behind a slow link: code, lines, what was said.
+/// Certifies the card in C, which has no path back from the server, behind a slow link: exit code, lines, messages.
 fn c_card(words: &[&str]) -> Option<(Option<i32>, Vec<Value>, String)> {
     let net = match cabled("certcard") {
         Ok(net) => net,
@@ -446,7 +446,7 @@ fn faults_of_a_card_in_c_are_found_on_wires() {
     assert!(code == Some(1) && with(&lines, "failed").contains(&"olaf-merge"), "{said}");
 }
 
-/// An experiment whose device is another process, in a folder: code, lines, what was said.
+/// Certifies an experiment whose device is another process, in a folder: exit code, lines, messages.
 fn in_lockstep(name: &str, words: &[&str], set: &[&str]) -> (Option<i32>, Vec<Value>, String) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (file, out) = (folder.path().join("x.toml"), folder.path().join("out").display().to_string());
@@ -462,7 +462,7 @@ fn in_lockstep(name: &str, words: &[&str], set: &[&str]) -> (Option<i32>, Vec<Va
     let set = [&["target.kind=external", "target.reward_filter=false", &command], set].concat();
     let set: Vec<_> = set.into_iter().filter(|it| name == "olaf" || !it.contains("reward")).collect();
     let mut words = vec!["certify", &file, "--json", "--allow-launch", "--out", &out];
-    // The card in C stamps no ACKs, and takes them to one worker.
+    // The card in C stamps no ACKs, and sends them to one worker only.
     let acks = ["olaf-ack-workers", "olaf-ack-state", "olaf-ack-model"].iter().flat_map(|id| ["--except", id]);
     words.extend(acks.filter(|_| name == "olaf"));
     let output = pktgen(&[], &words, &set).output().expect("it runs");
@@ -506,19 +506,19 @@ fn devices_in_lockstep_conform_or_fail_the_clause_that_names_their_fault() {
         let (code, lines, said) = in_lockstep(name, &[words, &["--wrong", "1"]].concat(), set);
         assert!(code == Some(1) && with(&lines, "failed").contains(&clause), "{said}");
     }
-    // Every device is a process of its own, and none is started without permission.
+    // Each device is a process of its own, and none is started without permission.
     let (code, lines, said) =
         in_lockstep("switchml", &["--ports", "4", "--protocol", "switchml", "--workers", "3"], &[]);
     assert!(code == Some(1) && with(&lines, "failed").contains(&"switchml-complete"), "{said}");
 }
 
-/// The pool of an external device is one fact, whatever key it is written at.
+/// The pool of an external device is a single fact, whichever key sets it.
 #[test]
 fn an_external_device_has_the_pool_of_its_workers() {
     let switch = ["--ports", "4", "--protocol", "switchml", "--workers", "4"];
     let (code, lines, said) = in_lockstep("switchml", &switch, &["certify.repeats=2"]);
     assert_eq!(code, Some(0), "{said}");
-    // What our own program checks beyond the public one is no clause of a device that is not ours.
+    // Checks of our own program beyond the public one are no clauses for foreign devices.
     assert_eq!(with(&lines, "not_applicable")[..2], ["switchml-late", "switchml-stale"], "{said}");
     let (code, _, said) = in_lockstep("switchml", &switch, &["target.pool=64"]);
     assert!(code == Some(2) && said.contains("endpoint.pool = 32 and target.pool = 64"), "{said}");
@@ -556,7 +556,7 @@ fn a_certificate_that_was_killed_goes_on() {
         assert!(beside.0 == Some(1) && beside.2.contains("still under way"), "{}", beside.2);
     }
     let (code, lines, said) = ours(&out, &words, &[]);
-    // It may have ended before it was killed: then the folder is not empty.
+    // The process may have ended before the kill: then the folder is not empty.
     assert!(code == Some(0) || before == 0 && code == Some(2), "{said}");
     if before > 0 {
         assert!(said.contains(&format!("{before} clauses were carried out before")), "{said}");

@@ -1,16 +1,16 @@
-//! Who imports whom: paths in the source as arrows between files, and no circle of more than three of them.
+//! Imports between source files: no cycle has more than three files.
 //!
-//! A file's arrows are the `use` declarations and the paths in its code, resolved to the file that has the longest prefix of their modules.
-//! Not counted are arrows to what is below a file, which it declares and lists, and what is compiled for tests only.
+//! A file's edges are the `use` declarations and the paths in its code, resolved to the file with the longest prefix of their modules.
+//! Edges to the modules below a file, which it declares and lists, and code compiled only for tests are not counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// Files in one circle at most.
+/// Maximum number of files in one cycle.
 const CIRCLE_MAX: usize = 3;
 
-/// Names and marks of a source, without comments and literals.
+/// Returns the names and punctuation of a source, without comments and literals.
 fn tokens(text: &str) -> Vec<String> {
     let bytes = text.as_bytes();
     let (mut found, mut at) = (Vec::new(), 0);
@@ -37,7 +37,7 @@ fn tokens(text: &str) -> Vec<String> {
                 at += 1 + marks;
             }
         } else if byte == b'\'' {
-            // A character, or a lifetime.
+            // A character literal, or a lifetime.
             let rest = &text[at + 1..];
             let length = rest.chars().next().map_or(0, char::len_utf8);
             at += match rest.as_bytes() {
@@ -66,7 +66,7 @@ fn is_name(token: &str) -> bool {
     token.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
 }
 
-/// Where what begins at `at` ends: past its body, or past its semicolon.
+/// Returns the end of the item that begins at `at`: after its body or its semicolon.
 fn end_of_item(tokens: &[String], at: usize) -> usize {
     let (mut depth, mut i) = (0usize, at);
     while i < tokens.len() {
@@ -86,7 +86,7 @@ fn end_of_item(tokens: &[String], at: usize) -> usize {
     tokens.len()
 }
 
-/// Without items that only tests have.
+/// Returns the tokens without items that are only for tests.
 fn without_tests(tokens: Vec<String>) -> Vec<String> {
     let mark = ["#", "[", "cfg", "(", "test", ")", "]"];
     let (mut kept, mut at) = (Vec::new(), 0);
@@ -101,7 +101,7 @@ fn without_tests(tokens: Vec<String>) -> Vec<String> {
     kept
 }
 
-/// Every path of two names and more; trees of `use` as the paths that they stand for.
+/// Returns every path of at least two names; `use` trees are expanded to paths.
 fn paths(tokens: &[String]) -> Vec<Vec<String>> {
     let (mut found, mut at) = (Vec::new(), 0);
     while at < tokens.len() {
@@ -115,7 +115,7 @@ fn paths(tokens: &[String]) -> Vec<Vec<String>> {
     found
 }
 
-/// The path, or the tree of them, that begins at `at`; returns where it ends.
+/// Parses the path or tree of paths that begins at `at`; returns its end.
 fn path(tokens: &[String], mut at: usize, before: &[String], found: &mut Vec<Vec<String>>) -> usize {
     let mut own = before.to_vec();
     while let Some(token) = tokens.get(at).filter(|token| is_name(token)) {
@@ -137,7 +137,7 @@ fn path(tokens: &[String], mut at: usize, before: &[String], found: &mut Vec<Vec
     at
 }
 
-/// The files of a crate by their modules, and their tokens.
+/// Returns the files of a crate by their modules, with their tokens.
 fn files(krate: &str) -> BTreeMap<Vec<String>, Vec<String>> {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(krate).join("src");
     let (mut found, mut folders) = (BTreeMap::new(), vec![src.clone()]);
@@ -164,7 +164,7 @@ fn files(krate: &str) -> BTreeMap<Vec<String>, Vec<String>> {
     found
 }
 
-/// The module that a path of `from` leads to, by its own crate's modules.
+/// Returns the module of the crate that a path in `from` leads to.
 fn target(path: &[String], from: &[String], modules: &BTreeSet<Vec<String>>) -> Option<Vec<String>> {
     let mut full: Vec<String> = match path[0].as_str() {
         "crate" => Vec::new(),
@@ -189,7 +189,7 @@ fn target(path: &[String], from: &[String], modules: &BTreeSet<Vec<String>>) -> 
     Some(full)
 }
 
-/// Arrows between the modules of a crate.
+/// Returns the edges between the modules of a crate.
 fn arrows(krate: &str) -> BTreeMap<Vec<String>, BTreeSet<Vec<String>>> {
     let files = files(krate);
     let modules: BTreeSet<Vec<String>> = files.keys().cloned().collect();
@@ -200,7 +200,7 @@ fn arrows(krate: &str) -> BTreeMap<Vec<String>, BTreeSet<Vec<String>>> {
     files.iter().map(|(from, tokens)| (from.clone(), of(from, tokens))).collect()
 }
 
-/// Groups of modules that all reach each other, the largest first.
+/// Returns the groups of modules that all reach each other, the largest first.
 fn circles(arrows: &BTreeMap<Vec<String>, BTreeSet<Vec<String>>>) -> Vec<Vec<Vec<String>>> {
     let reached = |from: &Vec<String>| {
         let (mut seen, mut open) = (BTreeSet::new(), vec![from]);

@@ -1,4 +1,4 @@
-//! Comparisons with the real binary, and what they must show: a planted regression is called worse, the same thing is not.
+//! Comparisons with the real binary: a planted regression is reported as worse, and equal runs are not.
 
 use std::fs;
 use std::path::Path;
@@ -24,7 +24,7 @@ offered = "60Gbps"
 rate = "20Gbps"
 "#;
 
-/// Runs, expects this exit code, and returns stdout.
+/// Runs the binary, checks the exit code, and returns stdout.
 fn exits(folder: &Path, args: &[&str], code: i32) -> String {
     let output = pktgen(folder, args);
     let said = text(&output.stderr);
@@ -33,7 +33,7 @@ fn exits(folder: &Path, args: &[&str], code: i32) -> String {
     text(&output.stdout)
 }
 
-/// Is refused with exit code 2 and these words.
+/// Checks that the command is refused with exit code 2 and these words.
 fn refuses(folder: &Path, args: &[&str], words: &[&str]) {
     let output = pktgen(folder, args);
     let said = text(&output.stderr);
@@ -65,7 +65,7 @@ fn compared(old: &Side, new: &Side, rules: &Rules) -> Comparison {
     Comparison::of(&[old.clone(), new.clone()], Some(0), rules).expect("comparable")
 }
 
-/// Tags of an XML document, checked: each is closed by its own name, and there is one root.
+/// Returns the tags of an XML document after checking that each is closed by its own name and that there is one root.
 fn well_formed(xml: &str) -> Vec<String> {
     let (mut open, mut seen) = (Vec::new(), Vec::new());
     let body = xml.strip_prefix("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n").expect("a declaration");
@@ -124,14 +124,14 @@ fn exit_codes_and_formats() {
     );
     assert!(fs::read_to_string(dir.join("c.md")).expect("written").starts_with("**WORSE**: slow against old\n"));
     assert!(exits(dir, &["report", "old", "--baseline", "slow"], 0).contains("BETTER"));
-    // One seed is too few unless nothing differs.
+    // One seed is too few unless there are no differences.
     replay(dir, "one", "1", &["topology.rate=10Gbps"]);
     let few = ["report", "one", "--baseline", "old"];
     let said = exits(dir, &few, 0);
     assert!(said.contains("CANNOT TELL") && said.contains("one seed: not compared."), "{said}");
     assert!(!said.contains(" worse (") && !said.contains(" better ["), "{said}");
     exits(dir, &[&few[..], &["--strict"]].concat(), 1);
-    // A run that may not be used fails whatever it says.
+    // An unusable run causes a failure, whatever its numbers are.
     let manifest = dir.join("again").join(first_run(&dir.join("again"))).join("manifest.json");
     let text = fs::read_to_string(&manifest).expect("readable");
     let mut invalid: serde_json::Value = serde_json::from_str(&text).expect("JSON");
@@ -142,7 +142,7 @@ fn exit_codes_and_formats() {
     );
 }
 
-/// Folder of the first run of a sweep.
+/// Returns the folder of the first run of a sweep.
 fn first_run(sweep: &Path) -> String {
     let text = fs::read_to_string(sweep.join("sweep.json")).expect("a sweep");
     let sweep: serde_json::Value = serde_json::from_str(&text).expect("JSON");
@@ -178,7 +178,7 @@ fn what_cannot_be_compared_is_refused() {
         &["report", "other", "--baseline", "old", "--rules", "r.toml"],
         &["r.toml:1:", "did you mean \"loss\"?"],
     );
-    // What is printed can be read.
+    // The printed rules can be read back.
     let printed = exits(dir, &["report", "--print-rules"], 0);
     fs::write(dir.join("r.toml"), &printed).expect("writable");
     assert_eq!(exits(dir, &["report", "--print-rules", "--rules", "r.toml"], 0), printed);
@@ -186,7 +186,7 @@ fn what_cannot_be_compared_is_refused() {
     exits(dir, &["report", "--print-rules", "--rules", example.to_str().expect("text")], 0);
 }
 
-/// What a report says of a run that is not the experiment file's.
+/// A report shows the differences of a run from the experiment file.
 #[test]
 fn reports_say_what_was_run() {
     let folder = folder();
@@ -226,7 +226,7 @@ fn reports_say_what_was_run() {
     assert_eq!(json["tool"], tool.as_str());
 }
 
-/// A study that draws nothing is exact with one seed; one that draws is not, nor is a run of frames.
+/// A study without random numbers is exact with one seed; one with random numbers is not, nor is a run of frames.
 #[test]
 fn runs_know_whether_chance_had_a_part() {
     let folder = folder();
@@ -326,7 +326,7 @@ fn text_of(output: &Output) -> String {
     text(&output.stderr)
 }
 
-/// Measurement 3 of the comparison: ages of real runs made 5 % longer, exactly and by a change of the experiment.
+/// Measurement 3 of the comparison: ages of real runs increased by 5 %, exactly and by a change of the experiment.
 #[test]
 fn a_planted_regression_of_5_percent_is_called_worse() {
     let folder = folder();
@@ -351,10 +351,10 @@ fn a_planted_regression_of_5_percent_is_called_worse() {
 }
 
 const AGE_ALONE: &str = "[[rule]]\nmetric = \"aom_mean/cluster\"\ndirection = \"lower\"\ntolerance = \"2%\"\n";
-/// Costs about 5 % of Age-of-Model: ages of single seeds differ by 3.6 %, so that it takes more than 10 to be sure.
+/// Costs about 5 % of Age-of-Model: ages of single seeds differ by 3.6 %, so certainty takes more than 10 seeds.
 const PLANTED: &str = "topology.rate=19Gbps";
 
-/// Measurement 3: 100 pairs of samples of the same experiment, each of 10 seeds that no other of its pair has.
+/// Measurement 3: 100 pairs of samples of the same experiment, each of 10 seeds; the two of a pair share no seed.
 #[test]
 fn two_samples_of_the_same_thing_are_hardly_ever_called_different() {
     let folder = folder();
@@ -362,7 +362,7 @@ fn two_samples_of_the_same_thing_are_hardly_ever_called_different() {
     replay(dir, "pool", "1..400", &[]);
     let pool = side(dir, "pool");
     let (mut worse, mut different) = (0, 0);
-    // A small generator is enough to shuffle.
+    // A small generator is sufficient for shuffling.
     let mut state = 1u64;
     for _ in 0..100 {
         let mut order: Vec<usize> = (0..pool.sweep.runs.len()).collect();
@@ -388,7 +388,7 @@ fn two_samples_of_the_same_thing_are_hardly_ever_called_different() {
     assert!(different <= 5 && worse <= 5, "{different} called different, {worse} of them worse");
 }
 
-/// 100 points of 5 seeds on each side, five metrics each; `analysis/compare/benches/compare.rs` says how long it takes.
+/// 100 points of 5 seeds on each side, five metrics each; `analysis/compare/benches/compare.rs` measures the duration.
 #[test]
 fn a_thousand_runs_are_compared() {
     let folder = folder();

@@ -1,5 +1,5 @@
-//! Runs that are steered while they last: changes are in force from the instant that the reply names, in the records and in the packets, and
-//! no client harms a run.
+//! Runs that are controlled while they last: changes take effect at the time that the reply states, in the records and
+//! in the packets, and no client harms a run.
 
 use std::collections::HashMap;
 use std::fs;
@@ -16,12 +16,12 @@ use serde_json::{Value, json};
 use crate::stats::folder;
 use crate::support::{pktgen, text};
 
-/// Workers that react: nothing is sent before its answer.
+/// Workers that react: nothing is sent before its answer has arrived.
 const TRAINING: &str = "name = \"trained\"\n[workload]\nkind = \"dense\"\nmodel = \"resnet50\"\nscale = 0.02\nworkers = 4\niterations = 50000\n\
     elements = 256\ncompute = \"1ms\"\n[topology]\nkind = \"rack\"\n[endpoint]\nworkers = \"switchml\"\npool = 128\n\
     [transport]\nkind = \"ring\"\n";
 
-/// A run in progress, ended when this goes.
+/// A run in progress, which ends when this is dropped.
 struct Run(Option<Child>);
 
 impl Run {
@@ -49,7 +49,7 @@ struct Client(BufReader<UnixStream>);
 
 impl Client {
     fn connect(folder: &Path) -> Option<Client> {
-        // A path of a socket is short.
+        // The path of a socket must be short.
         let stream = UnixStream::connect(folder.join("c.sock")).ok()?;
         stream.set_read_timeout(Some(HANG)).ok()?;
         Some(Client(BufReader::new(stream)))
@@ -83,14 +83,14 @@ impl Client {
         reply
     }
 
-    /// Changes the run; returns from when on.
+    /// Changes the run; returns the time from which the change applies.
     fn change(&mut self, cmd: &str, args: Value) -> i64 {
         let reply = self.ask(cmd, args);
         assert_eq!(reply["ok"], true, "{cmd}: {reply}");
         reply["applied_ps"].as_i64().expect("an instant")
     }
 
-    /// Waits until the run has this time.
+    /// Waits until the run has reached this time.
     fn await_time(&mut self, t: i64) {
         eventually("that time of the run", || self.ask("status", json!({}))["state"]["t_ps"].as_i64().unwrap() > t);
     }
@@ -120,7 +120,7 @@ fn changes_are_in_force_from_the_instant_that_the_reply_names() {
     assert_eq!((&state["held"], &state["speed"], &state["changes"]), (&json!(true), &json!(1.0), &json!(0)));
     let offered = state["pps"].as_f64().expect("a rate");
     client.await_time(30 * MS);
-    // Where the schedule is at an instant, and how fast it is from then on.
+    // Pieces of the schedule: the time in the run, the position in the schedule, and the speed from then on.
     let mut pieces: Vec<(i64, f64, f64)> = Vec::new();
     let mut then = |applied: i64, speed: f64| {
         let schedule = pieces.last().map_or(0.0, |(run, schedule, speed)| schedule + (applied - run) as f64 * speed);
@@ -153,7 +153,7 @@ fn changes_are_in_force_from_the_instant_that_the_reply_names() {
     sent_as_mapped(folder, &pieces);
 }
 
-/// The schedule as it is made, and where the changes put it.
+/// Compares the sending times with the original schedule, mapped by the changes.
 fn sent_as_mapped(folder: &Path, pieces: &[(i64, f64, f64)]) {
     assert!(pktgen(folder, &["trace", "synth", "x.toml", "-o", "t.parquet"]).status.success());
     let due = |schedule: i64| {
@@ -181,7 +181,7 @@ fn sent_as_mapped(folder: &Path, pieces: &[(i64, f64, f64)]) {
     assert!(number(&query(folder, "SELECT count(*) AS n FROM received")[0], "n") > 50);
 }
 
-/// Generation times of a trace by worker and number.
+/// Returns the generation times of a trace by worker and number.
 fn scheduled(path: &Path) -> HashMap<(i64, i64), i64> {
     let mut reader = Reader::open(path).expect("a trace");
     let mut found = HashMap::new();
@@ -215,7 +215,7 @@ fn a_cap_holds_workers_that_react() {
         let sql = format!("SELECT count(*) AS n FROM sent WHERE t_sent_ps >= {from} AND t_sent_ps < {to}");
         query(folder, &sql)[0]["n"].as_i64().expect("a count")
     };
-    // What a cap of 500/s lets through at most, and the credit of a thread that looks now and then.
+    // The maximum that a cap of 500/s permits, plus the credit of a thread that checks at intervals.
     let (capped, most) = (left(slow, paused), (paused - slow) / (2 * MS) + 2);
     assert!(capped > 0 && capped <= most, "{capped} frames of {most} at most");
     assert_eq!((left(0, slow), left(paused, resumed)), (0, 0));
@@ -247,7 +247,7 @@ fn no_client_harms_a_run() {
             client = Client::connect(folder).expect("another one");
         }
     }
-    // One that begins a request, one that listens to nothing, and as many as there is room for.
+    // One client that begins a request, one that never reads, and as many as there is room for.
     let mut open = Client::connect(folder).expect("room");
     open.0.get_mut().write_all(b"{\"v\":1,").expect("taken");
     let mut deaf = Client::connect(folder).expect("room");

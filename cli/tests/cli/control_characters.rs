@@ -1,4 +1,4 @@
-//! Names with control characters: shown everywhere, sent to no terminal, and in no file but as JSON.
+//! Names with control characters: shown in every output, sent unescaped to no terminal, and in no file except as JSON.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::support::pktgen;
 use serde_json::Value;
 
-/// Escape sequences that colour and set a title, the same of the C1 set, and a reversal of text.
+/// Escape sequences that set a colour and a title, the same with C1 characters, and one that reverses text.
 const NAMES: [&str; 2] = ["A\u{1b}[31m\u{9b}31m\u{7f}", "B\u{1b}]0;x\u{7}\u{202e}"];
 
 fn is_clean(what: &str, text: &[u8]) {
@@ -15,7 +15,7 @@ fn is_clean(what: &str, text: &[u8]) {
     assert!(!text.contains(bad), "{what}: {text:?}");
 }
 
-/// What a command prints, which exits so.
+/// Returns the output of a command after checking its exit code.
 fn prints(folder: &Path, words: &[&str], code: i32) -> String {
     let output = pktgen(folder, words);
     is_clean(&format!("stdout of {words:?}"), &output.stdout);
@@ -25,7 +25,7 @@ fn prints(folder: &Path, words: &[&str], code: i32) -> String {
     said
 }
 
-/// Two variants with two seeds, which ran.
+/// Runs two variants with two seeds.
 fn ran(folder: &Path) {
     let [a, b] = NAMES.map(|name| serde_json::to_string(name).expect("JSON").replace('\u{7f}', "\\u007f"));
     let text = format!(
@@ -63,7 +63,7 @@ fn names_of_variants_are_shown_in_every_form_of_a_report() {
     for path in pages.iter().chain(&svg) {
         is_clean(&path.display().to_string(), &fs::read(path).expect("a file"));
     }
-    // JSON says the very names.
+    // JSON has the exact names.
     let printed = prints(folder, &["history", "h.jsonl", "--json"], 0).trim_end().replace('\n', ",");
     let written = fs::read_to_string(folder.join("out/report.json")).expect("a file");
     for json in [format!("[{printed}]"), written] {

@@ -1,11 +1,11 @@
-//! What a first result has to compile: how many crates, none that only other builds need, and once for all builds.
+//! Crates that the first build must compile: their number, none that only other builds need, and each only once for all builds.
 
 use std::collections::BTreeSet;
 use std::process::Command;
 
-/// Crates of others in the demo's path. A new one is worth its seconds of every first build: docs/build.md.
+/// Number of external crates in the demo's build. A new one adds seconds to every first build: docs/build.md.
 const CRATES: usize = 222;
-/// What other builds need, or nobody: clients of cloud storage, engines that are lazy or stream, SQL, text rendering, libpcap, solvers.
+/// Crates that only other builds need, or none: cloud-storage clients, lazy or streaming engines, SQL, text rendering, libpcap, solvers.
 const ELSEWHERE: &[&str] = &[
     "arrow",
     "arrow-cast",
@@ -30,8 +30,8 @@ const ELSEWHERE: &[&str] = &[
     "z3-sys",
 ];
 
-/// One line per crate, by `format`, of what `arguments` build. A crate that others need, too, is named again, marked, without
-/// what it needs: all of that at each place would be 45 million lines.
+/// Returns one line per crate, in `format`, for the build of `arguments`. A crate that several others need is repeated
+/// with a mark, but without its dependencies: listing them everywhere would take 45 million lines.
 fn tree(format: &str, arguments: &[&str]) -> BTreeSet<String> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
@@ -63,7 +63,7 @@ fn the_demo_compiles_few_crates() {
     }
 }
 
-/// A feature that only tests ask for would compile a crate, and all that stand on it, a second time. Polars is: with SQL it is another one.
+/// A feature that only tests enable would compile a crate and all its dependents a second time. Polars with SQL is such a case.
 #[test]
 fn what_the_demo_compiled_serves_the_tests() {
     let theirs = tree("{p} [{f}]", &["-e", "normal,build,dev", "--workspace"]);

@@ -9,13 +9,13 @@ use pktgen_testing::{Need, skip};
 
 const FOUR: &str = "transport.interfaces=[\"w0\",\"d0\",\"d1\",\"s0\"]";
 
-/// What stands in the way, which words say so, and how it is made and removed. `ip` runs inside; `sysctl` where it says so.
+/// An obstacle, the words that report it, and how it is made and removed. `ip` runs inside; `sysctl` where specified.
 struct Case {
     what: &'static str,
     said: &'static str,
     made: &'static [&'static str],
     removed: &'static [&'static str],
-    /// Kernels without that kind of interface exist.
+    /// Whether kernels without this kind of interface exist.
     optional: bool,
 }
 
@@ -123,7 +123,7 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// Runs a command inside.
+/// Runs a command inside the namespace.
 fn inside(net: &Net, words: &[&str]) -> Output {
     let before = net.inside("all");
     Command::new(&before[0]).args(&before[1..]).args(words).output().expect("it runs")
@@ -141,12 +141,12 @@ fn ip(net: &Net, words: &str) -> Result<(), String> {
 fn pktgen(net: &Net, words: &[&str]) -> (Option<i32>, String) {
     let output = inside(net, &[&[env!("CARGO_BIN_EXE_pktgen")][..], words].concat());
     let said = [output.stdout, output.stderr].concat();
-    // Findings are broken into lines.
+    // Findings are wrapped into lines.
     let said = String::from_utf8_lossy(&said).split_whitespace().collect::<Vec<_>>().join(" ");
     (output.status.code(), said)
 }
 
-/// What the doctor says of an experiment, and what its run does.
+/// Returns the results of `doctor` and of a run of the same experiment.
 fn both(net: &Net, out: &Path, more: &[&str]) -> [(Option<i32>, String); 2] {
     let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs/wires/live.toml").display().to_string();
     let out = out.display().to_string();
@@ -156,7 +156,7 @@ fn both(net: &Net, out: &Path, more: &[&str]) -> [(Option<i32>, String); 2] {
     [pktgen(net, &doctor), pktgen(net, &replay)]
 }
 
-/// Neither refuses, and the run sends.
+/// Asserts that neither refuses, and that the run sends.
 fn is_healthy(net: &Net, what: &str, more: &[&str]) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let out = folder.path().join("out");
@@ -176,7 +176,7 @@ fn no_way_to_everywhere_is_sent_on() {
     };
     let six = inside(&net, &["sysctl", "-qw", "net.ipv6.conf.s0.disable_ipv6=0"]).status.success();
     let now = |words: &str| ip(&net, words).unwrap_or_else(|why| panic!("{why}"));
-    // A laboratory: addresses, private networks and multicast on the interfaces of the test, and the host's way out on another.
+    // A laboratory: addresses, private networks and multicast on the test's interfaces, and the host's default route on another.
     let lab =
         ["addr add 10.8.8.1/24 dev s0", "addr add 192.0.2.1/24 dev o0", "route add 10.0.0.0/8 via 10.8.8.3 dev s0"];
     lab.into_iter().for_each(now);

@@ -1,5 +1,5 @@
-//! Profiles of hardware through the binary: plans as golden files (UPDATE_GOLDEN=1 writes them anew), refusals, dry runs, other
-//! addresses on the wire, and runs whose device keeps no books, for which a software device stands in.
+//! Hardware profiles through the binary: plans as golden files (UPDATE_GOLDEN=1 rewrites them), refusals, dry runs,
+//! other addresses on the wire, and runs whose device keeps no books, represented by a software device.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ fn run(words: &[&str], set: &[&str]) -> Output {
     pktgen(&[], words, set).output().expect("it runs")
 }
 
-/// What a command prints, which succeeds.
+/// Returns the output of a command that must succeed.
 fn prints(words: &[&str], set: &[&str]) -> String {
     let output = run(words, set);
     assert!(output.status.success(), "{words:?}: {}", said(&output));
@@ -78,7 +78,7 @@ fn a_plan_is_written_into_a_folder_and_profiles_are_listed_and_shown() {
     }
 }
 
-/// Exit code 2, and every word.
+/// Checks for exit code 2 and every given word.
 fn refuses(words: &[&str], set: &[&str], said_words: &[&str]) {
     let output = run(words, set);
     assert_eq!(output.status.code(), Some(2), "{words:?} {set:?}: {}", said(&output));
@@ -99,7 +99,7 @@ fn what_does_not_fit_is_refused_with_value_limit_source_and_remedy() {
         &["workload.jobs=2", "target.jobs=several"],
         &["2, and tofino-switchml takes at most 1", "one session"],
     );
-    // The tables' pool is the workers'.
+    // The pool of the tables is that of the workers.
     let pools = ["target.kind=external", "target.pool=64"];
     check("tofino-switchml", &switchml, &pools, &["endpoint.pool = 128 and target.pool = 64", "the same pool"]);
     check("alveo-u55c-olaf", &table1, &["target.slots=9"], &["9, and", "at most 8", "OLAF §8", "target.slots"]);
@@ -157,7 +157,7 @@ fn a_dry_run_says_what_would_be_sent_and_sends_nothing() {
         assert_eq!(field("ip.dst"), Some("10.20.255.1".into()));
         assert_eq!(field("olaf.worker"), Some(worker.to_string().into()));
     }
-    // 60 Mbit/s of frames, and 24 bytes beside each.
+    // 60 Mbit/s of frames, plus 24 bytes for each.
     let port = &drafted["ports"][0];
     let (mean, peak) = (number(&port["mean_bps"]), number(&port["peak_bps"]));
     assert!((60e6 * 280.0 / 256.0 - mean as f64).abs() < 2e6 && mean <= peak && peak < 1_000_000_000, "{port}");
@@ -171,7 +171,7 @@ fn a_dry_run_says_what_would_be_sent_and_sends_nothing() {
     {
         assert!(text.contains(word), "{word}: {text}");
     }
-    // Without a profile, and workers that wait for results; a port that is too slow.
+    // Without a profile, with workers that wait for results, and with a port that is too slow.
     let text = prints(&["replay", &config("wires/switchml.toml"), "--dry-run", "--frames", "1"], &[]);
     assert!(
         text.contains("as results come") && text.contains("switchml.values") || text.contains("switchml.content"),
@@ -190,7 +190,7 @@ fn a_dry_run_says_what_would_be_sent_and_sends_nothing() {
     refuses(&words, &["target.profile=alveo-u55c-olaf", "target.slots=9"], &["at most 8"]);
 }
 
-/// Roles one after the other on capture files: the workers', a software device and the server's.
+/// Runs the roles one after the other on capture files: workers, a software device, and server.
 struct Parts {
     folder: PathBuf,
     files: String,
@@ -210,7 +210,7 @@ impl Parts {
         self.folder.join(name).display().to_string()
     }
 
-    /// Runs one part into a folder of its name.
+    /// Runs one part into the folder with its name.
     fn part(&self, words: &[&str], name: &str, set: &[&str]) {
         let wires = config("olaf/table1-wires.toml");
         let (out, set) = (self.dir(name), [&["transport.kind=pcap", &self.files][..], set].concat());
@@ -235,7 +235,7 @@ impl Parts {
     }
 }
 
-/// All packets of a capture.
+/// Returns all packets of a capture.
 fn packets(path: &Path) -> Vec<Vec<u8>> {
     let mut reader = Reader::open(path).expect("a capture");
     let mut found = Vec::new();
@@ -245,7 +245,7 @@ fn packets(path: &Path) -> Vec<Vec<u8>> {
     found
 }
 
-/// Addresses of all datagrams of a capture.
+/// Returns the addresses of all datagrams of a capture.
 fn addresses(path: &Path) -> Vec<(u32, u32, usize)> {
     let of = |packet: &Vec<u8>| {
         let datagram = Datagram::parse(packet).expect("a datagram");
@@ -259,7 +259,7 @@ fn other_addresses_change_the_wire_and_nothing_else() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let plain = Parts::new(&folder.path().join("plain"));
     plain.all(&[], &[]);
-    // With a VLAN, so that frames grow.
+    // With a VLAN, which makes frames longer.
     let shipped = fs::read_to_string(root().join("configs/hardware/alveo-u55c-olaf.toml")).expect("a profile");
     let tagged = folder.path().join("tagged.toml").display().to_string();
     fs::write(&tagged, shipped.replace("to = \"server\"", "to = \"server\"\nvlan = 77\nport = 7000"))
@@ -277,9 +277,9 @@ fn other_addresses_change_the_wire_and_nothing_else() {
     for (before, after) in before.iter().zip(&after) {
         assert_eq!(after, &(0x0a14_0001 + (before.0 - 0x0a00_0001), 0x0a14_ff01, before.2 + 4));
     }
-    // A tap has what is on the wire.
+    // A tap records what is on the wire.
     assert_eq!(addresses(&other.folder.join("workers_part/tap-workers.pcapng")), after);
-    // So has the server's capture.
+    // So does the server's capture.
     let captured = packets(&other.folder.join("server_part/capture.pcapng"));
     assert!(captured.len() > 1000 && captured == packets(&other.folder.join("server.pcapng")));
     assert!(
@@ -289,7 +289,7 @@ fn other_addresses_change_the_wire_and_nothing_else() {
     );
     let parts = ["server_part", "workers_part", "device_part"];
     assert!(plain.merge(&parts).status.success() && other.merge(&parts).status.success());
-    // What arrived is the same, with the tag's bytes.
+    // The received packets are the same, plus the tag's bytes.
     let received = |parts: &Parts| {
         let run = RunData::open(&parts.folder.join("whole")).expect("a run dir");
         run.records.expect("streams").whole().expect("rows").received.clone()
@@ -300,7 +300,7 @@ fn other_addresses_change_the_wire_and_nothing_else() {
     assert!(format!("{plainly:?}") == format!("{tagged:?}"), "received.parquet differs");
 }
 
-/// The balance of a run without books, held against the books that a stand-in kept aside.
+/// Compares the balance of a run without books with the books that the stand-in kept.
 fn is_honest(dir: &Path) {
     let manifest = manifest(dir);
     let (balance, counters) = (&manifest["balance"], &manifest["counters"]);
@@ -312,7 +312,7 @@ fn is_honest(dir: &Path) {
     assert_eq!(of("sent"), delivered + number(balance.get("unaccounted").unwrap_or(&Value::from(0))), "{balance}");
     assert_eq!((of("in_flight"), of("subsumed"), of("outranked")), (0, 0, 0));
     assert_eq!((number(&counters["sums_wrong"]), &balance["dropped"]), (0, &serde_json::json!({})));
-    // Analysis comes to the same from the records.
+    // Analysis derives the same from the records.
     let dir = dir.display().to_string();
     let lines = prints(&["analyze", "--json", &dir], &[]);
     let value = |metric: &str| {
@@ -338,7 +338,7 @@ fn without_books_what_nobody_knows_is_a_line_of_its_own() {
     is_honest(&whole);
     let manifest = manifest(&whole);
     assert_eq!(manifest["external"], "alveo-u55c-olaf");
-    // The stand-in merged and replaced some, which nobody outside can know.
+    // The stand-in merged and replaced some updates, which cannot be observed from outside.
     assert!(number(&manifest["balance"]["unaccounted"]) > 1000, "{}", manifest["balance"]);
     assert!(number(&manifest["balance"]["delivered_alone"]) > 100, "{}", manifest["balance"]);
 }
@@ -364,7 +364,7 @@ fn hardware_between_two_interfaces_is_run_against_and_a_stand_in_is_hardware_eno
     assert!(output.status.success(), "{}", said(&output));
     assert_eq!(stand_in.end(), 0);
     is_honest(Path::new(&of("olaf")));
-    // Synchronous training: a result of all workers is of all workers, so nothing is left over, and every sum is checked.
+    // Synchronous training: a result of all workers covers all of them, so nothing is left over, and every sum is checked.
     for (name, profile, elements) in [("switchml", "tofino-switchml", "64"), ("trio-ml", "mx480-trio-ml", "256")] {
         let experiment = config(&format!("wires/{name}.toml"));
         let elements = format!("workload.elements={elements}");
@@ -375,7 +375,7 @@ fn hardware_between_two_interfaces_is_run_against_and_a_stand_in_is_hardware_eno
             &named,
             &elements,
             "workload.scale=0.002",
-            // A host that runs both stops one of them now and then, and blocks must not age.
+            // A host that runs both sometimes interrupts one of them, and blocks must not age out.
             "target.timeout=250ms",
         ];
         let (aside, out) = (of(&format!("{name}-device")), of(name));

@@ -1,5 +1,5 @@
-//! Devices that others wrote: DPDK's pipeline with programs in its language, the kernel's bridge with a token bucket, Open vSwitch; each
-//! between interfaces of its own, and each run held against what the device itself counted.
+//! Third-party devices: DPDK's pipeline with programs in its language, the kernel's bridge with a token bucket, Open
+//! vSwitch; each between interfaces of its own, and each run compared with the device's own counters.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -23,7 +23,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../devices")
 }
 
-/// An experiment of the tests of devices.
+/// Returns the path of an experiment for tests of devices.
 fn experiment(name: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/cli/support/bench/{name}.toml")).display().to_string()
 }
@@ -34,7 +34,7 @@ fn runs(command: &mut Command) -> Output {
     output
 }
 
-/// DPDK's pipeline, made of its sources when it is first asked for; none, and a skip, where DPDK is not installed.
+/// Returns DPDK's pipeline, built from its sources at first use; none, with a skip, if DPDK is not installed.
 fn swx(what: &str) -> Option<&'static Path> {
     static MADE: OnceLock<PathBuf> = OnceLock::new();
     let there = Command::new("pkg-config").args(["--exists", "libdpdk"]).status().is_ok_and(|status| status.success());
@@ -50,13 +50,13 @@ fn swx(what: &str) -> Option<&'static Path> {
     Some(made)
 }
 
-/// The pipeline at work with one of its programs.
+/// The running pipeline with one of its programs.
 struct Pipeline {
     device: Device,
     counters: PathBuf,
 }
 
-/// Writes the tables that the plan of an experiment's device asks for.
+/// Writes the tables from the plan of an experiment's device.
 fn tables(swx: &Path, plan: &[&str], set: &[&str], scratch: &Path) -> PathBuf {
     let words = [&["device", "plan"], plan].concat();
     let (plan, tables) = (scratch.join("plan.json"), scratch.join("tables.txt"));
@@ -66,7 +66,7 @@ fn tables(swx: &Path, plan: &[&str], set: &[&str], scratch: &Path) -> PathBuf {
 }
 
 impl Pipeline {
-    /// Starts it with a program and its tables.
+    /// Starts the pipeline with a program and its tables.
     fn start(net: &Net, swx: &Path, spec: &str, ports: &str, tables: &Path) -> Pipeline {
         let counters = tables.with_file_name("counters.json");
         let path = |path: &Path| path.display().to_string();
@@ -75,7 +75,7 @@ impl Pipeline {
         Pipeline { device: Device::start_in(net, "e", &swx.join("swx"), &words), counters }
     }
 
-    /// Ends it: what it counted, which its file had before, since it was idle.
+    /// Stops it and returns its counters. Their file had them already, since the pipeline was idle.
     fn stop(self) -> Counts {
         let text = fs::read(&self.counters).expect("a file of counters");
         let before: Value = serde_json::from_slice(&text).expect("JSON");
@@ -121,13 +121,13 @@ fn switchml_in_the_language_of_a_pipeline_sums_right() {
         let sent = metric("sent");
         assert_eq!((metric("sums_wrong"), metric("unaccounted"), metric("duplicates")), (0.0, 0.0, 0.0), "{elements}");
         assert_eq!((counts.of("packets"), counts.of("results")), (sent, sent / 4.0), "{elements}");
-        // A copy to the port behind which all workers are.
+        // One copy to the port that leads to all workers.
         assert_eq!((counts.of("port0_in"), counts.of("port0_out")), (sent, sent / 4.0), "{elements}");
     }
 }
 
-/// A device that loses packets stands before the pipeline, once on the way there and once on the way back, so that workers repeat what
-/// the pipeline had, before a sum is complete and after.
+/// A lossy device stands before the pipeline, on the way there or on the way back, so that workers retransmit packets
+/// that the pipeline has received, before and after a sum is complete.
 #[test]
 fn repeated_packets_of_switchml_are_in_no_sum_twice() {
     let what = "repeated packets in DPDK's pipeline";
@@ -168,13 +168,13 @@ fn olaf_in_the_language_of_a_pipeline_identifies_updates_and_multicasts_acks() {
     assert_eq!(groups as f64, sent, "each ACK at the workers' interface is for a group");
 }
 
-/// Frames from OLAF's server to groups 239.20.0.0 to 239.20.0.2, by their addresses.
+/// Counts the frames from OLAF's server to groups 239.20.0.0 to 239.20.0.2, by their addresses.
 fn multicast(capture: &[u8]) -> usize {
     let to_group = |bytes: &&[u8]| bytes[..7] == [10, 20, 255, 1, 239, 20, 0] && bytes[7] < 3;
     capture.windows(8).filter(to_group).count()
 }
 
-/// Whether the kernel has the scheduler, asked by giving it to an interface.
+/// Returns whether the kernel has the scheduler, by assigning it to an interface.
 fn has_tbf(net: &Net) -> bool {
     let inside = net.inside("e");
     let words = ["tc", "qdisc", "add", "dev", "e1", "root", "tbf", "rate", "1mbit", "burst", "2000", "limit", "3000"];
@@ -189,7 +189,7 @@ fn has_tbf(net: &Net) -> bool {
     false
 }
 
-/// Frames of 256 bytes take 1 ms at 2 Mbit/s: much longer than the kernel's timers are late. Half as much again is offered.
+/// Frames of 256 bytes take 1 ms at 2 Mbit/s, much longer than the delays of the kernel's timers. 1.5 times this rate is offered.
 #[test]
 fn a_token_bucket_loses_what_our_fifo_loses() {
     let (_alone, Some(net)) = (alone(), net("tbf", "the kernel's bridge and token bucket")) else { return };
@@ -234,7 +234,7 @@ fn open_vswitch_forwards() {
     let scratch = tempfile::tempdir().expect("a temporary folder");
     let state = scratch.path().join("state");
     let words = ["--ports", "e0,e1", "--run", &state.display().to_string()];
-    // Where the machine is busy, the switch loses frames before it reads them.
+    // On a busy machine, the switch loses frames before it reads them.
     let whole = undisturbed(what, |i| {
         let device = Device::start_in(&net, "e", &folder().join("kernel/ovs"), &words);
         let metric = run(&net, "olaf", &FORWARD, &scratch.path().join(i.to_string()));
@@ -249,7 +249,7 @@ fn open_vswitch_forwards() {
 
 const FORWARD: [&str; 3] = ["target.program=forward", "target.queue=fifo", "schedule.offered=2Mbps"];
 
-/// Whether a run whose device is this command is valid, in a namespace whose interfaces pktgen makes itself.
+/// Runs an experiment whose device is this command, in a namespace whose interfaces pktgen makes itself.
 fn launched(net: &Net, name: &str, launch: &Value, set: &[&str], scratch: &Path) -> Output {
     let text = fs::read_to_string(experiment(name)).expect("an experiment");
     let lines = launch.as_object().expect("keys").iter().map(|(key, value)| format!("{key} = {value}\n"));
@@ -273,7 +273,7 @@ fn devices_of_others_are_launched() {
         return skip(Need::Userns, what, said(&users));
     }
     let scratch = tempfile::tempdir().expect("a temporary folder");
-    // A device has a user of its own, who reads its tables.
+    // A device runs as a separate user, who must read its tables.
     fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o755)).expect("our own folder");
     let path = |path: &Path| path.display().to_string();
     let two = |command: Value| json!({ "command": command, "ports": ["e0", "e1"], "ready": "forward" });
@@ -288,7 +288,7 @@ fn devices_of_others_are_launched() {
         let (program, spec, tables) = (path(&swx.join("swx")), path(&swx.join("switchml.spec")), path(&tables));
         let command =
             json!([program, "--ports", "e0", "--spec", spec, "--tables", tables, "--counters", "/run/counters.json"]);
-        // The pipeline is compiled when it starts.
+        // The pipeline compiles its program at the start.
         let file = json!({ "command": command, "ports": ["e0"], "ready": "file", "file": "/run/counters.json", "timeout": "60s" });
         devices.push(("switchml", file, Vec::new()));
     }

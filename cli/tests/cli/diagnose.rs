@@ -1,5 +1,5 @@
-//! `pktgen diagnose`: causes that were fixed beforehand are found in runs through a device of others with one fault or two, none is claimed of
-//! healthy runs, and what cannot be told is not told. `devices/faults` tries all causes at three intensities each.
+//! `pktgen diagnose`: predetermined causes are found in runs through a third-party device with one or two faults, none is reported for
+//! healthy runs, and no undecidable cause is reported. `devices/faults` tries all causes at three intensities each.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::support::wired::{manifest, pktgen, said};
 use pktgen_testing::{Need, skip, undisturbed};
 use serde_json::{Value, json};
 
-/// A network for the host's ends; none where devices cannot be launched.
+/// Returns a network for the host's ends; none if devices cannot be launched.
 fn net(tag: &str) -> Option<Net> {
     let net = Net::make(tag, &["h"], &[]).inspect_err(|why| skip(Need::Netns, "launched devices", why)).ok()?;
     let users = Command::new("unshare").args(["--user", "true"]).output().expect("unshare runs");
@@ -28,7 +28,7 @@ struct Cell {
     experiment: &'static str,
     device: &'static str,
     set: &'static [&'static str],
-    /// A cable of its own, with faults: behind the device, or before it.
+    /// A separate cable with faults, behind the device or before it.
     cable: Cable,
 }
 
@@ -39,11 +39,11 @@ enum Cable {
     Behind(&'static str),
 }
 
-/// What reads the device's counters, from the file that it writes.
+/// Command that reads the device's counters from the file that the device writes.
 const COUNTERS: &str = "sleep 0.1; cat /run/counters.json";
 
 const FORWARDS: &[&str] = &["target.program=forward", "target.queue=fifo"];
-/// What proves which updates a packet holds.
+/// Proof of which updates a packet holds.
 const LANES: &[&str] = &["format.lanes=true"];
 const OLAF: &str = "--first 10.20.0.1 --workers 9";
 const ADDER: &str = "--protocol olaf --first 10.20.0.1 --workers 9 --per-cluster 3 --group 239.20.0.0 --mbps 4";
@@ -66,21 +66,21 @@ fn router(causes: &'static [&'static str], device: &'static str) -> Cell {
     Cell { causes, experiment: "trio-ml", device, set: &[], cable: Cable::None }
 }
 
-/// An aggregator of OLAF's, with more words behind those of [`ADDER`].
+/// Returns an OLAF aggregator with more arguments after those of [`ADDER`].
 fn aggregator(causes: &'static [&'static str], more: &str) -> Cell {
     Cell { causes, experiment: "olaf", device: format!("{ADDER} {more}").leak(), set: LANES, cable: Cable::None }
 }
 
-/// The same with a cable of its own.
+/// Returns the cell with a separate cable.
 fn over(cell: Cell, cable: Cable) -> Cell {
     Cell { cable, ..cell }
 }
 
-/// Makes the cable; the kernel sends nothing of its own over it.
+/// Makes the cable; the kernel sends no packets of its own over it.
 const CABLE: &str = "ip link add c0 type veth peer name c1
 for end in c0 c1; do ip link set $end addrgenmode none; ip link set $end up; done\n";
 
-/// A run of a cell: its folder, and the diagnosis with its exit code.
+/// Runs a cell; returns its folder, and the diagnosis with its exit code.
 fn diagnosed(net: &Net, cell: &Cell, tap: bool) -> (tempfile::TempDir, Value, Option<i32>) {
     diagnosed_by(net, cell, tap, COUNTERS)
 }
@@ -133,7 +133,8 @@ fn diagnosed_by(net: &Net, cell: &Cell, tap: bool, counters: &str) -> (tempfile:
     (folder, found, code)
 }
 
-/// A capture of four frames as networks have them: TCP without a checksum, as offload leaves it, ARP, IPv6, and UDP without one of IPv4.
+/// Returns a capture of four typical frames: TCP without a checksum, as offload leaves it, ARP, IPv6, and UDP without a
+/// checksum over IPv4.
 fn pattern() -> Vec<u8> {
     let ip = |protocol: u8, payload: &[u8]| {
         let mut ip =
@@ -165,8 +166,8 @@ fn codes(found: &Value) -> Vec<&str> {
     causes.iter().map(|cause| cause["code"].as_str().expect("a code")).collect()
 }
 
-/// Whether a host that was too busy to keep to its schedule, or lost frames, or its device, is to blame for what a cell shows. A device that
-/// keeps updates for so long had no core.
+/// Returns whether a cell's result is due to a busy host that was late or lost frames, or to its device. A device that
+/// keeps updates for so long was not running.
 fn is_busy(found: &Value) -> bool {
     const STOOD_STILL_PS: u64 = 50_000_000_000;
     let parts = found["breakdown"]["parts"].as_array();
@@ -175,7 +176,7 @@ fn is_busy(found: &Value) -> bool {
     stood || codes(found).iter().any(|code| ["host_late", "host_overrun", "device_overrun"].contains(code))
 }
 
-/// Tries cells; says which of them were not diagnosed as they should be.
+/// Tries cells; reports those whose diagnosis is wrong.
 fn hold(tag: &str, cells: &[Cell]) {
     let Some(net) = net(tag) else { return };
     let mut misses = Vec::new();
@@ -234,7 +235,7 @@ fn faults_of_aggregators_are_found() {
     );
 }
 
-/// Frames of many destinations; a limit of length that only some flows meet tells no more than that.
+/// Frames to many destinations; a length limit that only some flows exceed gives no more information than that.
 #[test]
 fn faults_of_raw_traffic_are_found() {
     const ANYWHERE: &[&str] = &["workload.vary=[\"ip_dst=random:10.0.0.1..10.0.3.254\"]"];
@@ -312,7 +313,7 @@ fn what_is_lost_on_a_link_or_in_the_device_is_found_by_balances() {
     );
 }
 
-/// Updates are merged, replaced or lost: without counters nothing tells which, and nothing checks sums without lanes.
+/// Updates are merged, replaced or lost: without counters these cannot be told apart, and without lanes no sums are checked.
 #[test]
 fn a_run_whose_books_have_holes_is_not_said_to_be_right() {
     let Some(net) = net("diagholes") else { return };
@@ -320,7 +321,7 @@ fn a_run_whose_books_have_holes_is_not_said_to_be_right() {
         let cautions = found["cautions"].as_array().expect("cautions");
         cautions.iter().any(|caution| caution["code"] == code && caution["open"].is_string())
     };
-    // Of what comes in bursts more is merged, and some sums have too many members to be told apart.
+    // In bursts more updates are merged, and some sums have too many members to be told apart.
     let undecided = |cell: &Cell, counters: &str, checked: bool| {
         let tried = |_| {
             let (folder, found, code) = diagnosed_by(&net, cell, true, counters);
@@ -343,7 +344,7 @@ fn a_run_whose_books_have_holes_is_not_said_to_be_right() {
     let unchecked = Cell { set: &[], ..aggregator(&[], "") };
     let Some((_folder, found)) = undecided(&unchecked, COUNTERS, false) else { return };
     assert!(open(&found, "sums_not_checked"), "{found}");
-    // What the device counted may be said later.
+    // The device's counters may be supplied later.
     let renamed = "sleep 0.1; sed 's/\"\\([a-z]\\)/\"x_\\1/g' /run/counters.json";
     let Some((folder, found)) = undecided(&aggregator(&[], ""), renamed, true) else { return };
     assert!(found["unknown"].to_string().contains("--device"), "{found}");
@@ -365,7 +366,7 @@ fn a_run_whose_books_have_holes_is_not_said_to_be_right() {
     counted.insert("sent".into(), json!(sent + 40));
     let (found, code) = told(&counted);
     assert_eq!((codes(&found), code), (vec!["link_lost"], Some(1)), "{found}");
-    // Counters of more than this run say nothing of it.
+    // Counters that cover more than this run give no information about it.
     counted.insert("received".into(), json!(50_000));
     let (found, code) = told(&counted);
     assert_eq!((codes(&found), code), (vec![], Some(4)), "{found}");

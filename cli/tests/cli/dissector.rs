@@ -1,4 +1,4 @@
-//! `pktgen dissector` on captures of our own runs: tshark shows what the formats' readers say, field by field.
+//! `pktgen dissector` on captures of our own runs: tshark shows the values of the formats' readers, field by field.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,7 +19,7 @@ fn dissector(args: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// Payloads of a capture, all of which are the format's.
+/// Returns the payloads of a capture, all of which must be of the format.
 fn payloads(file: &Path, format: &str) -> Vec<Vec<u8>> {
     let mut reader = Reader::open(file).expect("a capture");
     let mut all = Vec::new();
@@ -32,7 +32,7 @@ fn payloads(file: &Path, format: &str) -> Vec<Vec<u8>> {
     all
 }
 
-/// Fields, items and all, of the first packets.
+/// Compares all fields of the first packets, including items.
 fn in_detail(folder: &Path, file: &Path, format: &'static str, payloads: &[Vec<u8>]) -> Option<()> {
     let layout = find(all().protocols.formats, "format", format, "here").expect("a format").layout();
     let all = show_all(&[format]);
@@ -51,7 +51,7 @@ fn in_detail(folder: &Path, file: &Path, format: &'static str, payloads: &[Vec<u
     Some(())
 }
 
-/// The fields before the items, of all packets.
+/// Compares the fields before the items, of all packets.
 fn in_short(folder: &Path, file: &Path, format: &'static str, payloads: &[Vec<u8>]) -> Option<()> {
     let head = find(all().protocols.formats, "format", format, "here").expect("a format").layout().head;
     let said = parsed(format, &payloads[0]).expect("a message");
@@ -87,7 +87,7 @@ fn tshark_shows_our_runs_as_our_readers_read_them() {
         if in_detail(folder.path(), &file, format, &payloads).is_none() {
             return;
         }
-        // Taps see the same packets once more.
+        // Taps record the same packets again.
         if file.ends_with("capture.pcapng") {
             in_short(folder.path(), &file, format, &payloads).expect("tshark is there");
             tools::is_clean(&file, folder.path()).expect("tshark is there");
@@ -110,7 +110,7 @@ fn every_format_is_in_the_tables() {
     }
 }
 
-/// Between these marks docs/wireshark.md shows what tshark prints of a run.
+/// Between these marks, docs/wireshark.md shows tshark's output for a run.
 const MARKS: [&str; 2] = ["<!-- tshark -->\n```text\n", "```\n<!-- end of tshark -->"];
 
 #[test]

@@ -26,7 +26,7 @@ fn run(args: &str) -> String {
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    // Commands in the documents name files from the repository's root.
+    // Commands in the documents name files relative to the repository's root.
     for name in ["configs", "traces"] {
         std::os::unix::fs::symlink(fs::canonicalize(root.join(name)).expect("a folder"), folder.path().join(name))
             .expect("a link");
@@ -44,7 +44,7 @@ fn run(args: &str) -> String {
     shown
 }
 
-/// The document with every block replaced by what its command prints.
+/// Returns the document with every block replaced by the output of its command, and the number of blocks.
 fn rewrite(text: &str) -> (String, usize) {
     let (mut out, mut rest, mut blocks) = (String::new(), text, 0);
     while let Some(start) = rest.find("<!-- output: ") {
@@ -93,7 +93,7 @@ fn the_settings_page_is_what_list_prints() {
     assert!(unsaid.is_empty(), "keys without a meaning or a range: {unsaid:?}");
 }
 
-/// The names in tables of a page that list counters and of what they are the largest.
+/// Returns the names in a page's tables of counters that are maxima.
 fn counters_listed(page: &str) -> Vec<String> {
     let tables = page.split("\n| counter | of |\n| --- | --- |\n").skip(1);
     let rows = tables.flat_map(|table| table.lines().take_while(|line| line.starts_with('|')));
@@ -101,7 +101,7 @@ fn counters_listed(page: &str) -> Vec<String> {
     cells.map(str::to_owned).collect()
 }
 
-/// The counters that are not sums are those that docs/records.md lists, or the page of a system.
+/// Counters that are not sums are listed in docs/records.md or on the page of a system.
 #[test]
 fn counters_with_another_rule_than_sums_are_listed() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -127,15 +127,15 @@ fn counters_with_another_rule_than_sums_are_listed() {
     assert_eq!(declared, listed, "declared in replay and systems; listed in docs/records.md or the page of a system");
 }
 
-/// Pages whose paths must exist. In a table under `file in FOLDER` they are counted from that folder, else from the root.
+/// Pages whose paths must exist. In a table under `file in FOLDER` they are relative to that folder, otherwise to the root.
 const MAPS: &[&str] = &["ARCHITECTURE.md", "docs/glossary.md"];
 
-/// The code spans of a line.
+/// Returns the code spans of a line.
 fn spans(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2)
 }
 
-/// Is this code span a path, and not a command, a key or a name?
+/// Returns whether this code span is a path, not a command, a key or a name.
 fn is_path(span: &str) -> bool {
     let file = [".rs", ".md", ".py", ".json", ".toml"].iter().any(|ending| span.ends_with(ending));
     !span.contains(' ') && (span.contains('/') || file)
@@ -167,7 +167,7 @@ fn paths_that_maps_of_the_code_name_exist() {
     assert!(missing.is_empty(), "no such file or folder: {missing:#?}");
 }
 
-/// The functions and types that a step of a walk names are in the files of that step.
+/// Functions and types named in a step of a walk are in the files of that step.
 #[test]
 fn names_in_walks_are_in_their_files() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

@@ -1,5 +1,5 @@
-//! `pktgen doctor` as a user meets it: exit codes, JSON, and whether what it says of a veth pair is what a replay meets.
-//! Interfaces are in a network namespace that a test makes and removes; where it may not, it says SKIPPED and why.
+//! `pktgen doctor` from the user's view: exit codes, JSON, and whether its statements about a veth pair agree with a replay. Interfaces
+//! are in a network namespace that a test makes and removes; if that is not permitted, it prints SKIPPED and the reason.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,7 @@ fn folder(experiment: &str) -> TempDir {
     folder
 }
 
-/// Runs the binary behind `before`.
+/// Runs the binary with the command prefix `before`.
 fn pktgen(before: &[&str], folder: &Path, args: &[&str]) -> Output {
     let mut words = before.to_vec();
     words.push(env!("CARGO_BIN_EXE_pktgen"));
@@ -27,7 +27,7 @@ fn pktgen(before: &[&str], folder: &Path, args: &[&str]) -> Output {
     Command::new(words[0]).args(&words[1..]).current_dir(folder).output().expect("it runs")
 }
 
-/// `doctor x.toml` with these keys: its exit code and what it said on stderr.
+/// Runs `doctor x.toml` with these keys; returns its exit code and standard error.
 fn doctor(before: &[&str], set: &[&str]) -> (Option<i32>, String) {
     let folder = folder(SMALL);
     let mut args = vec!["doctor", "x.toml"];
@@ -36,7 +36,7 @@ fn doctor(before: &[&str], set: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// `replay x.toml` with the same keys.
+/// Runs `replay x.toml` with the same keys.
 fn replay(before: &[&str], set: &[&str]) -> Option<i32> {
     let folder = folder(SMALL);
     let mut args = vec!["-q", "replay", "x.toml", "--out", "out", "--no-report"];
@@ -44,7 +44,7 @@ fn replay(before: &[&str], set: &[&str]) -> Option<i32> {
     pktgen(before, folder.path(), &args).status.code()
 }
 
-/// The findings of `doctor --json`, of which every line must be one.
+/// Returns the findings of `doctor --json`; every line must be one.
 fn findings(before: &[&str], args: &[&str]) -> Vec<Value> {
     let folder = folder(SMALL);
     let output = pktgen(before, folder.path(), &[&["doctor", "--json"], args].concat());
@@ -160,7 +160,7 @@ fn interfaces_that_are_not_there_are_the_hosts_fault() {
     assert_eq!(absent.count(), 4);
 }
 
-/// On veth pairs: it says that an experiment can run where it runs, and that it cannot where it does not.
+/// On veth pairs, it predicts correctly whether an experiment can run.
 #[test]
 fn it_says_what_a_replay_meets() {
     let space = match Space::make("a") {
@@ -179,7 +179,7 @@ fn it_says_what_a_replay_meets() {
         let set = ["transport.kind=ring", "transport.wait=spin"];
         assert_eq!((doctor(&[], &set).0, replay(&[], &set)), (Some(3), Some(3)));
     }
-    // The largest frame is one that answers; the doctor names the MTU that it needs, and with that it runs.
+    // The largest frame is an answer; the doctor states the MTU that it needs, and with that the experiment runs.
     let long = [packet, FOUR, "workload.bytes=2000B"];
     let (code, said) = doctor(&before, &long);
     assert_eq!((code, replay(&before, &long)), (Some(3), Some(2)), "{said}");
@@ -199,8 +199,8 @@ fn it_says_what_a_replay_meets() {
     assert!(said.contains("ip link set w0 up"), "{said}");
 }
 
-/// With few capabilities, it says of each transport what a replay meets. What may be locked depends on the host, so
-/// CAP_IPC_LOCK is among them.
+/// With few capabilities, its result for each transport is that of a replay. The limit of locked memory depends on the
+/// host, so CAP_IPC_LOCK is kept.
 fn unprivileged(before: &[&str]) {
     if Command::new("setpriv").arg("--version").output().is_err() {
         return skip(Need::Setpriv, "doctor with few capabilities", "setpriv does not run");
@@ -217,7 +217,7 @@ fn unprivileged(before: &[&str]) {
     }
 }
 
-/// Nothing is changed and nothing is sent, not even by a probe.
+/// The doctor changes nothing and sends nothing, not even a probe.
 #[test]
 fn it_leaves_everything_as_it_is() {
     let space = match Space::make("b") {
@@ -238,7 +238,7 @@ fn it_leaves_everything_as_it_is() {
     assert_eq!(label[0]["value"], "veth, with d0");
 }
 
-/// Root of a user namespace has every capability there, and BPF takes none of them for the host's.
+/// Root of a user namespace has every capability there, but BPF accepts none of them for the host.
 #[test]
 fn root_of_a_user_namespace_is_not_root() {
     let set_up = "mount -t sysfs sysfs /sys && ip link add w0 type veth peer name d0 && ip link add d1 type veth \

@@ -1,5 +1,5 @@
-//! Valid runs that measured something other than what the experiment says: what is said of a device and does not hold, answers that
-//! do not reach their workers, a limit of the sender's own. Every output says it beside the verdict.
+//! Valid runs that measured something other than the experiment describes: a wrong description of the device, answers
+//! that do not reach their workers, a limit of the sender. Every output reports it beside the verdict.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -19,7 +19,7 @@ fn experiment(name: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/cli/support/bench/{name}.toml")).display().to_string()
 }
 
-/// A run of an experiment of the bench; where it is, and what was said.
+/// Runs an experiment of the bench; returns its folder and its output.
 fn run(net: &Net, name: &str, folder: &Path, set: &[&str]) -> (PathBuf, Output) {
     let out = folder.join(format!("run{}", std::fs::read_dir(folder).expect("readable").count()));
     let text = out.display().to_string();
@@ -28,21 +28,21 @@ fn run(net: &Net, name: &str, folder: &Path, set: &[&str]) -> (PathBuf, Output) 
     (out, output)
 }
 
-/// Codes of the notes.
+/// Returns the codes of the notes.
 fn notes(manifest: &Value) -> Vec<String> {
     let notes = manifest["validity"]["notes"].as_array().expect("notes");
     notes.iter().map(|note| note["code"].as_str().expect("a code").to_owned()).collect()
 }
 
 const STRICT: [&str; 2] = ["format.lanes=true", "transport.on_wire=strict"];
-/// Forty times what the link is said to carry, so that no stall of the sender hides it.
+/// Forty times the stated rate of the link, so that no stall of the sender hides the excess.
 const OVERLOAD: [&str; 2] = ["schedule.offered=4Mbps", "topology.rate=100kbps"];
 
 #[test]
 fn a_device_that_knows_no_worker_and_a_link_that_is_not_there_are_told() {
     let Some(net) = net("doubtlink") else { return };
     let folder = tempfile::tempdir().expect("a temporary folder");
-    // Its tables have other addresses, so everything goes past its queue.
+    // Its tables have other addresses, so all frames bypass its queue.
     let device = ["--in", "e0", "--out", "e1", "--protocol", "olaf-strict", "--mbps", "1", "--first", "10.99.0.1"];
     let device = Device::start(&net, &device);
     for set in [&[&STRICT[..], &OVERLOAD].concat()[..], &OVERLOAD] {
@@ -73,7 +73,7 @@ fn a_device_that_only_drops_and_is_said_to_merge_is_told() {
     let found = manifest(&out);
     assert_eq!(notes(&found)[0], "nothing_merged", "{}", found["validity"]);
     assert!(said(&output).contains("Caution, 1 of 1 runs: nothing was merged"), "{}", said(&output));
-    // Declared to forward, it loses, and nothing is wrong with that.
+    // A device declared as forwarding may lose frames.
     let set = [
         &STRICT[..],
         &["schedule.offered=4Mbps", "topology.rate=1Mbps", "target.program=forward", "target.queue=fifo"],
@@ -123,7 +123,7 @@ fn ages_in_a_layout_that_hides_members_are_those_of_lanes() {
     assert!(metric(&out, "lanes_aom_mean/cluster") > Some(0.0));
     let each = metric(&out, "lanes_aggregation_mean").expect("of lanes");
     assert!(each > 1.0, "{each}: the link takes half of what is offered");
-    // What is on the cable, and no more than the link of the device carries.
+    // The rate on the cable is at most that of the device's link.
     let bps = metric(&out, "throughput_bps").expect("a rate");
     assert!(bps < 2.1e6, "{bps}");
     let received = found["counters"]["packets_received"].as_u64().expect("a count");
@@ -132,7 +132,7 @@ fn ages_in_a_layout_that_hides_members_are_those_of_lanes() {
     let summary = pktgen(&net.inside("h"), &["analyze", &out.display().to_string()], &[]).output().expect("it runs");
     let text = said(&summary);
     assert!(text.contains("updates each") && !text.contains("1.0 updates each"), "{text}");
-    // Without lanes nothing says it.
+    // Without lanes this is unknown.
     let (out, output) = run(&net, "olaf", folder.path(), &[&STRICT[1..], &load].concat());
     assert!(notes(&manifest(&out)).contains(&"members_hidden".to_owned()), "{}", said(&output));
     assert_eq!(metric(&out, "aom_mean/cluster"), None);
@@ -143,7 +143,7 @@ fn ages_in_a_layout_that_hides_members_are_those_of_lanes() {
 fn answers_that_do_not_reach_their_workers_are_counted() {
     let Some(net) = net("doubtacks") else { return };
     let folder = tempfile::tempdir().expect("a temporary folder");
-    // It passes answers to the worker that they are addressed to, and OLAF's device to all of the cluster.
+    // It passes answers only to the addressed worker, whereas OLAF's device sends them to the whole cluster.
     let device = Device::start(&net, &["--in", "e0", "--out", "e1", "--fault", "forward"]);
     let (out, output) = run(&net, "olaf", folder.path(), &STRICT);
     device.stop();
@@ -162,7 +162,7 @@ fn answers_that_do_not_reach_their_workers_are_counted() {
         "{}",
         said(&output)
     );
-    // Any device that frames pass is none that has groups.
+    // A device through which any frames pass has no groups.
     let device = Device::start(&net, &["--in", "e0", "--out", "e1", "--fault", "forward"]);
     let (out, _) = run(&net, "olaf", folder.path(), &[&STRICT[..], &["target.profile=generic"]].concat());
     device.stop();
@@ -195,7 +195,7 @@ fn a_limit_of_the_sender_is_told() {
     }
 }
 
-/// Three packets of a slot leave its last sum in set 0: without a probe of the slot the next run would get it again.
+/// Three packets of a slot leave its last sum in set 0: without a probe of the slot, the next run would receive it again.
 #[test]
 fn what_a_run_left_in_slots_is_not_in_the_sums_of_the_next() {
     let Some(net) = net("doubtslots") else { return };
@@ -217,8 +217,8 @@ fn what_a_run_left_in_slots_is_not_in_the_sums_of_the_next() {
     device.stop();
 }
 
-/// The software device in a process of its own is one like others: it passes the probe, and what it counted shows no link that loses, although
-/// the kernel sends frames at its interfaces, too.
+/// The software device in a separate process is treated like any other: it passes the probe, and its counters show no
+/// lossy link, although the kernel also sends frames at its interfaces.
 #[test]
 fn the_software_device_of_another_process_passes_the_probe() {
     let Some(net) = net("doubtstandin") else { return };

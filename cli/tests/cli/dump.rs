@@ -1,4 +1,4 @@
-//! `pktgen dump --canonical`: the same run twice gives the same lines, and what they say is what `pktgen analyze` says.
+//! `pktgen dump --canonical`: two equal runs give the same lines, which agree with `pktgen analyze`.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::support::pktgen;
 
-/// Two queues, so that there are two runs.
+/// Two queues, which make two runs.
 const SMALL: &str = r#"
 name = "small"
 [workload]
@@ -50,7 +50,7 @@ fn the_same_run_twice_gives_the_same_lines() {
     assert_eq!(dump.lines().filter(|line| *line == "valid\ttrue").count(), 2);
     assert!(dump.contains("columns\tbooks\tt_ps\tnode\tpacket_in\taction\tpacket_out\treason\n"), "{dump}");
     assert!(dump.contains("\tmerged\t") && dump.contains("\tdropped\t-\tqueue_full"), "codes by name");
-    // Single runs have no folder of their own.
+    // A dump of a single run names no subfolder.
     let single = prints(dir, &["dump", "--canonical", "a/queue=olaf,seed=1"]);
     let (head, rest) = single.split_once('\n').expect("lines");
     assert_eq!(head, "run\t.");
@@ -74,7 +74,7 @@ fn metrics_are_those_of_analyze() {
     let json = prints(folder.path(), &["-q", "--json", "analyze", run]);
     assert_eq!(metrics, json.lines().count());
     for line in json.lines() {
-        // As it is written: reading a number may round it.
+        // As written: parsing a number may round it.
         let between = |from: &str, to: &str| line.split_once(from)?.1.split_once(to).map(|(text, _)| text);
         let metric = between("\"metric\":\"", "\"").expect("a metric");
         let value = between("\"value\":", ",\"labels\"").expect("a value").replace("null", "-");
@@ -91,7 +91,7 @@ fn exit_codes_are_those_of_every_command() {
     assert_eq!(code(&["dump", "a"]), Some(2), "--canonical is required");
     assert_eq!(code(&["dump", "--canonical", "nowhere"]), Some(2));
     assert_eq!(code(&["dump", "--canonical", "a", "-o", "no/folder/a.txt"]), Some(1));
-    // A run that cannot be read is named, and the others are printed; damage is found.
+    // An unreadable run is named, and the others are printed; damage is found.
     let path = dir.join("a/queue=fifo,seed=1/sent.parquet");
     let mut bytes = fs::read(&path).expect("a stream");
     bytes[40] ^= 1;

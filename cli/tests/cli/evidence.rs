@@ -1,4 +1,4 @@
-//! What the shipped configs show, read from the report that users read.
+//! Results of the shipped configs, read from the report that users read.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::support::figures::{Medians, report, values};
 
-/// The median of the only row of a variant with this label.
+/// Returns the median of the only row of a variant with this label.
 fn get(all: &Medians, variant: &str, label: &str, metric: &str) -> f64 {
     let variant = format!("variant={variant}");
     let parts = [variant.as_str(), label];
@@ -17,7 +17,7 @@ fn get(all: &Medians, variant: &str, label: &str, metric: &str) -> f64 {
     found[0]
 }
 
-/// Received packets are what was fitted; aggregated ones, losses and ages follow.
+/// Received packets were fitted; aggregated ones, losses and ages follow.
 #[test]
 fn workers_at_random_times_show_table_1() {
     let metrics = "report.metrics=[\"received\",\"aggregated\",\"unrepresented\",\"aom_cut/cluster\",\"aom_cut/worker\",\
@@ -33,10 +33,10 @@ fn workers_at_random_times_show_table_1() {
         near(get("FIFO", rate, "unrepresented"), lost);
         near(get("Olaf", rate, "received"), olaf);
         near(get("Olaf", rate, "aggregated"), aggregated);
-        // 11 and 11.5 % are published.
+        // Published: 11 and 11.5 %.
         assert!((0.115..=0.14).contains(&get("Olaf", rate, "unrepresented")), "{rate}");
     }
-    // 69 and 78 % are published.
+    // Published: 69 and 78 %.
     for (rate, cut) in [("40Gbps", 0.66), ("20Gbps", 0.70)] {
         let unlike = 1.0 - get("Olaf", rate, "aom_mean/cluster") / get("FIFO", rate, "aom_mean/worker");
         assert!((cut..=cut + 0.05).contains(&unlike), "{rate}: {unlike}");
@@ -50,7 +50,7 @@ fn workers_at_random_times_show_table_1() {
     );
 }
 
-/// All numbers of Table 1 and §8.1 follow from how far workers differ and from Olaf's output.
+/// All numbers of Table 1 and §8.1 follow from the differences between workers and from Olaf's output rate.
 #[test]
 fn unlike_workers_show_table_1() {
     let metrics =
@@ -67,13 +67,13 @@ fn unlike_workers_show_table_1() {
         near(get("Olaf", rate, "aggregated"), aggregated);
         near(get("Olaf", rate, "unrepresented"), lost);
         near(1.0 - get("Olaf", rate, "aom_mean/cluster") / get("FIFO", rate, "aom_mean/worker"), cut);
-        // What is fitted moves them: without it no reading is near.
+        // The fitted parameters change the numbers: without them none is close.
         assert!(get("Olaf, full rate", rate, "received") > 1.2 * olaf);
         assert!(get("FIFO, less unlike", rate, "received") > 1.03 * fifo);
     }
 }
 
-/// Figure 6: the distribution of updates per packet moves right as the output gets slower.
+/// Figure 6: the distribution of updates per packet shifts right as the output gets slower.
 #[test]
 fn slower_outputs_aggregate_more() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -113,7 +113,7 @@ fn slower_outputs_aggregate_more() {
 fn ten_clusters_behind_three_switches_show_table_2() {
     let all = report("olaf/table2.toml", &["sweep.seeds=\"1..4\""]);
     let get = |variant: &str, metric: &str| get(&all, variant, "", metric);
-    // 88 % and 1.7 s are published; ages of Olaf, and its loss, are not met.
+    // Published: 88 % and 1.7 s; Olaf's ages and its loss are not reproduced.
     assert!((get("FIFO", "loss") - 0.88).abs() <= 0.005);
     for group in ["S1", "S2"] {
         let age = get("FIFO", &format!("aom_mean/worker/{group}")) / 1e6;
@@ -133,17 +133,17 @@ fn unlike_periods_show_the_order_of_table_3() {
     let all = report("olaf/table3.toml", &["sweep.seeds=\"1..4\""]);
     let get = |variant: &str, metric: &str| get(&all, variant, "", metric);
     assert!(get("FIFO", "loss") > get("Olaf", "loss") && get("Olaf", "loss") > get("Olaf_TC", "loss"));
-    // 86 %, 1,381 and 5,382 ms are published.
+    // Published: 86 %, 1,381 and 5,382 ms.
     assert!((get("FIFO", "loss") - 0.86).abs() <= 0.02);
     for (group, published) in [("S1", 1381.0), ("S2", 5382.0)] {
         let age = get("FIFO", &format!("aom_mean/worker/{group}")) / 1e6;
         assert!((age / published - 1.0).abs() <= 0.1, "{group}: {age}");
     }
-    // As the notes say: transmission control does not narrow the gap between the groups here.
+    // As the notes state, transmission control does not narrow the gap between the groups here.
     assert!((get("Olaf_TC", "aom_fairness/groups") - get("Olaf", "aom_fairness/groups")).abs() < 0.01);
 }
 
-/// What the notes of Table 3 and docs/olaf.md say about workers that keep their phases.
+/// The statements in the notes of Table 3 and in docs/olaf.md about workers that keep their phases.
 #[test]
 fn chance_frees_workers_that_lock_each_other_out() {
     let set = [

@@ -1,15 +1,15 @@
-//! What the configs of the Libra paper's figures show, read from the report that users read.
+//! Results of the configs for the Libra paper's figures, read from the report that users read.
 
 use crate::support::figures::{report, values};
 
-/// The seeds that suffice here.
+/// One seed suffices here.
 const ONE_SEED: &str = "sweep.seeds=1";
 
-/// Hot shares of the models.
+/// Shares of the hot parameters in the models' updates.
 const MODELS: [(&str, f64); 5] = [("oa", 0.5), ("se", 0.7), ("deeplight", 0.55), ("lstm", 0.77), ("ncf", 0.77)];
 
-/// Figure 12: Libra gives 1.5 to 4 times as much as PS-lite on 32 workers, by a server that is the bottleneck, and gains with their
-/// number; SwitchML, which sends the whole model, is below PS-lite but for the model that is least sparse.
+/// Figure 12: Libra reaches 1.5 to 4.5 times the throughput of PS-lite with 32 workers, whose server is the bottleneck, and its gain grows
+/// with their number; SwitchML, which sends the whole model, is below PS-lite except for the least sparse model.
 #[test]
 fn libra_is_above_a_server_alone_and_that_above_switchml_for_what_is_sparse() {
     let few = [ONE_SEED, "sweep.axes.workload.workers=[8, 32]", "workload.iterations=2"];
@@ -30,7 +30,7 @@ fn libra_is_above_a_server_alone_and_that_above_switchml_for_what_is_sparse() {
     }
 }
 
-/// The packaging that meets Figure 16 costs half of the pairs of a packet, and next to nothing of the throughput.
+/// The packaging that reproduces Figure 16 costs half of the pairs per packet, and almost no throughput.
 #[test]
 fn nine_registers_cost_packets() {
     let all = report("libra/figure12-packaging.toml", &[]);
@@ -45,8 +45,8 @@ fn nine_registers_cost_packets() {
     assert!(ratio.len() == 2 && ratio.iter().all(|ratio| (0.95..1.02).contains(ratio)), "{ratio:?}");
 }
 
-/// Figures 13 and 14: with a knee at the 30,000th parameter more hot parameters help, ever less, and no more than published; on a
-/// smooth law they help far more.
+/// Figures 13 and 14: with a knee at the 30,000th parameter, more hot parameters help less and less, and no more than
+/// published; with a smooth law they help far more.
 #[test]
 fn more_hot_parameters_help_less_and_less() {
     let all = report("libra/figure14.toml", &[ONE_SEED]);
@@ -65,7 +65,7 @@ fn more_hot_parameters_help_less_and_less() {
     }
 }
 
-/// Figure 16: below one recirculation per packet by heat and Algorithm 1, ten in a random layout.
+/// Figure 16: less than one recirculation per packet with layout by heat and Algorithm 1, ten with a random layout.
 #[test]
 fn layout_and_packaging_avoid_recirculations() {
     let all = report("libra/figure16.toml", &[ONE_SEED]);
@@ -75,7 +75,7 @@ fn layout_and_packaging_avoid_recirculations() {
     assert!(random.len() == 2 && random.iter().all(|n| (9.0..11.0).contains(n)), "{random:?}");
 }
 
-/// Figure 18: less than 3 % longer with 0.1 % of frames lost, beside 100 ms of computation; what the switch's CPU takes adds to it.
+/// Figure 18: less than 3 % more time with 0.1 % frame loss, beside 100 ms of computation; the switch CPU's work adds to it.
 #[test]
 fn losses_cost_little_beside_computation() {
     let set = [
@@ -92,8 +92,8 @@ fn losses_cost_little_beside_computation() {
     assert!(slow.len() == 1 && slow[0] < fast[0] - 1e-4, "{slow:?} with a slow CPU, {fast:?} with a fast one");
 }
 
-/// Recorded keys: ever more hot parameters have an ever larger share of the updates, half of them in 1 % of the parameters; a
-/// sample of the iterations finds nearly as good ones, and a curve with the same shares does as well.
+/// Recorded keys: more hot parameters have a larger share of the updates, half of them in 1 % of the parameters; a
+/// sample of the iterations finds almost equally good ones, and a curve with the same shares gives the same results.
 #[test]
 fn recorded_keys_have_a_few_hot_ones() {
     let all = report("libra/recorded.toml", &["sweep.axes.topology.host_rate=[\"10Gbps\"]"]);
@@ -108,13 +108,13 @@ fn recorded_keys_have_a_few_hot_ones() {
     assert!(sampled.iter().zip(shares).all(|(few, all)| *few <= all && *few > 0.85 * all), "{sampled:?}");
     let drawn = of("Libra, synthetic", "throughput_ratio");
     assert!(drawn.iter().all(|ratio| (0.95..1.05).contains(ratio)), "{drawn:?}");
-    // Without the switch; 1 / (1 - share) is the most that it can bring.
+    // Without the switch; its maximum gain is 1 / (1 - share).
     let server = of("PS-lite", "throughput_ratio");
     assert!(server.iter().zip(shares).all(|(ratio, share)| *ratio < 0.9 && *ratio > 1.0 - share), "{server:?}");
     assert!(of("Libra", "sums_wrong") == [0.0; 4] && of("PS-lite", "sums_wrong") == [0.0; 4]);
 }
 
-/// Table 2: sums by tables are right to 98 % on all data sets; those by negotiated integers are not for numbers of many magnitudes.
+/// Table 2: sums by tables are right to 98 % on all data sets; those by negotiated integers are not, for numbers of many magnitudes.
 #[test]
 fn sums_by_tables_are_precise() {
     let all = report("libra/table2.toml", &[ONE_SEED]);

@@ -1,18 +1,18 @@
-//! docs/evidence.md is what `scripts/evidence` makes of the numbers in docs/evidence.json, of what is published and of the configs.
+//! docs/evidence.md is the output of `scripts/evidence` for the numbers in docs/evidence.json, the published numbers and the configs.
 
 use pktgen_testing::{Need, skip};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Folders of configs with something published.
+/// Folders of configs with published results.
 const SYSTEMS: &[&str] = &["olaf", "trio", "libra", "soar", "atro", "verify"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// None where the script cannot run, and then why is printed.
+/// Runs the script; none, with a printed reason, if it cannot run.
 fn evidence(root: &Path, arguments: &[&str]) -> Option<Output> {
     let script = root.join("scripts/evidence");
     let output = Command::new("python3").env("PYTHONDONTWRITEBYTECODE", "1").arg(script).args(arguments).output();
@@ -25,7 +25,7 @@ fn evidence(root: &Path, arguments: &[&str]) -> Option<Output> {
     None
 }
 
-/// Names (`olaf/table1`) of all configs that belong into the table.
+/// Returns the names (`olaf/table1`) of all configs that belong in the table.
 fn configs() -> Vec<String> {
     let mut names = Vec::new();
     for system in SYSTEMS {
@@ -58,7 +58,7 @@ fn every_config_is_in_the_table() {
     }
 }
 
-/// What nothing of ours answers is in the table, too.
+/// Published numbers without a result of ours are in the table, too.
 #[test]
 fn every_published_number_is_in_the_table_once() {
     let Some(output) = evidence(&root(), &["--json"]) else { return };
@@ -74,7 +74,7 @@ fn every_published_number_is_in_the_table_once() {
     }
 }
 
-/// A copy of what the script reads, to spoil.
+/// Returns a copy of the script's inputs that can be modified.
 fn copy() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut names: Vec<_> = SYSTEMS.iter().map(|system| format!("configs/{system}")).collect();
@@ -106,7 +106,7 @@ fn edited_tables_numbers_and_configs_are_noticed() {
     let edits = [
         ("docs/evidence.md", " | differs | ", " | agrees | "),
         ("docs/evidence.json", "\"valid\": true", "\"valid\": false"),
-        // What is run, and what is published.
+        // An executed config, and a published number.
         ("configs/olaf/table1.toml", "updates = 500", "updates = 501"),
         ("docs/published/olaf.toml", "value = 6109", "value = 6110"),
     ];
@@ -123,7 +123,7 @@ fn edited_tables_numbers_and_configs_are_noticed() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("it lacks olaf/new"), "{output:?}");
 }
 
-/// Nothing counts as reproduced that was not run as it stands.
+/// A result counts as reproduced only if it was run with the current inputs.
 #[test]
 fn what_changed_since_it_was_run_is_not_shown_as_run() {
     let folder = copy();

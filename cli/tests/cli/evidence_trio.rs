@@ -1,10 +1,10 @@
-//! What the configs of the Trio paper's figures show, read from the report that users read.
+//! Results of the configs for the Trio paper's figures, read from the report that users read.
 
 use crate::support::figures::{report, values};
 
 const TRIO: &str = "variant=Trio-ML";
 
-/// Figure 13: the ratio grows with p from what SwitchML costs of its own; Trio-ML stays near the ideal.
+/// Figure 13: the ratio grows with p from SwitchML's own overhead; Trio-ML stays near the ideal.
 #[test]
 fn the_more_stragglers_the_more_partial_results_help() {
     let all = report("trio/figure13.toml", &["sweep.seeds=1", "sweep.axes.workload.model=[\"resnet50\"]"]);
@@ -13,7 +13,7 @@ fn the_more_stragglers_the_more_partial_results_help() {
     assert!(speedups.len() == 5 && speedups.windows(2).all(|pair| pair[0] <= pair[1]), "{speedups:?}");
     let over_ideal = values(&all, &[TRIO], "over_ideal");
     assert!(over_ideal.iter().all(|ratio| *ratio <= 1.1), "{over_ideal:?}");
-    // One straggler of 0.5 to 2 iterations at three points: SwitchML pays for all of it, 1 + 3 · 0.16 · 1.25.
+    // One straggler of 0.5 to 2 iterations at three points: SwitchML waits for all of it, 1 + 3 · 0.16 · 1.25.
     let switchml = values(&all, &["variant=SwitchML", "workload.straggler_probability=0.16"], "over_ideal");
     assert!((1.45..=1.75).contains(&switchml[0]), "{switchml:?}");
 }
@@ -31,7 +31,7 @@ fn the_published_ratio_needs_independent_stragglers() {
     assert!(each.iter().any(|ratio| (1.6..=1.9).contains(ratio)), "{each:?}");
 }
 
-/// Figure 15, predicted: 200 µs at 1024 gradients from the paper's numbers alone, and what that leaves unexplained at 64.
+/// Figure 15, predicted: 200 µs at 1024 gradients from the paper's numbers alone, and the remainder that is unexplained at 64.
 #[test]
 fn the_chip_is_as_fast_as_the_text_says() {
     let all = report("trio/figure15.toml", &["sweep.seeds=\"1\""]);
@@ -50,8 +50,8 @@ fn the_chip_is_as_fast_as_the_text_says() {
     assert!(rate(128) / rate(64) > 1.4 && rate(1024) / rate(512) < 1.1);
 }
 
-/// Figure 16: throughput grows with the window to 6 billion additions per second, at about 300 blocks of 1024; from
-/// there on latency grows instead.
+/// Figure 16: throughput grows with the window to 6 billion additions per second, at about 300 blocks of 1024; beyond
+/// that, latency grows instead.
 #[test]
 fn the_window_saturates_the_engines() {
     let windows = ["1", "16", "128", "293", "1024", "4096"];

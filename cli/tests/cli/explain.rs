@@ -1,5 +1,5 @@
-//! Every line of real runs of every system is defined, `pktgen explain` says what things are, and docs/schema.md is what it
-//! prints: `UPDATE_DOCS=1 cargo test --release --workspace --test cli explain::` writes it anew.
+//! Every line of real runs of every system is defined, `pktgen explain` defines the terms, and docs/schema.md is its
+//! output: `UPDATE_DOCS=1 cargo test --release --workspace --test cli explain::` rewrites it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +17,7 @@ fn succeeds(folder: &Path, args: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// Runs the experiment without a report; the lines of all of its runs.
+/// Runs the experiment without a report; returns the lines of all of its runs.
 fn lines_of(folder: &Path, name: &str, experiment: &str) -> Vec<Line> {
     let file = format!("{name}.toml");
     fs::write(folder.join(&file), format!("name = \"{name}\"\n{experiment}")).expect("writable");
@@ -30,7 +30,7 @@ fn analyzed(folder: &Path, args: &[&str]) -> Vec<Line> {
     text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}"))).collect()
 }
 
-/// OLAF with transmission control to a goal, and background traffic beside it.
+/// OLAF with transmission control up to a goal, and background traffic beside it.
 const OLAF: &str = r#"
 [workload]
 clusters = 2
@@ -70,7 +70,7 @@ slots = 8
 pcap = true
 "#;
 
-/// Two jobs with stragglers, of which results are made without some.
+/// Two jobs with stragglers, with results that lack some contributions.
 const TRIO: &str = r#"
 [workload]
 kind = "dense"
@@ -123,7 +123,7 @@ kind = "rack"
 workers = "switchml"
 "#;
 
-/// Agents that learn, to a reward that is reached at once.
+/// Agents that learn, up to a reward that is reached at once.
 const LEARN: &str = r#"
 [workload]
 kind = "learn"
@@ -141,7 +141,7 @@ fn sparse(workers: &str) -> String {
     )
 }
 
-/// Studies by kind, with keys that make them short.
+/// Studies by kind, with keys that shorten them.
 const EXAMPLES: [(&str, &str); 7] = [
     ("float_sum", "pairs = 100"),
     ("float_sum", "pairs = 100\nmethod = \"integer\""),
@@ -155,7 +155,7 @@ const EXAMPLES: [(&str, &str); 7] = [
     ),
 ];
 
-/// Lines of runs of every system, and of captures.
+/// Returns the lines of runs of every system, and of captures.
 fn everything(folder: &Path) -> Vec<Line> {
     let mut lines = lines_of(folder, "olaf", OLAF);
     lines.extend(lines_of(folder, "fifo", FIFO));
@@ -188,8 +188,8 @@ fn everything(folder: &Path) -> Vec<Line> {
     lines
 }
 
-/// Metrics of which no run here has a line, since none has two clocks, a flow that never delivered, or a device without books; and what
-/// reports add to runs.
+/// Metrics without a line in any run here, since none has two clocks, a flow that never delivered, or a device without
+/// books; and those that reports add to runs.
 const ELSEWHERE: [&str; 5] =
     ["clock_offset", "clock_offset_error", "flow_never_delivered", "sums_unchecked", "damaged"];
 const OF_REPORTS: [&str; 2] = ["groups", "comparison"];

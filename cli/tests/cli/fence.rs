@@ -1,6 +1,6 @@
-//! The fence: every config at a small scale gives the streams, metrics and verdicts that are kept in `cli/tests/fence/kept`, and
-//! files of older versions go on reading (docs/dump.md). A difference is named by config, run, part, column and row.
-//! `UPDATE_FENCE=1` writes what is kept anew.
+//! The fence: every config at a small scale gives the streams, metrics and verdicts stored in `cli/tests/fence/kept`,
+//! and files of older versions remain readable (docs/dump.md). A difference is reported by config, run, part, column
+//! and row. `UPDATE_FENCE=1` rewrites the stored dumps.
 
 mod cases;
 mod compare;
@@ -19,7 +19,7 @@ use pktgen_testing::{Need, skip};
 use pktgen_wire::pcap::{Form, Reader, Writer, WriterOptions};
 use tempfile::TempDir;
 
-/// How hard kept dumps are packed.
+/// Compression level of the stored dumps.
 const LEVEL: i32 = 19;
 /// Notes that depend on the host.
 const OF_HOST: [&str; 4] = ["far_core", "one_queue", "shared_cores", "short_socket"];
@@ -32,7 +32,7 @@ fn updates() -> bool {
     std::env::var_os("UPDATE_FENCE").is_some()
 }
 
-/// A folder from which experiments find their traces.
+/// A folder in which experiments find their traces.
 struct Scratch(TempDir);
 
 impl Scratch {
@@ -57,12 +57,12 @@ impl Scratch {
         command.output().expect("the binary runs")
     }
 
-    /// Standard output; an error says what failed. Invalid runs are no failure: dumps have their verdicts.
+    /// Returns standard output; an error describes the failure. Invalid runs are no failure: dumps have their verdicts.
     fn output(&self, args: &[&str], set: &[&str]) -> Result<String, String> {
         said(args, &self.run(&[], args, set))
     }
 
-    /// The dump of `run`, with the capture files in its folders.
+    /// Returns the dump of `run`, including the capture files in its folders.
     fn dump(&self, run: &str) -> Result<String, String> {
         let (mut out, dump) = (String::new(), self.output(&["-q", "dump", "--canonical", run], &[])?);
         for line in dump.lines() {
@@ -82,7 +82,7 @@ fn said(args: &[&str], output: &Output) -> Result<String, String> {
     }
 }
 
-/// A line about each capture file in `folder`.
+/// Returns a line about each capture file in `folder`.
 fn files(folder: &Path) -> String {
     let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
     let mut captures: Vec<PathBuf> =
@@ -96,7 +96,7 @@ fn files(folder: &Path) -> String {
     captures.iter().map(line).collect()
 }
 
-/// What a review reads of a dump: digests, verdicts, and the metrics of all flows.
+/// Returns the parts of a dump for reviewers: digests, verdicts, and the metrics of all flows.
 fn summary(dump: &str, digests: &str) -> String {
     let single = |line: &str| {
         let labels = line.split('\t').nth(2).unwrap_or_default();
@@ -126,7 +126,7 @@ fn summary(dump: &str, digests: &str) -> String {
     out
 }
 
-/// What differs from what is kept as `name`, which is written anew if asked for.
+/// Returns the differences from the dump stored as `name`, which is rewritten on request.
 fn compared(name: &str, found: &str) -> Vec<String> {
     let path = kept().join(format!("{name}.zst"));
     if updates() {
@@ -146,7 +146,7 @@ fn unpacked(packed: &[u8]) -> Vec<u8> {
     zstd::decode_all(packed).expect("a packed file")
 }
 
-/// The same with a text for reviews beside it.
+/// The same with a text for reviewers beside it.
 fn compared_with_summary(name: &str, found: &str, digests: &str) -> Vec<String> {
     let (path, text) = (kept().join(format!("{name}.txt")), summary(found, digests));
     let differences = compared(name, found);
@@ -158,7 +158,7 @@ fn compared_with_summary(name: &str, found: &str, digests: &str) -> Vec<String> 
     differences
 }
 
-/// Fails if there are differences, and names them.
+/// Fails if there are differences, and reports them.
 fn finish(differences: &[String]) {
     assert!(
         differences.is_empty(),
@@ -176,7 +176,7 @@ fn toml(config: &str) -> String {
     format!("configs/{config}.toml")
 }
 
-/// Cases that systems bring, by the name of their config: what is set for each, in `systems/*/fence.json`.
+/// Returns cases defined by systems in `systems/*/fence.json`: settings by the name of the config.
 fn of_systems() -> BTreeMap<String, Vec<String>> {
     let systems = fs::read_dir(root().join("systems")).expect("systems");
     let files = systems.map(|system| system.expect("an entry").path().join("fence.json")).filter(|path| path.is_file());
@@ -186,14 +186,14 @@ fn of_systems() -> BTreeMap<String, Vec<String>> {
     files.flat_map(read).collect()
 }
 
-/// Each case in virtual time: `prefix` chooses them.
+/// Runs the cases in virtual time whose config begins with `prefix`.
 fn in_virtual_time(prefix: &str) {
     let cases: Vec<&Case> = VIRTUAL.iter().filter(|(config, _)| config.starts_with(prefix)).collect();
     assert!(!cases.is_empty());
     finish(&cases.iter().flat_map(|(config, set)| in_virtual_time_of(config, set)).collect::<Vec<_>>());
 }
 
-/// One case in virtual time: how it differs from what is kept.
+/// Runs one case in virtual time; returns its differences from the stored dump.
 fn in_virtual_time_of(config: &str, set: &[&str]) -> Vec<String> {
     let (scratch, name) = (Scratch::new(), name_of(config));
     let run = || -> Result<Vec<String>, String> {
@@ -248,7 +248,7 @@ fn configs_of_wires_in_virtual_time() {
 const CABLES: &str = r#"transport.files=["workers.pcapng","server.pcapng"]"#;
 const OVER_FILES: &str = r#"transport.kind="pcap""#;
 
-/// The three parts of a run, one after the other.
+/// Runs the three parts of a run, one after the other.
 fn in_parts(scratch: &Scratch, config: &str, run: Option<&str>, set: &[&str]) -> Result<(), String> {
     let config = toml(config);
     let set = [set, &[OVER_FILES, CABLES]].concat();
@@ -270,13 +270,13 @@ fn over_files(config: &str, run: Option<&str>, set: &[&str]) -> Result<String, S
     Ok(scratch.dump("whole")? + &files(scratch.0.path()))
 }
 
-/// An invalid run, of one fault: one payload changed between device and server.
+/// Runs with one fault, a payload changed between device and server, which makes the run invalid.
 fn damaged(config: &str, set: &[&str]) -> Result<String, String> {
     let scratch = Scratch::new();
     in_parts(&scratch, config, None, set)?;
     let cable = scratch.path("server.pcapng");
     let mut bytes = fs::read(&cable).expect("a capture");
-    // In the last frame's last elements.
+    // In the last elements of the last frame.
     let at = bytes.len() - 40;
     bytes[at] ^= 0x40;
     fs::write(&cable, bytes).expect("writable");
@@ -310,13 +310,13 @@ fn capture_files() {
     finish(&differences.collect::<Vec<_>>());
 }
 
-/// What came from the workers at the device's end, of a run that was tapped there; ACKs and results are left out.
+/// Extracts the workers' frames at the device from a run that was tapped there, without ACKs and results.
 fn arrivals_of(tapped: &Path, arrivals: &Path) {
     let mut reader = Reader::open(tapped).expect("a capture");
     let first = reader.next().expect("a packet").and_then(|packet| packet.time).expect("the first packet");
     let anchor = reader.anchor_unix_ns(first);
     let mut reader = Reader::open(tapped).expect("a capture");
-    // Times count from the run's anchor, which is kept as 0: a fixture has no date.
+    // Times count from the run's anchor, which is stored as 0: a fixture has no date.
     let mut writer = Writer::create_new(arrivals, WriterOptions::new(Form::Pcapng)).expect("writable");
     while let Some(packet) = reader.next().expect("a packet") {
         let t = packet.time.and_then(|time| time.since(anchor)).expect("a time");
@@ -328,19 +328,19 @@ fn arrivals_of(tapped: &Path, arrivals: &Path) {
     writer.finish().expect("written");
 }
 
-/// Devices get the frames of a run on a wire, at its times, and do the same.
+/// Devices that receive the frames of a run on a wire, at the same times, act in the same way.
 fn replayed(arrivals: &Path, config: &str, run: Option<&str>, set: &[&str]) -> Result<String, String> {
     let scratch = Scratch::new();
     let packed = fs::read(arrivals).map_err(|fault| format!("{}: {fault}", arrivals.display()))?;
     fs::write(scratch.path("workers.pcapng"), unpacked(&packed)).expect("writable");
-    // What the device sends back to workers is in no file, but in a tap.
+    // Frames from the device to workers are recorded only by a tap.
     let set = [set, &[OVER_FILES, CABLES, r#"transport.tap="tap.pcapng""#]].concat();
     let of_run: Vec<&str> = run.iter().flat_map(|run| ["--run", run]).collect();
     scratch.output(&[&["-q", "target", &toml(config)][..], &of_run, &["--out", "device"]].concat(), &set)?;
     Ok(scratch.dump("device")? + &files(scratch.0.path()))
 }
 
-/// A namespace for af_packet; none where it may not be made.
+/// Returns a namespace for af_packet; none if it is not permitted.
 fn space() -> Option<Net> {
     match Net::make("fence", &["x"], &[(("x", "w0"), ("x", "d0")), (("x", "d1"), ("x", "s0"))]) {
         Ok(net) => Some(net),
@@ -351,7 +351,7 @@ fn space() -> Option<Net> {
     }
 }
 
-/// Verdict, balance and updates of a run on a wire now. Its arrivals are recorded if none are kept and updates are asked for.
+/// Returns verdict, balance and updates of a new run on a wire. Its arrivals are recorded if none are stored and an update is requested.
 fn live(before: &[String], arrivals: &Path, config: &str, run: Option<&str>, set: &[&str]) -> Result<String, String> {
     let scratch = Scratch::new();
     let seeds: &[&str] = if run.is_some() { &["sweep.seeds=1"] } else { &[] };
@@ -375,7 +375,7 @@ fn live(before: &[String], arrivals: &Path, config: &str, run: Option<&str>, set
             kind => ["valid", "fault", "remark"].contains(&kind),
         }
     };
-    // Fields of findings may hold times.
+    // Fields of findings may contain times.
     let coded = |line: &str| match line.split('\t').collect::<Vec<_>>()[..] {
         [kind @ ("fault" | "note"), code, _] => format!("{kind}\t{code}\n"),
         _ => format!("{line}\n"),
@@ -395,7 +395,7 @@ fn wires() {
             let mut on_wire = [*set, &[named.as_str()]].concat();
             let mut before = Vec::new();
             if *kind == "af_packet" {
-                // Where results go to workers there is no server, and one cable.
+                // Where results go to workers there is no server, and only one cable.
                 let synchronous = ["wires/switchml", "wires/trio-ml"].contains(config);
                 let four = r#"transport.interfaces=["w0","d0","d1","s0"]"#;
                 on_wire.push(if synchronous { r#"transport.interfaces=["w0","d0"]"# } else { four });
@@ -414,14 +414,14 @@ fn wires() {
     finish(&differences);
 }
 
-/// A text as a part whose lines are compared.
+/// Returns a text as a part whose lines are compared.
 fn as_part(name: &str, text: &str) -> String {
     text.lines().map(|line| format!("{name}\t{line}\n")).collect()
 }
 
 fn model(config: &str, set: &[&str]) -> String {
     let scratch = Scratch::new();
-    // The questions are what is kept: no solver has to be there.
+    // The solver's queries are stored: no solver is needed.
     let args = ["-q", "verify", "aom-fairness", &toml(config), "--solver", "true", "--emit", "m.smt2", "--out", "v"];
     scratch.run(&[], &args, set);
     let mut all: Vec<PathBuf> =
@@ -435,7 +435,7 @@ fn model(config: &str, set: &[&str]) -> String {
     all.iter().map(part).collect()
 }
 
-/// JSON without the versions of its objects, which docs/schemas.json holds.
+/// Returns JSON without the versions of its objects, which docs/schemas.json contains.
 fn unstamped(text: &str) -> String {
     let mut rest = text;
     let mut kept = String::new();
@@ -489,7 +489,7 @@ fn every_config_is_fenced() {
     assert_eq!(found, listed, "configs, and those in cli/tests/cli/fence/cases.rs or in a system's fence.json");
 }
 
-/// What `scripts/fence-check` plants is there to be changed: a text that nobody finds any more would be no plant.
+/// The texts that `scripts/fence-check` changes exist: otherwise its defects could not be planted.
 #[test]
 fn plants_find_their_place() {
     for plant in fs::read_dir(root().join("scripts/fence-plants")).expect("plants") {
@@ -502,7 +502,7 @@ fn plants_find_their_place() {
                 fs::read_to_string(root().join(file)).unwrap_or_else(|e| panic!("{}: {file}: {e}", path.display()));
             assert_eq!(text.matches(old).count(), 1, "{}: {file}", path.display());
         }
-        // The tests that find it are those of a crate that there is.
+        // The tests that find the defect belong to an existing crate.
         let by: Vec<&str> = plant["by"].as_array().into_iter().flatten().filter_map(|word| word.as_str()).collect();
         if let Some(at) = by.iter().position(|word| *word == "--test") {
             let named = format!("tests/{}/main.rs", by[at + 1]);

@@ -1,4 +1,4 @@
-//! What a run leaves behind: damage to it is noticed, output that could not be written is an error, a folder is one run's.
+//! The files of a run: damage to them is noticed, output that could not be written is an error, and each folder belongs to one run.
 //!
 //! `make test-long` raises the numbers of changes, pairs and kills by environment variables.
 
@@ -65,7 +65,7 @@ fn succeeds(folder: &Path, args: &[&str]) -> String {
     text(&output.stdout)
 }
 
-/// Runs, expects this exit code and all of these words on stderr, and no panic.
+/// Runs the command, and checks for this exit code, all of these words on stderr, and no panic.
 fn refuses(folder: &Path, args: &[&str], code: i32, words: &[&str]) -> String {
     let output = pktgen(folder, args);
     let said = text(&output.stderr);
@@ -77,7 +77,7 @@ fn refuses(folder: &Path, args: &[&str], code: i32, words: &[&str]) -> String {
     said
 }
 
-/// A folder with both experiments.
+/// Returns a folder with both experiments.
 fn folder() -> TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::write(folder.path().join("x.toml"), SMALL).expect("writable");
@@ -85,12 +85,12 @@ fn folder() -> TempDir {
     folder
 }
 
-/// How often: as the environment says, else `usual`.
+/// Returns the number of repetitions from the environment, or `usual`.
 fn times(variable: &str, usual: u64) -> u64 {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
-/// A small deterministic stream of numbers.
+/// A small deterministic random number generator.
 struct Dice(u64);
 
 impl Dice {
@@ -102,7 +102,7 @@ impl Dice {
     }
 }
 
-/// All that is said of the runs in `dir`: exit code, results and notes.
+/// Returns all output on the runs in `dir`: exit code, results and notes.
 fn all_said(folder: &Path, dir: &str) -> (Option<i32>, String, String) {
     let lines = pktgen(folder, &["-q", "analyze", dir, "--json"]);
     let report = pktgen(folder, &["-q", "report", dir, "--json", "--out", "r.md"]);
@@ -156,7 +156,7 @@ fn no_changed_byte_changes_a_number_in_silence() {
     assert!(refused > 0, "{refused} refused, {same} the same");
 }
 
-/// A command never writes over the records that another one reads.
+/// A command never overwrites the records that another one reads.
 #[test]
 fn files_of_a_run_are_not_written_over() {
     let folder = folder();
@@ -177,7 +177,7 @@ fn files_of_a_run_are_not_written_over() {
     succeeds(dir, &["query", "r", all, "--format", "parquet", "-o", "r/own.parquet"]);
 }
 
-/// Tables of captures list their parts: what is missing, changed or added is refused.
+/// Tables of captures list their parts: missing, changed or added ones are refused.
 #[test]
 fn tables_of_captures_that_were_changed_are_refused() {
     let folder = folder();
@@ -229,7 +229,7 @@ fn changed_files_are_refused_by_name_and_read_if_wanted() {
     assert!(text(&pktgen(dir, &["report", "s"]).stdout).starts_with("INVALID: 1 of 2 runs"));
     assert!(fs::read_to_string(dir.join("s/report.md")).expect("a report").contains(words[0]));
     refuses(dir, &["report", "s", "--baseline", "old"], 1, &[]);
-    // What was written over by somebody else's tool on purpose: a manifest with another seed.
+    // Deliberately changed by another tool: a manifest with another seed.
     let path = dir.join("old/queue=fifo,seed=1/manifest.json");
     let text = fs::read_to_string(&path).expect("readable").replacen("\"seed\": 1", "\"seed\": 7", 1);
     fs::write(&path, text).expect("writable");
@@ -242,7 +242,7 @@ fn changed_files_are_refused_by_name_and_read_if_wanted() {
     for name in ["report.html", "report.md", "report.json"] {
         assert!(fs::read_to_string(dir.join("old").join(name)).expect("a report").contains(note), "{name}");
     }
-    // Digests that were taken away are missed; those that never were are a note.
+    // Removed digests are reported missing; if there never were any, there is only a note.
     let path = dir.join("old/queue=olaf,seed=1/manifest.json");
     let sealed = fs::read_to_string(&path).expect("readable");
     let mut manifest: serde_json::Value = serde_json::from_str(&sealed).expect("JSON");
@@ -254,7 +254,7 @@ fn changed_files_are_refused_by_name_and_read_if_wanted() {
     }
     fs::write(&path, manifest.to_string()).expect("writable");
     refuses(dir, &alone, 0, &["unverified: the manifest has no digests"]);
-    // Not UTF-8 is not JSON.
+    // Invalid UTF-8 is not JSON.
     fs::write(&path, b"{\"version\": 1, \"x\": \"\xff\"}").expect("writable");
     refuses(dir, &alone, 2, &["manifest.json: it is not JSON"]);
 }
@@ -301,7 +301,7 @@ fn results_that_cannot_be_written_are_an_error() {
         assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
         assert!(said.contains("pktgen: cannot write to standard output: No space left on device"), "{args:?}: {said}");
     }
-    // A reader who has seen enough is no error.
+    // A reader that stops early causes no error.
     for args in [&["dissector"][..], &["explain", "--all"], &["analyze", "s", "--json"], &["--help"]] {
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);
@@ -310,7 +310,7 @@ fn results_that_cannot_be_written_are_an_error() {
     }
 }
 
-/// The names in `dir` that a write left which failed.
+/// Returns the names of the files in `dir` that a failed write left behind.
 fn torn(dir: &Path) -> Vec<String> {
     let name =
         |entry: std::io::Result<fs::DirEntry>| entry.expect("an entry").file_name().to_string_lossy().into_owned();
@@ -328,7 +328,7 @@ fn files_that_cannot_be_written_are_an_error_and_leave_nothing_torn() {
         std::os::unix::fs::symlink("/dev/full", &link).expect("a link");
         refuses(dir, &["report", "s", "--out", &format!("full.{kind}")], 1, &[full]);
     }
-    // Beyond the limit of a file's size, which is one block here.
+    // Beyond the file size limit, which is one block here.
     let limited = |args: &str| {
         let line = format!("ulimit -f 1; exec {} {args}", env!("CARGO_BIN_EXE_pktgen"));
         Command::new("sh").current_dir(dir).args(["-c", &line]).output().expect("a shell")
@@ -343,7 +343,7 @@ fn files_that_cannot_be_written_are_an_error_and_leave_nothing_torn() {
     assert_ne!(pktgen(dir, &["analyze", "limited"]).status.code(), Some(0));
 }
 
-/// Waits for `child`; its exit code and what it said.
+/// Waits for `child`; returns its exit code and its messages.
 fn ended(child: Child) -> (Option<i32>, String) {
     let output = child.wait_with_output().expect("its end");
     (output.status.code(), text(&output.stderr))
@@ -373,7 +373,7 @@ fn a_folder_is_of_one_run() {
         succeeds(dir, &["analyze", &out]);
         assert_eq!(torn(&dir.join(&out)), [""; 0]);
     }
-    // Those who chose no folder get one each.
+    // Runs without a given folder get one each.
     for _ in 0..pairs.div_ceil(4) {
         let all: Vec<_> = (0..4).map(|_| begin(&["replay", "x.toml", "--no-report"])).collect();
         for (code, said) in all.into_iter().map(ended) {
@@ -382,7 +382,7 @@ fn a_folder_is_of_one_run() {
     }
     let made = fs::read_dir(dir.join("runs")).expect("runs").count() as u64;
     assert_eq!(made, pairs.div_ceil(4) * 4);
-    // A run that was refused leaves no folder behind.
+    // A refused run leaves no folder behind.
     refuses(dir, &["replay", "x.toml", "--set", "topology.rate=0Gbps"], 2, &[]);
     assert_eq!(fs::read_dir(dir.join("runs")).expect("runs").count() as u64, made);
 }
@@ -424,7 +424,7 @@ fn what_a_killed_sweep_had_finished_is_whole_and_the_rest_has_words() {
         }
         assert!(!said.contains("was not recovered"), "{said}");
         assert!(text(&output.stdout).matches("\"metric\":\"sent\"").count() >= finished.len(), "{said}");
-        // Recovered is recovered: the same again, and nothing is unverified.
+        // Recovery is complete: a second analysis gives the same, and nothing is unverified.
         let again = pktgen(dir, &["analyze", &out, "--json"]);
         assert_eq!((text(&again.stdout), again.status.code()), (text(&output.stdout), output.status.code()));
         assert!(!text(&again.stderr).contains("unverified"), "{}", text(&again.stderr));
@@ -433,7 +433,7 @@ fn what_a_killed_sweep_had_finished_is_whole_and_the_rest_has_words() {
     assert!(alive > 0, "no run was killed while it was under way");
 }
 
-/// Needs root for a file system of its own, in a mount namespace of its own.
+/// Needs root for a separate file system in a separate mount namespace.
 #[test]
 fn a_full_disk_is_an_error_and_keeps_what_was_written() {
     let folder = folder();
@@ -459,10 +459,10 @@ fn a_full_disk_is_an_error_and_keeps_what_was_written() {
     let said = fs::read_to_string(dir.join("said")).expect("what it said");
     assert_eq!(fs::read_to_string(dir.join("code")).expect("a code").trim(), "1", "{said}");
     assert!(said.contains("No space left on device") && said.contains("disk/s/"), "{said}");
-    // With room again everything that reached the disk is there.
+    // With free space again, all data that reached the disk is there.
     let output = pktgen(dir, &["analyze", "kept", "--recover", "--json"]);
     let said = text(&output.stderr);
-    // Streams are written side by side: any of them may have been the first to reach the disk.
+    // Streams are written concurrently: any of them may have been the first to reach the disk.
     let rows =
         said.split("recovered ").nth(1).and_then(|rest| rest.split(" rows").next()).unwrap_or_else(|| panic!("{said}"));
     assert!(rows.split_whitespace().filter_map(|word| word.parse::<u64>().ok()).sum::<u64>() > 0, "{said}");

@@ -1,7 +1,7 @@
-//! Devices of others at the border: what a run says of a forwarder, a dropper, a duplicator, a corrupter, a reorderer, adders that
-//! are right and wrong, a device that is mute, and no device; each against what the device itself counted.
+//! Third-party devices at the interfaces of a run: results for a forwarder, a dropper, a duplicator, a corrupter, a
+//! reorderer, right and wrong adders, a mute device, and no device; each compared with the device's own counters.
 //!
-//! `PKTGEN_BENCH_REPEATS` says how often healthy devices are tried (make test-long: 50, with both cores busy).
+//! `PKTGEN_BENCH_REPEATS` sets how often healthy devices are tried (make test-long: 50, with both cores busy).
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -20,29 +20,29 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// An experiment of this folder.
+/// Returns the path of an experiment of this folder.
 fn experiment(name: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/cli/support/bench/{name}.toml")).display().to_string()
 }
 
-/// A figure of `pktgen analyze`, as the device's counts and the run's number of transmissions have it.
+/// A figure of `pktgen analyze`, computed from the device's counters and the run's number of transmissions.
 type Figure = (&'static str, fn(&Seen) -> Option<f64>);
 
-/// What is tried, and what must come of it.
+/// A test case, and its expected result.
 struct Cell {
     what: String,
     experiment: &'static str,
     set: Vec<String>,
-    /// Words of the device's command line; none: nothing is plugged in.
+    /// Arguments of the device's command line; none: no device is connected.
     device: Option<Vec<String>>,
-    /// The exit code, which says whether the run is valid, too.
+    /// The exit code, which also shows whether the run is valid.
     code: i32,
     figures: Vec<Figure>,
-    /// What the terminal must say.
+    /// Expected messages on the terminal.
     says: fn(&Seen) -> Vec<String>,
 }
 
-/// What came of it.
+/// The result of a test case.
 struct Seen {
     code: Option<i32>,
     said: String,
@@ -56,7 +56,7 @@ impl Seen {
         self.metrics.get("sent").copied().unwrap_or(f64::NAN)
     }
 
-    /// What is not as it should be.
+    /// Returns the deviations from the expected result.
     fn misses(&self, cell: &Cell) -> Vec<String> {
         let mut misses = Vec::new();
         let mut hold = |what: String, right: bool| {
@@ -85,7 +85,7 @@ impl Seen {
     }
 }
 
-/// Lines of `pktgen analyze` that are of the whole run and have a value.
+/// Returns the lines of `pktgen analyze` that cover the whole run and have a value.
 fn metrics(dir: &Path) -> HashMap<String, f64> {
     let output = pktgen(&[], &["analyze", "--json", &dir.display().to_string()], &[]).output().expect("it runs");
     let lines = String::from_utf8(output.stdout).expect("UTF-8");
@@ -95,8 +95,8 @@ fn metrics(dir: &Path) -> HashMap<String, f64> {
     whole.chain(wrong(dir)).collect()
 }
 
-/// What `pktgen analyze --wrong` lists of a run: how many packets are wrong, how many it could not check, and how many of those that are
-/// listed say which values differ.
+/// Returns the results of `pktgen analyze --wrong` for a run: how many packets are wrong, how many could not be
+/// checked, and for how many of the listed ones the differing values are known.
 fn wrong(dir: &Path) -> Vec<(String, f64)> {
     let words = ["analyze", "--wrong", "--json", "--most", "1000000", &dir.display().to_string()];
     let output = pktgen(&[], &words, &[]).output().expect("it runs");
@@ -110,7 +110,7 @@ fn wrong(dir: &Path) -> Vec<(String, f64)> {
     vec![("wrong.found".into(), of("found")), ("wrong.unchecked".into(), of("unchecked")), ("wrong.told".into(), told)]
 }
 
-/// Runs a cell; again if the device says that it lost frames itself, since a busy machine is not what is tried.
+/// Runs a cell; repeats it if the device reports losing frames itself, since a busy machine is not under test.
 fn tried(net: &Net, cell: &Cell) -> Seen {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for i in 0.. {
@@ -119,7 +119,7 @@ fn tried(net: &Net, cell: &Cell) -> Seen {
             let words: Vec<_> = words.iter().map(String::as_str).collect();
             Device::start(net, &words)
         });
-        // What wrong devices do in a run is tried, and not that a probe keeps them from it.
+        // The test covers wrong devices in a run, without a probe that would prevent it.
         let words = ["replay", &experiment(cell.experiment), "--no-probe", "--out", &out.display().to_string()];
         let set: Vec<_> = cell.set.iter().map(String::as_str).collect();
         let output = pktgen(&net.inside("h"), &words, &set).output().expect("it runs");
@@ -134,7 +134,7 @@ fn tried(net: &Net, cell: &Cell) -> Seen {
     unreachable!("the last try returns")
 }
 
-/// Runs cells, and says of all of them what is not as it should be.
+/// Runs cells, and reports all deviations.
 fn hold(net: &Net, cells: &[Cell]) {
     let misses: Vec<_> = cells.iter().flat_map(|cell| tried(net, cell).misses(cell)).collect();
     assert!(misses.is_empty(), "{}", misses.join("\n"));
@@ -168,7 +168,7 @@ impl Olaf {
         Olaf { strict: true, lanes: true },
     ];
 
-    /// A cell whose device and declared program are given.
+    /// Returns a cell with the given device and declared program.
     fn cell(self, what: &str, program: &str, device: Option<&[&str]>, code: i32) -> Cell {
         let (layout, lanes) = (if self.strict { "strict" } else { "ours" }, self.lanes);
         let queue = if program == "forward" { "fifo" } else { "olaf" };
@@ -189,13 +189,13 @@ impl Olaf {
         }
     }
 
-    /// Words of the aggregator of this layout, on a link that is too slow for all.
+    /// Returns the arguments of the aggregator for this layout, on a link that is too slow for all updates.
     fn adder(self) -> Vec<&'static str> {
         let protocol = if self.strict { "olaf-strict" } else { "olaf" };
         vec!["--protocol", protocol, "--first", "10.20.0.1", "--workers", "9", "--per-cluster", "3", "--mbps", "4"]
     }
 
-    /// Wrong sums behind an adder are found where lanes prove members.
+    /// Returns the expected number of wrong sums behind an adder: known only where lanes prove members.
     fn sums(self) -> fn(&Seen) -> Option<f64> {
         if self.lanes { ZERO } else { NO_VALUE }
     }
@@ -210,7 +210,7 @@ impl Olaf {
         drop.figures = vec![("unaccounted", DROPPED), ("loss", LOST)];
         drop.says = |seen| vec![format!("{}", seen.device.of("dropped"))];
         let mut may_merge = self.cell("dropper", "olaf", Some(&["--fault", "drop"]), 0);
-        // What arrived is what was sent, so every sum is known.
+        // Received packets are the sent ones, so every sum is known.
         may_merge.figures = vec![("unaccounted", DROPPED), ("sums_wrong", ZERO), ("lanes_wrong", NO_VALUE)];
         let mut reorder = self.cell("reorderer", "olaf", Some(&["--fault", "reorder"]), 0);
         reorder.figures = vec![("unaccounted", ZERO), ("sums_wrong", ZERO), ("duplicates", ZERO)];
@@ -221,7 +221,8 @@ impl Olaf {
         let mut duplicate = self.cell("duplicator", "olaf", Some(&["--fault", "duplicate"]), 0);
         duplicate.figures = vec![("unaccounted", ZERO), ("duplicates", DUPLICATED), ("wrong.found", ZERO)];
         duplicate.says = |seen| vec![format!("{} packets arrived again", seen.device.of("duplicated"))];
-        // What each packet should hold is known if lanes name its members, if our header names one update, or if nothing may be added.
+        // The expected contents of each packet are known if lanes name its members, if our header names one update, or
+        // if nothing may be added.
         let found = i32::from(self.lanes || !self.strict);
         let mut corrupt = self.cell("corrupter", "olaf", Some(&["--fault", "corrupt"]), found);
         if self.lanes {
@@ -232,7 +233,7 @@ impl Olaf {
         corrupt_forward.set.push("capture.pcap=true".into());
         corrupt_forward.figures = vec![("wrong.found", CORRUPTED), ("wrong.unchecked", ZERO)];
         if !self.strict {
-            // Our header says which update it should be.
+            // Our header identifies the expected update.
             corrupt_forward.figures.push(("wrong.told", CORRUPTED));
         }
         vec![duplicate, corrupt, corrupt_forward]
@@ -269,7 +270,7 @@ impl Olaf {
     }
 }
 
-/// Updates that the adder took and that are in nothing that it sent.
+/// Returns the number of updates that the adder took and that are in none of its packets.
 fn gone(device: &Counts) -> f64 {
     device.of("replaced") + device.of("full")
 }
@@ -302,7 +303,7 @@ fn olaf_through_nothing() {
     hold(&net, &Olaf::ALL.into_iter().flat_map(Olaf::silent).collect::<Vec<_>>());
 }
 
-/// Raw frames, which have no names: what became of each is known by its content.
+/// Raw frames have no names: the fate of each is known by its content.
 #[test]
 fn raw_frames_through_devices_of_others() {
     let (_alone, Some(net)) = (alone(), net("benchraw")) else { return };
@@ -343,7 +344,7 @@ fn raw_frames_through_devices_of_others() {
     );
 }
 
-/// A protocol of synchronous training: what it is called here, and its switch.
+/// A protocol of synchronous training: its name here, and its switch.
 struct Training {
     name: &'static str,
     switch: &'static [&'static str],
@@ -414,12 +415,12 @@ fn trio_ml_through_a_router_of_others() {
     hold(&net, &[false, true].into_iter().flat_map(|lanes| TRIO_ML.cells(lanes)).collect::<Vec<_>>());
 }
 
-/// A number that `make test-long` sets.
+/// Returns a number that `make test-long` sets.
 fn of_environment(name: &str) -> Option<usize> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|e| panic!("{name}={text}: {e}")))
 }
 
-/// Work for every core, until it goes out of scope.
+/// Load on every core until it goes out of scope.
 struct Load(Arc<AtomicBool>);
 
 impl Load {
@@ -452,7 +453,7 @@ fn healthy_devices_are_never_accused() {
     }
 }
 
-/// A search for the highest rate: its exit code, what it said, and what it found.
+/// Searches for the highest rate; returns the exit code, the messages, and the result.
 fn searched(net: &Net, set: &[&str], words: &[&str]) -> (Option<i32>, String, Value) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let out = folder.path().join("rate");
@@ -467,8 +468,8 @@ fn searched(net: &Net, set: &[&str], words: &[&str]) -> (Option<i32>, String, Va
 
 const FORWARD: [&str; 2] = ["target.program=forward", "target.queue=fifo"];
 
-/// The device's bucket has 4,000 tokens/s, a frame each, and holds 128: 32 ms, so that a stall of the host is none of the device. In a
-/// trial of 2 s that is 4,064 packets/s without a loss; the search stops within 1 %.
+/// The device's bucket has 4,000 tokens/s, one per frame, and holds 128: 32 ms, so that stalls of the host do not
+/// affect it. In a trial of 2 s that is 4,064 packets/s without a loss; the search stops within 1 %.
 #[test]
 fn the_rate_of_a_token_bucket_is_found() {
     let (_alone, Some(net)) = (alone(), net("benchrate")) else { return };
@@ -500,7 +501,7 @@ fn a_token_bucket_in_the_tables_of_rfc_2544() {
         assert_eq!(output.status.code(), Some(0), "{}", said(&output));
         assert!(device.stop().of("dropped") > 0.0, "rates above the limit were tried");
         let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-        // A host that stands still loses frames in trials, so that a rate is found that is too low, or its own; never one that is too high.
+        // If the host stalls, frames are lost in trials, and the rate found is too low or is the host's own; it is never too high.
         let row = &found["rows"][0];
         (row["limited_by"] != "host" && row["throughput_pps"].as_f64() >= Some(4000.0)).then_some(found)
     });
@@ -510,7 +511,7 @@ fn a_token_bucket_in_the_tables_of_rfc_2544() {
         (&found["schema"], &row["bytes"], &row["limited_by"]),
         (&json!("rfc2544/1"), &json!(128), &json!("device"))
     );
-    // 4,000 a second and the 128 that the bucket holds, in half a second.
+    // 4,000 per second plus the 128 that the bucket holds, in half a second.
     let pps = row["throughput_pps"].as_f64().expect("a rate");
     assert!((4000.0..=4300.0).contains(&pps), "{row}");
     assert_eq!(row["throughput_bps"].as_f64(), Some(pps * 1024.0));
@@ -521,7 +522,7 @@ fn a_token_bucket_in_the_tables_of_rfc_2544() {
     assert!(losses.len() > 2 && last_two && losses[0]["loss"].as_f64() > Some(0.2), "{row}");
     assert!(row["latency"]["mean_ns"].as_f64() > Some(0.0), "{row}");
     assert_eq!(found["shortened"].as_array().map(Vec::len), Some(4), "{found}");
-    // What has frames of its own has no sizes to be set.
+    // A workload with frames of its own has no sizes to be set.
     let trace = ["workload.frames=nowhere.pcap"];
     let words = ["replay", &experiment, "--no-probe", "--out", "never", "--find-rate", "--rfc2544"];
     let output = pktgen(&net.inside("h"), &words, &trace).output().expect("it runs");
@@ -535,7 +536,7 @@ fn no_rate_is_found_where_nothing_comes_back_or_nobody_can_know() {
     let (code, said, found) = searched(&net, &FORWARD, &words);
     assert!(code == Some(1) && said.contains("nothing came back"), "{code:?}: {said}");
     assert!(found["trials"].as_array().is_none_or(|trials| trials.len() <= 1), "it ends at once: {found}");
-    // What a device merged is not lost, and without lanes nobody knows which is which.
+    // Merged updates are not lost, and without lanes the two cannot be told apart.
     let (code, said, _) = searched(&net, &[], &words);
     assert!(code == Some(2) && said.contains("format.lanes"), "{code:?}: {said}");
 }

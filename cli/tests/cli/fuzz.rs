@@ -1,7 +1,7 @@
-//! Any bytes as a capture, trace, run dir or experiment: no panic, no hang, bounded memory.
+//! Arbitrary bytes as a capture, trace, run dir or experiment: no panic, no hang, bounded memory.
 //!
-//! The cases run in a process of their own, this binary again, with a limit on its memory; what it was doing when it
-//! ended is in a file. `PROPTEST_CASES` says how many; `FUZZ_SEED` begins elsewhere, `FUZZ_TARGET` tries one target only.
+//! The cases run in a separate process of this binary, with a limit on its memory; a file names the case in progress when it ended.
+//! `PROPTEST_CASES` sets the number of cases; `FUZZ_SEED` sets the first seed, `FUZZ_TARGET` selects a single target.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -13,14 +13,14 @@ use pktgen_testing::HANG;
 
 /// Address space of a process that reads files of a few hundred kilobytes, in KiB: most of it is code and stacks.
 const MEMORY_KIB: u64 = 2 << 20;
-/// Longest that one case may take; most take some milliseconds.
+/// Environment variable with the folder of the process that runs the cases.
 const FOLDER: &str = "PKTGEN_TEST_FUZZ_FOLDER";
 
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// This command with a limit on its memory.
+/// Returns the command with a limit on its memory.
 fn limited(program: &Path, args: &[&str]) -> Command {
     let mut command = Command::new("bash");
     let line = format!("ulimit -v {MEMORY_KIB} -c 0; exec \"$0\" \"$@\"");
@@ -36,7 +36,7 @@ fn any_bytes_give_an_answer_or_an_error() {
     let output = command.env(FOLDER, folder.path()).output().expect("it runs");
     if !output.status.success() {
         let doing = std::fs::read_to_string(folder.path().join("doing")).unwrap_or_default();
-        // To be looked at.
+        // Keep the folder for inspection.
         let kept = folder.keep();
         panic!("{}: {doing}, in {}\n{}", output.status, kept.display(), said(&output));
     }
@@ -46,7 +46,7 @@ fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// All cases, in a process that may not have much memory.
+/// Runs all cases in a process with limited memory.
 #[test]
 #[ignore = "started by the other test, with a limit on its memory"]
 fn the_cases() {
@@ -59,7 +59,7 @@ fn the_cases() {
     }
 }
 
-/// Each case is begun in time, and ended: another thread does it, and panics are its.
+/// Runs the cases in another thread, with a time limit for each, and passes on its panic.
 fn cases(target: &'static Target, samples: Samples, doing: &Path) {
     let (first, count) = (number("FUZZ_SEED", 0), number("PROPTEST_CASES", 256) / target.one_of);
     let doing = doing.to_owned();
@@ -83,7 +83,7 @@ fn cases(target: &'static Target, samples: Samples, doing: &Path) {
     }
 }
 
-/// The same through the binary, a few: exit codes and what is printed.
+/// A few cases through the binary: exit codes and output.
 #[test]
 fn the_binary_ends_with_a_message() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -1,5 +1,5 @@
-//! Every command of docs/operator-guide.md, as it is written there, with the experiment that the page shows: over a software device
-//! where the page has it stand in, else over a device of `devices/bench`.
+//! Every command of docs/operator-guide.md, as written there, with the experiment that the page shows: over a software
+//! device where the page uses one, otherwise over a device of `devices/bench`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,21 +14,21 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Blocks of a page in a language.
+/// Returns the blocks of a page in a language.
 fn blocks(page: &str, language: &str) -> Vec<String> {
     let open = format!("```{language}\n");
     let parts = page.split(&open).skip(1);
     parts.map(|part| part.split("```").next().expect("the end of a block").to_owned()).collect()
 }
 
-/// Where commands run: the host in one namespace, devices in the other.
+/// The place where commands run: the host in one namespace, devices in the other.
 struct Place {
     net: Net,
     folder: tempfile::TempDir,
 }
 
 impl Place {
-    /// A command of the page in a namespace.
+    /// Returns a command of the page for execution in a namespace.
     fn command(&self, space: &str, line: &str) -> Command {
         let before = self.net.inside(space);
         let binary = Path::new(env!("CARGO_BIN_EXE_pktgen")).parent().expect("a folder");
@@ -41,16 +41,16 @@ impl Place {
         command
     }
 
-    /// Runs a command of the host to its end, which is a good one.
+    /// Runs a command of the host, which must succeed.
     fn run(&self, line: &str) {
         let output = self.command("h", line).output().expect("sh runs");
         let said = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
-        // On a disturbed machine a run has cautions, and a diagnosis says so; it names no cause.
+        // On a disturbed machine a run has cautions, which the diagnosis reports without naming a cause.
         let undecided = line.starts_with("pktgen diagnose ") && said.contains("nothing wrong was found");
         assert_eq!(output.status.code(), Some(if undecided { 4 } else { 0 }), "{line}\n{said}");
     }
 
-    /// The device that a command of the page is for.
+    /// Starts the device for a command of the page.
     fn device(&self, line: &str) -> Device {
         let aggregates = ["--protocol", "olaf-strict", "--first", "10.20.0.1", "--workers", "27", "--mbps", "10"];
         let clusters = ["--per-cluster", "3", "--group", "239.20.0.0"];
@@ -89,11 +89,11 @@ fn every_command_works_as_written() {
                 let device = (sends && stand_in.is_none()).then(|| place.device(line));
                 place.run(line);
                 if let Some(device) = device {
-                    // The server of a part goes on until nothing comes.
+                    // The server part continues until no more frames arrive.
                     assert_eq!(server.take().map_or(0, Serving::end), 0, "{line}");
                     let counted = device.stop();
                     assert!(counted.of("received") > 0.0, "{line}");
-                    // What an operator reads of the device's ports.
+                    // The operator's reading of the device's port counters.
                     if words.windows(2).any(|pair| pair == ["--out", "run"]) {
                         fs::write(place.folder.path().join("counted.json"), counted.text()).expect("writable");
                     }

@@ -1,5 +1,5 @@
-//! `pktgen trace convert` as a command: every example, exit codes, what is left behind, and a run that comes back from its
-//! capture as it was sent. What each form must have is tested beside the importers.
+//! `pktgen trace convert` as a command: every example, exit codes, remaining files, and a run that is restored exactly
+//! from its capture. The requirements of each format are tested with the importers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ fn succeeds(folder: &Path, args: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// Exit code 2, these words, nothing on stdout, no file more than before, and what was there as it was.
+/// Checks for exit code 2, these words, nothing on stdout, no new file, and unchanged existing files.
 fn refuses(folder: &Path, args: &[&str], words: &[&str]) {
     let files = || {
         let mut all: Vec<_> = fs::read_dir(folder).expect("a folder").map(|e| e.expect("an entry").path()).collect();
@@ -36,7 +36,7 @@ fn examples() -> PathBuf {
     fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join("../traces/examples")).expect("the examples")
 }
 
-/// All updates of a trace, with their values.
+/// Returns all updates of a trace with their values.
 fn read(path: &Path) -> Vec<(Update, Vec<f32>)> {
     let mut reader = Reader::open(path).expect("a trace");
     let mut all = Vec::new();
@@ -71,7 +71,7 @@ fn every_importer_has_an_example_that_becomes_a_trace() {
     names.sort_unstable();
     seen.sort_unstable();
     assert_eq!(seen, names);
-    // The same for people, and a run of it.
+    // The same with text output, and a run of the result.
     let text = succeeds(dir, &["trace", "convert", &at("olaf.pcapng"), "-o", "t.parquet"]);
     assert!(text.starts_with("t.parquet: 60 updates, converted\n") && text.contains("6 retransmission"), "{text}");
 }
@@ -89,7 +89,7 @@ fn what_a_run_sent_comes_back_from_its_capture() {
     let (sent, back) = (read(&dir.join("synth.parquet")), read(&dir.join("back.parquet")));
     assert_eq!(sent.len(), 240);
     assert!(sent == back, "{text}: row {:?}", sent.iter().zip(&back).position(|(a, b)| a != b));
-    // What the server received is aggregates, which do not name their members.
+    // The server received aggregates, which do not name their members.
     refuses(dir, &["run/capture.pcapng", "-o", "never.parquet"], &["packet ", "an aggregate of ", "before the device"]);
 }
 

@@ -1,5 +1,5 @@
-//! `pktgen init`: what it writes passes the checks and runs through a device of others; what a run would refuse, it refuses, and without a
-//! terminal it asks nothing.
+//! `pktgen init`: its output passes the checks and runs through a third-party device; it refuses what a run would
+//! refuse, and without a terminal it prompts for nothing.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -20,7 +20,7 @@ fn run(net: &Net, folder: &Path, words: &[&str]) -> Output {
     command.current_dir(folder).stdin(Stdio::null()).output().expect("it runs")
 }
 
-/// Initiates an experiment, and runs the commands that it names, up to the run itself.
+/// Initialises an experiment, and runs the commands that it suggests, up to the run itself.
 fn initiated(net: &Net, device: &str, more: &[&str]) -> (tempfile::TempDir, Output) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let words = ["init", "mine", "--json", "--device", device, "--workers-if", "h0"];
@@ -67,7 +67,7 @@ fn what_it_writes_runs_through_devices_of_others() {
     }
 }
 
-/// No interface is needed, and the commands that it names run as they are.
+/// No interface is needed, and the suggested commands run as printed.
 #[test]
 fn a_launched_device_needs_no_interface() {
     let Ok(net) = Net::make("initlaunch", &["h"], &[]).inspect_err(|why| skip(Need::Netns, "launched devices", why))

@@ -1,6 +1,6 @@
-//! One judge, two sources of facts: what a run says of itself and what its records say are the same verdict, for every shipped
-//! experiment in virtual time, and over the transports that need no rights. Runs that take longer than a moment are ended: what they are
-//! then is judged too. Wires in namespaces are held to the same wherever tests read a manifest (`wired::manifest`).
+//! One judge, two sources of facts: the verdict of a run about itself and the verdict from its records agree, for every shipped experiment
+//! in virtual time, and over the transports that need no privileges. Longer runs are ended early and judged as they are then. Runs on
+//! wires in namespaces are checked in the same way wherever tests read a manifest (`wired::manifest`).
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use pktgen_realtime::run::{Experiment, Task};
 use pktgen_records::{Analysis, Options};
 use pktgen_testing::alone::in_own_process;
 
-/// How long a run may take.
+/// Time limit of a run.
 const MOMENT: Duration = Duration::from_secs(2);
 
 fn configs() -> Vec<PathBuf> {
@@ -27,7 +27,7 @@ fn configs() -> Vec<PathBuf> {
     found
 }
 
-/// Runs a test in a process of its own, in the project's folder, from which experiments name traces.
+/// Runs a test in a process of its own, in the project's folder, to which the traces of experiments are relative.
 fn in_the_projects_folder(name: &str, body: fn()) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     in_own_process(module_path!(), name, &folder, body);
@@ -74,7 +74,7 @@ fn every_experiment_has_one_verdict() {
             let folder = tempfile::tempdir().expect("a temporary folder");
             let in_virtual_time = ["transport.kind=virtual"];
             let text = std::fs::read_to_string(&config).expect("an experiment");
-            // As fast as it can is for wires only.
+            // Top-speed pacing exists for wires only.
             if text.contains("pacing = \"top\"") {
                 continue;
             }

@@ -1,6 +1,6 @@
-//! Devices that are commands: started, probed and ended by pktgen; and nothing of them is left, however it ends.
+//! Devices that are commands: started, probed and ended by pktgen, leaving nothing behind, however the run ends.
 //!
-//! `PKTGEN_LAUNCH_KILLS` says how often a run is killed (make test-long: 100).
+//! `PKTGEN_LAUNCH_KILLS` sets how often a run is killed (make test-long: 100).
 
 mod certify;
 mod counters;
@@ -20,13 +20,13 @@ use pktgen_wire::pcap::Reader;
 use pktgen_wire::wire::frame::{Checksums, checksums};
 use serde_json::json;
 
-/// A network for the host's ends, and an experiment in a folder of its own, where its device is started.
+/// A network for the host's ends, and an experiment in a separate folder, in which its device is started.
 struct Bench {
     net: Net,
     folder: tempfile::TempDir,
 }
 
-/// Experiment of the bench by this name, and what it says of the launch.
+/// Prepares the bench's experiment `of` with the keys `launch` for its device.
 fn prepare(tag: &str, of: &str, launch: &str) -> Option<Bench> {
     let net = Net::make(tag, &["h"], &[]).inspect_err(|why| skip(Need::Netns, "launched devices", why)).ok()?;
     let users = Command::new("unshare").args(["--user", "true"]).output().expect("unshare runs");
@@ -75,7 +75,7 @@ impl Bench {
         self.command(&words, set).output().expect("it runs")
     }
 
-    /// What is left of a device: processes that were started in the test's folder, interfaces, files.
+    /// Returns the remains of a device: processes started in the test's folder, interfaces, files.
     fn left(&self) -> Vec<String> {
         let mut left = Vec::new();
         for entry in fs::read_dir("/proc").expect("/proc").flatten() {
@@ -103,17 +103,17 @@ impl Bench {
         left
     }
 
-    /// Name of the file that [`sh`](Self::sh) writes into several folders.
+    /// Returns the name of the file that [`sh`](Self::sh) writes into several folders.
     fn file(&self) -> String {
         format!("pktgen-left-{}", self.folder.path().file_name().expect("a name").to_string_lossy())
     }
 
-    /// Keys of a device that is a script between two ports.
+    /// Returns the keys of a device that is a script between two ports.
     fn sh(&self, script: &str) -> String {
         self.sh_at(&["e0", "e1"], script)
     }
 
-    /// Keys of a device that is a script: it leaves files wherever it can, and `DEVICE` is the bench's program.
+    /// Returns the keys of a device that is a script: it leaves files wherever it can, and `DEVICE` is the bench's program.
     fn sh_at(&self, ports: &[&str], script: &str) -> String {
         let file = self.file();
         let script = script.replace("DEVICE", &bench::program().display().to_string());
@@ -125,7 +125,7 @@ impl Bench {
 
 /// A forwarder.
 const FORWARD: &str = "exec DEVICE --in e0 --out e1 --fault forward";
-/// It forwards, and is declared to.
+/// Settings that declare the device as forwarding.
 const DECLARED: [&str; 2] = ["target.program=forward", "target.queue=fifo"];
 
 fn script(tag: &str, script: &str, more: &str) -> Option<Bench> {
@@ -152,8 +152,8 @@ fn a_forwarder_is_ready_when_a_marked_frame_comes_out() {
     assert_eq!(bench.left(), Vec::<String>::new());
 }
 
-/// What a device sends by the kernel's sockets has its UDP checksum, as on a cable: a veth leaves it to whoever is behind. What is none of the
-/// run's keeps coming, and the run ends all the same.
+/// Packets that a device sends by kernel sockets have their UDP checksums, as on a cable, although a veth leaves them
+/// to the receiver. Foreign packets keep arriving, and the run ends all the same.
 #[test]
 fn datagrams_of_sockets_have_their_checksums() {
     const SENDS: &str = "ip addr add 10.20.255.254/24 dev e1; (while sleep 0.05; do \
@@ -224,7 +224,7 @@ fn a_device_that_is_not_ready_gets_a_verdict() {
             says.iter().for_each(|part| assert!(said(&output).contains(part), "{script}: {part}: {}", said(&output)));
         }
         assert!(!bench.out().join("manifest.json").exists(), "{script}: there is no run");
-        // Of several runs nothing is left either.
+        // Several runs leave nothing behind, either.
         let output = bench.replay(&[&DECLARED[..], &["sweep.seeds=1..2"]].concat());
         assert_eq!(output.status.code(), Some(code), "{script}: {}", said(&output));
         assert!(!bench.out().exists(), "{script}: a folder of runs that never began");
@@ -253,7 +253,7 @@ fn what_cannot_be_launched_is_refused() {
     assert_eq!(bench.left(), Vec::<String>::new());
 }
 
-/// Two processes with the same names of cables: the second is told who has them, and takes nothing away.
+/// Two processes with the same names of cables: the second reports who has them, and removes nothing.
 #[test]
 fn names_of_cables_are_held_by_one_process() {
     let Some(bench) = script("launchnames", FORWARD, "") else { return };
@@ -301,7 +301,7 @@ fn a_device_that_dies_during_a_run_ends_it() {
     assert_eq!(bench.left(), Vec::<String>::new());
 }
 
-/// What it forwarded until then arrived, and the rest is lost.
+/// The frames forwarded until then arrived, and the rest are lost.
 #[test]
 fn a_device_that_hangs_during_a_run_loses_what_it_was_sent() {
     let hangs = "DEVICE --in e0 --out e1 --fault forward & sleep 3; kill -STOP $!; sleep 1000";
@@ -317,7 +317,7 @@ fn a_device_that_hangs_during_a_run_loses_what_it_was_sent() {
     assert_eq!(bench.left(), Vec::<String>::new());
 }
 
-/// Every trial has a device of its own. The bucket is that of `foreign.rs`; only here the host may be what limits.
+/// Every trial starts a new device. The bucket has half the rate of that in `foreign.rs`, and the host may be the limit here.
 #[test]
 fn a_rate_is_found_with_a_device_for_every_trial() {
     let limited = "exec DEVICE --in e0 --out e1 --fault limit --pps 2000 --burst 128 --for 600";
@@ -358,7 +358,7 @@ fn a_device_that_does_not_end_is_killed_and_that_is_said() {
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert!(manifest(&bench.out())["validity"]["notes"].to_string().contains("device_stop"));
     assert_eq!(bench.left(), Vec::<String>::new());
-    // One that a command ends, and one whose command fails.
+    // A device that a command ends, and one whose command fails.
     for (stop, code, says) in [
         ("kill -9 -1", 0, "as requested"),
         ("echo no socket >&2; kill -9 -1; exit 5", 1, "target.launch.stop: exit code 5: no socket"),
@@ -369,7 +369,7 @@ fn a_device_that_does_not_end_is_killed_and_that_is_said() {
     }
 }
 
-/// A device is root in its network and nobody outside of it.
+/// A device is root in its network and has no privileges outside it.
 #[test]
 fn a_device_has_rights_in_its_network_only() {
     let tells = "grep -h -e ^CapEff -e ^NoNewPrivs -e ^Cpus_allowed_list /proc/self/status; touch /etc/pktgen-left 2>&1; \
@@ -383,7 +383,7 @@ fn a_device_has_rights_in_its_network_only() {
     assert!(!Path::new("/etc/pktgen-left").exists());
 }
 
-/// Mounts that this process sees, but the networks of other tests.
+/// Returns the mounts that this process sees, except the networks of other tests.
 fn mounts() -> BTreeSet<String> {
     let text = fs::read_to_string("/proc/self/mountinfo").expect("readable");
     text.lines().filter(|line| !line.contains(" nsfs ")).map(str::to_owned).collect()
@@ -402,7 +402,7 @@ fn nothing_is_left_when_pktgen_is_killed() {
         let set = [&DECLARED[..], &["workload.updates=1000"]].concat();
         let mut run =
             bench.command(&words, &set).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
-        // From before its first namespace until frames move, at moments that are drawn: the same ones each time.
+        // At random times from before the first namespace until frames flow, the same ones in each test.
         std::thread::sleep(Duration::from_micros(1000 + pktgen_core::seed::mix(i) % 400_000));
         seen += u32::from(!bench.left().is_empty());
         run.kill().expect("it runs");

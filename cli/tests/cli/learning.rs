@@ -30,7 +30,7 @@ workers = "learner"
 step = "adam"
 "#;
 
-/// Lost, merged and late updates: every sum is still what its members sent, and every update is accounted for.
+/// With lost, merged and late updates, every sum equals what its members sent, and every update is accounted for.
 #[test]
 fn sums_are_verified_the_balance_closes_and_a_seed_says_all() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -61,7 +61,7 @@ fn sums_are_verified_the_balance_closes_and_a_seed_says_all() {
     }
 }
 
-/// A device that multicasts acknowledgements sends each of them to all: late ones of a round do not begin the next but one.
+/// A device that multicasts acknowledgements sends each to all workers: late ones of a round do not start the round after the next.
 #[test]
 fn nobody_is_a_round_ahead() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -98,7 +98,7 @@ fn nobody_is_a_round_ahead() {
     assert_eq!(done, [30; 8]);
 }
 
-/// Synchronous mode has no remedy for loss, and says so.
+/// Synchronous mode has no remedy for loss, and reports it.
 #[test]
 fn a_round_that_never_ends_makes_the_run_invalid() {
     let folder = tempfile::tempdir().expect("a temporary folder");

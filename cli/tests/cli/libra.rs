@@ -1,5 +1,5 @@
-//! Sparse training over links with faults, from run dirs: what the files say is what the manifest says, and a run whose
-//! switch counts wrong says so.
+//! Sparse training over links with faults, from run dirs: the files agree with the manifest, and a run whose switch
+//! counts wrong is reported as such.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -9,7 +9,7 @@ use pktgen_realtime::plan::prepare;
 use pktgen_realtime::run::Experiment;
 use pktgen_records::{Analysis, Options};
 
-/// A run with these keys; its analysis.
+/// Runs with these keys; returns the analysis.
 fn run(endpoint: &str, writes: &str, faults: &str, dir: &Path) -> Analysis {
     let text = format!(
         "name = \"t\"\n[workload]\nkind = \"sparse\"\nmodel = \"oa\"\npairs = 2000\nworkers = 5\njobs = 2\niterations = 3\n\
@@ -84,7 +84,7 @@ fn files_say_what_several_servers_did() {
     }
 }
 
-/// What cannot be divided among several servers says so, and the way out.
+/// Settings that cannot be divided among several servers are refused, with a remedy.
 #[test]
 fn several_servers_are_refused_where_there_can_be_one() {
     let says = |text: &str, parts: &[&str]| {
@@ -104,7 +104,7 @@ fn several_servers_are_refused_where_there_can_be_one() {
     says(&format!("{sparse}{several}standby = 1\n"), &["topology.standby", "topology.servers"]);
 }
 
-/// What is lost with a switch is lost in the files too.
+/// The losses of a failed switch are in the files too.
 #[test]
 fn files_say_what_died_with_a_switch() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Faults on wires are in the books, the highest rate is found where theory says, and memory does not grow with a trace.
+//! Faults on wires are in the books, the highest rate found is that of theory, and memory does not grow with a trace.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -29,8 +29,7 @@ fn the_highest_rate_without_loss_is_that_of_the_link() {
     let output = pktgen(&[&words[..], &["--out", &out.display().to_string()]].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    // 27 workers at constant rate, each frame of 2048 bit: the link carries 14,648 frames/s, and 8 slots take what comes
-    // at once.
+    // 27 workers at a constant rate, with frames of 2048 bit: the link carries 14,648 frames/s, and 8 slots absorb simultaneous arrivals.
     let (passed, failed) = (found["pps"].as_f64().expect("a rate"), found["failed_pps"].as_f64().expect("a rate"));
     assert!(found["confirmed"] == true && failed <= passed * 1.01, "{found}");
     let carried = 30e6 / 2048.0;
@@ -39,14 +38,14 @@ fn the_highest_rate_without_loss_is_that_of_the_link() {
     let kept =
         std::fs::read_dir(&out).expect("a folder").filter(|e| e.as_ref().is_ok_and(|e| e.path().is_dir())).count();
     assert_eq!(kept, 2, "the last trial that passed, and the last that failed");
-    // An age that no rate keeps: nothing passes, and the exit code says so.
+    // An age that no rate achieves: nothing passes, and the exit code shows it.
     let out = folder.path().join("age").display().to_string();
     let one = ["--trials", "1", "--aom", "1us", "--out", &out];
     let output = pktgen(&[&words[..], &one].concat());
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
     let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert!(found["pps"].is_null() && found["trials"][0]["why"].as_str().expect("why").contains("AoM"), "{found}");
-    // What the workers cannot send says nothing about the device.
+    // A rate that the workers cannot send gives no information about the device.
     let out = folder.path().join("fast").display().to_string();
     let fast = experiment(folder.path(), "slots = 60000\n[transport]\nkind = \"ring\"\n");
     let words = ["-q", "--json", "replay", &fast, "--find-rate", "--trials", "1", "--from", "9e6", "--to", "9e6"];
@@ -77,7 +76,7 @@ fn the_highest_rate_without_loss_is_that_of_the_link() {
     }
 }
 
-/// RFC 9971: near the limit trials of one rate lose different shares, and a share of them may lose more than the goal.
+/// RFC 9971: near the limit, trials of one rate lose different shares, and a given share of them may lose more than the goal.
 #[test]
 fn bounds_of_several_trials_depend_on_the_share_that_may_lose() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -136,13 +135,13 @@ fn faults_are_in_the_books_and_the_balance_closes() {
     }
     let reordered = run("reordered", "fault_reorder = 0.05\n");
     assert_eq!(reordered["validity"]["valid"], true, "{}", reordered["validity"]);
-    // Damage is found, and said first.
+    // Damage is found, and reported first.
     let damaged = run("damaged", "fault_corrupt = 0.05\nfault_at = \"up\"\n");
     assert_eq!(damaged["validity"]["valid"], false);
     assert!(damaged["counters"]["sums_wrong"].as_u64() > Some(0), "{}", damaged["counters"]);
 }
 
-/// The most memory that a command had, in MB.
+/// Returns the peak memory of a command, in MB.
 fn peak_mb(words: &[&str]) -> u64 {
     let child = Command::new(env!("CARGO_BIN_EXE_pktgen")).arg("-q").args(words).spawn().expect("it runs");
     let (fine, peak) = peak_kib(child);
@@ -179,6 +178,6 @@ fn memory_does_not_grow_with_a_trace_that_is_scaled() {
     println!("size of a trace and the most memory that scaling it took, in MB: {peaks:?}");
     let [(small, least), (large, most)] = peaks;
     assert!(least > 10, "it was seen: {peaks:?}");
-    // What memory grows by must be far less than what the trace does.
+    // Memory must grow far less than the trace.
     assert!(large > 2 * small && most < least + (large - small) / 3, "{peaks:?}");
 }

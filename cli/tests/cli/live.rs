@@ -1,4 +1,4 @@
-//! Looking on at runs in real time: what is said of its own accord, Prometheus, and the screen in a real terminal.
+//! Monitoring of runs in real time: spontaneous messages, Prometheus, and the full-screen display in a real terminal.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -11,7 +11,7 @@ use pktgen_testing::{HANG, Need, happens, skip};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// 18 workers in 3 clusters send twice what the link of 20 Mbit/s takes, for about `seconds`.
+/// 18 workers in 3 clusters send twice the capacity of the 20 Mbit/s link, for about `seconds`.
 fn folder(seconds: u32, queue: &str) -> TempDir {
     let updates = 1000 * seconds;
     let text = format!(
@@ -55,12 +55,12 @@ fn a_device_that_does_not_aggregate_is_named_while_it_runs() {
     assert!(!olaf.contains("nothing is being aggregated") && !olaf.contains("nothing arrives"), "{olaf}");
 }
 
-/// A free port of the loopback interface.
+/// Returns a free port of the loopback interface.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
 }
 
-/// The answer to a request, if there is one.
+/// Returns the response to a request, if there is one.
 fn get(port: u16, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
     stream.set_read_timeout(Some(HANG)).ok()?;
@@ -120,7 +120,7 @@ fn prometheus_reads_what_there_is_to_see() {
     assert!(received > 0.0 && received <= all, "{received} of {all}");
 }
 
-/// Clients that connect and say nothing, as many as they can, do not keep the run from its files.
+/// As many idle clients as can connect do not prevent the run from writing its files.
 #[test]
 fn idle_connections_cost_a_run_neither_its_records_nor_its_scraper() {
     let folder = folder(3, "olaf");
@@ -136,7 +136,7 @@ fn idle_connections_cost_a_run_neither_its_records_nor_its_scraper() {
     while run.try_wait().expect("a child").is_none() {
         let open = (0..100).filter_map(|_| TcpStream::connect(("127.0.0.1", port)).ok());
         idle.extend(open.inspect(|stream| drop(stream.set_nonblocking(true))));
-        // Idle ones give way.
+        // Idle connections give way.
         std::thread::sleep(Duration::from_millis(700));
         pages += usize::from(get(port, "/metrics").is_some_and(|page| page.contains("pktgen_run_seconds")));
         refused += idle.drain(..).filter(|mut stream| matches!(stream.read(&mut [0]), Ok(0))).count();
@@ -170,7 +170,7 @@ fn what_cannot_be_looked_at_is_refused() {
     }
 }
 
-/// A terminal of tmux, which goes when this does.
+/// A terminal of tmux, which ends when this is dropped.
 struct Tmux(String);
 
 impl Tmux {
@@ -187,7 +187,7 @@ impl Tmux {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Waits until the screen shows what `wanted` looks for.
+    /// Waits until `wanted` accepts the screen.
     fn until(&self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
         let mut screen = String::new();
         let shown = happens(|| {
@@ -207,7 +207,7 @@ impl Drop for Tmux {
 
 #[test]
 fn the_screen_shows_the_run_and_hears_keys() {
-    // Far longer than the test: it is ended by a key.
+    // Far longer than the test: a key ends it.
     let folder = folder(600, "fifo");
     let at = folder.path().display();
     let line = format!(
@@ -222,7 +222,7 @@ fn the_screen_shows_the_run_and_hears_keys() {
             |line: &str| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned).collect();
         screen.lines().map(cells).filter(|row: &Vec<String>| row.len() == 8 && row[0] != "cluster").collect()
     };
-    // All of it: tmux may be asked while half of a screen is drawn.
+    // Complete rows: tmux may be queried while half of a screen is drawn.
     let drawn = |row: &Vec<String>| row[1..=3].iter().all(|cell| cell != "0") && !["-", "up to"].contains(&&*row[5]);
     let busy = |screen: &str| rows(screen).len() == 3 && rows(screen).iter().all(drawn);
     let screen = tmux.until("three clusters at work", busy);
@@ -230,16 +230,16 @@ fn the_screen_shows_the_run_and_hears_keys() {
         assert!(screen.contains(word), "{word}:\n{screen}");
     }
     for row in rows(&screen) {
-        // A FIFO: each packet is one update, and ages of a few milliseconds.
+        // A FIFO: each packet is one update, and ages are a few milliseconds.
         assert!(row[4] == "1.00" && row[5].starts_with("up to ") && row[6].ends_with('s'), "{row:?}\n{screen}");
     }
     tmux.until("what is wrong", |screen| screen.contains("nothing is being aggregated"));
-    // One row is scrolled away, and back.
+    // One row is scrolled away and back.
     tmux.tmux(&["send-keys", "Down"]);
     tmux.until("two rows", |screen| rows(screen).len() == 2);
     tmux.tmux(&["send-keys", "Up"]);
     tmux.until("three rows", |screen| rows(screen).len() == 3);
-    // The run is paused, goes on, faster.
+    // The run is paused, continued, and accelerated.
     tmux.tmux(&["send-keys", "Space"]);
     tmux.until("a pause", |screen| screen.contains("paused"));
     tmux.tmux(&["send-keys", "s"]);

@@ -1,4 +1,4 @@
-//! Devices of other processes in virtual time: `devices/lockstep` beside ours, under faults of links, and misbehaving.
+//! Devices in other processes in virtual time: `devices/lockstep` compared with ours, under link faults, and misbehaving.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -54,7 +54,7 @@ reward_filter = false
 
 const SWITCHML_DEVICE: &[&str] = &["--ports", "4", "--protocol", "switchml", "--workers", "4"];
 
-/// Where our header of an update has its reward.
+/// Offset of the reward in our header of an update.
 const REWARD: usize = 26;
 const OLAF_WORDS: &[&str] = &["--ports", "2", "--up", "1", "--workers", "9", "--per-cluster", "3", "--slots", "8"];
 const OLAF_DEVICE: &[&str] = &[
@@ -74,7 +74,7 @@ const OLAF_DEVICE: &[&str] = &[
     "4",
 ];
 
-/// Settings that put a device with these words in the place of ours.
+/// Returns settings that replace our device by one with these arguments.
 fn device(words: &[&str]) -> Vec<String> {
     let words: Vec<_> = [&[lockstep().to_str().expect("a path")], words].concat();
     vec!["target.kind=external".into(), format!("target.lockstep.command={}", json!(words))]
@@ -111,7 +111,7 @@ impl Ran {
         self.folder.path().join("run")
     }
 
-    /// Its manifest; it must be valid.
+    /// Returns its manifest, after asserting that the run is valid.
     fn valid(&self) -> Value {
         assert_eq!(self.output.status.code(), Some(0), "{}", said(&self.output));
         let manifest = manifest(&self.dir());
@@ -120,7 +120,7 @@ impl Ran {
     }
 }
 
-/// What reached the server, or the workers: payloads as our frames have them.
+/// Returns the payloads that reached the server, or the workers, as in our frames.
 fn payloads(ran: &Ran) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     datagrams(&ran.dir().join("capture.pcapng"), |datagram, _| all.push(datagram.payload.to_vec()));
@@ -152,7 +152,7 @@ fn a_switch_of_another_process_makes_the_same_sums() {
     assert!(!ours.is_empty() && ours == theirs, "{} and {} results", ours.len(), theirs.len());
 }
 
-/// The same seed and device make the same run, whatever the machine does meanwhile.
+/// The same seed and device give the same run, whatever the load of the machine.
 #[test]
 fn a_coupled_run_is_the_same_again() {
     let again = || {
@@ -176,7 +176,7 @@ fn a_queue_of_another_process_merges_the_same_updates() {
     assert_eq!(device["device.replaced"], balance["subsumed"], "{device} {balance}");
     let (ours, theirs) = (payloads(&ours), payloads(&coupled));
     assert_eq!((ours.len(), json!(ours.len())), (theirs.len(), own["counters"]["packets_received"].clone()));
-    // A mean of rewards is rounded as each computes it; all else is the same, bit for bit.
+    // The mean of rewards is rounded differently by each; all else is the same, bit for bit.
     let reward = |payload: &[u8]| f32::from_le_bytes(payload[REWARD..REWARD + 4].try_into().expect("four bytes"));
     for (i, (ours, theirs)) in ours.iter().zip(&theirs).enumerate() {
         assert_eq!((&ours[..REWARD], &ours[REWARD + 4..]), (&theirs[..REWARD], &theirs[REWARD + 4..]), "packet {i}");
@@ -185,7 +185,7 @@ fn a_queue_of_another_process_merges_the_same_updates() {
     }
 }
 
-/// Links lose and double frames: workers send again, and no sum is wrong.
+/// Links lose and duplicate frames: workers retransmit, and no sum is wrong.
 #[test]
 fn sums_are_right_over_links_with_faults() {
     let set = ["endpoint.retransmit=100us", "transport.fault_loss=0.01", "transport.fault_duplicate=0.01"];
@@ -194,14 +194,14 @@ fn sums_are_right_over_links_with_faults() {
     let (balance, counters) = (&manifest["balance"], &manifest["counters"]);
     assert!(number(&balance["retransmitted"]) > 0 && number(&counters["device"]["device.repeated"]) > 0, "{manifest}");
     assert_eq!(number(&counters["sums_wrong"]), 0);
-    // Ours keeps books, and they close over the same links.
+    // Our device keeps books, and they close over the same links.
     for set in [&[][..], &set] {
         let ours = Ran::ours(SWITCHML, set).valid();
         assert_eq!(counters["sums_ok"], ours["counters"]["sums_ok"], "{set:?}");
     }
 }
 
-/// Strict OLAF: packets are named by what they hold; lanes prove their members.
+/// Strict OLAF: packets are identified by their contents; lanes prove their members.
 #[test]
 fn strict_updates_of_a_coupled_queue_are_named() {
     let words = [&["--protocol", "olaf-strict", "--mbps", "4", "--overhead", "26"], OLAF_WORDS].concat();
@@ -216,7 +216,7 @@ fn strict_updates_of_a_coupled_queue_are_named() {
     }
 }
 
-/// A device that adds wrongly is found, as on a wire.
+/// A device that adds wrongly is detected, as on a wire.
 #[test]
 fn wrong_sums_of_a_coupled_switch_are_found() {
     let ran = Ran::coupled(SWITCHML, &[SWITCHML_DEVICE, &["--wrong", "0.05", "--seed", "7"]].concat(), &[]);
@@ -227,7 +227,7 @@ fn wrong_sums_of_a_coupled_switch_are_found() {
     assert_eq!(counters["sums_wrong"], counters["device"]["device.wrong"]);
 }
 
-/// Results of some workers are the sum of any so many of them, or wrong.
+/// A result of some workers is either the sum of as many of them, or wrong.
 #[test]
 fn partial_results_of_a_coupled_router_are_checked() {
     let trio = SWITCHML.replace("\"switchml\"\npool = 32", "\"trio_ml\"\nwindow = 32");
@@ -240,7 +240,7 @@ fn partial_results_of_a_coupled_router_are_checked() {
     assert!(number(&right["balance"]["unaccounted"]) > 50, "some aged: {}", right["balance"]);
     assert_eq!((&counters["sums_ok"], &unseen["unchecked"]), (&counters["packets_received"], &json!(0)), "{unseen}");
     let aged = |manifest: &Value| !manifest["validity"]["notes"].to_string().contains("nothing_aged");
-    // Without a timeout it waits for all, and for longer than three of those that it is said to have.
+    // Without a timeout it waits for all, and for longer than three of its declared timeouts.
     let patient =
         manifest(&Ran::coupled(&trio, &words[..6], &["workload.typical=300ms", "workload.iterations=6"]).dir());
     assert!(aged(&right) && !aged(&patient), "{}", patient["validity"]);
@@ -270,7 +270,7 @@ program = "libra"
 add = "exact"
 "#;
 
-/// Libra in C: its hot sums are right over links that lose and double frames, and what is added otherwise is found.
+/// Libra in C: its hot sums are right over links that lose and duplicate frames, and wrong additions are detected.
 #[test]
 fn hot_sums_of_a_coupled_switch_are_checked() {
     let words = ["--ports", "5", "--up", "4", "--protocol", "libra", "--workers", "4", "--timeout-ms", "20"];
@@ -294,7 +294,7 @@ fn hot_sums_of_a_coupled_switch_are_checked() {
     }
 }
 
-/// What comes back is held against the run frame by frame, not the first copy alone; what follows a packet is no part of it.
+/// Every returned frame is compared with the run, not only the first copy; bytes after a packet are no part of it.
 #[test]
 fn copies_of_a_coupled_switch_are_checked() {
     for (copies, code, told, cause) in [
@@ -320,7 +320,8 @@ fn copies_of_a_coupled_switch_are_checked() {
     }
 }
 
-/// A right queue is right whatever it merges, and what a run cannot know is said: members without lanes, losses without counters.
+/// A correct queue is accepted whatever it merges, and facts unknown to a run are reported: members without lanes,
+/// losses without counters.
 #[test]
 fn right_queues_are_not_blamed() {
     let words = [&["--protocol", "olaf-strict", "--mbps", "1", "--overhead", "26"], OLAF_WORDS].concat();
@@ -337,7 +338,7 @@ fn right_queues_are_not_blamed() {
     }
 }
 
-/// What a device may not do ends the run, which says what it was, and can be read.
+/// A device's violation ends the run, which reports it and remains readable.
 #[test]
 fn devices_that_misbehave_end_the_run() {
     for (how, part) in [
@@ -401,12 +402,12 @@ fn what_cannot_begin_leaves_nothing() {
     Ran::of(SWITCHML, &more("target.kind=software"), &[]).valid();
 }
 
-/// A device that is started by hand, and one that does not end when it is to.
+/// A device that is started by hand, and one that does not end on request.
 #[test]
 fn a_device_by_hand_connects_to_the_socket() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let socket = folder.path().join("socket").display().to_string();
-    // Compiled before anybody waits for it.
+    // Compiled before the run waits for it.
     let device = lockstep();
     let started = std::thread::spawn({
         let socket = socket.clone();

@@ -1,4 +1,4 @@
-//! The tests of the binary, of what it writes and of what the documents say of it; one module per subject.
+//! Tests of the binary, of its output, and of the documents' statements about it; one module per subject.
 
 mod blackbox;
 mod calibrate;

@@ -1,4 +1,4 @@
-//! `devices/mutate`: the same seed draws the same wrong devices, each is one change, and all of them compile.
+//! `devices/mutate`: the same seed generates the same wrong devices, each has one change, and all of them compile.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::support::{root, text};
 use pktgen_testing::{Need, skip};
 
-/// What a draw wrote: the lines of its list, and its sources by name.
+/// Returns the output of a draw: the lines of its list, and its sources by name.
 fn drawn(seed: &str, count: usize) -> Option<(Vec<Vec<String>>, Vec<String>)> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let out = folder.path().join("mutants");
@@ -53,7 +53,7 @@ fn a_seed_draws_the_same_mutants_and_each_is_one_change() {
     assert_eq!(sources.iter().collect::<HashSet<_>>().len(), COUNT);
 }
 
-/// Every operator has a place in the source.
+/// Every operator applies somewhere in the source.
 #[test]
 fn every_operator_of_the_page_is_listed() {
     let output = match Command::new(root().join("devices/mutate")).arg("--list").output() {

@@ -1,5 +1,5 @@
-//! What `make nic-evidence` collects, on a veth pair in a network namespace that the test makes and removes. Where it may
-//! not, it says SKIPPED and why.
+//! The results of `make nic-evidence` on a veth pair in a network namespace that the test makes and removes. If that is
+//! not permitted, it prints SKIPPED and the reason.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -14,7 +14,7 @@ fn blast() -> Result<PathBuf, String> {
     if path.exists() { Ok(path.clone()) } else { Err(missing()) }
 }
 
-/// The script inside a namespace, with little to do.
+/// Runs the script inside a namespace, with a small workload.
 fn evidence(before: &[String], out: &Path, blast: &Path, set: &[(&str, &str)]) -> Output {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/nic-evidence");
     let small = [
@@ -51,7 +51,7 @@ fn evidence_is_complete_labelled_and_packed_and_a_default_route_is_refused() {
     let inside = net.inside("host");
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().join("found");
-    // Cards have several queues. Where there is one core, a veth has one.
+    // Cards have several queues. On a machine with one core, a veth has one.
     let _ = Command::new(&inside[0]).args(&inside[1..]).args(["ethtool", "-L", "c0", "rx", "2"]).output();
     let output = evidence(&inside, &out, &blast, &[("IF", "c0"), ("PEER", "c1")]);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -60,7 +60,7 @@ fn evidence_is_complete_labelled_and_packed_and_a_default_route_is_refused() {
     let summary = text(out.join("summary.txt"));
     assert!(summary.starts_with("nic-evidence of c0: veth, not a card\n"), "{summary}");
     assert!(summary.contains("\nComplete.\n") && !summary.contains("FAILED"), "{summary}");
-    // Every figure is a line with the label; what may be skipped here says so.
+    // Every figure is a line with the label; skipped ones are reported.
     for kind in ["af_xdp", "af_packet", "xdp_live"] {
         let is_row = |l: &&str| l.starts_with(kind) && l.contains("packets/s sent     27000");
         let rows: Vec<_> = summary.lines().filter(is_row).collect();
@@ -100,7 +100,7 @@ fn evidence_is_complete_labelled_and_packed_and_a_default_route_is_refused() {
     refusals(&inside, folder.path(), &blast);
 }
 
-/// Nothing is sent and nothing written where it must not run.
+/// Where the script must not run, it sends and writes nothing.
 fn refusals(inside: &[String], folder: &Path, blast: &Path) {
     let ip = |words: &[&str]| {
         let status = Command::new(&inside[0]).args(&inside[1..]).arg("ip").args(words).status();

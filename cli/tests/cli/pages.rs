@@ -1,4 +1,4 @@
-//! The pages hang together: no link leads nowhere, no page is out of reach, the front page stays short.
+//! Links between pages: none is broken, every page is reachable, and the front page stays short.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -7,9 +7,9 @@ use std::process::Command;
 
 use crate::support::root;
 
-/// The front page has two screens.
+/// The front page fills at most two screens.
 const FRONT_LINES: usize = 130;
-/// The page with the doors to all others.
+/// The page with links to all others.
 const DOORS: &str = "docs/README.md";
 
 /// Every page of the repository, by its path from the root.
@@ -31,7 +31,7 @@ fn pages() -> BTreeMap<String, String> {
     pages
 }
 
-/// Lines outside of blocks of code.
+/// Returns the lines outside code blocks.
 fn prose(text: &str) -> impl Iterator<Item = &str> {
     let mut inside = false;
     text.lines().filter(move |line| {
@@ -41,13 +41,13 @@ fn prose(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Where links of a page lead, but to other sites.
+/// Returns the link targets of a page, except other sites.
 fn links(text: &str) -> Vec<String> {
     let targets = prose(text).flat_map(|line| line.split("](").skip(1)).filter_map(|rest| rest.split(')').next());
     targets.filter(|target| !target.contains("://")).map(str::to_owned).collect()
 }
 
-/// The anchors of a page: its headings in lower case, blanks as dashes, without punctuation; a second one of a name gets a number.
+/// Returns the anchors of a page: its headings in lower case, blanks as dashes, without punctuation; a repeated name gets a number.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let headings =
@@ -64,7 +64,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
     headings.map(slug).map(number).collect()
 }
 
-/// The path from the root that a link of a page leads to.
+/// Returns the path from the root to which a link of a page leads.
 fn target(page: &str, link: &str) -> String {
     let path = link.split('#').next().unwrap_or_default();
     if path.is_empty() {
@@ -125,7 +125,7 @@ fn the_front_page_is_short() {
     assert!(lines <= FRONT_LINES, "README.md has {lines} lines; at most {FRONT_LINES}");
 }
 
-/// A page with a heading of its own as its first line: a site names it by that.
+/// The first line of a page is its heading, which a site uses as its title.
 #[test]
 fn pages_begin_with_their_title() {
     let first = |text: &str| {
@@ -155,7 +155,7 @@ fn the_citation_has_the_version_and_the_licence() {
     }
 }
 
-/// `<!-- picture: FILE by COMMANDS -->` before a picture: `pktgen COMMANDS`, one after the other, write its file.
+/// For `<!-- picture: FILE by COMMANDS -->` before a picture, running `pktgen COMMANDS` one after the other writes its file.
 #[test]
 fn pictures_are_what_the_commands_write() {
     let mut count = 0;

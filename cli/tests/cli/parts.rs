@@ -1,6 +1,6 @@
-//! A run in parts: workers, device and server in processes of their own, over every transport that joins processes,
-//! then merged into one run whose balance closes. Those that need interfaces run in network namespaces that the test
-//! makes and removes; where it may not, it says SKIPPED and why.
+//! A run in parts: workers, device and server in separate processes, over every transport that connects processes,
+//! merged into one run whose balance closes. Tests that need interfaces run in network namespaces that they make and
+//! remove; if that is not permitted, they print SKIPPED and the reason.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -17,7 +17,7 @@ fn config() -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs/olaf/table1-wires.toml").display().to_string()
 }
 
-/// A command of pktgen behind `before`, with settings.
+/// Returns a pktgen command with the prefix `before` and with settings.
 fn pktgen(before: &[String], words: &[&str], set: &[String]) -> Command {
     let binary = env!("CARGO_BIN_EXE_pktgen").to_owned();
     let mut all = before.iter().chain([&binary]);
@@ -26,7 +26,7 @@ fn pktgen(before: &[String], words: &[&str], set: &[String]) -> Command {
     command
 }
 
-/// A part that serves, ready.
+/// Starts a serving part and waits until it is ready.
 fn serving(before: &[String], what: &str, out: &Path, set: &[String], idle: &str) -> Serving {
     let out = out.display().to_string();
     let words = [what, &config(), "--run", RUN, "--out", &out, "--idle", idle, "--for", "60s"];
@@ -45,7 +45,7 @@ fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// Runs the three parts and joins them. The folder of the whole.
+/// Runs the three parts and joins them. Returns the folder of the whole run.
 fn whole(folder: &Path, spaces: [&[String]; 3], set: &[String]) -> PathBuf {
     let dirs = ["workers", "device", "server", "whole"].map(|name| folder.join(name));
     let server = serving(spaces[2], "capture", &dirs[2], set, "1s");
@@ -63,13 +63,13 @@ fn whole(folder: &Path, spaces: [&[String]; 3], set: &[String]) -> PathBuf {
     dirs[3].clone()
 }
 
-/// The loss of a merged run, after it was found sound.
+/// Returns the loss of a merged run, after checking that it is sound.
 fn loss(dir: &Path) -> f64 {
     let manifest = manifest(dir);
     let (balance, counters) = (&manifest["balance"], &manifest["counters"]);
     assert_eq!((&balance["unknown"], &balance["in_flight"]), (&Value::from(0), &Value::from(0)), "{manifest}");
     assert_eq!(balance["sent"], 13500);
-    // More is merged where a host stands still.
+    // More updates are merged when the host stalls.
     assert!(
         counters["sums_ok"].as_u64() > Some(100) && counters["sums_ok"] == counters["packets_received"],
         "{counters}"
@@ -79,7 +79,7 @@ fn loss(dir: &Path) -> f64 {
     dropped / 13500.0
 }
 
-/// Four free addresses of the loopback interface.
+/// Returns four free addresses of the loopback interface.
 fn addresses() -> String {
     let sockets: Vec<_> = (0..4).map(|_| std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket")).collect();
     let names: Vec<_> = sockets.iter().map(|s| format!("\"{}\"", s.local_addr().expect("an address"))).collect();
@@ -97,7 +97,7 @@ fn parts_in_processes_of_their_own_join_into_a_run_that_closes() {
     assert!(pktgen(&[], &words, &set).output().expect("it runs").status.success());
     let expected = loss(&virtual_time.join(RUN));
     let agrees = |kind: &str, spaces: [&[String]; 3], set: &[String]| {
-        // A machine that stops for a moment may spoil a run, which is then repeated; every run must be sound.
+        // A pause of the machine may disturb a run, which is then repeated; every run must be sound.
         undisturbed(&format!("losses in parts over {kind} are those of virtual time"), |i| {
             let found = loss(&whole(&folder.path().join(format!("{kind}-{i}")), spaces, set));
             ((found - expected).abs() < 0.10).then_some(())
@@ -124,7 +124,7 @@ fn parts_in_processes_of_their_own_join_into_a_run_that_closes() {
     }
 }
 
-/// What the server's kernel stamped is in the whole, in its time.
+/// The stamps of the server's kernel are in the whole run, converted to its time.
 fn delayed(whole: &Path) {
     let output = pktgen(&[], &["analyze", &whole.display().to_string(), "--json"], &[]).output().expect("it runs");
     let lines = String::from_utf8(output.stdout).expect("UTF-8");
@@ -132,12 +132,12 @@ fn delayed(whole: &Path) {
     let value =
         |metric: &str| lines.iter().find(|line| line["metric"] == metric).and_then(|line| line["value"].as_f64());
     let (mid, error) = (value("receive_delay_p50").expect("a delay"), value("stamp_clock_error").expect("its error"));
-    // A host that stops for a moment reads late, and never before the kernel saw it.
+    // A host that pauses reads late, but never before the kernel received the frame.
     assert!(value("stamped") == Some(1.0) && error < 100_000.0, "{error}");
     assert!(-error < mid && mid < 1e8, "{mid}");
 }
 
-/// Parts of two executions of one configuration are no run.
+/// Parts of two executions of one configuration cannot be merged.
 fn of_two_executions(folder: &Path) {
     let part = |dir: &str, name: &str| folder.join(dir).join(name).display().to_string();
     let (one, two) = ("udp-0", "again");
@@ -152,7 +152,7 @@ fn of_two_executions(folder: &Path) {
     );
 }
 
-/// A device has no rights left while it runs, and whatever ends it takes its XDP programs along.
+/// A device has no privileges while it runs, and its XDP programs are removed however it ends.
 fn killed(net: &Net, folder: &Path) {
     let set = ["transport.kind=af_xdp".to_owned(), FOUR.to_owned()];
     let inside = net.inside("d");
@@ -174,7 +174,7 @@ fn killed(net: &Net, folder: &Path) {
     assert_ne!(device.end(), 0);
     assert!(!link().contains("xdp"), "{}", link());
     assert_eq!(manifest(&folder.join("killed"))["state"], "running");
-    // The same device again: nothing is in its way; and this time it is asked to end.
+    // The same device again: nothing blocks it; this time it ends on request.
     let device = serving(&inside, "target", &folder.join("asked"), &set, "60s");
     signal(device.pid(), "-INT");
     assert_eq!(device.end(), 0);

@@ -1,4 +1,4 @@
-//! The binary as a user meets it: what it prints, what it leaves behind, how it refuses.
+//! The binary from the user's view: its output, its files, its refusals.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ fn succeeds(folder: &Path, args: &[&str]) -> String {
     text(&output.stdout)
 }
 
-/// Runs, expects this exit code and all of these words on stderr, and no panic.
+/// Runs the binary, and checks the exit code, all of these words on stderr, and that there was no panic.
 fn refuses(folder: &Path, args: &[&str], code: i32, words: &[&str]) {
     let output = pktgen(folder, args);
     let said = text(&output.stderr);
@@ -46,7 +46,7 @@ fn folder(experiment: &str) -> TempDir {
     folder
 }
 
-/// The lines of `analyze --json`, by metric and labels.
+/// Returns the lines of `analyze --json`, by metric and labels.
 fn metrics(folder: &Path, run: &str) -> BTreeMap<String, Option<f64>> {
     let lines = succeeds(folder, &["analyze", run, "--json"]);
     lines
@@ -96,7 +96,7 @@ fn a_run_says_all_that_the_design_promises() {
     }
 }
 
-/// Every file of a run dir, the manifest's creation time and command blanked.
+/// Returns every file of a run dir, with the manifest's creation time and command blanked.
 fn contents(run: &Path) -> BTreeMap<String, Vec<u8>> {
     fs::read_dir(run)
         .expect("a run dir")
@@ -153,7 +153,7 @@ fn a_trace_goes_round() {
     let info: serde_json::Value =
         serde_json::from_str(&succeeds(dir, &["trace", "info", "big.parquet", "--json"])).expect("JSON");
     assert_eq!((info["clusters"].as_u64(), info["workers"].as_u64()), (Some(100), Some(300)));
-    // Copies begin up to a gap later than the recorded workers and end with them: a few updates of 40 fewer.
+    // Copies begin up to a gap later than the recorded workers and end with them: a few of 40 updates are missing.
     let updates = info["updates"].as_f64().expect("a number");
     assert!((updates / 12_000.0 - 1.0).abs() < 0.1, "{updates}");
     assert!((info["offered_bps"].as_f64().expect("a rate") / 60e9 - 1.0).abs() < 0.01);
@@ -165,7 +165,7 @@ fn a_trace_goes_round() {
     csv("-3");
     succeeds(dir, &["replay", "x.toml", "--out", "csv", "--set", "workload.trace=c.parquet"]);
     assert_eq!(metrics(dir, "csv")["sent[]"], Some(3.0));
-    // A reward that is missing would be 0 on the wire.
+    // A missing reward would be 0 on the wire.
     csv("");
     let replay = ["replay", "x.toml", "--out", "none", "--set", "workload.trace=c.parquet"];
     refuses(dir, &replay, 2, &["row 1", "no reward"]);
@@ -326,7 +326,7 @@ fn analysis_of_an_invalid_run_says_so_and_fails() {
 fn files_that_cannot_be_written_are_named() {
     let folder = folder(SMALL);
     let dir = folder.path();
-    // A file where a folder must be refuses even root.
+    // A file in place of a folder refuses even root.
     fs::write(dir.join("file"), "").expect("writable");
     refuses(dir, &["replay", "x.toml", "--out", "file/run"], 1, &["file/run"]);
     fs::create_dir(dir.join("used")).expect("a folder");
@@ -356,7 +356,7 @@ fn a_full_disk_is_an_error_and_loses_nothing_written_before() {
     limited("report run --out full.html", "full.html");
     assert!(!dir.join("full.parquet").exists(), "a half-written trace does not get its name");
     assert_eq!(contents(&dir.join("run")), before);
-    // What the failed run had written is still readable, and says that it is not whole.
+    // The output of the failed run is still readable, and is reported as incomplete.
     refuses(dir, &["analyze", "full", "--recover"], 1, &["invalid", "killed"]);
 }
 
@@ -411,7 +411,7 @@ fn every_shipped_config_is_valid() {
                     .extend((!["verify", "rules", "hardware"].iter().any(|name| path.ends_with(name))).then_some(path));
             } else if path.extension().is_some_and(|e| e == "toml") {
                 let name = path.display().to_string();
-                // Traces are named from the project's folder.
+                // Traces are relative to the project's folder.
                 succeeds(&root, &["replay", &name, "--print-config"]);
                 found += 1;
             }
@@ -420,7 +420,7 @@ fn every_shipped_config_is_valid() {
     assert!(found >= 2);
 }
 
-/// FIFO and Olaf, five seeds, which is the least that is compared; `{baseline}` is to be filled in.
+/// FIFO and Olaf with five seeds, the minimum for a comparison; `{baseline}` is a placeholder.
 const SWEEP: &str = r#"
 [sweep]
 seeds = "1..5"
@@ -460,7 +460,7 @@ fn the_terminal_shows_the_verdict_and_the_exit_code_follows_it() {
     assert!(out.find("against").unwrap_or(usize::MAX) < out.find("AoM cut, cluster [%]").expect("a table"), "{out}");
     assert!(out.ends_with("1 published value lies outside our intervals: see s/report.html\n"), "{out}");
     assert!(notes.contains("warning: report.metrics: there is no metric \"los\", did you mean \"loss\"?"), "{notes}");
-    // The other way round, FIFO is the worse one: in replay and in report.
+    // With the roles exchanged, FIFO is worse: in replay and in report.
     let worse = sweep_folder("Olaf");
     for args in [&["replay", "x.toml", "--out", "s"][..], &["report", "s"], &["report", "s", "--json"]] {
         let (exit, out, _) = code(worse.path(), args);
@@ -468,7 +468,7 @@ fn the_terminal_shows_the_verdict_and_the_exit_code_follows_it() {
         assert!(out.replace("\n  ", " ").contains("intervals); worse."), "{out}");
     }
     assert_eq!(code(worse.path(), &["replay", "x.toml", "--out", "t", "--no-report"]).0, Some(0), "nothing compared");
-    // A run that says it is invalid makes the whole so.
+    // A run that is invalid by its own verdict makes the whole sweep invalid.
     let path = better.path().join("s/Olaf,seed=2/manifest.json");
     let text = fs::read_to_string(&path).expect("readable");
     let mut manifest: serde_json::Value = serde_json::from_str(&text).expect("JSON");
@@ -514,7 +514,7 @@ fn json_lines_have_the_form_of_the_design() {
     assert!(id.starts_with("{\"metric\":\"aom_mean\",\"unit\":\"ns\",\"value\":"), "{id}");
     assert!(id.ends_with(",\"labels\":{\"flow\":\"cluster\",\"id\":1}}"), "{id}");
     assert!(of("{\"metric\":\"aggregation_count\"").ends_with(",\"labels\":{\"n\":1}}"));
-    // Another member's generation time is another age.
+    // The generation time of another member gives another age.
     let older = succeeds(dir, &["analyze", "run", "--json", "--age", "oldest"]);
     assert_ne!(lines, older.replace("\"schema\":\"metric/1\",", ""));
     assert_eq!(lines.lines().count(), older.lines().count());
@@ -552,7 +552,7 @@ fn a_killed_run_is_recovered_whichever_stream_is_left() {
     let folder = folder(SMALL);
     let dir = folder.path();
     succeeds(dir, &["replay", "x.toml", "--out", "run", "--no-report"]);
-    // A run that is killed has not come to its sweep.json.
+    // A killed run has no sweep.json.
     fs::remove_file(dir.join("run/sweep.json")).expect("removable");
     let path = dir.join("run/manifest.json");
     let running = fs::read_to_string(&path).expect("readable").replace("\"finished\"", "\"running\"");
@@ -561,7 +561,7 @@ fn a_killed_run_is_recovered_whichever_stream_is_left() {
     let (exit, out, said) = code(dir, &["analyze", "run", "--recover"]);
     assert_eq!(exit, Some(1), "it is readable, and not whole: {said}");
     assert!(out.contains("aom_mean") && said.contains("run: recovered 0 sent"), "{said}");
-    // Recovered once is enough.
+    // A second recovery is unnecessary.
     assert!(!code(dir, &["analyze", "run", "--recover"]).2.contains("recovered"));
 }
 
@@ -572,7 +572,7 @@ fn only_what_a_demo_made_is_replaced() {
     refuses(dir, &["demo", "--seeds", "x"], 2, &["--seeds x", "\"1..10\""]);
     refuses(dir, &["demo", "--seeds", "2,2"], 2, &["--seeds 2,2"]);
     assert!(!dir.join("runs").exists());
-    // What a demo left that was killed at once.
+    // The remains of a demo that was killed at once.
     fs::create_dir_all(dir.join("runs/demo/half")).expect("a folder");
     fs::write(dir.join("runs/demo/made-by-demo"), "").expect("writable");
     succeeds(dir, &["demo", "--seeds", "1"]);
@@ -580,7 +580,7 @@ fn only_what_a_demo_made_is_replaced() {
     fs::write(dir.join("runs/demo/old"), "").expect("writable");
     succeeds(dir, &["demo", "--seeds", "2"]);
     assert!(!dir.join("runs/demo/old").exists() && dir.join("runs/demo/made-by-demo").exists());
-    // Without the marker, or with another experiment, it is the user's.
+    // Without the marker, or with another experiment, the folder is the user's.
     fs::remove_file(dir.join("runs/demo/made-by-demo")).expect("removable");
     let before = fs::read_dir(dir.join("runs/demo")).expect("a folder").count();
     refuses(dir, &["demo", "--seeds", "1"], 2, &["runs/demo", "--out"]);
@@ -632,7 +632,7 @@ fn a_scaled_trace_is_compared_with_its_original() {
     succeeds(dir, &["trace", "scale", rl, "-o", "fast.parquet", "--clusters", "12", "--time", "0.001"]);
     let text = succeeds(dir, &["trace", "check", rl, "fast.parquet"]);
     assert!(text.contains("all that applies was kept") && text.contains("not applicable"), "{text}");
-    // Rates made equal are another run.
+    // Equalised rates make another run.
     succeeds(dir, &["trace", "scale", rl, "-o", "equal.parquet", "--skew", "0"]);
     let output = pktgen(dir, &["trace", "check", rl, "equal.parquet", "--json"]);
     let json: serde_json::Value = serde_json::from_str(&self::text(&output.stdout)).expect("JSON");
@@ -658,7 +658,7 @@ fn built_in_experiments_run_by_name_in_any_folder() {
     refuses(dir, &["replay", "olaf/tabel1"], 2, &["did you mean \"olaf/table1\"?", "pktgen list configs"]);
     refuses(dir, &["replay", "olaf/table1", "--set", "target.slots=0"], 2, &["target.slots: 0 is not from 1"]);
     refuses(dir, &["list", "config"], 2, &["did you mean \"configs\"?"]);
-    // A file of that name comes first.
+    // A file of that name takes precedence.
     fs::create_dir(dir.join("olaf")).expect("writable");
     fs::write(dir.join("olaf/table1"), SMALL).expect("writable");
     assert!(config("olaf/table1").contains("name = \"small\""));

@@ -1,4 +1,4 @@
-//! `pktgen place` as a user meets it.
+//! `pktgen place` from the user's view.
 
 use std::fs;
 use std::path::Path;
@@ -68,7 +68,7 @@ fn soar_writes_trees_plans_and_pictures_and_places_workloads() {
     assert!(second > 20.0 && found["phi"].as_f64() == Some(20.0 + second), "{found}");
 }
 
-/// Gbit/s at the paper's scale (ATRO §IV): 20 switches of 24 ports, L = 5, 100 Gbit/s.
+/// Returns the rate in Gbit/s at the paper's scale (ATRO §IV): 20 switches of 24 ports, L = 5, 100 Gbit/s.
 fn rate(folder: &Path, workers: u32, aggregators: u32) -> u64 {
     let (workers, aggregators) = (workers.to_string(), aggregators.to_string());
     let args = ["atro", "--workers", &workers, "--switches", "20", "--ports", "24", "--aggregators", &aggregators];
@@ -132,7 +132,7 @@ fn atro_wires_unequal_switches_from_a_file_or_flags() {
     refused(at, &runs, &["--ports 2x8", "--switches is 3"]);
 }
 
-/// What is promised is replayed: messages per link as whole numbers, φ, and the AllReduce rate on the wire.
+/// Predictions are checked by a replay: messages per link as whole numbers, φ, and the AllReduce rate on the wire.
 #[test]
 fn plans_are_carried_out() {
     let folder = tempfile::tempdir().expect("a temporary folder");

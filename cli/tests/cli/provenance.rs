@@ -57,7 +57,7 @@ fn several_devices_transmission_control_and_retransmission() {
     retransmit.extend(["workload.cluster_sigma=1.1", "schedule.kind=constant", "schedule.jitter=0.3"]);
     let runs = runs("olaf/table1.toml", &retransmit, &dir.path().join("retransmit"));
     assert!(runs.iter().any(|run| run.manifest.balance.retransmitted > 0));
-    // What was sent again and again may be many things at once; nothing that is said is wrong.
+    // Packets that were retransmitted many times may have many explanations; no given one is wrong.
     let (packets, ambiguous) = runs.iter().map(agrees).fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
     assert!(packets > 300 && ambiguous * 3 < packets, "{ambiguous} of {packets}");
 }
@@ -65,7 +65,7 @@ fn several_devices_transmission_control_and_retransmission() {
 #[test]
 fn real_time_over_rings() {
     let dir = tempfile::tempdir().expect("a folder");
-    // Hosts that are stopped for a moment note arrivals late.
+    // Hosts that pause for a moment record arrivals late.
     let flags = [
         "format.lanes=true",
         "format.lanes_window=128",
@@ -80,7 +80,7 @@ fn real_time_over_rings() {
     }
 }
 
-/// Packet sockets on veth pairs: what the server's interface brings is all that is known of the device.
+/// Packet sockets on veth pairs: only the frames at the server's interface are known of the device.
 #[test]
 fn real_time_over_packet_sockets_in_a_namespace() {
     let cables = [(("all", "w0"), ("all", "d0")), (("all", "d1"), ("all", "s0"))];
@@ -90,7 +90,7 @@ fn real_time_over_packet_sockets_in_a_namespace() {
     };
     let dir = tempfile::tempdir().expect("a folder");
     for (config, name) in [("olaf/table1-wires.toml", "Olaf,rate=20Mbps,seed=1"), ("wires/switchml.toml", "")] {
-        // Where a busy host stops a thread for long, packets become ambiguous; then it is tried again. Nothing may ever be wrong.
+        // If a busy host interrupts a thread for long, packets become ambiguous, and the run is repeated. None may ever be wrong.
         undisturbed("packets over packet sockets are told apart", |attempt| {
             let out = dir.path().join(format!("{attempt}-{}", config.replace('/', "-")));
             let (packets, ambiguous) = agrees(&over_packet_sockets(&net, config, name, &out));
@@ -99,7 +99,7 @@ fn real_time_over_packet_sockets_in_a_namespace() {
     }
 }
 
-/// A run in a namespace, laned.
+/// Runs in a namespace, with lanes.
 fn over_packet_sockets(net: &Net, config: &str, name: &str, out: &Path) -> RunData {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs").join(config).display().to_string();
     let before = net.inside("all");
@@ -116,12 +116,12 @@ fn over_packet_sockets(net: &Net, config: &str, name: &str, out: &Path) -> RunDa
         command.args(["--set", "format.lanes_window=128"]);
     }
     let output = command.output().expect("it runs");
-    // Whether it is valid is looked at by who compares.
+    // The caller checks whether it is valid.
     assert!(matches!(output.status.code(), Some(0 | 1)), "{config}: {}", String::from_utf8_lossy(&output.stderr));
     RunData::open(&out.join(name)).expect("readable")
 }
 
-/// Synchronous training in virtual time.
+/// Runs synchronous training in virtual time.
 fn training(workers: &str, more: &[&str], dir: &Path) -> Vec<RunData> {
     let config = if workers == "trio_ml" { "wires/trio-ml.toml" } else { "wires/switchml.toml" };
     let flags = [&["format.lanes=true", "transport.kind=virtual"], more].concat();
@@ -141,12 +141,12 @@ fn synchronous_training_with_stragglers_and_losses() {
     };
     let partial = trio.iter().flat_map(sources).filter(|sources| *sources < 6).count();
     assert!(partial > 100, "results without stragglers: {partial}");
-    // One window of packets ahead of the model carries nothing but lanes.
+    // One window of packets ahead of the model contains only lanes.
     let switchml = training("switchml", &["workload.workers=7"], dir.path());
     assert!(all_agree(&switchml) > 10_000);
 }
 
-/// A device that loses books' knowledge of a member is found out: the comparison can fail.
+/// Swapped members of the books are detected: the comparison can fail.
 #[test]
 fn a_wrong_member_would_be_seen() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -162,7 +162,7 @@ fn a_wrong_member_would_be_seen() {
     let members = fates.members.len();
     fates.members.swap(0, members - 1);
     assert_eq!(wrong(&found, records, &fates), 2);
-    // What lanes were made of with another log says nothing.
+    // Lanes that were made with another log give no information.
     let mut other = records.clone();
     other.sent.seq.iter_mut().for_each(|seq| *seq += 1000);
     let found =

@@ -1,4 +1,4 @@
-//! `scripts/pull-request`: two builds in turns, one comment.
+//! `scripts/pull-request`: two builds run alternately, and one comment.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -50,7 +50,7 @@ fn a_change_is_judged_and_told_in_one_comment() {
         comment.starts_with("<!-- pktgen: pull-request -->\n### Results of this change against before: 1 same\n"),
         "{comment}"
     );
-    // A build that has fewer slots.
+    // A build with fewer slots.
     let head = folder.join("head");
     let wrapper = format!(
         "#!/bin/sh\n[ \"$2\" = replay ] && set -- \"$@\" --set target.slots=2\nexec '{}' \"$@\"\n",
@@ -66,7 +66,7 @@ fn a_change_is_judged_and_told_in_one_comment() {
     for end in ["html", "md", "json", "xml"] {
         assert!(folder.join(format!("worse/1-x/compare.{end}")).exists(), "{end}");
     }
-    // What a comment has no room for is counted.
+    // Entries for which the comment has no room are counted.
     let short = compared(
         folder,
         &head,

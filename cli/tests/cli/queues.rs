@@ -1,5 +1,5 @@
-//! Several queues on wires: veth pairs with two queues in a network namespace that the test makes and removes. Where it may
-//! not, it says SKIPPED and why. Counts, shares and refusals are asserted, no times.
+//! Several queues on wires: veth pairs with two queues in a network namespace that the test makes and removes. If that
+//! is not permitted, it prints SKIPPED and the reason. Counts, shares and refusals are asserted, but no times.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -10,13 +10,13 @@ use serde_json::Value;
 
 const FOUR: &str = "transport.interfaces=[\"w0\",\"d0\",\"d1\",\"s0\"]";
 
-/// Six workers, 600 updates each, less than what the device's link takes.
+/// Six workers, 600 updates each, below the capacity of the device's link.
 const EXPERIMENT: &str = "name = \"queues\"\n[workload]\nclusters = 2\nworkers_per_cluster = 3\nupdates = 600\nbytes = \"256B\"\n\
     [schedule]\nkind = \"poisson\"\noffered = \"8Mbps\"\n[topology]\nrate = \"1Gbps\"\n\
     [target]\nprogram = \"forward\"\nqueue = \"fifo\"\nslots = 4096\n[transport]\nkind = \"ring\"\nqueues = 2\nlinger = \"2s\"\n";
 const SENT: u64 = 3600;
 
-/// A namespace with two cables, every interface with two queues; or why there is none.
+/// Returns a namespace with two cables, every interface with two queues; or the reason why there is none.
 fn net(tag: &str) -> Result<Net, String> {
     let net = Net::make(tag, &["all"], &[(("all", "w0"), ("all", "d0")), (("all", "d1"), ("all", "s0"))])?;
     for interface in ["w0", "d0", "d1", "s0"] {
@@ -50,7 +50,7 @@ fn manifest(path: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(path.join("manifest.json")).expect("a manifest")).expect("JSON")
 }
 
-/// Field of each queue of an end.
+/// Returns a field of each queue of an end.
 fn of(manifest: &Value, end: &str, field: &str) -> Vec<u64> {
     let queues = manifest["queues"].as_array().into_iter().flatten();
     queues.filter(|queue| queue["end"] == end).map(|queue| queue[field].as_u64().expect("a number")).collect()
@@ -81,7 +81,7 @@ fn every_transport_divides_its_traffic_among_its_queues_and_loses_nothing() {
             (&SENT.into(), &0.into()),
             "{what}"
         );
-        // Workers alternately, each to its queue; so three of six.
+        // Workers alternate between the queues, so each has three of six.
         assert_eq!(of(&manifest, "workers", "sent"), [SENT / 2, SENT / 2], "{what}");
         for end in ["device.down", "server"] {
             let received = of(&manifest, end, "received");
@@ -121,7 +121,7 @@ fn refusals(net: &Net, folder: &Path) {
     }
 }
 
-/// Both queues of an interface into one stream, while workers send on both.
+/// Captures both queues of an interface into one stream, while workers send on both.
 fn captures(net: &Net, folder: &Path) {
     for kind in ["af_packet", "af_xdp"] {
         let out = folder.join(format!("heard-{kind}")).display().to_string();
@@ -131,7 +131,7 @@ fn captures(net: &Net, folder: &Path) {
             &out,
         ];
         let capture = pktgen(net, &args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it runs");
-        // Both sockets are open when the manifest is there.
+        // Once the manifest exists, both sockets are open.
         eventually("a capture that listens", || Path::new(&out).join("manifest.json").exists());
         let only = "transport.interfaces=[\"w0\",\"\",\"\",\"\"]";
         let sent =
@@ -157,7 +157,7 @@ fn captures(net: &Net, folder: &Path) {
     }
 }
 
-/// A veth has no card, and says so; the kernel's stamps flow, of which cli/tests/cli/capture.rs looks at every one.
+/// A veth has no card, and this is reported; the kernel's stamps are available; cli/tests/cli/capture.rs checks each of them.
 fn stamps(net: &Net, folder: &Path) {
     let out = folder.join("stamped").display().to_string();
     for (kind, code, part) in
@@ -170,7 +170,7 @@ fn stamps(net: &Net, folder: &Path) {
     }
 }
 
-/// The bench of docs/real-time.md runs, with few frames.
+/// Runs the bench of docs/real-time.md with few frames.
 #[test]
 fn the_bench_over_queues_runs() {
     let mut bench = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/queue-rates"));

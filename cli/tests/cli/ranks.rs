@@ -1,7 +1,7 @@
-//! One run from several processes under a launcher: senders with a share each, a device, a parameter server. What is joined
-//! is what one process sends; senders begin together; a sender that is killed is named, and the whole stays readable.
-//! Those that need interfaces run under mpirun in network namespaces that the test makes, two senders on one bridge; where
-//! it may not, it says SKIPPED and why.
+//! One run from several processes under a launcher: senders with a share each, a device, a parameter server. The joined
+//! run equals that of one process; senders begin together; a killed sender is named, and the whole run stays readable.
+//! Tests that need interfaces run under mpirun in network namespaces that they make, with two senders on one bridge; if
+//! that is not permitted, they print SKIPPED and the reason.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use pktgen_records::run::RunData;
 use pktgen_testing::{Need, eventually, skip, undisturbed};
 use serde_json::Value;
 
-/// A device that only forwards, with room for all: what is sent arrives.
+/// A device that only forwards, with room for all updates: all sent frames arrive.
 const EXPERIMENT: &str = r#"
 name = "ranks"
 [workload]
@@ -37,9 +37,9 @@ slots = 4096
 wait = "block"
 "#;
 const SENT: u64 = 9 * 800;
-/// Ranks find these names in their namespaces.
+/// Interface names of the ranks in their namespaces.
 const FOUR: &str = "transport.interfaces=[\"w0\",\"d0\",\"d1\",\"s0\"]";
-/// How far apart two senders on two cores may begin.
+/// Maximum difference between the starts of two senders on two cores.
 const SKEW_MAX_NS: u64 = 200_000;
 
 fn script(name: &str) -> PathBuf {
@@ -60,7 +60,7 @@ fn manifest(dir: &Path) -> Value {
     serde_json::from_slice(&fs::read(dir.join("manifest.json")).expect("a manifest")).expect("JSON")
 }
 
-/// What was sent, but for the times at which it left; in one order for all.
+/// Returns the sent rows without departure times, in a common order.
 fn sent(dir: &Path) -> Vec<(i64, u32, u32, u16, u8)> {
     let sent = RunData::open(dir).expect("a run").records.expect("all records").whole().expect("readable").sent.clone();
     let rows =
@@ -70,7 +70,7 @@ fn sent(dir: &Path) -> Vec<(i64, u32, u32, u16, u8)> {
     rows
 }
 
-/// The same run by one process in virtual time.
+/// Makes the same run by one process in virtual time.
 fn alone(dir: &Path) -> PathBuf {
     let out = dir.join("alone");
     let words = ["-q", "replay", "x.toml", "--no-report", "--set", "transport.kind=virtual", "--out", "alone"];
@@ -79,7 +79,7 @@ fn alone(dir: &Path) -> PathBuf {
     out
 }
 
-/// The whole is sound, and what one process does.
+/// Asserts that the whole run is sound and equals that of one process.
 fn same(whole: &Path, alone: &Path) {
     let (whole_run, alone_run) = (manifest(whole), manifest(alone));
     assert_eq!(whole_run["validity"]["valid"], true, "{}", whole_run["validity"]);
@@ -94,7 +94,7 @@ fn same(whole: &Path, alone: &Path) {
     assert_eq!(sent(whole), sent(alone));
 }
 
-/// Namespaces 0 and 1 with a sender each, 2 with the server, 3 with the device; senders and device on a bridge.
+/// Makes namespaces 0 and 1 with a sender each, 2 with the server, 3 with the device; senders and device are on a bridge.
 fn net(tag: &str) -> Result<Net, String> {
     let cables = [
         (("0", "w0"), ("b", "b0")),
@@ -107,7 +107,7 @@ fn net(tag: &str) -> Result<Net, String> {
     Ok(net)
 }
 
-/// `ranks` processes under mpirun, each in the namespace of its number.
+/// Starts `ranks` processes under mpirun, each in the namespace of its number.
 fn mpirun(net: &Net, dir: &Path, ranks: u32, out: &str, flags: &[&str]) -> Child {
     let within = net.inside("%r").join(" ");
     let mut command = Command::new("mpirun");
@@ -117,7 +117,7 @@ fn mpirun(net: &Net, dir: &Path, ranks: u32, out: &str, flags: &[&str]) -> Child
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("mpirun starts")
 }
 
-/// The namespaces; none, and a line that says why, where there can be no ranks in namespaces.
+/// Returns the namespaces; none, and a line with the reason, where ranks cannot have namespaces.
 fn ready(tag: &str) -> Option<Net> {
     const WHAT: &str = "ranks in namespaces";
     if let Err(error) = Command::new("mpirun").arg("--version").output() {
@@ -139,7 +139,7 @@ fn two_senders_and_a_server_under_mpirun_are_one_run() {
     let folder = folder();
     let dir = folder.path();
     let alone = alone(dir);
-    // A host that is busy with others at the very instant spoils the skew, not the run.
+    // Other load on the host at the very start affects the skew, not the run.
     undisturbed("ranks that begin at one instant", |number| {
         let (device, out, whole) = (format!("device-{number}"), format!("job-{number}"), format!("whole-{number}"));
         let mut target = Command::new(&net.inside("3")[0]);
@@ -212,17 +212,17 @@ fn a_sender_that_is_killed_is_named_and_the_whole_stays_readable() {
     let folder = folder();
     let dir = folder.path();
     let roles = ["--roles", "workers,workers,server,device", "--merge"];
-    // First nobody is killed: all four are ranks, and the first joins them.
+    // First without a kill: all four are ranks, and the first joins them.
     let output = mpirun(&net, dir, 4, "sound", &roles).wait_with_output().expect("it ends");
     assert!(output.status.success() && said(&output).contains("senders began"), "{}", said(&output));
     same(&dir.join("sound/whole"), &alone(dir));
-    // The folder is taken now.
+    // The folder is in use now.
     let output = mpirun(&net, dir, 4, "sound", &roles).wait_with_output().expect("it ends");
     assert!(!output.status.success() && said(&output).contains("the folder is not empty"), "{}", said(&output));
     let longer = [&roles[..], &["--set", "workload.updates=4000"]].concat();
     let job = mpirun(&net, dir, 4, "job", &longer);
     let rank = dir.join("job/rank-1");
-    // Two batches of rows are on the disk, and there is more to come.
+    // Two batches of rows are on disk, and more will follow.
     let written = || fs::metadata(rank.join("sent.arrows")).map_or(0, |file| file.len());
     eventually("two batches of what was sent", || written() > 2 * 4096 * 40);
     let begun = manifest(&rank);
@@ -240,7 +240,7 @@ fn a_sender_that_is_killed_is_named_and_the_whole_stays_readable() {
     assert_eq!(whole["state"], "interrupted");
     assert_eq!(manifest(&rank)["state"], "running", "it stays as it is");
     assert!(!dir.join("job/whole.recovering-1").exists());
-    // What the other sender sent is all there, and what reached the disk of this one.
+    // All rows of the other sender are there, and those of this one that reached the disk.
     let rows = sent(&dir.join("job/whole"));
     let of = |share: u32| rows.iter().filter(|row| row.1 % 2 == share).count();
     assert_eq!(of(0), 5 * 4000);
@@ -252,14 +252,14 @@ fn a_sender_that_is_killed_is_named_and_the_whole_stays_readable() {
     }
 }
 
-/// Four free addresses of the loopback interface.
+/// Returns four free addresses of the loopback interface.
 fn addresses() -> String {
     let sockets: Vec<_> = (0..4).map(|_| std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket")).collect();
     let names: Vec<_> = sockets.iter().map(|s| format!("\"{}\"", s.local_addr().expect("an address"))).collect();
     format!("transport.addresses=[{}]", names.join(","))
 }
 
-/// A rank as Slurm starts it, by the wrapper.
+/// Starts a rank as Slurm does, by the wrapper.
 fn slurm(dir: &Path, rank: u32, of: u32, out: &str, flags: &[&str]) -> Child {
     let mut command = Command::new(script("rank"));
     command.args([out, "x.toml", "--set", "transport.kind=udp"]).args(flags).current_dir(dir);
@@ -297,7 +297,7 @@ fn ranks_of_slurm_on_the_loopback_interface_begin_at_a_given_instant() {
     ages_need_clocks_that_somebody_keeps(dir);
 }
 
-/// The same parts as if worker and server were on different hosts, whose kernels say this of their clocks.
+/// Changes the parts as if worker and server were on different hosts, whose kernels report these clock errors.
 fn on_two_hosts(dir: &Path, errors_ns: [Option<&str>; 2]) {
     for (rank, error_ns) in ["job/rank-1", "job/rank-2"].iter().zip(errors_ns) {
         let mut changed = manifest(&dir.join(rank));
@@ -361,7 +361,7 @@ fn what_cannot_be_a_rank_is_refused_before_anything_is_sent() {
     refused(&[&["--rank", "0/11", "--set", "workload.clusters=1"], &udp[..]].concat(), "at most 3 senders");
     let dense = ["--set", "workload.kind=dense", "--set", "topology.kind=rack", "--set", "target.program=trio_ml"];
     refused(&[&["--rank", "0/3"], &dense[..], &udp[..]].concat(), "wait for each other's results");
-    // Nobody else comes.
+    // No other rank arrives.
     let wait = ["--rank", "0/3", "--wait-ranks", "300ms"];
     refused(&[&wait[..], &udp[..]].concat(), "ranks 1, 2 are missing, of 3; rank 0 is ready");
     refused(&[&wait[..], &udp[..]].concat(), "the folder is not empty");

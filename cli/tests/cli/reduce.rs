@@ -1,5 +1,5 @@
-//! What a planner promises is replayed and measured, from files to metrics: SOAR's example for every choice of switches, and
-//! a plan of ATRO's kind at its rate and above it.
+//! Planners' predictions are replayed and measured, from files to metrics: SOAR's example for every choice of switches,
+//! and a plan in the style of ATRO at its rate and above it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +15,7 @@ use pktgen_planning::emit::{Emission, write};
 use pktgen_realtime::run::Experiment;
 use pktgen_records::{Line, analyze_run};
 
-/// Carries `plan` out in `folder`: the lines of its metrics, and its manifest.
+/// Executes `plan` in `folder`; returns the lines of its metrics, and its manifest.
 fn run(folder: &Path, plan: &Plan, emission: &Emission) -> (Vec<Line>, Manifest) {
     let path = folder.join(format!("{}.toml", emission.name));
     write(plan, &path, emission).expect("writable");
@@ -33,7 +33,7 @@ fn value(lines: &[Line], metric: &str) -> f64 {
     line.value.unwrap_or_else(|| panic!("{metric} cannot be said"))
 }
 
-/// Messages by link and direction, as the lines say.
+/// Returns the messages by link and direction, according to the lines.
 fn link_messages(lines: &[Line]) -> Vec<[u64; 2]> {
     let mut links: BTreeMap<u64, [u64; 2]> = BTreeMap::new();
     for line in lines.iter().filter(|line| line.metric == "link_messages") {
@@ -155,14 +155,14 @@ fn a_plan_of_atros_kind_reaches_its_rate_and_no_more() {
         assert_eq!((value(&lines, "sums_wrong"), value(&lines, "balance_unknown")), (0.0, 0.0));
         assert!(manifest.counters.answers.iter().all(|own| own.messages == 2000));
         if factor <= 1.0 {
-            // The first and the last message of a link's flows need not come together: one message more or less.
+            // The first and the last message of a link's flows may arrive apart: one message more or less.
             assert!(
                 reached >= 0.98 * factor * rate && load <= factor + 2.0 / n && queue <= 2.0,
                 "{name}: {reached} {load} {queue}"
             );
         } else {
-            // The switch's uplinks are asked for more than they have: their queues grow by 2 % of what comes, and
-            // no more comes back than they carry.
+            // The switch's uplinks are offered more than their capacity: their queues grow by 2 % of the arrivals, and
+            // no more returns than they carry.
             assert!(load >= 1.019 && queue >= 0.019 * 2.0 * n / 1.02 - 4.0, "{load} {queue}");
             assert!(reached <= 1.001 * rate, "{reached}");
         }
@@ -176,7 +176,7 @@ fn a_run_says_by_itself_what_was_promised() {
     let (_, manifest) = run(folder.path(), &plan, &Emission::of(&plan, "own"));
     let planned = manifest.planned.expect("the plan");
     assert_eq!((planned.plan, planned.allreduce, planned.message_bits), (plan, false, (256 + 24) * 8));
-    // What links carry is what is counted: with one message less it is another number.
+    // The links' messages are counted: with one message less the number differs.
     let out = folder.path().join("own");
     let path = out.join("manifest.json");
     let mut text: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();

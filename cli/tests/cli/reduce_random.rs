@@ -1,5 +1,5 @@
-//! Reducing along a plan in virtual time: every link carries what Algorithm 1 of SOAR says, every sum is verified and every
-//! balance closes, whatever the tree, the switches that aggregate, and the order of arrivals.
+//! Reduction along a plan in virtual time: every link carries the messages of SOAR's Algorithm 1, every sum is verified
+//! and every balance closes, whatever the tree, the aggregating switches and the order of arrivals.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -17,7 +17,7 @@ use pktgen_planning::emit::{Emission, write};
 use pktgen_realtime::run::Experiment;
 use proptest::prelude::*;
 
-/// Keeps nothing.
+/// Keeps no rows.
 struct Nothing;
 
 impl Recorder for Nothing {
@@ -40,7 +40,7 @@ fn simulate(document: Document) -> Outcome {
         .unwrap()
 }
 
-/// What must hold of every run; returns where updates went.
+/// Checks the properties of every run; returns where updates went.
 fn sound(outcome: &mut Outcome) -> Balance {
     let balance = total(&outcome.ledger.close());
     let counters = &outcome.counters;
@@ -54,7 +54,7 @@ fn carried(outcome: &Outcome) -> Vec<[u64; 2]> {
     outcome.counters.links.iter().map(|ways| ways.map(|way| way.messages)).collect()
 }
 
-/// A switch, which counting by hand knows by its place in the list.
+/// A switch, identified in the manual count by its place in the list.
 #[derive(Debug, Clone)]
 struct OwnSwitch {
     parent: Option<usize>,
@@ -131,7 +131,7 @@ proptest! {
         if !together {
             keys.extend(["schedule.kind=poisson".to_owned(), "schedule.period=700ns".to_owned()]);
         }
-        // The server that only receives books copies as strangers; aggregators and the one that answers know them.
+        // A server that only receives treats copies as foreign frames; aggregators and the answering server recognise them.
         let copies = copies && allreduce;
         if copies {
             keys.extend(["transport.fault_duplicate=0.2".to_owned(), "transport.fault_at=up".to_owned()]);
@@ -188,7 +188,7 @@ fn networks_without_a_plan_reduce_along_their_shortest_ways() {
         let answers = outcome.counters.answers.iter().map(|own| own.messages).sum::<u64>();
         assert_eq!(answers, if allreduce { 240 } else { 0 }, "{topology}");
     }
-    // The one at the root does not aggregate: the sums of the others arrive.
+    // The switch at the root does not aggregate: the sums of the others arrive.
     let named = on_a_network(TOPOLOGIES[2], 1, "slots = 4096\naggregators = [\"A\"]\n");
     let mut outcome = simulate(Document::parse(&named, "x.toml").unwrap());
     let balance = sound(&mut outcome);

@@ -1,4 +1,4 @@
-//! Rights of the threads of a run in real time, as the kernel lists them, and what a script of ours may remove.
+//! Capabilities of the threads of a run in real time, as the kernel lists them, and files that our script may remove.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,7 +18,7 @@ struct Thread {
     permitted: u64,
 }
 
-/// All threads of a process.
+/// Returns all threads of a process.
 fn threads(process: u32) -> Vec<Thread> {
     let of = |task: fs::DirEntry| {
         let number = task.file_name().to_str()?.parse().ok()?;
@@ -36,10 +36,10 @@ fn settled(run: &mut Child, names: &[&str]) -> Vec<Vec<Thread>> {
     let mut found = Vec::new();
     while found.len() < 10 && run.try_wait().expect("a child").is_none() {
         let all = threads(run.id());
-        // They begin one after the other, each for a moment under the name of the one that starts it, and end so.
+        // They start one after the other, each briefly with the name of its parent, and end in the same way.
         let works = |all: &[Thread]| names.iter().all(|name| all.iter().any(|thread| thread.name == *name));
         let sending = works(&all) && works(&threads(run.id()));
-        // Threads begin with the rights of the one that starts them.
+        // Threads start with the capabilities of their parent.
         if sending && (!found.is_empty() || all.iter().all(|thread| thread.effective == 0)) {
             found.push(all);
         }
@@ -76,7 +76,7 @@ fn no_thread_has_rights_while_frames_are_sent() {
         for all in &found {
             all.iter().for_each(|own| assert_eq!(own.effective, 0, "{words:?}: {} in {all:?}", own.name));
         }
-        // A thread that has just begun may take up what the one that began it may, until it has given that up.
+        // A new thread may have its parent's permitted capabilities until it has dropped them.
         let last: BTreeMap<_, _> = found.iter().flatten().map(|thread| (thread.number, thread)).collect();
         for Thread { name, number, permitted, .. } in last.values() {
             // The next run of a sweep opens its wires from the first thread.

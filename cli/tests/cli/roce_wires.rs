@@ -13,7 +13,7 @@ use pktgen_wire::wire::frame::SERVER_IP;
 const ROCE: &str = "transport.on_wire=roce";
 const TWO: &str = "transport.interfaces=[\"w0\",\"d0\"]";
 
-/// RDMA writes only, on which tshark's own reader of InfiniBand agrees with ours.
+/// Checks that all frames are RDMA writes, and that tshark's own InfiniBand dissector agrees with our reader.
 fn are_rdma_writes(out: &Path, packets: u64) {
     let file = out.join("tap-device-down.pcapng");
     let mut expected = Vec::new();
@@ -59,7 +59,7 @@ fn training_over_roce_is_rdma_writes() {
     }
 }
 
-/// Frames on the wire are longer than over UDP and have the switch's numbers: a dry run says both, and a profile of UDP refuses.
+/// Frames on the wire are longer than over UDP and have the switch's numbers: a dry run states both, and a profile for UDP refuses them.
 #[test]
 fn what_is_planned_is_what_is_on_the_wire() {
     let experiment = config("switchml");

@@ -1,5 +1,5 @@
-//! Devices in Verilog (`devices/rtl`): against their naive models and through the lockstep, and between interfaces of their own, where
-//! each run is held against what the device counted.
+//! Devices in Verilog (`devices/rtl`): against their naive models and through the lockstep, and between interfaces of
+//! their own, where each run is compared with the device's counters.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Makes a target of `devices/rtl`; the folder of what is made.
+/// Builds a target of `devices/rtl`; returns the output folder.
 fn made(target: &str) -> PathBuf {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../devices/rtl");
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rtl");
@@ -32,7 +32,7 @@ fn made(target: &str) -> PathBuf {
     out
 }
 
-/// The devices, made of their sources when they are first asked for; none, and a skip, without Verilator.
+/// Returns the devices, built from their sources at first use; none, with a skip, without Verilator.
 fn devices(what: &str) -> Option<&'static Path> {
     static MADE: OnceLock<PathBuf> = OnceLock::new();
     if let Err(why) = Command::new("verilator").arg("--version").output() {
@@ -140,7 +140,7 @@ merged_reward = "max"
     ),
 ];
 
-/// Every repeat has a device that was just started.
+/// Every repeat starts a new device.
 #[test]
 fn verilog_conforms() {
     let what = "certificates of Verilog";
@@ -165,7 +165,7 @@ fn verilog_conforms() {
     }
 }
 
-/// The link takes half of what is offered. Lanes prove the members of sums.
+/// The link carries half of the offered load. Lanes prove the members of sums.
 #[test]
 fn olaf_in_verilog_merges_right() {
     let what = "OLAF's queue in Verilog";

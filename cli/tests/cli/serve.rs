@@ -1,4 +1,4 @@
-//! The web view (docs/serve.md): who is let in, what can be reached, what clients that misbehave harm, and a run while it lasts.
+//! The web view (docs/serve.md): access control, reachable files, misbehaving clients, and a run in progress.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use crate::stats::folder;
 use crate::support::{pktgen, text};
 
-/// A server, ended when this goes.
+/// A server, which ends when this is dropped.
 struct Served {
     child: Child,
     address: SocketAddr,
@@ -41,10 +41,10 @@ impl Served {
         stream
     }
 
-    /// The answer to what is sent as it is.
+    /// Returns the response to a raw request.
     fn raw(&self, request: &[u8]) -> Answer {
         let mut stream = self.connect();
-        // A refusal may come before all is sent.
+        // A refusal may arrive before everything is sent.
         let _ = stream.write_all(request);
         let mut bytes = Vec::new();
         stream.read_to_end(&mut bytes).expect("an answer");
@@ -67,13 +67,13 @@ impl Served {
         serde_json::from_slice(&answer.body).expect("JSON")
     }
 
-    /// What the list says of a run.
+    /// Returns the list's entry for a run.
     fn listed(&self, path: &str) -> Option<Value> {
         let runs = self.json("/api/runs");
         runs["runs"].as_array().expect("runs").iter().find(|run| run["path"] == path).cloned()
     }
 
-    /// Memory that it has, and the most that it had, in KiB.
+    /// Returns its current and peak memory, in KiB.
     fn memory(&self) -> [u64; 2] {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
         ["VmRSS:", "VmHWM:"].map(|name| {
@@ -114,7 +114,7 @@ impl Answer {
     }
 }
 
-/// Folders with a valid run, an invalid one, one that was killed, one that is not a manifest, and pages.
+/// Returns folders with a valid run, an invalid one, a killed one, a file that is no manifest, and pages.
 fn runs() -> TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let at = |path: &str| folder.path().join(path);
@@ -136,7 +136,7 @@ fn runs() -> TempDir {
     fs::create_dir_all(at("runs/torn")).expect("a folder");
     fs::write(at("runs/torn/manifest.json"), &manifest[..100]).expect("writable");
     fs::write(at("runs/a b.html"), "<title>compared</title>").expect("writable");
-    // What is outside, and ways there.
+    // Files outside, and paths to them.
     fs::create_dir_all(at("outside/run")).expect("a folder");
     fs::write(at("outside/secret.html"), "secret").expect("writable");
     fs::write(at("outside/run/manifest.json"), &manifest).expect("writable");
@@ -173,7 +173,7 @@ fn a_list_has_verdicts_and_only_what_lies_below_the_folder() {
         run["balance"]["sent"].as_u64().expect("a count") > 0
             && run["config"].as_str().expect("TOML").contains("[workload]")
     );
-    // Of a run that has not ended nothing is counted yet.
+    // A run that has not ended has no counters yet.
     let open = served.json("/api/run?run=open");
     assert_eq!([&open["balance"], &open["valid"], &open["counters"]], [&Value::Null; 3], "{open}");
     assert_eq!(served.get("/page?file=a%20b.html").text(), "<title>compared</title>");
@@ -245,7 +245,7 @@ fn only_requests_to_this_host_from_this_page_are_answered() {
     let policy = page.field("Content-Security-Policy").expect("a policy");
     assert!(policy.starts_with("default-src 'none'; script-src 'self';") && !policy.contains("unsafe"), "{policy}");
     assert_eq!(page.field("X-Content-Type-Options"), Some("nosniff"));
-    // Nothing inline, nothing from elsewhere.
+    // No inline content, and no external content.
     let parts = [page.text(), served.get("/page.css").text(), served.get("/page.js").text()];
     assert!(parts.iter().all(|part| !part.is_empty() && !part.contains("innerHTML")), "text stays text");
     let outside = |part: &String| part.replace("http://www.w3.org/2000/svg", "").contains("://");
@@ -290,7 +290,7 @@ fn clients_that_misbehave_harm_nothing() {
     });
     assert_eq!(answered, 100);
     let [before, _] = served.memory();
-    // Heads that are too long, that never end, that are no text, and clients that go away.
+    // Too long, endless and non-text request heads, and clients that disconnect.
     for (request, status) in [
         (format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(100_000)).into_bytes(), 431),
         (format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(100_000)).into_bytes(), 431),
@@ -305,7 +305,7 @@ fn clients_that_misbehave_harm_nothing() {
             let mut stream = served.connect();
             match i % 4 {
                 0 => stream.write_all(b"GET /api/ru").expect("writable"),
-                // Answers that nobody takes.
+                // Responses that are never read.
                 1 => stream
                     .write_all(format!("GET /page.js HTTP/1.1\r\nHost: {}\r\n\r\n", served.address).as_bytes())
                     .expect("writable"),
@@ -315,7 +315,7 @@ fn clients_that_misbehave_harm_nothing() {
             stream
         })
         .collect();
-    // Others are answered meanwhile.
+    // Other clients are answered meanwhile.
     let answer = served.get("/page.js");
     assert_eq!((answer.status(), answer.body.len()), (200, whole));
     drop(slow);
@@ -343,12 +343,12 @@ fn reports_and_comparisons_are_made_once_and_shut_in() {
             && !policy.contains("connect-src"),
         "{policy}"
     );
-    // One that was made before the run ended is not shown.
+    // A report older than the end of the run is not shown.
     let report = fs::File::options().write(true).open(good.join("report.html")).expect("a report");
     let written = fs::metadata(good.join("manifest.json")).and_then(|about| about.modified()).expect("a time");
     report.set_modified(written - Duration::from_secs(1)).expect("a time");
     eventually("it is older than its run", || served.listed("good").is_some_and(|run| run["report"] == false));
-    // Without the file it is made, once, and nothing is written into the folder.
+    // Without the file, the report is made once, and nothing is written into the folder.
     fs::remove_file(good.join("report.html")).expect("it was there");
     let names = || fs::read_dir(&good).expect("a folder").count();
     let before = names();
@@ -367,7 +367,7 @@ fn reports_and_comparisons_are_made_once_and_shut_in() {
     assert!(compared.status() == 200 && compared.text().contains("Is other better than good?"), "{}", compared.text());
     let same = served.get("/report?run=good&baseline=good");
     assert!(same.status() == 503 && same.text().contains("needs two implementations"), "{}", same.text());
-    // What cannot be made says why, as text.
+    // If a report cannot be made, the reason is given as text.
     let bad = served.get("/report?run=torn");
     assert!(bad.status() == 503 && bad.text().contains("There is no report:"), "{}: {}", bad.status(), bad.text());
     fs::write(folder.path().join("runs/deep/er/bad/x"), "").expect("writable");
@@ -409,10 +409,10 @@ fn a_run_is_watched_while_it_lasts() {
         };
         assert!(sum("received_total") <= row["received_total"].as_u64().expect("known"), "{row}");
     }
-    // No report takes time from it.
+    // No report is made of a run in progress.
     let report = served.get("/report?run=live");
     assert!(report.status() == 503 && report.text().contains("in progress"), "{}", report.text());
-    // It is not recovered from what it still writes, and its numbers are not remembered.
+    // It is not recovered from files that it is still writing, and its numbers are not stored in the history.
     for (words, why) in
         [("analyze --recover runs/live", "still under way"), ("report runs/live --history h.jsonl", "under way")]
     {
@@ -421,7 +421,7 @@ fn a_run_is_watched_while_it_lasts() {
     }
     assert!(folder.path().join("runs/live/sent.arrows").exists() && !folder.path().join("h.jsonl").exists());
     assert_eq!(served.listed("live").expect("listed")["state"], "in_progress");
-    // Killed: no process has it any more. It is no verdict.
+    // Killed: no process holds it any more. There is no verdict.
     run.kill().expect("it runs");
     run.wait().expect("a child");
     eventually("it is seen to be killed", || served.listed("live").is_some_and(|run| run["state"] == "killed"));

@@ -1,4 +1,4 @@
-//! Commands that the documents show do what the documents say.
+//! Commands in the documents behave as the documents show.
 //!
 //! In blocks of `console`, what follows `$ ` are commands of one shell, and the lines below them what they print on stdout and
 //! stderr. A block after `<!-- file: NAME -->` is a file that the reader saves. `UPDATE_DOCS=1 cargo test --release --workspace
@@ -11,14 +11,14 @@ use std::process::Command;
 use crate::support::root;
 use pktgen_testing::{Need, skip, undisturbed};
 
-/// Ends what a command printed: no command prints it.
+/// Marks the end of a command's output: no command prints it.
 const END: char = '\u{1e}';
 
-/// The shell of a session, which a need may rule out.
+/// The shell of a session, which may depend on a need.
 struct Shell {
-    /// The words before `bash`.
+    /// Command prefix of `bash`.
     before: &'static [&'static str],
-    /// What it runs first.
+    /// Commands that it runs first.
     prelude: &'static str,
 }
 
@@ -30,7 +30,7 @@ const ROOT: Shell = Shell {
 };
 
 impl Shell {
-    /// Runs a script in a folder: what it printed.
+    /// Runs a script in a folder; returns its output.
     fn run(&self, folder: &Path, script: &str) -> String {
         let binary = Path::new(env!("CARGO_BIN_EXE_pktgen")).parent().expect("its folder").display();
         let path = format!("{binary}:{}", std::env::var("PATH").unwrap_or_default());
@@ -50,7 +50,7 @@ impl Shell {
         String::from_utf8(output.stdout).expect("UTF-8")
     }
 
-    /// Runs commands one after the other: what each printed. The exit code of one is `$?` of the next.
+    /// Runs commands one after the other; returns the output of each. The exit code of one is `$?` of the next.
     fn answers(&self, folder: &Path, commands: &[&str]) -> Vec<String> {
         let ends = format!("\nended=$?; printf '{END}'; (exit $ended)\n");
         let script: String = commands.iter().map(|command| format!("{command}{ends}")).collect();
@@ -62,7 +62,7 @@ impl Shell {
     }
 }
 
-/// A folder that has what commands name from the repository's root.
+/// Returns a folder with the files that commands name relative to the repository's root.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for name in ["configs", "scripts", "traces"] {
@@ -72,7 +72,7 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
-/// Saves the files that a page has its reader save.
+/// Saves the files that the page instructs its reader to save.
 fn save_files(text: &str, folder: &Path) {
     for part in text.split("<!-- file: ").skip(1) {
         let (name, rest) = part.split_once(" -->").expect("the end of the mark");
@@ -84,7 +84,7 @@ fn save_files(text: &str, folder: &Path) {
     }
 }
 
-/// A page with what its commands print now, and how many these are.
+/// Returns the page with the current output of its commands, and the number of commands.
 fn rewrite(text: &str, shell: &Shell, folder: &Path) -> (String, usize) {
     let (mut kept, mut commands, mut inside) = (Vec::new(), Vec::new(), false);
     for line in text.lines() {
@@ -113,7 +113,7 @@ fn rewrite(text: &str, shell: &Shell, folder: &Path) -> (String, usize) {
     (fresh, commands.len())
 }
 
-/// Text without what differs from run to run in real time: numbers, their units, the widths of columns.
+/// Removes differences between runs in real time: numbers, their units, the widths of columns.
 fn words(text: &str) -> String {
     let is_unit = |word: &str| {
         let word = word.trim_matches(['[', ']', ',', ';']);
@@ -127,7 +127,7 @@ fn words(text: &str) -> String {
     text.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Compares a page with what happens, or writes it anew.
+/// Compares a page with the actual output, or rewrites it.
 fn check(page: &str, shell: &Shell, mut alike: impl FnMut(&str, &str) -> bool) {
     let path = root().join(page);
     let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{page}: {e}"));
@@ -164,7 +164,7 @@ fn captures_go_as_shown() {
     }
 }
 
-/// In real time numbers differ; words, verdicts among them, do not.
+/// In real time numbers differ; words, including verdicts, do not.
 #[test]
 fn a_device_goes_as_shown() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -205,7 +205,7 @@ fn words_differ_where_verdicts_do() {
     assert_ne!(words(said), words(&said.replace("BETTER", "WORSE")));
 }
 
-/// Commands in blocks of `sh`: exit code 0, in one folder, where the files that they name are.
+/// Commands in blocks of `sh` exit with 0, in one folder that has the files that they name.
 #[test]
 fn commands_of_the_front_page_run() {
     let text = fs::read_to_string(root().join("README.md")).expect("the page");
@@ -225,7 +225,7 @@ fn commands_of_the_front_page_run() {
     for (command, said) in others.iter().zip(PLAIN.answers(folder.path(), &others)) {
         assert!(said.ends_with("exit 0\n"), "{command}: {said}");
     }
-    // What make builds, other tests run.
+    // Other tests run what make builds.
     for command in made {
         let target = command.split_whitespace().nth(1).expect("a target");
         let known = Command::new("make").args(["-n", target]).current_dir(root()).output().expect("make runs");

@@ -1,5 +1,5 @@
-//! A sweep in shards: what is joined is what one process gives, bit for bit; what was killed goes on; what is missing,
-//! there twice or of another sweep is said.
+//! A sweep in shards: the joined result equals that of one process, bit for bit; killed shards continue; missing,
+//! duplicate and foreign ones are reported.
 
 use std::fs;
 use std::path::Path;
@@ -44,7 +44,7 @@ at.variant = "Olaf"
 loss = 0.1234567890123456789
 "#;
 
-/// 18 runs that take long enough to be killed in the middle.
+/// 18 runs that take long enough for a kill in the middle.
 fn longer() -> String {
     OLAF.replace("updates = 60", "updates = 8000")
 }
@@ -74,7 +74,7 @@ fn shards_join_to_what_one_process_gives() {
 #[test]
 fn published_sweeps_join_too() {
     for (name, set) in [
-        // This study measures its own time, which is left out of the comparison; the next measures none.
+        // This study measures its own time, which the comparison ignores; the next measures none.
         ("soar/figure6.toml", ["sweep.seeds=1..2", "sweep.axes.study.k=[1, 8]", "study.size=64"]),
         ("libra/table2.toml", ["sweep.seeds=1..3", "study.pairs=500", "name=sums"]),
         ("olaf/table1.toml", ["sweep.seeds=1..2", "workload.updates=30", "target.slots=6"]),
@@ -97,7 +97,7 @@ fn a_single_run_is_a_sweep_of_one() {
     assert!(folder.path().join("joined-2/sweep/manifest.json").exists(), "the run dir is the folder itself");
 }
 
-/// Begins shard 1/2 and signals it when it has finished some and not all; how many it has, and what it said.
+/// Starts shard 1/2 and signals it after some of its runs; returns how many it has, and its messages.
 fn stopped(folder: &Path, signal: &str) -> (u64, String) {
     let dir = folder.join("parts-2/1");
     fs::remove_dir_all(&dir).expect("removable");
@@ -139,7 +139,7 @@ fn a_shard_that_was_killed_or_stopped_goes_on() {
     same_sweep(folder.path(), 2);
 }
 
-/// What a process leaves that died at any place: before the manifest, in the streams, interrupted by its user.
+/// The remains of a process that died at any point: before the manifest, in the streams, interrupted by its user.
 #[test]
 fn whatever_is_unfinished_is_redone() {
     let folder = folder(OLAF);
@@ -188,7 +188,7 @@ fn what_is_there_twice_counts_once_or_is_refused() {
     let dir = folder.path();
     unsharded(dir, &[]);
     parts(dir, 3, &[]);
-    // A shard of six is half a shard of three: the same runs, once more.
+    // A shard of six is half a shard of three: the same runs again.
     shard(dir, "2/6", "again", &[]);
     let names = ["parts-3/1", "parts-3/2", "parts-3/3", "again"].map(str::to_owned);
     let said = join(dir, 3, &names, &[]);
@@ -241,7 +241,7 @@ fn what_is_missing_is_named_and_can_be_joined_later() {
         report["verdict"]["lines"][1].as_str().expect("a line").starts_with("INCOMPLETE: 12 of the 18"),
         "{report}"
     );
-    // Of one shard a report says which.
+    // The report of a single shard identifies it.
     let report = String::from_utf8(pktgen(dir, &["report", "parts-4/1"]).stdout).expect("UTF-8");
     assert!(report.contains("PART: shard 1/4 of a sweep, 5 of its 18 runs"), "{report}");
     shard(dir, "3/4", "parts-4/3", &[]);
@@ -270,7 +270,7 @@ fn what_does_not_belong_together_is_refused() {
     }
     let why = refused(dir, &["replay", "x.toml", "--shard", "2/2", "--out", "parts-2/1"]);
     assert!(why.contains("the folder holds shard 1/2, and this is shard 2/2"), "{why}");
-    // By another build.
+    // From another build.
     let path = dir.join("parts-2/2/sweep.json");
     let text = fs::read_to_string(&path).expect("a file").replace("\"tool\": \"pktgen ", "\"tool\": \"pktgen 99.");
     fs::write(&path, pktgen_core::record::digest::seal(&text)).expect("writable");
@@ -300,7 +300,7 @@ fn wrong_shards_and_folders_are_refused() {
     assert!(merge(&["parts-2/1", "mine"]).contains("mine: it is no shard of a sweep"));
     assert!(merge(&["parts-2/1", "whole/sweep"]).contains("whole/sweep: it is a whole sweep"));
     assert!(merge(&["whole/sweep", "--partial"]).contains("--partial is for shards"));
-    // A run dir that was put where another was.
+    // A run dir that was put in the place of another.
     let (a, b) = (dir.join("parts-2/1/FIFO,rate=40Gbps,seed=1"), dir.join("parts-2/1/Olaf,rate=40Gbps,seed=1"));
     fs::remove_dir_all(&a).expect("removable");
     fs::rename(&b, &a).expect("movable");

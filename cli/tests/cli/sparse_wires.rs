@@ -20,7 +20,7 @@ fn counter(manifest: &Value, name: &str) -> u64 {
     number(&manifest["counters"]["device"][name])
 }
 
-/// Every push was summed once, by the switch or by the server, every sum was right, and all workers have finished.
+/// Checks that every push was summed once, by the switch or the server, every sum was right, and all workers have finished.
 fn is_exact(what: &str, manifest: &Value) {
     assert_eq!(manifest["validity"]["valid"], true, "{what}: {}", manifest["validity"]);
     let (balance, counters) = (&manifest["balance"], &manifest["counters"]);
@@ -38,7 +38,7 @@ fn is_exact(what: &str, manifest: &Value) {
         // Every iteration has a sum; where nobody waits for others there is one, at the end.
         let sums = if settings.contains("mode = \"async\"") { 1 } else { ITERATIONS };
         assert_eq!((counter(manifest, "sums"), counter(manifest, "ends")), (sums, WORKERS * sums), "{what}");
-        // What the switch did not sum, the server took once; and every result is delivered once.
+        // Packets that the switch did not sum were accepted once by the server; and every result is delivered once.
         let cold = of("generated") - of("delivered_merged");
         assert_eq!(number(&counters["accepted"]), counter(manifest, "results") + cold, "{what}: {counters}");
     } else {
@@ -50,8 +50,8 @@ fn is_exact(what: &str, manifest: &Value) {
 /// times without an ACK.
 const STOPPED: [&str; 2] = ["lost frames outside the device", "the workers stopped early"];
 
-/// Runs until the machine did not stop meanwhile. Whatever a run says, its sums are right, nothing is in two of them
-/// or in none, and its books know what became of every packet.
+/// Repeats the run until the machine does not pause. In every run the sums are right, no packet is in two of them or in
+/// none, and the books account for every packet.
 fn runs(before: &[String], set: &[&str]) -> Option<Value> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let what = format!("{set:?}");
@@ -128,7 +128,7 @@ fn what_is_lost_copied_or_overtaken_is_summed_once() {
     }
 }
 
-/// Runs the three parts and joins them. The folder of the whole.
+/// Runs the three parts and joins them. Returns the folder of the whole run.
 fn whole(folder: &Path, spaces: [&[String]; 3], set: &[&str]) -> PathBuf {
     let dirs = ["workers", "device", "server", "whole"].map(|name| folder.join(name));
     let texts = dirs.each_ref().map(|dir| dir.display().to_string());
@@ -200,7 +200,7 @@ fn workers_device_and_server_in_processes_of_their_own_are_a_whole_run() {
     }
 }
 
-/// The switch in a process of its own, of which workers and server know nothing: the manifest of their run.
+/// Runs the switch in a separate process, unknown to workers and server; returns the manifest of their run.
 fn black_box(net: &Net, folder: &Path, device: &[&str], workers: &[&str]) -> Value {
     let wire = ["transport.kind=af_packet", FOUR];
     let device = serving(&net.inside("d"), "target", "libra", &folder.join("device"), &[&wire, device].concat());
@@ -239,7 +239,7 @@ fn hot_sums_of_a_device_without_books_are_checked_by_key() {
     let off = black_box(&net, &own("off"), &["target.add=tables"], &["target.add=exact"]);
     assert!(wrong(&off) > 100 && counter(&off, "hot_sums_off") == wrong(&off), "{off}");
     assert!(off["validity"]["faults"].to_string().contains("wrong_sums"), "{}", off["validity"]);
-    // Who pulls gets what there is.
+    // A pull returns the current values.
     let open = black_box(&net, &own("async"), &[ASYNC], &[ASYNC]);
     assert!(notes(&open).contains("keys_not_checked") && wrong(&open) == 0, "{}", open["validity"]);
 }

@@ -63,7 +63,7 @@ fn type_of(value: &Value) -> &'static str {
     }
 }
 
-/// What was seen of a kind: per member its types, and in how many of its parents it was.
+/// Observations of a kind: for each member its types, and in how many of its parents it was.
 #[derive(Default)]
 struct Seen {
     version: u32,
@@ -109,12 +109,12 @@ impl Seen {
     }
 }
 
-/// Collects objects by the kind that they say they are.
+/// Collects objects by the kind that they state.
 #[derive(Default)]
 struct Collection(BTreeMap<String, Seen>);
 
 impl Collection {
-    /// Every object of the text, one a line.
+    /// Collects every object of the text, one per line.
     fn lines(&mut self, text: &str) {
         for line in text.lines().filter(|line| line.starts_with('{')) {
             let object: Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
@@ -131,7 +131,7 @@ impl Collection {
         seen.object(name, object);
     }
 
-    /// A file with its version in a member.
+    /// Collects a file that has its version in a member.
     fn file(&mut self, name: &str, path: &Path) {
         let text = fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         let object: Value =
@@ -182,7 +182,7 @@ at.variant = "Olaf"
 loss = 0.1
 "#;
 
-/// A device of hardware, of which a capture is compared.
+/// A hardware device, of which a capture is compared.
 const CAPTURED: &str = r#"
 name = "captured"
 [workload]
@@ -226,7 +226,7 @@ struct Collector {
 }
 
 impl Collector {
-    /// Runs a command with `--json` and collects what it prints on stdout; the exit code must be `code`.
+    /// Runs a command with `--json` and collects its stdout; the exit code must be `code`.
     fn take(&mut self, code: i32, words: &str) {
         let args: Vec<_> = words.split(' ').collect();
         let output = pktgen(self.folder.path(), &[&["--json", "-q"], &args[..]].concat());
@@ -305,7 +305,7 @@ fn of_others(all: &mut Collector) {
     all.write("c.toml", CAPTURED);
     all.take(0, "replay c.toml --out c --no-report");
     all.take(0, "device compare c.toml c/tap-workers.pcapng");
-    // A host that stood still is a cause: another run.
+    // A host that paused is a cause: run again.
     for _ in 0..5 {
         if pktgen(all.folder.path(), &["-q", "diagnose", "c"]).status.success() {
             break;
@@ -316,7 +316,7 @@ fn of_others(all: &mut Collector) {
     all.take(0, "diagnose c");
 }
 
-/// A run in real time, watched and steered.
+/// A run in real time, monitored and controlled.
 fn of_live(all: &mut Collector) {
     all.take(0, "replay c.toml --out live --no-report --stats 100ms");
     let folder = all.folder.path().to_owned();
@@ -342,7 +342,7 @@ fn of_live(all: &mut Collector) {
     assert!(events.wait().expect("it ends").success());
 }
 
-/// What needs more than this program.
+/// Outputs that need more than this program.
 fn of_needs(all: &mut Collector, left_out: &mut Vec<&str>) {
     let limits = "name = \"limits\"\n[workload]\nupdates = 400\n[schedule]\noffered = \"20Mbps\"\n[topology]\nrate = \"30Mbps\"\n\
          [target]\nprogram = \"forward\"\nqueue = \"fifo\"\n";
@@ -409,13 +409,13 @@ fn of_wrong_devices(all: &mut Collector, left_out: &mut Vec<&'static str>) {
     all.take(1, &format!("analyze --wrong {out}"));
 }
 
-/// Whether a member is of a list that is there, and had nothing in it this time.
+/// Returns whether a member belongs to a list that is present but empty this time.
 fn is_of_an_empty_list(member: &str, now: &Shape) -> bool {
     let is_there = |member: &str| now.members.contains_key(member);
     member.match_indices("[]").any(|(at, _)| is_there(&member[..at]) && !is_there(&member[..at + 2]))
 }
 
-/// What became of a kind since `kept` was written.
+/// Returns the changes of a kind since `kept` was written.
 fn changes(name: &str, kept: &Shape, now: &Shape) -> Vec<String> {
     let mut found = Vec::new();
     for (member, types) in &kept.members {
@@ -467,7 +467,7 @@ fn nothing_changes_without_a_new_version() {
     for name in left_out.iter().filter_map(|name| kept.get_key_value(*name)) {
         now.insert(name.0.clone(), name.1.clone());
     }
-    // What the command lists is what there is.
+    // The command lists the existing kinds.
     let names = |name: &str| [name.to_owned(), format!("stream {name}")];
     for line in text(&listed.stdout).lines() {
         let kind: Value = serde_json::from_str(line).expect("JSON");

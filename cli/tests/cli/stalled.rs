@@ -1,6 +1,6 @@
-//! Senders that cannot send: a wire that takes no frames ends a run with exit code 3, what was tried and the interface's own counters,
-//! and leaves records of what the kernel took; slow wires and paused processes are not accused. Interfaces are veth pairs in a namespace
-//! that each test makes and removes; where it may not, it says SKIPPED and why.
+//! Senders that cannot send: a wire that takes no frames ends a run with exit code 3, reports the attempts and the interface's counters,
+//! and leaves records of the frames that the kernel took; slow wires and paused processes are not reported. Interfaces are veth pairs in a
+//! namespace that each test makes and removes; if that is not permitted, it prints SKIPPED and the reason.
 
 use std::fs;
 use std::path::Path;
@@ -24,7 +24,7 @@ fn folder(updates: u32, more: &str) -> TempDir {
     folder
 }
 
-/// Two cables: the workers' and the server's. None, with a word, where namespaces cannot be made.
+/// Returns two cables, the workers' and the server's; none, with a message, if namespaces cannot be made.
 fn net(tag: &str) -> Option<Net> {
     let cables = [(("x", "h0"), ("x", "d0")), (("x", "d1"), ("x", "s0"))];
     Net::make(&format!("senders-{tag}"), &["x"], &cables)
@@ -60,13 +60,13 @@ fn codes(manifest: &Value) -> Vec<&str> {
     faults.iter().filter_map(|fault| fault["code"].as_str()).collect()
 }
 
-/// What the interface of an end counted.
+/// Returns the counters of the interface of an end.
 fn counted<'a>(manifest: &'a Value, end: &str) -> &'a Value {
     let all = manifest["interfaces"].as_array().expect("interfaces");
     all.iter().find(|counts| counts["end"] == end).unwrap_or_else(|| panic!("{end}: {}", manifest["interfaces"]))
 }
 
-/// It ended with exit code 3, and says these words.
+/// Checks for exit code 3 and these words.
 fn refused(output: &Output, words: &[&str]) {
     let said = said(output);
     assert_eq!(output.status.code(), Some(3), "{said}");
@@ -134,7 +134,7 @@ fn a_cable_pulled_in_the_middle_ends_the_run_and_the_records_say_what_left() {
             command.current_dir(folder.path()).args(["analyze", "out", "--json"]).args(args).output().expect("it runs")
         };
         if workers == "open_loop" {
-            // Exactly what the kernel took.
+            // Exactly the frames that the kernel took.
             assert_eq!(manifest["balance"]["sent"], own["tx_packets"], "{}", manifest["balance"]);
             let output = analyze(&[]);
             let lines = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -149,7 +149,7 @@ fn a_cable_pulled_in_the_middle_ends_the_run_and_the_records_say_what_left() {
     }
 }
 
-/// Ways to send that leave the kernel's queues out: what the interface counted is what the records say.
+/// Senders that bypass the kernel's queues: the interface's counters agree with the records.
 #[test]
 fn a_cable_pulled_ends_senders_by_af_xdp_and_live_frames() {
     let Some(net) = net("xdp") else { return };
@@ -178,7 +178,7 @@ fn a_cable_pulled_ends_senders_by_af_xdp_and_live_frames() {
         assert!(codes(&manifest).contains(&"role_failed"), "{kind}: {}", manifest["validity"]);
         let own = counted(&manifest, "workers");
         assert_eq!(own["state"], "lowerlayerdown", "{kind}: {own}");
-        // Nobody says of a frame in the ring whether it left: the records have what was handed over, and the note both counts.
+        // It is unknown whether a frame in the ring has left: the records have the frames handed over, and the note has both counts.
         let number = |name: &str| own[name].as_u64().expect("a count");
         assert!(number("sent") >= number("tx_packets") && number("tx_dropped") > 0, "{kind}: {own}");
         let notes = manifest["validity"]["notes"].to_string();
@@ -195,7 +195,7 @@ fn an_interrupt_while_nothing_leaves_ends_the_run_with_its_records() {
     signal(&child, "-INT");
     let output = child.wait_with_output().expect("it ends");
     net.set_state("x", "d0", "up");
-    // Which of the two is seen first is left to chance.
+    // Which of the two is seen first is random.
     assert!(matches!(output.status.code(), Some(1 | 3)), "{}", said(&output));
     let manifest = manifest(folder.path());
     let codes = codes(&manifest);
@@ -239,7 +239,7 @@ fn datagrams_to_a_port_where_nothing_receives_end_the_run() {
     }
 }
 
-/// A wire that takes a frame every two seconds is slow, and takes frames.
+/// A wire that takes a frame every two seconds is slow, but not stalled.
 #[test]
 fn a_slow_wire_is_no_stalled_one() {
     let folder = folder(1, "");
@@ -255,7 +255,7 @@ fn a_slow_wire_is_no_stalled_one() {
     assert!(output.status.success() && !said(&output).contains("takes no frames"), "{}", said(&output));
 }
 
-/// Processes that take all cores, ended when this goes.
+/// Processes that occupy all cores, which end when this is dropped.
 struct Load(Vec<Child>);
 
 impl Load {

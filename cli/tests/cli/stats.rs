@@ -1,4 +1,4 @@
-//! Statistics per interval (`--stats`), and what each role did: they add up to what the run recorded, and nothing arrives unsent.
+//! Statistics per interval (`--stats`) and per role: they add up to the run's records, and no frame arrives unsent.
 
 use std::fs;
 use std::path::Path;
@@ -128,7 +128,7 @@ fn what_cannot_be_written_is_refused_before_the_run() {
         assert!(output.status.code() == Some(2) && said.contains(word), "{args:?}: {said}");
         assert!(!folder.path().join("out").exists(), "{args:?}");
     }
-    // A full disk is said, and the run is kept.
+    // A full disk is reported, and the run is kept.
     let output = replay(folder.path(), &["--out", "full", "--stats", "200ms", "--stats-to", "full.csv"]);
     assert_eq!(output.status.code(), Some(0));
     std::os::unix::fs::symlink("/dev/full", folder.path().join("dev.csv")).expect("a link");

@@ -30,7 +30,7 @@ fn start(folder: &Path) -> Child {
 }
 
 fn signal(child: &Child, name: &str) {
-    // The shell's own kill: a bare machine has no other.
+    // Uses the shell's built-in kill: a minimal machine has no other.
     let line = format!("kill {name} {}", child.id());
     let status = Command::new("bash").args(["-c", &line]).status().expect("bash runs");
     assert!(status.success());

@@ -19,7 +19,8 @@ const OLAF: &str = "Olaf,rate=40Mbps,seed=1";
 const FORWARD: &str = "FIFO,rate=40Mbps,seed=1";
 /// Gradients of an update of 256 bytes with our header, and what its strict frame has.
 const GRADIENTS: u16 = 46;
-/// Packets that show something. A host that stands still makes bursts, of which more is merged: a third may come of what a quiet one sees.
+/// The minimum number of packets. A host that pauses causes bursts, in which more updates are merged: a third of the
+/// usual number may arrive.
 const PACKETS_MIN: u64 = 100;
 const FRAME: usize = 42 + UPDATE_HEAD + 46 * 4;
 
@@ -27,7 +28,7 @@ fn olaf() -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs/olaf/table1-wires.toml").display().to_string()
 }
 
-/// Every update has its fate, and every packet that arrived holds what its members sum up to.
+/// Checks that every update has its fate, and that every received packet contains the sum of its members.
 fn is_settled(what: &str, manifest: &Value) {
     let (balance, counters) = (&manifest["balance"], &manifest["counters"]);
     assert_eq!(manifest["validity"]["valid"], true, "{what}: {}", manifest["validity"]);
@@ -43,7 +44,7 @@ fn is_settled(what: &str, manifest: &Value) {
     assert!(notes.iter().any(|note| note["code"] == "headless"), "{what}: {notes:?}");
 }
 
-/// Nothing but strict updates and ACKs; the updates' payloads.
+/// Checks that there are only strict updates and ACKs; returns the updates' payloads.
 fn strict_updates(file: &Path) -> Vec<Vec<u8>> {
     let mut updates = Vec::new();
     let all = datagrams(file, |datagram, len| {
@@ -66,7 +67,7 @@ fn strict_updates(file: &Path) -> Vec<Vec<u8>> {
     updates
 }
 
-/// What is wrong on a busy machine, a cut run or frames lost by the kernel, is tried again; a wrong sum never is.
+/// Effects of a busy machine, a cut run or frames lost by the kernel, lead to a repetition; a wrong sum never does.
 fn runs(before: &[String], run: &str, set: &[&str]) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     undisturbed("strict updates on wires", |i| {
@@ -82,7 +83,7 @@ fn runs(before: &[String], run: &str, set: &[&str]) {
             return None;
         }
         is_settled(&format!("{set:?}"), &manifest);
-        // What the server captured is what came over its cable, byte for byte, and what the device sent.
+        // The server's capture equals the frames of its cable, byte for byte, and those that the device sent.
         let captured = strict_updates(&out.join("capture.pcapng"));
         assert_eq!(captured.len() as u64, number(&manifest["counters"]["packets_received"]));
         assert_eq!(captured, strict_updates(&out.join("tap-server.pcapng")));
@@ -108,7 +109,7 @@ fn updates_without_our_header_are_accounted_for() {
     }
 }
 
-/// A part that serves, ready.
+/// Starts a serving part and waits until it is ready.
 fn serve(before: &[String], part: &str, out: &Path, set: &[&str]) -> Serving {
     let text = out.display().to_string();
     let words = [part, &olaf(), "--run", OLAF, "--out", &text, "--idle", "1s", "--for", "60s"];

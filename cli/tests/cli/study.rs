@@ -58,7 +58,7 @@ fn a_study_is_swept_and_reported() {
     let model: Value = serde_json::from_str(&report).expect("one object of JSON");
     assert_eq!(model["verdict"]["valid"], Value::Bool(true));
     assert_eq!(model["rows"].as_array().expect("rows").len(), 4);
-    // What the study declares is what is shown.
+    // The columns shown are those that the study declares.
     let keys: Vec<_> = model["columns"].as_array().expect("columns").iter().map(|c| c["key"].clone()).collect();
     assert!(keys.contains(&"sum_precision_mean".into()) && keys.contains(&"table_bytes".into()), "{keys:?}");
     assert_eq!(model["warnings"], serde_json::json!([]));

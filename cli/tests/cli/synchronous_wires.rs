@@ -22,7 +22,7 @@ fn blocks(manifest: &Value) -> u64 {
     (blocks + if is_switchml { window.min(blocks) } else { 0 }) * ITERATIONS
 }
 
-/// Every contribution is in a result, every result was right and reached every worker once.
+/// Checks that every contribution is in a result, and that every result was right and reached every worker once.
 fn is_complete(what: &str, manifest: &Value) {
     assert_eq!(manifest["validity"]["valid"], true, "{what}: {}", manifest["validity"]);
     let (balance, counters, blocks) = (&manifest["balance"], &manifest["counters"], blocks(manifest));
@@ -62,7 +62,7 @@ fn every_sum_is_right_over_every_transport() {
             let inside = net.inside("all");
             too_small(&inside);
             net.set_mtu("all", "w0", MTU);
-            // The other end drops what is larger than its own MTU, and says nothing: looked at before anything is sent.
+            // The other end silently drops frames larger than its own MTU, so it is checked before anything is sent.
             one_end_is_too_small(&inside);
             net.set_mtu("all", "d0", MTU);
             for (name, kind, elements) in [
@@ -179,7 +179,7 @@ fn losses_and_long_computations_end_no_run_early() {
     assert_eq!(number(&slow["counters"]["replies"]), WORKERS * 2 * number(&slow["training"]["blocks"]));
 }
 
-/// Shortest and longest recovery in ms, from the report.
+/// Returns the shortest and longest recovery in ms, from the report.
 fn recovery_ms(dir: &Path) -> (f64, f64) {
     let report: Value =
         serde_json::from_slice(&std::fs::read(dir.join("report.json")).expect("a report")).expect("JSON");
@@ -190,7 +190,7 @@ fn recovery_ms(dir: &Path) -> (f64, f64) {
     (of(0), of(1))
 }
 
-/// Runs the two parts and joins them. The folder of the whole.
+/// Runs the two parts and joins them. Returns the folder of the whole run.
 fn whole(folder: &Path, spaces: [&[String]; 2], name: &str, set: &[&str]) -> PathBuf {
     let dirs = ["workers", "device", "whole"].map(|name| folder.join(name));
     let texts = dirs.each_ref().map(|dir| dir.display().to_string());
@@ -241,7 +241,7 @@ fn workers_and_device_in_processes_of_their_own_are_a_whole_run() {
     }
 }
 
-/// There is no server part; workers without a device end and say so.
+/// There is no server part; workers without a device end and report it.
 fn refused_parts(folder: &Path) {
     let at = |name: &str| folder.join(name).display().to_string();
     let trio = config("trio-ml");

@@ -1,4 +1,4 @@
-//! What systems bring for wires: every `configs/<system>/wires.toml` over every transport of this host, in one process.
+//! Systems' experiments for wires: every `configs/<system>/wires.toml` over every transport of this host, in one process.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use pktgen_testing::{Need, skip, undisturbed};
 
 const FOUR: &str = "transport.interfaces=[\"w0\",\"d0\",\"d1\",\"s0\"]";
 
-/// Runs until nothing was lost or late. Whatever a run says, its sums and results are right.
+/// Repeats the run until nothing is lost or late. In every run, sums and results are right.
 fn runs(before: &[String], name: &str, set: &[&str]) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let what = format!("{name}, {set:?}");

@@ -1,4 +1,4 @@
-//! The flags of `pktgen replay` that say how fast and how often.
+//! The flags of `pktgen replay` for speed and repetition.
 
 use std::fs;
 use std::path::Path;

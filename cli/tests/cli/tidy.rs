@@ -1,12 +1,11 @@
-//! The rules of the house, enforced over the source: who imports whom, what is listed, who reads a clock,
-//! where `unsafe` is, how long things are.
+//! The source rules, enforced: imports, registries, clock access, places of `unsafe`, lengths.
 
 use std::fs;
 use std::path::Path;
 
 use crate::support::{crates, root};
 
-/// Files that may hold `unsafe`: the corral, which talks to sockets, rings and vector registers.
+/// Files that may contain `unsafe`: those that use sockets, rings and vector registers.
 const UNSAFE: &[&str] = &[
     "generator/core/src/prefetch.rs",
     "replay/realtime/examples/bare.rs",
@@ -32,9 +31,9 @@ const UNSAFE: &[&str] = &[
     "replay/realtime/tests/realtime/support/counting.rs",
     "replay/realtime/tests/realtime/support/kernel.rs",
 ];
-/// The one file that reads clocks.
+/// The only file that reads clocks.
 const CLOCK: &str = "replay/realtime/src/clock.rs";
-/// The one that benches of what must not read a clock have.
+/// The only file that reads a clock for benches of code that must not read one.
 const STOPWATCH: &str = "testing/src/stopwatch.rs";
 /// Longest file and longest function, in lines.
 const FILE_MAX: usize = 700;
@@ -150,7 +149,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("calibrate", &["generator/core", "replay/realtime", "analysis/records", "analysis/report"]),
 ];
 
-/// Folder, and what its files must not say.
+/// Folder, and the words that its files must not contain.
 const BANS: &[(&str, &[&str], &str)] = &[
     ("generator/wire/src", &["std::net", "std::thread", "std::os::fd"], "wire opens no socket and starts no thread"),
     (
@@ -204,7 +203,7 @@ fn all_sources() -> Vec<(String, String)> {
         .collect()
 }
 
-/// Text without comments, so that prose may name what code must not use.
+/// Returns the text without comments, so that prose may name things that code must not use.
 fn code(text: &str) -> String {
     text.lines().map(|line| line.split("//").next().unwrap_or("")).collect::<Vec<_>>().join("\n")
 }

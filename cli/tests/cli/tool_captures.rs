@@ -133,7 +133,7 @@ fn what_scapy_writes_is_read_as_tshark_reads_it() {
     }
 }
 
-/// A capture under way, ended after 30 seconds at the latest.
+/// Starts a capture that ends after 30 seconds at the latest.
 fn start(net: &Net, args: &[&str]) -> Option<Child> {
     let before = net.inside("all");
     let mut command = Command::new(&before[0]);
@@ -174,7 +174,7 @@ fn what_tcpdump_and_dumpcap_capture_is_read_as_tshark_reads_it() {
         &["dumpcap", "-q", "-i", "rx0", "-i", "tx0", "-c", "300", "-n", "-w", &names[5]],
     ];
     let mut running: Vec<_> = captures.iter().map(|args| start(&net, args).expect("it starts")).collect();
-    // Files are there before anything is listened for; so it is sent until all have enough, for a while.
+    // The files exist before the tools listen, so frames are sent for a while until all have enough.
     let before = net.inside("all");
     for _ in 0..200 {
         std::thread::sleep(Duration::from_millis(300));

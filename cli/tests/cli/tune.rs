@@ -33,7 +33,7 @@ fn settings_of_an_interface_are_measured_and_one_is_written() {
         top_speed(&net, &out).then_some(out)
     });
     let Some(out) = chosen else { return };
-    // What was written is a section that an experiment can have.
+    // The output is a section that an experiment can contain.
     let section = std::fs::read_to_string(out.join("transport.toml")).expect("written");
     let experiment = folder.path().join("own.toml");
     let text = format!(
@@ -73,7 +73,7 @@ fn top_speed(net: &Net, out: &std::path::Path) -> bool {
     assert!(refused.iter().any(|why| why.contains("no zero copy")), "{refused:?}");
     let packets = of("af_packet").next().expect("af_packet");
     assert_eq!(packets["pps"].as_array().map(Vec::len), Some(6), "{packets}");
-    // Frames are counted where they arrive.
+    // Frames are counted on arrival.
     assert!(packets["sent"].as_u64() >= Some(6 * 27 * 2000), "{packets}");
     assert_eq!(packets["lost"].as_u64().map(|lost| lost > 0), Some(packets["refused"].is_string()), "{packets}");
     let Some(chosen) = chosen.map(|at| &settings[at as usize]) else { return false };
@@ -93,7 +93,7 @@ fn deadlines(net: &Net, folder: &std::path::Path) {
     assert!(ways("block").count() > 0 && ways("block").count() == ways("spin").count(), "{tuned}");
     let first = &settings[0];
     assert_eq!(first["late_p99_ns"].as_array().map(Vec::len), Some(6), "{first}");
-    // A host that cannot keep the rate says so, and chooses nothing.
+    // A host that cannot keep the rate reports it, and chooses nothing.
     let chosen = tuned["chosen"].as_u64();
     assert_eq!(output.status.code(), Some(i32::from(chosen.is_none())), "{}", said(&output));
 }

@@ -15,7 +15,7 @@ fn folder(config: &str) -> TempDir {
     folder
 }
 
-/// Verifies `x.toml` and expects this exit code; the result is the object of `--json`.
+/// Verifies `x.toml` and checks the exit code; returns the object of `--json`.
 fn verified(folder: &Path, more: &[&str], code: i32) -> Value {
     let args = [&["verify", "aom-fairness", "x.toml", "--json"], more].concat();
     let output = pktgen(folder, &args);
@@ -28,7 +28,7 @@ fn shipped(name: &str) -> TempDir {
     folder(&fs::read_to_string(path).expect("a shipped config"))
 }
 
-/// (Qmax, ε in µs, all, any) of every case; checks that every behaviour was replayed.
+/// Returns (Qmax, ε in µs, all, any) of every case, after checking that every behaviour was replayed.
 fn verdicts(whole: &Value) -> Vec<(u64, u64, String, String)> {
     let word = |answer: &Value| {
         if let Some(behaviour) = answer.get("behaviour") {

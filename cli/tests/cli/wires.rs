@@ -14,7 +14,7 @@ fn config() -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs/olaf/table1-wires.toml").display().to_string()
 }
 
-/// A replay of one seed at one rate, behind `before`.
+/// Runs a replay of one seed at one rate, with the command prefix `before`.
 fn replay(before: &[&str], out: &Path, set: &[&str]) -> Output {
     let binary = env!("CARGO_BIN_EXE_pktgen");
     let mut words: Vec<&str> = before.to_vec();
@@ -25,8 +25,8 @@ fn replay(before: &[&str], out: &Path, set: &[&str]) -> Output {
     command.args(set.iter().flat_map(|set| ["--set", set])).output().expect("it runs")
 }
 
-/// Losses of both variants, after the runs were found sound; none if a machine that stopped lost frames outside the device, of which
-/// a run must say so itself.
+/// Returns the losses of both variants, after checking that the runs are sound; none if frames were lost outside the
+/// device because the machine paused, which the run must report itself.
 fn losses(before: &[&str], set: &[&str]) -> Option<[f64; 2]> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let out = folder.path().join("out");
@@ -86,7 +86,7 @@ fn the_device_on_wires_loses_what_it_loses_in_virtual_time() {
     }
 }
 
-/// What must not be sent, and where.
+/// Checks what must not be sent, and where.
 fn refusals(before: &[&str]) {
     let packet = "transport.kind=af_packet";
     let swapped = FOUR.replace("w0", "nowhere0");

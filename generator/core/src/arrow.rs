@@ -1,7 +1,7 @@
-//! The parts of arrow-rs that files of ours are read and written with, under the names of the crate `arrow`.
+//! The parts of arrow-rs that this workspace uses, under the module names of the crate `arrow`.
 //!
-//! That crate builds kernels for casts, sorting, arithmetic and text beside them, which nothing here calls and which take
-//! longer to build than all of ours. All crates of this workspace import arrow from here.
+//! `arrow` itself also builds kernels for casts, sorting, arithmetic and text; nothing here calls them, and they take
+//! longer to build than all crates of this workspace. All of these import arrow from here.
 
 pub use arrow_buffer as buffer;
 pub use arrow_ipc as ipc;
@@ -22,12 +22,12 @@ pub mod datatypes {
     pub use arrow_schema::*;
 }
 
-/// What goes wrong.
+/// Errors of arrow.
 pub mod error {
     pub use arrow_schema::ArrowError;
 }
 
-/// The kernels that are called.
+/// The kernels in use.
 pub mod compute {
     pub use arrow_select::concat::concat_batches;
     pub use arrow_select::interleave::interleave_record_batch;

@@ -1,13 +1,13 @@
-//! Columns of files that we write, with what they say: Arrow schemas and docs/schema.md follow from them.
+//! Columns of the files that are written, with descriptions: the source of Arrow schemas and of docs/schema.md.
 //!
-//! Descriptions are not written into files, which stay as they are.
+//! The files themselves hold no descriptions.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
-/// What cells hold.
+/// The type of a column's cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Data {
     /// Whole numbers with a sign.
@@ -39,7 +39,7 @@ pub enum Data {
 }
 
 impl Data {
-    /// The type in Arrow.
+    /// Returns the type in Arrow.
     pub fn arrow(self) -> DataType {
         let list = |item: DataType| DataType::List(Arc::new(Field::new("item", item, false)));
         match self {
@@ -59,7 +59,7 @@ impl Data {
         }
     }
 
-    /// The type's name.
+    /// Returns the type's name.
     pub const fn name(self) -> &'static str {
         match self {
             Data::Int64 => "int64",
@@ -84,13 +84,13 @@ impl Data {
 pub struct Column {
     /// Its name.
     pub name: &'static str,
-    /// What cells hold.
+    /// Type of the cells.
     pub data: Data,
-    /// Cells may be empty.
+    /// Whether cells may be empty.
     pub optional: bool,
-    /// In what it is: `ps`, `bytes`, …; `number` for what names something, `code` for enumerations.
+    /// Unit: `ps`, `bytes`, …; `number` for identifiers, `code` for enumerations.
     pub unit: &'static str,
-    /// What it says.
+    /// Description.
     pub about: &'static str,
 }
 
@@ -100,25 +100,25 @@ impl Column {
         Column { name, data, optional: false, unit, about }
     }
 
-    /// One with empty cells.
+    /// A column with empty cells.
     pub const fn maybe(name: &'static str, data: Data, unit: &'static str, about: &'static str) -> Column {
         Column { name, data, optional: true, unit, about }
     }
 }
 
-/// A table of a kind that we write.
+/// A kind of table in the run dir, with its columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamTable {
     /// Its name.
     pub name: &'static str,
-    /// What a row is.
+    /// Description of one row.
     pub row: &'static str,
     /// Its columns, in order.
     pub columns: &'static [Column],
 }
 
 impl StreamTable {
-    /// Its schema in files.
+    /// Returns the schema in files.
     pub fn schema(&self, version: u32) -> SchemaRef {
         let field = |column: &Column| Field::new(column.name, column.data.arrow(), column.optional);
         let fields: Vec<_> = self.columns.iter().map(field).collect();

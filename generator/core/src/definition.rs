@@ -1,11 +1,11 @@
-//! What a number in a result is: its name, unit and labels, what it says, and which direction is better.
+//! The definition of a number in results: name, unit, labels, description, and which direction is better.
 //!
 //! A number is defined beside the code that makes it: the metrics of analysis, and studies. `pktgen explain` and
 //! docs/schema.md print definitions, and keys of reports follow from them.
 
 use serde::{Deserialize, Serialize};
 
-/// Which values are better.
+/// The direction in which values of a metric are better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
@@ -13,12 +13,12 @@ pub enum Better {
     Lower,
     /// Higher ones.
     Higher,
-    /// It describes; or what is better depends on the experiment.
+    /// Descriptive, or dependent on the experiment.
     Neither,
 }
 
 impl Better {
-    /// As it is printed.
+    /// Returns the printed name.
     pub const fn name(self) -> &'static str {
         match self {
             Better::Lower => "lower",
@@ -28,34 +28,34 @@ impl Better {
     }
 }
 
-/// What distinguishes lines of one metric.
+/// A label, which distinguishes lines of one metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Label {
     /// Its name.
     pub name: &'static str,
-    /// Its values; none if they are not known beforehand.
+    /// Its values; empty if they are not known beforehand.
     pub values: &'static [&'static str],
-    /// What it says.
+    /// Its description.
     pub about: &'static str,
-    /// Lines without it exist.
+    /// Whether lines without it exist.
     pub optional: bool,
 }
 
-/// Labels of which keys are not made: lines with them are about one cluster, one worker or one bin of a histogram.
+/// Labels that do not become part of keys: their lines are about one cluster, one worker or one bin of a histogram.
 const UNKEYED: [&str; 2] = ["id", "n"];
 
 impl Label {
-    /// A label on every line, of any value.
+    /// A label on every line, with any value.
     pub const fn new(name: &'static str, about: &'static str) -> Label {
         Label { name, values: &[], about, optional: false }
     }
 
-    /// A label on every line, of one of these values.
+    /// A label on every line, with one of these values.
     pub const fn one_of(name: &'static str, values: &'static [&'static str], about: &'static str) -> Label {
         Label { name, values, about, optional: false }
     }
 
-    /// The same, not on every line.
+    /// Returns the same label, on some lines only.
     pub const fn optional(self) -> Label {
         Label { optional: true, ..self }
     }
@@ -65,54 +65,54 @@ impl Label {
     }
 }
 
-/// What a metric is.
+/// The definition of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Definition {
     /// Its name.
     pub metric: &'static str,
-    /// In what it is.
+    /// Its unit.
     pub unit: &'static str,
-    /// What distinguishes its lines.
+    /// The labels of its lines.
     pub labels: &'static [Label],
-    /// What it says.
+    /// The definition as text.
     pub definition: &'static str,
-    /// Which values are better.
+    /// Which direction is better.
     pub better: Better,
-    /// Where it is from: a section of the design or of a paper; empty if it is ours.
+    /// Its source: a section of the design or of a paper; empty if it is ours.
     pub source: &'static str,
-    /// What a run must have recorded or be; empty if every run has it.
+    /// What a run must record or be for this metric; empty if every run has it.
     pub needs: &'static str,
 }
 
 impl Definition {
-    /// Without labels, source and needs.
+    /// A definition without labels, source and needs.
     pub const fn new(metric: &'static str, unit: &'static str, better: Better, definition: &'static str) -> Definition {
         Definition { metric, unit, labels: &[], definition, better, source: "", needs: "" }
     }
 
-    /// With these labels.
+    /// Returns the definition with these labels.
     pub const fn labels(self, labels: &'static [Label]) -> Definition {
         Definition { labels, ..self }
     }
 
-    /// With its source.
+    /// Returns the definition with its source.
     pub const fn source(self, source: &'static str) -> Definition {
         Definition { source, ..self }
     }
 
-    /// With what it needs.
+    /// Returns the definition with its needs.
     pub const fn needs(self, needs: &'static str) -> Definition {
         Definition { needs, ..self }
     }
 
-    /// Labels in the order in which keys have them.
+    /// Returns the labels in the order of keys.
     fn sorted(&self) -> Vec<&'static Label> {
         let mut labels: Vec<_> = self.labels.iter().collect();
         labels.sort_by_key(|label| label.name);
         labels
     }
 
-    /// Keys of its lines that reports can tabulate, as far as they are known beforehand.
+    /// Returns the keys of its lines that reports can tabulate, as far as they are known beforehand.
     pub fn keys(&self) -> Vec<String> {
         let mut keys = vec![self.metric.to_owned()];
         for label in self.sorted() {
@@ -127,13 +127,13 @@ impl Definition {
         keys
     }
 
-    /// Returns whether a line of it may have this key.
+    /// Returns whether a line of this metric may have this key.
     pub fn has_key(&self, key: &str) -> bool {
         let mut parts = key.split('/');
         parts.next() == Some(self.metric) && matches(&self.sorted(), &parts.collect::<Vec<_>>())
     }
 
-    /// Returns whether a line with these labels, names and values, is one of it.
+    /// Returns whether a line with this unit and these labels (names and values) conforms to the definition.
     pub fn covers(&self, metric: &str, unit: &str, labels: &[(&str, &str)]) -> bool {
         let declared =
             |(name, value): &(&str, &str)| self.labels.iter().any(|label| label.name == *name && label.takes(value));

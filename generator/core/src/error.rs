@@ -1,30 +1,30 @@
 //! The one error type of the library crates.
 //!
-//! A message says what was attempted, on what, the value, the allowed range, and the key or flag to
-//! change. The class decides the exit code of the binary.
+//! A message names what was attempted, on what, the value, the permitted range, and the key or flag to change. The
+//! variant decides the exit code of the binary.
 
 use std::path::{Path, PathBuf};
 
 /// Result with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What can go wrong, by who can mend it.
+/// Errors, by who can correct them.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The user asked for something that cannot be: change the named key or flag (exit code 2).
+    /// An impossible request of the user: change the named key or flag (exit code 2).
     #[error("{0}")]
     Config(String),
-    /// A file or folder could not be read or written (exit code 1; 2 where there is none to read, or not for this user).
+    /// A file or folder could not be read or written (exit code 1; 2 if a file to read is missing or may not be read).
     #[error("cannot {action} {path}: {source}", path = path.display())]
     Io {
         /// What was attempted, as a verb: "read", "create".
         action: &'static str,
-        /// On what.
+        /// The path.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         source: std::io::Error,
     },
-    /// A file was read but its content is not what it should be (exit code 2).
+    /// The content of a file is invalid (exit code 2).
     #[error("{path}: {what}", path = path.display())]
     Data {
         /// The file.
@@ -32,10 +32,10 @@ pub enum Error {
         /// What is wrong with it, and where.
         what: String,
     },
-    /// The run went on to its end but is not valid (exit code 1).
+    /// The run ended regularly but is not valid (exit code 1).
     #[error("{0}")]
     Invalid(String),
-    /// This host cannot do it; the message names the remedy (exit code 3).
+    /// This host lacks a capability; the message names the remedy (exit code 3).
     #[error("{0}")]
     Host(String),
 }
@@ -46,7 +46,7 @@ impl Error {
         Error::Config(message.into())
     }
 
-    /// An error about the content of `path`; an I/O error where the system's own error is in its text, as decoders tell it.
+    /// An error about the content of `path`; an I/O error if `what` contains the text of a system error, as decoders report it.
     pub fn data(path: &Path, what: impl Into<String>) -> Self {
         let (path, what) = (path.to_owned(), what.into());
         match what.contains(" (os error ") {
@@ -62,7 +62,7 @@ impl Error {
         move |source| Error::Io { action, path, source }
     }
 
-    /// Exit code of the binary for this error: design §6.
+    /// Returns the exit code of the binary for this error: design §6.
     pub fn exit_code(&self) -> u8 {
         match self {
             Error::Config(_) | Error::Data { .. } => 2,
@@ -73,7 +73,7 @@ impl Error {
     }
 }
 
-/// Whether another path would be read.
+/// Returns whether the error is due to the path: another one might be readable.
 fn is_named_wrongly(action: &str, source: &std::io::Error) -> bool {
     use std::io::ErrorKind::{IsADirectory, NotADirectory, NotFound, PermissionDenied};
     (action.starts_with("read") || action.starts_with("open"))

@@ -1,8 +1,8 @@
-//! Does a Parquet file claim more than it can hold? Asked before a decoder is, since decoders reserve what lists, pages and
-//! row groups claim, and memory that is not there ends the program.
+//! Checks of the sizes that a Parquet file declares, before it is decoded: decoders allocate memory for the declared
+//! sizes of lists, pages and row groups, and a failed allocation aborts the program.
 //!
-//! What is read is Thrift's compact protocol: the footer as a whole, then the head of every page. Anything else that is
-//! wrong is left to the decoder, which has messages for it. Called wherever a Parquet file is opened.
+//! Reads Thrift's compact protocol: the whole footer, then the header of every page. Other defects are left to the
+//! decoder, which has messages for them. Called wherever a Parquet file is opened.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -10,18 +10,18 @@ use std::path::Path;
 
 use crate::{Error, Result};
 
-/// Most bytes of a page, unpacked. Writers aim at 1 MiB.
+/// Maximum size of an uncompressed page, in bytes. Writers aim at 1 MiB.
 const PAGE_MAX: i64 = 256 << 20;
-/// Bytes that hold a page's head, with the least and the largest value of long texts, too.
+/// Upper bound of a page header in bytes, including the minimum and maximum of long texts.
 const PAGE_HEAD: usize = 64 << 10;
-/// Structures within structures; the format has six.
+/// Maximum nesting of structures; the format has six levels.
 const DEPTH_MAX: usize = 24;
-/// Most rows of a row group of a stream of ours, which has 2²⁰.
+/// Maximum rows of a row group in our streams, which have 2²⁰.
 pub const OUR_ROWS: i64 = 1 << 24;
-/// Most rows of a row group in any file.
+/// Maximum rows of a row group in any file.
 pub const ANY_ROWS: i64 = 1 << 31;
 
-/// Fields by their numbers, from the outermost structure inwards.
+/// Paths of Thrift field numbers, from the outermost structure inwards.
 mod field {
     pub(crate) const GROUP_ROWS: [i16; 2] = [4, 3];
     pub const CHUNK: [i16; 3] = [4, 1, 3];
@@ -41,7 +41,7 @@ struct Chunk {
     dictionary: Option<i64>,
 }
 
-/// Refuses a file whose footer or pages claim what cannot be: row groups of more than `rows` rows among them.
+/// Refuses a file whose footer or pages declare impossible sizes, such as row groups of more than `rows` rows.
 pub fn check(file: &File, path: &Path, rows: i64) -> Result<()> {
     let length = file.metadata().map_err(Error::io("read", path))?.len();
     let mut tail = [0; 8];
@@ -75,7 +75,7 @@ pub fn check(file: &File, path: &Path, rows: i64) -> Result<()> {
         return refused(format!("a row group of {most} rows; at most {rows} are believed"));
     }
     for chunk in &chunks {
-        // A column without values may have a dictionary alone, and its data at 0.
+        // A column without values may have a dictionary only, and data offset 0.
         let starts = [chunk.dictionary, Some(chunk.data)].into_iter().flatten().filter(|at| *at != 0);
         let from = starts.min().unwrap_or(0);
         let to = from.checked_add(chunk.size).filter(|to| from >= 0 && chunk.size >= 0 && *to as u64 <= start);
@@ -87,13 +87,13 @@ pub fn check(file: &File, path: &Path, rows: i64) -> Result<()> {
     Ok(())
 }
 
-/// Goes over the pages of a column.
+/// Checks the pages of a column.
 fn pages(file: &File, range: std::ops::Range<u64>, rows: i64) -> std::result::Result<(), String> {
     let mut at = range.start;
     let mut bytes = vec![0; PAGE_HEAD.min((range.end - range.start) as usize)];
     while at < range.end {
         let room = bytes.len().min((range.end - at) as usize);
-        // A short head is the rule.
+        // Most headers are short.
         let mut found = None;
         for part in [room.min(512), room] {
             file.read_exact_at(&mut bytes[..part], at).map_err(|e| e.to_string())?;
@@ -114,7 +114,7 @@ fn pages(file: &File, range: std::ops::Range<u64>, rows: i64) -> std::result::Re
     Ok(())
 }
 
-/// Bytes of a page's head, of the page unpacked and as it is, and its values.
+/// Returns the size of a page's header, of the page uncompressed and compressed, and its number of values.
 fn page(bytes: &[u8]) -> Option<(usize, i64, i64, i64)> {
     let mut walk = Walk { bytes, at: 0 };
     let (mut unpacked, mut packed, mut values) = (0, 0, 0);
@@ -127,10 +127,10 @@ fn page(bytes: &[u8]) -> Option<(usize, i64, i64, i64)> {
     Some((walk.at, unpacked, packed, values))
 }
 
-/// Called with the path of every structure that begins, and of every whole number with its value.
+/// Called with the path of every structure that begins, and with the path and value of every integer.
 type Seen<'s> = &'s mut dyn FnMut(&[i16], Option<i64>);
 
-/// Goes over Thrift's compact protocol; none where something claims more than there is.
+/// A walk over Thrift's compact protocol; `None` where a declared size exceeds the remaining bytes.
 struct Walk<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -149,7 +149,7 @@ impl Walk<'_> {
         Some(byte)
     }
 
-    /// Seven bits per byte, the lowest first.
+    /// Reads a varint: seven bits per byte, lowest first.
     fn number(&mut self) -> Option<u64> {
         let mut number = 0;
         for shift in (0..70).step_by(7) {
@@ -162,7 +162,7 @@ impl Walk<'_> {
         None
     }
 
-    /// The same with a sign in the lowest bit.
+    /// Reads a zigzag varint: the sign is in the lowest bit.
     fn signed(&mut self) -> Option<i64> {
         self.number().map(|n| (n >> 1) as i64 ^ -((n & 1) as i64))
     }
@@ -183,7 +183,7 @@ impl Walk<'_> {
                 step => id.wrapping_add(step.into()),
             };
             path.push(id);
-            // Truth is in the head.
+            // The value of a boolean is in the field header.
             if ![1, 2].contains(&(head & 0xf)) {
                 self.value(head & 0xf, path, seen)?;
             }
@@ -222,12 +222,12 @@ impl Walk<'_> {
         }
     }
 
-    /// So many values of each of these kinds; every one takes a byte at least.
+    /// Reads `count` values of each of `kinds`; every one takes at least one byte.
     fn values(&mut self, count: u64, kinds: &[u8], path: &mut Vec<i16>, seen: Seen) -> Option<()> {
         if path.len() > DEPTH_MAX || count > (self.bytes.len() - self.at) as u64 {
             return None;
         }
-        // Lists in lists count as deeper, too.
+        // Nested lists count towards the depth, too.
         let lists = kinds.iter().any(|kind| (9..=11).contains(kind));
         for kind in (0..count).flat_map(|_| kinds) {
             path.extend(lists.then_some(0));
@@ -242,7 +242,7 @@ impl Walk<'_> {
 mod tests {
     use super::*;
 
-    /// What a walk sees: paths and numbers.
+    /// Paths and integers that a walk reported.
     type Told = Vec<(Vec<i16>, Option<i64>)>;
 
     fn walk(bytes: &[u8]) -> (Option<()>, Told) {

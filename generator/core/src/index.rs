@@ -1,7 +1,7 @@
-//! A map from numbers that name things to dense indices, with a fixed and cheap hash.
+//! A map from ids to dense indices, with a fixed and cheap hash.
 //!
-//! Used by analysis (packet ids, clusters and workers) and lanes. Not random, so that results never depend on the process; ids are
-//! not chosen by an adversary.
+//! Used by analysis (packet ids, clusters and workers) and lanes. The hash is not random, so that results do not depend
+//! on the process; ids are not chosen by an adversary.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -11,10 +11,10 @@ use crate::seed::mix;
 /// Ids to dense indices.
 pub type Index = HashMap<u64, u32, BuildHasherDefault<IdHasher>>;
 
-/// Says "not there" where a dense index is expected.
+/// Marks a missing dense index.
 pub const NOWHERE: u32 = u32::MAX;
 
-/// Mixes ids, so that those that differ in few bits land far apart; different ids have different hashes.
+/// Mixes ids, so that ids that differ in few bits have distant hashes; different ids have different hashes.
 #[derive(Default)]
 pub struct IdHasher(u64);
 
@@ -36,7 +36,7 @@ impl Hasher for IdHasher {
     }
 }
 
-/// An empty index with room for `n`.
+/// An empty index with capacity for `n` ids.
 pub fn with_room(n: usize) -> Index {
     Index::with_capacity_and_hasher(n, BuildHasherDefault::default())
 }

@@ -8,7 +8,7 @@ pub struct JsonKind {
     pub name: &'static str,
     /// Its version.
     pub version: u32,
-    /// What an object of it is.
+    /// Description of an object of this kind.
     pub about: &'static str,
 }
 
@@ -18,7 +18,7 @@ impl JsonKind {
         let Some(rest) = object.strip_prefix('{') else { return object.to_owned() };
         let JsonKind { name, version, .. } = self;
         let inner = rest.trim_start();
-        // Line break and indentation of a pretty object stand before each of its members.
+        // In pretty-printed objects a line break and indentation precede each member.
         let gap = &rest[..rest.len() - inner.len()];
         let (comma, space) = (if inner.starts_with('}') { "" } else { "," }, if gap.is_empty() { "" } else { " " });
         format!("{{{gap}\"schema\":{space}\"{name}/{version}\"{comma}{rest}")

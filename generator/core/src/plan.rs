@@ -1,8 +1,8 @@
-//! A plan: which switches aggregate, how nodes are wired, and which way each flow takes.
+//! A plan: which switches aggregate, how nodes are connected, and the path of each flow.
 //!
-//! Placers write it (`pktgen place … --emit`), the topology `plan` reads it, and the program `reduce` follows it. A flow
-//! leaves a worker, or an aggregator that has input, and ends at the next aggregator on its way or at the server; what
-//! crosses a link is therefore known before anything is sent, as whole numbers.
+//! Placers write it (`pktgen place … --emit`), the topology `plan` reads it, and the program `reduce` follows it. A
+//! flow starts at a worker, or at an aggregator with input, and ends at the next aggregator on its path or at the
+//! server; the load of each link is therefore known in advance, in whole numbers.
 
 mod check;
 mod network;
@@ -18,7 +18,7 @@ use crate::{Error, Result};
 /// Version of the file.
 pub const PLAN_VERSION: u32 = 1;
 
-/// What a node of a plan is.
+/// The role of a node in a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PlanRole {
@@ -38,7 +38,7 @@ pub enum PlanRole {
 pub struct PlanNode {
     /// Name in records and reports.
     pub name: String,
-    /// What it is.
+    /// Its role.
     pub role: PlanRole,
     /// The workers of a host.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -49,18 +49,18 @@ pub struct PlanNode {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlanLink {
-    /// The end nearer to the workers.
+    /// The end closer to the workers.
     pub from: usize,
-    /// The end nearer to the server.
+    /// The end closer to the server.
     pub to: usize,
-    /// Line rate of either direction.
+    /// Line rate of each direction.
     pub rate_bps: u64,
-    /// What one message costs here in the units of φ; none where φ does not count the link.
+    /// Cost of one message on this link in the units of φ; none if φ does not count the link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
 }
 
-/// Who emits a flow.
+/// The sender of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FlowSource {
@@ -70,13 +70,13 @@ pub enum FlowSource {
     Aggregator(usize),
 }
 
-/// One message of every round: from where it is made to where it is taken.
+/// One message of every round, from its sender to its receiver.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlanFlow {
-    /// Who emits it.
+    /// Its sender.
     pub source: FlowSource,
-    /// Nodes on its way: the host of the worker or the aggregator first, the aggregator or server that takes it last.
+    /// Nodes on its path: the host of the worker or the aggregator first, the receiving aggregator or server last.
     pub path: Vec<usize>,
 }
 
@@ -103,7 +103,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Reads and checks one.
+    /// Reads and checks a plan.
     pub fn read(path: &Path) -> Result<Self> {
         check_regular(path)?;
         let text = std::fs::read_to_string(path).map_err(Error::io("read", path))?;
@@ -113,7 +113,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Of each worker, its host; none if a number below the highest is missing.
+    /// Returns the host of each worker; `None` for missing numbers below the highest.
     pub fn hosts(&self) -> Vec<Option<usize>> {
         let mut hosts = Vec::new();
         for (id, node) in self.nodes.iter().enumerate() {
@@ -126,18 +126,18 @@ impl Plan {
         hosts
     }
 
-    /// Which cable joins two nodes, in either direction.
+    /// Returns the index of the link between two nodes, for both directions.
     pub fn cables(&self) -> BTreeMap<(usize, usize), usize> {
         let both = |(i, link): (usize, &PlanLink)| [((link.from, link.to), i), ((link.to, link.from), i)];
         self.links.iter().enumerate().flat_map(both).collect()
     }
 
-    /// Messages of one round on each link, towards the server and away from it (SOAR §2, `msg_e`).
+    /// Returns the messages of one round on each link, towards the server and away from it (SOAR §2, `msg_e`).
     pub fn messages(&self) -> Vec<[u64; 2]> {
         self.messages_of(|_| 1)
     }
 
-    /// The same where flow `i` carries `times(i)` messages.
+    /// Returns the messages on each link, if flow `i` carries `times(i)` messages.
     pub fn messages_of(&self, times: impl Fn(usize) -> u64) -> Vec<[u64; 2]> {
         let cables = self.cables();
         let mut messages = vec![[0; 2]; self.links.len()];
@@ -151,8 +151,8 @@ impl Plan {
         messages
     }
 
-    /// Of each flow, the clusters whose messages it carries, in order: an aggregator sums those of a cluster, so it emits
-    /// one message for each that it takes. `cluster_of` is by worker.
+    /// Returns the clusters whose messages each flow carries, in order: an aggregator sums per cluster, so it emits one
+    /// message for each cluster that it receives. `cluster_of` is by worker.
     pub fn clusters(&self, cluster_of: &[u16]) -> Vec<Vec<u16>> {
         let mut flow_of = vec![None; self.nodes.len()];
         for (i, flow) in self.flows.iter().enumerate() {
@@ -168,7 +168,7 @@ impl Plan {
             while let Some(flow) = next {
                 let own: &mut Vec<u16> = &mut clusters[flow];
                 match own.binary_search(&cluster) {
-                    // Earlier flows through this node went on to the server.
+                    // An earlier flow through this node already registered the cluster up to the server.
                     Ok(_) => break,
                     Err(place) => own.insert(place, cluster),
                 }
@@ -178,12 +178,12 @@ impl Plan {
         clusters
     }
 
-    /// φ of what the plan sends (SOAR §2, equation 1).
+    /// Returns φ of the messages of the plan (SOAR §2, equation 1).
     pub fn utilisation(&self) -> f64 {
         self.utilisation_of(&self.messages())
     }
 
-    /// φ where links carry these messages.
+    /// Returns φ for these messages on the links.
     pub fn utilisation_of(&self, messages: &[[u64; 2]]) -> f64 {
         let costs = self.links.iter().zip(messages);
         costs.filter_map(|(link, [up, down])| Some((up + down) as f64 * link.cost?)).sum()

@@ -1,9 +1,9 @@
-//! Text of others (names, paths, values) without characters that command a terminal or break a document.
+//! Removal of characters from external text (names, paths, values) that control a terminal or break a document.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Is it a control character, one that reverses the direction of text, a line separator, or no character at all? Line ends and
+/// Returns whether `c` is a control character, a direction mark, a line separator or a noncharacter. Line feeds and
 /// tabs are none of these.
 fn is_unprintable(c: char) -> bool {
     let control = c.is_control() && c != '\n' && c != '\t';
@@ -11,7 +11,7 @@ fn is_unprintable(c: char) -> bool {
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}')
 }
 
-/// `text` with each unprintable character as `\u001b`: JSON and TOML stay what they are.
+/// Returns `text` with each unprintable character as `\u001b`; JSON and TOML keep their meaning.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(is_unprintable) {
         return Cow::Borrowed(text);
@@ -28,7 +28,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// `text` for use inside HTML and SVG.
+/// Returns `text` escaped for HTML and SVG.
 pub fn escape(text: &str) -> String {
     printable(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn json_and_toml_say_the_same_afterwards() {
         let name = "a\u{1b}\u{7f}\u{9b}\u{202e}\"";
-        // JSON escapes the first only.
+        // serde_json escapes only the first.
         let json = serde_json::to_string(name).unwrap();
         assert_ne!(printable(&json), json);
         assert_eq!(serde_json::from_str::<String>(&printable(&json)).unwrap(), name);

@@ -1,19 +1,19 @@
-//! Calling code of others that may panic, without a panic message on stderr.
+//! Calls to third-party code that may panic, without a panic message on stderr.
 //!
-//! Readers of Parquet assert on some corrupt pages; bad input must be an error.
+//! Parquet readers assert on some corrupt pages; bad input must be an error.
 
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
 
 thread_local! {
-    /// Whether panics of this thread are expected, and caught.
+    /// Whether panics of this thread are expected and caught.
     static EXPECTED: Cell<bool> = const { Cell::new(false) };
 }
-/// The hook is set once; it passes on what other threads, and this one at other times, have to say.
+/// Guards the installation of the hook, which passes unexpected panics on to the previous hook.
 static HOOK: Once = Once::new();
 
-/// What `job` gives; none if it panics, which then prints nothing. `job` must not start threads.
+/// Returns the result of `job`; `None`, without a message, if it panics. `job` must not start threads.
 pub fn attempt<T>(job: impl FnOnce() -> T) -> Option<T> {
     HOOK.call_once(|| {
         let others = panic::take_hook();

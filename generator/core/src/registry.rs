@@ -1,16 +1,16 @@
-//! Looking a name up in a registry, with the nearest valid name when it is not there.
+//! Look-up of names in registries, with a suggestion if the name is unknown.
 
 use crate::{Error, Result};
 
-/// What every registered extension has: a name and one line about it.
+/// A registered extension: a name and a one-line description.
 pub trait Named {
-    /// The name in experiment files and on the command line.
+    /// Returns the name in experiment files and on the command line.
     fn name(&self) -> &'static str;
-    /// One line for `pktgen list` and the docs.
+    /// Returns one line for `pktgen list` and the docs.
     fn about(&self) -> &'static str;
 }
 
-/// The entry of `list` called `name`; `what` says what is looked up, `at` where the name stands.
+/// Returns the entry of `list` called `name`; errors name the kind of entry `what` and the position `at`.
 pub fn find<'a, T: Named + ?Sized>(list: &[&'a T], what: &str, name: &str, at: &str) -> Result<&'a T> {
     list.iter().find(|entry| entry.name() == name).copied().ok_or_else(|| {
         let names: Vec<_> = list.iter().map(|entry| entry.name()).collect();
@@ -22,7 +22,7 @@ pub fn find<'a, T: Named + ?Sized>(list: &[&'a T], what: &str, name: &str, at: &
     })
 }
 
-/// `, did you mean "x"?` for the nearest of `names`, or nothing if none is near.
+/// Returns `, did you mean "x"?` for the nearest of `names`, or an empty text if none is near.
 pub fn suggest(name: &str, names: &[&str]) -> String {
     names
         .iter()

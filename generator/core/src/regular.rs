@@ -1,11 +1,11 @@
-//! Input that has an end: pipes without a writer and devices are refused before they are read.
+//! Refusal of input that may have no end: named pipes, sockets and devices are refused before they are read.
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use crate::{Error, Result};
 
-/// Refuses a path that leads to something else than a file or a folder. One that is not there is left to who opens it.
+/// Refuses a path that exists and is not a file or a folder. Missing paths are left to the caller that opens them.
 pub fn check_regular(path: &Path) -> Result<()> {
     let Ok(kind) = path.metadata().map(|about| about.file_type()) else { return Ok(()) };
     let what = if kind.is_fifo() {

@@ -1,28 +1,28 @@
-//! Where the nodes of a network stand in a drawing: in rows, by their distance from the top.
+//! Layout of network drawings: nodes in rows, by their distance from the top.
 
 use std::collections::VecDeque;
 
 /// Distances in a drawing.
 #[derive(Debug, Clone, Copy)]
 pub struct Spacing {
-    /// Of rows.
+    /// Distance between rows.
     pub row: f64,
-    /// Of nodes in the widest row.
+    /// Distance between nodes in the widest row.
     pub gap: f64,
-    /// Room at each edge.
+    /// Margin at each edge.
     pub edge: f64,
-    /// Least width between the edges.
+    /// Minimum width between the margins.
     pub least: f64,
 }
 
-/// Nodes with their places.
+/// Positions of nodes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RowPlacement {
-    /// Of each node.
+    /// Position of each node.
     pub at: Vec<(f64, f64)>,
-    /// Of the drawing.
+    /// Width of the drawing.
     pub width: f64,
-    /// Of the drawing.
+    /// Height of the drawing.
     pub height: f64,
 }
 
@@ -44,7 +44,7 @@ impl Spacing {
     }
 }
 
-/// The nodes of each row, `tops` first, each row in the order of the nodes above; nodes without a way to a top are last.
+/// Returns the nodes of each row: `tops` first, each row in the order of the nodes above; nodes not connected to a top are last.
 fn rows(nodes: usize, cables: impl Iterator<Item = (usize, usize)>, tops: &[usize]) -> Vec<Vec<usize>> {
     let mut near: Vec<Vec<usize>> = vec![Vec::new(); nodes];
     for (from, to) in cables {

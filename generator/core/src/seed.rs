@@ -1,10 +1,10 @@
 //! One seed, many named random streams.
 //!
-//! A stream is known by a name and two numbers (a worker and a cluster, say), so adding a stream
-//! never shifts another: results stay comparable when a feature is added or switched on. [`Draws`] are numbers that
-//! are known by their place, for code that cannot draw in one order.
+//! A stream is identified by a name and two numbers (a worker and a cluster, say), so adding a stream never shifts
+//! another: results stay comparable when a feature is added or switched on. [`Draws`] are numbers identified by
+//! coordinates, for code that cannot draw in a fixed order.
 //!
-//! A run knows whether chance had a part in it: every random number begins here, and [`drawn`] counts them per thread.
+//! Every random number originates here, and [`drawn`] counts them per thread, so that a run can report whether it used randomness.
 //! Virtual time and studies have one thread each.
 
 use std::cell::Cell;
@@ -20,7 +20,7 @@ thread_local! {
     static DRAWN: Cell<u64> = const { Cell::new(0) };
 }
 
-/// How often this thread began a stream or drew a number by its place.
+/// Returns how often this thread opened a stream, drew a number by coordinates or took [`Seed::bits`].
 pub fn drawn() -> u64 {
     DRAWN.get()
 }
@@ -50,36 +50,35 @@ impl Seed {
         Stream::from_seed(hash.finalize().into())
     }
 
-    /// The draws `name`.
+    /// The coordinate-based draws `name`.
     pub fn draws(self, name: &str) -> Draws {
         Draws(self.stream_of(name, 0, 0).next_u64())
     }
 
-    /// Bits for what needs no stream.
+    /// Returns the seed itself, for code that needs no stream.
     pub fn bits(self) -> u64 {
         draw();
         self.0
     }
 }
 
-/// Random numbers as a pure function of where they are asked for: endpoints that react to each other ask in any
-/// order, and again.
+/// Random numbers as a pure function of coordinates: endpoints that react to each other draw in any order, and repeatedly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Draws(u64);
 
 impl Draws {
-    /// Uniform in [0, 1) at the place (`a`, `b`, `c`).
+    /// Uniform in [0, 1) at the coordinates (`a`, `b`, `c`).
     #[inline]
     pub fn unit(self, a: u32, b: u32, c: u32) -> f64 {
         draw();
         let place = mix(self.0 ^ (u64::from(a) << 32 | u64::from(b)));
-        // An odd constant spreads neighbouring `c`; plus one, so that 0 is no exception.
+        // An odd constant spreads neighbouring `c`; plus one, so that 0 is no special case.
         let bits = mix(place ^ (u64::from(c) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         (bits >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 
-/// The finaliser of SplitMix64: a bijection that mixes well.
+/// The finaliser of SplitMix64: a bijection with good mixing.
 #[inline]
 pub const fn mix(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

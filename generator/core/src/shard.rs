@@ -1,16 +1,16 @@
-//! One part of work that is divided: `3/16` is the third of sixteen.
+//! One part of divided work: `3/16` is the third of sixteen.
 //!
-//! The command line reads it (`--shard 3/16`); sweeps are divided by runs, captures by clusters. Counted from 1, as people
-//! count: launchers count from 0 and add one. No environment variable is read for it: a launcher's rank comes with the
-//! flag, so that a run by hand on the same machine is never a part by accident.
+//! Given on the command line (`--shard 3/16`); sweeps are divided by runs, captures by clusters. Shards are counted
+//! from 1; launchers count from 0 and add one. No environment variable is read: a launcher passes its rank by the flag,
+//! so that a manual run on the same machine is never a part by accident.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Into how many parts work may be divided.
+/// Maximum number of parts.
 pub(crate) const SHARDS_MAX: u64 = 1_000_000;
 
-/// Which part of how many.
+/// A part and the number of parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shard {
     index: u64,
@@ -18,7 +18,7 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// All of it: 1/1.
+    /// All of the work: 1/1.
     pub const WHOLE: Shard = Shard { index: 1, of: 1 };
 
     /// Part `index`, from 1, of `of`.
@@ -35,23 +35,23 @@ impl Shard {
         Err(format!("{index}/{of}: {wrong}"))
     }
 
-    /// Which one, from 1.
+    /// Returns the number of the part, from 1.
     pub fn index(self) -> u64 {
         self.index
     }
 
-    /// Of how many.
+    /// Returns the number of parts.
     pub fn of(self) -> u64 {
         self.of
     }
 
-    /// Whether item number `index`, from 0, belongs to this shard. Every item belongs to exactly one, and neighbours to
+    /// Returns whether item number `index`, from 0, belongs to this shard. Every item belongs to exactly one, and adjacent items to
     /// different ones.
     pub fn takes(self, index: u64) -> bool {
         index % self.of == self.index - 1
     }
 
-    /// The shard of `of` that item number `index`, from 0, belongs to.
+    /// Returns the shard, out of `of`, to which item number `index`, from 0, belongs.
     pub fn taking(index: u64, of: u64) -> Result<Self, String> {
         Shard::new(index.checked_rem(of).unwrap_or(0) + 1, of)
     }
@@ -75,7 +75,7 @@ impl FromStr for Shard {
     }
 }
 
-/// Digits only: `+3` and `3.0` are slips.
+/// Parses digits only: `+3` and `3.0` are mistakes.
 fn number(text: &str) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }

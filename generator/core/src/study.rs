@@ -1,7 +1,7 @@
-//! What is measured without a network: an experiment with a section `[study]` instead of a workload.
+//! Measurements without a network: an experiment with a section `[study]` instead of a workload.
 //!
-//! Sweeps, seeds, published values and reports work as for runs: every run of the sweep has one study, whose findings
-//! are kept in the manifest and become metrics.
+//! Sweeps, seeds, published values and reports work as for runs: every run of the sweep is one study, whose findings
+//! are stored in the manifest and become metrics.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,29 +14,29 @@ use crate::definition::{Better, Definition};
 use crate::registry::Named;
 use crate::seed::Seed;
 
-/// Key of the metric of the time that a study took; the caller measures it, for studies that name it.
+/// Key of the metric for the duration of a study; the caller measures it, for studies that declare it.
 pub const TIME: &str = "study_time";
 
-/// Metrics of time on the wall, which no two runs have alike.
+/// Metrics of wall-clock time, which differ between runs.
 pub const TIMES: [&str; 4] = [TIME, "gather_time", "colour_time", "colour_orders"];
 
-/// Reads nanoseconds on the wall, from any zero; the caller of a study provides it.
+/// Reads wall-clock nanoseconds from an arbitrary zero; provided by the caller of a study.
 pub type Watch<'a> = &'a dyn Fn() -> u64;
 
-/// The metric of the time that a study took.
+/// The metric for the duration of a study.
 pub const TIME_TAKEN: Definition =
     Definition::new(TIME, "ns", Better::Lower, "Wall-clock time of the study, on one core of this machine.");
 
-/// A number that a study found.
+/// A result of a study.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     /// Name of the metric.
     pub metric: String,
     /// Its unit.
     pub unit: String,
-    /// The number; none where it does not exist.
+    /// The number; none if it does not exist.
     pub value: Option<f64>,
-    /// What distinguishes it from others of its name.
+    /// Labels that distinguish it from others of its name.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
 }
@@ -51,16 +51,16 @@ impl Finding {
 
 /// One kind of study.
 pub trait Study: Named + Sync {
-    /// The keys of `[study]` that [`run`](Self::run) reads, `kind` apart.
+    /// Returns the keys of `[study]` that [`run`](Self::run) reads, without `kind`.
     fn keys(&self) -> KeyTables;
 
-    /// The metrics that it finds. Their names are their keys: findings of tables have no labels.
+    /// Returns the metrics that it produces. Their names are their keys: findings in tables have no labels.
     fn metrics(&self) -> &'static [Definition];
 
-    /// Reads its keys; what it returns does it. So a resolved configuration can be shown without the work.
+    /// Reads its keys and returns the task, so that a resolved configuration can be shown without the work.
     fn read(&self, section: &mut Section) -> Result<Task>;
 
-    /// Reads its keys and does it, with a watch that stands.
+    /// Reads its keys and runs the task, with a clock that always shows 0.
     fn run(&self, section: &mut Section, seed: Seed) -> Result<Vec<Finding>> {
         self.read(section)?(seed, &|| 0)
     }

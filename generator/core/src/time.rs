@@ -15,29 +15,29 @@ pub const US: Time = 1_000_000;
 pub const MS: Time = 1_000_000_000;
 /// One second.
 pub const SECOND: Time = 1_000_000_000_000;
-/// The latest time that a run may reach: 26 days. What would happen later is refused or makes the run
+/// The latest time that a run may reach: 26 days. Later events are refused or make the run
 /// invalid, so that no sum of two times wraps.
 pub const HORIZON: Time = Time::MAX / 4;
-/// Later than anything that happens.
+/// Later than every event.
 pub const NEVER: Time = Time::MAX;
 
-/// A message: `what` would happen `ps` picoseconds into the run, which is later than [`HORIZON`]; `keys` says
-/// what to change. A float, since what is too late may not fit a [`Time`].
+/// Returns the message for an event `what` at `ps` picoseconds, which is later than [`HORIZON`]; `keys` names the keys
+/// to change. A float, because the time may not fit a [`Time`].
 pub fn too_late(what: &str, ps: f64, keys: &str) -> String {
     let days = ps / (86_400.0 * SECOND as f64);
     let days = if days < 1e6 { format!("{days:.2}") } else { format!("{days:.1e}") };
     format!("{what} would be at {days} days; a run lasts at most 26 days; {keys}")
 }
 
-/// Turns frames into time on a link; carries the fraction of a picosecond that is left over, so
+/// Converts frames to time on a link; carries the remaining fraction of a picosecond over, so
 /// that no rounding accumulates: after n frames the clock is exactly `floor(bits / rate)`.
 #[derive(Debug, Clone)]
 pub struct Serialiser {
     rate_bps: u64,
     overhead_bits: u64,
-    /// Left over from the last frame, in units of 1/rate picoseconds.
+    /// Remainder of the last frame, in units of 1/rate picoseconds.
     remainder: u64,
-    /// Length and duration of the last frame: most links carry one size.
+    /// Length in bits, duration and remainder of the last frame: most links carry frames of one size.
     memo: (u64, u64, u64),
 }
 
@@ -48,7 +48,7 @@ impl Serialiser {
         Serialiser { rate_bps: rate.bps(), overhead_bits: overhead.bits(), remainder: 0, memo: (0, 0, 0) }
     }
 
-    /// How long a frame of `bytes` occupies the link. Call once per frame, in order.
+    /// Returns how long a frame of `bytes` occupies the link. Call once per frame, in order.
     #[inline]
     pub fn take(&mut self, bytes: u32) -> Time {
         let bits = u64::from(bytes) * 8 + self.overhead_bits;
@@ -66,7 +66,7 @@ impl Serialiser {
         (whole + u64::from(carry)) as Time
     }
 
-    /// The rate of the link.
+    /// Returns the rate of the link.
     pub fn rate(&self) -> Rate {
         Rate::from_bps(self.rate_bps)
     }

@@ -1,8 +1,7 @@
 //! Quantities with units: `40Gbps`, `1.5us`, `2048bit`, `8KiB`. Exact integers inside.
 //!
-//! Text is turned into an integer of the base unit by decimal arithmetic; a value that is not a
-//! whole number of base units is refused rather than rounded. Printing is exact too:
-//! `parse(print(x)) == x`.
+//! Text is converted to an integer of the base unit by decimal arithmetic; a value that is not a whole number of base
+//! units is refused, not rounded. Printing is exact, too: `parse(print(x)) == x`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -34,7 +33,7 @@ const SPANS: &[Unit] = &[
     ("h", 3_600_000_000_000_000),
 ];
 
-/// Why a text is not a quantity.
+/// The error for a text that is not a quantity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("\"{text}\" is not a {kind}: {why}; write for example {example}")]
 pub struct UnitError {
@@ -75,8 +74,8 @@ fn parse(text: &str, kind: &'static str, units: &[Unit], example: &'static str) 
     i64::try_from(product / scale).map(|v| v as u64).map_err(|_| fail("it is too large".into()))
 }
 
-/// Prints exactly, in the largest of `units` that is not above the value and needs at most three
-/// decimals, or the largest that divides it.
+/// Prints exactly: in the largest of `units` that is not above the value and needs at most three decimals, or else in
+/// the largest that divides it.
 fn print(value: u64, units: &[Unit], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for &(name, factor) in units.iter().rev() {
         if factor > value && factor > 1 {
@@ -130,41 +129,41 @@ quantity!(
 );
 
 impl Rate {
-    /// From bits per second.
+    /// Converts from bits per second.
     pub const fn from_bps(bps: u64) -> Self {
         Rate(bps)
     }
 
-    /// Bits per second.
+    /// Returns bits per second.
     pub const fn bps(self) -> u64 {
         self.0
     }
 }
 
 impl Size {
-    /// From bytes.
+    /// Converts from bytes.
     pub const fn from_bytes(bytes: u64) -> Self {
         Size(bytes * 8)
     }
 
-    /// Bits.
+    /// Returns bits.
     pub const fn bits(self) -> u64 {
         self.0
     }
 
-    /// Whole bytes, if it is a whole number of them.
+    /// Returns the bytes, if the size is a whole number of them.
     pub const fn bytes(self) -> Option<u64> {
         if self.0.is_multiple_of(8) { Some(self.0 / 8) } else { None }
     }
 }
 
 impl Span {
-    /// From picoseconds; negative spans become zero.
+    /// Converts from picoseconds; negative spans become zero.
     pub const fn from_ps(ps: Time) -> Self {
         Span(if ps < 0 { 0 } else { ps as u64 })
     }
 
-    /// Picoseconds.
+    /// Returns picoseconds.
     pub const fn ps(self) -> Time {
         self.0 as Time
     }
@@ -184,7 +183,7 @@ pub enum Quantity {
 }
 
 impl Quantity {
-    /// Reads `text`; none if it is neither a finite number nor a quantity.
+    /// Parses `text`; `None` if it is neither a finite number nor a quantity.
     pub fn read(text: &str) -> Option<Quantity> {
         let number = text.parse().ok().filter(|number: &f64| number.is_finite()).map(Quantity::Number);
         let rate = || text.parse().ok().map(Quantity::Rate);
@@ -205,24 +204,24 @@ impl fmt::Display for Quantity {
     }
 }
 
-/// A number or quantity in one spelling, whatever its unit was; any other text as it is.
+/// Returns a number or quantity in canonical spelling, independent of its unit; any other text unchanged.
 pub fn canonical(text: &str) -> String {
     Quantity::read(text).map_or_else(|| text.to_owned(), |quantity| quantity.to_string())
 }
 
-/// An exact decimal number, zero or more, of at most 18 digits: a factor that no float rounds.
+/// An exact decimal number, zero or more, of at most 18 significant digits: a factor without float rounding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Decimal {
-    /// The number times 10 to the power of `places`; no more places than needed.
+    /// The number times 10 to the power of `places`, with as few places as possible.
     digits: u128,
     places: u32,
 }
 
 impl Decimal {
-    /// Most places before and after the point: a ratio and its products with 10⁹ stay within 128 bits.
+    /// Maximum number of places before and after the point: a ratio and its products with 10⁹ fit 128 bits.
     const PLACES_MAX: i64 = 28;
 
-    /// Reads `text`, with an exponent if it has one; `power` is added to the exponent.
+    /// Parses `text`, with an optional exponent; `power` is added to the exponent.
     fn read(text: &str, power: i64) -> Result<Self, String> {
         let wrong = || "the number is not a decimal that is zero or more".to_owned();
         let (number, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
@@ -252,18 +251,18 @@ impl Decimal {
         Ok(Decimal { digits: digits * scale, places: places.max(0) as u32 })
     }
 
-    /// Numerator and denominator; the latter is a power of ten.
+    /// Returns numerator and denominator; the latter is a power of ten.
     pub const fn ratio(self) -> (u128, u128) {
         (self.digits, 10u128.pow(self.places))
     }
 
-    /// Whether it is from 10 to the power of `-low` to 10 to the power of `high`. Both are at most 10.
+    /// Returns whether it is from 10 to the power of `-low` to 10 to the power of `high`; `low` is at most 10.
     pub const fn is_within(self, low: u32, high: u32) -> bool {
         let (digits, scale) = self.ratio();
         digits * 10u128.pow(low) >= scale && digits <= scale.saturating_mul(10u128.pow(high))
     }
 
-    /// Whether it is 1 or more.
+    /// Returns whether it is 1 or more.
     pub const fn is_at_least_one(self) -> bool {
         self.is_within(0, Self::PLACES_MAX as u32)
     }
@@ -291,7 +290,7 @@ impl fmt::Display for Decimal {
 pub struct PacketRate(Decimal);
 
 impl PacketRate {
-    /// So many packets in so many seconds; both are above 0, and both are below 2⁷⁰ and 2³⁰.
+    /// Returns packets and seconds, as a ratio; both are above 0, packets below 2⁷⁰, seconds below 2³⁰.
     pub const fn ratio(self) -> (u128, u128) {
         self.0.ratio()
     }

@@ -1,6 +1,6 @@
-//! Metrics of an experiment's own: `[metrics.NAME]`, one SELECT each.
+//! Metrics defined by an experiment: `[metrics.NAME]`, one SELECT each.
 //!
-//! Read here; `pktgen_query` answers them, and reports, comparisons and history show them beside the others.
+//! Parsed here; `pktgen_query` evaluates them, and reports, comparisons and history show them beside the others.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,9 +8,9 @@ use crate::config::Document;
 use crate::definition::Better;
 use crate::{Error, Result, settings};
 
-/// Longest name of a metric, in bytes.
+/// Maximum length of a metric's name, in bytes.
 const NAME_MAX: usize = 48;
-/// Most metrics of an experiment.
+/// Maximum number of metrics of an experiment.
 const METRICS_MAX: usize = 64;
 
 settings! {
@@ -31,18 +31,18 @@ settings! {
     }
 }
 
-/// A metric of an experiment's own.
+/// A metric defined by an experiment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserMetric {
     /// Its name.
     pub name: String,
     /// One SELECT over the tables of a run.
     pub sql: String,
-    /// In what it is.
+    /// Its unit.
     pub unit: String,
-    /// Which values are better.
+    /// Which direction is better.
     pub better: Better,
-    /// What it says.
+    /// Description.
     pub about: String,
 }
 

@@ -1,4 +1,4 @@
-//! Files that get their names when they are whole: written beside the name, hashed on the way, then renamed.
+//! Atomic writing of files: written under a temporary name, hashed on the way, then renamed.
 
 use std::fs::{File, TryLockError};
 use std::io::{BufWriter, Write};
@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use crate::record::{FileDigest, Hashing};
 use crate::{Error, Result};
 
-/// A file that is being written. Dropped before [`WholeFile::finish`] it leaves nothing behind, and what had its name stays.
+/// A file being written. If it is dropped before [`WholeFile::finish`], nothing is left behind and an existing file is unchanged.
 pub struct WholeFile {
     out: BufWriter<Hashing<File>>,
-    /// The name that it gets.
+    /// The final name.
     path: PathBuf,
-    /// The name that it has until then; none for devices and pipes, which are written as they are.
+    /// The temporary name; none for devices and pipes, which are written directly.
     partial: Option<PathBuf>,
 }
 
@@ -21,7 +21,7 @@ impl WholeFile {
     /// Begins the file `path`.
     pub fn create(path: &Path) -> Result<Self> {
         let other = path.metadata().is_ok_and(|about| !about.is_file());
-        // The file that a link leads to is replaced, not the link.
+        // The target of a link is replaced, not the link.
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let (file, partial) = match other {
             true => (File::create(&path).map_err(Error::io("create", &path))?, None),
@@ -30,7 +30,7 @@ impl WholeFile {
         Ok(WholeFile { out: BufWriter::new(Hashing::new(file)), path, partial })
     }
 
-    /// Gives the file its name. Returns the digest of its content.
+    /// Gives the file its final name. Returns the digest of its content.
     pub fn finish(mut self) -> Result<FileDigest> {
         self.out.flush().map_err(Error::io("write", &self.path))?;
         let digest = self.out.get_mut().digest().unwrap_or_default();
@@ -42,7 +42,7 @@ impl WholeFile {
     }
 }
 
-/// An empty file beside `path` that nobody else writes: a lock says so, and what a killed process left is taken over.
+/// Opens an empty file beside `path` and locks it against other writers; reuses files left by killed processes.
 fn beside(path: &Path) -> Result<(File, PathBuf)> {
     let named = |middle: &str| {
         let mut name = path.to_owned().into_os_string();
@@ -58,7 +58,7 @@ fn beside(path: &Path) -> Result<(File, PathBuf)> {
             partial = named(&format!(".{}-{other}", std::process::id()));
             continue;
         }
-        // Between both calls it may have become the whole file of another.
+        // Between open and lock, another process may have renamed it to its final name.
         let (Ok(ours), Ok(there)) = (file.metadata(), partial.metadata()) else { continue };
         if (ours.dev(), ours.ino()) == (there.dev(), there.ino()) {
             file.set_len(0).map_err(Error::io("write", &partial))?;
@@ -81,20 +81,20 @@ impl Write for WholeFile {
 impl Drop for WholeFile {
     fn drop(&mut self) {
         if let Some(partial) = &self.partial {
-            // The error that led here is what matters if this fails too.
+            // If this fails too, the original error matters more.
             let _ = std::fs::remove_file(partial);
         }
     }
 }
 
-/// Writes `content` to `path`, whole or not at all. Returns the digest of it.
+/// Writes `content` to `path` atomically. Returns its digest.
 pub fn write_whole(path: &Path, content: impl AsRef<[u8]>) -> Result<FileDigest> {
     let mut file = WholeFile::create(path)?;
     file.write_all(content.as_ref()).map_err(Error::io("write", path))?;
     file.finish()
 }
 
-/// Copies the file `from` to `to`, whole or not at all. Returns the digest of it.
+/// Copies the file `from` to `to` atomically. Returns its digest.
 pub fn copy_whole(from: &Path, to: &Path) -> Result<FileDigest> {
     let mut file = File::open(from).map_err(Error::io("open", from))?;
     let mut copy = WholeFile::create(to)?;
@@ -128,7 +128,7 @@ mod tests {
     fn several_at_once_write_whole_files_and_the_last_has_the_name() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.txt");
-        // What a killed process left.
+        // Left by a killed process.
         std::fs::write(folder.path().join("a.txt.partial"), "half of it, and longer").unwrap();
         let (mut one, mut two) = (WholeFile::create(&path).unwrap(), WholeFile::create(&path).unwrap());
         one.write_all(b"one").unwrap();

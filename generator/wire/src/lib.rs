@@ -1,9 +1,9 @@
-//! Bytes on the wire: formats, files of captures, profiles of devices.
+//! Bytes on the wire: formats, capture files, profiles of devices.
 //!
-//! This crate says how packets are laid out and what their headers mean, over the vocabulary of [`pktgen_core`]. It never opens a
+//! This crate defines the layout of packets and the meaning of their headers, in terms of [`pktgen_core`]. It never opens a
 //! socket, reads a clock, starts a thread or uses `unsafe`, and knows no workload.
 //!
-//! Map: [`wire`] has the formats, what all share, and layouts as data; [`pcap`] reads and writes captures; [`device`] has
+//! Map: [`wire`] has the formats, their common parts, and layouts as data; [`pcap`] reads and writes captures; [`device`] has
 //! profiles of hardware, and configurations of control planes.
 #![forbid(unsafe_code)]
 

@@ -8,7 +8,7 @@ use super::shapes::{Candidate, Rest, heads};
 use super::shared::{Member, Partition};
 use super::skeleton::{FIRST, Skeleton};
 
-/// Hangs the common switches of a candidate below its heads.
+/// Attaches the common switches of a candidate below its heads.
 pub(super) fn attach(cluster: &Cluster, m: u64, candidate: &Candidate) -> Skeleton {
     let mut whole = candidate.top.clone();
     match candidate.rest {
@@ -19,7 +19,7 @@ pub(super) fn attach(cluster: &Cluster, m: u64, candidate: &Candidate) -> Skelet
     whole
 }
 
-/// Each common switch gets full links first, then one that is not full where that adds workers.
+/// Gives each common switch full links first, then one that is not full if that adds workers.
 fn single(whole: &mut Skeleton, cluster: &Cluster, m: u64, commons: u64) {
     let (heads, free) = ends(whole, cluster.layers - 1);
     if heads.is_empty() || commons == 0 {
@@ -36,7 +36,7 @@ fn single(whole: &mut Skeleton, cluster: &Cluster, m: u64, commons: u64) {
     }
 }
 
-/// Components of common switches that share links.
+/// Attaches components of common switches that share links.
 fn shared(whole: &mut Skeleton, cluster: &Cluster, m: u64, commons: u64) {
     let (heads, free) = ends(whole, cluster.layers - 2);
     let partition = Partition::new(cluster, m);
@@ -51,7 +51,7 @@ fn shared(whole: &mut Skeleton, cluster: &Cluster, m: u64, commons: u64) {
     let held: Vec<u64> = members.iter().map(|member| member.held).collect();
     let dealt = deal(&free, &[held]);
     let mut numbers = vec![None; members.len()];
-    // Who takes is placed before who gives.
+    // Takers are placed before givers.
     for gives in [false, true] {
         for (i, member) in members.iter().enumerate().filter(|(_, member)| member.gives.is_empty() != gives) {
             let takers = member.gives.iter().filter_map(|&taker| numbers[taker]);
@@ -63,7 +63,7 @@ fn shared(whole: &mut Skeleton, cluster: &Cluster, m: u64, commons: u64) {
     }
 }
 
-/// A place for one more common switch: below `parent`, in a tree of such switches or, on a head, as a new one.
+/// A position for one more common switch: below `parent`, in a tree of such switches or, on a head, as a new tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     depth: u64,
@@ -71,8 +71,8 @@ struct Place {
     tree: Option<usize>,
 }
 
-/// Trees of common switches below heads and below a common switch next to the server. A switch adds p − 2 flows to what its
-/// tree sends over one link; the highest place comes first where that much fits, else the one with most room.
+/// Attaches trees of common switches below heads and below a common switch next to the server. A switch adds p − 2 flows to what its tree
+/// sends over one link; the highest position with enough capacity is used, otherwise the one with most.
 pub(super) fn deep(whole: &mut Skeleton, cluster: &Cluster, m: u64, commons: u64) {
     let more = cluster.ports - 2;
     let mut flows = Vec::new();
@@ -106,7 +106,7 @@ pub(super) fn deep(whole: &mut Skeleton, cluster: &Cluster, m: u64, commons: u64
     }
 }
 
-/// Heads down to a layer, and their free ports.
+/// Returns the heads down to a layer, and their free ports.
 fn ends(whole: &Skeleton, deepest: u64) -> (Vec<usize>, Vec<u64>) {
     let heads = heads(whole, deepest);
     let free = heads.iter().map(|&head| whole.free(head)).collect();

@@ -1,4 +1,4 @@
-//! Available hardware: switches, how many of them aggregate, their ports, layers, and links.
+//! Available hardware: switches, how many of these aggregate, their ports, layers, and links.
 
 use pktgen_core::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -6,22 +6,22 @@ use serde::{Deserialize, Serialize};
 /// A reconfigurable cluster (ATRO §III-A): every switch and host is linked to an optical device that joins any two ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Cluster {
-    /// Switches, those that aggregate included.
+    /// Number of switches, including those that aggregate.
     pub switches: u64,
-    /// Switches that aggregate.
+    /// Number of switches that aggregate.
     pub aggregators: u64,
-    /// Ports of each switch (η of equation 7); a host has one.
+    /// Number of ports of each switch (η of equation 7); a host has one.
     pub ports: u64,
-    /// Layers, L of equation 18.
+    /// Number of layers, L of equation 18.
     pub layers: u64,
     /// Line rate of every link, both directions together (equation 14).
     pub capacity_bps: u64,
 }
 
-/// More switches or ports than this are a mistake, and would fill the memory.
+/// More switches or ports than this are an input error and would exhaust memory.
 pub(crate) const SIZE_MAX: u64 = 1_000_000;
 
-/// Refuses a number out of its range.
+/// Refuses a number outside its range.
 pub(super) fn within(name: &str, value: u64, least: u64, most: u64) -> Result<()> {
     if (least..=most).contains(&value) {
         return Ok(());
@@ -31,7 +31,7 @@ pub(super) fn within(name: &str, value: u64, least: u64, most: u64) -> Result<()
 }
 
 impl Cluster {
-    /// Refuses what is no cluster, naming what to change.
+    /// Refuses an impossible cluster, with the setting to change.
     pub fn check(&self) -> Result<()> {
         within("switches", self.switches, 1, SIZE_MAX)?;
         within("ports", self.ports, 2, SIZE_MAX)?;
@@ -46,12 +46,12 @@ impl Cluster {
         Ok(())
     }
 
-    /// Switches that only forward.
+    /// Returns the number of switches that only forward.
     pub(crate) fn commons(&self) -> u64 {
         self.switches - self.aggregators.min(self.switches)
     }
 
-    /// Switches of a full tree of so many layers: 1 + q + q² + …, with q = ports − 1.
+    /// Returns the number of switches of a full tree with this many layers: 1 + q + q² + …, with q = ports − 1.
     pub fn tree(&self, layers: u64) -> u64 {
         let q = self.ports.saturating_sub(1);
         let (mut sum, mut level) = (0u64, 1u64);

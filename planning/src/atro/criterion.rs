@@ -1,7 +1,6 @@
-//! How many workers fit: N(m), the most workers with at most m flows on every link (docs/atro.md).
+//! The number of workers that fit: N(m), the maximum number of workers with at most m flows on every link (docs/atro.md).
 //!
-//! Closed forms where there are any, proved bounds from above and below elsewhere, and in the gap between those the best
-//! of the shapes that are known.
+//! Closed forms if available; otherwise proved bounds from above and below, and between these the best of the known shapes.
 
 use pktgen_core::Result;
 
@@ -10,15 +9,15 @@ use super::heads::Shares;
 use super::infeasible;
 use super::shapes;
 
-/// What fits.
+/// The number of workers that fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reach {
-    /// The most workers for which a shape is known.
+    /// The maximum number of workers for which a shape is known.
     pub workers: u64,
-    /// More than these is impossible, by proof.
+    /// A proved upper bound.
     pub bound: u64,
-    /// Whether all shapes were tried (else only the one of the lower bound): then `workers` is exact as far as it was ever
-    /// compared with the program.
+    /// Whether all shapes were tried (otherwise only the one of the lower bound): then `workers` is exact in all
+    /// comparisons with the program so far.
     pub searched: bool,
 }
 
@@ -27,13 +26,13 @@ impl Reach {
         Reach { workers, bound: workers, searched: true }
     }
 
-    /// What a plan may be measured with: the proved bound, or all shapes.
+    /// Returns the limit for judging a plan: the proved bound, or the best of all shapes.
     pub fn limit(&self) -> u64 {
         if self.searched { self.workers } else { self.bound }
     }
 }
 
-/// N(m): the most workers with at most `m` flows per link.
+/// Returns N(m): the maximum number of workers with at most `m` flows per link.
 pub(crate) fn most_workers(cluster: &Cluster, m: u64) -> Reach {
     closed_form(cluster, m).map(Reach::exact).unwrap_or_else(|| {
         let upper = upper(cluster, m);
@@ -51,7 +50,7 @@ pub(crate) fn most_workers(cluster: &Cluster, m: u64) -> Reach {
     })
 }
 
-/// N(m) where it is proved to be a formula.
+/// Returns N(m) where a formula is proved.
 fn closed_form(cluster: &Cluster, m: u64) -> Option<u64> {
     let Cluster { switches, aggregators, ports, layers, .. } = *cluster;
     if m == 0 || switches == 0 || layers == 0 || ports < 2 {
@@ -75,7 +74,7 @@ fn closed_form(cluster: &Cluster, m: u64) -> Option<u64> {
 fn two_layers(cluster: &Cluster, m: u64) -> u64 {
     let (p, commons) = (cluster.ports, cluster.commons());
     let inner = cluster.aggregators.min(cluster.tree(2));
-    // Below an aggregator each common switch has one link.
+    // Below an aggregator, each common switch has one link.
     let hung = commons.min(p - inner);
     let below_aggregator = 1 + inner * (p - 2) + hung * (m - 1).min(p - 2);
     if commons == 0 {
@@ -87,7 +86,7 @@ fn two_layers(cluster: &Cluster, m: u64) -> u64 {
     below_aggregator.max(below_common)
 }
 
-/// More than this is impossible, by counting link ends and flows.
+/// Returns an upper bound, by counting link ends and flows.
 fn upper(cluster: &Cluster, m: u64) -> u64 {
     let Cluster { aggregators, ports: p, layers, .. } = *cluster;
     let (inner, commons) = (aggregators.min(cluster.tree(layers)), cluster.commons());
@@ -100,13 +99,13 @@ fn upper(cluster: &Cluster, m: u64) -> u64 {
     by_ports.min(by_links).min(by_flows).min(by_layers)
 }
 
-/// The fewest flows per link with which so many workers fit, or why there is none.
+/// Returns the minimum number of flows per link with which this many workers fit, or why none is sufficient.
 pub fn flows_per_link(cluster: &Cluster, workers: u64) -> Result<u64> {
     infeasible::check(cluster, workers)?;
     Ok(fewest(workers, |m| most_workers(cluster, m).workers >= workers))
 }
 
-/// The fewest flows per link for which more than the proved bound is not asked.
+/// Returns the minimum number of flows per link for which the number of workers does not exceed the (proved) bound.
 pub(super) fn bound_flows(cluster: &Cluster, workers: u64, proved: bool) -> u64 {
     fewest(workers, |m| {
         let reach = most_workers(cluster, m);
@@ -114,7 +113,7 @@ pub(super) fn bound_flows(cluster: &Cluster, workers: u64, proved: bool) -> u64 
     })
 }
 
-/// The least of 1..=most with `fits`, which stays true once it is: doubling, then halving.
+/// Returns the smallest of 1..=most with `fits`, which must be monotone, by doubling and bisection.
 fn fewest(most: u64, fits: impl Fn(u64) -> bool) -> u64 {
     let mut high = 1;
     while high < most && !fits(high) {

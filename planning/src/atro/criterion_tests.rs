@@ -1,4 +1,4 @@
-//! N(m) against the worked cases, which the paper's program proves, and its monotony.
+//! Compares N(m) with worked examples, proved by the paper's program, and tests its monotonicity.
 
 use proptest::prelude::*;
 
@@ -80,12 +80,12 @@ fn flows_per_link_at_the_papers_scale() {
     let flows = |aggregators: u64, workers: u64| flows_per_link(&cluster(20, aggregators, 24, 5), workers).unwrap();
     // Figure 4: 100 Gbit/s up to 80 workers, 50 with 90.
     assert_eq!([60, 70, 80, 90].map(|workers| flows(4, workers)), [1, 1, 1, 2]);
-    // Figure 5, where the text says 33 Gbit/s for 4 aggregators: that is the optimum for 2.
+    // Figure 5; the text gives 33 Gbit/s for 4 aggregators, which is the optimum for 2.
     assert_eq!([1, 2, 3, 4, 5, 6, 8].map(|aggregators| flows(aggregators, 90)), [5, 3, 2, 2, 1, 1, 1]);
 }
 
 proptest! {
-    /// What fits still fits with one switch, one aggregator, one layer or one flow per link more.
+    /// Workers that fit still fit with one more switch, aggregator, layer or flow per link.
     #[test]
     fn more_of_anything_never_hurts((cluster, m) in arbitrary()) {
         let reach = most_workers(&cluster, m);

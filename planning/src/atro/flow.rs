@@ -1,4 +1,4 @@
-//! Maximum flow in whole numbers (Dinic), for links, routes and the baseline ARO.
+//! Integer maximum flow (Dinic), for links, routes and the baseline ARO.
 
 /// A network under construction, then a flow in it.
 pub(super) struct Network {
@@ -8,12 +8,12 @@ pub(super) struct Network {
 }
 
 impl Network {
-    /// A network of `nodes` nodes.
+    /// Creates a network of `nodes` nodes.
     pub fn new(nodes: usize) -> Self {
         Network { edges: vec![Vec::new(); nodes], to: Vec::new(), left: Vec::new() }
     }
 
-    /// Adds an edge; its number is for [`Self::flow`] and [`Self::widen`].
+    /// Adds an edge; its index is used in [`Self::flow`] and [`Self::widen`].
     pub fn add(&mut self, from: usize, to: usize, capacity: u64) -> usize {
         let edge = self.to.len();
         self.edges[from].push(edge as u32);
@@ -23,17 +23,17 @@ impl Network {
         edge
     }
 
-    /// Makes an edge wider.
+    /// Increases the capacity of an edge.
     pub fn widen(&mut self, edge: usize, by: u64) {
         self.left[edge] += by;
     }
 
-    /// What runs along an edge.
+    /// Returns the flow along an edge.
     pub fn flow(&self, edge: usize) -> u64 {
         self.left[edge + 1]
     }
 
-    /// Sends as much more as possible; what leaves the source already is never taken back.
+    /// Sends as much more as possible; existing flow from the source is never reduced.
     pub fn run(&mut self, source: usize, sink: usize) -> u64 {
         let mut sent = 0;
         loop {

@@ -1,12 +1,12 @@
-//! Heads: aggregators with room for links from common switches, and how many such links there can be.
+//! Heads: aggregators with free ports for links from common switches, and the maximum number of such links.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::flow::Network;
 
-/// Most links from `commons` switches, at most `each` from one, into heads with so many free ports, never two alike
-/// (equation 2: x is 0 or 1). `free` is in ascending order.
+/// Returns the maximum number of links from `commons` switches, at most `each` from one, to heads with these free
+/// ports, without duplicates (equation 2: x is 0 or 1). `free` is in ascending order.
 pub(super) fn most_links(commons: u64, each: u64, free: &[u64]) -> u64 {
     let heads = free.len() as u64;
     let (mut best, mut sum) = (u64::MAX, 0);
@@ -17,8 +17,7 @@ pub(super) fn most_links(commons: u64, each: u64, free: &[u64]) -> u64 {
     best
 }
 
-/// Ports, in units of what a common switch does with them: `full` links of m flows and m ports for them, and `rest`
-/// ports over (ATRO notes: o and t).
+/// Ports of a common switch: `full` links of m flows, each with m ports, and `rest` remaining ports (ATRO notes: o and t).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shares {
     /// Flows per link.
@@ -30,22 +29,22 @@ pub(super) struct Shares {
 }
 
 impl Shares {
-    /// Of a switch with so many ports.
+    /// Computes the shares of a switch with this many ports.
     pub fn new(ports: u64, m: u64) -> Self {
         Shares { m, full: ports / (m + 1), rest: ports % (m + 1) }
     }
 
-    /// What a further link that is not full is worth: t − 2, if that is anything.
+    /// Returns the number of workers that a further, not full link adds: t − 2 if positive.
     pub fn partial(&self) -> u64 {
         self.rest.saturating_sub(2)
     }
 
-    /// Workers that one common switch adds over what is linked there without it, with links to so many heads.
+    /// Returns the number of additional workers due to one common switch with links to this many heads.
     pub(crate) fn gain(&self, heads: u64) -> u64 {
         (self.m - 1) * self.full.min(heads) + if heads > self.full { self.partial() } else { 0 }
     }
 
-    /// Workers that common switches add, each linked to heads only.
+    /// Returns the number of workers that common switches add, each linked to heads only.
     pub fn single(&self, commons: u64, free: &[u64]) -> u64 {
         let full = most_links(commons, self.full, free);
         let more = if self.partial() > 0 { most_links(commons, self.full + 1, free) - full } else { 0 };
@@ -53,11 +52,10 @@ impl Shares {
     }
 }
 
-/// Above so many possible links they are dealt greedily: a flow through all of them would not fit the memory.
+/// Above this number of possible links the assignment is greedy: a flow through all of them would not fit into memory.
 const FLOW_MAX: usize = 4_000_000;
 
-/// The heads of each common switch: in each stage a switch gets up to so many more (given per stage and
-/// switch), as many in all as there can be.
+/// Assigns heads to each common switch: in each stage a switch gets up to a given number more, with the maximum total.
 pub(super) fn deal(free: &[u64], stages: &[Vec<u64>]) -> Vec<Vec<usize>> {
     let Some(first) = stages.first() else { return Vec::new() };
     let commons = first.len();
@@ -69,7 +67,7 @@ pub(super) fn deal(free: &[u64], stages: &[Vec<u64>]) -> Vec<Vec<usize>> {
     let sources: Vec<usize> = (0..commons).map(|common| network.add(source, common, 0)).collect();
     let mut links = Vec::new();
     for (common, &more) in first.iter().enumerate() {
-        // Each switch begins with another head, so that the first flow found is spread already.
+        // Each switch begins with another head, so that the first flow found is already spread.
         for i in 0..free.len() {
             let head = (i + common * more as usize) % free.len();
             links.push((common, head, network.add(common, commons + head, 1)));
@@ -93,7 +91,7 @@ pub(super) fn deal(free: &[u64], stages: &[Vec<u64>]) -> Vec<Vec<usize>> {
     dealt
 }
 
-/// The same, one switch after the other, from the heads with most room: as many where all switches get equally many.
+/// Does the same switch by switch, using the heads with most free ports: optimal if all switches get the same number.
 fn deal_greedily(free: &[u64], stages: &[Vec<u64>]) -> Vec<Vec<usize>> {
     let mut rooms: BinaryHeap<(u64, Reverse<usize>)> =
         (0..free.len()).map(|head| (free[head], Reverse(head))).collect();

@@ -1,17 +1,17 @@
-//! Requests that no wiring meets, explained.
+//! Explains requests that no wiring satisfies.
 
 use pktgen_core::{Error, Result};
 
 use super::cluster::{Cluster, SIZE_MAX};
 use super::criterion::most_workers;
 
-/// Refuses so many workers if they do not fit with any number of flows per link.
+/// Refuses a number of workers that does not fit with any number of flows per link.
 pub(super) fn check(cluster: &Cluster, workers: u64) -> Result<()> {
     cluster.check()?;
     if !(1..=SIZE_MAX).contains(&workers) {
         return Err(Error::config(format!("workers: {workers} is not from 1 to {SIZE_MAX}; give another number")));
     }
-    // Where not all shapes are tried, only what is proved is refused.
+    // If not all shapes are tried, only proved impossibility is refused.
     let most = |cluster: &Cluster| most_workers(cluster, workers).limit();
     if most(cluster) >= workers {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Available hardware where switches, ports and rates differ: η of each node (ATRO equation 7), b of each link (equation 14).
+//! Available hardware with different switches, ports and rates: η of each node (ATRO equation 7), b of each link (equation 14).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ pub(super) const SERVER_NAME: &str = "ps";
 pub struct Switch {
     /// Name in plans.
     pub name: String,
-    /// Ports, η.
+    /// Number of ports, η.
     pub ports: u64,
     /// Rate of each port.
     pub rate_bps: u64,
@@ -40,16 +40,16 @@ pub struct Inventory {
     pub hosts: Vec<Host>,
     /// Rate of the server's port.
     pub server_bps: u64,
-    /// Pairs of switches, or a switch and the server (the number after the last switch), with a link slower than their ports.
+    /// Pairs of switches, or a switch and the server (the number after the last switch), whose link is slower than their ports.
     pub links: BTreeMap<(usize, usize), u64>,
-    /// Layers, L of equation 18.
+    /// Number of layers, L of equation 18.
     pub layers: u64,
-    /// Ports of the optical device, if they are limited.
+    /// Number of ports of the optical device, if limited.
     pub device_ports: Option<u64>,
 }
 
 impl Inventory {
-    /// As many equal switches and hosts.
+    /// Creates an inventory of equal switches and hosts.
     pub fn of_cluster(cluster: &Cluster, workers: u64) -> Self {
         let Cluster { switches, aggregators, ports, layers, capacity_bps } = *cluster;
         let switch = |number: u64| Switch {
@@ -69,29 +69,29 @@ impl Inventory {
         }
     }
 
-    /// The number of the server among ends of links.
+    /// Returns the number of the server as an end of links.
     pub fn server(&self) -> usize {
         self.switches.len()
     }
 
-    /// The rate of a link between two switches, or a switch and the server: that of the slower port, or what the pair has.
+    /// Returns the rate of a link between two switches, or a switch and the server: that of the slower port, or the limit of the pair.
     pub fn link_bps(&self, a: usize, b: usize) -> u64 {
         let port = |end: usize| self.switches.get(end).map_or(self.server_bps, |switch| switch.rate_bps);
         let ports = port(a).min(port(b));
         self.links.get(&(a.min(b), a.max(b))).map_or(ports, |own| ports.min(*own))
     }
 
-    /// The rate of a link between a host and a switch.
+    /// Returns the rate of a link between a host and a switch.
     pub(super) fn host_bps(&self, host: usize, switch: usize) -> u64 {
         self.hosts[host].rate_bps.min(self.switches[switch].rate_bps)
     }
 
-    /// The rate of the slowest host, which no AllReduce exceeds: all workers send at one rate (ATRO §III-A).
+    /// Returns the rate of the slowest host, which no AllReduce exceeds: all workers send at one rate (ATRO §III-A).
     pub(super) fn slowest_host_bps(&self) -> u64 {
         self.hosts.iter().map(|host| host.rate_bps).min().unwrap_or(0)
     }
 
-    /// The cluster of equal switches and links that this is, if it is one; only hosts may be slower.
+    /// Returns this inventory as a cluster if all switches and links are equal; only hosts may be slower.
     pub fn cluster(&self) -> Option<Cluster> {
         let first = self.switches.first()?;
         let alike = |switch: &Switch| (switch.ports, switch.rate_bps) == (first.ports, first.rate_bps);
@@ -105,12 +105,12 @@ impl Inventory {
         })
     }
 
-    /// Ports of all switches, hosts, and the server: as many as an optical device has that every wiring is possible with.
+    /// Returns the number of ports of all switches, hosts, and the server: with an optical device of this size every wiring is possible.
     pub fn ports(&self) -> u64 {
         self.switches.iter().map(|switch| switch.ports).sum::<u64>() + self.hosts.len() as u64 + 1
     }
 
-    /// Refuses what is no cluster, naming what to change.
+    /// Refuses an impossible inventory, with the setting to change.
     pub fn check(&self) -> Result<()> {
         within("switches", self.switches.len() as u64, 1, SIZE_MAX)?;
         within("workers", self.hosts.len() as u64, 1, SIZE_MAX)?;
@@ -132,7 +132,7 @@ impl Inventory {
     }
 }
 
-/// The name of a switch that has none: by its number among all.
+/// Returns the default name of a switch by its number.
 pub(super) fn switch_name(number: u64, aggregators: u64) -> String {
     format!("{}{number}", if number < aggregators { "agg" } else { "cs" })
 }

@@ -1,4 +1,4 @@
-//! Inventories as users write them: flags of `pktgen place atro`, or a file (docs/atro.md).
+//! Parses inventories from the options of `pktgen place atro` or from a file (docs/atro.md).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,33 +14,33 @@ use super::inventory::{Host, Inventory, SERVER_NAME, Switch, switch_name};
 
 const LAYERS: u64 = 5;
 
-/// What flags say.
+/// Command-line options.
 #[derive(Debug, Clone)]
 pub struct Flags<'a> {
-    /// Workers, one per host.
+    /// Number of workers, one per host.
     pub workers: u64,
-    /// Switches, those that aggregate included.
+    /// Number of switches, including those that aggregate.
     pub switches: u64,
-    /// Switches that aggregate, the first ones.
+    /// Number of switches that aggregate, the first ones.
     pub aggregators: u64,
-    /// Ports of each switch: one number, or runs as `2x16,4x8`.
+    /// Ports of each switch: one number, or runs such as `2x16,4x8`.
     pub ports: &'a str,
-    /// Rate of each switch, likewise.
+    /// Rate of each switch, in the same form.
     pub capacity: &'a str,
-    /// Rate of each host, if it is not that of its switch.
+    /// Rate of each host, if it differs from that of its switch.
     pub host_rate: Option<Rate>,
-    /// Rate of the server, if it is not that of its switch.
+    /// Rate of the server, if it differs from that of its switch.
     pub server_rate: Option<Rate>,
-    /// Slower links, as `agg0-cs2=10Gbps`.
+    /// Slower links, such as `agg0-cs2=10Gbps`.
     pub links: &'a [String],
-    /// Layers, L.
+    /// Number of layers, L.
     pub layers: u64,
-    /// Ports of the optical device.
+    /// Number of ports of the optical device.
     pub device_ports: Option<u64>,
 }
 
 impl Inventory {
-    /// The inventory that flags describe.
+    /// Creates the inventory that options describe.
     pub fn of_flags(flags: &Flags) -> Result<Self> {
         let Flags { workers, switches, aggregators, layers, .. } = *flags;
         within("workers", workers, 1, SIZE_MAX)?;
@@ -69,7 +69,7 @@ impl Inventory {
             let wrong = || Error::config(format!("--link {text}: it is no pair with a rate; write agg0-cs2=10Gbps"));
             let (ends, rate) = text.split_once('=').ok_or_else(wrong)?;
             let rate: Rate = rate.parse().map_err(|why| Error::config(format!("--link {text}: {why}")))?;
-            // Names may have hyphens: any cut that names two ends is meant.
+            // Names may contain hyphens, so every split that gives two known ends is accepted.
             let found = ends.match_indices('-').find_map(|(at, _)| inventory.pair(&ends[..at], &ends[at + 1..]).ok());
             let pair = match found {
                 Some(pair) => pair,
@@ -84,14 +84,14 @@ impl Inventory {
         Ok(inventory)
     }
 
-    /// Reads a file. `workers` is how many there are if the file has no hosts; both are one too many.
+    /// Reads a file. `workers` is the number of hosts if the file has none; giving both is an error.
     pub fn read(path: &Path, workers: Option<u64>) -> Result<Self> {
         check_regular(path)?;
         let text = std::fs::read_to_string(path).map_err(Error::io("read", path))?;
         Self::parse(&text, &path.display().to_string(), workers)
     }
 
-    /// Reads the text of a file; `name` is what errors call it.
+    /// Parses the text of a file; `name` is used in errors.
     pub fn parse(text: &str, name: &str, workers: Option<u64>) -> Result<Self> {
         let file: File = serde_json::from_str(text).map_err(|why| {
             Error::config(format!(
@@ -105,7 +105,7 @@ impl Inventory {
             .map_err(|e| at(e.to_string()))
     }
 
-    /// The rate that a pair has at most, of which a pair has one.
+    /// Sets the maximum rate of a pair, which has only one.
     fn limit(&mut self, pair: (usize, usize), rate: Rate) -> Result<(), String> {
         match self.links.insert(pair, rate.bps()) {
             Some(other) if other != rate.bps() => Err(format!(
@@ -116,7 +116,7 @@ impl Inventory {
         }
     }
 
-    /// Two ends of a link by their names, in order.
+    /// Returns the two ends of a link by their names, in order.
     fn pair(&self, a: &str, b: &str) -> Result<(usize, usize), String> {
         let find = |name: &str| match self.switches.iter().position(|switch| switch.name == name) {
             Some(number) => Ok(number),
@@ -131,7 +131,7 @@ impl Inventory {
     }
 }
 
-/// A value for each switch: one for all, or runs of as many in all.
+/// Parses a value for each switch: one for all, or runs that add up to their number.
 fn runs<T: FromStr + Clone>(flag: &str, text: &str, switches: u64) -> Result<Vec<T>>
 where
     T::Err: std::fmt::Display,
@@ -210,7 +210,7 @@ fn rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Rate, D::Error> {
     String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
 }
 
-/// The names of a group: its own, or numbered if it has several.
+/// Returns the names of a group: its own, or numbered names for several.
 fn names(name: &str, count: Option<u64>) -> Result<Vec<String>> {
     within(&format!("count of {name}"), count.unwrap_or(1), 1, SIZE_MAX)?;
     Ok(match count {

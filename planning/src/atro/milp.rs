@@ -1,32 +1,32 @@
-//! The paper's program, (1) to (21), as text in the LP format that HiGHS, CBC and GLPK read.
+//! The paper's program, (1) to (21), as text in the LP format of HiGHS, CBC and GLPK.
 //!
-//! The rate is fixed, and with it the flows per link, which makes it linear. Three rules that the print lacks are added: each worker
-//! emits one flow (W), none enters a worker (K), none leaves the server (P); the last two by having no such variables.
+//! The rate is fixed, and with it the flows per link, which makes the program linear. Three rules missing in the paper are added: each
+//! worker emits one flow (W), none enters a worker (K), none leaves the server (P); the last two by omitting such variables.
 
 use std::fmt::Write;
 
 use super::capacities::Capacities;
 use super::inventory::Inventory;
 
-/// How workers are written.
+/// How workers are represented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MilpForm {
-    /// Each by itself, as in print.
+    /// Individually, as in the paper.
     Named,
-    /// As counts per switch: they are interchangeable.
+    /// As counts per switch, since they are interchangeable.
     Counted,
 }
 
-/// What is asked.
+/// The question to the solver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MilpQuestion {
-    /// Whether so many workers fit.
+    /// Whether this many workers fit.
     Fits(u64),
-    /// How many fit; only with [`MilpForm::Counted`].
+    /// How many workers fit; only with [`MilpForm::Counted`].
     Most,
 }
 
-/// The program at one rate. Counted, its objective is the number of workers; else nothing.
+/// Returns the program at one rate. Its objective is the number of workers if counted, otherwise nothing.
 pub fn program(capacities: &Capacities, form: MilpForm, question: MilpQuestion) -> String {
     let mut program = Program { capacities: *capacities, text: String::new(), bounds: String::new(), rows: 0 };
     let (switches, workers) = (capacities.switches(), named_workers(form, question));
@@ -63,7 +63,7 @@ fn joined(terms: impl Iterator<Item = String>) -> String {
     terms.collect::<Vec<_>>().join(" + ")
 }
 
-/// The text so far. Switches come first by number, those that aggregate before the others.
+/// The text under construction. Switches are numbered, those that aggregate first.
 struct Program<'a> {
     capacities: Capacities<'a>,
     text: String,
@@ -97,7 +97,7 @@ impl Program<'_> {
         (0..self.capacities.switches()).filter(move |&other| other != switch)
     }
 
-    /// What concerns one switch: (7), (9), (10), (13), (18), (19), and its link to the server.
+    /// Adds the constraints of one switch: (7), (9), (10), (13), (18), (19), and its link to the server.
     fn switch(&mut self, s: usize, workers: Option<u64>) {
         let (ports, layers) = (self.capacities.ports(s), self.capacities.inventory.layers);
         let to_server = self.capacities.flows(s, self.capacities.switches());
@@ -118,7 +118,7 @@ impl Program<'_> {
         } else {
             self.row(&format!("{into}{} = 0", minus(1)));
         }
-        // The link to the server: flows only over a link, and then the layer is 1.
+        // The link to the server: flows require a link, and then the layer is 1.
         self.row(&format!("t_{s} - {to_server} b_{s} <= 0"));
         self.row(&format!("b_{s} - t_{s} <= 0"));
         self.row(&format!("b_{s} - z_{s} <= 0"));
@@ -129,7 +129,7 @@ impl Program<'_> {
         }
     }
 
-    /// What concerns two switches: (14), (16), (17), (20).
+    /// Adds the constraints of two switches: (14), (16), (17), (20).
     fn pair(&mut self, u: usize, v: usize) {
         let (m, layers) = (self.capacities.flows(u, v), self.capacities.inventory.layers);
         self.row(&format!("y_{u}_{v} + y_{v}_{u} - {m} x_{u}_{v} <= 0"));
@@ -142,7 +142,7 @@ impl Program<'_> {
         }
     }
 
-    /// What concerns one worker: one link (8), one flow (W) and only on that link.
+    /// Adds the constraints of one worker: one link (8), one flow (W), and only on that link.
     fn worker(&mut self, w: u64) {
         let switches = self.capacities.switches();
         self.row(&format!("{} = 1", joined((0..switches).map(|s| format!("h_{w}_{s}")))));

@@ -1,4 +1,4 @@
-//! The optical device: how many of its ports a wiring takes (ATRO §II-C).
+//! The optical device: the number of its ports that a wiring uses (ATRO §II-C).
 
 use pktgen_core::plan::Plan;
 use pktgen_core::{Error, Result};
@@ -6,25 +6,25 @@ use serde::Serialize;
 
 use super::inventory::Inventory;
 
-/// Ports of an optical patch panel, which takes a couple of minutes to change (ATRO §II-C).
+/// Number of ports of an optical patch panel, which takes a couple of minutes to change (ATRO §II-C).
 const PATCH_PANEL_PORTS: u64 = 1008;
 
-/// Ports of a 3D MEMS device, which takes about 10 ms (ATRO §II-C).
+/// Number of ports of a 3D MEMS device, which takes about 10 ms (ATRO §II-C).
 const MEMS_PORTS: u64 = 384;
 
-/// Ports of the optical device.
+/// Numbers of ports of the optical device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct DevicePorts {
-    /// Those that the wiring takes: two for each cable.
+    /// Ports used by the wiring: two for each cable.
     pub used: u64,
-    /// Those that all switches, hosts and the server have, as ATRO Figure 1 connects them.
+    /// Ports of all switches, hosts and the server, as connected in ATRO Figure 1.
     pub all: u64,
-    /// Those that the device has, where that is said.
+    /// Ports of the device, if specified.
     pub limit: Option<u64>,
 }
 
 impl DevicePorts {
-    /// Counts them; a wiring that takes more than the device has is refused.
+    /// Counts the ports; refuses a wiring that needs more than the device has.
     pub fn count(plan: &Plan, inventory: &Inventory) -> Result<Self> {
         let counted =
             DevicePorts { used: 2 * plan.links.len() as u64, all: inventory.ports(), limit: inventory.device_ports };
@@ -39,7 +39,7 @@ impl DevicePorts {
         }
     }
 
-    /// Remarks beside the numbers.
+    /// Returns a remark on the numbers.
     pub fn remark(&self) -> String {
         let Self { used, all, limit } = *self;
         match limit {

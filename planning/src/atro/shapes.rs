@@ -1,8 +1,7 @@
-//! Shapes of the upper part of a wiring: which aggregators hang where, before common switches hang below them.
+//! Shapes of the upper part of a wiring: the arrangement of aggregators before common switches are attached.
 //!
-//! Below an aggregator next to the server others hang in a tree (shape T). Where ports of aggregators are scarce, the flows
-//! of the lower ones may enter special common switches instead (shape E), or a common switch stands next to the server
-//! (shape R), or both.
+//! Below an aggregator next to the server, others form a tree (shape T). If ports of aggregators are scarce, the flows of the lower ones
+//! may enter special common switches instead (shape E), a common switch may be next to the server (shape R), or both.
 
 use super::attach;
 use super::cluster::Cluster;
@@ -10,57 +9,57 @@ use super::heads::{Shares, most_links};
 use super::shared::Partition;
 use super::skeleton::{SERVER, Skeleton};
 
-/// All shapes are tried up to so many switches, and up to so many ports: beyond it only trees.
+/// Maximum numbers of switches and ports up to which all shapes are tried; beyond, only trees.
 const SEARCHED_SWITCHES: u64 = 48;
 const SEARCHED_PORTS: u64 = 64;
 
-/// Trees of common switches are tried up to so many switches.
+/// Maximum number of switches up to which trees of common switches are tried.
 const DEEP_SWITCHES: u64 = 2_000;
 
-/// How the common switches that are left hang below heads.
+/// How the remaining common switches are attached below heads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rest {
     /// Each is linked to heads only.
     Single,
-    /// Links to heads may be fed by several, which needs one more layer.
+    /// Links to heads may be fed by several, which requires one more layer.
     Shared,
-    /// Each has one link up, in trees as deep as layers allow: for links that carry more than a switch has ports.
+    /// Each has one upward link, in trees as deep as layers allow: for links that carry more flows than a switch has ports.
     Deep,
 }
 
-/// A shape, with what it is worth.
+/// A shape with its number of workers.
 #[derive(Debug, Clone)]
 pub(super) struct Candidate {
     /// The upper part.
     pub top: Skeleton,
-    /// Common switches that are left.
+    /// Number of remaining common switches.
     pub commons: u64,
-    /// How they hang.
+    /// How they are attached.
     pub rest: Rest,
-    /// Workers in all.
+    /// Total number of workers.
     pub workers: u64,
 }
 
 /// How an upper part is built.
 #[derive(Debug, Clone, Copy)]
 struct Recipe {
-    /// A common switch next to the server: aggregators and common switches directly below it.
+    /// A common switch next to the server: numbers of aggregators and common switches directly below it.
     root: Option<(u64, u64)>,
-    /// Aggregators that hang on aggregators or on that switch; the others hang on special common switches.
+    /// Number of aggregators below aggregators or below that switch; the others are below special common switches.
     hung: u64,
-    /// Children of an aggregator before one gets more.
+    /// Number of children of an aggregator before another one gets more.
     each: u64,
     /// The lowest layer of aggregators with children.
     deepest: u64,
 }
 
-/// The most workers by trees alone, those without order among them.
+/// Returns the maximum number of workers with trees only, including unordered ones.
 pub(super) fn lower(cluster: &Cluster, m: u64) -> u64 {
     let ordered = trees(cluster, m, cluster.commons()).map(|candidate| candidate.workers).max();
     ordered.max(plain(cluster).workers(m)).unwrap_or(0)
 }
 
-/// As many of the switches as all shapes are tried of, where those are fewer.
+/// Returns a cluster reduced to the number of switches for which all shapes are tried, if that is smaller.
 pub(super) fn all_tried_within(cluster: &Cluster) -> Option<Cluster> {
     let (switches, aggregators) = (SEARCHED_SWITCHES, cluster.aggregators.min(SEARCHED_SWITCHES));
     let fewer = Cluster { switches, aggregators, ..*cluster };
@@ -72,13 +71,13 @@ pub(super) fn are_all_tried(cluster: &Cluster) -> bool {
     cluster.switches <= SEARCHED_SWITCHES && cluster.ports <= SEARCHED_PORTS
 }
 
-/// The most workers by any shape; none if the cluster is too large to try them.
+/// Returns the maximum number of workers with any shape; `None` if the cluster is too large to try all.
 pub(super) fn best(cluster: &Cluster, m: u64) -> Option<u64> {
     let all = candidates(cluster, m)?;
     all.iter().map(|candidate| candidate.workers).max()
 }
 
-/// Shape T with `commons` of the common switches.
+/// Returns the candidates of shape T with `commons` of the common switches.
 pub(super) fn trees(cluster: &Cluster, m: u64, commons: u64) -> impl Iterator<Item = Candidate> + '_ {
     let mut sizes: Vec<u64> = (1..=cluster.layers.min(64) - 1)
         .rev()
@@ -98,7 +97,7 @@ pub(super) fn trees(cluster: &Cluster, m: u64, commons: u64) -> impl Iterator<It
     })
 }
 
-/// A tree of all switches, aggregators on top: what is left when a link may carry almost anything.
+/// Returns a tree of all switches with aggregators at the top: the remaining shape if a link can carry almost everything.
 pub(super) fn plain(cluster: &Cluster) -> Skeleton {
     let mut whole = Skeleton::new(cluster.ports);
     let (mut parent, mut room) = (SERVER, 1);
@@ -125,7 +124,7 @@ fn full_tree(each: u64, layers: u64) -> u64 {
     sum
 }
 
-/// Every shape, if the cluster is small enough.
+/// Returns all shapes if the cluster is small enough.
 pub(super) fn candidates(cluster: &Cluster, m: u64) -> Option<Vec<Candidate>> {
     if !are_all_tried(cluster) {
         return None;
@@ -150,7 +149,7 @@ fn recipes(cluster: &Cluster, m: u64) -> Vec<Recipe> {
     if cluster.commons() > 0 {
         for direct in 1..=aggregators.min(m).min(p - 1) {
             let further = (cluster.commons() - 1).min(p - 1 - direct);
-            // Below m = p the ports of that switch carry no more than its link does.
+            // Below m = p, the ports of that switch carry no more than its link does.
             let most = if m >= p { further } else { 0 };
             roots.extend((0..=most).map(|further| Some((direct, further))));
         }
@@ -167,7 +166,7 @@ fn recipes(cluster: &Cluster, m: u64) -> Vec<Recipe> {
     recipes
 }
 
-/// Builds an upper part; none if it needs switches or layers that are not there.
+/// Builds an upper part; `None` if it needs more switches or layers than available.
 fn build(cluster: &Cluster, m: u64, recipe: Recipe) -> Option<(Skeleton, u64)> {
     let mut top = Skeleton::new(cluster.ports);
     let mut commons = cluster.commons();
@@ -188,7 +187,7 @@ fn build(cluster: &Cluster, m: u64, recipe: Recipe) -> Option<(Skeleton, u64)> {
     Some((top, commons - specials))
 }
 
-/// Adds aggregators below others: up to `each` below one, then as many as fit next to the top, then in the lowest layer.
+/// Adds aggregators below others: up to `each` below one, then as many as fit near the top, then in the lowest layer.
 fn grow(top: &mut Skeleton, mut tree: Vec<usize>, mut more: u64, cluster: &Cluster, recipe: Recipe) {
     let full = cluster.ports - 1;
     for (each, deepest) in [(recipe.each, recipe.deepest), (full, recipe.deepest), (full, cluster.layers)] {
@@ -206,7 +205,7 @@ fn grow(top: &mut Skeleton, mut tree: Vec<usize>, mut more: u64, cluster: &Clust
     }
 }
 
-/// Shape E: the flows of `lower` aggregators enter special common switches; gives how many.
+/// Shape E: lets the flows of `lower` aggregators enter special common switches; returns how many are needed.
 fn hang_on_specials(top: &mut Skeleton, cluster: &Cluster, m: u64, lower: u64, commons: u64) -> Option<u64> {
     if lower == 0 {
         return Some(0);
@@ -233,14 +232,14 @@ fn hang_on_specials(top: &mut Skeleton, cluster: &Cluster, m: u64, lower: u64, c
     Some(specials)
 }
 
-/// The heads of an upper part down to a layer, those with the fewest free ports first.
+/// Returns the heads of an upper part down to a layer, those with the fewest free ports first.
 pub(super) fn heads(top: &Skeleton, deepest: u64) -> Vec<usize> {
     let mut heads: Vec<usize> = top.aggregators().filter(|&head| top.depth(head) <= deepest).collect();
     heads.sort_by_key(|&head| top.free(head));
     heads
 }
 
-/// What an upper part is worth with the best that the remaining switches can do.
+/// Rates an upper part with the best use of the remaining switches.
 fn rate(cluster: &Cluster, m: u64, top: Skeleton, commons: u64, partition: Option<&Partition>) -> Option<Candidate> {
     let base = top.workers(m)?;
     let free = |deepest: u64| -> Vec<u64> { heads(&top, deepest).iter().map(|&head| top.free(head)).collect() };

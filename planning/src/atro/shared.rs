@@ -1,19 +1,19 @@
-//! Links to heads that several common switches feed: where there are more switches than links.
+//! Links to heads fed by several common switches: used if there are more switches than links.
 //!
-//! `k` switches and `h` links joined in one component add min(h(m − 1), k(p − 2) − 2(h − 1)) workers: either all links are
-//! full, or all ports are taken.
+//! `k` switches and `h` links joined in one component add min(h(m − 1), k(p − 2) − 2(h − 1)) workers: either all links
+//! are full, or all ports are used.
 
 use super::cluster::Cluster;
 
-/// Largest component that is considered, in switches and in links.
+/// Maximum size of a component, in switches and in links.
 const SWITCHES_MAX: usize = 12;
 const LINKS_MAX: usize = 24;
 
-/// The best ways to part so many switches and links into components.
+/// The best partitions of switches and links into components.
 #[derive(Debug)]
 pub(super) struct Partition {
     links: usize,
-    /// Worth, and the first component (switches, links), by switches and links.
+    /// Worth and first component (switches, links), by numbers of switches and links.
     best: Vec<(u64, (usize, usize))>,
     m: u64,
     ports: u64,
@@ -22,14 +22,14 @@ pub(super) struct Partition {
 /// A common switch of a component.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Member {
-    /// Links to heads.
+    /// Number of links to heads.
     pub held: u64,
-    /// Members to which it gives flows; they are never givers themselves.
+    /// Members to which it gives flows; these never give flows themselves.
     pub gives: Vec<usize>,
 }
 
 impl Partition {
-    /// Of all common switches of a cluster.
+    /// Computes the partitions for all common switches of a cluster.
     pub fn new(cluster: &Cluster, m: u64) -> Self {
         let commons = cluster.commons() as usize;
         let links = (cluster.commons() * cluster.aggregators).min(cluster.aggregators * (cluster.ports - 1)) as usize;
@@ -55,7 +55,7 @@ impl Partition {
         self.best[switches * (self.links + 1) + links]
     }
 
-    /// What a component of `k` switches and `h` links is worth. In two layers a link is fed by p switches at most.
+    /// Returns the worth of a component of `k` switches and `h` links. In two layers, a link is fed by at most p switches.
     fn component(&self, k: u64, h: u64) -> u64 {
         let q = self.ports - 1;
         if k > h * q + 1 {
@@ -64,12 +64,12 @@ impl Partition {
         (h * (self.m.min(q * q) - 1)).min((k * (self.ports - 2)).saturating_sub(2 * (h - 1)))
     }
 
-    /// Workers that so many switches with so many links add.
+    /// Returns the number of workers that this many switches with this many links add.
     pub fn worth(&self, switches: u64, links: u64) -> u64 {
         self.at(switches as usize, (links as usize).min(self.links)).0
     }
 
-    /// The components that are worth it: switches and links of each.
+    /// Returns the components that achieve this: switches and links of each.
     pub fn components(&self, switches: u64, links: u64) -> Vec<(usize, usize)> {
         let (mut switches, mut links) = (switches as usize, (links as usize).min(self.links));
         let mut components = Vec::new();
@@ -83,9 +83,8 @@ impl Partition {
         }
     }
 
-    /// Joins `k` switches and `h` links, at most `heads` of them on one switch: links are laid along the switches one after
-    /// the other; a link that needs several is held by one of them, to which the others give. Who gives never takes, so
-    /// there are two layers.
+    /// Joins `k` switches and `h` links, at most `heads` of them at one switch: links are assigned along the switches one after another; a
+    /// link that needs several is held by one of them, to which the others give. A giver never takes, so there are two layers.
     pub fn join(&self, k: usize, h: usize, heads: u64) -> Vec<Member> {
         let mut members = vec![Member::default(); k];
         let mut line = Line { at: 0, left: self.ports, gives: false, fresh: 1 };
@@ -109,7 +108,7 @@ impl Partition {
         members
     }
 
-    /// The switch holds the link and the next ones give what it lacks.
+    /// Lets the switch hold the link and the next ones give what it lacks.
     fn take_from_next(&self, members: &mut [Member], line: &mut Line) {
         let (holder, p) = (line.at, self.ports);
         let carried = |givers: u64| (line.left - 1 - givers) + givers * (p - 1);
@@ -120,8 +119,8 @@ impl Partition {
         self.give(members, line, holder, givers, spare);
     }
 
-    /// The switch gives to the next one, which holds the link: all that it has left, unless the holder can hold no further
-    /// link and so has no use for its own ports but this one.
+    /// Lets the switch give to the next one, which holds the link: all that remains, unless the holder cannot hold
+    /// another link and so needs its own ports only for this one.
     fn give_onwards(&self, members: &mut [Member], line: &mut Line, heads: u64) {
         let (p, holder) = (self.ports, line.fresh);
         line.fresh += 1;
@@ -140,7 +139,7 @@ impl Partition {
         self.give(members, line, holder, givers, spare);
     }
 
-    /// The next switches give to a holder; the last of them, or the holder, has `left` ports left.
+    /// Lets the next switches give to a holder; the last of them, or the holder, has `left` ports left.
     fn give(&self, members: &mut [Member], line: &mut Line, holder: usize, givers: u64, left: u64) {
         let fresh = line.fresh + givers as usize;
         members[line.fresh..fresh].iter_mut().for_each(|giver| giver.gives.push(holder));
@@ -149,13 +148,13 @@ impl Partition {
     }
 }
 
-/// Where along the switches the next link begins.
+/// The position along the switches at which the next link begins.
 struct Line {
     at: usize,
-    /// Ports of that switch that are left.
+    /// Remaining ports of that switch.
     left: u64,
-    /// Whether it gives already, and so cannot take.
+    /// Whether it already gives, and so cannot take.
     gives: bool,
-    /// The first switch that is unused.
+    /// The first unused switch.
     fresh: usize,
 }

@@ -1,7 +1,7 @@
-//! Switches and the links between them, from the server downwards; then how many workers fit, and their routes.
+//! Switches and the links between them, from the server downwards, with the number of workers that fit and their routes.
 //!
-//! Whatever shape is chosen, workers and flows are put in by one rule: the outputs of aggregators first, then as many
-//! workers as ports and links carry. So a shape cannot promise what it does not hold.
+//! For every shape, workers and flows are assigned by one rule: the outputs of aggregators first, then as many workers
+//! as ports and links carry. So a shape cannot claim more than it holds.
 
 use super::flow::Network;
 
@@ -16,9 +16,9 @@ pub(super) const FIRST: usize = 1;
 struct Switch {
     aggregates: bool,
     ports: u64,
-    /// Where its links lead.
+    /// Upper ends of its links.
     up: Vec<usize>,
-    /// Links from below.
+    /// Number of links from below.
     down: u64,
     depth: u64,
 }
@@ -30,29 +30,28 @@ pub(super) struct Skeleton {
     switches: Vec<Switch>,
 }
 
-/// Where a flow runs: switches from the one that a worker is linked to, or from the aggregator that emits it, to the
-/// aggregator or server that takes it.
+/// Route of a flow: switches from the one of the worker, or from the aggregator that emits it, to the receiving aggregator or server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Route {
-    /// A worker's, or an aggregator's.
+    /// Whether it is a worker's or an aggregator's.
     pub from_worker: bool,
     /// Its switches.
     pub path: Vec<usize>,
 }
 
 impl Skeleton {
-    /// Nothing but the server, which has one port; switches have `ports` unless they are added with others.
+    /// Creates a skeleton with only the server, which has one port; switches have `ports` unless added with another number.
     pub fn new(ports: u64) -> Self {
         let server = Switch { aggregates: false, ports: 1, up: Vec::new(), down: 0, depth: 0 };
         Skeleton { ports, switches: vec![server] }
     }
 
-    /// Adds a switch below others and gives its number.
+    /// Adds a switch below others and returns its number.
     pub fn add(&mut self, aggregates: bool, up: &[usize]) -> usize {
         self.add_with(self.ports, aggregates, up)
     }
 
-    /// Adds a switch of so many ports.
+    /// Adds a switch with this many ports.
     pub(super) fn add_with(&mut self, ports: u64, aggregates: bool, up: &[usize]) -> usize {
         let depth = 1 + up.iter().map(|&above| self.switches[above].depth).max().unwrap_or(0);
         for &above in up {
@@ -62,18 +61,18 @@ impl Skeleton {
         self.switches.len() - 1
     }
 
-    /// The layer of a switch: 1 next to the server.
+    /// Returns the layer of a switch: 1 next to the server.
     pub fn depth(&self, switch: usize) -> u64 {
         self.switches[switch].depth
     }
 
-    /// Ports without a link to a switch or the server.
+    /// Returns the number of ports without a link to a switch or the server.
     pub fn free(&self, switch: usize) -> u64 {
         let switch = &self.switches[switch];
         switch.ports - (switch.up.len() as u64 + switch.down).min(switch.ports)
     }
 
-    /// Switches that aggregate.
+    /// Returns the switches that aggregate.
     pub fn aggregators(&self) -> impl Iterator<Item = usize> + '_ {
         (1..self.switches.len()).filter(|&switch| self.switches[switch].aggregates)
     }
@@ -87,12 +86,12 @@ impl Skeleton {
         (1..self.switches.len()).filter(|&switch| !self.switches[switch].aggregates)
     }
 
-    /// The most workers with `m` flows per link; none if not even the aggregators' outputs fit.
+    /// Returns the maximum number of workers with `m` flows per link; `None` if not even the aggregators' outputs fit.
     pub fn workers(&self, m: u64) -> Option<u64> {
         self.workers_by(&|_, _| m)
     }
 
-    /// The most workers with so many flows on the link from a switch to the one above it.
+    /// Returns the maximum number of workers with a given number of flows on each link from a switch to the one above.
     pub(super) fn workers_by(&self, flows: &dyn Fn(usize, usize) -> u64) -> Option<u64> {
         let filled = self.fill(flows)?;
         let on_commons = filled.inputs.iter().map(|&(_, edge, outputs)| filled.network.flow(edge) - outputs);
@@ -100,12 +99,12 @@ impl Skeleton {
         Some(on_commons.sum::<u64>() + on_aggregators.sum::<u64>())
     }
 
-    /// All routes with as many workers as fit, those of workers on aggregators first.
+    /// Returns all routes with as many workers as fit, those of workers on aggregators first.
     pub fn routes(&self, m: u64) -> Option<Vec<Route>> {
         self.routes_by(&|_, _| m)
     }
 
-    /// The same with so many flows on each link.
+    /// Does the same with a given number of flows on each link.
     pub(super) fn routes_by(&self, flows: &dyn Fn(usize, usize) -> u64) -> Option<Vec<Route>> {
         let filled = self.fill(flows)?;
         let mut left: Vec<Vec<(usize, u64)>> = vec![Vec::new(); self.switches.len()];
@@ -129,7 +128,7 @@ impl Skeleton {
         Some(routes)
     }
 
-    /// Follows what is left of the flow until an aggregator or the server takes it.
+    /// Follows the remaining flow up to an aggregator or the server.
     fn climb(&self, left: &mut [Vec<(usize, u64)>], from: usize, path: &mut Vec<usize>) {
         let mut at = from;
         path.push(at);
@@ -174,8 +173,8 @@ impl Skeleton {
 /// A flow through common switches.
 struct Filled {
     network: Network,
-    /// Common switch, what is above, and the edge between them.
+    /// Common switch, upper neighbour, and the edge between them.
     links: Vec<(usize, usize, usize)>,
-    /// Common switch, the edge of all that enters it from workers and aggregators, and how much of it is aggregators'.
+    /// Common switch, the edge of all its inputs from workers and aggregators, and the aggregators' part of it.
     inputs: Vec<(usize, usize, u64)>,
 }

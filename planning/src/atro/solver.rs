@@ -1,4 +1,4 @@
-//! A solver of integer programs as a process: CBC by default, or HiGHS, distinguished by the command's name.
+//! Runs a solver of integer programs: CBC by default, or HiGHS, distinguished by the command's name.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,26 +8,26 @@ use pktgen_core::{Error, Result};
 /// The default command, in Debian's package coinor-cbc.
 pub const DEFAULT: &str = "cbc";
 
-/// What a solver said.
+/// The answer of a solver.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum MilpReply {
-    /// Proven: the value of the objective.
+    /// Proved optimal, with the value of the objective.
     Optimal(f64),
-    /// Proven: there is no solution.
+    /// Proved to have no solution.
     Infeasible,
-    /// It ran out of time.
+    /// Time limit reached.
     Unknown,
 }
 
-/// A link with flows from a switch, to a switch or else to the server.
+/// A link with flows from a switch, to another switch or to the server (`None`).
 pub(super) type SwitchLink = (usize, Option<usize>);
 
-/// Solves the program in `file`, in at most so many seconds; the answer is left in a file beside it.
+/// Solves the program in `file` within `seconds`; leaves the answer in a file beside it.
 pub fn solve(command: &str, file: &Path, seconds: u32) -> Result<MilpReply> {
     run(command, file, seconds).map(|(reply, _)| reply)
 }
 
-/// The same, with the links that carry flows.
+/// Does the same and returns the links that carry flows.
 pub(super) fn solve_flows(command: &str, file: &Path, seconds: u32) -> Result<(MilpReply, Vec<SwitchLink>)> {
     run(command, file, seconds).map(|(reply, text)| (reply, flows(&text)))
 }
@@ -58,7 +58,7 @@ fn run(command: &str, file: &Path, seconds: u32) -> Result<(MilpReply, String)> 
     Ok((reply, text))
 }
 
-/// The variables y (flows between switches) and t (flows to the server) of an answer that are not 0: a name, then a value.
+/// Returns the nonzero variables y (flows between switches) and t (flows to the server) of an answer: a name, then a value.
 fn flows(text: &str) -> Vec<SwitchLink> {
     let link = |line: &str| {
         let mut words = line.split_whitespace().skip_while(|word| !word.starts_with("y_") && !word.starts_with("t_"));
@@ -71,7 +71,7 @@ fn flows(text: &str) -> Vec<SwitchLink> {
     text.lines().filter_map(link).collect()
 }
 
-/// The first lines of CBC's answer, or of HiGHS's.
+/// Parses the first lines of the answer of CBC or HiGHS.
 fn read(text: &str) -> Option<MilpReply> {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.next()?;
@@ -84,7 +84,7 @@ fn read(text: &str) -> Option<MilpReply> {
     }
     let value = |line: &str| line.rsplit(' ').next().and_then(|word| word.parse().ok());
     match verdict.strip_prefix("Optimal") {
-        // CBC maximises by minimising the negative, and says so.
+        // CBC maximises by minimising the negative, and reports that value.
         Some(rest) if rest.contains("objective value") => value(rest).map(|value: f64| MilpReply::Optimal(value.abs())),
         Some(_) => lines.find(|line| line.starts_with("Objective")).and_then(value).map(MilpReply::Optimal),
         None => None,

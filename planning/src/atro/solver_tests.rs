@@ -1,4 +1,4 @@
-//! The criterion against the paper's program, solved by a solver.
+//! Compares the criterion with the paper's program, solved by a solver.
 
 use super::milp::{MilpForm, MilpQuestion, program};
 use super::solver::{DEFAULT, MilpReply, solve};
@@ -14,7 +14,7 @@ fn ask(cluster: &Cluster, m: u64, form: MilpForm, question: MilpQuestion) -> Mil
     solve(DEFAULT, &file, 120).unwrap()
 }
 
-/// Switches, aggregators, ports, layers, flows per link: every kind of small cluster.
+/// Switches, aggregators, ports, layers, flows per link of every kind of small cluster.
 const TINY: [(u64, u64, u64, u64, u64); 12] = [
     (2, 0, 3, 2, 2),
     (3, 0, 3, 2, 3),

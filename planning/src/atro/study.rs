@@ -1,6 +1,6 @@
-//! `kind = "atro"`: the rate of in-network AllReduce by ATRO and by its baselines (ATRO §IV, Figures 3 to 5).
+//! `kind = "atro"`: the rate of in-network AllReduce with ATRO and with its baselines (ATRO §IV, Figures 3 to 5).
 //!
-//! ATRO draws nothing, so its runs are alike; a baseline draws where workers, server and aggregators are, and ways.
+//! ATRO is deterministic, so its runs are equal; a baseline draws positions of workers, server and aggregators, and paths.
 
 use pktgen_core::config::{KeyTables, Section, choices, settings};
 use pktgen_core::definition::{Better, Definition};
@@ -18,10 +18,10 @@ use super::{infeasible, wire};
 /// The study.
 pub(crate) struct AtroStudy;
 
-/// The scheme that is no baseline.
+/// The scheme that is not a baseline.
 const ATRO: &str = "atro";
 
-/// Unit of rates, as the paper has it.
+/// Unit of rates, as in the paper.
 const UNIT: &str = "Gbit/s";
 
 const fn rate(metric: &'static str, unit: &'static str, better: Better, definition: &'static str) -> Definition {
@@ -141,7 +141,7 @@ fn measure(cluster: &Cluster, workers: u64) -> Result<Vec<Finding>> {
     Ok(findings(&[wiring.rate_bps as f64], None, wiring.bound_bps, wiring.flows_per_link as f64))
 }
 
-/// A baseline, beside ATRO's rate and what no wiring of as many switches is above.
+/// Evaluates a baseline, with ATRO's rate and an upper bound for any wiring of the same number of switches.
 fn compare(
     cluster: &Cluster,
     baseline: &dyn Baseline,
@@ -150,14 +150,14 @@ fn compare(
     seed: Seed,
 ) -> Result<Vec<Finding>> {
     let atro = wire(cluster, case.workers, &[])?.rate_bps as f64;
-    // Streams are known by their seed, so that each repetition has seeds of its own.
+    // Streams are identified by their seed, so each repetition has its own.
     let busiest: Vec<_> = (0..u64::from(repetitions)).map(|i| baseline.busiest(case, Seed(seed.0 ^ i << 40))).collect();
     let rates: Vec<_> = busiest.iter().map(|m| baseline.rate_bps(case.capacity_bps, *m) as f64).collect();
     let bound = cluster.capacity_bps / bound_flows(cluster, case.workers, false);
     Ok(findings(&rates, Some(atro), bound, busiest.iter().sum::<u64>() as f64 / f64::from(repetitions)))
 }
 
-/// Means, as the paper has them, and the 95 % interval of the mean rate where there are repetitions to know it from.
+/// Returns means, as in the paper, and the 95 % interval of the mean rate if there are repetitions.
 fn findings(rates: &[f64], atro: Option<f64>, bound: u64, flows: f64) -> Vec<Finding> {
     let n = rates.len() as f64;
     let mean = rates.iter().sum::<f64>() / n;
@@ -213,7 +213,7 @@ mod tests {
         }
     }
 
-    /// ARO is exact given what is drawn, so its mean must be the published one, within what 30 repetitions leave open (§IV-B1).
+    /// ARO is exact for the drawn positions, so its mean must equal the published one within the error of 30 repetitions (§IV-B1).
     #[test]
     fn aro_has_the_published_means() {
         for (network, published) in [("leaf_spine", 13.26), ("fat_tree", 5.17)] {
@@ -226,8 +226,9 @@ mod tests {
         }
     }
 
-    /// §IV-B3 says about 33 Gbit/s with 4 aggregators. There is a plan with 50, so 33 is no optimum: it is that of 2, where ATRO
-    /// is 4.0 and 5.4 times as fast as ARO and PARING (10 seeds of 1,000 draws; 5.9 with these 300), the least gains of §IV (4.0 and 5.8).
+    /// §IV-B3 gives about 33 Gbit/s with 4 aggregators. There is a plan with 50, so 33 is not optimal: it is the
+    /// optimum for 2, where ATRO is 4.0 and 5.4 times as fast as ARO and PARING (10 seeds of 1,000 draws; 5.9 with
+    /// these 300), the minimum gains of §IV (4.0 and 5.8).
     #[test]
     fn a_third_of_the_rate_is_that_of_two_aggregators() {
         let rates: Vec<f64> = [2i64, 4, 6].map(|number| find(&[("aggregators", number.into())]).unwrap()[0]).into();

@@ -1,7 +1,7 @@
-//! The paper's constraints, (6) to (20), checked on a plan: shares no code with what makes plans.
+//! Checks the paper's constraints, (6) to (20), on a plan; shares no code with the planner.
 //!
-//! Layers are not in a plan, so the check is whether some exist (equations 18 to 20). The program lets a worker send nothing;
-//! here each sends one flow, as the text says, none ends in a worker and none leaves the server.
+//! Plans do not contain layers, so the check is whether a valid assignment exists (equations 18 to 20). The program allows a worker to
+//! send nothing; here each sends one flow, as in the paper's text, none ends in a worker and none leaves the server.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use pktgen_core::plan::{FlowSource, Plan, PlanRole};
 use super::cluster::Cluster;
 use super::inventory::Inventory;
 
-/// Whether a plan is a wiring of the cluster with at most `m` flows on each link.
+/// Checks that a plan is a wiring of the cluster with at most `m` flows on each link.
 pub(crate) fn validate(plan: &Plan, cluster: &Cluster, m: u64) -> Result<(), String> {
     roles(plan)?;
     counts(plan, cluster)?;
@@ -18,7 +18,7 @@ pub(crate) fn validate(plan: &Plan, cluster: &Cluster, m: u64) -> Result<(), Str
     flows(plan, m, cluster.layers)
 }
 
-/// Whether a plan is a wiring of the switches and hosts with these names, all hosts included.
+/// Checks that a plan is a wiring of the switches and hosts with these names, including all hosts.
 pub(super) fn validate_inventory(plan: &Plan, inventory: &Inventory) -> Result<(), String> {
     roles(plan)?;
     let ends = ends(plan, inventory)?;
@@ -37,7 +37,7 @@ pub(super) fn validate_inventory(plan: &Plan, inventory: &Inventory) -> Result<(
     flows(plan, u64::MAX, inventory.layers)
 }
 
-/// What concerns flows, whatever links there are.
+/// Checks everything about flows, independent of the rates of links.
 fn flows(plan: &Plan, m: u64, most_layers: u64) -> Result<(), String> {
     let loads = loads(plan)?;
     capacities(plan, &loads, m)?;
@@ -45,14 +45,14 @@ fn flows(plan: &Plan, m: u64, most_layers: u64) -> Result<(), String> {
     layers(plan, &loads, most_layers)
 }
 
-/// What a node of a plan is in an inventory; the server counts as the switch after the last.
+/// The inventory item of a plan's node; the server counts as the switch after the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum End {
     Switch(usize),
     Host(usize),
 }
 
-/// Each node by its name: every host once, no switch twice, and each as what it is.
+/// Finds each node by its name: every host once, no switch twice, and each with its role.
 fn ends(plan: &Plan, inventory: &Inventory) -> Result<Vec<End>, String> {
     let switches: BTreeMap<_, _> =
         inventory.switches.iter().enumerate().map(|(number, switch)| (switch.name.as_str(), number)).collect();
@@ -83,14 +83,14 @@ fn ends(plan: &Plan, inventory: &Inventory) -> Result<Vec<End>, String> {
     }
 }
 
-/// Flows on each directed pair of nodes, y of equation 3.
+/// Number of flows on each directed pair of nodes, y of equation 3.
 type Loads = BTreeMap<(usize, usize), u64>;
 
 fn named(plan: &Plan, node: usize) -> String {
     format!("node {node} \"{}\"", plan.nodes[node].name)
 }
 
-/// As many switches of a kind as there are.
+/// Checks the numbers of switches of each kind.
 fn counts(plan: &Plan, cluster: &Cluster) -> Result<(), String> {
     let count = |role: PlanRole| plan.nodes.iter().filter(|node| node.role == role).count() as u64;
     let (aggregators, commons) = (count(PlanRole::Aggregator), count(PlanRole::Common));
@@ -104,7 +104,7 @@ fn counts(plan: &Plan, cluster: &Cluster) -> Result<(), String> {
     Ok(())
 }
 
-/// One server; one worker per host.
+/// Checks that there is one server, and one worker per host.
 fn roles(plan: &Plan) -> Result<(), String> {
     let servers = plan.nodes.iter().filter(|node| node.role == PlanRole::Server).count();
     if servers != 1 {
@@ -123,7 +123,7 @@ fn roles(plan: &Plan) -> Result<(), String> {
     Ok(())
 }
 
-/// Equations (2), (6), (7), (8): one link between two nodes, no more of them than ports, hosts and server on one switch.
+/// Equations (2), (6), (7), (8): at most one link between two nodes, no more links than ports, hosts and server at one switch.
 fn links(plan: &Plan, ports: &dyn Fn(usize) -> u64, rate_bps: &dyn Fn(usize, usize) -> u64) -> Result<(), String> {
     let mut degrees = vec![0u64; plan.nodes.len()];
     let mut pairs = std::collections::BTreeSet::new();
@@ -157,7 +157,7 @@ fn links(plan: &Plan, ports: &dyn Fn(usize) -> u64, rate_bps: &dyn Fn(usize, usi
     Ok(())
 }
 
-/// Follows every flow to an aggregator or the server, on links that are there (16, 17), through common switches only.
+/// Follows every flow to an aggregator or the server, on existing links (16, 17), through common switches only.
 fn loads(plan: &Plan) -> Result<Loads, String> {
     let linked: std::collections::BTreeSet<(usize, usize)> =
         plan.links.iter().flat_map(|link| [(link.from, link.to), (link.to, link.from)]).collect();
@@ -198,8 +198,8 @@ fn loads(plan: &Plan) -> Result<Loads, String> {
     Ok(loads)
 }
 
-/// Equation (14): what goes up comes back, so both directions of reduction together are at most `m` flows; and no link
-/// is there for nothing (§III-C). The rate is what that leaves.
+/// Equation (14): sums return along the same links, so both directions of the reduction together are at most `m` flows;
+/// and no link is unused (§III-C). The rate is the resulting one.
 fn capacities(plan: &Plan, loads: &Loads, m: u64) -> Result<(), String> {
     for link in &plan.links {
         let load = |a: usize, b: usize| loads.get(&(a, b)).copied().unwrap_or(0);
@@ -219,8 +219,8 @@ fn capacities(plan: &Plan, loads: &Loads, m: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// Equations (9), (10), (13): an aggregator emits one flow if it takes any, a common switch as many as it takes; nothing
-/// leaves the server or enters a host.
+/// Equations (9), (10), (13): an aggregator emits one flow if it receives any, a common switch as many as it receives;
+/// nothing leaves the server or enters a host.
 fn balances(plan: &Plan, loads: &Loads) -> Result<(), String> {
     let mut through = vec![(0u64, 0u64); plan.nodes.len()];
     for (&(from, to), &load) in loads {
@@ -241,11 +241,11 @@ fn balances(plan: &Plan, loads: &Loads) -> Result<(), String> {
     Ok(())
 }
 
-/// Equations (18) to (20): switches have layers from 1 to L that fall along every flow, 1 for the one next to the server.
+/// Equations (18) to (20): switches have layers from 1 to L that decrease along every flow, with 1 for the one next to the server.
 fn layers(plan: &Plan, loads: &Loads, most: u64) -> Result<(), String> {
     let server = plan.nodes.iter().position(|node| node.role == PlanRole::Server).unwrap_or(0);
     let mut layer: Vec<u64> = plan.nodes.iter().map(|node| u64::from(node.role != PlanRole::Server)).collect();
-    // As many rounds as there are switches settle whatever has no loop.
+    // As many rounds as switches suffice unless there is a loop.
     for _ in 0..=plan.nodes.len() {
         let mut settled = true;
         for &(from, to) in loads.keys() {

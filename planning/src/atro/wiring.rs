@@ -1,4 +1,4 @@
-//! From a number of workers to a plan: cables, cross-connects of the optical device, routes, and the rate they carry.
+//! Creates a plan for a number of workers: cables, cross-connects of the optical device, routes, and their rate.
 
 use pktgen_core::plan::{FlowSource, PLAN_VERSION, Plan, PlanFlow, PlanLink, PlanNode, PlanRole};
 use pktgen_core::{Error, Result};
@@ -23,41 +23,41 @@ pub struct Port {
     pub port: u64,
 }
 
-/// Two ports that the optical device joins (ATRO Figure 1): one cross-connect per link of the plan, in its order.
+/// Two ports joined by the optical device (ATRO Figure 1): one cross-connect per link of the plan, in its order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CrossConnect {
-    /// The end nearer to the workers.
+    /// The end closer to the workers.
     pub from: Port,
-    /// The end nearer to the server.
+    /// The end closer to the server.
     pub to: Port,
 }
 
-/// A wiring with routes, and how good it is.
+/// A wiring with routes, and its quality.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Wiring {
     /// Nodes, cables, flows.
     pub plan: Plan,
-    /// What the optical device joins.
+    /// Cross-connects of the optical device.
     pub cross_connects: Vec<CrossConnect>,
-    /// Most flows on a link, m.
+    /// Maximum number of flows on a link, m.
     pub flows_per_link: u64,
     /// The rate of each worker in wire bits per second, both directions of a link together within its capacity.
     pub rate_bps: u64,
-    /// No wiring has a higher rate.
+    /// Upper bound of the rate of any wiring.
     pub bound_bps: u64,
     /// Whether the rate is that bound.
     pub optimal: bool,
-    /// Whether the bound is proved; if not, it is that of all known shapes, which the program confirmed where asked.
+    /// Whether the bound is proved; otherwise it is that of all known shapes, which the program confirmed wherever it was run.
     pub proved: bool,
 }
 
-/// The best wiring for so many workers. With `rates`, the rate is the largest of them that is possible (QSR, ATRO §III-C);
-/// else ⌊capacity / m⌋.
+/// Returns the best wiring for this many workers. With `rates`, the rate is the largest possible one of them (QSR, ATRO
+/// §III-C); otherwise ⌊capacity / m⌋.
 pub fn wire(cluster: &Cluster, workers: u64, rates: &[u64]) -> Result<Wiring> {
     wire_hosts(cluster, workers, rates, u64::MAX)
 }
 
-/// The same with hosts that send no faster than `host_bps`.
+/// Does the same for hosts that send no faster than `host_bps`.
 pub(super) fn wire_hosts(cluster: &Cluster, workers: u64, rates: &[u64], host_bps: u64) -> Result<Wiring> {
     infeasible::check(cluster, workers)?;
     let limit = bound_flows(cluster, workers, false);
@@ -72,7 +72,7 @@ pub(super) fn wire_hosts(cluster: &Cluster, workers: u64, rates: &[u64], host_bp
                 write(whole, whole.routes(m).unwrap_or_default(), workers, cluster.capacity_bps, rate_bps)
             };
             let (mut plan, mut cross_connects, _) = written(&whole)?;
-            // No switch is used for nothing (ATRO §III-C): as many switches as there are need not be the fewest that do.
+            // No switch is used in vain (ATRO §III-C): the available number may exceed the minimum.
             while let Some(fewer) = with_fewer(cluster, &plan)
                 && let Some(whole) = skeleton(&fewer, workers, m)
             {
@@ -91,7 +91,7 @@ pub(super) fn wire_hosts(cluster: &Cluster, workers: u64, rates: &[u64], host_bp
     if shapes::are_all_tried(cluster) || by_shapes.as_ref().is_some_and(|wiring| wiring.optimal) {
         return by_shapes.ok_or_else(|| not_found(workers));
     }
-    // All shapes of fewer switches, and what is tried of unequal ones, may find more than trees.
+    // All shapes of fewer switches, and the methods for unequal ones, may find better wirings than trees.
     let fewer = shapes::all_tried_within(cluster).and_then(|fewer| wire_hosts(&fewer, workers, rates, host_bps).ok());
     let mut inventory = Inventory::of_cluster(cluster, workers);
     inventory.hosts.iter_mut().for_each(|host| host.rate_bps = host.rate_bps.min(host_bps));
@@ -102,7 +102,7 @@ pub(super) fn wire_hosts(cluster: &Cluster, workers: u64, rates: &[u64], host_bp
     Ok(Wiring { bound_bps, optimal, proved, ..best })
 }
 
-/// One switch less than a plan uses, where all shapes are tried.
+/// Returns a cluster with one switch less than a plan uses, if all shapes are tried.
 fn with_fewer(cluster: &Cluster, plan: &Plan) -> Option<Cluster> {
     let is_switch = |role: PlanRole| matches!(role, PlanRole::Common | PlanRole::Aggregator);
     let used = plan.nodes.iter().filter(|node| is_switch(node.role)).count() as u64;
@@ -114,13 +114,13 @@ fn not_found(workers: u64) -> Error {
     Error::Invalid(format!("no wiring was found for {workers} workers, although one may exist"))
 }
 
-/// The fewest flows per link, from `limit` on, with which a skeleton holds so many workers, and that skeleton.
+/// Returns the minimum number of flows per link, from `limit` on, with which a skeleton holds this many workers, and that skeleton.
 fn best_skeleton(cluster: &Cluster, workers: u64, limit: u64) -> Option<(u64, Skeleton)> {
     let at = |m: u64| skeleton(cluster, workers, m).map(|whole| (m, whole));
     if shapes::are_all_tried(cluster) {
         return (limit..=workers).find_map(at);
     }
-    // The bound may be far below: doubling its distance, then halving.
+    // The bound may be far below: the distance is doubled, then bisected.
     let mut step = 0;
     let mut best = loop {
         let m = (limit + step).min(workers);
@@ -141,7 +141,7 @@ fn best_skeleton(cluster: &Cluster, workers: u64, limit: u64) -> Option<(u64, Sk
     Some(best)
 }
 
-/// The rate with `m` flows per link.
+/// Returns the rate with `m` flows per link.
 fn rate_of(cluster: &Cluster, rates: &[u64], m: u64, host_bps: u64) -> Result<u64> {
     let most = (cluster.capacity_bps / m).min(host_bps);
     let rate = if rates.is_empty() { Some(most) } else { rates.iter().copied().filter(|rate| *rate <= most).max() };
@@ -157,14 +157,14 @@ fn rate_of(cluster: &Cluster, rates: &[u64], m: u64, host_bps: u64) -> Result<u6
     })
 }
 
-/// A skeleton that holds so many workers.
+/// Returns a skeleton that holds this many workers.
 fn skeleton(cluster: &Cluster, workers: u64, m: u64) -> Option<Skeleton> {
     let holds = |whole: &Skeleton| whole.workers(m).is_some_and(|most| most >= workers);
     let by_tree = |commons: u64| -> Option<Candidate> {
         shapes::trees(cluster, m, commons).find(|candidate| candidate.workers >= workers)
     };
     if cluster.aggregators > 0 && by_tree(cluster.commons()).is_some() {
-        // Only as many common switches as it takes.
+        // Only as many common switches as necessary.
         let (mut low, mut high) = (0, cluster.commons());
         while low < high {
             let middle = low + (high - low) / 2;
@@ -187,7 +187,7 @@ fn skeleton(cluster: &Cluster, workers: u64, m: u64) -> Option<Skeleton> {
     candidates.iter().map(|candidate| attach(cluster, m, candidate)).find(|whole| holds(whole))
 }
 
-/// Routes of exactly so many workers: those on common switches go first, then whatever has no input any more.
+/// Returns the routes of exactly this many workers: those on common switches are removed first, then routes that no longer have inputs.
 fn trim(mut routes: Vec<Route>, workers: u64) -> Vec<Route> {
     let mut left = workers;
     routes.sort_by_key(|route| !route.from_worker);
@@ -208,8 +208,8 @@ fn trim(mut routes: Vec<Route>, workers: u64) -> Vec<Route> {
     }
 }
 
-/// Writes the plan: the server, the switches in use, the hosts; links have one rate. The last is the number in the skeleton of
-/// each node of the plan that is a switch.
+/// Creates the plan: the server, the used switches, the hosts; all links have the same rate. The last result is the
+/// number in the skeleton of each switch of the plan.
 pub(super) fn write(
     whole: &Skeleton,
     routes: Vec<Route>,
@@ -252,7 +252,7 @@ pub(super) fn write(
     Ok((plan, cross_connects, used))
 }
 
-/// A cable for every pair of nodes that a flow passes, and the next free port at both ends.
+/// Returns a cable for every pair of nodes that a flow passes, with the next free port at both ends.
 fn cables(rate_bps: u64, flows: &[PlanFlow], nodes: usize) -> (Vec<PlanLink>, Vec<CrossConnect>) {
     let (mut links, mut cross_connects) = (Vec::new(), Vec::new());
     let mut ports = vec![0; nodes];

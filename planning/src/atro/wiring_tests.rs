@@ -1,4 +1,4 @@
-//! Plans: at N(m) there is one, the validator accepts it, and refuses what is damaged.
+//! Tests of plans: at N(m) there is one, the validator accepts it, and refuses damaged ones.
 
 use std::collections::HashSet;
 
@@ -38,13 +38,13 @@ fn ten_thousand_workers() {
     let wiring = wire(&large, 10_000, &[]).unwrap();
     assert_eq!((wiring.flows_per_link, wiring.optimal, wiring.proved), (2, true, true));
     assert_eq!(wiring.plan.hosts().len(), 10_000);
-    // Beyond what a flow through all possible links would hold.
+    // Larger than a flow through all possible links could hold.
     let larger = cluster(22_220, 4_440, 24, 5);
     let wiring = wire(&larger, 200_000, &[]).unwrap();
     assert_eq!((wiring.flows_per_link, wiring.plan.hosts().len()), (3, 200_000));
 }
 
-/// Clusters where ports of aggregators are scarce, so that other shapes than a tree are needed.
+/// Clusters with scarce ports of aggregators, so that shapes other than trees are necessary.
 #[test]
 fn shapes_beyond_trees_are_wired() {
     for (switches, aggregators, ports, layers, m, most) in [
@@ -110,7 +110,7 @@ fn what_cannot_be_is_explained() {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.min(25), ..ProptestConfig::default() })]
-    /// What fits at 48 switches, of which all shapes are tried, fits at more, and is no slower there.
+    /// Workers that fit with 48 switches, where all shapes are tried, fit with more, and not at a lower rate.
     #[test]
     fn beyond_what_is_searched_nothing_is_lost(
         aggregators in 1u64..6, ports in 4u64..17, layers in 3u64..7, more in 1u64..20, share in 0.05f64..1.0
@@ -127,7 +127,7 @@ proptest! {
 }
 
 proptest! {
-    /// At N(m) there is a plan, which is accepted; one worker more needs more flows per link or does not fit.
+    /// At N(m) there is a valid plan; one more worker requires more flows per link or does not fit.
     #[test]
     fn plans_meet_the_criterion((cluster, m) in arbitrary(), fewer in 0u64..5) {
         let most = most_workers(&cluster, m).workers;
@@ -141,7 +141,7 @@ proptest! {
         prop_assert!(flows_per_link(&cluster, most + 1).map_or(true, |flows| flows > m));
     }
 
-    /// Any single damage is found.
+    /// Any single damage is detected.
     #[test]
     fn damaged_plans_are_refused((cluster, m) in arbitrary(), kind in 0usize..DAMAGES.len(), at in 0usize..1000) {
         let wiring = wire(&cluster, most_workers(&cluster, m).workers, &[]).unwrap();
@@ -151,7 +151,7 @@ proptest! {
         }
     }
 
-    /// A plan is not one of a smaller cluster.
+    /// A plan is refused for a smaller cluster.
     #[test]
     fn plans_of_more_than_there_is_are_refused((cluster, m) in arbitrary()) {
         let workers = most_workers(&cluster, m).workers;
@@ -171,7 +171,7 @@ proptest! {
     }
 }
 
-/// What can be damaged; whether it was.
+/// A damage; returns whether it was possible.
 type Damage = fn(&mut Plan, usize) -> bool;
 
 const DAMAGES: [Damage; 13] = [
@@ -221,7 +221,7 @@ const DAMAGES: [Damage; 13] = [
         plan.nodes[at % nodes].workers.push(0);
         true
     },
-    // A link that no flow takes.
+    // A link without flows.
     |plan, at| {
         let (from, to) = (at % plan.nodes.len(), (at / 7) % plan.nodes.len());
         let linked =
@@ -233,7 +233,7 @@ const DAMAGES: [Damage; 13] = [
         plan.links.push(PlanLink { from, to, rate_bps, cost: None });
         true
     },
-    // More than the busiest link carries.
+    // A higher rate than the busiest link permits.
     |plan, _| {
         plan.rate_bps = plan.rate_bps.map(|rate| 2 * rate + 1);
         true
@@ -243,7 +243,7 @@ const DAMAGES: [Damage; 13] = [
         plan.links[at % links].rate_bps *= 2;
         true
     },
-    // What an aggregator emits goes to itself.
+    // An aggregator's output goes to itself.
     |plan, at| {
         let flows = plan.flows.len();
         let flow = &mut plan.flows[at % flows];
@@ -251,7 +251,7 @@ const DAMAGES: [Damage; 13] = [
         *flow.path.last_mut().unwrap() = node;
         true
     },
-    // Two workers exchange where they are.
+    // Two workers exchange their positions.
     |plan, at| {
         let workers: Vec<usize> =
             (0..plan.flows.len()).filter(|&flow| matches!(plan.flows[flow].source, FlowSource::Worker(_))).collect();
@@ -287,7 +287,7 @@ fn loops_are_refused() {
     assert!(why.contains("loop"), "{why}");
 }
 
-/// A switch more that may aggregate is no reason to use more cables at the same rate (ATRO §III-C).
+/// One more switch that may aggregate does not lead to more cables at the same rate (ATRO §III-C).
 #[test]
 fn more_aggregators_take_no_more_cables() {
     for (switches, ports) in [(3, 3), (4, 4), (5, 5), (6, 4), (8, 6), (20, 24)] {

@@ -1,30 +1,30 @@
-//! What messages weigh (SOAR appendix A): an aggregate has every key that one of its messages has.
+//! Sizes of messages (SOAR appendix A): an aggregate contains every key of its messages.
 //!
-//! Bytes are counted as keys: an entry of a message is a key and a value of fixed size, and all figures are ratios.
+//! Sizes are counted in keys: an entry of a message is a key and a value of fixed size, and all figures are ratios.
 
 use rand::RngExt;
 
 use pktgen_core::seed::{Seed, Stream};
 use pktgen_core::tree::{ROOT, Tree};
 
-/// Words of the text, and different ones among them (appendix A: a Wikipedia dump with 54M and 800K; ours is drawn).
+/// Number of words in the text, and of different ones (appendix A: a Wikipedia dump with 54M and 800K; ours is random).
 const WORDS: u64 = 54_000_000;
 const UNIQUE: usize = 800_000;
-/// Features of the model, and the share of them that a worker's dropout leaves (appendix A).
+/// Number of features of the model, and the share that a worker's dropout keeps (appendix A).
 const FEATURES: usize = 10_000;
 const KEPT: f64 = 0.5;
 
-/// What servers send.
+/// The contents of servers' messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UseCase {
-    /// Word counts of an equal part of a text: a Zipf text, in which every one of the words occurs.
+    /// Word counts of an equal part of a Zipf-distributed text in which every word occurs.
     WordCount,
-    /// Gradients of the features that dropout left.
+    /// Gradients of the features kept by dropout.
     ParameterServer,
 }
 
 impl UseCase {
-    /// By name.
+    /// All use cases with their names.
     pub const ALL: [(&'static str, UseCase); 2] =
         [("word_count", UseCase::WordCount), ("parameter_server", UseCase::ParameterServer)];
 
@@ -61,14 +61,14 @@ impl Keys {
 /// Sizes of messages in a tree, in keys.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sizes {
-    /// Of all messages of a switch's own servers together.
+    /// Total of all messages of a switch's own servers.
     own: Vec<u64>,
-    /// Of the aggregate of everything below a switch.
+    /// Size of the aggregate of everything below a switch.
     union: Vec<u64>,
 }
 
 impl Sizes {
-    /// Draws what every server sends.
+    /// Draws the messages of all servers.
     pub fn draw(tree: &Tree, case: UseCase, seed: Seed) -> Self {
         let mut own = vec![0; tree.len()];
         let mut union = vec![0; tree.len()];
@@ -92,7 +92,7 @@ impl Sizes {
         Sizes { own, union }
     }
 
-    /// Keys on all links, where `blue` switches aggregate.
+    /// Returns the number of keys on all links if `blue` switches aggregate.
     pub(crate) fn on_links(&self, tree: &Tree, blue: &[bool]) -> u64 {
         let mut out = vec![0u64; tree.len()];
         for &v in tree.order().iter().rev() {
@@ -107,11 +107,11 @@ impl Sizes {
     }
 }
 
-/// Draws the messages of servers, one after the other.
+/// Draws the messages of servers one after another.
 struct Servers {
     case: UseCase,
     stream: Stream,
-    /// Which words every server has once, so that all occur in the text: the server of each word.
+    /// For each word, the server that contains it at least once, so that all words occur in the text.
     first: Vec<Vec<u32>>,
     words: u64,
     next: usize,
@@ -137,7 +137,7 @@ impl Servers {
             }
             UseCase::WordCount => {
                 self.first[self.next].iter().for_each(|word| keys.insert(*word as usize));
-                // A continuous 1/x between 1 and one more than the number of words, rounded down: Zipf's law.
+                // A continuous 1/x distribution between 1 and the number of words plus one, rounded down: Zipf's law.
                 let scale = (UNIQUE as f64 + 1.0).ln();
                 for _ in 0..self.words {
                     let rank = (pktgen_core::seed::unit(&mut self.stream) * scale).exp();

@@ -1,7 +1,7 @@
 //! The exact solution by dynamic programming (SOAR §6, Algorithms 3 and 4), derived from Lemma 6.1.
 //!
-//! `X_v(ℓ, i)` is the least that the subtree of `v` costs with at most `i` blue switches in it, when what leaves `v` goes
-//! on for `ℓ` links until a blue switch or the destination takes it:
+//! `X_v(ℓ, i)` is the minimum cost of the subtree of `v` with at most `i` blue switches in it if the output of `v`
+//! continues for `ℓ` links until a blue switch or the destination:
 //!
 //! ```text
 //! v red:   Σ over children c of X_c(ℓ + 1, i_c)  +  L(v) · ρ(v, ℓ)
@@ -9,27 +9,27 @@
 //! ```
 //!
 //! with `ρ(v, ℓ)` the time of one message on those `ℓ` links. The sums over children are (min, +) products. No subtree
-//! is given more blue switches than it has available ones, nor more than `k`, so the products of all nodes of one
-//! height together take O(n · k) steps and not O(n · k²); each is done once for every ℓ, so the whole is O(n · h · k).
+//! gets more blue switches than it has available, nor more than `k`, so the products of all nodes of one height
+//! together take O(n · k) steps and not O(n · k²); each is computed once for every ℓ, so the total is O(n · h · k).
 
 use pktgen_core::tree::{ROOT, Tree};
 
 use super::Placement;
 
-/// Most bytes that tables may take, unless the caller says otherwise.
+/// Default memory limit of the tables in bytes.
 pub const MEMORY: u64 = 8 << 30;
 
-/// The tables of all switches, as SOAR-Gather leaves them.
+/// The tables of all switches, as computed by SOAR-Gather.
 pub struct Tables {
     values: Vec<f64>,
-    /// Where the table of each switch begins: a row for each ℓ from 1 on.
+    /// Beginning of the table of each switch: a row for each ℓ from 1 on.
     start: Vec<usize>,
-    /// Entries of a row, one more than the most blue switches below.
+    /// Length of a row, one more than the maximum number of blue switches below.
     width: Vec<u32>,
 }
 
 impl Tables {
-    /// Room for all; the error says how much it would be.
+    /// Allocates all tables; the error states the necessary memory.
     fn new(tree: &Tree, k: usize, memory: u64) -> Result<Self, String> {
         let n = tree.len();
         let mut available = vec![0u64; n];
@@ -58,7 +58,7 @@ impl Tables {
         Ok(Tables { values: vec![0.0; total as usize], start, width })
     }
 
-    /// `X_v(ℓ, ·)`.
+    /// Returns `X_v(ℓ, ·)`.
     fn row(&self, v: u32, l: usize) -> &[f64] {
         let width = self.width[v as usize] as usize;
         let at = self.start[v as usize] + (l - 1) * width;
@@ -66,7 +66,7 @@ impl Tables {
     }
 }
 
-/// The (min, +) product: what two parts cost together, cut at the length of `out`.
+/// Computes the (min, +) product, the combined cost of two parts, limited to the length of `out`.
 #[inline]
 fn join(a: &[f64], b: &[f64], out: &mut [f64]) {
     out.fill(f64::INFINITY);
@@ -78,7 +78,7 @@ fn join(a: &[f64], b: &[f64], out: &mut [f64]) {
     }
 }
 
-/// What children cost together, one after the other.
+/// Combined cost of children, added one after another.
 struct Joined {
     sum: Vec<f64>,
     next: Vec<f64>,
@@ -86,7 +86,7 @@ struct Joined {
 }
 
 impl Joined {
-    /// Of parts with at most `most` blue switches.
+    /// Creates a sum of parts with at most `most` blue switches.
     fn new(most: usize) -> Self {
         Joined { sum: Vec::with_capacity(most + 1), next: Vec::with_capacity(most + 1), most }
     }
@@ -106,14 +106,14 @@ impl Joined {
         }
         let length = (self.sum.len() + row.len() - 1).min(self.most + 1);
         self.next.resize(length, 0.0);
-        // The longer one inside: its loop is the one that runs without branches.
+        // The longer one is the inner loop, which has no branches.
         let (a, b) = if self.sum.len() < row.len() { (&self.sum[..], row) } else { (row, &self.sum[..]) };
         join(a, b, &mut self.next);
         std::mem::swap(&mut self.sum, &mut self.next);
     }
 }
 
-/// ρ(v, ℓ) for every ℓ from 1 on.
+/// Returns ρ(v, ℓ) for every ℓ from 1 on.
 pub(super) fn paths<'a>(tree: &'a Tree, v: u32) -> impl Iterator<Item = f64> + 'a {
     let mut at = v;
     let mut sum = 0.0;
@@ -127,12 +127,12 @@ pub(super) fn paths<'a>(tree: &'a Tree, v: u32) -> impl Iterator<Item = f64> + '
     })
 }
 
-/// The least φ with at most `k` aggregating switches, and a placement that has it.
+/// Returns a placement with minimum φ and at most `k` aggregating switches.
 pub fn solve(tree: &Tree, k: usize, memory: u64) -> Result<Placement, String> {
     Ok(Placement::of(tree, colour(tree, &tables(tree, k, memory)?, k, Root::Either)))
 }
 
-/// What every subtree costs, for at most `k` aggregating switches (Algorithm 3).
+/// Returns the costs of all subtrees for at most `k` aggregating switches (Algorithm 3).
 pub fn tables(tree: &Tree, k: usize, memory: u64) -> Result<Tables, String> {
     let k = k.min(tree.len());
     let mut tables = Tables::new(tree, k, memory)?;
@@ -146,19 +146,19 @@ pub fn tables(tree: &Tree, k: usize, memory: u64) -> Result<Tables, String> {
 /// Whether the root may aggregate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Root {
-    /// As is best.
+    /// Whichever is better.
     Either,
-    /// It must not.
+    /// It must not aggregate.
     Red,
-    /// It must, if it may and `k` is not 0.
+    /// It must aggregate if available and `k` is not 0.
     Blue,
 }
 
 impl Root {
-    /// By name.
+    /// All choices with their names.
     pub const ALL: [(&'static str, Root); 3] = [("either", Root::Either), ("red", Root::Red), ("blue", Root::Blue)];
 
-    /// Whether a switch that may aggregate is blue, given what both colours cost.
+    /// Whether an available switch becomes blue, given the costs of both colours.
     pub(super) fn takes_blue(self, is_root: bool, as_blue: f64, as_red: f64) -> bool {
         match self {
             Root::Red if is_root => false,
@@ -168,7 +168,7 @@ impl Root {
     }
 }
 
-/// The table of `v`, when those of its children are there.
+/// Computes the table of `v` after those of its children.
 fn gather(tree: &Tree, v: u32, tables: &mut Tables, red: &mut Joined, blue: &mut Joined) {
     let children = tree.children(v);
     let width = tables.width[v as usize] as usize;
@@ -180,7 +180,7 @@ fn gather(tree: &Tree, v: u32, tables: &mut Tables, red: &mut Joined, blue: &mut
     for (at, rho) in paths(tree, v).enumerate() {
         let as_red = red.of(children.iter().map(|c| tables.row(*c, at + 2)));
         let start = tables.start[v as usize] + at * width;
-        // The table of `v` lies beside those that were just read.
+        // The table of `v` is next to those that were just read.
         let row = &mut tables.values[start..start + width];
         row.fill(f64::INFINITY);
         row.iter_mut().zip(as_red).for_each(|(x, children)| *x = children + load * rho);
@@ -191,7 +191,7 @@ fn gather(tree: &Tree, v: u32, tables: &mut Tables, red: &mut Joined, blue: &mut
     }
 }
 
-/// Follows the least costs from the root down (Algorithm 4). A switch is blue only if that is better than red.
+/// Follows the minimum costs from the root down (Algorithm 4). A switch is blue only if that is better than red.
 pub fn colour(tree: &Tree, tables: &Tables, k: usize, of_root: Root) -> Vec<bool> {
     let mut colours = vec![false; tree.len()];
     let root = tree.order()[0];
@@ -225,7 +225,7 @@ pub fn colour(tree: &Tree, tables: &Tables, k: usize, of_root: Root) -> Vec<bool
     colours
 }
 
-/// What the first, the first two, … children cost, each at distance ℓ, with at most `budget` blue switches.
+/// Returns the costs of the first, the first two, … children, each at distance ℓ, with at most `budget` blue switches.
 fn parts(tree: &Tree, tables: &Tables, v: u32, l: usize, budget: usize) -> Vec<Vec<f64>> {
     let mut joined = Joined::new(budget);
     let mut parts: Vec<Vec<f64>> = Vec::with_capacity(tree.children(v).len());
@@ -241,7 +241,7 @@ fn parts(tree: &Tree, tables: &Tables, v: u32, l: usize, budget: usize) -> Vec<V
     parts
 }
 
-/// How many of `left` blue switches the next child has; the fewest if several are best.
+/// Returns how many of `left` blue switches the next child gets; the minimum if several are optimal.
 fn split(before: &[f64], row: &[f64], left: usize) -> usize {
     let cost = |own: &usize| before[left - own] + row[*own];
     let possible = (0..row.len().min(left + 1)).filter(|own| left - own < before.len());

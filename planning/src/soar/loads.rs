@@ -1,38 +1,39 @@
-//! The loads of SOAR's evaluation: two kinds, drawn or as printed (SOAR §5).
+//! The loads of SOAR's evaluation: two kinds, drawn or as published (SOAR §5).
 
 use pktgen_core::seed::{Seed, Stream, unit};
 use pktgen_core::tree::Tree;
 use rand::RngExt;
 
-/// Largest load of the power law (§5).
+/// Maximum load of the power law (§5).
 const LOAD_MAX: usize = 63;
-/// Exponent of a power law over 1 to 63 with mean 5 (§5). Its variance is 78.7; the paper's 97.1 is that of a sample: [`Loads::PowerLawAsPrinted`].
+/// Exponent of a power law over 1 to 63 with mean 5 (§5). Its variance is 78.7; the paper's 97.1 is that of a sample:
+/// [`Loads::PowerLawAsPrinted`].
 const EXPONENT: f64 = 1.626_430_366_148_335_7;
 
-/// Which loads leaves have (§5).
+/// Distribution of the leaves' loads (§5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loads {
     /// 4, 5 or 6.
     Uniform,
     /// 1 to 63, mean 5.
     PowerLaw,
-    /// The first with mean and variance as printed.
+    /// `Uniform` with mean and variance as published.
     UniformAsPrinted,
-    /// The second with mean and variance as printed.
+    /// `PowerLaw` with mean and variance as published.
     PowerLawAsPrinted,
 }
 
-/// What §5 prints of both: the mean.
+/// The mean of both as published in §5.
 const MEAN: u64 = 5;
-/// A variance, and how far it may be off.
+/// A variance, and its tolerance.
 type Variance = (f64, f64);
-/// 84 / 128: of 128 leaves 84 have 4 or 6.
+/// 84 / 128: 84 of 128 leaves have 4 or 6.
 const UNIFORM: Variance = (0.65625, 0.000_005);
-/// One digit after the point.
+/// One published decimal.
 const POWER_LAW: Variance = (97.1, 0.05);
 
 impl Loads {
-    /// By name.
+    /// All distributions with their names.
     pub const ALL: [(&'static str, Loads); 4] = [
         ("uniform", Loads::Uniform),
         ("power_law", Loads::PowerLaw),
@@ -40,8 +41,8 @@ impl Loads {
         ("power_law_as_printed", Loads::PowerLawAsPrinted),
     ];
 
-    /// Loads for the leaves of a tree, from the stream of workload `number`; nothing at inner switches. Says why if so many
-    /// leaves cannot have what is printed.
+    /// Draws loads for the leaves of a tree from the stream of workload `number`; inner switches have none. Fails if
+    /// this number of leaves cannot have the published values.
     pub fn draw(self, tree: &Tree, seed: Seed, number: u64) -> Result<Vec<u64>, String> {
         let law = power_law();
         let (uniform, variance) = match self {
@@ -50,7 +51,7 @@ impl Loads {
             Loads::UniformAsPrinted => (true, Some(UNIFORM)),
             Loads::PowerLawAsPrinted => (false, Some(POWER_LAW)),
         };
-        // The printed samples begin as those of their law.
+        // Samples with published values begin with a sample of the distribution.
         let mut stream = seed.stream("soar.loads", number, u64::from(!uniform));
         let mut one = || if uniform { stream.random_range(4..=6) } else { draw(&law, &mut stream) };
         let leaves: Vec<_> = (0..tree.len() as u32).filter(|v| tree.children(*v).is_empty()).collect();
@@ -64,12 +65,12 @@ impl Loads {
     }
 }
 
-/// Most draws before a sample is given up.
+/// Maximum number of draws before a sample is given up.
 const DRAWS: u32 = 1_000_000;
-/// How much further from what is printed a draw may lead, in squares: small steps away are needed to get there.
+/// How much a draw may increase the distance from the published values, in squares: small steps away are necessary to reach them.
 const HEAT: f64 = 4.0;
 
-/// Draws loads anew, one or two at a time, until mean and variance are those printed: what is likely under the law stays likely.
+/// Redraws one or two loads at a time until mean and variance equal the published ones; probable samples remain probable.
 fn settle(
     drawn: &mut [u64],
     (variance, off): Variance,
@@ -106,7 +107,7 @@ fn settle(
     ))
 }
 
-/// How many shares of a power law are at or below each load.
+/// Returns the cumulative distribution of the power law.
 fn power_law() -> [f64; LOAD_MAX] {
     let mut sum = 0.0;
     let mut law = [0.0; LOAD_MAX];

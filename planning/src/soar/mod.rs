@@ -1,7 +1,8 @@
-//! SOAR: which k switches of a tree aggregate, so that the network utilisation φ is least (SOAR §4, §6; `docs/soar.md`).
+//! SOAR: selects k aggregating switches of a tree with minimum network utilisation φ (SOAR §4, §6; `docs/soar.md`).
 //!
-//! [`gather`](mod@gather) solves the problem exactly, [`printed`] in the paper's own steps, [`strategy`] has what it is compared with, [`online`] several workloads one after
-//! the other, [`loads`] draws what leaves send, [`bytes`] what the messages weigh, [`study`] the figures.
+//! [`gather`](mod@gather) solves the problem exactly, [`printed`] in the paper's own steps, [`strategy`] has strategies
+//! for comparison, [`online`] several consecutive workloads, [`loads`] draws the loads of leaves, [`bytes`] the sizes
+//! of messages, and [`study`] reproduces the figures.
 
 pub mod bytes;
 pub mod gather;
@@ -37,7 +38,7 @@ impl Placer for Soar {
     }
 }
 
-/// Which switches aggregate, and what that costs.
+/// A set of aggregating switches, and its cost.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Placement {
     /// By switch.
@@ -47,17 +48,17 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// With its cost.
+    /// Computes the cost of a placement.
     pub fn of(tree: &Tree, blue: Vec<bool>) -> Self {
         Placement { phi: tree.phi(&blue), blue }
     }
 
-    /// The switches that aggregate.
+    /// Returns the switches that aggregate.
     pub fn switches(&self) -> impl Iterator<Item = u32> + '_ {
         self.blue.iter().enumerate().filter(|(_, blue)| **blue).map(|(v, _)| v as u32)
     }
 
-    /// Their ids, rising.
+    /// Returns their ids in ascending order.
     pub fn ids(&self, tree: &Tree) -> Vec<u64> {
         let mut ids: Vec<_> = self.switches().map(|v| tree.id(v)).collect();
         ids.sort_unstable();
@@ -65,7 +66,7 @@ impl Placement {
     }
 }
 
-/// Why a switch was chosen: what the best placement without it costs.
+/// The reason for selecting a switch: the best placement without it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Alternative {
     /// The id of a switch that aggregates.
@@ -74,7 +75,7 @@ pub struct Alternative {
     pub without: Placement,
 }
 
-/// For each switch of an exact placement, the best placement without it (one more solution each).
+/// Returns for each switch of an exact placement the best placement without it (one more solution each).
 pub fn explain(
     tree: &Tree,
     k: usize,

@@ -1,11 +1,11 @@
-//! Several workloads, one after the other, on switches that can aggregate for a few of them each (SOAR §5.2).
+//! Several consecutive workloads on switches that can each aggregate for a few of them (SOAR §5.2).
 
 use pktgen_core::tree::Tree;
 
 use super::Placement;
 use super::strategy::Strategy;
 
-/// What is left of every switch.
+/// Remaining capacity of every switch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Online {
     tree: Tree,
@@ -13,18 +13,18 @@ pub struct Online {
 }
 
 impl Online {
-    /// Switches that can aggregate for `capacity` workloads each; those that are not available for none.
+    /// Creates switches that can aggregate for `capacity` workloads each; unavailable ones for none.
     pub fn new(tree: &Tree, capacity: u32) -> Self {
         let left = |v: u32| if tree.is_available(v) { capacity } else { 0 };
         Online { left: (0..tree.len() as u32).map(left).collect(), tree: tree.clone() }
     }
 
-    /// Places the next workload among the switches that have something left (`Λ_t`), and takes it from them.
+    /// Places the next workload among the switches with remaining capacity (`Λ_t`), and reduces it.
     pub fn place(&mut self, load: Vec<u64>, k: usize, strategy: &Strategy) -> Result<Placement, String> {
         self.place_by(load, |tree| strategy.place(tree, k))
     }
 
-    /// The same, by anything that places.
+    /// Does the same with any placement function.
     pub(crate) fn place_by(
         &mut self,
         load: Vec<u64>,
@@ -36,7 +36,7 @@ impl Online {
         Ok(placement)
     }
 
-    /// For how many more workloads each switch can aggregate.
+    /// Returns for how many more workloads each switch can aggregate.
     pub fn left(&self) -> &[u32] {
         &self.left
     }

@@ -1,8 +1,8 @@
-//! SOAR-Gather and SOAR-Color in the steps of print (SOAR §6, Algorithms 3 and 4): O(n · h · k²), for times beside the paper's, and
-//! as a second solution beside that of [`gather`](super::gather).
+//! SOAR-Gather and SOAR-Color in the published steps (SOAR §6, Algorithms 3 and 4): O(n · h · k²), for comparing times
+//! with the paper's, and as a second solution besides that of [`gather`](super::gather).
 //!
-//! Every table has columns for 0 to k blue switches, however few the subtree has. Corrected are slips of print (`docs/soar.md`):
-//! children of a blue switch are at distance 1, and one switch, blue or not, sends nothing where nothing arrives.
+//! Every table has columns for 0 to k blue switches, even if the subtree has fewer. Misprints are corrected (`docs/soar.md`): children of
+//! a blue switch are at distance 1, and a switch without input sends nothing, whether blue or not.
 
 use pktgen_core::tree::Tree;
 
@@ -20,11 +20,11 @@ struct Node {
 /// The tables of all switches.
 pub struct Tables {
     nodes: Vec<Node>,
-    /// Columns of a table, k + 1.
+    /// Number of columns of a table, k + 1.
     width: usize,
 }
 
-/// Algorithm 3 at every switch, the leaves first.
+/// Executes Algorithm 3 at every switch, the leaves first.
 pub fn gather(tree: &Tree, k: usize) -> Result<Tables, String> {
     let width = k.min(tree.len()) + 1;
     let of = |v: u32| (2 * tree.children(v).len() as u64 + 1) * (u64::from(tree.depth(v)) + 2);
@@ -48,7 +48,7 @@ impl Tables {
         &self.nodes[v as usize].least[l * self.width..(l + 1) * self.width]
     }
 
-    /// Algorithm 3 at one switch, whose children have their tables.
+    /// Executes Algorithm 3 at one switch after its children.
     fn of(&self, tree: &Tree, v: u32) -> Node {
         let ways: Vec<f64> = std::iter::once(0.0).chain(paths(tree, v)).collect();
         let (load, arrives) = (tree.load(v) as f64, if tree.below(v) > 0 { 1.0 } else { 0.0 });
@@ -56,7 +56,7 @@ impl Tables {
         for (m, &child) in tree.children(v).iter().enumerate() {
             let (mut as_blue, mut as_red) = (Vec::new(), Vec::new());
             for (l, &rho) in ways.iter().enumerate() {
-                // The root's children are at most one link further from the destination than the root.
+                // The root's children are at most one link farther from the destination than the root.
                 let (near, far) = (self.least(child, 1), self.least(child, l + 1));
                 for i in 0..self.width {
                     let below = |i: usize, own: &Vec<Vec<f64>>| own[m - 1][l * self.width + i];
@@ -84,7 +84,7 @@ impl Tables {
         Node { blue, red, least }
     }
 
-    /// Algorithm 4, the root first.
+    /// Executes Algorithm 4, the root first.
     pub fn colour(&self, tree: &Tree, of_root: Root) -> Vec<bool> {
         let mut colours = vec![false; tree.len()];
         let root = tree.order()[0];
@@ -92,7 +92,7 @@ impl Tables {
         while let Some((v, l, mut i)) = open.pop() {
             let node = &self.nodes[v as usize];
             let (Some(blue), Some(red)) = (node.blue.last(), node.red.last()) else {
-                // A blue leaf costs no more than a red one.
+                // A blue leaf costs at most as much as a red one.
                 colours[v as usize] = i > 0 && tree.is_available(v) && of_root.takes_blue(v == root, 0.0, 1.0);
                 continue;
             };

@@ -1,6 +1,6 @@
-//! What SOAR is compared with (SOAR §3): top, max, level, and no or all switches.
+//! Strategies for comparison with SOAR (SOAR §3): top, max, level, and no or all switches.
 //!
-//! Ties go to the heavier subtree, then to the smaller id; switches that are not available are passed over (our choice).
+//! Ties are resolved in favour of the heavier subtree, then of the smaller id; unavailable switches are skipped (our choice).
 
 use std::cmp::Reverse;
 
@@ -9,7 +9,7 @@ use pktgen_core::tree::Tree;
 
 use super::{Placement, gather};
 
-/// One way of choosing at most `k` switches.
+/// A method of selecting at most `k` switches.
 pub struct Strategy {
     name: &'static str,
     about: &'static str,
@@ -26,13 +26,13 @@ impl Named for Strategy {
 }
 
 impl Strategy {
-    /// Chooses.
+    /// Selects switches.
     pub fn place(&self, tree: &Tree, k: usize) -> Result<Placement, String> {
         Ok(Placement::of(tree, (self.choose)(tree, k)?))
     }
 }
 
-/// Every strategy, the exact one first.
+/// All strategies, the exact one first.
 pub static STRATEGIES: &[&Strategy] = &[
     &Strategy {
         name: "soar",
@@ -50,7 +50,7 @@ pub static STRATEGIES: &[&Strategy] = &[
     },
 ];
 
-/// The first `k` available switches by `key`, then the heavier, then the smaller id.
+/// Selects the first `k` available switches by `key`, then the heavier, then the smaller id.
 fn first<K: Ord>(tree: &Tree, k: usize, key: impl Fn(u32) -> K) -> Vec<bool> {
     let mut switches: Vec<_> = (0..tree.len() as u32).filter(|v| tree.is_available(*v)).collect();
     switches.sort_by_cached_key(|v| (key(*v), Reverse(tree.below(*v)), tree.id(*v)));
@@ -67,7 +67,7 @@ fn max(tree: &Tree, k: usize) -> Vec<bool> {
     first(tree, k, |v| Reverse(tree.load(v)))
 }
 
-/// Of the levels with at most `k` available switches, the one with most of them; the deeper one if several have.
+/// Selects the level with most available switches among those with at most `k`; the deeper one if several are equal.
 fn level(tree: &Tree, k: usize) -> Vec<bool> {
     let height = tree.order().last().map_or(0, |v| tree.depth(*v)) as usize;
     let mut counts = vec![0usize; height + 1];

@@ -66,39 +66,39 @@ static METRICS: [Definition; 11] = [
     TIME_TAKEN,
 ];
 
-/// What is studied.
+/// Parameters of the study.
 struct Setup {
     tree: Tree,
     loads: Drawn,
     strategy: &'static Strategy,
-    /// How the exact solution is found, where that is the strategy.
+    /// How the exact solution is computed, if that is the strategy.
     exact: Option<Exact>,
     k: usize,
     workloads: u32,
-    /// None: without limit.
+    /// `None`: unlimited.
     capacity: Option<u32>,
     use_case: Option<UseCase>,
 }
 
-/// Where loads come from.
+/// Source of loads.
 #[derive(Debug, Clone, Copy)]
 enum Drawn {
-    /// From one law.
+    /// One distribution.
     From(Loads),
-    /// Each workload from either, with equal chance (§5.2).
+    /// Each workload from either distribution with equal probability (§5.2).
     Mixed,
-    /// They are those of `study.nodes`.
+    /// The loads in `study.nodes`.
     Given,
 }
 
-/// How the exact solution is found.
+/// How the exact solution is computed.
 #[derive(Debug, Clone, Copy)]
 struct Exact {
     printed: bool,
     root: Root,
 }
 
-/// What its two phases took, in nanoseconds.
+/// Duration of its two phases in nanoseconds.
 #[derive(Default)]
 struct Phases {
     gather: u64,
@@ -133,7 +133,8 @@ impl Phases {
     }
 }
 
-/// Part of φ by messages from the subtree of the root's child `number`: each message by its way to the next blue switch (Lemma 4.2).
+/// Returns the part of φ due to messages from the subtree of the root's child `number`: each message with its path to
+/// the next blue switch (Lemma 4.2).
 fn part_of(tree: &Tree, blue: &[bool], number: usize) -> Option<f64> {
     let &top = tree.children(tree.order()[0]).get(number)?;
     let up = |v: u32| std::iter::successors(Some(v), |v| Some(tree.parent(*v)).filter(|parent| *parent != ROOT));
@@ -146,7 +147,7 @@ fn part_of(tree: &Tree, blue: &[bool], number: usize) -> Option<f64> {
     Some((0..tree.len() as u32).filter(inside).map(cost).sum())
 }
 
-/// The tree of `[[study.nodes]]`, written as in a tree's file; none where there is no such table.
+/// Returns the tree of `[[study.nodes]]`, in the format of a tree file; `None` without such a table.
 fn nodes(section: &mut Section) -> Result<Option<Tree>> {
     let tables = section.get_tables(NODES.name)?;
     if tables.is_empty() {
@@ -173,7 +174,7 @@ impl Named for SoarStudy {
     }
 }
 
-/// The use case of bytes, if they are counted.
+/// The use case if bytes are counted.
 type Case = Option<UseCase>;
 
 settings! {
@@ -277,7 +278,7 @@ impl Setup {
         })
     }
 
-    /// The loads of workload `number`.
+    /// Returns the loads of workload `number`.
     fn loads(&self, seed: Seed, number: u64) -> Result<Vec<u64>, String> {
         let law = match self.loads {
             Drawn::From(law) => law,
@@ -338,7 +339,7 @@ impl Setup {
     }
 }
 
-/// The complete binary tree of `size` and `rates`.
+/// Returns the complete binary tree with `size` and `rates`.
 fn binary_tree(section: &mut Section) -> Result<Tree> {
     let size = Settings::size(section)?;
     let rates = Settings::rates(section)?;

@@ -34,8 +34,8 @@ fn the_example_has_the_papers_costs() {
     assert_eq!((ids(2), ids(3)), (vec![2, 4], vec![4, 5, 6]));
 }
 
-/// §4.3: with a red root its subtrees cost 9 and 11, with a blue one 6 and 18. The sum of the latter is printed as 24, but 1 is to be
-/// added, by print's own words: no placement of 2 with a blue root costs less than 25.
+/// §4.3: with a red root its subtrees cost 9 and 11, with a blue one 6 and 18. The paper gives the sum of the latter as
+/// 24, but by its own definition 1 must be added: no placement of 2 with a blue root costs less than 25.
 #[test]
 fn the_example_has_the_papers_parts() {
     for method in ["pruned", "as_printed"] {
@@ -54,13 +54,13 @@ fn the_example_has_the_papers_parts() {
     assert_eq!(least.fold(f64::INFINITY, f64::min), 25.0);
 }
 
-/// Trees of up to `most` switches in any order, with loads anywhere, unlike rates, and switches that are not available.
+/// Generates trees of up to `most` switches in any order, with arbitrary loads, different rates, and unavailable switches.
 fn trees(most: usize) -> impl Strategy_<Value = Tree> {
     let node = (any::<u32>(), prop::sample::select(vec![1.0, 2.0, 0.5, 3.0, 0.3]), 0i64..5, prop::bool::weighted(0.8));
     prop::collection::vec(node, 1..=most).prop_map(|nodes| {
         let n = nodes.len();
         let switch = |(v, (parent, rate, load, available)): (usize, &(u32, f64, i64, bool))| Switch {
-            // Ids fall, so that no order of theirs is the tree's.
+            // Ids decrease, so that their order is not that of the tree.
             id: (n - v) as u64,
             parent: (v > 0).then(|| (n - *parent as usize % v) as u64),
             rate: *rate,
@@ -75,7 +75,7 @@ fn trees(most: usize) -> impl Strategy_<Value = Tree> {
 
 use proptest::strategy::Strategy as Strategy_;
 
-/// The least φ over every set of at most `k` available switches.
+/// Returns the minimum φ over all sets of at most `k` available switches.
 fn exhaustive(tree: &Tree, k: usize) -> f64 {
     let n = tree.len();
     let sets = (0u32..1 << n).filter(|set| set.count_ones() as usize <= k);
@@ -105,7 +105,7 @@ proptest! {
         }
     }
 
-    /// Lemma 4.2 counts φ by the way of each message to the next blue switch.
+    /// Lemma 4.2 computes φ from the path of each message to the next blue switch.
     #[test]
     fn utilisation_is_that_of_lemma_4_2(tree in trees(12), set in any::<u32>()) {
         let blue: Vec<_> = (0..tree.len()).map(|v| set >> v & 1 == 1).collect();
@@ -192,7 +192,7 @@ fn bytes_are_those_of_unions() {
                 assert!(blue < red);
                 let mut root = [false; 7];
                 root[0] = true;
-                // All words occur: at the root, one message with all of them goes on.
+                // All words occur: at the root, one message with all of them continues.
                 let own = sizes.on_links(&tree, &root) as i64 - red as i64;
                 let passed: i64 = red as i64 / 3;
                 assert_eq!(own + passed, 800_000);
@@ -201,7 +201,7 @@ fn bytes_are_those_of_unions() {
     }
 }
 
-/// The example's tree as tables of a study, the root with `more`.
+/// Returns the example's tree as tables of a study, the root with `more`.
 fn tree_of(more: &str, loads: [u64; 7]) -> String {
     let parent = |v: usize| if v == 0 { more.to_owned() } else { format!("parent = {}", (v - 1) / 2) };
     let nodes = loads.iter().enumerate();

@@ -1,7 +1,7 @@
-//! Systems, and the list of all that a program knows.
+//! Systems, and the catalogue of all systems of a program.
 //!
-//! A [`System`] is a value: what its packets are, and what workers, servers, programs and queues it brings. A [`Catalogue`] is
-//! made of a list of them and passed to code that chooses one by its name: nothing here names a system.
+//! A [`System`] is a value: its packet formats, and the workers, servers, programs and queues that it provides. A
+//! [`Catalogue`] is made of a list of them and passed to code that selects one by name: nothing here names a system.
 
 use pktgen_core::Result;
 use pktgen_core::registry::find;
@@ -15,28 +15,28 @@ use crate::endpoint::{Behaviour, WorkerKind};
 use crate::target::program::ProgramKind;
 use crate::target::queue::Discipline;
 
-/// A system for aggregation in networks, or what all of them share.
+/// A system for aggregation in networks, or the common part of all.
 pub struct System {
     /// Name.
     pub name: &'static str,
     /// Its wire formats.
     pub formats: Formats,
-    /// Plans of control planes for its devices.
+    /// Planners of control planes for its devices.
     pub planners: &'static [&'static dyn Planner],
-    /// Its workers, with the servers that they send to.
+    /// Its workers, with their servers.
     pub workers: &'static [&'static dyn WorkerKind],
-    /// What its devices do to packets.
+    /// Programs of its devices.
     pub programs: &'static [&'static dyn ProgramKind],
-    /// How its devices queue them.
+    /// Queue disciplines of its devices.
     pub queues: &'static [&'static dyn Discipline],
-    /// How its frames are written for devices of others.
+    /// Translations of its frames for foreign devices.
     pub dialects: &'static [&'static DialectKind],
-    /// What devices under test must do.
+    /// Conformance clauses for devices under test.
     pub suites: &'static [&'static ClauseSuite],
 }
 
 impl System {
-    /// One that brings nothing.
+    /// A system without content.
     pub const fn new(name: &'static str) -> Self {
         System {
             name,
@@ -51,25 +51,25 @@ impl System {
     }
 }
 
-/// Names as messages offer them: `"a", "b" or "c"`.
+/// Lists names for messages: `"a", "b" or "c"`.
 fn quoted(names: impl Iterator<Item = &'static str>) -> String {
     let mut names: Vec<_> = names.map(|name| format!("\"{name}\"")).collect();
     let last = names.pop().unwrap_or_default();
     if names.is_empty() { last } else { format!("{} or {last}", names.join(", ")) }
 }
 
-/// What an experiment that does not choose is given.
+/// Defaults of an experiment.
 #[derive(Debug, Clone, Copy)]
 pub struct Defaults {
-    /// Workers.
+    /// Default workers.
     pub workers: &'static str,
-    /// The program of devices, where neither the experiment nor its workers say.
+    /// Default program of devices, if neither the experiment nor its workers state one.
     pub program: &'static str,
 }
 
-/// Every system that there is, by what they bring; each list in the order of the systems.
+/// The components of all systems by kind; each list in the order of the systems.
 pub struct Catalogue {
-    /// Their packets, and plans of control planes.
+    /// Packet formats, and planners of control planes.
     pub protocols: Protocols,
     /// Workers.
     pub workers: &'static [&'static dyn WorkerKind],
@@ -77,15 +77,15 @@ pub struct Catalogue {
     pub programs: &'static [&'static dyn ProgramKind],
     /// Queues.
     pub queues: &'static [&'static dyn Discipline],
-    /// How frames are written for devices of others.
+    /// Translations of frames for foreign devices.
     pub dialects: &'static [&'static DialectKind],
-    /// What devices under test must do.
+    /// Conformance clauses for devices under test.
     pub suites: &'static [&'static ClauseSuite],
-    /// What an experiment that does not choose is given.
+    /// Defaults of an experiment.
     pub defaults: Defaults,
 }
 
-/// Where nothing is known: transports that carry any frames.
+/// An empty catalogue, for transports that carry any frames.
 pub static NOTHING: Catalogue = Catalogue {
     protocols: Protocols { formats: &[], planners: &[] },
     workers: &[],
@@ -97,10 +97,10 @@ pub static NOTHING: Catalogue = Catalogue {
 };
 
 impl Catalogue {
-    /// Of these systems. It is made once: its lists are kept as long as the process lives.
+    /// Makes the catalogue of these systems. Called once: its lists are kept for the lifetime of the process.
     ///
     /// # Panics
-    /// If there are more formats than captures are counted by.
+    /// If there are more formats than [`FORMATS_MAX`].
     pub fn of(systems: &[&'static System], defaults: Defaults) -> Self {
         fn all<T: Copy>(systems: &[&'static System], list: fn(&System) -> &'static [T]) -> &'static [T] {
             systems.iter().flat_map(|system| list(system)).copied().collect::<Vec<_>>().leak()
@@ -118,12 +118,12 @@ impl Catalogue {
         }
     }
 
-    /// Returns the wire format of this name; `place` says where it is asked for.
+    /// Returns the wire format of this name; `place` is the position of the name, for errors.
     pub fn format(&self, name: &str, place: &str) -> Result<&'static dyn Format> {
         find(self.protocols.formats, "wire format", name, place)
     }
 
-    /// Returns the names of the workers with such a behaviour, quoted, for messages.
+    /// Returns the names of the workers with this behaviour, quoted, for messages.
     pub fn names_of_workers(&self, with: impl Fn(Behaviour) -> bool) -> String {
         quoted(self.workers.iter().filter(|kind| with(kind.behaviour())).map(|kind| kind.name()))
     }

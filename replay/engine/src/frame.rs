@@ -1,8 +1,7 @@
-//! Frames and the memory that they live in.
+//! Frames and their memory.
 //!
-//! A [`Frame`] is a small copyable handle with metadata; its bytes are in a [`Pool`], from which every
-//! frame of a driver comes. A frame that is multicast is shared, not copied: the pool counts
-//! references. The code that ends a frame's way releases it.
+//! A [`Frame`] is a small copyable handle with metadata; its bytes are in a [`Pool`], to which all frames of a driver belong. A multicast
+//! frame is shared, not copied: the pool counts references. The code at which a frame's path ends releases it.
 
 use std::sync::Arc;
 
@@ -11,38 +10,39 @@ use pktgen_core::time::Time;
 use pktgen_core::topology::NodeId;
 use pktgen_wire::wire::frame::HEAD;
 
-/// Most frames that a burst holds.
+/// Maximum number of frames in a burst.
 pub const BURST: usize = 64;
 
-/// Rebuilds the head of a frame of which only the payload travelled: from the payload, perhaps cut, its length on the wire, and whether
-/// the frame goes down, to workers. False if the payload is none of the experiment's. Called once per datagram, so it must not allocate.
+/// Rebuilds the head of a frame of which only the payload was transmitted: from the payload, perhaps cut, its length on
+/// the wire, and whether it goes down to workers. Returns false if the payload is not of the experiment. Called once
+/// per datagram, so it must not allocate.
 pub type Heads = Arc<dyn Fn(&[u8], usize, bool, &mut [u8; HEAD]) -> bool + Send + Sync>;
 
-/// What a frame is, as its sender or the device that parsed it knows.
+/// The kind of a frame, as known by its sender or by the device that parsed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A model update.
     Update,
     /// Traffic that belongs to no cluster.
     Plain,
-    /// An acknowledgement or other control; it has no place in the books.
+    /// An acknowledgement or other control; not recorded in books.
     Control,
-    /// Something that workers ask of a device or the server, or tell it; it has no place in the books.
+    /// A request or notification of workers to a device or the server; not recorded in books.
     Request,
-    /// A result on its way to the workers: what it is made of ended in the device that made it, whose books say so.
+    /// A result on its way to the workers: its members ended in the device that made it, according to its books.
     Result,
 }
 
-/// A frame on its way. `t` is the time of what happens next to it: its arrival, mostly.
+/// A frame under way. `t` is the time of its next event, usually its arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame {
-    /// When.
+    /// Time of the next event.
     pub t: Time,
-    /// Which packet; meaningless for control.
+    /// Its packet id; meaningless for control.
     pub packet: PacketId,
-    /// Where its bytes are.
+    /// Its bytes.
     pub buffer: Buffer,
-    /// Worker that it comes from or goes to.
+    /// Worker that sent it or receives it.
     pub worker: u32,
     /// Length in bytes.
     pub len: u16,
@@ -52,37 +52,37 @@ pub struct Frame {
     pub flow: NodeId,
     /// Where the UDP payload starts.
     pub head: u8,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
 }
 
 impl Frame {
-    /// Whether books mention it.
+    /// Returns whether books record it.
     #[inline]
     pub(crate) fn is_booked(&self) -> bool {
         matches!(self.kind, Kind::Update | Kind::Plain)
     }
 
-    /// Whether it is on its way to workers.
+    /// Returns whether it is on its way to workers.
     #[inline]
     pub fn goes_down(&self) -> bool {
         matches!(self.kind, Kind::Control | Kind::Result)
     }
 }
 
-/// A place in a [`Pool`].
+/// The handle of a buffer in a [`Pool`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Buffer(u32);
 
 impl Buffer {
-    /// Its number in its pool: those in use stay few.
+    /// Returns its number in its pool; the numbers in use stay low.
     #[inline]
     pub fn number(self) -> usize {
         self.0 as usize
     }
 }
 
-/// Buffers of one size. It grows when it is empty, in steps, never per frame.
+/// Buffers of one size. An exhausted pool grows in steps, never per frame.
 #[derive(Debug)]
 pub struct Pool {
     memory: Vec<u8>,
@@ -92,7 +92,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A pool for frames of up to `frame_bytes`, with room for `count` to begin with.
+    /// A pool for frames of up to `frame_bytes`, with initial room for `count`.
     pub fn new(frame_bytes: usize, count: usize) -> Self {
         // Whole cache lines, so that no two frames share one.
         let stride = frame_bytes.next_multiple_of(64).max(64);
@@ -105,11 +105,11 @@ impl Pool {
         let old = self.references.len();
         self.memory.resize((old + count) * self.stride, 0);
         self.references.resize(old + count, 0);
-        // Last in, first out from the low end: the buffers in use stay few and warm.
+        // Last in, first out, from the low end: the buffers in use stay few and cached.
         self.free.extend((old as u32..(old + count) as u32).rev());
     }
 
-    /// A buffer, with one reference. Its bytes are whatever they were.
+    /// Takes a buffer, with one reference. Its bytes are undefined.
     #[inline]
     pub fn take(&mut self) -> Buffer {
         if self.free.is_empty() {
@@ -120,19 +120,19 @@ impl Pool {
         Buffer(index)
     }
 
-    /// Bytes of a buffer.
+    /// Returns the bytes of a buffer.
     #[inline]
     pub fn stride(&self) -> usize {
         self.stride
     }
 
-    /// One more reference to the same bytes.
+    /// Adds a reference to the same bytes.
     #[inline]
     pub fn share(&mut self, buffer: Buffer) {
         self.references[buffer.0 as usize] += 1;
     }
 
-    /// Gives a reference back.
+    /// Drops a reference.
     #[inline]
     pub fn release(&mut self, buffer: Buffer) {
         let references = &mut self.references[buffer.0 as usize];
@@ -142,7 +142,7 @@ impl Pool {
         }
     }
 
-    /// A buffer with these bytes and no other holder: the same one if there is none.
+    /// Returns a buffer with these bytes and no other reference: the same one if it is not shared.
     #[inline]
     pub fn unshare(&mut self, buffer: Buffer) -> Buffer {
         if self.references[buffer.0 as usize] == 1 {
@@ -155,40 +155,40 @@ impl Pool {
         copy
     }
 
-    /// The whole buffer.
+    /// Returns the whole buffer.
     #[inline]
     pub fn bytes(&self, buffer: Buffer) -> &[u8] {
         let start = buffer.0 as usize * self.stride;
         &self.memory[start..start + self.stride]
     }
 
-    /// The whole buffer, to be written.
+    /// Returns the whole buffer, mutable.
     #[inline]
     pub fn bytes_mut(&mut self, buffer: Buffer) -> &mut [u8] {
         let start = buffer.0 as usize * self.stride;
         &mut self.memory[start..start + self.stride]
     }
 
-    /// The bytes of a frame.
+    /// Returns the bytes of a frame.
     #[inline]
     pub fn frame(&self, frame: &Frame) -> &[u8] {
         &self.bytes(frame.buffer)[..usize::from(frame.len)]
     }
 
-    /// The UDP payload of a frame.
+    /// Returns the UDP payload of a frame.
     #[inline]
     pub fn payload(&self, frame: &Frame) -> &[u8] {
         &self.bytes(frame.buffer)[usize::from(frame.head)..usize::from(frame.len)]
     }
 
-    /// The UDP payload of a frame, to be written.
+    /// Returns the UDP payload of a frame, mutable.
     #[inline]
     pub fn payload_mut(&mut self, frame: &Frame) -> &mut [u8] {
         &mut self.bytes_mut(frame.buffer)[usize::from(frame.head)..usize::from(frame.len)]
     }
 
-    /// The payloads of two different frames, the first to be written.
-    /// A call, not inlined: inside a queue's merge it costs more registers than the call saves.
+    /// Returns the payloads of two different frames, the first mutable. Not inlined: inside a queue's merge that costs
+    /// more registers than the call saves.
     pub fn payload_pair(&mut self, into: &Frame, from: &Frame) -> (&mut [u8], &[u8]) {
         let (a, b) = (into.buffer.0 as usize * self.stride, from.buffer.0 as usize * self.stride);
         let (into_bytes, from_bytes) = if a < b {
@@ -204,7 +204,7 @@ impl Pool {
         )
     }
 
-    /// Buffers in use. After a run that ended by itself it is 0, or one was not released.
+    /// Returns the number of buffers in use. After a run that ended by itself it is 0, or one was leaked.
     pub fn in_use(&self) -> usize {
         self.references.len() - self.free.len()
     }

@@ -1,5 +1,5 @@
-//! Multicast groups: the ports of every device towards the workers of every cluster, and how moves change them
-//! (OLAF §7). Called when a run is planned.
+//! Multicast groups: the ports of every device towards the workers of every cluster, and their changes by moves (OLAF
+//! §7). Used when a run is planned.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,27 +8,28 @@ use pktgen_core::topology::{Move, NO_PORT, NodeId, Routes, Topology};
 
 use crate::endpoint::Facts;
 
-/// Of one device: for each cluster, the ports towards its workers, each once. Of a large network most devices have workers of few clusters below them.
+/// One device's ports towards the workers of each cluster, each port once. In a large network most devices have workers
+/// of few clusters below them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GroupPorts {
     clusters: usize,
-    /// Clusters that have ports, in order, and where their ports end.
+    /// Clusters with ports, in order, and the ends of their port lists.
     ends: Vec<(u16, u32)>,
     ports: Vec<u16>,
 }
 
 impl GroupPorts {
-    /// Of clusters below `clusters`, none of which has ports.
+    /// A table of `clusters` clusters without ports.
     fn of_none(clusters: usize) -> Self {
         GroupPorts { clusters, ..Self::default() }
     }
 
-    /// How many clusters there are.
+    /// Returns the number of clusters.
     pub fn clusters(&self) -> usize {
         self.clusters
     }
 
-    /// The ports towards the workers of a cluster; none if there is no such cluster.
+    /// Returns the ports towards the workers of a cluster; `None` if there is no such cluster.
     #[inline]
     pub fn get(&self, cluster: u16) -> Option<&[u16]> {
         match self.ends.binary_search_by_key(&cluster, |(of, _)| *of) {
@@ -42,7 +43,7 @@ impl GroupPorts {
         at.checked_sub(1).map_or(0, |before| self.ends[before].1 as usize)
     }
 
-    /// A cluster has these ports from now on.
+    /// Sets the ports of a cluster.
     pub fn set(&mut self, cluster: u16, ports: &[u16]) {
         let (at, old) = match self.ends.binary_search_by_key(&cluster, |(of, _)| *of) {
             Ok(at) => (at, self.ends[at].1 as usize - self.start(at)),
@@ -57,7 +58,7 @@ impl GroupPorts {
     }
 }
 
-/// By cluster.
+/// Converts lists of ports by cluster.
 impl From<Vec<Vec<u16>>> for GroupPorts {
     fn from(all: Vec<Vec<u16>>) -> Self {
         let mut table = GroupPorts::of_none(all.len());
@@ -66,24 +67,24 @@ impl From<Vec<Vec<u16>>> for GroupPorts {
     }
 }
 
-/// Who contributes to an aggregate of a synchronous job at a device.
+/// A contributor to an aggregate of a synchronous job at a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Contributor {
-    /// Its source id: the number of the worker in the job or, for a device, of the first worker below it, so that ids are
-    /// the job's own at every level.
+    /// Its source id: the number of the worker in the job or, for a device, of the first worker below it, so that ids
+    /// are those of the job at every level.
     pub id: u8,
     /// The worker; none for a device.
     pub worker: Option<u32>,
-    /// Workers that it stands for.
+    /// Number of workers that it represents.
     pub workers: u8,
 }
 
-/// What a device knows of one synchronous job, as its control plane configures it.
+/// A device's configuration for one synchronous job, set by the control plane.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct JobPlace {
-    /// Who contributes here, by id.
+    /// Contributors at this device, by id.
     pub sources: Vec<Contributor>,
-    /// Under which id this device contributes to the one above it; none on top.
+    /// Id under which this device contributes to the one above it; none at the top.
     pub own: Option<u8>,
     /// Ports towards the job's workers, each once.
     pub ports: Vec<u16>,
@@ -91,27 +92,27 @@ pub struct JobPlace {
     pub port_of: Vec<u16>,
 }
 
-/// The control plane's event (OLAF §7, "P4 Control Plane"): a worker joins another cluster.
+/// A control-plane event (OLAF §7, "P4 Control Plane"): a worker joins another cluster.
 #[derive(Debug, Clone)]
 pub struct Regroup {
-    /// What.
+    /// The move.
     pub change: Move,
     /// The cluster that it leaves.
     pub from: u16,
-    /// By node, from then on: the ports towards the workers of the cluster that it leaves, and of the one it joins.
+    /// By node, the new ports towards the workers of the left and of the joined cluster.
     pub ports: Vec<[Vec<u16>; 2]>,
 }
 
-/// Who is in which cluster, and the way from the server to each.
+/// The members of each cluster, and the paths from the server to them.
 pub struct Groups {
-    /// Of each worker: the nodes on the way down, and the port to take there. An ACK never turns back.
+    /// By worker: the nodes on the path from the server, and the port at each. An ACK never turns back.
     ways: Vec<Vec<(NodeId, u16)>>,
     members: Vec<BTreeSet<u32>>,
     nodes: usize,
 }
 
 impl Groups {
-    /// Of a network, and who is in it when the run begins.
+    /// The groups of a network at the beginning of a run.
     pub fn new(topology: &Topology, routes: &Routes, facts: &Facts) -> Self {
         let nodes = topology.nodes.len();
         let exits = topology.exits();
@@ -136,7 +137,7 @@ impl Groups {
         Groups { ways: facts.host_of.iter().map(way).collect(), members, nodes }
     }
 
-    /// By node, the ports towards the members of `cluster`.
+    /// Returns the ports towards the members of `cluster`, by node.
     fn ports_of(&self, cluster: usize) -> Vec<Vec<u16>> {
         let mut ports = vec![Vec::new(); self.nodes];
         for (node, port) in self.members[cluster].iter().flat_map(|worker| &self.ways[*worker as usize]) {
@@ -145,9 +146,9 @@ impl Groups {
         ports
     }
 
-    /// For each node and cluster, the ports that lead away from the server to workers of the cluster.
+    /// Returns, for each node and cluster, the ports away from the server towards workers of the cluster.
     pub fn tables(&self) -> Vec<Arc<GroupPorts>> {
-        // Few nodes of a large network are on a way from the server to a worker, and the others have one table.
+        // In a large network few nodes are on a path from the server to a worker; all others share one table.
         let nothing = GroupPorts::of_none(self.members.len());
         let mut tables: BTreeMap<NodeId, GroupPorts> = BTreeMap::new();
         for (cluster, members) in (0..).zip(&self.members) {
@@ -165,7 +166,7 @@ impl Groups {
         all
     }
 
-    /// For each node, what it knows of each job, on the way from the workers to the top.
+    /// Returns each node's configuration for each job, on the path from the workers to the top.
     pub fn jobs(&self) -> Vec<Vec<JobPlace>> {
         let mut jobs = vec![vec![JobPlace::default(); self.members.len()]; self.nodes];
         for (job, members) in self.members.iter().enumerate() {
@@ -216,14 +217,14 @@ impl Groups {
     }
 }
 
-/// Adds a port to those of a device, in their order.
+/// Inserts a port into a sorted list.
 fn add(ports: &mut Vec<u16>, port: u16) {
     if let Err(place) = ports.binary_search(&port) {
         ports.insert(place, port);
     }
 }
 
-/// The number in its job of the first worker whose way leads through `node`.
+/// Returns the number in its job of the first worker whose path leads through `node`.
 fn jobs_first(members: &BTreeSet<u32>, ways: &[Vec<(NodeId, u16)>], node: NodeId) -> Option<usize> {
     members.iter().position(|worker| ways[*worker as usize].iter().any(|(at, _)| *at == node))
 }

@@ -1,11 +1,11 @@
-//! Where every update went, and whether every sum is right.
+//! The account of all updates: their fates, and the correctness of sums.
 //!
-//! The ledger sees what workers sent, what devices wrote in their books and what the server received,
-//! in the order of events. It keeps the members of every packet under way, makes every sum again in the books' order, and counts
-//! fates per worker. It looks at a payload only once: to compare it, bit for bit, with its own sum.
+//! The ledger receives what workers sent, what devices wrote in their books and what the server received, in the order
+//! of events. It keeps the members of every packet under way, recomputes every sum in the books' order, and counts
+//! fates per worker. It compares each payload once, bit for bit, with its own sum.
 //!
-//! What is accounted for is one of three families: updates, results and sums by key. What the account rests on is the books of
-//! devices, or nothing beyond what arrived. Both are known before the first packet is sent.
+//! The account is of one of three families: updates, results and sums by key. Its evidence is the books of devices, or
+//! nothing beyond received packets. Both are known before the first packet is sent.
 
 mod chains;
 mod expected;
@@ -36,25 +36,25 @@ use unseen::BlackBox;
 pub use unseen::Proven;
 use updates::Updates;
 
-/// What an account is of, with what it needs to know of it.
+/// The subject of an account, with its parameters.
 pub enum Subject {
     /// Updates of at most `elements` gradients; with 0 no sums are kept.
     Updates {
-        /// Most gradients of one.
+        /// Maximum number of gradients of an update.
         elements: usize,
         /// The goal of the run, if it has one.
         goal: Option<Goal>,
-        /// Whether packets reach the server with their names. Strict layouts have none (docs/strict.md).
+        /// Whether packets reach the server with their ids. Strict layouts have none (docs/strict.md).
         named: bool,
     },
-    /// Contributions to results, which can be made again.
+    /// Contributions to results, which can be recomputed.
     Results(Box<dyn Content>),
-    /// Pairs that a switch sums by key, and how it adds.
+    /// Pairs that a switch sums by key, and its adder.
     Pairs(Box<dyn Pairs>, Adder),
 }
 
 impl Subject {
-    /// Which family it belongs to.
+    /// Returns its family.
     pub fn family(&self) -> Family {
         match self {
             Subject::Updates { .. } => Family::Updates,
@@ -64,7 +64,7 @@ impl Subject {
     }
 }
 
-/// What an account rests on, beside what workers sent and what arrived.
+/// Evidence of an account in addition to sent and received packets.
 pub enum Evidence<'a> {
     /// The books of devices.
     Books,
@@ -83,27 +83,27 @@ enum Account {
     Pairs(PairSums),
 }
 
-/// A packet that arrived.
+/// A received packet.
 #[derive(Debug, Clone, Copy)]
 pub struct Receipt<'a> {
-    /// Which one, or what it is known by.
+    /// Its id.
     pub packet: PacketId,
-    /// How many updates it says that it represents.
+    /// Number of represented updates, according to its header.
     pub count: u16,
-    /// Switch or server: where its content is summed, in sums by key.
+    /// Where its content is summed, in sums by key: switch or server.
     pub heat: Option<Heat>,
-    /// Which part of an aggregate of many packets it is.
+    /// Number of the part, if it is one of an aggregate of several packets.
     pub part: Option<u32>,
-    /// Whether a worker has all of that aggregate with it.
+    /// Whether it completes that aggregate at a worker.
     pub last: bool,
-    /// Whether its content is right, where its endpoint can tell.
+    /// Whether its content is correct, if its endpoint can determine it.
     pub judged: SumOk,
-    /// What it carries.
+    /// Its payload.
     pub carried: Carried<'a>,
 }
 
 impl<'a> Receipt<'a> {
-    /// What a row says, and the values that its packet carries.
+    /// Makes the receipt of a row, with the values of its packet.
     #[inline]
     pub fn of(row: &Received, values: &'a [u8]) -> Self {
         let Received { packet, count, heat, part, last, sum_ok, .. } = *row;
@@ -112,12 +112,12 @@ impl<'a> Receipt<'a> {
     }
 }
 
-/// The payload of a packet that arrived.
+/// The payload of a received packet.
 #[derive(Debug, Clone, Copy)]
 pub enum Carried<'a> {
-    /// All of it.
+    /// The whole payload.
     Bytes(&'a [u8]),
-    /// Its digest, which is all that records keep.
+    /// Its digest, which is all that records contain.
     Digest(u64),
 }
 
@@ -125,12 +125,12 @@ pub enum Carried<'a> {
 pub struct Ledger {
     account: Account,
     counts: FateCounts,
-    /// The device keeps no books.
+    /// State of a device without books.
     black_box: Option<Box<BlackBox>>,
 }
 
 impl Carried<'_> {
-    /// Returns whether it is these gradients, as they lie in packets.
+    /// Returns whether it equals these gradients in payload encoding.
     #[inline]
     fn is_gradients(&self, values: &[f32]) -> bool {
         match self {
@@ -146,13 +146,13 @@ impl Carried<'_> {
         }
     }
 
-    /// Returns whether it is these sums of integers, as they lie in packets.
+    /// Returns whether it equals these integer sums in payload encoding.
     #[inline]
     fn is_sums(&self, sums: &[i32]) -> bool {
         match self {
             Carried::Bytes(bytes) => {
                 let (values, rest) = bytes.as_chunks::<4>();
-                // Without an early end the loop is one of vectors.
+                // Without an early exit, so that the loop is vectorised.
                 let differ =
                     values.iter().zip(sums).fold(0, |differ, (value, sum)| differ | (i32::from_be_bytes(*value) ^ sum));
                 differ == 0 && rest.is_empty() && values.len() == sums.len()
@@ -175,7 +175,7 @@ impl Carried<'_> {
 }
 
 impl Ledger {
-    /// The account of `workers` workers.
+    /// Opens the account of `workers` workers.
     pub fn open(workers: usize, subject: Subject, evidence: Evidence) -> Self {
         let account = match subject {
             Subject::Updates { elements, goal, named } => {
@@ -191,12 +191,12 @@ impl Ledger {
         Ledger { account, counts: FateCounts::new(workers), black_box }
     }
 
-    /// How many workers it has an account of.
+    /// Returns the number of workers in the account.
     pub fn workers(&self) -> usize {
         self.counts.by_worker.len()
     }
 
-    /// Returns whether it can make contributions again by itself.
+    /// Returns whether it can recompute contributions by itself.
     pub fn knows_content(&self) -> bool {
         !matches!(self.account, Account::Updates(_))
     }
@@ -206,7 +206,7 @@ impl Ledger {
         matches!(self.account, Account::Results(_))
     }
 
-    /// A worker generated an update and keeps it back.
+    /// Records that a worker generated an update and withholds it.
     #[inline]
     pub fn withheld(&mut self, worker: u32) {
         let fates = &mut self.counts.by_worker[worker as usize];
@@ -214,7 +214,7 @@ impl Ledger {
         fates.withheld += 1;
     }
 
-    /// A further attempt was due and was kept back.
+    /// Records that a further attempt was due and was withheld.
     #[inline]
     pub fn withheld_again(&mut self, worker: u32) {
         let fates = &mut self.counts.by_worker[worker as usize];
@@ -222,7 +222,7 @@ impl Ledger {
         fates.withheld += 1;
     }
 
-    /// An update left its worker, with these gradients (little-endian f32s); `heat` says who sums it, in sums by key.
+    /// Records that an update left its worker, with these gradients (little-endian f32s); `heat` says where it is summed, in sums by key.
     #[inline]
     pub fn sent(&mut self, packet: PacketId, heat: Option<Heat>, gradients: &[u8]) {
         let fates = self.counts.of(packet);
@@ -262,7 +262,7 @@ impl Ledger {
         }
     }
 
-    /// A packet reached the server, or the workers of its job.
+    /// Records that a packet reached the server, or the workers of its job.
     #[inline]
     pub fn received(&mut self, receipt: &Receipt) -> SumOk {
         let counts = &mut self.counts;
@@ -271,14 +271,14 @@ impl Ledger {
             (Account::Updates(own), Some(device)) => device.update(own, receipt, counts),
             (Account::Results(own), None) => own.received(receipt, counts),
             (Account::Results(own), Some(device)) => device.result(own, receipt, counts),
-            // What is hot is summed, without a list of members.
+            // Hot packets are summed, without a list of members.
             (Account::Pairs(_), Some(device)) if receipt.heat == Some(Heat::Hot) => device.hot(receipt.judged),
             (Account::Pairs(own), _) => own.received(receipt, counts),
         }
     }
 
-    /// What a packet that arrives now should hold; none of one that is not under way, whose members are not known, or whose pairs are
-    /// summed by key.
+    /// Returns what an arriving packet should hold; `None` if it is not under way, if its members are unknown, or if
+    /// its pairs are summed by key.
     pub fn expected(&mut self, receipt: &Receipt) -> Option<DuePacket> {
         match (&mut self.account, &self.black_box) {
             (Account::Updates(own), Some(device)) if receipt.count != 1 || device.merges && own.is_nameless() => None,
@@ -289,8 +289,8 @@ impl Ledger {
         }
     }
 
-    /// A packet whose newest member is of `worker` arrived, with gradients of this digest: the verdict, and which packet it is and
-    /// how many updates it represents, if that is known.
+    /// Records the arrival of a packet without id whose newest member is of `worker`, with gradients of this digest.
+    /// Returns the verdict and, if known, its id and the number of represented updates.
     #[inline]
     pub fn received_unnamed(&mut self, worker: u32, digest: u64) -> (SumOk, Option<(PacketId, u16)>) {
         match (&mut self.account, &mut self.black_box) {
@@ -300,7 +300,7 @@ impl Ledger {
         }
     }
 
-    /// So many results came to workers that had them already.
+    /// Records results that reached workers again.
     #[inline]
     pub fn came_again(&mut self, results: u64) {
         if let Some(device) = &mut self.black_box {
@@ -308,7 +308,7 @@ impl Ledger {
         }
     }
 
-    /// Sums were checked by the members that lanes prove.
+    /// Records sums that were checked by the members that lanes prove.
     #[inline]
     pub fn proven(&mut self, proven: &Proven) {
         if let Some(device) = &mut self.black_box {
@@ -316,8 +316,7 @@ impl Ledger {
         }
     }
 
-    /// Ends the run: what is still under way is in flight, or, where no books say so, unaccounted for. Returns the balance of each
-    /// worker.
+    /// Ends the run: packets still under way are in flight or, without books, unaccounted for. Returns the balance of each worker.
     pub fn close(&mut self) -> Vec<Balance> {
         match &mut self.account {
             Account::Updates(own) => own.close(&mut self.counts),
@@ -333,7 +332,7 @@ impl Ledger {
         all.iter().map(fates::Fates::balance).collect()
     }
 
-    /// The goal, as far as it was reached.
+    /// Returns the goal and its progress.
     #[inline]
     pub fn goal(&self) -> Option<&Goal> {
         match &self.account {
@@ -342,26 +341,26 @@ impl Ledger {
         }
     }
 
-    /// Returns whether packets reach the server without their names.
+    /// Returns whether packets reach the server without their ids.
     pub fn is_nameless(&self) -> bool {
         matches!(&self.account, Account::Updates(own) if own.is_nameless())
     }
 
-    /// Whether a packet with this count in its header is one update.
+    /// Returns whether a packet with this count in its header is one update.
     pub fn says_it_is_one(&self, count: u16) -> bool {
         match &self.black_box {
-            // A strict layout has no count: what is only forwarded is one update.
+            // A strict layout has no count: a forwarded packet is one update.
             Some(device) if self.is_nameless() => !device.merges,
             _ => count == 1,
         }
     }
 
-    /// Rows about packets that were never sent, or that had already ended; 0 in a sound run.
+    /// Returns the rows about packets that were never sent, or that had already ended; 0 in a sound run.
     pub fn strangers(&self) -> u64 {
         self.counts.strangers
     }
 
-    /// What is known of the device by what arrived; none of one that keeps books.
+    /// Returns the observations about a device without books; `None` for one that keeps books.
     pub fn unseen(&self) -> Option<Unseen> {
         let adder = match &self.account {
             Account::Pairs(own) => Some(own.adder()),
@@ -370,17 +369,17 @@ impl Ledger {
         self.black_box.as_ref().map(|device| device.facts(adder))
     }
 
-    /// Packets that arrived again, if the device keeps no books.
+    /// Returns the packets that arrived again, if the device keeps no books.
     pub fn repeated(&self) -> u64 {
         self.black_box.as_ref().map_or(0, |device| device.repeated)
     }
 
-    /// The cluster of each worker, if the device keeps no books.
+    /// Returns the cluster of each worker, if the device keeps no books.
     pub fn unseen_clusters(&self) -> Option<&[u16]> {
         self.black_box.as_ref().map(|device| &device.cluster_of[..])
     }
 
-    /// How often updates are in sums; none where nothing is summed by key, or no books say it. Known when the account is closed.
+    /// Returns how often updates are in sums; `None` without sums by key or without books. Known when the account is closed.
     pub fn exactness(&self) -> Option<Exactness> {
         match (&self.account, &self.black_box) {
             (Account::Pairs(own), None) => Some(own.exactness()),
@@ -388,7 +387,7 @@ impl Ledger {
         }
     }
 
-    /// Results with sums that 32 bits do not hold.
+    /// Returns the results with sums that exceed 32 bits.
     pub fn overflowed(&self) -> u64 {
         match &self.account {
             Account::Results(own) => own.overflowed(),
@@ -396,7 +395,7 @@ impl Ledger {
         }
     }
 
-    /// Errors of scaling, in 10⁻⁹; none where nothing was scaled.
+    /// Returns the error of scaling, in 10⁻⁹; `None` if nothing was scaled.
     pub fn scaling_error_ppb(&self) -> Option<u64> {
         match &self.account {
             Account::Results(own) => own.scaling_error_ppb(),

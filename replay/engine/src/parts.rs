@@ -1,4 +1,4 @@
-//! What moves frames in a run.
+//! The moving parts of a run.
 
 use pktgen_core::topology::Topology;
 
@@ -9,7 +9,7 @@ use crate::groups::Regroup;
 use crate::ledger::Ledger;
 use crate::target::device::Device;
 
-/// What moves frames in a run, before a driver takes it.
+/// The parts that move frames in a run, before a driver takes them.
 pub struct Parts {
     /// The network.
     pub topology: Topology,
@@ -17,26 +17,26 @@ pub struct Parts {
     pub devices: Vec<Option<Device>>,
     /// The workers.
     pub workers: Box<dyn Workers>,
-    /// What is known of them.
+    /// Properties of the workers.
     pub declared: Declaration,
     /// The server.
     pub receiver: Receiver,
     /// The account.
     pub ledger: Ledger,
-    /// Most gradients of an update.
+    /// Maximum number of gradients of an update.
     pub elements: usize,
     /// Bytes of the largest frame, ACKs included.
     pub frame_bytes: usize,
-    /// What the control plane does.
+    /// Events of the control plane.
     pub changes: Vec<Regroup>,
-    /// What hosts and devices know.
+    /// The knowledge of hosts and devices.
     pub facts: Facts,
-    /// What happens to frames on links, in virtual time.
+    /// Faults of links, in virtual time.
     pub faults: Option<Faults>,
 }
 
 impl Parts {
-    /// Who sends, and what: for what stands around wires.
+    /// Returns the senders and their traffic, for components around wires.
     pub fn traffic(&self) -> Traffic {
         Traffic {
             workers: self.facts.workers.clone(),

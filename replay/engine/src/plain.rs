@@ -1,4 +1,4 @@
-//! What is no system's own: updates that are sent, forwarded and received one by one.
+//! The components shared by all systems: updates that are sent, forwarded and received one by one.
 
 use pktgen_wire::device::plan;
 
@@ -6,7 +6,7 @@ use crate::catalogue::System;
 use crate::endpoint::{learner, open_loop, raw, retransmit};
 use crate::target::{program, queue};
 
-/// It, as a system.
+/// These components as a system.
 pub static SYSTEM: System = System {
     planners: &[&plan::generic::Generic],
     workers: &[&open_loop::OpenLoopKind, &retransmit::RetransmitKind, &learner::LearnerKind, &raw::RawKind],

@@ -1,4 +1,4 @@
-//! Parameter servers in racks: what devices know of them (LIBRA §6, "Multi-rack switches"). Called when a run is planned.
+//! Parameter servers in racks: the devices' configuration (LIBRA §6, "Multi-rack switches"). Used when a run is planned.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use pktgen_core::{Error, Result};
 use crate::endpoint::Facts;
 use crate::groups::{GroupPorts, Groups};
 
-/// What a device knows of racks, where sparse training goes through several devices.
+/// A device's configuration for racks, if sparse training uses several devices.
 #[derive(Debug, Clone)]
 pub struct RackPlace {
     /// The rack whose device it is.
@@ -19,16 +19,16 @@ pub struct RackPlace {
     pub down: Vec<Arc<GroupPorts>>,
 }
 
-/// What the devices of a run know, by node.
+/// The configuration of the devices of a run, by node.
 pub struct DeviceRacks {
-    /// The devices that sum in place of each other.
+    /// By node: the devices that replace each other in summing.
     pub aggregators: Vec<Arc<Vec<NodeId>>>,
-    /// The place of each between racks.
+    /// By node: its configuration for racks.
     pub places: Vec<Option<RackPlace>>,
 }
 
 impl DeviceRacks {
-    /// Of workers that train a sparse model, or others.
+    /// Derives the configuration; `sparse` if workers train a sparse model.
     pub fn new(topology: &Topology, routes: &Routes, facts: &Facts, sparse: bool) -> Self {
         let (nodes, racks) = (topology.nodes.len(), &facts.racks);
         let rack_at = |node: usize| racks.devices.iter().position(|device| *device as usize == node);
@@ -56,7 +56,7 @@ impl DeviceRacks {
     }
 }
 
-/// Refuses several servers where workers, or the driver, support one only; `others` are the workers that divide their parameters.
+/// Refuses several servers if workers, or the driver, support only one; `others` names the workers that divide their parameters.
 pub fn check(facts: &Facts, others: &str) -> Result<()> {
     let (servers, kind) = (facts.racks.servers.len(), facts.kind);
     if servers < 2 {

@@ -1,31 +1,31 @@
-//! Where rows go while a run is under way.
+//! Sinks of rows during a run.
 
 use pktgen_core::Result;
 use pktgen_core::record::{Book, Iteration, Received, Reply, Sent, State};
 use pktgen_core::time::Time;
 
-/// Where rows go while a run is under way.
+/// A sink of rows during a run.
 pub trait Recorder {
-    /// An update left its worker.
+    /// Records that an update left its worker.
     fn sent(&mut self, row: &Sent) -> Result<()>;
-    /// `frame`, of the row that comes next, leaves its worker at `leaves`; it is `now`, before which none leaves any more.
+    /// Notes that `frame`, which belongs to the next row, leaves its worker at `leaves`; no later frame leaves before `now`.
     fn left(&mut self, _now: Time, _leaves: Time, _frame: &[u8]) -> Result<()> {
         Ok(())
     }
-    /// A device did something.
+    /// Records a device's action.
     fn book(&mut self, row: &Book) -> Result<()>;
-    /// A worker under transmission control learned or decided something.
+    /// Records a state or decision of a worker under transmission control.
     fn state(&mut self, _row: &State) -> Result<()> {
         Ok(())
     }
-    /// An iteration of synchronous training ended.
+    /// Records the end of an iteration of synchronous training.
     fn iteration(&mut self, _row: &Iteration) -> Result<()> {
         Ok(())
     }
-    /// A worker of synchronous training got a result.
+    /// Records a result at a worker of synchronous training.
     fn reply(&mut self, _row: &Reply) -> Result<()> {
         Ok(())
     }
-    /// A packet reached the server; `frame` is all of it.
+    /// Records a packet at the server; `frame` is the whole frame.
     fn received(&mut self, row: &Received, frame: &[u8]) -> Result<()>;
 }

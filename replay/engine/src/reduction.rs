@@ -1,4 +1,4 @@
-//! Along which plan devices reduce: that of the topology or, where it has none, the one that its shortest ways are.
+//! The plan along which devices reduce: that of the topology or, without one, its shortest paths.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::catalogue::Catalogue;
 use crate::endpoint::Facts;
 use crate::target::flows::Flows;
 
-/// The key that names the devices which aggregate, where no plan does.
+/// The key that names the aggregating devices, if there is no plan.
 pub const AGGREGATORS: &str = "aggregators";
 
 /// Names of devices.
@@ -33,7 +33,7 @@ impl FromValue for DeviceNames {
     }
 }
 
-/// The flows of a run whose devices go by a plan; none of any other.
+/// Returns the flows of a run whose devices follow a plan; `None` for other runs.
 pub fn flows(
     catalogue: &Catalogue,
     document: &Document,
@@ -82,7 +82,7 @@ fn of_network(
     Plan::of_network(topology, &ports, aggregators.as_ref().map(|names| names.0.as_slice()), takes_part)
 }
 
-/// What the manifest says of the plan, if there is one: messages are frames of `bytes`.
+/// Returns the plan for the manifest, if there is one: messages are frames of `bytes`.
 pub fn planned(facts: &Facts, topology: &Topology, bytes: usize, allreduce: bool) -> Option<Planned> {
     let plan = facts.flows.as_ref()?.plan.as_ref().clone();
     let overhead = topology.links.iter().map(|link| link.overhead.bits()).max().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! The only file that reads a clock. Everything else gets the time as an argument.
+//! The only file that reads clocks. All other code gets the time as an argument.
 #![expect(unsafe_code, reason = "asks the kernel for the number of its monotonic clock")]
 
 mod host;
@@ -12,7 +12,7 @@ use pktgen_core::time::{HORIZON, NEVER, NS, Time};
 pub(crate) use host::Watched;
 pub use host::{CardClock, CardOffset, ClockChange, WallClock};
 
-/// Wall-clock time in ns since 1970: for manifests, never for pacing.
+/// Returns the wall-clock time in ns since 1970: for manifests, never for pacing.
 #[expect(clippy::disallowed_methods, reason = "this file is where clocks are read")]
 pub fn unix_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64)
@@ -25,14 +25,14 @@ pub struct Reading {
     pub monotonic_ns: i64,
     /// The wall clock, ns since 1970.
     pub unix_ns: u64,
-    /// The wall clock was read within so many ns of the monotonic one.
+    /// Uncertainty of the wall clock relative to the monotonic one, in ns.
     pub width_ns: u64,
 }
 
-/// How often both clocks are read: the closest pair counts.
+/// Number of readings of both clocks: the closest pair counts.
 const READINGS: usize = 9;
 
-/// Reads both clocks, one as close after the other as can be had.
+/// Reads both clocks as close together as possible.
 pub fn reading() -> Reading {
     let once = || {
         let before = monotonic_ns();
@@ -44,7 +44,7 @@ pub fn reading() -> Reading {
     (1..READINGS).map(|_| once()).fold(first, |best, new| if new.width_ns < best.width_ns { new } else { best })
 }
 
-/// Measures how long something takes, on the monotonic clock.
+/// A stopwatch on the monotonic clock.
 #[derive(Debug, Clone, Copy)]
 pub struct Stopwatch(Instant);
 
@@ -55,13 +55,13 @@ impl Stopwatch {
         Stopwatch(Instant::now())
     }
 
-    /// Time since the start.
+    /// Returns the time since the start.
     pub fn elapsed(&self) -> Duration {
         self.0.elapsed()
     }
 }
 
-/// The clock of a run in real time: picoseconds since its anchor, on the kernel's monotonic clock; or on that of files.
+/// The clock of a run in real time: picoseconds since its anchor, on the kernel's monotonic clock or on that of files.
 #[derive(Debug, Clone)]
 pub struct RunClock {
     anchor_monotonic_ns: i64,
@@ -70,36 +70,36 @@ pub struct RunClock {
 }
 
 impl RunClock {
-    /// A run begins now.
+    /// Starts a run now.
     pub fn start() -> Self {
         Self::start_in(0)
     }
 
-    /// A run begins after `lead`; until then the time is 0.
+    /// Starts a run after `lead`; until then the time is 0.
     pub fn start_in(lead: Time) -> Self {
         let lead_ns = (lead / NS).max(0);
-        // The closest of several readings: who compares stamps of the wall clock with times of the run sees what lies between the two.
+        // The closest of several readings: the distance affects comparisons of wall-clock stamps with times of the run.
         let Reading { monotonic_ns, unix_ns, .. } = reading();
         Self::start_on(monotonic_ns + lead_ns, unix_ns + lead_ns as u64)
     }
 
-    /// A run begins at this instant of the wall clock, ns since 1970, which this reading places on the monotonic clock.
+    /// Starts a run at this wall-clock time, in ns since 1970, which `reading` converts to the monotonic clock.
     pub fn start_at(unix_ns: u64, reading: Reading) -> Self {
         let ahead = unix_ns.wrapping_sub(reading.unix_ns) as i64;
         Self::start_on(reading.monotonic_ns + ahead, unix_ns)
     }
 
-    /// A run begins when the monotonic clock shows this, agreed on by the processes of this boot of the host.
+    /// Starts a run at this time of the monotonic clock, agreed on by processes of the same boot.
     pub(crate) fn start_on(anchor_monotonic_ns: i64, anchor_unix_ns: u64) -> Self {
         RunClock { anchor_monotonic_ns, anchor_unix_ns, file: None }
     }
 
-    /// A run in the time of files, which counts from this anchor, in ns since 1970.
+    /// A clock in the time of files, with this anchor in ns since 1970.
     pub fn of_file(clock: FileClock, anchor_unix_ns: u64) -> Self {
         RunClock { anchor_monotonic_ns: 0, anchor_unix_ns, file: Some(clock) }
     }
 
-    /// Time since the anchor.
+    /// Returns the time since the anchor.
     #[inline]
     pub fn now(&self) -> Time {
         match &self.file {
@@ -108,7 +108,7 @@ impl RunClock {
         }
     }
 
-    /// How long it is until the anchor; below 0 after it. Files begin at once.
+    /// Returns the time until the anchor; negative after it. Files begin at once.
     pub fn ahead(&self) -> Time {
         match &self.file {
             None => (self.anchor_monotonic_ns - monotonic_ns()).saturating_mul(NS),
@@ -116,18 +116,18 @@ impl RunClock {
         }
     }
 
-    /// The anchor in ns since 1970.
+    /// Returns the anchor in ns since 1970.
     pub fn anchor_unix_ns(&self) -> u64 {
         self.anchor_unix_ns
     }
 
-    /// The anchor on the monotonic clock.
+    /// Returns the anchor on the monotonic clock.
     pub(crate) fn anchor_monotonic_ns(&self) -> i64 {
         self.anchor_monotonic_ns
     }
 
-    /// What makes its times comparable with those of other processes of this host: the anchor on the monotonic clock,
-    /// and the boot from which that one counts. Files have one time wherever they are read.
+    /// Returns the facts that make its times comparable with those of other processes of this host: the anchor on the
+    /// monotonic clock, and the boot. Files have the same time wherever they are read.
     pub fn facts(&self) -> Vec<(String, String)> {
         let boot = match &self.file {
             None => boot_id(),
@@ -136,19 +136,19 @@ impl RunClock {
         vec![("clock.boot_id".into(), boot), ("clock.anchor_monotonic_ns".into(), self.anchor_monotonic_ns.to_string())]
     }
 
-    /// The clock of files, if it is one.
+    /// Returns the clock of files, if it is one.
     pub fn file(&self) -> Option<&FileClock> {
         self.file.as_ref()
     }
 }
 
-/// The boot of this host from which its monotonic clock counts.
+/// Returns the boot id of this host, which determines the origin of its monotonic clock.
 pub fn boot_id() -> String {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     boot.trim().to_owned()
 }
 
-/// The kernel's monotonic clock, which all processes of a host share. The standard library hides its number.
+/// Returns the kernel's monotonic clock, which all processes of a host share. The standard library hides its value.
 #[inline]
 pub(crate) fn monotonic_ns() -> i64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -157,17 +157,16 @@ pub(crate) fn monotonic_ns() -> i64 {
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
-/// Time that passes by being waited for: that of a role whose wires are files. All copies show the same time.
+/// A clock that advances only by waiting, for roles whose wires are files. All copies show the same time.
 ///
-/// It goes in whole nanoseconds, as the monotonic clock does and as files keep times: what is stamped with it is read
-/// back exactly.
+/// It counts whole nanoseconds, as the monotonic clock and files do: a time stamped with it is read back exactly.
 #[derive(Debug, Clone, Default)]
 pub struct FileClock(Arc<FileTime>);
 
 #[derive(Debug)]
 struct FileTime {
     now: AtomicI64,
-    /// When the next frame of a file arrives: waiting ends there.
+    /// Arrival of the next frame of a file, where waiting ends.
     arrival: AtomicI64,
     anchor_unix_ns: AtomicU64,
 }
@@ -179,40 +178,40 @@ impl Default for FileTime {
 }
 
 impl FileClock {
-    /// Time 0, nothing to arrive, anchored in 1970.
+    /// A clock at time 0, with no arrivals, anchored in 1970.
     pub fn new() -> Self {
         FileClock::default()
     }
 
-    /// Begins anew: times count from this anchor, in ns since 1970.
+    /// Restarts it with this anchor, in ns since 1970.
     pub(crate) fn restart(&self, anchor_unix_ns: u64) {
         self.0.now.store(0, Ordering::Relaxed);
         self.0.arrival.store(NEVER, Ordering::Relaxed);
         self.0.anchor_unix_ns.store(anchor_unix_ns, Ordering::Relaxed);
     }
 
-    /// Time since the anchor.
+    /// Returns the time since the anchor.
     #[inline]
     pub fn now(&self) -> Time {
         self.0.now.load(Ordering::Relaxed)
     }
 
-    /// The anchor that the files gave, in ns since 1970; known once wires are open.
+    /// Returns the anchor from the files, in ns since 1970; known once wires are open.
     pub fn anchor_unix_ns(&self) -> u64 {
         self.0.anchor_unix_ns.load(Ordering::Relaxed)
     }
 
-    /// The next frame arrives then; [`NEVER`] if there is none.
+    /// Sets the arrival of the next frame; [`NEVER`] if there is none.
     pub(crate) fn set_arrival(&self, t: Time) {
         self.0.arrival.store(t, Ordering::Relaxed);
     }
 
-    /// When the next frame arrives.
+    /// Returns the arrival of the next frame.
     pub fn arrival(&self) -> Time {
         self.0.arrival.load(Ordering::Relaxed)
     }
 
-    /// Waits until `t` or until the next frame arrives, whichever comes first: it is then at once. Never goes back.
+    /// Advances at once to `t` or to the next arrival, whichever is earlier. Never goes back.
     pub(crate) fn wait_until(&self, t: Time) {
         let t = t.min(self.arrival()).min(HORIZON);
         self.0.now.fetch_max((t + NS - 1).div_euclid(NS) * NS, Ordering::Relaxed);

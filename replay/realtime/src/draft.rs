@@ -1,5 +1,5 @@
-//! What a run would send, without sending anything: the first frames as they would be on the wire, how many, how fast, and what
-//! should come back. Called by `pktgen replay --dry-run`; [`compare`] holds a capture against it.
+//! A preview of a run without sending anything: the first frames as on the wire, their number and rate, and the
+//! expected results. Used by `pktgen replay --dry-run`; [`compare`] compares a capture with it.
 
 mod compare;
 mod load;
@@ -22,34 +22,34 @@ pub use compare::{At, Compared, Mistake, Wrong, compare};
 pub use load::Load;
 pub use sample::FrameSample;
 
-/// Updates that are drawn at most: longer workloads are said to be longer.
+/// Maximum number of updates that are examined; longer workloads are marked incomplete.
 pub const UPDATES_MAX: u64 = 1_000_000;
 
-/// How many packets with results may come.
+/// Expected number of packets with results.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Expected {
     /// What is counted.
     pub what: &'static str,
-    /// If nothing is aggregated, and nothing lost.
+    /// Number without aggregation and losses.
     pub most: u64,
-    /// If every aggregate has an update of every worker of its cluster; fewer only where updates are replaced or lost.
+    /// Number if every aggregate has an update of every worker of its cluster; fewer only if updates are replaced or lost.
     pub fully_aggregated: u64,
 }
 
-/// A counter of the device, and what it should say after the run.
+/// A counter of the device, and its expected value after the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CounterReading {
-    /// What the device calls it.
+    /// Its name on the device.
     pub name: String,
-    /// Where it is read.
+    /// How to read it.
     pub read: String,
-    /// From here.
+    /// Minimum.
     pub least: u64,
-    /// To here.
+    /// Maximum.
     pub most: u64,
 }
 
-/// See the module.
+/// A preview of a run.
 #[derive(Debug, Clone, Serialize)]
 pub struct Draft {
     /// Name of the experiment.
@@ -58,35 +58,35 @@ pub struct Draft {
     pub run: String,
     /// `software`, or `external`.
     pub target: &'static str,
-    /// The profile, where there is one.
+    /// The profile, if there is one.
     pub profile: Option<String>,
-    /// How frames would move.
+    /// The transport.
     pub transport: &'static str,
     /// Wire format.
     pub format: &'static str,
-    /// What was held against the profile and is in order.
+    /// Passed checks against the profile.
     pub checks: Vec<String>,
-    /// What is to be known.
+    /// Notes for the user.
     pub notes: Vec<String>,
     /// The first frames of each kind.
     pub frames: Vec<FrameSample>,
-    /// Frames that workers would send; of those that wait for results, without repetitions.
+    /// Number of frames that workers would send; for workers that wait for results, without retransmissions.
     pub frames_total: u64,
     /// Their bytes on the wire, without FCS, preamble and gap.
     pub bytes_total: u64,
-    /// Whether all updates were examined. Else the totals are of the first ones.
+    /// Whether all updates were examined; else the totals cover only the first ones.
     pub complete: bool,
-    /// From the beginning to the last frame; of workers that wait for results at least this.
+    /// Time from the beginning to the last frame; for workers that wait for results a lower bound.
     pub duration_ps: Time,
-    /// Whether each worker waits for results, so that these set its rate.
+    /// Whether each worker waits for results, so that these determine its rate.
     pub closed_loop: bool,
     /// By worker.
     pub workers: Vec<Load>,
-    /// By port of the device; of hosts where there is no profile.
+    /// By port of the device, or by host without a profile.
     pub ports: Vec<Load>,
-    /// What should come.
+    /// Expected results.
     pub expected: Expected,
-    /// What the device should have counted.
+    /// Expected counters of the device.
     pub counters: Vec<CounterReading>,
 }
 
@@ -147,7 +147,7 @@ pub fn draft(mut plan: Plan, source: Box<dyn Source>, names: (&str, &str), per_k
     })
 }
 
-/// What should come back: packets at the server, or results at the workers.
+/// Returns the expected results: packets at the server, or results at the workers.
 fn expected(plan: &Plan, facts: &Facts, counted: &load::Counted) -> Expected {
     let clusters = facts.clusters();
     if plan.spec.training.is_some() && !plan.spec.transport.has_server {
@@ -156,18 +156,18 @@ fn expected(plan: &Plan, facts: &Facts, counted: &load::Counted) -> Expected {
         return Expected { what: "results at workers", most: results, fully_aggregated: results };
     }
     let of = |worker: &u32| counted.workers.get(*worker as usize).map_or(0, |load| load.frames);
-    // An aggregate has at most one update of each worker, so as many are needed as its busiest worker sends.
+    // An aggregate has at most one update of each worker, so at least as many are needed as its busiest worker sends.
     let full = clusters.iter().map(|workers| workers.iter().map(of).max().unwrap_or(0)).sum();
     Expected { what: "packets at the server", most: counted.frames, fully_aggregated: full }
 }
 
-/// What the counters of the profile should say.
+/// Returns the expected readings of the profile's counters.
 fn readings(profile: &Profile, counted: &load::Counted, expected: &Expected) -> Vec<CounterReading> {
     let one = |counter: &pktgen_wire::device::ProfileCounter| {
         let (least, most) = match counter.is {
             "zero" => (0, 0),
             "frames_sent" => (counted.frames, counted.frames),
-            // Fewer than fully aggregated where updates are replaced or dropped.
+            // Fewer than fully aggregated if updates are replaced or dropped.
             "frames_to_server" => (0, expected.most),
             _ => (expected.fully_aggregated, expected.most),
         };

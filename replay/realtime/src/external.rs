@@ -1,7 +1,7 @@
 //! Hardware as the device of an experiment: `[target] profile`, and with `kind = "external"` no software device (docs/device.md).
 //!
-//! Called by [`crate::plan`]: what the experiment asks is held against the profile before anything is sent, and its addresses
-//! go to the wires. A software device that names a profile stands in for the hardware: it has the same addresses.
+//! Called by [`crate::plan`]: the experiment's requirements are checked against the profile before anything is sent, and its addresses are
+//! used on the wires. A software device with a profile replaces the hardware: it has the same addresses.
 
 use std::sync::Arc;
 
@@ -15,25 +15,26 @@ use crate::catalogue::Catalogue;
 use crate::plan::Plan;
 use crate::transport::TRANSPORTS;
 
-/// The hardware that an experiment names.
+/// The hardware named by an experiment.
 #[derive(Clone)]
 pub struct Hardware {
     /// Its profile.
     pub profile: Arc<Profile>,
-    /// There is no software device: the hardware is there.
+    /// Whether the hardware is the device, instead of a software device.
     pub external: bool,
     experiment: String,
 }
 
 impl Hardware {
-    /// What `[target]` names. Frames get the profile's addresses on wires that carry them, unless the experiment says otherwise.
+    /// Reads the hardware from `[target]`. Frames get the profile's addresses on wires that carry them, unless the
+    /// experiment says otherwise.
     pub(crate) fn named(catalogue: &Catalogue, document: &mut Document) -> Result<Option<Self>> {
         let text = |document: &Document, key: &str| document.get(key).map(Value::to_label);
         let external = text(document, "target.kind").as_deref() == Some("external");
         if external {
             unite(catalogue, document)?;
         }
-        // Frames that are sent as they are need no addresses of a profile.
+        // Raw frames do not need the addresses of a profile.
         let raw = text(document, "workload.kind").as_deref() == Some("raw");
         if raw && external && document.get("target.profile").is_none() {
             document.set("target.profile", Value::Text("generic".into()), Origin::Default)?;
@@ -53,8 +54,7 @@ impl Hardware {
     }
 }
 
-/// Gives `[endpoint]` and `[target]` of an external device one value of the keys that they have in common, and leaves off what only our own
-/// program does.
+/// Unifies the keys shared by `[endpoint]` and `[target]` of an external device, and turns off the flags of our own programs.
 fn unite(catalogue: &Catalogue, document: &mut Document) -> Result<()> {
     let workers = document.get("endpoint.workers").map_or(catalogue.defaults.workers.to_owned(), Value::to_label);
     let Some(kind) = catalogue.workers.iter().find(|kind| kind.name() == workers) else { return Ok(()) };
@@ -83,7 +83,7 @@ fn unite(catalogue: &Catalogue, document: &mut Document) -> Result<()> {
     Ok(())
 }
 
-/// Whether the device may merge or replace updates, as the experiment with this configuration declares it.
+/// Returns whether the device may merge or replace updates, according to this configuration.
 pub(crate) fn may_merge(config: &str) -> bool {
     let config = Document::parse(config, "config");
     let is = |key: &str, word: &str| {
@@ -93,7 +93,7 @@ pub(crate) fn may_merge(config: &str) -> bool {
 }
 
 impl Plan {
-    /// What it asks of a device.
+    /// Returns the experiment's requirements on a device.
     pub fn asks(&self, experiment: &str) -> device::Facts {
         let (spec, parts) = (&self.spec, &self.parts);
         let sparse = parts.declared.sparse.as_ref();
@@ -122,7 +122,7 @@ impl Plan {
         }
     }
 
-    /// The same with the place of every hot parameter, which may be many.
+    /// Returns the requirements including the place of every hot parameter, which may be many.
     pub fn asks_all(&self, experiment: &str) -> device::Facts {
         let mut facts = self.asks(experiment);
         if let Some(place) = &self.parts.declared.sparse {
@@ -141,7 +141,7 @@ impl Plan {
         facts
     }
 
-    /// Holds it against the hardware that it names.
+    /// Checks the plan against the hardware that it names.
     pub(crate) fn fit_hardware(self) -> Result<Self> {
         if self.parts.facts.protocol.whole {
             return Ok(self);
@@ -156,7 +156,7 @@ impl Plan {
         Ok(self)
     }
 
-    /// Refuses to run hardware where there is none.
+    /// Refuses to run without the external hardware.
     pub(crate) fn check_external(&self) -> Result<()> {
         if !self.spec.is_external() {
             return Ok(());

@@ -1,8 +1,8 @@
-//! Live statistics of a run in progress: per cluster what was sent, what arrived, how old the model is.
+//! Live statistics of a run in progress: per cluster, sent and received updates, and the age of the model.
 //!
-//! Off the packet path. A role hands over what was delivered through a ring that it never waits for, and counts in one place of
-//! its own per cluster; the viewer computes the rest from these: ages by [`Sawtooth`], rates of the last second, and whether
-//! the device does what it is there for. What the ring has no room for is counted and left out of the ages.
+//! Off the packet path. A role passes deliveries through a ring without ever waiting, and counts sent updates in
+//! separate counters per cluster; the viewer computes the rest from these: ages by [`Sawtooth`], rates of the last
+//! second, and warnings about the device. Deliveries that do not fit the ring are counted and excluded from ages.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -29,14 +29,14 @@ use interval::{Intervals, Look, RawTotals};
 use late::LateCounts;
 pub use warning::{Refused, Warning, WarningKind};
 
-/// Deliveries that may wait to be looked at: a tenth of a second at two million a second.
+/// Capacity for unread deliveries: a tenth of a second at two million per second.
 const WAITING: usize = 1 << 18;
-/// Clusters that are counted apart; those beyond are counted in the totals only.
+/// Maximum number of clusters counted separately; those beyond are included in totals only.
 pub const CLUSTERS_MAX: usize = 4096;
-/// The time over which rates are taken.
+/// Window of rates.
 const WINDOW: Time = SECOND;
 
-/// A packet with updates that arrived where they end.
+/// A packet with updates that arrived at its destination.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Delivered {
     pub(crate) t: Time,
@@ -47,7 +47,7 @@ pub(crate) struct Delivered {
 }
 
 impl Delivered {
-    /// What a row says, and how many updates its packet represents where its lanes tell it.
+    /// A delivery from a row; `members` is the number of represented updates, if its lanes tell it.
     #[inline]
     pub(crate) fn of(row: &Received, members: Option<u16>) -> Self {
         let Received { t_recv: t, newest_gen: generation, bytes, count, .. } = *row;
@@ -56,14 +56,14 @@ impl Delivered {
     }
 }
 
-/// Where a role puts what arrived.
+/// The feed for a role's deliveries.
 pub(crate) struct Feed {
     ring: Producer<Delivered>,
     skipped: Arc<AtomicU64>,
 }
 
 impl Feed {
-    /// Hands over a delivery, or counts it where there is no room.
+    /// Passes a delivery on, or counts it if there is no room.
     #[inline]
     pub(crate) fn delivered(&mut self, delivered: Delivered) {
         if self.ring.push(delivered).is_err() {
@@ -75,31 +75,31 @@ impl Feed {
 /// Updates that workers sent, by cluster.
 pub(crate) struct SentBy {
     clusters: Vec<AtomicU64>,
-    /// Those of clusters that are not counted apart.
+    /// Updates of clusters that are not counted separately.
     others: AtomicU64,
     late: LateCounts,
-    /// Up to when those that left are counted; [`NEVER`] where another process sends.
+    /// Time up to which departures are counted; [`NEVER`] if another process sends.
     until: AtomicI64,
-    /// The threads that send for an open loop, if they do.
+    /// Counters of the sending threads of an open loop, if there are any.
     lanes: OnceLock<Box<[LaneCount]>>,
 }
 
-/// What a thread that sends for an open loop has sent by now.
+/// Progress of one sending thread of an open loop.
 #[derive(Default)]
 struct LaneCount {
     left: AtomicU64,
-    /// All that left up to then is counted.
+    /// Time up to which departures are counted.
     until: AtomicI64,
 }
 
-/// Where such a thread counts.
+/// The feed of a sending thread of an open loop.
 pub(crate) struct LaneFeed {
     sent: Arc<SentBy>,
     lane: usize,
 }
 
 impl LaneFeed {
-    /// So many left at `now`, or none by then.
+    /// Records that `count` frames left at `now`, or that none had.
     #[inline]
     pub(crate) fn left(&self, count: usize, now: Time) {
         let Some(lane) = self.sent.lanes.get().and_then(|lanes| lanes.get(self.lane)) else { return };
@@ -109,20 +109,20 @@ impl LaneFeed {
 }
 
 impl SentBy {
-    /// All that left up to `t` is counted.
+    /// Records that all departures up to `t` are counted.
     #[inline]
     pub(crate) fn counted(&self, t: Time) {
         self.until.store(t, Ordering::Release);
     }
 
-    /// So many threads send for an open loop.
+    /// Makes the feeds of `count` sending threads of an open loop.
     pub(crate) fn lanes(self: &Arc<Self>, count: usize) -> impl Iterator<Item = LaneFeed> {
         self.lanes.get_or_init(|| (0..count).map(|_| LaneCount::default()).collect());
         let sent = self.clone();
         (0..count).map(move |lane| LaneFeed { sent: sent.clone(), lane })
     }
 
-    /// Up to when all that left is counted in the total.
+    /// Returns the time up to which departures are counted in the total.
     fn total_until(&self) -> Time {
         match self.lanes.get() {
             Some(lanes) => lanes.iter().map(|lane| lane.until.load(Ordering::Acquire)).min().unwrap_or(NEVER),
@@ -130,12 +130,12 @@ impl SentBy {
         }
     }
 
-    /// The total, of which `counted` are in clusters or beside them.
+    /// Returns the total; `counted` is the number in clusters and outside.
     fn total(&self, counted: u64) -> u64 {
         self.lanes.get().map_or(counted, |lanes| lanes.iter().map(|lane| lane.left.load(Ordering::Relaxed)).sum())
     }
 
-    /// One more, which left so late. Only the thread that keeps the workers' rows calls it.
+    /// Counts a departure with its lateness. Called only by the thread that keeps the workers' rows.
     #[inline]
     pub(crate) fn count(&self, cluster: u16, late_ns: u64) {
         let sent = self.clusters.get(usize::from(cluster)).unwrap_or(&self.others);
@@ -143,18 +143,18 @@ impl SentBy {
         self.late.count(late_ns);
     }
 
-    /// So many more of one cluster, for which nothing was due. Only the thread that keeps the workers' rows calls it.
+    /// Counts departures of one cluster without deadlines. Called only by the thread that keeps the workers' rows.
     pub(crate) fn count_all(&self, cluster: u16, count: u64) {
         let sent = self.clusters.get(usize::from(cluster)).unwrap_or(&self.others);
         sent.store(sent.load(Ordering::Relaxed) + count, Ordering::Relaxed);
     }
 }
 
-/// What both sides of a run hold.
+/// The parts of live statistics that a run uses.
 pub(crate) struct Ends {
     pub(crate) feed: Feed,
     pub(crate) sent: Arc<SentBy>,
-    /// Where a launched device's counts are kept, and how often they are wanted, if they are.
+    /// Storage for a launched device's counters, and the interval of requesting them, if they are wanted.
     pub(crate) device: (DeviceSlot, Option<Time>),
 }
 
@@ -166,12 +166,12 @@ pub struct View {
 }
 
 impl View {
-    /// Statistics with intervals of this length.
+    /// Makes statistics with intervals of this length.
     pub fn with_intervals(every: Option<Time>) -> Self {
         View { every, ..View::default() }
     }
 
-    /// A run begins with this name and run dir, of which this process sees `sees`.
+    /// Begins a run with this name and run dir, of which this process sees `sees`.
     pub(crate) fn begin(&self, (name, dir): (String, &Path), clusters: usize, expected: Expected, sees: Sees) -> Ends {
         let (ring, deliveries) = RingBuffer::new(WAITING);
         let skipped = Arc::new(AtomicU64::new(0));
@@ -204,40 +204,40 @@ impl View {
         Ends { feed: Feed { ring, skipped }, sent, device: (device, self.every) }
     }
 
-    /// Counts from 0 from now on, in totals; the records keep everything.
+    /// Restarts totals at 0; the records are not affected.
     pub fn reset(&self) {
         if let Some(watched) = self.watched.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
             watched.base = watched.totals;
         }
     }
 
-    /// The current statistics; none before the first run.
+    /// Returns the current statistics; `None` before the first run.
     pub fn look(&self, progress: &Progress) -> Option<Glance> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(|watched| watched.look(progress))
     }
 }
 
-/// One run, as far as it is.
+/// The state of one run.
 struct Watched {
     name: String,
     dir: Arc<Path>,
     expected: Expected,
     sees: Sees,
-    /// What was counted up to the last look.
+    /// Counts at the last look.
     totals: RawTotals,
-    /// What totals leave out: it was counted before they were reset.
+    /// Counts at the last reset, which totals exclude.
     base: RawTotals,
     intervals: Option<Intervals>,
     device: DeviceSlot,
     deliveries: Consumer<Delivered>,
-    /// Those that clusters do not have yet: what their workers sent by then is counted later.
+    /// Deliveries not yet assigned to clusters: their workers' departures up to then are counted later.
     pending: VecDeque<Delivered>,
     skipped: Arc<AtomicU64>,
     sent: Arc<SentBy>,
     clusters: Vec<Cluster>,
-    /// When the present window began.
+    /// Beginning of the current window.
     begun: Time,
-    /// How far the run was then.
+    /// Progress at that time.
     before: Progress,
     warnings: Vec<Warning>,
     refused: Option<Refused>,
@@ -271,14 +271,14 @@ impl ClusterTotals {
 struct Cluster {
     age: Sawtooth,
     totals: ClusterTotals,
-    /// Totals when the window began, and what the window before came to.
+    /// Totals at the beginning of the window, and counts of the previous window.
     before: ClusterTotals,
     last: ClusterTotals,
 }
 
 impl Watched {
     fn look(&mut self, progress: &Progress) -> Glance {
-        // What arrived later waits, so that nothing arrives that is not counted as sent; ages are of that moment, too.
+        // Later arrivals wait, so that nothing arrives before it is counted as sent; ages refer to the same moment.
         let until =
             if progress.over { [NEVER; 2] } else { [self.sent.total_until(), self.sent.until.load(Ordering::Acquire)] };
         while self.deliveries.peek().is_ok_and(|delivered| delivered.t <= until[0]) {
@@ -339,7 +339,7 @@ impl Watched {
         }
     }
 
-    /// Counts what was sent, last: nothing was received before.
+    /// Counts sent updates, after received ones, so that nothing is received before it is sent.
     fn count(&mut self, progress: &Progress, now: Time) {
         for (cluster, sent) in self.clusters.iter_mut().zip(&self.sent.clusters) {
             cluster.totals.sent = sent.load(Ordering::Relaxed);
@@ -355,7 +355,7 @@ impl Watched {
         }
     }
 
-    /// The progress whose counts are of the same moment.
+    /// Returns the progress with counts of the same moment.
     fn agreed(&self, progress: &Progress) -> Progress {
         let sent = if self.sees.sends { progress.sent.max(self.totals.sent) } else { progress.sent };
         let received = match self.totals.unread {
@@ -374,14 +374,14 @@ impl Watched {
         cluster.totals.packets += 1;
         cluster.totals.updates += u64::from(count);
         cluster.totals.bytes += u64::from(bytes);
-        // The first update that is seen begins the age: what was generated before it and lost is not known here.
+        // The first observed update starts the age: earlier updates that were lost are unknown here.
         if !cluster.age.started() {
             cluster.age.generated(generation);
         }
         cluster.age.delivered(t, generation);
     }
 
-    /// A window is over.
+    /// Ends a window.
     fn turn(&mut self, length: Time) {
         self.warnings.clear();
         for (id, cluster) in self.clusters.iter_mut().enumerate() {
@@ -392,41 +392,41 @@ impl Watched {
     }
 }
 
-/// The statistics.
+/// The current statistics.
 #[derive(Debug, Clone)]
 pub struct Glance {
-    /// Which run.
+    /// Name of the run.
     pub name: String,
     /// Its run dir.
     pub dir: Arc<Path>,
-    /// How far it is.
+    /// Its progress.
     pub progress: Progress,
-    /// What the device is there for.
+    /// The expected effect of the device.
     pub expected: Expected,
-    /// By number.
+    /// Statistics by cluster number.
     pub clusters: Vec<ClusterStats>,
-    /// Deliveries that ages and clusters leave out, because they were not read for too long.
+    /// Deliveries excluded from ages and clusters, because they were not read in time.
     pub skipped: u64,
-    /// What the last second gives reason to say.
+    /// Warnings about the last second.
     pub warnings: Vec<Warning>,
-    /// The workers' wire took nothing in that time.
+    /// Set if the workers' wire accepted nothing in that time.
     pub refused: Option<Refused>,
-    /// Counts since the run began, or since they were reset.
+    /// Counts since the beginning of the run, or since the last reset.
     pub totals: LiveTotals,
-    /// The interval that is over, if one is.
+    /// The completed interval, if there is one.
     pub interval: Option<StatsInterval>,
 }
 
-/// A cluster.
+/// Statistics of a cluster.
 #[derive(Debug, Clone, Copy)]
 pub struct ClusterStats {
     /// Its number.
     pub id: u16,
-    /// Since the beginning.
+    /// Totals since the beginning.
     pub totals: ClusterTotals,
-    /// In the last whole second.
+    /// Totals of the last whole second.
     pub last: ClusterTotals,
-    /// Its Age-of-Model now; none before anything arrived.
+    /// Its current Age-of-Model; none before the first arrival.
     pub age: Option<Time>,
     /// Its mean so far.
     pub age_mean_ps: Option<f64>,

@@ -1,6 +1,6 @@
-//! A device of another process in virtual time: `[target.lockstep]` (docs/lockstep.md).
+//! A device in another process in virtual time: `[target.lockstep]` (docs/lockstep.md).
 //!
-//! `edge` writes frames as the device expects them, `session` speaks the protocol, `process` starts the device and ends it.
+//! `edge` translates frames for the device, `session` implements the protocol, `process` starts the device and ends it.
 
 mod edge;
 mod process;
@@ -30,7 +30,7 @@ settings! {
 }
 
 impl Lockstep {
-    /// What the experiment says; none where its device is another, or time is real.
+    /// Reads the section; `None` if the experiment has another device, or runs in real time.
     pub(crate) fn named(document: &Document) -> Result<Option<Self>> {
         let is = |key: &str, word: &str| document.get(key).map(Value::to_label).as_deref() == Some(word);
         let in_virtual_time = document.get("transport.kind").is_none() || is("transport.kind", "virtual");
@@ -47,12 +47,12 @@ impl Lockstep {
         Ok(Some(own).filter(|_| in_virtual_time && is("target.kind", "external")))
     }
 
-    /// Whether pktgen starts the device, and not the user.
+    /// Returns whether pktgen starts the device, not the user.
     pub fn is_started(&self) -> bool {
         !self.command.is_empty()
     }
 
-    /// The command; empty where the device is started by hand.
+    /// Returns the command; empty if the device is started by hand.
     pub(crate) fn words(&self) -> &[String] {
         &self.command
     }
@@ -67,7 +67,7 @@ impl Lockstep {
         }
     }
 
-    /// Starts the device, or waits for it: its node and itself.
+    /// Starts the device, or waits for it. Returns its node and the device.
     pub(crate) fn open(&self, plan: &Plan, seed: u64) -> Result<(NodeId, Box<dyn Remote>)> {
         let topology = &plan.parts.topology;
         let node = only_device(topology)?;
@@ -78,7 +78,7 @@ impl Lockstep {
     }
 }
 
-/// The device of a network that has one only.
+/// Returns the device of a network with a single one.
 fn only_device(topology: &Topology) -> Result<NodeId> {
     let mut devices = (0..).zip(&topology.nodes).filter(|(_, node)| node.role == Role::Device).map(|(id, _)| id);
     match (devices.next(), devices.next()) {
@@ -92,7 +92,7 @@ fn only_device(topology: &Topology) -> Result<NodeId> {
 }
 
 impl Plan {
-    /// Refuses what a device of another process cannot do in virtual time.
+    /// Refuses what a device in another process cannot do in virtual time.
     pub(crate) fn check_lockstep(&self) -> Result<()> {
         only_device(&self.parts.topology)?;
         if self.spec.capture.goal.is_some() {

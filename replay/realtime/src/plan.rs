@@ -23,35 +23,35 @@ pub(crate) use prepare::of_share as prepare_share;
 pub(crate) use prepare::read_top;
 pub use prepare::{plan, prepare, source};
 
-/// What a run is. Nothing of it changes once it is made.
+/// The specification of a run, which does not change after it is made.
 pub struct Spec {
-    /// The systems that there are.
+    /// The available systems.
     pub catalogue: &'static Catalogue,
-    /// What its account is of.
+    /// The family of its account.
     pub family: Family,
-    /// How frames move.
+    /// Its transport.
     pub transport: TransportPlan,
-    /// What it keeps, and when it ends.
+    /// What it records, and when it ends.
     pub capture: Capture,
-    /// What its reader must know beforehand.
+    /// Notes for readers that are known in advance.
     pub remarks: Vec<Note>,
-    /// What is trained, if workers aggregate in iterations.
+    /// Training parameters, if workers aggregate in iterations.
     pub training: Option<Training>,
-    /// The plan along which devices reduce, if they do.
+    /// The plan along which devices reduce, if there is one.
     pub planned: Option<Planned>,
-    /// What makes the lanes of updates, where they carry any.
+    /// Generator of the lanes of updates, if they have any.
     pub lanes: Option<Arc<Lanes>>,
-    /// Hash of the trace or of what it is made from.
+    /// Hash of the trace or of its source.
     pub trace_hash: String,
     /// Workers and clusters.
     pub workers: Arc<Population>,
     /// Names of nodes.
     pub nodes: Vec<String>,
-    /// The hardware that it is for, if it names any.
+    /// The hardware device, if it names any.
     pub hardware: Option<Hardware>,
-    /// How its device is started, if that is a command.
+    /// How its device is started, if by a command.
     pub(crate) launch: Option<Launch>,
-    /// Frames are sent as they are.
+    /// Whether frames are raw.
     pub(crate) raw: bool,
     /// How its hardware is probed.
     pub(crate) probing: Probing,
@@ -61,22 +61,22 @@ pub struct Spec {
 
 /// A run, ready to start.
 pub struct Plan {
-    /// What it is.
+    /// Its specification.
     pub spec: Spec,
-    /// What moves its frames.
+    /// The parts that move its frames.
     pub parts: Parts,
 }
 
 impl Spec {
-    /// Returns what its run dir keeps.
+    /// Returns what its run dir records.
     pub fn wanted(&self) -> Wanted {
         let (rounds, server) = (self.training.is_some(), self.transport.has_server);
-        // In real time, transport.tap has what left.
+        // In real time, transport.tap records departing frames.
         let pcap_sent = self.capture.pcap && !self.is_real_time();
         let lanes = self.lanes.as_ref().map(|lanes| (lanes.form(), lanes.count()));
         let (states, pcap) = (self.capture.states, self.capture.pcap);
         let (stamps, departures) = self.transport.wants_stamps();
-        // Where there are no books, sums are checked by the members that lanes prove.
+        // Without books, sums are checked by the members that lanes prove.
         let payloads = self.is_external() && self.lanes.as_ref().is_some_and(|lanes| lanes.layout().proves_sums());
         Wanted {
             records: self.capture.records,
@@ -108,7 +108,7 @@ impl Spec {
         self.external().is_some()
     }
 
-    /// What its device is called, if it keeps no books: by its profile, where it has one.
+    /// Returns the name of its device, if it keeps no books: that of its profile, if it has one.
     pub fn external(&self) -> Option<String> {
         let own = self.hardware.as_ref().filter(|own| own.external).map(|own| own.profile.name.clone());
         own.or_else(|| self.transport.lockstep.as_ref().map(|_| "lockstep".to_owned()))

@@ -1,4 +1,4 @@
-//! Running an experiment: one run dir, or a sweep of them.
+//! Running an experiment: a single run dir, or a sweep.
 
 mod conclude;
 mod declared;
@@ -64,14 +64,14 @@ pub use summary::{RoleSummary, Summary};
 pub use tune::{Tuned, TunedSetting, TuningPlan};
 pub use wrong::{PayloadNumber, WrongKind, WrongPacket, WrongPackets, WrongValue, wrong_packets};
 
-/// An experiment with its sweep unfolded.
+/// An experiment with its sweep expanded.
 #[derive(Clone)]
 pub struct Experiment {
     catalogue: &'static Catalogue,
     document: Document,
     /// Name.
     pub name: String,
-    /// What it shows.
+    /// Description.
     pub about: String,
     /// The runs.
     pub runs: Vec<Run>,
@@ -94,7 +94,7 @@ impl Experiment {
         Self::open_with(catalogue, document, STUDIES)
     }
 
-    /// The same where there are other studies.
+    /// Reads it with other studies.
     pub fn open_with(
         catalogue: &'static Catalogue,
         mut document: Document,
@@ -165,47 +165,47 @@ impl Experiment {
         })
     }
 
-    /// The command line that asked for it, to be kept beside its runs.
+    /// Sets the command line, to be recorded with its runs.
     pub fn asked_by(self, command: Vec<String>) -> Self {
         Experiment { command, ..self }
     }
 
-    /// The axes of the sweep with their values, `variant` first if there are any.
+    /// Returns the axes of the sweep with their values; `variant` is first, if present.
     pub fn axes(&self) -> &[(String, Vec<String>)] {
         &self.axes
     }
 
-    /// The variant that its report compares others with.
+    /// Returns the variant with which its report compares others.
     pub fn baseline(&self) -> Option<&str> {
         self.report.baseline.as_deref()
     }
 
-    /// The metrics that its report shows.
+    /// Returns the metrics of its report.
     pub fn shown(&self) -> &[String] {
         &self.report.metrics
     }
 
-    /// Published values.
+    /// Returns the published values.
     pub fn paper(&self) -> &[Published] {
         &self.paper
     }
 
-    /// Metrics of its own.
+    /// Returns the metrics that it defines.
     pub fn metrics(&self) -> &[UserMetric] {
         &self.metrics
     }
 
-    /// What lies over the file, and the variants in which it has no effect.
+    /// Returns the overrides, with the variants in which they have no effect.
     pub fn overrides(&self) -> Vec<String> {
         with_variants(&self.overrides, &self.runs)
     }
 
-    /// Those that have no effect in a variant.
+    /// Returns the overrides that have no effect in a variant.
     pub fn overrides_without_effect(&self) -> Vec<String> {
         self.overrides().into_iter().filter(|text| !self.overrides.contains(text)).collect()
     }
 
-    /// Whether its runs are in real time, as the first of them says.
+    /// Returns whether its runs are in real time, according to the first one.
     pub fn is_real_time(&self) -> Result<bool> {
         let document = self.resolve(&self.runs[0])?;
         Ok(!study::is_one(&document) && self.prepare(&self.runs[0])?.spec.is_real_time())
@@ -216,7 +216,7 @@ impl Experiment {
         Experiment { view: Some(view), ..self }
     }
 
-    /// Lets `steering` change its runs in real time while they last.
+    /// Lets `steering` change its runs in real time while they are in progress.
     pub fn steered_by(self, steering: Arc<Steering>) -> Self {
         Experiment { steering: Some(steering), ..self }
     }
@@ -239,7 +239,7 @@ impl Experiment {
         self.prepare_share(run, Shard::WHOLE)
     }
 
-    /// The same for a process that has a share of the workers.
+    /// Plans one run for a process with a share of the workers.
     fn prepare_share(&self, run: &Run, share: Shard) -> Result<Plan> {
         let document = self.resolve(run)?;
         study::refuse(&document)?;
@@ -251,20 +251,20 @@ impl Experiment {
         Ok(plan)
     }
 
-    /// Plans one run to be looked at: hardware in virtual time is no reason against it.
+    /// Plans one run for inspection: hardware in virtual time is permitted.
     pub fn draft(&self, run: &Run) -> Result<Plan> {
         let document = self.resolve(run)?;
         study::refuse(&document)?;
         prepare(self.catalogue, document, run.seed)
     }
 
-    /// The updates of a run, anew.
+    /// Reopens the updates of a run.
     pub fn updates(&self, run: &Run) -> Result<Box<dyn Source>> {
         source(self.catalogue, self.resolve(run)?, run.seed)
     }
 
-    /// Runs everything into `out`: a run dir, or a folder of them with `sweep.json`. `progress` is called with
-    /// finished runs and updates sent in all; `stop` ends it cleanly.
+    /// Runs everything into `out`: a run dir, or a folder of them with `sweep.json`. `progress` is called with the
+    /// numbers of finished runs and of updates sent in total; `stop` ends it cleanly.
     pub fn execute(
         &self,
         out: &Path,
@@ -272,21 +272,21 @@ impl Experiment {
         stop: &AtomicBool,
         progress: &(dyn Fn(usize, Progress) + Sync),
     ) -> Result<Vec<Finished>> {
-        // The first plan of every point finds mistakes before anything is written.
+        // Planning every point first finds mistakes before anything is written.
         let real_time = self.check_points()?;
         if self.runs.len() == 1 {
             let task = Task { progress: &|p| progress(0, p), ..Task::whole(stop) };
             let finished = self.run_one(&self.runs[0], out, &task)?;
-            // A sweep of one: the report finds its plan and the published values in the same place.
+            // A sweep of one run: the report finds its plan and the published values in the same place.
             self.write_sweep(out, Some(&self.runs[0]))?;
             progress(1, Progress { sent: finished.balance.sent, ..Progress::default() });
             return Ok(vec![finished]);
         }
         let claim = claim(out)?;
-        // While the runs are under way the folder says which there will be.
+        // During the runs the folder lists the planned ones.
         self.write_sweep(out, None)?;
         drop(claim);
-        // Runs in real time would disturb each other.
+        // Concurrent runs in real time would disturb each other.
         let threads = if real_time { 1 } else { threads };
         let finished = self.run_all(&self.runs.iter().collect::<Vec<_>>(), out, threads, stop, progress);
         if finished.is_err() {
@@ -297,13 +297,13 @@ impl Experiment {
         Ok(finished)
     }
 
-    /// Takes away what a sweep left of which no run began: its folder is free for the next.
+    /// Removes the rest of a sweep of which no run began: its folder is free for the next.
     fn clear(&self, out: &Path) {
         let folders: Vec<_> = self.runs.iter().map(|run| out.join(run.folder())).collect();
         if folders.iter().any(|folder| folder.join("manifest.json").exists()) {
             return;
         }
-        // Only empty ones go.
+        // Only empty folders are removed.
         for folder in folders.iter().flat_map(|folder| folder.ancestors().take_while(|it| *it != out)) {
             let _ = std::fs::remove_dir(folder);
         }
@@ -343,7 +343,7 @@ impl Experiment {
         let next = AtomicUsize::new(0);
         let results: Mutex<Vec<(usize, Result<Finished>)>> = Mutex::new(Vec::new());
         let tally = Mutex::new((0usize, 0u64));
-        // Of a run in real time, which is the only one at its time, one wants to see how it does.
+        // Runs in real time are sequential, and their progress is shown while they run.
         let live = |p: Progress| {
             if let Ok(tally) = tally.lock() {
                 progress(tally.0, Progress { sent: tally.1 + p.sent, ..p });
@@ -380,7 +380,7 @@ impl Experiment {
         results.into_iter().map(|(_, result)| result).collect()
     }
 
-    /// Only the run with this folder name.
+    /// Restricts the experiment to the run with this folder name.
     pub fn only(mut self, folder: &str) -> Result<Self> {
         let run = self.choose(Some(folder))?.clone();
         for (key, values) in &mut self.axes {
@@ -390,7 +390,7 @@ impl Experiment {
         Ok(self)
     }
 
-    /// The run with this folder name, or the only one.
+    /// Returns the run with this folder name, or the only one.
     pub fn choose(&self, folder: Option<&str>) -> Result<&Run> {
         let names = || self.runs.iter().take(8).map(Run::folder).collect::<Vec<_>>().join(" ");
         match (folder, &self.runs[..]) {
@@ -408,7 +408,7 @@ impl Experiment {
         }
     }
 
-    /// Runs one part of a run in this process; the others run in theirs, or are hardware.
+    /// Runs one part of a run in this process; the others run elsewhere, or are hardware.
     pub fn execute_part(&self, run: &Run, out: &Path, task: &Task) -> Result<Finished> {
         let finished = self.run_one(run, out, task)?;
         self.write_sweep(out, Some(run))?;
@@ -440,7 +440,7 @@ impl Experiment {
         let roles = task.roles.of_run(plan.spec.transport.has_server, external)?;
         let task = &Task { roles, steering: self.steering.as_deref(), ..*task };
         manifest.part = roles.part().map(str::to_owned);
-        // An empty folder is no run dir: what the host refuses leaves nothing behind that would be in the way.
+        // An empty folder is not a run dir: a refusal of the host leaves nothing behind.
         let claim = claim(dir)?;
         let _held = hold(dir)?;
         let source = || Ok(share(source(self.catalogue, self.resolve(run)?, run.seed)?, task.share));
@@ -481,7 +481,7 @@ impl Experiment {
         })
     }
 
-    /// The manifest of a run that is about to start.
+    /// Returns the manifest of a run that is about to start.
     pub fn manifest(&self, run: &Run, plan: &Plan) -> Manifest {
         let domain = if plan.spec.is_real_time() { "monotonic" } else { "virtual" };
         let clock = |column: &str| (column.to_owned(), domain.to_owned());
@@ -546,7 +546,7 @@ impl Experiment {
         }
     }
 
-    /// What a folder holds: all runs, or a single one.
+    /// Returns the sweep manifest of a folder: all runs, or a single one.
     fn sweep(&self, single: Option<&Run>) -> SweepManifest {
         let folder = |r: &Run| if single.is_some() { ".".to_owned() } else { r.folder() };
         let runs = self.runs.iter().filter(|run| single.is_none_or(|only| std::ptr::eq(only, *run)));
@@ -568,23 +568,23 @@ impl Experiment {
         }
     }
 
-    /// Writes what the folder holds, with the digests of the runs that are there.
+    /// Writes the folder's `sweep.json`, with the digests of the existing runs.
     fn write_sweep(&self, out: &Path, single: Option<&Run>) -> Result<()> {
         write_sweep(out, &mut self.sweep(single))
     }
 }
 
-/// What a process with these roles sees of a run.
+/// Returns what a process with these roles sees of a run.
 fn sees(plan: &Plan, roles: Roles) -> Sees {
     let results = roles.workers && !plan.spec.transport.has_server;
     let paced = plan.spec.transport.pacing == Pacing::Deadlines;
     Sees { sends: roles.workers, device: roles.device, server: roles.server, results, paced }
 }
 
-/// What a folder of run dirs says that it holds.
+/// The manifest of a folder of run dirs.
 const SWEEP: &str = "sweep.json";
 
-/// Writes `sweep` as the `sweep.json` of `out`, with the digests of the runs that are there.
+/// Writes `sweep` as the `sweep.json` of `out`, with the digests of the existing runs.
 fn write_sweep(out: &Path, sweep: &mut SweepManifest) -> Result<()> {
     for run in &mut sweep.runs {
         let path = out.join(&run.dir).join("manifest.json");
@@ -598,30 +598,30 @@ fn write_sweep(out: &Path, sweep: &mut SweepManifest) -> Result<()> {
     write_whole(&path, sweep_text(sweep, &path)?).map(drop)
 }
 
-/// Writes the digests of the runs in `dir` into its `sweep.json`, if it has one: some were recovered.
+/// Updates the digests of the runs in the `sweep.json` of `dir`, if there is one, after some were recovered.
 pub fn refresh_sweep(dir: &Path) -> Result<()> {
     let path = dir.join(SWEEP);
     if path.exists() { write_sweep(dir, &mut shard::read(&path)?) } else { Ok(()) }
 }
 
-/// The text of a `sweep.json` at `path`, sealed.
+/// Returns the text of a `sweep.json` at `path`, sealed.
 fn sweep_text(sweep: &SweepManifest, path: &Path) -> Result<String> {
     let text = serde_json::to_string_pretty(sweep).map_err(|e| Error::data(path, e.to_string()))?;
     Ok(digest::seal(&text))
 }
 
-/// What this process does of a run.
+/// The part of a run that this process does.
 #[derive(Clone, Copy)]
 pub struct Task<'a> {
     /// Its roles.
     pub roles: Roles,
-    /// Which of the workers are its own, if it has that role.
+    /// Its share of the workers, if it has that role.
     pub share: Shard,
-    /// How it finds the other processes of the run, if it begins together with them.
+    /// How it finds the other processes of the run, if they begin together.
     pub meeting: Option<&'a Meeting>,
-    /// When it ends, if it has no workers.
+    /// Conditions for its end, if it has no workers.
     pub serve: Serve,
-    /// Changes it while it lasts, if that is wanted.
+    /// Steering during the run, if wanted.
     pub steering: Option<&'a Steering>,
     /// Set when the user requests a stop.
     pub stop: &'a AtomicBool,
@@ -630,7 +630,7 @@ pub struct Task<'a> {
 }
 
 impl<'a> Task<'a> {
-    /// All of a run, by this process alone.
+    /// The task of a whole run in this process.
     pub fn whole(stop: &'a AtomicBool) -> Self {
         Task {
             roles: Roles::ALL,
@@ -644,7 +644,7 @@ impl<'a> Task<'a> {
     }
 }
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Debug, Clone)]
 pub struct Finished {
     /// Its folder.
@@ -653,21 +653,21 @@ pub struct Finished {
     pub labels: BTreeMap<String, String>,
     /// Its seed.
     pub seed: u64,
-    /// Mean rate that the workers achieved, in packets/s, in real time.
+    /// Mean rate of the workers, in packets/s, in real time.
     pub achieved_pps: Option<f64>,
-    /// What its process sent and received, in real time.
+    /// Traffic of its process, in real time.
     pub summary: Option<Summary>,
-    /// Where every update went.
+    /// The fates of all updates.
     pub balance: Balance,
-    /// What is known of a device that keeps no books.
+    /// Observations about a device that keeps no books.
     pub unseen: Option<Unseen>,
     /// Whether its numbers may be used.
     pub validity: Validity,
-    /// How far it got.
+    /// Its progress.
     pub state: RunState,
 }
 
-/// Tool version and commit.
+/// Returns tool version and commit.
 pub(crate) fn tool() -> String {
     format!("pktgen {} ({})", env!("CARGO_PKG_VERSION"), env!("PKTGEN_COMMIT"))
 }
@@ -676,7 +676,7 @@ fn text(document: &Document, key: &str, default: &str) -> String {
     document.get(key).map_or(default.to_owned(), Value::to_label)
 }
 
-/// The seed of runs without a list of seeds.
+/// Returns the seed of runs without a list of seeds.
 fn seed(document: &Document) -> Result<u64> {
     match document.get("seed") {
         None => Ok(1),

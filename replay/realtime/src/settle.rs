@@ -1,8 +1,7 @@
-//! The account of a run in real time, settled after it from its records: where every update went, and whether every
-//! sum is right.
+//! Settling the account of a run in real time from its records: the fates of all updates, and the correctness of all sums.
 //!
-//! The three streams are read side by side in the order of time (what was sent before what a device did before what
-//! was received, at equal times) and given to the ledger, with the gradients that the source makes again.
+//! The three streams are merged in the order of time (at equal times, sent rows before books before received rows) and
+//! passed to the ledger, with the gradients that the source recomputes.
 
 mod sums;
 
@@ -27,45 +26,44 @@ use crate::ledger::{Carried, DuePacket, Ledger, Proven, Receipt};
 use sums::Open;
 pub(crate) use sums::WrongSum;
 
-/// Most updates whose rows may come later than those of younger ones.
+/// Maximum number of updates whose rows may come later than those of younger ones.
 const AHEAD_MAX: usize = 1 << 16;
 
-/// What the records come to.
+/// The settled account of a run.
 pub struct Settled {
-    /// The account, to be closed.
+    /// The account, not yet closed.
     pub ledger: Ledger,
-    /// Packets whose gradients were the sum of their members', bit for bit, and those whose were not.
+    /// Packets whose gradients equal the sum of their members', bit for bit, and those that do not.
     pub sums: [u64; 2],
-    /// Rows of `sent` that the source knows nothing of.
+    /// Rows of `sent` that are unknown to the source.
     pub unknown: u64,
-    /// Streams that settling wrote.
+    /// Digests of streams that settling wrote.
     pub files: FileDigests,
-    /// By row of `received`: packets whose sums only their lanes can prove.
+    /// By row of `received`: packets whose sums only lanes can prove.
     open: Vec<Open>,
 }
 
-/// A packet that arrived, as the account saw it.
+/// A received packet and its verdict.
 pub(crate) struct PacketSeen<'a> {
-    /// Which row of `received`.
+    /// Row of `received`.
     pub(crate) row: usize,
-    /// What is known of it.
+    /// Its record.
     pub(crate) received: &'a ReceivedRow,
-    /// What it should hold, as far as that is known.
+    /// Its expected content, if known.
     pub(crate) expected: Option<DuePacket>,
-    /// Whether it does.
+    /// Whether its content is correct.
     pub(crate) verdict: SumOk,
-    /// Nobody sent it, or what it was has ended.
+    /// Whether nobody sent it, or it had already ended.
     pub(crate) strange: bool,
-    /// It had arrived before.
+    /// Whether it had arrived before.
     pub(crate) again: bool,
 }
 
-/// Looks at what arrived.
+/// Called with received packets.
 type Watch<'a> = Option<&'a mut dyn FnMut(PacketSeen)>;
 
-/// Settles the account of the run in `dir`, whose workers sent what `source` makes. Clocks of its parts may be `slack`
-/// apart: what was sent is replayed so much earlier than what a device did, and that than what was received. The order
-/// within a stream is what counts.
+/// Settles the account of the run in `dir`, whose workers sent what `source` makes. Clocks of its parts may be `slack` apart: sent rows
+/// are replayed earlier by this than books, and books earlier than received rows. Only the order within a stream matters.
 pub fn settle(dir: &Path, source: &mut dyn Source, ledger: Ledger, slack: Time) -> Result<Settled> {
     let mut names = ledger.is_nameless().then(|| Names::create(dir)).transpose()?;
     let mut settled =
@@ -74,7 +72,7 @@ pub fn settle(dir: &Path, source: &mut dyn Source, ledger: Ledger, slack: Time) 
     Ok(settled)
 }
 
-/// The same again, with a look at every packet that arrived; writes nothing.
+/// Settles again, calling `watch` with every received packet; writes nothing.
 pub(crate) fn settle_watched(
     dir: &Path,
     source: &mut dyn Source,
@@ -85,7 +83,7 @@ pub(crate) fn settle_watched(
     replay(dir, source, ledger, slack, &mut |_| Ok(()), Some(watch))
 }
 
-/// Gives the rows of the run in `dir` to the ledger.
+/// Passes the rows of the run in `dir` to the ledger.
 fn replay(
     dir: &Path,
     source: &mut dyn Source,
@@ -133,7 +131,7 @@ fn replay(
     Ok(settled)
 }
 
-/// Results that came to workers that had them already.
+/// Returns the number of results that reached workers again.
 fn again(dir: &Path) -> Result<u64> {
     if !dir.join(format!("{RESULTS}.parquet")).exists() {
         return Ok(0);
@@ -148,7 +146,7 @@ fn again(dir: &Path) -> Result<u64> {
 }
 
 impl Settled {
-    /// A packet arrived; returns its name, where packets have none of their own.
+    /// Records a packet; returns its id, if packets carry none.
     fn received(&mut self, row: &ReceivedRow, watch: &mut Watch) -> Name {
         let ReceivedRow { packet, count, heat, part, last, digest, sum_ok, .. } = *row;
         let carried = Carried::Digest(digest.unwrap_or_default());
@@ -161,9 +159,9 @@ impl Settled {
             false => (self.ledger.received(&receipt), None),
         };
         if let Some(watch) = watch {
-            // What was judged when it arrived has no digest.
+            // Packets judged on arrival have no digest.
             let verdict = if digest.is_some() { verdict } else { row.sum_ok };
-            // What a device without books only forwards is what its worker sent.
+            // What a forwarding device without books delivers is what the worker sent.
             let unknown = nameless && named.is_none() && self.ledger.unseen_clusters().is_some();
             let strange = self.ledger.strangers() > before.0 || unknown && self.ledger.says_it_is_one(count);
             let again = self.ledger.repeated() > before.1;
@@ -183,8 +181,8 @@ impl Settled {
         Name { t_recv: row.t_recv, packet, count: count.unwrap_or(0) }
     }
 
-    /// Checks what only lanes can prove, of a device without books whose packets' payloads were kept. `source` makes what was sent
-    /// once more.
+    /// Checks sums that only lanes can prove, for a device without books whose packets' payloads were kept. `source`
+    /// recomputes what was sent.
     pub(crate) fn check_by_lanes(&mut self, dir: &Path, layout: &Layout, source: &mut dyn Source) -> Result<()> {
         let Some(proven) = self.by_lanes(dir, layout, source, &mut |_| ())? else { return Ok(()) };
         self.sums[0] += proven.right + proven.unsaid;
@@ -193,7 +191,7 @@ impl Settled {
         Ok(())
     }
 
-    /// The wrong sums that only lanes prove, of a device without books; none where lanes cannot.
+    /// Returns the wrong sums that only lanes prove, for a device without books; `None` if lanes cannot.
     pub(crate) fn wrong_by_lanes(
         &self,
         dir: &Path,
@@ -204,7 +202,7 @@ impl Settled {
         Ok(self.by_lanes(dir, layout, source, wrong)?.unwrap_or_default())
     }
 
-    /// What lanes prove; none where there are none, or no payloads were kept.
+    /// Returns what lanes prove; `None` without lanes or kept payloads.
     fn by_lanes(
         &self,
         dir: &Path,
@@ -235,8 +233,8 @@ impl Settled {
     }
 }
 
-/// The gradients of updates: what was kept back is recorded before what was generated earlier and waits to be sent,
-/// so a few are kept until their row comes; and each worker's newest, for its further attempts.
+/// The gradients of updates: withheld updates are recorded before earlier ones that wait to be sent, so a few gradients
+/// are kept until their row comes; and each worker's newest, for its further attempts.
 struct Gradients<'a> {
     source: &'a mut dyn Source,
     ahead: HashMap<(u32, u32), Vec<u8>>,
@@ -272,7 +270,7 @@ impl<'a> Gradients<'a> {
     }
 }
 
-/// Takes the next update of the source; what is compared of it where it arrives.
+/// Takes the next update of the source; returns the content that is compared on arrival.
 fn taken(source: &mut dyn Source, update: &Update) -> Vec<u8> {
     if source.known().raw.is_some() {
         let mut frame = vec![0; update.bytes as usize];
@@ -284,7 +282,7 @@ fn taken(source: &mut dyn Source, update: &Update) -> Vec<u8> {
     values
 }
 
-/// What settling needs of a row of `sent`.
+/// The columns of `sent` that settling needs.
 struct SentRow {
     worker: u32,
     seq: u32,
@@ -310,7 +308,7 @@ impl<T> Rows<T> {
         Ok(Rows { path, reader, batch: None, at: 0, row, head: None, latest: Time::MIN })
     }
 
-    /// The time of the next row; none at the end. A row never comes before the one that precedes it in its stream.
+    /// Returns the time of the next row, at least that of the previous one; `None` at the end.
     fn time(&mut self) -> Result<Option<Time>> {
         while self.head.is_none() {
             let Some(batch) = self.batch.as_ref().filter(|batch| self.at < batch.num_rows()) else {
@@ -337,7 +335,7 @@ impl<T> Rows<T> {
     }
 }
 
-/// A finished stream of the run in `dir`.
+/// Opens a finished stream of the run in `dir`.
 fn open(dir: &Path, name: &str) -> Result<(PathBuf, ParquetRecordBatchReader)> {
     let path = dir.join(format!("{name}.parquet"));
     let file = File::open(&path).map_err(Error::io("open", &path))?;
@@ -347,7 +345,7 @@ fn open(dir: &Path, name: &str) -> Result<(PathBuf, ParquetRecordBatchReader)> {
     Ok((path, reader))
 }
 
-/// Its batches.
+/// Returns its batches.
 fn batches(dir: &Path, name: &str) -> Result<impl Iterator<Item = Result<RecordBatch>> + use<>> {
     let (path, reader) = open(dir, name)?;
     Ok(reader.map(move |batch| batch.map_err(|e| Error::data(&path, e.to_string()))))
@@ -392,7 +390,7 @@ fn book_row(batch: &RecordBatch, row: usize) -> Option<(Time, Book)> {
     Some((t, book))
 }
 
-/// What settling needs of a row of `received`.
+/// The columns of `received` that settling needs.
 pub(crate) struct ReceivedRow {
     pub(crate) t_recv: Time,
     pub(crate) packet: PacketId,

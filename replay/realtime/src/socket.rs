@@ -1,4 +1,4 @@
-//! Sockets that others connect to by a path: a name is there once connecting succeeds, and never instead of what has that name.
+//! Listening sockets with a path: the path exists only once connecting succeeds, and never replaces an existing one.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-/// Listens at `path`, for this user alone; an error of kind `AlreadyExists` if anything has that name.
+/// Listens at `path`, for this user only; an error of kind `AlreadyExists` if the path exists.
 ///
 /// Between binding and listening a socket refuses connections, and before its mode is set it is open to all: it gets its name after both.
 ///
@@ -19,7 +19,7 @@ pub fn listen(path: &Path) -> io::Result<UnixListener> {
     let inside = nest.join("s");
     let bound = UnixListener::bind(&inside).and_then(|listener| {
         fs::set_permissions(&inside, Permissions::from_mode(0o600))?;
-        // Not by renaming, which would take the name from another.
+        // Not by renaming, which would replace an existing file.
         fs::hard_link(&inside, path)?;
         Ok(listener)
     });

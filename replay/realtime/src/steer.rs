@@ -1,7 +1,7 @@
-//! A run in real time, steered while it lasts: paused, faster, slower, ended.
+//! Steering of a run in real time: pause, rate, end.
 //!
-//! Called from outside of the run's threads ([`Steering::apply`]). Nothing on the packet path waits: a thread that sends looks at one
-//! number per batch ([`follower`]), and moves due and generation times by itself ([`warp`]).
+//! Called from outside the run's threads ([`Steering::apply`]). Nothing on the packet path waits: a sending thread
+//! checks one number per batch ([`follower`]), and shifts due and generation times by itself ([`warp`]).
 
 mod follower;
 mod warp;
@@ -20,71 +20,71 @@ pub(crate) use follower::{COPIES, Cap, Copies, Follower};
 use follower::{Publisher, WAITING};
 use warp::WarpPiece;
 
-/// A change is in force so long after it was asked for: all threads know of it by then.
+/// Delay until a change takes effect: all threads have received it by then.
 const LEAD: Time = 4 * MS;
-/// How far a factor goes, against the schedule.
+/// Range of the speed relative to the schedule.
 const SPEEDS: (f64, f64) = (1e-6, 1e6);
-/// The highest rate, in packets per second.
+/// Maximum rate, in packets per second.
 const PPS_MAX: f64 = 1e9;
-/// Changes that a run keeps.
+/// Maximum number of changes that a run records.
 const CHANGES_MAX: usize = 1 << 20;
 
-/// What a run can be told to do.
+/// A steering command.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum SteerCommand {
-    /// Begin to send, or go on.
+    /// Begins or resumes sending.
     Resume,
-    /// Send nothing until told to go on.
+    /// Sends nothing until resumed.
     Pause,
-    /// Send at this mean rate, in packets per second.
+    /// Sets the mean rate, in packets per second.
     Rate(f64),
-    /// Send so many times as fast as now.
+    /// Multiplies the current rate.
     Factor(f64),
-    /// Count from 0 in live statistics; records keep everything.
+    /// Restarts live statistics at 0; records are not affected.
     Reset,
-    /// End, as at the end of the updates.
+    /// Ends the run, as at the end of the updates.
     Stop,
 }
 
-/// How a run is steered at present.
+/// The current steering of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SteerState {
-    /// Its name; none while no run is in progress.
+    /// Name of the run; none if no run is in progress.
     pub run: Option<String>,
-    /// Its time.
+    /// Time of the run.
     pub t: Time,
-    /// It sends nothing.
+    /// Whether it is paused.
     pub held: bool,
-    /// Against its schedule, when it is not held; none for workers that react.
+    /// Speed relative to its schedule when not paused; none for workers that react.
     pub speed: Option<f64>,
-    /// Mean rate that follows from it, or the cap of workers that react; none where there is no cap.
+    /// The resulting mean rate, or the cap of workers that react; none without a cap.
     pub pps: Option<f64>,
-    /// Changes so far.
+    /// Number of changes so far.
     pub changes: u64,
 }
 
-/// What the steered part of a run is.
+/// The steerable properties of a run.
 pub(crate) struct Steerable {
     pub(crate) name: String,
-    /// Packets and bits per second that the schedule offers; none of workers that react.
+    /// Packets and bits per second that the schedule offers; none for workers that react.
     pub(crate) offered: Option<(f64, f64)>,
-    /// Bits of the longest frame, on a link.
+    /// Bits of the longest frame on a link.
     pub(crate) frame_bits: f64,
     pub(crate) transport: TransportPlan,
-    /// Frames have deadlines.
+    /// Whether frames have deadlines.
     pub(crate) paced: bool,
-    /// Workers react, and their frames are dropped if they are late.
+    /// Whether workers react and drop late frames.
     pub(crate) drops_late: bool,
 }
 
-/// What is told of a change: the state after it, and from when on it is in force.
+/// Called with the state after a change, and the time from which it takes effect.
 type Tell = Box<dyn Fn(&SteerState, Option<Time>) + Send + Sync>;
 
 /// Steers the runs of a process, one at a time.
 pub struct Steering {
     stop: Arc<AtomicBool>,
     view: Arc<View>,
-    /// Runs begin held.
+    /// Whether runs begin paused.
     hold: bool,
     socket: Option<PathBuf>,
     tell: Tell,
@@ -97,7 +97,7 @@ struct SteeredRun {
     clock: Option<RunClock>,
     published: Arc<AtomicU64>,
     publishers: Vec<Publisher>,
-    /// The latest piece; of workers that react only its beginning counts.
+    /// The latest piece; for workers that react only its beginning is relevant.
     last: WarpPiece,
     held: bool,
     speed: f64,
@@ -108,18 +108,18 @@ struct SteeredRun {
 }
 
 impl Steering {
-    /// Steers runs that `stop` ends, whose live statistics are in `view`, and which begin held if `hold`. `socket` is where it is
-    /// reached, for manifests; `tell` hears of changes.
+    /// Steers runs that `stop` ends, whose live statistics are in `view`, and which begin paused if `hold`. `socket` is
+    /// the path for control, for manifests; `tell` is called with changes.
     pub fn new(stop: Arc<AtomicBool>, view: Arc<View>, hold: bool, socket: Option<PathBuf>, tell: Tell) -> Self {
         Steering { stop, view, hold, socket, tell, run: Mutex::new(None) }
     }
 
-    /// Where it is reached.
+    /// Returns the path of its control socket.
     pub(crate) fn socket(&self) -> Option<String> {
         self.socket.as_ref().map(|path| path.display().to_string())
     }
 
-    /// A run is about to begin.
+    /// Registers a run that is about to begin.
     pub(crate) fn plan(&self, plan: Steerable) {
         let held = self.hold;
         *self.lock() = Some(SteeredRun {
@@ -136,7 +136,7 @@ impl Steering {
         });
     }
 
-    /// Followers for so many threads that move frames of a schedule.
+    /// Returns followers for `threads` threads that move frames of a schedule.
     pub(crate) fn followers(&self, threads: usize) -> Vec<Follower> {
         let mut guard = self.lock();
         let Some(run) = guard.as_mut() else { return Vec::new() };
@@ -146,7 +146,7 @@ impl Steering {
         followers
     }
 
-    /// The cap of workers that react.
+    /// Returns the cap for workers that react.
     pub(crate) fn cap(&self) -> Option<Cap> {
         let mut guard = self.lock();
         let run = guard.as_mut()?;
@@ -155,7 +155,7 @@ impl Steering {
         Some(cap)
     }
 
-    /// Its time begins.
+    /// Starts its time.
     pub(crate) fn begin(&self, clock: &RunClock) {
         if let Some(run) = self.lock().as_mut() {
             run.clock = Some(clock.clone());
@@ -163,19 +163,19 @@ impl Steering {
         (self.tell)(&self.state(), None);
     }
 
-    /// The run has ended. Returns its changes.
+    /// Ends the run. Returns its changes.
     pub(crate) fn end(&self) -> Vec<SteeredRow> {
         let rows = self.lock().take().map(|run| run.rows).unwrap_or_default();
         (self.tell)(&self.state(), None);
         rows
     }
 
-    /// How the run is steered at present.
+    /// Returns the current steering of the run.
     pub fn state(&self) -> SteerState {
         self.lock().as_ref().filter(|run| run.clock.is_some()).map_or_else(SteerState::idle, SteeredRun::state)
     }
 
-    /// Does it. Returns from when on it is in force, or why it cannot be done.
+    /// Applies a command. Returns when it takes effect, or why it is impossible.
     pub fn apply(&self, command: SteerCommand) -> Result<Time, String> {
         let mut guard = self.lock();
         let run = guard.as_mut().filter(|run| run.clock.is_some());
@@ -208,7 +208,7 @@ impl SteeredRun {
         self.clock.as_ref().map_or(0, RunClock::now)
     }
 
-    /// The mean rate that follows from a speed, or the cap.
+    /// Returns the mean rate at the current speed, or the cap.
     fn pps(&self) -> Option<f64> {
         self.plan.offered.map_or(self.cap, |(pps, _)| self.plan.paced.then_some(pps * self.speed))
     }
@@ -266,7 +266,7 @@ impl SteeredRun {
         Ok(applied)
     }
 
-    /// The speed at which the schedule has this rate, if there is a schedule; refused where the rate is.
+    /// Returns the speed at which the schedule has this rate, if there is a schedule; refuses invalid rates.
     fn speed_for(&self, pps: f64) -> Result<Option<f64>, String> {
         if !(pps > 0.0 && pps <= PPS_MAX) {
             return Err(format!("a rate of {pps} packets/s; give one above 0 and up to {PPS_MAX:e}, or pause"));
@@ -296,7 +296,7 @@ impl SteeredRun {
         Ok(Some(speed))
     }
 
-    /// Frames that wait are late, and some runs drop those.
+    /// Refuses to pause if frames that wait would be dropped as late.
     fn may_hold(&self) -> Result<(), String> {
         match self.plan.drops_late {
             true => Err("transport.late: these workers react, and what is held back would be dropped as too late; use late = \"catch_up\"".into()),
@@ -304,7 +304,7 @@ impl SteeredRun {
         }
     }
 
-    /// Makes a change that is in force from `at` on, and publishes it to all threads, or to none.
+    /// Makes a change that takes effect at `at`, and publishes it to all threads, or to none.
     fn publish(&mut self, at: Time, change: impl FnOnce(&mut Self)) -> Result<Time, String> {
         if !self.publishers.iter().all(Publisher::has_room) {
             return Err(format!("{WAITING} changes wait for the run's threads; try again later"));
@@ -318,7 +318,7 @@ impl SteeredRun {
             Some(_) => self.last.then(at, if self.held { 0.0 } else { self.speed }),
             None => Cap::piece(at, if self.held { 0.0 } else { self.cap.unwrap_or(f64::INFINITY) }),
         };
-        // First the one that keeps the records: it knows a change before what was sent under it comes back.
+        // The thread that keeps the records first: it knows a change before frames sent under it return.
         self.publishers.iter_mut().rev().for_each(|publisher| publisher.push(piece));
         self.published.fetch_add(1, Ordering::Release);
         self.last = piece;

@@ -1,21 +1,21 @@
-//! ATP's packets, as its public code has them (in-ATP/ATP): no UDP, but an Ethernet type of their own and IPv4.
+//! ATP's packets as in its public code (in-ATP/ATP): without UDP, but with an Ethernet type of their own and IPv4.
 //!
 //! ```text
 //! | bitmap 32 | workers 8 | overflow 1, PS index 2, data index 1, ECN 1, resend 1, collision 1, ACK 1 | app 16 | seq 16 |
 //! | aggregator 16 | aggregator of the second half 16 | 62 values of 32 | key 64 LE | tensor length 32 |
 //! ```
 //!
-//! Values are integers in network order, floats in millionths; where one would not fit, the whole packet is sent again with
-//! the overflow flag and raw floats, in the byte order of the host (little-endian). The switch sums in two passes of 31
-//! values, so a packet names two aggregators, the second 20,000 further. An ACK with the overflow flag, not resent, asks for
-//! the raw floats and its values mean nothing. The key is never swapped by the client, hence
-//! little-endian. Wireshark calls AppleTalk's protocol ATP, so the format has another name.
+//! Values are integers in network order, which represent floats in millionths; if one does not fit, the whole packet is
+//! sent again with the overflow flag and raw floats in the byte order of the host (little-endian). The switch adds up
+//! in two passes of 31 values, so a packet contains two aggregators, the second larger by 20,000. An ACK with the
+//! overflow flag that is not resent requests the raw floats, and its values have no meaning. The client never swaps the
+//! key, so it is little-endian. Wireshark uses the name ATP for AppleTalk's protocol, so the format has another name.
 //!
-//! Where packets travel over UDP (ours, so that they can cross any network and socket) the payload is the same, and the key, which
-//! devices only carry, names the packet: see [`Name`].
+//! Over UDP (our choice, so that packets can cross any network and socket) the payload is the same, and the key, which
+//! devices only carry, identifies the packet: see [`Name`].
 //!
-//! The IPv4 header is a template of the public code: it claims to be of 0x54 bytes of ICMP, with a checksum that fits other
-//! addresses, and nobody looks. [`emit_head`] writes the same.
+//! The IPv4 header is a template from the public code: it states 0x54 bytes of ICMP, with a checksum for other
+//! addresses, which nothing checks. [`emit_head`] writes the same.
 
 use pktgen_core::record::lanes::Number;
 use pktgen_core::registry::Named;
@@ -28,35 +28,35 @@ use pktgen_wire::wire::{Format, FormatFacts, Packet, floats, integers};
 
 /// Ethernet type of packets that the switch sums.
 pub(crate) const ETHER_TYPE: u16 = 0x0700;
-/// Ethernet and IPv4.
+/// Length of the Ethernet and IPv4 headers.
 pub const HEAD: usize = 34;
-/// Values of a packet.
+/// Number of values in a packet.
 pub const ELEMENTS: usize = 62;
-/// Bytes of a packet behind IPv4.
+/// Length of a packet after the IPv4 header.
 pub const BYTES: usize = BEHIND + Tail::BYTES;
-/// UDP port of servers (ours).
+/// UDP port of servers (our choice).
 pub const PORT: u16 = 48_520;
-/// UDP port of workers (ours).
+/// UDP port of workers (our choice).
 pub const WORKER_PORT: u16 = 48_521;
-/// Bytes of a frame over UDP.
+/// Length of a frame over UDP.
 pub(crate) const UDP_FRAME_BYTES: usize = frame::HEAD + BYTES;
-/// Bytes of a frame.
+/// Length of a frame.
 pub const FRAME_BYTES: usize = HEAD + BYTES;
-/// How much further the aggregators of second halves are.
+/// Distance of the aggregators of second halves.
 pub const SECOND: u16 = 20_000;
-/// Bytes before the values.
+/// Length before the values.
 const BEFORE: usize = Header::BYTES;
-/// Where the values end.
+/// End of the values.
 const BEHIND: usize = BEFORE + ELEMENTS * 4;
-/// What the template says of the IPv4 packet, up to its addresses.
+/// The template of the IPv4 header, up to the addresses.
 const IP: [u8; 12] = [0x45, 0, 0, 0x54, 0, 0, 0x40, 0, 0x40, 0x01, 0xaf, 0xb6];
 
-/// Where frames go: their destination's Ethernet address is made of it and of the sending thread.
+/// Direction of frames: their destination Ethernet address consists of it and of the sending thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Towards {
     /// From a worker to the parameter server.
     Server,
-    /// Back.
+    /// From the parameter server to workers.
     Workers,
 }
 
@@ -96,31 +96,31 @@ header! {
     }
 }
 
-/// What the key of a packet says here: devices carry it and look at nothing in it.
+/// The contents of the key of a packet in this project: devices carry it and do not read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Name {
     /// The packet's number over all iterations.
     pub number: u32,
-    /// Which transmission it is; 0 for the first.
+    /// Number of the transmission; 0 for the first.
     pub attempt: u8,
     /// Number of its worker in the job.
     pub source: u8,
 }
 
 impl Name {
-    /// The key.
+    /// Returns the key.
     #[inline]
     pub fn key(self) -> u64 {
         u64::from(self.number) | u64::from(self.attempt) << 32 | u64::from(self.source) << 40
     }
 
-    /// The name in a key.
+    /// Returns the name in a key.
     #[inline]
     pub fn of(key: u64) -> Self {
         Name { number: key as u32, attempt: (key >> 32) as u8, source: (key >> 40) as u8 }
     }
 
-    /// What the switch tells packets of a job apart by: numbers begin again after 65,535, from 1 on.
+    /// Returns the number by which the switch distinguishes packets of a job: after 65,535 numbers restart at 1.
     #[inline]
     pub fn seq(self) -> u16 {
         (self.number % u32::from(u16::MAX)) as u16 + 1
@@ -128,13 +128,13 @@ impl Name {
 }
 
 impl Header {
-    /// Writes all but the values.
+    /// Writes everything except the values.
     pub fn emit(&self, layer: &mut [u8]) {
         self.put(layer);
         self.tail().put(&mut layer[BEHIND..BYTES]);
     }
 
-    /// Reads a packet behind its IPv4 header; none if it is not as long as all are.
+    /// Parses a packet after its IPv4 header; `None` if it does not have the length of all packets.
     pub fn parse(layer: &[u8]) -> Option<Self> {
         let Tail { key, tensor } = Tail::get(layer.get(BEHIND..).filter(|_| layer.len() == BYTES)?)?;
         Some(Header { key, tensor, ..Header::get(layer)? })
@@ -145,17 +145,17 @@ impl Header {
     }
 }
 
-/// The values of a packet, as they lie there.
+/// Returns the values of a packet as bytes.
 pub fn values(layer: &[u8]) -> Option<&[u8]> {
     if layer.len() == BYTES { layer.get(BEFORE..BEHIND) } else { None }
 }
 
-/// The same, to be written: the values of a packet that is being made.
+/// Returns the values of a packet for writing.
 pub fn values_mut(layer: &mut [u8]) -> &mut [u8] {
     &mut layer[BEFORE..BEHIND]
 }
 
-/// Writes Ethernet and IPv4 of a frame, of which only addresses mean something.
+/// Writes the Ethernet and IPv4 headers of a frame, of which only the addresses are meaningful.
 pub fn emit_head(frame: &mut [u8], source_mac: [u8; 6], towards: Towards, thread: u8, source: Ip, target: Ip) {
     let target_mac = match towards {
         Towards::Server => [0x77, 0x77, 0x77, 0x77, 0x77, thread],
@@ -247,7 +247,7 @@ impl Format for AtpMl {
         format!("not atp_ml: {} bytes", payload.len())
     }
 
-    /// The bitmap says which host's a packet is, where it has one bit.
+    /// If the bitmap has one bit, it identifies the host.
     fn sight(&self, datagram: &Datagram) -> Option<Sight> {
         let header = Header::get(datagram.payload)?;
         let (bits, host) = (header.bitmap.count_ones(), header.bitmap.trailing_zeros());
@@ -266,7 +266,7 @@ impl Format for AtpMl {
     }
 }
 
-/// A packet of the format with this name.
+/// Describes a packet of the format with this name.
 fn read(name: &str, payload: &[u8]) -> Option<Packet> {
     let h = Header::parse(payload)?;
     let flags = [
@@ -287,7 +287,7 @@ fn read(name: &str, payload: &[u8]) -> Option<Packet> {
     Some(Packet::new(payload, fields, |out| h.emit(out), line).with(items.unwrap_or_default()))
 }
 
-/// The format of our own runs.
+/// The format of this project's runs.
 pub(crate) struct AtpUdp;
 
 impl Named for AtpUdp {
@@ -321,7 +321,7 @@ impl Format for AtpUdp {
         format!("not atp_udp: {} bytes", payload.len())
     }
 
-    /// The key is behind the values: of a cut packet the 16 bits of its number are left.
+    /// The key is after the values: for a truncated packet, only the 16 bits of its number are known.
     fn sight(&self, datagram: &Datagram) -> Option<Sight> {
         let header = Header::get(datagram.payload).filter(|_| datagram.whole == BYTES)?;
         let name = Header::parse(datagram.payload).map(|whole| Name::of(whole.key));
@@ -359,7 +359,7 @@ mod tests {
         assert_eq!((datagram.src, datagram.dst, datagram.payload.len()), (0x0102_0304, 0x0506_0708, BYTES));
         let sight = AtpMl.sight(&datagram).unwrap();
         assert_eq!((sight.what, sight.cluster, sight.worker, sight.seq), (What::Update, 3, Some(2), 7));
-        // Behind a tag, too; cut within its head it says nothing.
+        // After a VLAN tag, too; a frame truncated within its header has no contents.
         let tagged = [&frame[..12], &[0x81, 0, 0, 5], &frame[12..]].concat();
         assert!(matches!(look(1, &tagged), Look::Layer(ETHER_TYPE, found) if found == datagram));
         for kept in 0..frame.len() {

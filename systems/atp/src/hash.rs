@@ -1,29 +1,29 @@
-//! Where packets find their aggregators: a place of the window is hashed to an aggregator, and moves when it collided
+//! Assigns aggregators to packets: a place in the window is hashed to an aggregator and moves after a collision
 //! (`common/HashTable.cc` of the public code).
 
 use rand::seq::SliceRandom;
 
 use pktgen_core::seed::Seed;
 
-/// Aggregators of a switch: half of the 40,000 registers, the other half holds the second half of the values.
+/// Number of aggregators of a switch: half of the 40,000 registers, since the other half holds the second half of the values.
 pub(crate) const AGGREGATORS_MAX: u16 = super::format::SECOND;
 
-/// CRC-32 as Ethernet has it, a bit at a time: a table is filled once.
+/// Returns the CRC-32 of Ethernet, computed bit by bit: a table is filled only once.
 fn crc32(bytes: &[u8]) -> u32 {
     let step = |crc: u32| (crc >> 1) ^ if crc & 1 == 1 { 0xedb8_8320 } else { 0 };
     !bytes.iter().fold(u32::MAX, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), |crc, _| step(crc)))
 }
 
-/// What a worker uses for each place of its window. All workers of a job begin with the same ones, and hear of the same moves.
+/// The aggregators of the places in a worker's window. All workers of a job begin with the same ones and receive the same moves.
 #[derive(Debug, Clone)]
 pub(crate) struct Places {
     aggregator_of: Vec<u16>,
-    /// Aggregators that a place was hashed to at the beginning.
+    /// Aggregators that a place was hashed to initially.
     taken: Vec<bool>,
 }
 
 impl Places {
-    /// `window` places of job `app` among `aggregators`, no two of them the same. There must be as many aggregators as places.
+    /// Creates `window` places of job `app` among `aggregators`, all different. There must be at least as many aggregators as places.
     pub(crate) fn new(app: u16, window: u16, aggregators: u16) -> Self {
         let mut places = Places { aggregator_of: Vec::new(), taken: vec![false; usize::from(aggregators)] };
         for place in 0..window {
@@ -32,7 +32,7 @@ impl Places {
                 (crc32(&[a, b, c, d, e, f]) % u32::from(aggregators)) as u16
             };
             let own = (0..=u16::MAX).map(free).find(|own| !places.taken[usize::from(*own)]);
-            // So many tries fail only by chance; then the first free one does.
+            // This many attempts fail only by chance; then the first free one is used.
             let own = own.or_else(|| places.taken.iter().position(|taken| !taken).map(|own| own as u16)).unwrap_or(0);
             places.taken[usize::from(own)] = true;
             places.aggregator_of.push(own);
@@ -40,13 +40,13 @@ impl Places {
         places
     }
 
-    /// The aggregator of packet `number`.
+    /// Returns the aggregator of packet `number`.
     #[inline]
     pub(crate) fn of(&self, number: u32) -> u16 {
         self.aggregator_of[number as usize % self.aggregator_of.len()]
     }
 
-    /// The place of packet `number` moves to `aggregator`, unless another place began there.
+    /// Moves the place of packet `number` to `aggregator`, unless another place began there.
     pub(crate) fn moves(&mut self, number: u32, aggregator: u16) {
         if self.taken.get(usize::from(aggregator)) == Some(&false) {
             let place = number as usize % self.aggregator_of.len();
@@ -55,20 +55,20 @@ impl Places {
     }
 }
 
-/// Where a server sends places that collided: to aggregators that its job has not been seen at, in an order of its own.
+/// The aggregators to which a server moves places after collisions: those that its job has not used, in a random order.
 #[derive(Debug)]
 pub(crate) struct Moves {
-    /// By aggregator: where what collided there goes.
+    /// For each aggregator: the destination after a collision there.
     next: Vec<Option<u16>>,
     seen: Vec<bool>,
-    /// Aggregators that are left, the next one last.
+    /// Remaining aggregators, the next one last.
     left: Vec<u16>,
-    /// Moves that were made.
+    /// Number of moves.
     pub(crate) made: u64,
 }
 
 impl Moves {
-    /// Of job `app` among `aggregators`.
+    /// Creates the moves of job `app` among `aggregators`.
     pub(crate) fn new(app: u16, aggregators: u16, seed: Seed) -> Self {
         let mut left: Vec<u16> = (0..aggregators).collect();
         left.shuffle(&mut seed.stream("atp.moves", u64::from(app), 0));
@@ -76,14 +76,14 @@ impl Moves {
         Moves { next: vec![None; count], seen: vec![false; count], left, made: 0 }
     }
 
-    /// The job uses this aggregator.
+    /// Records that the job uses this aggregator.
     pub(crate) fn uses(&mut self, aggregator: u16) {
         if let Some(seen) = self.seen.get_mut(usize::from(aggregator)) {
             *seen = true;
         }
     }
 
-    /// Where what collided at `aggregator` goes: always to the same one, and nowhere when none is left.
+    /// Returns the destination after a collision at `aggregator`: always the same, or the aggregator itself if none remains.
     pub(crate) fn next(&mut self, aggregator: u16) -> u16 {
         let Some(next) = self.next.get(usize::from(aggregator)) else { return aggregator };
         if let Some(next) = next {
@@ -141,7 +141,7 @@ mod tests {
         found.sort_unstable();
         found.dedup();
         assert_eq!((found.len(), moves.made), (100, 100));
-        // All 200 are used by now: what collides stays where it is.
+        // All 200 are in use: after a collision, places stay.
         let last = places.of(3);
         assert_eq!((moves.next(last), moves.next(60_000)), (last, 60_000));
         places.moves(3, Places::new(1, 100, 200).of(7));

@@ -6,11 +6,11 @@ use pktgen_core::units::Span;
 
 use crate::hash::AGGREGATORS_MAX;
 
-/// Packets of the largest window, and of the first one (`max_agtr_size_per_thread`, `MAX_BYTES`).
+/// Number of packets of the largest window, which is also the first one (`max_agtr_size_per_thread`, `MAX_BYTES`).
 pub(crate) const WINDOW: u32 = 100;
 /// The public program marks from 1,000 cells of 80 bytes on; a packet of 316 bytes has four.
 const MARK_AT: u32 = 250;
-/// Frames that a port can hold: 20 MB, as shared buffers have.
+/// Maximum number of frames at a port: 20 MB, like typical shared buffers.
 pub(crate) const SLOTS: u32 = 65_536;
 
 settings! {

@@ -1,7 +1,7 @@
-//! ATP: synchronous aggregation in switches, best effort: what finds its aggregator taken is summed by the parameter server.
+//! ATP: best-effort synchronous aggregation in switches: the parameter server adds up packets whose aggregator is taken.
 //!
-//! [`program`] is what the switch does, `workers` what hosts do, `server` what the parameter server does, `hash` where packets find
-//! their aggregators, `queue` how the switch marks congestion. docs/atp.md says what is public and what is chosen here.
+//! [`program`] is the switch, `workers` the hosts, `server` the parameter server, `hash` assigns aggregators to
+//! packets, and `queue` marks congestion. docs/atp.md explains what is public and what is our choice.
 #![forbid(unsafe_code)]
 
 pub mod format;

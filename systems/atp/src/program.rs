@@ -1,9 +1,9 @@
-//! ATP's switch, as its public P4 program works (`p4src/p4ml.p4`).
+//! ATP's switch, which works like its public P4 program (`p4src/p4ml.p4`).
 //!
-//! A packet names the aggregator that its worker hashed it to. An aggregator belongs to the packets of one job and number from the
-//! first of them on, until the result passes on its way back: so it is taken for a round trip to the parameter server. A packet that
-//! finds it taken by others is marked as a collision and goes on to the server, which sums it. One that was sent again takes what the
-//! aggregator holds with it, and frees it. The switch takes no time of its own here; docs/atp.md says where we choose.
+//! A packet contains the aggregator that its worker hashed it to. An aggregator belongs to the packets of one job and number from the
+//! first of them until the result passes on its way back: so it is taken for a round trip to the parameter server. A packet whose
+//! aggregator is taken by others is marked as a collision and goes on to the server, which adds it up. A retransmitted packet takes the
+//! contents of the aggregator with it and frees it. The switch itself takes no time here; docs/atp.md lists our choices.
 
 mod aggregators;
 #[cfg(test)]
@@ -27,7 +27,7 @@ use crate::format::{BYTES, Header, Name, PORT, WORKER_PORT, values_mut};
 use crate::keys;
 use aggregators::{Aggregators, Outcome, Part};
 
-/// Bits of a bitmap.
+/// Number of bits in a bitmap.
 pub(crate) const WORKERS_MAX: usize = 32;
 
 /// `program = "atp"`.
@@ -83,7 +83,7 @@ impl ProgramKind for AtpKind {
     }
 }
 
-/// Who a worker is.
+/// Identity of a worker.
 #[derive(Debug, Clone, Copy)]
 struct Member {
     worker: u32,
@@ -104,22 +104,22 @@ struct Counts {
 
 struct Atp {
     aggregators: Aggregators,
-    /// By worker; none of those that are not below this switch.
+    /// By worker; `None` for those that are not below this switch.
     members: Vec<Option<Member>>,
-    /// Workers below this switch, by job.
+    /// Number of workers below this switch, by job.
     sizes: Vec<u8>,
     /// By job: numbers whose result has passed.
     passed: Vec<Numbers>,
-    /// By worker: numbers whose first transmission came. The public program has neither; books need both.
+    /// By worker: numbers whose first transmission arrived. The public program has neither; the ledger needs both.
     seen: Vec<Numbers>,
-    /// Packets that were sent again and came, for the same reason.
+    /// Retransmitted packets that arrived, for the same reason.
     resent: Recent,
     now: Time,
     counts: Counts,
     place: Place,
 }
 
-/// A bit for each number that packets of a job have on the wire, of the last half of them.
+/// A bit for each number of a job's packets on the wire, valid for the last half of all numbers.
 #[derive(Clone)]
 struct Numbers {
     bits: Vec<u64>,
@@ -132,7 +132,7 @@ impl Numbers {
         Numbers { bits: vec![0; (1 << 16) / 64], latest: Self::COUNT }
     }
 
-    /// How many numbers there are: 0 is none.
+    /// Number of numbers; 0 is unused.
     const COUNT: usize = u16::MAX as usize;
 
     fn has(&self, seq: u16) -> bool {
@@ -153,7 +153,7 @@ impl Numbers {
     }
 }
 
-/// The latest packets that came, as many as a network can hold copies of.
+/// The latest packets that arrived, as many as a network can hold copies of.
 struct Recent {
     ids: HashSet<u64>,
     order: VecDeque<u64>,
@@ -163,11 +163,11 @@ impl Recent {
     const MOST: usize = 1 << 13;
 
     fn new() -> Self {
-        // Twice the room, so that nothing is made anew while it is full.
+        // Twice the capacity, so that nothing is reallocated when it is full.
         Recent { ids: HashSet::with_capacity(2 * Self::MOST), order: VecDeque::with_capacity(Self::MOST) }
     }
 
-    /// Notes a packet; returns whether it is new.
+    /// Records a packet; returns whether it is new.
     fn is_first(&mut self, packet: PacketId) -> bool {
         if !self.ids.insert(packet.0) {
             return false;
@@ -207,7 +207,7 @@ impl Atp {
         }
     }
 
-    /// The header of a worker's packet, and who the worker is; or why it is none.
+    /// Returns the header of a worker's packet and the worker, or why it is refused.
     #[inline]
     fn identify(&self, frame: &Frame, pool: &Pool) -> Result<(Header, Member), Reason> {
         let header = header_of(frame, pool).filter(|header| !header.ack).ok_or(Reason::Malformed)?;
@@ -225,14 +225,14 @@ impl Atp {
         Ok((header, member))
     }
 
-    /// A packet of a worker.
+    /// Handles a packet of a worker.
     fn take(&mut self, frame: &Frame, context: &mut Context) {
         self.counts.packets += 1;
         let (mut header, member) = match self.identify(frame, context.pool) {
             Ok(found) => found,
             Err(reason) => return context.drop(*frame, reason),
         };
-        // Floats that no integer holds are the server's.
+        // Floats that do not fit into integers are handled by the server.
         if header.overflow {
             return self.to_server(*frame, context);
         }
@@ -277,8 +277,9 @@ impl Atp {
         }
     }
 
-    /// A first transmission that came before, as a copy that a network made, or whose result has passed, ends here; the public
-    /// program would let some of them take an aggregator for nothing. Of a sum that is complete a copy brings one more to the server.
+    /// Handles a first transmission that arrived before (a copy made by a network) or whose result has passed: it ends
+    /// here, whereas the public program would let some of these occupy an aggregator in vain. For a complete sum, a
+    /// copy sends the sum to the server once more.
     fn came_before(&mut self, header: &Header, member: Member, frame: &Frame, context: &mut Context) -> bool {
         let seen = &mut self.seen[member.worker as usize];
         if seen.has(header.seq) {
@@ -287,7 +288,7 @@ impl Atp {
                 context.pool.release(frame.buffer);
                 return true;
             }
-            // What it says has been said under another name: it has no place in the books.
+            // Its contents were already recorded under another id, so it has no place in the ledger.
             let again = Frame { kind: Kind::Request, ..*frame };
             self.write(*header, &again, context);
             self.to_server(again, context);
@@ -302,7 +303,7 @@ impl Atp {
         late
     }
 
-    /// The packet leaves with the sum; what was there before joins it.
+    /// Sends the packet with the sum; the packet that represented the sum joins it.
     fn leave_with(&mut self, before: Option<PacketId>, header: Header, frame: &Frame, context: &mut Context) {
         if let Some(before) = before {
             context.books.yields(frame.t, before, Action::Merged, frame.packet);
@@ -311,7 +312,7 @@ impl Atp {
         self.to_server(*frame, context);
     }
 
-    /// The packet, which is in the sum already, leaves with it, under the name of the one that stands for the sum.
+    /// Sends the packet, which is already in the sum, with the sum under the id of the packet that represents it.
     fn leave_as(&mut self, first: PacketId, header: Header, frame: &Frame, context: &mut Context) {
         context.books.dropped(frame.t, frame, Reason::Duplicate, Some(first));
         let worker = first.worker();
@@ -325,7 +326,7 @@ impl Atp {
         self.to_server(frame, context);
     }
 
-    /// Writes what the aggregator holds, and from whom, into a packet.
+    /// Writes the contents of the aggregator and its bitmap into a packet.
     fn write(&self, header: Header, frame: &Frame, context: &mut Context) {
         let (bitmap, congested) = self.aggregators.read(values_mut(context.pool.payload_mut(frame)));
         emit(&Header { bitmap, congested: header.congested || congested, ..header }, frame, context.pool);
@@ -336,7 +337,7 @@ impl Atp {
         context.emit(port, frame);
     }
 
-    /// A packet of the server goes to all workers of its job, and frees its aggregator.
+    /// Sends a packet of the server to all workers of its job and frees its aggregator.
     fn back(&mut self, frame: &Frame, context: &mut Context) {
         let header = header_of(frame, context.pool).filter(|header| header.ack && frame.cluster + 1 == header.app);
         let Some(header) = header.filter(|_| usize::from(frame.cluster) < self.passed.len()) else {
@@ -362,14 +363,14 @@ impl Atp {
     }
 }
 
-/// The header of a packet with our fixed headers before it.
+/// Returns the header of a packet with the standard headers before it.
 #[inline]
 fn header_of(frame: &Frame, pool: &Pool) -> Option<Header> {
     let whole = usize::from(frame.head) == HEAD && usize::from(frame.len) == HEAD + BYTES;
     if whole { Header::parse(pool.payload(frame)) } else { None }
 }
 
-/// Writes a header into a packet that is there.
+/// Writes a header into an existing packet.
 fn emit(header: &Header, frame: &Frame, pool: &mut Pool) {
     let bytes = &mut pool.bytes_mut(frame.buffer)[..usize::from(frame.len)];
     header.emit(&mut bytes[HEAD..]);
@@ -381,7 +382,7 @@ fn emit(header: &Header, frame: &Frame, pool: &mut Pool) {
 impl Program for Atp {
     fn on_burst(&mut self, burst: &[Frame], context: &mut Context) {
         for frame in burst {
-            // Rows are in the order of time, whatever the clocks of two wires say.
+            // Rows are in chronological order, even if the clocks of two wires differ.
             self.now = self.now.max(frame.t);
             let frame = Frame { t: self.now, ..*frame };
             match frame.kind {

@@ -1,5 +1,5 @@
-//! The queue of ATP's switch: first in, first out; what leaves while many frames wait is marked, in its own header and in that of
-//! IPv4 (`do_comp_qdepth`, `modify_ecn` and `modify_ipv4_ecn` of the public program).
+//! The queue of ATP's switch: first in, first out. Packets that leave while many frames wait are marked in their own
+//! header and in that of IPv4 (`do_comp_qdepth`, `modify_ecn` and `modify_ipv4_ecn` of the public program).
 
 use pktgen_core::Result;
 use pktgen_core::config::{KeyTables, Section};
@@ -68,7 +68,7 @@ mod tests {
         assert_eq!(fits, frame);
         let changed: Vec<_> = (0..frame.len()).filter(|i| frame[*i] != before[*i]).collect();
         assert!(changed.iter().all(|i| [15, 24, 25, 40, 41, HEAD + 5].contains(i)), "{changed:?}");
-        // Anything else is marked as IPv4, or not at all.
+        // Other packets are marked as IPv4 or not at all.
         let mut other = before[..HEAD + 8].to_vec();
         mark(&mut other);
         assert_eq!(other[HEAD..], before[HEAD..HEAD + 8]);

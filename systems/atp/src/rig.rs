@@ -1,5 +1,5 @@
-//! Workers, switch and server in a network that loses, copies and delays frames: every iteration ends, every result is right, and
-//! the account closes.
+//! Workers, switch and server in a network that loses, copies and delays frames: every iteration ends, every result is
+//! correct, and the account balances.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,23 +28,23 @@ const SWITCH: NodeId = 0;
 const SERVER: NodeId = 1;
 const US: Time = 1_000_000;
 
-/// What an experiment of tests is.
+/// Parameters of a test experiment.
 #[derive(Debug, Clone)]
 pub(crate) struct Setup {
     pub(crate) jobs: u16,
     pub(crate) workers: u32,
     pub(crate) window: u32,
     pub(crate) aggregators: u16,
-    /// Chances that a frame is lost, or copied, on a link.
+    /// Probabilities that a frame is lost or copied on a link.
     pub(crate) loss: f64,
     pub(crate) copies: f64,
-    /// The longest way over a link; the shortest is 1 us.
+    /// Maximum delay of a link; the minimum is 1 us.
     pub(crate) way: Time,
     pub(crate) seed: u64,
     pub(crate) iterations: u32,
 }
 
-/// What endpoints know.
+/// Returns the facts of endpoints.
 pub(crate) fn facts(setup: &Setup) -> Facts {
     let workers = Population::regular(setup.jobs, setup.workers);
     Facts {
@@ -71,7 +71,7 @@ pub(crate) fn facts(setup: &Setup) -> Facts {
     }
 }
 
-/// A switch of the jobs, with the server at port 0 and worker `w` at port `w + 1`.
+/// Creates a switch of the jobs, with the server at port 0 and worker `w` at port `w + 1`.
 pub(crate) fn switch(setup: &Setup) -> Box<dyn Program> {
     let job = |job: u32| {
         let members: Vec<u32> = (job * setup.workers..(job + 1) * setup.workers).collect();
@@ -115,7 +115,7 @@ fn crew(setup: &Setup, facts: &Facts) -> (Crew, Receiver, u64) {
     (crew, receiver, numbers * u64::from(setup.jobs))
 }
 
-/// Where a frame is about to be.
+/// A frame and its next node.
 #[derive(Debug, Clone, Copy)]
 struct Arrival {
     node: NodeId,
@@ -124,7 +124,7 @@ struct Arrival {
 
 struct Network {
     setup: Setup,
-    /// By time and order.
+    /// Frames in flight by time and order.
     under_way: BTreeMap<(Time, u64), Arrival>,
     order: u64,
     random: Stream,
@@ -136,7 +136,7 @@ struct Network {
 }
 
 impl Network {
-    /// A frame leaves for a node.
+    /// Sends a frame to a node.
     fn carry(&mut self, node: NodeId, frame: Frame) {
         if unit(&mut self.random) < self.setup.loss {
             if frame.kind == Kind::Update {
@@ -163,7 +163,7 @@ impl Network {
         self.ledger.book(&Book { t, node: 0, packet_in, action: Action::Dropped, packet_out: None, reason });
     }
 
-    /// Frames at the switch.
+    /// Delivers frames to the switch.
     fn at_switch(&mut self, program: &mut dyn Program, frame: Frame) {
         let (mut out, mut touched) = (Outbox::default(), Vec::new());
         let mut context = Context::new(&mut self.pool, &mut self.books, &mut self.ports, &mut out, &mut touched);
@@ -179,7 +179,7 @@ impl Network {
         }
     }
 
-    /// What came out of workers or server.
+    /// Handles the output of workers or server.
     fn settle(&mut self, host: &mut Host, mut left: impl FnMut(PacketId, Time)) {
         for outgoing in host.outgoing.drain(..) {
             let frame = outgoing.frame;
@@ -199,7 +199,7 @@ impl Network {
     }
 }
 
-/// Runs an experiment to its end; returns what workers, switch and server counted.
+/// Runs an experiment to its end; returns the counters of workers, switch and server.
 fn run(setup: &Setup) -> BTreeMap<&'static str, u64> {
     let facts = facts(setup);
     let (Crew { mut workers, payloads, .. }, Receiver { mut server, .. }, numbers) = crew(setup, &facts);
@@ -287,7 +287,7 @@ proptest! {
     }
 }
 
-/// In a sound network one job never collides, and the server gets one packet of each number.
+/// In a reliable network a single job never collides, and the server receives one packet of each number.
 #[test]
 fn one_job_is_summed_in_the_switch() {
     let setup = Setup {
@@ -308,7 +308,7 @@ fn one_job_is_summed_in_the_switch() {
     assert_eq!(counters["aggregators_max"], 20, "a window of them");
 }
 
-/// Without aggregators the server sums all.
+/// Without aggregators the server adds up everything.
 #[test]
 fn without_aggregators_the_server_sums_all() {
     let setup = Setup {
@@ -328,7 +328,7 @@ fn without_aggregators_the_server_sums_all() {
     assert_eq!(counters["collisions"], counters["packets"]);
 }
 
-/// Numbers on the wire begin again after 65,535.
+/// Numbers on the wire restart after 65,535.
 #[test]
 fn numbers_begin_again() {
     let setup = Setup {

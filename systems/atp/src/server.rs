@@ -1,8 +1,8 @@
-//! ATP's parameter server (`server/ParameterServer.cc` of the public code): it sums what reaches it, whole or in parts, and answers
-//! a packet's number when it has the contributions of all workers, with one result that the switch sends to all of them.
+//! ATP's parameter server (`server/ParameterServer.cc` of the public code): it adds up complete or partial sums that reach it. When it has
+//! the contributions of all workers for a number, it answers with one result that the switch sends to all of them.
 //!
-//! Values of a number are kept until no worker can lack its result: workers send less than a window beyond the oldest result that
-//! they lack, so what comes for one number says that everybody has the results of two windows before it.
+//! Values of a number are kept until no worker can lack its result: workers send less than a window beyond the oldest
+//! result that they lack, so a packet of one number shows that all workers have the results of two windows before it.
 
 #[cfg(test)]
 mod tests;
@@ -24,16 +24,16 @@ use crate::hash::Moves;
 use crate::keys;
 use crate::workers::{read_aggregators, read_window};
 
-/// What is known of a number.
+/// State of a number.
 #[derive(Debug, Default)]
 struct Entry {
-    /// The number, and 1: 0 is none.
+    /// The number plus 1; 0 means none.
     known: u32,
     bitmap: u32,
     sums: Vec<i32>,
     collided: bool,
     congested: bool,
-    /// Packets that were taken: a copy of one is no other.
+    /// Packets that were accepted, for recognising copies.
     packets: Vec<PacketId>,
 }
 
@@ -49,9 +49,9 @@ impl Entry {
 
 /// One job.
 struct Job {
-    /// By number modulo their count.
+    /// Indexed by number modulo the length.
     entries: Vec<Entry>,
-    /// One more than the highest number that is complete.
+    /// One more than the highest complete number.
     complete_to: u32,
     moves: Moves,
     /// Headers of results.
@@ -75,7 +75,7 @@ pub(crate) struct AtpServer {
     workers: u8,
     window: u32,
     service: Time,
-    /// Until when it works.
+    /// End of its current work.
     busy_until: Time,
     busy: Time,
     jobs: Vec<Job>,
@@ -113,12 +113,12 @@ impl AtpServer {
         }
     }
 
-    /// All bits of a job's bitmap.
+    /// Returns the bitmap of all workers of a job.
     fn whole(&self) -> u32 {
         (1u64 << self.workers).wrapping_sub(1) as u32
     }
 
-    /// The header of a packet that workers of a job may have sent, with its name.
+    /// Returns the header of a packet that workers of a job may have sent, with its name.
     fn known(&self, frame: &Frame, pool: &Pool) -> Option<(Header, Name)> {
         let ours = matches!(frame.kind, Kind::Update | Kind::Request) && usize::from(frame.head) == HEAD;
         let header = Header::parse(pool.payload(frame)).filter(|_| ours)?;
@@ -126,7 +126,7 @@ impl AtpServer {
         let job = self.jobs.get(usize::from(header.app.checked_sub(1)?))?;
         let fits = !header.ack && !header.overflow && header.workers == self.workers && header.seq == name.seq();
         let own = header.bitmap != 0 && header.bitmap & !self.whole() == 0 && frame.cluster + 1 == header.app;
-        // No worker sends a window or more beyond what is complete.
+        // No worker sends a window or more beyond the complete numbers.
         let near = name.number < job.complete_to.saturating_add(self.window);
         (fits && own && near).then_some((header, name))
     }
@@ -181,7 +181,7 @@ impl AtpServer {
         host.deliveries.push(Delivery { row, frame: *frame });
     }
 
-    /// The result of a number, in a frame for all workers of the job.
+    /// Creates the result of a number, in a frame for all workers of the job.
     fn answer(&mut self, t: Time, number: u32, asked: &Header, frame: &Frame, pool: &mut Pool, host: &mut Host) {
         let job = &mut self.jobs[usize::from(frame.cluster)];
         let count = job.entries.len();
@@ -189,7 +189,7 @@ impl AtpServer {
         let moved = entry.collided.then(|| job.moves.next(asked.aggregator));
         let name = Name { number, attempt: 0, source: 0 };
         let header = Header {
-            // The public server writes 1, for whom it is not known.
+            // The public server writes 1; the reason is unknown.
             bitmap: 1,
             ack: true,
             collision: moved.is_some(),
@@ -223,7 +223,8 @@ impl AtpServer {
     }
 }
 
-/// Takes a packet's values: a whole sum in place of all that is there, a part if nobody in it is there already. Was it taken?
+/// Accepts a packet's values: a complete sum replaces everything, a partial one is added if none of its contributions
+/// is present. Returns whether it was accepted.
 fn take(entry: &mut Entry, header: &Header, payload: &[u8], whole: u32) -> bool {
     let Some(values) = values(payload) else { return false };
     let replaces = header.bitmap == whole && entry.bitmap != whole;

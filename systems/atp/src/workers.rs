@@ -1,5 +1,5 @@
-//! Workers of ATP (`client/p4ml_manager.cc` and `common/CC_manager.h` of the public code): a window that slides over packets and
-//! follows marks, places of it hashed to aggregators, and gaps that are sent again.
+//! Workers of ATP (`client/p4ml_manager.cc` and `common/CC_manager.h` of the public code): a window that slides over
+//! packets and adapts to congestion marks, aggregators assigned to its places by hashing, and retransmission of gaps.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::hash::Places;
 use crate::program::WORKERS_MAX;
 use crate::{keys, server};
 
-/// Bytes by which a window grows.
+/// Number of bytes by which a window grows.
 const STEP_BYTES: u32 = 1500;
 
 static PROTOCOL: Protocol = Protocol {
@@ -37,7 +37,7 @@ static PROTOCOL: Protocol = Protocol {
     heads: |per_job| Some(heads(per_job)),
 };
 
-/// What a frame off a wire is.
+/// Identifies a frame from a wire.
 fn identify(bytes: &[u8], facts: &Facts) -> Option<Identity> {
     let name = Name::of(Header::parse(&bytes[HEAD..])?.key);
     direction(bytes, facts, WORKER_PORT, |worker, first| match worker {
@@ -46,7 +46,7 @@ fn identify(bytes: &[u8], facts: &Facts) -> Option<Identity> {
     })
 }
 
-/// Heads of contributions, which name their sources, and of results, which are for all workers of their jobs.
+/// Returns the headers of contributions, which contain their sources, and of results, which are for all workers of their jobs.
 fn heads(per_job: u32) -> Heads {
     Arc::new(move |payload: &[u8], len: usize, _down: bool, head: &mut [u8; HEAD]| {
         let Some(header) = Header::parse(payload).filter(|header| header.app > 0) else { return false };
@@ -60,12 +60,12 @@ fn heads(per_job: u32) -> Heads {
     })
 }
 
-/// Reads the largest window.
+/// Reads the maximum window.
 pub(crate) fn read_window(section: &mut Section) -> Result<u16> {
     Ok(keys::Workers::window(section)? as u16)
 }
 
-/// Reads among how many aggregators packets are hashed.
+/// Reads the number of aggregators that packets are hashed to.
 pub(crate) fn read_aggregators(section: &mut Section, window: u16) -> Result<u16> {
     let all = keys::Workers::aggregators(section)? as u16;
     if all < window {
@@ -155,9 +155,9 @@ fn check(dense: &Dense) -> Result<()> {
 }
 
 struct Atp {
-    /// Workers of a job: a result has all of them.
+    /// Number of workers of a job: a result contains all of them.
     workers: u8,
-    /// Elements of the model, which is one tensor.
+    /// Number of elements of the model, which is one tensor.
     tensor: u32,
     /// By worker.
     places: Vec<Places>,

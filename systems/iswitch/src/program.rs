@@ -1,5 +1,5 @@
-//! One accumulator per cluster: updates are added as they come, and the sum leaves with the contribution that reaches the
-//! threshold. See `docs/iswitch.md`.
+//! One accumulator per cluster: updates are added as they arrive, and the sum leaves with the contribution that reaches
+//! the threshold. See `docs/iswitch.md`.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use pktgen_engine::target::context::Context;
 use pktgen_engine::target::program::{Expected, Limits, Place, Program, ProgramKind};
 use pktgen_engine::target::sum::Sum;
 
-/// Packets of a worker that are remembered, so that copies which the network made of them are known.
+/// Number of packets of a worker that are remembered for recognising copies made by the network.
 const REMEMBERED: usize = 8;
 
 /// `program = "iswitch"`.
@@ -60,7 +60,7 @@ impl ProgramKind for IswitchKind {
         "fifo"
     }
 
-    // A threshold of 1 merges nothing.
+    // With a threshold of 1, nothing is merged.
     fn expected(&self, _per_cluster: u32) -> Expected {
         Expected::Unknown
     }
@@ -70,7 +70,7 @@ impl ProgramKind for IswitchKind {
     }
 }
 
-/// What one device counted.
+/// Counters of one device.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counts {
     sums: u64,
@@ -78,7 +78,7 @@ struct Counts {
     copies: u64,
 }
 
-/// A sum that is open, and when it is given up.
+/// An open sum with its deadline.
 #[derive(Debug, Clone, Copy)]
 struct Open {
     sum: Sum,
@@ -90,13 +90,13 @@ struct Iswitch {
     place: Place,
     threshold: Option<u32>,
     timeout: Option<Time>,
-    /// Workers by cluster.
+    /// Number of workers by cluster.
     sizes: Vec<u32>,
     /// By cluster.
     open: Vec<Option<Open>>,
-    /// Clusters whose sums are open, the oldest first.
+    /// Clusters with open sums, the oldest first.
     order: VecDeque<u16>,
-    /// By worker: the packets that came last, and where the next one is put.
+    /// By worker: the latest packets, and the index of the next one.
     came: Vec<([Option<PacketId>; REMEMBERED], usize)>,
     counts: Counts,
 }
@@ -123,7 +123,7 @@ impl Iswitch {
         self.place.routes.port(flow)
     }
 
-    /// Is it the very packet that came before? If not, it is remembered.
+    /// Whether the same packet arrived before. If not, it is remembered.
     #[inline]
     fn is_copy(&mut self, worker: u32, packet: PacketId) -> bool {
         let (packets, next) = &mut self.came[worker as usize];
@@ -135,7 +135,7 @@ impl Iswitch {
         false
     }
 
-    /// An update opens the sum of its cluster or is added to it.
+    /// Opens the sum of an update's cluster, or adds the update to it.
     #[inline]
     fn up(&mut self, frame: &Frame, context: &mut Context) {
         let Some(worker) = worker_of(source_ip(context.pool.frame(frame)), self.place.workers.len()) else {
@@ -149,7 +149,7 @@ impl Iswitch {
             return context.drop(*frame, Reason::UnknownJob);
         }
         if self.is_copy(worker, frame.packet) {
-            // What the packet is has been booked when it came first.
+            // The packet was recorded when it arrived first.
             self.counts.copies += 1;
             return context.pool.release(frame.buffer);
         }
@@ -177,7 +177,7 @@ impl Iswitch {
         let header = Header { flags: sum.header.flags | flags, ..sum.header };
         self.counts.sums += 1;
         self.counts.partial += u64::from(flags & FLAG_PARTIAL != 0);
-        // Others may hold the bytes of a sum of one.
+        // Others may share the bytes of a sum with one contribution.
         let frame = Frame { t, ..context.unshare(&sum.frame) };
         header.emit_update(context.pool.payload_mut(&frame));
         let bytes = &mut context.pool.bytes_mut(frame.buffer)[..usize::from(frame.len)];
@@ -187,7 +187,7 @@ impl Iswitch {
         context.emit(self.port(frame.flow), frame);
     }
 
-    /// Sends what is too old at `t`.
+    /// Sends sums whose deadline is reached at `t`.
     #[inline]
     fn give_up(&mut self, t: Time, context: &mut Context) {
         while let Some(cluster) = self.order.front().copied().filter(|_| self.next_wake() <= t) {
@@ -195,7 +195,7 @@ impl Iswitch {
         }
     }
 
-    /// An answer of the server to a sum goes to all workers of the cluster, once through each port.
+    /// Sends an answer of the server to a sum to all workers of the cluster, once through each port.
     fn down(&self, frame: &Frame, context: &mut Context) {
         let from_server = source_ip(context.pool.frame(frame)) == SERVER_IP;
         let payload = context.pool.payload(frame);
@@ -216,7 +216,7 @@ impl Iswitch {
     }
 }
 
-/// How many workers each cluster has.
+/// Counts the workers of each cluster.
 fn count_workers(sizes: &mut [u32], workers: &Population) {
     sizes.fill(0);
     for cluster in &workers.cluster_of {

@@ -7,10 +7,10 @@
 //! | end                | iteration u32             |  | control      | see [`control`]                                        |
 //! ```
 //!
-//! All in network order. A hot packet is at most 192 bytes long, since the switch must parse all of it (§3.4, footnote 2): 42
-//! bytes of headers and 6 of this one leave 18 pairs. The lowest bit of the sequence number distinguishes hot from cold, so that
-//! the switch and the server each see numbers without gaps. A resent packet has the number of the original (§3.6) and its
-//! bit set; which attempt it is (15 for all later ones) is for books.
+//! All fields are in network order. A hot packet is at most 192 bytes long, since the switch must parse all of it
+//! (§3.4, footnote 2): with 42 bytes of headers and 6 of this one, 18 pairs remain. The lowest bit of the sequence
+//! number distinguishes hot from cold, so that the switch and the server each receive numbers without gaps. A resent
+//! packet has the number of the original (§3.6) and its bit set; the attempt (15 for all later ones) is for the ledger.
 
 pub mod control;
 mod numbers;
@@ -31,28 +31,28 @@ pub use numbers::Numbers;
 pub const PORT: u16 = 0x11b4;
 /// UDP port of workers.
 pub const WORKER_PORT: u16 = 0x11b5;
-/// Bytes of the header.
+/// Length of the header.
 pub const HEADER: usize = Header::BYTES;
-/// Longest packet that the switch sums (§3.4).
+/// Maximum length of a packet that the switch adds up (§3.4).
 pub const HOT_FRAME_MAX: usize = 192;
-/// Bytes of a hot pair.
+/// Length of a hot pair.
 pub const HOT_PAIR: usize = HotPair::BYTES;
-/// Bytes of a cold pair: keys have 64 bits.
+/// Length of a cold pair: keys have 64 bits.
 pub const COLD_PAIR: usize = ColdPair::BYTES;
-/// Pairs of a hot packet.
+/// Maximum number of pairs in a hot packet.
 pub const HOT_PAIRS: usize = (HOT_FRAME_MAX - HEAD - HEADER) / HOT_PAIR;
-/// Bytes before the pairs of a switch's result: which of how many packets of which iteration's sums it is, and which packet
-/// opened them, for the books.
+/// Length before the pairs of a switch's result: the part, the number of parts, the iteration, and the packet that
+/// opened the sums, for the ledger.
 pub(crate) const RESULT_HEAD: usize = ResultHead::BYTES;
-/// Pairs of a switch's result.
+/// Maximum number of pairs in a switch's result.
 pub(crate) const RESULT_PAIRS: usize = (HOT_FRAME_MAX - HEAD - HEADER - RESULT_HEAD) / HOT_PAIR;
-/// Bits of the number of a switch's result below those that say which switch began to count: one that takes over without
-/// what was before does.
+/// Number of low bits of a switch's result number; the bits above identify the switch that began counting, since one
+/// that takes over without the previous state restarts.
 pub const FRESH_SHIFT: u32 = 27;
-/// Largest attempt that the header can hold.
+/// Maximum attempt in the header.
 pub const ATTEMPT_MAX: u8 = 15;
 
-/// Which parameters the packet with this sequence number is about.
+/// Returns which parameters the packet with this sequence number is about.
 #[inline]
 pub const fn heat_of(seq: u32) -> Heat {
     if seq & 1 == 1 { Heat::Cold } else { Heat::Hot }
@@ -143,25 +143,25 @@ header! {
 }
 
 impl Header {
-    /// Returns whether it is about cold parameters, which the server sums.
+    /// Whether it is about cold parameters, which the server adds up.
     #[inline]
     pub const fn is_cold(&self) -> bool {
         matches!(heat_of(self.seq), Heat::Cold)
     }
 
-    /// Writes it.
+    /// Writes the header.
     #[inline]
     pub fn emit(&self, payload: &mut [u8]) {
         self.put(payload);
     }
 
-    /// Reads a packet's header; none if the payload is no packet of ours.
+    /// Parses a packet's header; `None` if the payload is not a Libra packet.
     #[inline]
     pub fn parse(payload: &[u8]) -> Option<Self> {
         Header::parse_head(payload, payload.len())
     }
 
-    /// Reads the header of a payload of `whole` bytes.
+    /// Parses the header of a payload of `whole` bytes.
     #[inline]
     fn parse_head(payload: &[u8], whole: usize) -> Option<Self> {
         let header = Header::get(payload)?;
@@ -178,7 +178,7 @@ impl Header {
     }
 }
 
-/// The pairs of a push, pull or result, as they lie there; of other packets what is after the header.
+/// Returns the pairs of a push, pull or result as bytes; for other packets, everything after the header.
 #[inline]
 pub fn pairs(payload: &[u8]) -> &[u8] {
     let from = match Header::parse(payload) {
@@ -189,20 +189,20 @@ pub fn pairs(payload: &[u8]) -> &[u8] {
 }
 
 impl ResultHead {
-    /// Reads it from a payload that is a hot result; none if there is no such part.
+    /// Parses the head from the payload of a hot result; `None` if the part is impossible.
     #[inline]
     pub fn parse(payload: &[u8]) -> Option<Self> {
         ResultHead::get(payload.get(HEADER..)?).filter(|head| head.part < head.parts)
     }
 
-    /// Writes it.
+    /// Writes the head.
     #[inline]
     pub fn emit(&self, payload: &mut [u8]) {
         self.put(&mut payload[HEADER..]);
     }
 }
 
-/// Hot pairs, read.
+/// Parses hot pairs.
 #[inline]
 pub fn hot_pairs(bytes: &[u8]) -> impl ExactSizeIterator<Item = (u32, f32)> + '_ {
     bytes.as_chunks::<HOT_PAIR>().0.iter().map(|pair| {
@@ -211,7 +211,7 @@ pub fn hot_pairs(bytes: &[u8]) -> impl ExactSizeIterator<Item = (u32, f32)> + '_
     })
 }
 
-/// Cold pairs, read.
+/// Parses cold pairs.
 #[inline]
 pub fn cold_pairs(bytes: &[u8]) -> impl ExactSizeIterator<Item = (u64, f32)> + '_ {
     bytes.as_chunks::<COLD_PAIR>().0.iter().map(|pair| {
@@ -242,10 +242,10 @@ const fn pairs_of(fields: &'static [Field], most: usize) -> Rest {
 
 const HOT: Rest = pairs_of(HotPair::FIELDS, HOT_PAIRS);
 const COLD: Rest = pairs_of(ColdPair::FIELDS, usize::MAX);
-/// A switch's result is not limited by what it parses.
+/// A switch's result is not limited by what switches can parse.
 const SUMS: Rest = pairs_of(HotPair::FIELDS, usize::MAX);
 
-/// A message by its kind, and whether it is about cold parameters.
+/// A message by its kind, and by whether it is about cold parameters.
 macro_rules! pairs {
     ($name:literal, $kind:ident, $cold:literal, $rest:expr) => {
         Message { name: $name, when: &[("kind", Kind::$kind as u64), ("cold", $cold)], rest: $rest, ..PLAIN }
@@ -383,7 +383,7 @@ impl Format for Libra {
         let pair = if header.is_cold() { COLD_PAIR } else { HOT_PAIR };
         let pairs =
             if matches!(what, What::Update | What::Result) { datagram.whole - HEADER - before } else { 0 } / pair;
-        // The payload does not say whose it is; the address does, where it is one of ours.
+        // The payload does not contain the worker; the address identifies it, if it is one of this project.
         let worker = any_worker(datagram.src).or_else(|| any_worker(datagram.dst));
         Some(Sight {
             what,

@@ -1,7 +1,7 @@
-//! Libra: sums of sparse gradients by key, hot ones in a switch and cold ones at parameter servers (LIBRA §3).
+//! Libra: sums of sparse gradients by key, with hot ones in a switch and cold ones at parameter servers (LIBRA §3).
 //!
-//! [`program`] is what the switch does, `workers` what hosts and servers do; PS-lite is the same without the switch. docs/libra.md says
-//! what the paper says and what is chosen here.
+//! [`program`] is the switch, `workers` the hosts and servers; PS-lite is the same without the switch. docs/libra.md
+//! explains what the paper specifies and what is our choice.
 #![forbid(unsafe_code)]
 
 mod clauses;

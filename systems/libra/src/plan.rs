@@ -1,6 +1,6 @@
-//! Libra on a Tofino switch: which register and slot every hot parameter has, and who is of which job (LIBRA §3.4).
+//! Libra on a Tofino switch: register and slot of every hot parameter, and the workers of each job (LIBRA §3.4).
 //!
-//! The P4 program is not public, so neither are names of its tables.
+//! The P4 program is not public, so the names of its tables are unknown.
 
 use pktgen_wire::device::HotParameter;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ impl Named for Libra {
     }
 }
 
-/// An experiment as `pktgen init` writes it.
+/// The experiment written by `pktgen init`.
 static TEMPLATE: DeviceTemplate = DeviceTemplate {
     server: true,
     workers: 4,

@@ -1,11 +1,11 @@
-//! Libra's switch (LIBRA §3.4 to §3.6): it sums hot parameters, acknowledges every packet that it takes, and sends the sums
-//! to the workers when an iteration is over.
+//! Libra's switch (LIBRA §3.4 to §3.6): it adds up hot parameters, acknowledges every packet that it accepts, and sends
+//! the sums to the workers at the end of an iteration.
 //!
-//! The source address of a packet names its worker, as for SwitchML. `docs/libra.md` is the protocol. `packets` has what the
-//! switch does with each kind, `job` what it knows of a job and of a worker, `registers` the sums, `records` what keeps them from being added to twice, `results` the copies
-//! that its CPU sends again, `state` how all of it moves to a standby switch. What is not for the switch goes where it
-//! is addressed. Beside standby switches the device in the middle sums nothing: it sends what workers have for the switch
-//! to the active one, and what comes from there to the workers.
+//! The source address of a packet identifies its worker, as in SwitchML. `docs/libra.md` defines the protocol. `packets` handles each kind
+//! of packet, `job` has the state of a job and of a worker, `registers` the sums, `records` prevents adding packets twice, `results` has
+//! the copies that the CPU sends again, and `state` moves everything to a standby switch. Packets that are not for the switch are
+//! forwarded to their destination. With standby switches, the device in the middle adds up nothing: it sends workers' packets for the
+//! switch to the active one, and packets from there to the workers.
 
 mod again;
 mod failing;
@@ -81,20 +81,20 @@ impl ProgramKind for LibraKind {
     }
 }
 
-/// What a device does.
+/// The role of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
-    /// It sums.
+    /// It adds up.
     Sums,
-    /// It is between workers and the devices that sum.
+    /// It is between workers and the devices that add up.
     Steers,
-    /// It is anywhere else.
+    /// It is elsewhere.
     Forwards,
 }
 
-/// What becomes of a frame.
+/// Outcome of a frame.
 enum Way {
-    /// It goes where it is addressed.
+    /// It is forwarded to its destination.
     On,
     /// It is dropped.
     Drop(Reason),
@@ -110,7 +110,7 @@ struct Counts {
     acks: u64,
     duplicates: u64,
     copies: u64,
-    /// Packets that are in a sum once more, and packets that are in none although they were acknowledged.
+    /// Packets that were added more than once, and packets that were never added although they were acknowledged.
     repeated: u64,
     mistaken: u64,
     beyond: u64,
@@ -130,7 +130,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// A packet with `pairs` pairs was added.
+    /// Records that a packet with `pairs` pairs was added.
     #[inline]
     fn add(&mut self, passes: Passes, pairs: usize) {
         self.added += 1;
@@ -146,9 +146,9 @@ struct Libra {
     settings: Settings,
     known: SparsePlace,
     role: Role,
-    /// The device that sums now.
+    /// The device that adds up now.
     active: NodeId,
-    /// The rack that it sums for, and how packets to and from it are numbered.
+    /// The rack that it adds up for, and the numbering of packets to and from it.
     rack: u32,
     numbers: Numbers,
     hot: u32,
@@ -183,7 +183,7 @@ impl Libra {
         let first = active == place.node;
         let members =
             (0..known.sparse.workers()).map(|worker| Member::new(worker, &place, &known, &settings)).collect();
-        // Only what sums needs registers.
+        // Only devices that add up need registers.
         let served = if role == Role::Sums { known.sparse.jobs() } else { 0 };
         let jobs = Job::all(served, &place, &known, &settings);
         let again = Again::new(settings.recirculation_rate);
@@ -209,14 +209,14 @@ impl Libra {
         })
     }
 
-    /// From now on this device sums: the control plane says so. Any other than one that can is ignored.
+    /// Sets the device that adds up, as requested by the control plane. Devices that cannot are ignored.
     fn activate(&mut self, node: NodeId) {
         if self.place.aggregators.contains(&node) {
             self.active = node;
         }
     }
 
-    /// The sequence number of the packet with this number, to or from it.
+    /// Returns the sequence number of the packet with this number to or from this switch.
     #[inline]
     fn seq(&self, number: u32) -> u32 {
         self.numbers.seq(self.rack, number, Heat::Hot)
@@ -226,7 +226,7 @@ impl Libra {
         self.place.routes.port(node)
     }
 
-    /// What becomes of a frame.
+    /// Determines the outcome of a frame.
     #[inline]
     fn identify(&self, frame: &Frame, pool: &Pool) -> Way {
         if matches!(frame.kind, Kind::Plain | Kind::Result) {
@@ -237,7 +237,7 @@ impl Libra {
         if usize::from(frame.head) != HEAD || usize::from(frame.len) < HEAD {
             return or_on(Reason::Malformed);
         }
-        // Only what is for its port is a packet of its (docs/libra.md, "A device of your own").
+        // Only packets to its port are for the switch (docs/libra.md, "A device of your own").
         if target_port(pool.frame(frame)) != PORT {
             return Way::On;
         }
@@ -258,7 +258,7 @@ impl Libra {
             return Way::Drop(Reason::UnknownJob);
         }
         match self.members[worker as usize].job == u16::from(header.job) {
-            // From here on as if it were the only switch.
+            // From here on it is handled as by a single switch.
             true => Way::Take(worker, Header { seq: number << 1, ..header }),
             false => Way::Drop(Reason::UnknownSource),
         }
@@ -289,8 +289,8 @@ impl Libra {
         }
     }
 
-    /// What is not for this device goes where it is addressed; results of a rack's switch for all workers of a job to every
-    /// port behind which there is one.
+    /// Forwards a frame that is not for this device to its destination; results of a rack's switch for all workers of a
+    /// job go to every port with such a worker behind it.
     #[inline]
     fn pass_on(&self, frame: &Frame, context: &mut Context) {
         let racks = self.place.racks.as_ref().filter(|_| frame.goes_down());
@@ -305,7 +305,7 @@ impl Libra {
         }
     }
 
-    /// Between workers and several switches: what is hot goes to the active one, and from there to workers.
+    /// Forwards frames between workers and several switches: hot packets go to the active one, and its packets to workers.
     fn steer(&self, frame: &Frame, context: &mut Context) {
         let bytes = context.pool.frame(frame);
         let hot = usize::from(frame.head) == HEAD
@@ -325,7 +325,7 @@ impl Libra {
         }
     }
 
-    /// A frame leaves the pipeline after its last pass, which begins at `frame.t`.
+    /// Lets a frame leave the pipeline after its last pass, which begins at `frame.t`.
     #[inline]
     fn send(&mut self, frame: Frame, to: To) {
         let t = frame.t.saturating_add(self.settings.latency);
@@ -333,7 +333,7 @@ impl Libra {
         self.line.push(Frame { t, ..frame }, to);
     }
 
-    /// Everything that is due by `t` happens, in the order of time.
+    /// Processes everything that is due by `t` in chronological order.
     #[inline]
     fn advance(&mut self, t: Time, context: &mut Context) {
         if self.settings.failing.is_gone(t) && self.role == Role::Sums && self.failover.duty != Duty::Dead {
@@ -345,7 +345,7 @@ impl Libra {
             if leaves.min(due) > t {
                 break;
             }
-            // Rows are in the order of time, however late it is called.
+            // Rows are in chronological order, even if it is called late.
             self.now = self.now.max(leaves.min(due));
             if leaves <= due {
                 if let Some((frame, to)) = self.line.pop(leaves) {
@@ -358,7 +358,7 @@ impl Libra {
         self.now = self.now.max(t);
     }
 
-    /// When a result is to be sent again; only the one that sums does.
+    /// Returns when a result is to be sent again; only the switch that adds up does this.
     #[inline]
     fn next_timer(&self) -> Time {
         if self.failover.duty == Duty::Active { self.timers.next() } else { NEVER }
@@ -380,7 +380,7 @@ impl Libra {
     }
 }
 
-/// One frame to several ports.
+/// Sends one frame to several ports.
 fn multicast(ports: &[u16], frame: Frame, context: &mut Context) {
     let Some((last, others)) = ports.split_last() else { return context.drop(frame, Reason::NoRoute) };
     for &port in others {

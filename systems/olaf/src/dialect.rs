@@ -1,9 +1,9 @@
-//! OLAF's frames without our header: the worker is in the addresses, the cluster in the experiment (§7, "Uplink"), the rest
-//! is lost.
+//! OLAF's frames without this project's header: the worker follows from the addresses, the cluster from the experiment
+//! (§7, "Uplink"); the rest is lost.
 //!
-//! An update that arrives gets the number of frames seen from its worker at this end so far: behind a cable that loses nothing
-//! it is the true one, since every worker sends every update once; at the server it names nothing, for some have been merged
-//! on the way. Its generation is when it was found, its count 1, and [`FLAG_HEADLESS`] says so.
+//! An arriving update gets as its number the count of frames of its worker at this end so far. Behind a lossless cable this is the true
+//! number, since every worker sends every update once; at the server it identifies nothing, since some updates were merged on the way. Its
+//! generation time is the time of arrival, its count 1, and [`FLAG_HEADLESS`] marks it.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use pktgen_wire::wire::update::{self, FLAG_HEADLESS, FLAG_STAMPED, Header, Statu
 
 use pktgen_engine::dialect::{Dialect, DialectKind, Traffic};
 
-/// How it is listed.
+/// Its entry in listings.
 pub static KIND: DialectKind = DialectKind {
     word: "strict",
     format: "olaf",
@@ -30,12 +30,12 @@ pub static KIND: DialectKind = DialectKind {
     open: |traffic| Ok(Some(Box::new(OlafDialect::new(traffic)?))),
 };
 
-/// At one end.
+/// State of one end.
 struct OlafDialect {
     workers: Arc<Population>,
-    /// A worker of each cluster, for ACKs to all of them.
+    /// One worker of each cluster, for ACKs to all of them.
     first_of: Vec<Option<u32>>,
-    /// Frames seen of each worker.
+    /// Number of frames of each worker.
     seen: Vec<u32>,
 }
 
@@ -139,7 +139,7 @@ impl Dialect for OlafDialect {
             out[..HEAD].copy_from_slice(&frame[..HEAD]);
             Update { reward: header.reward, elements: header.elements }.emit(&mut out[HEAD..]);
             out[HEAD + strict::UPDATE_HEAD..].copy_from_slice(values);
-            // An aggregate is known by its newest member, so it has its address.
+            // An aggregate is identified by its newest member, so it has that worker's address.
             if header.worker != sender && (header.worker as usize) < self.workers.len() {
                 set_source(out, worker_ip(header.worker));
             }
@@ -199,7 +199,7 @@ mod tests {
 
     const VALUES: [u8; 8] = [0, 0, 0x80, 0x3f, 0, 0, 0, 0xc0];
 
-    /// An update of which worker 5 is the newest member, and worker 4 the one whose frame carries it; with padding.
+    /// Returns an update with newest member worker 5 in the frame of worker 4, with padding.
     fn update() -> Vec<u8> {
         let mut frame = vec![0; HEAD + update::UPDATE_HEAD + 8 + 3];
         Template::new((worker_ip(4), update::WORKER_PORT), (SERVER_IP, update::PORT), frame.len()).emit(&mut frame);
@@ -241,7 +241,7 @@ mod tests {
         let found = Header::parse_update(payload(&back).unwrap()).unwrap();
         let expected = Header { flags: FLAG_HEADLESS, count: 1, seq: 0, generation: 123, attempt: 0, ..header(5) };
         assert_eq!((found, update::values(payload(&back).unwrap(), &found)), (expected, &VALUES[..]));
-        // Frames of a worker are counted, each for itself.
+        // Frames are counted per worker.
         assert_eq!(Header::parse_update(payload(&through(&mut dialect, &update(), 200).1).unwrap()).unwrap().seq, 1);
         let mut other = strict;
         set_source(&mut other, worker_ip(0));
@@ -250,7 +250,7 @@ mod tests {
         let len = dialect.inward(&other, 300, &mut out).unwrap();
         let found = Header::parse_update(payload(&out[..len]).unwrap()).unwrap();
         assert_eq!((found.worker, found.cluster, found.seq), (0, 0, 0));
-        // What is captured of a role is what was on the cable.
+        // A capture of a role contains the frames on the cable.
         let ours = out[..len].to_vec();
         let again = dialect.outward(&ours, &mut out).unwrap();
         assert_eq!(out[..again], other);
@@ -287,7 +287,7 @@ mod tests {
         set_source(&mut stranger, worker_ip(6));
         refit(&mut stranger, (strict::WORKER_PORT, strict::PORT));
         assert_eq!(dialect.inward(&stranger, 0, &mut out), None, "of no worker of this run");
-        // What Ethernet fills up to 60 bytes is no gradient.
+        // Ethernet's padding to 60 bytes is not a gradient.
         let mut padded = strict.clone();
         padded.resize(64, 0);
         assert_eq!(dialect.inward(&padded, 0, &mut out), Some(HEAD + update::UPDATE_HEAD + 8));

@@ -1,4 +1,4 @@
-//! OLAF's format: the packets of `update` as its devices see them.
+//! OLAF's format: the packets of `update` as its devices process them.
 
 use pktgen_core::record::lanes::Number;
 use pktgen_core::registry::Named;
@@ -101,7 +101,7 @@ impl Format for Olaf {
             _ => return None,
         };
         let header = Header::peek(datagram.payload)?;
-        // Bytes that are no whole gradient are padding; a second packet behind the first was another datagram on the wire.
+        // Bytes that are not a whole gradient are padding; a second packet after the first was another datagram on the wire.
         let need = before + usize::from(header.elements) * 4;
         let is_one = ack || datagram.whole < need + before;
         let fits = datagram.whole >= need && is_one && (ack || header.count > 0);

@@ -1,7 +1,7 @@
 //! OLAF: opportunistic aggregation of updates that wait for the same link (OLAF §4 to §7).
 //!
-//! [`queue`] is its queue, [`program`] what its card does around that, [`workers`] its transmission control, and [`dialect`] its frames
-//! as they are published, without our header. docs/olaf.md says what the paper says and what is chosen here.
+//! [`queue`] is its queue, [`program`] the rest of its card, [`workers`] its transmission control, and [`dialect`] its frames as
+//! published, without this project's header. docs/olaf.md explains what the paper specifies and what is our choice.
 #![forbid(unsafe_code)]
 
 mod clauses;

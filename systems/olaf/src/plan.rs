@@ -1,7 +1,7 @@
 //! OLAF on an Alveo card: the match-action tables of its two P4 blocks, and the queue (OLAF §7).
 //!
-//! VNP4₁ finds a worker by its source address and maps it to a cluster, which is a multicast group; VNP4₂ multicasts
-//! ACKs to the group. The paper publishes no names of tables.
+//! VNP4₁ determines a worker by its source address and maps it to a cluster, which is a multicast group; VNP4₂
+//! multicasts ACKs to the group. The paper does not give names of tables.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use pktgen_wire::device::plan::{DeviceTemplate, Job, Planner, groups, station, w
 /// `plan = "olaf"`.
 pub struct Olaf;
 
-/// Bytes of a memory block: 512 bits move per clock (OLAF §12.1).
+/// Size of a memory block in bytes: 512 bits are moved per clock cycle (OLAF §12.1).
 const BLOCK: u64 = 64;
 
 impl Named for Olaf {
@@ -23,7 +23,7 @@ impl Named for Olaf {
     }
 }
 
-/// An experiment as `pktgen init` writes it.
+/// The experiment written by `pktgen init`.
 static TEMPLATE: DeviceTemplate = DeviceTemplate {
     server: true,
     workers: 9,

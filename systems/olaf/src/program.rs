@@ -1,10 +1,9 @@
 //! OLAF's accelerator around its queue (§7, "Olaf Packet Processing Pipeline").
 //!
-//! Uplink: a frame whose source is a known worker and that is an update gets the cluster of that
-//! worker and goes to the queue; anything else bypasses all model-related processing, on the same
-//! link. Downlink: an ACK of the server is stamped with the state of the uplink's queue and multicast to
-//! the workers of its cluster. The paper computes the worker as a hash of the five-tuple; here the
-//! address identifies, which is the same thing without collisions.
+//! Uplink: an update from a known worker gets the cluster of that worker and goes to the queue; all other frames bypass
+//! the model-related processing on the same link. Downlink: an ACK of the server is stamped with the state of the
+//! uplink's queue and multicast to the workers of its cluster. The paper identifies the worker by a hash of the
+//! five-tuple; here the address is used, which is equivalent but without collisions.
 
 use std::sync::Arc;
 
@@ -61,11 +60,10 @@ impl Olaf {
         self.place.routes.port(flow)
     }
 
-    /// Gives a frame that is an update of a known worker its worker and cluster; true if it is one.
+    /// Assigns worker and cluster to a frame that is an update of a known worker; returns whether it is one.
     ///
-    /// The cluster is looked up, and written into the header where the packet claims another: its worker has moved
-    /// since. An aggregate has the addresses of one of its members and is of the cluster under which a device
-    /// merged it, wherever that member is now.
+    /// The cluster is looked up, and written into the header if the packet states another one, because its worker has moved. An aggregate
+    /// has the addresses of one of its members and belongs to the cluster under which a device merged it, wherever that member is now.
     #[inline]
     fn identify(&self, frame: &mut Frame, context: &mut Context) -> bool {
         let Some(worker) = worker_of(source_ip(context.pool.frame(frame)), self.place.workers.len()) else {
@@ -84,11 +82,11 @@ impl Olaf {
         cluster != NO_CLUSTER
     }
 
-    /// Stamps an ACK and sends it to the cluster's workers. Every port gets one copy, so that copies are
-    /// made at the last hop where paths part (§10, "Increased Downlink Traffic").
+    /// Stamps an ACK and sends it to the cluster's workers. Every port gets one copy, so that copies are made at the
+    /// last hop where paths diverge (§10, "Increased Downlink Traffic").
     fn acknowledge(&self, frame: &Frame, ack: &Ack, context: &mut Context) {
         let cluster = ack.header.cluster;
-        // A device further up may have multicast the same bytes elsewhere.
+        // A device further up may have multicast the same bytes to other ports.
         let frame = &context.unshare(frame);
         if let Some(status) = context.status(self.port(self.place.server), frame.t) {
             let earlier = (ack.header.flags & FLAG_STAMPED != 0).then_some(ack.status);
@@ -109,7 +107,7 @@ impl Olaf {
     }
 }
 
-/// With several devices on the way, one overwrites the state only if its N/Qmax is larger.
+/// Whether the own state is more congested: of several devices on the way, one overwrites the state only if its N/Qmax is larger.
 fn more_congested(own: Status, earlier: Status) -> bool {
     u64::from(own.active) * u64::from(earlier.capacity) > u64::from(earlier.active) * u64::from(own.capacity)
 }

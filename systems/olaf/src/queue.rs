@@ -1,4 +1,4 @@
-//! OLAF's queue: opportunistic aggregation while updates wait (§3, §4, Algorithm 1).
+//! OLAF's queue: opportunistic aggregation of waiting updates (§3, §4, Algorithm 1).
 //!
 //! At most one update per cluster waits; with the one in transmission, which is locked, up to two are
 //! active (§12.1). An arrival that finds its cluster waiting
@@ -7,10 +7,9 @@
 //! 2. else is compared by reward (§3): comparable rewards merge (lines 10–15), a reward higher by more
 //!    than the threshold takes the place of what waits, a lower one is dropped.
 //!
-//! Otherwise it is appended if there is a slot (lines 16–19), else dropped (line 22). Positions are
-//! kept (§4, "Dequeue Process"). The paper leaves open: the order of rules 1 and 2 (ours), whether
-//! a merge is a sum or a mean (a sum; the count travels along), and its reward (the mean weighted
-//! by counts; the maximum on request).
+//! Otherwise it is appended if there is a slot (lines 16–19), or else dropped (line 22). Positions are kept (§4,
+//! "Dequeue Process"). The paper leaves open the order of rules 1 and 2 (our choice), whether a merge is a sum or a
+//! mean (a sum, with the count in the header), and its reward (the mean weighted by counts, or optionally the maximum).
 
 use std::collections::VecDeque;
 
@@ -64,7 +63,7 @@ impl Discipline for OlafDiscipline {
     }
 }
 
-/// A cluster counts as active for so long after an arrival.
+/// Time for which a cluster counts as active after an arrival.
 struct Window(Time);
 
 impl FromValue for Window {
@@ -99,7 +98,7 @@ settings! {
     }
 }
 
-/// Which reward a merged update carries.
+/// The reward of a merged update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MergedReward {
     /// The mean, weighted by counts.
@@ -111,26 +110,26 @@ pub enum MergedReward {
 /// Parameters of the queue.
 #[derive(Debug, Clone, Copy)]
 pub struct OlafSettings {
-    /// Segments of memory, one update each.
+    /// Number of memory segments for one update each.
     pub slots: u32,
     /// Whether the update in transmission holds its slot.
     pub hold_slot: bool,
-    /// Rewards further apart than this are not comparable; none switches the filter off.
+    /// Difference above which rewards are not comparable; `None` disables the filter.
     pub threshold: Option<f32>,
-    /// Reward of a merge.
+    /// The reward of a merged update.
     pub merged_reward: MergedReward,
-    /// A cluster is active if it had an arrival this recently.
+    /// Time for which a cluster counts as active after an arrival.
     pub active_window: Time,
 }
 
-/// An update that waits.
+/// A waiting update.
 #[derive(Debug, Clone, Copy)]
 struct Waiting {
     frame: Frame,
     header: Header,
-    /// Algorithm 1's `R[u].flag`: unmerged, so that its own worker may replace it.
+    /// `R[u].flag` of Algorithm 1: unmerged, so that its own worker may replace it.
     replaceable: bool,
-    /// The header in memory is behind `header`.
+    /// Whether the header in memory is older than `header`.
     dirty: bool,
 }
 
@@ -139,19 +138,19 @@ pub struct OlafQueue {
     settings: OlafSettings,
     /// Waiting updates, oldest first.
     ring: VecDeque<Waiting>,
-    /// Position of the oldest; positions only ever grow.
+    /// Position of the oldest; positions only grow.
     head: u64,
     locked: bool,
     activity: Activity,
-    /// Algorithm 1's `S`: 1 + position of the cluster's waiting update, 0 for none; by the cluster's place in `activity`.
+    /// `S` of Algorithm 1: 1 + position of the cluster's waiting update, 0 for none; indexed as in `activity`.
     position: Vec<u64>,
 }
 
 impl OlafQueue {
-    /// A queue for clusters below `clusters`.
+    /// Creates a queue for clusters below `clusters`.
     pub fn new(settings: OlafSettings, clusters: usize) -> Self {
         OlafQueue {
-            // Long ones grow when they are used: a network may have a hundred thousand.
+            // Long queues grow when used: a network may have a hundred thousand of them.
             ring: VecDeque::with_capacity((settings.slots as usize).min(16)),
             head: 0,
             locked: false,
@@ -165,7 +164,7 @@ impl OlafQueue {
         self.ring.len() as u64 + u64::from(self.locked && self.settings.hold_slot)
     }
 
-    /// Appends at the tail, or drops where there is no slot.
+    /// Appends at the tail, or drops if there is no slot.
     #[inline]
     fn append(&mut self, place: usize, frame: &Frame, header: Header, pool: &mut Pool, books: &mut Books) {
         if self.occupancy() >= u64::from(self.settings.slots) {
@@ -184,7 +183,7 @@ impl OlafQueue {
         let Some(header) = Header::parse_update(pool.payload(frame)) else {
             return refuse(frame, Reason::Malformed, None, pool, books);
         };
-        // The cluster is the one that the device looked up, not the one that the packet claims (§7).
+        // The cluster is the one looked up by the device, not the one stated in the packet (§7).
         let Some(place) = self.activity.arrival(frame.t, frame.cluster) else {
             return refuse(frame, Reason::Malformed, None, pool, books);
         };
@@ -201,14 +200,14 @@ impl OlafQueue {
     }
 }
 
-/// Drops what no queue can hold.
+/// Drops an update that no queue can hold.
 #[cold]
 fn refuse(frame: &Frame, reason: Reason, by: Option<PacketId>, pool: &mut Pool, books: &mut Books) {
     books.dropped(frame.t, frame, reason, by);
     pool.release(frame.buffer);
 }
 
-/// Writes `header` into an update, and its checksum anew if it has one.
+/// Writes `header` into an update and recomputes its checksum, if any.
 pub(crate) fn relabel(header: &Header, frame: &Frame, pool: &mut Pool) {
     header.emit_update(pool.payload_mut(frame));
     let bytes = pool.bytes_mut(frame.buffer);
@@ -217,7 +216,7 @@ pub(crate) fn relabel(header: &Header, frame: &Frame, pool: &mut Pool) {
     }
 }
 
-/// An arrival finds `waiting`, an update of its own cluster.
+/// Handles an arrival while `waiting`, an update of its cluster, waits.
 #[inline]
 fn meet(
     waiting: &mut Waiting,
@@ -232,7 +231,7 @@ fn meet(
         if header.generation >= waiting.header.generation {
             take_place(waiting, frame, header, Action::Subsumed, pool, books);
         } else {
-            // It was overtaken on the way here: the waiting one is newer.
+            // It was overtaken on the way here: the waiting update is newer.
             books.yields(frame.t, frame.packet, Action::Subsumed, waiting.frame.packet);
             pool.release(frame.buffer);
         }
@@ -252,7 +251,7 @@ fn meet(
     merge(waiting, frame, header, settings.merged_reward, pool, books);
 }
 
-/// The arrival's bytes take the place of what waited; the position stays.
+/// Replaces the bytes of the waiting update by the arrival's; the position stays.
 #[inline]
 fn take_place(
     waiting: &mut Waiting,
@@ -267,7 +266,7 @@ fn take_place(
     *waiting = Waiting { frame: *frame, header, replaceable: header.count == 1, dirty: false };
 }
 
-/// Adds the arrival's gradients to what waits. The result is known by its newest member.
+/// Adds the arrival's gradients to the waiting update. The result is identified by its newest member.
 #[inline]
 fn merge(waiting: &mut Waiting, frame: &Frame, new: Header, reward: MergedReward, pool: &mut Pool, books: &mut Books) {
     let old = waiting.header;

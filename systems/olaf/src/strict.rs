@@ -1,19 +1,19 @@
-//! OLAF's packets as its devices have them: nothing of ours in them (docs/strict.md).
+//! OLAF's packets as its devices process them, without additions of this project (docs/strict.md).
 //!
-//! The paper says what a packet holds and no more: the headers of Ethernet, IPv4 and UDP, "followed by the mean reward of
-//! local iteration and the gradients"; ACKs "contain the aggregated gradients" and "up to 24-bit queue utilization, and 16-bit
-//! # active clusters" (§7, "Packet Format"). Ids are not in it: the worker follows from the addresses, the cluster from the
-//! worker ("Uplink"). The rest is our choice:
+//! The paper specifies only the contents of a packet: the headers of Ethernet, IPv4 and UDP, "followed by the mean
+//! reward of local iteration and the gradients"; ACKs "contain the aggregated gradients" and "up to 24-bit queue
+//! utilization, and 16-bit # active clusters" (§7, "Packet Format"). It contains no ids: the worker follows from the
+//! addresses, the cluster from the worker ("Uplink"). The rest is our choice:
 //!
 //! ```text
 //! update: | reward f32 LE | gradients f32 LE ... |
 //! ack:    | occupancy 24 | active clusters 16 | model f32 LE ... |
 //! ```
 //!
-//! Numbers are little-endian, as hosts have them in memory; queue state is in network order, as a P4 program writes it, and
-//! stands first, since such a program sees the head of a packet only (VNP4₂ embeds it). Lengths tell the two apart: an
-//! update's is a multiple of four, an ACK's one more. How many gradients there are follows from UDP's length. The ports are
-//! others than those of [`pktgen_wire::wire::update`], so that captures say which of the two they hold.
+//! Numbers are little-endian, as in hosts' memory. Queue state is in network order, as a P4 program writes it, and comes first, since such
+//! a program processes only the beginning of a packet (VNP4₂ embeds it). Lengths distinguish the two: that of an update is a multiple of
+//! four, that of an ACK is larger by one. The number of gradients follows from the UDP length. The ports differ from those of
+//! [`pktgen_wire::wire::update`], so that captures show which of the two they contain.
 
 use pktgen_core::registry::Named;
 use pktgen_wire::wire::frame::{FRAME_MAX, HEAD, any_worker, group_of};
@@ -29,9 +29,9 @@ pub const NAME: &str = "olaf_strict";
 pub const PORT: u16 = 48510;
 /// UDP port of workers.
 pub const WORKER_PORT: u16 = 48511;
-/// Bytes of the payload before the gradients of an update.
+/// Length of the payload before the gradients of an update.
 pub const UPDATE_HEAD: usize = Update::BYTES;
-/// Bytes of the payload before the model of an ACK.
+/// Length of the payload before the model of an ACK.
 pub const ACK_HEAD: usize = Ack::BYTES;
 
 header! {
@@ -44,13 +44,13 @@ header! {
 }
 
 impl Update {
-    /// Writes what stands before the gradients.
+    /// Writes everything before the gradients.
     #[inline]
     pub fn emit(&self, payload: &mut [u8]) {
         self.put(payload);
     }
 
-    /// Reads an update; none if the length is not one's.
+    /// Parses an update; `None` if the length does not fit.
     #[inline]
     pub fn parse(payload: &[u8]) -> Option<Self> {
         Some(Update { elements: elements(payload.len(), UPDATE_HEAD)?, ..Update::get(payload)? })
@@ -68,25 +68,25 @@ header! {
 }
 
 impl Ack {
-    /// An ACK with a queue's state; what is beyond the field becomes its maximum.
+    /// Creates an ACK with a queue's state; values that exceed the field are replaced by its maximum.
     pub fn of(status: Status, elements: u16) -> Self {
         Ack { occupancy: status.occupancy.min(0xff_ffff), active: status.active, elements }
     }
 
-    /// Writes what stands before the model.
+    /// Writes everything before the model.
     #[inline]
     pub fn emit(&self, payload: &mut [u8]) {
         self.put(payload);
     }
 
-    /// Reads an ACK; none if the length is not one's.
+    /// Parses an ACK; `None` if the length does not fit.
     #[inline]
     pub fn parse(payload: &[u8]) -> Option<Self> {
         Some(Ack { elements: elements(payload.len(), ACK_HEAD)?, ..Ack::get(payload)? })
     }
 }
 
-/// Numbers of four bytes that fill a payload behind its head.
+/// Returns how many four-byte numbers fill a payload after its header.
 fn elements(payload_bytes: usize, head: usize) -> Option<u16> {
     let rest = payload_bytes.checked_sub(head)?;
     if rest % 4 == 0 { u16::try_from(rest / 4).ok() } else { None }
@@ -161,8 +161,8 @@ impl Format for OlafStrict {
     fn refuse(&self, payload: &[u8]) -> String {
         format!("not olaf_strict: {} bytes", payload.len())
     }
-    /// Only addresses say who: the worker is that of an update, or the one that an ACK is for; a group's ACK names the
-    /// cluster. Of an update the cluster is not known here, so all are in one, and numbers and times there are none.
+    /// Only addresses identify the worker: that of an update, or the one that an ACK is for; an ACK to a group identifies the cluster. The
+    /// cluster of an update is unknown here, so all are in one; there are no numbers or times.
     fn sight(&self, datagram: &Datagram) -> Option<Sight> {
         let head = if datagram.payload.len() < ACK_HEAD { return None } else { datagram.whole };
         let (what, worker, cluster, elements) = match (elements(head, UPDATE_HEAD), elements(head, ACK_HEAD)) {

@@ -1,8 +1,7 @@
-//! OLAF's transmission control (§5): workers that hold updates back while the queue on the way is congested.
+//! OLAF's transmission control (§5): workers withhold updates while the queue on the path is congested.
 //!
-//! A worker knows what the last ACK said (N, Qmax, Qn) and how long ago that was. It sends freely before the first
-//! ACK and while Qmax ≥ N; else with probability P_s ([`SendingRule`]). An update that it holds back is subsumed by its
-//! next one, so it is never sent.
+//! A worker knows the contents (N, Qmax, Qn) and the time of the last ACK. It sends freely before the first ACK and while Qmax ≥ N;
+//! otherwise with probability P_s ([`SendingRule`]). A withheld update is subsumed by the next one, so it is never sent.
 
 use std::sync::Arc;
 
@@ -116,7 +115,7 @@ fn rule(settings: &Settings) -> SendingRule {
     }
 }
 
-/// `choices`: for each worker a text of 1 (send) and 0 (hold back), used instead of chance.
+/// `choices`: for each worker a string of 1 (send) and 0 (withhold), used instead of random decisions.
 fn choices(section: &Section, choices: Vec<String>, workers: usize) -> Result<Option<Arc<Vec<String>>>> {
     if choices.is_empty() {
         return Ok(None);
@@ -136,7 +135,7 @@ fn choices(section: &Section, choices: Vec<String>, workers: usize) -> Result<Op
 enum Decisions {
     /// By chance.
     Drawn(Vec<Stream>),
-    /// As written: what a verified behaviour did is done again.
+    /// As specified, to repeat a verified behaviour.
     Written { choices: Arc<Vec<String>>, at: Vec<usize>, missing: Option<u32> },
 }
 
@@ -156,7 +155,7 @@ impl Decisions {
     }
 }
 
-/// What the last ACK said, and when.
+/// Contents and time of the last ACK.
 #[derive(Clone, Copy)]
 struct Feedback {
     t: Time,
@@ -209,7 +208,7 @@ impl Workers for TransmissionControl {
     fn pull(&mut self, until: Time, pool: &mut Pool, host: &mut Host) {
         for _ in 0..BURST {
             let Some(update) = self.sender.due(until) else { break };
-            // Traffic of no cluster gets no answer.
+            // Traffic without a cluster gets no answer.
             if update.cluster == NO_CLUSTER || self.decide(&update, host) {
                 self.sender.send(&update, pool, host);
             } else {

@@ -1,4 +1,4 @@
-//! Reduction along a plan: every message is summed where the plan says (SOAR §2; ATRO §III-A; docs/reduce.md).
+//! Reduction along a plan: every message is added up where the plan specifies (SOAR §2; ATRO §III-A; docs/reduce.md).
 #![forbid(unsafe_code)]
 
 mod program;

@@ -1,7 +1,7 @@
-//! Reduce along a plan: every message is summed where the plan says, and sent once (SOAR §2, Algorithm 1; ATRO §III-A).
+//! Reduce along a plan: every message is added up where the plan specifies, and sent once (SOAR §2, Algorithm 1; ATRO §III-A).
 //!
-//! An aggregator (a "blue" switch) keeps a sum per message and emits it when all flows that end there have brought their
-//! part; one that nothing comes to sends nothing. Every other switch forwards each flow along its path. Answers take the
+//! An aggregator (a "blue" switch) keeps a sum per message and emits it when all flows that end there have delivered
+//! their part; one without input sends nothing. Every other switch forwards each flow along its path. Answers take the
 //! reversed paths: aggregators copy them to each of their inputs. See `docs/reduce.md`.
 
 use std::collections::VecDeque;
@@ -76,7 +76,7 @@ impl ProgramKind for ReduceKind {
     }
 }
 
-/// What one device counted.
+/// Counters of one device.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counts {
     sums: u64,
@@ -90,13 +90,13 @@ struct Counts {
 struct Reduce {
     place: Place,
     flows: Arc<NodeFlows>,
-    /// Messages by cluster, made when the first of a cluster comes.
+    /// Messages by cluster, created when the first message of a cluster arrives.
     gathers: Vec<Option<Gather<Sum>>>,
     room: u32,
     timeout: Option<Time>,
-    /// When messages are given up, in order; some have left since.
+    /// Deadlines of messages, in order; some messages have left since.
     deadlines: VecDeque<(Time, u16, u32)>,
-    /// Headers of what it emits.
+    /// Headers of emitted packets.
     head: Template,
     open: usize,
     counts: Counts,
@@ -104,7 +104,7 @@ struct Reduce {
 
 impl Reduce {
     fn open(section: &mut Section, place: Place) -> Result<Self> {
-        // Who aggregates was read with the network.
+        // The aggregators were read with the network.
         let Settings { open_messages, timeout, .. } = Settings::read(section)?;
         let head = Template::new((device_ip(place.node), WORKER_PORT), (SERVER_IP, PORT), 64);
         Ok(Reduce {
@@ -120,7 +120,7 @@ impl Reduce {
         })
     }
 
-    /// An update goes on, or into its sum.
+    /// Forwards an update or adds it to its sum.
     #[inline]
     fn up(&mut self, frame: &Frame, context: &mut Context) {
         let source = source_ip(context.pool.frame(frame));
@@ -131,7 +131,7 @@ impl Reduce {
             return context.drop(*frame, Reason::Malformed);
         };
         let expected = self.flows.members(header.cluster).len();
-        // A worker speaks for its own cluster.
+        // A worker may only contribute to its own cluster.
         let own = worker_of(source, self.place.workers.len()).map(|w| self.place.workers.cluster_of[w as usize]);
         if expected == 0 || own.is_some_and(|own| own != header.cluster) {
             return context.drop(*frame, Reason::UnknownJob);
@@ -158,7 +158,7 @@ impl Reduce {
                 context.drop(*frame, reason);
             }
             GatherStep::Copy => {
-                // What the packet is has been booked when it came first.
+                // The packet was recorded when it arrived first.
                 self.counts.duplicates += 1;
                 context.pool.release(frame.buffer);
             }
@@ -195,7 +195,7 @@ impl Reduce {
         context.emit(self.flows.output(), frame);
     }
 
-    /// Sends what was to be complete by `t` and is not.
+    /// Sends sums that are incomplete at their deadline, up to `t`.
     #[inline]
     fn give_up(&mut self, t: Time, context: &mut Context) {
         while let Some((deadline, cluster, seq)) = self.deadlines.pop_front_if(|(deadline, ..)| *deadline <= t) {
@@ -204,7 +204,7 @@ impl Reduce {
         self.forget_deadlines();
     }
 
-    /// The first deadline is that of a message that is open.
+    /// Removes deadlines of closed messages, so that the first one belongs to an open message.
     #[inline]
     fn forget_deadlines(&mut self) {
         let gathers = &mut self.gathers;
@@ -214,7 +214,7 @@ impl Reduce {
         while self.deadlines.pop_front_if(&mut gone).is_some() {}
     }
 
-    /// An answer goes on, or to each input.
+    /// Forwards an answer, or copies it to each input.
     fn down(&mut self, frame: &Frame, context: &mut Context) {
         let target = target_ip(context.pool.frame(frame));
         if device_of(target) != Some(self.place.node) {

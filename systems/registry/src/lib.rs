@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use pktgen_engine::catalogue::{Catalogue, Defaults, System};
 
-/// In the order of lists.
+/// In the order of listings.
 static SYSTEMS: &[&System] = &[
     &pktgen_engine::plain::SYSTEM,
     &pktgen_olaf::SYSTEM,
@@ -20,7 +20,7 @@ static SYSTEMS: &[&System] = &[
 static ALL: LazyLock<Catalogue> =
     LazyLock::new(|| Catalogue::of(SYSTEMS, Defaults { workers: "open_loop", program: "olaf" }));
 
-/// All systems, for code that chooses among them.
+/// Returns all systems, for code that selects one of them.
 pub fn all() -> &'static Catalogue {
     &ALL
 }

@@ -1,8 +1,8 @@
-//! SwitchML's frames as the public client writes them: packets are numbered within a job, which is an iteration here, and the
-//! second exponent is 0, so which transmission a packet is, is lost.
+//! SwitchML's frames as the public client writes them: packets are numbered within a job, which is an iteration here,
+//! and the second exponent is 0, so the number of the transmission is lost.
 //!
-//! The job's number has 8 bits on the wire. Workers of a job are within a window of each other, so the job that is nearest to
-//! the latest one of theirs is meant.
+//! The job number has 8 bits on the wire. Workers of a job are within a window of each other, so the job closest to
+//! their latest one is assumed.
 
 pub(crate) mod roce;
 
@@ -17,7 +17,7 @@ use pktgen_wire::wire::frame::{
 
 use pktgen_engine::dialect::{Dialect, DialectKind, Traffic};
 
-/// How it is listed.
+/// Its entry in listings.
 pub static KIND: DialectKind = DialectKind {
     word: "strict",
     format: "switchml",
@@ -28,7 +28,7 @@ pub static KIND: DialectKind = DialectKind {
     open: |traffic| Ok(Some(Box::new(SwitchMlDialect::new(traffic)))),
 };
 
-/// At one end.
+/// State of one end.
 struct SwitchMlDialect {
     workers: Arc<Population>,
     /// Packets of an iteration.
@@ -45,7 +45,7 @@ impl SwitchMlDialect {
 }
 
 impl SwitchMlDialect {
-    /// The group that a frame is of.
+    /// Returns the group that a frame belongs to.
     fn group(&self, frame: &[u8]) -> Option<usize> {
         let of_worker = |ip| worker_of(ip, self.workers.len()).map(|w| self.workers.cluster_of[w as usize]);
         let target = target_ip(frame);
@@ -53,7 +53,7 @@ impl SwitchMlDialect {
     }
 }
 
-/// The frame with another header.
+/// Copies the frame with another header.
 fn with(header: &Header, frame: &[u8], out: &mut [u8]) -> Option<usize> {
     let out = out.get_mut(..frame.len())?;
     out.copy_from_slice(frame);
@@ -67,7 +67,7 @@ fn with(header: &Header, frame: &[u8], out: &mut [u8]) -> Option<usize> {
 impl Dialect for SwitchMlDialect {
     fn outward(&mut self, frame: &[u8], out: &mut [u8]) -> Option<usize> {
         let header = Header::parse(payload(frame)?)?;
-        // A switch echoes the number of a packet that is none of the job's, as a probe sends them.
+        // A switch echoes the number of a packet that does not belong to the job, as sent by probes.
         let (latest, iteration) = (*self.latest.get(self.group(frame)?)?, header.packet / self.packets);
         if iteration as u8 != header.job || iteration > latest.saturating_add(128) {
             return None;

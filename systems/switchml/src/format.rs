@@ -1,14 +1,14 @@
-//! SwitchML's packets over UDP, as its public client and P4 program have them (p4lang/p4app-switchML).
+//! SwitchML's packets over UDP, as in its public client and P4 program (p4lang/p4app-switchML).
 //!
 //! ```text
 //! | type 4, unused 1, size 3 | job 8 | packet 32 LE | set 1, unused 1, slot 14 | e0 i8 | e1 i8 | value i32 ... |
 //! ```
 //!
-//! The packet number is in the byte order of the client's host, little-endian: the switch only echoes it. Everything
-//! else is in network order. A packet has 64 or 256 values; the codes for 32 and 128 exist and the public program
-//! drops them. The client never writes the second exponent, and the switch takes the maximum of all: here it says
-//! which attempt a transmission is (our use), so that books can name it; and packets are numbered over a whole run, where
-//! the client begins anew with every job. [`Header::strict`] and [`Header::out_of_strict`] are between the two.
+//! The packet number is in the byte order of the client's host, little-endian: the switch only echoes it. Everything else is in network
+//! order. A packet has 64 or 256 values; the codes for 32 and 128 exist, but the public program drops them. The client never writes the
+//! second exponent, and the switch takes the maximum of all: here it contains the number of the transmission (our use), so that the ledger
+//! can identify it. Packets are numbered over a whole run, whereas the client restarts with every job. [`Header::strict`] and
+//! [`Header::out_of_strict`] convert between the two.
 
 use pktgen_core::record::lanes::Number;
 use pktgen_core::registry::Named;
@@ -19,18 +19,18 @@ use pktgen_wire::wire::layout::{Count, Field, Layout, Message, PLAIN, Rest};
 use pktgen_wire::wire::sight::{Datagram, Delivery, Renewal, Sight, What};
 use pktgen_wire::wire::{Captured, Format, FormatFacts, Packet, RoundForm, RoundMark, integers};
 
-/// UDP port of the switch: 16 ports from here on; the client uses the first.
+/// First UDP port of the switch, which has 16; the client uses the first.
 pub const PORT: u16 = 0xbee0;
-/// Ports of the switch.
+/// Number of ports of the switch.
 pub(crate) const PORTS: u16 = 16;
 /// UDP port of workers.
 pub const WORKER_PORT: u16 = 4000;
-/// Bytes of the payload before the values, exponents included.
+/// Length of the payload before the values, including exponents.
 pub const HEADER: usize = Header::BYTES;
 /// The numbers of values that packets may have.
 pub const ELEMENTS: [u16; 2] = [64, 256];
 
-/// The only type there is.
+/// The only packet type.
 const TYPE: u64 = 1;
 
 header! {
@@ -55,7 +55,7 @@ header! {
     }
 }
 
-/// The number of values with this size code; none if there is none.
+/// Returns the number of values with this size code; `None` for an undefined code.
 #[inline]
 fn elements_of(code: u64) -> Option<u16> {
     match code {
@@ -65,7 +65,7 @@ fn elements_of(code: u64) -> Option<u16> {
     }
 }
 
-/// The size code of so many values.
+/// Returns the size code of this number of values.
 #[inline]
 fn size_of(elements: u16) -> u64 {
     match elements {
@@ -82,14 +82,14 @@ impl Header {
         self.put(payload);
     }
 
-    /// As the public client writes it, whose jobs have so many packets: numbered within the job, the second exponent 0.
+    /// Converts to the header of the public client with jobs of this many packets: numbered within the job, with second exponent 0.
     #[inline]
     pub fn strict(self, packets: u32) -> Self {
         Header { packet: self.packet % packets.max(1), attempt: 0, ..self }
     }
 
-    /// The other way: a packet of the job whose number ends in these bits and is nearest to `latest`. Which transmission it
-    /// is, it does not say. Returns the job's number beside it; none if it cannot be one.
+    /// Converts back: assumes the job closest to `latest` whose number ends with these bits. The number of the
+    /// transmission is unknown. Also returns the job's number; `None` if the header is impossible.
     #[inline]
     pub(crate) fn out_of_strict(self, packets: u32, latest: u32) -> Option<(Self, u32)> {
         let job = latest.checked_add_signed(i32::from(self.job.wrapping_sub(latest as u8) as i8))?;
@@ -97,7 +97,7 @@ impl Header {
         Some((Header { packet, attempt: 0, ..self }, job))
     }
 
-    /// Reads a header; none if it is of another type or size, or the payload is not as long as that says.
+    /// Parses a header; `None` if the type or size is undefined, or the payload does not have the resulting length.
     #[inline]
     pub fn parse(payload: &[u8]) -> Option<Self> {
         let header = Header::get(payload)?;
@@ -105,13 +105,13 @@ impl Header {
     }
 }
 
-/// The values of a parsed packet, as big-endian bytes.
+/// Returns the values of a parsed packet as big-endian bytes.
 #[inline]
 pub fn values<'a>(payload: &'a [u8], header: &Header) -> &'a [u8] {
     &payload[HEADER..HEADER + usize::from(header.elements) * 4]
 }
 
-/// Length of a frame with so many values.
+/// Returns the length of a frame with this number of values.
 pub const fn frame_bytes(elements: u16) -> usize {
     HEAD + HEADER + elements as usize * 4
 }
@@ -140,7 +140,7 @@ static LAYOUT: Layout = Layout {
     ],
 };
 
-/// Contributions of probes, which say nothing of exponents.
+/// Contributions of probes, without exponents.
 const ROUND: RoundForm = RoundForm {
     head: HEADER,
     write: |RoundMark { number, set, slot }, payload| {
@@ -201,7 +201,7 @@ impl Format for SwitchMl {
     fn sight(&self, datagram: &Datagram) -> Option<Sight> {
         let h = Header::get(datagram.payload)?;
         let update = self.has_port(datagram.dst_port);
-        // Packets do not name their worker; the address does, where it is one of ours.
+        // Packets do not contain their worker; its address identifies it, if it is a worker of this project.
         let worker = any_worker(if update { datagram.src } else { datagram.dst });
         (datagram.whole == HEADER + usize::from(h.elements) * 4).then_some(Sight {
             what: if update { What::Update } else { What::Result },
@@ -263,7 +263,7 @@ mod tests {
             };
             let strict = h.strict(packets);
             prop_assert_eq!((strict.packet, strict.attempt, strict.job), (at % packets, 0, h.job));
-            // Known is a job that is less than 128 away, as workers within a window of each other are.
+            // A job less than 128 away is recognised, since workers are within a window of each other.
             let latest = (i64::from(iteration) - ahead).max(0) as u32;
             prop_assert_eq!(strict.out_of_strict(packets, latest), Some((Header { attempt: 0, ..h }, iteration)));
             let beyond = Header { packet: packets, ..strict };

@@ -1,7 +1,7 @@
 //! SwitchML: synchronous aggregation in the slots of a programmable switch, over UDP and RoCEv2.
 //!
-//! [`program`] is what the switch does, `workers` what hosts do, `dialect` how the public client writes frames. docs/switchml.md says
-//! what is published and what is chosen here.
+//! [`program`] is the switch, `workers` the hosts, and `dialect` the frames of the public client. docs/switchml.md
+//! explains what is published and what is our choice.
 #![forbid(unsafe_code)]
 
 mod clauses;

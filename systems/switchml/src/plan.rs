@@ -1,7 +1,7 @@
-//! SwitchML on a Tofino switch: what its public controller is given (p4lang/p4app-switchML at b5c74a0).
+//! SwitchML on a Tofino switch: the configuration of its public controller (p4lang/p4app-switchML at b5c74a0).
 //!
-//! The controller reads which machine is at which port, workers announce themselves to it, and it then writes the tables. The
-//! files are what operators write; the script writes the tables, under their public names, without the controller.
+//! The controller reads which machine is at which port, workers register with it, and it then writes the tables. The
+//! files are those that operators write; the script writes the tables under their public names without the controller.
 
 use std::fmt::Write as _;
 
@@ -15,11 +15,11 @@ use pktgen_wire::device::plan::{DeviceTemplate, Job, Planner, Syntax, SyntaxFile
 /// `plan = "switchml"`.
 pub(crate) struct SwitchMl;
 
-/// UDP ports of SwitchML end in any four bits: 0xbee0 to 0xbeef.
+/// Mask of SwitchML's UDP ports, which differ in the last four bits: 0xbee0 to 0xbeef.
 const PORT_MASK: u16 = 0xfff0;
-/// The controller calls every session 0, and the multicast group is the session's.
+/// The controller numbers every session 0, and the multicast group is that of the session.
 const SESSION: u32 = 0;
-/// Speeds of ports that BF Runtime has words for, in Gbit/s.
+/// Port speeds that BF Runtime has names for, in Gbit/s.
 const SPEEDS: [u64; 7] = [1, 10, 25, 40, 50, 100, 400];
 
 impl Named for SwitchMl {
@@ -31,7 +31,7 @@ impl Named for SwitchMl {
     }
 }
 
-/// An experiment as `pktgen init` writes it.
+/// The experiment written by `pktgen init`.
 static TEMPLATE: DeviceTemplate = DeviceTemplate {
     server: false,
     workers: 4,
@@ -90,12 +90,12 @@ fn port(job: &Job) -> u16 {
     job.addresses.port.unwrap_or(PORT)
 }
 
-/// A rate as the controller has it.
+/// Returns a rate in the controller's unit.
 fn speed(job: &Job) -> u64 {
     job.profile.ports.rate.bps() / 1_000_000_000
 }
 
-/// What operators write.
+/// Returns the files that operators write.
 fn files(job: &Job) -> Result<Vec<SyntaxFile>> {
     let mut ports = String::from("ports:\n");
     for (rank, own) in (0u32..).zip(&job.addresses.workers) {
@@ -119,7 +119,7 @@ fn files(job: &Job) -> Result<Vec<SyntaxFile>> {
     Ok(parts)
 }
 
-/// A client's file: what follows from the experiment; everything else keeps its default.
+/// Returns a client's file with settings that follow from the experiment; all others keep their defaults.
 fn client(job: &Job, rank: u32, ip: pktgen_wire::device::Address) -> String {
     format!(
         "[general]\nrank = {rank}\nnum_workers = {}\nmax_outstanding_packets = {}\npacket_numel = {}\nbackend = dpdk\n\
@@ -131,7 +131,7 @@ fn client(job: &Job, rank: u32, ip: pktgen_wire::device::Address) -> String {
     )
 }
 
-/// The lines before the entries: the connection, and what finds ports.
+/// The lines before the entries: the connection, and finding ports.
 const HEAD: &str = r#"# What the controller of p4lang/p4app-switchML writes when a session of UDP workers begins, over BF Runtime. The entries that never
 # change (bitmaps, counters, exponents, processors, next steps) it writes when it starts. Run this where P4 Studio's bfrt_grpc is.
 import bfrt_grpc.client as gc
@@ -166,7 +166,7 @@ reply.info.data_field_annotation_add("ip_dst_addr", "Egress.udp_sender.set_dst_a
 reply.info.data_field_annotation_add("eth_dst_addr", "Egress.udp_sender.set_dst_addr", "mac")
 "#;
 
-/// The tables that the controller writes when a session of UDP workers begins.
+/// Returns the script that writes the tables as the controller does when a session of UDP workers begins.
 fn script(job: &Job) -> Result<Vec<SyntaxFile>> {
     let mut text = HEAD.to_owned();
     let Some(device) = job.addresses.device else { return Ok(Vec::new()) };
@@ -235,7 +235,7 @@ fn script(job: &Job) -> Result<Vec<SyntaxFile>> {
     Ok(vec![("switchml_tables.py".into(), text)])
 }
 
-/// `"3/0"` as two numbers; without a channel it is channel 0. None of what is no number.
+/// Parses `"3/0"` as two numbers; the default channel is 0. `None` if a part is not a number.
 fn front_and_lane(port: &str) -> Option<(u32, u32)> {
     let (front, lane) = port.split_once('/').unwrap_or((port, "0"));
     Some((front.parse().ok()?, lane.parse().ok()?))

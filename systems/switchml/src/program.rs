@@ -1,9 +1,9 @@
-//! SwitchML's switch, the baseline of the Trio paper (§6.1 "SwitchML setup"), as its public P4 program works.
+//! SwitchML's switch, the baseline of the Trio paper (§6.1 "SwitchML setup"), which works like its public P4 program.
 //!
-//! A packet is known by its source address. Its values go into a slot of the job's pool; when the packets of all workers
-//! are there, the sum goes to every worker in one multicast, and a worker that sends again although the sum is complete is
-//! answered alone. The switch works at line rate: the only time that it takes is that of its pipeline. `slots` has the
-//! registers; `docs/switchml.md` says where we choose.
+//! A packet is identified by its source address. Its values go into a slot of the job's pool; when the packets of all
+//! workers have arrived, the sum goes to every worker in one multicast, and a worker that sends again although the sum
+//! is complete is answered alone. The switch works at line rate: the only time that it takes is that of its pipeline.
+//! `slots` has the registers; `docs/switchml.md` lists our choices.
 
 mod slots;
 #[cfg(test)]
@@ -28,7 +28,7 @@ use pktgen_engine::target::context::Context;
 use pktgen_engine::target::program::{Expected, Limits, Place, Program, ProgramKind};
 use slots::{Slots, Verdict, WORKERS_MAX};
 
-/// Slots of a set: a pair of registers has 16384 places, two sets share them.
+/// Maximum number of slots per set: a pair of registers has 16384 entries, shared by two sets.
 const POOL_MAX: u16 = 8192;
 
 /// `program = "switchml"`.
@@ -85,7 +85,7 @@ settings! {
 }
 
 fn settings(section: &mut Section, place: &Place) -> Result<Settings> {
-    // What the largest frame of the run holds, if it is a packet.
+    // The number of values in the largest frame of the run, if it is a SwitchML packet.
     let sent = ELEMENTS.into_iter().find(|n| frame_bytes(*n) == place.frame_bytes);
     let mut settings = Settings::read(section, sent.unwrap_or(256))?;
     let elements = settings.elements;
@@ -97,13 +97,13 @@ fn settings(section: &mut Section, place: &Place) -> Result<Settings> {
         )));
     }
     if place.real_time {
-        // Where time passes by itself, the chip's time is what the host takes.
+        // In real time, the host's processing replaces that of the chip.
         settings.pipeline_latency = Span::from_ps(0);
     }
     Ok(settings)
 }
 
-/// The jobs that are configured here: all that have workers, or the first of them ("one session at a time").
+/// Returns the jobs that are configured here: all that have workers, or the first of them ("one session at a time").
 fn served(section: &Section, place: &Place, several: bool) -> Result<Vec<u16>> {
     let level = |job: &JobPlace| job.own.is_some() || job.sources.iter().any(|source| source.worker.is_none());
     if let Some(job) = place.jobs.iter().position(level) {
@@ -129,25 +129,25 @@ fn served(section: &Section, place: &Place, several: bool) -> Result<Vec<u16>> {
     Ok(jobs)
 }
 
-/// Who a known worker is.
+/// Identity of a known worker.
 #[derive(Debug, Clone)]
 struct Member {
     job: u16,
-    /// Number in the job.
+    /// Index in the job.
     source: u8,
     port: u16,
-    /// Headers of what is sent to it alone.
+    /// Headers of packets sent to it alone.
     alone: Template,
 }
 
 /// One job.
 struct Job {
     slots: Slots,
-    /// Headers of what is sent to all workers.
+    /// Headers of packets sent to all workers.
     all: Template,
 }
 
-/// Where a result goes.
+/// Destination of a result.
 #[derive(Debug, Clone, Copy)]
 enum To {
     Everyone,
@@ -166,11 +166,11 @@ struct Counts {
 struct SwitchMl {
     place: Place,
     settings: Settings,
-    /// By number; none if it is not configured.
+    /// By number; `None` if it is not configured.
     jobs: Vec<Option<Job>>,
     /// By worker.
     members: Vec<Option<Member>>,
-    /// Results in the pipeline, in the order in which they leave.
+    /// Results in the pipeline, in the order of departure.
     pending: VecDeque<(Frame, To)>,
     now: Time,
     counts: Counts,
@@ -197,10 +197,10 @@ impl SwitchMl {
         SwitchMl { place, settings, jobs, members, pending: VecDeque::new(), now: 0, counts: Counts::default() }
     }
 
-    /// The worker and the header of a packet that a slot takes, or why none does.
+    /// Returns the worker and the header of a packet for a slot, or why it is refused.
     #[inline]
     fn identify(&self, frame: &Frame, pool: &Pool) -> Result<(u32, Header), Reason> {
-        // Options or tags before UDP: the P4 parser does not take these to be its own either.
+        // Frames with options or tags before UDP: the P4 parser does not accept these either.
         if frame.kind != Kind::Update || usize::from(frame.head) != HEAD || usize::from(frame.len) < HEAD {
             return Err(Reason::Malformed);
         }
@@ -262,13 +262,13 @@ impl SwitchMl {
         }
     }
 
-    /// The pipeline has a result; it leaves when it is through.
+    /// Puts a result into the pipeline.
     fn send(&mut self, result: Frame, to: To) {
         self.pending
             .push_back((Frame { t: result.t.saturating_add(self.settings.pipeline_latency.ps()), ..result }, to));
     }
 
-    /// Everything that is due by `t` leaves.
+    /// Sends everything that is due by `t`.
     fn leave(&mut self, t: Time, context: &mut Context) {
         while let Some((frame, to)) = self.pending.pop_front_if(|(frame, _)| frame.t <= t) {
             let port = match to {
@@ -292,7 +292,7 @@ impl SwitchMl {
     }
 }
 
-/// Writes the sum over the packet that asked for it, as the switch does.
+/// Writes the sum over the packet that requested it, like the switch.
 fn write(job: &Job, headers: &Template, asked: &Header, frame: &Frame, context: &mut Context) -> Frame {
     let (packet, header, sums) = job.slots.answer(asked);
     let result = Frame { packet, kind: Kind::Result, ..context.unshare(frame) };
@@ -306,7 +306,7 @@ fn write(job: &Job, headers: &Template, asked: &Header, frame: &Frame, context: 
 impl Program for SwitchMl {
     fn on_burst(&mut self, burst: &[Frame], context: &mut Context) {
         for frame in burst {
-            // Rows are in the order of time, whatever the clocks of two wires say.
+            // Rows are in chronological order, even if the clocks of two wires differ.
             self.now = self.now.max(frame.t);
             let frame = Frame { t: self.now, ..*frame };
             self.leave(frame.t, context);

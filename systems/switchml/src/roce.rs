@@ -1,4 +1,4 @@
-//! SwitchML's packets over RoCEv2, as its public client and P4 program have them (p4lang/p4app-switchML, `rdma_receiver.p4`
+//! SwitchML's packets over RoCEv2, as in its public client and P4 program (p4lang/p4app-switchML, `rdma_receiver.p4`
 //! and `rdma_sender.p4`): RDMA writes of the unreliable connected service, to UDP port 4791 in both directions.
 //!
 //! ```text
@@ -9,10 +9,10 @@
 //! | value i32 ... | ICRC 32 LE |
 //! ```
 //!
-//! There is no header of SwitchML's: the slot is in the remote key of a message's first packet, the exponents are in the
-//! immediate of its last one. To the switch, the key is `slot · 2 + set`, and each packet is of the slot after the one
-//! before; the address says where the reply must land. The switch checks no ICRC and sends a stale one on; here it is
-//! right, since a card that checks would drop the packet.
+//! There is no header of SwitchML: the slot is in the remote key of a message's first packet, the exponents are in the
+//! immediate of its last one. To the switch, the key is `slot · 2 + set`, and each packet belongs to the slot after the
+//! previous one; the address is the destination of the reply. The switch neither checks nor updates the ICRC; here it
+//! is correct, since a card that checks it would drop the packet otherwise.
 
 mod icrc;
 mod message;
@@ -34,17 +34,17 @@ pub use message::{Message, Receiver, SlotPlace, after, key_of, pair_of};
 pub const NAME: &str = "switchml_roce";
 /// UDP port of RoCEv2.
 pub const PORT: u16 = 4791;
-/// The partition that both ends match exactly.
+/// The partition key, which must be equal at both ends.
 pub(crate) const P_KEY: u16 = 0xffff;
-/// Bytes that every payload begins with.
+/// Length of the header with which every payload begins.
 pub(crate) const BTH: usize = Header::BYTES;
-/// Bytes of what says where a message goes.
+/// Length of the header with the destination of a message.
 pub(crate) const RETH: usize = Target::BYTES;
-/// Bytes of an immediate.
+/// Length of an immediate.
 pub(crate) const IMMEDIATE: usize = Immediate::BYTES;
-/// Bytes of the checksum at the end.
+/// Length of the checksum at the end.
 pub(crate) const ICRC: usize = 4;
-/// Most values of a packet.
+/// Maximum number of values in a packet.
 const VALUES_MAX: usize = 256;
 
 values! {
@@ -60,12 +60,12 @@ values! {
 }
 
 impl Part {
-    /// Whether a message begins with it.
+    /// Whether it begins a message.
     pub const fn is_first(self) -> bool {
         matches!(self, Part::First | Part::Only | Part::OnlyImmediate)
     }
 
-    /// Whether a message ends with it.
+    /// Whether it ends a message.
     pub fn is_last(self) -> bool {
         !matches!(self, Part::First | Part::Middle)
     }
@@ -74,7 +74,7 @@ impl Part {
         matches!(self, Part::LastImmediate | Part::OnlyImmediate)
     }
 
-    /// Bytes before the values.
+    /// Returns the length before the values.
     pub const fn head(self) -> usize {
         BTH + RETH * self.is_first() as usize + IMMEDIATE * self.has_immediate() as usize
     }
@@ -130,12 +130,12 @@ header! {
 }
 
 impl Header {
-    /// Bytes of the payload, the checksum included.
+    /// Returns the length of the payload, including the checksum.
     pub fn payload_bytes(&self) -> usize {
         self.part.head() + usize::from(self.elements) * 4 + ICRC
     }
 
-    /// Writes all but values and checksum.
+    /// Writes everything except values and checksum.
     pub fn emit(&self, payload: &mut [u8]) {
         self.put(payload);
         let mut at = BTH;
@@ -148,8 +148,8 @@ impl Header {
         }
     }
 
-    /// Reads a packet; none if it is no RDMA write of this kind, or not as long as whole values make it. The checksum is not
-    /// looked at.
+    /// Parses a packet; `None` if it is not an RDMA write of this kind, or its length does not fit whole values. The
+    /// checksum is not checked.
     pub fn parse(payload: &[u8]) -> Option<Self> {
         let mut header = Header::of_head(payload)?;
         let values = payload.len().checked_sub(header.part.head() + ICRC)?;
@@ -157,7 +157,7 @@ impl Header {
         (values % 4 == 0 && values / 4 <= VALUES_MAX).then_some(header)
     }
 
-    /// What stands before the values; their number is left open.
+    /// Parses everything before the values; their number is not set.
     fn of_head(payload: &[u8]) -> Option<Self> {
         let mut header = Header::get(payload)?;
         let mut at = BTH;
@@ -172,28 +172,28 @@ impl Header {
     }
 }
 
-/// The values of a parsed packet, as big-endian bytes.
+/// Returns the values of a parsed packet as big-endian bytes.
 pub fn values<'a>(payload: &'a [u8], header: &Header) -> &'a [u8] {
     let head = header.part.head();
     &payload[head..head + usize::from(header.elements) * 4]
 }
 
-/// Which way a frame goes, and what it needs for that.
+/// Direction of a frame, with what it requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// From a worker's card, which chooses the source port.
+    /// From a worker's card, which selects the source port.
     ToSwitch {
         /// The port.
         port: u16,
     },
     /// From the switch to a worker.
     ToWorker {
-        /// Its number; 15 bits.
+        /// Its number, with 15 bits.
         worker: u16,
     },
 }
 
-/// Writes a whole frame around `values` (big-endian), checksums included; `frame` is as long as the frame.
+/// Writes a whole frame around `values` (big-endian), including checksums; `frame` has the length of the frame.
 pub fn emit_frame(way: Way, source: Ip, target: Ip, header: &Header, values: &[u8], frame: &mut [u8]) {
     let port = match way {
         Way::ToSwitch { port } => port,
@@ -201,7 +201,7 @@ pub fn emit_frame(way: Way, source: Ip, target: Ip, header: &Header, values: &[u
     };
     Template::new((source, port), (target, PORT), frame.len()).emit(frame);
     if let Way::ToWorker { .. } = way {
-        // What rdma_sender.p4 fills in: ECT(0), and 1 as the number of every packet.
+        // Values filled in by rdma_sender.p4: ECT(0), and 1 as the number of every packet.
         frame[15] = 0x02;
         frame[18..20].copy_from_slice(&[0, 1]);
         set_ip_checksum(frame);
@@ -234,7 +234,7 @@ macro_rules! message {
 
 static LAYOUT: Layout = Layout {
     ports: &[],
-    // The port is RoCEv2's: what is not surely SwitchML's is left to readers of InfiniBand.
+    // The port is RoCEv2's: packets that are not certainly SwitchML are left to InfiniBand dissectors.
     shared_ports: &[PORT],
     telling: true,
     summary: &["pair", "psn", "key", "length", "message", "e0"],
@@ -305,7 +305,7 @@ impl Format for SwitchMlRoce {
         Some(Packet::new(payload, fields, |out| h.emit(out), text).with(items))
     }
 
-    /// Packets to the switch name their worker, those back are known by their address; all have one port.
+    /// Packets to the switch contain their worker, those back are identified by their address; all use one port.
     fn sight(&self, datagram: &Datagram) -> Option<Sight> {
         let header = Header::of_head(datagram.payload)?;
         let values = datagram.whole.checked_sub(header.part.head() + ICRC)?;

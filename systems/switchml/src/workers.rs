@@ -1,5 +1,5 @@
-//! Workers of SwitchML: every packet has a slot of the switch, and goes out when the result of the packet that had the slot
-//! before is there (the public client; `docs/switchml.md`).
+//! Workers of SwitchML: every packet has a slot of the switch and is sent when the result of the previous packet in the
+//! slot has arrived (the public client; `docs/switchml.md`).
 
 use crate::format::{self, ELEMENTS, HEADER, Header, PORT, WORKER_PORT};
 use pktgen_core::config::{KeyTables, Section, settings};
@@ -17,9 +17,9 @@ use pktgen_engine::endpoint::rounds::{
 };
 use pktgen_engine::endpoint::{Behaviour, Crew, Facts, Identity, Protocol, Registers, WorkerKind};
 
-/// The bitmaps of a slot have 32 bits.
+/// The bitmap of a slot has 32 bits.
 const WORKERS_MAX: u32 = 32;
-/// Slots of one set: 16,384 registers per pair of sets.
+/// Maximum number of slots of one set: there are 16,384 registers per pair of sets.
 const POOL_MAX: u32 = 8192;
 
 static PROTOCOL: Protocol = Protocol {
@@ -32,10 +32,10 @@ static PROTOCOL: Protocol = Protocol {
     heads: |_| None,
 };
 
-/// What a frame off a wire is.
+/// Identifies a frame from a wire.
 fn identify(bytes: &[u8], facts: &Facts) -> Option<Identity> {
     let header = Header::parse(&bytes[HEAD..])?;
-    // A result has all workers in it, and is known by the packet of the first.
+    // A result contains all workers and is identified by the packet of the first.
     direction(bytes, facts, WORKER_PORT, |worker, first| {
         let attempt = if worker.is_some() { header.attempt.unsigned_abs() } else { 0 };
         PacketId::new(worker.unwrap_or(first), header.packet, attempt)
@@ -89,7 +89,7 @@ impl WorkerKind for SwitchMlKind {
         let scaling = read_scaling(section)?;
         let retransmit = Again::retransmit(section)?.map(Span::ps);
         let layout = Layout::new(dense.clone(), scaling, pool).with_lanes(&facts.lanes);
-        // The exponent of what a packet carries comes with the result of the packet a window before.
+        // The exponent of a packet's values arrives with the result of the packet a window before.
         let window = if layout.lead() > 0 { layout.lead() } else { pool };
         let mut settings = Settings { retransmit, ..Settings::read(section, facts, &dense, window, Order::Slots)? };
         // Slots are numbered over the whole pool.
@@ -119,13 +119,13 @@ impl WorkerKind for SwitchMlKind {
 }
 
 struct SwitchMl {
-    /// Workers of a job: a result has all of them.
+    /// Number of workers of a job: a result contains all of them.
     workers: u16,
     pool: u32,
 }
 
 impl SwitchMl {
-    /// Set and slot of a packet by its number.
+    /// Returns set and slot of a packet by its number.
     fn place(&self, packet: u32) -> (bool, u16) {
         (packet / self.pool % 2 == 1, (packet % self.pool) as u16)
     }
@@ -143,7 +143,7 @@ impl RoundProtocol for SwitchMl {
     fn emit(&self, layout: &Layout, what: &Contribution, payload: &mut [u8]) -> u32 {
         let dense = &layout.dense;
         let elements = dense.elements_per_packet();
-        // Slots and sets go on over iterations: no worker may begin anew at 0 while others are a set behind.
+        // Slots and sets continue over iterations: no worker may restart at 0 while others are a set behind.
         let (set, slot) = self.place(what.seq);
         let header = Header {
             job: what.iteration as u8,
@@ -177,7 +177,7 @@ impl RoundProtocol for SwitchMl {
         let dense = &layout.dense;
         let header = Header::parse(payload)?;
         let fits = header.elements == dense.elements_per_packet();
-        // A result is of the job, and in the slot and set, that its contributions were of.
+        // A result has the job, slot and set of its contributions.
         let iteration = header.packet / layout.packets();
         let placed = (header.set, header.slot) == self.place(header.packet) && header.job == iteration as u8;
         (fits && iteration < dense.iterations() && placed).then_some(ResultHead {

@@ -1,11 +1,10 @@
-//! The time that aggregation packets spend in a Trio chip (Trio §2, §3.1, §4, §6.3), in virtual time.
+//! Processing time of aggregation packets in a Trio chip (Trio §2, §3.1, §4, §6.3), in virtual time.
 //!
-//! A packet takes a thread, or waits for one in the order of arrival (§2.1). The thread runs to completion: it executes
-//! the program's fixed part, looks up the block's record, reads the packet's tail piece by piece and has every gradient
-//! added in memory. The adds of all threads share the read-modify-write engines, so that their backlog delays threads
-//! (§2.3). The thread that finds the block complete also makes the Result. Parameters have the paper's values where it
-//! has some; where it has none they are our readings, and docs/trio.md lists what each reading predicts. Nothing here
-//! is fitted. Called by the device program `trio_ml`.
+//! A packet gets a thread, or waits for one in the order of arrival (§2.1). The thread runs to completion: it executes the fixed part of
+//! the program, looks up the block's record, reads the packet's tail piece by piece and adds every gradient in memory. The adds of all
+//! threads share the read-modify-write engines, whose backlog delays threads (§2.3). The thread that completes a block also creates the
+//! Result. Parameters have the paper's values if it gives any; otherwise they are our readings, and docs/trio.md lists what each reading
+//! predicts. Nothing here is fitted. Called by the device program `trio_ml`.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,20 +15,20 @@ use pktgen_core::time::{MS, Time};
 use pktgen_core::units::{Size, Span};
 use pktgen_core::{Error, Result};
 
-/// Largest count that makes sense.
+/// Maximum of counts.
 const NUMBER_MAX: u32 = 1 << 20;
 
-/// Does a thread wait for the reply to each of its adds? §3.1 has both kinds of external transactions; which one
-/// Trio-ML uses is not said.
+/// Whether a thread waits for the reply to each of its adds. §3.1 has both kinds of external transactions; the paper
+/// does not state which one Trio-ML uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Adds {
-    /// It is suspended until the reply is there.
+    /// The thread is suspended until the reply arrives.
     Synchronous,
-    /// It goes on, and waits for the last reply only.
+    /// The thread continues, and waits only for the last reply.
     Asynchronous,
 }
 
-/// The memory of the aggregation buffers (§2.3). §4 calls it the Shared Memory System, which has both kinds.
+/// The memory of the aggregation buffers (§2.3). §4 mentions the Shared Memory System, which has both kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BufferMemory {
     /// On the chip.
@@ -38,40 +37,40 @@ pub(crate) enum BufferMemory {
     Dram,
 }
 
-/// A chip's parameters.
+/// Parameters of a chip.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ChipSettings {
-    /// Instructions of the program besides its loops (§6.3: about 60).
+    /// Number of instructions outside loops (§6.3: about 60).
     pub instructions: u32,
-    /// Instructions of the loop for 1000 gradients (§6.3: 1.2 for one).
+    /// Number of loop instructions for 1000 gradients (§6.3: 1.2 for one).
     pub instructions_per_1000: u32,
-    /// How long a thread needs for one instruction: several cycles (§2.2); how many is our reading.
+    /// Time of one instruction in a thread: several cycles (§2.2); the number is our reading.
     pub instruction_time: Time,
-    /// A clock cycle (§6.3: 1 GHz).
+    /// Duration of a clock cycle (§6.3: 1 GHz).
     pub clock: Time,
-    /// Read-modify-write engines (§6.3: 12).
+    /// Number of read-modify-write engines (§6.3: 12).
     pub rmw_engines: u32,
-    /// Cycles that one of them needs for an add (§6.3: 2).
+    /// Number of cycles of an engine per add (§6.3: 2).
     pub add_cycles: u32,
-    /// Access to memory on the chip (§2.3: about 70 ns).
+    /// Access latency of on-chip memory (§2.3: about 70 ns).
     pub sram_latency: Time,
-    /// Access to memory off the chip (§2.3: 300 to 400 ns).
+    /// Access latency of off-chip memory (§2.3: 300 to 400 ns).
     pub dram_latency: Time,
-    /// Access to a packet's tail in the packet buffer; our reading.
+    /// Access latency of a packet's tail in the packet buffer; our reading.
     pub tail_latency: Time,
-    /// What every packet takes beside what the paper's numbers explain: 0 unless fitted.
+    /// Additional time per packet, not explained by the paper's numbers: 0 unless fitted.
     pub overhead: Time,
-    /// Bytes of a packet that its thread has at hand (§4: 192).
+    /// Length of a packet's head, which its thread holds locally (§4: 192 bytes).
     pub head_bytes: u32,
-    /// Bytes of the tail that it reads at a time (§4: 64).
+    /// Length of a read from the tail (§4: 64 bytes).
     pub tail_chunk: u32,
-    /// Bytes of a Result that it writes at a time (§4: 256).
+    /// Length of a write of a Result (§4: 256 bytes).
     pub result_chunk: u32,
-    /// Threads of all processing engines together (§1: thousands; the number is our reading).
+    /// Total number of threads of all processing engines (§1: thousands; the number is our reading).
     pub threads: u32,
-    /// Whether adds are waited for.
+    /// Whether threads wait for adds.
     pub adds: Adds,
-    /// Where the sums are.
+    /// Memory that holds the sums.
     pub buffer: BufferMemory,
 }
 
@@ -131,7 +130,7 @@ impl Default for ChipSettings {
 }
 
 impl ChipSettings {
-    /// Reads the keys of `[target]`; none for `chip = "none"` and in real time, where time passes by itself.
+    /// Reads the keys of `[target]`; `None` for `chip = "none"` and in real time, where the host's own time passes.
     pub fn read(section: &mut Section, real_time: bool) -> Result<Option<Self>> {
         let wanted = Which::chip(section)?;
         if real_time {
@@ -168,14 +167,14 @@ impl ChipSettings {
         }
     }
 
-    /// A thread's time up to the record: the program's fixed part, and the lookup in memory on the chip, where what is
-    /// used often is kept (§2.3).
+    /// Returns a thread's time up to the record: the program's fixed part, and the lookup in on-chip memory, which
+    /// holds frequently used data (§2.3).
     pub(crate) fn lookup_time(&self) -> Time {
         self.overhead + Time::from(self.instructions) * self.instruction_time + self.sram_latency
     }
 
-    /// A thread's time for a packet with so many gradients where it meets no other: the lookup, the loop over head and
-    /// tail (§4), the adds in requests of 8 bytes (§2.3), and the check whether the block is complete.
+    /// Returns a thread's time for a packet with this many gradients without contention: the lookup, the loop over head
+    /// and tail (§4), the adds in requests of 8 bytes (§2.3), and the check whether the block is complete.
     pub(crate) fn packet_time(&self, gradients: u16) -> Time {
         let tail = (frame_bytes(gradients) as u32).saturating_sub(self.head_bytes);
         let reads = Time::from(tail.div_ceil(self.tail_chunk)) * self.tail_latency;
@@ -188,8 +187,8 @@ impl ChipSettings {
         self.lookup_time() + reads + instructions + waits * self.buffer_latency() + self.sram_latency
     }
 
-    /// The time to make a Result: each piece is pulled from the buffer and written to the new tail (§4). Instructions of
-    /// this loop are not stated and not charged.
+    /// Returns the time to create a Result: each piece is read from the buffer and written to the new tail (§4).
+    /// Instructions of this loop are not stated in the paper and not counted.
     pub(crate) fn result_time(&self, gradients: u16) -> Time {
         let chunks = (u32::from(gradients) * 4).div_ceil(self.result_chunk);
         Time::from(chunks) * (self.buffer_latency() + self.tail_latency)
@@ -206,25 +205,25 @@ fn bytes(section: &Section, key: &str, value: Size) -> Result<u32> {
     }
 }
 
-/// What all threads share.
+/// State shared by all threads.
 pub(crate) struct Chip {
     settings: ChipSettings,
-    /// When each thread in use ends.
+    /// End times of the threads in use.
     threads: BinaryHeap<Reverse<Time>>,
-    /// When the engines have done all that was asked of them: whole picoseconds, and parts of one by the number of
-    /// engines, so that no rounding accumulates.
+    /// When the engines finish all requests: whole picoseconds, and fractions with the number of engines as
+    /// denominator, so that rounding errors do not accumulate.
     engines_free: (Time, u64),
 }
 
 impl Chip {
-    /// A chip where nothing happens yet.
+    /// Creates an idle chip.
     pub fn new(settings: ChipSettings) -> Self {
         let threads = BinaryHeap::with_capacity(settings.threads as usize);
         Chip { settings, threads, engines_free: (0, 0) }
     }
 
-    /// A thread begins for what came at `t`: then, or when the first of all ends (§2.1, by availability). It is to be
-    /// given back with [`end`](Self::end) before the next one begins.
+    /// Begins a thread for a packet that arrived at `t`: then, or when the first thread ends (§2.1, by availability).
+    /// It must be returned with [`end`](Self::end) before the next one begins.
     fn begin(&mut self, t: Time) -> Time {
         match self.threads.peek() {
             Some(&Reverse(free)) if free <= t || self.threads.len() >= self.settings.threads as usize => {
@@ -235,12 +234,12 @@ impl Chip {
         }
     }
 
-    /// The thread that began last ends at `t`.
+    /// Ends the last started thread at `t`.
     pub fn end(&mut self, t: Time) {
         self.threads.push(Reverse(t));
     }
 
-    /// A contribution came at `t`: when its gradients are added. Its thread is held until [`end`](Self::end).
+    /// Adds a contribution that arrived at `t`; returns when its gradients are added. Its thread is held until [`end`](Self::end).
     pub fn add(&mut self, t: Time, gradients: u16) -> Time {
         let start = self.begin(t);
         let settings = &self.settings;
@@ -255,18 +254,18 @@ impl Chip {
         engines_done.max(start + settings.packet_time(gradients))
     }
 
-    /// A packet came at `t` that contributes nothing: its thread ends after the lookup.
+    /// Handles a packet that arrived at `t` and contributes nothing: its thread ends after the lookup.
     pub fn refuse(&mut self, t: Time) {
         let end = self.begin(t) + self.settings.lookup_time();
         self.end(end);
     }
 
-    /// The thread at hand makes a Result from `t` on: when it is done.
+    /// Returns when the current thread has created a Result, beginning at `t`.
     pub fn result(&self, t: Time, gradients: u16) -> Time {
         t + self.settings.result_time(gradients)
     }
 
-    /// A thread of its own makes a Result: asked at `t`, of sums that are complete at `summed`.
+    /// Creates a Result in a thread of its own: requested at `t`, with sums that are complete at `summed`.
     pub(crate) fn result_apart(&mut self, t: Time, summed: Time, gradients: u16) -> Time {
         let end = self.begin(t).max(summed) + self.settings.result_time(gradients);
         self.end(end);
@@ -279,7 +278,7 @@ mod tests {
     use super::*;
     use pktgen_core::time::US;
 
-    /// A contribution by itself.
+    /// Adds a single contribution.
     fn add(chip: &mut Chip, t: Time, gradients: u16) -> Time {
         let done = chip.add(t, gradients);
         chip.end(done);
@@ -291,7 +290,7 @@ mod tests {
         for adds in [Adds::Synchronous, Adds::Asynchronous] {
             for buffer in [BufferMemory::Sram, BufferMemory::Dram] {
                 let settings = ChipSettings { adds, buffer, ..Default::default() };
-                // Beyond the head each 16 gradients are one piece of the tail.
+                // Beyond the head, each 16 gradients are one piece of the tail.
                 let times: Vec<_> = (4..=64u16).map(|pieces| settings.packet_time(16 * pieces)).collect();
                 let step = times[1] - times[0];
                 assert!(step > 0 && times.windows(2).all(|pair| pair[1] - pair[0] == step));
@@ -319,7 +318,7 @@ mod tests {
             let gradients = (i as i64 + 1) * 1024;
             assert_eq!(*end, (gradients * 1000 + 5) / 6, "exactly, without drift");
         }
-        // With fewer threads than that needs the threads are the limit.
+        // With fewer threads than necessary, the threads are the limit.
         let few = 100;
         let mut chip = Chip::new(ChipSettings { threads: few, ..Default::default() });
         let alone = chip.settings.packet_time(1024);
@@ -341,7 +340,7 @@ mod tests {
 
     #[test]
     fn readings_of_the_text() {
-        // The rows of docs/trio.md: mean time of the packets of a block from four sources that send one at a time.
+        // The rows of docs/trio.md: mean time of a block's packets from four sources that send one at a time.
         let mean = |adds, buffer, gradients| {
             let settings = ChipSettings { adds, buffer, ..Default::default() };
             let ps = settings.packet_time(gradients) + settings.result_time(gradients) / 4;

@@ -1,8 +1,8 @@
-//! Trio-ML's frames are those of the device already: nothing is translated.
+//! Trio-ML's frames are already those of the device: no conversion is needed.
 
 use pktgen_engine::dialect::DialectKind;
 
-/// How it is listed.
+/// Its entry in listings.
 pub(crate) static KIND: DialectKind = DialectKind {
     word: "strict",
     format: "trio_ml",

@@ -5,10 +5,10 @@
 //! | spare 4, gradients 12 | gradient i32 ... |
 //! ```
 //!
-//! Header fields are in network order, so the block id begins at byte 1. The paper does not say how gradients lie: they
-//! are in network order, too (our choice, as its 32-bit adds have to agree on one). Contributions go to the router,
-//! Results come from it: the addresses tell which is which. In a Result `source` is the source whose packet opened
-//! the block's record (our choice; the paper leaves it open), or at an engine below another the engine's own.
+//! Header fields are in network order, so the block id begins at byte 1. The paper does not specify the byte order of
+//! gradients: they are in network order, too (our choice, as its 32-bit adds require one). Contributions go to the
+//! router, Results come from it: the addresses distinguish these. In a Result, `source` is the source whose packet
+//! opened the block's record (our choice; the paper leaves it open), or for an engine below another the engine's own.
 
 use pktgen_core::record::lanes::Number;
 use pktgen_core::registry::Named;
@@ -21,19 +21,19 @@ use pktgen_wire::wire::{Format, FormatFacts, Packet, integers};
 
 /// UDP port of the router (§4, "e.g., 12000").
 pub const PORT: u16 = 12000;
-/// Bytes of the payload before the gradients (Figure 8).
+/// Length of the payload before the gradients (Figure 8).
 pub const HEADER: usize = Header::BYTES;
-/// Most gradients of a packet: the field holds 4095, a jumbo frame 2245.
+/// Maximum number of gradients in a packet: the field allows 4095, a jumbo frame 2245.
 pub const ELEMENTS_MAX: u16 = ((FRAME_MAX - HEAD - HEADER) / 4) as u16;
-/// Ethernet pads shorter payloads up to here.
+/// Ethernet pads shorter payloads to this length.
 const PADDED: usize = 60 - HEAD;
 
-/// `age_op` of a block that did not age (§5).
+/// `age_op` of a block that did not time out (§5).
 pub const AGE_NONE: u8 = 0;
-/// `age_op` of a block that aged out (§5).
+/// `age_op` of a block that timed out (§5).
 pub const AGED: u8 = 1;
-/// `age_op` of a notification without gradients: `source` is a permanent straggler (§5 "Advanced straggler
-/// mitigation" asks for one and fixes no layout; our choice).
+/// `age_op` of a notification without gradients: `source` is a permanent straggler (§5 "Advanced straggler mitigation"
+/// requires one without specifying a layout; our choice).
 pub const STRAGGLER: u8 = 2;
 
 /// Names of `age_op`.
@@ -66,7 +66,7 @@ impl Header {
         self.put(payload);
     }
 
-    /// Reads a header; none if the payload is not as long as its gradients say, Ethernet's padding aside.
+    /// Parses a header; `None` if the payload does not have the length given by its gradients, apart from Ethernet's padding.
     #[inline]
     pub fn parse(payload: &[u8]) -> Option<Self> {
         let header = Header::get(payload)?;
@@ -75,13 +75,13 @@ impl Header {
     }
 }
 
-/// The gradients of a parsed packet, as big-endian bytes.
+/// Returns the gradients of a parsed packet as big-endian bytes.
 #[inline]
 pub fn values<'a>(payload: &'a [u8], header: &Header) -> &'a [u8] {
     &payload[HEADER..HEADER + usize::from(header.elements) * 4]
 }
 
-/// Length of a frame with `elements` gradients.
+/// Returns the length of a frame with `elements` gradients.
 pub const fn frame_bytes(elements: u16) -> usize {
     HEAD + HEADER + elements as usize * 4
 }
@@ -223,7 +223,7 @@ mod tests {
         for short in 0..HEADER + 40 {
             assert_eq!(Header::parse(&payload[..short]), None);
         }
-        // A frame of one gradient is padded by Ethernet.
+        // A frame with one gradient is padded by Ethernet.
         let mut padded = vec![0; PADDED];
         Header { elements: 1, ..header() }.emit(&mut padded);
         assert!(Header::parse(&padded).is_some());

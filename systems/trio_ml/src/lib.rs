@@ -1,7 +1,7 @@
 //! Trio-ML: synchronous aggregation in a router's packet processors (TRIO §4 to §6).
 //!
-//! [`program`] is what the router does, `chip` how long it takes, `workers` what hosts do. docs/trio.md says what the paper says and
-//! what is chosen here.
+//! [`program`] is the router, `chip` its processing time, `workers` the hosts. docs/trio.md explains what the paper
+//! specifies and what is our choice.
 #![forbid(unsafe_code)]
 
 mod chip;

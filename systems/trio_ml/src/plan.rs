@@ -1,6 +1,6 @@
-//! Trio-ML on a router: job records as Figure 17 has them, and the group of the results (Trio §4, A.1).
+//! Trio-ML on a router: job records as in Figure 17, and the multicast group of the results (Trio §4, A.1).
 //!
-//! Microcode and its configuration are not public.
+//! The microcode and its configuration are not public.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use pktgen_wire::device::plan::{DeviceTemplate, Job, Planner, groups, station};
 /// `plan = "trio_ml"`.
 pub(crate) struct TrioMl;
 
-/// Most of what 12 bits hold (Figure 17).
+/// Maximum of 12-bit fields (Figure 17).
 const FIELD_12: u64 = 4095;
 
 impl Named for TrioMl {
@@ -22,7 +22,7 @@ impl Named for TrioMl {
     }
 }
 
-/// An experiment as `pktgen init` writes it.
+/// The experiment written by `pktgen init`.
 static TEMPLATE: DeviceTemplate = DeviceTemplate {
     server: false,
     workers: 4,

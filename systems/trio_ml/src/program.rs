@@ -1,10 +1,9 @@
 //! Trio-ML: in-network aggregation with straggler mitigation on a Trio router (Trio §4, §5, §6.3, A.1).
 //!
-//! Contributions of a job's sources are summed per block; the Result goes down to all workers of the job or, on a device
-//! below another, up as one more contribution. Timer threads give up blocks that were not touched for a while. What happens
-//! to a packet is decided when it arrives, in the order of arrival; how long it takes is the chip's matter
-//! ([`Chip`]): a Result leaves when the threads of all its members have ended. docs/trio.md has what the paper says and
-//! what we choose.
+//! Contributions of a job's sources are added up per block; the Result goes down to all workers of the job or, on a device below another,
+//! up as one more contribution. Timer threads give up blocks that were not touched for a while. The outcome of a packet is decided when it
+//! arrives, in the order of arrival; the chip ([`Chip`]) determines the processing time: a Result leaves when the threads of all its
+//! members have ended. docs/trio.md explains what the paper specifies and what is our choice.
 
 mod job;
 mod late;
@@ -97,13 +96,13 @@ fn check(place: &Place) -> Result<()> {
     Ok(())
 }
 
-/// What is counted for the manifest.
+/// Counters for the manifest.
 #[derive(Default)]
 struct Counts {
     results: u64,
     degraded: u64,
     aged: u64,
-    /// Time from opening to giving up, of all aged blocks together.
+    /// Total time from opening to giving up of all blocks that timed out.
     aged_after_ps: u64,
     evicted: u64,
     late: u64,
@@ -119,29 +118,29 @@ struct Counts {
     readmitted_stragglers: u64,
 }
 
-/// Where a contribution goes.
+/// Outcome of a contribution.
 enum Way {
-    /// A new record; the packet may be late.
+    /// It opens a new record; the packet may be late.
     Open { late: bool },
-    /// The record of its block.
+    /// It joins the record of its block.
     Join(u32),
-    /// The record of its block is of an earlier iteration.
+    /// The record of its block belongs to an earlier iteration.
     Replace(u32),
-    /// A new record in the place of one that a late packet opened.
+    /// It opens a record in the place of one that a late packet opened.
     MakeRoom(u32),
 }
 
 struct TrioMl {
     place: Place,
     settings: Settings,
-    /// By id; none where no worker contributes here.
+    /// By id; `None` for jobs without workers here.
     jobs: Vec<Option<JobRecord>>,
     table: Table,
     /// One set of timer threads for each timeout of the device's jobs.
     scanners: Vec<Scanner>,
     slow: SlowTimer,
     chip: Option<Chip>,
-    /// Results that the chip is still making: when each leaves, in the order in which they were decided.
+    /// Results that the chip is still creating: departure times, in the order of decision.
     leaving: BinaryHeap<Reverse<(Time, u64, u32)>>,
     decided: u64,
     counts: Counts,
@@ -177,13 +176,13 @@ impl TrioMl {
         }
     }
 
-    /// When the first Result leaves.
+    /// Returns when the first Result leaves.
     #[inline]
     fn leaves(&self) -> Time {
         self.leaving.peek().map_or(NEVER, |Reverse((t, ..))| *t)
     }
 
-    /// When the first timer thread starts, and which of the timeouts it is of.
+    /// Returns when the next timer thread starts, and the index of its timeout.
     #[inline]
     fn scans(&self) -> (Time, usize) {
         if !self.settings.mitigation {
@@ -193,7 +192,7 @@ impl TrioMl {
         due.min().unwrap_or((NEVER, 0))
     }
 
-    /// Everything that happens by itself up to and including `t`: Results leave before timers tick.
+    /// Processes all scheduled events up to and including `t`: Results leave before timers tick.
     fn advance(&mut self, t: Time, context: &mut Context) {
         loop {
             let (leaves, (scans, class), slow) = (self.leaves(), self.scans(), self.slow.due(self.table.live()));
@@ -213,8 +212,8 @@ impl TrioMl {
         }
     }
 
-    /// A timer thread visits its part of the table (§5): a record whose REF flag is clear has aged out, any other has the
-    /// flag cleared.
+    /// Lets a timer thread visit its part of the table (§5): a record whose REF flag is clear has timed out; the flag
+    /// of others is cleared.
     fn scan(&mut self, t: Time, class: usize, context: &mut Context) {
         let part = self.scanners[class].tick();
         let mut at = self.table.first(class, part);
@@ -231,14 +230,14 @@ impl TrioMl {
             if let Some(job) = &mut self.jobs[usize::from(id)]
                 && !late
             {
-                // Those who were on time did not miss the second record of a block that a straggler opened.
+                // Sources that were on time did not miss the second record of a block that a straggler opened.
                 job.watch.aged(job.src_mask.minus(&received));
             }
             self.give_up(t, index, context);
         }
     }
 
-    /// A record ends before it is complete: its partial Result is sent by a thread of its own (§5).
+    /// Ends a record before it is complete: its partial Result is sent by a thread of its own (§5).
     fn give_up(&mut self, t: Time, index: u32, context: &mut Context) {
         let record = self.table.get_mut(index);
         record.degraded = true;
@@ -247,7 +246,7 @@ impl TrioMl {
         self.finish(t, index, done, context);
     }
 
-    /// A record leaves the table at `t`, and its Result the device when it is `done`.
+    /// Removes a record from the table at `t`; its Result leaves the device when it is `done`.
     fn finish(&mut self, t: Time, index: u32, done: Time, context: &mut Context) {
         let BlockRecord { job, block, generation, .. } = *self.table.get(index);
         self.table.remove(index);
@@ -263,7 +262,7 @@ impl TrioMl {
         self.decided += 1;
     }
 
-    /// A Result leaves.
+    /// Sends a Result.
     fn send(&mut self, t: Time, index: u32, context: &mut Context) {
         let record = self.table.get(index);
         if let Some(job) = &mut self.jobs[usize::from(record.job)] {
@@ -274,7 +273,7 @@ impl TrioMl {
         self.table.release(index);
     }
 
-    /// The slow timer ticks (§5, "Advanced straggler mitigation").
+    /// Handles a tick of the slow timer (§5, "Advanced straggler mitigation").
     fn judge_stragglers(&mut self, t: Time, context: &mut Context) {
         self.slow.tick(t);
         for (id, job) in self.jobs.iter_mut().enumerate() {
@@ -295,7 +294,7 @@ impl TrioMl {
         }
     }
 
-    /// What is to be done with a contribution, or why nothing is (§4, "Trio-ML aggregation Microcode program workflow").
+    /// Returns how a contribution is handled, or why it is refused (§4, "Trio-ML aggregation Microcode program workflow").
     #[inline]
     fn judge(&mut self, header: &Header) -> Result<Way, Reason> {
         if header.age_op > AGED {
@@ -306,18 +305,18 @@ impl TrioMl {
         };
         let found = self.table.find(header.job, header.block);
         if let Some(index) = found {
-            // §5: every lookup that finds a record sets its REF flag, whatever becomes of the packet.
+            // §5: every lookup that finds a record sets its REF flag, whatever the outcome of the packet.
             self.table.get_mut(index).referenced = true;
         }
-        // Figure 17: the mask says who takes part.
+        // Figure 17: the mask contains the participants.
         if !job.src_mask.has(header.source) {
-            // No block waits for a source that was taken out; what it sends still counts (ours).
+            // No block waits for a removed source; its contributions still count (our choice).
             if !job.watch.hear(header.source) {
                 return Err(Reason::UnknownSource);
             }
             self.slow.heard = true;
         }
-        // A count that cannot be right would make that of the Result wrong, which receivers divide by (§5).
+        // An impossible count would make that of the Result wrong, which receivers divide by (§5).
         let workers = job.workers_of[usize::from(header.source)];
         if header.sources == 0 || header.sources > workers || header.elements > job.block_grad_max {
             return Err(Reason::WrongCount);
@@ -328,11 +327,11 @@ impl TrioMl {
             if late && self.settings.tombstones {
                 return Err(Reason::Late);
             }
-            // §4: the cap on blocks shares memory between jobs.
+            // §4: the limit on blocks shares memory between jobs.
             if job.block_curr_cnt < job.block_cnt_max {
                 return Ok(Way::Open { late });
             }
-            // What came late is of no use, and must not keep out what is waited for (ours).
+            // Late records are useless and must not block those that are needed (our choice).
             let oldest = if late { None } else { job.oldest_late(&self.table) };
             return oldest.map(Way::MakeRoom).ok_or(Reason::TableFull);
         };
@@ -353,10 +352,10 @@ impl TrioMl {
         if header.elements != record.grad_cnt { Err(Reason::WrongCount) } else { Ok(Way::Join(index)) }
     }
 
-    /// An update arrived.
+    /// Handles an update.
     #[inline]
     fn contribute(&mut self, frame: &Frame, context: &mut Context) {
-        // §4: what is not for the router's UDP port is no packet of Trio-ML.
+        // §4: packets to other UDP ports are not Trio-ML.
         let is_own = target_port(context.pool.frame(frame)) == PORT;
         let Some(header) = Header::parse(context.pool.payload(frame)).filter(|_| is_own) else {
             return context.drop(*frame, Reason::Malformed);
@@ -370,7 +369,7 @@ impl TrioMl {
             }
             Ok(Way::Open { late }) => self.open(frame, &header, late, context),
             Ok(Way::Replace(old)) => {
-                // The paper is silent; its servers are done with the earlier iteration, so what there is of it leaves.
+                // The paper does not specify this; its servers have finished the earlier iteration, so its partial sum leaves.
                 self.counts.evicted += 1;
                 self.table.get_mut(old).aged = true;
                 self.give_up(frame.t, old, context);
@@ -393,7 +392,7 @@ impl TrioMl {
         self.account(frame.t, index, &header, context);
     }
 
-    /// A block's first packet creates its record (§4, "Block records").
+    /// Creates the record of a block for its first packet (§4, "Block records").
     fn open(&mut self, frame: &Frame, header: &Header, late: bool, context: &mut Context) -> u32 {
         let mut record = BlockRecord::new(header.job, header.block, frame.packet, frame.t);
         record.generation = header.generation;
@@ -417,13 +416,13 @@ impl TrioMl {
         index
     }
 
-    /// A contribution is in the sums: it counts, takes its time, and may complete the block.
+    /// Records a contribution that is in the sums: it counts, takes its time, and may complete the block.
     #[inline]
     fn account(&mut self, t: Time, index: u32, header: &Header, context: &mut Context) {
         let record = self.table.get_mut(index);
         record.rcvd_mask.insert(header.source);
         record.rcvd_cnt += 1;
-        // Within 8 bits: no source says more than it stands for, and all stand for 255 workers at most.
+        // Fits into 8 bits: no source states more workers than it represents, and all represent at most 255.
         record.src_cnt += header.sources;
         record.last |= header.last;
         record.degraded |= header.degraded;
@@ -431,7 +430,7 @@ impl TrioMl {
         let summed = self.chip.as_mut().map_or(t, |chip| chip.add(t, header.elements)).max(record.summed);
         record.summed = summed;
         let received = record.rcvd_mask;
-        // §4: complete when all sources of the job have been accounted for; then this thread makes the Result.
+        // §4: complete when all sources of the job are included; then this thread creates the Result.
         let job = self.jobs[usize::from(header.job)].as_ref();
         let complete = job.is_some_and(|job| job.src_mask.minus(&received).is_empty());
         let mut done = summed;

@@ -1,4 +1,4 @@
-//! Workers of Trio-ML: a sliding window of blocks (Trio §4), degraded results averaged over who is in them (§5).
+//! Workers of Trio-ML: a sliding window of blocks (Trio §4), with degraded results averaged over their contributors (§5).
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ use pktgen_engine::endpoint::rounds::{
 use pktgen_engine::endpoint::{Behaviour, Crew, Facts, Identity, Protocol, Registers, WorkerKind};
 use pktgen_engine::frame::Heads;
 
-/// Largest window (§5). The paper's own choice is 4096 (§6.1), one more than `block_cnt_max` holds in print (Figure 17) and than the
-/// default, which earlier versions had as the most.
+/// Maximum window (§5). The paper's own choice is 4096 (§6.1), one more than the printed `block_cnt_max` allows (Figure
+/// 17), and one more than the default, which was the maximum in earlier versions.
 pub(super) const WINDOW_MAX: u32 = 65_535;
 const WINDOW: u32 = 4095;
 
@@ -34,19 +34,19 @@ static PROTOCOL: Protocol = Protocol {
     heads: |per_job| Some(heads(per_job)),
 };
 
-/// What a frame off a wire is.
+/// Identifies a frame from a wire.
 fn identify(bytes: &[u8], facts: &Facts) -> Option<Identity> {
     let header = Header::parse(&bytes[HEAD..])?;
     let blocks = facts.training.1;
-    // Beyond the run's iterations and blocks numbers may be of any packet; whoever counts those asks for both.
+    // Beyond the run's iterations and blocks, numbers may belong to any packet; counting code checks both.
     let seq = u32::from(header.generation).wrapping_mul(blocks).wrapping_add(header.block);
-    // A result is known by the packet that opened its record, whose source it names.
+    // A result is identified by the packet that opened its record, whose source it contains.
     direction(bytes, facts, PORT, |worker, first| {
         PacketId::new(worker.unwrap_or(first + u32::from(header.source)), seq, 0)
     })
 }
 
-/// Heads of contributions, which name their sources, and of results, which are for all workers of their jobs.
+/// Returns the headers of contributions, which contain their sources, and of results, which are for all workers of their jobs.
 fn heads(per_job: u32) -> Heads {
     Arc::new(move |payload: &[u8], len: usize, down: bool, head: &mut [u8; HEAD]| {
         let Some(header) = Header::parse(payload) else { return false };
@@ -118,7 +118,7 @@ impl WorkerKind for TrioMlKind {
 }
 
 struct TrioMl {
-    /// Workers of a job.
+    /// Number of workers of a job.
     workers: u16,
 }
 
@@ -159,7 +159,7 @@ impl RoundProtocol for TrioMl {
         let header = Header::parse(payload)?;
         let fits = header.block < dense.blocks() && header.elements == dense.elements_of(header.block);
         let known = header.age_op != format::STRAGGLER && u32::from(header.generation) < dense.iterations();
-        // Receivers divide by the number of sources; a result is degraded where some lack (§5).
+        // Receivers divide by the number of sources; a result without some of these is degraded (§5).
         let sources = u16::from(header.sources);
         let counted = (1..=self.workers).contains(&sources) && header.degraded == (sources < self.workers);
         (fits && known && counted).then(|| ResultHead {
@@ -172,7 +172,7 @@ impl RoundProtocol for TrioMl {
         })
     }
 
-    /// Of a permanent straggler (§5 "Advanced straggler mitigation"): workers go on as before.
+    /// Whether it notifies of a permanent straggler (§5 "Advanced straggler mitigation"): workers continue as before.
     fn is_notice(&self, payload: &[u8]) -> bool {
         Header::parse(payload).is_some_and(|header| header.age_op == format::STRAGGLER && header.elements == 0)
     }

@@ -6,9 +6,9 @@ use super::sample::Sample;
 use super::{PropertyFinding, TraceProperty};
 
 const LAGS: usize = 10;
-/// A difference that does not matter.
+/// Difference that does not matter.
 const TOLERANCE: f64 = 0.05;
-/// Autocorrelations of n independent gaps have a deviation of 1/√n; those of the original are estimates, too.
+/// The autocorrelation of n independent gaps has a standard deviation of 1/√n; that of the original is an estimate, too.
 const CHANCE: f64 = 3.0;
 
 pub(super) struct Autocorrelation;
@@ -37,8 +37,8 @@ impl TraceProperty for Autocorrelation {
     }
 }
 
-/// Autocorrelation at each lag, weighted by the variance of each worker, and of how many gaps; none if no worker has twice
-/// as many as lags, or none varies by a hundredth.
+/// Returns the autocorrelation at each lag, weighted by the variance of each worker, and the number of gaps; `None` if
+/// no worker has twice as many gaps as lags, or none varies by a hundredth.
 fn correlations(gaps: &[Vec<f64>]) -> Option<([f64; LAGS], usize)> {
     let (mut products, mut squares, mut n) = ([0.0; LAGS], 0.0, 0);
     for own in gaps.iter().filter(|own| own.len() >= 2 * LAGS) {

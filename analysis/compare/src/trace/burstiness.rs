@@ -1,20 +1,20 @@
-//! Bursts: the index of dispersion of a worker's counts (variance over mean) in windows of 2 to 20 of its mean gaps.
-//! Independent exponential gaps have 1, a clock 0. Windows are a worker's own: sums over workers grow with their number.
+//! Bursts: the index of dispersion (variance over mean) of a worker's counts in windows of 2 to 20 of its mean gaps. It is 1 for
+//! independent exponential gaps and 0 for a clock. Windows are per worker, because sums over workers grow with their number.
 
 use pktgen_core::registry::Named;
 
 use super::sample::{Own, Sample};
 use super::{PropertyFinding, TraceProperty};
 
-/// Windows, in mean gaps.
+/// Lengths of windows, in mean gaps.
 const SIZES: [f64; 4] = [2.0, 5.0, 10.0, 20.0];
-/// A worker needs this many windows of a size to count there.
+/// Minimum number of windows of a length for a worker to count.
 const WINDOWS: usize = 8;
-/// Added to each index: below, arrivals are as good as a clock's, and ratios mean nothing.
+/// Added to each index: below this, arrivals are as regular as a clock, and ratios have no meaning.
 const FLOOR: f64 = 0.05;
-/// A ratio that does not matter is within e to the power of this: a fifth.
+/// Tolerance of the ratio's logarithm: about a fifth.
 const TOLERANCE: f64 = 0.2;
-/// The logarithm of the variance of n counts has a deviation of about √(2/n).
+/// The logarithm of the variance of n counts has a standard deviation of about √(2/n).
 const CHANCE: f64 = 2.6;
 
 pub(super) struct Burstiness;
@@ -50,7 +50,7 @@ impl TraceProperty for Burstiness {
     }
 }
 
-/// The mean over workers, and of how many windows.
+/// Returns the mean over workers and the number of windows.
 fn dispersion(workers: &[Own], size: f64) -> Option<(f64, usize)> {
     let (mut sum, mut used, mut windows) = (0.0, 0, 0);
     for own in workers {

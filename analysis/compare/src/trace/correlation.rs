@@ -1,7 +1,7 @@
-//! How workers go together: correlation of their counts in common windows of 5 mean gaps, over pairs of workers.
+//! Correlation between workers: of their counts in common windows of 5 mean gaps, over pairs of workers.
 //!
-//! Workers that learn together slow down together; copies must do so no more and no less. A mean over pairs does not see
-//! that each worker has one twin among hundreds, so twins are counted, too.
+//! Workers that learn together slow down together; copies must do so to the same degree. A mean over pairs does not
+//! reveal that each worker has one twin among hundreds, so twins are counted, too.
 
 use std::collections::BTreeMap;
 
@@ -11,22 +11,22 @@ use pktgen_records::stats::mean;
 use super::sample::{Own, Sample};
 use super::{PropertyFinding, TraceProperty};
 
-/// A window, in mean gaps of all workers.
+/// Length of a window, in mean gaps of all workers.
 const SIZE: f64 = 5.0;
-/// Windows that are looked at, evenly over the run; fewer than the least say nothing.
+/// Maximum number of windows, evenly spaced over the run, and the minimum for a result.
 const WINDOWS: usize = 256;
 const LEAST: usize = 10;
-/// Workers among which twins are looked for, since every pair is.
+/// Maximum number of workers among which twins are searched, since every pair is compared.
 const WORKERS: usize = 1000;
-/// Odd, so that no two clusters get one number: 2¹⁶ by the golden ratio, so that those looked at have no period.
+/// Odd, so that no two clusters are mapped to one number; 2¹⁶ divided by the golden ratio, so that the selected ones have no period.
 const SPREAD: u16 = 40503;
-/// Who correlates more than this with another is its twin.
+/// Two workers with a higher correlation than this are twins.
 const TWIN: f64 = 0.98;
-/// Differences of mean correlations that do not matter, and what chance adds for n windows: 1/√n is the deviation of one
-/// pair, and all pairs share the windows.
+/// Differences of mean correlations that do not matter, and the effect of chance for n windows: the standard deviation
+/// of one pair is 1/√n, and all pairs share the windows.
 const TOLERANCE: f64 = 0.1;
 const CHANCE: f64 = 1.0;
-/// Share of workers that may have a twin more than in the original.
+/// Tolerated increase of the share of workers with a twin.
 const TWINS: f64 = 0.02;
 
 pub(super) struct Correlation;
@@ -70,17 +70,17 @@ impl TraceProperty for Correlation {
     }
 }
 
-/// What is known of all pairs.
+/// Results for all pairs.
 struct Pairs {
     within: Option<f64>,
     across: Option<f64>,
-    /// Share of workers that have a twin.
+    /// Share of workers with a twin.
     twins: f64,
     windows: usize,
 }
 
 impl Pairs {
-    /// None if fewer than two workers vary.
+    /// Computes the results; `None` if fewer than two workers vary.
     fn of(workers: &[Own]) -> Option<Pairs> {
         let gap = mean(&workers.iter().filter_map(|own| own.mean_gap()).collect::<Vec<_>>())?;
         let first = workers.iter().filter_map(|own| own.times.first()).min()?;
@@ -109,7 +109,7 @@ impl Pairs {
                 sum.iter_mut().zip(own).for_each(|(sum, x)| *sum += x);
             }
         }
-        // Of vectors of length 1, the square of the sum is their number and twice the sum over pairs.
+        // For vectors of length 1, the square of the sum is their number plus twice the sum over pairs.
         let pairs = |(n, sum): &(f64, Vec<f64>)| (n * (n - 1.0), sum.iter().map(|x| x * x).sum::<f64>() - n);
         let all = pairs(&whole);
         let within = clusters.values().map(pairs).fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
@@ -132,14 +132,14 @@ impl Pairs {
     }
 }
 
-/// Whole clusters, since twins are often neighbours, until there are enough workers.
+/// Selects whole clusters, since twins are often neighbours, until there are enough workers.
 fn looked_at(series: &[(u16, Vec<f64>)]) -> Vec<&Vec<f64>> {
     let mut clusters: BTreeMap<u16, Vec<&Vec<f64>>> = BTreeMap::new();
     series.iter().for_each(|(cluster, own)| clusters.entry(cluster.wrapping_mul(SPREAD)).or_default().push(own));
     clusters.into_values().flatten().take(WORKERS).collect()
 }
 
-/// Deviations from the mean, as a vector of length 1; none if all are equal.
+/// Returns the deviations from the mean as a vector of length 1; `None` if all are equal.
 fn standardise(mut counts: Vec<f64>) -> Option<Vec<f64>> {
     let mean = mean(&counts)?;
     counts.iter_mut().for_each(|count| *count -= mean);

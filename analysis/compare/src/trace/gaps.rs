@@ -1,19 +1,18 @@
-//! The distribution of gaps: Kolmogorov and Smirnov's distance between all gaps of the two traces, each relative to its
-//! worker's mean.
+//! The distribution of gaps: the Kolmogorov–Smirnov distance between all gaps of the two traces, each relative to its worker's mean.
 //!
-//! Gaps are pooled over workers: a test per worker would need a correction for hundreds of tests and could no longer see a
-//! change that all of them have. Workers of the two traces have no names in common, and means are compared by `rates`.
+//! Gaps are pooled over workers: a test per worker would need a correction for hundreds of tests and could no longer detect a change
+//! common to all. The workers of the two traces have no ids in common, and means are compared by `rates`.
 
 use pktgen_core::registry::Named;
 
 use super::sample::Sample;
 use super::{PropertyFinding, TraceProperty};
 
-/// A distance that does not matter: a burst of every twentieth update may be elsewhere.
+/// Distance that does not matter: a burst of every twentieth update may be moved.
 const TOLERANCE: f64 = 0.05;
-/// Kolmogorov's 1 % point: what two samples of one distribution differ by, times the root of 1/n + 1/m.
+/// Kolmogorov's 1 % point: the difference of two samples of one distribution is this times √(1/n + 1/m).
 const CHANCE: f64 = 1.63;
-/// Gaps are compared to this many parts of their mean: times are whole picoseconds, and scaling rounds them.
+/// Gaps are compared with this many steps per mean: times are whole picoseconds, and scaling rounds them.
 const PARTS: f64 = 1000.0;
 
 pub(super) struct Gaps;
@@ -44,14 +43,14 @@ impl TraceProperty for Gaps {
     }
 }
 
-/// The largest difference of the two empirical distributions.
+/// Returns the largest difference of the two empirical distributions.
 fn distance(one: &mut [f64], other: &mut [f64]) -> f64 {
     one.sort_unstable_by(f64::total_cmp);
     other.sort_unstable_by(f64::total_cmp);
     let (mut i, mut j, mut most) = (0, 0, 0.0f64);
     while i < one.len() && j < other.len() {
         let at = one[i].min(other[j]);
-        // Both go past all that is equal, so that ties count once.
+        // Both skip all equal values, so that ties count once.
         while i < one.len() && one[i] <= at {
             i += 1;
         }

@@ -1,5 +1,5 @@
-//! How unequal parameters are: the share of all updates that the hottest have, as in LIBRA's Figure 5, at shares of the
-//! original's keys; and whether the hottest are the same ones.
+//! Skew of parameters: the share of all updates that goes to the hottest keys, as in LIBRA's Figure 5, at shares of the
+//! original's keys; and whether the hottest keys are the same.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,13 +8,13 @@ use pktgen_core::registry::Named;
 use super::sample::Sample;
 use super::{PropertyFinding, TraceProperty};
 
-/// Where curves are compared, as shares of the original's keys.
+/// Points at which curves are compared, as shares of the original's keys.
 const SHARES: [f64; 6] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3];
-/// The hottest that must be the same: this share of the original's keys.
+/// Share of the original's keys that are hot and must stay hot.
 const HOT: f64 = 0.01;
-/// A difference of shares that does not matter.
+/// Difference of shares that does not matter.
 const TOLERANCE: f64 = 0.03;
-/// Share of the hottest that may be others: near the edge, counts are nearly equal.
+/// Tolerated share of the hottest keys that are replaced: near the limit, counts are nearly equal.
 const OTHERS: f64 = 0.2;
 
 pub(super) struct Keys;
@@ -50,14 +50,14 @@ impl TraceProperty for Keys {
     }
 }
 
-/// Counts and keys, the hottest first; ties by key.
+/// Returns counts and keys, the hottest first; ties by key.
 fn hottest(keys: &HashMap<u64, u64>) -> Vec<(u64, u64)> {
     let mut all: Vec<_> = keys.iter().map(|(key, count)| (*count, *key)).collect();
     all.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
     all
 }
 
-/// The share of all updates that the first `n` have.
+/// Returns the share of all updates that goes to the first `n` keys.
 fn part(all: &[(u64, u64)], n: usize) -> f64 {
     let sum = |part: &[(u64, u64)]| part.iter().map(|(count, _)| count).sum::<u64>() as f64;
     sum(&all[..n.min(all.len())]) / sum(all)

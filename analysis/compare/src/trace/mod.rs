@@ -1,7 +1,7 @@
-//! Did scaling a trace keep what matters? Statistics of two traces side by side, each with a limit.
+//! Checks whether a scaled trace has the properties of its original: statistics of both traces side by side, each with a limit.
 //!
-//! Called by `pktgen trace check ORIGINAL SCALED`. One file per property; [`FAITHFUL`] lists them, docs/traces.md says what
-//! each measures and where its limit comes from. [`sample`] is what is read of a trace, `text` the table.
+//! Called by `pktgen trace check ORIGINAL SCALED`. One file per property; [`FAITHFUL`] lists them, and docs/traces.md
+//! explains what each measures and the source of its limit. [`sample`] is the data read from a trace, `text` the table.
 
 mod autocorrelation;
 mod burstiness;
@@ -24,13 +24,13 @@ use serde::Serialize;
 use pktgen_records::stats::median;
 use sample::Sample;
 
-/// What a scaled trace should have in common with its original.
+/// A property that a scaled trace should share with its original.
 pub trait TraceProperty: Named + Sync {
-    /// Compares the two: one finding per statistic.
+    /// Compares the two traces: one finding per statistic.
     fn compare(&self, original: &Sample, scaled: &Sample) -> Vec<PropertyFinding>;
 }
 
-/// Every property, in the order of the table.
+/// All properties, in the order of the table.
 pub static FAITHFUL: &[&dyn TraceProperty] = &[
     &gaps::Gaps,
     &autocorrelation::Autocorrelation,
@@ -49,9 +49,9 @@ pub static FAITHFUL: &[&dyn TraceProperty] = &[
 pub enum PropertyOutcome {
     /// Within the limit.
     Pass,
-    /// Beyond it, or there is nothing left to compare.
+    /// Beyond the limit, or the scaled trace has nothing to compare.
     Fail,
-    /// The original has nothing to compare with: neither kept nor lost.
+    /// The original lacks the property.
     NotApplicable,
 }
 
@@ -60,11 +60,11 @@ pub enum PropertyOutcome {
 pub struct PropertyFinding {
     /// Name of the property.
     pub property: &'static str,
-    /// What was measured; why not, if it was not.
+    /// What was measured, or why nothing was.
     pub statistic: String,
-    /// The difference; none if it was not measured.
+    /// The difference; `None` if it was not measured.
     pub value: Option<f64>,
-    /// The largest that passes.
+    /// The largest difference that passes.
     pub limit: Option<f64>,
     /// The verdict.
     pub outcome: PropertyOutcome,
@@ -72,7 +72,7 @@ pub struct PropertyFinding {
 
 impl PropertyFinding {
     fn judged(property: &dyn Named, statistic: &str, value: f64, limit: f64) -> PropertyFinding {
-        // What is no number has not passed.
+        // NaN does not pass.
         let outcome = if value <= limit { PropertyOutcome::Pass } else { PropertyOutcome::Fail };
         let (value, limit) = (Some(value), Some(limit));
         PropertyFinding { property: property.name(), statistic: statistic.to_owned(), value, limit, outcome }
@@ -82,48 +82,48 @@ impl PropertyFinding {
         PropertyFinding { property: property.name(), statistic: why.to_owned(), value: None, limit: None, outcome }
     }
 
-    /// The original has nothing of this property.
+    /// Returns the finding for a property that the original lacks.
     fn not_applicable(property: &dyn Named, why: &str) -> PropertyFinding {
         PropertyFinding::unmeasured(property, why, PropertyOutcome::NotApplicable)
     }
 
-    /// The original has it and the scaled trace has not.
+    /// Returns the finding for a property that only the original has.
     fn lost(property: &dyn Named, why: &str) -> PropertyFinding {
         PropertyFinding::unmeasured(property, why, PropertyOutcome::Fail)
     }
 }
 
-/// What is said of a trace as a whole.
+/// Size of a trace.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Size {
-    /// Workers.
+    /// Number of workers.
     pub workers: usize,
-    /// Updates.
+    /// Number of updates.
     pub updates: usize,
 }
 
-/// A scaled trace beside its original.
+/// Comparison of a scaled trace with its original.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Fidelity {
-    /// The original.
+    /// Size of the original.
     pub original: Size,
-    /// The scaled one.
+    /// Size of the scaled trace.
     pub scaled: Size,
-    /// By what times were scaled: the ratio of the medians of the workers' mean gaps. Every statistic is relative to mean
-    /// gaps, so none depends on it.
+    /// Factor by which times were scaled: the ratio of the medians of the workers' mean gaps. All statistics are
+    /// relative to mean gaps and independent of it.
     pub time_factor: Option<f64>,
     /// All findings, in the order of [`FAITHFUL`].
     pub findings: Vec<PropertyFinding>,
-    /// Whether none has failed.
+    /// Whether none failed.
     pub passed: bool,
 }
 
-/// Reads two traces and compares them; a file that is no sound trace is an error.
+/// Reads two traces and compares them; fails if a file is not a valid trace.
 pub fn compare(original: &Path, scaled: &Path) -> Result<Fidelity> {
     Ok(compare_samples(&Sample::read(original)?, &Sample::read(scaled)?))
 }
 
-/// Compares what was read.
+/// Compares two samples.
 pub fn compare_samples(original: &Sample, scaled: &Sample) -> Fidelity {
     let size = |sample: &Sample| Size { workers: sample.workers.len(), updates: sample.updates() };
     let gap = |sample: &Sample| median(&sample.workers.iter().filter_map(|own| own.mean_gap()).collect::<Vec<_>>());

@@ -1,4 +1,4 @@
-//! How gaps change in the course of the run: their mean in each tenth of a worker's updates.
+//! Change of gaps during the run: their mean in each tenth of a worker's updates.
 
 use pktgen_core::registry::Named;
 use pktgen_records::stats::mean;
@@ -6,11 +6,11 @@ use pktgen_records::stats::mean;
 use super::sample::Sample;
 use super::{PropertyFinding, TraceProperty};
 
-/// A ratio that does not matter is within e to the power of this: about a tenth.
+/// Tolerance of the ratio's logarithm: about a tenth.
 const TOLERANCE: f64 = 0.1;
-/// A worker needs this many gaps: two in each tenth.
+/// Minimum number of gaps of a worker: two in each tenth.
 const LEAST: usize = 20;
-/// Means of n gaps with a variation of v have one of v/√n; gaps of a tenth are alike, so fewer of them count.
+/// Means of n gaps with a coefficient of variation v have an error of v/√n; gaps within a tenth are correlated, so fewer of them count.
 const CHANCE: f64 = 4.0;
 
 pub(super) struct Pace;
@@ -43,7 +43,7 @@ impl TraceProperty for Pace {
     }
 }
 
-/// Mean gap of each tenth over all workers, and its relative error by chance.
+/// Returns the mean gap of each tenth over all workers, and its relative error by chance.
 fn tenths(gaps: &[Vec<f64>]) -> Option<([f64; 10], f64)> {
     let mut all: [Vec<f64>; 10] = Default::default();
     for own in gaps.iter().filter(|own| own.len() >= LEAST) {
@@ -54,7 +54,7 @@ fn tenths(gaps: &[Vec<f64>]) -> Option<([f64; 10], f64)> {
         let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
         variance.sqrt() / mean / (gaps.len() as f64).sqrt()
     };
-    // A tenth in which nothing passes has no ratio.
+    // A tenth in which no time passes has no ratio.
     means.iter().all(|mean| *mean > 0.0).then(|| (means, all.iter().zip(&means).map(error).fold(0.0, f64::max)))
 }
 

@@ -1,5 +1,5 @@
-//! How unequal workers and clusters are: the distance of the distributions of their rates, relative to the mean rate
-//! (Wasserstein's: the mean difference of equal quantiles).
+//! Inequality of workers and clusters: the Wasserstein distance of the distributions of their rates, relative to the
+//! mean rate (the mean difference of equal quantiles).
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use pktgen_records::stats::mean;
 use super::sample::Sample;
 use super::{PropertyFinding, TraceProperty};
 
-/// Quantiles that are compared.
+/// Number of quantiles that are compared.
 const POINTS: usize = 1000;
-/// A difference of rates that does not matter, relative to the mean rate. A worker that is copied once more than another, where
-/// numbers do not divide, moves the distribution, too.
+/// Difference of rates that does not matter, relative to the mean rate. A worker that is copied once more than another,
+/// because numbers do not divide evenly, changes the distribution, too.
 const TOLERANCE: f64 = 0.05;
 
 pub(super) struct Rates;
@@ -46,7 +46,7 @@ impl TraceProperty for Rates {
     }
 }
 
-/// Rates of workers, and the mean rate of the workers of each cluster.
+/// Returns the rates of workers, and the mean rate of the workers of each cluster.
 fn rates(sample: &Sample) -> [Vec<f64>; 2] {
     let mut clusters: BTreeMap<u16, Vec<f64>> = BTreeMap::new();
     for own in &sample.workers {
@@ -58,7 +58,7 @@ fn rates(sample: &Sample) -> [Vec<f64>; 2] {
     [clusters.into_values().flatten().collect(), of_clusters]
 }
 
-/// Mean difference of equal quantiles of the two, each relative to its mean.
+/// Returns the mean difference of equal quantiles of the two, each relative to its mean.
 fn distance(mut one: Vec<f64>, mut other: Vec<f64>) -> f64 {
     for rates in [&mut one, &mut other] {
         rates.sort_unstable_by(f64::total_cmp);

@@ -1,5 +1,5 @@
-//! How rewards change in the course of the run: their mean in each tenth of a worker's updates, in deviations of all rewards; and
-//! how many updates have one.
+//! Change of rewards during the run: their mean in each tenth of a worker's updates, in standard deviations of all
+//! rewards; and how many updates have one.
 
 use pktgen_core::registry::Named;
 use pktgen_records::stats::mean;
@@ -7,12 +7,12 @@ use pktgen_records::stats::mean;
 use super::sample::Sample;
 use super::{PropertyFinding, TraceProperty};
 
-/// A difference that does not matter, in standard deviations.
+/// Difference that does not matter, in standard deviations.
 const TOLERANCE: f64 = 0.15;
-/// Means of n rewards have an error of 1/√n deviations; rewards of a tenth are alike, so fewer of them count.
+/// Means of n rewards have an error of 1/√n standard deviations; rewards within a tenth are correlated, so fewer of them count.
 const CHANCE: f64 = 4.0;
 
-/// Updates with a reward that do not matter, as a share of all.
+/// Tolerated difference in the share of updates with a reward.
 const SHARE: f64 = 0.02;
 
 pub(super) struct Rewards;
@@ -43,7 +43,7 @@ impl TraceProperty for Rewards {
         if deviation == 0.0 {
             return vec![PropertyFinding::not_applicable(self, "all rewards of the original are equal"), shares];
         }
-        // Of few updates, some tenths have none.
+        // With few updates, some tenths have none.
         let both = one.iter().zip(&other).filter_map(|(a, b)| Some((mean(a)?, mean(b)?, a.len().min(b.len()))));
         let (mut most, mut fewest) = (0.0f64, usize::MAX);
         for (was, is, n) in both {
@@ -58,7 +58,7 @@ impl TraceProperty for Rewards {
     }
 }
 
-/// Rewards by tenths of each worker's updates.
+/// Returns the rewards by tenths of each worker's updates.
 fn tenths(sample: &Sample) -> [Vec<f64>; 10] {
     let mut tenths: [Vec<f64>; 10] = Default::default();
     for own in &sample.workers {

@@ -1,5 +1,5 @@
-//! What the properties need of a trace: times and rewards by worker, values as a histogram, keys as counts. Values are
-//! streamed; times and rewards are 12 bytes an update.
+//! The data of a trace that properties use: times and rewards by worker, values as a histogram, keys as counts. Values
+//! are streamed; times and rewards take 12 bytes per update.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -20,34 +20,34 @@ const BITS: usize = 277;
 pub struct Own {
     /// Its cluster.
     pub cluster: u16,
-    /// When its updates are generated.
+    /// Generation times of its updates.
     pub times: Vec<Time>,
-    /// Their rewards; not a number where there is none.
+    /// Their rewards; NaN if there is none.
     pub rewards: Vec<f32>,
 }
 
 impl Own {
-    /// Its mean gap; none if it has fewer than two updates or all are at once.
+    /// Returns its mean gap; `None` if it has fewer than two updates or all are simultaneous.
     pub(crate) fn mean_gap(&self) -> Option<f64> {
         let (first, last) = (self.times.first()?, self.times.last()?);
         (last > first).then(|| (last - first) as f64 / (self.times.len() - 1) as f64)
     }
 
-    /// Its gaps relative to their mean; none where there is no mean.
+    /// Returns its gaps relative to their mean; empty if there is no mean.
     pub fn gaps(&self) -> Vec<f64> {
         let Some(mean) = self.mean_gap() else { return Vec::new() };
         self.times.windows(2).map(|w| (w[1] - w[0]) as f64 / mean).collect()
     }
 }
 
-/// How magnitudes of values are distributed.
+/// Distribution of the magnitudes of values.
 #[derive(Debug, Clone)]
 pub struct Magnitudes {
     /// Numbers that are zero.
     pub zeros: u64,
     /// All others.
     pub others: u64,
-    /// Those of the others that are below zero.
+    /// Number of the others that are negative.
     pub negative: u64,
     bins: Vec<u64>,
 }
@@ -70,7 +70,8 @@ impl Magnitudes {
         self.bins[(bits.max(0.0) as usize).min(BITS * FINE - 1)] += 1;
     }
 
-    /// The binary logarithm of the magnitude below which a share `q` of those that are not zero lies, to a 16th; none of none.
+    /// Returns the binary logarithm of the magnitude below which a share `q` of the nonzero numbers lies, with a
+    /// resolution of 1/16; `None` without such numbers.
     pub fn quantile(&self, q: f64) -> Option<f64> {
         let rank = (q * self.others as f64).ceil().max(1.0) as u64;
         let mut below = 0;
@@ -82,21 +83,21 @@ impl Magnitudes {
     }
 }
 
-/// What is known of a trace.
+/// The data of a trace.
 #[derive(Debug, Clone, Default)]
 pub struct Sample {
     /// Its workers, without background traffic.
     pub workers: Vec<Own>,
-    /// Updates that have gradients.
+    /// Number of updates with gradients.
     pub with_values: usize,
-    /// Its gradients.
+    /// Distribution of its gradients.
     pub magnitudes: Magnitudes,
-    /// How often each key is updated.
+    /// Number of updates of each key.
     pub keys: HashMap<u64, u64>,
 }
 
 impl Sample {
-    /// Reads a trace; what breaks a rule of traces is an error.
+    /// Reads a trace; fails if it violates a rule of traces.
     pub fn read(path: &Path) -> Result<Sample> {
         trace::check(path)?;
         let mut sample = Sample::default();
@@ -122,12 +123,12 @@ impl Sample {
         Ok(sample)
     }
 
-    /// Updates of all workers.
+    /// Returns the number of updates of all workers.
     pub fn updates(&self) -> usize {
         self.workers.iter().map(|own| own.times.len()).sum()
     }
 
-    /// Gaps of each worker, relative to its mean.
+    /// Returns the gaps of each worker, relative to its mean.
     pub fn gaps(&self) -> Vec<Vec<f64>> {
         self.workers.iter().map(Own::gaps).filter(|gaps| !gaps.is_empty()).collect()
     }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::{Fidelity, PropertyOutcome};
 
 impl Fidelity {
-    /// What the terminal shows.
+    /// Returns the text for the terminal.
     pub fn text(&self) -> String {
         let factor =
             self.time_factor.map_or(String::new(), |factor| format!("; mean gaps are {factor:.3e} of the original's"));

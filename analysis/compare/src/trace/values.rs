@@ -1,5 +1,5 @@
-//! How gradients are distributed: quantiles of the binary logarithm of magnitudes, the shares of exact zeros and of
-//! negative numbers, and how many updates have any.
+//! Distribution of gradients: quantiles of the binary logarithm of magnitudes, the shares of exact zeros and of
+//! negative numbers, and how many updates have values.
 
 use pktgen_core::registry::Named;
 
@@ -7,9 +7,9 @@ use super::sample::Sample;
 use super::{PropertyFinding, TraceProperty};
 
 const QUANTILES: [f64; 7] = [0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99];
-/// Bits that do not matter: numbers that are changed by an eighth move by a fifth of a bit, and bins are a 16th.
+/// Tolerated difference in bits: a change of numbers by an eighth shifts quantiles by a fifth of a bit, and a bin is 1/16.
 const TOLERANCE: f64 = 0.3;
-/// Zeros that do not matter, as a share of all numbers; signs, of all that are not zero; and updates without values, of all.
+/// Tolerated difference in the share of zeros among all numbers, of negative ones among nonzero numbers, and of updates without values.
 const SHARE: f64 = 0.02;
 
 pub(super) struct Values;

@@ -1,5 +1,5 @@
-//! `trace check ORIGINAL SCALED` on the recorded traces: faithful scalings pass, damage is named, and how often each
-//! happens by chance.
+//! `trace check ORIGINAL SCALED` on the recorded traces: faithful scalings pass, the property that was damaged is
+//! named, and the frequency of chance results is measured.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ fn read(path: &Path) -> Vec<Row> {
     rows
 }
 
-/// Writes rows in the order of time, numbered anew.
+/// Writes rows in the order of time, with new numbers.
 fn write(path: &Path, mut rows: Vec<Row>) {
     rows.sort_by_key(|(update, ..)| (update.t_gen, update.worker, update.seq));
     let mut next: BTreeMap<u32, u32> = BTreeMap::new();
@@ -85,7 +85,7 @@ fn workers_and_times_are_scaled_faithfully() {
         let fidelity = compare(&recorded(name), &path).expect("compared");
         assert!(fidelity.passed, "{name}\n{}", fidelity.text());
     }
-    // Copies of workers in step have their times, so they are twins, and are said to be; what they push is kept.
+    // Copies of workers in step have the same times, so they are reported as twins; the values they push are kept.
     scale(&recorded(SPARSE), &path, &ScalePlan { workers: Some(30), ..ScalePlan::default() }).expect("scaled");
     let sparse = compare(&recorded(SPARSE), &path).expect("compared");
     for property in ["gaps", "autocorrelation", "burstiness", "pace", "values", "keys"] {
@@ -104,7 +104,7 @@ fn the_scaled_trace_that_is_checked_in_is_what_its_command_makes() {
     assert!(read(&path) == read(&recorded("rl-recorded-300.parquet")), "traces/README.md has the command");
 }
 
-/// A damage, what it is done to, and the property that must name it.
+/// A damage: its name, the trace that it is applied to, the property that must be named, and the change.
 type Damage = (&'static str, &'static str, &'static str, fn(Vec<Row>) -> Vec<Row>);
 
 const DAMAGES: &[Damage] = &[
@@ -204,7 +204,7 @@ fn damage_fails_by_the_property_that_it_damages() {
         assert!(same.passed, "{name}: a trace against itself\n{}", same.text());
     }
     for name in [RL, GRADIENTS, SPARSE] {
-        // Alone, and on top of a scaling that passes.
+        // The damage alone, and on top of a scaling that passes.
         let original = recorded(name);
         let clusters = Some(if name == SPARSE { 3 } else { 12 });
         scale(&original, &small, &ScalePlan { clusters, seed: 5, ..ScalePlan::default() }).expect("scaled");
@@ -219,7 +219,7 @@ fn damage_fails_by_the_property_that_it_damages() {
     }
 }
 
-/// Workers of clusters of two, each with times of its own, or both with the same.
+/// Returns workers in clusters of two, each with times of its own, or both with the same.
 fn pairs(n: u64, twins: bool) -> Sample {
     let own = |worker: u64| {
         let mut random = Seed(if twins { worker / 2 } else { worker }).stream("test", 0, 0);
@@ -230,7 +230,7 @@ fn pairs(n: u64, twins: bool) -> Sample {
     Sample { workers: (0..n).map(own).collect(), ..Sample::default() }
 }
 
-/// The outcome of a statistic.
+/// Returns the outcome of a statistic.
 fn found(fidelity: &Fidelity, statistic: &str) -> PropertyOutcome {
     let finding = fidelity.findings.iter().find(|finding| finding.statistic.contains(statistic));
     finding.unwrap_or_else(|| panic!("\"{statistic}\" is not in\n{}", fidelity.text())).outcome
@@ -266,17 +266,17 @@ fn a_tenth_without_rewards_is_no_loss() {
         Sample { workers: vec![own; 4], ..Sample::default() }
     };
     let rewards = |scaled| outcome(&compare_samples(&of(5, 0), &scaled), "rewards");
-    // Tenths 0, 2, 4, 6, 8 beside 0, 1, 2, 4, 5, 7, 8.
+    // Rewards in tenths 0, 2, 4, 6, 8 against 0, 1, 2, 4, 5, 7, 8.
     assert_eq!(rewards(of(7, 0)), PropertyOutcome::Pass);
     assert_eq!(rewards(of(7, 7)), PropertyOutcome::Fail);
-    // One that the original has none in.
+    // A tenth in which the original has no rewards.
     assert_eq!(
         found(&compare_samples(&of(5, 0), &of(2, 1)), "no tenth of the run has rewards in both"),
         PropertyOutcome::Fail
     );
 }
 
-/// How near each statistic comes to its limit, largest of all.
+/// The largest value of each statistic relative to its limit.
 #[derive(Default)]
 struct Margins {
     runs: u32,
@@ -289,7 +289,7 @@ impl Margins {
         let mut alarm = false;
         for finding in fidelity.findings.iter().filter(|f| !without.contains(&f.property)) {
             let (Some(value), Some(limit)) = (finding.value, finding.limit) else { continue };
-            // Without the numbers that some statistics name.
+            // The name without the numbers that some statistics include.
             let statistic = finding.statistic.split(" (").next().unwrap_or_default().to_owned();
             let most = self.most.entry((finding.property, statistic)).or_default();
             *most = most.max(value / limit);
@@ -308,7 +308,7 @@ impl Margins {
     }
 }
 
-/// 200 of each with the long tests.
+/// Returns the number of repetitions: 12, or up to 200 with a large `PROPTEST_CASES` (the long tests).
 fn repetitions() -> u64 {
     let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse::<u64>().ok());
     cases.map_or(12, |cases| (cases / 100).clamp(12, 200))
@@ -326,7 +326,7 @@ fn false_alarms_are_rare() {
         let clusters = Some([10, 18, 40, 100][seed as usize % 4]);
         scale(&original, &path, &ScalePlan { clusters, seed, ..ScalePlan::default() }).expect("scaled");
         scaled.add(&compare_samples(&whole, &Sample::read(&path).expect("a trace")), &[]);
-        // Other workers of the same job, which no scaling has made: their rates differ, so those are left out.
+        // Other workers of the same job, which no scaling made: their rates differ, so rates are left out.
         let mut workers = whole.workers.clone();
         workers.shuffle(&mut Seed(seed).stream("test", 0, 0));
         let other = Sample { workers: workers.split_off(13), ..Sample::default() };

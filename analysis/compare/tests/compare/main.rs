@@ -1,3 +1,3 @@
-//! The tests of comparison as other crates use it; one module per subject.
+//! Tests of comparison through its public interface; one module per subject.
 
 mod fidelity;

@@ -1,8 +1,8 @@
-//! Ages from deliveries in the order in which they are read: state per flow, and a list of segments that may be longer than memory.
+//! Computes ages from deliveries in the order in which they are read: state per flow, and a list of segments that may exceed memory.
 //!
-//! Called by [`crate::pass`]. A flow's beginning must be known before its first delivery, and its deliveries be in the order of time. Both are
-//! so in all but a few runs; where a member turns out to be older than its flow, or a delivery comes late, the pass is made once more
-//! knowing that ([`Meters::settled`]).
+//! Called by [`crate::pass`]. A flow's beginning must be known before its first delivery, and its deliveries must be in
+//! chronological order. Both hold for all but a few runs. If a member turns out to be older than its flow, or a
+//! delivery is out of order, the pass is repeated with that knowledge ([`Meters::settled`]).
 
 use std::collections::BTreeMap;
 
@@ -13,20 +13,20 @@ use crate::column::{NumberList, PairList, Shared};
 use crate::fates::is_update;
 use crate::places::Places;
 
-/// A packet at the server.
+/// A packet arriving at the server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arrival {
     pub(crate) t: i64,
     pub(crate) cluster: u16,
-    /// The generation that it carries; none of a packet without a name.
+    /// The generation time that it carries; `None` for a packet without an id.
     pub(crate) newest: Option<i64>,
 }
 
-/// What must be known of a flow beforehand.
+/// What must be known about a flow in advance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Known {
     start: i64,
-    /// Its deliveries are to be sorted.
+    /// Whether its deliveries must be sorted.
     disordered: bool,
 }
 
@@ -36,16 +36,16 @@ struct Flow {
     id: u32,
     /// First and last generation.
     generated: (i64, i64),
-    /// The beginning by its deliveries, too.
+    /// The beginning, including its deliveries.
     oldest: i64,
     last: i64,
-    /// The freshest generation that was delivered.
+    /// The newest generation delivered.
     fresh: i64,
-    /// When the open segment began.
+    /// Beginning of the open segment.
     since: i64,
     delivered: bool,
     disordered: bool,
-    /// Deliveries that wait for being sorted.
+    /// Deliveries that have to be sorted.
     waiting: Option<Vec<(i64, i64)>>,
     sums: Sums,
     segments: NumberList,
@@ -73,7 +73,7 @@ impl Flow {
         self.generated = (self.generated.0.min(t), self.generated.1.max(t));
     }
 
-    /// No more generations: its age is 0 with the first.
+    /// Ends the generations: its age is 0 at the first one.
     fn begin(&mut self, known: Option<&Known>) {
         if let Some(known) = known {
             self.generated.0 = self.generated.0.min(known.start);
@@ -103,7 +103,7 @@ impl Flow {
         if generation <= self.fresh {
             return;
         }
-        // Before its beginning a flow has no age.
+        // A flow has no age before its beginning.
         if t >= self.generated.0 {
             self.close(t, true);
             self.since = t;
@@ -111,7 +111,7 @@ impl Flow {
         self.fresh = generation;
     }
 
-    /// The open segment ends.
+    /// Ends the open segment.
     #[inline]
     fn close(&mut self, t: i64, lower: bool) {
         let segment = [self.since.wrapping_sub(self.fresh), t.wrapping_sub(self.fresh)];
@@ -119,7 +119,7 @@ impl Flow {
         self.sums.add(segment[0], segment[1], lower);
     }
 
-    /// What must be known of it in another pass; none if this one was right.
+    /// Returns what another pass must know about this flow; `None` if this pass was correct.
     fn again(&self) -> Option<Known> {
         let disordered = self.disordered || self.waiting.is_some();
         let wrong = self.disordered || self.oldest < self.generated.0;
@@ -127,7 +127,7 @@ impl Flow {
         wrong.then_some(known)
     }
 
-    /// The window ends.
+    /// Ends the window.
     fn finish(&mut self) {
         let mut waiting = self.waiting.take().unwrap_or_default();
         waiting.sort_by_key(|(t, _)| *t);
@@ -170,7 +170,7 @@ impl Flows {
         self.known = known;
     }
 
-    /// What another pass must know; none if this one was right.
+    /// Stores what another pass must know; returns whether one is necessary.
     fn again(&mut self) -> bool {
         let found: Vec<_> = self.all.iter().filter_map(|flow| Some((flow.id, flow.again()?))).collect();
         let wrong = !found.is_empty();
@@ -200,8 +200,8 @@ pub(crate) struct Meters {
 }
 
 impl Meters {
-    /// The ages that `pass` tells, which is called again if that must be known beforehand which it finds. It first tells of all
-    /// generations ([`generated`](Self::generated)), then [`begin`](Self::begin)s, then tells of all deliveries ([`delivered`](Self::delivered)).
+    /// Computes ages from `pass`, which is called again if it finds facts that must be known in advance. It first reports all generations
+    /// ([`generated`](Self::generated)), then calls [`begin`](Self::begin), then reports all deliveries ([`delivered`](Self::delivered)).
     pub(crate) fn settled(age_of: AgeOf, mut pass: impl FnMut(&mut Meters) -> Result<()>) -> Result<Ages> {
         let mut meters = Meters { age_of, ..Meters::default() };
         loop {
@@ -213,7 +213,7 @@ impl Meters {
         }
     }
 
-    /// An update of `worker` in `cluster` was generated.
+    /// Records that an update of `worker` in `cluster` was generated.
     #[inline]
     pub(crate) fn generated(&mut self, cluster: u16, worker: u32, t: i64) {
         if is_update(cluster) {
@@ -222,19 +222,19 @@ impl Meters {
         }
     }
 
-    /// All generations are known.
+    /// Ends the generations.
     pub(crate) fn begin(&mut self) {
         self.clusters.begin();
         self.workers.begin();
     }
 
-    /// A packet arrived with these members: worker and generation of each.
+    /// Records a packet that arrived with these members: worker and generation time of each.
     #[inline]
     pub(crate) fn delivered(&mut self, packet: Arrival, members: impl Iterator<Item = (u32, i64)> + Clone) {
         if !is_update(packet.cluster) {
             return;
         }
-        // What is delivered in a cluster belongs to it, even if its worker generated it in another and has moved.
+        // A delivery in a cluster belongs to it, even if its worker generated the update in another one and has moved.
         let (mut oldest, mut count, mut sum) = (i64::MAX, 0, 0i128);
         for (_, t) in members.clone() {
             oldest = oldest.min(t);
@@ -248,7 +248,7 @@ impl Meters {
         } else {
             self.clusters.get(u32::from(packet.cluster))
         };
-        // Without a name the generation is unknown.
+        // Without an id the generation is unknown.
         let Some(newest) = packet.newest else { return };
         let generation = match self.age_of {
             AgeOf::Oldest if count > 0 => oldest,
@@ -260,7 +260,7 @@ impl Meters {
         }
         for (at, (worker, own)) in members.clone().enumerate() {
             let by_own = self.age_of == AgeOf::Own;
-            // One delivery, of the newest of a worker's updates in it.
+            // One delivery per worker, with the newest of its updates in the packet.
             let newer = |(other, (of, t)): (usize, (u32, i64))| of == worker && (t, other) > (own, at);
             if by_own && members.clone().enumerate().any(newer) {
                 continue;
@@ -271,18 +271,18 @@ impl Meters {
         }
     }
 
-    /// How many numbers are in memory.
+    /// Returns the number of numbers in memory.
     pub(crate) fn held(&self) -> usize {
         self.clusters.held() + self.workers.held()
     }
 
-    /// Moves them to `file`.
+    /// Moves these numbers to `file`.
     pub(crate) fn spill(&mut self, file: &Shared) -> Result<()> {
         let mut flows = self.clusters.all.iter_mut().chain(&mut self.workers.all);
         flows.try_for_each(|flow| flow.segments.spill(file).map(drop))
     }
 
-    /// For another pass, with what this one found; none if it was right.
+    /// Returns meters for another pass, with the facts found by this one; `None` if this pass was correct.
     pub(crate) fn again(&mut self) -> Option<Meters> {
         let wrong = [self.clusters.again(), self.workers.again()];
         let next = |flows: &mut Flows| Flows { known: std::mem::take(&mut flows.known), ..Flows::default() };
@@ -290,7 +290,7 @@ impl Meters {
         wrong.contains(&true).then(|| Meters { age_of: self.age_of, clusters: next(clusters), workers: next(workers) })
     }
 
-    /// The windows of all flows end.
+    /// Ends the windows of all flows.
     pub(crate) fn finish(mut self) -> Result<Ages> {
         self.clusters.finish();
         self.workers.finish();
@@ -301,7 +301,7 @@ impl Meters {
     }
 }
 
-/// Segments above which flows are summarised on two cores.
+/// Number of segments above which flows are summarised on two cores.
 const MANY: usize = 1 << 18;
 
 fn ages(flows: &[Flow]) -> Result<Vec<FlowAge>> {

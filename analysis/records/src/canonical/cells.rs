@@ -1,4 +1,4 @@
-//! Cells of a column of any stream: their order, and their text.
+//! Cells of columns of any stream: their order and their text.
 
 use std::cmp::Ordering;
 use std::fmt::Debug;
@@ -14,14 +14,14 @@ use crate::frame::primitives;
 
 /// A column, row by row.
 pub(super) trait Cells {
-    /// Empty cells first, then by value; floats in their total order.
+    /// Compares two cells: empty cells first, then by value; floats in their total order.
     fn compare(&self, a: usize, b: usize) -> Ordering;
 
-    /// The shortest text that reads back to the same value; none of an empty cell.
+    /// Returns the shortest text that is parsed to the same value; `None` for an empty cell.
     fn text(&self, row: usize) -> Option<String>;
 }
 
-/// The cells of a column, if streams have such columns.
+/// Returns the cells of a column, if streams have columns of this type.
 pub(super) fn cells(column: &ArrayRef) -> Result<Box<dyn Cells>, ArrowError> {
     macro_rules! by_type {
         ($($arrow:ident, $kind:ident);*) => {

@@ -1,7 +1,8 @@
-//! Fates as a table like any other: a row per transmission, in the order of `sent`, as frames of polars batch by batch.
+//! Fates as a table: a row per transmission in the order of `sent`, as polars frames batch by batch.
 //!
-//! For queries. A frame has `packet`, `worker`, `cluster` (of training, the job), `seq`, `attempt`, `t_gen_ps`, `fate` (its place in [`Fate::NAMES`]), `reason` (its code, of drops), `t_ps`
-//! (when it ended; none in flight) and `aggregate` (the packet in which it ended). Two passes: one resolves, the other one writes.
+//! For queries. A frame has `packet`, `worker`, `cluster` (in training, the job), `seq`, `attempt`, `t_gen_ps`, `fate`
+//! (its index in [`Fate::NAMES`]), `reason` (its code, for drops), `t_ps` (when it ended; empty in flight) and
+//! `aggregate` (the packet in which it ended). Two passes: the first resolves, the second writes.
 
 use pktgen_core::record::PacketId;
 use pktgen_core::{Error, Result};
@@ -13,10 +14,10 @@ use crate::packets::PacketTable;
 use crate::run::RunData;
 use crate::table::polars_fault;
 
-/// Bytes per transmission beside its packet.
+/// Bytes per transmission in addition to its packet.
 const END: u64 = 16;
 
-/// Calls `each` with all rows of the fates of `run`, some at a time; refused by name if not everything was recorded.
+/// Calls `each` with all rows of the fates of `run`, some at a time; fails if not everything was recorded.
 pub fn frames(run: &RunData, each: &mut dyn FnMut(DataFrame) -> Result<()>) -> Result<()> {
     let Some(streams) = &run.records else {
         let what = format!("it has capture.records = \"{}\", and fates need \"full\"", run.manifest.records);
@@ -42,7 +43,7 @@ pub fn frames(run: &RunData, each: &mut dyn FnMut(DataFrame) -> Result<()>) -> R
     streams.sent(&mut |sent, _| each(frame(sent, &resolver).map_err(polars_fault("tabulating fates"))?))
 }
 
-/// Bytes of memory that this takes for so many transmissions.
+/// Returns the memory for this many transmissions, in bytes.
 pub fn frame_bytes(transmissions: u64) -> u64 {
     transmissions * (crate::packets::BYTES + END)
 }
@@ -50,7 +51,7 @@ pub fn frame_bytes(transmissions: u64) -> u64 {
 fn frame(sent: &SentColumns, resolver: &Resolver) -> PolarsResult<DataFrame> {
     let ids = sent.worker.iter().zip(&sent.seq).zip(&sent.attempt);
     let ids: Vec<u64> = ids.map(|((worker, seq), attempt)| PacketId::new(*worker, *seq, *attempt).0).collect();
-    // All rows were read before: none is unknown.
+    // All rows were read before, so none is unknown.
     let numbers: Vec<Option<u32>> = ids.iter().map(|id| resolver.packets.number(*id)).collect();
     let fates: Vec<Option<Fate>> = numbers.iter().map(|number| Some(resolver.packets.fate((*number)?))).collect();
     let reason = |fate: &Option<Fate>| match fate {

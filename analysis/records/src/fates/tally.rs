@@ -1,4 +1,4 @@
-//! Balances from fates, by worker.
+//! Balances computed from fates, by worker.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use pktgen_core::record::{Balance, Reason};
 use super::{FATES, Fate};
 use crate::packets::PacketTable;
 
-/// Packets by the code of their fate, and those that are first attempts and further ones.
+/// Packets by the code of their fate, and numbers of first and further attempts.
 #[derive(Debug, Clone)]
 struct Tally {
     by_fate: [u64; FATES.len() + Reason::ALL.len()],
@@ -52,12 +52,12 @@ impl Tally {
     }
 }
 
-/// Fates of all packets, counted: by worker, updates apart from background traffic.
+/// Counts of the fates of all packets, by worker, with updates and background traffic separate.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tallies(BTreeMap<u32, [Tally; 2]>);
 
 impl Tallies {
-    /// Counts them.
+    /// Counts the fates.
     pub(crate) fn of(packets: &PacketTable) -> Tallies {
         let mut all = Tallies::default();
         let mut last: Option<(u32, [Tally; 2])> = None;
@@ -87,7 +87,7 @@ impl Tallies {
         own.iter_mut().zip(more).for_each(|(sum, more)| *sum = std::mem::take(sum).plus(more));
     }
 
-    /// The balance over the packets that `wanted` chooses by their worker and by whether they are updates.
+    /// Returns the balance over the packets selected by `wanted` from their worker and whether they are updates.
     pub(crate) fn balance_of(&self, wanted: impl Fn(u32, bool) -> bool) -> Balance {
         let sides =
             self.0.iter().flat_map(|(worker, [other, updates])| [(*worker, false, other), (*worker, true, updates)]);
@@ -95,12 +95,12 @@ impl Tallies {
         chosen.fold(Tally::default(), |sum, (.., tally)| sum.plus(tally)).close()
     }
 
-    /// Workers that generated or sent updates, by number.
+    /// Returns the workers that generated or sent updates, by number.
     pub(crate) fn senders(&self) -> impl Iterator<Item = u32> + '_ {
         self.0.iter().filter(|(_, [_, own])| own.generated + own.repeated > 0).map(|(worker, _)| *worker)
     }
 
-    /// The balances of the first `count` workers, and the packets of others.
+    /// Returns the balances of the first `count` workers, and the number of packets of others.
     pub(crate) fn balances(&self, count: usize) -> (Vec<Balance>, u64) {
         let (mut all, mut others) = (vec![Tally::default().close(); count], 0);
         for (worker, [other, updates]) in &self.0 {
@@ -114,7 +114,7 @@ impl Tallies {
     }
 }
 
-/// The sum of the differences of all entries of two balances, in updates.
+/// Returns the sum of the differences of all entries of two balances, in updates.
 pub fn difference(a: &Balance, b: &Balance) -> u64 {
     let pairs = [
         (a.generated, b.generated),
@@ -138,7 +138,7 @@ pub fn difference(a: &Balance, b: &Balance) -> u64 {
     pairs.iter().chain(reasons.values()).map(|(x, y)| x.abs_diff(*y)).sum()
 }
 
-/// Adds `more` to `sum`, entry by entry; invented numbers do not overflow.
+/// Adds `more` to `sum`, entry by entry; saturating, so that invented numbers do not overflow.
 pub fn add(sum: &mut Balance, more: &Balance) {
     let pairs = [
         (&mut sum.generated, more.generated),

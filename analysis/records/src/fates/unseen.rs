@@ -1,12 +1,12 @@
-//! Fates where the device is hardware and keeps no books (design §2.6): the same rules as the ledger's (`replay/engine/src/ledger`), from the
-//! records alone. What did not arrive under its own name is unaccounted for.
+//! Fates if the device is hardware without a ledger (design §2.6): the same rules as those of the ledger (`replay/engine/src/ledger`),
+//! applied to the records alone. Packets that did not arrive under their own id are unaccounted for.
 
 use pktgen_core::record::{Family, Heat, Manifest, PacketId};
 
 use super::{Fate, Resolver, State};
 use crate::columns::ReceivedColumns;
 
-/// What a resolver must know of such a run.
+/// What a resolver must know about such a run.
 #[derive(Debug)]
 pub(crate) struct Unseen {
     cluster_of: Vec<u16>,
@@ -14,7 +14,7 @@ pub(crate) struct Unseen {
 }
 
 impl Unseen {
-    /// The clusters of workers.
+    /// Reads the clusters of workers.
     pub(crate) fn of(manifest: &Manifest) -> Self {
         let mut clusters: Vec<Vec<u32>> = Vec::new();
         for (worker, cluster) in (0u32..).zip(&manifest.clusters) {
@@ -27,7 +27,7 @@ impl Unseen {
         Unseen { cluster_of: manifest.clusters.clone(), clusters }
     }
 
-    /// The workers of the job of a packet's worker; none of a worker that is not there.
+    /// Returns the workers of the job of a packet's worker; empty for an unknown worker.
     fn workers_of(&self, id: PacketId) -> &[u32] {
         let cluster = self.cluster_of.get(id.worker() as usize).map(|cluster| usize::from(*cluster));
         cluster.and_then(|cluster| self.clusters.get(cluster)).map_or(&[], Vec::as_slice)
@@ -56,14 +56,15 @@ impl Resolver {
         Some(packet)
     }
 
-    /// The packet that a result is known by: a device of others may name any worker of the job, whether or not it sent the block.
+    /// Returns the packet that a result is known by: an external device may use the id of any worker of the job,
+    /// whether or not it sent the block.
     fn of_block(&mut self, id: PacketId, unseen: &Unseen) -> Option<u32> {
         let of_job = unseen.workers_of(id).iter().map(|worker| PacketId::new(*worker, id.seq(), 0).0);
         let known = std::iter::once(id.0).chain(of_job).find_map(|id| self.packets.number(id));
         known.or_else(|| self.named(id.0))
     }
 
-    /// A result of all workers of its job has delivered the first open transmission of each.
+    /// Records that a result of all workers of its job has delivered the first open transmission of each.
     fn result(&mut self, id: PacketId, count: usize, unseen: &Unseen) {
         let workers = unseen.workers_of(id);
         if workers.is_empty() || workers.len() != count {

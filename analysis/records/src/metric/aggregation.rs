@@ -1,4 +1,4 @@
-//! How many updates the packets at the parameter server represent.
+//! Numbers of updates represented by the packets at the parameter server.
 
 use pktgen_core::Result;
 use pktgen_core::definition::{Better, Definition};
@@ -10,7 +10,7 @@ use crate::labels::{COUNT, FULL};
 use crate::line::{Line, PACKETS, SHARE};
 use crate::resolved::Analysis;
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct Aggregation;
 
 const fn counts(metric: &'static str, unit: &'static str, definition: &'static str) -> Definition {
@@ -58,7 +58,7 @@ impl Metric for Aggregation {
     }
 }
 
-/// The lines of so many packets (`bins[n]`) of n updates each.
+/// Outputs the lines for `bins[n]` packets of n updates each.
 pub fn lines(bins: &[u64], out: &mut Vec<Line>) {
     let packets: u64 = bins.iter().sum();
     let updates: u64 = bins.iter().zip(0u64..).map(|(packets, count)| packets * count).sum();

@@ -11,7 +11,7 @@ use crate::line::{Line, NS};
 use crate::resolved::Analysis;
 use crate::stats;
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct Aom;
 
 impl Named for Aom {
@@ -24,7 +24,7 @@ impl Named for Aom {
     }
 }
 
-/// A metric and where its value is.
+/// A metric and the source of its value.
 type Part = (Definition, fn(&FlowAge) -> Option<f64>);
 
 const fn age(metric: &'static str, definition: &'static str) -> Definition {
@@ -90,10 +90,10 @@ impl Metric for Aom {
     }
 }
 
-/// The lines of all clusters, or of all workers.
+/// Outputs the lines of all clusters or all workers.
 pub fn lines(flow: &'static str, ages: &[FlowAge], out: &mut Vec<Line>) {
     for (metric, value) in &PARTS {
-        // The mean over those that have a value; design §4 gives it no id.
+        // The mean over those with a value; by design §4 it has no id.
         let values: Vec<f64> = ages.iter().filter_map(value).collect();
         out.push(Line::of(metric, stats::mean(&values)).with("flow", flow));
         out.extend(ages.iter().map(|age| Line::of(metric, value(age)).with("flow", flow).with("id", age.id)));

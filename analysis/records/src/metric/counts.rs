@@ -1,4 +1,4 @@
-//! Counts of updates by fate, from the records or, where those are not complete, from the counters.
+//! Counts of updates by fate, from the records or, if these are incomplete, from the counters.
 
 use pktgen_core::Result;
 use pktgen_core::definition::{Better, Definition};
@@ -10,7 +10,7 @@ use crate::labels::{BLACK_BOX, FULL, REASON, TRAFFIC};
 use crate::line::{Line, PACKETS, SHARE, UPDATES};
 use crate::resolved::Analysis;
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct Counts;
 
 impl Named for Counts {
@@ -94,12 +94,12 @@ impl Metric for Counts {
         let dropped = balance.dropped_total();
         let updates = |metric, n: u64| Line::new(metric, UPDATES, n as f64);
         let share = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
-        // What left the network without a packet of its own and without being lost; OLAF's Table 1 calls
-        // it "aggregated". Negative only if packets were duplicated.
+        // Updates that left the network without a packet of their own and without being lost; OLAF's Table 1 calls
+        // these "aggregated". Negative only if packets were duplicated.
         let absorbed = balance.sent as f64 - (received + dropped + balance.in_flight) as f64;
-        // Hardware that may merge does not report its losses; a device that only forwards has lost the rest.
+        // Hardware that may merge does not report its losses; a device that only forwards has lost all missing packets.
         let known = run.manifest.external.is_none();
-        // A sum by key leaves in many packets, each a part of it.
+        // A sum by key leaves in many packets, each of which is a part of it.
         let whole = known && !run.has_sums_by_key();
         out.push(updates("sent", balance.sent));
         out.push(Line::new("received", PACKETS, received as f64));
@@ -140,13 +140,14 @@ impl Metric for Counts {
     }
 }
 
-/// Updates that were dropped because the device or the server had them already: they are not lost. Those that a device took for such by mistake are.
+/// Returns the number of updates that were dropped because the device or the server already had them. These are not
+/// lost, except those that a device mistook for repeated ones.
 fn repeats(run: &Analysis, balance: &Balance) -> u64 {
     let mistaken = run.manifest.counters.device.get("never_counted").copied().unwrap_or(0);
     balance.dropped.get(Reason::Duplicate.name()).map_or(0, |repeats| repeats.saturating_sub(mistaken))
 }
 
-/// Whether every kind of packet was checked. Unchecked kinds have no number of wrong ones.
+/// Whether every kind of packet was checked. For unchecked kinds there is no number of wrong packets.
 fn checked(run: &Analysis) -> bool {
     let counters = &run.manifest.counters;
     match &run.manifest.unseen {
@@ -157,12 +158,12 @@ fn checked(run: &Analysis) -> bool {
     }
 }
 
-/// Packets that the server's reward gate accepted.
+/// Returns the number of packets accepted by the server's reward gate.
 fn accepted(run: &Analysis) -> u64 {
     run.resolved.as_ref().map_or(run.manifest.counters.accepted, |resolved| resolved.arrivals().accepted)
 }
 
-/// Traffic that belongs to no cluster, where there is any.
+/// Outputs traffic without a cluster, if any.
 fn of_no_cluster(run: &Analysis, out: &mut Vec<Line>) {
     let balance = run.balance_where(false);
     let received = match &run.resolved {

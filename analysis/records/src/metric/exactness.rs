@@ -1,4 +1,4 @@
-//! What a switch that sums by key got wrong, and what it and the server had to do for it: from the counters of the run.
+//! Errors of a switch that sums by key, and the effort of correcting them, from the counters of the run.
 
 use pktgen_core::Result;
 use pktgen_core::definition::{Better, Definition};
@@ -10,7 +10,7 @@ use super::Metric;
 use crate::line::{Line, SHARE, UPDATES};
 use crate::resolved::Analysis;
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct Exactness;
 
 const fn by_key(metric: &'static str, unit: &'static str, better: Better, definition: &'static str) -> Definition {
@@ -63,25 +63,25 @@ const DEFINITIONS: [Definition; 11] = [
     by_key("memory_all_share", SHARE, Better::Lower, "Memory used, as a share of a switch's 20 MB, with all state."),
 ];
 
-/// Of a run that sums by key, updates that were counted twice, and never; none of another run, or without books.
+/// Returns the numbers of updates counted twice and never, for a run that sums by key; `None` for another run or without a ledger.
 fn unlike_once(run: &Analysis) -> Option<(u64, u64)> {
     let of = |name: &str| run.manifest.counters.device.get(name).copied();
     of("counted_twice").zip(of("never_counted"))
 }
 
-/// Whether updates neither came nor are on their way.
+/// Whether updates neither arrived nor are in flight.
 fn lacks_updates(run: &Analysis) -> bool {
     let balance = run.balance();
     let came = balance.delivered_alone + balance.delivered_merged + balance.in_flight;
     balance.generated.saturating_sub(balance.withheld) > came
 }
 
-/// Whether sums by key have every contribution once: by the books of devices, or, without any, by their values.
+/// Whether sums by key contain every contribution once: by the ledger of devices or, without one, by their values.
 pub(super) fn are_whole(run: &Analysis) -> bool {
     match (unlike_once(run), &run.manifest.unseen) {
         (Some(unlike), _) => unlike == (0, 0) && !lacks_updates(run),
         (None, Some(unseen)) => unseen.unchecked == 0 && run.manifest.counters.sums_wrong == 0,
-        // Older manifests do not count them.
+        // Older manifests lack these counts.
         (None, None) => true,
     }
 }
@@ -120,14 +120,14 @@ impl Metric for Exactness {
         ));
         if let (Some(again), Some(packets)) = (of("recirculations"), of("added")) {
             out.push(Line::new("recirculations_per_packet", "passes per packet", share(again, packets)));
-            // As LIBRA §3.4 counts: pairs beyond the first of their register.
+            // Counted as in LIBRA §3.4: pairs after the first one of their register.
             let conflicts = of("register_conflicts").unwrap_or(0.0);
             out.push(Line::new("register_conflicts_per_packet", "pairs per packet", share(conflicts, packets)));
             let pairs = of("pairs").unwrap_or(0.0);
             out.push(Line::new("hot_pairs_per_packet", "pairs per packet", share(pairs, packets)));
             let pushed =
                 run.rounds.as_ref().map_or(0.0, |rounds| rounds.iterations.elements.iter().sum::<u64>() as f64);
-            // Pairs of iterations that did not end, and those that two switches added, are not pushed ones.
+            // Pairs of unfinished iterations, and pairs added by two switches, are not among the pushed ones.
             let whole = are_whole(run) && balance.in_flight == 0 && of("controller.takeovers").unwrap_or(0.0) == 0.0;
             out.push(Line::new("aggregated_share", SHARE, share(pairs, pushed).filter(|_| whole)));
         }
@@ -138,7 +138,7 @@ impl Metric for Exactness {
                 out.push(Line::new("server_busy_most_share", SHARE, share(most, time)));
             }
         }
-        // Of a run without a switch that sums: 0.
+        // 0 for a run without a summing switch.
         if let Some(ppm) = of("memory_share_ppm") {
             out.push(Line::new("memory_share", SHARE, ppm / 1e6));
         }
@@ -183,7 +183,7 @@ mod tests {
         });
         let values = DEFINITIONS.map(|known| value(&lines, known.metric));
         let expected = [3.0, 0.0, 0.5, 0.25, 0.5, 3.0, f64::NAN, 0.125, 0.2, 0.032_016, 0.040_697];
-        // A share of the pairs that were pushed is none where switches added some twice.
+        // There is no share of the pushed pairs if switches added some twice.
         assert_eq!(values, expected.map(|value| Some(value).filter(|value| !value.is_nan())));
     }
 }

@@ -1,8 +1,8 @@
 //! AoM fairness: Jain's index over the time averages of clusters, or of workers (design §4).
 //!
-//! One that never delivered is in it with the average of its ever growing age, half of its window, so that
-//! starvation cannot make a run look fair. Only those without a window have no average and are left out:
-//! those that generated once (or all at one time) and never delivered. `flows_never_delivered` counts both.
+//! A flow that never delivered is included with the average of its ever growing age, half of its window, so that
+//! starvation cannot make a run look fair. Only flows without a window have no average and are excluded: those that
+//! generated once (or all at one time) and never delivered. `flows_never_delivered` counts both.
 
 use pktgen_core::Result;
 use pktgen_core::definition::{Better, Definition};
@@ -15,7 +15,7 @@ use crate::line::Line;
 use crate::resolved::Analysis;
 use crate::stats;
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct Fairness;
 
 const FAIRNESS: Definition = Definition::new(
@@ -53,7 +53,7 @@ impl Metric for Fairness {
     }
 }
 
-/// The line of all clusters, or of all workers.
+/// Returns the line of all clusters or all workers.
 pub fn line(flow: &'static str, ages: &[FlowAge]) -> Line {
     let means: Vec<f64> = ages.iter().filter_map(|age| age.mean_ns).collect();
     Line::of(&FAIRNESS, stats::jain(&means)).with("flow", flow)

@@ -1,4 +1,4 @@
-//! What a study found (`[study]` instead of a workload): the findings in its manifest, as lines.
+//! Findings of a study (`[study]` instead of a workload): those in its manifest, as lines.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use crate::labels::NUMBERS;
 use crate::line::Line;
 use crate::resolved::Analysis;
 
-/// See the module.
+/// See the module documentation.
 pub struct Findings;
 
 impl Named for Findings {
@@ -38,7 +38,7 @@ impl Metric for Findings {
     }
 }
 
-/// The metrics of `studies`, each once.
+/// Returns the metrics of `studies`, each once.
 fn declared(studies: &[&dyn Study]) -> Vec<Definition> {
     let mut all: Vec<Definition> = Vec::new();
     for definition in studies.iter().flat_map(|study| study.metrics()) {
@@ -49,18 +49,18 @@ fn declared(studies: &[&dyn Study]) -> Vec<Definition> {
     all
 }
 
-/// The metrics that `studies` add to those of the stages.
+/// Returns the metrics that `studies` add to those of the stages.
 pub fn added(studies: &[&dyn Study]) -> Vec<Definition> {
     let own = Findings.definitions();
     declared(studies).into_iter().filter(|definition| !own.contains(definition)).collect()
 }
 
-/// All lines of a study: it has no updates to count, so no other metric has any.
+/// Returns all lines of a study: it has no updates to count, so no other metric has lines.
 pub(crate) fn lines(manifest: &Manifest) -> impl Iterator<Item = Line> {
     manifest.findings.iter().map(line)
 }
 
-/// Columns of a study's table where no metric is chosen: the metrics that it declares, or of an unknown study those that it found.
+/// Returns the default columns of a study's table: the metrics that it declares, or for an unknown study those in its findings.
 pub fn default_keys(manifest: &Manifest, studies: &[&'static dyn Study]) -> Vec<String> {
     let Some(kind) = &manifest.study else { return Vec::new() };
     match STUDIES.iter().chain(studies).find(|study| study.name() == kind) {

@@ -1,4 +1,4 @@
-//! Time to a goal (design §4, "speedup"): when every worker had N updates represented at the server.
+//! Time to a goal (design §4, "speedup"): the time until N updates of every worker had been represented at the server.
 
 use pktgen_core::Result;
 use pktgen_core::definition::{Better, Definition};
@@ -9,10 +9,10 @@ use crate::labels::{ONE, WORKER};
 use crate::line::{Line, NS, UPDATES};
 use crate::resolved::Analysis;
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct Goal;
 
-/// The metric that speedup is the ratio of.
+/// The metric whose ratio is the speedup.
 pub const TIME_TO_GOAL: &str = "time_to_goal";
 
 const DEFINITIONS: [Definition; 4] = [

@@ -1,10 +1,10 @@
-//! Iterations of synchronous training (TRIO §6.2): how long they take, against the ideal, and what their results hold.
+//! Iterations of synchronous training (TRIO §6.2): their duration, compared with the ideal, and the sources of their results.
 //!
-//! An iteration's time is that of a worker, from the beginning of its computation to the last result. A result that
-//! lacks sources ends an iteration earlier and brings the training less far (§5): `sources_mean` is the share of all
-//! contributions that are in results, and `effective_iteration_time` the time per iteration's worth of samples. That
-//! is our model of Figure 12, whose curves come from real trainings: accuracy depends on how many contributions were
-//! averaged so far, whatever the results they came in.
+//! The time of an iteration is measured per worker, from the beginning of its computation to the last result. A result
+//! that lacks sources ends an iteration earlier but contributes less to the training (§5): `sources_mean` is the share
+//! of all contributions that are in results, and `effective_iteration_time` is the time per complete iteration's worth
+//! of samples. This is our model of Figure 12, whose curves come from real training: accuracy depends on how many
+//! contributions have been averaged, regardless of the results that contained them.
 
 use std::collections::BTreeMap;
 
@@ -21,25 +21,25 @@ use crate::resolved::Analysis;
 use crate::rounds::IterationColumns;
 use crate::stats;
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct Iterations;
 
-/// What iteration_speedup is the ratio of.
+/// The metric whose ratio is iteration_speedup.
 pub const ITERATION_TIME: &str = "iteration_time_mean";
-/// What target_speedup is the ratio of.
+/// The metric whose ratio is target_speedup.
 pub const EFFECTIVE_TIME: &str = "effective_iteration_time";
 /// An iteration without stragglers over an ideal network.
 pub const IDEAL_TIME: &str = "ideal_iteration_time";
-/// What aggregation throughput is the ratio of, where sparse training is compared.
+/// The metric whose ratio is aggregation throughput in comparisons of sparse training.
 pub const USEFUL_RATE: &str = "useful_elements_per_s";
-/// How many there are; every synchronous run has it, if only 0.
+/// Number of iterations; every synchronous run has this metric, even if it is 0.
 pub const ITERATIONS: &str = "iterations";
 
 const fn of(metric: &'static str, unit: &'static str, better: Better, definition: &'static str) -> Definition {
     Definition::new(metric, unit, better, definition).labels(&[JOB]).needs(SYNCHRONOUS)
 }
 
-/// What follows from the sources of results.
+/// Metrics derived from the sources of results.
 const OF_SOURCES: [&str; 4] = ["degraded_share", "sources_mean", EFFECTIVE_TIME, "time_to_target"];
 
 /// In the order of their lines.
@@ -92,7 +92,7 @@ impl Metric for Iterations {
             let of_job: Vec<usize> = all.iter().copied().filter(|row| iterations.job[*row] == job).collect();
             out.extend(lines(iterations, &of_job, training).map(|line| line.with("job", job)));
         }
-        // No result of sums by key says its sources: they are all, or it is not known which result lacks one.
+        // Results of sums by key do not contain their sources: either all are complete, or it is unknown which result lacks one.
         if run.manifest.family() == Family::Pairs && !exactness::are_whole(run) {
             let lacking = out[from..].iter_mut().filter(|line| OF_SOURCES.contains(&&*line.metric));
             lacking.for_each(|line| line.value = None);
@@ -101,12 +101,12 @@ impl Metric for Iterations {
     }
 }
 
-/// All lines over `rows`, in the order of [`DEFINITIONS`].
+/// Returns all lines over `rows`, in the order of [`DEFINITIONS`].
 fn lines(iterations: &IterationColumns, rows: &[usize], training: &Training) -> impl Iterator<Item = Line> {
     let sum = |of: &dyn Fn(usize) -> u64| rows.iter().map(|row| u128::from(of(*row))).sum::<u128>() as f64;
     let count = |of: &dyn Fn(usize) -> bool| rows.iter().filter(|row| of(**row)).count() as f64;
     let share = |part: f64, whole: f64| (whole > 0.0).then(|| part / whole);
-    // Every block has one result that counts, whether or not the worker had sent to it.
+    // Every block has one result that counts, whether the worker had sent it or not.
     let results = sum(&|row| u64::from(iterations.sent[row]) + u64::from(iterations.skipped[row]));
     let mean = mean_time_ns(iterations, rows);
     let ideal = training.ideal_ps as f64 / 1000.0;
@@ -143,8 +143,8 @@ fn lines(iterations: &IterationColumns, rows: &[usize], training: &Training) -> 
     DEFINITIONS.iter().zip(values).map(|(definition, value)| Line::of(definition, value))
 }
 
-/// Gradients other than 0 of all workers per second, from the beginning of the first iteration to the end of the last
-/// (LIBRA §5.2: what is sent beside them is not counted).
+/// Returns the nonzero gradients of all workers per second, from the beginning of the first iteration to the end of the
+/// last (LIBRA §5.2: additional traffic is not counted).
 fn useful_per_s(iterations: &IterationColumns, rows: &[usize]) -> Option<f64> {
     let start = rows.iter().map(|row| iterations.t_start_ps[*row]).min()?;
     let end = rows.iter().map(|row| iterations.t_end_ps[*row]).max()?;
@@ -153,14 +153,14 @@ fn useful_per_s(iterations: &IterationColumns, rows: &[usize]) -> Option<f64> {
     (seconds > 0.0 && elements > 0).then(|| elements as f64 / seconds)
 }
 
-/// What an iteration loses at least that lacks a straggler throughout: each window of blocks waits for one timeout (§5).
+/// Returns the minimum loss of an iteration that lacks a straggler throughout: each window of blocks waits for one timeout (§5).
 fn waiting_bound_ns(training: &Training) -> Option<f64> {
     let windows = training.blocks.div_ceil(training.window.max(1));
     training.timeout_ps.map(|timeout| f64::from(windows) * timeout as f64 / 1000.0)
 }
 
 fn span_ns(from_ps: i64, to_ps: i64) -> f64 {
-    // In f64: damaged times may be anything.
+    // In f64, since damaged times may have any value.
     (to_ps as f64 - from_ps as f64) / 1000.0
 }
 
@@ -168,8 +168,8 @@ fn took_ns(iterations: &IterationColumns, row: usize) -> f64 {
     span_ns(iterations.t_start_ps[row], iterations.t_end_ps[row])
 }
 
-/// The mean over the workers of each one's mean: from the beginning of its first iteration to the end of its last, so
-/// that time between iterations is not lost.
+/// Returns the mean over the workers of each worker's mean: from the beginning of its first iteration to the end of its
+/// last, so that time between iterations is included.
 fn mean_time_ns(iterations: &IterationColumns, rows: &[usize]) -> Option<f64> {
     let mut workers: BTreeMap<u32, (u64, i64, i64)> = BTreeMap::new();
     for &row in rows {

@@ -1,4 +1,4 @@
-//! What lanes say of a run: how many packets they explain, where updates went, and ages, all without the device's help.
+//! Metrics from lanes: how many packets they explain, where updates went, and ages, all without the device's help.
 
 use pktgen_core::Result;
 use pktgen_core::definition::{Better, Definition};
@@ -12,7 +12,7 @@ use crate::provenance::Answer;
 use crate::resolved::Analysis;
 use crate::stats;
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct Lanes;
 
 const fn of(metric: &'static str, unit: &'static str, better: Better, definition: &'static str) -> Definition {

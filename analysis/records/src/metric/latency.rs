@@ -1,7 +1,7 @@
 //! Latency in devices and from host to host (design §4).
 //!
-//! Device: from the last bit of a packet in to its first bit out, over all packets that departed
-//! themselves, at every device they passed. Host: from send to reception of the newest member.
+//! Device: from a packet's last bit in to its first bit out, over all packets that departed themselves, at every device
+//! that they passed. Host: from sending to reception of the newest member.
 
 use pktgen_core::Result;
 use pktgen_core::definition::{Better, Definition};
@@ -13,7 +13,7 @@ use crate::line::{Line, NS};
 use crate::quantile::{Values, nearest_ranks};
 use crate::resolved::Analysis;
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct Latency;
 
 impl Named for Latency {
@@ -36,7 +36,7 @@ const fn host(metric: &'static str, definition: &'static str) -> Definition {
 
 const HOST_NEEDS: &str = "capture.records = \"full\"; or captures of both sides";
 
-/// Lines about devices.
+/// Definitions for devices.
 const DEVICE: [Definition; 4] = [
     device(
         "device_latency_mean",
@@ -49,7 +49,7 @@ const DEVICE: [Definition; 4] = [
     ),
     device("device_latency_max", "Maximum time in a device, from a packet's last bit in to its first bit out."),
 ];
-/// Lines about hosts.
+/// Definitions for hosts.
 pub const HOST: [Definition; 4] = [
     host("host_latency_mean", "Mean time from sending to reception of the newest member of a packet."),
     host("host_latency_p50", "Median time from sending to reception of the newest member of a packet."),
@@ -69,7 +69,7 @@ impl Metric for Latency {
     }
 }
 
-/// Mean, p50, p99 and max of spans, as lines of these four.
+/// Outputs mean, p50, p99 and maximum of spans with these four definitions.
 pub fn describe(four: &[Definition; 4], spans_ps: &dyn Values, out: &mut Vec<Line>) -> Result<()> {
     let ns = |ps: i64| ps as f64 / 1000.0;
     let mut total = 0i128;

@@ -1,6 +1,6 @@
-//! Learning: the rewards that updates carry, over the iterations of workers and over time (OLAF §2.1, §8.2).
+//! Learning: the rewards of updates, over the iterations of workers and over time (OLAF §2.1, §8.2).
 //!
-//! Every update counts when it is generated, delivered or not: its reward is that of the model that its worker held.
+//! Every update counts when it is generated, delivered or not: its reward is that of its worker's model at that time.
 
 use pktgen_core::Result;
 use pktgen_core::definition::{Better, Definition, Label};
@@ -11,12 +11,12 @@ use crate::learning::mean;
 use crate::line::{Line, NS, UPDATES};
 use crate::resolved::Analysis;
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct Learning;
 
 const REWARD: &str = "reward";
 
-/// The metric that gains are of.
+/// The metric that gains are computed from.
 pub const REWARD_END: &str = "reward_end";
 
 const TENTHS: [&str; 10] = ["10%", "20%", "30%", "40%", "50%", "60%", "70%", "80%", "90%", "100%"];

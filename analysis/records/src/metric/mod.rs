@@ -1,4 +1,4 @@
-//! Metrics: one file per family, each giving lines from a resolved run.
+//! Metrics: one file per family, each computing lines from a resolved run.
 //!
 //! To add one: a new file here, its `mod` line and its entry in [`METRICS`]. Called by
 //! [`crate::analyze`].
@@ -31,17 +31,17 @@ use crate::resolved::Analysis;
 
 /// A family of metrics.
 pub trait Metric: Named + Sync {
-    /// What its lines are: every line of [`compute`](Self::compute) is of one of them.
+    /// Returns the definitions of its lines: every line of [`compute`](Self::compute) has one of them.
     fn definitions(&self) -> Vec<Definition>;
-    /// Keys ([`Line::key`]) of the lines that reports can tabulate, whether or not a run has them.
+    /// Returns the keys ([`Line::key`]) of the lines that reports can list, whether or not a run has them.
     fn keys(&self) -> Vec<String> {
         self.definitions().iter().flat_map(Definition::keys).collect()
     }
-    /// Appends its lines for `run` to `out`; none if the run was not recorded in full and it needs that.
+    /// Appends its lines for `run` to `out`; none if it requires full records and the run has none.
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()>;
 }
 
-/// All metrics, in the order of their lines. What only synchronous training has comes first: there it is the answer.
+/// All metrics, in the order of their lines. Those of synchronous training come first, since they are its main results.
 pub static METRICS: &[&dyn Metric] = &[
     &iterations::Iterations,
     &results::Results,

@@ -1,4 +1,4 @@
-//! Which frames the host made late in real time, and how late the others left.
+//! Frames delayed by the host in real time, and the lateness of the others.
 
 use pktgen_core::Result;
 use pktgen_core::definition::{Better, Definition};
@@ -8,7 +8,7 @@ use super::Metric;
 use crate::line::{Line, NS, SHARE};
 use crate::resolved::Analysis;
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct Pacing;
 
 const BY_HOST: Definition = Definition::new(

@@ -1,7 +1,7 @@
-//! Runs that carry out a plan: what links carried beside what the plan says, φ, and how fast whole sums came back.
+//! Runs that execute a plan: the load of links compared with the plan, φ, and how fast complete sums came back.
 //!
-//! A round is one message of every worker. Of links the manifest has what they carried and what the plan promised; both
-//! are whole numbers, so a promise is kept or it is not.
+//! A round is one message of every worker. The manifest has the actual and the planned load of links; both are
+//! integers, so a promise is either kept or not.
 
 use pktgen_core::Result;
 use pktgen_core::definition::{Better, Definition, Label};
@@ -12,7 +12,7 @@ use super::Metric;
 use crate::line::{Line, SHARE};
 use crate::resolved::Analysis;
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct Plan;
 
 const BPS: &str = "bit/s";
@@ -76,7 +76,7 @@ impl Metric for Plan {
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
         let Some(planned) = &run.manifest.planned else { return Ok(()) };
         let (plan, loads) = (&planned.plan, &run.manifest.counters.links);
-        // In real time the load of links is not counted.
+        // In real time, the load of links is not counted.
         if loads.len() != plan.links.len() {
             return Ok(());
         }
@@ -98,7 +98,7 @@ impl Metric for Plan {
         if let Some(rate) = plan.rate_bps {
             out.push(Line::new("rate_planned", BPS, rate as f64));
         }
-        // A single round is over at once: it asks for no share of anything.
+        // A single round is over immediately and does not require any share.
         let load = rounds.filter(|n| *n > 1).and_then(|_| load_max(planned, loads));
         out.push(Line::new("link_load_max", SHARE, load));
         let queue = loads.iter().flatten().map(|way| way.queue_max).max().unwrap_or(0);
@@ -108,7 +108,7 @@ impl Metric for Plan {
     }
 }
 
-/// Of each cluster, how many messages all of its workers generated; none of one without workers.
+/// Returns for each cluster how many messages all of its workers generated; `None` for one without workers.
 fn rounds(run: &Analysis) -> Vec<Option<u64>> {
     let mut rounds: Vec<Option<u64>> = Vec::new();
     for (cluster, balance) in run.manifest.clusters.iter().zip(&run.manifest.balance_by_worker) {
@@ -123,7 +123,7 @@ fn rounds(run: &Analysis) -> Vec<Option<u64>> {
     rounds
 }
 
-/// What the plan says that links carry: as many rounds as there were, and as much back if the server answers.
+/// Returns the planned load of links: the actual number of rounds, and the same in the other direction if the server answers.
 fn expected(planned: &Planned, cluster_of: &[u16], rounds: &[Option<u64>]) -> Vec<[u64; 2]> {
     let clusters = planned.plan.clusters(cluster_of);
     let times = |flow: usize| {
@@ -137,18 +137,18 @@ fn expected(planned: &Planned, cluster_of: &[u16], rounds: &[Option<u64>]) -> Ve
     messages
 }
 
-/// Wire bits of messages by time, at the worker where they came slowest, between its first and its last.
+/// Returns wire bits of messages per time at the slowest worker, between its first and last message.
 fn allreduce_bps(answers: &[Answers], planned: &Planned) -> Option<f64> {
     let rate = |own: &Answers| {
         let (gaps, ps) = (own.messages.checked_sub(1)?, own.last_ps - own.first_ps);
         (gaps > 0 && ps > 0).then(|| gaps as f64 * planned.message_bits as f64 * 1e12 / ps as f64)
     };
-    // One that got nothing has no rate, and so has the run.
+    // A worker that received nothing has no rate, so the run has none.
     let rates: Option<Vec<f64>> = answers.iter().map(rate).collect();
     rates?.into_iter().min_by(f64::total_cmp)
 }
 
-/// The highest share of its capacity that a link was asked to carry; above 1 it could not.
+/// Returns the highest share of a link's capacity that was requested; above 1 it could not be satisfied.
 fn load_max(planned: &Planned, loads: &[[LinkLoad; 2]]) -> Option<f64> {
     let links = planned.plan.links.iter().zip(loads);
     let shares = links.flat_map(|(link, ways)| ways.map(|way| Some(way.offered_bps()? / link.rate_bps as f64)));

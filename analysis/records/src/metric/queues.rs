@@ -1,4 +1,4 @@
-//! What each queue of an end did in real time, where an end has several (`transport.queues`).
+//! Activity of each queue of an end in real time, if an end has several (`transport.queues`).
 
 use pktgen_core::Result;
 use pktgen_core::definition::{Better, Definition, Label};
@@ -9,7 +9,7 @@ use super::Metric;
 use crate::line::{Line, NS, PACKETS};
 use crate::resolved::Analysis;
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct Queues;
 
 const END: Label = Label::one_of("end", &["workers", "device.down", "server"], "end of a cable");

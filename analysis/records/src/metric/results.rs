@@ -1,9 +1,8 @@
-//! Results of synchronous training at the workers (TRIO §6.2, §6.3), and what the programs of devices counted.
+//! Results of synchronous training at the workers (TRIO §6.2, §6.3), and counters of device programs.
 //!
-//! Latency and recovery time are from a worker's own contribution to the first result of that block. A result that
-//! lacks sources came because the device gave up on them, so its time is that of the recovery (Figure 14). Workers
-//! that got a result before they had sent anything waited for nothing, and are in neither. Where a part of the blocks
-//! was recorded (`every:N`), the times are theirs.
+//! Latency and recovery time are measured from a worker's own contribution to the first result of that block. A result lacks sources
+//! because the device gave up on them, so its time is the recovery time (Figure 14). Workers that received a result before sending
+//! anything did not wait and are in neither. If only a part of the blocks was recorded (`every:N`), the times are those of this part.
 
 use pktgen_core::Result;
 use pktgen_core::definition::{Better, Definition, Label};
@@ -19,7 +18,7 @@ use crate::resolved::Analysis;
 use crate::rounds::ResultColumns;
 use crate::stats;
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct Results;
 
 const fn recorded(metric: &'static str, unit: &'static str, better: Better, definition: &'static str) -> Definition {
@@ -30,7 +29,7 @@ const fn counted(metric: &'static str, unit: &'static str, better: Better, defin
     Definition::new(metric, unit, better, definition).needs(SYNCHRONOUS)
 }
 
-/// Of the blocks that are recorded.
+/// Requirement for metrics of recorded blocks.
 const RECORDED: &str = "synchronous training, capture.records = \"full\" or \"every:N\"";
 
 const LATENCY: [Definition; 4] = [
@@ -171,7 +170,7 @@ impl Metric for Results {
     }
 
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
-        // Sums by key come back in as many packets as a device likes: workers do not record them.
+        // Sums by key come back in an arbitrary number of packets, which workers do not record.
         let of_blocks = run.manifest.family() != Family::Pairs;
         if let Some(results) = run.rounds.as_ref().and_then(|rounds| rounds.results.as_ref()) {
             let timeout_ps = run.manifest.training.as_ref().and_then(|training| training.timeout_ps);
@@ -191,7 +190,7 @@ impl Metric for Results {
     }
 }
 
-/// What the name of a counter says about its unit.
+/// Returns the unit indicated by the name of a counter.
 fn unit(counter: &str) -> &'static str {
     const UNITS: [(&str, &str); 4] = [("_ps", "ps"), ("_ns", "ns"), ("_ppm", "ppm"), ("_bytes", "bytes")];
     UNITS.iter().find(|(end, _)| counter.ends_with(end)).map_or("count", |(_, unit)| unit)
@@ -213,7 +212,7 @@ fn times(results: &ResultColumns, timeout_ps: Option<i64>, of_blocks: bool, out:
     Ok(())
 }
 
-/// In absolute terms, and in timeouts: the paper finds at most two (§6.2, Figure 14).
+/// Outputs recovery times in absolute terms and in timeouts: the paper finds at most two (§6.2, Figure 14).
 fn recovery(mut waits_ps: Vec<i64>, timeout_ps: Option<i64>, out: &mut Vec<Line>) {
     waits_ps.sort_unstable();
     let ns: Vec<f64> = waits_ps.iter().map(|ps| *ps as f64 / 1000.0).collect();
@@ -225,7 +224,7 @@ fn recovery(mut waits_ps: Vec<i64>, timeout_ps: Option<i64>, out: &mut Vec<Line>
     out.extend(OVER_TIMEOUT.iter().zip([least, most]).map(|(definition, ns)| Line::of(definition, over(ns))));
 }
 
-/// How long packets spent in devices on the mean, and gradients of a packet by that time (§6.3, Figure 15).
+/// Outputs the mean time of packets in devices, and gradients of a packet per that time (§6.3, Figure 15).
 fn aggregation(run: &Analysis, out: &mut Vec<Line>) {
     let device = &run.manifest.counters.device;
     let both = device.get("packet_time_ps").zip(device.get("packets")).filter(|(_, packets)| **packets > 0);

@@ -1,7 +1,7 @@
-//! Delays between stamps of the kernel or a card and the run's own times: how late hosts are at reading, and at sending.
+//! Delays between timestamps of the kernel or a card and the run's own times: how late hosts read and send.
 //!
-//! The two are of different clocks. They are compared by what was measured between the clocks before the run and after it
-//! (`stamp_clocks` of the manifest), and not at all where that is not known or too far off.
+//! The two use different clocks. They are compared by the offset measured between the clocks before and after the run
+//! (`stamp_clocks` of the manifest), and not compared if it is unknown or too inaccurate.
 
 use pktgen_core::Result;
 use pktgen_core::definition::{Better, Definition, Label};
@@ -16,7 +16,7 @@ use crate::quantile::Slice;
 use crate::resolved::Analysis;
 use crate::run::StampColumns;
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct Stamps;
 
 impl Named for Stamps {
@@ -76,21 +76,21 @@ const STAMPED: Definition = Definition::new(
 .labels(&[SIDE])
 .needs("transport.stamps, transport.sent_stamps_every");
 
-/// Delays that may be off by more than this say nothing of what is measured by them.
+/// Maximum error of delays; above, these are meaningless.
 const ERROR_MAX_NS: u64 = 100_000;
 
-/// Stamps of one side: of what column, how many packets were to have one, those that have, and the lines that are made of them.
+/// Timestamps of one side: the column, the number of packets that should have one, those that do, and the metrics computed from them.
 struct Side<'a> {
     name: &'static str,
     column: &'static str,
     packets: u64,
     rows: &'a [(i64, i64)],
     lines: &'static [Definition; 4],
-    /// Whether stamps are later than the run's times.
+    /// Whether timestamps are later than the run's times.
     stamps_follow: bool,
 }
 
-/// The sides of which there are packets.
+/// Returns the sides that have packets.
 fn sides(stamps: &StampColumns) -> impl Iterator<Item = Side<'_>> {
     let StampColumns { packets, received, frames, sent } = stamps;
     let (read, left) = (false, true);
@@ -104,7 +104,7 @@ fn sides(stamps: &StampColumns) -> impl Iterator<Item = Side<'_>> {
 }
 
 impl Side<'_> {
-    /// What is between each stamp and the run's time, in ps, and how far that may be off; or why that is not reported.
+    /// Returns the differences of timestamps and the run's times in ps, with their error, or why these are not reported.
     fn delays(&self, run: &Manifest) -> Result<(Vec<i64>, u64), String> {
         let clock = run.stamp_clocks.get(self.column).ok_or("how their clock stood to the run's was not measured")?;
         let (zero, error_ns) = clock.zero();
@@ -123,7 +123,7 @@ impl Side<'_> {
     }
 }
 
-/// Why delays are not reported although there are stamps.
+/// Returns why delays are not reported although there are timestamps.
 pub(crate) fn refusal(run: &Analysis) -> Option<String> {
     sides(run.stamps.as_ref()?).find_map(|side| Some(format!("{}: {}", side.column, side.delays(&run.manifest).err()?)))
 }
@@ -154,7 +154,7 @@ mod tests {
     use crate::run::RunData;
     use crate::testing::Story;
 
-    /// A run with these stamps; times in ns, of the run and of the card.
+    /// Creates a run with these timestamps; times in ns, of the run and of the card.
     fn run(clock: Option<StampClock>, rows: &[(i64, i64)]) -> Analysis {
         let mut manifest = Story::default().manifest();
         manifest.stamp_clocks.extend(clock.map(|clock| (STAMPS_RECEIVED.to_owned(), clock)));
@@ -178,7 +178,7 @@ mod tests {
         run.lines().unwrap().iter().find(|line| line.metric == metric).and_then(|line| line.value)
     }
 
-    /// The card showed 5,000,000 when the run began, and 5,000,010 by the reading afterwards.
+    /// The card showed 5,000,000 when the run began, and 5,000,010 at the reading afterwards.
     #[test]
     fn delays_are_by_the_offset_that_was_measured() {
         let clock = StampClock { zero_ns: [5_000_000, 5_000_010], error_ns: 20 };
@@ -192,7 +192,7 @@ mod tests {
         assert!(refusal(&run).is_none() && run.notes().iter().all(|note| note.note != "stamps_not_comparable"));
     }
 
-    /// Frames leave after their calls; the clock of what was received says nothing of theirs.
+    /// Frames leave after their calls; the clock of received packets gives no information on those sent.
     #[test]
     fn each_side_has_its_clock() {
         let mut run = run(None, &[]);

@@ -1,4 +1,4 @@
-//! What workers under transmission control knew and decided (OLAF §5), where the run recorded their states.
+//! Knowledge and decisions of workers under transmission control (OLAF §5), if the run recorded their states.
 
 use pktgen_core::Result;
 use pktgen_core::definition::{Better, Definition};
@@ -9,7 +9,7 @@ use crate::line::{Line, NS, SHARE};
 use crate::resolved::Analysis;
 use crate::stats;
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct States;
 
 const fn decided(metric: &'static str, unit: &'static str, better: Better, definition: &'static str) -> Definition {
@@ -49,7 +49,7 @@ impl Metric for States {
 
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
         let Some(states) = &run.states else { return Ok(()) };
-        // A decision is what a worker does about an update; entries about ACKs have no probability.
+        // A decision is about an update; entries about ACKs have no probability.
         let decisions: Vec<(usize, f64)> =
             (states.p_send.iter().enumerate()).filter_map(|(row, p_send)| Some((row, f64::from((*p_send)?)))).collect();
         let p_send: Vec<f64> = decisions.iter().map(|(_, p_send)| *p_send).collect();

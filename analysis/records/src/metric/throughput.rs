@@ -1,8 +1,7 @@
-//! Rates at the parameter server, and what answers cost on the way down.
+//! Rates at the parameter server, and the cost of answers in the other direction.
 //!
-//! Rates over receptions run from the first to the last one, so what came with the first one is not
-//! counted: n packets are n − 1 gaps. Elements are counted over the whole run, by counters alone, so that
-//! they mean the same whatever was recorded.
+//! Rates of receptions are computed from the first to the last one, excluding the data of the first: n packets have n − 1 gaps. Elements
+//! are counted over the whole run from counters alone, so that their meaning does not depend on what was recorded.
 
 use pktgen_core::Result;
 use pktgen_core::definition::{Better, Definition};
@@ -15,7 +14,7 @@ use crate::labels::FULL;
 use crate::line::Line;
 use crate::resolved::Analysis;
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct Throughput;
 
 const DEFINITIONS: [Definition; 4] = [
@@ -59,10 +58,10 @@ impl Metric for Throughput {
         if let Some(resolved) = &run.resolved {
             resolved.arrivals().seen.lines(out);
         }
-        // Counters know it whatever was recorded.
+        // Counters contain this regardless of what was recorded.
         let rest = counters.elements_delivered - counters.first_elements;
         out.push(elements(counters.received_ps.unwrap_or((0, 0)), rest));
-        // A part of a sum by key does not say how many updates it represents.
+        // A part of a sum by key does not contain how many updates it represents.
         if run.has_sums_by_key() {
             let of_updates = ["updates_per_s", "elements_per_s"];
             out.iter_mut().filter(|line| of_updates.contains(&&*line.metric)).for_each(|line| line.value = None);
@@ -75,7 +74,7 @@ impl Metric for Throughput {
     }
 }
 
-/// Elements per second: `rest` are those that came after the first packet.
+/// Returns elements per second: `rest` are those that arrived after the first packet.
 pub fn elements((first, last): (i64, i64), rest: u64) -> Line {
     let seconds = positive((last - first) as f64 * 1e-12);
     Line::new("elements_per_s", "elements/s", seconds.map(|s| rest as f64 / s))

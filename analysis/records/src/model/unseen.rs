@@ -1,5 +1,5 @@
-//! Fates where the device is hardware and keeps no books (design §2.6): the same rules as the ledger's (`replay/engine/src/ledger`), from the
-//! records alone. What did not arrive under its own name is unaccounted for.
+//! Fates if the device is hardware without a ledger (design §2.6): the same rules as those of the ledger (`replay/engine/src/ledger`),
+//! applied to the records alone. Packets that did not arrive under their own id are unaccounted for.
 
 use pktgen_core::record::{Family, Heat, Manifest, PacketId};
 
@@ -8,7 +8,7 @@ use crate::fates::Fate;
 use crate::run::Records;
 use pktgen_core::index::NOWHERE;
 
-/// What a resolver must know of such a run.
+/// What a resolver must know about such a run.
 pub(super) struct Unseen {
     cluster_of: Vec<u16>,
     clusters: Vec<Vec<u32>>,
@@ -27,7 +27,7 @@ impl Unseen {
         Unseen { cluster_of: manifest.clusters.clone(), clusters }
     }
 
-    /// The workers of the job of a packet's worker; none of a worker that is not there.
+    /// Returns the workers of the job of a packet's worker; empty for an unknown worker.
     fn workers_of(&self, id: PacketId) -> &[u32] {
         let cluster = self.cluster_of.get(id.worker() as usize).map(|cluster| usize::from(*cluster));
         cluster.and_then(|cluster| self.clusters.get(cluster)).map_or(&[], Vec::as_slice)
@@ -68,7 +68,7 @@ impl Resolver {
         let packet = self.named(id.0);
         self.fates.received_packet.push(packet.map_or(NOWHERE, |packet| packet as u32));
         let Some(packet) = packet else { return };
-        // What is hot is a sum, and has who knows whom in it.
+        // A hot packet is a sum with unknown members.
         let by_key = self.family == Family::Pairs;
         if by_key && records.received.heat[row] == Heat::Hot as u8 {
             return;
@@ -79,14 +79,15 @@ impl Resolver {
         }
     }
 
-    /// The packet that a result is known by: a device of others may name any worker of the job, whether or not it sent the block.
+    /// Returns the packet that a result is known by: an external device may use the id of any worker of the job,
+    /// whether or not it sent the block.
     fn of_block(&mut self, id: PacketId, unseen: &Unseen) -> Option<usize> {
         let of_job = unseen.workers_of(id).iter().map(|worker| PacketId::new(*worker, id.seq(), 0).0);
         let known = std::iter::once(id.0).chain(of_job).find_map(|id| self.index.get(&id));
         known.map(|packet| *packet as usize).or_else(|| self.named(id.0))
     }
 
-    /// A result of all workers of its job has delivered the first open transmission of each.
+    /// Records that a result of all workers of its job has delivered the first open transmission of each.
     fn result(&mut self, id: PacketId, count: usize, unseen: &Unseen) {
         let workers = unseen.workers_of(id);
         if workers.is_empty() || workers.len() != count {
@@ -122,7 +123,7 @@ mod tests {
         for worker in 0..4 {
             story.sent(worker, 0, (worker != 3).then_some(0), 0);
         }
-        // One alone, and again; one that has another in it.
+        // One alone, and again; one that contains another.
         story.received(5, 0, 0, 1).received(6, 0, 0, 1).received(7, 1, 0, 2);
         let fates = Fates::resolve_unseen(&story.records, &story.manifest(), Family::Updates);
         assert_eq!(fates.fate, [Fate::DeliveredAlone, Fate::DeliveredMerged, Fate::Unaccounted, Fate::Withheld]);

@@ -1,8 +1,8 @@
-//! Provenance without the device's help: who was in each packet, from its lanes and the sender's log alone.
+//! Provenance without the device's help: the members of each packet, from its lanes and the senders' records alone.
 //!
-//! Called by [`crate::analyze`] where a run has lanes. It reads what workers sent, and of what arrived the time, the
-//! cluster and the lanes: no packet ids and no books, which a device that is a black box does not have. docs/provenance.md
-//! says what can be known. Where there are books, [`Provenance::named`] compares.
+//! Called by [`crate::analyze`] if a run has lanes. It uses the transmissions of workers and the arrival time, cluster
+//! and lanes of arrivals: no packet ids and no ledger, which a black-box device lacks. docs/provenance.md explains what
+//! can be known. If there is a ledger, [`Provenance::named`] compares.
 
 use pktgen_core::Result;
 use pktgen_core::record::{Manifest, NO_CLUSTER, PacketId};
@@ -12,13 +12,13 @@ use pktgen_workload::lanes::{Account, Arrived, Layout, Members, SentRows};
 use crate::age::{AgeOf, Ages};
 use crate::run::{LaneColumns, ReceivedColumns, Records};
 
-/// The answer for a whole run.
+/// The result for a whole run.
 #[derive(Debug, Clone)]
 pub struct Provenance {
     found: Members,
     /// Where every update went.
     pub account: Account,
-    /// Ages of all clusters and workers, by the members that are known; none in synchronous training.
+    /// Ages of all clusters and workers by the known members; `None` in synchronous training.
     pub ages: Option<Ages>,
 }
 
@@ -43,7 +43,7 @@ impl Provenance {
         Ok(found)
     }
 
-    /// Ages by the members that are known; other packets refresh no age.
+    /// Computes ages by the known members; other packets do not refresh any age.
     fn ages_of(&self, records: &Records) -> Result<Ages> {
         let received = &records.received;
         let newest = |row| self.members_of(row).iter().map(|member| records.sent.t_gen_ps[*member as usize]).max();
@@ -59,17 +59,17 @@ impl Provenance {
         Ages::compute(&told, |row| self.members_of(row), AgeOf::Newest)
     }
 
-    /// The members of row `row` of `received` that are known, as rows of `sent`.
+    /// Returns the known members of row `row` of `received`, as rows of `sent`.
     pub(crate) fn members_of(&self, row: usize) -> &[u32] {
         self.found.of(row)
     }
 
-    /// Packets with this answer.
+    /// Returns the number of packets with this answer.
     pub fn packets(&self, wanted: impl Fn(&Answer) -> bool) -> u64 {
         self.found.answers.iter().filter(|answer| wanted(answer)).count() as u64
     }
 
-    /// Updates that are known to be in packets whose members are not known.
+    /// Returns the number of updates in packets whose members are unknown.
     pub fn unidentified(&self) -> u64 {
         let of = |answer: &Answer| match answer {
             Answer::Ambiguous(count) => u64::from(count.unwrap_or(0)),
@@ -78,7 +78,7 @@ impl Provenance {
         self.found.answers.iter().map(of).sum()
     }
 
-    /// What lanes say, to be compared with who the books say is in each packet.
+    /// Returns the members according to lanes, for comparison with the ledger.
     pub fn named<'a>(&'a self, records: &'a Records) -> LaneNames<'a> {
         LaneNames { found: self, records }
     }
@@ -91,7 +91,7 @@ pub struct LaneNames<'a> {
 }
 
 impl LaneNames<'_> {
-    /// Whether the members of row `row` of `received` are known, and others than `theirs`.
+    /// Whether the members of row `row` of `received` are known and differ from `theirs`.
     pub fn differs(&self, row: usize, theirs: impl Iterator<Item = PacketId>) -> bool {
         if self.found.found.answers.get(row) != Some(&Answer::Known) {
             return false;
@@ -100,7 +100,7 @@ impl LaneNames<'_> {
             all.sort_unstable();
             all
         };
-        // Which attempt of an update arrived lanes do not say.
+        // Lanes do not show which attempt of an update arrived.
         let sent = &self.records.sent;
         let ours = self.found.members_of(row).iter().map(|row| (sent.worker[*row as usize], sent.seq[*row as usize]));
         sorted(ours.collect()) != sorted(theirs.map(|id| (id.worker(), id.seq())).collect())

@@ -4,7 +4,7 @@ use super::*;
 use crate::run::{ReceivedColumns, SentColumns};
 use crate::testing::Story;
 
-/// Two workers of cluster 0, one of cluster 1; a packet's lanes are the sums of those of its members.
+/// Two workers of cluster 0 and one of cluster 1; the lanes of a packet are the sums of its members' lanes.
 struct Bed {
     layout: Layout,
     records: Records,
@@ -34,7 +34,7 @@ impl Bed {
         self
     }
 
-    /// Nothing of a packet but its time, its cluster and its lanes.
+    /// Adds a packet with only a time, a cluster and lanes.
     fn received(&mut self, t: i64, members: &[(u32, u32)]) -> &mut Self {
         let ReceivedColumns { t_recv_ps, cluster, .. } = &mut self.records.received;
         t_recv_ps.push(t);
@@ -62,7 +62,7 @@ fn a_balance_without_books() {
         bed.sent(100 * i64::from(seq), 0, seq).sent(100 * i64::from(seq) + 10, 1, seq);
     }
     bed.sent(-1, 2, 0).sent(50, 2, 1);
-    // 1 of worker 0 was subsumed by 2; worker 1's 1 and 3 are lost; the last of both are under way.
+    // 1 of worker 0 was subsumed by 2; worker 1's 1 and 3 are lost; the last updates of both are in flight.
     bed.received(105, &[(0, 0)]).received(250, &[(0, 2), (1, 0), (1, 2)]).received(260, &[(2, 1)]);
     bed.received(520, &[(0, 3), (0, 4), (1, 4)]);
     let found = bed.resolve();
@@ -74,7 +74,7 @@ fn a_balance_without_books() {
     assert_eq!((named(1), named(3)), (vec![(0, 2), (1, 0), (1, 2)], vec![(0, 3), (0, 4), (1, 4)]));
     let expected = Account { sent: 13, alone: 2, merged: 6, overtaken: 3, missing: 2, unclear: 0 };
     assert_eq!(found.account, expected);
-    // From 0's first generation, and from the delivery of what was generated at 395.
+    // From the first generation of worker 0, and from the delivery of the update generated at 395.
     let ages = found.ages.unwrap();
     assert!(ages.clusters.iter().all(|age| age.delivered));
     assert_eq!(
@@ -89,7 +89,7 @@ fn what_was_not_sent_yet_or_has_arrived_is_no_candidate() {
     bed.sent(0, 0, 0).sent(200, 0, 1).received(100, &[(0, 1)]).received(300, &[(0, 0)]).received(310, &[(0, 0)]);
     let found = bed.resolve();
     assert_eq!(found.found.answers, [Answer::Contradiction, Answer::Known, Answer::Contradiction]);
-    // What was sent twice may arrive twice.
+    // An update that was sent twice may arrive twice.
     let mut bed = Bed::new(Detail::Which, 64);
     bed.sent(0, 0, 0).sent(200, 0, 0).received(300, &[(0, 0)]).received(310, &[(0, 0)]).received(320, &[(0, 0)]);
     let found = bed.resolve();
@@ -122,7 +122,7 @@ fn what_is_ambiguous_is_counted_and_its_candidates_are_unclear() {
     assert_eq!(found.unidentified(), 3);
     let expected = Account { sent: 10, unclear: 4, missing: 6, ..Account::default() };
     assert_eq!(found.account, expected);
-    // A packet of another length than lanes.
+    // A packet with another number of lanes.
     bed.records.received.t_recv_ps.push(20);
     bed.records.received.cluster.push(0);
     bed.lanes.push(&[]);

@@ -1,7 +1,7 @@
-//! Metrics against an axis of a sweep: ages of groups, speedup, times of synchronous training, and what studies found.
+//! Metrics along an axis of a sweep: ages of groups, speedup, times of synchronous training, and findings of studies.
 //!
-//! An axis whose labels are numbers or quantities is drawn to scale; of lists that
-//! differ in one entry that entry is. What has no numbers becomes bars, one group of them per label.
+//! An axis whose labels are numbers or quantities is drawn to scale; for lists that differ in one entry, by that entry.
+//! Other labels become groups of bars.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -22,19 +22,19 @@ use crate::sweep::data::describe;
 use crate::sweep::data::{Labels, PointSummary, SweepData, VARIANT};
 use crate::sweep::settings::at;
 
-/// Longest name of a category that fits below its bars.
+/// Maximum length of a category's name that fits below its bars.
 const CATEGORY_MAX: usize = 18;
-/// Units that pictures show in the unit for people.
+/// Units that charts convert to display units.
 const UNITS: [&str; 6] = ["ns", "share", "bps", "bytes", "elements/s", "updates/s"];
 
-/// What is drawn against an axis.
+/// The contents of a chart along an axis.
 struct Wanted {
     title: Cow<'static, str>,
     /// Name and unit of y.
     y: (Cow<'static, str>, &'static str),
-    /// Keys, and what they are called in the legend.
+    /// Keys, with their names in the legend.
     keys: Vec<(String, String)>,
-    /// A unit whose axis is taken for x before all others.
+    /// The preferred unit of the x axis.
     prefer: &'static str,
 }
 
@@ -44,16 +44,16 @@ impl Wanted {
     }
 }
 
-/// What is drawn of synchronous training.
+/// A chart of synchronous training.
 struct OfTraining {
     title: &'static str,
     y: (&'static str, &'static str),
-    /// Keys, and what they are called in the legend; if the report's table has one but the ideal, all are drawn.
+    /// Keys, with their names in the legend; all are drawn if the report's table contains one other than the ideal.
     keys: &'static [(&'static str, &'static str)],
     prefer: &'static str,
 }
 
-/// Pictures of synchronous training, named after those of TRIO's that they repeat.
+/// Charts of synchronous training, named after the figures of TRIO that they reproduce.
 const OF_TRAINING: [OfTraining; 9] = [
     // Figure 13.
     OfTraining {
@@ -115,19 +115,19 @@ const OF_TRAINING: [OfTraining; 9] = [
     },
 ];
 
-/// An axis that can be drawn along x.
+/// An axis for x.
 struct Axis {
-    /// The label that it is; none stands for the variant alone.
+    /// Its label; none for the variant alone.
     label: String,
     name: String,
     unit: &'static str,
-    /// Where each value is.
+    /// Position of each value.
     places: BTreeMap<String, f64>,
-    /// Names of the places, if they have no numbers.
+    /// Names of the positions, if they are not numbers.
     categories: Vec<String>,
 }
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct Against;
 
 impl Named for Against {
@@ -150,8 +150,8 @@ impl Picture for Against {
     }
 }
 
-/// All pictures of this kind: if the report has groups, their ages; if it asks for it, speedup; of synchronous training
-/// what its table has.
+/// Returns all charts of this kind: ages if the report has groups, speedup if it requests it, and for synchronous
+/// training those of the columns of its table.
 fn all(sweep: &SweepData) -> Vec<Chart> {
     let plan = &sweep.manifest.report;
     let mut wanted = Vec::new();
@@ -181,12 +181,12 @@ fn all(sweep: &SweepData) -> Vec<Chart> {
     }
     let answer = of_answer(sweep).filter(|own| !wanted.iter().any(|other| other.shows(&own.keys[0].0)));
     let answer = answer.iter().flat_map(|wanted| against(sweep, wanted)).enumerate();
-    // One chart shows it; the others are those of further settings.
+    // One chart shows the answer; the others are for further settings.
     let answer = answer.map(|(i, chart)| Chart { folded: i > 0, ..chart });
     answer.chain(wanted.iter().flat_map(|wanted| against(sweep, wanted))).collect()
 }
 
-/// The metrics that answer the experiment's question.
+/// Returns the metrics that answer the experiment's question.
 fn of_answer(sweep: &SweepData) -> Option<Wanted> {
     let keys = lead::drawn(sweep);
     let (first, _) = keys.first()?;
@@ -199,7 +199,7 @@ fn of_answer(sweep: &SweepData) -> Option<Wanted> {
     Some(Wanted { title: title.into(), y: (name.into(), unit), keys, prefer: "" })
 }
 
-/// A column of a study's table, if it differs between points.
+/// Returns a column of a study's table if it differs between points.
 fn of_study(sweep: &SweepData, key: &str) -> Option<Wanted> {
     let medians: Vec<f64> = sweep.points.iter().filter_map(|point| Some(point.cells.get(key)?.median)).collect();
     let differs = medians.iter().any(|median| *median != medians[0]);
@@ -213,7 +213,7 @@ fn of_study(sweep: &SweepData, key: &str) -> Option<Wanted> {
     })
 }
 
-/// What is drawn of synchronous training whose table has `columns`.
+/// Returns the charts of synchronous training for a table with `columns`.
 fn of_training(columns: &[String]) -> impl Iterator<Item = Wanted> {
     let has = |key: &str| key != IDEAL_TIME && columns.iter().any(|column| column == key);
     let drawn = OF_TRAINING.iter().filter(move |picture| picture.keys.iter().any(|(key, _)| has(key)));
@@ -225,7 +225,7 @@ fn of_training(columns: &[String]) -> impl Iterator<Item = Wanted> {
     })
 }
 
-/// One picture if all of its lines can be distinguished, else one per setting of the other axes.
+/// Returns one chart if all of its lines can be distinguished, otherwise one per setting of the other axes.
 fn against(sweep: &SweepData, wanted: &Wanted) -> Vec<Chart> {
     let Some(axis) = choose(sweep, wanted.prefer) else { return Vec::new() };
     let points: Vec<_> = sweep.points.iter().collect();
@@ -253,13 +253,13 @@ fn against(sweep: &SweepData, wanted: &Wanted) -> Vec<Chart> {
     charts.take(CHARTS_MAX).collect()
 }
 
-/// The labels but the axis and the variant.
+/// Returns the labels except the axis and the variant.
 fn without(labels: &Labels, axis: &Axis) -> Labels {
     let rest = labels.iter().filter(|(name, _)| **name != axis.label && *name != VARIANT);
     rest.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// A line per variant, key and, `with_rest`, setting of the other axes; none without a value.
+/// Returns a line per variant, key and, with `with_rest`, setting of the other axes; lines without values are omitted.
 fn lines(points: &[&PointSummary], axis: &Axis, wanted: &Wanted, with_rest: bool) -> Vec<Series> {
     let mut lines: Vec<Series> = Vec::new();
     let one_ideal = one_ideal(points);
@@ -291,7 +291,7 @@ fn lines(points: &[&PointSummary], axis: &Axis, wanted: &Wanted, with_rest: bool
     lines
 }
 
-/// Whether all variants have the same ideal everywhere. Then it is one line.
+/// Whether all variants have the same ideal everywhere, so that it is one line.
 fn one_ideal(points: &[&PointSummary]) -> bool {
     let mut ideals: BTreeMap<Vec<(&String, &String)>, f64> = BTreeMap::new();
     points.iter().all(|point| {
@@ -315,19 +315,19 @@ fn draw(series: Vec<Series>, axis: &Axis, wanted: &Wanted, at: &str, what: &str)
     })
 }
 
-/// The axis for x: one in `prefer`, one with numbers, one with names, the variant; of several alike the one with
-/// the most values.
+/// Selects the axis for x: one in unit `prefer`, one with numbers, one with names, or the variant; among these, the one
+/// with the most values.
 fn choose(sweep: &SweepData, prefer: &str) -> Option<Axis> {
     let candidates = axes(sweep).into_iter().filter_map(|label| axis(sweep, label));
     let rank = |axis: &Axis| {
         let numbers = axis.categories.is_empty();
         (numbers && !prefer.is_empty() && axis.unit == prefer, numbers, axis.label != VARIANT, axis.places.len())
     };
-    // Of equals the first.
+    // Ties are resolved in favour of the first.
     candidates.reduce(|best, next| if rank(&next) > rank(&best) { next } else { best })
 }
 
-/// The axis called `label`; none if it has one value only, unless it is the variant.
+/// Returns the axis `label`; `None` if it has only one value and is not the variant.
 fn axis(sweep: &SweepData, label: String) -> Option<Axis> {
     let mut values: Vec<&String> = Vec::new();
     for value in sweep.points.iter().filter_map(|point| point.labels.get(&label)) {
@@ -350,7 +350,7 @@ fn axis(sweep: &SweepData, label: String) -> Option<Axis> {
     Some(Axis { name: label.clone(), label, unit: "", places, categories })
 }
 
-/// The value without the marks of a list, cut to fit.
+/// Returns the value without list punctuation, shortened to fit.
 fn category(value: &str) -> String {
     let plain: String = value.chars().filter(|c| !"[]\"".contains(*c)).collect();
     if plain.chars().count() <= CATEGORY_MAX {
@@ -359,7 +359,7 @@ fn category(value: &str) -> String {
     plain.chars().take(CATEGORY_MAX - 1).chain(['…']).collect()
 }
 
-/// The values as numbers of one unit; of lists the entry in which alone they differ, and which it is.
+/// Returns the values as numbers of one unit; for lists the only entry in which they differ, with its index.
 fn numbers(values: &[&String]) -> Option<(Option<usize>, &'static str, Vec<f64>)> {
     if let Some((unit, numbers)) = alike(values.iter().map(|value| quantity(value))) {
         return Some((None, unit, numbers));
@@ -379,14 +379,14 @@ fn numbers(values: &[&String]) -> Option<(Option<usize>, &'static str, Vec<f64>)
     Some((Some(entry), unit, numbers))
 }
 
-/// All of `quantities`, if each is one and they have one unit.
+/// Returns all `quantities` if each exists and they have one unit.
 fn alike(quantities: impl Iterator<Item = Option<(f64, &'static str)>>) -> Option<(&'static str, Vec<f64>)> {
     let all: Vec<(f64, &'static str)> = quantities.collect::<Option<_>>()?;
     let unit = all.first()?.1;
     all.iter().all(|(_, other)| *other == unit).then(|| (unit, all.iter().map(|(number, _)| *number).collect()))
 }
 
-/// A number, or a quantity in the unit of charts.
+/// Parses a number, or a quantity in the unit of charts.
 fn quantity(text: &str) -> Option<(f64, &'static str)> {
     Some(match Quantity::read(text)? {
         Quantity::Number(number) => (number, ""),

@@ -1,4 +1,4 @@
-//! Tests of [`super`]: which axis, which lines, and labels of every kind.
+//! Tests of [`super`]: selection of axis and lines, and labels of every kind.
 
 use pktgen_records::stats::Estimate;
 use pktgen_records::testing::write_sweep;
@@ -6,7 +6,7 @@ use pktgen_records::testing::write_sweep;
 use super::*;
 use crate::{Model, REPORTS};
 
-/// A sweep of points with these labels whose speedups are 1, 2, …
+/// Returns a sweep of points with these labels whose speedups are 1, 2, …
 fn sweep_of(points: &[&[(&str, &str)]]) -> SweepData {
     let dir = tempfile::tempdir().unwrap();
     write_sweep(dir.path(), 1);
@@ -90,7 +90,7 @@ fn what_has_no_numbers_becomes_bars() {
         assert!(!crate::summary(&Model::build(&sweep), "x").is_empty());
     }
     assert_eq!(category("[\"80kbps\", \"800kbps\", \"8Mbps\"]"), "80kbps, 800kbps, …");
-    // Variants alone are the names.
+    // Variants alone become the categories.
     let variants = sweep_of(&[&[("variant", "a")], &[("variant", "b")]]);
     let chart = &all(&variants)[0];
     assert_eq!(
@@ -130,6 +130,6 @@ fn figures_show_intervals() {
     let sweep = sweep_of(&[&[("rate", "1Gbps")], &[("rate", "2Gbps")]]);
     let svg = crate::plot::figure(&all(&sweep)[0]);
     assert_eq!((svg.matches("class=\"whisker s0\"").count(), svg.matches("<circle").count()), (2, 2), "{svg}");
-    // The upper end of the highest interval is inside the picture.
+    // The upper end of the highest interval is inside the chart.
     assert!(!svg.contains("V-") && !svg.contains(" -"), "{svg}");
 }

@@ -1,4 +1,4 @@
-//! How the age of models is spread: over time, and at its peaks.
+//! Distribution of the age of models: over time and at its peaks.
 
 use pktgen_core::registry::Named;
 
@@ -8,7 +8,7 @@ use crate::sweep::data::{Labels, RunSummary, SweepData};
 use crate::sweep::kept::{Cdf, Kept};
 use crate::sweep::settings::{at, settings, variant};
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct AgeCdf;
 
 impl Named for AgeCdf {
@@ -35,10 +35,10 @@ impl Picture for AgeCdf {
     }
 }
 
-/// The share that every line reaches in the first view: a few large values would press all others to the left.
+/// The share that every line reaches in the first view: a few large values would otherwise compress all others.
 const SHOWN_FIRST: f64 = 0.95;
 
-/// What a picture of cumulative shares is called.
+/// Texts of a chart of cumulative shares.
 pub(super) struct Words {
     title: &'static str,
     x: &'static str,
@@ -49,7 +49,7 @@ pub(super) fn of(title: &'static str, x: &'static str, y: &'static str) -> Words
     Words { title, x, y }
 }
 
-/// One chart per setting that has such curves, a line per variant, of the first seed.
+/// Returns one chart per setting with such curves, with a line per variant, for the first seed.
 pub(super) fn curves(sweep: &SweepData, words: &Words, pick: impl Fn(&Kept) -> &Cdf) -> Vec<Chart> {
     let draw = |(rest, runs): &(Labels, Vec<&RunSummary>)| {
         let with = runs.iter().filter(|run| !pick(&run.kept).is_empty());

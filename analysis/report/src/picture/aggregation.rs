@@ -1,4 +1,4 @@
-//! How many updates received packets represent: cumulative shares, one picture per variant that aggregates.
+//! Numbers of updates that received packets represent: cumulative shares, with one chart per variant that aggregates.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::sweep::data::without_variant;
 use crate::sweep::data::{Labels, RunSummary, SweepData};
 use crate::sweep::settings::variants;
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct Aggregation;
 
 impl Named for Aggregation {
@@ -34,7 +34,7 @@ impl Picture for Aggregation {
     }
 }
 
-/// Per variant that aggregates: cumulative shares of the aggregation count, one line per other setting.
+/// Returns cumulative shares of the aggregation count for each variant that aggregates, with one line per other setting.
 fn charts(sweep: &SweepData) -> Vec<Chart> {
     let runs: Vec<_> = sweep.runs.iter().collect();
     let mut charts = Vec::new();
@@ -66,7 +66,7 @@ fn cut_note(series: usize) -> String {
     if series > SERIES_MAX { format!(" (first {SERIES_MAX} of {series} settings)") } else { String::new() }
 }
 
-/// The mean over the seeds of the cumulative shares, as corners of a step line.
+/// Returns the mean over the seeds of the cumulative shares, as corners of a step line.
 fn cumulative(labels: &Labels, runs: &[&RunSummary]) -> Series {
     let rest = without_variant(labels);
     let mut mass: BTreeMap<u64, f64> = BTreeMap::new();

@@ -8,7 +8,7 @@ use crate::chart::{CHARTS_MAX, Chart, Kind, SERIES_MAX, Series};
 use crate::sweep::data::{Labels, RunSummary, SweepData};
 use crate::sweep::settings::{at, settings, variants};
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct Clusters;
 
 impl Named for Clusters {
@@ -31,12 +31,12 @@ impl Picture for Clusters {
     }
 }
 
-/// Average age of each cluster, the variants side by side, medians over the seeds.
+/// Returns the average age of each cluster with the variants side by side, as medians over the seeds.
 fn bars(rest: &Labels, runs: &[&RunSummary]) -> Option<Chart> {
     let mut ids: Vec<u64> = runs.iter().flat_map(|run| run.cluster_aom_ns.iter().map(|(id, _)| *id)).collect();
     ids.sort_unstable();
     ids.dedup();
-    // More bars than this are a texture; the table has the mean.
+    // More bars than this are not readable; the table has the mean.
     ids.truncate(40);
     if ids.is_empty() {
         return None;

@@ -10,10 +10,10 @@ use crate::sweep::data::{PointSummary, RunSummary, SweepData};
 use crate::sweep::kept::OverTime;
 use crate::sweep::settings::point_name;
 
-/// Most columns: narrower cells cannot be seen.
+/// Maximum number of columns: narrower cells are not visible.
 const COLUMNS_MAX: usize = 40;
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct Heat;
 
 impl Named for Heat {
@@ -38,7 +38,7 @@ impl Picture for Heat {
     }
 }
 
-/// The median over the seeds of each cluster's mean age, a row per point.
+/// Returns the median over the seeds of each cluster's mean age, with a row per point.
 fn by_point(sweep: &SweepData) -> Option<Chart> {
     let mut ids: Vec<u64> = sweep.runs.iter().flat_map(|run| run.cluster_aom_ns.iter().map(|(id, _)| *id)).collect();
     ids.sort_unstable();
@@ -74,7 +74,7 @@ fn more_clusters(all: usize) -> String {
     rows_note(all).replace("points", "clusters")
 }
 
-/// A row per cluster of `run`.
+/// Returns a row per cluster of `run`.
 fn by_time(run: &RunSummary, over: &OverTime) -> Option<Chart> {
     let row = |(id, means): &(u32, Vec<Option<f64>>)| Series {
         name: format!("cluster {id}"),

@@ -1,5 +1,5 @@
-//! What pictures need of a run's records: kept in small while the run is analysed, since the records of all runs of a
-//! sweep do not fit in memory together.
+//! Extracts what charts need from a run's records while the run is analysed, since the records of all runs of a sweep
+//! do not fit into memory together.
 //!
 //! Called by [`crate::sweep`] for the runs of the first seed.
 
@@ -15,14 +15,14 @@ use pktgen_records::stats::quantile_of_sorted;
 use super::{lateness, network};
 use crate::sweep::kept::{Cdf, Depth, Kept, OverTime};
 
-/// Points of a curve of cumulative shares.
+/// Number of points of a curve of cumulative shares.
 const POINTS: u32 = 200;
-/// Spans of time in a heat map.
+/// Number of time intervals in a heat map.
 pub(crate) const BINS: usize = 40;
-/// Most clusters of a run whose sawteeth are drawn, and in a heat map over time.
+/// Maximum number of clusters of a run whose sawteeth are drawn, and in a heat map over time.
 pub(crate) const CLUSTERS_MAX: usize = 40;
 
-/// Keeps what pictures need of `run`, which is in `dir`.
+/// Extracts what charts need from `run`, which is in `dir`.
 pub fn of(run: &Analysis, dir: &Path, depth: Depth) -> Result<Kept> {
     let mut kept = Kept::default();
     if depth == Depth::Values {
@@ -62,8 +62,7 @@ fn shares() -> impl Iterator<Item = f64> {
     (1..=POINTS).map(|i| f64::from(i) / f64::from(POINTS))
 }
 
-/// The cumulative shares of `spans_ps` in ns: every value if there are few, else those at every half percent, by nearest
-/// rank.
+/// Returns the cumulative shares of `spans_ps` in ns: every value if there are few, otherwise those at every half percent by nearest rank.
 pub(crate) fn cdf(mut spans_ps: Vec<i64>) -> Cdf {
     spans_ps.sort_unstable();
     let n = spans_ps.len();
@@ -76,7 +75,7 @@ pub(crate) fn cdf(mut spans_ps: Vec<i64>) -> Cdf {
     least.into_iter().chain(points).collect()
 }
 
-/// The same of spans that may be more than fit memory.
+/// Returns the same for spans that may exceed memory.
 fn cdf_of(spans_ps: &dyn Values) -> Result<Cdf> {
     let mut few = Vec::new();
     if spans_ps.len() <= POINTS as usize {
@@ -89,7 +88,7 @@ fn cdf_of(spans_ps: &dyn Values) -> Result<Cdf> {
     Ok(least.into_iter().chain(ranks.map(|ps| ps as f64 / 1000.0).zip(shares)).collect())
 }
 
-/// Mean ages in equal spans from the first beginning to the last end.
+/// Returns mean ages in equal intervals from the first beginning to the last end.
 fn over_time(sawteeth: &[Sawtooth]) -> Option<OverTime> {
     let from = sawteeth.iter().map(|own| own.start.0).min()?;
     let to = sawteeth.iter().map(|own| own.end_ps).max().filter(|to| *to > from)?;

@@ -1,4 +1,4 @@
-//! Tests of [`super`]: curves and heat maps say what metrics say.
+//! Tests of [`super`]: curves and heat maps agree with metrics.
 
 use pktgen_records::Options;
 use pktgen_records::testing::{Dice, Story, write_sweep};
@@ -7,7 +7,7 @@ use super::*;
 use crate::picture::all;
 use crate::{Model, SweepData};
 
-/// A run of one cluster with enough packets that its curves are thinned.
+/// Returns a run of one cluster with enough packets that its curves are thinned.
 fn story() -> Story {
     let mut dice = Dice::new(3);
     let mut story = Story::new();
@@ -39,7 +39,7 @@ fn curves_have_the_quantiles_of_the_metrics() {
     assert_eq!(at(&kept.host_cdf, 0.5), value("host_latency_p50"));
     assert_eq!(at(&kept.host_cdf, 0.99), value("host_latency_p99"));
     assert_eq!(kept.host_cdf.last().copied(), Some((value("host_latency_max"), 1.0)));
-    // One cluster: its quantiles over time are those of all clusters together.
+    // With one cluster, its quantiles over time are those of all clusters.
     for (share, key) in [(0.5, "aom_p50/cluster"), (0.9, "aom_p90/cluster"), (0.99, "aom_p99/cluster")] {
         assert!(near(at(&kept.age_cdf, share), value(key)), "{key}");
     }
@@ -55,7 +55,7 @@ fn cells_over_time_have_the_mean_of_the_run() {
     let over = of(&analysis, dir.path(), Depth::All).unwrap().over_time.unwrap();
     let (id, cells) = &over.clusters[0];
     assert_eq!((*id, cells.len()), (4, BINS));
-    // Spans are equal to a picosecond.
+    // Intervals are equal to within a picosecond.
     let mean = cells.iter().map(|cell| cell.unwrap()).sum::<f64>() / BINS as f64;
     let ages = analysis.resolved.as_ref().unwrap().ages().unwrap();
     assert!((mean / ages.clusters[0].mean_ns.unwrap() - 1.0).abs() < 1e-6);

@@ -7,7 +7,7 @@ use super::age_cdf::{curves, of};
 use crate::chart::Chart;
 use crate::sweep::data::SweepData;
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct Latency;
 
 impl Named for Latency {

@@ -1,4 +1,4 @@
-//! How late frames left in real time, from the run's `lateness.hlog` (an HdrHistogram interval log).
+//! Lateness of frames in real time, from the run's `lateness.hlog` (an HdrHistogram interval log).
 
 use std::path::Path;
 
@@ -13,10 +13,10 @@ use crate::chart::Chart;
 use crate::sweep::data::SweepData;
 use crate::sweep::kept::Cdf;
 
-/// The share shown first: beyond it there are few frames, very late.
+/// The share shown first: beyond it there are few, very late frames.
 const SHOWN_FIRST: f64 = 0.999;
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct Lateness;
 
 impl Named for Lateness {
@@ -54,7 +54,7 @@ impl Picture for Lateness {
     }
 }
 
-/// What the host made late in the runs in which that is told apart.
+/// Describes the frames delayed by the host, for runs that distinguish these.
 fn by_host(sweep: &SweepData) -> Option<String> {
     let most = |metric| sweep.runs.iter().filter_map(|run| run.scalars.get(metric).copied()).reduce(f64::max);
     let late = format!("The host made at most {:.2} % of a run's frames late", most("late_by_host")? * 100.0);
@@ -64,7 +64,7 @@ fn by_host(sweep: &SweepData) -> Option<String> {
     })
 }
 
-/// The cumulative shares of the lateness of the run in `dir`; none without such a file, or if it is damaged.
+/// Returns the cumulative shares of the lateness of the run in `dir`; `None` if the file is missing or damaged.
 pub(super) fn read(dir: &Path) -> Option<Cdf> {
     let text = std::fs::read(dir.join("lateness.hlog")).ok()?;
     let mut all: Option<Histogram<u64>> = None;
@@ -80,7 +80,7 @@ pub(super) fn read(dir: &Path) -> Option<Cdf> {
     all.map(|all| cdf(&all))
 }
 
-/// A point at each value that frames had, thinned to every half percent below 99 %.
+/// Returns a point at each value of frames, thinned to every half percent below 99 %.
 fn cdf(lateness: &Histogram<u64>) -> Cdf {
     let all = lateness.len();
     let mut points: Cdf = Vec::new();
@@ -96,7 +96,7 @@ fn cdf(lateness: &Histogram<u64>) -> Cdf {
     points
 }
 
-/// Decodes the alphabet of RFC 4648 §4; none if a character is not of it.
+/// Decodes Base64 (RFC 4648 §4); `None` if a character is invalid.
 fn base64(text: &str) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len() * 3 / 4);
     let (mut bits, mut held) = (0u32, 0);

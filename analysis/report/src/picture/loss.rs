@@ -9,7 +9,7 @@ use crate::chart::{Chart, Kind, ROWS_MAX, Series, rows_note};
 use crate::sweep::data::{PointSummary, SweepData};
 use crate::sweep::settings::point_name;
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct Loss;
 
 impl Named for Loss {
@@ -57,7 +57,7 @@ impl Picture for Loss {
     }
 }
 
-/// The mean over the runs of the point: unlike medians, means of parts add up to the mean of the whole.
+/// Returns the mean over the runs of the point: unlike medians, means of parts add up to the mean of the whole.
 fn share(sweep: &SweepData, point: &PointSummary, reason: &str) -> Option<f64> {
     let of = |run: &usize| {
         let values = &sweep.runs[*run].scalars;

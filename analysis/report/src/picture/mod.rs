@@ -1,8 +1,7 @@
-//! Pictures: one file per kind of chart, each making its data from an analysed sweep.
+//! Pictures: one file per kind of chart, each creating its data from an analysed sweep.
 //!
-//! To add one: a new file here, its `mod` line and its entry in [`CHARTS`]; a picture of a kind that [`crate::plot`]
-//! draws already needs nothing else. What a picture needs of a run's records is kept by `keep` while the run is
-//! analysed. Called by [`crate::model`].
+//! To add one: a new file here, its `mod` line and its entry in [`CHARTS`]; a picture of a kind that [`crate::plot`] already draws needs
+//! nothing else. `keep` extracts what pictures need from a run's records while the run is analysed. Called by [`crate::model`].
 
 mod against;
 mod age_cdf;
@@ -26,9 +25,9 @@ use crate::sweep::data::{SweepData, VARIANT};
 
 /// One kind of picture.
 pub trait Picture: Named + Sync {
-    /// What stands above its charts on a page.
+    /// Returns the heading of its charts on a page.
     fn heading(&self) -> &'static str;
-    /// Its charts of a sweep, or of a single run; none if there is nothing to show.
+    /// Returns its charts of a sweep or of a single run; empty if there is nothing to show.
     fn charts(&self, sweep: &SweepData) -> Vec<Chart>;
 }
 
@@ -48,7 +47,7 @@ pub static CHARTS: &[&dyn Picture] = &[
     &paper::Paper,
 ];
 
-/// What stands behind a title: which values are shown, and whether they have intervals.
+/// Describes the values after a title: their kind, and whether they have intervals.
 pub(crate) fn medians<'a>(shown: impl Iterator<Item = &'a Estimate>) -> String {
     let shown: Vec<&Estimate> = shown.collect();
     let least = shown.iter().filter(|one| one.interval.is_none()).map(|one| one.n).min();
@@ -63,7 +62,7 @@ pub(crate) fn medians<'a>(shown: impl Iterator<Item = &'a Estimate>) -> String {
     }
 }
 
-/// All charts of a sweep.
+/// Returns all charts of a sweep.
 pub fn all(sweep: &SweepData) -> Vec<Chart> {
     let of = |picture: &&'static dyn Picture| {
         let name = picture.name();

@@ -1,9 +1,8 @@
-//! The network of a run with what its links carried.
+//! The network of a run with the load of its links.
 //!
-//! Runs along a plan counted it. Of the others, the records say it for the way towards the server: what workers sent
-//! crossed their hosts' links, and a packet that departed from a device crossed the next link on its way; it had the
-//! length with which it arrived or, if it never did, with which it was sent. Acknowledgements and results are recorded
-//! by no link.
+//! Runs that execute a plan counted the load. For others, it is computed from the records for the direction towards the server: packets
+//! sent by workers crossed their hosts' links, and a packet that departed from a device crossed the next link on its path, with the length
+//! of its arrival or, if it never arrived, of its sending. Acknowledgements and results on links are not recorded.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -19,10 +18,10 @@ use crate::chart::{CHARTS_MAX, Cable, Chart, ChartNode, Kind, Network};
 use crate::sweep::data::SweepData;
 use crate::sweep::settings::point_name;
 
-/// Larger networks are not drawn.
+/// Maximum number of nodes; larger networks are not drawn.
 const NODES_MAX: usize = 600;
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct NetworkLoad;
 
 impl Named for NetworkLoad {
@@ -53,7 +52,7 @@ impl Picture for NetworkLoad {
     }
 }
 
-/// Why a link that lost much may have carried less than it could.
+/// Explains why a link that lost much may have carried less than its capacity.
 const IDLE: &str =
     "Workers end at different times, so a link that loses while all send may be below 100 % over the run.";
 
@@ -69,18 +68,18 @@ fn note(network: &Network) -> String {
     }
 }
 
-/// A link before hosts are put together.
+/// A link before hosts are grouped.
 #[derive(Debug, Clone, Copy, Default)]
 struct Wire {
     from: usize,
     to: usize,
     /// Rates of both directions, up first, in bit/s.
     rates: [f64; 2],
-    /// Bits that they carried; none if unknown.
+    /// Bits that both directions carried; `None` if unknown.
     bits: [Option<f64>; 2],
 }
 
-/// The network of `run`, which is in `dir`; none if its configuration describes none that can be drawn.
+/// Returns the network of `run`; `None` if its configuration does not describe one that can be drawn.
 pub(super) fn of(run: &Analysis) -> Option<Network> {
     let end_ps = run.manifest.counters.end_ps;
     let (nodes, wires) = match &run.manifest.planned {
@@ -135,7 +134,7 @@ fn open(run: &Analysis) -> Option<(Nodes, Vec<Wire>)> {
     Some((nodes, wires(&topology, carried.as_deref())))
 }
 
-/// Cables of `topology`, each from the end that is farther from the sink.
+/// Returns the cables of `topology`, each from the end that is farther from the sink.
 fn wires(topology: &Topology, carried: Option<&[Option<f64>]>) -> Vec<Wire> {
     let (hops, exits) = (hops(topology), topology.exits());
     let mut wires = Vec::new();
@@ -143,7 +142,7 @@ fn wires(topology: &Topology, carried: Option<&[Option<f64>]>) -> Vec<Wire> {
         let (from, to) = (link.from as usize, link.to as usize);
         let back =
             exits.of(link.to).iter().map(|back| *back as usize).find(|back| topology.links[*back].to == link.from);
-        // Each cable once: its direction towards the sink, or of equals the first.
+        // Each cable once: in the direction towards the sink, or if both ends are equally far, the first.
         if hops[from] < hops[to] || hops[from] == hops[to] && back.is_some_and(|back| back < i) {
             continue;
         }
@@ -159,7 +158,7 @@ fn wires(topology: &Topology, carried: Option<&[Option<f64>]>) -> Vec<Wire> {
     wires
 }
 
-/// How far each node is from the sink.
+/// Returns the distance of each node from the sink, in hops.
 fn hops(topology: &Topology) -> Vec<u32> {
     let mut hops = vec![u32::MAX; topology.nodes.len()];
     let Some(sink) = topology.sink() else { return hops };
@@ -177,7 +176,7 @@ fn hops(topology: &Topology) -> Vec<u32> {
     hops
 }
 
-/// Bits that each directed link carried towards the server, overhead included; none for the others.
+/// Returns the bits that each directed link carried towards the server, including overhead; `None` for the others.
 fn carried(run: &Analysis, resolved: &Resolved, topology: &Topology) -> Option<Vec<Option<f64>>> {
     let (routes, exits, sink) = (topology.routes(), topology.exits(), topology.sink()?);
     let hosts = topology.host_of(run.manifest.clusters.len());
@@ -190,7 +189,7 @@ fn carried(run: &Analysis, resolved: &Resolved, topology: &Topology) -> Option<V
             *bits[link].get_or_insert(0.0) += f64::from(bytes) * 8.0 + overhead;
         }
     };
-    // Nearly all packets have one length: a table has the others.
+    // Nearly all packets have one length: a table contains the others.
     let mut lengths = Lengths::default();
     let streams = &resolved.streams;
     let sent = streams.sent(&mut |sent, _| {
@@ -204,7 +203,7 @@ fn carried(run: &Analysis, resolved: &Resolved, topology: &Topology) -> Option<V
         Ok(())
     });
     sent.ok()?;
-    // Results that go back to workers, and sums by key, depart otherwise.
+    // Results returning to workers, and sums by key, have other lengths when they depart.
     if run.rounds.is_none() && !run.has_sums_by_key() {
         let received = streams.received(&mut |received, _| {
             received.packet.iter().zip(&received.bytes).for_each(|(packet, bytes)| lengths.set(*packet, *bytes));
@@ -222,7 +221,7 @@ fn carried(run: &Analysis, resolved: &Resolved, topology: &Topology) -> Option<V
     Some(bits)
 }
 
-/// Lengths of packets by their ids: of most, the first that was told.
+/// Lengths of packets by their ids: the first one recorded applies to packets that are not listed.
 #[derive(Default)]
 struct Lengths {
     most: Option<u32>,
@@ -243,7 +242,7 @@ impl Lengths {
     }
 }
 
-/// Puts the hosts of each switch together.
+/// Groups the hosts of each switch.
 fn together(nodes: &Nodes, wires: &[Wire], seconds: f64) -> Network {
     let mut network = Network::default();
     let mut place = vec![usize::MAX; nodes.len()];
@@ -252,7 +251,7 @@ fn together(nodes: &Nodes, wires: &[Wire], seconds: f64) -> Network {
         place[node] = network.nodes.len();
         network.nodes.push(ChartNode { name: name.clone(), label: name.clone(), role });
     }
-    // Of each switch: where its hosts are, how many, and their workers.
+    // For each switch: the index of its hosts, their number, and their workers.
     let mut hosts: BTreeMap<usize, (usize, usize, usize)> = BTreeMap::new();
     for wire in wires.iter().filter(|wire| is_host(wire.from)) {
         let own = hosts.entry(wire.to).or_insert((network.nodes.len(), 0, 0));

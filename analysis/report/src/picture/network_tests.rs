@@ -1,4 +1,4 @@
-//! Tests of [`super`]: loads are bytes counted one by one.
+//! Tests of [`super`]: loads equal bytes counted individually.
 
 use pktgen_records::Options;
 use pktgen_records::testing::{Story, small_run};
@@ -17,7 +17,7 @@ fn network(story: &Story, config: &str, nodes: &[&str]) -> Option<Network> {
     of(&Analysis::open(dir.path(), Options::default()).unwrap())
 }
 
-/// Names of the nodes that the configuration makes.
+/// Returns the topology of a configuration.
 fn nodes(config: &str, clusters: Vec<u16>) -> Topology {
     let mut document = Document::parse(config, "test").unwrap();
     topology::open(&mut document, &Population { cluster_of: clusters, moves: Vec::new() }).unwrap()
@@ -47,7 +47,7 @@ fn loads_are_the_bytes_of_what_crossed() {
     let up = network.cables.iter().find(|cable| role(cable) == ("aggregator", "server")).unwrap();
     let hosts: Vec<&Cable> = network.cables.iter().filter(|cable| role(cable).0 == "host").collect();
     let overhead = topology.links[0].overhead.bits() as f64 / 8.0;
-    // 40 aggregates of each of two clusters left, 40 updates of each of four workers came; all of 256 bytes.
+    // 40 aggregates of each of two clusters left the device, and 40 updates of each of four workers arrived, each with 256 bytes.
     assert_eq!(up.up_bytes, Some(80.0 * (256.0 + overhead)));
     assert_eq!(hosts.iter().map(|cable| cable.up_bytes.unwrap()).sum::<f64>(), 160.0 * (256.0 + overhead));
     let seconds = story.manifest().counters.end_ps as f64 / 1e12;
@@ -74,7 +74,7 @@ fn hosts_of_a_switch_stand_together() {
     let network = together(&nodes, &wires, 2.0);
     assert_eq!(network.nodes.len(), 3);
     assert_eq!((network.nodes[2].label.as_str(), network.nodes[2].name.as_str()), ("2 ×", "2 hosts with 6 workers"));
-    // 12 bits of 2 links of 10 bit/s in 2 s; 12 of one.
+    // 12 bits on 2 links of 10 bit/s in 2 s; 12 bits on one.
     let shares: Vec<_> = network.cables.iter().map(|cable| cable.up.unwrap()).collect();
     assert!(shares.contains(&0.3) && shares.contains(&0.6) && shares.len() == 2, "{shares:?}");
 }

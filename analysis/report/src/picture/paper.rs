@@ -1,4 +1,4 @@
-//! Published values beside ours, one picture per metric that the paper has.
+//! Published values beside ours, with one chart per metric in the paper.
 
 use pktgen_core::record::{Bound, Published};
 use pktgen_core::registry::Named;
@@ -11,7 +11,7 @@ use crate::sweep::data::matches;
 use crate::sweep::data::{PointSummary, SweepData};
 use crate::sweep::settings::point_name;
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct Paper;
 
 impl Named for Paper {
@@ -40,10 +40,10 @@ impl Picture for Paper {
     }
 }
 
-/// Units that pictures know, as curves do.
+/// Units that charts convert to display units, like those of curves.
 const UNITS: [&str; 6] = ["ns", "share", "bps", "bytes", "elements/s", "updates/s"];
 
-/// The series of a published value, by what it says.
+/// The series of a published value, by its bound.
 const SERIES: [(Option<Bound>, &str); 3] =
     [(None, "paper"), (Some(Bound::Above), "paper: more than"), (Some(Bound::Below), "paper: less than")];
 
@@ -53,7 +53,7 @@ fn draw(sweep: &SweepData, key: &str) -> Option<Chart> {
         matches(published, point).then_some((value, published.bound))
     };
     let with = sweep.points.iter().filter_map(|point| {
-        // As in the table: of several rows that match, the first.
+        // As in the table: the first of several matching rows.
         let paper = sweep.manifest.paper.iter().find_map(|published| of(published, point))?;
         Some((point, paper))
     });

@@ -1,7 +1,7 @@
-//! The age of one cluster over time, exact where it is shown first; the variants side by side.
+//! The age of one cluster over time, exact in the first view, with the variants side by side.
 //!
-//! A run may have more teeth than a picture has pixels. Outside the part that is shown first, the smallest and the
-//! largest age of each of [`BUCKETS`] spans stand for all: no peak is lost, and the page says so.
+//! A run may have more teeth than a chart has pixels. Outside the first view, the smallest and the largest age of each
+//! of [`BUCKETS`] intervals represent all: no peak is lost, and the page notes this.
 
 use pktgen_core::registry::Named;
 use pktgen_records::age::Sawtooth;
@@ -12,19 +12,19 @@ use crate::chart::{CHARTS_MAX, Chart, Kind, Series};
 use crate::sweep::data::{Labels, RunSummary, SweepData};
 use crate::sweep::settings::{at, settings, variant};
 
-/// Most variants in one picture: lines that cross at every tooth.
+/// Maximum number of variants in one chart: the lines cross at every tooth.
 const SAWTEETH_MAX: usize = 3;
-/// Teeth of the sparsest series in the first view, and most of the densest.
+/// Teeth of the sparsest series in the first view, and maximum for the densest.
 const TEETH_WANTED: usize = 20;
 const TEETH_MAX: usize = 300;
-/// Spans whose smallest and largest age stand for all of theirs: about one per pixel of the whole picture.
+/// Number of intervals represented by their smallest and largest age: about one per pixel of the chart.
 const BUCKETS: usize = 600;
-/// Up to so many teeth everything is drawn as it is.
+/// Maximum number of teeth that are all drawn exactly.
 const EXACT_MAX: usize = 1200;
-/// Most pictures of further clusters, of the first setting.
+/// Maximum number of charts of further clusters, for the first setting.
 const FURTHER_MAX: usize = 9;
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct Sawteeth;
 
 impl Named for Sawteeth {
@@ -55,9 +55,9 @@ impl Picture for Sawteeth {
     }
 }
 
-/// The baseline and the first other variants, of the cluster at this position.
+/// Draws the baseline and the first other variants, for the cluster at this index.
 fn draw(rest: &Labels, runs: &[&RunSummary], baseline: Option<&str>, cluster: usize) -> Option<Chart> {
-    // Teeth are kept for the first seed only, so this takes its runs.
+    // Teeth are extracted for the first seed only, so this uses its runs.
     let with_teeth = |run: &&&RunSummary| run.kept.sawteeth.get(cluster).is_some_and(|own| !own.teeth.is_empty());
     let mut runs: Vec<_> = runs.iter().filter(with_teeth).collect();
     runs.sort_by_key(|run| Some(variant(run)) != baseline);
@@ -104,8 +104,7 @@ fn note(sawteeth: &[&Sawtooth], exact: bool) -> String {
     )
 }
 
-/// A window in the middle of the runs in which the sparsest series has enough teeth to be seen and the
-/// densest not so many that they blur.
+/// Returns a window in the middle of the runs in which the sparsest series has enough teeth to be visible and the densest not too many.
 fn window(all: &[&Sawtooth]) -> Option<(i64, i64)> {
     let sparsest = &all.iter().min_by_key(|own| own.teeth.len())?.teeth;
     let middle = sparsest.len() / 2;
@@ -122,12 +121,12 @@ fn window(all: &[&Sawtooth]) -> Option<(i64, i64)> {
     Some((from, to))
 }
 
-/// In f64: damaged times may be anything.
+/// In f64, since damaged times may have any value.
 fn ns(t: i64, age_ps: f64) -> (f64, f64) {
     (t as f64 / 1000.0, age_ps.max(0.0) / 1000.0)
 }
 
-/// The age between `from` and `to` as a line, cut at both ends and at those of the window.
+/// Returns the age between `from` and `to` as a line, limited to these and to the window.
 fn points(own: &Sawtooth, from: i64, to: i64) -> Vec<(f64, f64)> {
     let (from, to) = (from.max(own.start.0), to.min(own.end_ps));
     if from > to {
@@ -145,8 +144,8 @@ fn points(own: &Sawtooth, from: i64, to: i64) -> Vec<(f64, f64)> {
     line
 }
 
-/// Exact between `from` and `to`; before and after, the smallest and the largest age of each of [`BUCKETS`] equal
-/// spans of the whole window, in the order in which they come.
+/// Returns a line that is exact between `from` and `to`; before and after, it has the smallest and the largest age of
+/// each of [`BUCKETS`] equal intervals of the window, in chronological order.
 fn thinned(own: &Sawtooth, from: i64, to: i64) -> Vec<(f64, f64)> {
     let whole = own.end_ps as f64 - own.start.0 as f64;
     let edge = |i: usize| own.start.0 + (whole / BUCKETS as f64 * i as f64) as i64;
@@ -165,7 +164,7 @@ fn thinned(own: &Sawtooth, from: i64, to: i64) -> Vec<(f64, f64)> {
     line
 }
 
-/// The smallest and the largest age between `from` and `to`.
+/// Appends the smallest and the largest age between `from` and `to`.
 fn extremes(own: &Sawtooth, from: i64, to: i64, found: &mut Vec<(f64, f64)>) {
     if from >= to {
         return;

@@ -1,4 +1,4 @@
-//! Tests of [`super`]: what is drawn is what was measured.
+//! Tests of [`super`]: the drawing agrees with the measurements.
 
 use pktgen_records::age::Tooth;
 use pktgen_records::testing::{Dice, Story};
@@ -11,7 +11,7 @@ fn regular(period: i64, n: i64) -> Sawtooth {
     Sawtooth { id: 0, start: (0, 7), end_ps: n * period, teeth }
 }
 
-/// A run of two clusters whose updates come at random times and after random delays.
+/// Returns a run of two clusters whose updates are generated at random times and delivered after random delays.
 fn analysis(updates: u32) -> Analysis {
     let mut dice = Dice::new(7);
     let mut story = Story::new();
@@ -32,7 +32,7 @@ fn analysis(updates: u32) -> Analysis {
     Analysis::open(dir.path(), Options::default()).unwrap()
 }
 
-/// The area below a line by its length.
+/// Returns the area below a line divided by its length.
 fn mean(points: &[(f64, f64)]) -> f64 {
     let area: f64 = points.windows(2).map(|pair| (pair[1].0 - pair[0].0) * (pair[0].1 + pair[1].1) / 2.0).sum();
     area / (points[points.len() - 1].0 - points[0].0)
@@ -70,12 +70,12 @@ fn thinned_lines_keep_every_peak_and_are_exact_inside() {
     let all = points(own, i64::MIN, i64::MAX);
     assert_eq!(highest(&thinned), highest(&all));
     assert!(thinned.windows(2).all(|pair| pair[0].0 <= pair[1].0), "in the order of time");
-    // Each span's extremes, found by looking at every point of the whole line.
+    // The extremes of each interval, found by examining every point of the line.
     let step = (own.end_ps - own.start.0) as f64 / 1000.0 / BUCKETS as f64;
     for i in [0usize, 17, 100, BUCKETS - 1] {
         let (a, b) =
             (own.start.0 as f64 / 1000.0 + step * i as f64, own.start.0 as f64 / 1000.0 + step * (i + 1) as f64);
-        // A span's extremes may lie on its edges, which are whole picoseconds; the naive look leaves those out.
+        // The extremes of an interval may be at its ends, which are whole picoseconds; this simple computation excludes those.
         let inside = |points: &[(f64, f64)], margin: f64| -> Vec<(f64, f64)> {
             points.iter().filter(|point| point.0 > a + margin && point.0 < b - margin).copied().collect()
         };
@@ -89,11 +89,11 @@ fn thinned_lines_keep_every_peak_and_are_exact_inside() {
 #[test]
 fn spans_of_time_have_the_means_of_their_parts() {
     let own = regular(10_000, 5);
-    // From 7 to 10 007 ps in each period: 5.007 ns on the mean.
+    // From 7 to 10 007 ps in each period: 5.007 ns on average.
     assert!(near(own.mean_ns(0, 50_000).unwrap(), 5.007));
     // The first half of a period: from 0.007 to 5.007 ns.
     assert!(near(own.mean_ns(20_000, 25_000).unwrap(), 2.507));
-    // Beyond the window there is no time to speak of.
+    // Outside the window the interval is empty.
     assert!(near(own.mean_ns(45_000, 90_000).unwrap(), 7.507));
     assert_eq!((own.mean_ns(50_000, 60_000), own.mean_ns(-9, 0)), (None, None));
 }
@@ -130,6 +130,6 @@ fn a_sawtooth_shows_the_baseline_and_two_others() {
 #[test]
 fn a_line_is_cut_at_both_ends() {
     let points = points(&regular(10_000, 5), 15_000, 25_000);
-    // 5 ns after the tooth at 10 ns the age is 5.007 ns; the tooth at 20 ns; 5 ns after it.
+    // 5 ns after the tooth at 10 ns the age is 5.007 ns; then the tooth at 20 ns; 5 ns after it.
     assert_eq!(points, [(15.0, 5.007), (20.0, 10.007), (20.0, 0.007), (25.0, 5.007)]);
 }

@@ -1,7 +1,7 @@
-//! Pictures of workers under transmission control (OLAF §5): how likely they send, what ACKs reported of the
-//! queue, and what they withheld.
+//! Charts of workers under transmission control (OLAF §5): their probability of sending, the queue as reported by ACKs,
+//! and withheld updates.
 //!
-//! [`crate::sweep`] keeps of each run what a picture needs.
+//! [`crate::sweep`] extracts what charts need from each run.
 
 use pktgen_core::registry::Named;
 use pktgen_records::fates::is_update;
@@ -14,16 +14,16 @@ use crate::sweep::data::SweepData;
 use crate::sweep::kept::{Decision, WorkerStates};
 use crate::sweep::settings::at;
 
-/// Workers in a picture: more lines cannot be distinguished.
+/// Maximum number of workers in a chart: more lines cannot be distinguished.
 const WORKERS_MAX: usize = 4;
-/// Decisions of the busiest worker in a picture's window, and most changes of the congestion reported to one.
+/// Number of decisions of the busiest worker in a chart's window, and maximum number of changes of the congestion reported to a worker.
 const DECISIONS_WANTED: usize = 60;
 const CHANGES_MAX: usize = 400;
 
-/// Points of a picture.
+/// Points of a chart.
 type Points = Vec<(f64, f64)>;
 
-/// The first workers of a few clusters, spread over all that have decisions, in a window in the middle of the run.
+/// Returns the first workers of a few clusters, evenly selected from all that have decisions, in a window in the middle of the run.
 pub(crate) fn thinned(run: &Analysis) -> Vec<WorkerStates> {
     let Some(states) = &run.states else { return Vec::new() };
     let mut workers: Vec<WorkerStates> = chosen(&run.manifest.clusters, states)
@@ -43,7 +43,7 @@ pub(crate) fn thinned(run: &Analysis) -> Vec<WorkerStates> {
     workers
 }
 
-/// Worker and cluster: the first worker that decided anything of each of a few clusters.
+/// Returns worker and cluster: the first worker with decisions in each of a few clusters.
 fn chosen(clusters: &[u16], states: &StateColumns) -> Vec<(u32, u16)> {
     let mut decided = vec![false; clusters.len()];
     for (worker, _) in states.worker.iter().zip(&states.p_send).filter(|(_, p_send)| p_send.is_some()) {
@@ -73,7 +73,7 @@ fn history(states: &StateColumns, worker: u32, cluster: u16) -> WorkerStates {
             let withheld = states.sent[row] == Some(false);
             out.decisions.push(Decision { t_ps, p_send: f64::from(p_send), withheld });
         }
-        // A queue without slots is one that no ACK has reported.
+        // A queue without slots has not been reported by any ACK.
         let heard = match states.capacity[row] {
             0 => 0.0,
             slots => f64::from(states.active[row]) / f64::from(slots),
@@ -85,14 +85,14 @@ fn history(states: &StateColumns, worker: u32, cluster: u16) -> WorkerStates {
     out
 }
 
-/// The middle decisions of the busiest worker, cut where reports of congestion would become a texture.
+/// Returns the window of the middle decisions of the busiest worker, shortened if it has too many reports of congestion.
 fn window(workers: &[WorkerStates]) -> Option<(i64, i64)> {
     let decisions = &workers.iter().max_by_key(|worker| worker.decisions.len())?.decisions;
     let first = (decisions.len() / 2).saturating_sub(DECISIONS_WANTED / 2);
     let last = (first + DECISIONS_WANTED).min(decisions.len().checked_sub(1)?);
     let (mut from, mut to) = (decisions[first].t_ps, decisions[last].t_ps);
     if decisions.len() <= DECISIONS_WANTED {
-        // All of them: no first decision is cut off.
+        // All of them, so that no first decision is cut off.
         let all = || workers.iter().flat_map(|worker| &worker.decisions).map(|decision| decision.t_ps);
         (from, to) = (all().min()?, all().max()?);
     }
@@ -105,7 +105,7 @@ fn window(workers: &[WorkerStates]) -> Option<(i64, i64)> {
     Some((from, to))
 }
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct States;
 
 impl Named for States {
@@ -128,7 +128,7 @@ impl Picture for States {
     }
 }
 
-/// Two pictures for the first run of each point that recorded its states.
+/// Returns two charts for the first run of each point that recorded its states.
 fn all(sweep: &SweepData) -> Vec<Chart> {
     let first = |runs: &[usize]| runs.iter().map(|run| &sweep.runs[*run]).find(|run| !run.states.is_empty());
     let runs = sweep.points.iter().filter_map(|point| first(&point.runs)).take(CHARTS_MAX);
@@ -166,14 +166,14 @@ fn ns(t_ps: i64) -> f64 {
     t_ps as f64 / 1000.0
 }
 
-/// All decisions, and those to withhold.
+/// Returns all decisions, and those to withhold.
 fn decided(worker: &WorkerStates) -> (Points, Points) {
     let point = |decision: &Decision| (ns(decision.t_ps), decision.p_send);
     let withheld = worker.decisions.iter().filter(|decision| decision.withheld);
     (worker.decisions.iter().map(point).collect(), withheld.map(point).collect())
 }
 
-/// Level until the next change.
+/// Returns a line that is level until the next change.
 fn steps(heard: &[(i64, f64)]) -> Points {
     let mut points = Vec::with_capacity(2 * heard.len());
     for (i, &(t, level)) in heard.iter().enumerate() {

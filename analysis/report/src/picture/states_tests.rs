@@ -1,4 +1,4 @@
-//! Tests of [`super`]: which workers, which window, and what reports draw.
+//! Tests of [`super`]: selection of workers and window, and the charts in reports.
 
 use pktgen_records::Options;
 use pktgen_records::testing::Story;
@@ -14,7 +14,7 @@ fn open(story: &Story, clusters: &[u16]) -> Analysis {
     Analysis::open(dir.path(), Options::default()).unwrap()
 }
 
-/// `n` decisions of each of `workers` workers, one per 1000 ps, each after an ACK that tells of `k mod 5` clusters.
+/// Returns a run with `n` decisions of each of `workers` workers, one per 1000 ps, each after an ACK that reports `k mod 5` clusters.
 fn told(workers: u32, n: u32) -> Story {
     let mut story = Story::new();
     for k in 0..n {
@@ -29,7 +29,7 @@ fn told(workers: u32, n: u32) -> Story {
 
 #[test]
 fn the_first_workers_of_clusters_all_over_are_shown() {
-    // Two workers in each of ten clusters; of cluster 0 only the second decided anything.
+    // Two workers in each of ten clusters; in cluster 0 only the second has decisions.
     let clusters: Vec<u16> = (0..20u16).map(|worker| worker / 2).collect();
     let mut story = told(20, 3);
     let states = story.states.as_mut().unwrap();
@@ -37,7 +37,7 @@ fn the_first_workers_of_clusters_all_over_are_shown() {
     let shown = thinned(&open(&story, &clusters));
     let who: Vec<_> = shown.iter().map(|worker| (worker.worker, worker.cluster)).collect();
     assert_eq!(who, [(1, 0), (6, 3), (12, 6), (18, 9)]);
-    // Workers that the manifest does not know are left out, background too.
+    // Workers missing in the manifest are excluded, and background traffic, too.
     assert!(thinned(&open(&told(2, 3), &[])).is_empty());
     assert!(thinned(&open(&told(1, 3), &[pktgen_core::record::NO_CLUSTER])).is_empty());
     assert!(thinned(&open(&Story::new(), &[0])).is_empty());
@@ -51,7 +51,7 @@ fn the_window_is_in_the_middle_and_holds_what_was_heard_before_it() {
     let (first, last) = (worker.decisions[0].t_ps, worker.decisions[DECISIONS_WANTED].t_ps);
     assert!(first > 400_000 && last < 600_000, "{first} {last}");
     assert_eq!((worker.heard[0].0, worker.heard.last().unwrap().0), (first, last));
-    // At the first decision the worker has heard what the ACK 500 ps before said.
+    // At the first decision, the worker has the report of the ACK 500 ps before.
     let k = (first - 500) / 1000;
     assert_eq!(worker.heard[0].1, (k % 5) as f64 / 2.0);
     let withheld = worker.decisions.iter().filter(|decision| decision.withheld).count();
@@ -83,7 +83,7 @@ fn reports_draw_the_first_run_of_each_point() {
     assert_eq!(charts[0].series.len(), 2);
     assert_eq!((charts[0].series[0].points.len(), charts[0].series[0].marks.len()), (40, 14));
     assert_eq!(charts[0].series[1].name, "worker 1 of cluster 1");
-    // Level until the next change: every x but the first comes twice.
+    // Level until the next change: every x except the first occurs twice.
     let heard = &charts[1].series[0].points;
     assert!(heard.windows(2).all(|pair| pair[0].0 <= pair[1].0) && heard.iter().any(|(_, level)| *level == 2.0));
     let html = REPORTS.iter().find(|report| report.name() == "html").unwrap();

@@ -1,13 +1,13 @@
-//! A chart as an SVG file of its own: with its title, its legend and its colours inside.
+//! A chart as a separate SVG file that contains its title, its legend and its colours.
 
 use std::fmt::Write;
 
 use super::{LETTER, escape, inner, named, swatch};
 use crate::chart::Chart;
 
-/// Colours of the series on white: those of the page's style.
+/// Colours of the series on white, equal to those of the page's style.
 const COLOURS: [&str; 8] = ["#0072b2", "#d55e00", "#009e73", "#a8518a", "#b08800", "#3d9bd1", "#444c56", "#8c6d1f"];
-/// Fonts that are asked for, in this order.
+/// Fonts in the order of preference.
 pub(super) const FONTS: [&str; 6] = ["DejaVu Sans", "Liberation Sans", "Noto Sans", "Arial", "Helvetica", "Cantarell"];
 /// Height of a line of text.
 const LINE: f64 = 17.0;
@@ -29,7 +29,7 @@ fn style(font: &str) -> String {
     style
 }
 
-/// The chart as the text of an SVG file, in `font`.
+/// Returns the chart as the text of an SVG file, in `font`.
 pub(super) fn standalone_in(chart: &Chart, font: &str) -> String {
     let (drawn, width, body) = inner(chart);
     let fitting = ((width - 2.0 * EDGE) / LETTER / 1.15) as usize;
@@ -61,12 +61,12 @@ pub(super) fn standalone_in(chart: &Chart, font: &str) -> String {
     out
 }
 
-/// The chart as the text of an SVG file.
+/// Returns the chart as the text of an SVG file.
 pub fn standalone(chart: &Chart) -> String {
     standalone_in(chart, &format!("'{}',sans-serif", FONTS.join("','")))
 }
 
-/// A name for the chart's file, without an extension: its number, its picture and the beginning of its title.
+/// Returns a name for the chart's file without an extension: its number, its picture and the beginning of its title.
 pub fn file_name(number: usize, chart: &Chart) -> String {
     let mut name = format!("{number:02}-{}-", chart.picture);
     for c in chart.title.chars().take(60) {
@@ -79,7 +79,7 @@ pub fn file_name(number: usize, chart: &Chart) -> String {
     name.trim_end_matches('-').to_owned()
 }
 
-/// `text` in lines of at most `most` letters, broken between words.
+/// Wraps `text` between words into lines of at most `most` characters.
 fn wrapped(text: &str, most: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -94,7 +94,7 @@ fn wrapped(text: &str, most: usize) -> Vec<String> {
     lines
 }
 
-/// The legend, and how high it is.
+/// Returns the legend and its height.
 fn legend(chart: &Chart, width: f64) -> (String, f64) {
     let mut out = String::new();
     let (mut x, mut y) = (EDGE, 0.0);

@@ -13,12 +13,12 @@ const LEFT: f64 = 70.0;
 const RIGHT: f64 = 24.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 50.0;
-/// Size of what lines are drawn in.
+/// Size of the area in which lines are drawn.
 const INNER: (f64, f64) = (WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM);
-/// Room above the highest value, so that it is not cut off.
+/// Factor of space above the highest value, so that it is not cut off.
 const ROOM: f64 = 1.05;
 
-/// A step line's corners: flat up to the next point, then up; from 0 on the left.
+/// Returns the corners of a step line: flat up to the next point, then up; from 0 on the left.
 fn corners(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut all = Vec::with_capacity(2 * points.len());
     let mut level = 0.0;
@@ -30,7 +30,7 @@ fn corners(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     all
 }
 
-/// Maps values to the drawing.
+/// Maps values to positions in the drawing.
 pub(super) struct Frame {
     x: (f64, f64),
     y: (f64, f64),
@@ -53,13 +53,13 @@ impl Frame {
             _ => (least, most),
         };
         let x = if x.0.is_finite() && x.1 > x.0 { x } else { (0.0, 1.0) };
-        // Sums of shares may miss the whole by a rounding.
+        // Sums of shares may differ from 1 by rounding errors.
         let top = if (top - 1.0).abs() < 1e-9 { 1.0 } else { top };
         let y = (0.0, if top > 0.0 { top * if chart.y.1 == "share" { 1.0 } else { ROOM } } else { 1.0 });
         Frame { x, y, x_scale: scale_for(chart.x.1, x.1), y_scale: scale_for(chart.y.1, y.1) }
     }
 
-    /// The whole drawing.
+    /// Draws the whole chart.
     pub(super) fn draw(&self, chart: &Chart) -> String {
         let mut out = String::new();
         self.axes(chart, &mut out);
@@ -79,7 +79,7 @@ impl Frame {
         out
     }
 
-    /// Lines in a view of their own, which the page's script moves: it begins as the frame, and they go on beyond it.
+    /// Draws lines in a nested view that the page's script moves: it begins as the frame, and the lines extend beyond it.
     fn zoomed(&self, chart: &Chart, out: &mut String) {
         let (width, height) = INNER;
         let _ = writeln!(
@@ -95,8 +95,8 @@ impl Frame {
         out.push_str("</svg>\n");
     }
 
-    /// What the script must know: the whole range of x and the first view, both in the shown unit; the largest y of the
-    /// first view in its unit; and whether y keeps its range.
+    /// Returns the data of the script: the whole range of x and the first view, both in display units; the largest y of
+    /// the first view in its unit; and whether the range of y is fixed.
     pub(super) fn zoom_data(&self, chart: &Chart) -> String {
         let points = || chart.series.iter().flat_map(|series| &series.points).map(|point| point.0);
         let least = points().fold(self.x.0, f64::min) * self.x_scale.factor;
@@ -144,7 +144,7 @@ impl Frame {
         );
     }
 
-    /// Names of as many categories as fit beside each other, evenly chosen.
+    /// Returns the names of as many categories as fit, evenly selected.
     pub(super) fn fitting(&self, categories: &[String]) -> Vec<(f64, String)> {
         let longest = categories.iter().map(|name| name.chars().count()).max().unwrap_or(0);
         let wanted = longest as f64 * LETTER_OF_PHONE + 4.0;
@@ -156,17 +156,17 @@ impl Frame {
         polyline(points.iter().map(|(x, y)| (self.px(*x), self.py(*y))), i, name, out);
     }
 
-    /// Where the bar of series `i` at `x` begins, and its width.
+    /// Returns the beginning and the width of the bar of series `i` at `x`.
     fn bar(&self, chart: &Chart, x: f64, i: usize) -> (f64, f64) {
         let slot = (self.px(1.0) - self.px(0.0)) * 0.8;
         let width = slot / chart.series.len() as f64;
         (self.px(x) - slot / 2.0 + width * i as f64, width)
     }
 
-    /// Whiskers, and dots where lines have their points.
+    /// Draws whiskers, and dots at the points of lines.
     fn spans(&self, chart: &Chart, series: &Series, i: usize, out: &mut String) {
         let class = chart.class(i) % DASHES.len();
-        // In its own colour a whisker would be lost on its bar.
+        // A whisker in the colour of its bar would be invisible.
         let colour = if chart.kind == Kind::Bars { String::new() } else { format!(" s{class}") };
         let middle = |x: f64| match chart.kind {
             Kind::Bars => {

@@ -1,4 +1,4 @@
-//! Nodes in rows by their distance from the server, and cables as thick as what they carried.
+//! Nodes in rows by their distance from the server, and cables whose width shows their load.
 
 use std::fmt::Write;
 
@@ -8,15 +8,15 @@ use pktgen_records::human::scale_for;
 use super::{WIDTH, cut, escape};
 use crate::chart::{Cable, Chart, Network};
 
-/// Room at each edge.
+/// Margin at each edge.
 const EDGE: f64 = 26.0;
 const SPACING: Spacing = Spacing { row: 84.0, gap: 70.0, edge: EDGE, least: WIDTH - 2.0 * EDGE };
-/// Cables whose ends are nearer to each other than this, sideways, stand upright.
+/// Maximum horizontal distance of a cable's ends for it to be drawn vertically.
 const UPRIGHT: f64 = 20.0;
 /// Half the size of a node.
 const HALF: (f64, f64) = (24.0, 12.0);
 
-/// The drawing and its size.
+/// Returns the drawing and its size.
 pub(super) fn draw(chart: &Chart) -> (String, f64, f64) {
     let empty = Network::default();
     let network = chart.network.as_ref().unwrap_or(&empty);
@@ -25,7 +25,7 @@ pub(super) fn draw(chart: &Chart) -> (String, f64, f64) {
     let most = network.cables.iter().filter_map(load).fold(0.0, f64::max);
     for cable in &network.cables {
         let ((x1, y1), (x2, y2)) = (at[cable.from], at[cable.to]);
-        // By share of the busiest: what is unknown is thin and dashed.
+        // Width by share of the busiest cable; cables with unknown load are thin and dashed.
         let part = load(cable).filter(|_| most > 0.0).map(|load| load / most);
         let (wide, dash) = part.map_or((1.0, "2 3"), |part| (1.0 + 7.0 * part, "none"));
         let tip = escape(&words(network, cable));
@@ -58,7 +58,7 @@ pub(super) fn draw(chart: &Chart) -> (String, f64, f64) {
     (out, width, height)
 }
 
-/// The larger of both ways.
+/// Returns the larger load of both directions.
 fn load(cable: &Cable) -> Option<f64> {
     cable.up.into_iter().chain(cable.down).reduce(f64::max)
 }
@@ -79,10 +79,10 @@ fn words(network: &Network, cable: &Cable) -> String {
     words
 }
 
-/// The load beside a cable, nearer to the workers' end, where cables into one switch are apart.
+/// Writes the load beside a cable, closer to the workers' end, where cables into one switch are apart.
 fn label(cable: &Cable, (x1, y1): (f64, f64), (x2, y2): (f64, f64), out: &mut String) {
     let (x, y) = (x1 + (x2 - x1) * 0.42, y1 + (y2 - y1) * 0.42);
-    // Beside an upright cable, else its number would be lost on it.
+    // Beside a vertical cable, since the number would be unreadable on it.
     let (x, anchor) = if (x2 - x1).abs() < UPRIGHT { (x + 8.0, "start") } else { (x, "middle") };
     let lines = match (cable.up, cable.down) {
         (Some(up), Some(down)) => vec![format!("↑ {}", percent(up)), format!("↓ {}", percent(down))],
@@ -99,7 +99,7 @@ fn label(cable: &Cable, (x1, y1): (f64, f64), (x2, y2): (f64, f64), out: &mut St
     }
 }
 
-/// Where nodes stand, the servers above; without a server the aggregator that no cable leaves upwards.
+/// Returns the positions of nodes, with the servers at the top; without a server, the aggregator without a cable upwards.
 fn places(network: &Network) -> RowPlacement {
     let count = network.nodes.len();
     let mut tops: Vec<usize> = (0..count).filter(|node| network.nodes[*node].role == "server").collect();

@@ -1,14 +1,14 @@
-//! In place of PNG pictures, in a build without them.
+//! Replaces PNG output in builds without it.
 
 use pktgen_core::{Error, Result};
 
 use crate::chart::Chart;
 
-/// There is none.
+/// Cannot be created.
 pub enum Painter {}
 
 impl Painter {
-    /// An error that says how to get a build that has one.
+    /// Fails with instructions for a build that supports PNG.
     pub fn new() -> Result<Painter> {
         Err(Error::Host(
             "this pktgen was built without PNG pictures (as `make demo` does): build it with `cargo build --release`, or write \

@@ -1,4 +1,4 @@
-//! Charts as PNG pictures, made without a browser.
+//! Charts as PNG images, created without a browser.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use crate::chart::Chart;
 /// Pixels per unit of a chart.
 const ZOOM: f32 = 2.0;
 
-/// Draws PNG pictures with a font of this host.
+/// Draws PNG images with a font of this host.
 pub struct Painter {
     options: Options<'static>,
     font: String,
 }
 
 impl Painter {
-    /// Looks for fonts; an error if there is none, since pictures without text say nothing.
+    /// Searches for fonts; fails if there is none, since images without text are useless.
     pub fn new() -> Result<Painter> {
         let mut fonts = Database::new();
         fonts.load_system_fonts();
@@ -42,7 +42,7 @@ impl Painter {
         Ok(Painter { options, font })
     }
 
-    /// The chart as the bytes of a PNG file.
+    /// Returns the chart as the bytes of a PNG file.
     pub fn paint(&self, chart: &Chart) -> Result<Vec<u8>> {
         let failed = |what: String| Error::Invalid(format!("drawing \"{}\" as PNG: {what}", chart.title));
         let svg = standalone_in(chart, &format!("'{}'", self.font.replace('\'', "")));
@@ -92,7 +92,7 @@ mod tests {
             let rows = picture.pixels().chunks(picture.width() as usize).skip(from as usize).take((to - from) as usize);
             rows.flatten().filter(|pixel| pixel.red() < 128).count()
         };
-        // The title is in the first lines, the plot below it; both left marks.
+        // The title is in the first lines and the plot below it; both contain dark pixels.
         assert!(dark(20, 60) > 100, "{}", dark(20, 60));
         assert!(dark(80, picture.height()) > 500);
     }

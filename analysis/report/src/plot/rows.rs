@@ -1,5 +1,5 @@
-//! Charts in rows: stacked bars, dots with intervals, heat maps. A row's name stands above it, over the whole width, so
-//! that long names can be read on a phone.
+//! Charts with rows: stacked bars, dots with intervals, heat maps. The name of a row is above it with the full width,
+//! so that long names are readable on phones.
 
 use std::fmt::Write;
 
@@ -11,18 +11,18 @@ use crate::chart::{Chart, Kind};
 
 const LEFT: f64 = 12.0;
 const RIGHT: f64 = 22.0;
-/// Height of a row with its name, and where in it the band begins and how high it is.
+/// Height of a row with its name, and the position and height of the band in it.
 const PITCH: f64 = 42.0;
 const BAND: (f64, f64) = (19.0, 16.0);
 const TOP: f64 = 2.0;
 const BOTTOM: f64 = 50.0;
-/// Cells narrower than this carry no number.
+/// Minimum width of cells with a number.
 const CELL_MIN: f64 = 44.0;
-/// Colours of heat maps, low to high: cividis (Nuñez, Anderton, Renslow 2018), which colour-blind readers see alike.
+/// Colours of heat maps from low to high: cividis (Nuñez, Anderton, Renslow 2018), which looks similar to colour-blind readers.
 const HEAT: [[f64; 3]; 5] =
     [[0.0, 34.0, 78.0], [65.0, 77.0, 107.0], [124.0, 123.0, 120.0], [187.0, 174.0, 108.0], [254.0, 232.0, 56.0]];
 
-/// The drawing and its size.
+/// Returns the drawing and its size.
 pub(super) fn draw(chart: &Chart) -> (String, f64, f64) {
     let rows = if chart.kind == Kind::Heat { chart.series.len() } else { chart.categories.len() };
     let height = TOP + PITCH * rows as f64 + BOTTOM;
@@ -46,7 +46,7 @@ pub(super) fn draw(chart: &Chart) -> (String, f64, f64) {
     (out, WIDTH, height)
 }
 
-/// Where the band of a row begins.
+/// Returns the top of the band of a row.
 fn band(row: f64) -> f64 {
     TOP + PITCH * row + BAND.0
 }
@@ -114,7 +114,7 @@ fn stack(chart: &Chart, height: f64, out: &mut String) {
             );
         }
     }
-    // The whole in numbers, at the end of the row's name.
+    // The total as a number, at the end of the row's name.
     for (row, end) in ends.iter().enumerate() {
         let (x, y) = (WIDTH - RIGHT, TOP + PITCH * row as f64 + 14.0);
         let _ = writeln!(
@@ -125,7 +125,7 @@ fn stack(chart: &Chart, height: f64, out: &mut String) {
     }
 }
 
-/// The mark of a series: a dot, a diamond, triangles; filled with its colour.
+/// Draws the marker of a series: a dot, a diamond, or triangles, filled with its colour.
 pub(super) fn marker(i: usize, x: f64, y: f64, tip: &str) -> String {
     let shape = match i {
         0 => format!("<circle class=\"bar s0\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"5\">"),
@@ -144,7 +144,7 @@ fn dots(chart: &Chart, height: f64, out: &mut String) {
         points.chain(chart.series.iter().flat_map(|series| &series.spans).flat_map(|span| [span.lo, span.hi]))
     };
     let (least, most) = (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max));
-    // From 0 where that is not far off, so that lengths can be compared.
+    // From 0 if it is not far away, so that lengths can be compared.
     let least = if least > 0.0 && least < 0.7 * most { 0.0 } else { least };
     let room = (most - least) * 0.03;
     let along = Along::new(chart, (if least == 0.0 { 0.0 } else { least - room }, most + room), height);
@@ -183,7 +183,7 @@ fn heat(chart: &Chart, height: f64, out: &mut String) {
     let values = || chart.series.iter().flat_map(|series| &series.points).map(|point| point.1);
     let (least, most) = (values().fold(f64::INFINITY, f64::min).max(0.0), values().fold(0.0, f64::max));
     let scale = scale_for(chart.y.1, most);
-    // Far-apart values differ in the logarithm, else all but the largest would look alike.
+    // Values of very different size are coloured by their logarithm; otherwise, all but the largest would look alike.
     let log = least > 0.0 && most > 30.0 * least;
     let share = |value: f64| match log {
         true => (value / least).ln() / (most / least).ln(),
@@ -220,7 +220,7 @@ fn heat(chart: &Chart, height: f64, out: &mut String) {
     legend(chart, (least, most, log), &scale, height - 8.0, out);
 }
 
-/// Names of as many columns as fit.
+/// Writes the names of as many columns as fit.
 fn columns_of(chart: &Chart, wide: f64, y: f64, out: &mut String) {
     let longest = chart.categories.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     let step = ((longest as f64 * LETTER_OF_PHONE + 8.0) / wide).ceil().max(1.0) as usize;
@@ -233,7 +233,7 @@ fn columns_of(chart: &Chart, wide: f64, y: f64, out: &mut String) {
     }
 }
 
-/// What colours mean.
+/// Draws the legend of colours.
 fn legend(chart: &Chart, (least, most, log): (f64, f64, bool), scale: &Scale, y: f64, out: &mut String) {
     let (left, steps, wide) = (WIDTH - RIGHT - 270.0, 24, 4.0);
     let x_name = escape(&cut(&chart.x.0, 22));

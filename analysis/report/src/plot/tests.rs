@@ -1,4 +1,4 @@
-//! Tests of [`super`]: where things are drawn, and that names stay text.
+//! Tests of [`super`]: positions in drawings, and escaping of names.
 
 use super::*;
 use crate::chart::{Cable, ChartNode, Network, Series};
@@ -42,7 +42,7 @@ fn figures_escape_names_and_place_points() {
 fn a_zoomed_line_goes_on_beyond_its_view() {
     let chart = Chart { zoom: Some((0.0, 5.0)), ..lines() };
     let text = figure(&chart);
-    // The view is 426 by 238; its second half is to the right of it. Shares keep their range.
+    // The view is 426 by 238, and its second half extends to the right. The range of shares is fixed.
     assert!(text.contains("viewBox=\"0 0 426 238\""), "{text}");
     assert!(text.contains("data-zoom=\"0 10 0 5 "), "{text}");
     assert!(text.contains("852.0,"), "{text}");
@@ -62,7 +62,7 @@ fn rows_are_placed_one_below_the_other() {
         ..Default::default()
     };
     let text = figure(&chart);
-    // 486 wide for 50 %: the second part of the first row begins where the first ended.
+    // 486 wide for 50 %: the second part of the first row begins where the first ends.
     assert!(text.contains("class=\"bar part s0\" x=\"12.0\" y=\"21.0\" width=\"243.0\""), "{text}");
     assert!(text.contains("class=\"bar part s1\" x=\"255.0\" y=\"21.0\" width=\"243.0\""), "{text}");
     assert!(text.contains("class=\"bar part s0\" x=\"12.0\" y=\"63.0\" width=\"486.0\""), "{text}");

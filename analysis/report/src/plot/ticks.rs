@@ -1,21 +1,21 @@
-//! Round values along an axis, and how they are written.
+//! Round values along an axis, and their text.
 
 use pktgen_records::human::Scale;
 
 use super::escape;
 
-/// From here on numbers are written with an exponent.
+/// From this value on, numbers are written with an exponent.
 const LONG: f64 = 1e6;
 
-/// What stands beside an axis: a name with the unit of its numbers.
+/// Returns the text of an axis: its name with the unit of its numbers.
 pub fn axis_name(name: &str, scale: &Scale) -> String {
     if scale.unit.is_empty() { escape(name) } else { format!("{} ({})", escape(name), scale.unit) }
 }
 
-/// A round value as it is: without the digits that columns of numbers keep.
+/// Formats a round value without the fixed number of digits in columns.
 pub fn tick_text(scale: &Scale, value: f64) -> String {
     let shown = value * scale.factor;
-    // Longer numbers leave no room for the plot; the script writes them alike.
+    // Longer numbers would leave no space for the plot; the script formats them in the same way.
     if shown.abs() >= LONG {
         let rounded: f64 = format!("{shown:.5e}").parse().unwrap_or(shown);
         return format!("{rounded:e}").replace('-', "−");
@@ -25,7 +25,7 @@ pub fn tick_text(scale: &Scale, value: f64) -> String {
     if ["0", "-0"].contains(&text) && value != 0.0 { scale.number(value) } else { text.replace('-', "−") }
 }
 
-/// Round values inside `range`, round in the shown unit, about `wanted` of them.
+/// Returns about `wanted` values inside `range` that are round in the display unit.
 pub fn ticks(range: (f64, f64), factor: f64, wanted: usize) -> Vec<f64> {
     let (from, to) = (range.0 * factor, range.1 * factor);
     let raw = (to - from) / wanted as f64;
@@ -35,7 +35,7 @@ pub fn ticks(range: (f64, f64), factor: f64, wanted: usize) -> Vec<f64> {
     let power = 10f64.powf(raw.log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0].map(|m| m * power).into_iter().find(|step| *step >= raw).unwrap_or(raw);
     let first = (from / step).ceil() as i64;
-    // Rounding cannot make more than this many.
+    // An upper limit of their number, even with rounding errors.
     (0..=2 * wanted as i64)
         .map(|i| (first + i) as f64 * step)
         .take_while(|x| *x <= to + step * 1e-9)

@@ -1,4 +1,4 @@
-//! The report as one self-contained HTML file: style and pictures are inside, nothing is fetched.
+//! The report as one self-contained HTML file that includes style and charts and loads nothing.
 
 use std::fmt::Write;
 
@@ -15,7 +15,7 @@ use crate::made::RunProvenance;
 use crate::model::{Cell, Model, RunNote};
 use crate::plot::figure;
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct Html;
 
 impl Named for Html {
@@ -62,8 +62,8 @@ impl Report for Html {
     }
 }
 
-/// A section: what makes numbers doubtful stands open, as the summary does, which needs no heading to be seen, only to be heard; all
-/// others are folded.
+/// Outputs a section. Reasons for doubt are shown immediately, as is the summary, whose heading is only for screen
+/// readers; all others are collapsed.
 fn section(id: &str, name: &str, text: &str, out: &mut String) {
     let _ = match id {
         "summary" => writeln!(out, "<section id=\"{id}\" aria-label=\"{name}\">\n{text}</section>"),
@@ -78,7 +78,7 @@ fn section(id: &str, name: &str, text: &str, out: &mut String) {
     };
 }
 
-/// Id, name and content of each section that has something to say, in the reader's order.
+/// Returns id, name and contents of each section that is not empty, in the reader's order.
 fn sections(model: &Model) -> Vec<(&'static str, &'static str, String)> {
     let mut budget = CHARTS_BYTES;
     let summary = summary(model, &mut budget);
@@ -99,7 +99,7 @@ fn sections(model: &Model) -> Vec<(&'static str, &'static str, String)> {
     all.into_iter().filter(|(_, _, text)| !text.is_empty()).collect()
 }
 
-/// A text of the experiment file, and that it is older than the overrides where there are any.
+/// Returns a text of the experiment file, with a note that overrides may have changed its subject.
 fn stated(model: &Model, text: &str) -> String {
     model.made.before_overrides().map_or_else(|| text.to_owned(), |before| format!("{before}: {text}"))
 }
@@ -110,7 +110,7 @@ fn fitted(model: &Model) -> String {
     format!("{before}{}", bullets(&model.fitted))
 }
 
-/// What made the runs: what a reader of an archived page asks first, folded.
+/// Outputs what made the runs, collapsed: the first question of readers of an archived page.
 pub fn provenance(made: &RunProvenance, out: &mut String) {
     let line = format!("pktgen {} ({}), {}, seeds: {}", made.version, made.commit, made.date, made.seeds);
     let over = if made.overrides.is_empty() { String::new() } else { format!("; {}", made.overrides.join(", ")) };
@@ -121,10 +121,10 @@ pub fn provenance(made: &RunProvenance, out: &mut String) {
     out.push_str("</dl></details>\n");
 }
 
-/// Most bytes of charts in a page: what is beyond is left out, and the page says so.
+/// Maximum size of charts in a page, in bytes: further charts are omitted, and the page notes this.
 const CHARTS_BYTES: usize = 4_000_000;
 
-/// The charts of the paper's values, or all others under the headings of their pictures.
+/// Returns the charts of the paper's values, or all others under the headings of their pictures.
 fn charts(model: &Model, paper: bool, budget: &mut usize) -> String {
     let (mut out, mut left_out) = (String::new(), 0);
     for picture in CHARTS.iter().filter(|picture| (picture.name() == "paper") == paper) {
@@ -170,10 +170,10 @@ fn charts(model: &Model, paper: bool, budget: &mut usize) -> String {
     out
 }
 
-/// Stands above tables that are wider than a phone, and is shown there.
+/// Shown above tables that are wider than a phone, on phones only.
 pub const SCROLLS: &str = "<p class=\"note scrolls\">The table goes on to the right: swipe it sideways.</p>\n";
 
-/// The verdict, and how much it rests on.
+/// Returns the verdict and the data that it is based on.
 fn summary(model: &Model, budget: &mut usize) -> String {
     let chart = model.lead_chart.and_then(|i| model.charts.get(i)).map(figure).unwrap_or_default();
     *budget = budget.saturating_sub(chart.len());
@@ -213,7 +213,7 @@ fn verdict(model: &Model, out: &mut String) {
     out.push_str("</div>\n");
 }
 
-/// The answer: a line per comparison, values large, intervals and points small.
+/// Outputs the answer with a line per comparison: values in large type, intervals and points in small type.
 fn answers(answers: &[Answer], out: &mut String) {
     if answers.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! The model as JSON: for notebooks and pipelines. Values are in the metrics' units, not rounded.
+//! The model as JSON, for notebooks and pipelines. Values are in the metrics' units and not rounded.
 
 use pktgen_core::json_kind::JsonKind;
 use pktgen_core::registry::Named;
@@ -10,7 +10,7 @@ use crate::model::Model;
 /// The whole report.
 pub const JSON: JsonKind = JsonKind { name: "report", version: 1, about: "a report: `pktgen report`, report.json" };
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct Json;
 
 impl Named for Json {

@@ -12,7 +12,7 @@ use crate::headings::Heading;
 use crate::made::RunProvenance;
 use crate::model::{Cell, Model, RunNote};
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct Markdown;
 
 impl Named for Markdown {
@@ -56,7 +56,7 @@ impl Report for Markdown {
     }
 }
 
-/// What made the runs, a line each.
+/// Returns what made the runs, with one line each.
 pub fn provenance(made: &RunProvenance) -> Vec<String> {
     made.lines().into_iter().map(|(name, value)| format!("{name}: {value}")).collect()
 }
@@ -125,7 +125,7 @@ fn notes(title: &str, notes: &[RunNote], out: &mut String) {
     }
 }
 
-/// Text that must not become markup or end a table cell.
+/// Escapes text so that it neither becomes markup nor ends a table cell.
 pub fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in printable(text).chars() {

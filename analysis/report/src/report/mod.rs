@@ -1,4 +1,4 @@
-//! Reports: one file per form of a [`Model`].
+//! Reports: one file per output format of a [`Model`].
 //!
 //! To add one: a new file here, its `mod` line and its entry in [`REPORTS`]. Called by the CLI.
 
@@ -18,13 +18,13 @@ pub use markdown::{plain, provenance as markdown_provenance};
 /// The style of a page.
 pub const STYLE: &str = include_str!("../style.css");
 
-/// A form of report.
+/// An output format of reports.
 pub trait Report: Named + Sync {
-    /// Extension of its files.
+    /// Returns the extension of its files.
     fn extension(&self) -> &'static str;
-    /// The report as text.
+    /// Renders the report as text.
     fn render(&self, model: &Model) -> Result<String>;
 }
 
-/// All reports.
+/// All output formats.
 pub static REPORTS: &[&dyn Report] = &[&html::Html, &markdown::Markdown, &json::Json];

@@ -1,5 +1,5 @@
-//! A folder of run dirs without a sweep.json: those who loop over seeds or settings themselves have one. Its runs are those of the folders in
-//! it, and what was set differently for them is an axis.
+//! Combines a folder of run dirs without a sweep.json, created by scripts that loop over seeds or settings. Its runs
+//! are those of the folders in it, and settings that differ between these become axes.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,12 +9,12 @@ use pktgen_core::{Error, Result};
 
 use super::read_manifest;
 
-/// Keys that say which runs there are, and not how they are.
+/// Keys that select runs but do not affect them.
 const OF_SEEDS: [&str; 2] = ["seed", "sweep.seeds"];
 /// The value of a key that was set for other runs only.
 const AS_WRITTEN: &str = "as written";
 
-/// The runs of the folders in `dir` as one sweep; none if no folder in it has runs.
+/// Returns the runs of the folders in `dir` as one sweep; `None` if no folder in it has runs.
 pub(super) fn gathered(dir: &Path, no_verify: bool) -> Result<Option<SweepManifest>> {
     let entries = std::fs::read_dir(dir).map_err(Error::io("read folder", dir))?;
     let has_runs = |path: &Path| ["sweep.json", "manifest.json"].iter().any(|name| path.join(name).is_file());
@@ -79,7 +79,7 @@ fn joined(dir: &Path, parts: Vec<(String, SweepManifest)>) -> Result<SweepManife
     Ok(whole)
 }
 
-/// What was set beside the experiment's file, but for seeds.
+/// Returns the settings in addition to the experiment file, except seeds.
 fn settings(overrides: &[String]) -> BTreeMap<String, String> {
     let pairs = overrides.iter().filter_map(|text| text.split_once('='));
     let own = pairs.map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned()));

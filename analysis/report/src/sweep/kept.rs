@@ -1,28 +1,28 @@
-//! What is kept of a run for pictures.
+//! Data extracted from a run for charts.
 
 use pktgen_records::age::Sawtooth;
 
 use crate::chart::Network;
 
-/// How much of a run is kept.
+/// How much is extracted from a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
-    /// Nothing: only its values count.
+    /// Nothing; only values are needed.
     Values,
     /// Curves, and the sawtooth of its first cluster.
     Curves,
-    /// The sawteeth of its clusters and its network, too.
+    /// Also the sawteeth of all clusters and the network.
     All,
 }
 
-/// What is kept of a run.
+/// Data extracted from a run.
 #[derive(Debug, Clone, Default)]
 pub struct Kept {
-    /// Sawteeth of its clusters; of the first only, unless everything was kept.
+    /// Sawteeth of its clusters; only of the first unless everything was extracted.
     pub sawteeth: Vec<Sawtooth>,
-    /// Age against the share of the time for which it is not exceeded, all clusters together, in ns.
+    /// Age against the share of the time for which it is not exceeded, for all clusters together, in ns.
     pub age_cdf: Cdf,
-    /// The same of the peaks, against the share of peaks.
+    /// The same for peaks, against the share of peaks.
     pub peak_cdf: Cdf,
     /// Time in devices, in ns.
     pub device_cdf: Cdf,
@@ -30,50 +30,49 @@ pub struct Kept {
     pub host_cdf: Cdf,
     /// Time from a worker's contribution to its result, in ns.
     pub result_cdf: Cdf,
-    /// How late frames left, in ns.
+    /// Lateness of frames, in ns.
     pub lateness_cdf: Cdf,
-    /// Mean age of each cluster in each of [`crate::picture::keep::BINS`] equal spans of the run, in ns; and when the first begins and how
-    /// long each is, in ns.
+    /// Mean age of each cluster in each of [`crate::picture::keep::BINS`] equal intervals of the run.
     pub over_time: Option<OverTime>,
     /// Its network with loads.
     pub network: Option<Network>,
 }
 
-/// Points of cumulative shares: value, share of those at most so large.
+/// Points of cumulative shares: a value, and the share of values up to it.
 pub(crate) type Cdf = Vec<(f64, f64)>;
 
 /// Ages of clusters over time.
 #[derive(Debug, Clone, Default)]
 pub struct OverTime {
-    /// When the first span begins, and how long each is, in ns.
+    /// Beginning of the first interval, in ns.
     pub from_ns: f64,
-    /// How long each span is, in ns.
+    /// Length of each interval, in ns.
     pub step_ns: f64,
-    /// Clusters, and their mean age in each span; none where the cluster's window has not begun or is over.
+    /// Clusters with their mean age in each interval; `None` if the cluster's window has not begun or is over.
     pub clusters: Vec<(u32, Vec<Option<f64>>)>,
 }
 
-/// A worker in a window of a run.
+/// States of a worker in a window of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct WorkerStates {
-    /// Who.
+    /// Its id.
     pub worker: u32,
     /// The cluster in which it began.
     pub cluster: u16,
     /// Its decisions.
     pub decisions: Vec<Decision>,
-    /// What ACKs reported of the queue, N/Qmax, where that changed: since when, and how much. The first entry is what it
-    /// knew when the window began, the last one repeats what it knew when the window ended.
+    /// Changes of the queue's congestion N/Qmax reported by ACKs: time and value. The first entry is the value known at
+    /// the beginning of the window, the last one repeats that known at its end.
     pub heard: Vec<(i64, f64)>,
 }
 
-/// What a worker did about an update.
+/// A decision of a worker about an update.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Decision {
     /// When, in ps.
     pub t_ps: i64,
     /// P_s.
     pub p_send: f64,
-    /// It kept the update back.
+    /// Whether it withheld the update.
     pub withheld: bool,
 }

@@ -1,9 +1,8 @@
-//! Which runs stand together in a picture: one chart per setting of the axes other than the variant, with the variants
-//! side by side.
+//! Groups runs for charts: one chart per setting of the axes other than the variant, with the variants side by side.
 
 use crate::sweep::data::{Labels, RunSummary, SweepData, VARIANT, describe, without_variant};
 
-/// The runs by their labels without the variant, in the order of first appearance.
+/// Returns the runs by their labels without the variant, in the order of first appearance.
 pub(crate) fn settings(sweep: &SweepData) -> Vec<(Labels, Vec<&RunSummary>)> {
     let mut groups: Vec<(Labels, Vec<&RunSummary>)> = Vec::new();
     for run in &sweep.runs {
@@ -16,7 +15,7 @@ pub(crate) fn settings(sweep: &SweepData) -> Vec<(Labels, Vec<&RunSummary>)> {
     groups
 }
 
-/// The runs of each variant, in the order of first appearance.
+/// Returns the runs of each variant, in the order of first appearance.
 pub(crate) fn variants<'a>(runs: &[&'a RunSummary]) -> Vec<(&'a str, Vec<&'a RunSummary>)> {
     let mut groups: Vec<(&str, Vec<&RunSummary>)> = Vec::new();
     for run in runs {
@@ -36,7 +35,7 @@ pub(crate) fn at(rest: &Labels) -> String {
     if rest.is_empty() { String::new() } else { format!(" at {}", describe(rest)) }
 }
 
-/// A point's name in a row: the variant, then the last parts of its axes with their values.
+/// Returns a point's name in a row: the variant, then the last parts of its axes with their values.
 pub(crate) fn point_name(labels: &Labels) -> String {
     let last = |axis: &str| axis.rsplit('.').next().unwrap_or_default().to_owned();
     let rest = labels.iter().filter(|(axis, _)| *axis != VARIANT);

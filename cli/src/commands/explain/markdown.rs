@@ -1,4 +1,4 @@
-//! Entries as a page of tables: docs/schema.md.
+//! Formats entries as a page of tables: docs/schema.md.
 
 use super::{Entry, label_text};
 
@@ -10,7 +10,7 @@ const HEAD: &str = "\
 `pktgen explain NAME` says the same about one of them.
 ";
 
-/// The page.
+/// Formats the page.
 pub(super) fn page(entries: &[&Entry]) -> String {
     let mut out = HEAD.to_owned();
     let (mut section, mut group) = (String::new(), String::new());
@@ -29,7 +29,7 @@ pub(super) fn page(entries: &[&Entry]) -> String {
     out.trim_end().to_owned()
 }
 
-/// Its section, what that is about, the heading of its table, and the table's columns.
+/// Returns its section, the description of this, the heading of its table, and the table's columns.
 fn place(entry: &Entry) -> (&'static str, &'static str, String, &'static [&'static str]) {
     match entry {
         Entry::Metric { family, about, .. } => (
@@ -81,7 +81,7 @@ fn cells(entry: &Entry) -> Vec<String> {
     }
 }
 
-/// A bar would end a cell.
+/// Formats a row; a bar would end a cell.
 fn row(cells: &[String]) -> String {
     let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
     format!("| {} |\n", cells.join(" | "))

@@ -1,4 +1,4 @@
-//! `pktgen list --keys`: what may be written into the sections of an experiment, as it stands beside the code that reads it.
+//! `pktgen list --keys`: the keys of an experiment's sections, as documented next to the code that reads them.
 
 use pktgen_calibrate::CalibrateKeys;
 use pktgen_certify::CertifySettings;
@@ -26,7 +26,7 @@ The keys of an experiment's sections, by what reads them. `pktgen list --keys KI
 a sweep may also write those of alternatives. [experiments.md](experiments.md) says how sections, files and `--set` go together.
 ";
 
-/// Readers of keys: a registry's entry, or what is read whichever entry is chosen.
+/// A reader of keys: an entry of a registry, or the common part of all entries.
 struct Reader {
     section: &'static str,
     kind: &'static str,
@@ -55,7 +55,7 @@ fn of<T: Named + ?Sized>(entry: &T) -> (&'static str, &'static str) {
     (entry.name(), entry.about())
 }
 
-/// Every reader with keys, section by section.
+/// Returns every reader with keys, section by section.
 fn readers() -> Vec<Reader> {
     let catalogue = pktgen_registry::all();
     let mut all = vec![Reader::common("workload", "workloads", workload::COMMON)];

@@ -1,4 +1,4 @@
-//! The socket by which a run is steered: requests and replies, one JSON object a line; events on connections of their own (docs/control.md).
+//! The control socket of a run: requests and replies with one JSON object per line, and events on separate connections (docs/control.md).
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
@@ -22,36 +22,36 @@ use tokio::time::timeout;
 
 /// Version of requests, replies and events.
 pub(crate) const VERSION: u64 = 1;
-/// Bytes of a request.
+/// Maximum length of a request.
 const REQUEST_MAX: usize = 4096;
-/// Connections at a time; more are closed at once.
+/// Maximum number of connections; further ones are closed immediately.
 const CONNECTIONS: usize = 16;
-/// A connection without requests is closed after this, and one whose request does not end.
+/// Timeouts of a connection without requests, and of an unfinished request.
 const IDLE: Duration = Duration::from_secs(600);
 const UNENDED: Duration = Duration::from_secs(5);
-/// A reply or an event is written within this, or the connection is closed.
+/// Timeout of writing a reply or an event; then the connection is closed.
 const WRITE: Duration = Duration::from_secs(2);
-/// Events that wait for a client.
+/// Maximum number of events waiting for a client.
 const EVENTS: usize = 4096;
 /// Pause after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// A socket that is bound, and not served yet.
+/// A bound socket that is not yet served.
 pub(super) struct ControlSocket {
     path: PathBuf,
     listener: Listener,
     events: broadcast::Sender<Arc<str>>,
 }
 
-/// Serves until it goes.
+/// Serves until it is dropped.
 pub(super) struct ControlServer {
     path: PathBuf,
-    /// Ends the thread.
+    /// Dropping it ends the thread.
     runtime: Option<tokio::runtime::Runtime>,
 }
 
 impl ControlSocket {
-    /// Binds the socket at `chosen`, or one in the user's folder of this boot.
+    /// Binds the socket at `chosen`, or one in the user's runtime folder.
     pub(super) fn bind(chosen: Option<&Path>) -> Result<Self> {
         let path = match chosen {
             Some(path) => std::path::absolute(path).map_err(Error::io("find", path))?,
@@ -65,10 +65,10 @@ impl ControlSocket {
         &self.path
     }
 
-    /// Where changes are told.
+    /// Returns the function that publishes changes.
     pub(super) fn events(&self) -> impl Fn(&SteerState, Option<Time>) + Send + Sync + 'static {
         let events = self.events.clone();
-        // Without listeners it is told to nobody.
+        // Without clients, nobody receives it.
         move |state, applied| drop(events.send(event(state, applied).into()))
     }
 
@@ -101,7 +101,7 @@ impl Drop for ControlServer {
     }
 }
 
-/// `$XDG_RUNTIME_DIR/pktgen`, or a folder of this user's alone in that of temporary files.
+/// Returns `$XDG_RUNTIME_DIR/pktgen`, or a private folder of this user in the folder of temporary files.
 fn runtime_folder() -> Result<PathBuf> {
     let own = fs::metadata("/proc/self").map_err(Error::io("read", Path::new("/proc/self")))?.uid();
     let given = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_dir());
@@ -125,7 +125,7 @@ fn runtime_folder() -> Result<PathBuf> {
 fn bind(path: &Path) -> Result<Listener> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.file_type().is_socket() && Stream::connect(path).is_err() => {
-            // Of a run that was killed.
+            // Left by a killed run.
             fs::remove_file(path).map_err(Error::io("remove", path))?;
         }
         Ok(_) => {
@@ -142,7 +142,7 @@ fn bind(path: &Path) -> Result<Listener> {
 }
 
 async fn accept(listener: UnixListener, steering: Arc<Steering>, events: broadcast::Sender<Arc<str>>) {
-    // Each connection holds one more.
+    // Each connection holds one more reference.
     let open = Arc::new(());
     loop {
         match listener.accept().await {
@@ -157,13 +157,13 @@ async fn accept(listener: UnixListener, steering: Arc<Steering>, events: broadca
                     drop(own);
                 }));
             }
-            // The process may have too many files open: later there are fewer.
+            // The process may have too many open files, which will be fewer later.
             Err(_) => tokio::time::sleep(PAUSE).await,
         }
     }
 }
 
-/// Requests of one client, until it or a mistake ends.
+/// Handles the requests of one client until it disconnects or makes an error.
 async fn converse(stream: UnixStream, steering: &Steering, events: &broadcast::Sender<Arc<str>>) {
     let (reader, mut writer) = stream.into_split();
     let mut reader = BufReader::with_capacity(REQUEST_MAX, reader);
@@ -182,7 +182,7 @@ async fn converse(stream: UnixStream, steering: &Steering, events: &broadcast::S
             return;
         }
         if listens {
-            // One that is too slow, or gone, is closed.
+            // A client that is too slow or gone is disconnected.
             while let Ok(event) = told.recv().await {
                 if !write(&mut writer, &event).await {
                     return;
@@ -193,7 +193,7 @@ async fn converse(stream: UnixStream, steering: &Steering, events: &broadcast::S
     }
 }
 
-/// The next line; none at the end.
+/// Returns the next line; `None` at the end.
 async fn line(reader: &mut BufReader<OwnedReadHalf>) -> Result<Option<Vec<u8>>, String> {
     match timeout(IDLE, reader.fill_buf()).await {
         Ok(Ok(begun)) if !begun.is_empty() => {}
@@ -221,7 +221,7 @@ async fn line(reader: &mut BufReader<OwnedReadHalf>) -> Result<Option<Vec<u8>>, 
     timeout(UNENDED, whole).await.unwrap_or_else(|_| Err(format!("the request did not end within {UNENDED:?}")))
 }
 
-/// Writes a line; false if the client does not take it.
+/// Writes a line; returns false if the client does not accept it.
 async fn write(writer: &mut OwnedWriteHalf, text: &str) -> bool {
     matches!(timeout(WRITE, writer.write_all(text.as_bytes())).await, Ok(Ok(())))
 }
@@ -246,16 +246,16 @@ struct Arguments {
 
 struct Answer {
     text: String,
-    /// The connection is one for events from now on.
+    /// Whether the connection is used for events from now on.
     listens: bool,
 }
 
-/// Does what a request says.
+/// Executes a request.
 fn answer(line: &[u8], steering: &Steering) -> Answer {
     let request: Request = match serde_json::from_slice(line) {
         Ok(request) => request,
         Err(why) => {
-            // Its number, if it can be read.
+            // The request's id, if it can be parsed.
             let id = serde_json::from_slice::<Value>(line).ok().and_then(|value| value.get("id").cloned());
             let why = format!(
                 "no request: {why}; a request is {{\"v\":1,\"id\":7,\"cmd\":\"rate\",\"args\":{{\"pps\":50000}}}}"
@@ -310,7 +310,7 @@ fn state(state: &SteerState) -> Value {
     json!({ "run": run, "t_ps": t, "held": held, "speed": speed, "pps": pps, "changes": changes })
 }
 
-/// A run began, was changed, or ended.
+/// Formats the event that a run began, was changed, or ended.
 fn event(now: &SteerState, applied: Option<Time>) -> String {
     let what = match (applied, &now.run) {
         (Some(_), _) => "change",

@@ -1,4 +1,4 @@
-//! The run for Prometheus: one page of numbers, served by a thread of its own.
+//! Statistics of the run for Prometheus: one page of numbers, served by a separate thread.
 
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -12,12 +12,13 @@ use pktgen_realtime::live::{ClusterStats, Glance, WarningKind};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Connections that are served at a time: each has a descriptor, of which the run's own files need some. More are closed at once.
+/// Maximum number of concurrent connections: each uses a descriptor, and the run's own files need some. Further ones
+/// are closed immediately.
 const CONNECTIONS: usize = 8;
-/// A request is read for so long, and up to so many bytes.
+/// Timeout and maximum length of a request.
 const READ: Duration = Duration::from_millis(500);
 const REQUEST_MAX: usize = 4096;
-/// An answer is written for so long.
+/// Timeout of writing an answer.
 const WRITE: Duration = Duration::from_secs(2);
 /// Pause after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -25,10 +26,10 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The latest page.
 type Page = Arc<Mutex<String>>;
 
-/// Serves until it goes.
+/// Serves until it is dropped.
 pub(super) struct Exporter {
     page: Page,
-    /// Ends the thread.
+    /// Dropping it ends the thread.
     runtime: Option<tokio::runtime::Runtime>,
 }
 
@@ -54,7 +55,7 @@ impl Exporter {
         Ok(Exporter { page, runtime: Some(runtime) })
     }
 
-    /// The current statistics.
+    /// Publishes the current statistics.
     pub(super) fn publish(&self, glance: &Glance) {
         *self.page.lock().unwrap_or_else(PoisonError::into_inner) = text(glance);
     }
@@ -69,7 +70,7 @@ impl Drop for Exporter {
 }
 
 async fn accept(listener: TcpListener, page: Page) {
-    // Each connection holds one more.
+    // Each connection holds one more reference.
     let open = Arc::new(());
     loop {
         match listener.accept().await {
@@ -81,13 +82,13 @@ async fn accept(listener: TcpListener, page: Page) {
                     drop(own);
                 }));
             }
-            // The process may have too many files open: later there are fewer.
+            // The process may have too many open files, which will be fewer later.
             Err(_) => tokio::time::sleep(PAUSE).await,
         }
     }
 }
 
-/// One request, one answer. Other paths get a list of the available ones.
+/// Handles one request. Other paths return a list of the available ones.
 async fn answer(mut stream: TcpStream, page: Page) {
     let mut request = Vec::new();
     let read = async {
@@ -131,7 +132,7 @@ const CLUSTERS: [(&str, &str, &str, Of); 6] = [
     }),
 ];
 
-/// The page.
+/// Formats the page.
 fn text(glance: &Glance) -> String {
     let mut page = String::new();
     let progress = &glance.progress;

@@ -1,4 +1,4 @@
-//! The run on the terminal.
+//! Display of the run on the terminal.
 
 use std::io::{Stderr, stderr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,25 +19,25 @@ use ratatui::{Frame, Terminal};
 
 use super::table::{COLUMNS, row, totals};
 
-/// Rates that are remembered: one every tenth of a second.
+/// Number of remembered rates: one every tenth of a second.
 const REMEMBERED: usize = 600;
 
-/// The terminal, taken; it is given back when this goes.
+/// The terminal in raw mode; it is restored when this is dropped.
 pub(super) struct Screen {
     terminal: Terminal<CrosstermBackend<Stderr>>,
-    /// First cluster that is shown.
+    /// The first cluster that is shown.
     top: usize,
-    /// The oldest models first, or by number.
+    /// Whether clusters are sorted by age, oldest first, instead of by number.
     by_age: bool,
     /// Why the last key did nothing.
     refused: Option<String>,
-    /// Updates sent so far, and how many between the last glances.
+    /// Number of updates sent so far, and between the last displays.
     sent: u64,
     rates: Vec<u64>,
 }
 
 impl Screen {
-    /// Takes the terminal at standard error.
+    /// Takes over the terminal at standard error.
     pub(super) fn open() -> Result<Screen> {
         let fails = |e: std::io::Error| Error::Host(format!("--tui: cannot draw on this terminal: {e}"));
         enable_raw_mode().map_err(fails)?;
@@ -46,7 +46,7 @@ impl Screen {
         Ok(Screen { terminal, top: 0, by_age: false, refused: None, sent: 0, rates: Vec::new() })
     }
 
-    /// Draws, and reads the keys that were pressed. A terminal that went away does not end a run.
+    /// Draws, and handles pressed keys. A terminal that disappears does not end a run.
     pub(super) fn show(&mut self, glance: Option<&Glance>, stop: &AtomicBool, steering: Option<&Steering>) {
         let clusters = glance.map_or(0, |glance| glance.clusters.len());
         while event::poll(Duration::ZERO).unwrap_or(false) {
@@ -56,7 +56,7 @@ impl Screen {
             }
             match key.code {
                 KeyCode::Char('c') if !key.modifiers.contains(KeyModifiers::CONTROL) => {}
-                // In this mode the terminal sends no signal.
+                // In this mode the terminal sends no signals.
                 KeyCode::Char('q' | 'c') => stop.store(true, Ordering::Relaxed),
                 KeyCode::Char('a') => self.by_age = !self.by_age,
                 KeyCode::Down | KeyCode::Char('j') => self.top = (self.top + 1).min(clusters.saturating_sub(1)),
@@ -74,7 +74,7 @@ impl Screen {
         let _ = terminal.draw(|frame| draw(frame, glance, (*top, *by_age), rates, state, refused.as_deref()));
     }
 
-    /// What a key changes of the run.
+    /// Executes the control command of a key.
     fn steer(&mut self, key: char, steering: Option<&Steering>) {
         let Some(steering) = steering else { return };
         let command = match key {
@@ -107,7 +107,7 @@ impl Drop for Screen {
     }
 }
 
-/// How a run is steered, behind its name; nothing if it is not.
+/// Describes the control state after the run's name; empty if it is not controlled.
 fn steered(state: &SteerState) -> String {
     match (state.held, state.speed) {
         (true, _) => "   paused".to_owned(),

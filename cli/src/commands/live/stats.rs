@@ -13,21 +13,21 @@ use serde_json::{Value, json};
 use crate::schemas::STATS;
 use crate::ui::Ui;
 
-/// Where rows go.
+/// Destination of rows.
 enum Sink {
     /// Standard output, as JSON lines.
     Output,
     Json(File),
     Csv(File),
-    /// A file in each run dir: the folder of the present run, and its file.
+    /// A file in each run dir: the folder of the current run, and its file.
     Runs(Option<(Arc<Path>, File)>),
 }
 
 /// `--stats-to run`.
 const RUN: &str = "run";
-/// The file in a run dir that `pktgen serve` reads. Locked while its run is in progress.
+/// The file in a run dir that `pktgen serve` reads, locked while its run is in progress.
 pub(crate) const RUN_ROWS: &str = "stats.jsonl";
-/// Clusters that a row lists, from the first on.
+/// Maximum number of clusters in a row, from the first on.
 const CLUSTERS_MAX: usize = 16;
 
 /// Writes a row for each interval.
@@ -35,7 +35,7 @@ pub(super) struct StatsWriter {
     sink: Sink,
     path: PathBuf,
     rows: u64,
-    /// Why no more is written.
+    /// Why writing stopped.
     failure: Option<std::io::Error>,
 }
 
@@ -59,7 +59,7 @@ impl StatsWriter {
         Ok(StatsWriter { sink, path, rows: 0, failure: None })
     }
 
-    /// Writes the interval that is over, if one is.
+    /// Writes the finished interval, if any.
     pub(super) fn write(&mut self, glance: &Glance, ui: &Ui) {
         if self.failure.is_some() {
             return;
@@ -67,7 +67,7 @@ impl StatsWriter {
         if let Sink::Runs(open) = &mut self.sink
             && open.as_ref().is_none_or(|(dir, _)| *dir != glance.dir)
         {
-            // Before its first row: whoever looks on sees that the run is in progress.
+            // Before its first row, so that observers see that the run is in progress.
             match open_in(&glance.dir) {
                 Ok(file) => *open = Some((glance.dir.clone(), file)),
                 Err(why) => {
@@ -100,7 +100,7 @@ impl StatsWriter {
         }
     }
 
-    /// Says what was wrong. Returns the exit code.
+    /// Prints any failure. Returns the exit code.
     pub(super) fn end(&self, ui: &Ui) -> u8 {
         match &self.failure {
             Some(why) => {
@@ -112,7 +112,7 @@ impl StatsWriter {
     }
 }
 
-/// Makes a file that is not there yet, or opens a pipe or an empty file that no other run writes.
+/// Creates a new file, or opens a pipe or an empty file that no other run writes.
 fn create(path: &Path) -> Result<File> {
     let refuse = |why: &str| Err(Error::config(format!("--stats-to {}: {why}; choose another", path.display())));
     let opened = File::options().create(true).truncate(false).write(true).open(path);
@@ -121,15 +121,15 @@ fn create(path: &Path) -> Result<File> {
     if about.is_file() && matches!(file.try_lock(), Err(std::fs::TryLockError::WouldBlock)) {
         return refuse("another run writes the file");
     }
-    // Behind the lock: until then another may have written.
+    // Checked while holding the lock: until then another process may have written.
     match file.metadata().map_err(Error::io("read", path))?.len() {
         1.. if about.is_file() => refuse("the file is there already"),
         _ => Ok(file),
     }
 }
 
-/// Makes the file of a run dir, which holds no other file of that name. It is locked before it has its name: whoever finds it
-/// without a lock takes the run for killed.
+/// Creates the file of a run dir, which must not exist. It is locked before it gets its name, since a file without a
+/// lock would be attributed to a killed run.
 fn open_in(dir: &Path) -> std::io::Result<File> {
     let (path, unnamed) = (dir.join(RUN_ROWS), dir.join(format!(".{RUN_ROWS}")));
     if path.exists() {
@@ -141,7 +141,7 @@ fn open_in(dir: &Path) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// The first clusters: what was counted since the run began, and ages. What this process does not know is null.
+/// Returns the first clusters: counts since the beginning of the run, and ages. Values unknown to this process are null.
 fn clusters(glance: &Glance) -> Value {
     let Glance { clusters, totals, .. } = glance;
     let one = |cluster: &ClusterStats| {
@@ -159,7 +159,7 @@ fn clusters(glance: &Glance) -> Value {
     clusters.iter().take(CLUSTERS_MAX).map(one).collect()
 }
 
-/// What the last second gives reason to say.
+/// Returns the warnings of the last second.
 fn warnings(glance: &Glance) -> Value {
     let refused = glance.refused.iter().map(ToString::to_string);
     refused.chain(glance.warnings.iter().take(CLUSTERS_MAX).map(ToString::to_string)).collect()
@@ -169,7 +169,7 @@ fn seconds(t: Time) -> Value {
     json!(t as f64 / SECOND as f64)
 }
 
-/// The members of a row, in the order of columns.
+/// The members of a row in the order of columns.
 type Members = Vec<(String, Value)>;
 
 fn row(run: &str, interval: &StatsInterval) -> Members {
@@ -210,7 +210,7 @@ fn counts(totals: &LiveTotals) -> [(&'static str, Option<u64>); 6] {
     ]
 }
 
-/// A line, behind the line of names if it is the first. What is not known is empty.
+/// Writes a line, preceded by the column names if it is the first. Unknown values are empty.
 fn write_csv(file: &mut File, first: bool, row: &Members) -> std::io::Result<()> {
     let mut text = String::new();
     if first {

@@ -1,15 +1,15 @@
-//! What a glance says, as text: for the screen.
+//! Formats the statistics of a run for the screen.
 
 use pktgen_core::time::SECOND;
 use pktgen_engine::target::program::Expected;
 use pktgen_realtime::live::{ClusterStats, Glance};
 use pktgen_records::human;
 
-/// Heads of the columns of [`row`].
+/// Column headings of [`row`].
 pub(super) const COLUMNS: [&str; 8] =
     ["cluster", "sent/s", "packets/s", "updates/s", "per packet", "expected", "age", "mean age"];
 
-/// Statistics of a cluster: rates of the last whole second.
+/// Formats statistics of a cluster: rates of the last whole second.
 pub(super) fn row(seen: &ClusterStats, expected: Expected) -> [String; COLUMNS.len()] {
     let per_packet = |n: f64| if seen.totals.packets > 0 { format!("{n:.2}") } else { "-".to_owned() };
     let span = |ps: Option<f64>| ps.map_or("-".to_owned(), |ps| human::show("ns", ps / 1e3));
@@ -25,13 +25,13 @@ pub(super) fn row(seen: &ClusterStats, expected: Expected) -> [String; COLUMNS.l
     ]
 }
 
-/// Updates that a packet should represent.
+/// Formats the number of updates that a packet should represent.
 fn expectation(expected: Expected, seen: &ClusterStats) -> String {
     match expected {
         Expected::Single => "1".to_owned(),
         Expected::Sums(n) => n.to_string(),
         Expected::Elsewhere => "elsewhere".to_owned(),
-        // What was sent by what came: if nothing is lost, the device made so many of one.
+        // Sent updates divided by arrived packets: if nothing is lost, the device merged this many into one.
         Expected::MergesUnderLoad if seen.last.packets > 0 => {
             format!("up to {:.1}", seen.last.sent.max(seen.last.updates) as f64 / seen.last.packets as f64)
         }
@@ -39,7 +39,7 @@ fn expectation(expected: Expected, seen: &ClusterStats) -> String {
     }
 }
 
-/// The first lines: totals.
+/// Formats the first lines with totals.
 pub(super) fn totals(glance: &Glance) -> [String; 2] {
     let progress = &glance.progress;
     let seconds = progress.t as f64 / SECOND as f64;
@@ -66,7 +66,7 @@ pub(super) fn totals(glance: &Glance) -> [String; 2] {
     ]
 }
 
-/// A count with at most four digits.
+/// Formats a count with at most four digits.
 fn count(n: u64) -> String {
     match n {
         0..10_000 => n.to_string(),

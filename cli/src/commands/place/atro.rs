@@ -40,7 +40,7 @@ pub(super) fn run(args: &PlaceAtro, ui: &Ui) -> Result<u8> {
     Ok(0)
 }
 
-/// Available hardware, by file or by flags (clap requires one of them).
+/// Reads the available hardware from a file or from flags (clap requires one of them).
 fn inventory(args: &PlaceAtro) -> Result<Inventory> {
     if let Some(path) = &args.cluster {
         return Inventory::read(path, args.workers);
@@ -59,7 +59,7 @@ fn inventory(args: &PlaceAtro) -> Result<Inventory> {
     })
 }
 
-/// A rate for people; `--json` has it in bit/s.
+/// Formats a rate; `--json` has it in bit/s.
 fn told(bps: u64) -> String {
     show("bps", bps as f64)
 }
@@ -90,7 +90,7 @@ fn rows(wiring: &Wiring, inventory: &Inventory, ports: DevicePorts) -> Vec<Strin
     ]
 }
 
-/// What hangs below each switch, of a plan that a screen holds.
+/// Lists what is below each switch, for plans that fit on a screen.
 fn switches(plan: &Plan) -> Vec<String> {
     let shown =
         plan.nodes.iter().enumerate().filter(|(_, node)| node.role != PlanRole::Host && plan.nodes.len() <= 1000);

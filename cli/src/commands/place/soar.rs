@@ -1,4 +1,4 @@
-//! `pktgen place soar`: the exact placement beside the strategies that it is compared with.
+//! `pktgen place soar`: the exact placement compared with other strategies.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,9 +23,9 @@ use crate::args::{MadeTree, PlaceSoar};
 use crate::schemas;
 use crate::ui::Ui;
 
-/// Workers of a plan, each of which has a host of its own.
+/// Maximum number of workers in a plan, each of which has its own host.
 const PLANNED_MAX: u64 = 10_000_000;
-/// The rate of a link of rate 1 in plans: messages take their ρ in milliseconds if they have 125 kB.
+/// The rate of a link with rate 1 in plans: messages of 125 kB take ρ milliseconds.
 const UNIT: Rate = Rate::from_bps(1_000_000_000);
 
 pub(super) fn run(args: &PlaceSoar, ui: &Ui) -> Result<u8> {
@@ -72,7 +72,7 @@ pub(super) fn run(args: &PlaceSoar, ui: &Ui) -> Result<u8> {
     Ok(0)
 }
 
-/// A tree of a file or BT(n).
+/// Returns a tree from a file or BT(n).
 fn tree(name: &str, made: &MadeTree) -> Result<Tree> {
     let inner = name.strip_prefix("BT(").and_then(|rest| rest.strip_suffix(')'));
     let Some(size) = inner else {
@@ -108,7 +108,7 @@ fn named<T: Copy>(flag: &str, name: &str, all: &[(&str, T)]) -> Result<T> {
     })
 }
 
-/// What the plan costs, and what others would.
+/// Formats the costs of the plan and of others as JSON.
 fn soar_object(tree: &Tree, k: usize, placed: &[(&str, Placement)], why: Option<&[Alternative]>) -> Value {
     let best = &placed[0].1;
     let costs: BTreeMap<_, _> = placed.iter().map(|(name, placement)| (*name, placement.phi)).collect();
@@ -142,7 +142,7 @@ fn soar_rows(tree: &Tree, args: &PlaceSoar, placed: &[(&str, Placement)], why: O
     rows
 }
 
-/// At most twelve ids.
+/// Lists at most twelve ids.
 fn list(ids: &[u64]) -> String {
     let shown: Vec<_> = ids.iter().take(12).map(u64::to_string).collect();
     let more = if ids.len() > 12 { format!(" and {} more (--json has all)", ids.len() - 12) } else { String::new() };
@@ -154,7 +154,7 @@ fn short(phi: f64) -> String {
         0.0 => "0".into(),
         size if size == size.trunc() && size < 1e15 => format!("{phi}"),
         1e-3..1e15 => format!("{phi:.6}"),
-        // Rates in bit/s give ρ of nanoseconds.
+        // Rates in bit/s give ρ in nanoseconds.
         _ => format!("{phi:.6e}"),
     }
 }
@@ -163,7 +163,7 @@ fn share(phi: f64, red: f64) -> String {
     if red > 0.0 { format!("{:.1} %", phi / red * 100.0) } else { "-".into() }
 }
 
-/// Loads of one workload by id, each of which is there once.
+/// Loads of one workload by id, without duplicates.
 struct OfWorkload(BTreeMap<u64, u64>);
 
 impl<'de> Deserialize<'de> for OfWorkload {
@@ -188,7 +188,7 @@ impl<'de> Deserialize<'de> for OfWorkload {
     }
 }
 
-/// The loads of each workload.
+/// Reads the loads of each workload.
 fn workloads(path: &Path, tree: &Tree) -> Result<Vec<Vec<u64>>> {
     check_regular(path)?;
     let text = std::fs::read_to_string(path).map_err(Error::io("read", path))?;
@@ -221,7 +221,7 @@ fn workloads(path: &Path, tree: &Tree) -> Result<Vec<Vec<u64>>> {
     list.into_iter().enumerate().map(one).collect()
 }
 
-/// Every workload by every strategy, each of which has the switches to itself.
+/// Places every workload with every strategy, each of which has all switches for itself.
 fn online(tree: &Tree, args: &PlaceSoar, workloads: &[Vec<u64>], ui: &Ui) -> Result<u8> {
     let wrong = |why: String| Error::config(format!("{}: {why}", args.tree));
     let bar = ui.bar("placing", (workloads.len() * STRATEGIES.len()) as u64);

@@ -1,4 +1,4 @@
-//! What the page of a run shows of its manifest.
+//! The parts of a run's manifest that its page shows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,16 +9,16 @@ use serde_json::{Map, Value, json};
 use super::index::Found;
 use super::manifest::RunFile;
 
-/// Facts of the host that say how exact a run was.
+/// Facts about the host that show how exact a run was.
 const HOST: [&str; 6] =
     ["lateness", "lateness.by_host", "rate.achieved", "cores", "clock.wall.before", "start.first_late_ns"];
-/// Counters that a summary has.
+/// Counters in a summary.
 const COUNTERS: [&str; 8] =
     ["packets_received", "bytes_received", "acks_sent", "acks_received", "sums_ok", "sums_wrong", "foreign", "replies"];
 
-/// The run at `path`, of whose manifest this is the content.
+/// Returns the data of the run at `path` from the contents of its manifest.
 pub(super) fn of_run(path: &str, found: &Found, run: &RunFile) -> Value {
-    // Before its end a manifest has zeros.
+    // Before the end of a run, its manifest has zeros.
     let ended = |value: Value| if run.running() { Value::Null } else { value };
     let counter = |name: &str| Some((name.to_owned(), run.counters.get(name)?.clone()));
     let counters: Map<_, _> = COUNTERS.iter().filter_map(|name| counter(name)).collect();
@@ -50,7 +50,7 @@ pub(super) fn of_run(path: &str, found: &Found, run: &RunFile) -> Value {
     })
 }
 
-/// Who is on the network, as the configuration says.
+/// Returns the network's participants according to the configuration.
 fn network(run: &RunFile) -> Value {
     let keys: BTreeMap<_, _> = Document::parse(&run.config, "config").map(|read| read.leaves()).unwrap_or_default();
     let key = |name: &str| keys.get(name).map(|text| text.trim_matches('"').to_owned());
@@ -63,7 +63,7 @@ fn network(run: &RunFile) -> Value {
         "nodes": run.nodes.len(),
         "topology": key("topology.kind"),
         "server": bottleneck,
-        // Of the link towards the server.
+        // Rate of the link towards the server.
         "rate_bps": rate.filter(|_| bottleneck),
         "device": key("target.kind"),
         "program": key("target.program"),

@@ -1,12 +1,12 @@
-//! Who is let in: requests that came by an address of ours, from our own page.
+//! Access control: admits requests to an address of this host from the server's own page.
 
 use std::net::{IpAddr, SocketAddr};
 
 use super::http::Head;
 
-/// Which names of this host a request may give.
+/// The names of this host that requests may contain.
 pub(super) struct Guard {
-    /// Bound to an address that others reach.
+    /// Whether it is bound to an address that others reach.
     open: bool,
     names: Vec<String>,
 }
@@ -17,8 +17,8 @@ impl Guard {
         Guard { open: !bound.ip().to_canonical().is_loopback(), names }
     }
 
-    /// Refuses what another site may have sent, and names that another site's owner may have pointed here (DNS rebinding). An
-    /// address instead of a name cannot be pointed anywhere.
+    /// Refuses requests that another site may have sent, and names that another site's owner may have directed here
+    /// (DNS rebinding). An address instead of a name cannot be redirected.
     pub(super) fn check(&self, head: &Head) -> Result<(), &'static str> {
         let host = head.one("host").ok_or("a request has one Host")?;
         if !self.is_ours(host_name(host)) {
@@ -31,7 +31,7 @@ impl Guard {
         }
         let own_site = head.one("sec-fetch-site").is_some_and(|site| ["same-origin", "none"].contains(&site));
         let from_elsewhere = head.has("sec-fetch-site") && !own_site;
-        // A link on another page may lead to the front page, and no further.
+        // A link on another page may lead only to the front page.
         let link = head.path == "/" && head.one("sec-fetch-mode") == Some("navigate");
         if from_elsewhere && !link {
             return Err("the request comes from another site");
@@ -51,7 +51,7 @@ impl Guard {
     }
 }
 
-/// Without the port, which a tunnel may change.
+/// Returns the name without the port, which a tunnel may change.
 fn host_name(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !name.ends_with(':') => name,

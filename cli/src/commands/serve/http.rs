@@ -1,4 +1,4 @@
-//! Just enough HTTP: one request per connection, GET and HEAD, everything bounded in time and memory.
+//! A minimal HTTP server: one request per connection, GET and HEAD, with limits of time and memory.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,33 +11,33 @@ use tokio::time::timeout;
 
 use super::site::Site;
 
-/// Connections at a time. More wait in the kernel's queue until one of these ends.
+/// Maximum number of concurrent connections. Further ones wait in the kernel's queue until one of these ends.
 const CONNECTIONS: usize = 128;
-/// Bytes of a request's head.
+/// Maximum length of a request's head.
 const HEAD_MAX: usize = 8192;
-/// A head is read within this, an answer written within that.
+/// Timeouts of reading a head and of writing an answer.
 const READ: Duration = Duration::from_secs(5);
 const WRITE: Duration = Duration::from_secs(30);
-/// What a client still sends is read for so long, so that it gets its answer.
+/// Time for reading further data of a client, so that it gets its answer.
 const LINGER: Duration = Duration::from_millis(500);
 /// Pause after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Bytes of a file that are held at a time.
+/// Number of bytes of a file in memory at a time.
 const CHUNK: usize = 64 * 1024;
 
 /// The head of a request.
 #[derive(Debug)]
 pub(super) struct Head {
-    /// HEAD: without the body.
+    /// Whether it is a HEAD request: the answer has no body.
     bodiless: bool,
-    /// Decoded, without the query.
+    /// Decoded path without the query.
     pub(super) path: String,
     query: Vec<(String, String)>,
     fields: Vec<(String, String)>,
 }
 
 impl Head {
-    /// Reads a head that ends in an empty line, or says with which answer it is refused.
+    /// Parses a head that ends with an empty line, or returns the answer that refuses it.
     pub(super) fn parse(bytes: &[u8]) -> Result<Head, Response> {
         let bad = |why| Response::refusal("400 Bad Request", why);
         let text = std::str::from_utf8(bytes).map_err(|_| bad("the head is no UTF-8"))?;
@@ -78,25 +78,25 @@ impl Head {
         Ok(head)
     }
 
-    /// Whether there is a field of this name.
+    /// Whether there is a field with this name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.fields.iter().any(|(known, _)| known == name)
     }
 
-    /// The value of a field that is there once.
+    /// Returns the value of a field that occurs once.
     pub(super) fn one(&self, name: &str) -> Option<&str> {
         let mut all = self.fields.iter().filter(|(known, _)| known == name).map(|(_, value)| value.as_str());
         let first = all.next();
         first.filter(|_| all.next().is_none())
     }
 
-    /// The value of a parameter.
+    /// Returns the value of a parameter.
     pub(super) fn parameter(&self, name: &str) -> Option<&str> {
         self.query.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 }
 
-/// Decodes `%41` and `+`; none if it is no text then.
+/// Decodes `%41` and `+`; `None` if the result is not text.
 fn decoded(text: &str) -> Option<String> {
     let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
     while let [first, tail @ ..] = rest {
@@ -119,9 +119,9 @@ fn decoded(text: &str) -> Option<String> {
 /// What a browser may do with an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Policy {
-    /// Our own page: its script, its style, and requests to this server; nothing inline.
+    /// The server's own page: its script, its style, and requests to this server; nothing inline.
     Own,
-    /// A page that lies in a folder: what is inside it, in an origin of its own, without any request.
+    /// A page in a folder: only its own contents, in an opaque origin, without any requests.
     Sandbox,
 }
 
@@ -144,7 +144,7 @@ impl Policy {
 enum Body {
     Static(&'static str),
     Text(String),
-    /// The same for all that ask.
+    /// Shared by all clients.
     Shared(Arc<str>),
     File(File, u64),
 }
@@ -159,34 +159,34 @@ pub(super) struct Response {
 }
 
 impl Response {
-    /// A part of our page.
+    /// Returns a part of the page.
     pub(super) fn part(kind: &'static str, text: &'static str) -> Response {
         Response { status: "200 OK", kind, policy: Policy::Own, body: Body::Static(text) }
     }
 
-    /// Data for our page.
+    /// Returns data for the page.
     pub(super) fn json(text: String) -> Response {
         Response { status: "200 OK", kind: "application/json", policy: Policy::Own, body: Body::Text(text) }
     }
 
-    /// Data that many pages get at once.
+    /// Returns data that many pages request at once.
     pub(super) fn shared(text: Arc<str>) -> Response {
         Response { status: "200 OK", kind: "application/json", policy: Policy::Own, body: Body::Shared(text) }
     }
 
-    /// A page that was made elsewhere.
+    /// Returns a page from a file.
     pub(super) fn file(file: File) -> std::io::Result<Response> {
         let length = file.metadata()?.len();
         let body = Body::File(file, length);
         Ok(Response { status: "200 OK", kind: "text/html; charset=utf-8", policy: Policy::Sandbox, body })
     }
 
-    /// A page that says why there is none.
+    /// Returns a page that explains why there is none.
     pub(super) fn page(status: &'static str, text: String) -> Response {
         Response { status, kind: "text/html; charset=utf-8", policy: Policy::Own, body: Body::Text(text) }
     }
 
-    /// A refusal, in a line.
+    /// Returns a refusal of one line.
     pub(super) fn refusal(status: &'static str, why: &str) -> Response {
         let body = Body::Text(format!("{why}\n"));
         Response { status, kind: "text/plain; charset=utf-8", policy: Policy::Own, body }
@@ -211,7 +211,7 @@ impl Response {
     }
 }
 
-/// Answers at `listener` for as long as it is polled.
+/// Answers requests at `listener` as long as it is polled.
 pub(super) async fn serve(listener: TcpListener, site: Arc<Site>) {
     let turns = Arc::new(tokio::sync::Semaphore::new(CONNECTIONS));
     loop {
@@ -224,13 +224,13 @@ pub(super) async fn serve(listener: TcpListener, site: Arc<Site>) {
                     drop(turn);
                 }));
             }
-            // The process may have too many files open: later there are fewer.
+            // The process may have too many open files, which will be fewer later.
             Err(_) => tokio::time::sleep(PAUSE).await,
         }
     }
 }
 
-/// One request, one answer.
+/// Handles one request.
 async fn converse(mut stream: TcpStream, site: &Arc<Site>) {
     let (bodiless, response) = match timeout(READ, head(&mut stream)).await {
         Ok(Ok(Some(head))) => (head.bodiless, site.answer(&head).await),
@@ -246,7 +246,7 @@ async fn converse(mut stream: TcpStream, site: &Arc<Site>) {
     }
 }
 
-/// Reads a head; none where the client went away before its end.
+/// Reads a head; `None` if the client disconnected before its end.
 async fn head(stream: &mut TcpStream) -> Result<Option<Head>, Response> {
     let mut bytes = Vec::with_capacity(1024);
     loop {
@@ -271,7 +271,7 @@ async fn write(stream: &mut TcpStream, response: Response, bodiless: bool) -> st
         Body::Text(text) => stream.write_all(text.as_bytes()).await?,
         Body::Shared(text) => stream.write_all(text.as_bytes()).await?,
         Body::File(mut file, mut left) => {
-            // Of a file that grows meanwhile, what was promised.
+            // Sends the promised length even if the file grows meanwhile.
             while left > 0 {
                 let mut chunk = vec![0; CHUNK.min(left as usize)];
                 let read =

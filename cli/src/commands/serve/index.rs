@@ -1,4 +1,4 @@
-//! What lies below a folder: run dirs, sweeps, pages. Links are not followed, and nothing outside of the folder is opened.
+//! Index of a folder: run dirs, sweeps, pages. Links are not followed, and nothing outside the folder is opened.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File, Metadata, TryLockError};
@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 use super::manifest::{RunFile, SweepFile, read};
 use crate::commands::live::RUN_ROWS;
 
-/// Folders below the one that is served.
+/// Maximum depth of folders below the served one.
 const DEPTH: usize = 6;
-/// Entries of folders that are looked at, and run dirs that are listed.
+/// Maximum numbers of examined folder entries and of listed run dirs.
 const ENTRIES_MAX: usize = 100_000;
 const RUNS_MAX: usize = 5000;
-/// Reasons that a list has of an invalid run, and their characters.
+/// Maximum number and length of an invalid run's reasons in a list.
 const WHY_MAX: usize = 3;
 const WHY_CHARS: usize = 240;
 
@@ -25,14 +25,14 @@ pub(super) const MANIFEST: &str = "manifest.json";
 const SWEEP: &str = "sweep.json";
 pub(super) const REPORT: &str = "report.html";
 
-/// A file as it was when it was read: length, and when it was changed.
+/// Identifies a file's contents: length and time of change.
 pub(super) type Edition = (u64, i64, i64);
 
 fn edition(about: &Metadata) -> Edition {
     (about.len(), about.mtime(), about.mtime_nsec())
 }
 
-/// What a folder is.
+/// Kind of a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Run,
@@ -45,14 +45,14 @@ impl Kind {
     }
 }
 
-/// How far a run got.
+/// State of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// A process holds it, or the rows of its statistics.
+    /// A process has locked it or its statistics.
     InProgress,
-    /// It began, no process holds its rows.
+    /// It began, but no process has locked its statistics.
     Killed,
-    /// It began; whether it still runs is not known.
+    /// It began; it is unknown whether it is still running.
     Unknown,
     Interrupted,
     Finished,
@@ -75,32 +75,32 @@ impl State {
 pub(super) struct Found {
     pub(super) kind: Kind,
     pub(super) state: State,
-    /// Its report lies there.
+    /// Whether it has its report.
     pub(super) report: bool,
-    /// It has rows of statistics.
+    /// Whether it has statistics.
     pub(super) rows: bool,
-    /// Something in it is a link.
+    /// Whether it contains a link.
     linked: bool,
     pub(super) edition: Edition,
-    /// What a list says of it.
+    /// Facts for lists.
     facts: Value,
 }
 
-/// What was found below a folder.
+/// Contents of a folder.
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    /// By path below the folder; the folder itself is "".
+    /// By path relative to the folder; the folder itself is "".
     pub(super) found: BTreeMap<String, Found>,
-    /// Other pages: comparisons, histories.
+    /// Other pages: comparisons and histories.
     pub(super) pages: Vec<String>,
-    /// There was more than is listed.
+    /// Whether the list is incomplete.
     left_out: bool,
-    /// What the list of runs shows, once somebody asked.
+    /// The list of runs, computed on the first request.
     list: OnceLock<Arc<str>>,
 }
 
 impl Index {
-    /// What the list of runs shows.
+    /// Returns the list of runs.
     pub(super) fn list(&self, folder: &str) -> Arc<str> {
         self.list.get_or_init(|| self.listed(folder).into()).clone()
     }
@@ -130,15 +130,15 @@ impl Index {
     }
 }
 
-/// A folder that is served.
+/// A served folder.
 pub(super) struct Folder {
-    /// Without links.
+    /// Path without links.
     root: PathBuf,
-    /// What manifests said, by path, while they are the same.
+    /// Summaries of manifests by path, valid while the manifests are unchanged.
     known: HashMap<String, (Edition, Summary)>,
 }
 
-/// What a manifest says.
+/// Summary of a manifest.
 #[derive(Debug, Clone)]
 struct Summary {
     running: bool,
@@ -151,7 +151,7 @@ impl Folder {
         Folder { root, known: HashMap::new() }
     }
 
-    /// Looks again.
+    /// Scans the folder again.
     pub(super) fn scan(&mut self) -> Index {
         let mut index = Index::default();
         let (mut folders, mut entries) = (vec![(String::new(), 0)], 0);
@@ -210,7 +210,8 @@ impl Folder {
         Some(Found { kind, state, report, rows, linked: names.linked, edition, facts })
     }
 
-    /// Whether a process holds a run that has not ended, or its rows. That nobody holds the folder says nothing: older versions do not.
+    /// Returns whether a process has locked an unfinished run or its statistics. A missing lock of the folder proves
+    /// nothing, since older versions do not lock it.
     fn holder(&self, path: &str, rows: bool, read: Edition) -> State {
         let held = |file: Option<File>| {
             file.map_or(State::Unknown, |file| match file.try_lock_shared() {
@@ -224,7 +225,7 @@ impl Folder {
             (_, false) => State::Unknown,
             (_, true) => held(open(&self.root, &joined(path, RUN_ROWS))),
         };
-        // It may have ended since its manifest was read: the next look says how.
+        // It may have ended since its manifest was read: the next scan shows how.
         let now = open(&self.root, &joined(path, MANIFEST)).and_then(|file| file.metadata().ok());
         if state == State::Killed && now.is_some_and(|about| edition(&about) != read) {
             State::InProgress
@@ -233,14 +234,14 @@ impl Folder {
         }
     }
 
-    /// Whether the report that lies there was made of the manifest as it is now: not before that was written.
+    /// Whether the existing report is not older than the current manifest.
     fn is_of(&self, path: &str, (_, s, ns): Edition) -> bool {
         let about = fs::symlink_metadata(self.root.join(joined(path, REPORT)));
         about.is_ok_and(|about| (about.mtime(), about.mtime_nsec()) >= (s, ns))
     }
 }
 
-/// The names in a folder that matter.
+/// The relevant names in a folder.
 #[derive(Default)]
 struct Names {
     files: Vec<&'static str>,
@@ -272,15 +273,15 @@ impl Names {
     }
 }
 
-/// A path below the folder.
+/// Returns a path relative to the folder.
 pub(super) fn joined(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") }
 }
 
-/// Opens a file below `root` to read, and looks where it really is: a folder on the way may have become a link since.
+/// Opens a file below `root` for reading, and checks its real path, since a folder on the path may have become a link.
 pub(super) fn open(root: &Path, path: &str) -> Option<File> {
     let full = root.join(path);
-    // Opening a pipe would wait for its writer.
+    // Opening a pipe would block until it has a writer.
     fs::symlink_metadata(&full).ok().filter(Metadata::is_file)?;
     let file = File::open(&full).ok()?;
     let real = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;

@@ -1,4 +1,4 @@
-//! Reports and comparisons that do not lie there: made by a process of their own, one at a time, kept until the server ends.
+//! Reports and comparisons that do not exist as files: created by a separate process, one at a time, and kept until the server ends.
 
 use std::collections::VecDeque;
 use std::fs::{self, DirBuilder, File};
@@ -14,27 +14,27 @@ use tokio::sync::{OnceCell, Semaphore};
 
 use super::index::Edition;
 
-/// Pages that are kept; the oldest go.
+/// Maximum number of pages that are kept; the oldest are removed.
 const KEPT: usize = 32;
-/// Pages that wait to be made.
+/// Maximum number of pages waiting to be created.
 const WAITING: usize = 8;
-/// How often it is looked whether a page is made, and how long that may take.
+/// Interval and maximum number of checks whether a page is finished.
 const LOOK: Duration = Duration::from_millis(50);
 const LOOKS: u32 = 20 * 600;
 
-/// What a page is of: a run, and what it is compared with; both as they were.
+/// The subject of a page: a run, and its baseline, in their present state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub(super) run: (String, Edition),
     pub(super) baseline: Option<(String, Edition)>,
 }
 
-/// A page, once it is made.
+/// A page, once it is created.
 type Page = Arc<OnceCell<PathBuf>>;
 
-/// Makes pages, and keeps them.
+/// Creates pages and keeps them.
 pub(super) struct Workshop {
-    /// Where they are kept, once there is one.
+    /// The folder of pages, once it exists.
     folder: Mutex<Option<PathBuf>>,
     pages: Mutex<VecDeque<(Wanted, Page)>>,
     turn: Semaphore,
@@ -63,14 +63,14 @@ impl Workshop {
         Ok(folder.clone().unwrap_or_default())
     }
 
-    /// The page, made now unless it was before. An error says why there is none.
+    /// Returns the page, creating it if necessary. Errors explain why there is none.
     pub(super) async fn page(&self, root: &Path, wanted: Wanted) -> std::result::Result<File, String> {
         let page = self.kept(&wanted);
         let path = page.get_or_try_init(|| self.make(root, &wanted)).await?;
         File::open(path).map_err(|e| e.to_string())
     }
 
-    /// The place of a page.
+    /// Returns the entry of a page.
     fn kept(&self, wanted: &Wanted) -> Page {
         let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, page)) = pages.iter().find(|(known, _)| known == wanted) {
@@ -111,13 +111,13 @@ impl Drop for Workshop {
     }
 }
 
-/// A new folder that others cannot enter.
+/// Creates a new folder that others cannot enter.
 fn own_folder() -> Result<PathBuf> {
     let base = std::env::temp_dir();
     let path = |n: u32| base.join(format!("pktgen-serve-{}-{n}", std::process::id()));
     for n in 0..100 {
         match DirBuilder::new().mode(0o700).create(path(n)) {
-            // Of a server that was killed.
+            // Left by a killed server.
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
             Err(e) => return Err(Error::io("create folder", &path(n))(e)),
             Ok(()) => return Ok(path(n)),
@@ -126,7 +126,7 @@ fn own_folder() -> Result<PathBuf> {
     Err(Error::Host(format!("{} to -99 all exist; remove them", path(0).display())))
 }
 
-/// One more waits, while this lives.
+/// Counts one more waiting request while it exists.
 struct Waits<'a>(&'a AtomicUsize);
 
 impl<'a> Waits<'a> {
@@ -142,14 +142,14 @@ impl Drop for Waits<'_> {
     }
 }
 
-/// Runs the command that makes a page.
+/// Runs the command that creates a page.
 fn run(command: &mut Command, made: &Path, errors: &Path, stop: &AtomicBool) -> std::result::Result<(), String> {
     let said = File::create(errors).map_err(|e| e.to_string())?;
     let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
     let mut child = command.spawn().map_err(|e| e.to_string())?;
     for _ in 0..LOOKS {
         match child.try_wait().map_err(|e| e.to_string())? {
-            // An invalid run has a report, too.
+            // Invalid runs have reports, too.
             Some(_) if made.is_file() => return Ok(()),
             Some(status) => {
                 let said = fs::read_to_string(errors).unwrap_or_default();

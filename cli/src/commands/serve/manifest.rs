@@ -1,4 +1,4 @@
-//! Manifests of run dirs and sweeps, as far as the page shows them: those of other versions, too.
+//! The parts of manifests of run dirs and sweeps that the page shows, also from other versions.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,10 +8,10 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Map, Value};
 
-/// Bytes of a manifest that is read: about 200,000 workers.
+/// Maximum length of a manifest: about 200,000 workers.
 const MANIFEST_MAX: u64 = 64 << 20;
 
-/// A run's. What is not shown, accounts of workers and digests, is skipped.
+/// Manifest of a run. Parts that are not shown, accounts of workers and digests, are skipped.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct RunFile {
@@ -40,33 +40,33 @@ impl RunFile {
         self.state == "running"
     }
 
-    /// Its verdict, once it has ended.
+    /// Returns its verdict after it has ended.
     fn verdict(&self) -> Option<&Validity> {
         self.validity.as_ref().filter(|_| !self.running())
     }
 
-    /// Whether it is valid; none before it has ended.
+    /// Whether it is valid; `None` before it has ended.
     pub(super) fn valid(&self) -> Option<bool> {
         self.verdict().map(Validity::is_valid)
     }
 
-    /// Why it is invalid; nothing before it has ended.
+    /// Returns why it is invalid; empty before it has ended.
     pub(super) fn faults(&self) -> Vec<String> {
         self.verdict().into_iter().flat_map(|verdict| &verdict.faults).map(ToString::to_string).collect()
     }
 
-    /// What its readers must know.
+    /// Returns its notes for readers.
     pub(super) fn notes(&self) -> Vec<String> {
         self.validity.iter().flat_map(|verdict| &verdict.notes).map(ToString::to_string).collect()
     }
 
-    /// When it was made, in ms since 1970.
+    /// Returns its creation time in ms since 1970.
     pub(super) fn created_ms(&self) -> Option<u64> {
         (self.created_unix_ns > 0).then_some(self.created_unix_ns / 1_000_000)
     }
 }
 
-/// A sweep's.
+/// Manifest of a sweep.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct SweepFile {
@@ -74,7 +74,7 @@ pub(super) struct SweepFile {
     pub(super) runs: Vec<IgnoredAny>,
 }
 
-/// Reads one; an error says why that cannot be.
+/// Reads a manifest; errors explain why that is impossible.
 pub(super) fn read<T: DeserializeOwned>(file: File) -> Result<T, String> {
     let mut bytes = Vec::new();
     file.take(MANIFEST_MAX + 1).read_to_end(&mut bytes).map_err(|e| e.to_string())?;

@@ -1,24 +1,25 @@
-//! Rows of statistics of a run, from a place in its file on: a run of hours is read piece by piece, and nothing is kept here.
+//! Reads the statistics of a run from a position in its file: long runs are read piece by piece, and nothing is kept here.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 
 use serde::de::IgnoredAny;
 
-/// Bytes that are read at a time.
+/// Number of bytes read at a time.
 const PIECE: u64 = 256 * 1024;
 
-/// The whole rows from byte `from` on, as the members `rows`, `next` (where to go on) and `more` (there are more by now) of an object.
+/// Returns the whole rows from byte `from` on, as the members `rows`, `next` (the next position) and `more` (whether
+/// there are more now) of an object.
 pub(super) fn piece(mut file: File, from: u64) -> std::io::Result<String> {
     let length = file.metadata()?.len();
-    // A shorter file is another one.
+    // A shorter file is a different one.
     let from = if from > length { 0 } else { from };
     file.seek(SeekFrom::Start(from))?;
     let mut bytes = Vec::new();
     file.take(PIECE).read_to_end(&mut bytes)?;
     let (whole, next) = match bytes.iter().rposition(|byte| *byte == b'\n') {
         Some(end) => (&bytes[..end], from + end as u64 + 1),
-        // A line that is no row of ours.
+        // A line that is not a valid row.
         None if bytes.len() as u64 == PIECE => (&bytes[..0], from + PIECE),
         None => (&bytes[..0], from),
     };
@@ -77,7 +78,7 @@ mod tests {
             read("{\"a\":1}\nno row\n[2]\n{\"b\":}\n{\"c\":3}\n", 0)["rows"].to_string(),
             "[{\"a\":1},{\"c\":3}]"
         );
-        // Another file by now.
+        // A different file.
         assert_eq!(read("{\"a\":1}\n", 500)["rows"].to_string(), "[{\"a\":1}]");
         let long = read(&"x".repeat(300 * 1024), 0);
         assert_eq!((&long["next"], &long["more"]), (&(256 * 1024).into(), &true.into()));

@@ -1,4 +1,4 @@
-//! Which answer a path has.
+//! Answers by path.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -14,19 +14,19 @@ use super::manifest::read;
 use super::rows;
 use crate::commands::live::RUN_ROWS;
 
-/// How long a list of what lies below the folder is good for.
+/// How long an index of the folder is valid.
 const FRESH: Duration = Duration::from_secs(1);
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// All that is served.
+/// Everything that is served.
 pub(super) struct Site {
     root: PathBuf,
     guard: Guard,
     folder: Arc<Mutex<Folder>>,
-    /// What was found, while it is fresh.
+    /// The index, while it is valid.
     latest: Arc<tokio::sync::Mutex<Option<Arc<Index>>>>,
     workshop: Workshop,
 }
@@ -34,13 +34,13 @@ pub(super) struct Site {
 const NOT_FOUND: &str = "404 Not Found";
 
 impl Site {
-    /// Serves what lies below `root`, whose path has no links.
+    /// Serves the contents of `root`, whose path has no links.
     pub(super) fn new(root: PathBuf, guard: Guard, stop: Arc<AtomicBool>) -> Self {
         let folder = Arc::new(Mutex::new(Folder::new(root.clone())));
         Site { root, guard, folder, latest: Arc::default(), workshop: Workshop::new(stop) }
     }
 
-    /// The answer to a request.
+    /// Returns the answer to a request.
     pub(super) async fn answer(&self, head: &Head) -> Response {
         if let Err(why) = self.guard.check(head) {
             return Response::refusal("403 Forbidden", why);
@@ -58,7 +58,7 @@ impl Site {
         }
     }
 
-    /// What lies below the folder: looked up once for all that ask within a second.
+    /// Returns the index of the folder, created at most once a second for all requests.
     async fn index(&self) -> Arc<Index> {
         let mut latest = self.latest.lock().await;
         if let Some(index) = &*latest {
@@ -76,7 +76,7 @@ impl Site {
         index
     }
 
-    /// What a parameter names, by a path that the list has: no other path is ever opened.
+    /// Returns the entry that a parameter selects; only paths in the index are ever opened.
     fn named<'a>(index: &'a Index, head: &Head, parameter: &str) -> std::result::Result<(String, &'a Found), Response> {
         let path = head
             .parameter(parameter)
@@ -122,7 +122,7 @@ impl Site {
         }
     }
 
-    /// A report or a comparison: as it lies there, or made.
+    /// Returns a report or a comparison, existing or created now.
     async fn report(&self, head: &Head) -> Response {
         let index = self.index().await;
         let (path, found) = match Self::named(&index, head, "run") {
@@ -152,7 +152,7 @@ impl Site {
         }
     }
 
-    /// Another page that lies in the folder.
+    /// Returns another page in the folder.
     async fn page(&self, head: &Head) -> Response {
         let index = self.index().await;
         match head.parameter("file").filter(|file| index.pages.iter().any(|page| page == file)) {
@@ -169,7 +169,7 @@ impl Site {
         }
     }
 
-    /// The folder.
+    /// Returns the folder.
     pub(super) fn root(&self) -> &Path {
         &self.root
     }
@@ -179,7 +179,7 @@ fn file_or_error(file: std::fs::File) -> Response {
     Response::file(file).unwrap_or_else(|why| Response::refusal(NOT_FOUND, &why.to_string()))
 }
 
-/// A page with a sentence.
+/// Returns a page with a sentence.
 fn said(status: &'static str, why: &str) -> Response {
     let why: String = why
         .chars()

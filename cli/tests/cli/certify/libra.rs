@@ -26,7 +26,7 @@ cold_bytes = 1400
 program = "libra"
 "#;
 
-/// The words of the switch in C.
+/// Arguments of the switch in C.
 const SWITCH: [&str; 4] = ["--protocol", "libra", "--workers", "4"];
 
 #[test]

@@ -1,4 +1,4 @@
-//! Performance clauses: links whose rate is known, an output of our own with a queue whose length is known, goals, profiles.
+//! Performance clauses: links of known rate, an output of ours with a queue of known length, goals, profiles.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,12 +17,12 @@ use serde_json::Value;
 use super::{OLAF, VIRTUAL, options, ours, text_lines};
 use crate::support::wired::{config, pktgen, said};
 
-/// A device behind an output that sends a frame to each port in so much time, and has room for so many that wait.
+/// A device behind an output that sends one frame to each port per service time, and has room for `room` waiting frames.
 struct Narrow<'a> {
     inner: ProgramBench<'a>,
     service: Time,
     room: usize,
-    /// One in so many results has a wrong value; none if 0.
+    /// One in `wrong` results has a wrong value; none if 0.
     wrong: u64,
     count: u64,
     busy: BTreeMap<u16, Time>,
@@ -36,7 +36,7 @@ impl Narrow<'_> {
             *count += 1;
             let free = busy.get(&port).copied().unwrap_or(0).max(t);
             let waiting = (free - t + *service - 1) / *service;
-            // One of those is in transmission.
+            // One of the frames is in transmission.
             if waiting > *room as Time {
                 return;
             }
@@ -50,7 +50,7 @@ impl Narrow<'_> {
         })
     }
 
-    /// What has left up to now.
+    /// Passes on the frames that have left by now.
     fn leave(&mut self, each: EachFrame) -> bool {
         let now = self.inner.now();
         let later = self.held.split_off(&(now + 1, 0));
@@ -105,7 +105,7 @@ impl ProbeBench for Narrow<'_> {
     }
 }
 
-/// The performance clauses of our switch behind such an output, by these settings: a certificate.
+/// Returns the certificate of our switch behind such an output, with these settings, for the performance clauses.
 fn narrow(service: Time, room: usize, wrong: u64, set: &[&str]) -> Certificate {
     let set: Vec<_> = [&[VIRTUAL], set].concat().into_iter().map(str::to_owned).collect();
     let document = Document::load(Path::new(&config("switchml")), &set).expect("an experiment");
@@ -153,25 +153,25 @@ fn an_output_that_is_known_is_measured() {
     let throughput = outcome(&certificate, "switchml-throughput");
     let (lower, upper) = (number(throughput, "lower_bound"), number(throughput, "upper_bound"));
     let link = WORKERS / 10e-6;
-    // Where nothing waits beyond the room a trial may exceed the link by what is under way at its end.
+    // If nothing waits beyond the room, a trial may exceed the link by the frames in transit at its end.
     let slack = 1.0 + (room as f64 + 1.0) * 10e-6 / 50e-3;
     assert!(lower <= link * slack && upper >= link && upper <= lower * 1.05, "{}", throughput.line());
     assert_eq!(number(throughput, "conditional_throughput"), lower);
     assert_eq!(throughput.verdict, ClauseVerdict::Measured);
-    // One in transmission, and as many as there is room for.
+    // One frame in transmission, and as many waiting as there is room for.
     let burst = outcome(&certificate, "switchml-back-to-back");
     let known = (room as f64 + 1.0) * WORKERS;
     for name in ["shortest", "average", "longest", "limit"] {
         assert_eq!(number(burst, name), known, "{}", burst.line());
     }
     assert_eq!(number(burst, "standard_deviation"), 0.0);
-    // At a tenth of the rate nothing waits.
+    // At a tenth of the rate, no frame waits.
     let latency = outcome(&certificate, "switchml-latency");
     let least = number(latency, "least_at_10");
     assert!((10.0..12.0).contains(&least), "{}", latency.line());
     assert!((number(latency, "most_at_10") - least).abs() < 0.01, "{}", latency.line());
     assert!(number(latency, "p99_at_90") >= least && number(latency, "loss_at_90") == 0.0, "{}", latency.line());
-    // Each worker gets its copies one after the other.
+    // Each worker receives its copies one after the other.
     let recovery = outcome(&certificate, "switchml-recovery");
     let window = (room as f64 + 1.0) * 10.0;
     assert!((window..window + 5.0).contains(&number(recovery, "longest")), "{}", recovery.line());
@@ -270,7 +270,7 @@ fn a_quick_certificate_is_no_conformance() {
     assert!(code == Some(1) && lines[0]["verdict"] != "passed", "{said}");
 }
 
-/// OLAF's performance in virtual time: a number by clause and name.
+/// Returns OLAF's performance in virtual time, as a number by clause and name.
 fn card(set: &[&str], clauses: &[&str]) -> (impl Fn(&str, &str) -> Option<f64>, String) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (file, out) = (folder.path().join("card.toml"), folder.path().join("out").display().to_string());
@@ -294,15 +294,15 @@ fn a_card_has_the_rate_of_its_link_and_the_bursts_of_its_slots() {
         let (number, said) = card(set, &all);
         let get = |clause, name| number(clause, name).unwrap_or_else(|| panic!("no {name} of {clause}: {said}"));
         let (lower, upper) = (get("olaf-throughput", "lower_bound"), get("olaf-throughput", "upper_bound"));
-        // 264 B at 1 Mbit/s, with the link's framing. What waits at the end of a trial adds no more than the precision.
+        // 264 B at 1 Mbit/s, with the link's framing. Frames that wait at the end of a trial add at most the precision.
         let link = 1e6 / (264.0 * 8.0);
         assert!(upper >= link && lower <= link * 1.05 && upper <= lower * 1.05, "{lower} {upper} {link}: {said}");
         assert_eq!(get("olaf-back-to-back", "shortest"), burst, "{said}");
         assert_eq!(get("olaf-latency", "loss_at_90"), 0.0);
-        // A queue that is full empties at half the load in twice the time of its updates.
+        // At half the load, a full queue empties in twice the time of its updates.
         let recovery = get("olaf-recovery", "longest");
         assert!(recovery <= 2.0 * burst * 1e6 / link, "{recovery}");
-        // Far below the throughput nothing waits: the age is half the time between updates of a cluster, and its way.
+        // Far below the throughput no frame waits: the age is half the time between updates of a cluster, plus their transit time.
         let (rate, clusters) = (0.1 * lower, 9.0);
         let (gap, age) = (clusters / rate * 1e6, get("olaf-age", "age_at_10"));
         assert!((age - gap / 2.0).abs() < 0.35 * gap, "{age} {gap}: {said}");
@@ -339,11 +339,11 @@ fn a_sweep_has_a_certificate_for_each_run_and_tables_of_what_was_measured() {
         page.contains("| target.queue | age_at_10, µs | ") && page.contains("](queue=fifo,seed=1/certificate.md)"),
         "{page}"
     );
-    // All runs are checked before the first: the one that cannot be is named.
+    // All runs are checked before the first starts: the error names the impossible one.
     let wrong = [&words[..], &["--set", "sweep.axes={\"target.slots\"=[5,0]}"]].concat();
     let refused = pktgen(&[], &[&["certify"], &wrong[..]].concat(), &[]).output().expect("it runs");
     assert!(refused.status.code() == Some(2) && said(&refused).contains("run slots=0"), "{}", said(&refused));
-    // A table goes nowhere where anything is.
+    // A table is not written into a folder that has contents.
     let again = pktgen(&[], &[&["certify"], &words[..]].concat(), &[]).output().expect("it runs");
     assert!(again.status.code() == Some(2) && said(&again).contains("not empty"), "{}", said(&again));
 }

@@ -9,7 +9,7 @@ use crate::support::bench::{Device, cabled};
 use crate::support::text;
 use crate::support::wired::{pktgen, said};
 
-/// The words of the router in C.
+/// Arguments of the router in C.
 const ROUTER: [&str; 4] = ["--protocol", "trio-ml", "--workers", "4"];
 
 #[test]
@@ -60,7 +60,7 @@ fn a_router_in_lockstep_conforms_or_fails_the_clause_that_names_its_fault() {
         let (code, lines, said) = in_lockstep("trio_ml", &[&router[..], words].concat(), &[]);
         assert!(code == Some(1) && with(&lines, "failed").contains(&clause), "{words:?}: {said}");
     }
-    // Without timers it does what the experiment says, if that says so.
+    // Without timers it behaves as the experiment specifies, if that disables them.
     let (code, lines, said) = in_lockstep("trio_ml", &router, &["target.mitigation=false"]);
     assert!(code == Some(0) && with(&lines, "passed").contains(&"trio-ml-patient"), "{said}");
 }
@@ -76,7 +76,7 @@ fn a_router_in_c_conforms_on_wires() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let experiment = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/support/bench/trio-ml.toml");
     let (experiment, out) = (experiment.display().to_string(), folder.path().join("out").display().to_string());
-    // How late it ages, a busy host does not decide.
+    // A busy host does not determine how late a block ages.
     let words = ["certify", &experiment, "--json", "--out", &out, "--repeats", "1", "--except", "trio-ml-aged"];
     let output = pktgen(&net.inside("h"), &words, &["target.timeout=250ms"]).output().expect("it runs");
     drop(device);

@@ -1,6 +1,6 @@
 //! The experiments of the fence: every config at a small scale.
 
-/// An experiment below `configs/`, and what is set.
+/// An experiment below `configs/`, and its settings.
 pub type Case = (&'static str, &'static [&'static str]);
 
 /// The same on wires: config, run of its sweep, settings, transports.
@@ -171,14 +171,14 @@ pub const VIRTUAL: &[Case] = &[
     ("wires/trio-ml", &["workload.iterations=2", "workload.scale=0.001", r#"transport.kind="virtual""#]),
 ];
 
-/// Over capture files, one role after the other: config, run of its sweep, settings. Workers of these react to nothing.
+/// Over capture files, one role after the other: config, run of its sweep, settings. The workers of these do not react.
 pub const FILES: &[(&str, Option<&str>, &[&str])] = &[
     ("olaf/table1-wires", Some("FIFO,rate=20Mbps,seed=1"), &["workload.updates=10"]),
     ("olaf/table1-wires", Some("Olaf,rate=20Mbps,seed=1"), &["workload.updates=10"]),
     ("wires/live", None, &["workload.updates=10"]),
 ];
 
-/// The same with a payload that is changed on its way to the server: invalid runs.
+/// The same with a payload changed on its way to the server: invalid runs.
 pub const DAMAGED: &[Case] = &[("wires/live", &["workload.updates=10"])];
 
 /// Workers alone, over capture files.
@@ -187,7 +187,7 @@ pub const SENDERS: &[Case] = &[
     ("wires/rates", &["workload.updates=10", r#"transport.pacing="deadlines""#, r#"schedule.offered="100Mbps""#]),
 ];
 
-/// On wires. Timeouts are so long that no host stops a role for as long.
+/// On wires. The timeouts are longer than any interruption of a role by the host.
 pub const WIRES: &[OnWires] = &[
     (
         "olaf/table1-wires",
@@ -234,7 +234,7 @@ pub const WIRES: &[OnWires] = &[
     ),
 ];
 
-/// Formal models: config and how much of it.
+/// Formal models: config and settings that limit their size.
 pub const MODELS: &[Case] = &[
     ("verify/free-2x24", &["verify.updates=3", "verify.epsilon=\"100ms\""]),
     ("verify/free-3x24", &["verify.updates=2", "verify.epsilon=\"100ms\""]),

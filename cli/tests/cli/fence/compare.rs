@@ -1,8 +1,8 @@
-//! What differs between two dumps (docs/dump.md), by name: run, part, column, first row.
+//! Differences between two dumps (docs/dump.md), by name: run, part, column, first row.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Differences of a part that are told one by one.
+/// Number of differences of a part that are reported one by one.
 const TOLD: usize = 4;
 
 /// Lines by run and part.
@@ -27,7 +27,7 @@ fn parts(dump: &str) -> Parts<'_> {
     parts
 }
 
-/// Sentences on what `found` has that `kept` has not, and the other way round.
+/// Returns sentences on the lines that only one of `found` and `kept` has.
 pub fn differences(kept: &str, found: &str) -> Vec<String> {
     let (old, new) = (parts(kept), parts(found));
     let keys: BTreeSet<_> = old.keys().chain(new.keys()).collect();
@@ -51,7 +51,7 @@ pub fn differences(kept: &str, found: &str) -> Vec<String> {
     told
 }
 
-/// Two versions of a stream: names of columns, then rows.
+/// Compares two versions of a stream: names of columns, then rows.
 fn of_stream(old: &[&str], new: &[&str]) -> String {
     let columns = |lines: &[&str]| -> Vec<String> { lines[0].split('\t').skip(2).map(str::to_owned).collect() };
     let names = columns(old);
@@ -68,7 +68,7 @@ fn of_stream(old: &[&str], new: &[&str]) -> String {
     if old.len() != new.len() {
         return format!("{} rows, not {}; {first}", new.len(), old.len());
     }
-    // Rows are sorted, so one changed cell moves others: a column that has the same cells in some order did not change.
+    // Rows are sorted, so one changed cell moves others: a column with the same cells in any order did not change.
     let sorted = |rows: &[Vec<String>], column: usize| {
         let mut cells: Vec<String> = rows.iter().map(|row| row[column].clone()).collect();
         cells.sort_unstable();

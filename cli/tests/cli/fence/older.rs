@@ -1,5 +1,5 @@
-//! Files of older versions go on reading, and say what they said: configs, run dirs, baselines and histories
-//! (`older/make` made them, with a binary of that version).
+//! Files of older versions remain readable with the same contents: configs, run dirs, baselines and histories (made by
+//! `older/make` with a binary of that version).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -17,15 +17,15 @@ const RUNS: [&str; 14] = [
     "baseline", "control", "counters", "device", "killed", "lanes", "merged", "reduce", "server", "shards", "sparse",
     "study", "sweep", "training",
 ];
-/// In real time, and a part that says what was sent.
+/// Runs in real time, and a part with the sent packets.
 const MORE: [&str; 2] = ["wire", "workers"];
 
-/// Defaults that changed since: key, what it was, what it is. 32 registers take 13 stages, and a pipeline has 12 (LIBRA §4).
+/// Defaults that changed since then: key, old value, new value. 32 registers take 13 stages, and a pipeline has 12 (LIBRA §4).
 const CHANGED: [(&str, &str, &str); 1] = [("endpoint.registers", "32", "28")];
-/// Configs that say 32 themselves.
+/// Configs that set 32 themselves.
 const REFUSED: [&str; 2] = ["libra/figure12.toml", "libra/recorded.toml"];
 
-/// The files of a version.
+/// Returns the files of a version.
 fn opened(version: &str) -> Scratch {
     let scratch = Scratch::new();
     fs::remove_file(scratch.path("configs")).expect("a link");
@@ -38,7 +38,7 @@ fn opened(version: &str) -> Scratch {
     scratch
 }
 
-/// Numbers and truths of a JSON document, each with its path; pictures repeat what the records say.
+/// Lists the numbers and booleans of a JSON document, each with its path, except pictures, which repeat the records.
 fn leaves(value: &Value, path: &str, out: &mut Vec<String>) {
     match value {
         Value::Object(map) => {
@@ -53,7 +53,7 @@ fn leaves(value: &Value, path: &str, out: &mut Vec<String>) {
     }
 }
 
-/// The numbers of a JSON document as a part.
+/// Returns the numbers of a JSON document as a part.
 fn numbers(name: &str, json: &str) -> String {
     let value: Value = serde_json::from_str(json).unwrap_or_else(|fault| panic!("{name}: {fault}"));
     let mut out = Vec::new();
@@ -61,12 +61,12 @@ fn numbers(name: &str, json: &str) -> String {
     out.iter().map(|line| format!("{name}\t{line}\n")).collect()
 }
 
-/// What `pktgen report` writes as JSON.
+/// Returns the JSON output of `pktgen report`.
 fn report(scratch: &Scratch, name: &str, args: &[&str]) -> Result<String, String> {
     let file = format!("{name}.json");
     scratch.output(&[&["-q", "report", "-o", &file], args].concat(), &[])?;
     let text = fs::read_to_string(scratch.path(&file)).expect("a report");
-    // The version was a number of its own.
+    // The version was a separate number.
     let version = |kind: &str| format!("\"schema\": \"{kind}/1\"");
     let text = ["report", "comparison"].iter().fold(text, |text, kind| text.replace(&version(kind), "\"version\": 1"));
     Ok(numbers(name, &text))
@@ -78,26 +78,26 @@ fn reports(scratch: &Scratch) -> Result<String, String> {
         found += &report(scratch, runs, &[runs])?;
     }
     found += &report(scratch, "compared", &["baseline", "--baseline", "sweep"])?;
-    // A series a line.
+    // One series per line.
     let history = scratch.output(&["-q", "--json", "history", "history.jsonl", "--all"], &[])?;
     found += &numbers("history", &format!("[{}]", history.trim_end().replace('\n', ",")));
     let captured = scratch.output(&["-q", "--json", "analyze", "server.pcapng", "--sent", "workers.pcapng"], &[]);
     Ok(found + &unstamped(&captured?).lines().map(|line| format!("captured\t{line}\n")).collect::<String>())
 }
 
-/// Numbers of a line of a history.
+/// Returns the numbers of a line of a history.
 fn remembered(line: &str) -> BTreeSet<String> {
     let (mut out, value) = (Vec::new(), serde_json::from_str(line).expect("a line of JSON"));
     leaves(&value, "", &mut out);
-    // The median of a count by reason was that of the runs that had any.
+    // The median of a count by reason was that of the runs with a non-zero count.
     let is_other = |leaf: &String| leaf.starts_with("/version\t") || leaf.contains("/medians/dropped/");
     out.into_iter().filter(|leaf| !is_other(leaf)).collect()
 }
 
-/// Runs whose medians the version itself wrote into its history, in this order.
+/// Runs whose medians that version wrote into its history, in this order.
 const REMEMBERED: [&str; 4] = ["sweep", "baseline", "control", "training"];
 
-/// Every number that the version wrote into its history is found in its runs today.
+/// Every number that the version wrote into its history is still found in its runs.
 fn forgotten(scratch: &Scratch) -> Result<Vec<String>, String> {
     for runs in REMEMBERED {
         scratch.output(&["-q", "report", runs, "--history", "today.jsonl", "-o", "again.json"], &[])?;
@@ -137,14 +137,14 @@ fn runs_of_older_versions_say_what_they_said() {
     finish(&differences);
 }
 
-/// Values by dotted key.
+/// Returns the values by dotted key.
 fn keys(config: &str) -> BTreeMap<String, String> {
     let (mut section, mut all) = (String::new(), BTreeMap::new());
     for line in config.lines() {
         if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             section = format!("{}.", name.trim_matches(['[', ']']));
         } else if let Some((key, value)) = line.split_once(" = ") {
-            // Several tables of one name are told apart by what they hold.
+            // Several tables of one name are distinguished by their contents.
             all.insert(format!("{section}{key}"), value.to_owned());
         }
     }

@@ -1,4 +1,4 @@
-//! Captures: plain, packed, of any system, and random bytes.
+//! Captures: plain, compressed, of any system, and random bytes.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ use pktgen_wire::wire::frame::{Datagram, HEAD, SERVER_IP, Template, worker_ip};
 use super::Samples;
 use super::mutate::Random;
 
-/// Small captures of valid packets of every message of every format, in every form, plain and packed.
+/// Small captures of valid packets of every message of every format, in every form, plain and compressed.
 pub fn prepare(folder: &Path) -> Samples {
     let forms = [("a.pcap", Form::Pcap, Precision::Micro), ("b.pcapng", Form::Pcapng, Precision::Nano)];
     let mut names: Vec<String> = Vec::new();
@@ -29,7 +29,7 @@ pub fn prepare(folder: &Path) -> Samples {
         }
         writer.finish().expect("writable");
         names.push(name.to_owned());
-        // Packed by the tools of the system, where they are.
+        // Compressed by the system's tools, if present.
         if Command::new("gzip").arg("-k").arg(folder.join(name)).status().is_ok_and(|status| status.success()) {
             names.push(format!("{name}.gz"));
         }
@@ -44,7 +44,7 @@ pub fn attempt(samples: &Samples, random: &mut Random) {
     samples.restore(which);
 }
 
-/// Every entry point for captures.
+/// Calls every entry point for captures.
 fn read(path: &Path) {
     let plan = CapturePlan::new(all().protocols.formats, vec![path.to_owned()], vec![path.to_owned()]);
     if let Ok(measured) = analyze_captures(&plan, &mut |_, _| ()) {

@@ -1,4 +1,4 @@
-//! Experiments: every file of `configs`, changed, read as far as a run would be planned.
+//! Experiments: every file of `configs`, modified, and read up to the planning of a run.
 
 use std::path::Path;
 
@@ -30,8 +30,8 @@ pub fn attempt(samples: &Samples, random: &mut Random) {
     samples.restore(which);
 }
 
-/// Does it ask for few updates? Planning draws them all where a rate is offered, as long as that may take: 65536 workers
-/// times 40000 updates are no damage.
+/// Returns whether it has few updates. If a rate is offered, planning draws all of them, which may take long: 65536
+/// workers times 40000 updates are no damage.
 fn is_modest(document: &Document) -> bool {
     let keys = ["clusters", "workers_per_cluster", "workers", "updates", "iterations"];
     let number = |key: &&str| match document.get(&format!("workload.{key}")) {

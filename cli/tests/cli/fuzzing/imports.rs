@@ -1,5 +1,4 @@
-//! Files of others: the examples of every importer, damaged, as what they are and as what they are not. After an error
-//! nothing is left.
+//! Foreign files: the examples of every importer, damaged, read as their own and as other types. After an error no output is left.
 
 use std::path::{Path, PathBuf};
 

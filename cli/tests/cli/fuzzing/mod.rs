@@ -1,7 +1,7 @@
-//! Any bytes as a capture, trace, run dir or experiment: what is fed to whom. Every entry point gives an answer or an
-//! error; a panic, a hang or too much memory fails the test that runs these (`fuzz.rs`).
+//! Arbitrary bytes as a capture, trace, run dir or experiment: the inputs and their readers. Every entry point returns
+//! a result or an error; a panic, a hang or too much memory fails the test that runs these (`fuzz.rs`).
 //!
-//! To add an entry point, add a [`Target`]: `prepare` makes valid files once, `attempt` changes some of them and reads.
+//! To add an entry point, add a [`Target`]: `prepare` makes valid files once, `attempt` modifies some of them and reads them.
 
 mod captures;
 mod experiments;
@@ -15,18 +15,18 @@ use std::path::{Path, PathBuf};
 
 use mutate::Random;
 
-/// Something that reads files.
+/// An entry point that reads files.
 pub struct Target {
     pub name: &'static str,
-    /// Of so many cases one: what is slow is tried less.
+    /// Runs one of this many cases: slow targets are tried less often.
     pub one_of: u64,
-    /// Makes valid files below a folder, and what it needs to know of them.
+    /// Makes valid files below a folder, and returns them.
     pub prepare: fn(&Path) -> Samples,
-    /// Writes changed files, and reads them.
+    /// Writes modified files and reads them.
     pub attempt: fn(&Samples, &mut Random),
 }
 
-/// Everything that reads what others may have written.
+/// All readers of files that others may have written.
 pub static TARGETS: &[Target] = &[
     Target { name: "captures", one_of: 1, prepare: captures::prepare, attempt: captures::attempt },
     Target { name: "traces", one_of: 1, prepare: traces::prepare, attempt: traces::attempt },
@@ -40,14 +40,14 @@ pub static TARGETS: &[Target] = &[
 
 /// Valid files: their paths and contents.
 pub struct Samples {
-    /// Where changed files go.
+    /// Folder of the modified files.
     pub folder: PathBuf,
     /// Groups of files that belong together, below `folder`.
     pub groups: Vec<Vec<(PathBuf, Vec<u8>)>>,
 }
 
 impl Samples {
-    /// Files as they are below `folder`, one group for each of `parts`, which is a file or a folder there.
+    /// Returns the files below `folder`, one group for each of `parts`, which are files or folders there.
     pub fn of(folder: &Path, parts: &[&str]) -> Samples {
         let read = |path: PathBuf| (path.clone(), std::fs::read(path).expect("readable"));
         let groups = parts.iter().map(|part| {
@@ -63,7 +63,7 @@ impl Samples {
         Samples { folder: folder.to_owned(), groups: groups.collect() }
     }
 
-    /// Changes one file of group `which`, now and then another in its stead, or takes it away. Returns its path.
+    /// Modifies one file of group `which`, sometimes replaces it by another or removes it. Returns its path.
     pub fn change(&self, which: usize, random: &mut Random) -> PathBuf {
         let group = &self.groups[which];
         let (path, bytes) = &group[random.below(group.len())];
@@ -84,7 +84,7 @@ impl Samples {
         path.clone()
     }
 
-    /// Makes group `which` what it was.
+    /// Restores the files of group `which`.
     pub fn restore(&self, which: usize) {
         for (path, bytes) in &self.groups[which] {
             std::fs::write(path, bytes).expect("writable");

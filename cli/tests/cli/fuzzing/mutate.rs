@@ -1,6 +1,6 @@
-//! Changes to files: bits, lengths, pieces; for text, numbers and lines.
+//! Modifications of files: bits, lengths, pieces; in text, numbers and lines.
 
-/// Random numbers that a seed repeats: SplitMix64.
+/// Random numbers that are repeatable by seed: SplitMix64.
 pub struct Random(pub u64);
 
 impl Random {
@@ -12,21 +12,21 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Below `end`; 0 if that is 0.
+    /// Returns a number below `end`; 0 if that is 0.
     pub fn below(&mut self, end: usize) -> usize {
         (self.next() % end.max(1) as u64) as usize
     }
 
-    /// One of some, and which.
+    /// Returns a random element and its index.
     pub fn of<'a, T>(&mut self, list: &'a [T]) -> (usize, &'a T) {
         let which = self.below(list.len());
         (which, &list[which])
     }
 }
 
-/// Numbers that lengths and counts are not.
+/// Unlikely values for lengths and counts.
 const LARGE: [u64; 8] = [0, 1, 0x7fff_ffff, 0xffff_ffff, 0x8000_0000, u64::MAX, i64::MAX as u64, 0x0100_0000];
-/// What numbers in text become.
+/// Replacements for numbers in text.
 const WORDS: [&str; 16] = [
     "0",
     "-1",
@@ -46,7 +46,7 @@ const WORDS: [&str; 16] = [
     "[1, 2]",
 ];
 
-/// A place: anywhere, or near an end, where formats keep what they go by.
+/// Returns a position: anywhere, or near an end, where formats keep their control data.
 fn place(length: usize, random: &mut Random) -> usize {
     match random.below(4) {
         0 => random.below(length.min(256)),
@@ -55,7 +55,7 @@ fn place(length: usize, random: &mut Random) -> usize {
     }
 }
 
-/// Changes bytes in one to four ways; `donor` gives pieces.
+/// Changes bytes in one to four ways; `donor` supplies pieces.
 pub fn mutate(bytes: &mut Vec<u8>, donor: &[u8], random: &mut Random) {
     for _ in 0..1 + random.below(4) {
         let text = std::str::from_utf8(bytes).is_ok();
@@ -71,7 +71,7 @@ fn once(bytes: &mut Vec<u8>, donor: &[u8], how: usize, random: &mut Random) {
         0 => bytes.truncate(at),
         1 | 2 if !bytes.is_empty() => bytes[at] ^= 1 << random.below(8),
         3 => {
-            // A length that promises too much, in either byte order.
+            // An excessive length, in either byte order.
             let value = *random.of(&LARGE).1;
             let wide = if random.below(2) == 0 { value.to_le_bytes() } else { value.to_be_bytes() };
             let size = [1, 2, 4, 8][random.below(4)];
@@ -105,14 +105,14 @@ fn once(bytes: &mut Vec<u8>, donor: &[u8], how: usize, random: &mut Random) {
     }
 }
 
-/// Another number or word in the place of the first number from `at` on.
+/// Replaces the first number after `at` by another number or word.
 fn number(bytes: &mut Vec<u8>, at: usize, random: &mut Random) {
     let Some(start) = bytes[at..].iter().position(u8::is_ascii_digit).map(|i| at + i) else { return };
     let length = bytes[start..].iter().take_while(|b| b.is_ascii_digit() || **b == b'.').count();
     bytes.splice(start..start + length, random.of(&WORDS).1.bytes());
 }
 
-/// A line twice, gone, or at another place.
+/// Repeats, removes or moves a line.
 fn line(bytes: &mut Vec<u8>, random: &mut Random) {
     let mut lines: Vec<Vec<u8>> = bytes.split(|b| *b == b'\n').map(<[u8]>::to_vec).collect();
     let from = random.below(lines.len());

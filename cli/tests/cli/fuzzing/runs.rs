@@ -17,7 +17,7 @@ use pktgen_report::{Model, REPORTS, SweepData, run_dirs};
 use super::mutate::Random;
 use super::{Samples, pktgen};
 
-/// Damage goes past the digests, to whoever decodes.
+/// Does not verify digests, so that damage reaches the decoders.
 const ANY: Options = Options {
     age_of: AgeOf::Newest,
     no_verify: true,
@@ -36,7 +36,7 @@ fn config(name: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs/wires").join(name).display().to_string()
 }
 
-/// A run of each kind, and a sweep.
+/// Makes a run of each kind, and a sweep.
 pub fn prepare(folder: &Path) -> Samples {
     std::fs::write(folder.join("x.toml"), SMALL).expect("writable");
     let run = |args: &[&str]| pktgen(&[&["-q", "replay", "--no-report"][..], args].concat(), folder);
@@ -74,7 +74,7 @@ pub fn attempt(samples: &Samples, random: &mut Random) {
 
 const STREAMS: [&str; 5] = ["sent", "books", "received", "states", "lanes"];
 
-/// A run that was killed: streams as Arrow, a manifest that says running. Of its streams the first rows are enough.
+/// Makes a killed run: streams as Arrow, a manifest with the state running. The first rows of its streams suffice.
 pub fn prepare_unfinished(folder: &Path) -> Samples {
     let long =
         SMALL.replace("updates = 30", "updates = 2000000") + "[capture]\nstates = true\n[format]\nlanes = true\n";
@@ -97,7 +97,7 @@ pub fn prepare_unfinished(folder: &Path) -> Samples {
     Samples::of(folder, &["killed"])
 }
 
-/// The first rows of a stream, in batches of 40.
+/// Copies the first rows of a stream, in batches of 40.
 fn shorten(from: &Path, to: &Path) {
     let file = std::fs::File::open(from).expect("a stream");
     let mut reader = StreamReader::try_new(file, None).expect("a stream");
@@ -116,7 +116,7 @@ pub fn recover(samples: &Samples, random: &mut Random) {
     if recover_run(&dir, true).is_ok() {
         let _ = analyze_run_with(&dir, ANY);
     }
-    // What is recovered is another file.
+    // Recovery writes other files.
     for name in ["sent", "books", "received", "states", "iterations", "results", "lanes"] {
         for ending in ["parquet", "parquet.partial"] {
             let _ = std::fs::remove_file(dir.join(format!("{name}.{ending}")));
@@ -125,7 +125,7 @@ pub fn recover(samples: &Samples, random: &mut Random) {
     samples.restore(0);
 }
 
-/// The three parts of a run over files.
+/// Makes the three parts of a run over files.
 pub fn prepare_parts(folder: &Path) -> Samples {
     std::fs::write(folder.join("x.toml"), SMALL.replace("transmission_control", "open_loop")).expect("writable");
     let files = "transport.files=[\"one.pcap\",\"two.pcap\"]";

@@ -1,4 +1,4 @@
-//! Traces: Parquet of ours with its manifest, CSV, and what claims to be either.
+//! Traces: our Parquet with its manifest, CSV, and files that only claim to be either.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -28,7 +28,7 @@ pub fn prepare(folder: &Path) -> Samples {
     Samples::of(folder, &["a", "b", "c", "d"])
 }
 
-/// A trace of sparse training.
+/// Writes a trace of sparse training.
 fn pairs(path: &Path) {
     let mut writer = Writer::create(path).expect("writable");
     for i in 0..60u32 {
@@ -40,7 +40,7 @@ fn pairs(path: &Path) {
     writer.finish("recorded", Default::default(), "CC0-1.0").expect("writable");
 }
 
-/// Makes a folder, and gives the one around it.
+/// Makes the folder `name` in `folder`, and returns the latter.
 fn made<'a>(folder: &'a Path, name: &str) -> &'a Path {
     std::fs::create_dir_all(folder.join(name)).expect("writable");
     folder

@@ -11,7 +11,7 @@ fn a_launched_switch_is_certified_and_started_anew_for_each_clause() {
         bench.write("switchml", &format!("{}\nready = \"round\"\n", bench.sh_at(&["e0"], script)));
         let out = bench.folder.path().join(name).display().to_string();
         let words = [&["certify", "EXPERIMENT", "--json", "--out", &out], words].concat();
-        // A tap of the experiment is left alone: it has one file, and each clause a device of its own.
+        // A tap of the experiment is ignored: it has one file, whereas each clause starts a new device.
         bench.command(&words, &["transport.tap=tap.pcapng", "target.check=true"]).output().expect("it runs")
     };
     let clauses = ["--clause", "switchml-sum", "--clause", "switchml-truncated", "--clause", "switchml-reuse"];
@@ -21,10 +21,10 @@ fn a_launched_switch_is_certified_and_started_anew_for_each_clause() {
     let output = certify(&format!("exec {switch}"), "whole", &allowed);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert!(said(&output).contains("transport.tap is ignored"), "{}", said(&output));
-    // A capture has what was on the cable.
+    // A capture contains the frames of the cable.
     let wrong = certify(&format!("exec {switch}"), "wrong", &["--clause", "switchml-late", "--allow-launch"]);
     assert_eq!(wrong.status.code(), Some(1), "{}", said(&wrong));
-    // The device has no command that prints what it counts: what it prints as it ends is said.
+    // The device has no command that prints its counters: its output at the end is reported.
     let line = String::from_utf8_lossy(&wrong.stdout).into_owned();
     assert!(line.contains("\"counted\":{") && line.contains("fits target.check = false"), "{line}");
     let mut reader = Reader::open(&bench.folder.path().join("wrong/switchml-late.pcapng")).expect("a capture");
@@ -40,7 +40,7 @@ fn a_launched_switch_is_certified_and_started_anew_for_each_clause() {
     }
     assert!(frames > 4 && ports.len() == 2, "{frames} at {ports:?}");
     assert_eq!(bench.left(), Vec::<String>::new());
-    // One that ends by itself fails the clause under way; the next repeat finds another.
+    // A device that ends by itself fails the clause in progress; the next repeat starts a new one.
     let words = ["--clause", "switchml-sum", "--repeats", "150", "--allow-launch"];
     let dies = certify(&format!("{switch} & sleep 1.5; kill $!; exit 4"), "dies", &words);
     assert_eq!(dies.status.code(), Some(1), "{}", said(&dies));

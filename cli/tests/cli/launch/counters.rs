@@ -1,10 +1,10 @@
-//! What devices count, as commands print it.
+//! Devices' counters, as printed by commands.
 
 use super::*;
 
-/// Packets that went through the device's interfaces, out of its kernel.
+/// Command that prints the packets through the device's interfaces, from its kernel.
 const PORTS: &str = r#"awk '$1 == "e0:" { a = $3 } $1 == "e1:" { b = $11 } END { printf "{\"updates\":%d,\"forwarded\":%d}", a, b }' /proc/net/dev"#;
-/// Prints one thing first, and another afterwards.
+/// Prints one text the first time, and another afterwards.
 const CHANGES: &str = "if [ -e /run/seen ]; then echo AFTER; else touch /run/seen; echo BEFORE; fi";
 
 fn counting(bench: &Bench, script: &str) {
@@ -22,7 +22,7 @@ fn what_a_device_counted_during_a_run_is_in_its_manifest_and_metrics() {
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     let manifest = manifest(&bench.out());
     let (counted, sent) = (&manifest["counters"]["device"], &manifest["balance"]["generated"]);
-    // Marked frames were before.
+    // The marked frames of the probe were counted before the run.
     assert!(
         sent.as_u64() > Some(0) && counted["updates"] == *sent && counted["forwarded"] == *sent,
         "{counted}, {sent}"
@@ -65,7 +65,7 @@ fn what_is_no_counter_is_refused() {
         assert_eq!(output.status.code(), Some(1), "{script}: {}", said(&output));
         assert!(said(&output).contains(says), "{script}: {}", said(&output));
     }
-    // What cannot be read after a run does not make it invalid.
+    // An unreadable counter after a run does not make it invalid.
     counting(&bench, &CHANGES.replace("BEFORE", "'{\"packets\": 0}'").replace("AFTER", "lost"));
     let output = bench.replay(&DECLARED);
     assert!(output.status.code() == Some(0) && said(&output).contains("no JSON object"), "{}", said(&output));

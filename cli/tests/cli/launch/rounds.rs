@@ -1,4 +1,4 @@
-//! Switches that sum: ready when their sums are right, and as empty then as they were.
+//! Switches that sum: they are ready when their sums are right, and the probe leaves them as empty as before.
 
 use super::*;
 
@@ -21,7 +21,7 @@ fn sums_from_both_sets_show_that_a_switch_is_ready() {
     for (script, more) in [
         (format!("exec {SWITCH}"), ""),
         (format!("sleep 0.5; exec {SWITCH}"), "slot = 8191"),
-        // Rounds that are lost are no reason to give up.
+        // Lost rounds are no reason to give up.
         (format!("exec {SWITCH} --fault drop --share 0.3 --seed 7"), "timeout = \"60s\""),
         (format!("exec {SWITCH} --fault duplicate --share 1"), ""),
     ] {
@@ -33,7 +33,7 @@ fn sums_from_both_sets_show_that_a_switch_is_ready() {
     }
 }
 
-/// All packets of the run go through the slot that the rounds were in, and nothing is sent again.
+/// All packets of the run use the slot of the probe's rounds, and nothing is retransmitted.
 #[test]
 fn rounds_leave_a_slot_as_it_was() {
     let Some(bench) = switch("launchslot") else { return };
@@ -55,7 +55,7 @@ fn a_switch_that_sums_wrongly_or_not_at_all_is_not_ready() {
     let Some(bench) = switch("launchnoround") else { return };
     for (script, says) in [
         (format!("exec {SWITCH} --wrong 1"), "the result of a round is wrong: value 255 is"),
-        // The last word counts.
+        // The last option counts.
         (format!("exec {SWITCH} --workers 5"), "0 of 4 workers had a result"),
         (format!("exec {SWITCH} --fault mute"), "0 of 4 workers had a result"),
         ("exec DEVICE --in e0".to_owned(), "0 of 4 workers had a result"),
@@ -76,7 +76,7 @@ fn a_switch_that_sums_wrongly_or_not_at_all_is_not_ready() {
     assert!(output.status.code() == Some(2) && said(&output).contains("slots of two sets"), "{}", said(&output));
 }
 
-/// It answers until it hangs: the workers give up, and what hangs is ended.
+/// The switch answers until it hangs: the workers give up, and the switch is ended.
 #[test]
 fn a_switch_that_hangs_during_a_run_leaves_it_unfinished() {
     let Some(bench) = switch("launchhangs") else { return };

@@ -1,4 +1,4 @@
-//! What the twenty questions ask, by loops over the decoded files.
+//! The answers to the twenty questions, computed by loops over the decoded files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub(super) const ANSWERS: [fn(&Path) -> Rows; 20] = [
     variants, oldest, reasons, withheld, iterations, results, blocks,
 ];
 
-/// A stream: its columns as numbers.
+/// A stream, with its columns as numbers.
 struct Stream(BTreeMap<String, Vec<Option<f64>>>, BTreeMap<String, Vec<Option<i128>>>);
 
 impl Stream {
@@ -71,7 +71,7 @@ fn whole(value: i128) -> Value {
     i64::try_from(value).map_or_else(|_| json!(value as u64), |value| json!(value))
 }
 
-/// The records of a run, and what the plain model makes of them.
+/// The records of a run, resolved by the simple model.
 struct Resolved {
     records: Records,
     fates: Fates,
@@ -97,7 +97,7 @@ fn name_of(fate: Fate) -> &'static str {
     }
 }
 
-/// Groups of values by key.
+/// Groups values by key.
 fn groups<K: Ord, V>(pairs: impl IntoIterator<Item = (K, V)>) -> BTreeMap<K, Vec<V>> {
     let mut groups: BTreeMap<K, Vec<V>> = BTreeMap::new();
     pairs.into_iter().for_each(|(key, value)| groups.entry(key).or_default().push(value));
@@ -126,7 +126,7 @@ fn losses(dir: &Path) -> Rows {
     all.into_iter().map(|(cluster, dropped)| vec![json!(cluster), json!(mean(&dropped))]).collect()
 }
 
-/// Packets at the server, with the time since they were sent.
+/// Returns the packets at the server, with the time since they were sent.
 fn latencies(dir: &Path) -> Vec<(i128, i128)> {
     let (sent, received) = (Stream::read(dir, "sent"), Stream::read(dir, "received"));
     let names = sent.of("worker").into_iter().zip(sent.of("seq")).zip(sent.of("attempt"));
@@ -140,7 +140,7 @@ fn latency(dir: &Path) -> Rows {
     let mut all: Vec<i128> = latencies(dir).into_iter().map(|(_, ps)| ps).collect();
     all.sort_unstable();
     let mean = mean(&all) / 1000.0;
-    // The metric says the same.
+    // The metric has the same value.
     let line = line(dir, "host_latency_mean");
     assert!((line.value.expect("a value") - mean).abs() < 1e-9 * mean, "{line:?} and {mean}");
     let p99 = all[(all.len() as f64 * 0.99).ceil() as usize - 1];
@@ -242,7 +242,7 @@ fn hesitant(dir: &Path) -> Rows {
     all[..3].iter().map(|(p, worker, decisions)| vec![whole(*worker), json!(decisions), json!(p)]).collect()
 }
 
-/// The runs of a sweep by their folders' names.
+/// Returns the runs of a sweep by their folders' names.
 fn runs(sweep: &Path) -> Vec<(String, PathBuf)> {
     let folders = std::fs::read_dir(sweep).expect("a sweep").map(|entry| entry.expect("an entry").path());
     let mut runs: Vec<_> = folders

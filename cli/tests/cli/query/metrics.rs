@@ -27,7 +27,7 @@ const MORE: [&str; 5] = [
      --set capture.records=full",
 ];
 
-/// Where lines are: by their labels.
+/// Returns the values of the lines of a metric by their labels.
 fn by_labels(lines: &[Line], metric: &str, labels: &BTreeSet<&str>) -> BTreeMap<String, Option<f64>> {
     let of = |line: &&Line| {
         line.metric == metric && line.labels.keys().map(String::as_str).collect::<BTreeSet<_>>() == *labels
@@ -36,7 +36,7 @@ fn by_labels(lines: &[Line], metric: &str, labels: &BTreeSet<&str>) -> BTreeMap<
     lines.iter().filter(of).map(|line| (key(line), line.value)).collect()
 }
 
-/// Runs below `folder`: whole ones.
+/// Returns the complete runs below `folder`.
 fn runs_in(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).expect("readable") {
@@ -82,7 +82,7 @@ fn metrics_are_what_their_queries_say() {
             let mut theirs = by_labels(&lines, query.metric, &labels);
             theirs.retain(|key, _| !key.contains("\"worker\""));
             let ours = by_labels(&ours, query.metric, &labels);
-            // Sums by key do not say how many updates they represent: such metrics have no value.
+            // Sums by key do not give the number of updates they represent: such metrics have no value.
             let none = is_pairs(&dir) && theirs.values().all(Option::is_none);
             if theirs.is_empty() || none {
                 continue;
@@ -108,7 +108,7 @@ fn metrics_are_what_their_queries_say() {
     assert!(never.is_empty(), "compared with no value: {never:?}");
 }
 
-/// An experiment with metrics of its own, with so many slots.
+/// Returns an experiment with metrics of its own, with `slots` slots.
 fn own(slots: u32) -> String {
     format!(
         r#"name = "own"
@@ -168,7 +168,7 @@ fn an_experiment_measures_by_queries_of_its_own() {
         fs::write(folder.join(&file), own(slots)).expect("writable");
         ran(folder, &["-q", "replay", &file, "--out", name], 0);
     }
-    // The lines are those of the query, and of the metric that says the same.
+    // The lines are those of the query, and of the equivalent metric.
     let (lines, _) = ran(folder, &["-q", "analyze", "new/seed=1", "--json"], 0);
     let tail = "SELECT QUANTILE_DISC(t_recv_ps - newest_gen_ps, 0.99) / 1000 AS value FROM received";
     let (asked, _) = ran(folder, &["-q", "query", "new/seed=1", tail, "--json"], 0);
@@ -179,7 +179,7 @@ fn an_experiment_measures_by_queries_of_its_own() {
     assert!(!dropped.is_empty() && values(&lines, "drops") == dropped, "{dropped:?}");
     let ids: Vec<_> = values(&lines, "members").iter().map(|(labels, _)| labels["id"].clone()).collect();
     assert_eq!(ids, [0, 1, 2]);
-    // In the report: columns, what they are, and the keys of what has labels.
+    // In the report: columns, their descriptions, and the keys of labelled metrics.
     let (report, _) = ran(folder, &["-q", "report", "new", "--json"], 0);
     let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
     let columns: Vec<_> =
@@ -190,7 +190,7 @@ fn an_experiment_measures_by_queries_of_its_own() {
         notes.contains("tail_age is a metric of the experiment's own, lower is better: 99th percentile"),
         "{notes}"
     );
-    // In comparisons: judged by what is better, where there is such a thing.
+    // In comparisons: judged by the preferred direction, if there is one.
     let (verdict, _) = ran(folder, &["-q", "report", "new", "--baseline", "old", "--json", "--history", "h.jsonl"], 1);
     let verdict: serde_json::Value = serde_json::from_str(&verdict).expect("JSON");
     let judged = verdict["versus"][0]["judgements"].as_array().expect("judgements").clone();
@@ -199,7 +199,7 @@ fn an_experiment_measures_by_queries_of_its_own() {
     assert!(of("drops/reward_low").is_none());
     let history = fs::read_to_string(folder.join("h.jsonl")).expect("readable");
     assert!(history.contains("\"tail_age\":"), "{history}");
-    // Not where both mean something else by it.
+    // Not if the two define it differently.
     let other = own(2).replace("0.99) / 1000", "0.9) / 1000");
     fs::write(folder.join("other.toml"), other).expect("writable");
     ran(folder, &["-q", "replay", "other.toml", "--out", "other", "--no-report"], 0);
@@ -234,7 +234,7 @@ fn metrics_that_are_wrong_are_refused_and_those_that_lack_records_have_no_value(
     }
     let (_, said) = ran(folder, &["replay", "x.toml", "--set", "metrics.loss.sql=SELECT 1 AS value"], 2);
     assert!(said.contains("metrics.loss: there is a metric of this name"), "{said}");
-    // What was not recorded has no value, and a note says why.
+    // Unrecorded data has no value, and a note gives the reason.
     let few = [
         "-q",
         "replay",
@@ -251,13 +251,13 @@ fn metrics_that_are_wrong_are_refused_and_those_that_lack_records_have_no_value(
     let (lines, said) = ran(folder, &["analyze", "none", "--json"], 0);
     assert_eq!(values(&lines, "tail_age")[0].1, serde_json::Value::Null);
     assert!(said.contains("metric_not_computed") && said.contains("it has no table `received`"), "{said}");
-    // A metric that fails on the rows there are.
+    // A metric that fails on the existing rows.
     let set = "metrics.tail_age.sql=SELECT worker AS value FROM sent";
     ran(folder, &["-q", "replay", "x.toml", "--out", "two", "--no-report", "--set", set, "--set", "sweep.seeds=1"], 0);
     let (lines, said) = ran(folder, &["analyze", "two", "--json"], 1);
     assert!(said.contains("metric_failed") && said.contains("two rows without labels"), "{said}");
     assert_eq!(values(&lines, "tail_age")[0].1, serde_json::Value::Null);
-    // A manifest that someone changed.
+    // A manifest that was changed.
     let path = folder.join("two/manifest.json");
     let changed =
         fs::read_to_string(&path).expect("readable").replace("SELECT worker AS value FROM sent", "DELETE FROM sent");

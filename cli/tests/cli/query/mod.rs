@@ -1,6 +1,6 @@
 //! `pktgen query`: the twenty questions of docs/query.md against loops over the decoded files, forms, refusals, and damage.
 //!
-//! `UPDATE_DOCS=1 cargo test --release --workspace --test cli query::` writes the questions' answers and the tables of docs/query.md anew.
+//! `UPDATE_DOCS=1 cargo test --release --workspace --test cli query::` rewrites the questions' answers and the tables of docs/query.md.
 
 mod answers;
 mod metrics;
@@ -21,7 +21,7 @@ const MAKING: [&str; 2] = [
      --set capture.records=full --set sweep.axes.workload.model=[\"resnet50\"] --no-report --out trio",
 ];
 
-/// A folder with the runs.
+/// Returns a folder with the runs.
 fn made() -> TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     std::os::unix::fs::symlink(root().join("configs"), folder.path().join("configs")).expect("a link");
@@ -67,7 +67,7 @@ fn refused(folder: &Path, words: &[&str], code: i32) -> String {
     said
 }
 
-/// The values of the rows of JSON lines, column by column as they stand.
+/// Returns the values of the rows of JSON lines, in column order.
 fn rows(lines: &str) -> Vec<Vec<Value>> {
     let row = |line: &str| match serde_json::from_str(line).unwrap_or_else(|fault| panic!("{line}: {fault}")) {
         Value::Object(cells) => {
@@ -80,7 +80,7 @@ fn rows(lines: &str) -> Vec<Vec<Value>> {
     lines.lines().map(row).collect()
 }
 
-/// Equal, floats to their last bits but a few.
+/// Returns whether the values are equal, floats except for their last few bits.
 fn same(ours: &Value, theirs: &Value) -> bool {
     match (ours.as_f64(), theirs.as_f64()) {
         (Some(a), Some(b)) if ours.is_f64() || theirs.is_f64() => (a - b).abs() <= 1e-12 * a.abs().max(b.abs()),
@@ -88,7 +88,7 @@ fn same(ours: &Value, theirs: &Value) -> bool {
     }
 }
 
-/// `text` with what is between `<!-- NAME -->` and `<!-- end -->` replaced.
+/// Returns `text` with the part between `<!-- NAME -->` and `<!-- end -->` replaced.
 fn replaced(text: &str, name: &str, by: &str) -> String {
     let mark = format!("<!-- {name} -->\n");
     let (before, rest) = text.split_once(&mark).expect("the mark");
@@ -173,7 +173,7 @@ fn forms_and_refusals(folder: &Path) {
     assert!(
         tables.lines().any(|line| line.contains("\"table\":\"fates\"") && line.contains("\"column\":\"aggregate\""))
     );
-    // Cut before it is chosen from, as it is written.
+    // LIMIT applies before the outer selection, as written.
     let cut = "SELECT * FROM (SELECT seq FROM sent LIMIT 5) first WHERE seq > 15";
     assert_eq!(answered(folder, &[RUN, cut, "--json"]), "");
     for (sql, says) in [
@@ -199,7 +199,7 @@ fn forms_and_refusals(folder: &Path) {
         let said = refused(folder, &[RUN, sql], 2);
         assert!(said.contains(says), "{sql}: {said}");
     }
-    // Chains as long as a statement may be.
+    // Chains of the maximum length of a statement.
     let (sums, ors) = ("1+".repeat(900), "seq = 1 OR ".repeat(450));
     answered(folder, &[RUN, &format!("SELECT MAX({sums}seq) AS m FROM sent")]);
     answered(folder, &[RUN, &format!("SELECT COUNT(*) AS n FROM sent WHERE {ors}seq = 2")]);
@@ -224,7 +224,7 @@ fn damage_is_found(folder: &Path) {
     changed[100] ^= 1;
     fs::write(&file, &changed).expect("writable");
     assert!(refused(folder, &[RUN, sql], 1).contains("its content is not what was written"));
-    // What is not read is not compared.
+    // Streams that are not read are not verified.
     answered(folder, &[RUN, "SELECT COUNT(*) FROM sent"]);
     fs::write(&file, &whole[..whole.len() / 2]).expect("writable");
     assert!(refused(folder, &[RUN, sql, "--no-verify"], 2).contains("it is not a complete Parquet file"));

@@ -1,4 +1,4 @@
-//! Devices that are not ours: `devices/bench`, compiled once, in a namespace of its own between the ports of a host.
+//! Third-party devices: `devices/bench`, compiled once, in a separate namespace between the ports of a host.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ pub fn cabled(tag: &str) -> Result<Net, String> {
     Net::make(tag, &["h", "e"], &[(("h", "h0"), ("e", "e0")), (("e", "e1"), ("h", "h1"))])
 }
 
-/// The device's program on packet sockets; made of its sources when it is first asked for.
+/// Returns the device's program on packet sockets, built from its sources at first use.
 pub fn program() -> &'static Path {
     static MADE: OnceLock<PathBuf> = OnceLock::new();
     MADE.get_or_init(|| {
@@ -28,7 +28,7 @@ pub fn lockstep() -> &'static Path {
     MADE.get_or_init(|| compiled("lockstep-device", &["lockstep/lockstep.c", "bench/options.c", "bench/aggregate.c"]))
 }
 
-/// A program of these files of `devices`.
+/// Compiles a program from these files of `devices`.
 fn compiled(name: &str, files: &[&str]) -> PathBuf {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../devices");
     let made = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
@@ -45,7 +45,7 @@ fn compiled(name: &str, files: &[&str]) -> PathBuf {
     made
 }
 
-/// A device that works.
+/// A running device.
 pub struct Device(Child);
 
 impl Device {
@@ -66,7 +66,7 @@ impl Device {
         device
     }
 
-    /// Ends it: what it counted.
+    /// Ends the device; returns its counters.
     pub fn stop(mut self) -> Counts {
         let ended = Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status().expect("kill runs");
         assert!(ended.success(), "the device ended before its time");
@@ -83,12 +83,12 @@ impl Drop for Device {
     }
 }
 
-/// What a device counted.
+/// The counters of a device.
 #[derive(Debug, Clone)]
 pub struct Counts(Value);
 
 impl Counts {
-    /// Those of no device.
+    /// Returns the counters for a missing device.
     pub fn none() -> Counts {
         Counts(Value::Null)
     }
@@ -98,7 +98,7 @@ impl Counts {
         self.0.to_string()
     }
 
-    /// One of them; 0 where there is no device.
+    /// Returns one of them; 0 if there is no device.
     pub fn of(&self, name: &str) -> f64 {
         if self.0.is_null() { 0.0 } else { self.0[name].as_f64().unwrap_or_else(|| panic!("no {name} in {}", self.0)) }
     }

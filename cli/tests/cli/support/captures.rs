@@ -1,4 +1,4 @@
-//! Captures of our own: a run of every system in virtual time, and what wires and middleware write.
+//! Captures of our own: a run of every system in virtual time, and files written by wires and middleware.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -60,7 +60,7 @@ pub fn taps(folder: &Path) -> Vec<(&'static str, PathBuf)> {
     files
 }
 
-/// What workers write whose wire is a file, in each form.
+/// Returns the files of workers whose wire is a file, in each form.
 pub fn files(folder: &Path) -> Vec<(&'static str, PathBuf)> {
     ["pcap", "pcapng"]
         .map(|form| {

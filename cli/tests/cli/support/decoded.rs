@@ -7,7 +7,7 @@ use pktgen_records::provenance::{Answer, Provenance};
 use pktgen_records::run::{ReceivedColumns, Records, RunData};
 use pktgen_records::{Analysis, Options};
 
-/// What a black box leaves: the sender's log, and of what arrived the time and the cluster.
+/// Returns what a black box leaves: the sender's log, and time and cluster of the received packets.
 pub fn without_books(records: &Records) -> Records {
     let received = &records.received;
     let (t_recv_ps, cluster) = (received.t_recv_ps.clone(), received.cluster.clone());
@@ -18,7 +18,7 @@ pub fn without_books(records: &Records) -> Records {
     }
 }
 
-/// Packets whose members are not those that the books name.
+/// Returns the number of packets whose members differ from those in the books.
 pub fn wrong(found: &Provenance, records: &Records, fates: &Fates) -> usize {
     let (named, sent) = (found.named(records), &records.sent);
     let id = |row: &u32| {

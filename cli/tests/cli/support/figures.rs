@@ -15,7 +15,7 @@ pub fn report(config: &str, set: &[&str]) -> Medians {
     let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs").join(config);
     let out = folder.path().join("out");
     let output = Command::new(env!("CARGO_BIN_EXE_pktgen"))
-        // Configs name traces from there.
+        // Traces in configs are relative to that folder.
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
         .args(["-q", "replay", &config.display().to_string(), "--out", &out.display().to_string()])
         .args(set.iter().flat_map(|set| ["--set", set]))

@@ -1,4 +1,4 @@
-//! What tests of the binary have in common.
+//! Code shared by the tests of the binary.
 
 pub mod bench;
 pub mod captures;
@@ -17,12 +17,12 @@ pub mod wired;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 
-/// The checkout.
+/// Returns the root of the checkout.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").to_owned()
 }
 
-/// The folders of our crates, those for tests apart.
+/// Returns the folders of our crates, without those for tests.
 pub fn crates() -> Vec<String> {
     let manifest = std::fs::read_to_string(root().join("Cargo.toml")).expect("a manifest");
     let (_, members) = manifest.split_once("members = [").expect("members");
@@ -46,12 +46,12 @@ pub fn pktgen(folder: &Path, args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_pktgen")).current_dir(folder).args(args).output().expect("the binary runs")
 }
 
-/// What a process said.
+/// Returns the output of a process as text.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Whether a process succeeded, and the most memory that it had a moment before it ended, in KiB.
+/// Returns whether a process succeeded, and its peak memory shortly before its end, in KiB.
 pub fn peak_kib(mut child: Child) -> (bool, u64) {
     let status = format!("/proc/{}/status", child.id());
     let mut peak = 0;

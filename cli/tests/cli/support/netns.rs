@@ -13,7 +13,7 @@ pub struct Net {
 }
 
 impl Net {
-    /// Namespaces with these names and cables. An error says why that is not possible here.
+    /// Makes namespaces with these names and cables. An error gives the reason why this is impossible.
     pub fn make(tag: &str, spaces: &[&str], cables: &[(End, End)]) -> Result<Net, String> {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let tag = format!("pktgen-{tag}-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
@@ -68,7 +68,7 @@ impl Net {
         line.split_whitespace().nth(1).and_then(|packets| packets.parse().ok()).expect("a count of packets")
     }
 
-    /// Joins interfaces of a namespace by a bridge, as a switch would, which tells all of them what is for a group.
+    /// Joins interfaces of a namespace by a bridge, which floods multicast frames to all of them.
     pub fn bridge(&self, space: &str, bridge: &str, interfaces: &[&str]) -> Result<(), String> {
         let space = self.name(space);
         ip(&["-n", &space, "link", "add", "name", bridge, "type", "bridge", "mcast_snooping", "0"])?;
@@ -78,7 +78,7 @@ impl Net {
         ip(&["-n", &space, "link", "set", bridge, "up"]).map(|_| ())
     }
 
-    /// Words before a command that is to run inside.
+    /// Returns the prefix of a command that runs inside.
     pub fn inside(&self, space: &str) -> Vec<String> {
         ["ip", "netns", "exec"].into_iter().map(str::to_owned).chain([self.name(space)]).collect()
     }

@@ -1,4 +1,4 @@
-//! A part of a run that serves, in a process of its own: ready when it is handed over, gone when it goes out of scope.
+//! A serving part of a run in a separate process: ready when it is returned, ended when it goes out of scope.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -23,7 +23,7 @@ impl Serving {
         panic!("{what} is not ready: {said}");
     }
 
-    /// Waits for its end: the exit code.
+    /// Waits for its end; returns the exit code.
     pub fn end(mut self) -> i32 {
         self.0.wait().expect("it ends").code().unwrap_or(-1)
     }

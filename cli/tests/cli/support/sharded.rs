@@ -35,7 +35,7 @@ pub fn succeeds(folder: &Path, args: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// What is said when it is refused as wrong usage.
+/// Returns the messages of a command that is refused as wrong usage.
 pub fn refused(folder: &Path, args: &[&str]) -> String {
     let output = pktgen(folder, args);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -48,7 +48,7 @@ fn with_set<'a>(args: &[&'a str], set: &[&'a str]) -> Vec<&'a str> {
     args.iter().copied().chain(set.iter().flat_map(|set| ["--set", set])).collect()
 }
 
-/// The sweep by one process.
+/// Runs the sweep in one process.
 pub fn unsharded(folder: &Path, set: &[&str]) {
     let output = pktgen(folder, &with_set(&["-q", "replay", "x.toml", "--out", "whole/sweep"], set));
     // Exit code 1: in small sweeps somewhere Olaf is worse than FIFO. They must be so in shards, too.
@@ -56,7 +56,7 @@ pub fn unsharded(folder: &Path, set: &[&str]) {
     assert!(folder.join("whole/sweep/report.json").exists());
 }
 
-/// Runs a shard; what it tells.
+/// Runs a shard; returns its output.
 pub fn shard(folder: &Path, shard: &str, out: &str, set: &[&str]) -> Value {
     let told = succeeds(folder, &with_set(&["--json", "replay", "x.toml", "--shard", shard, "--out", out], set));
     serde_json::from_str(&told).expect("one object of JSON")
@@ -68,17 +68,17 @@ pub fn begin(folder: &Path, shard: &str, out: &str) -> Child {
     command(folder, &args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs")
 }
 
-/// All shards of `n`; what they tell.
+/// Runs all shards of `n`; returns their output.
 pub fn parts(folder: &Path, n: u64, set: &[&str]) -> Vec<Value> {
     (1..=n).map(|i| shard(folder, &format!("{i}/{n}"), &format!("parts-{n}/{i}"), set)).collect()
 }
 
-/// Their folders.
+/// Returns their folders.
 pub fn of_parts(n: u64) -> Vec<String> {
     (1..=n).map(|i| format!("parts-{n}/{i}")).collect()
 }
 
-/// Joins shards and reports; what was said about it.
+/// Joins shards and reports; returns the messages.
 pub fn join(folder: &Path, n: u64, parts: &[String], more: &[&str]) -> String {
     let out = format!("joined-{n}/sweep");
     fs::create_dir_all(folder.join(format!("joined-{n}"))).expect("a folder");
@@ -91,8 +91,8 @@ pub fn join(folder: &Path, n: u64, parts: &[String], more: &[&str]) -> String {
     said
 }
 
-/// Is what was joined of `n` what one process gave: every file of every run, `sweep.json`, the metrics as printed, and
-/// the report?
+/// Checks that the sweep joined from `n` shards equals that of one process: every file of every run, `sweep.json`, the
+/// printed metrics, and the report.
 pub fn same_sweep(folder: &Path, n: u64) {
     let joined = folder.join(format!("joined-{n}"));
     let (ours, theirs) = (contents(&joined.join("sweep")), contents(&folder.join("whole/sweep")));

@@ -1,4 +1,4 @@
-//! Captures read by other tools, and by ours.
+//! Captures read by other tools and by our reader.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -46,7 +46,7 @@ pub fn is_clean(file: &Path, folder: &Path) -> Option<()> {
     Some(())
 }
 
-/// The dissector, as a file in `folder`.
+/// Writes the dissector to a file in `folder`.
 pub fn dissector(folder: &Path) -> PathBuf {
     let path = folder.join("pktgen.lua");
     if !path.exists() {
@@ -56,7 +56,7 @@ pub fn dissector(folder: &Path) -> PathBuf {
     path
 }
 
-/// Packets that our reader finds.
+/// Returns the number of packets that our reader finds.
 pub fn packets(file: &Path) -> usize {
     let mut reader = Reader::open(file).expect("a capture");
     let mut count = 0;
@@ -79,7 +79,7 @@ pub fn agree(file: &Path) -> Option<usize> {
         let (seconds, fraction) = (ns.div_euclid(1_000_000_000), ns.rem_euclid(1_000_000_000));
         let ours = format!("{seconds}.{fraction:09}\t{}\t{}", packet.len, packet.bytes.len());
         let theirs = lines.next().unwrap_or_else(|| panic!("{}: tshark has no packet {count}", file.display()));
-        // Of plain pcap, tshark says no interface.
+        // For plain pcap, tshark shows no interface.
         let interface = format!("{ours}\t{}", packet.interface);
         assert!(theirs.trim_end() == ours || theirs == interface, "{}: {count}: {interface} {theirs}", file.display());
         count += 1;

@@ -1,4 +1,4 @@
-//! What tests of training on wires have in common: experiments of `configs/wires`, run by the binary.
+//! Code shared by the tests of training on wires: experiments of `configs/wires`, run by the binary.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -25,7 +25,7 @@ pub fn pktgen(before: &[String], words: &[&str], set: &[&str]) -> Command {
     command
 }
 
-/// All that a process printed.
+/// Returns all output of a process.
 pub fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
@@ -71,7 +71,7 @@ pub fn datagrams(file: &Path, mut each: impl FnMut(&Datagram, usize)) -> usize {
     count
 }
 
-/// Faults of a run that a machine has which stands still for a moment.
+/// Faults of a run on a machine that pauses for a moment.
 const STOOD_STILL: [&str; 5] = ["frames_lost", "vanished_lost", "workers_stopped", "too_late_aborted", "unfinished"];
 
 /// Whether a run is valid; if not, only the machine may be to blame.

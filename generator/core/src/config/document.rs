@@ -12,7 +12,7 @@ use crate::registry::suggest;
 use crate::regular::check_regular;
 use crate::{Error, Result};
 
-/// What an experiment file may hold at its top, for readers of parts of it and for the error about an unknown name.
+/// Top-level names of an experiment file, for readers of parts of it and for the error about an unknown name.
 pub const SECTIONS: &[&str] = &[
     "name",
     "about",
@@ -51,12 +51,12 @@ pub enum Origin {
     Environment(String),
     /// On the command line: what follows `--set`, or a flag of its own with its value.
     Flag(String),
-    /// Nowhere: the default.
+    /// Not written: the default.
     Default,
 }
 
 impl Origin {
-    /// Returns whether it lies over files.
+    /// Returns whether the value overrides files.
     pub(super) fn is_override(&self) -> bool {
         matches!(self, Origin::Environment(_) | Origin::Flag(_))
     }
@@ -78,7 +78,7 @@ impl fmt::Display for Origin {
 #[derive(Debug, Clone)]
 pub struct Document {
     root: Table,
-    /// What was read, defaults filled in; grows as sections are closed.
+    /// The values that were read, with defaults filled in; grows as sections are closed.
     resolved: Table,
     name: Arc<str>,
 }
@@ -120,12 +120,12 @@ impl Document {
         Ok(Document { root, resolved: Table::new(), name: name.clone() })
     }
 
-    /// Name of the file.
+    /// Returns the name of the file.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Lays environment variables, then flags, over what is there.
+    /// Lays environment variables, then flags, over the document.
     pub fn overlay(&mut self, environment: impl Iterator<Item = (String, String)>, flags: &[String]) -> Result<()> {
         let mut variables: Vec<_> = environment.filter(|(name, _)| name.starts_with(ENVIRONMENT)).collect();
         variables.sort();
@@ -168,7 +168,7 @@ impl Document {
         Ok(())
     }
 
-    /// Takes out what was written at the dotted `path`, if anything was: a flag replaces the keys that it is instead of.
+    /// Removes the value at the dotted `path`, if one was written: a flag that replaces several keys removes them first.
     pub fn unset(&mut self, path: &str) {
         let (tables, key) = path.rsplit_once('.').map_or((None, path), |(tables, key)| (Some(tables), key));
         let mut table = &mut self.root;
@@ -181,7 +181,7 @@ impl Document {
         table.remove(key);
     }
 
-    /// The value at the dotted `path`, if it was written.
+    /// Returns the value at the dotted `path`, if it was written.
     pub fn get(&self, path: &str) -> Option<&Value> {
         let mut table = &self.root;
         let mut parts = path.split('.').peekable();
@@ -196,14 +196,14 @@ impl Document {
         None
     }
 
-    /// The value at the dotted `path` that lies over the file, from the environment or a flag, if there is one.
+    /// Returns the value at the dotted `path` if it comes from the environment or a flag.
     pub(super) fn overriding(&self, path: &str) -> Option<Entry> {
         let mut all = BTreeMap::new();
         flatten(&self.root, "", &mut all);
         all.get(path).filter(|entry| entry.origin.is_override()).map(|entry| (*entry).clone())
     }
 
-    /// What lies over the file, from the environment and from flags, as `key=value` in the order of the keys.
+    /// Returns the values from the environment and from flags, as `key=value` in the order of the keys.
     pub fn overrides(&self) -> Vec<String> {
         let mut all = BTreeMap::new();
         flatten(&self.root, "", &mut all);
@@ -211,7 +211,7 @@ impl Document {
         over.map(|(key, entry)| format!("{key}={}", entry.value.to_label())).collect()
     }
 
-    /// Every value that was written, by its dotted path, as `--set` takes it.
+    /// Returns every written value by its dotted path, in the notation of `--set`.
     pub fn leaves(&self) -> BTreeMap<String, String> {
         let mut all = BTreeMap::new();
         flatten(&self.root, "", &mut all);
@@ -230,7 +230,7 @@ impl Document {
         }
     }
 
-    /// A copy of the section at the dotted `path`, if it was written: to be read ahead, and [`ended`](Section::end).
+    /// Returns a copy of the section at the dotted `path`, if it was written, for reading ahead; to be closed with [`end`](Section::end).
     pub fn subsection(&self, path: &str) -> Result<Option<Section>> {
         match self.get(path) {
             None => Ok(None),
@@ -241,7 +241,7 @@ impl Document {
         }
     }
 
-    /// Ends the reading of a section: refuses keys that no reader asked for.
+    /// Ends the reading of a section: refuses keys that no reader requested.
     pub fn close(&mut self, section: Section) -> Result<()> {
         let (name, resolved) = section.finish()?;
         if !resolved.is_empty() {
@@ -265,12 +265,12 @@ impl Document {
         Ok(found)
     }
 
-    /// Leaves section `name` out of the resolved whole: a single run of a sweep is no sweep.
+    /// Removes section `name` from the resolved document: a single run of a sweep is not a sweep.
     pub fn forget(&mut self, name: &str) {
         self.resolved.remove(name);
     }
 
-    /// Refuses what no one read, after all sections are closed.
+    /// Refuses sections and keys that were not read; called after all sections are closed.
     pub fn finish(&self, known: &[&str]) -> Result<()> {
         match self.root.iter().next() {
             None => Ok(()),
@@ -283,7 +283,7 @@ impl Document {
         }
     }
 
-    /// What was written as TOML, without some sections: another experiment file.
+    /// Returns the written values as TOML, without the sections `without`: another experiment file.
     pub fn written(&self, without: &[&str]) -> String {
         let mut out = String::new();
         let kept: Table = self
@@ -296,7 +296,7 @@ impl Document {
         out.trim_start().to_owned()
     }
 
-    /// Sets the dotted `path` for every run, or for those of one variant of the sweep: also in variants that set it themselves.
+    /// Sets the dotted `path` for all runs, or for those of one variant of the sweep; overrides variants that set it themselves.
     pub fn set_for(&mut self, variant: Option<&str>, path: &str, value: &Value, origin: &Origin) -> Result<()> {
         let entry = Entry { value: value.clone(), origin: origin.clone() };
         if variant.is_none() {
@@ -318,14 +318,14 @@ impl Document {
         Ok(())
     }
 
-    /// The resolved whole as TOML: what `--print-config` shows and the manifest keeps.
+    /// Returns the resolved document as TOML: the output of `--print-config`, kept in the manifest.
     pub fn resolved(&self) -> String {
         let mut out = String::new();
         write_table(&mut out, "", &self.resolved);
         out
     }
 
-    /// One resolved section as TOML, for hashing.
+    /// Returns one resolved section as TOML, for hashing.
     pub fn resolved_section(&self, name: &str) -> String {
         let mut out = String::new();
         if let Some(Entry { value: Value::Table(table), .. }) = self.resolved.get(name) {
@@ -335,7 +335,7 @@ impl Document {
     }
 }
 
-/// The variables that can be ours. Others may hold any bytes; ours must be text.
+/// Returns the variables with the prefix [`ENVIRONMENT`]. Their values must be text; others may hold any bytes.
 fn readable(variables: impl Iterator<Item = (OsString, OsString)>) -> Result<Vec<(String, String)>> {
     let mut texts = Vec::new();
     for (name, value) in variables {
@@ -360,7 +360,7 @@ fn readable(variables: impl Iterator<Item = (OsString, OsString)>) -> Result<Vec
     Ok(texts)
 }
 
-/// A value on the command line: TOML if it is, else text, so that `40Gbps` needs no quotes.
+/// Parses a value on the command line: TOML if it parses, else text, so that `40Gbps` needs no quotes.
 fn parse_value(text: &str, origin: &Origin) -> Result<Value> {
     match toml::de::DeValue::parse(text) {
         Ok(value) => Ok(from_toml("value", &value, &|_| origin.clone())?.value),
@@ -369,7 +369,7 @@ fn parse_value(text: &str, origin: &Origin) -> Result<Value> {
 }
 
 /// Flattens nested tables to dotted paths: `[sweep.axes] target.slots = [..]` and
-/// `"target.slots" = [..]` mean the same. Values keep where they were written.
+/// `"target.slots" = [..]` are equivalent. Values keep their origins.
 pub(super) fn flatten(table: &Table, prefix: &str, out: &mut BTreeMap<String, Entry>) {
     for (key, entry) in table {
         let path = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
@@ -415,7 +415,7 @@ mod tests {
     fn what_is_wrong_says_where() {
         let message = Document::parse("a = \n", "x.toml").unwrap_err().to_string();
         assert!(message.starts_with("x.toml:1:"), "{message}");
-        // Errors without a place are of the file, not of a flag.
+        // Errors without a position name the file, not a flag.
         let message = Document::parse(&format!("a = {}", "[".repeat(5000)), "x.toml").unwrap_err().to_string();
         assert!(message.starts_with("x.toml") && !message.contains("--set"), "{message}");
         let mut doc = Document::parse("target = 3", "x.toml").unwrap();

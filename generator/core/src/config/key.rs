@@ -1,50 +1,50 @@
-//! Keys as lists and pages show them.
+//! Keys of experiment files, as lists and docs show them.
 
-/// A key of a section: what a user must know to write it.
+/// A key of a section, with its documentation.
 #[derive(Debug, Clone, Copy)]
 pub struct Key {
-    /// How it is written.
+    /// Name in the file.
     pub name: &'static str,
-    /// What it is for.
+    /// Description.
     pub about: &'static str,
     default: fn() -> String,
     range: fn() -> String,
 }
 
-/// The keys that something reads, in tables: its own, and those that it shares with others.
+/// The keys that a component reads, as tables: its own, and those that it shares with others.
 pub type KeyTables = &'static [&'static [Key]];
 
-/// Their names.
+/// Returns the names of all keys.
 pub fn names_of(keys: KeyTables) -> impl Iterator<Item = &'static str> {
     keys.iter().copied().flatten().map(|key| key.name)
 }
 
 impl Key {
-    /// A key that is not read by a table; for [`settings!`].
+    /// A key without a reader of its own; for [`settings!`].
     pub const fn new(name: &'static str, about: &'static str, default: fn() -> String, range: fn() -> String) -> Self {
         Key { name, about: about.trim_ascii(), default, range }
     }
 
-    /// The value that it has where it is not written, as TOML or in words.
+    /// Returns the default, as TOML or in words.
     pub fn default(&self) -> String {
         (self.default)()
     }
 
-    /// The values that it takes, in words.
+    /// Returns the permitted values, in words.
     pub fn range(&self) -> String {
         (self.range)()
     }
 }
 
-/// A value that a key may have, by name: the name, the value, and what it means where the name does not say it.
+/// A named value of a key: the name, the value, and an explanation, empty where the name suffices.
 pub type Choice<T> = (&'static str, T, &'static str);
 
-/// Values by their names alone.
+/// Makes choices without explanations.
 pub fn choices<T, const N: usize>(named: [(&'static str, T); N]) -> [Choice<T>; N] {
     named.map(|(name, value)| (name, value, ""))
 }
 
-/// Names of values, each with what it means.
+/// Returns the names of the choices as one text, with their explanations.
 pub fn names<T>(choices: &[Choice<T>]) -> String {
     let name = |(name, _, about): &Choice<T>| match *about {
         "" => (*name).to_owned(),

@@ -10,7 +10,7 @@ use crate::registry::suggest;
 use crate::units::{Decimal, PacketRate, Rate, Size, Span};
 use crate::{Error, Result};
 
-/// A section being read. Every `get` makes its key a valid one; the rest is refused at the end.
+/// A section being read. Every `get` marks its key as valid; keys without a reader are refused at the end.
 #[derive(Debug, Clone)]
 pub struct Section {
     name: String,
@@ -20,12 +20,12 @@ pub struct Section {
     resolved: Table,
 }
 
-/// What can be read from a configuration value; the error says what it must be.
+/// Types that are read from a configuration value; the error names the expected form.
 pub trait FromValue: Sized {
     /// Converts `value`.
     fn from_value(value: &Value) -> Result<Self, String>;
 
-    /// What it must be, for lists of keys.
+    /// Returns the expected form, for lists of keys.
     fn takes() -> String {
         "a value".to_owned()
     }
@@ -37,7 +37,7 @@ impl Section {
         Section { name: name.to_owned(), table, origin, known: Vec::new(), resolved: Table::new() }
     }
 
-    /// A section made of nothing but defaults and `values`; for tests and library users.
+    /// A section of `values` and defaults alone; for tests and library users.
     pub fn of(name: &str, values: &[(&str, Value)]) -> Self {
         let entry = |value: &Value| Entry { value: value.clone(), origin: Origin::Default };
         let table = values.iter().map(|(key, value)| ((*key).to_owned(), entry(value))).collect();
@@ -98,8 +98,7 @@ impl Section {
         values
     }
 
-    /// Reads a table of anything, flattened to dotted keys, with where each value was written; empty where it was
-    /// not written.
+    /// Reads a table of arbitrary content, flattened to dotted keys, with the origin of each value; empty if it was not written.
     pub(crate) fn get_entries(&mut self, key: &str) -> Result<Vec<(String, Entry)>> {
         let Some(entry) = self.take(key) else { return Ok(Vec::new()) };
         let Value::Table(table) = &entry.value else {
@@ -111,13 +110,13 @@ impl Section {
         Ok(out.into_iter().collect())
     }
 
-    /// Reads a list of tables (`[[section.key]]`), each flattened; empty where it was not written.
+    /// Reads a list of tables (`[[section.key]]`), each flattened; empty if it was not written.
     pub fn get_tables(&mut self, key: &str) -> Result<Vec<Vec<(String, Value)>>> {
         let plain = |table: Vec<(String, Entry)>| table.into_iter().map(|(path, entry)| (path, entry.value)).collect();
         Ok(self.get_entry_tables(key)?.into_iter().map(plain).collect())
     }
 
-    /// Like [`get_tables`](Self::get_tables), with where each value was written.
+    /// Like [`get_tables`](Self::get_tables), with the origin of each value.
     pub(crate) fn get_entry_tables(&mut self, key: &str) -> Result<Vec<Vec<(String, Entry)>>> {
         let Some(entry) = self.take(key) else { return Ok(Vec::new()) };
         let Value::List(items) = &entry.value else {
@@ -136,7 +135,7 @@ impl Section {
         Ok(tables)
     }
 
-    /// Reads a list of tables as sections of their own; each must be [`ended`](Self::end) when it was read.
+    /// Reads a list of tables as separate sections; each must be [`ended`](Self::end) after reading.
     pub fn get_sections(&mut self, key: &str) -> Result<Vec<Section>> {
         let name = format!("{}.{key}", self.name);
         let section = |table: Vec<(String, Entry)>| {
@@ -146,7 +145,7 @@ impl Section {
         Ok(self.get_entry_tables(key)?.into_iter().map(section).collect())
     }
 
-    /// Reads a table, `[section.KEY]`, as a section of its own, if it was written; it must be [`ended`](Self::end) when it was read.
+    /// Reads a table, `[section.KEY]`, as a separate section, if it was written; it must be [`ended`](Self::end) after reading.
     pub fn table(&mut self, key: &str) -> Result<Option<Section>> {
         let Some(entry) = self.take(key) else { return Ok(None) };
         let Value::Table(table) = &entry.value else {
@@ -157,7 +156,7 @@ impl Section {
         Ok(Some(own))
     }
 
-    /// Reads all tables of any names, `[section.NAME]`, as sections of their own; each must be [`ended`](Self::end) when it was read.
+    /// Reads all tables of the section, `[section.NAME]`, as separate sections; each must be [`ended`](Self::end) after reading.
     pub(crate) fn named_sections(&mut self) -> Result<Vec<(String, Section)>> {
         let mut sections = Vec::new();
         for (name, entry) in std::mem::take(&mut self.table) {
@@ -176,16 +175,15 @@ impl Section {
         self.finish().map(drop)
     }
 
-    /// Keys that are right here although nobody reads them in this run: those of the alternatives that a
-    /// sweep also visits. What was written for them stays in the resolved whole as it is, so that it can be run
-    /// again and nothing is hidden.
+    /// Accepts keys that this run does not read: those of the alternatives that a sweep also visits. Their written
+    /// values stay unchanged in the resolved document, so that it can be run again and nothing is hidden.
     pub fn allow(&mut self, keys: KeyTables) {
         for key in names_of(keys) {
             self.allow_name(key);
         }
     }
 
-    /// The same of one key.
+    /// Accepts one key that this run does not read.
     pub fn allow_name(&mut self, key: &str) {
         if let Some(entry) = self.table.remove(key) {
             self.resolved.insert(key.to_owned(), entry);
@@ -195,19 +193,19 @@ impl Section {
         }
     }
 
-    /// Makes the resolved whole say `value` for `key`, which was read: what really runs, where that is not what was
+    /// Replaces the resolved value of `key`, which was read, with the `value` in effect, where that differs from what was
     /// written.
     pub fn settle(&mut self, key: &str, value: impl Into<Value>) {
         let origin = self.resolved.get(key).map_or(Origin::Default, |entry| entry.origin.clone());
         self.resolved.insert(key.to_owned(), Entry { value: value.into(), origin });
     }
 
-    /// Keys that were asked for so far.
+    /// Returns the keys that were requested so far.
     pub fn asked(&self) -> &[String] {
         &self.known
     }
 
-    /// `file:line:column: section.key`, for messages about a value that was read.
+    /// Returns `file:line:column: section.key`, for messages about a value that was read.
     pub fn place(&self, key: &str) -> String {
         match self.resolved.get(key).map_or(&self.origin, |e| &e.origin) {
             Origin::Default => format!("{}.{key}", self.name),
@@ -215,17 +213,17 @@ impl Section {
         }
     }
 
-    /// Where the section was written.
+    /// Returns the origin of the section.
     pub fn origin(&self) -> &Origin {
         &self.origin
     }
 
-    /// Name of the section.
+    /// Returns the name of the section.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The entry of `key`, also when it was read before: every port of a device reads the same keys.
+    /// Returns the entry of `key`, also if it was read before: all ports of a device read the same keys.
     fn take(&mut self, key: &str) -> Option<Entry> {
         if let Some(entry) = self.resolved.get(key) {
             return Some(entry.clone());
@@ -243,7 +241,7 @@ impl Section {
         Error::config(format!("{}: {}.{key} is {}; it must be {wanted}", entry.origin, self.name, entry.value.kind()))
     }
 
-    /// Refuses unknown keys; returns what was read, defaults filled in.
+    /// Refuses unknown keys; returns the values that were read, with defaults filled in.
     pub(super) fn finish(self) -> Result<(String, Table)> {
         if let Some((key, entry)) = self.table.iter().next() {
             let names: Vec<_> = self.known.iter().map(String::as_str).collect();
@@ -283,7 +281,7 @@ from_text!(Rate: "a rate", Size: "a size", Span: "a span of time");
 
 macro_rules! from_number {
     ($($type:ty: $takes:literal),*) => {$(
-        /// A text, or a number: a float is the shortest decimal number that reads as it.
+        /// Reads a text or a number; a float stands for the shortest decimal number that parses to it.
         impl FromValue for $type {
             fn takes() -> String {
                 $takes.to_owned()

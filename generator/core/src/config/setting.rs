@@ -1,5 +1,4 @@
-//! Settings as tables of keys: [`settings!`] makes of one table the struct, its reader, and the list of keys that pages and
-//! messages show.
+//! Settings as tables of keys: [`settings!`] generates the struct, its reader, and the list of keys for docs and messages from one table.
 
 use std::fmt::Display;
 use std::ops::{Bound, RangeBounds};
@@ -10,23 +9,23 @@ use crate::time::Time;
 use crate::units::Span;
 use crate::{Error, Result};
 
-/// More than `least`.
+/// The range above `least`, without it.
 pub const fn above<T>(least: T) -> (Bound<T>, Bound<T>) {
     (Bound::Excluded(least), Bound::Unbounded)
 }
 
-/// More than `least`, and at most `most`.
+/// The range above `least`, without it, up to and including `most`.
 pub const fn above_to<T>(least: T, most: T) -> (Bound<T>, Bound<T>) {
     (Bound::Excluded(least), Bound::Included(most))
 }
 
-/// The same range of spans.
+/// Converts a range of times to the same range of spans.
 pub fn spans(range: impl RangeBounds<Time>) -> (Bound<Span>, Bound<Span>) {
     let span = |time: &Time| Span::from_ps(*time);
     (range.start_bound().map(span), range.end_bound().map(span))
 }
 
-/// A range as messages and pages have it.
+/// Returns a range in words, for messages and docs.
 pub fn words<T: Display>(range: &impl RangeBounds<T>) -> String {
     let least = match range.start_bound() {
         Bound::Included(least) => Some((least, false)),
@@ -48,13 +47,13 @@ pub fn words<T: Display>(range: &impl RangeBounds<T>) -> String {
     }
 }
 
-/// A default as TOML.
+/// Returns a default as TOML.
 pub fn written<T: Into<Value>>(value: T) -> String {
     value.into().to_toml()
 }
 
 impl Section {
-    /// Refuses values of `key` that are not in `range`; `why` is added to what the message says, or is empty.
+    /// Refuses values of `key` outside `range`; `why`, unless empty, is appended to the message.
     pub fn within<'a, T: Display + PartialOrd + 'a>(
         &self,
         key: &str,
@@ -77,26 +76,26 @@ impl Section {
     }
 }
 
-/// What a value of this type is, for a list of them too.
+/// Returns the expected form of this type, or of a list of it.
 pub fn takes<T: FromValue>(list: bool) -> String {
     if list { format!("a list, each {}", T::takes()) } else { T::takes() }
 }
 
-/// What something reads from a section of an experiment file, key by key in the order of reading. Each ends with `;` and is
-/// one of:
+/// The keys that a component reads from a section of an experiment file, in the order of reading. Each ends with `;`
+/// and has one of these forms:
 ///
-/// - `key: Type = default`: [`FromValue`], or the default where it is not written;
-/// - `key: Option<Type>`: none where it is not written;
+/// - `key: Type = default`: read with [`FromValue`], or the default if it is not written;
+/// - `key: Option<Type>`: `None` if it is not written;
 /// - `key: Vec<Type> = ["a", "b"]`: a list;
-/// - `key: Type = "name" of [("name", value, "what it means"), …]`: one of these by name ([`Choice`]), or an `Option<Type>`.
+/// - `key: Type = "name" of [("name", value, "explanation"), …]`: one of these by name ([`Choice`]), or an
+/// `Option<Type>`.
 ///
-/// Behind it may stand `in range, "why"`: values must be in it ([`above`], [`spans`]), and the message ends with `why`, which
-/// may be left out. `said "words"` behind the default is what pages show instead of it. What `#[doc]` says of a key is what
-/// pages say of it.
+/// `in range, "why"` may follow: values must be in the range ([`above`], [`spans`]), and the message ends with `why`, which is optional.
+/// `said "words"` after the default replaces it in docs. The key's `#[doc]` is its description in docs.
 ///
-/// `struct Name { … }` makes the struct, `Name::read(section)` and `Name::KEYS`; with `struct Name(more: Type) { … }`
-/// defaults may depend on further arguments of `read`, and must be `said`. `keys Name { … }` makes a function by the name of
-/// each key instead, for keys that are not always read; with `key: Type said "words"` the default is its second argument.
+/// `struct Name { … }` generates the struct, `Name::read(section)` and `Name::KEYS`; with `struct Name(more: Type) { … }` defaults may
+/// depend on further arguments of `read`, and must be `said`. `keys Name { … }` generates one function per key, named after it, for keys
+/// that are not always read; with `key: Type said "words"` the default is its second argument.
 #[macro_export]
 macro_rules! settings {
     ($(#[$meta:meta])* $vis:vis struct $table:ident $(($($more:ident: $given:ty),+))? { $(

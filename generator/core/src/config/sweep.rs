@@ -7,20 +7,20 @@ use super::section::FromValue;
 use super::value::{Entry, Value};
 use crate::{Error, Result};
 
-/// An axis or `variant`, the label, and what it sets.
+/// An axis or `variant`, its label, and the keys that it sets.
 type Choice = (String, String, Vec<(String, Entry)>);
 
-/// Most runs of a sweep: more is a mistake, and would fill the memory before it fills a disk.
+/// Maximum number of runs of a sweep: more is a mistake, and would exhaust memory before disk space.
 const RUNS_MAX: usize = 1_000_000;
 
-/// One run of a sweep: what it is called and what it sets.
+/// One run of a sweep: its labels and the keys that it sets.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
     /// Axis → value, and `variant` → name, in the order of the file's axes.
     pub labels: BTreeMap<String, String>,
     /// Seed.
     pub seed: u64,
-    /// Keys that it sets, with where each value was written.
+    /// Keys that it sets, with the origin of each value.
     pub set: Vec<(String, Entry)>,
 }
 
@@ -31,14 +31,14 @@ pub struct Sweep {
     pub seeds: Vec<u64>,
     /// Axes with their values.
     pub axes: Vec<(String, Vec<Value>)>,
-    /// Where the values of `axes` were written, in the same order.
+    /// Origins of the values of `axes`, in the same order.
     origins: Vec<Vec<Origin>>,
-    /// Variants with what they set.
+    /// Variants with the keys that they set.
     pub variants: Vec<(String, Vec<(String, Entry)>)>,
 }
 
 impl Sweep {
-    /// Takes `[sweep]` out of a document. Without one there is one run with the seed `seed`.
+    /// Removes `[sweep]` from a document and reads it. Without one, the sweep is a single run with seed `seed`.
     pub fn read(document: &mut Document, seed: u64) -> Result<Self> {
         let mut section = document.section("sweep")?;
         let Seeds(seeds) = section.get("seeds", seed.to_string())?;
@@ -70,7 +70,7 @@ impl Sweep {
         Ok(sweep)
     }
 
-    /// What lies over the file wins over an axis, too: it has this value only. What variants set for themselves stays theirs.
+    /// Reduces axes that the environment or a flag overrides to the overriding value. Keys that variants set are unaffected.
     fn yield_to_overrides(&mut self, document: &Document) {
         for ((path, values), origins) in self.axes.iter_mut().zip(&mut self.origins) {
             if let Some(Entry { value, origin }) = document.overriding(path) {
@@ -79,7 +79,7 @@ impl Sweep {
         }
     }
 
-    /// Every run: variants vary slowest, then axes, then seeds.
+    /// Returns every run: variants vary slowest, then axes, then seeds.
     pub fn runs(&self) -> Vec<Run> {
         let mut points = vec![Run { labels: BTreeMap::new(), seed: 0, set: Vec::new() }];
         let mut cross = |choices: Vec<Choice>| {
@@ -114,7 +114,7 @@ impl Sweep {
 }
 
 impl Run {
-    /// Lays what this run sets over a document.
+    /// Sets the keys of this run in a document.
     pub fn apply(&self, document: &mut Document) -> Result<()> {
         for (path, Entry { value, origin }) in &self.set {
             document.set(path, value.clone(), origin.clone())?;
@@ -122,7 +122,7 @@ impl Run {
         Ok(())
     }
 
-    /// A folder name: labels and seed, safe on every file system.
+    /// Returns the folder name: labels and seed, valid on every file system.
     pub fn folder(&self) -> String {
         let mut parts: Vec<String> = Vec::new();
         if let Some(variant) = self.labels.get("variant") {
@@ -136,7 +136,7 @@ impl Run {
     }
 }
 
-/// Overrides (`key=value`), each with the variants of `runs` that set its key themselves, where it has no effect.
+/// Returns the overrides (`key=value`), each with the variants of `runs` in which it has no effect because they set its key.
 pub fn with_variants(overrides: &[String], runs: &[Run]) -> Vec<String> {
     let told = |text: &String| {
         let key = text.split_once('=').map_or(text.as_str(), |(key, _)| key);
@@ -154,7 +154,7 @@ pub fn with_variants(overrides: &[String], runs: &[Run]) -> Vec<String> {
     overrides.iter().map(told).collect()
 }
 
-/// A variant: its name and what it sets.
+/// Reads a variant: its name and the keys that it sets.
 fn read_variant(table: Vec<(String, Entry)>, place: &str) -> Result<(String, Vec<(String, Entry)>)> {
     let mut name = None;
     let mut set = Vec::new();
@@ -175,7 +175,7 @@ fn read_variant(table: Vec<(String, Entry)>, place: &str) -> Result<(String, Vec
     Ok((name, set))
 }
 
-/// Refuses what is the same for all runs of a sweep.
+/// Refuses keys that are the same for all runs of a sweep.
 fn may_vary(path: &str, origin: &Origin) -> Result<()> {
     let why = match path.split('.').next().unwrap_or(path) {
         "seed" => "seeds are listed in sweep.seeds, for example seeds = \"1..30\"",
@@ -203,7 +203,7 @@ impl FromValue for Seeds {
     }
 }
 
-/// `1..30` (both ends), `3,5,7` or a mix.
+/// Parses `1..30` (both ends included), `3,5,7` or a mix.
 fn parse_seeds(text: &str) -> Option<Vec<u64>> {
     let mut seeds = Vec::new();
     for part in text.split(',') {

@@ -1,4 +1,4 @@
-//! Configuration values with their origin, and their way from and to TOML.
+//! Configuration values with their origin, and their conversion from and to TOML.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,12 +9,12 @@ use crate::{Error, Result};
 /// A table of entries, ordered by key.
 pub type Table = BTreeMap<String, Entry>;
 
-/// A value and where it was written.
+/// A value and its origin.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
     /// The value.
     pub value: Value,
-    /// Where it came from.
+    /// Its origin.
     pub origin: Origin,
 }
 
@@ -36,7 +36,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// What it is, for messages.
+    /// Returns the kind of the value, for messages.
     pub fn kind(&self) -> &'static str {
         match self {
             Value::Text(_) => "a text",
@@ -48,7 +48,7 @@ impl Value {
         }
     }
 
-    /// As a TOML value on one line.
+    /// Returns the value as TOML on one line.
     pub fn to_toml(&self) -> String {
         match self {
             Value::Text(text) => toml::Value::String(text.clone()).to_string(),
@@ -67,7 +67,7 @@ impl Value {
         }
     }
 
-    /// As plain text: what a label shows.
+    /// Returns the value as plain text, for labels.
     pub fn to_label(&self) -> String {
         match self {
             Value::Text(text) => text.clone(),
@@ -76,13 +76,13 @@ impl Value {
     }
 }
 
-/// A key as TOML wants it: bare where that is allowed.
+/// Returns a key in TOML notation: bare where that is permitted.
 pub(super) fn quote_key(key: &str) -> String {
     let bare = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
     if bare { key.to_owned() } else { toml::Value::String(key.to_owned()).to_string() }
 }
 
-/// A table as TOML, sub-tables as `[path]` sections after plain keys.
+/// Writes a table as TOML, sub-tables as `[path]` sections after plain keys.
 pub(super) fn write_table(out: &mut String, path: &str, table: &Table) {
     let (tables, plain): (Vec<_>, Vec<_>) = table.iter().partition(|(_, e)| matches!(e.value, Value::Table(_)));
     if !path.is_empty() && (!plain.is_empty() || tables.is_empty()) {
@@ -98,7 +98,7 @@ pub(super) fn write_table(out: &mut String, path: &str, table: &Table) {
     }
 }
 
-/// Converts a parsed TOML value, positions kept.
+/// Converts a parsed TOML value; keeps positions.
 pub(super) fn from_toml(
     key: &str,
     value: &toml::Spanned<toml::de::DeValue<'_>>,
@@ -124,7 +124,7 @@ pub(super) fn from_toml(
     Ok(Entry { value: converted, origin })
 }
 
-/// Converts a parsed TOML table, positions kept. A key's entry points at the key.
+/// Converts a parsed TOML table; keeps positions. The origin of an entry is the position of its key.
 pub(super) fn table_from_toml(
     table: &toml::de::DeTable<'_>,
     place: &dyn Fn(std::ops::Range<usize>) -> Origin,

@@ -1,11 +1,11 @@
-//! Is a plan possible? Every flow is followed: what is promised must be possible, and every worker must reach the server.
+//! Checks of a plan: every flow must be feasible, and every worker must reach the server.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{FlowSource, PLAN_VERSION, Plan, PlanFlow, PlanRole};
 
 impl Plan {
-    /// Refuses a plan that cannot be carried out, and says why.
+    /// Returns an error with the reason if the plan cannot be carried out.
     pub fn check(&self) -> Result<(), String> {
         if self.version != PLAN_VERSION {
             return Err(format!("it has version {}; this is version {PLAN_VERSION}", self.version));
@@ -20,7 +20,7 @@ impl Plan {
         self.check_ends()
     }
 
-    /// Workers sit on hosts, each on one, and no number is missing.
+    /// Checks that each worker is on exactly one host, and that no worker number is missing.
     fn check_workers(&self) -> Result<(), String> {
         let (mut names, mut on) = (BTreeSet::new(), BTreeMap::new());
         for node in &self.nodes {
@@ -44,7 +44,7 @@ impl Plan {
         }
     }
 
-    /// Links join different nodes, once; hosts and the server have one each.
+    /// Checks that links join different nodes, at most once, and that hosts and the server have one link each.
     fn check_links(&self) -> Result<(), String> {
         let mut degrees = vec![0u32; self.nodes.len()];
         for link in &self.links {
@@ -75,7 +75,7 @@ impl Plan {
         }
     }
 
-    /// Flows run along links, through switches that forward; every worker sends one, and every aggregator that takes some.
+    /// Checks that flows follow links through forwarding switches, and that every worker and every aggregator with input sends one.
     fn check_flows(&self) -> Result<(), String> {
         let (cables, hosts) = (self.cables(), self.hosts());
         let (mut outputs, mut inputs) = (vec![0u32; self.nodes.len()], vec![0u32; self.nodes.len()]);
@@ -117,7 +117,7 @@ impl Plan {
         Ok(())
     }
 
-    /// A flow begins where its source is.
+    /// Checks that a flow begins at its source.
     fn check_source(&self, flow: &PlanFlow, first: usize, hosts: &[Option<usize>]) -> Result<(), String> {
         match flow.source {
             FlowSource::Worker(worker) => match hosts.get(worker as usize) {
@@ -131,7 +131,7 @@ impl Plan {
         }
     }
 
-    /// Aggregators that feed each other in a circle never reach the server.
+    /// Refuses cycles of aggregators, which never reach the server.
     fn check_ends(&self) -> Result<(), String> {
         let mut next = vec![None; self.nodes.len()];
         for flow in &self.flows {

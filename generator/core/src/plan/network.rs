@@ -1,4 +1,4 @@
-//! The plan that a network has without a planner: its shortest ways to the server, along which switches aggregate.
+//! The default plan of a network: shortest paths to the server, along which switches aggregate.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,8 @@ use crate::{Error, Result};
 use super::{FlowSource, PLAN_VERSION, Plan, PlanFlow, PlanLink, PlanNode, PlanRole};
 
 impl Plan {
-    /// The plan of `topology`: the devices called `aggregators` sum what comes to them on the shortest ways to the server,
-    /// or every device if that is none. `ports` has the port towards the server by node, `takes_part` says which workers do.
+    /// Returns the plan of `topology`: the devices called `aggregators`, or every device if `None`, sum what reaches them on the shortest
+    /// paths to the server. `ports` has the port towards the server by node; `takes_part` selects workers.
     pub fn of_network(
         topology: &Topology,
         ports: &[u16],
@@ -52,7 +52,7 @@ impl Plan {
     }
 }
 
-/// Which nodes sum.
+/// Returns which nodes aggregate.
 fn aggregating(topology: &Topology, names: Option<&[String]>) -> Result<Vec<bool>> {
     let is_device = |role: &Role| *role == Role::Device;
     let Some(names) = names else {
@@ -86,18 +86,18 @@ fn nodes(topology: &Topology, sums: &[bool], takes_part: &impl Fn(u32) -> bool) 
     topology.nodes.iter().zip(sums).map(node).collect()
 }
 
-/// Each cable once, the end nearer to the workers first where a shortest way runs along it.
+/// Returns each link once; the end closer to the workers comes first if a shortest path uses the link.
 fn links(topology: &Topology, next: &[Option<usize>]) -> Vec<PlanLink> {
     let ends = topology.links.iter().map(|link| (link.from as usize, link.to as usize, link.rate.bps()));
     let leads = |from: usize, to: usize| next[from] == Some(to);
     let kept = ends.filter(|(from, to, _)| leads(*from, *to) || (from < to && !leads(*to, *from)));
-    // Of several between the same two nodes the first is taken, as routes do.
+    // Of parallel links the first is taken, as in routes.
     let mut seen = BTreeSet::new();
     let kept = kept.filter(|(from, to, _)| seen.insert((*from, *to)));
     kept.map(|(from, to, rate_bps)| PlanLink { from, to, rate_bps, cost: None }).collect()
 }
 
-/// From `node` to the first one on its way that sums, or to the server.
+/// Returns the path from `node` to the next aggregator, or to the server.
 fn path(node: usize, next: &[Option<usize>], sums: &[bool]) -> Vec<usize> {
     let mut path = vec![node];
     let mut at = node;

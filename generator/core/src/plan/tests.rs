@@ -1,4 +1,4 @@
-//! Plans by hand: what they promise, and what is no plan.
+//! Hand-made plans: their promises, and invalid plans.
 
 use super::*;
 use crate::topology::{Role, Topology};
@@ -16,7 +16,7 @@ fn flow(source: FlowSource, path: &[usize]) -> PlanFlow {
     PlanFlow { source, path: path.to_vec() }
 }
 
-/// Two hosts of two workers and one around a switch that forwards, and one behind it that aggregates.
+/// Two hosts, with two workers and one, at a forwarding switch, and an aggregating switch behind it.
 fn star() -> Plan {
     let workers = [(0, 0), (1, 0), (2, 1)].map(|(worker, host)| flow(FlowSource::Worker(worker), &[host, 2, 3]));
     let mut flows = workers.to_vec();
@@ -45,7 +45,7 @@ fn what_links_carry_is_known_beforehand() {
     assert_eq!(plan.hosts(), [Some(0), Some(0), Some(1)]);
     assert_eq!(plan.messages(), [[2, 0], [1, 0], [3, 0], [1, 0]]);
     assert_eq!(plan.utilisation(), 3.0 * 0.5 + 2.0);
-    // The aggregator sums each cluster apart.
+    // The aggregator sums each cluster separately.
     assert_eq!(plan.clusters(&[0, 4, 0]), [vec![0], vec![4], vec![0], vec![0, 4]]);
     let clusters = plan.clusters(&[0, 4, 0]);
     assert_eq!(plan.messages_of(|flow| clusters[flow].len() as u64), [[2, 0], [1, 0], [3, 0], [2, 0]]);
@@ -123,7 +123,7 @@ fn flows_that_go_round_are_refused() {
     assert!(plan.check().unwrap_err().contains("passes a node twice"));
 }
 
-/// Two hosts at a leaf each, a root above, the server at the root.
+/// Two hosts at one leaf each, a root above, and the server at the root.
 fn tree() -> Topology {
     let mut t = Topology::default();
     let (rate, none) = (Rate::from_bps(1000), Size::default());
@@ -163,7 +163,7 @@ fn a_network_has_a_plan_of_its_shortest_ways() {
         let message = plan(Some(&[name.to_owned()])).unwrap_err().to_string();
         assert!(message.contains(name) && message.contains("target.aggregators"), "{message}");
     }
-    // Who takes no part has no flow.
+    // Workers that do not take part have no flow.
     let some = Plan::of_network(&topology, &ports, None, |worker| worker != 1).unwrap();
     assert_eq!(some.messages()[0], [1, 0]);
 }

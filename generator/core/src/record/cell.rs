@@ -1,4 +1,4 @@
-//! What cells of records hold, and how they become columns.
+//! Cells of records, and their conversion to columns.
 
 use std::sync::Arc;
 
@@ -19,11 +19,11 @@ pub trait Cell: Sized + 'static {
     /// Whether it may be empty.
     const OPTIONAL: bool = false;
 
-    /// A column of them.
+    /// Makes a column of cells.
     fn array<'a>(cells: impl Iterator<Item = &'a Self> + Clone) -> ArrayRef;
 }
 
-/// Most lanes of a packet: rows of records have room for so many.
+/// Maximum number of lanes of a packet, and capacity of rows of records.
 pub const LANES_MAX: usize = 64;
 
 macro_rules! cells {
@@ -78,7 +78,7 @@ impl Cell for Option<bool> {
     }
 }
 
-/// A few words of a packet.
+/// The lanes of a packet, up to [`LANES_MAX`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Words {
     count: u8,
@@ -86,7 +86,7 @@ pub struct Words {
 }
 
 impl Words {
-    /// Those that `fill` writes, of which it returns the number.
+    /// Words that `fill` writes; it returns their number.
     #[inline]
     pub fn new(fill: impl FnOnce(&mut [u32; LANES_MAX]) -> usize) -> Self {
         let mut words = [0; LANES_MAX];
@@ -94,7 +94,7 @@ impl Words {
         Words { count, words }
     }
 
-    /// The words.
+    /// Returns the words.
     pub fn as_slice(&self) -> &[u32] {
         &self.words[..usize::from(self.count)]
     }

@@ -1,6 +1,6 @@
-//! Codes that stand in columns of records.
+//! Codes in columns of records.
 
-/// Codes that stand in columns: an enumeration whose entries each have a code, a name and a sentence.
+/// Defines an enumeration of codes, each with a number, a name and a sentence.
 macro_rules! codes {
     ($(#[$meta:meta])* $kind:ident { $($entry:ident = $code:literal, $name:literal, $about:literal;)* }) => {
         $(#[$meta])*
@@ -11,18 +11,18 @@ macro_rules! codes {
         }
 
         impl $kind {
-            /// All, in the order of their codes.
+            /// All codes, in order.
             pub const ALL: [$kind; [$($code),*].len()] = [$($kind::$entry),*];
 
-            /// Names of all, in the same order.
+            /// Names of all codes, in the same order.
             pub const NAMES: [&'static str; $kind::ALL.len()] = [$($name),*];
 
-            /// Name in reports.
+            /// Returns the name in reports.
             pub const fn name(self) -> &'static str {
                 $kind::NAMES[self as usize]
             }
 
-            /// What it says.
+            /// Returns the sentence that explains the code.
             pub const fn about(self) -> &'static str {
                 match self {
                     $($kind::$entry => $about,)*
@@ -70,8 +70,8 @@ codes! {
 }
 
 impl Reason {
-    /// May it be a copy that a network made which was dropped, and not the packet? Of protocols whose packets are sums by
-    /// key: the others take no copies.
+    /// Returns whether a copy made by the network may have been dropped instead of the packet itself. For protocols
+    /// whose packets are sums by key only: the others accept no copies.
     pub const fn may_be_copy(self) -> bool {
         matches!(self, Reason::Duplicate | Reason::Fault | Reason::QueueFull | Reason::TableFull | Reason::Inactive)
     }
@@ -95,7 +95,7 @@ codes! {
 }
 
 impl SumOk {
-    /// What is known, if anything is.
+    /// Converts an optional comparison result.
     pub fn of(right: Option<bool>) -> Self {
         match right {
             Some(true) => SumOk::Yes,

@@ -1,21 +1,21 @@
-//! Counters of devices, servers and controllers, and the rule by which several values of a counter become one.
+//! Counters of devices, servers and controllers, and the rule that combines several values of a counter.
 //!
 //! A counter is declared with its rule where it is reported. Devices of a run in virtual time, several servers, roles of a run in
 //! real time and parts of a run that are merged all go through [`CounterRule::join`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How several values of a counter become one. The order of the values does not matter.
+/// The rule that combines values of a counter. Their order does not matter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CounterRule {
-    /// Their sum: counts, bytes, times that were spent.
+    /// Sum: counts, bytes, durations.
     Sum,
-    /// The largest of them: maxima, shares of one device, instants.
+    /// Maximum: maxima, shares of one device, instants.
     Largest,
 }
 
 impl CounterRule {
-    /// Returns what two values come to.
+    /// Combines two values.
     pub fn join(self, one: u64, other: u64) -> u64 {
         match self {
             CounterRule::Sum => one.saturating_add(other),
@@ -24,30 +24,30 @@ impl CounterRule {
     }
 }
 
-/// The value of a counter, with its name in the manifest and its rule.
+/// A counter: name in the manifest, rule and value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counter {
     /// Its name.
     pub name: &'static str,
-    /// How several of them become one.
+    /// The rule that combines its values.
     pub rule: CounterRule,
     /// Its value.
     pub value: u64,
 }
 
 impl Counter {
-    /// A counter of which several add up.
+    /// A counter whose values are added.
     pub const fn sum(name: &'static str, value: u64) -> Counter {
         Counter { name, rule: CounterRule::Sum, value }
     }
 
-    /// A counter of which the largest stands for several.
+    /// A counter of whose values the largest is kept.
     pub const fn largest(name: &'static str, value: u64) -> Counter {
         Counter { name, rule: CounterRule::Largest, value }
     }
 }
 
-/// Adds a value under `name` to `values`; `largest` has the names that are not sums.
+/// Combines `value` into `values` under `name`; `largest` lists the names that are not sums.
 pub(super) fn count(
     values: &mut BTreeMap<String, u64>,
     largest: &mut BTreeSet<String>,
@@ -78,7 +78,7 @@ mod tests {
         ("share_ppm", CounterRule::Largest),
     ];
 
-    /// What one device, server or part counted; not every one has every counter.
+    /// Counters of one device, server or part; not every one has every counter.
     fn part() -> impl Strategy<Value = Counters> {
         let value = prop_oneof![0u64..5, Just(u64::MAX / 3)];
         let times = prop::option::of((0i64..4, 0i64..4).prop_map(|(first, more)| (first, first + more)));
@@ -120,7 +120,7 @@ mod tests {
     }
 
     proptest! {
-        /// Parts may come in any order and in groups that are joined before.
+        /// The order and grouping in which parts are joined does not matter.
         #[test]
         fn joining_knows_no_order(
             (parts, shuffled) in prop::collection::vec(part(), 0..6)
@@ -133,7 +133,7 @@ mod tests {
             prop_assert_eq!(&whole, &joined([&joined(one), &joined(other)]));
         }
 
-        /// A maximum is that of a part, a sum is that of all parts, and files keep the rules.
+        /// A maximum is that of one part, a sum that of all parts, and files preserve the rules.
         #[test]
         fn every_counter_follows_its_rule(parts in prop::collection::vec(part(), 1..6)) {
             let whole = joined(&parts);

@@ -1,4 +1,4 @@
-//! Digests of what was written, so that damage is found before numbers are shown.
+//! Digests of written files, to find damage before numbers are shown.
 //!
 //! `manifest.json` lists the files of its run dir with their sizes and SHA-256; `sweep.json` lists the manifests. Each of
 //! them ends with a digest of its own text.
@@ -15,18 +15,18 @@ use super::verdict::Note;
 use crate::regular::check_regular;
 use crate::{Error, Result};
 
-/// Before the digest of a JSON file's own text, and after it.
+/// Text before the digest in a JSON file, and after it.
 const KEY: &[u8] = b",\n  \"digest\": \"sha256:";
 const END: &[u8] = b"\"\n}\n";
 /// Hexadecimal digits of a digest.
 const DIGITS: usize = 64;
-/// Entries of a manifest that differ between identical runs, and the end of one of several lines.
+/// Beginnings of manifest entries that differ between identical runs; the end of an entry of several lines.
 const OWN: [&[u8]; 3] = [b"  \"created_unix_ns\": ", b"  \"command\": ", b"  \"digest\": "];
 const LIST_END: &[u8] = b"  ]";
-/// Bytes that are read at once.
+/// Size of the read buffer, in bytes.
 const BUFFER: usize = 1 << 18;
 
-/// The content of a file when it was written.
+/// Length and hash of a file at the time of writing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileDigest {
     /// Its length.
@@ -38,12 +38,12 @@ pub struct FileDigest {
 /// The files of a folder by their names in it.
 pub type FileDigests = BTreeMap<String, FileDigest>;
 
-/// Bytes as lower-case hexadecimal digits.
+/// Returns bytes as lower-case hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// Hashes what is written through it.
+/// A writer that hashes what is written through it.
 pub struct Hashing<W> {
     inner: W,
     hash: Option<Sha256>,
@@ -51,17 +51,17 @@ pub struct Hashing<W> {
 }
 
 impl<W> Hashing<W> {
-    /// Nothing was written to `inner` yet.
+    /// Starts a hash over what will be written to `inner`.
     pub fn new(inner: W) -> Self {
         Hashing { inner, hash: Some(Sha256::new()), bytes: 0 }
     }
 
-    /// Hashes nothing: what is written passes.
+    /// Passes writes through without hashing.
     pub fn pass(inner: W) -> Self {
         Hashing { inner, hash: None, bytes: 0 }
     }
 
-    /// The digest of all that was written, once; none if it was not hashed.
+    /// Returns the digest of everything written, once; `None` if it was not hashed.
     pub fn digest(&mut self) -> Option<FileDigest> {
         let hash = self.hash.take()?;
         Some(FileDigest { bytes: self.bytes, sha256: hex(&hash.finalize()) })
@@ -83,7 +83,7 @@ impl<W: Write> Write for Hashing<W> {
     }
 }
 
-/// The digest of the file at `path` as it is now.
+/// Returns the current digest of the file at `path`.
 pub fn file_digest(path: &Path) -> Result<FileDigest> {
     check_regular(path)?;
     let mut file = File::open(path).map_err(Error::io("open", path))?;
@@ -100,7 +100,7 @@ pub fn file_digest(path: &Path) -> Result<FileDigest> {
     }
 }
 
-/// Refuses files of `dir` whose content is not what `files` says.
+/// Refuses files of `dir` whose content does not match `files`.
 pub fn check_files(dir: &Path, files: &FileDigests) -> Result<()> {
     for (name, said) in files {
         let path = dir.join(name);
@@ -118,7 +118,7 @@ pub fn check_files(dir: &Path, files: &FileDigests) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a file by name whose digest is `found` and not what `by` says.
+/// An error for a file whose digest `found` differs from `said`, which `by` states.
 fn changed(path: &Path, found: &str, said: &str, by: &str) -> Error {
     Error::Invalid(format!(
         "{}: its content is not what was written (sha256 {found}, {by} says {said}); restore it, or --no-verify to read it \
@@ -127,14 +127,14 @@ fn changed(path: &Path, found: &str, said: &str, by: &str) -> Error {
     ))
 }
 
-/// The text of a sealed JSON file before its digest, and the digest.
+/// Splits a sealed JSON file into the text before its digest, and the digest.
 fn split(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let text = text.strip_suffix(END)?;
     let (text, digest) = text.split_at_checked(text.len().checked_sub(DIGITS)?)?;
     Some((text.strip_suffix(KEY)?, digest))
 }
 
-/// Ends `text`, a JSON object with an entry or more, with a digest of itself; one that it has goes.
+/// Appends to `text`, a JSON object with at least one entry, a digest of itself; replaces an existing one.
 pub fn seal(text: &str) -> String {
     let body = match split(text.as_bytes()) {
         Some((body, _)) => &text[..body.len()],
@@ -145,7 +145,7 @@ pub fn seal(text: &str) -> String {
     format!("{body}{key}{digest}{end}")
 }
 
-/// Does the JSON file at `path`, whose content is `text`, end with a digest of itself? Refuses a wrong one.
+/// Returns whether the JSON file at `path`, with content `text`, ends with a digest of itself; refuses a wrong one.
 pub fn is_sealed(path: &Path, text: &[u8]) -> Result<bool> {
     let Some((body, said)) = split(text) else { return Ok(false) };
     let found = hex(&Sha256::digest(body));
@@ -155,7 +155,7 @@ pub fn is_sealed(path: &Path, text: &[u8]) -> Result<bool> {
     Err(changed(path, &found, &String::from_utf8_lossy(said), "its digest"))
 }
 
-/// Compares the run dir `dir`, whose manifest is `text` and lists `files`, with its digests.
+/// Compares the run dir `dir`, with manifest `text` and its list `files`, with its digests.
 pub fn verify_run(dir: &Path, text: &[u8], files: &FileDigests) -> Result<Verified> {
     let path = dir.join("manifest.json");
     match (is_sealed(&path, text)?, files.is_empty()) {
@@ -165,7 +165,7 @@ pub fn verify_run(dir: &Path, text: &[u8], files: &FileDigests) -> Result<Verifi
     }
 }
 
-/// The same for a run dir whose manifest was read elsewhere.
+/// Compares a run dir with its digests; reads the manifest anew.
 pub fn verify_dir(dir: &Path) -> Result<Verified> {
     #[derive(Deserialize)]
     struct Listed {
@@ -179,7 +179,7 @@ pub fn verify_dir(dir: &Path) -> Result<Verified> {
     verify_run(dir, &text, &listed.files)
 }
 
-/// Refuses the JSON file at `path` that must end with a digest of itself and does not.
+/// An error for the JSON file at `path`, which must end with a digest of itself and does not.
 pub fn unsealed(path: &Path) -> Error {
     Error::Invalid(format!(
         "{}: its content is not what was written (its last line has no digest of it); restore it, or --no-verify to read it \
@@ -188,7 +188,7 @@ pub fn unsealed(path: &Path) -> Error {
     ))
 }
 
-/// The digest of a manifest's `text` for `sweep.json`: equal for identical runs, whenever they were made.
+/// Returns the digest of a manifest's `text` for `sweep.json`: equal for identical runs, whenever they were made.
 pub fn manifest_digest(text: &[u8]) -> String {
     let (mut hash, mut inside) = (Sha256::new(), false);
     for line in text.split_inclusive(|byte| *byte == b'\n') {
@@ -204,17 +204,17 @@ pub fn manifest_digest(text: &[u8]) -> String {
 /// Whether the files of a run were compared with their digests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Verified {
-    /// All of them, and they are what was written.
+    /// All files were compared and are unchanged.
     #[default]
     Whole,
     /// There are no digests.
     NoDigests,
-    /// The reader disabled it.
+    /// The user disabled the check.
     Waived,
 }
 
 impl Verified {
-    /// What a reader of the numbers must know; none if all was compared.
+    /// Returns the note for readers of the numbers; `None` if everything was compared.
     pub const fn note(self) -> Option<Note> {
         match self {
             Verified::Whole => None,

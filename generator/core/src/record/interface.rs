@@ -1,20 +1,20 @@
-//! What a network interface counted during a run, beside what the run counted itself.
+//! Counters of a network interface during a run, in addition to the run's own counts.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Counts of an interface between the beginning of a run and its end: of everybody who uses it.
+/// Counts of an interface between the beginning and the end of a run, over all its users.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InterfaceCounts {
-    /// The part of the run that read them, in a merged run.
+    /// The part of a merged run that read them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<String>,
-    /// The end: `workers`, `device.down`, `device.up`, `server`.
+    /// Role and side: `workers`, `device.down`, `device.up`, `server`.
     pub end: String,
-    /// Its name.
+    /// Name of the interface.
     pub interface: String,
-    /// Frames that the run handed over there, by its own count; none if it has no such count.
+    /// Frames that the run handed over, by its own count; none if it has no such count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent: Option<u64>,
     /// Frames that the run received there, by its own count.
@@ -32,28 +32,28 @@ pub struct InterfaceCounts {
     pub rx_dropped: u64,
     /// Errors on the way in.
     pub rx_errors: u64,
-    /// Times at which the carrier came or went.
+    /// Changes of the carrier state.
     pub carrier_changes: u64,
     /// Operational state at the end: `up`, `down`, `lowerlayerdown`, ...; empty if unknown.
     pub state: String,
-    /// Largest packet at the end, without the Ethernet header; 0 if unknown.
+    /// MTU at the end, without the Ethernet header; 0 if unknown.
     pub mtu: u32,
 }
 
 impl InterfaceCounts {
-    /// Did it drop so many of the frames that the run handed over that the run's count misleads: more than one in a hundred?
+    /// Returns whether it dropped more than 1 % of the frames that the run handed over, so that the run's count misleads.
     pub fn contradicts(&self) -> bool {
         let sent = self.sent.unwrap_or(0);
         let missing = sent.saturating_sub(self.tx_packets);
         missing > sent / 100 && self.tx_dropped + self.tx_errors > 0
     }
 
-    /// Frames of the run that left there: others use the interface, too, and the kernel may have dropped some.
+    /// Returns the run's frames that were transmitted: others use the interface, too, and the kernel may have dropped some.
     pub fn sent_of_run(&self) -> u64 {
         self.sent.map_or(self.tx_packets, |sent| sent.min(self.tx_packets))
     }
 
-    /// Frames that came there, of whatever use they were.
+    /// Returns the frames that arrived, of any kind.
     pub fn came(&self) -> u64 {
         self.rx_packets.max(self.received)
     }

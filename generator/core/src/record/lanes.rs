@@ -1,23 +1,23 @@
-//! What each lane says, and how many are needed: everything follows from a few numbers, so that a capture's reader makes
-//! the same layout from the manifest.
+//! The layout of lanes and their number: both follow from a few numbers, so that the reader of a capture derives the
+//! same layout from the manifest.
 
 use serde::{Deserialize, Serialize};
 
 use super::LANES_MAX;
 use crate::seed::mix;
 
-/// What gradients are on the wire.
+/// Encoding of gradients on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Number {
     /// Little-endian f32s: whole numbers below 2²⁴ are exact.
     F32,
-    /// Integers of 32 bits in network order. Lanes stay below 2³¹, so that devices that saturate do no harm.
+    /// 32-bit integers in network order. Lanes stay below 2³¹, so that devices that saturate do no harm.
     I32,
 }
 
 impl Number {
-    /// A whole number as it is added.
+    /// Encodes a whole number as a summand.
     #[inline]
     pub fn of_whole(self, value: u32) -> u32 {
         match self {
@@ -26,7 +26,7 @@ impl Number {
         }
     }
 
-    /// A word as it lies in a packet.
+    /// Encodes a word for a packet.
     #[inline]
     pub fn bytes(self, word: u32) -> [u8; 4] {
         match self {
@@ -35,7 +35,7 @@ impl Number {
         }
     }
 
-    /// A word of a packet.
+    /// Decodes a word of a packet.
     #[inline]
     pub fn word(self, bytes: [u8; 4]) -> u32 {
         match self {
@@ -45,75 +45,75 @@ impl Number {
     }
 }
 
-/// What a device makes of two payloads.
+/// How a device combines two payloads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Merge {
     /// Their sum.
     Sum,
-    /// The mean of all members, however they came together.
+    /// The mean of all members, regardless of the order of merging.
     Mean,
-    /// Their mean, whatever they hold: (a + b) / 2 at every merge.
+    /// The mean of two payloads, regardless of their members: (a + b) / 2 at every merge.
     RunningMean,
 }
 
-/// What lanes are to identify.
+/// What lanes identify.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Detail {
-    /// How many updates.
+    /// The number of updates.
     Count,
-    /// How many of each worker.
+    /// The number of updates of each worker.
     Who,
-    /// Which.
+    /// The updates themselves.
     Which,
 }
 
-/// What is asked of a layout.
+/// Requirements of a layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ask {
-    /// What lanes are to identify.
+    /// What lanes identify.
     pub detail: Detail,
-    /// What devices do.
+    /// How devices merge.
     pub merge: Merge,
-    /// An update that arrives is among so many that its worker sent last.
+    /// An arriving update is among the last `window` that its worker sent.
     pub window: u32,
 }
 
-/// Bits of a digit of running means: a member may be merged seven times.
+/// Bits of a digit in running means: a member may be merged seven times.
 const DEPTH_BITS: u32 = 8;
-/// Fewest bits of a hash that are worth a lane.
+/// Minimum useful length of a hash, in bits.
 const CHECK_MIN: u32 = 8;
 
 /// The lanes of a run.
 ///
-/// In the order of lanes: a one; for `Who` digits of workers; for `Which` a hash of worker and sequence number, then marks,
-/// of which an update has one by worker and sequence number. Where members share their number: a one, the number, the
-/// hash, and a mark per worker.
+/// In the order of lanes: a one; for `Who` digits of workers; for `Which` a hash of worker and sequence number, then
+/// marks, one per update, determined by worker and sequence number. Where members share their number: a one, the
+/// number, the hash, and one mark per worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layout {
-    /// What gradients are.
+    /// Encoding of gradients.
     pub number: Number,
-    /// What devices do.
+    /// How devices merge.
     pub merge: Merge,
     /// What lanes identify.
     pub detail: Detail,
     /// Most workers of a cluster.
     pub workers: u32,
-    /// Sequence numbers of a worker that marks tell apart.
+    /// Sequence numbers of a worker that marks distinguish.
     pub window: u32,
-    /// All members of a sum have the same sequence number, and a worker is in it once.
+    /// Whether all members of a sum have the same sequence number, and each worker contributes once.
     pub shared: bool,
     /// Bits of a member's hash.
     pub check_bits: u32,
 }
 
-/// Why there is no layout: the setting that asks too much, and what is wrong with it.
+/// Why a layout is impossible: the setting that demands too much, and the reason.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The setting, of section `format`.
     pub key: &'static str,
-    /// In words.
+    /// The reason in words.
     pub why: String,
 }
 
@@ -123,14 +123,14 @@ impl Refusal {
     }
 }
 
-/// Bits of a number.
+/// Returns the number of bits that `n` needs.
 fn bits_of(n: u64) -> u32 {
     64 - n.leading_zeros()
 }
 
 impl Layout {
-    /// The layout for clusters of up to `workers` workers and packets of at least `elements` gradients, or why there is none.
-    /// The format says what gradients are, and whether all members of a sum have the same sequence number.
+    /// Returns the layout for clusters of up to `workers` workers and packets of at least `elements` gradients, or the reason for none.
+    /// The format decides the encoding of gradients, and whether all members of a sum have the same sequence number.
     pub fn plan((number, shared): (Number, bool), ask: Ask, workers: u32, elements: usize) -> Result<Layout, Refusal> {
         let Ask { detail, merge, window } = ask;
         if window == 0 {
@@ -149,7 +149,7 @@ impl Layout {
         layout.fits(elements).map(|()| layout)
     }
 
-    /// Whether a layout read from a file is one that a run can have.
+    /// Returns whether a layout read from a file is one that a run can have.
     pub fn is_sound(&self) -> bool {
         let told = self.merge == Merge::Sum || (self.number == Number::F32 && self.detail == Detail::Which);
         let least = if self.detail == Detail::Which { 1 } else { 0 };
@@ -188,19 +188,19 @@ impl Layout {
         Err(Refusal::of("lanes", why))
     }
 
-    /// Whether the lanes of sums of f32s name their members, so that the sums can be recomputed.
+    /// Returns whether the lanes of f32 sums name their members, so that the sums can be recomputed.
     pub fn proves_sums(&self) -> bool {
         self.number == Number::F32 && self.merge == Merge::Sum && self.detail == Detail::Which
     }
 
-    /// How many lanes there are.
+    /// Returns the number of lanes.
     pub fn lanes(&self) -> usize {
         let marks = self.marks().div_ceil(u64::from(self.per_lane().max(1)));
-        // More than any packet has is all the same.
+        // Capped: no packet has as many.
         self.before_marks() + marks.min(1 << 20) as usize
     }
 
-    /// Lanes ahead of the marks.
+    /// Returns the number of lanes ahead of the marks.
     #[inline]
     pub fn before_marks(&self) -> usize {
         match (self.detail, self.shared) {
@@ -210,18 +210,18 @@ impl Layout {
         }
     }
 
-    /// Bits of a lane that may be used.
+    /// Returns the usable bits of a lane.
     #[inline]
     pub fn bits(&self) -> u32 {
         match (self.number, self.merge) {
             (Number::I32, _) => 31,
-            // A mean is rounded: times the number of members it must still be nearest to the sum.
+            // A mean is rounded: multiplied by the number of members, its nearest integer must still be the sum.
             (Number::F32, Merge::Mean) => 20,
             (Number::F32, _) => 24,
         }
     }
 
-    /// Bits of a mark.
+    /// Returns the bits of a mark.
     #[inline]
     pub fn digit_bits(&self) -> u32 {
         match (self.detail, self.merge) {
@@ -232,13 +232,13 @@ impl Layout {
         }
     }
 
-    /// Marks, or digits, of a lane.
+    /// Returns the marks, or digits, per lane.
     #[inline]
     pub fn per_lane(&self) -> u32 {
         self.bits() / self.digit_bits()
     }
 
-    /// Marks in all.
+    /// Returns the total number of marks.
     pub fn marks(&self) -> u64 {
         match self.detail {
             Detail::Count => 0,
@@ -248,38 +248,38 @@ impl Layout {
         }
     }
 
-    /// Most updates of a sum that lanes can hold.
+    /// Returns the maximum number of updates in a sum that lanes can hold.
     pub fn members_max(&self) -> u64 {
         if self.shared { self.workers.into() } else { u64::from(self.workers) * u64::from(self.window) }
     }
 
-    /// Bits of a number of which a lane holds the sum over all members.
+    /// Returns the bits of a number whose sum over all members fits a lane.
     #[inline]
     fn bits_beside_sum(&self) -> u32 {
         let of_sum = if self.merge == Merge::RunningMean { DEPTH_BITS } else { bits_of(self.members_max()) };
         self.bits().saturating_sub(of_sum)
     }
 
-    /// Bits of a sequence number that members share.
+    /// Returns the bits of a sequence number that members share.
     #[inline]
     pub fn number_bits(&self) -> u32 {
         self.bits_beside_sum()
     }
 
-    /// The hash of a member.
+    /// Returns the hash of a member.
     #[inline]
     pub fn check(&self, rank: u32, seq: u32) -> u32 {
         let key = 0x6c61_6e65_0000_0000 ^ (u64::from(rank) << 32 | u64::from(seq));
         (mix(key) >> (64 - self.check_bits)) as u32
     }
 
-    /// The mark of a member.
+    /// Returns the mark of a member.
     #[inline]
     pub fn mark(&self, rank: u32, seq: u32) -> u32 {
         if self.shared || self.detail == Detail::Who { rank } else { rank * self.window + seq % self.window }
     }
 
-    /// Calls `put` with the lanes of an update that are not 0, as whole numbers.
+    /// Calls `put` with the nonzero lanes of an update, as whole numbers.
     #[inline]
     pub fn each(&self, rank: u32, seq: u32, mut put: impl FnMut(usize, u32)) {
         put(0, 1);
@@ -319,10 +319,10 @@ mod tests {
         use Merge::*;
         for (format, detail, merge, size, lanes) in [
             ("olaf", Count, Sum, (3, 64), 1),
-            // Seven bits count to 64 and more, three digits to a lane.
+            // Seven bits count up to 64; three digits per lane.
             ("olaf", Who, Sum, (3, 64), 2),
             ("olaf", Who, Sum, (4, 64), 3),
-            // 192 marks, 24 to a lane.
+            // 192 marks, 24 per lane.
             ("olaf", Which, Sum, (3, 64), 10),
             ("olaf", Which, Mean, (3, 64), 12),
             ("olaf", Which, RunningMean, (3, 40), 42),

@@ -1,30 +1,30 @@
-//! What a device without books was offered, and what came of it: counted at the host's ends of its cables.
+//! Load of a device without books: offered and arrived, counted at the host's ends of its cables.
 
 use serde::{Deserialize, Serialize};
 
 use crate::time::{MS, SECOND, Time};
 
-/// Bits on a cable in a time. The time is that from the first frame to the last, so the bits are those of the others.
+/// Bits on a cable during a period. The period runs from the first frame to the last, so the bits of the first are not counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CarriedBits {
     /// Bits of frames, from the Ethernet header on.
     pub bits: u64,
-    /// The time in ps.
+    /// The period in ps.
     pub ps: i64,
 }
 
-/// Longest time that a thread was away from its socket, and so the first frame seems later than it was.
+/// Longest absence of a thread from its socket, by which the first frame may appear too late.
 const AWAY: Time = 10 * MS;
-/// By how much clocks and rates of links differ, as a divisor.
+/// Tolerance for clocks and link rates, as a divisor.
 const TOLERANCE: u64 = 20;
 
 impl CarriedBits {
-    /// Mean rate; 0 where it has none.
+    /// Returns the mean rate; 0 without a period.
     pub fn bps(&self) -> u64 {
         if self.ps > 0 { (u128::from(self.bits) * SECOND as u128 / self.ps as u128) as u64 } else { 0 }
     }
 
-    /// Returns whether a link of `bps` could not have carried this: 5 % and 10 ms are allowed for.
+    /// Returns whether a link of `bps` cannot have carried this; tolerates 5 % and 10 ms.
     pub fn exceeds(&self, bps: u64) -> bool {
         let time = u128::from((self.ps.max(0) + AWAY) as u64);
         let most = u128::from(bps) + u128::from(bps / TOLERANCE);
@@ -32,7 +32,7 @@ impl CarriedBits {
     }
 }
 
-/// What was offered to the link that a topology declares towards the server, and what arrived.
+/// Load of the link that a topology declares towards the server: offered and arrived.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceLoad {
     /// Rate of the link.
@@ -50,18 +50,18 @@ pub struct DeviceLoad {
 pub struct AckCopies {
     /// Acknowledgements that the server sent.
     pub acks: u64,
-    /// Workers that they are for, each acknowledgement apart.
+    /// Expected copies: workers addressed, summed over acknowledgements.
     pub expected: u64,
-    /// Workers that they came to: one, or all of a group that they were addressed to.
+    /// Copies seen: one worker per acknowledgement, or all of the group that it was addressed to.
     pub seen: u64,
-    /// Acknowledgements whose Ethernet address is not that of their IP address.
+    /// Acknowledgements whose Ethernet address does not match their IP address.
     #[serde(default)]
     pub elsewhere: u64,
     /// Whether an acknowledgement is for all workers of its cluster.
     pub group: bool,
 }
 
-/// A rate for sentences.
+/// Formats a rate for messages.
 pub(super) fn mbps(bps: u64) -> String {
     format!("{:.3} Mbit/s", bps as f64 / 1e6)
 }

@@ -21,13 +21,13 @@ use crate::user_metric::UserMetric;
 /// Version of the manifest; a reader refuses a newer one.
 pub const MANIFEST_VERSION: u32 = 2;
 
-/// Where every update went. `generated` and `withheld` count updates, the others transmissions: an update that is
+/// The fates of all updates. `generated` and `withheld` count updates, the others transmissions: an update that is
 /// sent twice has two fates.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Balance {
     /// Updates that workers generated.
     pub generated: u64,
-    /// Kept back by the worker.
+    /// Withheld by the worker.
     pub withheld: u64,
     /// Transmissions of updates that had been sent before.
     #[serde(default)]
@@ -40,16 +40,16 @@ pub struct Balance {
     pub delivered_merged: u64,
     /// Replaced by a newer update of the same worker.
     pub subsumed: u64,
-    /// Discarded for a higher reward.
+    /// Discarded in favour of a higher reward.
     pub outranked: u64,
     /// Dropped, by reason; reasons that did not occur are absent.
     pub dropped: BTreeMap<String, u64>,
-    /// Still under way when the run ended.
+    /// Under way when the run ended.
     pub in_flight: u64,
     /// Unknown: the device is hardware and keeps no books (design §2.6).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unaccounted: u64,
-    /// What is left over; 0 or the run is invalid.
+    /// The remainder; a run in which it is not 0 is invalid.
     pub unknown: i64,
 }
 
@@ -65,7 +65,7 @@ impl Balance {
         }
     }
 
-    /// All drops.
+    /// Returns the number of all drops.
     pub fn dropped_total(&self) -> u64 {
         self.dropped.values().sum()
     }
@@ -84,14 +84,14 @@ impl Balance {
     }
 }
 
-/// Totals that are complete whatever was recorded.
+/// Totals that are complete regardless of what was recorded.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     /// Packets at the parameter server that carried updates.
     pub packets_received: u64,
-    /// Their sum of bytes.
+    /// Their bytes.
     pub bytes_received: u64,
-    /// Acknowledgements that the server sent, and the frame bytes of all copies on last hops.
+    /// Acknowledgements that the server sent.
     pub acks_sent: u64,
     /// Acknowledgements that arrived at hosts.
     pub acks_received: u64,
@@ -99,32 +99,32 @@ pub struct Counters {
     pub downlink_bytes: u64,
     /// Acknowledgements that were dropped on the way.
     pub acks_dropped: u64,
-    /// Packets whose payload was the sum of their members, bit for bit.
+    /// Packets whose payload was bit for bit the sum of their members.
     pub sums_ok: u64,
     /// Packets whose payload was not.
     pub sums_wrong: u64,
-    /// Packets that the server could not place in any update.
+    /// Packets that the server could not assign to an update.
     pub foreign: u64,
     /// Gradient elements that reached the server, counted once per represented update.
     pub elements_delivered: u64,
-    /// When the first packet with updates reached the server and when the last did, in ps.
+    /// Arrival of the first and of the last packet with updates at the server, in ps.
     #[serde(default)]
     pub received_ps: Option<(i64, i64)>,
-    /// Gradient elements of the first.
+    /// Gradient elements of the first packet with updates.
     #[serde(default)]
     pub first_elements: u64,
-    /// When the run ended, in ps.
+    /// End of the run, in ps.
     pub end_ps: i64,
     /// Packets that the server's reward gate accepted.
     #[serde(default)]
     pub accepted: u64,
-    /// When every worker had reached the goal, in ps.
+    /// Time at which the last worker reached the goal, in ps.
     #[serde(default)]
     pub goal_ps: Option<i64>,
     /// Workers that reached the goal.
     #[serde(default)]
     pub workers_at_goal: u32,
-    /// What programs of devices, servers and controllers counted; values of several became one by the counter's rule.
+    /// Counters of devices, servers and controllers; values of several are combined by the counter's rule.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub device: BTreeMap<String, u64>,
     /// Names in `device` whose rule is the largest value; all others are sums.
@@ -133,57 +133,57 @@ pub struct Counters {
     /// Results that arrived at workers of synchronous training.
     #[serde(default)]
     pub replies: u64,
-    /// Elements that did not fit a 32-bit integer when gradients were scaled, and were clipped.
+    /// Elements that exceeded a 32-bit integer when gradients were scaled, and were clipped.
     #[serde(default)]
     pub clipped: u64,
-    /// How far the means that workers make of results are from those of the gradients before they were scaled: sum of
-    /// errors in 10⁻⁹ of the sum of what they are errors of, over every 64th block.
+    /// Error of the means that workers compute from results, compared with the gradients before scaling: the sum of
+    /// errors in 10⁻⁹ of the sum of the true values, over every 64th block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scaling_error_ppb: Option<u64>,
-    /// What the links of a plan carried, in the plan's order: towards the server and away from it.
+    /// Load of the links of a plan, in the plan's order: towards the server and away from it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<[LinkLoad; 2]>,
-    /// By worker: whole sums that came back to it.
+    /// Whole sums returned to each worker.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<Answers>,
 }
 
-/// What one direction of a link carried, and what waited for it.
+/// Load and queue of one direction of a link.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkLoad {
-    /// Messages that crossed it: updates, sums, and whole sums on their way back.
+    /// Messages that crossed the link: updates, sums, and whole sums on their way back.
     pub messages: u64,
-    /// Wire bits that wanted to cross it, overhead included.
+    /// Wire bits offered to the link, overhead included.
     pub bits: u64,
-    /// When the first of them came and when the last did, in ps.
+    /// Arrival of the first and of the last of them, in ps.
     pub offered_ps: Option<(i64, i64)>,
-    /// Of these bits, those that came with the first.
+    /// The part of these bits that arrived first.
     pub first_bits: u64,
-    /// Most frames that waited.
+    /// Maximum number of waiting frames.
     pub queue_max: u64,
 }
 
 impl LinkLoad {
-    /// Bits per second that wanted to cross it: those after the first, by the time in which they came.
+    /// Returns the offered rate in bit/s: the bits after the first, over the time in which they arrived.
     pub fn offered_bps(&self) -> Option<f64> {
         let (first, last) = self.offered_ps.filter(|(first, last)| last > first)?;
         Some((self.bits - self.first_bits) as f64 * 1e12 / (last - first) as f64)
     }
 }
 
-/// Whole sums that came back to a worker.
+/// Whole sums returned to one worker.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answers {
-    /// How many.
+    /// Their number.
     pub messages: u64,
-    /// When the first came, in ps.
+    /// Arrival of the first, in ps.
     pub first_ps: i64,
-    /// When the last came.
+    /// Arrival of the last, in ps.
     pub last_ps: i64,
 }
 
 impl Answers {
-    /// One more, at `t`.
+    /// Counts one more, at `t`.
     #[inline]
     pub fn add(&mut self, t: i64) {
         if self.messages == 0 {
@@ -194,7 +194,7 @@ impl Answers {
     }
 }
 
-/// The plan that a run carried out: what it promised.
+/// The plan of a run, with its assumptions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Planned {
     /// The plan.
@@ -206,7 +206,7 @@ pub struct Planned {
 }
 
 impl Counters {
-    /// A packet reached its receiver; each of its elements counts once per represented update.
+    /// Counts a packet at its receiver; each of its elements counts once per represented update.
     #[inline]
     pub fn delivered(&mut self, row: &Received, elements: u64) {
         self.packets_received += 1;
@@ -220,7 +220,7 @@ impl Counters {
         }
     }
 
-    /// Adds what a device, a server or a controller counted.
+    /// Adds a counter of a device, a server or a controller.
     pub fn count(&mut self, counter: &Counter) {
         let Counter { name, rule, value } = *counter;
         count(&mut self.device, &mut self.device_largest, name, rule, value);
@@ -253,7 +253,7 @@ impl Counters {
             (Some((first, last)), Some((others_first, others_last))) => {
                 match others_first.cmp(first) {
                     Ordering::Less => (*first, self.first_elements) = (others_first, other.first_elements),
-                    // Of two at the same time the one with more elements is the first.
+                    // Of two at the same time, the one with more elements counts as the first.
                     Ordering::Equal => self.first_elements = self.first_elements.max(other.first_elements),
                     Ordering::Greater => {}
                 }
@@ -266,22 +266,22 @@ impl Counters {
     }
 }
 
-/// What synchronous training is about, for metrics that compare with it.
+/// Parameters of synchronous training, for metrics that compare with it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Training {
     /// Name of the model.
     pub model: String,
-    /// Jobs side by side.
+    /// Number of jobs.
     pub jobs: u16,
-    /// Workers of each.
+    /// Workers of each job.
     pub workers: u32,
     /// Iterations of each worker.
     pub iterations: u32,
     /// Packets per worker and iteration.
     pub blocks: u32,
-    /// Gradients of the model.
+    /// Gradient elements of the model.
     pub elements: u64,
-    /// Computation of an iteration, in ps.
+    /// Computation time of an iteration, in ps.
     pub compute_ps: i64,
     /// Rate of a worker's link.
     pub host_rate_bps: u64,
@@ -289,13 +289,13 @@ pub struct Training {
     pub ideal_ps: i64,
     /// Blocks that a worker may have outstanding.
     pub window: u32,
-    /// After how long a block without news is given up; none if never.
+    /// Time without progress after which a block is given up; none if never.
     pub timeout_ps: Option<i64>,
-    /// Iterations without stragglers to the accuracy that is wanted, if the experiment states it.
+    /// Iterations without stragglers until the target accuracy, if the experiment states it.
     pub iterations_to_target: Option<u64>,
 }
 
-/// How far a run dir got.
+/// Progress of a run dir.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunState {
@@ -307,19 +307,19 @@ pub enum RunState {
     Finished,
 }
 
-/// One of several processes that have a run together, as a launcher started them.
+/// One of several processes that carry out a run together, as started by a launcher.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rank {
-    /// Which one, from 0.
+    /// Its number, from 0.
     pub rank: u32,
-    /// Of how many.
+    /// Number of processes.
     pub of: u32,
-    /// Which share of the workers it has, as `1/2`; none if it has none of them.
+    /// Its share of the workers, as `1/2`; none if it has no workers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<String>,
     /// The name of its host.
     pub host: String,
-    /// That host's boot, its namespace of processes, and the process: another process with the same first two can check whether it runs.
+    /// Boot id, PID namespace and PID: another process with the same first two can check whether this one is running.
     pub boot_id: String,
     /// See `boot_id`.
     pub pid_space: String,
@@ -327,40 +327,40 @@ pub struct Rank {
     pub pid: u32,
 }
 
-/// What one queue of an end of a cable did, where an end has several.
+/// Counts of one queue of an end, where an end has several.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueCounts {
     /// The end: `workers`, `device.down`, `device.up`, `server`; `capture` for an interface that is only recorded.
     pub end: String,
-    /// The queue's number there.
+    /// Number of the queue.
     pub queue: u32,
     /// Frames that it sent.
     pub sent: u64,
     /// Frames that it received.
     pub received: u64,
-    /// Frames that it lost, on the way out and before they were read.
+    /// Frames lost, on the way out or before they were read.
     pub dropped: u64,
-    /// Times at which its wire took nothing, or those that it hands frames over to had no room.
+    /// Times at which the wire accepted nothing, or the receivers of its frames had no room.
     pub full_waits: u64,
-    /// How late its frames left in ns: median, 99 %, latest; where deadlines mean something.
+    /// Lateness of its frames in ns: median, 99 %, maximum; only where deadlines are meaningful.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_ns: Option<[u64; 3]>,
 }
 
-/// Frames that had deadlines, and which of them the host made late: the thread that sends was kept from its core.
+/// Frames with deadlines, and those delayed by the host because the sending thread did not get its core.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PacingCounts {
-    /// Frames that left.
+    /// Frames sent.
     pub frames: u64,
-    /// Those that the host made late.
+    /// Frames delayed by the host.
     pub late_by_host: u64,
-    /// How late the others left in ns: median, 99 %, latest; none if there are no others, or those of several senders.
+    /// Lateness of the others in ns: median, 99 %, maximum; none without others, or for several senders.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others_late_ns: Option<[u64; 3]>,
 }
 
 impl PacingCounts {
-    /// Of several senders together.
+    /// Combines the counts of two senders.
     #[must_use]
     pub fn plus(self, other: &Self) -> Self {
         PacingCounts {
@@ -370,7 +370,7 @@ impl PacingCounts {
         }
     }
 
-    /// The share that the host made late; none without frames.
+    /// Returns the share of frames delayed by the host; `None` without frames.
     pub fn share_by_host(&self) -> Option<f64> {
         (self.frames > 0).then(|| self.late_by_host as f64 / self.frames as f64)
     }
@@ -385,124 +385,123 @@ pub struct Manifest {
     pub tool: String,
     /// Experiment name.
     pub experiment: String,
-    /// What its account is of; manifests of older builds say so in other ways ([`Manifest::family`]).
+    /// Family of the account; manifests of older builds imply it ([`Manifest::family`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub family: Option<Family>,
     /// The label of this run in its sweep: axis → value; `variant` names the variant.
     pub labels: BTreeMap<String, String>,
     /// Seed.
     pub seed: u64,
-    /// How far it got.
+    /// Progress.
     pub state: RunState,
     /// Wall-clock time of the run's anchor in ns since 1970; 0 in virtual time.
     pub anchor_unix_ns: u64,
-    /// When the run was made, ns since 1970. This and `command` may differ between identical runs.
+    /// Creation time in ns since 1970. This and `command` may differ between identical runs.
     pub created_unix_ns: u64,
     /// SHA-256 of the trace file, or of the resolved workload and schedule for synthetic ones; empty for studies.
     pub trace_hash: String,
     /// The resolved configuration as TOML.
     pub config: String,
-    /// The command line that made it, word by word; empty if none did. May differ between identical runs, as
+    /// Command line of the run, word by word; empty if there was none. May differ between identical runs, as
     /// `created_unix_ns` does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// What was set beside the experiment file, by `--set`, a flag or the environment, as `key=value`; shown beside what the
-    /// file says of itself.
+    /// Values set outside the experiment file, by `--set`, a flag or the environment, as `key=value`; shown beside the file's description.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overrides: Vec<String>,
-    /// May another seed, or the same one again, give other numbers? Not where no random number was drawn in virtual time or
-    /// in a study: then one run says all.
+    /// Whether another seed, or the same one again, may give other numbers. False if no random number was drawn in
+    /// virtual time or in a study: one run is sufficient then.
     #[serde(default = "unless_stated")]
     pub uses_chance: bool,
     /// Clock domain of every timestamp column.
     pub clocks: BTreeMap<String, String>,
-    /// How clocks of stamps stood to the run's, by column; times of one that is not here must not be compared with the run's.
+    /// Offsets of stamp clocks from the run's clock, by column; times of columns without an entry are not comparable with the run's.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub stamp_clocks: BTreeMap<String, StampClock>,
     /// Facts about the host that matter for real time; empty in virtual time.
     pub host: BTreeMap<String, String>,
     /// Names of the topology's nodes, by index.
     pub nodes: Vec<String>,
-    /// How many of the transmissions were recorded: "full", "every:N" or "none".
+    /// Share of transmissions that were recorded: "full", "every:N" or "none".
     pub records: String,
     /// Cluster of each worker, at the beginning.
     pub clusters: Vec<u16>,
-    /// Metrics of the experiment's own.
+    /// Metrics defined by the experiment.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<UserMetric>,
-    /// Which part of a run this is: `workers`, `device`, `server`, or `frames` of an interface; none for a whole one.
+    /// Part of a run: `workers`, `device`, `server`, or `frames` of an interface; none for a whole run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<String>,
-    /// Which of the processes that a launcher started wrote it; none if there was one.
+    /// The launched process that wrote this manifest; none if there was only one process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank: Option<Rank>,
-    /// The hardware that was the device, by its profile's name: there are no books then.
+    /// Profile name of the hardware device, if there was one: it keeps no books.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<String>,
-    /// What is trained, in synchronous runs.
+    /// Training parameters, in synchronous runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub training: Option<Training>,
-    /// The plan along which devices reduce, if they do.
+    /// The plan along which devices reduce, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planned: Option<Planned>,
-    /// What the lanes of updates say, if they carry any.
+    /// Layout of the lanes of updates, if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lanes: Option<Layout>,
-    /// Updates that every worker must have represented at the server, if the run is one to a goal.
+    /// Represented updates per worker at the server that end the run, if it has such a goal.
     #[serde(default)]
     pub goal: Option<u32>,
-    /// Which study this is, if it is one: then there are no streams.
+    /// Name of the study, if it is one: a study has no streams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub study: Option<String>,
-    /// What the study found.
+    /// Findings of the study.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
-    /// What each queue did, of ends that have several.
+    /// Counts of each queue, for ends with several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queues: Vec<QueueCounts>,
-    /// Which frames the host made late, of an open loop with deadlines in real time.
+    /// Frames delayed by the host, for an open loop with deadlines in real time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pacing: Option<PacingCounts>,
-    /// What the interfaces of real-time ends counted during the run, by the kernel.
+    /// Kernel counters of the interfaces of real-time ends during the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interfaces: Vec<InterfaceCounts>,
-    /// Where every update went.
+    /// The fates of all updates.
     pub balance: Balance,
-    /// The same per worker.
+    /// The balance of each worker.
     pub balance_by_worker: Vec<Balance>,
     /// Totals.
     pub counters: Counters,
-    /// Rows of the records about packets that are not under way.
+    /// Rows of the records about packets that are not in flight.
     #[serde(default)]
     pub strangers: u64,
-    /// What is known of a device that keeps no books.
+    /// Observations about a device that keeps no books.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unseen: Option<Unseen>,
-    /// What the process reported of itself: facts that no account shows.
+    /// Incidents that the process reported and no account shows.
     #[serde(default, skip_serializing_if = "Incidents::is_empty")]
     pub incidents: Incidents,
-    /// The verdict over all of it ([`super::judge`]).
+    /// The verdict over all facts ([`super::judge`]).
     pub validity: Validity,
-    /// The files of the run dir as they were written; none until the run ends.
+    /// Digests of the files of the run dir; empty until the run ends.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: FileDigests,
 }
 
-/// What the account of a run is of.
+/// The subject of a run's account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Family {
-    /// Updates, on their way to a server.
+    /// Updates on their way to a server.
     Updates,
     /// Contributions to results that come back to workers.
     Results,
-    /// Pairs of key and value, which are summed by key.
+    /// Pairs of key and value, summed by key.
     Pairs,
 }
 
 impl Manifest {
-    /// What its account is of. Only runs of pairs have packets of cold ones, whose size is a setting, and only runs of pairs and of
-    /// results train: that is how manifests of older builds tell.
+    /// Returns the family of the account. In manifests of older builds it follows from two facts: only runs of pairs
+    /// have the setting `cold_bytes`, and only runs of pairs and of results train.
     pub fn family(&self) -> Family {
         let is_cold = |line: &str| line.split_once(" = ").is_some_and(|(key, _)| key == "cold_bytes");
         match (self.family, &self.training) {
@@ -514,21 +513,21 @@ impl Manifest {
     }
 }
 
-/// Manifests of builds that did not record it leave chance open.
+/// Default of manifests that did not record it: randomness is possible.
 fn unless_stated() -> bool {
     true
 }
 
-/// `sweep.json`: what a folder of run dirs holds.
+/// `sweep.json`: the runs in a folder.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SweepManifest {
     /// [`MANIFEST_VERSION`] of the writer.
     pub version: u32,
     /// Experiment name and one line about it.
     pub experiment: String,
-    /// What the experiment shows.
+    /// Description of the experiment.
     pub about: String,
-    /// What was set beside the experiment file, as in the manifests.
+    /// Values set outside the experiment file, as in the manifests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overrides: Vec<String>,
     /// Sweep axes (dotted keys) with their values in the order of the file; `variant` first if any.
@@ -539,7 +538,7 @@ pub struct SweepManifest {
     pub report: ReportPlan,
     /// `[paper]` of the experiment.
     pub paper: Vec<Published>,
-    /// Of which sweep these runs are a part; none if they are all of it.
+    /// The part of a sweep that these runs are; none if they are the whole sweep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<SweepShard>,
 }
@@ -547,7 +546,7 @@ pub struct SweepManifest {
 /// One run of a sweep.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SweepRun {
-    /// Folder, relative to the sweep's.
+    /// Folder, relative to the sweep's folder.
     pub dir: String,
     /// Axis → value.
     pub labels: BTreeMap<String, String>,
@@ -558,22 +557,22 @@ pub struct SweepRun {
     pub manifest: Option<String>,
 }
 
-/// What a report of the sweep shows: `[report]`.
+/// Content of a report of the sweep: `[report]`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReportPlan {
-    /// The question that stands first, instead of the one that follows from the metrics.
+    /// Question at the top, instead of the one that follows from the metrics.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<String>,
     /// Metrics of the main table, in order.
     pub metrics: Vec<String>,
-    /// The variant that others are compared with.
+    /// The variant with which others are compared.
     pub baseline: Option<String>,
     /// Named groups of clusters, whose ages are reported too.
     #[serde(default)]
     pub groups: Vec<Group>,
     /// Parameters fitted to reach published values, each with its sensitivity, as text.
     pub fitted: Vec<String>,
-    /// Where we differ and why, and anything else a reader must know.
+    /// Differences from the paper with reasons, and other remarks for readers.
     pub notes: Vec<String>,
 }
 
@@ -589,18 +588,18 @@ pub struct Group {
 /// One published row: `[[paper.rows]]`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Published {
-    /// Labels of the runs that it belongs to.
+    /// Labels of the runs to which it applies.
     pub at: BTreeMap<String, String>,
     /// Table or section.
     pub source: String,
     /// Metric → published value, in the metric's unit.
     pub values: BTreeMap<String, f64>,
-    /// They are bounds: the text says "more than" or "less than".
+    /// Set if the values are bounds: the text says "more than" or "less than".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<Bound>,
 }
 
-/// On which side of a published value the paper is.
+/// The side of a published bound on which the true value lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Bound {
@@ -611,7 +610,7 @@ pub enum Bound {
 }
 
 impl Bound {
-    /// As reports write it before the value.
+    /// Returns the sign that reports put before the value.
     pub const fn sign(bound: Option<Bound>) -> &'static str {
         match bound {
             None => "",

@@ -1,10 +1,9 @@
-//! What a run leaves behind: the three streams, the fates and the manifest.
+//! The content of a run dir: the streams, the fates and the manifest.
 //!
-//! A fourth, [`State`], says what workers under transmission control knew, where a run asks for it. Synchronous
-//! training adds [`Iteration`]s, and [`Reply`]s: the results as each worker got them.
-//! Three streams, each written by who knows (design §5): [`Sent`] by the workers, [`Book`] by each
-//! software device, [`Received`] by the parameter server. Analysis resolves every update's fate from
-//! them. Each row is a plain struct whose fields are the columns in files.
+//! Three streams, each written by its source (design §5): [`Sent`] by the workers, [`Book`] by each software device,
+//! [`Received`] by the parameter server. Analysis derives every update's fate from them. A fourth, [`State`], holds the
+//! state of workers under transmission control, if requested. Synchronous training adds [`Iteration`]s, and [`Reply`]s:
+//! the results at each worker. Each row is a plain struct whose fields are the columns in files.
 
 mod cell;
 mod code;

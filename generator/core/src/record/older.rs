@@ -1,8 +1,8 @@
-//! Version 1 of the record schema, read as the current one: the only place that knows how it was.
+//! Version 1 of the record schema, read as the current one. No other module knows version 1.
 //!
-//! Version 1 had no columns `job`, `heat`, `part` and `last`. Of training, `cluster` was the job. Of sums by key, the lowest bit of a
-//! packet's sequence number was set where it was cold, and `newest_seq` of a part of a sum, whose `count` was 0, was the
-//! number of the part, its highest bit set where the part made the sum complete.
+//! Version 1 had no columns `job`, `heat`, `part` and `last`. In training, `cluster` was the job. In sums by key, the
+//! lowest bit of a packet's sequence number marked cold packets, and in a part of a sum, whose `count` was 0,
+//! `newest_seq` was the number of the part, with the highest bit set if the part completed the sum.
 
 use std::path::Path;
 use std::slice::from_ref;
@@ -19,10 +19,10 @@ use super::code::Heat;
 use super::manifest::{Family, Manifest};
 use super::row::{ITERATIONS, LANES, PacketId, RECEIVED, RESULTS, SCHEMA_VERSION, SENT};
 
-/// Set in `newest_seq` of a part that made its sum complete.
+/// Set in `newest_seq` of a part that completed its sum.
 const LAST: u32 = 1 << 31;
 
-/// Columns that version 1 did not have.
+/// Columns that version 1 lacked.
 const ADDED: [(&str, &[&str]); 5] = [
     (SENT, &["job", "heat"]),
     (RECEIVED, &["job", "heat", "part", "last"]),
@@ -33,19 +33,19 @@ const ADDED: [(&str, &[&str]); 5] = [
 
 type Read<T> = std::result::Result<T, ArrowError>;
 
-/// In which version of the schema a stream was written, and what reading it takes.
+/// The schema version of a stream, and the facts needed to read it.
 #[derive(Debug, Clone, Copy)]
 pub struct Edition {
     stream: &'static str,
     older: Option<Older>,
 }
 
-/// What the columns of version 1 do not say of a run.
+/// Facts about a run that the columns of version 1 do not contain.
 #[derive(Debug, Clone, Copy)]
 struct Older {
-    /// It trains: clusters are jobs.
+    /// Whether it trains: clusters are jobs.
     trains: bool,
-    /// Its account is of sums by key.
+    /// Whether its account is of sums by key.
     by_key: bool,
 }
 
@@ -53,7 +53,7 @@ impl Edition {
     /// The current version.
     pub const CURRENT: Edition = Edition { stream: "", older: None };
 
-    /// The version of the file of `stream` at `path`, which has this schema. An error says what is wrong with the file.
+    /// Returns the version of the file of `stream` at `path`, with this schema; an error describes the defect of the file.
     pub fn of(path: &Path, stream: &str, schema: &Schema) -> std::result::Result<Edition, String> {
         let Some(&(stream, _)) = ADDED.iter().find(|(changed, _)| *changed == stream) else {
             return Ok(Edition::CURRENT);
@@ -61,7 +61,7 @@ impl Edition {
         let stated = schema.metadata().get("pktgen.version").and_then(|version| version.parse::<u32>().ok());
         match stated {
             Some(1) => {}
-            // Other programs that write a table anew leave the version out.
+            // Other programs that rewrite a table omit the version.
             None if schema.index_of("job").is_err() => {}
             Some(newer) if newer > SCHEMA_VERSION => {
                 return Err(format!(
@@ -82,7 +82,7 @@ impl Edition {
         Ok(Edition { stream, older: Some(older) })
     }
 
-    /// The columns of a file with this schema, by their current names.
+    /// Returns the columns of a file with this schema, by their current names.
     pub fn columns<'a>(&self, schema: &'a Schema) -> Vec<&'a str> {
         let moved = |name: &str| name == "cluster" && matches!(self.stream, ITERATIONS | RESULTS);
         let kept = schema.fields().iter().map(|field| field.name().as_str());
@@ -91,7 +91,7 @@ impl Edition {
         kept.chain(added.flat_map(|(_, names)| names.iter().copied())).collect()
     }
 
-    /// The columns in the file that `wanted` are made of.
+    /// Returns the columns of the file from which `wanted` are derived.
     pub fn sources<'a>(&self, wanted: &[&'a str]) -> Vec<&'a str> {
         let mut all = Vec::new();
         for name in wanted {
@@ -108,7 +108,7 @@ impl Edition {
         all
     }
 
-    /// A batch that has the sources of `wanted` as one that has these.
+    /// Converts a batch of the sources of `wanted` to a batch of `wanted`.
     pub fn read(&self, batch: RecordBatch, wanted: &[&str]) -> Read<RecordBatch> {
         let Some(older) = self.older else { return Ok(batch) };
         let (mut fields, mut columns) = (Vec::new(), Vec::new());
@@ -130,7 +130,7 @@ impl Edition {
 }
 
 impl Older {
-    /// A column of the current version; none where it is as it was.
+    /// Returns a column of the current version; `None` if it is unchanged.
     fn column(self, stream: &str, name: &str, batch: &RecordBatch) -> Read<Option<ArrayRef>> {
         let rows = batch.num_rows();
         let if_so = |so: bool, name: &str| match so {
@@ -162,13 +162,13 @@ impl Older {
         Ok(Some(column))
     }
 
-    /// Heats of packets with these sequence numbers.
+    /// Returns the heats of packets with these sequence numbers.
     fn heats(self, seqs: impl Iterator<Item = Option<u64>>) -> ArrayRef {
         let heat = |seq: u64| if seq & 1 == 1 { Heat::Cold } else { Heat::Hot };
         Arc::new(seqs.map(|seq| seq.filter(|_| self.by_key).map(|seq| heat(seq) as u8)).collect::<UInt8Array>())
     }
 
-    /// The number of the part that each row is, and [`LAST`]; none of rows that are no parts.
+    /// Returns the part number of each row, including [`LAST`]; `None` for rows that are not parts.
     fn parts(self, batch: &RecordBatch) -> Read<impl Iterator<Item = Option<u32>>> {
         let counts = numbers::<UInt16Type>(batch, "count")?.iter();
         let seqs = numbers::<UInt32Type>(batch, "newest_seq")?.iter();

@@ -7,7 +7,7 @@ use super::super::{Balance, Counters, SumOk, Validity};
 use super::*;
 use crate::arrow::array::{Int64Array, UInt16Array, UInt64Array};
 
-/// The manifest of a run of version 1 beside its files.
+/// Writes the manifest of a run of version 1 beside its files.
 fn manifest(dir: &Path, trains: bool, by_key: bool) {
     let training = trains.then(|| {
         serde_json::json!({
@@ -25,7 +25,7 @@ fn manifest(dir: &Path, trains: bool, by_key: bool) {
     std::fs::write(dir.join("manifest.json"), json.to_string()).unwrap();
 }
 
-/// Columns of version 1 in a batch.
+/// Makes a batch of columns of version 1.
 fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
     let field = |(name, column): &(&str, ArrayRef)| Field::new(*name, column.data_type().clone(), false);
     let schema = Schema::new_with_metadata(
@@ -35,7 +35,7 @@ fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
     RecordBatch::try_new(Arc::new(schema), columns.into_iter().map(|(_, column)| column).collect()).unwrap()
 }
 
-/// `wanted` of `rows`, as the current version has them.
+/// Returns the columns `wanted` of `rows` in the current version.
 fn current<R: Row>(rows: &[R], wanted: &[&str]) -> Vec<ArrayRef> {
     let all = RecordBatch::try_new(R::schema(), R::arrays(rows)).unwrap();
     wanted.iter().map(|name| all[name].clone()).collect()
@@ -130,7 +130,7 @@ fn versions_are_told_by_what_the_file_says() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("sent.parquet");
     let of = |schema: &Schema| Edition::of(&path, SENT, schema);
-    // Neither the current version nor a table that was written anew needs the manifest.
+    // Neither the current version nor a rewritten table needs the manifest.
     let bare = Schema::new(Sent::schema().fields().clone());
     for schema in [Sent::schema().as_ref(), &bare] {
         assert!(of(schema).unwrap().older.is_none());

@@ -1,4 +1,4 @@
-//! The rows of a run's streams, each column said once: struct, schema and writer follow.
+//! The rows of a run's streams. Each column is declared once; struct, schema and writer are generated from it.
 
 use crate::arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use crate::arrow::datatypes::{Int64Type, SchemaRef};
@@ -8,68 +8,68 @@ use crate::time::Time;
 use super::cell::{Cell, Words};
 use super::code::{Action, Heat, Reason, SumOk};
 
-/// Names one attempt of one update everywhere: in books, captures and balances.
+/// Identifies one attempt of one update everywhere: in books, captures and balances.
 ///
 /// 24 bits of worker, 8 of attempt, 32 of sequence number, so that any observer can compute it from
-/// a packet's header. An aggregate is known by the id of its newest member.
+/// a packet's header. An aggregate has the id of its newest member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PacketId(pub u64);
 
 impl PacketId {
-    /// No packet that a worker sent: what a network copied, for one.
+    /// A packet that no worker sent, such as a copy made by the network.
     pub const NOBODY: PacketId = PacketId(u64::MAX);
-    /// Most workers that ids can distinguish.
+    /// Maximum number of workers that ids can distinguish.
     pub const WORKERS_MAX: u32 = 1 << 24;
 
-    /// The id of this attempt.
+    /// Returns the id of this attempt.
     #[inline]
     pub const fn new(worker: u32, seq: u32, attempt: u8) -> Self {
         PacketId((worker as u64) << 40 | (attempt as u64) << 32 | seq as u64)
     }
 
-    /// The worker that sent it.
+    /// Returns the worker that sent it.
     #[inline]
     pub const fn worker(self) -> u32 {
         (self.0 >> 40) as u32
     }
 
-    /// Its sequence number.
+    /// Returns its sequence number.
     #[inline]
     pub const fn seq(self) -> u32 {
         self.0 as u32
     }
 
-    /// 0 for the first transmission.
+    /// Returns the attempt: 0 for the first transmission.
     #[inline]
     pub const fn attempt(self) -> u8 {
         (self.0 >> 32) as u8
     }
 }
 
-/// The cluster of traffic that belongs to none.
+/// The cluster of traffic that belongs to no cluster.
 pub const NO_CLUSTER: u16 = u16::MAX;
 
-/// Stream name of what workers sent; the file is `sent.parquet`.
+/// Stream of transmissions of workers; the file is `sent.parquet`.
 pub const SENT: &str = "sent";
-/// Stream name of what devices did.
+/// Stream of device actions.
 pub const BOOKS: &str = "books";
-/// Stream name of what reached the parameter server.
+/// Stream of packets at the parameter server.
 pub const RECEIVED: &str = "received";
-/// Stream name of what workers knew and did, where it was asked for.
+/// Stream of the states and decisions of workers, if requested.
 pub const STATES: &str = "states";
-/// Stream name of the iterations of synchronous training.
+/// Stream of the iterations of synchronous training.
 pub const ITERATIONS: &str = "iterations";
-/// Stream name of the results that workers of synchronous training got.
+/// Stream of the results that workers of synchronous training received.
 pub const RESULTS: &str = "results";
-/// Stream name of the packets' names, where layouts carry none.
+/// Stream of packet ids derived from content, where layouts carry no ids.
 pub const NAMES: &str = "names";
-/// Stream name of the payloads of what arrived, where sums are checked by lanes.
+/// Stream of the payloads of received packets, where sums are checked by lanes.
 pub const PAYLOADS: &str = "payloads";
-/// Stream name of the lanes of what arrived, where updates carry any.
+/// Stream of the lanes of received packets, where updates carry any.
 pub const LANES: &str = "lanes";
-/// Stream name of what the kernel or a card stamped, where it was asked for.
+/// Stream of stamps of the kernel or a card, if requested.
 pub const STAMPS: &str = "stamps";
-/// Stream name of how a run was steered, if it was.
+/// Stream of control changes during a run, if there were any.
 pub const CONTROLS: &str = "controls";
 /// Version of all schemas; a reader refuses a newer one.
 pub const SCHEMA_VERSION: u32 = 2;
@@ -87,19 +87,18 @@ const REWARD: &str = "reward";
 pub trait Row: Copy + Send + 'static {
     /// The stream.
     const STREAM: StreamTable;
-    /// Columns of times: where the first has none, the next says when a row was written. Streams of several writers become one
-    /// in that order.
+    /// Time columns, by which streams of several writers are merged: a row without a value in the first is ordered by the next.
     const ORDER: &'static [&'static str];
 
-    /// The columns of these rows, in the schema's order.
+    /// Returns the columns of these rows, in the schema's order.
     fn arrays(rows: &[Self]) -> Vec<ArrayRef>;
 
-    /// The columns in files.
+    /// Returns the columns in files.
     fn schema() -> SchemaRef {
         Self::STREAM.schema(SCHEMA_VERSION)
     }
 
-    /// When the rows of a batch were written; none if it is not of this stream.
+    /// Returns the times of the rows of a batch; `None` if it is not of this stream.
     fn times(batch: &RecordBatch) -> Option<Int64Array> {
         let mut columns = Self::ORDER.iter().map(|name| batch.column_by_name(name)?.as_primitive_opt::<Int64Type>());
         let first = columns.next()??.clone();
@@ -290,7 +289,7 @@ rows! {
 }
 
 impl Sent {
-    /// The cluster or job that it belongs to.
+    /// Returns its cluster or job.
     #[inline]
     pub fn tenant(&self) -> u16 {
         self.cluster.or(self.job).unwrap_or(NO_CLUSTER)
@@ -298,7 +297,7 @@ impl Sent {
 }
 
 impl Received {
-    /// The cluster or job that it belongs to.
+    /// Returns its cluster or job.
     #[inline]
     pub fn tenant(&self) -> u16 {
         self.cluster.or(self.job).unwrap_or(NO_CLUSTER)

@@ -1,7 +1,7 @@
-//! What the `sweep.json` of a shard says beyond that of a whole sweep.
+//! The entries of the `sweep.json` of a shard beyond those of a whole sweep.
 //!
-//! A shard's folder holds a second file, [`PLANNED`]: the `sweep.json` that the whole sweep has, byte by byte. Joining all
-//! shards puts it in place, so that nothing of it is written a second time in another way.
+//! A shard's folder holds a second file, [`PLANNED`]: the `sweep.json` of the whole sweep, byte by byte. Joining all
+//! shards puts it in place, so that it is never generated in a second way.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -9,16 +9,16 @@ use sha2::{Digest, Sha256};
 use super::hex;
 use crate::shard::Shard;
 
-/// The file beside the `sweep.json` of a shard, with the `sweep.json` of the whole.
+/// The file beside the `sweep.json` of a shard that holds the `sweep.json` of the whole sweep.
 pub const PLANNED: &str = "planned.json";
 
-/// Of which planned sweep a folder holds some runs.
+/// The planned sweep to which the runs of a folder belong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SweepShard {
-    /// Which shard, as `3/16`; none if it was joined of several and is not whole.
+    /// The shard, as `3/16`; none if several were joined and the sweep is incomplete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<String>,
-    /// How many shards the sweep was divided into.
+    /// Number of shards of the sweep.
     pub of: u64,
     /// Runs of the whole sweep.
     pub planned: usize,
@@ -29,12 +29,12 @@ pub struct SweepShard {
 }
 
 impl SweepShard {
-    /// The shard that run number `index`, from 0, of the whole belongs to.
+    /// Returns the shard of run number `index`, from 0, of the whole sweep.
     pub fn taking(&self, index: usize) -> Result<Shard, String> {
         Shard::taking(index as u64, self.of)
     }
 
-    /// What a reader of its numbers must know, in a sentence; `runs` are in the folder.
+    /// Returns a sentence for readers of the numbers; `runs` are in the folder.
     pub fn sentence(&self, runs: usize) -> String {
         let planned = self.planned;
         match &self.shard {
@@ -50,8 +50,8 @@ impl SweepShard {
     }
 }
 
-/// What two shards must have in common: the text of the whole `sweep.json` (axes, runs, seeds, report, published values)
-/// and, of every point, what it resolves to. Each part goes in with its length, so that none runs into the next.
+/// Hashes what two shards must have in common: the text of the whole `sweep.json` (axes, runs, seeds, report, published values) and the
+/// resolved configuration of every point. Each part is hashed with its length, so that boundaries cannot shift.
 pub fn plan_hash<'a>(planned: &'a str, points: impl Iterator<Item = &'a str>) -> String {
     let mut hash = Sha256::new();
     for part in std::iter::once(planned).chain(points) {

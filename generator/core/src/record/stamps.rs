@@ -1,27 +1,27 @@
-//! Stamps of packets by a clock other than the run's: what the kernel or a card noted, and how its clock stands to the run's.
+//! Stamps of packets by the clock of the kernel or of a card, and the offset of that clock from the run's.
 
 use serde::{Deserialize, Serialize};
 
 use crate::time::Time;
 
-/// The column of `stamps` that says when a packet arrived, as the manifest's `clocks` and `stamp_clocks` name it.
+/// The column of arrival times in `stamps`, as named by `clocks` and `stamp_clocks` of the manifest.
 pub const STAMPS_RECEIVED: &str = "stamps.received_ns";
 
-/// The column of `stamps` that says when a frame left.
+/// The column of departure times in `stamps`.
 pub const STAMPS_SENT: &str = "stamps.sent_ns";
 
-/// How a clock of stamps stood to the run's clock, before the run and after it.
+/// Offset of a stamp clock from the run's clock, before and after the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StampClock {
-    /// What it showed at time 0 of the run, in ns, by the reading before and by the one after.
+    /// Its reading at time 0 of the run, in ns, as derived before the run and after it.
     pub zero_ns: [i64; 2],
-    /// Both were read within so many ns.
+    /// Maximum error of either reading, in ns.
     pub error_ns: u64,
 }
 
 impl StampClock {
-    /// What it showed at time 0, halfway between the readings, and how far that may be off: half of what lies between them, and
-    /// what the worse of them may be off. Between the readings a clock that keeps its direction is nowhere else.
+    /// Returns its reading at time 0, halfway between both values, and the maximum error: half of their difference plus
+    /// `error_ns`. A clock that drifts in one direction lies between the two.
     pub fn zero(&self) -> (i64, u64) {
         let [before, after] = self.zero_ns;
         let half = (i128::from(after) - i128::from(before)) / 2;
@@ -30,7 +30,7 @@ impl StampClock {
         (middle, (apart - apart / 2).saturating_add(self.error_ns))
     }
 
-    /// The same for a run whose time 0 is `later`.
+    /// Returns the offset for a run whose time 0 is `later`.
     pub fn shifted(&self, later: Time) -> Self {
         let ns = later / crate::time::NS;
         StampClock { zero_ns: self.zero_ns.map(|zero| zero.saturating_add(ns)), ..*self }
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Both readings, as far as they may be off, are within the reported error.
+        /// Both readings, including their errors, are within the reported error.
         #[test]
         fn the_middle_is_as_far_off_as_it_says(before: i64, more in -1_000_000_000i64..1_000_000_000, error_ns in 0u64..1_000_000) {
             let after = before.saturating_add(more);

@@ -1,6 +1,6 @@
-//! The one judge of validity: from the facts of a run to faults and notes.
+//! The only judge of validity: derives faults and notes from the facts of a run.
 //!
-//! Called where the facts are: by `replay`, `merge` and `analysis`. A fault makes a run invalid, a note does not; sentences are made here.
+//! Called by `replay`, `merge` and `analysis`. A fault makes a run invalid, a note does not; sentences are made here.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use super::load::{AckCopies, DeviceLoad, mbps};
 use super::manifest::{Balance, Family, Manifest, RunState, is_zero};
 use crate::time::{NS, Time};
 
-/// Declares the kinds of a finding: name, code in files, fields, sentence.
+/// Declares findings: name, code in files, fields, sentence.
 macro_rules! findings {
     ($(#[$about:meta])* $name:ident {
         $($(#[doc = $doc:literal])* $variant:ident = $code:literal { $($field:ident: $type:ty),* } => $text:literal $(, $arg:expr)*;)+
@@ -26,10 +26,10 @@ macro_rules! findings {
         }
 
         impl $name {
-            /// All codes, each with what it means.
+            /// All codes with their descriptions.
             pub const CODES: &'static [(&'static str, &'static str)] = &[$(($code, concat!($($doc),*))),+];
 
-            /// Its code in files and outputs.
+            /// Returns the code in files and outputs.
             pub const fn code(&self) -> &'static str {
                 match self { $(Self::$variant { .. } => $code,)+ }
             }
@@ -288,108 +288,108 @@ findings! {
     }
 }
 
-/// What a process reports of itself while it runs: no account shows it.
+/// Incidents that a process reports while it runs and no account shows.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Incidents {
-    /// Against the run.
+    /// Faults of the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<Fault>,
-    /// For its readers.
+    /// Notes for readers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<Note>,
 }
 
 impl Incidents {
-    /// Nothing happened.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.faults.is_empty() && self.notes.is_empty()
     }
 }
 
-/// What is known of a device that keeps no books, by what arrived.
+/// Observations about a device that keeps no books, from received packets.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unseen {
-    /// Whether it may merge or replace updates, as its program is declared.
+    /// Whether it may merge or replace updates, according to its declared program.
     pub merges: bool,
-    /// Packets that arrived again.
+    /// Packets received again.
     pub duplicates: u64,
-    /// Packets that say that they are one update and carry something else.
+    /// Packets that claim to be one update and carry something else.
     pub damaged: u64,
     /// Sums whose members are not known.
     pub unchecked: u64,
-    /// Sums that were checked by the members that lanes prove.
+    /// Sums checked by the members that lanes prove.
     #[serde(default)]
     pub checked_by_lanes: u64,
-    /// Packets whose lanes no set of updates explains.
+    /// Packets whose lanes match no set of updates.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lanes_contradict: u64,
-    /// The least error that every element of those would have shown.
+    /// The smallest error that would have shown in every element of those.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub smallest_error: Option<String>,
     /// Packets of sums by key whose values were checked.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub checked_by_key: u64,
-    /// How far those may be off, over the sizes of what was added.
+    /// Tolerance of those checks, relative to the sizes of the summands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed_error: Option<String>,
-    /// What was offered to the link that the topology declares, and what arrived over it.
+    /// Offered and received load of the link that the topology declares.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<DeviceLoad>,
-    /// Acknowledgements, as the workers' interface saw them.
+    /// Acknowledgements at the workers' interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acks: Option<AckCopies>,
 }
 
-/// The counter of frames of a device in lockstep with a wrong checksum of IPv4 or UDP.
+/// Counter of frames with a wrong IPv4 or UDP checksum, of a device in lockstep.
 pub const CHECKSUMS_WRONG: &str = "lockstep.checksums_wrong";
-/// The same on wires.
+/// The same counter on wires.
 pub const WIRES_CHECKSUMS_WRONG: &str = "wires.checksums_wrong";
-/// The counter of ns that a device waited for workers, of one that never went on without them.
+/// Counter of ns that a device waited for workers, for one that never went on without them.
 pub const WAITS_FOR_ALL: &str = "waits_for_all_ns";
-/// What stands before the names of counters of a device in lockstep.
+/// Prefix of counter names of a device in lockstep.
 pub const LOCKSTEP_COUNTER: &str = "device.";
 
-/// What a run came to: all that its verdict depends on.
+/// The facts on which the verdict of a run depends.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// Whether it is one part of a run. Its account is settled when parts are joined.
+    /// Whether it is one part of a run, whose account is settled when parts are joined.
     pub part: bool,
-    /// Whether it is a run in real time whose roles ended by themselves.
+    /// Whether it is a run in real time whose roles ended regularly.
     pub real_time: bool,
-    /// Whether its user ended it early.
+    /// Whether the user ended it early.
     pub interrupted: bool,
-    /// Where every update went.
+    /// The fates of all updates.
     pub balance: Balance,
-    /// Rows about packets that are not under way.
+    /// Rows about packets that are not in flight.
     pub strangers: u64,
-    /// Packets at the server, and results at workers.
+    /// Packets at the server plus results at workers.
     pub arrived: u64,
     /// Packets whose payload was not the sum of their members.
     pub sums_wrong: u64,
     /// Packets at the server that match no update.
     pub unmatched: u64,
-    /// Updates that a switch counted more than once, and that it never counted.
+    /// Updates that a switch counted more than once, and updates that it never counted.
     pub unlike_once: (u64, u64),
-    /// Frames of a device of others with a wrong checksum.
+    /// Frames of a foreign device with a wrong checksum.
     pub checksums_wrong: u64,
-    /// For how many ns a device waited for workers, of one that never went on without them.
+    /// Time in ns that a device waited for workers, for one that never went on without them.
     pub waited_ns: u64,
-    /// After how long in ps it is to go on.
+    /// Configured timeout in ps after which it should go on.
     pub timeout_ps: Option<Time>,
     /// Whether pairs were summed by key.
     pub pairs: bool,
-    /// Of a device that keeps no books.
+    /// Observations about a device that keeps no books.
     pub unseen: Option<Unseen>,
-    /// Whether payloads say which updates they hold.
+    /// Whether payloads identify the updates that they hold.
     pub lanes: bool,
-    /// What interfaces counted beside the run.
+    /// Counters of interfaces.
     pub interfaces: Vec<InterfaceCounts>,
-    /// What the process reported.
+    /// Incidents that the process reported.
     pub incidents: Incidents,
 }
 
 impl Facts {
-    /// The facts that a manifest holds.
+    /// Extracts the facts from a manifest.
     pub fn of(manifest: &Manifest) -> Facts {
         let counters = &manifest.counters;
         let count = |name: &str| counters.device.get(name).copied().unwrap_or(0);
@@ -411,7 +411,7 @@ impl Facts {
             unseen: manifest.unseen.clone(),
             lanes: manifest.lanes.is_some(),
             incidents: match manifest.version {
-                // Its sentences are all that there is.
+                // Manifests of these versions hold only the sentences.
                 0 | 1 => Incidents { faults: manifest.validity.faults.clone(), notes: manifest.validity.notes.clone() },
                 _ => manifest.incidents.clone(),
             },
@@ -433,7 +433,7 @@ pub fn judge(facts: &Facts) -> Validity {
     let early = facts.interrupted || faults.iter().any(Fault::ends_early);
     if facts.real_time && !facts.part && !early && facts.unseen.is_none() && balance.in_flight > 0 {
         let updates = balance.in_flight;
-        // Where it is known that frames were lost, that is the reason; else a role ended too soon.
+        // If frames are known to be lost, that is the reason; else a role ended too soon.
         let known = faults.iter().any(Fault::loses_frames);
         first.insert(0, if known { Fault::VanishedLost { updates } } else { Fault::Vanished { updates } });
     }
@@ -468,7 +468,7 @@ pub fn judge(facts: &Facts) -> Validity {
     Validity { faults: first, notes }
 }
 
-/// The same of a device that keeps no books.
+/// Judges a device that keeps no books.
 fn judge_unseen(facts: &Facts, unseen: &Unseen, faults: &mut Vec<Fault>, notes: &mut Vec<Note>) {
     let Balance { sent, unaccounted, .. } = facts.balance;
     if sent > 0 && facts.arrived == 0 {
@@ -510,7 +510,7 @@ fn judge_unseen(facts: &Facts, unseen: &Unseen, faults: &mut Vec<Fault>, notes: 
     notes.splice(0..0, told);
 }
 
-/// What shows that something other than what was declared was measured.
+/// Returns the notes that suggest that something other than the declared setup was measured.
 fn doubts(facts: &Facts, unseen: &Unseen) -> Vec<Note> {
     let mut told = Vec::new();
     let merged =
@@ -524,7 +524,7 @@ fn doubts(facts: &Facts, unseen: &Unseen) -> Vec<Note> {
             told.push(Note::NothingMerged { offered_bps: load.offered.bps(), link_bps });
         }
     }
-    // A record ages within two timeouts; a third is for hosts.
+    // A record expires within two timeouts; the third allows for host delays.
     if let Some(timeout) = facts.timeout_ps.filter(|timeout| facts.waited_ns as Time * NS > 3 * timeout) {
         let us = |ns: Time| (ns / 1000) as u64;
         told.push(Note::NothingAged { waited_us: facts.waited_ns / 1000, timeout_us: us(timeout / NS) });
@@ -539,13 +539,13 @@ fn doubts(facts: &Facts, unseen: &Unseen) -> Vec<Note> {
     told
 }
 
-/// Whether more than one in a hundred did not come: the last may be on their way when a run ends.
+/// Returns whether more than 1 % is missing: the last ones may be in flight when a run ends.
 const fn lacks(expected: u64, seen: u64) -> bool {
     expected.saturating_sub(seen).saturating_mul(100) > expected
 }
 
 impl Facts {
-    /// Returns whether packets may hold several updates and do not say which.
+    /// Returns whether packets may hold several updates without identifying them.
     pub fn hides_members(&self) -> bool {
         let headless = |note: &Note| matches!(note, Note::Headless {});
         self.unseen.as_ref().is_some_and(|unseen| unseen.merges) && self.incidents.notes.iter().any(headless)
@@ -553,7 +553,7 @@ impl Facts {
 }
 
 impl Note {
-    /// Returns whether it says that something other than what was declared was measured: outputs say this beside the verdict.
+    /// Returns whether something other than the declared setup was measured; outputs show such notes beside the verdict.
     pub fn is_doubt(&self) -> bool {
         match self {
             Note::AboveLink { .. }
@@ -563,7 +563,7 @@ impl Note {
             | Note::CarrierChanged { .. }
             | Note::CountedUnlikeOnce { .. }
             | Note::LanesContradict { .. } => true,
-            // A forwarder passes each to the worker that it is addressed to.
+            // A forwarder passes each only to the addressed worker.
             Note::AcksMissing { acks, seen, elsewhere, forwards, .. } => {
                 !forwards || *elsewhere > 0 || lacks(*acks, *seen)
             }
@@ -572,7 +572,7 @@ impl Note {
         }
     }
 
-    /// What it leaves undecided: a run that has it is not known to be right in this. None where it changes no answer.
+    /// Returns the question that the note leaves undecided; `None` if it affects no answer.
     pub fn leaves_open(&self) -> Option<&'static str> {
         Some(match self {
             Note::OfPart { note, .. } => return note.leaves_open(),
@@ -598,7 +598,7 @@ impl Note {
 }
 
 impl Fault {
-    /// Returns whether it says that frames were lost outside the device.
+    /// Returns whether frames were lost outside the device.
     pub fn loses_frames(&self) -> bool {
         match self {
             Fault::FramesLost { .. } => true,
@@ -617,17 +617,17 @@ impl Fault {
     }
 }
 
-/// Whether the numbers may be used.
+/// The verdict: whether the numbers may be used.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Validity {
-    /// Why not, if not.
+    /// Reasons against it.
     pub faults: Vec<Fault>,
-    /// What a reader must know all the same.
+    /// Remarks for readers of a valid run.
     pub notes: Vec<Note>,
 }
 
 impl Validity {
-    /// The notes that are said beside every verdict.
+    /// Returns the notes that are shown beside every verdict.
     pub fn cautions(&self) -> impl Iterator<Item = &Note> {
         self.notes.iter().filter(|note| note.is_doubt())
     }
@@ -637,14 +637,14 @@ impl Validity {
         self.faults.is_empty()
     }
 
-    /// The faults in one line.
+    /// Returns the faults in one line.
     pub fn why(&self) -> String {
         let faults: Vec<String> = self.faults.iter().map(Fault::to_string).collect();
         faults.join("; ")
     }
 }
 
-/// A finding as files have it: its code, its fields and its sentence.
+/// A finding in files: its code, fields and sentence.
 #[derive(Serialize)]
 struct Written<'a, T: Serialize> {
     #[serde(flatten)]
@@ -666,7 +666,7 @@ impl Serialize for Validity {
     }
 }
 
-/// What files have: those of version 1 had sentences, notes among them with a prefix.
+/// Content of files; version 1 had sentences, with notes marked by a prefix.
 #[derive(Deserialize)]
 struct Read {
     #[serde(default)]

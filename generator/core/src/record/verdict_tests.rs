@@ -80,7 +80,7 @@ fn a_device_that_never_goes_on_without_a_late_worker_is_doubted() {
     );
 }
 
-/// A link of 20 Mbit/s for a second, by what was offered and arrived in Mbit.
+/// Load of a link of 20 Mbit/s during one second, with Mbit offered and arrived.
 fn loaded(offered: u64, arrived: u64, merges: bool) -> Option<DeviceLoad> {
     let carried = |mbit: u64| CarriedBits { bits: mbit * 1_000_000, ps: 1_000_000_000_000 };
     Some(DeviceLoad { link_bps: 20_000_000, offered: carried(offered), arrived: carried(arrived), merges })

@@ -19,7 +19,7 @@ impl Named for Bottleneck {
 }
 
 settings! {
-    /// What it reads from `[topology]`.
+    /// Keys of `[topology]`.
     struct Settings {
         /// Link rate from the workers' host to the device.
         ingress_rate: Rate = "100Gbps";

@@ -1,5 +1,5 @@
-//! Any network, written out: `devices = ["SW1", ...]`, `hosts = ["h 0-26", ...]`, `links = ["h SW1 100Gbps", ...]`; `server` may
-//! name several.
+//! An arbitrary network, listed explicitly: `devices = ["SW1", ...]`, `hosts = ["h 0-26", ...]`, `links = ["h SW1
+//! 100Gbps", ...]`; `server` may name several.
 
 use super::{NodeId, Population, Role, Shape, Topology};
 use crate::config::{KeyTables, Section, settings};
@@ -20,7 +20,7 @@ impl Named for Custom {
 }
 
 settings! {
-    /// What it reads from `[topology]`.
+    /// Keys of `[topology]`.
     struct Settings {
         /// Hosts with their workers: `"name FIRST-LAST"`.
         hosts: Vec<String> = [];
@@ -74,7 +74,7 @@ impl Shape for Custom {
     }
 }
 
-/// `name 0-8` or `name 3`.
+/// Parses `name 0-8` or `name 3`.
 fn parse_host(text: &str, workers: &Population) -> Option<(String, Vec<u32>)> {
     let (name, range) = text.split_once(' ')?;
     let (first, last) = range.split_once('-').unwrap_or((range, range));

@@ -1,9 +1,9 @@
-//! Fat trees: pods of so many edge switches with hosts and as many aggregation switches, all joined within the pod; aggregation switch j of each
-//! pod is connected to its own share of the cores. By default the variant that ATRO compares with (§IV-A), of two and two. The k-ary fat tree of
-//! k-port switches has k pods, `pod_switches` and `edge_hosts` k/2, and (k/2)² cores.
+//! Fat trees: each pod has `pod_switches` edge switches with hosts and as many aggregation switches, fully connected within the pod;
+//! aggregation switch j of each pod is connected to its own share of the cores. The default is the variant that ATRO compares with
+//! (§IV-A), with two of each. The k-ary fat tree of k-port switches has k pods, `pod_switches` and `edge_hosts` k/2, and (k/2)² cores.
 //!
-//! Workers are dealt to edge switches one after the other, a host each; the server is on the last, each further one on the one before. Routes take the first of several
-//! shortest ways.
+//! Workers are assigned to edge switches in turn, one host each; the server is on the last edge switch, each further
+//! server on the previous one. Routes take the first of several shortest paths.
 
 use super::{NODES, Population, Role, Shape, Topology, hosts_of_racks};
 use crate::config::{KeyTables, Section, settings};
@@ -24,7 +24,7 @@ impl Named for FatTree {
 }
 
 settings! {
-    /// What it reads from `[topology]`.
+    /// Keys of `[topology]`.
     struct Settings {
         /// Pods: groups of edge and aggregation switches.
         pods: u32 = 4 in 1..=1000;
@@ -81,7 +81,7 @@ impl Shape for FatTree {
     }
 }
 
-/// Which switches are joined; edges come first, then aggregation switches, `per_pod` of each in a pod, then cores, a multiple of that.
+/// Pairs of connected switches; edges come first, then aggregation switches, `per_pod` of each in a pod, then cores, a multiple of that.
 pub fn cables(pods: usize, per_pod: usize, cores: usize) -> impl Iterator<Item = (usize, usize)> {
     let (middle, top, share) = (per_pod * pods, 2 * per_pod * pods, cores / per_pod);
     let below =

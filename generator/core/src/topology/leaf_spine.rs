@@ -1,7 +1,7 @@
 //! Leaves with hosts, each connected to every spine (ATRO §IV-A).
 //!
-//! Workers are dealt to leaves one after the other, a host each; the server is on the last leaf, each further one on the leaf before. Routes take the first of
-//! several shortest ways.
+//! Workers are assigned to leaves in turn, one host each; the server is on the last leaf, each further server on the
+//! previous one. Routes take the first of several shortest paths.
 
 use super::{Population, Role, Shape, Topology, hosts_of_racks};
 use crate::config::{KeyTables, Section, settings};
@@ -22,7 +22,7 @@ impl Named for LeafSpine {
 }
 
 settings! {
-    /// What it reads from `[topology]`.
+    /// Keys of `[topology]`.
     struct Settings {
         /// Leaf switches, which have hosts.
         leaves: u32 = 10 in 1..=1000;
@@ -60,7 +60,7 @@ impl Shape for LeafSpine {
     }
 }
 
-/// Which switches are joined; leaves come first, then spines.
+/// Pairs of connected switches; leaves come first, then spines.
 pub fn cables(leaves: usize, spines: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..leaves).flat_map(move |leaf| (leaves..leaves + spines).map(move |spine| (leaf, spine)))
 }

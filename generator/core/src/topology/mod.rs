@@ -1,4 +1,4 @@
-//! Networks of hosts, devices and servers: the one model behind every experiment.
+//! Networks of hosts, devices and servers: the model of every experiment.
 //!
 //! A [`Topology`] is nodes and full-duplex links. Experiments name a shape from [`SHAPES`]; trees,
 //! leaf-spines and planner output are further shapes that build the same type.
@@ -28,11 +28,11 @@ pub use servers::Racks;
 
 /// Builds a topology from its section of an experiment file.
 pub trait Shape: Named + Sync {
-    /// The keys of `[topology]` that [`build`](Self::build) reads: they stay valid when a sweep also visits other
+    /// Returns the keys of `[topology]` that [`build`](Self::build) reads: they stay valid when a sweep also visits other
     /// shapes.
     fn keys(&self) -> KeyTables;
 
-    /// Reads its keys and wires the network for these workers.
+    /// Reads its keys and builds the network for these workers.
     fn build(&self, section: &mut Section, workers: &Population) -> Result<Topology>;
 }
 
@@ -49,7 +49,7 @@ pub static SHAPES: &[&dyn Shape] = &[
     &plan::FromPlan,
 ];
 
-/// Servers on racks from the last one backwards, and a host for each worker, dealt to racks one after the other.
+/// Adds servers to racks from the last one backwards, and one host per worker, assigned to racks in turn.
 fn hosts_of_racks(
     t: &mut Topology,
     racks: &[NodeId],
@@ -87,7 +87,7 @@ fn hosts_of_racks(
     Ok(())
 }
 
-/// Workers of each of `hosts` hosts, so that all have one; with 0 hosts each worker has its own.
+/// Returns the number of workers per host, so that each has a host; with 0 hosts each worker has its own.
 fn per_host(workers: usize, hosts: u32) -> usize {
     if hosts == 0 { 1 } else { workers.div_ceil(hosts as usize).max(1) }
 }
@@ -112,7 +112,7 @@ mod tests {
                 why.contains(&format!("room for {} workers beside the server, not for {hosts}", hosts - 1)),
                 "{why}"
             );
-            // The longest way between two hosts.
+            // The longest path between two hosts.
             let (routes, last) = (t.routes(), t.find("ps").unwrap());
             let hops = |mut at: NodeId| {
                 let mut hops = 0;

@@ -1,4 +1,4 @@
-//! Nodes and links; from `[topology]` to a network that is checked.
+//! Nodes and links; construction and checks of the network from `[topology]`.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::time::{HORIZON, SECOND, Time, too_late};
 use crate::units::{Rate, Size};
 use crate::{Error, Result};
 
-/// Reads `[topology]`, wires the network for these workers and checks it. Keys of the shapes that are not used stay
+/// Reads `[topology]`, builds the network for these workers and checks it. Keys of unused shapes stay
 /// valid, so that a sweep can visit several.
 pub fn open(document: &mut Document, workers: &Population) -> Result<Topology> {
     let mut section = document.section("topology")?;
@@ -31,23 +31,23 @@ pub const FRAME_MAX: usize = 9036;
 
 /// Index of a node.
 pub type NodeId = u32;
-/// No port leads there.
+/// Port number for an unreachable destination.
 pub const NO_PORT: u16 = u16::MAX;
-/// Nodes that rows of records can name: devices and servers are among the first so many.
+/// Number of nodes that rows of records can name: devices and servers must be among the first `NODES`.
 pub const NODES: usize = u16::MAX as usize;
 
 /// A worker joins another cluster (OLAF §7, "P4 Control Plane").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Move {
-    /// When.
+    /// Time of the move.
     pub at: Time,
-    /// Who.
+    /// The worker.
     pub worker: u32,
-    /// Where to; a number that no worker had so far is a new cluster.
+    /// The new cluster; a number without workers so far creates a cluster.
     pub cluster: u16,
 }
 
-/// Who works: the cluster of each worker, by worker id, and how that changes.
+/// The workers: the cluster of each, by worker id, and its changes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Population {
     /// Cluster of worker `i` at the beginning.
@@ -57,35 +57,35 @@ pub struct Population {
 }
 
 impl Population {
-    /// `clusters` clusters of `workers` workers each; ids are dense and ordered by cluster.
+    /// A population of `clusters` clusters with `workers` workers each; ids are dense and ordered by cluster.
     pub fn regular(clusters: u16, workers: u32) -> Self {
         let cluster_of = (0..clusters).flat_map(|c| std::iter::repeat_n(c, workers as usize)).collect();
         Population { cluster_of, moves: Vec::new() }
     }
 
-    /// Number of workers.
+    /// Returns the number of workers.
     pub fn len(&self) -> usize {
         self.cluster_of.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no workers.
     pub fn is_empty(&self) -> bool {
         self.cluster_of.is_empty()
     }
 
-    /// One more than the highest cluster that ever takes part in aggregation.
+    /// Returns one more than the highest cluster that ever takes part in aggregation.
     pub fn clusters_ever(&self) -> usize {
         self.moves.iter().map(|m| usize::from(m.cluster) + 1).max().unwrap_or(0).max(self.clusters())
     }
 
-    /// One more than the highest cluster that takes part in aggregation at the beginning.
+    /// Returns one more than the highest cluster that takes part in aggregation at the beginning.
     pub fn clusters(&self) -> usize {
         let regular = self.cluster_of.iter().filter(|c| **c != crate::record::NO_CLUSTER);
         regular.max().map_or(0, |c| usize::from(*c) + 1)
     }
 }
 
-/// What a node is.
+/// The role of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Role {
     /// A host with these workers.
@@ -103,7 +103,7 @@ pub enum Role {
 pub struct Node {
     /// Name in records and reports.
     pub name: String,
-    /// What it is.
+    /// Its role.
     pub role: Role,
 }
 
@@ -118,14 +118,14 @@ pub struct Link {
     pub rate: Rate,
     /// Propagation delay.
     pub delay: Time,
-    /// What each frame costs beyond its bytes.
+    /// Overhead of each frame beyond its bytes.
     pub overhead: Size,
-    /// Slots of this link's queue where it differs from `[target] slots`.
+    /// Slots of this link's queue if it differs from `[target] slots`.
     pub slots: Option<u32>,
 }
 
 impl Link {
-    /// Refuses rates and delays with which no frame would ever arrive.
+    /// Refuses rates and delays with which no frame would arrive.
     fn check(&self) -> Result<(), String> {
         if self.rate.bps() == 0 {
             return Err("it has rate 0; a rate must be above 0".into());
@@ -143,17 +143,16 @@ impl Link {
     }
 }
 
-/// A network. The port of a node is the position of the link among those that leave it.
+/// A network. The port number of a link is its position among the links that leave the node.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Topology {
     /// Nodes; the index is the id.
     pub nodes: Vec<Node>,
     /// Directed links.
     pub links: Vec<Link>,
-    /// The device on top of a network without a server: synchronous training aggregates there, and what comes out goes
-    /// back to the workers.
+    /// The top device of a network without a server: synchronous training aggregates there, and results return to the workers.
     pub top: Option<NodeId>,
-    /// The plan that it was built from, if it was.
+    /// The plan from which the network was built, if any.
     pub plan: Option<Arc<Plan>>,
 }
 
@@ -170,32 +169,32 @@ impl Topology {
         self.links.push(Link { from: b, to: a, rate: down, delay, overhead, slots: None });
     }
 
-    /// Links that leave `node`, in port order.
+    /// Returns the links that leave `node`, in port order.
     pub fn ports(&self, node: NodeId) -> impl Iterator<Item = (usize, &Link)> {
         self.links.iter().enumerate().filter(move |(_, link)| link.from == node)
     }
 
-    /// The node called `name`.
+    /// Returns the node called `name`.
     pub fn find(&self, name: &str) -> Option<NodeId> {
         self.nodes.iter().position(|n| n.name == name).map(|i| i as NodeId)
     }
 
-    /// All devices.
+    /// Returns all devices.
     pub fn devices(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.nodes.iter().enumerate().filter(|(_, n)| n.role == Role::Device).map(|(i, _)| i as NodeId)
     }
 
-    /// The controller, if there is one.
+    /// Returns the controller, if there is one.
     pub fn controller(&self) -> Option<NodeId> {
         self.nodes.iter().position(|node| node.role == Role::Controller).map(|id| id as NodeId)
     }
 
-    /// Where updates go: the server, of several the first, or the device on top.
+    /// Returns the destination of updates: the first server, or the top device.
     pub fn sink(&self) -> Option<NodeId> {
         self.servers().next().or(self.top)
     }
 
-    /// The host of each worker, by worker id.
+    /// Returns the host of each worker, by worker id.
     pub fn host_of(&self, workers: usize) -> Vec<NodeId> {
         let mut host = vec![NodeId::MAX; workers];
         for (id, node) in self.nodes.iter().enumerate() {
@@ -208,7 +207,7 @@ impl Topology {
         host
     }
 
-    /// Refuses networks that cannot work, naming what is wrong.
+    /// Refuses networks that cannot work; the error names the defect.
     pub fn check(&self, workers: usize) -> Result<()> {
         let fail = |what: String| Err(Error::config(format!("[topology]: {what}")));
         let mut names = HashSet::new();

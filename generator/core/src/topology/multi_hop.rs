@@ -1,5 +1,5 @@
-//! Two leaf devices behind one root: OLAF's Figure 9. The paper gives no link rates; those here are
-//! our choice and named as such in the configs that use them.
+//! Two leaf devices behind one root: OLAF's Figure 9. The paper gives no link rates; the defaults are our choice, and
+//! the configs that use them say so.
 
 use super::{Population, Role, Shape, Topology};
 use crate::config::{KeyTables, Section, above_to, settings};
@@ -20,7 +20,7 @@ impl Named for MultiHop {
 }
 
 settings! {
-    /// What it reads from `[topology]`.
+    /// Keys of `[topology]`.
     struct Settings {
         /// Leaf devices; the clusters are distributed over them.
         leaves: u32 = 2;

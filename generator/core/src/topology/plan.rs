@@ -1,4 +1,4 @@
-//! The network of a plan: what `pktgen place … --emit` wrote.
+//! The network of a plan written by `pktgen place … --emit`.
 //!
 //! Nodes and links are the plan's, in its order: link `i` of the plan are links `2i` (towards the server) and `2i + 1` here.
 
@@ -26,7 +26,7 @@ impl Named for FromPlan {
 }
 
 settings! {
-    /// What it reads from `[topology]`.
+    /// Keys of `[topology]`.
     struct Settings {
         /// Plan file, written by `pktgen place … --emit`; a small built-in plan if not set.
         file: Option<String>;
@@ -62,7 +62,7 @@ impl Shape for FromPlan {
     }
 }
 
-/// A file that is named in an experiment: the one beside it if there is one, else as every other file is found.
+/// Resolves a file named in an experiment: the one beside the experiment if it exists, else the path as given.
 pub(super) fn beside(origin: &Origin, file: &str) -> PathBuf {
     if let Origin::File { path, .. } = origin
         && let Some(folder) = Path::new(path.as_ref()).parent()
@@ -91,7 +91,7 @@ pub(super) fn wired(plan: Plan, delay: Span, overhead: Size) -> Topology {
     t
 }
 
-/// Without a file: all workers at one aggregator.
+/// The default plan without a file: all workers at one aggregator.
 fn small(workers: usize) -> Plan {
     let named = |name: &str, role| PlanNode { name: name.into(), role, workers: Vec::new() };
     let host = PlanNode { workers: (0..workers as u32).collect(), ..named("host", PlanRole::Host) };
@@ -121,7 +121,7 @@ mod tests {
         let plan = small(3);
         std::fs::write(folder.path().join("p.json"), serde_json::to_string(&plan).unwrap()).unwrap();
         let open = |workers| {
-            // The file is beside the experiment, not where this process is.
+            // The file is beside the experiment, not in the working directory.
             let name = folder.path().join("x.toml").display().to_string();
             let text = "[topology]\nkind = \"plan\"\nfile = \"p.json\"\ndelay = \"1us\"\noverhead = \"24B\"\n";
             let mut document = Document::parse(text, &name).unwrap();

@@ -1,7 +1,7 @@
 //! Servers on the forwarding engines of one router, without a parameter server: Trio-ML's testbed (§6.1, Figure 11).
 //!
-//! With one engine all servers are on it. With several, each has an equal part of the servers and one more engine is on
-//! top of them: in the paper PFE1 and PFE2 have three servers each and PFE4 is the top-level aggregator.
+//! With one engine, all servers are on it. With several, each has an equal share of the servers, and a further engine
+//! is on top: in the paper PFE1 and PFE2 have three servers each and PFE4 is the top-level aggregator.
 
 use super::{Population, Role, Shape, Topology};
 use crate::config::{KeyTables, Section, settings};
@@ -22,7 +22,7 @@ impl Named for Rack {
 }
 
 settings! {
-    /// What it reads from `[topology]`.
+    /// Keys of `[topology]`.
     struct Settings {
         /// Forwarding engines with servers; several are connected by one engine above them.
         engines: u32 = 1;
@@ -67,7 +67,7 @@ impl Shape for Rack {
         let of_job = |job: u16| workers.cluster_of.iter().filter(|c| **c == job).count();
         let sizes: Vec<usize> = (0..workers.clusters() as u16).map(of_job).collect();
         for (worker, &job) in workers.cluster_of.iter().enumerate() {
-            // Every job has an equal part of its workers on each engine.
+            // Every job has an equal share of its workers on each engine.
             let index = &mut members[usize::from(job)];
             let size = sizes.get(usize::from(job)).copied().unwrap_or(1).max(1);
             let leaf = leaves[(*index * engines as usize / size).min(engines as usize - 1)];
@@ -75,7 +75,7 @@ impl Shape for Rack {
             on[leaf as usize].push(worker as u32);
         }
         for (&leaf, workers) in leaves.iter().zip(&on) {
-            // Hosts are named by their first worker.
+            // Hosts are named after their first worker.
             for members in workers.chunks(per_host) {
                 let host = t.add(format!("w{}", members[0]), Role::Host(members.to_vec()));
                 t.connect(host, leaf, host_rate, host_rate, delay.ps(), overhead);

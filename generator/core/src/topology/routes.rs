@@ -1,19 +1,19 @@
-//! Shortest ways: which port a node takes towards any other.
+//! Shortest paths: the port of each node towards every other.
 //!
-//! Hosts and servers have one cable and forward for nobody, so the way to one is the way to the device beside it: a table has devices
-//! only, and of these the destinations that somebody asked for.
+//! Hosts and servers have one cable and do not forward, so the route to one is the route to the adjacent device: tables
+//! contain devices only, and are computed for requested destinations only.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
 use super::{NO_PORT, NodeId, Topology};
 
-/// No device.
+/// Marks a node that is not a device.
 const NONE: u32 = u32::MAX;
-/// A node of a network of so many nodes has its ways in a list.
+/// Up to this number of nodes, the routes of a node are stored as a list.
 const LISTED: usize = 1024;
 
-/// Links that leave each node, in port order.
+/// Outgoing links of each node, in port order.
 #[derive(Debug, Clone)]
 pub struct Exits {
     starts: Vec<u32>,
@@ -21,14 +21,14 @@ pub struct Exits {
 }
 
 impl Exits {
-    /// Of `node`: indices of the topology's links.
+    /// Returns the outgoing links of `node`, as indices of the topology's links.
     #[inline]
     pub fn of(&self, node: NodeId) -> &[u32] {
         &self.links[self.starts[node as usize] as usize..self.starts[node as usize + 1] as usize]
     }
 }
 
-/// Items by key: `keys` has the key of each, below `count`.
+/// Groups items by key; `keys` yields the key of each item, below `count`.
 fn grouped(count: usize, keys: impl Iterator<Item = usize> + Clone) -> Exits {
     let mut starts = vec![0u32; count + 1];
     keys.clone().for_each(|key| starts[key + 1] += 1);
@@ -41,36 +41,36 @@ fn grouped(count: usize, keys: impl Iterator<Item = usize> + Clone) -> Exits {
     Exits { starts, links }
 }
 
-/// How a node is reached: the device beside it, and the port there. A device is beside itself.
+/// Access to a node: the adjacent device, and its port towards the node. A device is adjacent to itself.
 #[derive(Debug, Clone, Copy)]
 struct Home {
     device: u32,
     port: u16,
 }
 
-/// The ways of a network whose hosts and servers have one cable each.
+/// The routes of a network whose hosts and servers have one cable each.
 #[derive(Debug)]
 pub struct Routes {
-    /// By node: its number among devices.
+    /// Device number of each node; [`NONE`] for others.
     number: Vec<u32>,
     home: Vec<Home>,
-    /// By node that is no device: where its cable leads.
+    /// Neighbour of each node that is not a device.
     beside: Vec<NodeId>,
-    /// Links between devices, by the device that they lead to: where those of each begin in `from`.
+    /// Links between devices, grouped by the device they lead to: start of each group in `from`.
     into: Vec<u32>,
-    /// The device that a link comes from, and its port there.
+    /// The device at which a link starts, and its port there.
     from: Vec<(u32, u16)>,
-    /// By destination: the port at each device; made when it is first asked for.
+    /// Port at each device, by destination; computed on first use.
     rows: Vec<OnceLock<Box<[u16]>>>,
 }
 
 impl Topology {
-    /// Links that leave each node.
+    /// Returns the outgoing links of each node.
     pub fn exits(&self) -> Exits {
         grouped(self.nodes.len(), self.links.iter().map(|link| link.from as usize))
     }
 
-    /// Along shortest paths; ties go to the lower port of those found first.
+    /// Computes routes along shortest paths; of several first links, the one with the lowest port is taken.
     pub fn routes(&self) -> Arc<Routes> {
         let mut number = vec![NONE; self.nodes.len()];
         let mut devices = 0;
@@ -108,7 +108,7 @@ impl Topology {
 }
 
 impl Routes {
-    /// The port that `node` takes towards `to`; [`NO_PORT`] where there is no way.
+    /// Returns the port of `node` towards `to`; [`NO_PORT`] if `to` is unreachable.
     #[inline]
     pub fn port(&self, node: NodeId, to: NodeId) -> u16 {
         let Some(home) = self.home.get(to as usize) else { return NO_PORT };
@@ -120,7 +120,7 @@ impl Routes {
         }
     }
 
-    /// The one port of a host or server, if there is a way.
+    /// Returns the only port of a host or server, if `to` is reachable.
     fn only_port(&self, node: NodeId, to: NodeId) -> u16 {
         let beside = self.beside[node as usize];
         let reaches = |device: NodeId| self.number[device as usize] != NONE && self.port(device, to) != NO_PORT;
@@ -128,7 +128,7 @@ impl Routes {
         if leads { 0 } else { NO_PORT }
     }
 
-    /// The ways of `node`.
+    /// Returns the routes of `node`.
     pub fn at(self: &Arc<Self>, node: NodeId) -> Ways {
         let nodes = self.number.len();
         Ways(match nodes <= LISTED {
@@ -137,13 +137,13 @@ impl Routes {
         })
     }
 
-    /// The port at each device towards this one.
+    /// Returns the port of each device towards this one.
     #[inline]
     fn row(&self, to: u32) -> &[u16] {
         self.rows[to as usize].get_or_init(|| self.search(to))
     }
 
-    /// Breadth first from the destination.
+    /// Searches breadth first from the destination.
     fn search(&self, to: u32) -> Box<[u16]> {
         let mut ports = vec![NO_PORT; self.rows.len()];
         let mut seen = vec![false; self.rows.len()];
@@ -162,7 +162,7 @@ impl Routes {
     }
 }
 
-/// The ways of one node.
+/// The routes of one node.
 #[derive(Debug, Clone)]
 pub struct Ways(Known);
 
@@ -173,7 +173,7 @@ enum Known {
 }
 
 impl Ways {
-    /// The port towards `to`; [`NO_PORT`] where there is no way.
+    /// Returns the port towards `to`; [`NO_PORT`] if `to` is unreachable.
     #[inline]
     pub fn port(&self, to: NodeId) -> u16 {
         match &self.0 {
@@ -189,7 +189,7 @@ impl Default for Ways {
     }
 }
 
-/// By destination.
+/// Routes from a list by destination.
 impl From<Vec<u16>> for Ways {
     fn from(ports: Vec<u16>) -> Self {
         Ways(Known::Listed(ports.into()))
@@ -203,7 +203,7 @@ mod tests {
     use crate::units::{Rate, Size};
     use proptest::prelude::*;
 
-    /// By the definition: breadth first from every node, over all nodes.
+    /// Reference implementation: breadth first from every node, over all nodes.
     fn plainly(t: &Topology) -> Vec<Vec<u16>> {
         let n = t.nodes.len();
         let mut routes = vec![vec![NO_PORT; n]; n];
@@ -228,7 +228,7 @@ mod tests {
         routes
     }
 
-    /// Devices joined at random, with ends at them, at each other or at nothing.
+    /// A random network of devices, with ends attached to them, to each other or to nothing.
     fn network(devices: usize, cables: &[(usize, usize)], ends: &[usize]) -> Topology {
         let mut t = Topology::default();
         let rate = Rate::from_bps(1000);

@@ -1,8 +1,8 @@
-//! Parameter servers and their racks: the device that each server is connected to (LIBRA §6, "Multi-rack switches").
+//! Parameter servers and their racks: the device to which each server is connected (LIBRA §6, "Multi-rack switches").
 
 use super::{NodeId, Role, Topology};
 
-/// The parameter servers of a network, by number, and the devices beside them.
+/// The parameter servers of a network, by number, and their adjacent devices.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Racks {
     /// The node of each server.
@@ -14,19 +14,19 @@ pub struct Racks {
 }
 
 impl Racks {
-    /// Number of the first server of a rack.
+    /// Returns the number of the first server of a rack.
     pub fn first_server(&self, rack: usize) -> usize {
         self.rack_of.iter().position(|of| usize::from(*of) == rack).unwrap_or(0)
     }
 }
 
 impl Topology {
-    /// All parameter servers.
+    /// Returns all parameter servers.
     pub fn servers(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.nodes.iter().enumerate().filter(|(_, n)| n.role == Role::Server).map(|(i, _)| i as NodeId)
     }
 
-    /// The parameter servers with their racks.
+    /// Returns the parameter servers with their racks.
     pub fn racks(&self) -> Racks {
         let mut racks = Racks::default();
         for server in self.servers() {
@@ -42,8 +42,8 @@ impl Topology {
         racks
     }
 
-    /// The devices that sum instead of each other for one parameter server (LIBRA §6: those of its rack): the one that it is
-    /// connected to or, where a controller watches several, those around that one, the first of them at the beginning.
+    /// Returns the devices of which one at a time sums for one parameter server (LIBRA §6: those of its rack): the adjacent device or,
+    /// under a controller, the neighbours of that device; the first of them is active at the beginning.
     pub fn aggregators(&self) -> Vec<NodeId> {
         let Some(&beside) = self.racks().devices.first() else { return Vec::new() };
         match self.controller() {
@@ -56,7 +56,7 @@ impl Topology {
     }
 }
 
-/// Name of a parameter server in shapes that can have several.
+/// Returns the name of a parameter server in shapes that can have several.
 pub(super) fn name_of(server: u32) -> String {
     if server == 0 { "ps".into() } else { format!("ps{server}") }
 }

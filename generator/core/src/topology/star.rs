@@ -1,9 +1,8 @@
-//! Workers' hosts and parameter servers around one switch: Libra's testbed (LIBRA §5.1), with standby switches and
-//! their controller if it is asked for (§3.6).
+//! Workers' hosts and parameter servers around one switch: Libra's testbed (LIBRA §5.1), optionally with standby
+//! switches and their controller (§3.6).
 //!
-//! Without standby the one switch sums. With it, the switch in the middle only forwards: what it does for parameters is
-//! done by one of the switches beside it, and a controller on a port of its own watches them. (Our choice: the paper says
-//! that a standby switch takes over, not how they are wired.)
+//! Without standby, the one switch sums. With it, the switch in the middle only forwards: one of the adjacent switches sums, and a
+//! controller on a separate port monitors them. (Our choice: the paper says that a standby switch takes over, not how they are connected.)
 
 use super::servers::name_of;
 use super::{Population, Role, Shape, Topology};
@@ -25,7 +24,7 @@ impl Named for Star {
 }
 
 settings! {
-    /// What it reads from `[topology]`.
+    /// Keys of `[topology]`.
     struct Settings {
         /// Hosts of the workers; 0: one host per worker.
         hosts: u32 = 0;

@@ -1,5 +1,5 @@
-//! A weighted tree of switches (SOAR §2): one of a file, or BT(n), the complete binary tree of n − 1 switches and the
-//! destination (§5). A switch with servers has a host with so many workers.
+//! A weighted tree of switches (SOAR §2): from a file, or BT(n), the complete binary tree of n − 1 switches and the
+//! destination (§5). A switch with servers has one host with as many workers.
 
 use super::{Population, Shape, Topology, plan};
 use crate::config::{KeyTables, Section, choices, settings};
@@ -22,7 +22,7 @@ impl Named for OfTree {
 }
 
 settings! {
-    /// What it reads from `[topology]`.
+    /// Keys of `[topology]`.
     struct Settings {
         /// Tree file; a complete binary tree if not set.
         tree: Option<String>;
@@ -55,7 +55,7 @@ impl Shape for OfTree {
     }
 }
 
-/// The tree of a file, whose loads are the workers.
+/// Reads the tree from a file; its loads must add up to the number of workers.
 fn of_file(path: &str, workers: usize, section: &Section) -> Result<Tree> {
     let tree = file::read(&plan::beside(section.origin(), path))?;
     let servers = tree.below(tree.order()[0]);
@@ -69,7 +69,7 @@ fn of_file(path: &str, workers: usize, section: &Section) -> Result<Tree> {
     Ok(tree)
 }
 
-/// BT(n) with equally many workers on its leaves, the first of which have the rest.
+/// BT(n) with the workers spread evenly over its leaves; the first leaves take the remainder.
 fn even(size: u32, rates: Rates, workers: usize, section: &Section) -> Result<Tree> {
     let tree = binary(size, rates).ok_or_else(|| {
         Error::config(format!(

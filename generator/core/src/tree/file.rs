@@ -35,7 +35,7 @@ const fn yes() -> bool {
     true
 }
 
-/// Reads a tree; `name` is what errors call it.
+/// Parses a tree; `name` is used in errors.
 pub fn parse(text: &str, name: &str) -> Result<Tree> {
     let file: File = serde_json::from_str(text).map_err(|e| {
         Error::config(format!(
@@ -54,7 +54,7 @@ pub fn read(path: &Path) -> Result<Tree> {
     parse(&text, &path.display().to_string())
 }
 
-/// A tree as a file has it.
+/// Returns a tree in the file format.
 pub fn to_json(tree: &Tree) -> String {
     let node = |v: u32| Node {
         id: tree.id(v),

@@ -2,19 +2,19 @@
 
 use super::{Switch, Tree};
 
-/// How rates grow from the leaves, whose links have rate 1, towards the root (§5).
+/// Growth of rates from the leaves, whose links have rate 1, towards the root (§5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rates {
-    /// They do not.
+    /// No growth.
     Constant,
-    /// By 1 each level.
+    /// Plus 1 per level.
     Linear,
-    /// Twofold each level.
+    /// Doubled per level.
     Exponential,
 }
 
 impl Rates {
-    /// By name.
+    /// All, by name.
     pub const ALL: [(&'static str, Rates); 3] =
         [("constant", Rates::Constant), ("linear", Rates::Linear), ("exponential", Rates::Exponential)];
 
@@ -28,7 +28,7 @@ impl Rates {
 }
 
 /// BT(n) without loads: a complete binary tree of `n − 1` switches and the destination (§5). Node 0 is the root, the
-/// children of `i` are `2i + 1` and `2i + 2`. None if there is no such tree.
+/// children of `i` are `2i + 1` and `2i + 2`. `None` if `n` is below 2 or no power of two.
 pub fn binary(n: u32, rates: Rates) -> Option<Tree> {
     if n < 2 || !n.is_power_of_two() {
         return None;

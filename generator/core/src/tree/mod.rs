@@ -1,7 +1,7 @@
-//! Weighted trees of switches: where SOAR decides which of them aggregate (SOAR §2).
+//! Weighted trees of switches, among which SOAR chooses those that aggregate (SOAR §2).
 //!
-//! Every switch has a link to its parent, the root's leads to the destination. [`file`](mod@file) reads and writes trees as
-//! JSON, [`make`] builds those of the paper. Called by the placers of `pktgen-planning`.
+//! Every switch has a link to its parent, the root to the destination. [`file`](mod@file) reads and writes trees as
+//! JSON, [`make`] builds those of the paper. Used by the placers of `pktgen-planning`.
 
 pub mod file;
 pub mod make;
@@ -14,20 +14,20 @@ use crate::units::Rate;
 /// No parent: the link leads to the destination.
 pub const ROOT: u32 = u32::MAX;
 
-/// Rate of the links between switches and their own servers, of which φ knows nothing.
+/// Rate of the links between switches and their servers, which φ does not include.
 const HOST_BPS: u64 = 100_000_000_000;
 
-/// Most messages in all: up to here whole numbers are exact as f64.
+/// Maximum number of messages in total: integers are exact as f64 up to this value.
 pub const LOAD_MAX: u64 = 1 << 53;
 
-/// A switch as it is written down.
+/// A switch as input.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Switch {
     /// Its id.
     pub id: u64,
     /// The id of its parent; none for the root.
     pub parent: Option<u64>,
-    /// Rate of the link to the parent, the root's to the destination: messages per second.
+    /// Rate of the link to the parent, or to the destination for the root, in messages per second.
     pub rate: f64,
     /// Servers on it, each of which sends one message.
     pub load: i64,
@@ -35,7 +35,7 @@ pub struct Switch {
     pub available: bool,
 }
 
-/// A tree that was checked. Switches are known by their index, in the order in which they were given.
+/// A checked tree. Switches are identified by their index in input order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tree {
     ids: Vec<u64>,
@@ -49,12 +49,12 @@ pub struct Tree {
     /// Children of `i`: `children[first_child[i]..first_child[i + 1]]`.
     first_child: Vec<u32>,
     children: Vec<u32>,
-    /// Messages that are made in each subtree.
+    /// Messages that originate in each subtree.
     below: Vec<u64>,
 }
 
 impl Tree {
-    /// Checks switches and wires them; the error says what is wrong with which.
+    /// Checks and connects switches; the error names the defective switch.
     pub fn new(switches: &[Switch]) -> Result<Self, String> {
         if switches.is_empty() {
             return Err("it has no switches; give at least one".into());
@@ -101,7 +101,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Orders switches from the root on; those that are not reached are not connected to it.
+    /// Orders switches from the root on; refuses switches that are not connected to it.
     fn walk(&mut self) -> Result<(), String> {
         let roots: Vec<_> = (0..self.len()).filter(|&v| self.parent[v] == ROOT).collect();
         let [root] = roots[..] else {
@@ -146,73 +146,73 @@ impl Tree {
         below
     }
 
-    /// Number of switches.
+    /// Returns the number of switches.
     pub fn len(&self) -> usize {
         self.parent.len()
     }
 
-    /// Whether it has no switches. Never: it was checked.
+    /// Returns whether it has no switches; always false, as [`new`](Self::new) refuses an empty tree.
     pub fn is_empty(&self) -> bool {
         self.parent.is_empty()
     }
 
-    /// The id of a switch.
+    /// Returns the id of a switch.
     pub fn id(&self, v: u32) -> u64 {
         self.ids[v as usize]
     }
 
-    /// The switch with an id.
+    /// Returns the switch with an id.
     pub fn find(&self, id: u64) -> Option<u32> {
         self.ids.iter().position(|own| *own == id).map(|v| v as u32)
     }
 
-    /// The parent; [`ROOT`] for the root.
+    /// Returns the parent; [`ROOT`] for the root.
     pub fn parent(&self, v: u32) -> u32 {
         self.parent[v as usize]
     }
 
-    /// Time of one message on the link to the parent (ρ, SOAR §2).
+    /// Returns the time of one message on the link to the parent (ρ, SOAR §2).
     pub fn rho(&self, v: u32) -> f64 {
         self.rho[v as usize]
     }
 
-    /// Servers on a switch.
+    /// Returns the number of servers on a switch.
     pub fn load(&self, v: u32) -> u64 {
         self.load[v as usize]
     }
 
-    /// Messages that are made in the subtree of a switch.
+    /// Returns the messages that originate in the subtree of a switch.
     pub fn below(&self, v: u32) -> u64 {
         self.below[v as usize]
     }
 
-    /// Whether a switch may aggregate.
+    /// Returns whether a switch may aggregate.
     pub fn is_available(&self, v: u32) -> bool {
         self.available[v as usize]
     }
 
-    /// Links between a switch and the root.
+    /// Returns the number of links between a switch and the root.
     pub fn depth(&self, v: u32) -> u32 {
         self.depth[v as usize]
     }
 
-    /// All switches, parents before children.
+    /// Returns all switches, parents before children.
     pub fn order(&self) -> &[u32] {
         &self.order
     }
 
-    /// The children of a switch.
+    /// Returns the children of a switch.
     pub fn children(&self, v: u32) -> &[u32] {
         &self.children[self.first_child[v as usize] as usize..self.first_child[v as usize + 1] as usize]
     }
 
-    /// The same tree with other switches available.
+    /// Returns the same tree with other available switches.
     pub fn with_available(&self, available: Vec<bool>) -> Self {
         assert_eq!(available.len(), self.len(), "one entry for each switch");
         Tree { available, ..self.clone() }
     }
 
-    /// The same tree with other loads.
+    /// Returns the same tree with other loads.
     pub fn with_load(&self, load: Vec<u64>) -> Self {
         assert_eq!(load.len(), self.len(), "one entry for each switch");
         let mut tree = Tree { load, ..self.clone() };
@@ -220,8 +220,8 @@ impl Tree {
         tree
     }
 
-    /// Messages on the link of each switch to its parent, where `blue` switches send one for all that reach them, and
-    /// none if nothing does (SOAR §2, Algorithm 1).
+    /// Returns the messages on the link of each switch to its parent, where `blue` switches send one for all they
+    /// receive, and none without input (SOAR §2, Algorithm 1).
     pub fn messages(&self, blue: &[bool]) -> Vec<u64> {
         let mut messages = self.load.clone();
         for &v in self.order.iter().rev() {
@@ -236,13 +236,13 @@ impl Tree {
         messages
     }
 
-    /// The network utilisation φ (SOAR §2, equation 1).
+    /// Returns the network utilisation φ (SOAR §2, equation 1).
     pub fn phi(&self, blue: &[bool]) -> f64 {
         self.messages(blue).iter().zip(&self.rho).map(|(messages, rho)| *messages as f64 * rho).sum()
     }
 
-    /// What is sent where: a host on every switch with servers, a flow for each server and each blue switch with input.
-    /// Switch `v` is node `v` and its link upwards link `v`; a link of rate 1 becomes one of `unit`.
+    /// Returns the plan: one host per switch with servers, one flow per server and per blue switch with input. Switch
+    /// `v` is node `v` and its link upwards is link `v`; a link of rate 1 gets the rate `unit`.
     pub fn plan(&self, placer: &str, blue: &[bool], unit: Rate) -> Plan {
         let server = self.len();
         let role = |v: usize| if blue[v] { PlanRole::Aggregator } else { PlanRole::Common };
@@ -281,7 +281,7 @@ impl Tree {
     }
 }
 
-/// The index of each parent.
+/// Returns the index of each parent.
 fn parents(switches: &[Switch]) -> Result<Vec<u32>, String> {
     let mut ids: Vec<_> = switches.iter().enumerate().map(|(v, switch)| (switch.id, v as u32)).collect();
     ids.sort_unstable();
@@ -299,7 +299,7 @@ fn parents(switches: &[Switch]) -> Result<Vec<u32>, String> {
     switches.iter().map(find).collect()
 }
 
-/// Where the children of each switch begin in a list, and the list.
+/// Returns the start of each switch's children in a list, and the list.
 fn children_of(parent: &[u32]) -> (Vec<u32>, Vec<u32>) {
     let mut first = vec![0u32; parent.len() + 1];
     parent.iter().filter(|p| **p != ROOT).for_each(|p| first[*p as usize + 1] += 1);

@@ -1,4 +1,4 @@
-//! Addresses as people write them: `10.1.0.1`, `02:00:0a:01:00:01`.
+//! Addresses in their usual notation: `10.1.0.1`, `02:00:0a:01:00:01`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,17 +11,18 @@ use crate::wire::frame::Ip;
 pub struct Address(pub Ip);
 
 impl Address {
-    /// The `n`-th address after it; none beyond the last.
+    /// Returns the `n`-th address after it; `None` beyond the last.
     pub fn after(self, n: u32) -> Option<Address> {
         self.0.checked_add(n).map(Address)
     }
 
-    /// Whether it is one of a multicast group (224.0.0.0/4).
+    /// Returns whether it is a multicast address (224.0.0.0/4).
     pub(crate) fn is_group(self) -> bool {
         self.0 >> 28 == 0xe
     }
 
-    /// Can no interface have it: this network (0.0.0.0/8), loopback (127.0.0.0/8), reserved (240.0.0.0/4) with the broadcast address?
+    /// Returns whether no interface can have it: this network (0.0.0.0/8), loopback (127.0.0.0/8), reserved
+    /// (240.0.0.0/4) including broadcast.
     pub(crate) fn is_nobodys(self) -> bool {
         matches!(self.0 >> 24, 0 | 127) || self.0 >> 28 == 0xf
     }
@@ -58,24 +59,24 @@ impl fmt::Display for Address {
 pub struct Mac(pub [u8; 6]);
 
 impl Mac {
-    /// As a number.
+    /// Returns the address as a number.
     pub fn number(self) -> u64 {
         self.0.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte))
     }
 
-    /// The `n`-th address after it; none beyond the last.
+    /// Returns the `n`-th address after it; `None` beyond the last.
     pub fn after(self, n: u32) -> Option<Mac> {
         let number = self.number() + u64::from(n);
         let [high, low, rest @ ..] = number.to_be_bytes();
         (high == 0 && low == 0).then_some(Mac(rest))
     }
 
-    /// Whether it is one of several receivers.
+    /// Returns whether it is a multicast or broadcast address.
     pub(crate) fn is_group(self) -> bool {
         self.0[0] & 1 == 1
     }
 
-    /// Whether it is all zeros.
+    /// Returns whether it is all zeros.
     pub(crate) fn is_nobodys(self) -> bool {
         self.0 == [0; 6]
     }

@@ -1,4 +1,4 @@
-//! `[addressing]` of a profile, and what it comes to for the workers of an experiment.
+//! `[addressing]` of a profile, and the addresses that follow from it for the workers of an experiment.
 
 use crate::config::Section;
 use crate::topology::Population;
@@ -7,7 +7,7 @@ use crate::{Error, Result};
 
 use super::address::{Address, Mac};
 
-/// Where something is on the network.
+/// The addresses of one participant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Station {
     /// IPv4.
@@ -16,47 +16,47 @@ pub struct Station {
     pub mac: Mac,
 }
 
-/// Whose Ethernet address frames carry as the next hop's.
+/// The owner of the next hop's Ethernet address in frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hop {
-    /// That of the receiver: the device bridges, or is the receiver.
+    /// The receiver: the device bridges, or is the receiver.
     Direct,
-    /// The device's: it routes.
+    /// The device: it routes.
     Device,
 }
 
-/// Where a frame is seen: at one of the four ends of the two cables of a run.
+/// One of the four ends of the two cables of a run, at which a frame is seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CableEnd {
-    /// The workers', towards the device.
+    /// The workers' end, towards the device.
     Workers,
-    /// The device's, towards the workers.
+    /// The device's end, towards the workers.
     DeviceDown,
-    /// The device's, towards the server.
+    /// The device's end, towards the server.
     DeviceUp,
-    /// The server's.
+    /// The server's end.
     Server,
 }
 
-/// What is different about one worker: `[[addressing.hosts]]`.
+/// Settings of one worker that differ from the rule: `[[addressing.hosts]]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exception {
-    /// Which.
+    /// The worker.
     pub worker: u32,
     /// Its address.
     pub ip: Option<Address>,
     /// Its Ethernet address.
     pub mac: Option<Mac>,
-    /// The device's port that it is at.
+    /// The port of the device to which it is connected.
     pub port: Option<String>,
-    /// The cluster that the device's tables have it in.
+    /// Its cluster in the device's tables.
     pub cluster: Option<u16>,
 }
 
 /// `[addressing]`, as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Addressing {
-    /// Address of worker 0; the others follow.
+    /// Address of worker 0; the other workers follow in order.
     pub workers: Address,
     /// Ethernet address of worker 0; the others follow.
     pub worker_macs: Mac,
@@ -66,7 +66,7 @@ pub struct Addressing {
     pub server: Option<Station>,
     /// The device, where it has addresses of its own.
     pub device: Option<Station>,
-    /// Workers send to the device, not to the server.
+    /// Whether workers send to the device, not to the server.
     pub to_device: bool,
     /// Next hop.
     pub hop: Hop,
@@ -80,7 +80,7 @@ pub struct Addressing {
     pub worker_port: Option<u16>,
     /// UDP port that they send to; none for the format's own.
     pub port: Option<u16>,
-    /// What is different about some workers.
+    /// Exceptions for some workers.
     pub hosts: Vec<Exception>,
 }
 
@@ -141,12 +141,12 @@ impl Addressing {
         self.hosts.iter().find(|host| host.worker == worker)
     }
 
-    /// The device's port that a worker is at, where it is written.
+    /// Returns the device's port of a worker, if the profile states it.
     pub fn port_of(&self, worker: u32) -> Option<&str> {
         self.exception(worker).and_then(|host| host.port.as_deref())
     }
 
-    /// The addresses of all, or what does not fit into 32 or 48 bits.
+    /// Returns all addresses, or an error for those that do not fit 32 or 48 bits.
     pub fn resolve(&self, workers: &Population) -> Result<Addresses, String> {
         let worker = |worker: u32| {
             let (own, step) = (self.exception(worker), if self.shared_mac { 0 } else { worker });
@@ -194,28 +194,28 @@ fn exception(mut section: Section) -> Result<Exception> {
 /// The addresses of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Addresses {
-    /// Of each worker.
+    /// Addresses of the workers.
     pub workers: Vec<Station>,
-    /// Of the group of each cluster.
+    /// Addresses of the clusters' multicast groups.
     pub groups: Vec<Station>,
-    /// Of the parameter server.
+    /// Address of the parameter server.
     pub server: Option<Station>,
-    /// Of the device.
+    /// Address of the device.
     pub device: Option<Station>,
-    /// Workers send to the device.
+    /// Whether workers send to the device.
     pub to_device: bool,
     /// Next hop.
     pub hop: Hop,
     /// VLAN; 0 for none.
     pub vlan: u16,
-    /// UDP port of the workers, where it is not the format's.
+    /// UDP port of the workers, if it differs from the format's.
     pub worker_port: Option<u16>,
-    /// UDP port that they send to.
+    /// UDP port to which workers send, if it differs from the format's.
     pub port: Option<u16>,
 }
 
 impl Addresses {
-    /// The same with so many addresses more behind those of the workers, as far as they are free: those of hosts that the run does not have.
+    /// Appends up to `count` free addresses after those of the workers, for hosts that are not part of the run.
     pub fn with_strangers(mut self, count: u32) -> Self {
         let Some(last) = self.workers.last().copied() else { return self };
         for n in 1..=count {
@@ -229,7 +229,7 @@ impl Addresses {
         self
     }
 
-    /// Who stands at the far end of the workers' cable for them, or at the server's end of its own.
+    /// Returns the counterpart of the workers on their cable, or of the server on its cable.
     pub fn peer(&self, place: CableEnd) -> Option<Station> {
         match place {
             CableEnd::Workers | CableEnd::DeviceDown if self.to_device => self.device,

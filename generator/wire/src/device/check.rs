@@ -1,4 +1,4 @@
-//! Does an experiment fit a device?
+//! Checks of an experiment against a device.
 
 use std::collections::BTreeMap;
 
@@ -8,23 +8,23 @@ use super::limit::LIMITS;
 use super::profile::Profile;
 use crate::{Error, Result};
 
-/// What a check found.
+/// A finding of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProfileFinding {
-    /// What was looked at: a limit, or a key of the profile.
+    /// What was checked: a limit, or a key of the profile.
     pub what: String,
-    /// The device cannot do it; else it is only said.
+    /// Whether the device cannot do it; else the finding is a note.
     pub refused: bool,
-    /// Value, limit, where it is known from, and what to do.
+    /// Value, limit, its source, and the remedy.
     pub text: String,
 }
 
-/// Everything that an experiment meets at a device: limits that it keeps (as their names), and what was found.
+/// The result of all checks of an experiment against a device.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Checked {
-    /// Names of what was looked at and is in order.
+    /// Names of the checks that passed.
     pub kept: Vec<String>,
-    /// What is not.
+    /// The other findings.
     pub findings: Vec<ProfileFinding>,
 }
 
@@ -33,19 +33,19 @@ impl Checked {
         self.findings.push(ProfileFinding { what: what.into(), refused: true, text });
     }
 
-    /// Texts of what is refused.
+    /// Returns the texts of the refusals.
     pub fn refusals(&self) -> impl Iterator<Item = &str> {
         self.findings.iter().filter(|finding| finding.refused).map(|finding| finding.text.as_str())
     }
 
-    /// An error with all refusals, if there are any.
+    /// Returns an error with all refusals, if there are any.
     pub fn into_result(self) -> Result<Self> {
         let texts: Vec<_> = self.refusals().collect();
         if texts.is_empty() { Ok(self) } else { Err(Error::config(texts.join("\n"))) }
     }
 }
 
-/// Holds `facts` against `profile`.
+/// Checks `facts` against `profile`.
 pub fn check(profile: &Profile, facts: &Facts) -> Checked {
     let mut checked = Checked::default();
     of_format(profile, facts, &mut checked);
@@ -95,12 +95,12 @@ fn of_format(profile: &Profile, facts: &Facts, checked: &mut Checked) {
     checked.refuse("format", text);
 }
 
-/// Whether there are ports for all.
+/// Checks that there are enough ports.
 fn of_ports(profile: &Profile, facts: &Facts, checked: &mut Checked) {
     let ports = &profile.ports;
     let numbers = (0..facts.workers.len() as u32).filter(|worker| profile.addressing.port_of(*worker).is_none());
     let Some(last) = numbers.map(|worker| profile.port_number(worker)).max() else { return };
-    // The server has a port of its own, mostly the last one.
+    // The server has a separate port, usually the last one.
     let room = match (facts.has_server, ports.server) {
         (true, server) if server >= last => server.saturating_sub(ports.first),
         _ => ports.count,
@@ -121,10 +121,10 @@ fn of_ports(profile: &Profile, facts: &Facts, checked: &mut Checked) {
     checked.refuse("ports", text);
 }
 
-/// Highest number of a multicast group: they have 16 bits in a Tofino's replication engine.
+/// Highest number of a multicast group: a Tofino's replication engine has 16 bits for it.
 const GROUP_ID_MAX: u64 = 0xffff;
 
-/// Are the addresses different, and of the right kind, and do device and experiment mean the same clusters?
+/// Checks that addresses are different and of the right kind, and that device and experiment have the same clusters.
 fn of_addresses(profile: &Profile, facts: &Facts, addresses: &Addresses, checked: &mut Checked) {
     let name = &profile.name;
     let mut ips = BTreeMap::new();
@@ -165,7 +165,7 @@ fn of_addresses(profile: &Profile, facts: &Facts, addresses: &Addresses, checked
             );
             checked.refuse("addressing", text);
         }
-        // One such message is enough: the next workers' would say the same.
+        // One such message is sufficient: further workers would repeat it.
         if checked.findings.len() > before {
             break;
         }
@@ -188,7 +188,7 @@ fn of_addresses(profile: &Profile, facts: &Facts, addresses: &Addresses, checked
     }
 }
 
-/// What the profile says about single workers.
+/// Checks the profile's exceptions for single workers.
 fn of_exceptions(profile: &Profile, facts: &Facts, checked: &mut Checked) {
     let workers = facts.workers.len();
     let mut seen = BTreeMap::new();

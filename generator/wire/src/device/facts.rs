@@ -1,10 +1,10 @@
-//! What an experiment asks of a device: the facts that limits are held against and that plans are made of.
+//! Requirements of an experiment on a device: the facts for checks of limits and for plans.
 
 use std::sync::Arc;
 
 use crate::topology::Population;
 
-/// Where a hot parameter is (LIBRA §3.4).
+/// The place of a hot parameter (LIBRA §3.4).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HotParameter {
     /// Heat rank: its index in packets.
@@ -17,7 +17,7 @@ pub struct HotParameter {
     pub slot: u32,
 }
 
-/// See the module.
+/// Requirements of an experiment on a device.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
     /// Name of the experiment.
@@ -30,30 +30,30 @@ pub struct Facts {
     pub has_server: bool,
     /// Bytes of the largest frame, without a VLAN tag.
     pub frame_bytes: u64,
-    /// The same of those that the device sums, where they differ.
+    /// Bytes of the largest frame that the device sums, if it differs.
     pub summed_bytes: Option<u64>,
     /// Gradients, or pairs, of such a frame.
     pub elements: u64,
-    /// Packets that a worker may have under way, where it waits for results.
+    /// Maximum number of packets of a worker under way, if it waits for results.
     pub window: Option<u64>,
-    /// Iterations, where workers train in iterations.
+    /// Iterations, if workers train in iterations.
     pub iterations: Option<u64>,
-    /// Slots of the device's queue, where the experiment says.
+    /// Slots of the device's queue, if the experiment states them.
     pub queue_slots: Option<u64>,
     /// Registers of the layout of hot parameters.
     pub registers: Option<u64>,
     /// Hot parameters of a job.
     pub hot: Option<u64>,
-    /// Where they are, by job.
+    /// Their places, by job.
     pub hot_parameters: Vec<Vec<HotParameter>>,
-    /// After how many ms a block without news is given up.
+    /// Time in ms without progress after which a block is given up.
     pub timeout_ms: Option<u64>,
-    /// Key to lower for smaller frames, as an advice.
+    /// Key to lower for smaller frames, as advice.
     pub smaller: String,
 }
 
 impl Facts {
-    /// Workers of each cluster, by cluster.
+    /// Returns the workers of each cluster.
     pub fn clusters(&self) -> Vec<Vec<u32>> {
         let mut clusters = vec![Vec::new(); self.workers.clusters_ever()];
         for (worker, cluster) in self.workers.cluster_of.iter().enumerate() {

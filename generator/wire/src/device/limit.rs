@@ -1,4 +1,4 @@
-//! What can be limited, as a list: a profile says how much of it a device takes, and where that is known from.
+//! Quantities that a profile can limit; it states the limit of its device and the source.
 
 use crate::config::Section;
 use crate::registry::suggest;
@@ -7,15 +7,15 @@ use crate::{Error, Result};
 use super::facts::Facts;
 use super::profile::Profile;
 
-/// Something that a profile can limit.
+/// A quantity that a profile can limit.
 pub struct LimitKind {
     /// Name in a profile.
     pub name: &'static str,
-    /// What is counted, before its number.
+    /// Description, printed before the number.
     pub about: &'static str,
-    /// What to change in the experiment.
+    /// Advice on what to change in the experiment.
     pub remedy: &'static str,
-    /// How much of it an experiment needs; none where it has no such thing.
+    /// Returns the amount that an experiment needs; `None` if it does not apply.
     pub value: fn(&Facts, &Profile) -> Option<u64>,
 }
 
@@ -26,7 +26,7 @@ fn tagged(profile: &Profile, bytes: u64) -> u64 {
     bytes + if profile.addressing.vlan > 0 { TAG } else { 0 }
 }
 
-/// Everything that can be limited.
+/// All quantities that can be limited.
 pub static LIMITS: &[LimitKind] = &[
     LimitKind {
         name: "frame_bytes",
@@ -96,18 +96,18 @@ pub static LIMITS: &[LimitKind] = &[
     },
 ];
 
-/// How much of something a device takes.
+/// A limit of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limit {
-    /// Of what: the name of one of [`LIMITS`].
+    /// Name of the quantity, one of [`LIMITS`].
     pub of: &'static str,
-    /// At most so much.
+    /// Maximum.
     pub most: Option<u64>,
-    /// Only these.
+    /// Permitted values.
     pub one_of: Vec<u64>,
-    /// Where that is known from.
+    /// Source of the limit.
     pub source: String,
-    /// Beyond it the device may still work: said, not refused.
+    /// Whether the device may still work beyond it: a note instead of a refusal.
     pub note: bool,
 }
 
@@ -131,7 +131,7 @@ impl Limit {
             source: section.get("source", "")?,
             note: section.get("note", false)?,
         };
-        // Both, or neither.
+        // Both or neither are present.
         if limit.most.is_some() != limit.one_of.is_empty() {
             let what = format!("{}: the limit of {name} has most = N or one_of = [N, ...]", section.place("most"));
             return Err(Error::config(format!("{what}, and exactly one of them")));
@@ -147,7 +147,7 @@ impl Limit {
         Ok(limit)
     }
 
-    /// Whether `value` is more than it, or another.
+    /// Returns whether `value` exceeds the maximum, or is not a permitted value.
     pub fn refuses(&self, value: u64) -> bool {
         match self.most {
             Some(most) => value > most,
@@ -155,7 +155,7 @@ impl Limit {
         }
     }
 
-    /// What is allowed, in words.
+    /// Returns the permitted values in words.
     pub fn allows(&self) -> String {
         match self.most {
             Some(most) => format!("at most {most}"),

@@ -1,8 +1,8 @@
-//! Profiles of hardware: what a card, switch or router expects, takes and rewrites (docs/device.md).
+//! Profiles of hardware: what a card, switch or router expects, accepts and rewrites (docs/device.md).
 //!
-//! A [`Profile`] is read from TOML, a file of the user or one of those that are [`shipped`]. [`Facts`] are what an experiment
-//! asks of a device; [`check`](check::check) holds them against the profile's limits. [`Addresses`] are its addresses for the
-//! workers of an experiment, which [`Translator`] writes into frames. [`plan`] has what a device's control plane needs to know.
+//! A [`Profile`] is read from TOML, from a file of the user or one of those that are [`shipped`]. [`Facts`] are the requirements of an
+//! experiment; [`check`](check::check) compares them with the profile's limits. [`Addresses`] are its addresses for the workers of an
+//! experiment, which [`Translator`] writes into frames. [`plan`] generates the configuration of a device's control plane.
 //! Nothing here sends anything.
 
 mod address;
@@ -25,7 +25,7 @@ pub use translate::{GROWTH_MAX, Translator};
 
 use crate::wire::Formats;
 
-/// What is known of systems without running one: their packet formats, and the configurations of their devices.
+/// Properties of systems that are known without a run: packet formats, and configurations of devices.
 #[derive(Clone, Copy)]
 pub struct Protocols {
     /// Wire formats.

@@ -29,23 +29,23 @@ pub const FIELDS: &[&str] = &[
     "queue_status",
 ];
 
-/// Sections and keys at the top of a profile.
+/// Sections and top-level keys of a profile.
 const TOP: &[&str] = &["name", "about", "plan", "addressing", "frames", "limits", "ports", "counters"];
 
 /// Ports of a device: `[ports]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProfilePorts {
-    /// Rate of each.
+    /// Rate of each port.
     pub rate: Rate,
-    /// How many.
+    /// Number of ports.
     pub count: u32,
-    /// Number of the first.
+    /// Number of the first port.
     pub first: u32,
-    /// What a port is called: `{}` stands for its number.
+    /// Pattern of port names: `{}` stands for the number.
     pub names: String,
-    /// Workers that share one: behind one card.
+    /// Workers that share a port, behind one card.
     pub workers_per_port: u32,
-    /// Number of the server's; the last one, if it is not said.
+    /// Number of the server's port; by default the last one.
     pub server: u32,
     /// Bytes on the cable beside a frame: FCS, preamble, gap.
     pub overhead: u64,
@@ -72,24 +72,24 @@ impl ProfilePorts {
         Ok(ProfilePorts { rate, count, first, names, workers_per_port, server, overhead })
     }
 
-    /// The name of port `number`.
+    /// Returns the name of port `number`.
     pub fn name(&self, number: u32) -> String {
         self.names.replace("{}", &number.to_string())
     }
 }
 
-/// A number that the device or its neighbours count, and what it must be after a run: `[[counters.of]]`.
+/// A counter of the device or its neighbours, and its expected value after a run: `[[counters.of]]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProfileCounter {
-    /// What the device calls it.
+    /// Its name on the device.
     pub name: String,
-    /// Where it is read.
+    /// How to read it.
     pub read: String,
-    /// What it must be.
+    /// Its expected value: one of `COUNTED`.
     pub is: &'static str,
 }
 
-/// What counters can be.
+/// Expected values of counters.
 pub(super) const COUNTED: &[&str] = &["frames_sent", "frames_to_server", "results", "zero"];
 
 impl ProfileCounter {
@@ -105,12 +105,12 @@ impl ProfileCounter {
     }
 }
 
-/// What a device expects, takes and rewrites.
+/// Expectations, limits and rewriting rules of a device.
 #[derive(Clone)]
 pub struct Profile {
     /// Name.
     pub name: String,
-    /// One line about it.
+    /// One-line description.
     pub about: String,
     /// The configuration of its control plane.
     pub planner: &'static dyn Planner,
@@ -118,9 +118,9 @@ pub struct Profile {
     pub addressing: Addressing,
     /// Wire formats that it supports; empty for all.
     pub formats: Vec<String>,
-    /// Parts of a frame that it writes anew.
+    /// Parts of a frame that it rewrites.
     pub rewrites: Vec<String>,
-    /// Parts that it leaves as they are.
+    /// Parts of a frame that it leaves unchanged.
     pub keeps: Vec<String>,
     /// Limits.
     pub limits: Vec<Limit>,
@@ -136,7 +136,7 @@ impl Profile {
         Self::read(Document::parse(text, file)?, known)
     }
 
-    /// Reads a profile that names what is `known`.
+    /// Reads a profile that refers to formats and planners of `known`.
     pub fn read(mut document: Document, known: &Protocols) -> Result<Self> {
         let name = document.top("name", "unnamed")?;
         let about = document.top("about", "")?;
@@ -172,24 +172,24 @@ impl Profile {
         Ok(Profile { name, about, planner, addressing, formats, rewrites, keeps, limits, ports, counters })
     }
 
-    /// Number of the port that a worker is at, where none is written for it.
+    /// Returns the default port number of a worker.
     pub(crate) fn port_number(&self, worker: u32) -> u32 {
         self.ports.first.saturating_add(worker / self.ports.workers_per_port)
     }
 
-    /// The port that a worker is at.
+    /// Returns the port of a worker.
     pub fn port_of(&self, worker: u32) -> String {
         let written = self.addressing.port_of(worker).map(str::to_owned);
         written.unwrap_or_else(|| self.ports.name(self.port_number(worker)))
     }
 
-    /// The port that the server is at.
+    /// Returns the port of the server.
     pub(crate) fn server_port(&self) -> String {
         self.ports.name(self.ports.server)
     }
 }
 
-/// A list of parts of a frame.
+/// Reads a list of parts of a frame.
 fn fields(section: &mut Section, key: &str) -> Result<Vec<String>> {
     let list: Vec<String> = section.get_list(key, &[])?;
     match list.iter().find(|name| !FIELDS.contains(&name.as_str())) {

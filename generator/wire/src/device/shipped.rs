@@ -1,4 +1,4 @@
-//! The profiles of `configs/hardware`, built in: their names work in every folder.
+//! The profiles of `configs/hardware`, built in: their names work in every working directory.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ pub static SHIPPED: &[(&str, &str)] = &[
     ("generic", include_str!("../../../../configs/hardware/generic.toml")),
 ];
 
-/// Opens the profile `name`: the path of a file, or one of these.
+/// Opens the profile `name`: the path of a file, or a built-in profile.
 pub fn open(name: &str, place: &str, known: &Protocols) -> Result<Profile> {
     if name.contains('/') || name.ends_with(".toml") {
         check_regular(Path::new(name))?;

@@ -1,9 +1,8 @@
-//! Frames with our addresses become frames with a profile's, and back.
+//! Translation of frames between our addresses and those of a profile.
 //!
-//! Within a process addresses are fixed ([`crate::wire::frame`]): programs and endpoints know workers and clusters by them.
-//! At the edge they are exchanged, by looking them up: Ethernet and IPv4 addresses, UDP ports, and the VLAN tag. Checksums
-//! are corrected by what changed (RFC 1624, equation 3), not made anew, but for RoCEv2's at the end of a frame. A frame that is not of
-//! this run passes as it is.
+//! Within a process addresses are fixed ([`crate::wire::frame`]): programs and endpoints identify workers and clusters by them. At the
+//! edge, Ethernet and IPv4 addresses, UDP ports and the VLAN tag are replaced by table look-up. Checksums are updated incrementally (RFC
+//! 1624, equation 3), not recomputed, except RoCEv2's at the end of a frame. Frames that do not belong to the run pass unchanged.
 
 use crate::wire::FormatFacts;
 use crate::wire::frame::{HEAD, Ip, SERVER_IP, group_ip, group_of, mac_of, worker_ip, worker_of};
@@ -11,41 +10,41 @@ use crate::wire::frame::{HEAD, Ip, SERVER_IP, group_ip, group_of, mac_of, worker
 use super::Mac;
 use super::addressing::{Addresses, CableEnd, Hop, Station};
 
-/// By how many bytes a frame may grow.
+/// Maximum growth of a frame, in bytes.
 pub const GROWTH_MAX: usize = TAG;
 /// Bytes of an 802.1Q tag.
 const TAG: usize = 4;
 const TAG_TYPE: [u8; 2] = [0x81, 0x00];
 
-/// A port and what it becomes, where it changes.
+/// A port and its replacement, if it changes.
 type Change = Option<(u16, u16)>;
 
-/// What makes a frame one of UDP over IPv4 without options and fragments.
+/// Bytes that mark a frame as UDP over IPv4 without options and fragments.
 const PLAIN: &[(usize, &[u8])] = &[(12, &[0x08, 0x00, 0x45]), (20, &[0x40, 0x00]), (23, &[17])];
 
-/// Exchanges addresses at one end of a cable.
+/// Translates addresses at one end of a cable.
 #[derive(Debug, Clone)]
 pub struct Translator {
     workers: Vec<Station>,
     groups: Vec<Station>,
     peer: Option<Station>,
-    /// The profile's addresses and ours, in order.
+    /// The profile's addresses with ours, sorted.
     back: Vec<(Ip, Ip)>,
-    /// Ethernet address of the next hop that frames leave to, and of the one that they leave, where the device routes.
+    /// Ethernet address of the next hop in departing frames, and of the hop in arriving frames, if the device routes.
     to_hop: Option<[u8; 6]>,
     from_hop: Option<[u8; 6]>,
     vlan: u16,
-    /// Pairs of ports, ours and the profile's: the workers', and the one that they send to.
+    /// Pairs of ports, ours and the profile's: that of the workers, and that to which they send.
     worker_port: Change,
     port: Change,
-    /// Writes the checksum that ends a frame and covers its addresses, where there is one.
+    /// Writes the checksum at the end of a frame that covers its addresses, if there is one.
     seal: Option<fn(&mut [u8])>,
     /// A frame that arrives without a tag had none on the cable.
     sees_tags: bool,
 }
 
 impl Translator {
-    /// For frames of `format` at `place`.
+    /// A translator for frames of `format` at `place`.
     pub fn new(addresses: &Addresses, format: &FormatFacts, place: CableEnd) -> Self {
         let peer = addresses.peer(place);
         let mut back: Vec<_> = Vec::new();
@@ -96,8 +95,8 @@ impl Translator {
         Some(self.back[at].1)
     }
 
-    /// Writes `frame` with the profile's addresses into `out`, which has room for [`growth`](Self::growth) bytes more, and returns its
-    /// length. None if it is not of this run.
+    /// Writes `frame` with the profile's addresses into `out`, which has room for [`growth`](Self::growth) more bytes,
+    /// and returns the length. `None` if the frame does not belong to the run.
     #[inline]
     pub fn outward(&self, frame: &[u8], out: &mut [u8]) -> Option<usize> {
         let (src, dst) = addresses(frame, 0)?;
@@ -116,13 +115,13 @@ impl Translator {
         let ports = if up { [self.worker_port, self.port] } else { [self.port, self.worker_port] };
         exchange(&mut out[grown..], (from.ip.0, to.ip.0), ports);
         if let Some(seal) = self.seal {
-            // It begins behind Ethernet's header, so a tag before that does not matter.
+            // The checksum starts after the Ethernet header, so a preceding tag does not matter.
             seal(&mut out[grown..]);
         }
         Some(len)
     }
 
-    /// The same of a frame that carries our addresses where UDP over IPv4 has them, and may be no such frame.
+    /// Translates a frame that has our addresses where UDP over IPv4 has them, even if it is not such a frame.
     pub fn outward_odd(&self, frame: &[u8], out: &mut [u8]) -> Option<usize> {
         let mut plain = frame.to_vec();
         for (at, bytes) in PLAIN {
@@ -135,8 +134,8 @@ impl Translator {
         Some(len)
     }
 
-    /// Writes a frame off the wire with our addresses into `out`, and returns its length. None if it is not of this run. An Ethernet
-    /// address that is not that of its host stays as it is.
+    /// Writes a received frame with our addresses into `out`, and returns its length. `None` if it does not belong to
+    /// the run. An Ethernet address that does not match its host is kept.
     #[inline]
     pub fn inward(&self, frame: &[u8], out: &mut [u8]) -> Option<usize> {
         let (skip, (src, dst)) = self.untagged(frame)?;
@@ -203,18 +202,18 @@ impl Translator {
     }
 }
 
-/// Source and destination of an IPv4 packet without options that has all of UDP's header, `skip` bytes later than without a tag;
-/// none for anything else.
+/// Returns source and destination of an IPv4 packet without options that has a complete UDP header, `skip` bytes later
+/// than without a tag; `None` for others.
 #[inline]
 fn addresses(frame: &[u8], skip: usize) -> Option<(Ip, Ip)> {
     let head: &[u8; HEAD] = frame.get(skip..)?.first_chunk()?;
     let word = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-    // A fragment has no ports of its own.
+    // A later fragment has no ports.
     let plain = head[14] == 0x45 && head[23] == 17 && word(20) >> 16 & 0x3fff == 0;
     ([head[12], head[13]] == [0x08, 0x00] && plain).then(|| (word(26), word(30)))
 }
 
-/// Puts addresses and ports into a frame without a tag, whose Ethernet addresses do not count, and corrects its checksums.
+/// Replaces addresses and ports in an untagged frame, ignoring its Ethernet addresses, and updates its checksums.
 fn exchange(frame: &mut [u8], (src, dst): (Ip, Ip), ports: [Change; 2]) {
     let unfinished = frame[40..42] == pseudo_sum(frame);
     // What changes: the sum of ~old + new over 16-bit words.
@@ -263,7 +262,7 @@ fn change(frame: &mut [u8], at: usize, new: u16) -> u32 {
     u32::from(!old) + u32::from(new)
 }
 
-/// RFC 1624, equation 3: HC' = ~(~HC + ~m + m').
+/// Updates a checksum by RFC 1624, equation 3: HC' = ~(~HC + ~m + m').
 fn correct(frame: &mut [u8], at: usize, change: u32) {
     let mut sum = u32::from(!u16::from_be_bytes([frame[at], frame[at + 1]])) + change;
     while sum > 0xffff {

@@ -1,4 +1,4 @@
-//! Tests of [`super`]: there and back, and checksums made anew by another reader.
+//! Tests of [`super`]: round trips, and checksums recomputed by another parser.
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use super::*;
 use crate::device::{Address, Mac};
 use crate::wire::frame::{Template, set_udp_checksum};
 
-/// Checksums, as `etherparse` makes them from the whole packet.
+/// Checks the checksums against those that `etherparse` computes from the whole packet.
 fn checksums_are_right(frame: &[u8]) {
     let sliced = SlicedPacket::from_ethernet(frame).expect("a packet");
     let Some(NetSlice::Ipv4(ip)) = &sliced.net else { panic!("no IPv4: {frame:02x?}") };
@@ -19,7 +19,7 @@ fn checksums_are_right(frame: &[u8]) {
     }
 }
 
-/// What holds for formats with ports of their own, with one, and with none.
+/// Formats with two different ports, with one, and with none.
 static FACTS: [FormatFacts; 3] = [
     FormatFacts { ports: Some((48_501, 48_500)), ..FormatFacts::new((64, 1500)) },
     FormatFacts { ports: Some((12_000, 12_000)), ..FormatFacts::new((64, 1500)) },
@@ -32,7 +32,7 @@ fn station(ip: u32, mac: u64) -> Station {
 }
 
 prop_compose! {
-    /// Addresses of all kinds: any that differ, those that words of ones and zeros are made of among them.
+    /// Addresses of all kinds: arbitrary distinct ones, including those of words of ones and zeros.
     fn maps()(
         base in prop_oneof![Just(0u32), Just(0x0a00_0001), Just(0xffff_0000), Just(0x0000_ffff), any::<u32>()],
         groups in 0xe000_0000u32..0xefff_ff00,
@@ -41,7 +41,7 @@ prop_compose! {
         worker_port in prop::option::of(any::<u16>()), port in prop::option::of(any::<u16>()),
         mac in 0u64..1 << 47,
     ) -> Addresses {
-        // What is no worker's and no group's.
+        // Addresses outside the multicast range.
         let base = if base >> 28 == 0xe { base ^ 0x8000_0000 } else { base };
         let ip = |n: u32| { let ip = base.wrapping_add(n * 7); if ip >> 28 == 0xe { ip ^ 0x4000_0000 } else { ip } };
         Addresses {
@@ -65,7 +65,7 @@ proptest! {
         which: u32, down: bool, group: bool, upper: bool, checksum: bool, payload in prop::collection::vec(any::<u8>(), 0..80),
     ) {
         let places = if upper { [CableEnd::Server, CableEnd::DeviceUp] } else { [CableEnd::Workers, CableEnd::DeviceDown] };
-        // Down frames leave the server's and the device's lower end, and arrive at the workers' and its upper.
+        // Downward frames leave at the server's end and at the device's lower end, and arrive at the workers' end and at its upper end.
         let (sender, receiver) = if down == upper { (places[0], places[1]) } else { (places[1], places[0]) };
         let (worker_port, port) = format.ports.unwrap_or((5, 6));
         let worker = (worker_ip(which % addresses.workers.len() as u32), worker_port);
@@ -110,7 +110,7 @@ proptest! {
         let mut out = vec![0; bytes.len() + GROWTH_MAX];
         let _ = translator.outward(&bytes, &mut out);
         let _ = translator.inward(&bytes, &mut out);
-        // Too little room is no reason to panic either.
+        // A buffer that is too short must not cause a panic either.
         let _ = translator.outward(&bytes, &mut []);
     }
 }
@@ -134,11 +134,11 @@ fn other_networks_frames_and_fragments_are_left_alone() {
     let (mut wire, mut back) = ([0; 64], [0; 64]);
     assert_eq!(translator.outward(&frame, &mut wire), Some(64));
     assert_eq!(translator.inward(&wire, &mut back), Some(60));
-    // A card took the tag off.
+    // The tag was removed by a card.
     let mut bare = wire[..12].to_vec();
     bare.extend(&wire[16..]);
     assert_eq!(translator.inward(&bare, &mut back), Some(60));
-    // A priority is no part of the number.
+    // The priority is not part of the VLAN number.
     let mut other = wire;
     other[14] |= 0xe0;
     assert_eq!(translator.inward(&other, &mut back), Some(60));

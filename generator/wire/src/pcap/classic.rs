@@ -1,4 +1,4 @@
-//! pcap: a head of 24 bytes, then records of one packet each.
+//! pcap: a header of 24 bytes, then records of one packet each.
 
 use super::BLOCK_MAX;
 use super::input::{Input, Order};
@@ -6,15 +6,15 @@ use super::reader::{Found, Interface};
 use super::stamp::Ticks;
 use crate::Result;
 
-/// Microseconds.
+/// Timestamps in microseconds.
 pub(super) const MAGIC_MICRO: u32 = 0xa1b2_c3d4;
-/// Nanoseconds.
+/// Timestamps in nanoseconds.
 pub(super) const MAGIC_NANO: u32 = 0xa1b2_3c4d;
-/// Records with more fields, by an old patch of one tool: other records, so refused by name.
+/// Records with additional fields, by an old patch of one tool; refused by name.
 const MAGIC_MODIFIED: u32 = 0xa1b2_cd34;
-/// Bytes of the file's head.
+/// Bytes of the file header.
 pub(super) const HEAD: usize = 24;
-/// Bytes of a record's head.
+/// Bytes of a record header.
 pub(super) const RECORD: usize = 16;
 
 /// A pcap file being read.
@@ -25,14 +25,14 @@ pub(super) struct Classic {
 }
 
 impl Classic {
-    /// Whether one begins like this.
+    /// Returns whether a pcap file begins with these bytes.
     pub(super) fn begins(magic: [u8; 4]) -> bool {
         [u32::from_le_bytes(magic), u32::from_be_bytes(magic)]
             .iter()
             .any(|magic| [MAGIC_MICRO, MAGIC_NANO, MAGIC_MODIFIED].contains(magic))
     }
 
-    /// Reads the head.
+    /// Reads the file header.
     pub(super) fn open(input: &mut Input) -> Result<Self> {
         let have = input.want(HEAD)?;
         if have < HEAD {
@@ -54,14 +54,14 @@ impl Classic {
         if version.0 != 2 {
             return Err(input.refusal(format!("pcap version {}.{} is not read; 2.x is", version.0, version.1)));
         }
-        // The upper half of the last word says whether there is an FCS.
+        // The upper half of the last word is about the FCS.
         let link_type = order.u32(head, 20) as u16;
         let interface = [Interface::new(link_type, order.u32(head, 16))];
         input.pass(HEAD);
         Ok(Classic { order, fraction, interface })
     }
 
-    /// The next record.
+    /// Reads the next record.
     #[inline]
     pub(super) fn next(&self, input: &mut Input) -> Result<Option<Found>> {
         let have = input.want(RECORD)?;
@@ -74,7 +74,7 @@ impl Classic {
                 )),
             };
         }
-        // One bounds check for the four.
+        // One bounds check for all four fields.
         let Some(head) = input.held().first_chunk::<RECORD>() else { return Ok(None) };
         let field = |at: usize| self.order.u32(head, at);
         let (seconds, fraction, kept, len) = (field(0), field(4), field(8) as usize, field(12));

@@ -1,11 +1,11 @@
-//! Captures made the plain way, for tests: everything that the formats allow, in either byte order, and what a reader
-//! must find in them.
+//! A simple encoder of captures, for tests: everything that the formats permit, in either byte order, and the packets
+//! that a reader must find.
 
 use proptest::prelude::*;
 
 use super::Stamp;
 
-/// A packet that a reader must give out.
+/// A packet that a reader must return.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ExpectedPacket {
     pub section: u32,
@@ -15,7 +15,7 @@ pub(crate) struct ExpectedPacket {
     pub bytes: Vec<u8>,
 }
 
-/// A capture, where its records or blocks end, and the packets there are until then.
+/// A capture, with the ends of its records or blocks, and the packets up to each end.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct EncodedCapture {
     pub file: Vec<u8>,
@@ -24,18 +24,18 @@ pub(crate) struct EncodedCapture {
 }
 
 impl EncodedCapture {
-    /// Packets that end within the first `length` bytes.
+    /// Returns the packets that end within the first `length` bytes.
     pub fn within(&self, length: usize) -> Vec<ExpectedPacket> {
         self.packets.iter().filter(|(end, _)| *end <= length).map(|(_, packet)| packet.clone()).collect()
     }
 }
 
-/// What a packet is made of.
+/// Content of a packet.
 #[derive(Debug, Clone)]
 pub struct Given {
     pub ticks: u64,
     pub bytes: Vec<u8>,
-    /// Bytes of it that were not kept.
+    /// Bytes that were not kept.
     pub cut: u32,
 }
 
@@ -53,7 +53,7 @@ fn u32s(big: bool, value: u32) -> [u8; 4] {
     if big { value.to_be_bytes() } else { value.to_le_bytes() }
 }
 
-/// pcap; the ticks of a packet are microseconds or nanoseconds since 1970.
+/// Encodes pcap; the ticks of a packet are microseconds or nanoseconds since 1970.
 pub(crate) fn classic(big: bool, nano: bool, packets: &[Given]) -> EncodedCapture {
     let mut made = EncodedCapture::default();
     let magic = if nano { 0xa1b23c4d } else { 0xa1b2c3d4 };
@@ -146,7 +146,7 @@ fn option(big: bool, code: u16, value: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A time the plain way: ticks of 10⁻ⁿ or 2⁻ⁿ seconds, and whole seconds.
+/// Reference computation of a time: ticks of 10⁻ⁿ or 2⁻ⁿ seconds, plus whole seconds.
 fn time(described: &Described, ticks: u64) -> Stamp {
     let resolution = described.resolution.unwrap_or(6);
     let n = u32::from(resolution & 0x7f);
@@ -155,7 +155,7 @@ fn time(described: &Described, ticks: u64) -> Stamp {
     Stamp::from_unix_ps(ps as i128 + i128::from(described.offset.unwrap_or(0)) * 1_000_000_000_000)
 }
 
-/// pcapng.
+/// Encodes pcapng.
 pub fn ng(sections: &[Section]) -> EncodedCapture {
     let mut made = EncodedCapture::default();
     for (number, section) in sections.iter().enumerate() {
@@ -235,7 +235,7 @@ fn packet(made: &mut EncodedCapture, number: u32, section: &Section, item: &Bloc
             expect(made, *interface, Some(time(&section.interfaces[*interface], given.ticks)), len, &given.bytes);
         }
         Block::Simple { given } => {
-            // Only the first interface's snap length says how much was kept.
+            // The kept length follows only from the first interface's snap length.
             let snap = section.interfaces[0].snap as usize;
             let kept = if snap == 0 { given.bytes.len() } else { given.bytes.len().min(snap) };
             let len = if snap == 0 || kept < snap { kept as u32 } else { kept as u32 + given.cut };

@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::BLOCK_MAX;
 use crate::{Error, Result};
 
-/// How files begin that gzip and Zstandard packed.
+/// First bytes of files compressed by gzip and Zstandard.
 pub(super) const PACKED: [&[u8]; 2] = [&[0x1f, 0x8b], &[0x28, 0xb5, 0x2f, 0xfd]];
 
-/// Bytes per read, and of the buffer until a block needs more.
+/// Bytes per read, and initial size of the buffer, which grows if a block needs more.
 const CHUNK: usize = 64 << 10;
 
 /// Byte order of a file or section.
@@ -24,28 +24,28 @@ pub(super) enum Order {
 }
 
 impl Order {
-    /// The 16 bits at `at`.
+    /// Returns the 16 bits at `at`.
     #[inline]
     pub(super) fn u16(self, bytes: &[u8], at: usize) -> u16 {
         let array = [bytes[at], bytes[at + 1]];
         if self == Order::Little { u16::from_le_bytes(array) } else { u16::from_be_bytes(array) }
     }
 
-    /// The 32 bits at `at`.
+    /// Returns the 32 bits at `at`.
     #[inline]
     pub(super) fn u32(self, bytes: &[u8], at: usize) -> u32 {
         let array = [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
         if self == Order::Little { u32::from_le_bytes(array) } else { u32::from_be_bytes(array) }
     }
 
-    /// The 64 bits at `at`.
+    /// Returns the 64 bits at `at`.
     pub(super) fn u64(self, bytes: &[u8], at: usize) -> u64 {
         let (first, second) = (u64::from(self.u32(bytes, at)), u64::from(self.u32(bytes, at + 4)));
         if self == Order::Little { second << 32 | first } else { first << 32 | second }
     }
 }
 
-/// Counts what is read of a file: the progress of what is compressed, too.
+/// Counts the bytes read from a file: the progress, also for compressed files.
 struct Counted {
     file: File,
     count: Arc<AtomicU64>,
@@ -59,29 +59,29 @@ impl Read for Counted {
     }
 }
 
-/// A file being read: what is held, and where that is.
+/// A file being read: its buffered bytes and their offset.
 pub(super) struct Input {
     source: Box<dyn Read + Send>,
     path: PathBuf,
     buffer: Vec<u8>,
     start: usize,
     end: usize,
-    /// Of `start` in the capture.
+    /// Offset of `start` in the capture.
     offset: u64,
-    /// Names the wrapping in messages, since offsets are within it.
+    /// Names the compression in messages, since offsets are within the uncompressed data.
     unpacked: &'static str,
     count: Arc<AtomicU64>,
     file_bytes: Option<u64>,
 }
 
 impl Input {
-    /// Opens a file, and unpacks it if it is compressed.
+    /// Opens a file; decompresses it if necessary.
     pub(super) fn open(path: &Path) -> Result<Self> {
         let file = File::open(path).map_err(Error::io("open", path))?;
         let facts = file.metadata().map_err(Error::io("open", path))?;
         let count = Arc::new(AtomicU64::new(0));
         let mut counted = Counted { file, count: count.clone() };
-        // Not by seeking: it may be a pipe.
+        // Without seeking, since it may be a pipe.
         let mut head = Vec::new();
         counted.by_ref().take(4).read_to_end(&mut head).map_err(Error::io("read", path))?;
         let packed = PACKED.iter().position(|magic| head.starts_with(magic));
@@ -98,7 +98,7 @@ impl Input {
         Ok(Input { unpacked, count, file_bytes, ..Input::new(source, path) })
     }
 
-    /// Bytes from anywhere; `path` names them in messages.
+    /// Reads bytes from any source; `path` names it in messages.
     pub(super) fn new(source: Box<dyn Read + Send>, path: &Path) -> Self {
         Input {
             source,
@@ -113,12 +113,12 @@ impl Input {
         }
     }
 
-    /// Where it is, in bytes from the beginning.
+    /// Returns the current offset in bytes.
     pub(super) fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// What is held from here on.
+    /// Returns the buffered bytes from the current offset.
     #[inline]
     pub(super) fn held(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
@@ -129,12 +129,12 @@ impl Input {
         self.buffer.len()
     }
 
-    /// Bytes taken from the file so far, and the file's length if it has one.
+    /// Returns the bytes read from the file so far, and the file's length if it has one.
     pub(super) fn progress(&self) -> (u64, Option<u64>) {
         (self.count.load(Ordering::Relaxed), self.file_bytes)
     }
 
-    /// Makes it hold `n` bytes, unless the file ends before. Returns how many of them it holds.
+    /// Buffers `n` bytes, unless the file ends before. Returns how many of them are buffered.
     #[inline]
     pub(super) fn want(&mut self, n: usize) -> Result<usize> {
         if self.end - self.start < n {
@@ -151,7 +151,7 @@ impl Input {
         }
         while self.end - self.start < n {
             if self.end == self.buffer.len() {
-                // By doubling, so that a claim alone takes no memory.
+                // Doubling, so that a declared length alone takes no memory.
                 self.buffer.resize(self.buffer.len() * 2, 0);
             }
             match self.source.read(&mut self.buffer[self.end..]) {
@@ -164,7 +164,7 @@ impl Input {
         Ok(())
     }
 
-    /// What unpacking finds wrong is damage; the rest is the system's.
+    /// Converts an error: decompression errors are damage; others come from the system.
     fn failure(&self, error: io::Error) -> Error {
         if self.unpacked.is_empty() || error.raw_os_error().is_some() {
             return Error::io("read", &self.path)(error);
@@ -173,7 +173,7 @@ impl Input {
         Error::data(&self.path, format!("damaged at byte {at}{}: {error}", self.unpacked))
     }
 
-    /// Goes on by `whole` bytes that are held, and gives a part of them: it stays until more is wanted.
+    /// Advances by `whole` buffered bytes and returns a part of them, valid until more are requested.
     #[inline]
     pub(super) fn take(&mut self, whole: usize, part: Range<usize>) -> &[u8] {
         let from = self.start;
@@ -181,14 +181,14 @@ impl Input {
         &self.buffer[from + part.start..from + part.end]
     }
 
-    /// Goes on by `n` bytes that are held.
+    /// Advances by `n` buffered bytes.
     #[inline]
     pub(super) fn pass(&mut self, n: usize) {
         self.start += n;
         self.offset += n as u64;
     }
 
-    /// Goes on by `n` bytes, held or not. Returns how many there were.
+    /// Advances by `n` bytes, buffered or not. Returns how many there were.
     pub(super) fn skip(&mut self, n: u64) -> Result<u64> {
         let mut left = n;
         while left > 0 {
@@ -202,12 +202,12 @@ impl Input {
         Ok(n - left)
     }
 
-    /// The error for damage found at `offset`.
+    /// Returns the error for damage at `offset`.
     pub(super) fn damage(&self, offset: u64, what: String) -> Error {
         Error::data(&self.path, format!("damaged at byte {offset}{}: {what}", self.unpacked))
     }
 
-    /// The error for a file that is something else.
+    /// Returns the error for a file of another kind.
     pub(super) fn refusal(&self, what: String) -> Error {
         Error::data(&self.path, what)
     }

@@ -1,12 +1,12 @@
 //! Capture files: pcap and pcapng, read and written.
 //!
-//! [`Writer`] writes what a run saw; [`Reader`] reads captures of any tool, in flat memory, up to the first damage.
+//! [`Writer`] writes the packets of a run; [`Reader`] reads captures of any tool, in constant memory, up to the first damage.
 //! The transport over files (replay) and the analysis of plain captures use both.
 //!
-//! Written here and not taken from a crate, since neither of the two kept ones gives all of this: `pcap-file` (2.0 and
-//! 3.0-rc) keeps times as unsigned nanoseconds, so finer ones and negative offsets are lost, and ends with a bare "unexpected end" at
-//! blocks over 8 MB; `pcap-parser` gives times as 32-bit seconds or as floats, knows no obsolete packet block, and both make a list of
-//! options for every packet that has some.
+//! Implemented here because neither of the two maintained crates has all of this: `pcap-file` (2.0 and 3.0-rc) stores
+//! times as unsigned nanoseconds, which loses finer ones and negative offsets, and ends with a bare "unexpected end" at
+//! blocks over 8 MB; `pcap-parser` returns times as 32-bit seconds or as floats, lacks the obsolete packet block, and
+//! both allocate a list of options for every packet that has some.
 //!
 //! | | read | written |
 //! | --- | --- | --- |
@@ -35,6 +35,5 @@ pub use writer::{Drops, Form, Precision, Writer, WriterOptions};
 /// Link type of Ethernet.
 pub const ETHERNET: u16 = 1;
 
-/// Largest packet or block that is kept in memory, in bytes. What claims to be larger is damage; blocks that are
-/// skipped may have any size.
+/// Largest packet or block that is kept in memory, in bytes. Larger ones count as damage; skipped blocks may have any size.
 pub const BLOCK_MAX: usize = 16 << 20;

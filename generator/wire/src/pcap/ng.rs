@@ -1,4 +1,4 @@
-//! pcapng: sections of blocks. Every block says its kind and its length, twice; what is not known is skipped.
+//! pcapng: sections of blocks. Every block has its kind and, twice, its length; unknown blocks are skipped.
 
 use super::BLOCK_MAX;
 use super::input::{Input, Order};
@@ -11,50 +11,50 @@ use crate::time::{NS, SECOND};
 pub(super) const SECTION: u32 = 0x0a0d_0d0a;
 /// Describes an interface.
 pub(super) const INTERFACE: u32 = 1;
-/// A packet, as written long ago.
+/// A packet in the obsolete form.
 const OBSOLETE_PACKET: u32 = 2;
-/// What an interface counted.
+/// Statistics of an interface.
 pub(super) const STATISTICS: u32 = 5;
 /// A packet of the first interface, without a time.
 const SIMPLE_PACKET: u32 = 3;
 /// A packet.
 pub(super) const PACKET: u32 = 6;
-/// Says the byte order of a section.
+/// Byte-order magic of a section.
 pub(super) const ORDER_MAGIC: u32 = 0x1a2b_3c4d;
-/// Kind and length before a block's body.
+/// Kind and length before a block's body, in bytes.
 const HEAD: usize = 8;
-/// The length again, after it.
+/// Repeated length after it, in bytes.
 const TAIL: usize = 4;
-/// A packet's fields before its bytes.
+/// A packet's fields before its data, in bytes.
 const FIXED: usize = 20;
-/// Interfaces that a section may describe.
+/// Maximum number of interfaces of a section.
 const INTERFACES_MAX: usize = 1 << 16;
 
-/// Options: a comment; and of interfaces their name, resolution and offset of times.
+/// Options: a comment; an interface's name, time resolution and time offset.
 pub(super) const COMMENT: u16 = 1;
 pub(super) const IF_NAME: u16 = 2;
 pub(super) const IF_RESOLUTION: u16 = 9;
 const IF_OFFSET: u16 = 14;
-/// Of statistics: packets that the interface and the host dropped until then; of a packet: that were dropped before it.
+/// Options of statistics: packets that interface and host have dropped so far; of a packet: packets dropped before it.
 pub(super) const DROPPED_BY_INTERFACE: u16 = 5;
 pub(super) const DROPPED_BY_HOST: u16 = 7;
 const DROPPED_BEFORE: u16 = 4;
-/// A custom option; the number after it names its owner. Ours has the picoseconds of a packet's time beyond what the interface's
-/// resolution holds, under the number that is set aside for examples (RFC 5612), as we have none.
+/// A custom option; the number after it names its owner. Ours holds the picoseconds of a packet's time beyond the
+/// interface's resolution, under the number reserved for examples (RFC 5612), as we have none.
 pub(super) const REMAINDER: u16 = 2989;
 pub(super) const REMAINDER_OWNER: u32 = 32473;
-/// How a section's comment says from when the times of a run count.
+/// Prefix of the anchor of a run's times in a section's comment.
 pub(super) const ANCHOR: &str = "anchor_unix_ns=";
 
-/// A pcapng file being read: what the blocks so far said.
+/// A pcapng file being read: the state after the blocks so far.
 pub(super) struct Ng {
     order: Order,
-    /// Sections begun.
+    /// Number of sections so far.
     sections: u32,
     pub(super) interfaces: Vec<Interface>,
     pub(super) anchor_unix_ns: Option<u64>,
-    /// Packets that were dropped where they were captured: of sections that are over; of each interface of this one, by its statistics; and before
-    /// packets, as these say.
+    /// Packets dropped at capture: in previous sections; by each interface of this section, from its statistics; and
+    /// before packets, from their options.
     over: u64,
     by_interface: Vec<u64>,
     before: u64,
@@ -72,7 +72,7 @@ impl Ng {
             by_interface: Vec::new(),
             before: 0,
         };
-        // There is one: its first bytes were seen.
+        // The first block exists: its first bytes were already seen.
         if let Some((kind, length)) = ng.block(input)? {
             ng.whole(input, kind, length)?;
             ng.section(input, length)?;
@@ -81,7 +81,7 @@ impl Ng {
         Ok(ng)
     }
 
-    /// The next packet; blocks on the way are read or skipped.
+    /// Returns the next packet; reads or skips other blocks before it.
     #[inline]
     pub(super) fn next(&mut self, input: &mut Input) -> Result<Option<Found>> {
         if let Some(found) = self.plain(input.held()) {
@@ -108,8 +108,8 @@ impl Ng {
         Ok(None)
     }
 
-    /// The packet that begins here, if nothing about it is unusual: all of a whole block is held, and little-endian. What this says of a
-    /// packet, [`Self::packet`] says too.
+    /// Decodes the packet that begins here in the common case: the whole block is buffered, and little-endian. The
+    /// result is the same as that of [`Self::packet`].
     #[inline]
     fn plain(&self, held: &[u8]) -> Option<Found> {
         let head = held.first_chunk::<{ HEAD + FIXED }>()?;
@@ -146,7 +146,7 @@ impl Ng {
         })
     }
 
-    /// Kind and length of the block that begins here; none at the end.
+    /// Returns kind and length of the block that begins here; `None` at the end.
     #[inline]
     fn block(&mut self, input: &mut Input) -> Result<Option<(u32, usize)>> {
         let at = input.offset();
@@ -155,7 +155,7 @@ impl Ng {
             return Ok(None);
         }
         if have == HEAD && self.order.u32(input.held(), 0) == SECTION {
-            // The length is in the byte order that comes after it.
+            // The length is in the byte order that follows it.
             have = input.want(HEAD + 4)?;
             if have == HEAD + 4 {
                 let magic = [Order::Little, Order::Big].map(|order| order.u32(input.held(), HEAD));
@@ -185,7 +185,7 @@ impl Ng {
         Ok(Some((kind, length as usize)))
     }
 
-    /// Holds all of a block and compares its lengths.
+    /// Buffers a whole block and compares its two lengths.
     #[inline]
     fn whole(&self, input: &mut Input, kind: u32, length: usize) -> Result<()> {
         let at = input.offset();
@@ -200,7 +200,7 @@ impl Ng {
         self.same(input, at, kind, length, length - TAIL)
     }
 
-    /// Goes over a block of any size.
+    /// Skips a block of any size.
     fn skip(&self, input: &mut Input, kind: u32, length: usize) -> Result<()> {
         let at = input.offset();
         let have = input.skip((length - TAIL) as u64)? + input.want(TAIL)? as u64;
@@ -223,7 +223,7 @@ impl Ng {
     }
 
     fn section(&mut self, input: &Input, length: usize) -> Result<()> {
-        // Byte order, version, length of the section.
+        // Byte order, version, section length.
         let body = &input.held()[HEAD..length - TAIL];
         if body.len() < 16 {
             return Err(input.damage(input.offset(), format!("a section's block of {length} bytes; 28 are the least")));
@@ -271,13 +271,13 @@ impl Ng {
         Ok(())
     }
 
-    /// Packets that were dropped where they were captured, as the file says so far. What packets say may be in the statistics, too.
+    /// Returns the packets dropped at capture so far. The counts of packets may be included in the statistics, so the larger is taken.
     pub(super) fn dropped(&self) -> u64 {
         let counted = self.by_interface.iter().fold(0, |sum: u64, frames| sum.saturating_add(*frames));
         self.over.saturating_add(self.before.max(counted))
     }
 
-    /// Numbers of an interface until then: the latest count. Statistics may be damaged without harm to packets.
+    /// Reads the latest counts of an interface. Damaged statistics are ignored.
     fn statistics(&mut self, input: &Input, length: usize) {
         let body = &input.held()[HEAD..length - TAIL];
         let Some(rest) = body.get(12..) else { return };
@@ -293,7 +293,7 @@ impl Ng {
         }
     }
 
-    /// Calls `each` with every option of a block's rest.
+    /// Calls `each` with every option at the end of a block.
     fn options(&self, input: &Input, mut rest: &[u8], mut each: impl FnMut(u16, &[u8])) -> Result<()> {
         while rest.len() >= 4 {
             let (code, len) = (self.order.u16(rest, 0), usize::from(self.order.u16(rest, 2)));
@@ -369,7 +369,7 @@ impl Ng {
 }
 
 impl Ng {
-    /// Picoseconds that our own writer put into a packet's options. Others' options may be damaged without harm.
+    /// Returns the picoseconds that our writer stored in a packet's options. Damaged options of other writers are ignored.
     #[inline]
     fn beyond(&self, rest: &[u8]) -> Option<i128> {
         let ours = |code: u16, value: &[u8]| {
@@ -379,7 +379,7 @@ impl Ng {
         Some(i128::from(self.order.u32(value, 4)) % i128::from(NS))
     }
 
-    /// Packets of its interface that were dropped before this one.
+    /// Returns the packets of its interface that were dropped before this one.
     #[inline]
     fn dropped_before(&self, rest: &[u8]) -> u64 {
         let value = self.option_where(rest, |code, value| code == DROPPED_BEFORE && value.len() == 8);
@@ -416,7 +416,7 @@ mod tests {
 
     use super::*;
 
-    /// A packet's block of our own writer's form, little-endian.
+    /// A packet block in the form of our writer, little-endian.
     fn block(index: u32, kept: &[u8], len: u32, remainder: Option<u32>) -> Vec<u8> {
         let mut body = Vec::new();
         [index, 5, 0x8000_0001, kept.len() as u32, len].iter().for_each(|word| body.extend(word.to_le_bytes()));

@@ -1,4 +1,4 @@
-//! Reading captures: one packet after the other, in flat memory.
+//! Reading captures packet by packet, in constant memory.
 
 use std::io::Read;
 use std::ops::Range;
@@ -11,33 +11,33 @@ use super::stamp::{Stamp, Ticks};
 use crate::Result;
 use crate::time::HORIZON;
 
-/// A packet of a capture. Its bytes stay until the next one is asked for.
+/// A packet of a capture. Its bytes are valid until the next one is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// Section of the file, from 0; pcapng files that were joined have several, each with interfaces of its own.
+    /// Section of the file, from 0; joined pcapng files have several, each with its own interfaces.
     pub section: u32,
     /// Interface within the section.
     pub interface: u32,
-    /// What the bytes begin with: [`super::ETHERNET`] for Ethernet.
+    /// Link type of the bytes: [`super::ETHERNET`] for Ethernet.
     pub link_type: u16,
-    /// When it was captured; simple packet blocks do not say.
+    /// Capture time; simple packet blocks have none.
     pub time: Option<Stamp>,
-    /// Resolution of its time, which is rounded down, in ps.
+    /// Resolution of its time in ps; the time is rounded down.
     pub resolution_ps: u64,
-    /// Its length on the wire; never less than what was kept.
+    /// Its length on the wire; never less than the kept bytes.
     pub len: u32,
-    /// What was kept of it.
+    /// The bytes that were kept.
     pub bytes: &'a [u8],
 }
 
-/// Where packets were captured.
+/// An interface at which packets were captured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interface {
-    /// Its name, if the file says it.
+    /// Its name, if the file has it.
     pub name: String,
-    /// What its packets begin with.
+    /// Link type of its packets.
     pub link_type: u16,
-    /// So many bytes were kept of each packet; 0 for all.
+    /// Maximum number of bytes kept of each packet; 0 for all.
     pub snap: u32,
     pub(super) ticks: Ticks,
     pub(super) offset_ps: i128,
@@ -49,7 +49,7 @@ impl Interface {
     }
 }
 
-/// A packet's place in what the input holds.
+/// Position of a packet in the buffered input.
 #[derive(Debug, PartialEq)]
 pub(super) struct Found {
     pub(super) section: u32,
@@ -60,7 +60,7 @@ pub(super) struct Found {
     pub(super) len: u32,
     /// Bytes of its record or block.
     pub(super) whole: usize,
-    /// The packet's own among them.
+    /// The packet's data within it.
     pub(super) bytes: Range<usize>,
 }
 
@@ -78,14 +78,14 @@ enum Format {
     Ng(Ng),
 }
 
-/// A capture being read. What comes before damage is given out, then one error that names the byte.
+/// A capture being read. Packets before damage are returned, then one error with the byte offset.
 pub struct Reader {
     input: Input,
     format: Format,
     over: bool,
 }
 
-/// Why a file that begins so is no capture, plain or packed; none where it may be one, or too few bytes say nothing.
+/// Returns why a file with this beginning is not a capture, plain or compressed; `None` if it may be one, or for fewer than 4 bytes.
 pub fn no_capture(head: &[u8]) -> Option<String> {
     let magic = *head.first_chunk::<4>()?;
     let packed = PACKED.iter().any(|packed| head.starts_with(packed));
@@ -100,12 +100,12 @@ fn unknown([a, b, c, d]: [u8; 4]) -> String {
 }
 
 impl Reader {
-    /// Opens a capture of any form; what it is, its first bytes say.
+    /// Opens a capture of any form, detected from its first bytes.
     pub fn open(path: &Path) -> Result<Self> {
         Reader::over(Input::open(path)?)
     }
 
-    /// Reads a capture from anything, uncompressed; `name` stands for its path in messages.
+    /// Reads an uncompressed capture from any source; `name` stands for its path in messages.
     pub fn from_read(source: impl Read + Send + 'static, name: &Path) -> Result<Self> {
         Reader::over(Input::new(Box::new(source), name))
     }
@@ -126,14 +126,14 @@ impl Reader {
         Ok(Reader { input, format, over: false })
     }
 
-    /// The next packet; none at the end, and after an error. Allocates nothing, unless a packet is larger than all before.
+    /// Returns the next packet; `None` at the end and after an error. Allocates only if a packet is larger than all before.
     #[inline]
     #[expect(clippy::should_implement_trait, reason = "a packet borrows the reader, which iterators cannot say")]
     pub fn next(&mut self) -> Result<Option<Packet<'_>>> {
         if self.over {
             return Ok(None);
         }
-        // Each format for itself: what comes from either of two is copied once more.
+        // Separate per format: a common result would be copied once more.
         let end = match &mut self.format {
             Format::Classic(classic) => match classic.next(&mut self.input) {
                 Ok(Some(found)) => return Ok(Some(found.packet(&mut self.input))),
@@ -148,7 +148,7 @@ impl Reader {
         end.map(|_| None)
     }
 
-    /// Interfaces described so far in the present section; pcap has one, without a name.
+    /// Returns the interfaces described so far in the current section; pcap has one, without a name.
     pub fn interfaces(&self) -> &[Interface] {
         match &self.format {
             Format::Classic(classic) => &classic.interface,
@@ -156,9 +156,9 @@ impl Reader {
         }
     }
 
-    /// From when times of a run count, in ns since 1970, `first` being the time of the first packet: what our own
-    /// [`super::Writer`] noted in a pcapng file; 1970, if `first` is within the 26 days after it that a run may last (no capture is from
-    /// then: it is a run's own time, as written into pcap files with anchor 0); else `first` itself.
+    /// Returns the origin of a run's times, in ns since 1970, where `first` is the time of the first packet: the anchor that our
+    /// [`super::Writer`] noted in a pcapng file; else 1970, if `first` is within the 26 days after it that a run may last (no capture is
+    /// that old: it is a run's own time, as written into pcap files with anchor 0); else `first` itself.
     pub fn anchor_unix_ns(&self, first: Stamp) -> u64 {
         if let Some(anchor) = self.noted_anchor_unix_ns() {
             return anchor;
@@ -169,7 +169,7 @@ impl Reader {
         }
     }
 
-    /// The anchor that our own writer noted, if it did.
+    /// Returns the anchor noted by our writer, if there is one.
     pub fn noted_anchor_unix_ns(&self) -> Option<u64> {
         match &self.format {
             Format::Classic(_) => None,
@@ -177,7 +177,7 @@ impl Reader {
         }
     }
 
-    /// Packets that were dropped where the capture was made, as far as the file has said so.
+    /// Returns the packets dropped at capture, as far as the file has stated them.
     pub fn dropped(&self) -> u64 {
         match &self.format {
             Format::Classic(_) => 0,
@@ -185,18 +185,18 @@ impl Reader {
         }
     }
 
-    /// Bytes read of the file so far: for progress, also of compressed files.
+    /// Returns the bytes read from the file so far: the progress, also for compressed files.
     pub fn bytes_read(&self) -> u64 {
         self.input.progress().0
     }
 
-    /// Bytes of memory that hold the file's.
+    /// Returns the size of the buffer.
     #[cfg(test)]
     pub(super) fn held_bytes(&self) -> usize {
         self.input.capacity()
     }
 
-    /// Length of the file; none for pipes.
+    /// Returns the length of the file; `None` for pipes.
     pub fn file_bytes(&self) -> Option<u64> {
         self.input.progress().1
     }

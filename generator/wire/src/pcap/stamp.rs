@@ -2,71 +2,71 @@
 
 use crate::time::{NS, SECOND, Time};
 
-/// When a packet was captured: picoseconds since 1970. 128 bits, since 64 reach 106 days only, and a file may hold
+/// Capture time of a packet: picoseconds since 1970. 128 bits, since 64 cover only 106 days, and a file may contain
 /// any time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp {
-    // In halves: whole, they are copied in pieces and read at once, which stalls a processor for every packet.
+    // In halves: a whole i128 is copied in pieces and read at once, which stalls the processor for every packet.
     high: i64,
     low: u64,
 }
 
 impl Stamp {
-    /// From picoseconds since 1970.
+    /// Converts from picoseconds since 1970.
     #[inline]
     pub const fn from_unix_ps(ps: i128) -> Self {
         Stamp { high: (ps >> 64) as i64, low: ps as u64 }
     }
 
-    /// Picoseconds since 1970.
+    /// Returns picoseconds since 1970.
     #[inline]
     pub const fn unix_ps(self) -> i128 {
         (self.high as i128) << 64 | self.low as i128
     }
 
-    /// Whole nanoseconds since 1970; the nearest possible if it is beyond the years 1677 to 2262.
+    /// Returns whole nanoseconds since 1970, clamped to the years 1677 to 2262.
     pub fn unix_ns(self) -> i64 {
         let ns = self.unix_ps().div_euclid(i128::from(NS));
         ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64
     }
 
-    /// Time since an anchor; none if that is more than 106 days.
+    /// Returns the time since an anchor; `None` if it exceeds 106 days.
     #[inline(always)]
     pub fn since(self, anchor_unix_ns: u64) -> Option<Time> {
         Time::try_from(self.unix_ps() - i128::from(anchor_unix_ns) * i128::from(NS)).ok()
     }
 }
 
-/// How long a tick of a file's times is.
+/// Length of a tick of a file's times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ticks {
-    /// So many picoseconds.
+    /// A multiple of a picosecond.
     Times(u64),
-    /// One of so many parts of a picosecond.
+    /// A fraction of a picosecond, as its divisor.
     Parts(i128),
     /// 2⁻ⁿ seconds.
     Binary(u32),
 }
 
 impl Ticks {
-    /// Microseconds, which is what files mean that say nothing.
+    /// Microseconds, the default of files without a resolution.
     pub(super) const MICRO: Ticks = Ticks::Times(1_000_000);
     /// Nanoseconds.
     pub(super) const NANO: Ticks = Ticks::Times(1_000);
 
-    /// From pcapng's `if_tsresol`: 10⁻ⁿ seconds, or 2⁻ⁿ if its first bit is set.
+    /// Converts pcapng's `if_tsresol`: 10⁻ⁿ seconds, or 2⁻ⁿ if its first bit is set.
     pub(super) fn of(resolution: u8) -> Self {
         let n = u32::from(resolution & 0x7f);
         match (resolution & 0x80 != 0, n) {
             (true, n) => Ticks::Binary(n),
             (false, ..=12) => Ticks::Times(10u64.pow(12 - n)),
-            // So fine that 64 bits of ticks are less than a picosecond.
+            // So fine that all 64 bits of ticks are less than a picosecond.
             (false, 51..) => Ticks::Parts(i128::MAX),
             (false, n) => Ticks::Parts(10i128.pow(n - 12)),
         }
     }
 
-    /// How long a tick is, in whole ps; 1 where it is less.
+    /// Returns the length of a tick in whole ps; 1 if it is less.
     #[inline]
     pub(super) fn ps(self) -> u64 {
         match self {
@@ -76,7 +76,7 @@ impl Ticks {
         }
     }
 
-    /// So many ticks after `offset_ps`, rounded down to picoseconds.
+    /// Returns the time `ticks` ticks after `offset_ps`, rounded down to picoseconds.
     #[inline]
     pub(super) fn stamp(self, ticks: u64, offset_ps: i128) -> Stamp {
         let ps = match self {

@@ -1,4 +1,4 @@
-//! Reading and writing, against captures made the plain way.
+//! Tests of reading and writing, against captures of a simple encoder.
 
 use std::io::{Cursor, Read, Write};
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::*;
 use crate::time::{HORIZON, NS, SECOND, US};
 use crate::{Error, Result};
 
-/// Gives a few bytes at a time, as a pipe may.
+/// Returns a few bytes at a time, as a pipe may.
 struct Trickle(Cursor<Vec<u8>>, usize);
 
 impl Read for Trickle {
@@ -21,7 +21,7 @@ impl Read for Trickle {
     }
 }
 
-/// Every packet up to the end or the error.
+/// Reads every packet up to the end or the error.
 fn read_by(bytes: &[u8], few: usize) -> (Vec<ExpectedPacket>, Result<()>) {
     let mut found = Vec::new();
     let end = Reader::from_read(Trickle(Cursor::new(bytes.to_vec()), few), Path::new("x")).and_then(|mut reader| {
@@ -49,7 +49,7 @@ fn all(made: &EncodedCapture) -> Vec<ExpectedPacket> {
     made.within(usize::MAX)
 }
 
-/// Cut anywhere: the whole packets before, then an error that names where the record that is cut begins.
+/// Cuts a capture at every length: whole packets before the cut are read, then the error names the start of the cut record.
 fn cut_everywhere(made: &EncodedCapture) {
     for length in 0..made.file.len() {
         let (found, end) = read(&made.file[..length]);
@@ -68,7 +68,7 @@ fn cut_everywhere(made: &EncodedCapture) {
     }
 }
 
-/// A file in memory that a [`Writer`] writes.
+/// A file in memory, written by a [`Writer`].
 #[derive(Clone, Default)]
 pub(super) struct Shared(Arc<Mutex<Vec<u8>>>);
 
@@ -166,7 +166,7 @@ proptest! {
         let _ = read(&[heads[head], &bytes].concat());
     }
 
-    /// Changed anywhere, a file gives out the packets that lie before the change, as they were.
+    /// After a change at any place, the packets before it are read unchanged.
     #[test]
     fn damage_spares_what_is_before_it(
         sections in prop::collection::vec(section(), 1..3),
@@ -341,7 +341,7 @@ fn memory_stays_flat_unless_a_packet_needs_more() {
         count += 1;
     }
     assert_eq!((count, reader.held_bytes()), (40_000, 64 << 10));
-    // A claim of 16 MB takes no memory; a packet of 1 MB takes what it needs, and a block that is skipped nothing.
+    // A declared length of 16 MB takes no memory; a packet of 1 MB takes its size, and a skipped block nothing.
     let mut claim = classic(false, true, &[]).file;
     claim.extend([0u32, 0, 16 << 20, 16 << 20].iter().flat_map(|word| word.to_le_bytes()));
     let mut reader = Reader::from_read(Cursor::new(claim), Path::new("x")).unwrap();
@@ -378,7 +378,7 @@ fn packed_captures_are_unpacked_and_progress_counts_the_file() {
         }
         assert_eq!(count, all(&made).len());
         assert_eq!((reader.bytes_read(), reader.file_bytes()), (bytes.len() as u64, Some(bytes.len() as u64)));
-        // Cut short, whatever was packed.
+        // Cut short, in every compression.
         std::fs::write(&path, &bytes[..bytes.len() - 9]).unwrap();
         let end = Reader::open(&path).and_then(|mut reader| {
             while reader.next()?.is_some() {}
@@ -393,7 +393,7 @@ fn packed_captures_are_unpacked_and_progress_counts_the_file() {
     }
 }
 
-/// Statistics of an interface count from the beginning, and what packets say is among it; a section has statistics of its own.
+/// Statistics of an interface count from the beginning and include the counts of packets; each section has separate statistics.
 #[test]
 fn what_was_dropped_where_a_capture_was_made_is_known() {
     let block = |kind: u32, body: &[u8]| {
@@ -415,7 +415,7 @@ fn what_was_dropped_where_a_capture_was_made_is_known() {
         (vec![packet(3), both(10, 2)], 12),
         (vec![both(1, 0), packet(9), both(8, 0)], 9),
         (vec![both(1, 0), packet(0), both(8, 0), section.clone(), packet(5)], 13),
-        // Damaged statistics count nothing.
+        // Damaged statistics are ignored.
         (vec![packet(1), counted(&[5, 0, 90, 0])], 1),
     ] {
         let file = [section.clone(), blocks.concat()].concat();

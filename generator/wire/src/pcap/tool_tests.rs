@@ -1,4 +1,4 @@
-//! What we write, other tools read; what they write, we read.
+//! Interoperability: other tools read our files, and we read theirs.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use pktgen_testing::{Need, skip};
 use super::*;
 use crate::time::NS;
 
-/// Runs a tool; none if it is not installed, and then it says so.
+/// Runs a tool; reports and returns `None` if it is not installed.
 fn run(tool: &str, args: &[&str]) -> Option<String> {
     match Command::new(tool).args(args).output() {
         Err(error) => {
@@ -31,7 +31,7 @@ const FORMS: [(Form, Precision); 4] = [
     (Form::Pcapng, Precision::Nano),
 ];
 
-/// Twenty Ethernet frames, cut at 64 bytes.
+/// Writes twenty Ethernet frames, cut at 64 bytes.
 fn write(path: &Path, form: Form, precision: Precision) {
     let options = WriterOptions { precision, snap: 64, anchor_unix_ns: ANCHOR, ..WriterOptions::new(form) };
     let mut writer = Writer::create(path, options).unwrap();
@@ -47,7 +47,7 @@ fn time(i: u8) -> i64 {
     i64::from(i) * 1_234_567_891
 }
 
-/// ns since 1970 that a file of this precision keeps.
+/// Returns the ns since 1970 that a file of this precision preserves.
 fn kept(i: u8, precision: Precision) -> u64 {
     let ns = ANCHOR + (time(i) / NS) as u64;
     if precision == Precision::Micro { ns / 1000 * 1000 } else { ns }

@@ -14,27 +14,27 @@ use crate::record::{FileDigest, Hashing};
 use crate::time::{NS, Time};
 use crate::{Error, Result};
 
-/// Bytes that are collected before they are written.
+/// Size of the write buffer, in bytes.
 const BUFFER: usize = 256 << 10;
-/// What pcap files say when packets are kept whole: the most that libpcap accepts.
+/// Snap length in pcap files with whole packets: the maximum that libpcap accepts.
 const SNAP_MAX: u32 = 262_144;
-/// Bytes before a packet in its pcapng block.
+/// Bytes before a packet's data in its pcapng block.
 const PACKET_HEAD: usize = 28;
 
-/// Bytes of the option that keeps picoseconds, and of the end of options.
+/// Bytes of the option for picoseconds, including the end of options.
 const REMAINDER_BYTES: usize = 16;
 
 /// A form of capture files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// pcap: what every tool reads; one interface, no notes.
+    /// pcap: readable by every tool; one interface, no notes.
     Pcap,
     /// pcapng: interfaces with names, and a note of the run's anchor.
     Pcapng,
 }
 
-/// How fine the times in a file are. What is finer is cut off, or kept apart ([`WriterOptions::remainders`]). Not finer
-/// than nanoseconds: tshark 4.0 misreads picoseconds.
+/// Resolution of times in a file. Finer parts are cut off, or stored separately ([`WriterOptions::remainders`]).
+/// Limited to nanoseconds: tshark 4.0 misreads picoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precision {
     /// 10⁻⁶ s.
@@ -43,30 +43,30 @@ pub enum Precision {
     Nano,
 }
 
-/// How to write a capture.
+/// Options of a capture to be written.
 #[derive(Debug, Clone)]
 pub struct WriterOptions {
     /// pcap or pcapng.
     pub form: Form,
-    /// How fine times are.
+    /// Resolution of times.
     pub precision: Precision,
-    /// So many bytes are kept of each packet, beside its length; 0 for all.
+    /// Maximum number of bytes kept of each packet, besides its length; 0 for all.
     pub snap: u32,
-    /// From when times count, in ns since 1970.
+    /// Origin of times, in ns since 1970.
     pub anchor_unix_ns: u64,
-    /// Note the anchor in pcapng files: generation times in packets count from it, too.
+    /// Whether to note the anchor in pcapng files: generation times in packets are relative to it, too.
     pub noted: bool,
-    /// Names of the interfaces; pcap has one, and no place for its name.
+    /// Names of the interfaces; pcap has one and cannot store its name.
     pub interfaces: Vec<String>,
-    /// Keep the picoseconds that a packet's time has beyond nanoseconds in an option of its own, in pcapng files: our
-    /// reader adds them again, others read nanoseconds.
+    /// Whether to store the picoseconds of a packet's time beyond nanoseconds in a custom option, in pcapng files: our
+    /// reader adds them, other readers see nanoseconds.
     pub remainders: bool,
-    /// Hash what is written, for [`Writer::finish`].
+    /// Whether to hash the output, for [`Writer::finish`].
     pub hashed: bool,
 }
 
 impl WriterOptions {
-    /// Whole packets of one interface, in nanoseconds.
+    /// Options for whole packets of one interface, in nanoseconds.
     pub fn new(form: Form) -> Self {
         let interfaces = vec![String::new()];
         WriterOptions {
@@ -99,16 +99,16 @@ impl WriterOptions {
     }
 }
 
-/// A capture that is being written, Ethernet, little-endian. Allocates nothing per packet.
+/// A capture being written: Ethernet, little-endian. Allocates nothing per packet.
 ///
-/// What is still buffered is written when it is dropped, but only [`Writer::finish`] and [`Writer::flush`] tell of failures.
+/// Buffered data are written on drop, but only [`Writer::finish`] and [`Writer::flush`] report failures.
 pub struct Writer {
     out: BufWriter<Hashing<Box<dyn Write + Send>>>,
     path: PathBuf,
     options: WriterOptions,
     /// Bytes kept of each packet.
     keep: usize,
-    /// Whether the head is written.
+    /// Whether the file header is written.
     begun: bool,
 }
 
@@ -127,7 +127,7 @@ impl Writer {
         Writer::new(Box::new(file), path, options)
     }
 
-    /// Writes into anything; `name` stands for its path in messages.
+    /// Writes to any sink; `name` stands for its path in messages.
     pub fn new(out: Box<dyn Write + Send>, name: &Path, options: WriterOptions) -> Result<Self> {
         options.check(name)?;
         let out = if options.hashed { Hashing::new(out) } else { Hashing::pass(out) };
@@ -135,15 +135,15 @@ impl Writer {
         Ok(Writer { out: BufWriter::with_capacity(BUFFER, out), path: name.to_owned(), options, keep, begun: false })
     }
 
-    /// Times count from here on from this, in ns since 1970. A pcapng file that has packets already gets a new section,
-    /// so that its note stays true.
+    /// Sets the origin of all further times, in ns since 1970. A pcapng file that already has packets gets a new
+    /// section, so that its note remains correct.
     pub fn set_anchor(&mut self, anchor_unix_ns: u64, noted: bool) {
         self.options.anchor_unix_ns = anchor_unix_ns;
         self.options.noted &= noted;
         self.begun &= self.options.form == Form::Pcap;
     }
 
-    /// Appends a packet of `len` bytes, of which `bytes` are there, captured at `t` since the anchor.
+    /// Appends a packet of `len` bytes, of which `bytes` were kept, captured at `t` since the anchor.
     #[inline]
     pub fn packet(&mut self, interface: u32, t: Time, bytes: &[u8], len: u32) -> Result<()> {
         if !self.begun {
@@ -182,7 +182,7 @@ impl Writer {
                 self.put(bytes)?;
                 self.put(&[0; 3][..padding])?;
                 if beyond > 0 {
-                    // Code and length, whose option it is, the value; then the end of options.
+                    // Code and length, owner, value; then the end of options.
                     let head = u32::from(REMAINDER) | 8 << 16;
                     self.put(&words::<REMAINDER_BYTES, 4>([head, REMAINDER_OWNER, beyond, 0]))?;
                 }
@@ -191,7 +191,7 @@ impl Writer {
         }
     }
 
-    /// A time in ticks of the file; none before 1970, or if it does not fit.
+    /// Converts a time to ticks of the file; `None` before 1970, or if it does not fit.
     #[inline]
     fn ticks(&self, t: Time) -> Option<u64> {
         let ns = self.options.anchor_unix_ns.checked_add_signed(t.div_euclid(NS))?;
@@ -211,7 +211,7 @@ impl Writer {
         self.out.write_all(bytes).map_err(|e| Error::io("write", &self.path)(e))
     }
 
-    /// Writes the head.
+    /// Writes the file header.
     #[cold]
     fn begin(&mut self) -> Result<()> {
         self.begun = true;
@@ -261,7 +261,7 @@ impl Writer {
         self.put(&length.to_le_bytes())
     }
 
-    /// Writes what is buffered; a file without packets gets its head.
+    /// Writes buffered data; also writes the file header of a file without packets.
     pub fn flush(&mut self) -> Result<()> {
         if !self.begun {
             self.begin()?;
@@ -269,7 +269,7 @@ impl Writer {
         self.out.flush().map_err(Error::io("write", &self.path))
     }
 
-    /// Writes what is buffered, for good. Returns the digest of the file if it was hashed.
+    /// Writes buffered data and ends the file. Returns the digest of the file if it was hashed.
     pub fn finish(mut self) -> Result<Option<FileDigest>> {
         self.flush()?;
         Ok(self.out.get_mut().digest())
@@ -283,19 +283,19 @@ impl Drop for Writer {
     }
 }
 
-/// What was dropped before packets could get into a capture, of its first interface.
+/// Packets of the first interface that were dropped before they reached a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Drops {
-    /// When that was counted, in ns since 1970.
+    /// Time of the count, in ns since 1970.
     pub unix_ns: u64,
-    /// By the interface.
+    /// Dropped by the interface.
     pub by_interface: u64,
-    /// By the host, behind it.
+    /// Dropped by the host, after the interface.
     pub by_host: u64,
 }
 
 impl Drops {
-    /// Appends them as statistics to a pcapng file of a [`Writer`] that has finished, with times in ns.
+    /// Appends the counts as statistics to a pcapng file of a [`Writer`] that has finished, with times in ns.
     pub fn append_to(self, path: &Path) -> Result<()> {
         let mut body = words::<12, 3>([0, (self.unix_ns >> 32) as u32, self.unix_ns as u32]).to_vec();
         option(&mut body, DROPPED_BY_INTERFACE, &self.by_interface.to_le_bytes());
@@ -308,7 +308,7 @@ impl Drops {
     }
 }
 
-/// Words in the files' byte order.
+/// Encodes words in the files' byte order.
 #[inline]
 fn words<const BYTES: usize, const WORDS: usize>(words: [u32; WORDS]) -> [u8; BYTES] {
     const { assert!(BYTES == 4 * WORDS) };

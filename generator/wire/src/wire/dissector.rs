@@ -1,6 +1,6 @@
-//! A Wireshark dissector of every format, and tables for people, from the formats' layouts.
+//! A Wireshark dissector of every format, and tables for readers, generated from the formats' layouts.
 //!
-//! The Lua file is data, one table per format, and the code of `dissector.lua`, which knows no format. Called by
+//! The Lua file consists of data, one table per format, and the code of `dissector.lua`, which is independent of formats. Called by
 //! `pktgen dissector`.
 
 use std::fmt::Write;
@@ -8,10 +8,10 @@ use std::fmt::Write;
 use super::layout::{After, Count, Field, Kind, Layout, Message, Placed, Rest, Rule, bits, place};
 use super::{Format, Formats};
 
-/// What shows a packet by the tables before it.
+/// The Lua code that displays a packet, driven by the tables before it.
 const RUNTIME: &str = include_str!("dissector.lua");
 
-/// The dissector of `formats`, as the text of a Lua file.
+/// Returns the dissector of `formats`, as the text of a Lua file.
 pub fn lua(formats: Formats) -> String {
     let names: Vec<_> = formats.iter().map(|format| format.name()).collect();
     let mut out = format!("-- Wireshark dissector of pktgen's formats: {}.\n", names.join(", "));
@@ -24,7 +24,7 @@ pub fn lua(formats: Formats) -> String {
     out + RUNTIME
 }
 
-/// Writing to a string never fails.
+/// Formats into a string, which never fails.
 macro_rules! put {
     ($out:expr, $($rest:tt)*) => {{
         let _ = write!($out, $($rest)*);
@@ -55,7 +55,7 @@ fn lua_format(out: &mut String, format: &dyn Format) {
     out.push_str("    },\n  },\n");
 }
 
-/// Every field that says something, once per name, where it is first.
+/// Returns every used field once per name, at its first place.
 fn unique(layout: &Layout) -> Vec<Placed> {
     let mut all: Vec<Placed> = Vec::new();
     for placed in layout.messages.iter().flat_map(|message| every(layout, message)) {
@@ -66,7 +66,7 @@ fn unique(layout: &Layout) -> Vec<Placed> {
     all
 }
 
-/// All fields of a message, those of its items and of its end included.
+/// Returns all fields of a message, including those of its items and of its tail.
 fn every(layout: &Layout, message: &Message) -> Vec<Placed> {
     let mut all = message.fields(layout);
     all.extend(place(message.tail.iter(), 0));
@@ -76,7 +76,7 @@ fn every(layout: &Layout, message: &Message) -> Vec<Placed> {
     all
 }
 
-/// Bytes that hold the bits of a field, and how many bits of them are before and after it.
+/// Returns the number of bytes that a field touches, and the bits in them before and after it.
 fn around(placed: &Placed) -> (usize, usize, usize) {
     let (first, bits) = (placed.first % 8, placed.field.bits);
     let bytes = (first + bits).div_ceil(8);
@@ -98,7 +98,7 @@ fn lua_field(out: &mut String, placed: &Placed) {
     put!(out, ", about = {about:?} }},\n");
 }
 
-/// Names and first bytes.
+/// Writes names and first bytes.
 fn lua_places(out: &mut String, fields: &[Placed]) {
     for placed in fields.iter().filter(|placed| placed.field.kind != Kind::Unused) {
         put!(out, " {{ {:?}, {} }},", placed.field.name, placed.first / 8);
@@ -154,7 +154,7 @@ fn lua_count(count: Count) -> String {
     }
 }
 
-/// The layouts as plain tables.
+/// Returns the layouts as plain tables.
 pub fn tables(formats: Formats) -> String {
     let mut out = String::new();
     for format in formats {
@@ -178,7 +178,7 @@ pub fn tables(formats: Formats) -> String {
             } else {
                 format!("{} ({})", message.name, when.join(", "))
             };
-            // Groups that messages share at one place are shown once.
+            // Groups that messages share at the same place are shown once.
             let news: Vec<_> = own.iter().copied().filter(|at| !shown.contains(at)).collect();
             shown.extend(own);
             table(&mut out, &title, &news);
@@ -233,7 +233,7 @@ fn table(out: &mut String, title: &str, fields: &[Placed]) {
     }
 }
 
-/// What the dissector could not show of a format, or would show wrong; nothing, for a format that is fit to be listed.
+/// Returns the defects of a format's layout that the dissector could not show or would show wrong; empty for a format fit to be listed.
 pub fn problems(format: &dyn Format) -> Vec<String> {
     let layout = format.layout();
     let known = unique(layout);
@@ -276,7 +276,7 @@ pub fn problems(format: &dyn Format) -> Vec<String> {
     found
 }
 
-/// Whether Lua has a type for the field at its place.
+/// Returns whether Lua has a type for the field at its place.
 fn has_type(placed: &Placed) -> bool {
     let field = placed.field;
     let whole = field.bits.is_multiple_of(8) && placed.first.is_multiple_of(8);

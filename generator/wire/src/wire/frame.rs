@@ -1,7 +1,7 @@
-//! Ethernet, IPv4 and UDP around a payload, and the addresses that we use (our choice).
+//! Ethernet, IPv4 and UDP around a payload, and the addresses in use (our choice).
 //!
-//! Workers have 10.0.0.0/8, devices 172.16.0.0/16, parameter servers 198.18.0.1 and up, background traffic 198.19.0.0/16
-//! (the ranges set aside for benchmarks), clusters the multicast groups 239.192.0.0/16. Headers are
+//! Workers have 10.0.0.0/8, devices 172.16.0.0/16, parameter servers 198.18.0.1 and up, background traffic
+//! 198.19.0.0/16 (the ranges reserved for benchmarks), clusters the multicast groups 239.192.0.0/16. Headers are
 //! written from a [`Template`] made once per sender; the hot path copies 42 bytes.
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
@@ -34,57 +34,57 @@ mod field {
 /// An IPv4 address as a number.
 pub type Ip = u32;
 
-/// Address of the parameter server, of several the first.
+/// Address of the first parameter server.
 pub const SERVER_IP: Ip = 0xc612_0001;
 
-/// Address of a parameter server, by its number; the first has [`SERVER_IP`].
+/// Returns the address of a parameter server by number; the first has [`SERVER_IP`].
 #[inline]
 pub const fn server_ip(server: u32) -> Ip {
     SERVER_IP + server
 }
 
-/// Address of a worker. Ids are below 2²⁴ − 2.
+/// Returns the address of a worker. Ids are below 2²⁴ − 2.
 #[inline]
 pub const fn worker_ip(worker: u32) -> Ip {
     0x0a00_0001 + worker
 }
 
-/// The worker with this address, if it is one of the first `workers`.
+/// Returns the worker with this address, if it is one of the first `workers`.
 #[inline]
 pub fn worker_of(ip: Ip, workers: usize) -> Option<u32> {
     let worker = ip.wrapping_sub(0x0a00_0001);
     ((worker as usize) < workers).then_some(worker)
 }
 
-/// The worker with this address, whichever it is.
+/// Returns the worker with this address, for any number of workers.
 #[inline]
 pub fn any_worker(ip: Ip) -> Option<u32> {
     worker_of(ip, PacketId::WORKERS_MAX as usize)
 }
 
-/// Address of a device, where it makes packets of its own. Devices are among the first 2¹⁶ nodes.
+/// Returns the address of a device, the source of packets that it creates. Devices are among the first 2¹⁶ nodes.
 #[inline]
 pub const fn device_ip(node: NodeId) -> Ip {
     0xac10_0000 | node & 0xffff
 }
 
-/// The device with this address.
+/// Returns the device with this address.
 #[inline]
 pub const fn device_of(ip: Ip) -> Option<NodeId> {
     if ip & 0xffff_0000 == 0xac10_0000 { Some(ip & 0xffff) } else { None }
 }
 
-/// Source address of background traffic: not a worker's, so that devices do not know it.
+/// Returns the source address of background traffic: outside the workers' range, so that devices do not recognise it.
 pub const fn background_ip(worker: u32) -> Ip {
     0xc613_0000 | (worker & 0xffff)
 }
 
-/// Multicast group of a cluster.
+/// Returns the multicast group of a cluster.
 pub const fn group_ip(cluster: u16) -> Ip {
     0xefc0_0000 | cluster as u32
 }
 
-/// Ethernet address for an IPv4 address: the multicast mapping, or a local one that carries it.
+/// Returns the Ethernet address for an IPv4 address: the multicast mapping, or a local address that contains it.
 pub const fn mac_of(ip: Ip) -> [u8; 6] {
     let b = ip.to_be_bytes();
     if b[0] >= 224 && b[0] < 240 {
@@ -94,7 +94,7 @@ pub const fn mac_of(ip: Ip) -> [u8; 6] {
     }
 }
 
-/// Headers of one sender, ready to be copied.
+/// Prepared headers of one sender.
 #[derive(Debug, Clone)]
 pub struct Template {
     head: [u8; HEAD],
@@ -118,14 +118,14 @@ impl Template {
         template
     }
 
-    /// With these Ethernet addresses.
+    /// Sets these Ethernet addresses.
     pub fn between(mut self, from: [u8; 6], to: [u8; 6]) -> Self {
         self.head[field::ETH_DST].copy_from_slice(&to);
         self.head[field::ETH_SRC].copy_from_slice(&from);
         self
     }
 
-    /// Frames have `frame_bytes` from now on.
+    /// Sets the frame length to `frame_bytes`.
     pub fn set_length(&mut self, frame_bytes: usize) {
         let ip = (frame_bytes - 14) as u16;
         self.head[field::IP_LENGTH].copy_from_slice(&ip.to_be_bytes());
@@ -133,19 +133,19 @@ impl Template {
         set_ip_checksum(&mut self.head);
     }
 
-    /// Frame length that the headers say.
+    /// Returns the frame length according to the headers.
     #[inline]
     pub fn frame_bytes(&self) -> usize {
         usize::from(u16::from_be_bytes([self.head[16], self.head[17]])) + 14
     }
 
-    /// Writes the headers; the UDP checksum is 0, which means none.
+    /// Writes the headers with UDP checksum 0, which means none.
     #[inline]
     pub fn emit(&self, frame: &mut [u8]) {
         frame[..HEAD].copy_from_slice(&self.head);
     }
 
-    /// Writes the headers of a frame that is as long as `frame`. Lengths seldom change, so the checksum is seldom made anew.
+    /// Writes headers for the length of `frame`. Lengths change rarely, so the checksum is rarely recomputed.
     #[inline]
     pub fn emit_to_fit(&mut self, frame: &mut [u8]) {
         if self.frame_bytes() != frame.len() {
@@ -162,7 +162,7 @@ pub fn set_ip_checksum(frame: &mut [u8]) {
     frame[field::IP_CHECKSUM].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Sum of big-endian words; a last single byte is the upper half of one.
+/// Returns the sum of big-endian words; a last single byte is the upper half of a word.
 fn sum_of_words(bytes: &[u8]) -> u32 {
     let (pairs, rest) = bytes.as_chunks::<2>();
     let whole: u32 = pairs.iter().map(|pair| u32::from(u16::from_be_bytes(*pair))).sum();
@@ -189,26 +189,26 @@ pub fn set_udp_checksum(frame: &mut [u8]) {
     frame[field::UDP_CHECKSUM].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// A frame without what follows its IPv4 packet: Ethernet has no frames below 60 bytes, and cards fill shorter ones up.
+/// Returns a frame without padding after its IPv4 packet: Ethernet frames have at least 60 bytes, and cards pad shorter ones.
 pub fn unpadded(bytes: &[u8]) -> &[u8] {
     let Some([0x08, 0x00, _, _, high, low]) = bytes.get(12..18) else { return bytes };
     let len = 14 + usize::from(u16::from_be_bytes([*high, *low]));
     if len < HEAD { bytes } else { bytes.get(..len).unwrap_or(bytes) }
 }
 
-/// What the checksums of IPv4 and UDP of a frame say.
+/// Result of checking the IPv4 and UDP checksums of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Checksums {
-    /// They fit. A UDP checksum of 0 is none; of other packets, and of what is cut, nothing is said.
+    /// They are correct. Also the result for UDP checksum 0 (none), for other packets and for cut frames.
     Fit,
-    /// The UDP checksum is the sum of the pseudo header: a kernel left the rest to an interface, and this one did not do it
+    /// The UDP checksum is the sum of the pseudo header: a kernel left the rest to an interface, which did not complete it
     /// (virtual interfaces never do).
     Unfinished,
     /// One is wrong: hosts drop the frame.
     Wrong,
 }
 
-/// Reads the checksums of a frame.
+/// Checks the checksums of a frame.
 pub fn checksums(frame: &[u8]) -> Checksums {
     let word = |at: usize| frame.get(at..at + 2).map_or(0, |pair| u16::from_be_bytes([pair[0], pair[1]]));
     let mut at = 12;
@@ -230,16 +230,16 @@ pub fn checksums(frame: &[u8]) -> Checksums {
     if is_udp { udp_checksum(packet, head) } else { Checksums::Fit }
 }
 
-/// Returns whether the checksum of an IPv4 header fits.
+/// Returns whether the checksum of an IPv4 header is correct.
 pub fn ipv4_checksum_fits(header: &[u8]) -> bool {
     checksum(0, header) == 0
 }
 
-/// Reads the checksum of UDP in a whole IPv4 packet whose header has `head` bytes. One of 0 is none.
+/// Checks the UDP checksum in a whole IPv4 packet with a header of `head` bytes. 0 means none.
 pub fn udp_checksum(packet: &[u8], head: usize) -> Checksums {
     let udp = &packet[head..];
     let len = sum_of_words(&udp[4..6]);
-    // What the IPv4 packet has beyond the datagram is not of it.
+    // Bytes of the IPv4 packet beyond the datagram do not count.
     let udp = udp.get(..(len as usize).max(8)).unwrap_or(udp);
     let pseudo = sum_of_words(&packet[12..20]) + 17 + len;
     let written = u16::from_be_bytes([udp[6], udp[7]]);
@@ -251,16 +251,16 @@ pub fn udp_checksum(packet: &[u8], head: usize) -> Checksums {
     }
 }
 
-/// Whether the frame carries a UDP checksum.
+/// Returns whether the frame has a UDP checksum.
 #[inline]
 pub fn has_udp_checksum(frame: &[u8]) -> bool {
     frame[40] != 0 || frame[41] != 0
 }
 
-/// Congestion experienced (RFC 3168): both bits of ECN.
+/// Congestion experienced (RFC 3168): both ECN bits are set.
 const CONGESTED: u8 = 0b11;
 
-/// Marks an IPv4 frame with our fixed headers: it met congestion (RFC 3168). Anything else is left alone.
+/// Sets the congestion mark (RFC 3168) in an IPv4 frame with our fixed headers. Other frames are unchanged.
 pub fn mark_congestion(frame: &mut [u8]) {
     if source_ip(frame) != 0 && !is_congestion_marked(frame) {
         frame[field::IP_SERVICE] |= CONGESTED;
@@ -268,13 +268,13 @@ pub fn mark_congestion(frame: &mut [u8]) {
     }
 }
 
-/// Returns whether a frame says that it met congestion.
+/// Returns whether a frame has the congestion mark.
 #[inline]
 pub fn is_congestion_marked(frame: &[u8]) -> bool {
     frame.get(field::IP_SERVICE).is_some_and(|service| service & CONGESTED == CONGESTED)
 }
 
-/// Sends the frame to `ip` instead, Ethernet address and checksums included.
+/// Changes the destination to `ip`, including Ethernet address and checksums.
 pub fn readdress(frame: &mut [u8], ip: Ip) {
     frame[field::ETH_DST].copy_from_slice(&mac_of(ip));
     frame[field::IP_DST].copy_from_slice(&ip.to_be_bytes());
@@ -284,14 +284,14 @@ pub fn readdress(frame: &mut [u8], ip: Ip) {
     }
 }
 
-/// Comes from `ip` instead, Ethernet address included; checksums are left to [`refit`].
+/// Changes the source to `ip`, including the Ethernet address; checksums are left to [`refit`].
 pub fn set_source(frame: &mut [u8], ip: Ip) {
     frame[field::ETH_SRC].copy_from_slice(&mac_of(ip));
     frame[field::IP_SRC].copy_from_slice(&ip.to_be_bytes());
 }
 
-/// Makes lengths and checksums right in a frame whose head was that of another one, and sets its ports, source first. A frame
-/// that had no UDP checksum has none.
+/// Corrects lengths and checksums in a frame whose head was copied from another one, and sets its ports, source first.
+/// A missing UDP checksum stays missing.
 pub fn refit(frame: &mut [u8], ports: (u16, u16)) {
     let ip = (frame.len() - 14) as u16;
     frame[field::IP_LENGTH].copy_from_slice(&ip.to_be_bytes());
@@ -304,7 +304,7 @@ pub fn refit(frame: &mut [u8], ports: (u16, u16)) {
     }
 }
 
-/// The payload of a frame with our fixed headers, as long as UDP says; none if it is not one, or cut.
+/// Returns the payload of a frame with our fixed headers, by the UDP length; `None` for other or cut frames.
 #[inline]
 pub fn payload(frame: &[u8]) -> Option<&[u8]> {
     let [high, low] = *frame.get(field::UDP_LENGTH)?.first_chunk()?;
@@ -312,7 +312,7 @@ pub fn payload(frame: &[u8]) -> Option<&[u8]> {
     if source_ip(frame) == 0 { None } else { frame.get(HEAD..HEAD + len) }
 }
 
-/// Destination port of a frame with our fixed headers; 0 for anything shorter.
+/// Returns the destination port of a frame with our fixed headers; 0 for shorter frames.
 #[inline]
 pub fn target_port(frame: &[u8]) -> u16 {
     match frame.get(field::UDP_DST) {
@@ -321,7 +321,7 @@ pub fn target_port(frame: &[u8]) -> u16 {
     }
 }
 
-/// Destination address of a frame with our fixed headers; 0 for anything shorter.
+/// Returns the destination address of a frame with our fixed headers; 0 for shorter frames.
 #[inline]
 pub fn target_ip(frame: &[u8]) -> Ip {
     match frame.get(field::IP_DST) {
@@ -330,13 +330,13 @@ pub fn target_ip(frame: &[u8]) -> Ip {
     }
 }
 
-/// The cluster whose multicast group this is.
+/// Returns the cluster whose multicast group this is.
 #[inline]
 pub const fn group_of(ip: Ip) -> Option<u16> {
     if ip & 0xffff_0000 == 0xefc0_0000 { Some(ip as u16) } else { None }
 }
 
-/// Source address of a frame with our fixed headers; 0 for anything else.
+/// Returns the source address of a frame with our fixed headers; 0 for other frames.
 #[inline]
 pub fn source_ip(frame: &[u8]) -> Ip {
     match frame.get(12..HEAD) {
@@ -345,7 +345,7 @@ pub fn source_ip(frame: &[u8]) -> Ip {
     }
 }
 
-/// A UDP datagram found in any frame: VLAN tags, options and padding are seen through.
+/// A UDP datagram found in any frame, behind VLAN tags and options and without padding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Datagram<'a> {
     /// IPv4 source.
@@ -356,12 +356,12 @@ pub struct Datagram<'a> {
     pub src_port: u16,
     /// Destination port.
     pub dst_port: u16,
-    /// What it carries.
+    /// Its payload.
     pub payload: &'a [u8],
 }
 
 impl<'a> Datagram<'a> {
-    /// Parses a frame; none if it holds no UDP over IPv4.
+    /// Parses a frame; `None` if it holds no UDP over IPv4.
     pub fn parse(frame: &'a [u8]) -> Option<Self> {
         let sliced = SlicedPacket::from_ethernet(frame).ok()?;
         let Some(NetSlice::Ipv4(ip)) = &sliced.net else { return None };
@@ -483,7 +483,7 @@ mod tests {
             }
         }
         assert!((0..frame.len()).all(|len| checksums(&frame[..len]) == Checksums::Fit), "cut: nothing is said");
-        // What a kernel writes that leaves the rest to an interface: 10.0.0.1 + 10.0.0.2 + 17 + 30, carries added.
+        // The value of a kernel that leaves the rest to an interface: 10.0.0.1 + 10.0.0.2 + 17 + 30, carries added.
         let mut unfinished = frame.clone();
         unfinished[40..42].copy_from_slice(&(0x0a00u16 + 1 + 0x0a00 + 2 + 17 + 30).to_be_bytes());
         assert_eq!(checksums(&unfinished), Checksums::Unfinished);

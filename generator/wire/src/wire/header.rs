@@ -1,20 +1,20 @@
-//! Headers as tables of fields: [`header!`] makes of one table the struct, its reader and its writer, and the layout.
+//! Headers as tables of fields: [`header!`] generates the struct, its reader, its writer and the layout from one table.
 //!
-//! Fields stand in the order of their bits, so a place is the sum of the widths before it. Places are constants: what the
-//! macro makes is compiled to loads and stores at fixed offsets behind one check of the length. The slow reader by layout
-//! ([`Field::read`]) is its naive model.
+//! Fields are listed in the order of their bits, so the place of a field is the sum of the widths before it. Places are
+//! constants: the generated code compiles to loads and stores at fixed offsets after one length check. The slow reader
+//! by layout ([`Field::read`]) is its reference model.
 
 use super::layout::{Field, Kind, Value};
 
-/// A type whose values are bits of a header, the lowest ones of a number.
+/// A type whose values are encoded in the lowest bits of a number.
 pub trait Bits: Copy {
-    /// How layouts call it.
+    /// Kind in layouts.
     const KIND: Kind;
     /// Names of values.
     const NAMES: &'static [(u64, &'static str)] = &[];
-    /// The value of bits; none if they have no meaning.
+    /// Decodes bits; `None` if they have no meaning.
     fn decode(bits: u64) -> Option<Self>;
-    /// The bits of a value.
+    /// Encodes a value.
     fn encode(self) -> u64;
 }
 
@@ -63,13 +63,13 @@ impl Bits for f32 {
     }
 }
 
-/// Bytes that hold a field, and the bits of the last one behind it.
+/// Returns the number of bytes that hold a field, and the bits after it in the last one.
 const fn around(first: usize, bits: usize) -> (usize, usize) {
     let bytes = (first + bits).div_ceil(8) - first / 8;
     (bytes, (first / 8 + bytes) * 8 - first - bits)
 }
 
-/// The `BITS` (1 to 64) bits from bit `FIRST` on, in at most 8 bytes.
+/// Reads the `BITS` (1 to 64) bits from bit `FIRST` on, which span at most 8 bytes.
 #[inline(always)]
 pub fn read<const FIRST: usize, const BITS: usize, const LITTLE: bool>(bytes: &[u8]) -> u64 {
     let ((len, after), from) = (const { around(FIRST, BITS) }, FIRST / 8);
@@ -79,7 +79,7 @@ pub fn read<const FIRST: usize, const BITS: usize, const LITTLE: bool>(bytes: &[
     if LITTLE { value.swap_bytes() >> (64 - BITS) } else { value }
 }
 
-/// Writes the lowest `BITS` bits of a value there. Earlier bits of the first byte stay, later ones of the last byte become 0.
+/// Writes the lowest `BITS` bits of a value. Earlier bits of the first byte are kept, later ones of the last byte become 0.
 #[inline(always)]
 pub fn write<const FIRST: usize, const BITS: usize, const LITTLE: bool>(bytes: &mut [u8], value: u64) {
     let ((len, after), from) = (const { around(FIRST, BITS) }, FIRST / 8);
@@ -89,24 +89,24 @@ pub fn write<const FIRST: usize, const BITS: usize, const LITTLE: bool>(bytes: &
     bytes[from] |= before;
 }
 
-/// A field at its place, to be read or written alone.
+/// A field at its place, for reading or writing it alone.
 pub struct At<const FIRST: usize, const BITS: usize, const LITTLE: bool>;
 
 impl<const FIRST: usize, const BITS: usize, const LITTLE: bool> At<FIRST, BITS, LITTLE> {
-    /// Its value; none if its bits have no meaning.
+    /// Returns its value; `None` if its bits have no meaning.
     #[inline(always)]
     pub fn get<T: Bits>(self, bytes: &[u8]) -> Option<T> {
         T::decode(read::<FIRST, BITS, LITTLE>(bytes))
     }
 
-    /// Writes it as [`write`] does.
+    /// Writes it; see [`write`].
     #[inline(always)]
     pub fn put(self, bytes: &mut [u8], value: impl Bits) {
         write::<FIRST, BITS, LITTLE>(bytes, value.encode());
     }
 }
 
-/// Bits of fields together.
+/// Returns the total number of bits of the fields.
 pub const fn width(fields: &[Field]) -> usize {
     let (mut sum, mut i) = (0, 0);
     while i < fields.len() {
@@ -116,12 +116,12 @@ pub const fn width(fields: &[Field]) -> usize {
     sum
 }
 
-/// Whether the field that these are a part of has its lowest byte first.
+/// Returns whether the field that consists of these fields is little-endian.
 pub const fn is_little(fields: &[Field]) -> bool {
     matches!(fields[0].kind, Kind::UintLittle | Kind::FloatLittle)
 }
 
-/// Tables one after the other.
+/// Concatenates tables.
 pub const fn joined<const N: usize>(tables: &[&[Field]]) -> [Field; N] {
     let mut all = [Field::unused(1); N];
     let (mut table, mut i, mut n) = (0, 0, 0);
@@ -136,7 +136,7 @@ pub const fn joined<const N: usize>(tables: &[&[Field]]) -> [Field; N] {
     all
 }
 
-/// The place in a table and the first bit of the field with this name. Evaluated by the compiler: a wrong name is an error there.
+/// Returns the index and the first bit of the field with this name. Evaluated at compile time, where a wrong name is an error.
 pub const fn find(fields: &[Field], name: &str) -> (usize, usize) {
     let (mut at, mut first, name) = (0, 0, name.as_bytes());
     loop {
@@ -151,7 +151,7 @@ pub const fn find(fields: &[Field], name: &str) -> (usize, usize) {
     }
 }
 
-/// Names and values of the fields that make up the lowest bits of a number.
+/// Appends names and values of the fields that make up the lowest bits of a number.
 pub fn split(fields: &[Field], bits: u64, out: &mut Vec<(&'static str, Value)>) {
     let free = 64 - width(fields);
     let bytes = (if is_little(fields) { bits.swap_bytes() } else { bits << free }).to_be_bytes();
@@ -166,17 +166,17 @@ pub fn split(fields: &[Field], bits: u64, out: &mut Vec<(&'static str, Value)>) 
 /// Names and values of fields, in the order of their bits.
 pub type Fields = Vec<(&'static str, Value)>;
 
-/// What [`header!`] makes, whatever its fields.
+/// The interface of all headers made by [`header!`].
 pub trait Group {
-    /// Bytes that it takes.
+    /// Returns the number of bytes of the header.
     fn bytes(&self) -> usize;
-    /// Writes it into the first of them; a buffer that is shorter is the caller's bug.
+    /// Writes the header to the beginning of `payload`; panics if it is too short.
     fn put(&self, payload: &mut [u8]);
-    /// What its fields say, for tests; those that are left open are not among them.
+    /// Returns the values of its fields, without open ones, for tests.
     fn fields(&self) -> Fields;
 }
 
-/// The field of a header with this name.
+/// Returns the place of the field of a header with this name.
 #[macro_export]
 macro_rules! at {
     ($header:ident.$name:ident) => {{
@@ -187,15 +187,15 @@ macro_rules! at {
 }
 pub use at;
 
-/// A header, field by field in the order of the bits. Each ends with `;` and is one of:
+/// A header, field by field in the order of the bits. Each entry ends with `;` and has one of these forms:
 ///
-/// - `name: Type, bits, "about"`: a member of the struct ([`Bits`]); `le` before it: its lowest byte is first;
-/// - `name: Type = [fields]`: a member that layouts show as these fields; `via (decode, encode)` behind it: functions that make
-///   it of their bits, none if they have no meaning, and back;
-/// - `fixed name: bits = value, "about"`: always this `u64`; what has another one is not read;
-/// - `open name: bits, "about", names`: written and read by others, here 0;
-/// - `unused bits`: 0, and anything when read;
-/// - `beside name: Type, "about"`: a member that is not in the header: its type's default when read.
+/// - `name: Type, bits, "about"`: a member of the struct ([`Bits`]); `le` before it: little-endian;
+/// - `name: Type = [fields]`: a member that layouts show as these fields; `via (decode, encode)` after it: functions
+/// that convert its bits, `None` if they have no meaning, and back;
+/// - `fixed name: bits = value, "about"`: always this `u64`; a packet with another value is not read;
+/// - `open name: bits, "about", names`: written and read elsewhere, here 0;
+/// - `unused bits`: written as 0, ignored when read;
+/// - `beside name: Type, "about"`: a member outside the header: has its type's default when read.
 #[macro_export]
 macro_rules! header {
     ($(#[$meta:meta])* $vis:vis struct $header:ident { $($body:tt)* }) => {
@@ -255,7 +255,7 @@ macro_rules! header {
                 /// Its fields, for layouts.
                 pub const FIELDS: &'static [Field] = &joined::<{ 0 $(+ $own.len())* }>(&[$(&$own),*]);
 
-                /// Reads it from the beginning of a payload; none if that is shorter, or another packet's.
+                /// Reads it from the beginning of a payload; `None` if that is shorter, or belongs to another packet.
                 #[inline(always)]
                 fn get(payload: &[u8]) -> Option<Self> {
                     let bytes: &[u8; $header::BYTES] = payload.first_chunk()?;
@@ -294,7 +294,7 @@ macro_rules! header {
 }
 pub use header;
 
-/// Values of a field, each with its number, the name that layouts have for it, and what it means.
+/// Values of a field, each with its number, its name in layouts, and a description.
 #[macro_export]
 macro_rules! values {
     ($(#[$meta:meta])* $vis:vis enum $kind:ident { $($entry:ident = $code:literal, $name:literal $(, $about:literal)?;)* }) => {
@@ -306,7 +306,7 @@ macro_rules! values {
         }
 
         impl $kind {
-            /// Name in layouts.
+            /// Returns the name in layouts.
             pub const fn name(self) -> &'static str {
                 match self {
                     $($kind::$entry => $name,)*

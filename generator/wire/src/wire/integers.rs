@@ -1,4 +1,4 @@
-//! Vectors of 32-bit integers in network order, as the protocols that sum integers send them.
+//! Vectors of 32-bit integers in network order, as sent by protocols that sum integers.
 
 use super::Items;
 use super::layout::Value;
@@ -27,7 +27,7 @@ pub fn emit_values(sums: &[i32], out: &mut [u8]) {
     }
 }
 
-/// They, as items.
+/// Returns the integers as items.
 pub fn items(bytes: &[u8]) -> Items {
     let value = |four: &[u8; 4]| vec![Value::Int(i32::from_be_bytes(*four).into())];
     bytes.as_chunks::<4>().0.iter().map(value).collect()

@@ -1,18 +1,18 @@
-//! Layouts: which bits of a payload say what, as data.
+//! Layouts: the meaning of the bits of a payload, as data.
 //!
-//! The Wireshark dissector ([`super::dissector`]) and the tables of the docs are made from them. Fields stand in the order
-//! of the bits, without gaps; those of a header come from its [`super::header`]. Which messages there are, how long they are and
-//! what must hold in them stands here as data and in the formats' readers as code: that both agree is tested on random packets
-//! and on damaged ones (`systems/registry/tests/registry/dissector.rs`).
+//! The Wireshark dissector ([`super::dissector`]) and the tables of the docs are generated from them. Fields are listed
+//! in the order of the bits, without gaps; those of a header come from its [`super::header`]. The set of messages,
+//! their lengths and their rules exist twice: here as data and in the formats' readers as code. That both agree is
+//! tested on random and on damaged packets (`systems/registry/tests/registry/dissector.rs`).
 
 use super::header::Bits;
 
-/// How the bits of a field are meant. Multi-byte values are in network order unless the name says little-endian.
+/// The encoding of a field. Multi-byte values are in network order unless the name says little-endian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A number from 0 on.
+    /// An unsigned number.
     Uint,
-    /// A number from 0 on, little-endian; whole bytes.
+    /// An unsigned number, little-endian; whole bytes.
     UintLittle,
     /// A number in two's complement; whole bytes.
     Int,
@@ -27,7 +27,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Name in the dissector's tables and the docs.
+    /// Returns the name in the dissector's tables and the docs.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Uint => "uint",
@@ -41,18 +41,18 @@ impl Kind {
     }
 }
 
-/// Some bits of a payload. Fields of one format that have the same name are alike, wherever they stand.
+/// Some bits of a payload. Fields of one format with the same name have the same encoding everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {
-    /// Name, as filters use it.
+    /// Name in filters.
     pub name: &'static str,
-    /// How many bits.
+    /// Number of bits.
     pub bits: usize,
-    /// How they are meant.
+    /// Encoding.
     pub kind: Kind,
     /// Names of values.
     pub names: &'static [(u64, &'static str)],
-    /// What it is, in one line.
+    /// One-line description.
     pub about: &'static str,
 }
 
@@ -61,17 +61,17 @@ impl Field {
         Field { name, bits, kind, names: &[], about }
     }
 
-    /// Bits that are read as a value of `T`.
+    /// A field that is decoded as a value of `T`.
     pub const fn of<T: Bits>(name: &'static str, bits: usize, about: &'static str) -> Self {
         Self::new(name, bits, T::KIND, about).named(T::NAMES)
     }
 
-    /// A number from 0 on.
+    /// An unsigned number.
     pub const fn uint(name: &'static str, bits: usize, about: &'static str) -> Self {
         Self::new(name, bits, Kind::Uint, about)
     }
 
-    /// The same with its lowest byte first.
+    /// Returns the field as little-endian.
     pub const fn little(self) -> Self {
         let kind = match self.kind {
             Kind::Uint => Kind::UintLittle,
@@ -91,12 +91,12 @@ impl Field {
         Self::new("", bits, Kind::Unused, "")
     }
 
-    /// The same with names of values.
+    /// Returns the field with names of values.
     pub const fn named(self, names: &'static [(u64, &'static str)]) -> Self {
         Field { names, ..self }
     }
 
-    /// Reads it where it begins at bit `first`; none if the payload ends before.
+    /// Reads it from bit `first` on; `None` if the payload is too short.
     pub fn read(&self, payload: &[u8], first: usize) -> Option<Value> {
         let raw = payload.get(first / 8..(first + self.bits).div_ceil(8))?;
         let whole = raw.iter().fold(0u128, |sum, byte| sum << 8 | u128::from(*byte));
@@ -113,7 +113,7 @@ impl Field {
     }
 }
 
-/// What a field says.
+/// The value of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Value {
     /// A number, or 0 and 1 for flags.
@@ -122,12 +122,12 @@ pub enum Value {
     Float(u32),
 }
 
-/// What must hold between fields for a message to be valid.
+/// A condition on fields of a valid message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
     /// The field is not 0.
     NotZero(&'static str),
-    /// The field is at most so much.
+    /// The field is at most this number.
     AtMost(&'static str, u64),
     /// The first is less than the second.
     Below(&'static str, &'static str),
@@ -135,48 +135,48 @@ pub enum Rule {
     Together(&'static str, &'static str),
 }
 
-/// How many items a message has.
+/// The number of items of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Count {
-    /// As many as a field says.
+    /// The value of a field.
     Field(&'static str),
-    /// Always so many.
+    /// A constant.
     Fixed(usize),
-    /// As many as there is room for, at most so many.
+    /// As many as there is room for, up to a maximum.
     ToEnd(usize),
 }
 
-/// What comes after a message's fields.
+/// The content after a message's fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rest {
     /// Nothing.
     Nothing,
-    /// The same fields again and again.
+    /// Repeated fields.
     Items {
-        /// What they are, together.
+        /// Their name.
         name: &'static str,
-        /// How many.
+        /// Their number.
         count: Count,
-        /// Fields of each; whole bytes together.
+        /// Fields of each item; together whole bytes.
         fields: &'static [Field],
     },
     /// Bytes up to the end.
     Bytes {
-        /// What they are.
+        /// Their name.
         name: &'static str,
-        /// How many there may be.
+        /// Their maximum number.
         most: usize,
     },
 }
 
-/// What may follow a message in its payload.
+/// The content that may follow a message in its payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum After {
     /// Nothing.
     Nothing,
-    /// Padding, if the payload is then at most so long.
+    /// Padding, up to this payload length.
     PaddingTo(usize),
-    /// Whatever there is.
+    /// Anything.
     Anything,
 }
 
@@ -185,40 +185,40 @@ pub enum After {
 pub struct Message {
     /// Name, in one word or two.
     pub name: &'static str,
-    /// Values of fields by which it is known; among messages that share them, the length decides.
+    /// Values of fields that identify it; among messages that share them, the length decides.
     pub when: &'static [(&'static str, u64)],
     /// Fields after the head of the format, in groups so that messages can share some.
     pub groups: &'static [&'static [Field]],
-    /// What must hold.
+    /// Conditions on its fields.
     pub rules: &'static [Rule],
-    /// What comes after the fields.
+    /// The content after the fields.
     pub rest: Rest,
-    /// Fields behind that, at the end of the message; none where anything may follow.
+    /// Fields after that, at the end of the message; empty if anything may follow.
     pub tail: &'static [Field],
-    /// What may follow.
+    /// The content that may follow.
     pub after: After,
 }
 
-/// A message's own fields: nothing but a head.
+/// A message that consists of the head only.
 pub const PLAIN: Message =
     Message { name: "", when: &[], groups: &[], rules: &[], rest: Rest::Nothing, tail: &[], after: After::Nothing };
 
 /// All packets of a format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
-    /// UDP ports of the format, from one to another: what goes to or comes from them is ours.
+    /// Ranges of UDP ports of the format: traffic to or from them is ours.
     pub ports: &'static [(u16, u16)],
-    /// UDP ports that our packets have, too, and others use for something else.
+    /// UDP ports of our packets that other programs use for other purposes.
     pub shared_ports: &'static [u16],
-    /// Whether a packet that decodes is surely one of ours, on any port.
+    /// Whether a packet that decodes is certainly ours, on any port.
     pub telling: bool,
-    /// Fields that a line about a packet names, in this order, where it has them; of flags those that are set.
+    /// Fields shown in the summary line of a packet, in this order, if present; flags only if set.
     pub summary: &'static [&'static str],
-    /// What every packet begins with.
+    /// Common fields at the beginning of every packet.
     pub head: &'static [Field],
-    /// What must hold in every message.
+    /// Conditions on every message.
     pub rules: &'static [Rule],
-    /// The messages; the first that fits it is.
+    /// The messages; the first that matches is taken.
     pub messages: &'static [Message],
 }
 
@@ -231,30 +231,30 @@ pub struct Placed {
     pub field: &'static Field,
 }
 
-/// A field's name, place and value.
+/// A field with its place and value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Read {
-    /// Where.
+    /// The field and its place.
     pub placed: Placed,
-    /// What it says.
+    /// Its value.
     pub value: Value,
 }
 
-/// A payload, read by a layout.
+/// A decoded payload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decoded<'a> {
-    /// What it is.
+    /// The matching message.
     pub message: &'static Message,
     /// Its fields.
     pub fields: Vec<Read>,
     /// The fields of each item.
     pub items: Vec<Vec<Read>>,
-    /// Bytes up to the end, where the message has such.
+    /// Bytes up to the end, if the message has such.
     pub bytes: &'a [u8],
 }
 
 impl Decoded<'_> {
-    /// A field's value.
+    /// Returns a field's value.
     pub fn value(&self, name: &str) -> Option<Value> {
         value(&self.fields, name)
     }
@@ -271,7 +271,7 @@ fn number(fields: &[Read], name: &str) -> Option<i128> {
     }
 }
 
-/// Fields at their places, one after the other from bit `first` on.
+/// Places fields one after the other, starting at bit `first`.
 pub fn place(fields: impl Iterator<Item = &'static Field>, mut first: usize) -> Vec<Placed> {
     fields
         .map(|field| {
@@ -282,7 +282,7 @@ pub fn place(fields: impl Iterator<Item = &'static Field>, mut first: usize) -> 
         .collect()
 }
 
-/// Bits that fields take together.
+/// Returns the total number of bits of the fields.
 pub fn bits<'a>(fields: impl Iterator<Item = &'a Field>) -> usize {
     fields.map(|field| field.bits).sum()
 }
@@ -293,17 +293,17 @@ fn read(placed: &[Placed], payload: &[u8]) -> Option<Vec<Read>> {
 }
 
 impl Message {
-    /// Its fields, those of the format's head included.
+    /// Returns its fields, including those of the format's head.
     pub fn fields(&self, layout: &Layout) -> Vec<Placed> {
         place(layout.head.iter().chain(self.groups.iter().copied().flatten()), 0)
     }
 
-    /// Bytes of its fields.
+    /// Returns the number of bytes of its fields.
     pub fn fixed_bytes(&self, layout: &Layout) -> usize {
         bits(layout.head.iter().chain(self.groups.iter().copied().flatten())) / 8
     }
 
-    /// Bytes of the fields at its end.
+    /// Returns the number of bytes of the fields at its end.
     pub fn tail_bytes(&self) -> usize {
         bits(self.tail.iter()) / 8
     }
@@ -351,7 +351,7 @@ fn obeys(rule: &Rule, fields: &[Read]) -> Option<bool> {
 }
 
 impl Layout {
-    /// Reads a payload; none if it is no valid message. Slow: for tests and tools.
+    /// Decodes a payload; `None` if it is not a valid message. Slow: for tests and tools.
     pub fn decode<'a>(&self, payload: &'a [u8]) -> Option<Decoded<'a>> {
         self.messages.iter().find_map(|message| message.decode(self, payload))
     }

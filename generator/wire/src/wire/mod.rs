@@ -1,11 +1,11 @@
-//! Wire formats: views over bytes, and the meaning of them.
+//! Wire formats: views of bytes, and their meaning.
 //!
-//! A format file has its fields in the tables of [`header!`](header), from which follow the plain struct with the meaning, its
-//! reader and writer and the layout. Contract: `parse` checks lengths once; `emit` panics only if the buffer is shorter than
-//! the length it was given, which is the caller's bug. Printing arbitrary bytes never panics.
+//! A format defines its fields in the tables of [`header!`](header), which generate the plain struct, its reader and
+//! writer and the layout. Contract: `parse` checks lengths once; `emit` panics only if the buffer is shorter than its
+//! given length, which is a bug of the caller. Printing arbitrary bytes never panics.
 //!
-//! [`frame`] has what all formats share: Ethernet, IPv4, UDP and our addresses; [`layout`] says the same as data, from
-//! which [`dissector`] makes the one for Wireshark.
+//! [`frame`] has the common parts of all formats: Ethernet, IPv4, UDP and our addresses; [`layout`] describes formats
+//! as data, from which [`dissector`] generates the one for Wireshark.
 
 pub mod dissector;
 pub mod frame;
@@ -19,18 +19,18 @@ pub mod update;
 use crate::registry::Named;
 use layout::Value;
 
-/// A packet, as its format's reader has it; for prints and tests.
+/// A packet as decoded by its format's reader; for prints and tests.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Packet {
-    /// One line for people.
+    /// Summary in one line.
     pub line: String,
-    /// What its fields say, those behind its items last.
+    /// Values of its fields; those after its items come last.
     pub fields: header::Fields,
-    /// What repeats behind them: gradients, pairs.
+    /// Repeated content after them: gradients, pairs.
     pub items: Items,
-    /// What follows that is not for this format to read.
+    /// Further bytes that this format does not interpret.
     pub bytes: Vec<u8>,
-    /// The payload with all fields written anew.
+    /// The payload with all fields written again.
     pub again: Vec<u8>,
 }
 
@@ -38,14 +38,14 @@ pub struct Packet {
 pub type Items = Vec<Vec<Value>>;
 
 impl Packet {
-    /// Of a payload whose fields `emit` writes anew.
+    /// A packet with the fields that `emit` writes again.
     pub fn new(payload: &[u8], fields: header::Fields, emit: impl FnOnce(&mut [u8]), line: String) -> Self {
         let mut again = payload.to_vec();
         emit(&mut again);
         Packet { line, fields, items: Items::new(), bytes: Vec::new(), again }
     }
 
-    /// The same with items.
+    /// Returns the packet with items.
     pub fn with(self, items: Items) -> Self {
         Packet { items, ..self }
     }
@@ -57,95 +57,96 @@ pub fn floats(bytes: &[u8]) -> Items {
     bytes.as_chunks::<4>().0.iter().map(value).collect()
 }
 
-/// What a format can do besides being emitted: enough for lists, printing, fuzzing and limits.
+/// The operations on a format other than emitting: for lists, printing, fuzzing and limits.
 pub trait Format: Named + Sync {
-    /// The bits of its packets, as data: the dissector and the docs follow from it.
+    /// Returns the bits of its packets as data: the source of the dissector and the docs.
     fn layout(&self) -> &'static layout::Layout;
 
-    /// Reads a payload; none if it is not of this format.
+    /// Decodes a payload; `None` if it is not of this format.
     fn read(&self, payload: &[u8]) -> Option<Packet>;
 
-    /// What a passive observer learns from a captured datagram; none where it is not of this format. The payload may have been
-    /// cut behind its header.
+    /// Returns what a passive observer learns from a captured datagram; `None` if it is not of this format. The payload
+    /// may be cut after its header.
     fn sight(&self, datagram: &sight::Datagram) -> Option<sight::Sight>;
 
-    /// What holds for all its packets.
+    /// Returns the properties common to all its packets.
     fn facts(&self) -> &'static FormatFacts;
 
-    /// Whether this is one of its UDP ports.
+    /// Returns whether this is one of its UDP ports.
     fn has_port(&self, port: u16) -> bool {
         self.layout().ports.iter().any(|(first, last)| (*first..=*last).contains(&port))
     }
 
-    /// The line of a payload that is not of this format.
+    /// Returns the summary line of a payload that is not of this format.
     fn refuse(&self, payload: &[u8]) -> String {
         format!("not {}: {} bytes, first {:02x?}", self.name(), payload.len(), &payload[..payload.len().min(4)])
     }
 }
 
-/// What holds for all packets of a format.
+/// Properties common to all packets of a format.
 #[derive(Debug)]
 pub struct FormatFacts {
     /// Smallest and largest frame, in bytes without FCS.
     pub frame_bytes: (usize, usize),
-    /// The Ethernet type of its frames, where they have IPv4 but no UDP; a payload then begins behind IPv4.
+    /// The Ethernet type of its frames, if they have IPv4 but no UDP; the payload then begins after IPv4.
     pub ether_type: Option<u16>,
-    /// Which captured packets deliver updates.
+    /// The captured packets that deliver updates.
     pub delivery: sight::Delivery,
-    /// When the number of a sum is another sum's.
+    /// The rule by which a reused number of a sum is recognised.
     pub renewal: sight::Renewal,
-    /// How lanes lie in its frames; none if they have no room for any.
+    /// Position of lanes in its frames; none if there is no room.
     pub lanes: Option<lanes::LaneForm>,
-    /// What captured updates are to who makes a trace of them.
+    /// How a trace is made of its captured updates.
     pub updates: Captured,
-    /// UDP port of the workers, and the one that they send to, where there are two fixed ones.
+    /// UDP port of the workers, and the port to which they send, if both are fixed.
     pub ports: Option<(u16, u16)>,
-    /// Only IPv4 addresses tell what is on its way to a device from what comes back.
+    /// Whether only IPv4 addresses distinguish packets to a device from those that return.
     pub by_address: bool,
-    /// Writes the checksum that ends a frame and covers its addresses, where there is one; the frame begins with Ethernet's header.
+    /// Writes the checksum at the end of a frame that covers its addresses, if there is one; the frame begins with the Ethernet header.
     pub seal: Option<fn(&mut [u8])>,
-    /// How a device that sums in slots of two sets is probed; none if its devices do not.
+    /// The probe of a device that sums in slots of two sets; none for other devices.
     pub round: Option<RoundForm>,
 }
 
-/// Contributions to a round of sums in a slot, and results of it, as probes of devices write and read them. Values are i32 in network
+/// Contributions to a round of sums in a slot, and their results, as written and read by probes of devices. Values are i32 in network
 /// order and end the payload.
 #[derive(Debug)]
 pub struct RoundForm {
     /// Bytes of a payload before its values.
     pub head: usize,
-    /// Writes them.
+    /// Writes the bytes before the values.
     pub write: fn(RoundMark, &mut [u8]),
-    /// Reads them; none if the payload is of another kind.
+    /// Reads them; `None` if the payload is of another kind.
     pub read: fn(&[u8]) -> Option<RoundMark>,
 }
 
-/// Which round a contribution or a result is of.
+/// The round of a contribution or a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RoundMark {
-    /// Number of the packet, which a result has as well.
+    /// Number of the packet, which its result has, too.
     pub number: u32,
-    /// Which of the two sets.
+    /// One of the two sets.
     pub set: bool,
     /// Slot of the set.
     pub slot: u16,
 }
 
-/// What captured updates of a format are to who makes a trace of them.
+/// Properties of captured updates for making a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Captured {
-    /// With [our header](update): every one has a number of its own, its reward and its gradients.
+    /// With [our header](update): every update has a separate number, its reward and its gradients.
     Ours,
-    /// A reward ends so many bytes, and gradients as binary32 follow, little-endian; in a trace they are as long as with our header.
+    /// Without header: a reward ends this number of bytes, and little-endian binary32 gradients follow; in a trace they
+    /// have the length with our header.
     Headless(usize),
-    /// Of a cluster or job that sums; numbers begin again with every iteration.
+    /// Of a cluster or job that sums; numbers restart with every iteration.
     OfJobs,
-    /// Its jobs are tensors of one job, one after the other.
+    /// As `OfJobs`, but the jobs in packets are successive tensors of one job.
     OfTensors,
 }
 
 impl FormatFacts {
-    /// UDP packets that deliver updates one by one, without lanes.
+    /// Facts of a format of UDP packets that deliver updates one by one, without lanes.
     pub const fn new(frame_bytes: (usize, usize)) -> Self {
         FormatFacts {
             frame_bytes,
@@ -165,7 +166,7 @@ impl FormatFacts {
 /// Known wire formats, in the order of lists.
 pub type Formats = &'static [&'static dyn Format];
 
-/// Most formats that a capture can be counted by.
+/// Maximum number of formats by which a capture can be counted.
 pub const FORMATS_MAX: usize = 16;
 
 impl<'a> dyn Format + 'a {
@@ -179,17 +180,17 @@ impl<'a> dyn Format + 'a {
         self.facts().delivery
     }
 
-    /// Whether this UDP payload looks like ours. `port` is the destination or source port.
+    /// Returns whether this UDP payload looks like ours. `port` is the destination or source port.
     pub fn recognises(&self, port: u16, payload: &[u8]) -> bool {
         (self.ether_type().is_some() || self.has_port(port)) && self.read(payload).is_some()
     }
 
-    /// One line for people; never panics, whatever the bytes.
+    /// Returns a summary line; never panics, for any bytes.
     pub fn print(&self, payload: &[u8]) -> String {
         self.read(payload).map_or_else(|| self.refuse(payload), |packet| packet.line)
     }
 
-    /// Parses and emits again; none where the bytes are not of this format. For conformance tests.
+    /// Parses and emits again; `None` if the bytes are not of this format. For conformance tests.
     pub fn round_trip(&self, payload: &[u8]) -> Option<Vec<u8>> {
         self.read(payload).map(|packet| packet.again)
     }

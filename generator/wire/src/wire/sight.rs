@@ -1,45 +1,44 @@
-//! What a captured packet is: found in any frame, whole or cut short.
+//! Classification of captured packets: found in any frame, whole or cut short.
 //!
-//! Captures come from anywhere: with VLAN tags, over IPv6, cut after so many bytes, from interfaces without Ethernet. The
-//! headers around a payload are looked through here, and [`super::Format::sight`] says what the payload means to a passive observer
-//! who counts, from its header alone.
+//! Captures come from anywhere: with VLAN tags, over IPv6, cut after some bytes, from interfaces without Ethernet. This module skips the
+//! headers around a payload, and [`super::Format::sight`] derives from the payload's header what it means to a passive observer.
 
 use etherparse::{LaxNetSlice, LaxSlicedPacket, TransportSlice};
 
 use super::frame::{HEAD, Ip};
 use crate::time::Time;
 
-/// Link types that can be looked through, by their number in captures.
+/// Supported link types, by their number in captures.
 const ETHERNET: u16 = 1;
 const RAW_IP: [u16; 4] = [12, 14, 101, 228];
 const RAW_IP6: u16 = 229;
-/// What `-i any` of many tools gives: a head of 16 bytes whose last two are the protocol's.
+/// Linux cooked mode (`-i any`): a header of 16 bytes whose last two are the protocol.
 const COOKED: u16 = 113;
-/// The same of newer ones: 20 bytes that begin with it.
+/// Linux cooked mode, version 2: 20 bytes that begin with the protocol.
 const COOKED2: u16 = 276;
 const UDP: u8 = 17;
 const UDP_HEAD: usize = 8;
 /// An IPv4 header without options.
 const IP_HEAD: usize = 20;
 
-/// What a packet is for.
+/// The purpose of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
     /// Updates on their way to a server, or to a device that sums them.
     Update,
-    /// A sum on its way back.
+    /// A sum on its way back to the workers.
     Result,
-    /// An answer that says what arrived.
+    /// An acknowledgement.
     Ack,
-    /// Anything else of a protocol.
+    /// Any other packet of a protocol.
     Control,
 }
 
 impl What {
-    /// All.
+    /// All purposes.
     pub const ALL: [What; 4] = [What::Update, What::Result, What::Ack, What::Control];
 
-    /// Name in metrics.
+    /// Returns the name in metrics.
     pub const fn name(self) -> &'static str {
         match self {
             What::Update => "update",
@@ -50,53 +49,53 @@ impl What {
     }
 }
 
-/// Which captured packets of a format deliver updates, and what they say of how many.
+/// The captured packets of a format that deliver updates, and whether they state how many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
-    /// Updates that reach a server; each says how many it represents.
+    /// Updates that reach a server; each states how many it represents.
     Updates,
-    /// Updates that reach a server and do not say how many they represent.
+    /// Updates that reach a server without stating how many they represent.
     UncountedUpdates,
-    /// Results; each says how many sources its sum has.
+    /// Results; each states how many sources its sum has.
     Results,
     /// Results, each with one update of every worker of the job.
     ResultsOfAll,
-    /// Results that do not say how many updates they represent.
+    /// Results that do not state how many updates they represent.
     Unsaid,
 }
 
-/// How the number of a sum that is used again differs from that of a packet that is sent again.
+/// The rule that distinguishes a reused number of a sum from a retransmission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Renewal {
-    /// `round` counts the sums of a place, cluster and `seq`, modulo 2¹⁶: what follows the last one is new.
+    /// `round` counts the sums of a place, cluster and `seq`, modulo 2¹⁶: a round after the last one is new.
     Rounds,
-    /// `round` is a slot that has one sum after the other: what had another sum since is new.
+    /// `round` is a slot that has one sum after the other: a number is new if the slot had another sum since.
     Slots,
-    /// `seq` counts from 0 again for every tensor, and packets that are sent again say so.
+    /// `seq` restarts from 0 for every tensor, and retransmissions are marked.
     Sequences,
 }
 
 /// What a passive observer learns from one packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sight {
-    /// What it is for.
+    /// Its purpose.
     pub what: What,
     /// Cluster or job.
     pub cluster: u16,
-    /// Worker that sent it or is meant; of an aggregate the newest member's. None where neither payload nor address says.
+    /// Sender or addressed worker; of an aggregate that of the newest member. None if neither payload nor address contains it.
     pub worker: Option<u32>,
     /// Number of the update, block or packet at that worker.
     pub seq: u32,
-    /// With cluster and `seq` the number of a sum, the same in all its contributions and results: the iteration, or the slot. 0
-    /// where updates have numbers of their own.
+    /// With cluster and `seq`, the number of a sum, the same in all its contributions and results: the iteration, or
+    /// the slot. 0 if updates have separate numbers.
     pub round: u16,
     /// 0 for a first transmission.
     pub attempt: u8,
-    /// When it was generated, in the time of the run that made it; none where the format does not carry it.
+    /// Generation time in the time of its run; none if the format does not carry it.
     pub generation: Option<Time>,
-    /// How many updates it represents.
+    /// Number of updates that it represents.
     pub count: u16,
-    /// Gradients in it.
+    /// Number of its gradients.
     pub elements: u16,
 }
 
@@ -111,46 +110,46 @@ pub struct Datagram<'a> {
     pub src_port: u16,
     /// Destination port.
     pub dst_port: u16,
-    /// What was kept of the payload.
+    /// The kept part of the payload.
     pub payload: &'a [u8],
-    /// How long the payload was.
+    /// Original length of the payload.
     pub whole: usize,
-    /// It came over IPv6: its addresses are not known.
+    /// Whether it came over IPv6: its addresses are not known.
     pub six: bool,
 }
 
-/// What a captured packet holds.
+/// The content of a captured packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look<'a> {
     /// A datagram.
     Udp(Datagram<'a>),
-    /// What lies behind an IPv4 header in frames of an Ethernet type of its own (ATP): without ports, and as long as what was
-    /// kept, since nothing in it says its length.
+    /// The content after an IPv4 header in frames of a separate Ethernet type (ATP): without ports, and with the length
+    /// that was kept, since it does not contain its length.
     Layer(u16, Datagram<'a>),
-    /// A part of a datagram: what it says is not known.
+    /// A fragment of a datagram, with unknown content.
     Fragment,
-    /// So little was kept, or it is so damaged, that nothing is known of it.
+    /// Too little was kept, or it is too damaged, to be identified.
     Unreadable,
     /// Something else: ARP, TCP.
     Other,
-    /// What links of a type that is not read carry.
+    /// A packet of an unsupported link type.
     Link,
 }
 
-/// Looks through the headers of what was kept of a packet.
+/// Parses the headers of the kept bytes of a packet.
 #[inline]
 pub fn look(link_type: u16, bytes: &[u8]) -> Look<'_> {
     glance(link_type, bytes).map_or_else(|| look_closely(link_type, bytes), Look::Udp)
 }
 
-/// The same of all but very few packets, for many packets: none where only [`look`] can decide.
+/// Fast path of [`look`], which covers almost all packets; `None` where only [`look`] can decide.
 #[inline]
 pub fn glance(link_type: u16, bytes: &[u8]) -> Option<Datagram<'_>> {
     let head = bytes.first_chunk::<HEAD>()?;
     (link_type == ETHERNET && is_plain(head)).then(|| plain(head, bytes))
 }
 
-/// Ethernet without tags, IPv4 without options and fragments, UDP: all but very few.
+/// Returns whether it is Ethernet without tags, IPv4 without options and fragments, and UDP: almost all packets.
 #[inline]
 fn is_plain(head: &[u8; HEAD]) -> bool {
     head[12] == 0x08 && head[13] == 0x00 && head[14] == 0x45 && head[23] == UDP && (head[20] & 0x3f) | head[21] == 0
@@ -160,7 +159,7 @@ fn is_plain(head: &[u8; HEAD]) -> bool {
 fn plain<'a>(head: &[u8; HEAD], bytes: &'a [u8]) -> Datagram<'a> {
     let u16 = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
     let u32 = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-    // Ethernet pads short frames, so lengths are UDP's.
+    // Ethernet pads short frames, so the UDP length counts.
     let whole = usize::from(u16(38)).saturating_sub(UDP_HEAD);
     let kept = &bytes[HEAD..];
     let payload = &kept[..kept.len().min(whole)];
@@ -214,7 +213,7 @@ fn look_closely(link_type: u16, bytes: &[u8]) -> Look<'_> {
     }
 }
 
-/// IPv4 in an Ethernet type of its own: a format may have it.
+/// Parses IPv4 under an Ethernet type that a format may use.
 fn layer<'a>(sliced: &LaxSlicedPacket<'a>) -> Look<'a> {
     let Some(payload) = sliced.ether_payload() else { return Look::Other };
     let (kind, bytes) = (payload.ether_type.0, payload.payload);
@@ -237,7 +236,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A payload of each format that its parser accepts.
+    /// A payload with our header, which its parser accepts.
     fn payload(frame_bytes: usize) -> Vec<u8> {
         let elements = elements_in(frame_bytes) as u16;
         let header = Header {
@@ -256,7 +255,7 @@ mod tests {
         payload
     }
 
-    /// Ethernet with these tags, IPv4 or IPv6, UDP.
+    /// A frame: Ethernet with these tags, IPv4 or IPv6, UDP.
     fn frame(tags: &[u16], six: bool, payload: &[u8]) -> Vec<u8> {
         let mut out = vec![2; 12];
         tags.iter().for_each(|tag| out.extend([tag.to_be_bytes(), [0, 7]].concat()));
@@ -275,7 +274,7 @@ mod tests {
         [&out[..], payload].concat()
     }
 
-    /// What the header of ours says, and how long the payload was.
+    /// Returns our header, and the length of the payload.
     fn seen(link_type: u16, bytes: &[u8]) -> Option<(Header, usize)> {
         match look(link_type, bytes) {
             Look::Udp(datagram) => Some((Header::peek(datagram.payload)?, datagram.whole)),
@@ -296,13 +295,13 @@ mod tests {
         ];
         for (case, frame) in frames.iter().enumerate() {
             assert_eq!(seen(1, frame), Some(expected()), "case {case}");
-            // Cut anywhere behind the header, it says the same; before, nothing.
+            // Cut anywhere after the header, it is read the same; before, not at all.
             let head = frame.len() - payload.len() + UPDATE_HEAD;
             for kept in 0..frame.len() {
                 assert_eq!(seen(1, &frame[..kept]), (kept >= head).then(expected), "case {case}, {kept} bytes");
             }
         }
-        // The same without Ethernet, and cooked.
+        // The same without Ethernet, and in cooked mode.
         let ip = &frames[0][14..];
         assert_eq!(seen(101, ip), Some(expected()));
         assert_eq!(seen(229, &frames[1][14..]), Some(expected()));
@@ -341,7 +340,7 @@ mod tests {
                 bytes[23] = UDP;
                 (bytes[20], bytes[21]) = (0x40, 0);
             }
-            // The long way trusts the length of IPv4, the short one that of UDP: only where they agree must both.
+            // The slow path uses the IPv4 length, the fast one the UDP length: results must be equal only if both agree.
             let agree = bytes.len() >= HEAD && {
                 let (ip, udp) = ([bytes[16], bytes[17]], [bytes[38], bytes[39]]);
                 u16::from_be_bytes(ip) == u16::from_be_bytes(udp).saturating_add(20) && u16::from_be_bytes(udp) >= 8

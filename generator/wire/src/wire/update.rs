@@ -1,4 +1,4 @@
-//! Updates of asynchronous workers and their acknowledgements over UDP: what all devices forward, and OLAF's merge.
+//! Updates of asynchronous workers and their acknowledgements over UDP: all devices forward them, OLAF merges them.
 //!
 //! OLAF's paper fixes: one update per datagram; after the Ethernet, IPv4 and UDP headers come the mean
 //! reward and the gradients (§7, "Packet Format"); ACKs carry the model, up to 24 bits of queue
@@ -22,7 +22,7 @@ use super::layout::Field;
 use crate::record::PacketId;
 use crate::time::Time;
 
-/// What lists and experiments call the format of these packets.
+/// Name of the format in lists and experiments.
 pub const FORMAT: &str = "olaf";
 /// UDP port of the parameter server.
 pub const PORT: u16 = 48500;
@@ -30,18 +30,18 @@ pub const PORT: u16 = 48500;
 pub const WORKER_PORT: u16 = 48501;
 /// Version in the first nibble.
 pub const VERSION: u64 = 1;
-/// What says in the header that it is an update.
+/// Kind of an update in the header.
 pub const KIND_UPDATE: u64 = 1;
-/// What says that it is an acknowledgement.
+/// Kind of an acknowledgement.
 pub const KIND_ACK: u64 = 2;
-/// First bytes.
+/// First byte of an update.
 pub const UPDATE: u8 = (VERSION << 4 | KIND_UPDATE) as u8;
 /// First byte of an acknowledgement.
 pub const ACK: u8 = (VERSION << 4 | KIND_ACK) as u8;
 
 /// Bytes of the payload before the gradients of an update.
 pub const UPDATE_HEAD: usize = Header::BYTES;
-/// Bytes of the payload before the model of an acknowledgement: a queue's state stands before the reward.
+/// Bytes of the payload before the model of an acknowledgement: the queue status precedes the reward.
 pub const ACK_HEAD: usize = Header::BYTES + Status::BYTES;
 /// Smallest frame that carries an update of one gradient.
 pub const FRAME_MIN: usize = HEAD + UPDATE_HEAD + 4;
@@ -84,9 +84,9 @@ header! {
     }
 }
 
-/// What is common to both, and the reward.
+/// The common fields, and the reward.
 pub const PARTS: (&[Field], &[Field]) = Header::FIELDS.split_at(find(Header::FIELDS, "reward").0);
-/// Bytes of what is common.
+/// Bytes of the common fields.
 const COMMON: usize = find(Header::FIELDS, "reward").1 / 8;
 
 const fn flag(name: &str) -> u8 {
@@ -99,16 +99,16 @@ pub const FLAG_MERGED: u8 = flag("merged");
 pub const FLAG_LANES: u8 = flag("lanes");
 /// Flag: a device has stamped its queue status into this ACK (§5).
 pub const FLAG_STAMPED: u8 = flag("stamped");
-/// Flag: some members are missing: a device waited for them no longer.
+/// Flag: some members are missing: the device stopped waiting for them.
 pub const FLAG_PARTIAL: u8 = flag("partial");
-/// Flag: the packet came without a header of ours, and who sent it is all that is known: its number counts the worker's
-/// packets where it was read, its generation is when it arrived there, its count is 1 (docs/strict.md).
+/// Flag: the packet came without our header, and only its sender is known: its number counts the worker's packets at
+/// the reader, its generation is its arrival there, its count is 1 (docs/strict.md).
 pub const FLAG_HEADLESS: u8 = flag("headless");
 /// Flag: the whole sum on its way back to the workers, as an update of the server.
 pub const FLAG_RESULT: u8 = flag("result");
 
 impl Header {
-    /// Id of the packet.
+    /// Returns the id of the packet.
     #[inline]
     pub fn packet(&self) -> PacketId {
         PacketId::new(self.worker, self.seq, self.attempt)
@@ -121,7 +121,7 @@ impl Header {
         at!(Header.kind).put(payload, KIND_UPDATE);
     }
 
-    /// Writes what differs between two updates of a worker over the head of one.
+    /// Overwrites the fields that differ between two updates of a worker.
     #[inline]
     pub fn renew(head: &mut [u8; UPDATE_HEAD], seq: u32, generation: Time, attempt: u8, reward: f32) {
         at!(Header.seq).put(head, seq);
@@ -130,7 +130,7 @@ impl Header {
         at!(Header.reward).put(head, reward);
     }
 
-    /// Moves the generation time of an update in a payload; what is no update stays as it is.
+    /// Sets the generation time of an update in a payload; other payloads are unchanged.
     #[inline]
     pub fn date(payload: &mut [u8], generation: Time) {
         if payload.len() >= UPDATE_HEAD && payload[0] == UPDATE {
@@ -138,34 +138,34 @@ impl Header {
         }
     }
 
-    /// Reads the header of an update or an acknowledgement, whatever follows; none if the payload is too short for it.
+    /// Reads the header of an update or an acknowledgement, regardless of what follows; `None` if the payload is too short.
     #[inline]
     pub fn peek(payload: &[u8]) -> Option<Self> {
         Header::get(payload)
     }
 
-    /// Reads an update's header from a payload; none if it is not one or too short for its elements.
+    /// Reads an update's header from a payload; `None` if it is not an update or too short for its elements.
     #[inline]
     pub fn parse_update(payload: &[u8]) -> Option<Self> {
-        // The first byte before the rest: what the table fixes of it need not be looked at again.
+        // Checks the first byte first: the fields that it fixes need no further check.
         let head: &[u8; UPDATE_HEAD] = payload.first_chunk().filter(|head| head[0] == UPDATE)?;
         let header = Header::get(head)?;
         (payload.len() >= UPDATE_HEAD + usize::from(header.elements) * 4 && header.count > 0).then_some(header)
     }
 }
 
-/// Gradients that fit a frame of `bytes`; the remainder below four bytes is padding.
+/// Returns the number of gradients that fit a frame of `bytes`; the remainder below four bytes is padding.
 pub const fn elements_in(frame_bytes: usize) -> usize {
     (frame_bytes - HEAD - UPDATE_HEAD) / 4
 }
 
-/// The gradients of a parsed update, as little-endian bytes.
+/// Returns the gradients of a parsed update, as little-endian bytes.
 #[inline]
 pub fn values<'a>(payload: &'a [u8], header: &Header) -> &'a [u8] {
     &payload[UPDATE_HEAD..UPDATE_HEAD + usize::from(header.elements) * 4]
 }
 
-/// The gradients of an update, as little-endian bytes; none of what is no update.
+/// Returns the gradients of an update, as little-endian bytes; empty for other payloads.
 #[inline]
 pub fn gradients(payload: &[u8]) -> &[u8] {
     Header::parse_update(payload).map_or(&[], |header| values(payload, &header))
@@ -179,8 +179,7 @@ pub fn add_values(sum: &mut [u8], part: &[u8]) {
     }
 }
 
-/// A number that stands for gradients, to be compared without keeping them: bit for bit the same gradients have the
-/// same one, others hardly ever.
+/// Returns a hash of gradients, for comparison without keeping them: equal bits have the same hash, others almost never.
 #[inline]
 pub fn digest(values: &[u8]) -> u64 {
     let (words, rest) = values.as_chunks::<4>();
@@ -190,7 +189,7 @@ pub fn digest(values: &[u8]) -> u64 {
     })
 }
 
-/// The word of what is left behind whole ones: the bytes that lack say how many they are. None if nothing is left.
+/// Returns the last word of an incomplete array of words, filled with the number of missing bytes; `None` if nothing remains.
 pub fn padded(rest: &[u8]) -> Option<[u8; 4]> {
     let lack = 4usize.checked_sub(rest.len()).filter(|lack| *lack < 4)?;
     let mut word = [lack as u8; 4];
@@ -198,10 +197,10 @@ pub fn padded(rest: &[u8]) -> Option<[u8; 4]> {
     Some(word)
 }
 
-/// An acknowledgement: the header of the update it answers, queue state and the server's reward.
+/// An acknowledgement: the header of the acknowledged update, queue status and the server's reward.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ack {
-    /// Worker, seq and generation of the newest update it answers; `elements` is the model's length.
+    /// Worker, seq and generation of the newest acknowledged update; `elements` is the model's length.
     pub header: Header,
     /// Queue state; meaningful if [`FLAG_STAMPED`] is set.
     pub status: Status,
@@ -216,7 +215,7 @@ impl Ack {
         at!(Header.reward).put(&mut payload[Status::BYTES..], self.header.reward);
     }
 
-    /// Reads an acknowledgement; none if it is not one or too short for its elements.
+    /// Reads an acknowledgement; `None` if it is not one or too short for its elements.
     pub fn parse(payload: &[u8]) -> Option<Self> {
         let head: &[u8; ACK_HEAD] = payload.first_chunk().filter(|head| head[0] == ACK)?;
         let reward = at!(Header.reward).get(&head[Status::BYTES..])?;
@@ -226,13 +225,13 @@ impl Ack {
     }
 }
 
-/// Whether this payload is an acknowledgement, by its first byte and length.
+/// Returns whether this payload is an acknowledgement, by its first byte and length.
 #[inline]
 pub fn is_ack(payload: &[u8]) -> bool {
     payload.len() >= ACK_HEAD && payload[0] == ACK
 }
 
-/// Stamps the status of a queue into an acknowledgement; values beyond the field become its maximum.
+/// Stamps the status of a queue into an acknowledgement; values beyond the field's range become its maximum.
 pub fn stamp(payload: &mut [u8], status: Status) {
     if is_ack(payload) {
         payload[find(Header::FIELDS, "stamped").1 / 8] |= FLAG_STAMPED;

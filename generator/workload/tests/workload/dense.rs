@@ -1,4 +1,4 @@
-//! The dense workload as an open loop and in a trace, against a list of everything that is made naively.
+//! Compares the dense workload, as an open loop and in a trace, with a naively computed list of all updates.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ fn refusal(workload: &str) -> String {
     }
 }
 
-/// Everything that a source has, gradients as bits.
+/// Returns all updates of a source, with gradients as bits.
 fn drain(source: &mut dyn Source) -> Vec<(Update, Vec<u8>)> {
     let mut all = Vec::new();
     while let Some(update) = source.peek().copied() {
@@ -43,7 +43,7 @@ fn drain(source: &mut dyn Source) -> Vec<(Update, Vec<u8>)> {
     all
 }
 
-/// The definition: each worker's computations and sleeps one after the other, everything listed, then sorted.
+/// The definition: lists each worker's computations and sleeps one after the other, then sorts the updates.
 fn naive(dense: &Dense) -> Vec<(Update, Vec<u8>)> {
     let mut all = Vec::new();
     for worker in 0..dense.workers() {
@@ -191,7 +191,7 @@ fn a_trace_of_it_has_iterations_and_gradients() {
     }
     assert!(rows == expected);
     assert_eq!(rows.iter().filter(|(u, _)| u.iteration == Some(3)).count(), 30);
-    // And back: the trace can be replayed in the place of the workload.
+    // The reverse: the trace can be replayed in place of the workload.
     let replayed = open(&format!("trace = \"{}\"", path.display()), "").unwrap();
     assert!(replayed.known().dense().is_none(), "a trace says nothing of computing");
 }
@@ -211,7 +211,7 @@ proptest! {
         typical in prop::sample::select(vec!["", "typical = \"2us\"\n"]),
         pattern in prop::sample::select(vec!["one", "fixed", "each", "none"]),
     ) {
-        // Computing that takes no time makes ties between iterations, too.
+        // Computation in zero time also makes ties between iterations.
         let text = format!(
             "model = \"custom\"\nparameters = {parameters}\nworkers = {workers}\njobs = {jobs}\niterations = {iterations}\n\
              elements = {elements}\ncompute = \"{compute}us\"\ncompute_jitter = {jitter:.1}\n{typical}\

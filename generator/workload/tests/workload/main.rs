@@ -1,4 +1,4 @@
-//! The tests of workloads, layouts and traces as other crates use them; one module per subject.
+//! Tests of workloads, layouts and traces through their public interface; one module per subject.
 
 mod dense;
 mod tempo;

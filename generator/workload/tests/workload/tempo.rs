@@ -1,5 +1,5 @@
-//! Speeds, packet rates, passes and several traces, at the times that they promise: the ways in which other
-//! generators lose them, one by one.
+//! Tests that speeds, packet rates, passes and several traces keep the specified times, one test for each way in which
+//! other generators deviate from them.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ use proptest::prelude::*;
 const UPDATE: Update =
     Update { t_gen: 0, cluster: 0, worker: 0, seq: 0, bytes: 256, reward: Some(1.0), iteration: None };
 
-/// Writes a trace of one worker with these times.
+/// Writes a trace of one worker with the given times.
 fn trace(folder: &Path, name: &str, times: impl IntoIterator<Item = Time>) -> PathBuf {
     let updates = times.into_iter().enumerate().map(|(i, t_gen)| Update { t_gen, seq: i as u32, ..UPDATE });
     written(folder, name, updates)
@@ -30,7 +30,7 @@ fn written(folder: &Path, name: &str, updates: impl IntoIterator<Item = Update>)
     path
 }
 
-/// What an experiment sends, its hash, and why it ended early, if it did.
+/// Returns the updates of an experiment, its hash, and the reason for an early end, if any.
 fn open(text: &str) -> Result<(Vec<Update>, String, Option<String>)> {
     let mut document = Document::parse(text, "x.toml")?;
     let mut opened = workload::open(&mut document, Seed(1))?;
@@ -57,13 +57,13 @@ fn refusal(text: &str) -> String {
     error.to_string()
 }
 
-/// An experiment that replays `paths`.
+/// Returns the text of an experiment that replays `paths`.
 fn replay(paths: &[&Path], workload: &str, schedule: &str) -> String {
     let paths: Vec<_> = paths.iter().map(|path| format!("\"{}\"", path.display())).collect();
     format!("[workload]\ntrace = [{}]\n{workload}\n[schedule]\n{schedule}\n", paths.join(", "))
 }
 
-/// Packets per second by the definition: gaps over the time that they take.
+/// Packets per second by definition: the number of gaps divided by their total time.
 fn pps(times: &[Time]) -> f64 {
     (times.len() - 1) as f64 / ((times[times.len() - 1] - times[0]) as f64 / SECOND as f64)
 }
@@ -111,11 +111,11 @@ fn a_tiny_factor_makes_hours_of_milliseconds_without_drift() {
     for speed in ["0.0000002", "2e-7", "\"0.0000002\"", "\"2e-7\""] {
         let slow = times(&replay(&[&path], "", &format!("speed = {speed}")));
         assert_eq!(slow.len(), 1_000_000);
-        // 1 / 0.0000002 is five million, exactly: nothing early, nothing late, the last gap as the first.
+        // 1 / 0.0000002 is exactly five million: no update is early or late, and the last gap is as exact as the first.
         assert!(slow.iter().zip(&recorded).all(|(slow, t)| *slow == (t - recorded[0]) * 5_000_000), "{speed}");
         assert!(slow[999_999] > 6 * 3600 * SECOND, "hours");
     }
-    // One that no float holds.
+    // A speed that no float can represent.
     let exact = times(&replay(&[&path], "", "speed = \"0.000000300000000001\""));
     let wanted = |t: Time| i128::from(t - recorded[0]) * 1_000_000_000_000_000_000 / 300_000_000_001;
     assert!(exact.iter().zip(&recorded).all(|(is, t)| i128::from(*is) == wanted(*t)));
@@ -134,13 +134,13 @@ fn traces_follow_each_other_at_the_mean_gap() {
     assert_eq!(times(&both), played);
     assert_eq!(times(&replay(&[&a, &b], "", "speed = 0.25")), played.map(|t| t * 4));
     assert_eq!(times(&replay(&[&a, &b], "", "pps = 4")), played.map(|t| t * 1000 / 11));
-    // A pass is all of them, and passes follow each other likewise.
+    // A pass consists of all traces, and passes follow each other in the same way.
     let (twice, _, _) = open(&replay(&[&a, &b], "repeat = 2", "")).unwrap();
     let again = played.map(|t| 11 * MS + 11 * MS / 4 + t);
     assert!(twice.iter().map(|u| u.t_gen).eq(played.into_iter().chain(again)));
     assert!(twice.iter().zip(0..).all(|(u, i)| u.seq == i), "and on");
     assert_eq!(times(&replay(&[&a, &a], "", ""))[3..], [9 * MS, 10 * MS, 15 * MS]);
-    // The hash covers all, in their order.
+    // The hash covers all traces in their order.
     let hashes = [&[&*a][..], &[&b], &[&a, &b], &[&b, &a]].map(|paths| open(&replay(paths, "", "")).unwrap().1);
     assert_eq!(hashes[2], hash);
     assert!((0..4).all(|i| (0..i).all(|j| hashes[i] != hashes[j])));
@@ -171,7 +171,7 @@ fn traces_of_other_workers_are_refused() {
     assert!(refusal("[workload]\ntrace = [3]\n").contains("workload.trace: 3 is a whole number"));
 }
 
-/// Every kind of workload and schedule, and the updates of a pass.
+/// Every kind of workload and schedule, and the number of updates of a pass.
 const KINDS: [(&str, &str, usize); 6] = [
     ("clusters = 3\nupdates = 50", "kind = \"constant\"\noffered = \"1Gbps\"\njitter = 0.3", 450),
     ("clusters = 3\nupdates = 50\ncluster_sigma = 1.1", "kind = \"poisson\"\nperiod = \"3ms\"", 450),
@@ -195,7 +195,7 @@ fn every_kind_has_the_mean_asked_for_in_one_pass_and_in_many() {
             assert_eq!((once.len(), thrice.len()), (count, 3 * count));
             assert!(near(pps(&once), asked), "{kind:?}: {} for {asked}", pps(&once));
             assert!(near(pps(&thrice), asked), "{kind:?}: {} for {asked} in passes", pps(&thrice));
-            // Every pass is paced like the first.
+            // Every pass has the pacing of the first.
             assert_eq!(thrice[..count], once);
             for pass in thrice.chunks(count) {
                 assert!(pass.iter().map(|t| t - pass[0]).eq(once.iter().map(|t| t - once[0])), "{kind:?}");
@@ -224,7 +224,7 @@ fn a_trace_is_scaled_like_the_schedule_that_it_is_made_from() {
         for more in ["pps = 777", "speed = 0.125"] {
             let (made, replayed) = (times(&made(kind, 1, more)), times(&replay(&[&path], "", more)));
             assert_eq!(made.len(), replayed.len());
-            // The replay begins with the first update; both round down.
+            // The replay starts at the first update; both round down.
             let apart = |(m, r): (&Time, &Time)| (m - made[0] - r).abs();
             assert!(made.iter().zip(&replayed).all(|both| apart(both) <= 1), "{kind:?} {more}");
         }
@@ -283,7 +283,7 @@ fn runs_beyond_26_days_are_refused_before_they_start() {
         let message = refusal(&text);
         assert!(message.contains(key) && message.contains("26 days"), "{message}");
     }
-    // What is longer than a run fits when it is faster; the last update may be at the very end.
+    // A trace longer than the maximum run fits at a higher speed; the last update may be at the very end.
     assert_eq!(times(&replay(&[&path], "", ""))[2], HORIZON);
     let late = trace(folder.path(), "late.parquet", [0, HORIZON * 3]);
     assert_eq!(times(&replay(&[&late], "", "speed = 3"))[1], HORIZON);
@@ -303,7 +303,7 @@ proptest! {
         let replayed = times(&replay(&[&path], &format!("repeat = {passes}"), &format!("pps = {asked}")));
         prop_assert_eq!(replayed.len(), (gaps.len() + 1) * passes as usize);
         if gaps.iter().any(|gap| *gap > 0) {
-            // Below a picosecond for the span of each pass and for each gap between them.
+            // The error is below a picosecond for the span of each pass and for each gap between passes.
             let span = (replayed[replayed.len() - 1] - replayed[0]) as f64;
             let wanted = (replayed.len() - 1) as f64 * 1e12 / asked as f64;
             prop_assert!((span - wanted).abs() <= 2.0 * f64::from(passes) + wanted * 1e-12, "{} for {}", span, wanted);

@@ -1,4 +1,4 @@
-//! Tests of scaling: what a copy keeps of the recording, and what is refused.
+//! Tests of scaling: which properties of the recording a copy keeps, and which inputs are refused.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,8 +12,8 @@ use pktgen_wire::wire::update::elements_in;
 use pktgen_workload::trace::{Reader, ScalePlan, Writer, check, scale, synthesise};
 use pktgen_workload::workload::{self, Update};
 
-/// 27 workers in 9 clusters whose gaps vary, are correlated and get longer: workers under a poisson schedule have no memory,
-/// so each gap is averaged with the one before. Rewards grow with the time; values are those of worker and number.
+/// Records 27 workers in 9 clusters whose gaps vary, are correlated and grow: workers under a poisson schedule have no
+/// memory, so each gap is averaged with the previous one. Rewards grow with time; values depend on worker and number.
 fn record(path: &Path) {
     let text = "[workload]\nupdates = 800\ncluster_sigma = 1.0\n[schedule]\nkind = \"poisson\"\noffered = \"1Gbps\"\n";
     let mut source = workload::open(&mut Document::parse(text, "x.toml").unwrap(), Seed(4)).unwrap().source;
@@ -35,7 +35,7 @@ fn record(path: &Path) {
     writer.finish("recorded", BTreeMap::new(), "CC0-1.0").unwrap();
 }
 
-/// Updates and values of each worker.
+/// Returns the updates and values of each worker.
 fn workers(path: &Path) -> Vec<Vec<(Update, Vec<f32>)>> {
     let mut reader = Reader::open(path).unwrap();
     let mut workers = Vec::new();
@@ -79,18 +79,18 @@ fn copies_keep_gaps_their_order_and_what_changes_in_time() {
         let (own, theirs) = (gaps(copy), gaps(source));
         assert!(own.iter().zip(&theirs).filter(|(a, b)| a == b).count() < 400, "copy {i} marches in step");
         assert!((lag_1(&own) - lag_1(&theirs)).abs() < 0.15, "copy {i}: {} {}", lag_1(&own), lag_1(&theirs));
-        // It ends with the recorded one.
+        // The copy ends with the recording.
         assert!(
             copy.last().unwrap().0.t_gen <= source[799].0.t_gen && copy.len().abs_diff(800) < 200,
             "{}",
             copy.len()
         );
         for (update, _) in copy {
-            // The reward is the number in the recording: taken from a 100th of the run (and a block) away at most.
+            // The reward is the number in the recording: taken at most a 100th of the run (and a block) away.
             let place = source.partition_point(|(u, _)| u.t_gen < update.t_gen) as f32;
             assert!((update.reward.unwrap() - place).abs() < 130.0, "copy {i}: {update:?} {place}");
         }
-        // Values are recorded ones with changes of their own, zeros are zeros.
+        // Values are recorded ones with changes of their own; zeros stay zeros.
         for (update, values) in copy {
             let theirs = [(i % 27) as f32 + 1.0, -update.reward.unwrap() - 1.0, 0.0];
             assert!(values.iter().zip(theirs).all(|(a, b)| (a - b).abs() <= b.abs() * 0.126), "{values:?} {theirs:?}");
@@ -135,7 +135,7 @@ fn times_and_rates_are_scaled() {
 fn iterations_and_instants_stay_together() {
     let folder = tempfile::tempdir().unwrap();
     let (small, large) = (folder.path().join("small.parquet"), folder.path().join("large.parquet"));
-    // Two workers in step, three frames an iteration, with keys.
+    // Two workers in step, three frames per iteration, with keys.
     let mut writer = Writer::create(&small).unwrap();
     let row = |iteration: u32, worker: u32, frame: u32| Update {
         t_gen: Time::from(iteration) * 1000 + Time::from(worker),
@@ -172,7 +172,7 @@ fn iterations_and_instants_stay_together() {
     let refused = scale(&small, &large, &ScalePlan { bytes: Some(300), ..Default::default() }).unwrap_err();
     assert!(refused.to_string().contains("--bytes: the trace has keys"), "{refused}");
 
-    // The same without iterations: copies go their own way, and frames of one instant stay together.
+    // The same without iterations: copies have times of their own, and frames of one instant stay together.
     let mut writer = Writer::create(&small).unwrap();
     for (iteration, worker) in (0..200).flat_map(|i| (0..2).map(move |w| (i, w))) {
         (0..3)
@@ -186,7 +186,7 @@ fn iterations_and_instants_stay_together() {
     }
 }
 
-/// Writes bursts of one worker each: when, and how many updates.
+/// Writes bursts of one worker each, given as time and number of updates.
 fn bursts(path: &Path, workers: u32, bursts: &[(Time, u32)]) {
     let mut writer = Writer::create(path).unwrap();
     let mut seq = 0;
@@ -207,7 +207,7 @@ fn instants_of_any_size_stay_together() {
     let (small, large) = (folder.path().join("small.parquet"), folder.path().join("large.parquet"));
     let us = 1_000_000;
     let many: Vec<_> = (0..5).map(|k| (k * us, 150)).chain([(5 * us, 1)]).collect();
-    // A burst larger than what is read at once and a last one; a mean gap of less than a picosecond; all at once.
+    // A burst larger than one read followed by one update; a mean gap below a picosecond; all updates at once.
     let few = [vec![(0, 2000), (1000 * us, 1)], vec![(7, 2000), (8, 1)], vec![(9, 500)]];
     for (recorded, own) in few.iter().map(|own| (own, 1)).chain([(&many, 4)]) {
         bursts(&small, own, recorded);
@@ -231,7 +231,7 @@ fn wanted_updates_come_from_their_place_in_the_run() {
     for wanted in [400, 3000] {
         let scaling = ScalePlan { clusters: Some(20), updates: Some(wanted), ..Default::default() };
         scale(&small, &large, &scaling).unwrap();
-        // The reward is the number in the recording; blocks are not whole at either end.
+        // The reward is the number in the recording; the blocks at both ends are incomplete.
         let place = |seq: u32| f64::from(seq) * 800.0 / f64::from(wanted);
         let inner =
             workers(&large).concat().into_iter().map(|(u, _)| u).filter(|u| (80.0..720.0).contains(&place(u.seq)));

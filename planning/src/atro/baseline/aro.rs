@@ -1,8 +1,8 @@
 //! ARO (Luo et al., ToN 2024): routes on a Clos network, through aggregators, with the fewest flows on the busiest link.
 //!
-//! Our reading, exact: every link points towards the server along shortest ways. For each set of aggregators that are used,
-//! the others being gone, each of them takes any number of flows and emits one; so many flows per link are possible if
-//! a maximum flow carries all workers and all outputs. The rate is one of 100 equal steps (QSR with N = 100, ATRO §IV-A).
+//! Our interpretation, exact: every link points towards the server along shortest paths. For each set of used aggregators (the others are
+//! removed), each of them receives any number of flows and emits one; a number of flows per link is possible if a maximum flow carries all
+//! workers and all outputs. The rate is one of 100 equal steps (QSR with N = 100, ATRO §IV-A).
 
 use pktgen_core::registry::Named;
 use pktgen_core::seed::Seed;
@@ -11,10 +11,10 @@ use super::super::flow;
 use super::network::{Hosts, Network, draw_aggregators};
 use super::{Baseline, BaselineCase};
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct Aro;
 
-/// Steps of the rate.
+/// Number of steps of the rate.
 const STEPS: u64 = 100;
 
 impl Named for Aro {
@@ -40,11 +40,10 @@ impl Baseline for Aro {
     }
 }
 
-/// The fewest flows on the busiest link.
+/// Returns the minimum number of flows on the busiest link.
 pub(super) fn fewest(network: &Network, hosts: &Hosts, aggregators: &[usize]) -> u64 {
     let workers: u64 = hosts.workers.iter().sum();
-    // A switch with workers, or the server, below it is passed by flows whatever is chosen; an aggregator without hosts of ours
-    // in its rack is not passed at all.
+    // Flows always pass a switch with workers or the server below it; they never pass an aggregator without our hosts in its rack.
     let (racks, free): (Vec<usize>, Vec<usize>) = aggregators.iter().partition(|&&switch| switch < network.racks());
     let mut best = workers;
     for set in 0..1u32 << free.len() {
@@ -75,7 +74,7 @@ fn carries(
     gone: &dyn Fn(usize) -> bool,
 ) -> bool {
     let (switches, server) = (network.switches(), hosts.server);
-    // Where a flow enters a switch: for an aggregator, the sink. Its output leaves from its own node.
+    // The node at which a flow enters a switch: for an aggregator, the sink. Its output leaves from its own node.
     let (source, sink) = (switches, switches + 1);
     let mut net = flow::Network::new(switches + 2);
     let entry = |switch: usize| if used(switch) { sink } else { switch };

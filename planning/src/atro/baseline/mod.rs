@@ -1,5 +1,5 @@
-//! What ATRO is compared with: schemes on a fixed network (ATRO §IV-A). Our reading of each (docs/atro.md). To add one: a
-//! new file here, its `mod` line and its entry in [`BASELINES`].
+//! Schemes on a fixed network for comparison with ATRO (ATRO §IV-A), in our interpretation (docs/atro.md). To add one:
+//! a new file here, its `mod` line and its entry in [`BASELINES`].
 
 mod aro;
 mod network;
@@ -15,14 +15,14 @@ use pktgen_core::{Error, Result};
 use network::{Hosts, draw_hosts};
 pub use network::{Network, Topology};
 
-/// What a scheme is asked.
+/// The input of a scheme.
 #[derive(Debug, Clone)]
 pub struct BaselineCase {
     /// The network.
     pub network: Network,
-    /// Workers; the server is one host more.
+    /// Number of workers; the server is one more host.
     pub workers: u64,
-    /// Switches that aggregate.
+    /// Number of switches that aggregate.
     pub aggregators: u64,
     /// Line rate of every link.
     pub capacity_bps: u64,
@@ -30,10 +30,10 @@ pub struct BaselineCase {
 
 /// One scheme.
 pub trait Baseline: Named + Sync {
-    /// The flows on the busiest link, both directions together.
+    /// Returns the number of flows on the busiest link, both directions together.
     fn busiest(&self, case: &BaselineCase, seed: Seed) -> u64;
 
-    /// The rate with so many.
+    /// Returns the rate with this number of flows.
     fn rate_bps(&self, capacity_bps: u64, busiest: u64) -> u64 {
         capacity_bps / busiest
     }
@@ -43,7 +43,7 @@ pub trait Baseline: Named + Sync {
 pub static BASELINES: &[&dyn Baseline] = &[&aro::Aro, &paring::Paring, &spar::Spar];
 
 impl BaselineCase {
-    /// Refuses what does not fit the network.
+    /// Refuses a case that does not fit the network.
     pub fn check(&self) -> Result<()> {
         let (hosts, switches) = (self.network.hosts() as u64, self.network.switches() as u64);
         let range = |name: &str, value: u64, least: u64, most: u64, what: &str| {
@@ -57,7 +57,7 @@ impl BaselineCase {
         range("capacity in bit/s", self.capacity_bps, 1, u64::MAX, "what a link can carry")
     }
 
-    /// Where workers and server are, at random (ATRO §IV-A, ARO and SPAR).
+    /// Selects hosts for workers and server at random (ATRO §IV-A, ARO and SPAR).
     fn hosts(&self, stream: &mut Stream) -> Hosts {
         draw_hosts(&self.network, self.workers as usize, stream)
     }

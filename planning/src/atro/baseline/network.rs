@@ -7,7 +7,7 @@ use pktgen_core::topology::{fat_tree, leaf_spine};
 use rand::RngExt;
 use rand::seq::SliceRandom;
 
-/// Which network.
+/// The kind of network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Topology {
     /// 10 leaves with 14 hosts each, 10 spines, full mesh.
@@ -17,7 +17,7 @@ pub enum Topology {
 }
 
 impl Topology {
-    /// Every one, by name.
+    /// All topologies with their names.
     pub const ALL: [(&'static str, Topology); 2] =
         [("leaf_spine", Topology::LeafSpine), ("fat_tree", Topology::FatTree)];
 }
@@ -33,10 +33,10 @@ pub struct Network {
 }
 
 impl Network {
-    /// Ports of every switch; on a fat tree not all have a link (ATRO §IV-A).
+    /// Number of ports of every switch; on a fat tree not all have a link (ATRO §IV-A).
     pub(crate) const PORTS: u64 = 24;
 
-    /// The network of the paper's comparison.
+    /// Returns the network of the paper's comparison.
     pub fn of(topology: Topology) -> Self {
         match topology {
             Topology::LeafSpine => Network::new(10, 14, 20, leaf_spine::cables(10, 10)),
@@ -54,32 +54,32 @@ impl Network {
         Network { racks, rack_hosts, neighbours, hops }
     }
 
-    /// Switches.
+    /// Returns the number of switches.
     pub fn switches(&self) -> usize {
         self.neighbours.len()
     }
 
-    /// Switches with hosts: the first ones.
+    /// Returns the number of switches with hosts, which are the first ones.
     pub fn racks(&self) -> usize {
         self.racks
     }
 
-    /// Hosts of a rack.
+    /// Returns the number of hosts of a rack.
     pub fn rack_hosts(&self) -> usize {
         self.rack_hosts
     }
 
-    /// Hosts in all.
+    /// Returns the total number of hosts.
     pub fn hosts(&self) -> usize {
         self.racks * self.rack_hosts
     }
 
-    /// Hops between two switches.
+    /// Returns the number of hops between two switches.
     pub fn hops(&self, from: usize, to: usize) -> u32 {
         self.hops[from][to]
     }
 
-    /// Switches one hop nearer to another.
+    /// Returns the switches one hop closer to another one.
     pub fn nearer(&self, from: usize, to: usize) -> impl Iterator<Item = usize> + '_ {
         self.neighbours[from].iter().copied().filter(move |&next| self.hops(next, to) < self.hops(from, to))
     }
@@ -100,16 +100,16 @@ fn distances(neighbours: &[Vec<usize>], from: usize) -> Vec<u32> {
     hops
 }
 
-/// Where workers and the server are.
+/// Positions of workers and the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Hosts {
-    /// Workers of each rack.
+    /// Number of workers of each rack.
     pub workers: Vec<u64>,
     /// The server's rack.
     pub server: usize,
 }
 
-/// Workers and server on hosts of their own, at random.
+/// Selects different hosts for workers and server at random.
 pub(super) fn draw_hosts(network: &Network, workers: usize, stream: &mut Stream) -> Hosts {
     let mut hosts: Vec<usize> = (0..network.hosts()).map(|host| host / network.rack_hosts()).collect();
     hosts.shuffle(stream);
@@ -120,7 +120,7 @@ pub(super) fn draw_hosts(network: &Network, workers: usize, stream: &mut Stream)
     Hosts { workers: count, server: hosts[0] }
 }
 
-/// So many switches that aggregate, at random.
+/// Selects this many aggregating switches at random.
 pub(super) fn draw_aggregators(network: &Network, aggregators: usize, stream: &mut Stream) -> Vec<usize> {
     let mut switches: Vec<usize> = (0..network.switches()).collect();
     switches.shuffle(stream);
@@ -137,12 +137,12 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// A flow along one of the shortest ways, at random.
+    /// Adds a flow along one of the shortest paths, at random.
     pub fn send(&mut self, network: &Network, from: usize, to: usize, stream: &mut Stream) {
         self.send_all(network, (from, to), 1, stream);
     }
 
-    /// Several flows along one of the shortest ways, at random: the same for all.
+    /// Adds several flows along one of the shortest paths, at random but the same for all.
     pub fn send_all(&mut self, network: &Network, ends: (usize, usize), flows: u64, stream: &mut Stream) {
         let (mut at, to) = ends;
         while at != to {
@@ -153,29 +153,29 @@ impl Load {
         }
     }
 
-    /// A flow into the server.
+    /// Adds a flow into the server.
     pub(crate) fn enter_server(&mut self) {
         self.enter_server_with(1);
     }
 
-    /// Several flows into the server.
+    /// Adds several flows into the server.
     pub(crate) fn enter_server_with(&mut self, flows: u64) {
         self.server += flows;
     }
 
-    /// Flows, each counted once for every link between switches that it passes.
+    /// Returns the number of flows, each counted once for every link between switches that it passes.
     #[cfg(test)]
     pub(crate) fn flow_hops(&self) -> u64 {
         self.links.values().sum()
     }
 
-    /// Flows on the server's link.
+    /// Returns the number of flows on the server's link.
     #[cfg(test)]
     pub(crate) fn entering(&self) -> u64 {
         self.server
     }
 
-    /// Flows on the busiest link; a worker's own link has one.
+    /// Returns the number of flows on the busiest link; a worker's own link has one.
     pub fn busiest(&self) -> u64 {
         self.links.values().copied().max().unwrap_or(0).max(self.server).max(1)
     }

@@ -1,8 +1,8 @@
-//! PARING (Qiu et al., ToN 2024): tasks placed, and a Steiner tree over workers, aggregators and server, by hops.
+//! PARING (Qiu et al., ToN 2024): places tasks, and builds a Steiner tree over workers, aggregators and server by hops.
 //!
-//! Our reading: the server's rack is the one with the least sum of hops; a worker reaches it by the aggregator that adds
-//! the fewest, and the hosts with the fewest are taken. Aggregators that are used are joined to the server by a minimum
-//! spanning tree. Bandwidth does not matter, degrees suffice (ATRO §IV-A), and ways are random shortest ones.
+//! Our interpretation: the server's rack is the one with the minimum sum of hops; a worker reaches it via the aggregator that adds the
+//! fewest, and the hosts with the fewest are used. Used aggregators are connected to the server by a minimum spanning tree. Only node
+//! degrees matter, not bandwidth (ATRO §IV-A), and paths are random shortest ones.
 
 use pktgen_core::registry::Named;
 use pktgen_core::seed::Seed;
@@ -10,7 +10,7 @@ use pktgen_core::seed::Seed;
 use super::network::{Load, Network, draw_aggregators};
 use super::{Baseline, BaselineCase};
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct Paring;
 
 impl Named for Paring {
@@ -53,15 +53,15 @@ impl Baseline for Paring {
     }
 }
 
-/// Where a server and workers are put.
+/// A placement of server and workers.
 struct Placement {
     server: usize,
-    /// Rack, workers there, and the aggregator that they go to.
+    /// Rack, number of workers there, and their aggregator.
     racks: Vec<(usize, u64, Option<usize>)>,
     hops: u64,
 }
 
-/// The nearest hosts to a server in a rack.
+/// Selects the closest hosts to a server in a rack.
 fn place(network: &Network, aggregators: &[usize], server: usize, workers: u64) -> Placement {
     let mut racks: Vec<(u32, usize, Option<usize>)> = (0..network.racks())
         .map(|rack| {
@@ -85,7 +85,7 @@ fn place(network: &Network, aggregators: &[usize], server: usize, workers: u64) 
     Placement { server, racks: taken, hops: sum }
 }
 
-/// A minimum spanning tree by hops, from the server on: each aggregator with its parent, none where that is the server.
+/// Returns a minimum spanning tree by hops, beginning at the server: each aggregator with its parent, `None` if that is the server.
 fn spanning_tree(network: &Network, aggregators: &[usize], server: usize) -> Vec<(usize, Option<usize>)> {
     let mut tree: Vec<(usize, Option<usize>)> = Vec::new();
     let mut left = aggregators.to_vec();

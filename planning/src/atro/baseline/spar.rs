@@ -1,9 +1,9 @@
-//! SPAR (Luo et al., ICC 2023): racks chosen as aggregators greedily, requests of workers routed to them.
+//! SPAR (Luo et al., ICC 2023): selects racks as aggregators greedily, and routes workers' requests to them.
 //!
-//! Our reading: aggregators are racks (ATRO §IV-A), any rack, the server's too. The greedy adds the rack that brings all racks
-//! nearest to an aggregator, in hops, so that a fat tree has one per pod first: upward traffic of racks is what it relieves (§IV-B2).
-//! Requests of a rack that does not aggregate go to the nearest aggregator, of equals to the one with the fewest workers, on one
-//! of the shortest ways ("selects one randomly"). An aggregator sends one flow to the server, merged again only in the server's rack.
+//! Our interpretation: aggregators are racks (ATRO §IV-A), possibly that of the server. The greedy algorithm adds the rack that brings all
+//! racks closest to an aggregator, in hops, so that a fat tree first gets one per pod: the goal is to reduce upward traffic of racks
+//! (§IV-B2). Requests of a rack that does not aggregate go to the closest aggregator (among these the one with the fewest workers) on one
+//! of the shortest paths ("selects one randomly"). An aggregator sends one flow to the server, merged again only in the server's rack.
 
 use pktgen_core::registry::Named;
 use pktgen_core::seed::{Seed, Stream};
@@ -12,7 +12,7 @@ use rand::seq::SliceRandom;
 use super::network::{Hosts, Load, Network};
 use super::{Baseline, BaselineCase};
 
-/// See the module.
+/// See the module documentation.
 pub(super) struct Spar;
 
 impl Named for Spar {
@@ -34,7 +34,7 @@ impl Baseline for Spar {
     }
 }
 
-/// The aggregators: one rack after the other, each the one with the fewest hops from all racks to their nearest; ties at random.
+/// Selects the aggregators rack by rack, each with the minimum number of hops from all racks to their closest aggregator; ties at random.
 pub(super) fn choose(network: &Network, aggregators: usize, stream: &mut Stream) -> Vec<usize> {
     let mut left: Vec<usize> = (0..network.racks()).collect();
     left.shuffle(stream);
@@ -52,10 +52,10 @@ pub(super) fn choose(network: &Network, aggregators: usize, stream: &mut Stream)
     chosen
 }
 
-/// Flows on all links, where `chosen` racks aggregate.
+/// Returns the flows on all links if the `chosen` racks aggregate.
 pub(super) fn load(network: &Network, hosts: &Hosts, chosen: &[usize], stream: &mut Stream) -> Load {
     let mut load = Load::default();
-    // Aggregators, each with the workers that it merges.
+    // Aggregators, each with the number of workers that it merges.
     let mut taken: Vec<(u64, usize)> = chosen.iter().map(|&rack| (hosts.workers[rack], rack)).collect();
     for (rack, &workers) in hosts.workers.iter().enumerate().filter(|&(rack, _)| !chosen.contains(&rack)) {
         match taken.iter_mut().min_by_key(|(taken, to)| (network.hops(rack, *to), *taken)) {
@@ -72,7 +72,7 @@ pub(super) fn load(network: &Network, hosts: &Hosts, chosen: &[usize], stream: &
     let merged = chosen.contains(&hosts.server);
     for (_, rack) in taken.into_iter().filter(|&(taken, _)| taken > 0) {
         load.send(network, rack, hosts.server, stream);
-        // What reaches an aggregating rack of the server enters it as one flow.
+        // Flows reaching an aggregating rack of the server enter the server as one flow.
         if !merged {
             load.enter_server();
         }

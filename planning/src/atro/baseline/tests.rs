@@ -32,8 +32,8 @@ fn networks_are_those_of_the_paper() {
     }
 }
 
-/// ATRO's 50 Gbit/s over the ratios of Figure 3 are 13.26, 5.17; 7.08, 3.29; 8.10, 7.43: only ARO, exact given its input, is
-/// held to them, the others to what this reading of them gives.
+/// ATRO's 50 Gbit/s divided by the ratios of Figure 3 are 13.26, 5.17; 7.08, 3.29; 8.10, 7.43. Only ARO, exact for its
+/// input, must match these; the others must match the results of this interpretation.
 #[test]
 fn means_are_where_they_were() {
     for (name, topology, expected, within) in [
@@ -49,7 +49,7 @@ fn means_are_where_they_were() {
     }
 }
 
-/// ATRO §IV-B3: every scheme is faster with more aggregators. The fat tree's rate stays where it is once each pod has one.
+/// ATRO §IV-B3: every scheme is faster with more aggregators. The fat tree's rate is constant once each pod has one.
 #[test]
 fn spar_rises_with_aggregators() {
     for (topology, slack) in [(Topology::LeafSpine, 0.0), (Topology::FatTree, 0.15)] {
@@ -59,8 +59,8 @@ fn spar_rises_with_aggregators() {
     }
 }
 
-/// Every choice of the greedy is the best of all racks, counted anew; a fat tree's first four are in four pods, and any rack
-/// may be chosen, the server's too.
+/// Every choice of the greedy algorithm is the best of all racks, computed independently; the first four in a fat tree
+/// are in four pods, and any rack may be chosen, including the server's.
 #[test]
 fn spar_chooses_racks_that_are_near_to_all() {
     for topology in [Topology::LeafSpine, Topology::FatTree] {
@@ -88,7 +88,7 @@ fn spar_chooses_racks_that_are_near_to_all() {
     }
 }
 
-/// Flows by hops are those of the definition: a rack's workers to the nearest aggregator, one flow from each to the server.
+/// Hop counts of flows follow the definition: a rack's workers to the closest aggregator, and one flow from each aggregator to the server.
 #[test]
 fn spar_sends_what_its_reading_says() {
     for topology in [Topology::LeafSpine, Topology::FatTree] {
@@ -127,7 +127,7 @@ fn aro_is_its_closed_form_on_a_leaf_spine() {
     }
 }
 
-/// `spines` aggregating spines; each leaf but the server's sends one flow if it aggregates, else one per worker.
+/// `spines` aggregating spines; each leaf except the server's sends one flow if it aggregates, otherwise one per worker.
 fn closed_form(hosts: &Hosts, aggregators: &[usize]) -> u64 {
     let spines = aggregators.iter().filter(|&&switch| switch >= 10).count() as u64;
     let sends: Vec<u64> = (0..10)

@@ -1,4 +1,4 @@
-//! An upper bound on workers, by ports and by flows, with its proof.
+//! An upper bound on the number of workers, by ports and by flows, with its proof.
 //!
 //! Let w, i, d be the workers, links in and links out of a switch, f the flows of a link. Every flow of a worker or of an
 //! aggregator ends at an aggregator or at the server, so N = Σ (inputs − 1) over aggregators in use + f into the server.
@@ -9,12 +9,12 @@
 
 use super::super::capacities::Capacities;
 
-/// What a common switch of so many ports adds with links up of `flows` each.
+/// Returns how many workers a common switch with this many ports and `links` upward links of `flows` in total adds.
 pub(super) fn worth(ports: u64, links: u64, flows: u64) -> i64 {
     ports.saturating_sub(links).min(flows) as i64 - links as i64
 }
 
-/// The most that a switch may add, whatever it is linked to.
+/// Returns the maximum number of workers that a switch may add, whatever its links.
 pub(super) fn potential(capacities: &Capacities, switch: usize) -> i64 {
     let ports = capacities.ports(switch);
     if ports < 2 {
@@ -35,7 +35,7 @@ pub(super) fn potential(capacities: &Capacities, switch: usize) -> i64 {
     most
 }
 
-/// Flows on the links that a switch may have up, the widest first.
+/// Returns the flows on the possible upward links of a switch, the widest first.
 fn widest(capacities: &Capacities, switch: usize) -> Vec<u64> {
     let others = (0..=capacities.switches()).filter(|&other| other != switch);
     let usable = others.filter(|&other| other == capacities.switches() || capacities.ports(other) > 1);
@@ -44,12 +44,12 @@ fn widest(capacities: &Capacities, switch: usize) -> Vec<u64> {
     flows
 }
 
-/// Switches that are of use: fast enough, with a port for more than their own flow.
+/// Returns the useful switches: fast enough, with more ports than their own flow needs.
 pub(super) fn usable(capacities: &Capacities) -> Vec<usize> {
     (0..capacities.switches()).filter(|&switch| capacities.ports(switch) > 1).collect()
 }
 
-/// More workers than these are impossible.
+/// Returns an upper bound on the number of workers.
 pub(super) fn upper(capacities: &Capacities) -> u64 {
     if !capacities.hosts_are_fast_enough() {
         return 0;
@@ -78,7 +78,7 @@ pub(super) fn upper(capacities: &Capacities) -> u64 {
     merged.fold(into_server, u64::saturating_add).min(by_ports.max(0) as u64)
 }
 
-/// Most flows that enter an aggregator: one on each port that a host or an aggregator has, more on those of common switches.
+/// Returns the maximum number of flows into an aggregator: one on each port of a host or an aggregator, more on those of common switches.
 fn inputs(capacities: &Capacities, aggregator: usize, usable: &[usize]) -> u64 {
     let ports = capacities.ports(aggregator) - 1;
     let commons = usable.iter().filter(|&&switch| !capacities.inventory.switches[switch].aggregates);

@@ -1,4 +1,5 @@
-//! Construction: aggregators in a tree, those with most ports on top; then each common switch on the heads that carry most for it.
+//! Construction: a tree of aggregators with those with most ports at the top; then each common switch below the heads
+//! with the widest links.
 
 use super::super::capacities::Capacities;
 use super::bound::{potential, usable, worth};
@@ -9,15 +10,15 @@ use super::graph::Graph;
 struct Recipe {
     /// The switch next to the server.
     root: usize,
-    /// Aggregators below a switch before another one gets some.
+    /// Number of aggregators below a switch before another one gets some.
     each: u64,
-    /// The lowest layer of switches with aggregators below them, while there is room elsewhere.
+    /// The lowest layer of switches with aggregators below them, while there are free ports elsewhere.
     deepest: u64,
-    /// Common switches hang in a tree, one link up each: for links that carry more than a switch has ports.
+    /// Whether common switches form a tree with one upward link each, for links that carry more flows than a switch has ports.
     deep: bool,
 }
 
-/// The graph with most workers of those that are built, or the first that holds `target`; with its workers.
+/// Returns the constructed graph with most workers, or the first that holds `target`, with its number of workers.
 pub(super) fn best(capacities: &Capacities, target: u64) -> Option<(u64, Graph)> {
     let usable = usable(capacities);
     let mut commons: Vec<usize> =
@@ -37,10 +38,10 @@ pub(super) fn best(capacities: &Capacities, target: u64) -> Option<(u64, Graph)>
     best
 }
 
-/// Kinds of roots that are tried in a large cluster, times switches.
+/// Limit of the kinds of roots tried in a large cluster, multiplied by the number of switches.
 const ROOTS: usize = 4_000;
 
-/// The roots that are tried, where there are many kinds: those with most ports of each rate, then the next.
+/// Returns the roots to try if there are many kinds: those with most ports of each rate, then the next ones.
 fn widest(capacities: &Capacities, roots: Vec<usize>) -> Vec<usize> {
     let most = (ROOTS / capacities.switches().max(1)).max(4);
     let mut ranked: Vec<(usize, usize)> = Vec::new();
@@ -103,7 +104,7 @@ impl Work<'_> {
         self.graph.up[switch] = up;
     }
 
-    /// Links a common switch to the heads that carry most for it, as long as one more adds workers.
+    /// Links a common switch to the heads with the widest links as long as one more link adds workers.
     fn attach(&mut self, switch: usize, heads: &mut [usize]) {
         let ports = self.capacities.ports(switch);
         heads.sort_by_key(|&head| {
@@ -126,7 +127,7 @@ impl Work<'_> {
     }
 }
 
-/// Builds by a recipe; `commons` are the common switches in the order in which they are linked.
+/// Builds a graph by a recipe; `commons` are the common switches in the order of linking.
 fn build(capacities: &Capacities, usable: &[usize], commons: &[usize], recipe: Recipe) -> Graph {
     let switches = capacities.switches();
     let aggregates = |switch: usize| capacities.inventory.switches[switch].aggregates;
@@ -137,7 +138,7 @@ fn build(capacities: &Capacities, usable: &[usize], commons: &[usize], recipe: R
     let mut kids = vec![0u64; switches];
     let most = |parent: usize, each: u64| match aggregates(parent) {
         true => each,
-        // Below a common switch each takes a flow of its link.
+        // Below a common switch, each takes a flow of its link.
         false => each.min(capacities.flows(parent, switches)),
     };
     let mut more: Vec<usize> = usable.iter().copied().filter(|&switch| switch != root && aggregates(switch)).collect();

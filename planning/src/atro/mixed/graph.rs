@@ -1,25 +1,25 @@
-//! Switches and the links up from each, by their numbers in the inventory.
+//! Switches and their upward links, by their numbers in the inventory.
 
 use super::super::capacities::Capacities;
 use super::super::skeleton::{SERVER, Skeleton};
 
-/// Of each switch, what it is linked to above: switches, or the server, the number after the last; nothing if it is unused.
+/// The upward neighbours of each switch: switches, or the server, the number after the last; empty if it is unused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Graph {
-    /// Links up.
+    /// Upward links.
     pub up: Vec<Vec<usize>>,
 }
 
-/// A graph with its numbers: of each switch of the skeleton, the one of the inventory.
+/// A graph with the inventory number of each switch of the skeleton.
 pub(super) struct Numbered {
-    /// The switches, those above first.
+    /// The switches, upper ones first.
     pub skeleton: Skeleton,
     /// Numbers in the inventory.
     pub of: Vec<usize>,
 }
 
 impl Graph {
-    /// Nothing in use.
+    /// Creates a graph without links.
     pub fn new(switches: usize) -> Self {
         Graph { up: vec![Vec::new(); switches] }
     }
@@ -34,7 +34,8 @@ impl Graph {
         self.up.iter().any(|up| up.contains(&switch))
     }
 
-    /// The switches in order; none if it is no graph of this inventory at this rate: a loop, too few ports, layers or flows.
+    /// Returns the switches in order; `None` if the graph is impossible in this inventory at this rate: a loop, or too
+    /// few ports, layers or flows.
     pub fn numbered(&self, capacities: &Capacities) -> Option<Numbered> {
         let (switches, server) = (self.up.len(), self.up.len());
         let mut down = vec![0u64; switches + 1];
@@ -79,7 +80,7 @@ impl Graph {
         (of.len() == 1 + self.up.iter().filter(|up| !up.is_empty()).count()).then_some(Numbered { skeleton, of })
     }
 
-    /// The most workers; none if it is no graph of this inventory, or the flows of aggregators do not fit.
+    /// Returns the maximum number of workers; `None` if the graph is impossible or the flows of aggregators do not fit.
     pub fn workers(&self, capacities: &Capacities) -> Option<u64> {
         let Numbered { skeleton, of } = self.numbered(capacities)?;
         skeleton.workers_by(&|a, b| capacities.flows(of[a], of[b]))

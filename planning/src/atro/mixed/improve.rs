@@ -1,4 +1,4 @@
-//! Local search from a graph: links moved, added, dropped and exchanged at random, by simulated annealing from several random numbers.
+//! Local search from a graph: moves, adds, drops and exchanges links at random, by simulated annealing with several seeds.
 
 use pktgen_core::seed::{Seed, Stream};
 use rand::RngExt;
@@ -7,22 +7,22 @@ use super::super::capacities::Capacities;
 use super::bound::usable;
 use super::graph::Graph;
 
-/// Beyond so many switches it is not tried.
+/// Maximum number of switches for which it is tried.
 pub(super) const SWITCHES_MAX: usize = 200;
 
-/// How often it begins again at the start.
+/// Number of walks from the start.
 const WALKS: u64 = 16;
 
-/// Up to so many switches once is enough: the exhaustive search comes to its end.
+/// Maximum number of switches for which one walk suffices, since the exhaustive search finishes.
 const FEW: usize = 6;
 
-/// Graphs that are tried in one walk, times switches.
+/// Number of graphs tried in one walk, multiplied by the number of switches.
 const TRIED: usize = 120_000;
 
-/// A step that loses so many workers is taken once in e times: at first, and what is left of that at last.
+/// Temperature: a step that loses this many workers is accepted once in e times; initial value, and final factor.
 const HEAT: (f64, f64) = (0.55, 0.05);
 
-/// Looks for a graph that holds `target` workers; the best that was met, with its workers.
+/// Searches for a graph that holds `target` workers; returns the best one with its number of workers.
 pub(super) fn improve(capacities: &Capacities, start: (u64, Graph), target: u64) -> (u64, Graph) {
     let usable = usable(capacities);
     let mut best = start.clone();
@@ -34,7 +34,7 @@ pub(super) fn improve(capacities: &Capacities, start: (u64, Graph), target: u64)
         if best.0 >= target {
             break;
         }
-        // The same request has the same answer.
+        // The same request always gives the same answer.
         let met = walk(capacities, &usable, start.clone(), target, Seed(0).stream("atro.mixed", number, 0));
         if met.0 > best.0 {
             best = met;
@@ -43,7 +43,7 @@ pub(super) fn improve(capacities: &Capacities, start: (u64, Graph), target: u64)
     best
 }
 
-/// The best of one walk, or the first that holds `target` workers.
+/// Returns the best graph of one walk, or the first that holds `target` workers.
 fn walk(
     capacities: &Capacities,
     usable: &[usize],
@@ -81,7 +81,7 @@ fn change(capacities: &Capacities, usable: &[usize], graph: &mut Graph, stream: 
     }
     let aggregates = |switch: usize| capacities.inventory.switches[switch].aggregates;
     match stream.random_range(0..5) {
-        // Two switches exchange their places.
+        // Two switches exchange their positions.
         0 => {
             graph.up.swap(switch, other);
             for above in graph.up.iter_mut().flatten() {

@@ -1,7 +1,7 @@
-//! Wirings where switches differ in ports, or links in rates (docs/atro.md).
+//! Wirings of switches with different ports, or links with different rates (docs/atro.md).
 //!
-//! No closed form holds there. An upper bound is proved, a construction and a local search look for a wiring that meets it,
-//! and where none is found an exhaustive search, or a solver, settles what lies between.
+//! There is no closed form. An upper bound is proved, a construction and a local search try to reach it, and if they
+//! fail, an exhaustive search or a solver decides the remaining range.
 
 mod bound;
 mod build;

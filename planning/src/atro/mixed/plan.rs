@@ -1,4 +1,4 @@
-//! The highest rate at which the workers fit, and the plan for it.
+//! Finds the highest rate at which the workers fit, and the plan for it.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use super::graph::{Graph, Numbered};
 use super::improve::{SWITCHES_MAX, improve};
 use super::search::{Answer, search};
 
-/// A solver to ask where the search gives up.
+/// A solver for cases in which the search gives up.
 #[derive(Debug, Clone)]
 pub struct SolverAsk {
     /// Its command.
@@ -26,7 +26,7 @@ pub struct SolverAsk {
     pub seconds: u32,
 }
 
-/// The best wiring of an inventory. With `rates`, the rate is the largest of them that is possible (QSR, ATRO §III-C).
+/// Returns the best wiring of an inventory. With `rates`, the rate is the largest possible one of them (QSR, ATRO §III-C).
 pub fn wire_inventory(inventory: &Inventory, rates: &[u64], ask: Option<&SolverAsk>) -> Result<Wiring> {
     inventory.check()?;
     let wiring = match inventory.cluster() {
@@ -46,7 +46,7 @@ pub fn wire_inventory(inventory: &Inventory, rates: &[u64], ask: Option<&SolverA
     Ok(wiring)
 }
 
-/// The best wiring that construction and local search find of an inventory; none if that is none, or where it has too many switches for them.
+/// Returns the best wiring found by construction and local search; `None` if there is none or there are too many switches for these.
 pub(crate) fn construct(inventory: &Inventory, rates: &[u64]) -> Result<Option<Wiring>> {
     if inventory.switches.len() > SWITCHES_MAX {
         return Ok(None);
@@ -57,7 +57,8 @@ pub(crate) fn construct(inventory: &Inventory, rates: &[u64]) -> Result<Option<W
     mixed.written(&mixed.at(number), graph, mixed.rates[above - 1]).map(Some)
 }
 
-/// Every rate that may be the highest, in ascending order: ⌊b/k⌋ for a rate b of some link and k of the workers, no host being slower.
+/// Returns all possible maximum rates in ascending order: ⌊b/k⌋ for a rate b of some link and k of the workers, limited
+/// by the slowest host.
 fn candidates(inventory: &Inventory, rates: &[u64]) -> Result<Vec<u64>> {
     let slowest = inventory.slowest_host_bps();
     let ports = inventory.switches.iter().map(|switch| switch.rate_bps);
@@ -79,7 +80,7 @@ fn candidates(inventory: &Inventory, rates: &[u64]) -> Result<Vec<u64>> {
 
 struct Mixed<'a> {
     inventory: &'a Inventory,
-    /// Rates to choose from, in ascending order.
+    /// Candidate rates in ascending order.
     rates: Vec<u64>,
     ask: Option<&'a SolverAsk>,
 }
@@ -93,7 +94,7 @@ impl Mixed<'_> {
         Capacities::new(self.inventory, self.rates[number])
     }
 
-    /// How many of the rates are not above the proved bound: what is possible at a rate is possible at every lower one.
+    /// Returns how many of the rates do not exceed the proved bound: a rate is possible if a higher one is.
     fn possible(&self) -> usize {
         self.rates.partition_point(|&rate| upper(&Capacities::new(self.inventory, rate)) >= self.workers())
     }
@@ -119,7 +120,7 @@ impl Mixed<'_> {
         self.written(&self.at(number), graph, self.rates[above - 1])
     }
 
-    /// The highest rate below `above` at which a wiring is constructed, found by halving.
+    /// Returns the highest rate below `above` at which a wiring is constructed, found by bisection.
     fn constructed(&self, above: usize) -> Option<(usize, Graph)> {
         let holds = |number: usize| {
             let capacities = self.at(number);
@@ -142,7 +143,7 @@ impl Mixed<'_> {
         best
     }
 
-    /// Whether the workers fit at a rate: by exhaustive search, else by the solver.
+    /// Decides whether the workers fit at a rate: by exhaustive search, otherwise by the solver.
     fn settle(&self, number: usize) -> Result<Answer> {
         let capacities = self.at(number);
         let answer = search(&capacities, self.workers());
@@ -185,7 +186,7 @@ impl Mixed<'_> {
         Ok(Wiring { plan, cross_connects, flows_per_link, rate_bps, bound_bps, optimal, proved: true })
     }
 
-    /// Without the switches that it holds the workers without, as long as none hangs below them.
+    /// Removes switches that are not necessary for the workers and have nothing below them.
     fn lean(&self, capacities: &Capacities, mut graph: Graph) -> Graph {
         for switch in usable(capacities).into_iter().rev() {
             if !graph.uses(switch) || graph.feeds(switch) {
@@ -223,7 +224,7 @@ impl Mixed<'_> {
     }
 }
 
-/// The switches of a plan that has only their numbers: the first that aggregate, and the first of the others.
+/// Returns the switches of a plan that has only numbers: the first aggregating ones and the first others.
 fn in_order(plan: &Plan, inventory: &Inventory) -> Vec<usize> {
     let of_kind = |aggregates: bool| {
         (0..inventory.switches.len()).filter(move |&number| inventory.switches[number].aggregates == aggregates)
@@ -237,7 +238,7 @@ fn in_order(plan: &Plan, inventory: &Inventory) -> Vec<usize> {
     plan.nodes.iter().map(|node| node.role).map(number).map(|number| number.unwrap_or(inventory.server())).collect()
 }
 
-/// Gives nodes the names of the inventory and links their rates; `switches` has the number of each node before the hosts.
+/// Gives nodes the names of the inventory, and links their rates; `switches` has the number of each node before the hosts.
 fn dress(plan: &mut Plan, switches: &[usize], inventory: &Inventory) {
     let hosts: Vec<Option<usize>> =
         plan.nodes.iter().map(|node| node.workers.first().map(|&worker| worker as usize)).collect();

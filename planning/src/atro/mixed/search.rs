@@ -1,31 +1,31 @@
-//! Exhaustive search: every graph of switches once, ordered by layer, as far as the upper bound lets it hold the workers.
+//! Exhaustive search: visits every graph of switches once, ordered by layer, as long as the upper bound permits holding the workers.
 //!
-//! Switches are added below others in ascending order of (layer, number), so that each graph has one order; of equal switches the one with
-//! the lowest number is next. A branch ends where 1 + what its switches are worth with the links that they have + what the
-//! others may be worth is below the target (`bound.rs` has the proof, which holds for the links given).
+//! Switches are added below others in ascending order of (layer, number), so each graph has one order; among equal
+//! switches the lowest number is next. A branch ends if 1 + the worth of its switches with their links + the potential
+//! of the others is below the target (`bound.rs` has the proof, which holds for the given links).
 
 use super::super::capacities::Capacities;
 use super::bound::{potential, usable, worth};
 use super::graph::Graph;
 
-/// More switches of use are not searched.
+/// Maximum number of useful switches that are searched.
 pub(super) const SWITCHES_MAX: usize = 10;
 
-/// Graphs that are looked at before the search gives up.
+/// Number of graphs after which the search gives up.
 const GRAPHS_MAX: u64 = 1_000_000;
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Answer {
     /// A graph that holds the workers.
     Found(Graph),
     /// There is none.
     Refuted,
-    /// It was not searched to its end.
+    /// The search was not completed.
     Unknown,
 }
 
-/// Whether some graph holds `target` workers.
+/// Searches for a graph that holds `target` workers.
 pub(super) fn search(capacities: &Capacities, target: u64) -> Answer {
     let usable = usable(capacities);
     if usable.len() > SWITCHES_MAX {
@@ -56,7 +56,7 @@ struct Search<'a> {
     target: i64,
     left: u64,
     usable: Vec<usize>,
-    /// What each switch may add, whatever it is linked to.
+    /// How many workers each switch may add, whatever its links.
     potential: Vec<i64>,
     found: bool,
 }
@@ -65,16 +65,16 @@ struct Branch {
     graph: Graph,
     free: Vec<u64>,
     depth: Vec<u64>,
-    /// Workers that the switches in use may have.
+    /// Number of workers that the switches in use may have.
     value: i64,
-    /// What the others may add.
+    /// Number of workers that the others may add.
     rest: i64,
     /// Layer and number of the last switch.
     last: (u64, usize),
 }
 
 impl Search<'_> {
-    /// Tries every graph with more switches than the branch; whether the search ends, the branch left as found.
+    /// Tries every graph that extends the branch; returns whether the search ends, with the branch as found.
     fn extend(&mut self, branch: &mut Branch) -> bool {
         if branch.value >= self.target && branch.last.0 > 0 {
             let workers = branch.graph.workers(self.capacities).unwrap_or(0);
@@ -118,7 +118,7 @@ impl Search<'_> {
         !branch.graph.uses(other) && own(other) == own(switch) && !special(other) && !special(switch)
     }
 
-    /// What a switch may be linked to.
+    /// Returns the possible upward neighbours of a switch.
     fn heads(&self, branch: &Branch, switch: usize) -> Vec<usize> {
         let server = self.capacities.switches();
         if branch.last.0 == 0 {
@@ -133,7 +133,7 @@ impl Search<'_> {
         self.usable.iter().copied().filter(|&head| fits(head)).collect()
     }
 
-    /// Adds a switch, goes on from there, and takes it away unless the search ends.
+    /// Adds a switch, continues from there, and removes it unless the search ends.
     fn add(&mut self, branch: &mut Branch, switch: usize, up: Vec<usize>) -> bool {
         if self.left == 0 {
             return true;

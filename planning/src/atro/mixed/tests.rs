@@ -1,4 +1,4 @@
-//! Unequal switches: against brute force, the criterion, and the paper's program.
+//! Unequal switches: compared with brute force, the criterion, and the paper's program.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::super::*;
 use super::bound::upper;
 use super::search::{Answer, search};
 
-/// The most workers at a rate, from every way to link the switches; shares nothing with what plans but rates.
+/// The maximum number of workers at a rate, by trying all ways to link the switches; shares only rates with the planner.
 mod brute {
     use super::Capacities;
 
@@ -38,12 +38,13 @@ mod brute {
         most
     }
 
-    /// Workers of one graph: what enters common switches is the smallest of all cuts, where aggregators' flows must pass.
+    /// Returns the number of workers of one graph: the flow into common switches is limited by the minimum of all cuts,
+    /// and aggregators' flows must pass.
     fn workers(capacities: &Capacities, up: &[Vec<usize>]) -> Option<u64> {
         let switches = capacities.switches();
         let aggregates = |switch: usize| capacities.inventory.switches[switch].aggregates;
         let used: Vec<usize> = (0..switches).filter(|&switch| !up[switch].is_empty()).collect();
-        // Layers: as long as a way up is, from 1; more rounds than switches are a loop.
+        // Layers: the length of the longest path up, from 1; more rounds than switches indicate a loop.
         let mut layer = vec![0; switches];
         for _ in 0..=switches {
             for &switch in &used {
@@ -93,7 +94,7 @@ mod brute {
     }
 }
 
-/// Inventories of up to `most` switches: ports, rates, slower links, a slower server, few layers.
+/// Generates inventories of up to `most` switches with various ports, rates, slower links, a slower server, and few layers.
 fn unequal(most: usize) -> impl Strategy<Value = Inventory> {
     let rate = || prop::sample::select(vec![10 * GBPS, 25 * GBPS, 40 * GBPS, 100 * GBPS]);
     let switch = (2u64..7, rate(), any::<bool>());
@@ -117,7 +118,7 @@ fn unequal(most: usize) -> impl Strategy<Value = Inventory> {
     )
 }
 
-/// The highest rate by brute force.
+/// Returns the highest rate by brute force.
 fn highest(inventory: &Inventory) -> Option<u64> {
     let mut rates: Vec<u64> = inventory.switches.iter().map(|switch| switch.rate_bps).collect();
     rates.extend(inventory.links.values().chain([&inventory.server_bps, &inventory.hosts[0].rate_bps]));
@@ -134,7 +135,7 @@ fn highest(inventory: &Inventory) -> Option<u64> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
-    /// Up to four switches the answer is proved, and that of brute force.
+    /// With up to four switches the answer is proved and equals that of brute force.
     #[test]
     fn the_highest_rate_is_that_of_brute_force(inventory in unequal(4)) {
         match (wire_inventory(&inventory, &[], None), highest(&inventory)) {
@@ -150,7 +151,7 @@ proptest! {
         }
     }
 
-    /// Bound ≥ brute force; the search finds that many and refutes one more.
+    /// The bound is at least the result of brute force; the search finds that number and refutes one more.
     #[test]
     fn search_and_bound_agree_with_brute_force(inventory in unequal(4), flows in 1u64..5) {
         let capacities = Capacities::new(&inventory, inventory.hosts[0].rate_bps.min(40 * GBPS) / flows);
@@ -163,7 +164,7 @@ proptest! {
         prop_assert_eq!(search(&capacities, most + 1), Answer::Refuted);
     }
 
-    /// A plan is not one of an inventory with a port, a rate, a layer or a switch less.
+    /// A plan is refused for an inventory with one port, rate, layer or switch less.
     #[test]
     fn plans_of_more_than_there_is_are_refused(inventory in unequal(4), at in 0usize..100) {
         let Ok(wiring) = wire_inventory(&inventory, &[], None) else { return Ok(()) };
@@ -191,7 +192,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
-    /// On equal switches the search agrees with the criterion, wherever it ends.
+    /// With equal switches the search agrees with the criterion whenever it completes.
     #[test]
     fn on_equal_switches_the_search_agrees_with_the_criterion((cluster, m) in arbitrary()) {
         prop_assume!(cluster.switches <= 6 && cluster.ports <= 7);
@@ -208,7 +209,7 @@ fn gpus(workers: usize, rate_bps: u64) -> Vec<Host> {
     (0..workers).map(|number| Host { name: format!("gpu{number}"), rate_bps }).collect()
 }
 
-/// The paper's cluster with other hosts: the criterion holds, hosts cap the rate, and links to them are as slow as they are.
+/// The paper's cluster with other hosts: the criterion holds, hosts limit the rate, and links to them have their rates.
 #[test]
 fn slower_hosts_leave_the_criterion_as_it_is() {
     let paper = Inventory::of_cluster(&cluster(20, 4, 24, 5), 90);
@@ -229,7 +230,7 @@ fn name(plan: &Plan, node: usize) -> &str {
     &plan.nodes[node].name
 }
 
-/// Twenty switches of three kinds: constructed, and proved by the bound.
+/// Twenty switches of three kinds: constructed, and proved optimal by the bound.
 #[test]
 fn the_papers_scale_with_unequal_switches() {
     let mut inventory = Inventory::of_cluster(&cluster(20, 4, 24, 5), 90);
@@ -253,7 +254,7 @@ fn the_papers_scale_with_unequal_switches() {
     assert_eq!(wire_inventory(&inventory, &[], None).unwrap().rate_bps, 25 * GBPS);
 }
 
-/// Two clusters at whose highest rates CBC finds a wiring, and proves that there is none at the next.
+/// Two clusters at whose highest rates CBC finds a wiring, and proves that there is none at the next one.
 #[test]
 fn what_a_solver_finds_is_found_without_it() {
     // Ports, rate in Gbit/s; those that aggregate; workers; highest rate.
@@ -271,7 +272,7 @@ fn what_a_solver_finds_is_found_without_it() {
     }
 }
 
-/// 400 switches of 200 kinds: an answer in seconds, which took more than five minutes.
+/// 400 switches of 200 kinds: an answer in seconds, which took more than five minutes before.
 #[test]
 fn many_kinds_of_switches_take_no_longer_than_few() {
     let mut inventory =
@@ -314,7 +315,7 @@ fn ports_of_the_optical_device_are_counted() {
     assert!(error.starts_with("device_ports: the wiring takes") && error.contains("1008"), "{error}");
 }
 
-/// The program has the same ports and rates: CBC agrees with search and bound, and what it finds is a wiring.
+/// The program has the same ports and rates: CBC agrees with search and bound, and its solution is a wiring.
 #[test]
 fn the_papers_program_agrees() {
     use super::super::milp::{MilpForm, MilpQuestion, program};
@@ -341,7 +342,7 @@ fn the_papers_program_agrees() {
         };
         assert_eq!(ask(MilpForm::Counted, MilpQuestion::Most), MilpReply::Optimal(most as f64), "{kind} {flows}");
         assert_eq!(ask(MilpForm::Counted, MilpQuestion::Fits(most + 1)), MilpReply::Infeasible);
-        // Every worker by itself takes long where there are many.
+        // Individual workers take long if there are many.
         if most <= 6 {
             assert!(matches!(ask(MilpForm::Named, MilpQuestion::Fits(most)), MilpReply::Optimal(_)));
             assert_eq!(ask(MilpForm::Named, MilpQuestion::Fits(most + 1)), MilpReply::Infeasible);

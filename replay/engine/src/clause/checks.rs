@@ -1,4 +1,4 @@
-//! What clauses of several systems compare, and the numbers that they add.
+//! Comparisons and test values shared by the clauses of several systems.
 
 use std::fmt::Display;
 
@@ -8,7 +8,7 @@ use pktgen_wire::wire::frame::{
 
 use super::{ClauseBreach, ClauseProbe, ProbeGround, ProbeResult, ProbeStop};
 
-/// What adds up to other numbers where registers saturate or are wider than 32 bits.
+/// Summands that give other sums where registers saturate or are wider than 32 bits.
 pub const EDGES: [[i32; 2]; 8] = [
     [i32::MAX, 1],
     [1, i32::MAX],
@@ -20,7 +20,7 @@ pub const EDGES: [[i32; 2]; 8] = [
     [0, i32::MIN],
 ];
 
-/// Bytes that make a frame of UDP over IPv4 another one, and their places: Ethernet type; version and header length; protocol.
+/// Bytes, with their offsets, that turn a frame of UDP over IPv4 into another kind: Ethernet type; version and header length; protocol.
 const NOT_UDP: &[(usize, &[u8])] = &[
     (12, &[0x07, 0x00]),
     (12, &[0x86, 0xdd]),
@@ -32,11 +32,11 @@ const NOT_UDP: &[(usize, &[u8])] = &[
     (23, &[136]),
 ];
 
-/// Workers of which all orders are tried, and orders that are tried at most.
+/// Largest number of workers of which all orders are tried, and maximum number of orders.
 const ALL_OF: usize = 4;
 const ORDERS: usize = 24;
 
-/// All orders of so many workers, or random ones if there are too many.
+/// Returns all orders of `workers` workers, or random ones if there are too many.
 pub fn orders(probe: &mut ClauseProbe, workers: usize) -> Vec<Vec<usize>> {
     if workers > ALL_OF {
         let all: Vec<_> = (0..workers).collect();
@@ -52,7 +52,7 @@ pub fn orders(probe: &mut ClauseProbe, workers: usize) -> Vec<Vec<usize>> {
     all
 }
 
-/// The sum of contributions of one length, which wraps around.
+/// Returns the sum of contributions of one length, with wrap-around.
 pub fn wrapping_sum<'a>(parts: impl IntoIterator<Item = &'a Vec<i32>>) -> Vec<i32> {
     let mut sums = Vec::new();
     for part in parts {
@@ -62,7 +62,7 @@ pub fn wrapping_sum<'a>(parts: impl IntoIterator<Item = &'a Vec<i32>>) -> Vec<i3
     sums
 }
 
-/// A field of what is called `at` must be as expected.
+/// Checks that a field of the object named `at` is as expected.
 pub fn same<T: PartialEq + Display>(at: &dyn Display, what: &str, expected: T, observed: T) -> ProbeResult<()> {
     if expected == observed {
         return Ok(());
@@ -70,7 +70,7 @@ pub fn same<T: PartialEq + Display>(at: &dyn Display, what: &str, expected: T, o
     Err(ClauseBreach::stop(format!("{at}: {what}"), expected, observed))
 }
 
-/// The numbers of a result, each of which is called `number`, must be these.
+/// Checks the numbers of a result, each named `number`.
 pub fn same_sums(at: &dyn Display, number: &str, expected: &[i32], observed: &[i32]) -> ProbeResult<()> {
     same(at, &format!("number of {number}s"), expected.len(), observed.len())?;
     match (0..expected.len()).find(|i| expected[*i] != observed[*i]) {
@@ -79,8 +79,8 @@ pub fn same_sums(at: &dyn Display, number: &str, expected: &[i32], observed: &[i
     }
 }
 
-/// What workers are to get: exactly one copy at each one's port, to its address or to that of `group`; and nobody else gets one. Copies are
-/// the addresses that they go to and the ports that they left.
+/// Checks that exactly one copy leaves at each worker's port, to its address or to that of `group`, and that nobody
+/// else receives one. Copies are pairs of destination address and output port.
 pub fn one_copy_each(
     at: &dyn Display,
     ground: &ProbeGround,
@@ -102,7 +102,7 @@ pub fn one_copy_each(
     }
 }
 
-/// Frames, each with one of the values that make it none of UDP over IPv4.
+/// Returns frames, each with one of the values that make it a frame other than UDP over IPv4.
 pub fn not_udp(mut make: impl FnMut() -> Vec<u8>) -> impl Iterator<Item = Vec<u8>> {
     NOT_UDP.iter().map(move |(at, bytes)| {
         let mut frame = make();
@@ -112,24 +112,24 @@ pub fn not_udp(mut make: impl FnMut() -> Vec<u8>) -> impl Iterator<Item = Vec<u8
     })
 }
 
-/// An IPv4 address in words.
+/// Formats an IPv4 address.
 pub fn dotted(ip: Ip) -> String {
     ip.to_be_bytes().map(|byte| byte.to_string()).join(".")
 }
 
-/// Six bytes of a frame as an Ethernet address in words.
+/// Formats six bytes of a frame as an Ethernet address.
 pub fn station(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":")
 }
 
-/// Two bytes of a frame as a number.
+/// Returns two bytes of a frame as a number.
 pub fn number16(bytes: &[u8], at: usize) -> u16 {
     bytes.get(at..at + 2).map_or(0, |two| u16::from_be_bytes([two[0], two[1]]))
 }
 
-/// Lengths and checksums of a result's frame, which has so many bytes of payload, are right.
+/// Checks lengths and checksums of a result's frame with `payload` bytes of payload.
 pub fn headers_fit(at: &dyn Display, bytes: &[u8], payload: usize) -> ProbeResult<()> {
-    /// The IPv4 header and the UDP header.
+    /// Offsets of the IPv4 header and the UDP header.
     const IP: usize = 14;
     const UDP: usize = 34;
     let (ip_len, udp_len) = (number16(bytes, IP + 2), number16(bytes, UDP + 4));
@@ -140,7 +140,7 @@ pub fn headers_fit(at: &dyn Display, bytes: &[u8], payload: usize) -> ProbeResul
     }
     same(at, "length in the IPv4 header", 28 + payload, usize::from(ip_len))?;
     same(at, "length in the UDP header", 8 + payload, usize::from(udp_len))?;
-    // A router may not send what has no hops left (RFC 1122, §3.2.1.7).
+    // A router must not forward a packet without remaining hops (RFC 1122, §3.2.1.7).
     if bytes.get(IP + 8) == Some(&0) {
         return Err(ClauseBreach::stop(format!("{at}: time to live"), "1 or more", 0));
     }
@@ -155,7 +155,7 @@ pub fn headers_fit(at: &dyn Display, bytes: &[u8], payload: usize) -> ProbeResul
     Ok(())
 }
 
-/// Stops where the host of the device left the UDP checksum to an interface: what such a frame would have on a cable nobody knows.
+/// Stops if the host of the device left the UDP checksum to an interface: its value on a cable is unknown.
 pub fn checksum_is_finished(bytes: &[u8]) -> ProbeResult<()> {
     match checksums(bytes) {
         Checksums::Unfinished => Err(ProbeStop::Undecidable(

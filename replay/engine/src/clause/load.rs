@@ -1,84 +1,84 @@
-//! Trials of performance: frames that workers send by a paced schedule, and an account of what came back in time.
+//! Performance trials: frames that workers send by a paced schedule, and an account of the results that arrive in time.
 
 use pktgen_core::time::{SECOND, Time};
 
 use super::{ProbeGround, ProbeMemory};
 
-/// What a performance clause measures.
+/// The quantity that a performance clause measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoadMeasure {
     /// The highest rate without too much loss (RFC 9971).
     Throughput,
     /// The longest burst without loss (RFC 9004).
     Burst,
-    /// From the last frame in that a frame out needs to that frame, at shares of the throughput.
+    /// The time from the last frame in on which a frame out depends to that frame, at shares of the throughput.
     Latency,
-    /// How long losses last after an overload (RFC 2544, 26.5).
+    /// The duration of losses after an overload (RFC 2544, 26.5).
     Overload,
-    /// How long it takes until all have a window of results that were lost.
+    /// The time until all workers have a window of results that were lost.
     Repeats,
-    /// What another job at its limit costs.
+    /// The effect of another job at its limit.
     Isolation,
-    /// What becomes of updates of clusters whose workers share.
+    /// The fates of updates of clusters with several sending workers.
     Sharing,
-    /// How old the receiver's model is at rates below and above the throughput.
+    /// The age of the receiver's model at rates below and above the throughput.
     Age,
 }
 
 /// Frames at one rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LoadPhase {
-    /// How many are due.
+    /// Number of due frames.
     pub count: u64,
-    /// Time between two, in picoseconds.
+    /// Time between two frames, in picoseconds.
     pub gap_ps: f64,
-    /// How long it is.
+    /// Its duration.
     pub length: Time,
 }
 
 impl LoadPhase {
-    /// So many packets per second for so long.
+    /// A phase of `pps` packets per second during `length`.
     pub fn rate(pps: f64, length: Time) -> Self {
         let gap_ps = SECOND as f64 / pps;
         LoadPhase { count: (length as f64 / gap_ps) as u64, gap_ps, length }
     }
 
-    /// So many at once.
+    /// A phase of `count` frames at once.
     pub fn burst(count: u64) -> Self {
         LoadPhase { count, gap_ps: 0.0, length: 1 }
     }
 }
 
-/// What is offered in a trial.
+/// The load offered in a trial.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OfferedLoad {
-    /// One phase after the other.
+    /// Successive phases.
     pub phases: Vec<LoadPhase>,
-    /// The job that sends, counted from 0.
+    /// The sending job, counted from 0.
     pub job: usize,
     /// Whether several workers of a cluster send.
     pub shares: bool,
-    /// Contents differ between trials with different numbers.
+    /// Number of the draw: trials with different numbers have different contents.
     pub draw: u64,
 }
 
 impl OfferedLoad {
-    /// One phase, of the first job or of one worker per cluster.
+    /// A load of one phase, by the first job or by one worker per cluster.
     pub fn of(phase: LoadPhase, draw: u64) -> Self {
         OfferedLoad { phases: vec![phase], job: 0, shares: false, draw }
     }
 
-    /// How long it is.
+    /// Returns its duration.
     pub fn length(&self) -> Time {
         self.phases.iter().map(|phase| phase.length).sum()
     }
 
-    /// How many frames are due.
+    /// Returns the number of due frames.
     pub fn count(&self) -> u64 {
         self.phases.iter().map(|phase| phase.count).sum()
     }
 
-    /// When the n-th frame is due; none behind the last.
+    /// Returns when the n-th frame is due; `None` after the last.
     pub fn due(&self, n: u64) -> Option<Time> {
         let (mut from, mut n) = (0, n);
         for phase in &self.phases {
@@ -91,7 +91,7 @@ impl OfferedLoad {
     }
 }
 
-/// Times, of which a share is kept where they are many.
+/// A sample of times, thinned out if there are many.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LatencySample {
     kept: Vec<Time>,
@@ -100,7 +100,7 @@ pub struct LatencySample {
     range: Option<(Time, Time)>,
 }
 
-/// Times that are kept at most.
+/// Maximum number of times kept.
 const KEPT: usize = 1 << 18;
 
 impl Default for LatencySample {
@@ -110,7 +110,7 @@ impl Default for LatencySample {
 }
 
 impl LatencySample {
-    /// Adds one.
+    /// Adds a time.
     pub fn add(&mut self, time: Time) {
         let (low, high) = self.range.unwrap_or((time, time));
         self.range = Some((low.min(time), high.max(time)));
@@ -130,12 +130,12 @@ impl LatencySample {
         self.seen += 1;
     }
 
-    /// The smallest and the largest of all; none without any.
+    /// Returns the smallest and the largest of all times; `None` without any.
     pub fn range(&self) -> Option<(Time, Time)> {
         self.range
     }
 
-    /// The time that this share is not above (nearest rank), of those that are kept.
+    /// Returns the quantile `share` (nearest rank) of the times that are kept.
     pub fn quantile(&mut self, share: f64) -> Option<Time> {
         let rank = (share * self.kept.len() as f64).ceil() as usize;
         let at = rank.max(1).min(self.kept.len()).checked_sub(1)?;
@@ -143,80 +143,81 @@ impl LatencySample {
     }
 }
 
-/// What came of a trial. What is of no other kind was lost.
+/// The outcome of a trial. Frames of no other kind were lost.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LoadAccount {
     /// Frames that were due.
     pub offered: u64,
-    /// Those of them that are in right results which all receivers had in time; of updates: that left unmerged, as they were.
+    /// Due frames contained in correct results that all receivers had in time; for updates: those that left unmerged and unchanged.
     pub forwarded: u64,
-    /// Those that their workers could not send, since they waited for results.
+    /// Due frames that their workers could not send because they waited for results.
     pub unsent: u64,
-    /// Those in frames that left and were not right.
+    /// Due frames in departed frames with wrong content.
     pub wrong: u64,
     /// Updates that left in a frame with others.
     pub merged: u64,
-    /// Updates that a newer one of their worker replaced.
+    /// Updates that were replaced by a newer one of their worker.
     pub replaced: u64,
-    /// Updates that did not leave, where it does not show whether they were replaced or lost.
+    /// Updates that did not leave; it is not visible whether they were replaced or lost.
     pub untold: u64,
-    /// When the last of those that did not come through was due.
+    /// Due time of the last frame that did not come through.
     pub last_lost: Option<Time>,
-    /// When the last frame came back.
+    /// Arrival of the last frame that came back.
     pub last_back: Option<Time>,
-    /// From the last frame that a frame out needs to its arrival.
+    /// Times from the last frame in on which a frame out depends to the arrival of the latter.
     pub latency: LatencySample,
-    /// Age-of-Model of each cluster over the schedule, in picoseconds; empty where nothing has an age.
+    /// Age-of-Model of each cluster over the schedule, in picoseconds; empty if the system has no ages.
     pub ages: Vec<f64>,
 }
 
 impl LoadAccount {
-    /// Those of no other kind.
+    /// Returns the number of lost frames: those of no other kind.
     pub fn lost(&self) -> u64 {
         self.offered - self.forwarded - self.unsent - self.wrong - self.merged - self.replaced - self.untold
     }
 
-    /// Share that was not forwarded.
+    /// Returns the share that was not forwarded.
     pub fn loss(&self) -> f64 {
         if self.offered == 0 { 0.0 } else { 1.0 - self.forwarded as f64 / self.offered as f64 }
     }
 }
 
-/// The workers of a trial. Times are since its begin.
+/// The workers of a trial. Times are relative to its beginning.
 pub trait LoadWorkers {
-    /// Since when the next frame may leave, or when it may; none if nothing may before something comes back.
+    /// Returns the time from which the next frame may leave; `None` if nothing may leave before a frame comes back.
     fn next(&mut self) -> Option<Time>;
 
-    /// That frame, which arrives at the device now: port and bytes.
+    /// Sends that frame, which arrives at the device now; returns port and bytes.
     fn send(&mut self, t: Time) -> (u16, &[u8]);
 
-    /// A frame that left the device.
+    /// Processes a frame that left the device.
     fn take(&mut self, t: Time, port: u16, bytes: &[u8]);
 
-    /// Whether everything that can come back has.
+    /// Returns whether everything that can come back has arrived.
     fn is_complete(&self) -> bool;
 
-    /// What came of it so far.
+    /// Returns the account so far.
     fn account(&mut self) -> LoadAccount;
 
-    /// Frames that ask for what is missing and let nothing be under way in the device: port and bytes of each; none if nothing is.
+    /// Returns frames that request missing results, so that nothing stays under way in the device: port and bytes of
+    /// each; empty if complete.
     fn asks(&mut self) -> Vec<(u16, Vec<u8>)>;
 
-    /// Keeps in which state the device was left.
+    /// Stores the state in which the device was left.
     fn leave(&mut self, memory: &mut ProbeMemory);
 }
 
-/// Makes the workers of a trial, or says why there are none.
+/// Makes the workers of a trial; the error states why there are none.
 type MakeWorkers = fn(&ProbeGround, &ProbeMemory, OfferedLoad) -> Result<Box<dyn LoadWorkers>, String>;
 
-/// How devices of a system are loaded.
+/// The load of devices of a system.
 #[derive(Debug)]
 pub struct LoadModel {
-    /// What is offered, in words.
+    /// Description of the unit of load.
     pub unit: &'static str,
-    /// Frames of the longest burst that its workers can send at once, and why no more.
+    /// Returns the maximum number of frames that its workers can send in a burst, and the limiting reason.
     pub longest: fn(&ProbeGround, &ProbeMemory) -> (u64, &'static str),
-    /// The frames that go together: bursts are multiples of it.
+    /// Returns the number of frames that belong together: bursts are multiples of it.
     pub step: fn(&ProbeGround) -> u64,
     /// Makes the workers of a trial.
     pub open: MakeWorkers,

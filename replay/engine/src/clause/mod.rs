@@ -1,7 +1,7 @@
-//! Clauses of conformance: what a device that aggregates must do, each with the frames that show whether it does (docs/certify.md).
+//! Conformance clauses: what an aggregating device must do, each with the frames that test it (docs/certify.md).
 //!
-//! A system lists its clauses as a [`ClauseSuite`]. A clause sends frames through a [`ClauseProbe`] to whatever stands on the other side of a
-//! [`ProbeBench`], and compares what comes out with its oracle. Nothing here does I/O: a bench may be a program in virtual time or wires.
+//! A system lists its clauses as a [`ClauseSuite`]. A clause sends frames through a [`ClauseProbe`] to the device on a [`ProbeBench`], and
+//! compares the output with its oracle. Nothing here does I/O: a bench may be a program in virtual time or wires.
 
 pub mod checks;
 mod ground;
@@ -17,37 +17,37 @@ use std::collections::BTreeMap;
 use pktgen_core::time::Time;
 use pktgen_core::{Error, Result};
 
-/// Addresses behind those of the workers that benches give to strangers as they give workers theirs.
+/// Number of addresses after those of the workers that benches assign to hosts outside the experiment.
 pub const STRANGERS: u32 = 32;
-/// Bytes by which a frame of a clause may be longer than the largest of the experiment.
+/// Maximum excess length of a clause's frame over the largest of the experiment, in bytes.
 pub const LONGER: usize = 64;
 
 /// A clause.
 #[derive(Debug)]
 pub struct Clause {
-    /// What it is known by, for good.
+    /// Permanent id.
     pub id: &'static str,
-    /// What must hold, in a few words.
+    /// The requirement in a few words.
     pub title: &'static str,
-    /// What must hold, as a sentence, with its source.
+    /// The requirement as a sentence, with its source.
     pub rule: &'static str,
-    /// When it applies, in words; empty if always.
+    /// Condition under which it applies, in words; empty if always.
     pub precondition: &'static str,
-    /// Why it does not apply to this device; none if it does.
+    /// Returns why it does not apply to this device; `None` if it applies.
     pub exempt: fn(&ProbeGround) -> Option<String>,
-    /// What is sent.
+    /// Frames that are sent.
     pub stimulus: &'static str,
-    /// Where and how long frames are awaited.
+    /// Where frames are observed, and for how long.
     pub observation: &'static str,
-    /// What the observation is compared with.
+    /// Reference for the observation.
     pub oracle: &'static str,
-    /// How often it is tried, with other content each time.
+    /// Number of repeats, with different content each time.
     pub repeats: u32,
-    /// How likely a wrong verdict is, and on which assumption.
+    /// Probability of a wrong verdict, with its assumption.
     pub error: &'static str,
-    /// Carries it out once; of a performance clause, nothing.
+    /// Carries it out once; does nothing for a performance clause.
     pub probe: fn(&mut ClauseProbe) -> ProbeResult<()>,
-    /// What is measured, by the suite's load; none of a clause of correctness.
+    /// Quantity to be measured with the suite's load; none for a clause of correctness.
     pub measure: Option<LoadMeasure>,
 }
 
@@ -67,22 +67,22 @@ pub struct ClauseSuite {
     pub name: &'static str,
     /// The wire format that devices under test use.
     pub format: &'static str,
-    /// The dialect in which its frames are written; none where our layout is what devices expect anyway.
+    /// The dialect in which its frames are written; none if devices expect our layout.
     pub layout: Option<&'static str>,
-    /// The version of the clauses: it changes when a verdict may.
+    /// The version of the clauses: it changes when a verdict may change.
     pub version: u32,
     /// Terms that its clauses use, with their meanings.
     pub terms: &'static [(&'static str, &'static str)],
     /// Its clauses, by subject.
     pub groups: &'static [ClauseGroup],
-    /// What a reader must know before the first clause, of this device and what is around it; none if nothing.
+    /// Returns a remark on this device and its surroundings to be shown before the first clause, if any.
     pub before: fn(&ProbeGround) -> Option<String>,
-    /// How devices are loaded for its performance clauses; none if it has none.
+    /// The load for its performance clauses; none if it has none.
     pub load: Option<&'static LoadModel>,
 }
 
 impl ClauseSuite {
-    /// All clauses with their numbers, as "2.3".
+    /// Returns all clauses with their numbers, such as "2.3".
     pub fn numbered(&self) -> impl Iterator<Item = (String, &'static Clause)> {
         let groups: &'static [ClauseGroup] = self.groups;
         groups.iter().enumerate().flat_map(|(group, own)| {
@@ -91,12 +91,12 @@ impl ClauseSuite {
     }
 }
 
-/// Why a probe ended before its end.
+/// Reasons for the early end of a probe.
 #[derive(Debug)]
 pub enum ProbeStop {
-    /// The device did something else than its oracle.
+    /// The device deviated from the oracle.
     Breach(ClauseBreach),
-    /// What happened does not say whether the clause holds, and why.
+    /// The observation does not decide whether the clause holds, with the reason.
     Undecidable(String),
     /// The bench failed.
     Bench(Error),
@@ -109,7 +109,7 @@ impl From<Error> for ProbeStop {
 }
 
 impl ProbeStop {
-    /// The same, where what the device did is right if the experiment says this, as `key = value`.
+    /// Adds the setting, as `key = value`, under which the device's behaviour would be correct.
     pub fn fits(self, setting: &str) -> Self {
         match self {
             ProbeStop::Breach(breach) => ProbeStop::Breach(ClauseBreach { fits: setting.to_owned(), ..breach }),
@@ -118,24 +118,24 @@ impl ProbeStop {
     }
 }
 
-/// What a probe returns.
+/// Result of a probe.
 pub type ProbeResult<T> = std::result::Result<T, ProbeStop>;
 
-/// What a device did that it must not.
+/// A violation by a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClauseBreach {
-    /// What was looked at: a field, a frame.
+    /// The object of the check: a field, a frame.
     pub what: String,
-    /// What it should be.
+    /// The expected value.
     pub expected: String,
-    /// What it is.
+    /// The observed value.
     pub observed: String,
-    /// What the experiment would have to say for it to be right, as `key = value`; empty if nothing.
+    /// The setting, as `key = value`, under which it would be correct; empty if there is none.
     pub fits: String,
 }
 
 impl ClauseBreach {
-    /// As the end of a probe.
+    /// Makes a breach that ends a probe.
     pub fn stop(what: impl Into<String>, expected: impl ToString, observed: impl ToString) -> ProbeStop {
         ProbeStop::Breach(ClauseBreach {
             what: what.into(),
@@ -156,11 +156,11 @@ impl std::fmt::Display for ClauseBreach {
 /// A frame on the cable of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbeFrame {
-    /// When.
+    /// Time.
     pub t: Time,
     /// The device's port.
     pub port: u16,
-    /// Whether it went into the device.
+    /// Whether it entered the device.
     pub inward: bool,
     /// The frame from its Ethernet header on.
     pub bytes: Vec<u8>,
@@ -169,9 +169,9 @@ pub struct ProbeFrame {
 /// Called with the time, the port and the bytes of each frame that left.
 pub type EachFrame<'a> = &'a mut dyn FnMut(Time, u16, &[u8]);
 
-/// What a bench knows of a device beside the frames that a clause sees.
+/// Knowledge of a bench about a device beyond the frames that a clause sees.
 pub trait ProbeWitness {
-    /// What the device counted since it was started, by its own names; none if that is not known.
+    /// Returns the device's own counters since its start; `None` if they are unknown.
     fn counted(&mut self) -> Option<BTreeMap<String, u64>> {
         None
     }
@@ -189,32 +189,32 @@ pub trait ProbeWitness {
 
 /// A device under test, and the cables of its ports.
 pub trait ProbeBench: ProbeWitness {
-    /// The time, which the calls below let pass.
+    /// Returns the time; the calls below advance it.
     fn now(&mut self) -> Time;
 
-    /// The last bit of a frame arrives at a port, now.
+    /// Delivers a frame to a port: its last bit arrives now.
     fn frame_in(&mut self, port: u16, bytes: &[u8]) -> Result<()>;
 
-    /// Lets so much time pass.
+    /// Advances time by `span`.
     fn pass(&mut self, span: Time, each: EachFrame) -> Result<()>;
 
-    /// Lets time pass until this instant, or until something has left before.
+    /// Advances time to `until`, or to the first frame that leaves before.
     fn next_frame(&mut self, until: Time, each: EachFrame) -> Result<()> {
         let span = (until - self.now()).max(0);
         self.pass(span, each)
     }
 
-    /// Lets time pass until nothing more comes of what went in.
+    /// Advances time until the frames that went in have no further effect.
     fn settle(&mut self, each: EachFrame) -> Result<()>;
 
-    /// Puts a device that was just started in the place of this one, before the repeat of a clause that has this number; false if it does not.
+    /// Replaces the device by a freshly started one, before repeat `repeat` of a clause; returns false if it cannot.
     fn restart(&mut self, repeat: u32) -> Result<bool>;
 
-    /// Why there is no device any more, if it ended.
+    /// Returns why there is no device any more, if it ended.
     fn ended(&mut self) -> Option<String> {
         None
     }
 
-    /// Frames that the bench itself lost so far.
+    /// Returns the number of frames that the bench itself has lost.
     fn lost(&mut self) -> Result<u64>;
 }

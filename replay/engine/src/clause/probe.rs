@@ -1,4 +1,4 @@
-//! A clause being carried out: frames in, frames out, and all of them kept as evidence.
+//! A clause being carried out: frames in, frames out, all kept as evidence.
 
 use std::collections::BTreeMap;
 
@@ -7,28 +7,28 @@ use pktgen_core::time::{MS, Time};
 
 use super::{ClauseBreach, ProbeBench, ProbeFrame, ProbeGround, ProbeResult, ProbeStop};
 
-/// What earlier probes left in a device that was not started anew: numbers by what the system's clauses call them.
+/// State left by earlier probes in a device that was not restarted: numbers under keys of the system's clauses.
 pub type ProbeMemory = BTreeMap<u64, u64>;
 
-/// How long frames that must come are awaited at once.
+/// Step in which expected frames are awaited.
 const PAUSE: Time = 10 * MS;
 
 /// A clause being carried out.
 pub struct ClauseProbe<'a> {
-    /// What is known of the device.
+    /// The known properties of the device.
     pub ground: &'a ProbeGround,
-    /// What earlier probes left.
+    /// State left by earlier probes.
     pub memory: &'a mut ProbeMemory,
     bench: &'a mut dyn ProbeBench,
     draws: Stream,
     log: Vec<ProbeFrame>,
-    /// When the last frame had gone in.
+    /// Time at which the last frame had gone in.
     last_sent: Time,
     lost: u64,
 }
 
 impl<'a> ClauseProbe<'a> {
-    /// The n-th repeat of the clause of this name, and which draw of it: repeats that were not decidable are drawn again.
+    /// Starts repeat `repeat` of the clause `clause`, with the given draw: undecidable repeats are drawn again.
     pub fn new(
         ground: &'a ProbeGround,
         memory: &'a mut ProbeMemory,
@@ -41,17 +41,17 @@ impl<'a> ClauseProbe<'a> {
         Ok(ClauseProbe { ground, memory, bench, draws, log: Vec::new(), last_sent: 0, lost })
     }
 
-    /// 32 random bits.
+    /// Returns 32 random bits.
     pub fn bits(&mut self) -> u32 {
         (unit(&mut self.draws) * 4_294_967_296.0) as u32
     }
 
-    /// A random number below `n`, which is above 0.
+    /// Returns a random number below `n`, which must be above 0.
     pub fn below(&mut self, n: usize) -> usize {
         (unit(&mut self.draws) * n as f64) as usize
     }
 
-    /// These in random order.
+    /// Returns the items in random order.
     pub fn shuffled<T: Clone>(&mut self, all: &[T]) -> Vec<T> {
         let mut all = all.to_vec();
         for i in (1..all.len()).rev() {
@@ -61,25 +61,25 @@ impl<'a> ClauseProbe<'a> {
         all
     }
 
-    /// The numbers below `count` in random order.
+    /// Returns the numbers below `count` in random order.
     pub fn order(&mut self, count: usize) -> Vec<usize> {
         self.shuffled(&(0..count).collect::<Vec<_>>())
     }
 
-    /// The same, the last one apart; `count` is above 0.
+    /// Returns the numbers below `count`, which must be above 0, in random order, with the last one separate.
     pub fn order_and_last(&mut self, count: usize) -> (Vec<usize>, usize) {
         let mut order = self.order(count);
         let last = order.pop().unwrap_or_default();
         (order, last)
     }
 
-    /// A frame of this worker arrives at the device.
+    /// Delivers a frame of this worker to the device.
     pub fn send(&mut self, worker: u32, frame: &[u8]) -> ProbeResult<()> {
         let port = self.ground.port_towards(worker);
         self.send_to(port, frame)
     }
 
-    /// A frame arrives at a port of the device.
+    /// Delivers a frame to a port of the device.
     pub fn send_to(&mut self, port: u16, frame: &[u8]) -> ProbeResult<()> {
         let t = self.bench.now();
         self.bench.frame_in(port, frame)?;
@@ -88,22 +88,22 @@ impl<'a> ClauseProbe<'a> {
         Ok(())
     }
 
-    /// When the last frame had gone in.
+    /// Returns the time at which the last frame had gone in.
     pub fn last_sent(&self) -> Time {
         self.last_sent
     }
 
-    /// The time.
+    /// Returns the time.
     pub fn now(&mut self) -> Time {
         self.bench.now()
     }
 
-    /// Everything that comes of what was sent.
+    /// Returns all frames that result from those sent.
     pub fn settle(&mut self) -> ProbeResult<Vec<ProbeFrame>> {
         self.out(|bench, each| bench.settle(each))
     }
 
-    /// The same where frames must come until there are enough: a device that is slow is waited for.
+    /// Like [`settle`](Self::settle), but waits for a slow device until there are enough frames, within the ground's patience.
     pub fn expect(&mut self, is_enough: impl Fn(&[ProbeFrame]) -> bool) -> ProbeResult<Vec<ProbeFrame>> {
         let (mut out, mut waited) = (self.settle()?, 0);
         while !is_enough(&out) && waited < self.ground.patience {
@@ -117,7 +117,7 @@ impl<'a> ClauseProbe<'a> {
         Ok(out)
     }
 
-    /// Everything that comes while so much time passes.
+    /// Returns all frames that leave during `span`.
     pub fn pass(&mut self, span: Time) -> ProbeResult<Vec<ProbeFrame>> {
         self.out(|bench, each| bench.pass(span, each))
     }
@@ -144,7 +144,7 @@ impl<'a> ClauseProbe<'a> {
         Ok(self.log[from..].to_vec())
     }
 
-    /// Nothing comes of what was sent.
+    /// Checks that nothing results from the frames sent.
     pub fn stays_silent(&mut self, after: &str) -> ProbeResult<()> {
         let out = self.settle()?;
         match out.first() {
@@ -157,7 +157,7 @@ impl<'a> ClauseProbe<'a> {
         }
     }
 
-    /// All frames so far, in order.
+    /// Returns all frames so far, in order.
     pub fn into_log(self) -> Vec<ProbeFrame> {
         self.log
     }

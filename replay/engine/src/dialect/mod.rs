@@ -1,7 +1,7 @@
-//! Ways to write frames as devices expect them, without a header of ours (docs/strict.md): one per file of a system.
+//! Dialects: frames in the layout that devices expect, without a header of ours (docs/strict.md). One per file of a system.
 //!
-//! A dialect makes of a frame of ours that of a device, and of a device's frame one with our header again, from what is known at
-//! that end can really know. It sees frames only, no wires.
+//! A dialect translates our frames into those of a device, and a device's frames back into frames with our header,
+//! using only knowledge that is really available at that end. It sees frames only, no wires.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use pktgen_core::Result;
 use pktgen_core::time::Time;
 use pktgen_core::topology::Population;
 
-/// Who sends, and what.
+/// The senders and their traffic.
 #[derive(Debug, Clone)]
 pub struct Traffic {
     /// Workers and clusters.
@@ -18,53 +18,53 @@ pub struct Traffic {
     pub format: &'static str,
     /// Packets per worker and iteration, in synchronous training; else 0.
     pub packets: u32,
-    /// Packets of a worker that may be under way there.
+    /// Maximum number of packets of a worker under way.
     pub window: u32,
-    /// Whether every worker sends each of its updates once, in order, whatever comes back.
+    /// Whether every worker sends each of its updates once, in order, regardless of what comes back.
     pub plain: bool,
 }
 
-/// Translates frames of one wire format at one end.
+/// Translates frames of one wire format at one end of a cable.
 pub trait Dialect: Send {
-    /// How many frames a device makes of one of ours: several where its receivers have to be addressed one by one. At most a burst.
+    /// Returns the number of copies that a frame becomes: several if its receivers must be addressed one by one. At most a burst.
     fn copies(&self, _frame: &[u8]) -> usize {
         1
     }
 
-    /// A frame of ours as a device expects it, in `out`, which has room for the run's largest. Returns its length; none if
-    /// the frame goes as it is. A frame that was not taken is translated again.
+    /// Translates one of our frames into `out`, which has room for the run's largest frame, and returns the length;
+    /// `None` if the frame is sent unchanged. A frame that the wire did not accept is translated again.
     fn outward(&mut self, frame: &[u8], out: &mut [u8]) -> Option<usize>;
 
-    /// One of several copies.
+    /// Translates one of several copies.
     fn copy(&mut self, frame: &[u8], _copy: usize, out: &mut [u8]) -> Option<usize> {
         self.outward(frame, out)
     }
 
-    /// A frame of a device, which was found at `now`, with our header, in `out`. None if it is none of this format's.
+    /// Translates a frame of a device, found at `now`, into one with our header in `out`. `None` if it is not of this format.
     fn inward(&mut self, frame: &[u8], now: Time, out: &mut [u8]) -> Option<usize>;
 }
 
-/// A dialect, as it is listed.
+/// The registration of a dialect.
 #[derive(Debug)]
 pub struct DialectKind {
     /// The value of the key.
     pub word: &'static str,
-    /// Whose frames it translates.
+    /// The wire format whose frames it translates.
     pub format: &'static str,
-    /// The wire format of what lies on the cable.
+    /// The wire format on the cable.
     pub on_wire: &'static str,
-    /// What profiles of devices call it.
+    /// Its name in profiles of devices.
     pub device: &'static str,
-    /// By how many bytes a frame grows, at most.
+    /// Maximum growth of a frame, in bytes.
     pub growth: usize,
-    /// Nothing in a payload says which update it is: addresses say who sent it.
+    /// Whether payloads do not identify updates: only addresses identify the sender.
     pub headless: bool,
-    /// Opens it at one end; none where our layout is what devices expect anyway.
+    /// Opens it at one end; `None` if devices expect our layout.
     pub open: fn(&Traffic) -> OpenedDialect,
 }
 
-/// A dialect at one end, if there is anything to translate.
+/// A dialect at one end; `None` if nothing is to be translated.
 pub(crate) type OpenedDialect = Result<Option<Box<dyn Dialect>>>;
 
-/// Ways to write frames for devices of others.
+/// Dialects for foreign devices.
 pub type Dialects = &'static [&'static DialectKind];

@@ -1,4 +1,4 @@
-//! Frames off a wire become frames of a driver.
+//! Conversion of received frames to frames of a driver.
 
 use pktgen_wire::wire::frame::{HEAD, unpadded};
 
@@ -8,7 +8,7 @@ use crate::frame::{Frame, Pool};
 /// Bytes of an Ethernet header.
 const ETHERNET: usize = 14;
 
-/// Takes a frame off a wire into the pool, its time still open; none if it matches no known worker.
+/// Copies a received frame into the pool, with its time still open; `None` if it matches no known worker.
 pub fn admit(bytes: &[u8], pool: &mut Pool, facts: &Facts) -> Option<Frame> {
     let bytes = unpadded(bytes);
     if bytes.len() < HEAD || bytes.len() > pool.stride() {
@@ -20,11 +20,11 @@ pub fn admit(bytes: &[u8], pool: &mut Pool, facts: &Facts) -> Option<Frame> {
     Some(Frame { t: 0, packet, buffer, worker, len: bytes.len() as u16, cluster, flow, head: HEAD as u8, kind })
 }
 
-/// How many packets of somebody else a frame is that was not admitted: none if it is of those by which the stacks of a link find each
-/// other (ARP, ICMPv6, LLDP).
+/// Returns the number of foreign packets that a rejected frame counts as: 0 for neighbour discovery of the hosts on a
+/// link (ARP, ICMPv6, LLDP).
 pub fn strangers(bytes: &[u8]) -> u64 {
     let icmp6 = |bytes: &[u8]| match bytes.get(ETHERNET + 6) {
-        // Reports of multicast groups have a hop-by-hop header before.
+        // Multicast listener reports have a hop-by-hop header first.
         Some(0) => bytes.get(ETHERNET + 40) == Some(&58),
         next => next == Some(&58),
     };

@@ -1,33 +1,33 @@
 //! The next event among a fixed set of slots.
 //!
 //! Every source of events (a port, a timer, a link) has one slot with the time of its next event, so
-//! nothing grows with what is in flight. Few slots are scanned, which costs no mispredicted branch; many are the
-//! leaves of a tournament tree, where an update costs log₂ of their number. In large networks most slots have no event: a heap
-//! has those that do, and costs the logarithm of these. Ties go to the lower slot: the order of slots is the order of events at equal times.
+//! nothing grows with the number of frames in flight. A few slots are scanned, without mispredicted branches; more are the leaves of a
+//! tournament tree, where an update costs log₂ of their number. In large networks most slots have no event: a heap holds only those that
+//! have one, and costs the logarithm of their number. Ties go to the lower slot: the order of slots is the order of events at equal times.
 
 use pktgen_core::time::{NEVER, Time};
 
-/// Up to here a scan is faster than a tree.
+/// Largest number of slots for which a scan is faster than a tree.
 const SCAN_MAX: usize = 16;
-/// Up to here the tree stays in the nearest cache.
+/// Largest number of slots for which the tree stays in the nearest cache.
 const TREE_MAX: usize = 1024;
 
 /// A slot without an event.
 const NOWHERE: u32 = u32::MAX;
-/// Children of an event in the heap: those of one are a cache line.
+/// Children of an event in the heap: siblings share a cache line.
 const ARITY: usize = 4;
 
 /// Time and slot of an event.
 type Event = (Time, u32);
 
-/// How the slots are kept.
+/// Data structure of the slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// An entry per slot.
     Scan,
-    /// A tournament: slot `i` is at leaf `size + i`, and each inner node holds the time and slot of its winner.
+    /// A tournament tree: slot `i` is at leaf `size + i`, and each inner node holds the time and slot of its winner.
     Tournament,
-    /// Slots that have an event: the earliest is first, and none is before the one above it.
+    /// A heap of the slots that have an event, the earliest first.
     Heap,
 }
 
@@ -38,12 +38,12 @@ pub struct Calendar {
     events: Vec<Event>,
     /// Leaves of the tournament.
     size: usize,
-    /// By slot: where its event is in the heap.
+    /// Position of each slot's event in the heap.
     place: Vec<u32>,
 }
 
 impl Calendar {
-    /// With `slots` slots, all at [`NEVER`].
+    /// A calendar with `slots` slots, all at [`NEVER`].
     pub fn new(slots: usize) -> Self {
         if slots <= SCAN_MAX {
             let events = (0..slots.max(1)).map(|i| (NEVER, i as u32)).collect();
@@ -63,7 +63,7 @@ impl Calendar {
         Calendar { form: Form::Tournament, events, size, place: Vec::new() }
     }
 
-    /// Time and slot of the next event; the time is [`NEVER`] if there is none.
+    /// Returns time and slot of the next event; the time is [`NEVER`] if there is none.
     #[inline]
     pub fn first(&self) -> Event {
         match self.form {
@@ -132,7 +132,7 @@ impl Calendar {
         }
     }
 
-    /// `event` is at `at`, or where it belongs above or below.
+    /// Places `event` at `at`, or moves it up or down to its position.
     fn move_from(&mut self, at: usize, event: Event) {
         if at > 0 && event < self.events[(at - 1) / ARITY] { self.rise(at, event) } else { self.sink(at, event) }
     }
@@ -184,7 +184,7 @@ mod tests {
         ) {
             let (mut calendar, mut plain) = (Calendar::new(slots), vec![NEVER; slots]);
             for (slot, t) in sets {
-                // Far apart, too.
+                // Distant slots, too.
                 let slot = slot * 31 % slots;
                 calendar.set(slot as u32, t);
                 plain[slot] = t;

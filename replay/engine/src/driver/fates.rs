@@ -1,4 +1,4 @@
-//! What a fault does to the k-th frame of one direction: decided by the seed, the end, the direction and k alone.
+//! Fault of the k-th frame of one direction: a function of the seed, the end, the direction and k alone.
 
 use std::fmt;
 
@@ -8,57 +8,57 @@ use pktgen_core::time::Time;
 use pktgen_core::units::Span;
 use pktgen_core::{Error, Result};
 
-/// How far a frame may be held back, in frames.
+/// Maximum number of frames by which a frame may be held back.
 const BY_MAX: u64 = 1024;
 
-/// The keys of faults, read.
+/// The configured faults.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Faults {
-    /// Each frame is lost with this probability, whatever happens to others.
+    /// Probability of independent loss of a frame.
     pub loss: f64,
-    /// Loss that comes in bursts.
+    /// Bursty loss.
     pub burst: Option<Burst>,
-    /// Probability of arriving twice.
+    /// Probability of duplication.
     pub duplicate: f64,
-    /// Probability of being held back.
+    /// Probability of delay.
     pub reorder: f64,
-    /// Until so many later frames have passed.
+    /// Number of later frames that overtake a delayed frame.
     pub by: u64,
-    /// Or until nothing has passed for so long.
+    /// Maximum delay if no frame passes.
     pub hold: Time,
     /// Probability that one bit flips.
     pub corrupt: f64,
-    /// Towards the server.
+    /// Whether they apply towards the server.
     pub up: bool,
-    /// Towards the workers.
+    /// Whether they apply towards the workers.
     pub down: bool,
 }
 
-/// The model of Gilbert and Elliott: a channel that is good or bad, and loses frames with a probability of each state.
+/// The Gilbert-Elliott model: a channel that is good or bad, with a loss probability in each state.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Burst {
-    /// From good to bad, per frame.
+    /// Probability per frame of a change from good to bad.
     pub p: f64,
-    /// From bad to good, per frame.
+    /// Probability per frame of a change from bad to good.
     pub r: f64,
-    /// Loss while good.
+    /// Loss probability in the good state.
     pub loss_good: f64,
-    /// Loss while bad.
+    /// Loss probability in the bad state.
     pub loss_bad: f64,
 }
 
 impl Burst {
-    /// Share of frames that meet the bad state.
+    /// Returns the share of frames that meet the bad state.
     pub(super) fn bad(&self) -> f64 {
         self.p / (self.p + self.r)
     }
 }
 
 impl Faults {
-    /// The keys that are read.
+    /// All keys.
     pub const KEYS: &'static [Key] = Written::KEYS;
 
-    /// None if nothing is to happen.
+    /// Reads the keys; `None` if there are no faults.
     pub fn read(section: &mut Section, linger: Time) -> Result<Option<Self>> {
         let loss = Written::fault_loss(section)?.unwrap_or(0.0);
         let burst = read_burst(section)?;
@@ -107,7 +107,7 @@ fn read_reorder(section: &mut Section, linger: Time, wanted: bool) -> Result<(u6
     Ok((by, hold.ps()))
 }
 
-/// Whether faults happen on the way up, and down.
+/// Whether faults apply upwards, and downwards.
 type Ways = (bool, bool);
 
 settings! {
@@ -154,29 +154,29 @@ impl fmt::Display for Faults {
     }
 }
 
-/// What happens to one frame.
+/// The faults of one frame.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct FrameFault {
-    /// It is lost; nothing else happens to it then.
+    /// It is lost; no other fault applies then.
     pub lost: bool,
-    /// It is passed on twice.
+    /// It is duplicated.
     pub duplicated: bool,
-    /// It is held back.
+    /// It is delayed.
     pub held: bool,
-    /// A bit flips: which, as a share of its bits.
+    /// One bit is flipped, at this share of its bits.
     pub flip: Option<f64>,
 }
 
 impl FrameFault {
-    /// Whether nothing happens.
+    /// Returns whether there is no fault.
     #[inline]
     pub fn is_clean(&self) -> bool {
         !self.lost && !self.duplicated && !self.held && self.flip.is_none()
     }
 }
 
-/// The fates of the frames of one direction, one after the other. Each kind of fault has a stream of its own, so that
-/// none shifts another, and more loss loses the same frames and more.
+/// The faults of the frames of one direction, in order. Each kind of fault has a separate random stream, so that none
+/// shifts another, and a higher loss loses the same frames and more.
 #[derive(Debug)]
 pub struct FaultStreams {
     faults: Faults,
@@ -189,11 +189,11 @@ pub struct FaultStreams {
 }
 
 impl FaultStreams {
-    /// Of the link or the end with this number.
+    /// The faults of the link or end numbered `place`.
     pub fn new(faults: Faults, seed: Seed, place: u64, up: bool) -> Self {
         let stream = |what: &str| seed.stream(what, place, u64::from(up));
         let mut burst = stream("fault.burst");
-        // As if the channel had been there for long, so that the mean holds from the first frame on.
+        // Drawn from the stationary distribution, so that the mean holds from the first frame on.
         let bad = faults.burst.is_some_and(|model| unit(&mut burst) < model.bad());
         FaultStreams {
             faults,
@@ -206,11 +206,11 @@ impl FaultStreams {
         }
     }
 
-    /// The next frame's.
+    /// Draws the faults of the next frame.
     #[inline]
     pub fn draw(&mut self) -> FrameFault {
         let hits = |stream: &mut Stream, probability: f64| probability > 0.0 && unit(stream) < probability;
-        // Every stream is drawn from, whatever the others say.
+        // Every stream advances, regardless of the others.
         let alone = hits(&mut self.loss, self.faults.loss);
         let in_burst = self.lost_in_burst();
         let fate = FrameFault {

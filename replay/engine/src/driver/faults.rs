@@ -1,5 +1,5 @@
-//! Faults of links in virtual time: frames that are lost, doubled or overtaken, as the same keys do it on wires
-//! (`docs/real-time.md`). They strike when a frame arrives at a link's end, and the device at one of its ends books what is lost.
+//! Faults of links in virtual time: lost, duplicated or delayed frames, by the same keys as on wires
+//! (`docs/real-time.md`). They apply when a frame arrives at a link's end; the device at one of its ends books losses.
 
 use std::collections::VecDeque;
 
@@ -10,39 +10,39 @@ use pktgen_core::topology::{Link, NodeId, Role, Topology};
 use super::fates::{FaultStreams, Faults};
 use crate::frame::Frame;
 
-/// A frame that is held back until so many others have passed, or until a time.
+/// A frame that is held until a number of others have passed, or until a time.
 struct Held {
     frame: Frame,
     passes: u64,
     until: Time,
 }
 
-/// One link's.
+/// The faults of one link.
 struct Struck {
     fates: FaultStreams,
     held: VecDeque<Held>,
-    /// Who books what is lost.
+    /// The device that books losses.
     device: NodeId,
 }
 
-/// What happens to a frame.
+/// The effect of faults on a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Strike {
-    /// It goes on.
+    /// It passes.
     Passes,
-    /// It goes on twice.
+    /// It passes twice.
     Twice,
-    /// It is lost, and this device books it.
+    /// It is lost; this device books it.
     Lost(NodeId),
-    /// It is kept here.
+    /// It is held here.
     Held,
 }
 
-/// Of all links.
+/// The faults of all links.
 pub(super) struct LinkFaults {
     faults: Faults,
     links: Vec<Option<Struck>>,
-    /// Frames that are held anywhere.
+    /// Number of held frames.
     held: usize,
 }
 
@@ -52,7 +52,7 @@ impl LinkFaults {
         let (routes, exits) = (topology.routes(), topology.exits());
         let up = |link: &Link| match topology.sink() {
             Some(sink) if link.to != sink => {
-                // The next hop from where it begins towards the sink.
+                // The next hop towards the sink.
                 let port = routes.port(link.from, sink);
                 exits
                     .of(link.from)
@@ -74,12 +74,12 @@ impl LinkFaults {
         LinkFaults { links: topology.links.iter().enumerate().map(one).collect(), faults, held: 0 }
     }
 
-    /// What happens to `frame`, which arrives over `link` at `frame.t`.
+    /// Applies faults to `frame`, which arrives over `link` at `frame.t`.
     pub(super) fn strike(&mut self, link: usize, frame: &Frame) -> Strike {
         let Some(struck) = &mut self.links[link] else { return Strike::Passes };
         let fate = struck.fates.draw();
         if fate.lost || fate.flip.is_some() {
-            // A damaged frame fails its checksum, and no network card hands it on.
+            // A damaged frame fails its checksum, and network cards discard it.
             return Strike::Lost(struck.device);
         }
         for held in &mut struck.held {
@@ -94,7 +94,7 @@ impl LinkFaults {
         if fate.duplicated { Strike::Twice } else { Strike::Passes }
     }
 
-    /// A frame over `link` that was held for long enough at `t`.
+    /// Releases a frame of `link` that has been held long enough at `t`.
     pub(super) fn release(&mut self, link: usize, t: Time) -> Option<Frame> {
         let struck = self.links[link].as_mut()?;
         let held = struck.held.pop_front_if(|held| held.passes == 0 || held.until <= t)?;
@@ -102,7 +102,7 @@ impl LinkFaults {
         Some(Frame { t, ..held.frame })
     }
 
-    /// When a frame has to be released although nothing passes, and over which link.
+    /// Returns when the next frame must be released although nothing passes, and its link.
     pub(super) fn next(&self) -> (Time, usize) {
         if self.held == 0 {
             return (NEVER, 0);

@@ -12,14 +12,14 @@ pub(super) struct Uplink {
     pub(super) link: u32,
     wire: Serialiser,
     delay: Time,
-    /// When the link has carried all that was sent.
+    /// Time from which the link is idle.
     pub(super) free_at: Time,
-    /// What the link carries, where that is measured.
+    /// Load of the link, if it is measured.
     pub(super) meter: Option<Meter>,
 }
 
 impl Uplink {
-    /// Before `link`, which is number `index` of the topology.
+    /// An uplink before `link`, which is number `index` of the topology.
     pub(super) fn new(index: u32, link: &Link, metered: bool) -> Self {
         Uplink {
             link: index,
@@ -30,7 +30,7 @@ impl Uplink {
         }
     }
 
-    /// `frame` goes on the link; returns when it leaves, and when it arrives.
+    /// Sends `frame`; returns when it leaves, and when it arrives.
     #[inline]
     pub(super) fn send(&mut self, frame: &Frame) -> (Time, Time) {
         let leaves = self.free_at.max(frame.t);
@@ -38,10 +38,10 @@ impl Uplink {
         if let Some(meter) = &mut self.meter {
             meter.offered(frame);
             meter.carried(frame);
-            // Those that wait are counted by the time that this one takes: nothing else is known of them any more.
+            // The number of waiting frames is estimated from this frame's duration: their sizes are no longer known.
             meter.waiting(((leaves - frame.t) as u64).div_ceil(lasts.max(1) as u64));
         }
-        // Held at twice the horizon, where the run has long been stopped, so that nothing wraps.
+        // Capped at twice the horizon, when the run has been stopped long ago, so that nothing wraps.
         self.free_at = (leaves + lasts).min(2 * HORIZON);
         (leaves, self.free_at + self.delay)
     }

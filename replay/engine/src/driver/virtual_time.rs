@@ -1,8 +1,8 @@
 //! Virtual time: a discrete-event simulation that moves real, encoded frames.
 //!
-//! Frames are in flight on links, each a first-in first-out line. The calendar has one slot per device
+//! Frames are in flight on links, each a FIFO line. The calendar has one slot per device
 //! port, per timer and per link; the driver takes the earliest event, lets the node handle it and
-//! carries what came out. At equal times: departures, then timers, then arrivals; then by node, port and
+//! carries the output. At equal times: departures, then timers, then arrivals; then by node, port and
 //! sequence (the order of slots). A device of another process comes last ([`remote`]).
 
 mod fetch;
@@ -47,7 +47,7 @@ struct Line {
     to: NodeId,
     frames: VecDeque<Frame>,
     slot: u32,
-    /// It leads to hosts that do not react: what arrives is handed over in bursts, without events.
+    /// Whether it leads to hosts that do not react: arrivals are handed over in bursts, without events.
     lazy: bool,
 }
 
@@ -71,36 +71,37 @@ pub struct Simulation {
     calendar: Calendar,
     workers_slot: u32,
     control: VecDeque<Regroup>,
-    /// The host of all workers, if there is one only and they do not react: see `schedule_workers`.
+    /// The host of all workers, if it is the only one and they do not react: see `schedule_workers`.
     lazy_host: Option<NodeId>,
     workers: Box<dyn Workers>,
-    /// Workers react to what arrives.
+    /// Whether workers react to arrivals.
     react: bool,
-    /// Updates may be pulled before they are generated: nothing that happens can change them or end the run.
+    /// Whether updates may be pulled before they are generated, because no event can change them or end the run.
     ahead: bool,
     /// The latest generation that was pulled.
     generated_to: Time,
     server: Box<dyn Server>,
-    /// None if it has no timers.
+    /// None if the server has no timers.
     server_slot: Option<u32>,
     faults: Option<LinkFaults>,
-    /// Only where links have faults.
+    /// Valid only if links have faults.
     faults_slot: u32,
-    /// Frames that a host which does not react gets at once. Of many hosts each gets few: their buffers are held as long as the slowest one's.
+    /// Number of frames handed at once to a host that does not react. Small if there are many hosts: buffers are held
+    /// as long as the slowest one's.
     burst: usize,
-    /// What hosts and devices know.
+    /// The knowledge of hosts and devices.
     facts: Facts,
-    /// A device is another process: it keeps no books, and the account is settled from the records.
+    /// Whether a device is another process: it keeps no books, and the account is settled from the records.
     unsettled: bool,
-    /// What that device did wrong, which ends the run.
+    /// Misbehaviour of that device, which ends the run.
     failure: Option<String>,
     pool: Pool,
     ledger: Ledger,
     host: Host,
     out: Outbox,
     touched: Vec<u16>,
-    /// Memory for rows of books, which the device that acts has meanwhile, where devices share it: of a large network each acts seldom, and
-    /// memory of its own would be far.
+    /// Shared memory for rows of books, lent to the acting device: in a large network each device acts rarely, and
+    /// separate memory would not be in the cache.
     rows: Vec<Book>,
     shares_rows: bool,
     /// The network is in no cache: what is touched soon is fetched.
@@ -110,21 +111,21 @@ pub struct Simulation {
     until: Time,
 }
 
-/// How a run ended, and with what.
+/// The outcome of a run.
 pub struct Outcome {
     /// Totals.
     pub counters: Counters,
-    /// The account, to be closed.
+    /// The account, not yet closed.
     pub ledger: Ledger,
-    /// The user stopped it.
+    /// Whether the user stopped it.
     pub interrupted: bool,
-    /// The configured end came before everything had arrived.
+    /// Whether the configured end came before everything had arrived.
     pub cut: bool,
-    /// Every worker reached the goal.
+    /// Whether every worker reached the goal.
     pub goal_reached: bool,
-    /// Why the source ended early, if it did.
+    /// Reason of an early end of the source, if it ended early.
     pub source_failure: Option<String>,
-    /// Something would have happened after [`HORIZON`]: the run was stopped there.
+    /// Whether an event would have been after [`HORIZON`]: the run was stopped there.
     pub beyond_horizon: bool,
     /// Reasons against the run's numbers.
     pub faults: Vec<Fault>,
@@ -134,7 +135,7 @@ pub struct Outcome {
     pub leaked: usize,
 }
 
-/// Nodes whose memory for rows of books stays in the nearest caches.
+/// Number of nodes whose memory for rows of books stays in the nearest caches.
 const NODES_NEAR: usize = 64;
 
 /// Nodes whose memory stays in the caches of a core.
@@ -143,16 +144,16 @@ const NODES_CACHED: usize = 2048;
 /// Frames that hosts which do not react have not got yet, at most.
 const HELD_MAX: usize = 4096;
 
-/// Events between two looks at the stop flag and the progress bar.
+/// Events between two checks of the stop flag and updates of the progress bar.
 const CHECK_EVERY: u64 = 1 << 14;
 
 impl Simulation {
-    /// Puts the parts of a plan into one simulation.
+    /// Makes a simulation of the parts of a plan.
     pub fn new(parts: Parts) -> Self {
         Self::beside(parts, None)
     }
 
-    /// The same where the device at a node is another process.
+    /// Makes a simulation in which the device at a node is another process.
     pub fn beside(parts: Parts, remote: Option<(NodeId, Box<dyn Remote>)>) -> Self {
         let Parts {
             topology,
@@ -176,11 +177,11 @@ impl Simulation {
                 slots.push(Slot::Timer { node: id as NodeId });
             }
         }
-        // The control plane acts before what is generated or arrives at the same time.
+        // The control plane acts before generations and arrivals at the same time.
         let control_slot = slots.len() as u32;
         let workers_slot = control_slot + 1;
         slots.extend([Slot::Control, Slot::Workers]);
-        // Every slot is scanned for the next event: those that are never set are left out.
+        // Every slot is scanned for the next event, so unused ones are left out.
         let server_slot = receiver.timers.then(|| add_slot(&mut slots, Slot::Server));
         let faults_slot = if faults.is_some() { add_slot(&mut slots, Slot::Faults) } else { 0 };
         let faults = faults.map(|faults| LinkFaults::new(faults, &topology, facts.seed));
@@ -225,7 +226,7 @@ impl Simulation {
         simulation
     }
 
-    /// Runs until nothing is left to happen, or past `until`, or until `stop` is set.
+    /// Runs until no event is left, or past `until`, or until `stop` is set.
     pub fn run(
         mut self,
         until: Time,
@@ -274,7 +275,7 @@ impl Simulation {
             if events.is_multiple_of(CHECK_EVERY) {
                 progress(self.sent);
                 if stop.load(Ordering::Relaxed) && !interrupted {
-                    // What was pulled ahead of time has been sent: the run ends when it is generated.
+                    // Updates pulled ahead of time have been sent: the run ends at their generation.
                     interrupted = true;
                     until = until.min(self.generated_to.max(t));
                     self.until = until;
@@ -300,7 +301,7 @@ impl Simulation {
         self.calendar.first().0 == NEVER
     }
 
-    /// What was generated by `until` and still waits for its host's link is in flight.
+    /// Sends updates generated by `until` that still wait for their host's link: they count as in flight.
     fn send_rest(&mut self, until: Time, recorder: &mut dyn Recorder) -> Result<()> {
         while self.workers.next_wake() <= until {
             self.workers.pull(until, &mut self.pool, &mut self.host);
@@ -309,7 +310,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Hands over what arrives by `until` at hosts that do not react.
+    /// Hands over arrivals by `until` at hosts that do not react.
     fn hand_over_rest(&mut self, until: Time) {
         for index in 0..self.lines.len() {
             let line = &mut self.lines[index];
@@ -324,7 +325,7 @@ impl Simulation {
         }
     }
 
-    /// What the links of the plan carried.
+    /// Returns the loads of the plan's links.
     fn link_loads(&self) -> Vec<[LinkLoad; 2]> {
         let Some(flows) = &self.facts.flows else { return Vec::new() };
         let mut loads = vec![[LinkLoad::default(); 2]; flows.plan.links.len()];
@@ -367,7 +368,7 @@ impl Simulation {
         if let Some(goal) = self.ledger.goal() {
             self.counters.workers_at_goal = goal.workers() - goal.short();
         }
-        // What waits in a sum for what never comes is kept, not lost sight of.
+        // Frames kept in incomplete sums are not leaked.
         let leaked = if ended_by_itself { self.pool.in_use().saturating_sub(held) } else { 0 };
         Outcome {
             source_failure: workers.failure,
@@ -429,7 +430,7 @@ impl Simulation {
         }
     }
 
-    /// A device's program wanted to be called at `t`.
+    /// Calls a device's program at `t`, as it requested.
     fn on_timer(&mut self, t: Time, node: NodeId, recorder: &mut dyn Recorder) -> Result<()> {
         let Place::Device(device) = &mut self.places[node as usize] else { unreachable!("timers are devices'") };
         lend(self.shares_rows, &mut self.rows, &mut device.books.rows);
@@ -437,7 +438,7 @@ impl Simulation {
         self.settle_device(node, recorder)
     }
 
-    /// Lets every device know who is in which cluster from now on.
+    /// Notifies every device of a change of clusters.
     fn regroup(&mut self, slot: u32) {
         if let Some(regroup) = self.control.pop_front() {
             for (node, place) in self.places.iter_mut().enumerate() {
@@ -449,8 +450,8 @@ impl Simulation {
         self.calendar.set(slot, self.control.front().map_or(NEVER, |regroup| regroup.change.at));
     }
 
-    /// Sets the workers' timer. An update cannot matter before its host's link is free, so with one host
-    /// frames are built when the link gets to them, and a backlog costs neither memory nor cache.
+    /// Sets the workers' timer. An update has no effect before its host's link is free, so with a single host frames
+    /// are built when the link is ready, and a backlog costs neither memory nor cache.
     #[inline]
     fn schedule_workers(&mut self) {
         let mut wake = self.workers.next_wake();
@@ -462,7 +463,7 @@ impl Simulation {
         self.calendar.set(self.workers_slot, wake);
     }
 
-    /// `frame` is at the end of `link`, which has faults.
+    /// Handles the arrival of `frame` over `link`, which has faults.
     fn arrive_perhaps(&mut self, link: usize, frame: Frame, recorder: &mut dyn Recorder) -> Result<()> {
         let Some(faults) = &mut self.faults else { return Ok(()) };
         match faults.strike(link, &frame) {
@@ -480,10 +481,10 @@ impl Simulation {
             Strike::Held => {}
             Strike::Passes => self.arrive(link, frame, recorder)?,
             Strike::Twice => {
-                // Bytes of its own: a device may write into either.
+                // A copy of the bytes: a device may write to either frame.
                 self.pool.share(frame.buffer);
                 let buffer = self.pool.unshare(frame.buffer);
-                // Whoever waits for each worker once drops the copy of a contribution: nobody sent it, so no row is of it.
+                // Accounts that count each worker once drop the copy of a contribution: nobody sent it, so it gets no row.
                 let unsent = frame.kind == Kind::Update && !self.unsettled && self.ledger.counts_once();
                 let packet = if unsent { PacketId::NOBODY } else { frame.packet };
                 self.arrive(link, frame, recorder)?;
@@ -493,7 +494,7 @@ impl Simulation {
         self.release_held(link, frame.t, recorder)
     }
 
-    /// Lets go of what was held back on `link` for long enough.
+    /// Releases frames on `link` that have been held long enough.
     fn release_held(&mut self, link: usize, t: Time, recorder: &mut dyn Recorder) -> Result<()> {
         while let Some(frame) = self.faults.as_mut().and_then(|faults| faults.release(link, t)) {
             self.arrive(link, frame, recorder)?;
@@ -509,14 +510,14 @@ impl Simulation {
         let Some(slot) = self.server_slot else { return };
         let watch = match self.server.watches() {
             NEVER => NEVER,
-            // When training is over there is nothing to look after.
+            // After training there is nothing to monitor.
             at if self.workers.waits() => at,
             _ => NEVER,
         };
         self.calendar.set(slot, self.server.next_wake().min(watch));
     }
 
-    /// `frame` is at the end of `link`.
+    /// Handles the arrival of `frame` over `link`.
     #[inline]
     fn arrive(&mut self, link: usize, frame: Frame, recorder: &mut dyn Recorder) -> Result<()> {
         let node = self.lines[link].to;
@@ -546,7 +547,7 @@ impl Simulation {
         }
     }
 
-    /// Carries what came out of a device: books, frames, new wake-ups.
+    /// Carries the output of a device: books, frames, new wake-up times.
     #[inline]
     fn settle_device(&mut self, node: NodeId, recorder: &mut dyn Recorder) -> Result<()> {
         let Place::Device(device) = &mut self.places[node as usize] else { unreachable!("only devices settle here") };
@@ -564,7 +565,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Puts what came out of a device on its links.
+    /// Puts the output of a device on its links.
     #[inline]
     fn carry(&mut self) {
         for (link, frame) in self.out.frames.drain(..) {
@@ -584,7 +585,7 @@ impl Simulation {
         }
     }
 
-    /// Carries what came out of hosts and the server: frames onto their links, deliveries into the records.
+    /// Carries the output of hosts and the server: frames to their links, deliveries to the records.
     #[inline]
     fn settle_hosts(&mut self, recorder: &mut dyn Recorder) -> Result<()> {
         for row in self.host.withheld.drain(..) {
@@ -644,7 +645,7 @@ impl Simulation {
                 false => self.ledger.received(&Receipt::of(&row, values)),
                 true => {
                     row.digest = Some(digest(values));
-                    // As far as workers can tell.
+                    // The verdict of the workers.
                     row.sum_ok
                 }
             };
@@ -661,7 +662,7 @@ impl Simulation {
     }
 }
 
-/// Lends the memory of `from` to whoever has `to`, if it is shared.
+/// Lends the memory of `from` to the owner of `to`, if it is shared.
 #[inline]
 fn lend(shared: bool, from: &mut Vec<Book>, to: &mut Vec<Book>) {
     if shared {
@@ -669,7 +670,7 @@ fn lend(shared: bool, from: &mut Vec<Book>, to: &mut Vec<Book>) {
     }
 }
 
-/// Puts a frame on a line; lines are first in, first out, so only a new head changes the calendar.
+/// Puts a frame on a line; lines are FIFO, so only a new head changes the calendar.
 #[inline]
 fn put(line: &mut Line, frame: Frame, calendar: &mut Calendar) {
     if line.frames.is_empty() {

@@ -1,5 +1,5 @@
-//! The server of AllReduce along a plan (ATRO §III-A): it takes all flows of a message, sums them, and answers each with
-//! the whole sum, in frames as large as those that came. What workers do with it is in `open_loop.rs`.
+//! The server of AllReduce along a plan (ATRO §III-A): it receives all flows of a message, sums them, and answers each
+//! flow with the whole sum, in frames of the same size. The workers' side is in `open_loop.rs`.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ use crate::target::flows::NodeFlows;
 use crate::target::gather::{Gather, GatherStep};
 use crate::target::sum::Sum;
 
-/// Messages of a cluster that may be open: as many as a host's memory holds without thinking of it.
+/// Maximum number of open messages per cluster: small compared with a host's memory.
 const ROOM: u32 = 1 << 16;
 
 /// The server.
 pub(super) struct AllReduce {
     node: NodeId,
     flows: Arc<NodeFlows>,
-    /// By cluster, made when its first message comes.
+    /// Open messages of each cluster, created with its first message.
     gathers: Vec<Option<Gather<Sum>>>,
     /// Headers of answers, by input.
     heads: Vec<Template>,
@@ -32,7 +32,7 @@ pub(super) struct AllReduce {
     open: usize,
     answered: u64,
     duplicates: u64,
-    /// What came too late, or found no room.
+    /// Messages that came too late, or found no room.
     unused: u64,
 }
 
@@ -89,7 +89,7 @@ impl AllReduce {
             self.gathers[usize::from(header.cluster)].get_or_insert_with(|| Gather::new(ROOM, inputs, expected));
         match gather.take(header.seq, input, header.attempt) {
             GatherStep::Opens => {
-                // The delivery keeps its own hold on the bytes.
+                // The delivery keeps a separate reference to the bytes.
                 pool.share(frame.buffer);
                 gather.keep(header.seq, Sum { frame: *frame, header });
                 self.open += 1;
@@ -116,7 +116,7 @@ impl AllReduce {
         }
     }
 
-    /// One copy for each flow of the message's cluster.
+    /// Sends one copy per flow of the message's cluster.
     fn answer(&mut self, t: Time, sum: Sum, pool: &mut Pool, host: &mut Host) {
         let header = Header { flags: sum.header.flags | FLAG_RESULT, ..sum.header };
         for &input in self.flows.members(header.cluster) {
@@ -167,7 +167,7 @@ mod tests {
 
     const BYTES: usize = HEAD + UPDATE_HEAD + 8;
 
-    /// A worker of the server's own switch, and an aggregator that stands for two others.
+    /// A worker at the server's switch, and an aggregator of two others.
     fn server() -> AllReduce {
         let node = |name: &str, role, workers| PlanNode { name: name.into(), role, workers };
         let flow = |source, path: &[usize]| PlanFlow { source, path: path.to_vec() };
@@ -217,7 +217,7 @@ mod tests {
         let (mut server, mut pool, mut host) = (server(), Pool::new(BYTES, 8), Host::default());
         let alone = frame(&mut pool, 1, worker_ip(0), 0, 1, [1.0, 2.0]);
         server.on_burst(0, &[alone], &mut pool, &mut host);
-        // The driver has looked at it and let it go; the server still holds it.
+        // The driver has released it; the server still holds it.
         host.deliveries.drain(..).for_each(|delivery| pool.release(delivery.frame.buffer));
         assert!(host.outgoing.is_empty() && server.end(None).held == 1 && pool.in_use() == 1);
         let copy = frame(&mut pool, 2, worker_ip(0), 0, 1, [1.0, 2.0]);
@@ -238,7 +238,7 @@ mod tests {
             server.end(None).counters,
             [("answered", 1), ("server_duplicates", 1), ("server_unused", 0)].map(|(name, n)| Counter::sum(name, n))
         );
-        // What is delivered is what came, not the sum that the server makes of it.
+        // Deliveries contain the frames as received, not the server's sum.
         assert_eq!(&pool.payload(&host.deliveries[0].frame)[UPDATE_HEAD..][..4], 10.0f32.to_le_bytes());
     }
 }

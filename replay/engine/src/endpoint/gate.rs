@@ -1,9 +1,9 @@
-//! The parameter server's side of learning: its reward gate, when it moves the model, the global weights (OLAF §2.1).
+//! The parameter server's side of learning: reward gate, model steps and global weights (OLAF §2.1).
 //!
 //! There is one model per cluster, since clusters are tenants. An update whose reward is above r_g moves the
-//! model ([`Step`]: `g_a = avg(g_a, g_i)`, `w = w + γ·g_a`); g_i of an aggregate is the mean of its members. The paper's r_g
-//! begins at −∞ and is what was stored last, read literally the highest reward so far (`max`); `moving_average`
-//! keeps an exponential average of all rewards instead, which goes on accepting when rewards fall.
+//! model ([`Step`]: `g_a = avg(g_a, g_i)`, `w = w + γ·g_a`); g_i of an aggregate is the mean of its members. The
+//! paper's r_g starts at −∞ and is the reward stored last, read literally the highest so far (`max`); `moving_average`
+//! uses an exponential average of all rewards instead, which keeps accepting when rewards fall.
 
 use pktgen_core::Result;
 use pktgen_core::config::{FromValue, Section, Value, above_to, settings};
@@ -12,23 +12,23 @@ use pktgen_workload::learner::Learning;
 use super::Facts;
 use super::step::{Memory, Step};
 
-/// Which updates are accepted.
+/// The gate's rule.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Gate {
-    /// All.
+    /// Accepts all updates.
     Off,
-    /// Those with a reward above all before.
+    /// Accepts rewards above all previous ones.
     Max,
-    /// Those with a reward above the average of those before; the newest counts with this weight.
+    /// Accepts rewards above the average of the previous ones; the newest has this weight.
     MovingAverage(f64),
 }
 
-/// What the ACK of an update carries.
+/// The content of an ACK.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Carries {
     /// No model.
     Nothing,
-    /// The gradients of the packet that it answers (§7: "aggregated gradients").
+    /// The gradients of the acknowledged packet (§7: "aggregated gradients").
     Gradients,
     /// g_a.
     Average,
@@ -52,14 +52,14 @@ impl FromValue for Carries {
     }
 }
 
-/// When the model moves, and who is answered (§2.1).
+/// When the model moves, and which workers are answered (§2.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// At each packet, and its sender is answered at once.
+    /// At each packet; its sender is answered at once.
     Asynchronous,
-    /// When a number of updates has come; all workers of the cluster get an ACK, and none waits for it.
+    /// After a number of updates; all workers of the cluster get an ACK, and none waits for it.
     Periodic,
-    /// When each worker's update of the round has come; all wait for the ACK.
+    /// After the round's update of each worker; all wait for the ACK.
     Synchronous,
 }
 
@@ -100,7 +100,7 @@ settings! {
     }
 }
 
-/// What only workers that learn ask of the server; what it does for others is the default.
+/// Settings of the server for workers that learn; the default applies to others.
 #[derive(Debug, Clone, Copy)]
 struct Learns {
     mode: Mode,
@@ -129,7 +129,7 @@ impl Learns {
     }
 }
 
-/// Which workers are answered now.
+/// The workers to be answered now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
     Sender,
@@ -142,33 +142,33 @@ pub(super) enum Answer {
 struct Model {
     /// r_g.
     reward: f64,
-    /// What its steps remember, g_a among it; empty before the first accepted update.
+    /// State of its steps, including g_a; empty before the first accepted update.
     memory: Memory,
-    /// w. Where workers do not learn, their first weights are unknown, so it begins at 0.
+    /// w. Where workers do not learn, their first weights are unknown, so w starts at 0.
     weights: Vec<f32>,
-    /// The sum of accepted gradients since the last step, and how many updates they are of.
+    /// The sum of accepted gradients since the last step, and the number of their updates.
     waiting: (Vec<f32>, u32),
     /// Updates since the last step, accepted or not.
     arrived: u32,
-    /// Updates that make a step; 1 if each packet does.
+    /// Updates per step; 1 if each packet makes one.
     batch: u32,
 }
 
-/// Largest rate that is believed.
+/// Maximum learning rate.
 const RATE_MAX: f64 = 1000.0;
 
-/// The models of all clusters, and the rule by which they move.
+/// The models of all clusters, and their update rule.
 pub(super) struct Models {
     how: Learns,
     gate: Gate,
     rate: f32,
-    /// Whether average and weights are asked for.
+    /// Whether average and weights are needed.
     learns: bool,
     models: Vec<Model>,
 }
 
 impl Models {
-    /// Reads `gate`, `gate_weight` and `learning_rate` from `[endpoint]`, and for workers that learn their keys.
+    /// Reads `gate`, `gate_weight` and `learning_rate` from `[endpoint]`, and the keys for workers that learn.
     pub(super) fn read(section: &mut Section, facts: &Facts, carries: Carries) -> Result<Self> {
         let mut sizes = vec![0u32; facts.workers.clusters_ever()];
         for cluster in &facts.workers.cluster_of {
@@ -182,7 +182,7 @@ impl Models {
         Ok(models)
     }
 
-    /// The same for clusters of these sizes.
+    /// Makes the models for clusters of these sizes.
     fn of(section: &mut Section, sizes: &[u32], how: Learns, carries: Carries) -> Result<Self> {
         let Moves { gate_weight, gate, learning_rate: rate } = Moves::read(section)?;
         let gate = if let Gate::MovingAverage(_) = gate { Gate::MovingAverage(gate_weight) } else { gate };
@@ -203,16 +203,16 @@ impl Models {
         Ok(Models { how, gate, rate: rate as f32, learns, models })
     }
 
-    /// The models that workers begin with. §2.1 takes the weights of the worker that comes first; here all of a cluster
-    /// have the same.
+    /// Sets the workers' first weights. §2.1 takes the weights of the worker that comes first; here all workers of a
+    /// cluster start with the same.
     fn begin_with(&mut self, learning: &Learning) {
         for (cluster, model) in self.models.iter_mut().enumerate() {
             model.weights = learning.first_weights(cluster as u16);
         }
     }
 
-    /// An update of `cluster` with this reward that represents `count` updates, the sum of whose gradients
-    /// (little-endian f32s) is `sum`. Returns whether it is accepted, and which workers are answered.
+    /// Processes an update of `cluster` with this reward that represents `count` updates; `sum` is the sum of their
+    /// gradients (little-endian f32s). Returns whether it is accepted, and which workers are answered.
     pub(super) fn update(&mut self, cluster: u16, reward: f32, count: u16, sum: &[u8]) -> (bool, Answer) {
         let Some(model) = self.models.get_mut(usize::from(cluster)) else { return (true, Answer::Sender) };
         let reward = f64::from(reward);
@@ -242,7 +242,7 @@ impl Models {
         (accepted, if self.how.mode == Mode::Asynchronous { Answer::Sender } else { Answer::Everyone })
     }
 
-    /// What an ACK to `cluster` carries.
+    /// Returns the content of an ACK to `cluster`.
     pub(super) fn vector(&self, cluster: u16, carries: Carries) -> &[f32] {
         match (self.models.get(usize::from(cluster)), carries) {
             (Some(model), Carries::Average) => &model.memory.average,
@@ -253,7 +253,7 @@ impl Models {
 }
 
 impl Model {
-    /// Adds the gradients of `count` updates to what waits for the next step.
+    /// Adds the gradients of `count` updates to those of the next step.
     fn gather(&mut self, count: u16, sum: &[u8]) {
         let gradients = sum.as_chunks::<4>().0;
         let (waiting, of) = &mut self.waiting;
@@ -269,7 +269,7 @@ impl Model {
         *of += u32::from(count);
     }
 
-    /// Moves the weights by the mean of what waits, which is of `count` updates.
+    /// Moves the weights by the mean of the collected gradients of `count` updates.
     fn learn(&mut self, step: Step, rate: f32, count: f32) {
         let own = &mut self.waiting.0;
         own.iter_mut().for_each(|g| *g /= count);
@@ -321,14 +321,14 @@ mod tests {
         assert!(models.vector(1, Carries::Weights).is_empty());
     }
 
-    /// Of a cluster of three workers that learn.
+    /// A cluster of three workers that learn.
     fn learning(keys: &[(&str, Value)]) -> Models {
         let mut section = Section::of("endpoint", keys);
         let how = Learns::read(&mut section).unwrap();
         Models::of(&mut section, &[3], how, Carries::Weights).unwrap()
     }
 
-    /// One step of the mean of a batch; rejected updates count as arrived, and move nothing.
+    /// A batch makes one step by its mean; rejected updates count as arrived, and move nothing.
     #[test]
     fn batches_move_the_model_once_and_tell_everyone() {
         for (mode, batch) in [("synchronous", None), ("periodic", None), ("periodic", Some(4u32))] {

@@ -1,9 +1,8 @@
 //! Workers that learn in the loop (OLAF §2.1, §8.2; docs/learning.md).
 //!
-//! Each computes its update on the model that it holds. What comes back is taken up when the iteration is over: workers "do
-//! not preempt when receiving an updated global model but use it as soon as they finish the current iteration" (§8.2). Who
-//! does not wait goes on with the model that it holds, so a lost update or answer costs freshness and no time; in synchronous
-//! mode it waits for the answer.
+//! Each computes its update on the model that it has. Received models are adopted when the iteration is over: workers "do not preempt when
+//! receiving an updated global model but use it as soon as they finish the current iteration" (§8.2). Workers that do not wait continue
+//! with the model that they have, so a lost update or answer costs freshness and no time; in synchronous mode they wait for the answer.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -63,9 +62,9 @@ impl WorkerKind for LearnerKind {
 struct Learners {
     learning: Arc<Learning>,
     agents: Vec<Agent>,
-    /// Who waits for an answer before it goes on.
+    /// Whether each worker waits for an answer before it continues.
     waiting: Vec<bool>,
-    /// When each worker's iteration ends; ties go to the lower worker.
+    /// Ends of the workers' iterations; ties go to the lower worker.
     turns: BinaryHeap<Reverse<(Time, u32)>>,
     /// Whether workers wait for the answer.
     waits: bool,
@@ -105,7 +104,7 @@ impl Learners {
         Ok(learners)
     }
 
-    /// `worker` begins its next iteration at `t`, if it has one.
+    /// Begins the next iteration of `worker` at `t`, if there is one.
     fn begin(&mut self, worker: u32, t: Time) {
         let Some(time) = self.agents[worker as usize].begin(&self.learning) else { return };
         let end = t.saturating_add(time);
@@ -143,13 +142,13 @@ impl Learners {
         host.outgoing.push(Outgoing { node, frame, record: Some(row(&update, 0, t)) });
     }
 
-    /// A frame at a host; true if it is an answer. `heard` is left with those that waited for it.
+    /// Processes a frame at a host; returns whether it is an answer. Appends workers that waited for it to `heard`.
     fn hear(&mut self, node: NodeId, frame: &Frame, pool: &Pool, heard: &mut Vec<u32>) -> bool {
         let Learners { audience, agents, waiting, .. } = self;
         audience.hear(node, frame, pool, |worker, ack| {
             let model = &pool.payload(frame)[ACK_HEAD..][..4 * usize::from(ack.header.elements)];
             agents[worker as usize].hear(model);
-            // Where a device multicasts acknowledgements, late ones of a round that is over come, too.
+            // Where a device multicasts acknowledgements, late ones of a finished round arrive, too.
             if waiting[worker as usize] && ack.header.seq >= agents[worker as usize].iteration() {
                 waiting[worker as usize] = false;
                 heard.push(worker);

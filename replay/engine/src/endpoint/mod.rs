@@ -1,7 +1,7 @@
 //! Hosts: the workers that send updates, and the server that receives them.
 //!
-//! Both are state machines without I/O: a driver asks them for what is due (`pull`) and hands them what arrived (`on_burst`);
-//! they answer through [`Host`].
+//! Both are state machines without I/O: a driver requests due frames (`pull`) and passes arrivals (`on_burst`); they
+//! return frames and rows in [`Host`].
 
 mod all_reduce;
 pub mod gate;
@@ -41,7 +41,7 @@ pub use server::UpdateServer;
 /// A frame that an endpoint sends from `node` at `frame.t`, with its row in `sent` if it is an update.
 #[derive(Debug, Clone, Copy)]
 pub struct Outgoing {
-    /// The host that it leaves.
+    /// The sending host.
     pub node: NodeId,
     /// The frame.
     pub frame: Frame,
@@ -58,18 +58,18 @@ pub struct Delivery {
     pub frame: Frame,
 }
 
-/// What endpoints answer into.
+/// Output of endpoints.
 #[derive(Debug, Default)]
 pub struct Host {
     /// Frames to send.
     pub outgoing: Vec<Outgoing>,
-    /// Rows of updates that workers keep back.
+    /// Rows of updates that workers withhold.
     pub withheld: Vec<Sent>,
-    /// What workers know and do, where it is recorded.
+    /// States and decisions of workers, if they are recorded.
     pub states: Vec<State>,
     /// Updates received.
     pub deliveries: Vec<Delivery>,
-    /// Iterations of synchronous training that ended.
+    /// Completed iterations of synchronous training.
     pub iterations: Vec<Iteration>,
     /// Results of synchronous training that arrived at workers.
     pub replies: Vec<Reply>,
@@ -83,13 +83,13 @@ pub struct Host {
 
 /// The workers of a run, or of a process's share of it.
 pub trait Workers: Send {
-    /// When they next send without input; [`NEVER`](pktgen_core::time::NEVER) if they do not.
+    /// Returns when they next send without input; [`NEVER`](pktgen_core::time::NEVER) if they do not.
     fn next_wake(&self) -> Time;
 
-    /// Sends what is due at or before `until`, at most a burst.
+    /// Sends frames due at or before `until`, at most a burst.
     fn pull(&mut self, until: Time, pool: &mut Pool, host: &mut Host);
 
-    /// Takes frames that arrived at `node`.
+    /// Processes frames that arrived at `node`.
     fn on_burst(&mut self, node: NodeId, burst: &[Frame], pool: &mut Pool, host: &mut Host);
 
     /// Notes that the frame of an update leaves its host at `t`. Called for workers that react ([`Declaration::reacts`]).
@@ -100,68 +100,68 @@ pub trait Workers: Send {
         false
     }
 
-    /// Returns what is known at the end of the run.
+    /// Returns the state of the workers at the end of the run.
     fn end(&self) -> WorkersEnd;
 }
 
-/// What workers know at the end of a run.
+/// State of the workers at the end of a run.
 #[derive(Debug, Default)]
 pub struct WorkersEnd {
-    /// Why their source ended early, if it did.
+    /// Reason of an early end of their source, if it ended early.
     pub failure: Option<String>,
     /// What they still wait for although nothing is due, if anything.
     pub unfinished: Option<String>,
-    /// By worker: whole sums that came back to it; empty where none do.
+    /// By worker: whole sums that returned to it; empty if there are none.
     pub answers: Vec<Answers>,
-    /// Elements that did not fit an integer when they were scaled.
+    /// Elements that exceeded an integer when they were scaled.
     pub clipped: u64,
     /// Results of a server that are not the sums of all contributions.
     pub wrong_results: u64,
     /// Copies of results that differ, if any do.
     pub unlike_results: Option<Fault>,
-    /// What they counted; several values of a name become one by its rule.
+    /// Their counters; several values of a name are combined by the counter's rule.
     pub counters: Vec<Counter>,
 }
 
-/// What receives updates, and the controller of a network beside it.
+/// The receiver of updates, including the network's controller.
 pub trait Server: Send {
-    /// When it next sends without input; [`NEVER`](pktgen_core::time::NEVER) if it does not.
+    /// Returns when it next sends without input; [`NEVER`](pktgen_core::time::NEVER) if it does not.
     fn next_wake(&self) -> Time {
         NEVER
     }
 
-    /// When it next checks the network, as long as workers train; [`NEVER`](pktgen_core::time::NEVER) if it does not.
+    /// Returns when it next checks the network while workers train; [`NEVER`](pktgen_core::time::NEVER) if it does not.
     fn watches(&self) -> Time {
         NEVER
     }
 
-    /// Sends what is due at or before `until`, at most a burst.
+    /// Sends frames due at or before `until`, at most a burst.
     fn pull(&mut self, _until: Time, _pool: &mut Pool, _host: &mut Host) {}
 
-    /// Takes frames that arrived at `node`.
+    /// Processes frames that arrived at `node`.
     fn on_burst(&mut self, node: NodeId, burst: &[Frame], pool: &mut Pool, host: &mut Host);
 
-    /// Returns what is known at the end of the run; `worked` is the time that its thread was busy, measured in real time only.
+    /// Returns the state at the end of the run; `worked` is the time that its thread was busy, measured in real time only.
     fn end(&self, worked: Option<Time>) -> ServerEnd;
 }
 
-/// What a server knows at the end of a run.
+/// State of a server at the end of a run.
 #[derive(Debug, Default)]
 pub struct ServerEnd {
     /// What it still waits for although nothing is due, if anything.
     pub unfinished: Option<String>,
-    /// What it counted; several values of a name become one by its rule.
+    /// Its counters; several values of a name are combined by the counter's rule.
     pub counters: Vec<Counter>,
-    /// Frames that it keeps.
+    /// Frames that it still holds.
     pub held: usize,
 }
 
-/// Sums of absolute errors, and of what they are errors of.
+/// Sums of absolute errors and of the exact values.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ScalingError {
-    /// Of the errors.
+    /// Sum of the errors.
     pub off: f64,
-    /// Of the exact values.
+    /// Sum of the exact values.
     pub of: f64,
 }
 
@@ -169,18 +169,18 @@ pub struct ScalingError {
 pub trait Content: Send {
     /// Adds the contributions of `members` to `sums`, with wrap-around; returns how many elements the last one has.
     fn add(&mut self, members: &[PacketId], sums: &mut [i32]) -> usize;
-    /// How far the mean that a worker makes of `sums` (Trio §5: divided by the sources in them) is from that of the
-    /// gradients of `members` before they were scaled.
+    /// Returns the error of the mean that a worker computes from `sums` (Trio §5: divided by the number of sources),
+    /// compared with that of the gradients of `members` before scaling.
     fn error(&mut self, _members: &[PacketId], _sums: &[i32]) -> ScalingError {
         ScalingError::default()
     }
-    /// Most elements of a contribution.
+    /// Returns the maximum number of elements of a contribution.
     fn elements(&self) -> usize;
-    /// Whether a sum left 32 bits during the last addition.
+    /// Returns whether a sum exceeded 32 bits during the last addition.
     fn left_range(&self) -> bool {
         false
     }
-    /// What devices make of sums that leave 32 bits.
+    /// Returns the behaviour of devices on sums that exceed 32 bits.
     fn registers(&self) -> Registers {
         Registers::Wrap
     }
@@ -188,45 +188,45 @@ pub trait Content: Send {
 
 /// The pairs that workers of sparse training send, as a pure function.
 pub trait Pairs: Send {
-    /// The pairs of a push, as they lie in its payload; none if there is no such push.
+    /// Returns the pairs of a push in payload encoding; empty if there is no such push.
     fn payload(&mut self, packet: PacketId) -> &[u8];
-    /// The pairs of a hot push; none if there is no such push.
+    /// Returns the pairs of a hot push; empty if there is no such push.
     fn hot(&mut self, packet: PacketId) -> &[(u32, f32)];
-    /// Hot parameters of a job.
+    /// Returns the number of hot parameters of a job.
     fn slots(&self) -> usize;
-    /// Most pairs in a packet of a result.
+    /// Returns the maximum number of pairs in a packet of a result.
     fn part(&self) -> usize;
-    /// Appends pairs of a result as they lie in its packets.
+    /// Appends pairs of a result in payload encoding.
     fn write(&self, pairs: &[(u32, f32)], out: &mut Vec<u8>);
 }
 
-/// What a frame off a wire is.
+/// The identity of a received frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
-    /// Which packet; of a result, the one that it is known by.
+    /// Its packet; for a result, the one that identifies it.
     pub packet: PacketId,
-    /// Worker that it comes from or goes to.
+    /// Worker that sent it or receives it.
     pub worker: u32,
     /// Cluster.
     pub cluster: u16,
-    /// Where it goes.
+    /// Its destination.
     pub flow: NodeId,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
 }
 
-/// Standby switches and who watches them (LIBRA §3.6, "Failover mechanism").
+/// Standby switches and their controller (LIBRA §3.6, "Failover mechanism").
 #[derive(Debug, Clone)]
 pub struct Standby {
     /// The controller's node.
     pub controller: NodeId,
-    /// The switch in the middle, which is notified of the active switch.
+    /// The central switch, which is notified of the active switch.
     pub switch: NodeId,
-    /// The switches that can sum, the first of them active at the beginning.
+    /// The switches that can sum; the first is active at the beginning.
     pub aggregators: Arc<[NodeId]>,
 }
 
-/// What an endpoint knows of the run.
+/// The knowledge of an endpoint about the run.
 #[derive(Clone)]
 pub struct Facts {
     /// The workers' kind.
@@ -239,45 +239,45 @@ pub struct Facts {
     pub workers: Arc<Population>,
     /// Host of each worker.
     pub host_of: Arc<Vec<NodeId>>,
-    /// The server's node, of several the first.
+    /// The node of the first server.
     pub server: NodeId,
     /// The parameter servers, and their racks.
     pub racks: Arc<Racks>,
-    /// The flows of a plan, where devices go by one.
+    /// The flows of a plan, if devices follow one.
     pub flows: Option<Arc<Flows>>,
-    /// Standby switches and their controller, where there are any.
+    /// Standby switches and their controller, if there are any.
     pub standby: Option<Standby>,
     /// Whether UDP checksums are filled in.
     pub udp_checksum: bool,
     /// The run's seed.
     pub seed: Seed,
-    /// The host link of the workers: rate in bit/s of the slowest.
+    /// Rate of the slowest host link of the workers, in bit/s.
     pub host_rate_bps: u64,
-    /// Whether time passes by itself.
+    /// Whether the run is in real time.
     pub real_time: bool,
-    /// Whether the device is not of this program.
+    /// Whether the device is external.
     pub external: bool,
-    /// Longest time from sending an update to its ACK where nothing waits.
+    /// Maximum time from sending an update to its ACK without queueing.
     pub round_trip: Time,
     /// Whether workers' states are recorded.
     pub states: bool,
-    /// Whose workers are in this process, where several have a run's.
+    /// The share of workers in this process, if several processes carry out the run.
     pub share: Shard,
-    /// What makes the lanes of updates, where they carry any.
+    /// Generator of the lanes of updates, if they have any.
     pub lanes: Option<Arc<Lanes>>,
-    /// What agents learn, where they do.
+    /// The agents' task, if they learn.
     pub learning: Option<Arc<Learning>>,
-    /// The flows of frames that are sent as they are.
+    /// The flows of raw frames.
     pub raw: Option<Arc<RawFlows>>,
 }
 
-/// What frames of a wire protocol are to the harness.
+/// Operations and properties of frames of a wire protocol.
 pub struct Protocol {
     /// The wire format.
     pub format: &'static str,
-    /// Advice that makes its frames smaller: "lower" some key.
+    /// Advice for smaller frames: "lower" some key.
     pub smaller: &'static str,
-    /// Frames are sent as they are: they have no format of ours, and no names.
+    /// Whether frames are sent unchanged: they have no header of ours, and no ids.
     pub whole: bool,
     /// See [`identify`](Protocol::identify).
     pub identify: fn(&[u8], &Facts) -> Option<Identity>,
@@ -285,12 +285,13 @@ pub struct Protocol {
     pub values: fn(&[u8]) -> &[u8],
     /// See [`element_bytes`](Protocol::element_bytes).
     pub element_bytes: fn(PacketId) -> usize,
-    /// Rebuilds heads where only payloads travel and a job has so many workers; none where nothing in a payload says who sent it.
+    /// Rebuilds heads for transports of payloads only, given the number of workers of a job; `None` if payloads do not
+    /// identify the sender.
     pub heads: fn(u32) -> Option<Heads>,
 }
 
 impl Behaviour {
-    /// Workers that send updates to a server and wait for nothing.
+    /// Workers that send updates to a server and do not wait.
     pub const ASYNCHRONOUS: Self = Behaviour {
         synchronous: false,
         has_server: true,
@@ -305,72 +306,72 @@ impl Behaviour {
 }
 
 impl Protocol {
-    /// Returns what a frame off a wire is; none if it is of no known host. `bytes` holds whole headers.
+    /// Returns the identity of a received frame; `None` if its host is unknown. `bytes` holds whole headers.
     #[inline]
     pub fn identify(&self, bytes: &[u8], facts: &Facts) -> Option<Identity> {
         (self.identify)(bytes, facts)
     }
 
-    /// Returns the values in a payload that are verified, as they lie there; none if there are none.
+    /// Returns the values in a payload that are verified, in payload encoding; empty if there are none.
     #[inline]
     pub fn values<'a>(&self, payload: &'a [u8]) -> &'a [u8] {
         (self.values)(payload)
     }
 
-    /// Returns how many gradients these [`values`](Self::values) of a packet are.
+    /// Returns the number of gradients in these [`values`](Self::values) of a packet.
     #[inline]
     pub fn elements(&self, packet: PacketId, values: &[u8]) -> u64 {
         (values.len() / (self.element_bytes)(packet)) as u64
     }
 }
 
-/// What workers of a kind need around them, and what they do.
+/// Requirements and properties of a kind of workers.
 #[derive(Debug, Clone, Copy)]
 pub struct Behaviour {
-    /// They train in iterations, and wait for results.
+    /// Whether they train in iterations and wait for results.
     pub synchronous: bool,
-    /// They send to a server.
+    /// Whether they send to a server.
     pub has_server: bool,
-    /// They divide their parameters among the servers, where there are several.
+    /// Whether they divide their parameters among several servers.
     pub several_servers: bool,
-    /// Results come from a device.
+    /// Whether results come from a device.
     pub needs_results: bool,
-    /// They go by the state of queues that acknowledgements bring.
+    /// Whether they use the queue status in acknowledgements.
     pub listens: bool,
-    /// They take up the models that acknowledgements bring.
+    /// Whether they adopt the models in acknowledgements.
     pub learns: bool,
-    /// The program that devices run where the experiment does not say; none if the catalogue's default will do.
+    /// Default program of devices; none for the catalogue's default.
     pub program: Option<&'static str>,
-    /// Keys that `[endpoint]` and the `[target]` of an external device have in common: one value counts.
+    /// Keys that `[endpoint]` and the `[target]` of an external device share: they must agree, and a missing one is copied.
     pub common: &'static [&'static str],
-    /// Switches that are on in our own program; an external device has them off unless the experiment says otherwise.
+    /// Flags that are on in our programs; off for an external device unless the experiment sets them.
     pub ours: &'static [&'static str],
 }
 
-/// What is known of workers before they send.
+/// Properties of workers that are known before they send.
 #[derive(Debug, Clone, Default)]
 pub struct Declaration {
-    /// What arrives changes what they send. If not, they may be asked ahead of time or late, and their frames are the same.
+    /// Whether arrivals change what they send. If not, they may be pulled early or late without changing their frames.
     pub reacts: bool,
-    /// What they train, where they train in iterations.
+    /// Training parameters, if they train in iterations.
     pub training: Option<Training>,
-    /// Packets per worker and iteration, where they train in iterations and every one is as long as the other; else 0.
+    /// Packets per worker and iteration, if they train in iterations and all have as many; else 0.
     pub packets: u32,
-    /// Most elements that a packet contributes to a sum, where that is not the gradients of an update.
+    /// Maximum number of elements that a packet contributes to a sum, if it is not the gradients of an update.
     pub elements: Option<usize>,
-    /// Bytes of the largest frame that devices sum, where others are forwarded only.
+    /// Bytes of the largest frame that devices sum, if others are only forwarded.
     pub summed_bytes: Option<usize>,
-    /// Bytes of their largest frame, where it is not that of the workload's updates.
+    /// Bytes of their largest frame, if it is not that of the workload's updates.
     pub frame_bytes: Option<usize>,
-    /// What devices need to know of sums by key.
+    /// Configuration of devices for sums by key.
     pub sparse: Option<SparsePlace>,
 }
 
-/// What payloads of workers are to the account.
+/// Meaning of the workers' payloads for the account.
 pub enum Payloads {
     /// Updates, one by one.
     Updates,
-    /// Contributions to results, which can be made again.
+    /// Contributions to results, which can be recomputed.
     Results(Box<dyn Content>),
     /// Pairs that are summed by key.
     Pairs(Box<dyn Pairs>),
@@ -380,9 +381,9 @@ pub enum Payloads {
 pub struct Crew {
     /// The state machine.
     pub workers: Box<dyn Workers>,
-    /// What is known of them beforehand.
+    /// Their known properties.
     pub declared: Declaration,
-    /// What their payloads are.
+    /// Meaning of their payloads.
     pub payloads: Payloads,
 }
 
@@ -390,14 +391,14 @@ pub struct Crew {
 pub struct Receiver {
     /// The state machine.
     pub server: Box<dyn Server>,
-    /// It may send without input, or look after the network.
+    /// Whether it may send without input, or monitors the network.
     pub timers: bool,
-    /// It answers every message with its whole sum.
+    /// Whether it answers every message with its whole sum.
     pub answers_all: bool,
 }
 
 impl WorkersEnd {
-    /// What speaks against the run's numbers; `whole` if it ended by itself.
+    /// Returns the faults of the run; `whole` if it ended by itself.
     pub fn faults(&self, whole: bool) -> impl Iterator<Item = Fault> {
         let unfinished = self.unfinished.clone().filter(|_| whole).map(|why| Fault::Unfinished { why });
         let wrong = (self.wrong_results > 0).then_some(Fault::WrongResults { results: self.wrong_results });
@@ -425,10 +426,10 @@ pub trait WorkerKind: Named + Sync {
     /// The keys of `[endpoint]` that [`open`](Self::open) reads: they stay valid when a sweep also visits other kinds.
     fn keys(&self) -> KeyTables;
 
-    /// What their frames are.
+    /// Returns the protocol of their frames.
     fn protocol(&self) -> &'static Protocol;
 
-    /// What they need and do.
+    /// Returns their requirements and properties.
     fn behaviour(&self) -> Behaviour;
 
     /// Reads its keys from `[endpoint]`.
@@ -439,7 +440,7 @@ pub trait WorkerKind: Named + Sync {
         &[]
     }
 
-    /// Opens what stands at the server, where it is not the one that answers updates one by one.
+    /// Opens a special server; `None` for the server that answers updates one by one.
     fn server(&self, _section: &mut Section, _facts: &Facts) -> Result<Option<Receiver>> {
         Ok(None)
     }

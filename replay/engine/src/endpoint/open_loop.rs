@@ -1,4 +1,4 @@
-//! Workers that send every update when it is generated, whatever comes back.
+//! Workers that send every update when it is generated, regardless of what comes back.
 
 use pktgen_core::Result;
 use pktgen_core::config::{KeyTables, Section, settings};
@@ -28,7 +28,7 @@ impl Named for OpenLoopKind {
 }
 
 settings! {
-    /// What is read for the server.
+    /// Keys for the server.
     keys AtServer {
         /// Whether the server sends complete sums back to all workers.
         allreduce: Option<bool> said "false";
@@ -66,16 +66,16 @@ impl WorkerKind for OpenLoopKind {
 
 struct OpenLoop {
     sender: Sender,
-    /// Whole sums that came back, by worker.
+    /// Whole sums returned to each worker.
     answers: Vec<Answers>,
-    /// By cluster and message: the digest of the whole sum that the first worker got, and how many updates it is of.
+    /// By cluster and message: the digest of the whole sum at the first worker, and the number of its updates.
     sums: Vec<Vec<Option<(u64, u16)>>>,
-    /// Whole sums that differ from those that others got.
+    /// Whole sums that differ from the first worker's.
     unlike: u64,
 }
 
 impl OpenLoop {
-    /// A whole sum came back to a worker; false if it is none.
+    /// Processes a whole sum at a worker; returns false for other frames.
     fn answered(&mut self, frame: &Frame, pool: &Pool) -> bool {
         let payload = pool.payload(frame);
         let Some(header) = Header::parse_update(payload).filter(|header| header.flags & FLAG_RESULT != 0) else {

@@ -1,32 +1,33 @@
-//! Sums that leave 32 bits: what devices make of them, and how many there were.
+//! Sums that exceed 32 bits: the behaviour of devices, and the number of such results.
 
 use pktgen_core::record::PacketId;
 
 use super::Content;
 
-/// What a device does with a sum that 32 bits do not hold.
+/// The behaviour of a device on a sum that exceeds 32 bits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Registers {
-    /// It wraps around: the same in any order of additions.
+    /// It wraps around: the result is independent of the order of additions.
     #[default]
     Wrap,
-    /// It stays at the end: what comes of it depends on the order.
+    /// It saturates: the result depends on the order.
     Saturate,
 }
 
-/// Looks at results some of whose sums may have left 32 bits.
+/// Checks results with sums that may have exceeded 32 bits.
 #[derive(Debug, Default)]
 pub(crate) struct Overflow {
     own: Vec<i32>,
-    /// By element: what is below zero and what is above, added up.
+    /// By element: the sum of the negative and of the positive values.
     spans: Vec<[i64; 2]>,
-    /// Results with a sum that 32 bits do not hold.
+    /// Results with a sum that exceeds 32 bits.
     pub(crate) results: u64,
 }
 
 impl Overflow {
-    /// Is a result right whose values are, or are not the `same` as `sums`, which `content` has just added up of `members`? Of registers
-    /// that saturate, elements that may have left 32 bits in some order are not compared; nothing is known without the `values`.
+    /// Returns whether a result is correct; `same` says whether its values equal `sums`, which `content` has just
+    /// computed from `members`. If registers saturate, elements that may have exceeded 32 bits in some order are not
+    /// compared; without `values` such results are undecided.
     #[inline]
     pub(crate) fn judge(
         &mut self,
@@ -56,7 +57,7 @@ impl Overflow {
         Some(fits && rest.is_empty() && values.len() == sums.len())
     }
 
-    /// Adds up what each element of `members` has below and above zero.
+    /// Adds up the negative and the positive values of each element of `members`.
     fn look(&mut self, content: &mut dyn Content, members: &[PacketId], elements: usize) {
         self.own.resize(content.elements(), 0);
         self.spans.clear();
@@ -78,7 +79,7 @@ mod tests {
 
     use super::*;
 
-    /// Worker w contributes the w-th row.
+    /// Test content: worker w contributes the w-th row.
     struct Rows(Vec<[i32; 3]>, Registers, bool);
 
     impl Content for Rows {
@@ -103,8 +104,8 @@ mod tests {
         }
     }
 
-    /// Random rows, near the ends of 32 bits: what a device makes of them in a random order is right, another value where nothing can
-    /// leave is wrong, and results with exact sums beyond 32 bits are counted.
+    /// Random rows near the ends of 32 bits: a device's sum in a random order is correct, another value of an element
+    /// that cannot overflow is wrong, and results with exact sums beyond 32 bits are counted.
     #[test]
     fn devices_are_right_in_any_order_and_others_are_not() {
         let mut stream = Seed(3).stream("overflow", 0, 0);

@@ -1,6 +1,6 @@
-//! Frames that are sent as they are, and what counts them where they arrive (docs/raw.md).
+//! Raw frames, which are sent unchanged, and their receiver (docs/raw.md).
 //!
-//! A frame has no name of ours. Off a wire it is known by its flow, and by its content the account knows which one it was.
+//! A raw frame has no id. A received frame is assigned to its flow by its addresses, and to its packet by its content.
 
 use std::sync::Arc;
 
@@ -21,13 +21,13 @@ use super::{
 };
 use crate::frame::{BURST, Frame, Kind, Pool};
 
-/// Their name, and that of their workload.
+/// Name of these workers, and of their workload.
 pub const NAME: &str = "raw";
 
 /// `workers = "raw"`.
 pub struct RawKind;
 
-/// Frames as they are.
+/// The protocol of raw frames.
 static RAW: Protocol = Protocol {
     format: NAME,
     smaller: "lower workload.sizes, or leave long frames out of the capture",

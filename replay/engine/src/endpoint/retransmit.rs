@@ -1,7 +1,7 @@
 //! Workers that send every update when it is generated, and again until it is acknowledged.
 //!
-//! OLAF §8.2 lets FIFO's workers retransmit what was lost and says neither when nor what. Our choice: a worker
-//! answers for its newest update only, since that subsumes what it generated before (§2.2); if no ACK of it came
+//! OLAF §8.2 lets FIFO's workers retransmit lost updates and specifies neither when nor which. Our choice: a worker
+//! retransmits only its newest update, since that subsumes earlier ones (§2.2); without an ACK
 //! within a timeout after it left, it is sent again, up to 255 times.
 
 use std::cmp::Reverse;
@@ -35,7 +35,7 @@ impl Named for RetransmitKind {
 }
 
 settings! {
-    /// What it reads from `[endpoint]`; one of them is given.
+    /// Keys of `[endpoint]`; one of them is given.
     keys Timeouts {
         /// Retransmission timeout of the newest update, in unloaded round trips.
         timeout_rtts: f64 = 2.0;
@@ -96,7 +96,7 @@ struct Newest {
     frame: Frame,
 }
 
-/// When which attempt of which update of a worker has waited long enough.
+/// The timeout of an attempt of a worker's update.
 type Timer = Reverse<(Time, PacketId)>;
 
 struct Retransmit {
@@ -114,8 +114,8 @@ impl Retransmit {
         self.timers.peek().map_or(NEVER, |timer| timer.0.0)
     }
 
-    /// Forgets timers whose update is acknowledged or no longer its worker's newest, as far as they are next: they
-    /// would wake us for nothing, and keep a run alive that has ended.
+    /// Removes leading timers whose update is acknowledged or no longer its worker's newest: they would wake the
+    /// workers in vain, and keep a finished run alive.
     fn drop_settled_timers(&mut self) {
         let newest = &self.newest;
         let waits =
@@ -136,8 +136,8 @@ impl Retransmit {
         self.newest[worker] = Some(Newest { update: *update, attempt: 0, frame });
     }
 
-    /// The timer of `packet` has run out at `t`: if it is still the last attempt of its worker's newest update,
-    /// and there may be another, that is sent.
+    /// Handles the timeout of `packet` at `t`: if it is the last attempt of its worker's newest update, and attempts
+    /// remain, sends the next one.
     fn next_attempt(&mut self, t: Time, packet: PacketId, pool: &mut Pool, host: &mut Host) {
         let worker = packet.worker() as usize;
         let Some(newest) = self.newest[worker].as_mut().filter(|n| n.frame.packet == packet) else { return };
@@ -162,8 +162,8 @@ impl Retransmit {
     }
 }
 
-/// Whether `ack` acknowledges `update`. Only if it names it or a later one of the same worker: an ACK to a cluster names the
-/// newest member of an aggregate, and does not say whether others were members or were lost.
+/// Returns whether `ack` acknowledges `update`: only if it names it or a later one of the same worker. An ACK to a
+/// cluster names the newest member of an aggregate, and does not tell whether others were members or were lost.
 fn covers(ack: &Ack, update: &Update) -> bool {
     ack.header.worker == update.worker && ack.header.seq >= update.seq
 }
@@ -176,7 +176,7 @@ impl Workers for Retransmit {
     fn pull(&mut self, until: Time, pool: &mut Pool, host: &mut Host) {
         for _ in 0..BURST {
             let timer = self.next_timer();
-            // A new update comes before the timer of the one that it subsumes.
+            // A new update precedes the timer of the one that it subsumes.
             if let Some(update) = self.sender.due(until.min(timer)) {
                 self.first_attempt(&update, pool, host);
             } else if timer <= until

@@ -1,5 +1,5 @@
-//! What all workers of synchronous training have in common, whatever they send: where they are, which of them a frame is for, whose
-//! turn it is, and which way a frame goes by its addresses.
+//! The common part of all workers of synchronous training: their hosts, the receivers of a frame, their timers, and the
+//! direction of a frame according to its addresses.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,14 +20,14 @@ pub struct Roster {
     host_of: Arc<Vec<NodeId>>,
     /// Workers of each node.
     at_node: Vec<Vec<u32>>,
-    /// The workers that the frame at hand is for.
+    /// The receivers of the current frame.
     pub hearers: Vec<u32>,
     /// Their timers.
     pub calendar: Calendar,
 }
 
 impl Roster {
-    /// Of jobs with `workers_per_job` workers each.
+    /// A roster for jobs with `workers_per_job` workers each.
     pub fn new(facts: &Facts, workers_per_job: u32) -> Self {
         let mut at_node: Vec<Vec<u32>> = Vec::new();
         for (worker, node) in facts.host_of.iter().enumerate() {
@@ -43,22 +43,22 @@ impl Roster {
         }
     }
 
-    /// The next worker whose time comes by `until`, and the time; none if the host has a burst to send.
+    /// Returns the next worker that is due by `until`, with its time; `None` if the host already has a burst to send.
     pub fn due(&self, until: Time, host: &Host) -> Option<(Time, u32)> {
         let (t, worker) = self.calendar.first();
         (host.outgoing.len() < BURST && t != NEVER && t <= until).then_some((t, worker))
     }
 
-    /// Finds the workers of `job` that `frame` at `node` is for.
+    /// Determines the workers of `job` that receive `frame` at `node`.
     pub fn find_hearers(&mut self, node: NodeId, job: u16, frame: &[u8]) {
-        // A frame may say anything: of a job that is not there nobody hears.
+        // A frame may name any job: an unknown job has no receivers.
         let (first, all) = (u32::from(job).saturating_mul(self.workers_per_job), self.host_of.len() as u32);
         let jobs_own: Range<u32> = first.min(all)..first.saturating_add(self.workers_per_job).min(all);
         let (here, to) = (self.at_node.get(node as usize), target_ip(frame));
         self.hearers.clear();
         match (group_of(to), here) {
             (Some(_), Some(here)) => self.hearers.extend(here.iter().filter(|worker| jobs_own.contains(worker))),
-            // Nothing says at which host: all workers of the job.
+            // The host is unknown: all workers of the job.
             (Some(_), None) => self.hearers.extend(jobs_own),
             (None, _) => {
                 let is_here = |worker: &u32| here.is_none() || self.host_of[*worker as usize] == node;
@@ -69,7 +69,7 @@ impl Roster {
     }
 }
 
-/// Which way a frame goes.
+/// The direction of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameDirection {
     /// From a worker.
@@ -81,7 +81,7 @@ pub enum FrameDirection {
 }
 
 impl FrameDirection {
-    /// By the addresses of `frame`; none if it matches no worker.
+    /// Returns the direction by the addresses of `frame`; `None` if it matches no worker.
     pub fn of(frame: &[u8], facts: &Facts) -> Option<FrameDirection> {
         let (workers, to) = (facts.workers.len(), target_ip(frame));
         if let Some(worker) = worker_of(source_ip(frame), workers) {
@@ -96,7 +96,7 @@ impl FrameDirection {
         }
     }
 
-    /// The job.
+    /// Returns the job.
     pub fn job(self, facts: &Facts) -> u16 {
         match self {
             FrameDirection::From(worker) | FrameDirection::To(worker) => facts.workers.cluster_of[worker as usize],
@@ -104,7 +104,7 @@ impl FrameDirection {
         }
     }
 
-    /// What a frame is that goes this way.
+    /// Returns the identity of a frame with this direction.
     pub fn identity(self, kind: Kind, packet: PacketId, facts: &Facts) -> Identity {
         let (worker, flow) = match self {
             FrameDirection::From(worker) => (worker, facts.server),
@@ -115,12 +115,12 @@ impl FrameDirection {
     }
 }
 
-/// The row of a frame of training that arrived at `node`.
+/// Returns the row of a frame of training that arrived at `node`.
 pub fn received_in_training(frame: &Frame, node: NodeId) -> Received {
     Received { cluster: None, job: Some(frame.cluster), ..received(frame, node) }
 }
 
-/// The row of a frame that arrived at `node`, as far as its place in the run shows: one update, accepted.
+/// Returns the row of a frame that arrived at `node`, derived from its metadata alone: one update, accepted.
 pub fn received(frame: &Frame, node: NodeId) -> Received {
     Received {
         t_recv: frame.t,
@@ -135,7 +135,7 @@ pub fn received(frame: &Frame, node: NodeId) -> Received {
         reward: None,
         accepted: true,
         sum_ok: SumOk::Unknown,
-        // Whose results are recorded is among the nodes that rows can name: the plan sees to it.
+        // Nodes with recorded results are among those that rows can name: the plan ensures it.
         node: if node == ALL_WORKERS { 0 } else { node as u16 },
         digest: None,
         heat: None,

@@ -1,9 +1,9 @@
-//! Workers of synchronous training, whatever protocol they speak: compute, send the blocks of the model within a
-//! window, get results back, begin again (Trio §4 "Window-based streaming aggregation").
+//! Workers of synchronous training, for any protocol: compute, send the blocks of the model within a window, receive
+//! results, repeat (Trio §4 "Window-based streaming aggregation").
 //!
-//! An iteration is computation, then communication. A worker ends it when it has a result of every block, whether or not
-//! it contributed: blocks whose result came before it sent them are skipped (§5: a straggler gets the partial
-//! results, too). One engine drives all workers of a run; [`RoundProtocol`] has what Trio-ML and SwitchML do differently.
+//! An iteration is computation, then communication. A worker ends it when it has a result of every block, whether or not it contributed:
+//! blocks whose result came before it sent them are skipped (§5: a straggler gets the partial results, too). One engine drives all workers
+//! of a run; [`RoundProtocol`] covers the differences between Trio-ML and SwitchML.
 
 mod content;
 mod copies;
@@ -34,10 +34,10 @@ use patience::Patience;
 pub use settings::{Order, Settings, WindowControl, dense_of};
 use worker::{Arrived, Worker};
 
-/// The node of a frame that is for all workers of its job.
+/// Destination of a frame for all workers of its job.
 pub const ALL_WORKERS: NodeId = NodeId::MAX;
 
-/// Frames of one worker that may wait for its link: enough to keep it busy, few enough to stay in the cache.
+/// Maximum number of frames of one worker that wait for its link: enough to keep it busy, few enough to stay in the cache.
 const UNSENT_MAX: u32 = 8;
 
 /// The header of a result.
@@ -47,58 +47,58 @@ pub struct ResultHead {
     pub job: Option<u16>,
     /// Block, numbered over all iterations.
     pub seq: u32,
-    /// Sources in it.
+    /// Number of its sources.
     pub count: u16,
-    /// Not all of the job's.
+    /// Whether sources of the job are missing.
     pub degraded: bool,
     /// Largest exponent of all workers.
     pub exponent: i8,
-    /// A packet of its way met congestion.
+    /// Whether a packet on its way met congestion.
     pub congested: bool,
 }
 
-/// What a worker sends.
+/// A contribution of a worker.
 #[derive(Debug, Clone, Copy)]
 pub struct Contribution {
-    /// Who.
+    /// The worker.
     pub worker: u32,
     /// Its job.
     pub job: u16,
     /// Its number in the job.
     pub source: u8,
-    /// Which iteration.
+    /// The iteration.
     pub iteration: u32,
-    /// Which block of the model.
+    /// The block of the model.
     pub block: u32,
     /// The block, numbered over all iterations.
     pub seq: u32,
     /// 0 for the first transmission.
     pub attempt: u8,
-    /// The exponent of its block that the result of an earlier packet told, where that is how gradients are scaled.
+    /// The exponent of its block, taken from the result of an earlier packet, if gradients are scaled by exponents.
     pub told: i8,
 }
 
-/// What the protocols do differently.
+/// The protocol-specific part of the workers.
 pub trait RoundProtocol: Send {
-    /// Headers of a worker's frames of `frame_bytes`.
+    /// Returns the headers of a worker's frames of `frame_bytes`.
     fn template(&self, worker: u32, frame_bytes: usize) -> Template;
-    /// Length of the frame of a block.
+    /// Returns the length of the frame of a block.
     fn frame_bytes(&self, dense: &Dense, block: u32) -> usize;
-    /// Writes a contribution into a payload; returns how many elements were clipped.
+    /// Writes a contribution into a payload; returns the number of clipped elements.
     fn emit(&self, layout: &Layout, what: &Contribution, payload: &mut [u8]) -> u32;
-    /// Reads a result; none if it is not one.
+    /// Reads a result; `None` if it is not one.
     fn parse(&self, layout: &Layout, payload: &[u8]) -> Option<ResultHead>;
-    /// Returns whether it is a notice of the device and no result.
+    /// Returns whether it is a notice of the device instead of a result.
     fn is_notice(&self, _payload: &[u8]) -> bool {
         false
     }
-    /// The result of a block came to a worker for the first time.
+    /// Called when the result of a block reaches a worker for the first time.
     fn heard(&mut self, _worker: u32, _payload: &[u8]) {
-        // Most results say nothing of how later packets are sent.
+        // Most protocols ignore it: results do not affect later packets.
     }
-    /// How devices sum packets.
+    /// Returns how devices sum packets.
     fn summing(&self) -> Summing;
-    /// What else than a loss may keep results from coming.
+    /// Returns the possible reasons for missing results other than losses.
     fn delays(&self) -> &'static str;
 }
 
@@ -115,7 +115,7 @@ pub const BEHAVIOUR: Behaviour = Behaviour {
     ours: &[],
 };
 
-/// The same, where what devices do not sum goes to a server, which answers when it has the contributions of all.
+/// As [`BEHAVIOUR`], with a server that receives what devices do not sum, and answers when it has all contributions.
 pub const SERVED: Behaviour = Behaviour { has_server: true, ..BEHAVIOUR };
 
 /// The workers of a run.
@@ -127,18 +127,18 @@ pub struct Rounds<P> {
     workers: Vec<Worker>,
     roster: Roster,
     templates: Vec<Template>,
-    /// Results that were delivered: copies of them are no further results.
+    /// Delivered results: further copies are not further results.
     copies: Copies,
-    /// Where contributions are delivered to a server: whether the results that it answers are right.
+    /// Checks the server's results, if contributions are delivered to a server.
     check: Option<ResultCheck>,
-    /// Of a device without books.
+    /// Detects waiting of a device without books.
     patience: Option<Patience>,
     clipped: u64,
 }
 
-/// What a frame of a synchronous protocol is, by its addresses: a contribution of a worker, or a result for a job or one
-/// worker, at their `port`. `packet` says which packet it is, of the worker that sent it or, for results, of none, and the
-/// first of its job.
+/// Returns the identity of a frame of a synchronous protocol, by its addresses: a contribution of a worker, or a result
+/// for a job or one worker, at their `port`. `packet` returns the packet id, given the sending worker, or `None` for
+/// results, and the first worker of its job.
 pub fn direction(
     bytes: &[u8],
     facts: &Facts,
@@ -158,7 +158,7 @@ pub fn direction(
 }
 
 impl<P: RoundProtocol> Rounds<P> {
-    /// Workers that speak `protocol`.
+    /// Workers that use `protocol`.
     pub fn new(protocol: P, layout: Layout, settings: Settings, facts: &Facts) -> Self {
         let dense = layout.dense.clone();
         let count = dense.workers();
@@ -212,9 +212,9 @@ impl<P: RoundProtocol> Rounds<P> {
         self.roster.calendar.set(worker, wake);
     }
 
-    /// Sends what `worker` may send at `t`.
+    /// Sends the frames that `worker` may send at `t`.
     fn send(&mut self, worker: u32, t: Time, pool: &mut Pool, host: &mut Host) {
-        // Not more than a burst altogether, and what is left over is due at once.
+        // At most a burst in total; the remainder is due at once.
         while host.outgoing.len() < BURST {
             let Some((block, attempt)) = self.workers[worker as usize].next(t, &self.settings) else { break };
             self.send_block(worker, block, attempt, t, pool, host);
@@ -223,7 +223,7 @@ impl<P: RoundProtocol> Rounds<P> {
         self.reschedule(worker);
     }
 
-    /// Ends the iteration of `worker` if nothing of it is missing.
+    /// Ends the iteration of `worker` if it is complete.
     fn end_if_all(&mut self, worker: u32, t: Time, host: &mut Host) {
         let Rounds { workers, layout, settings, patience, .. } = self;
         let known = host.iterations.len();
@@ -281,13 +281,13 @@ impl<P: RoundProtocol> Rounds<P> {
         host.outgoing.push(Outgoing { node: self.facts.host_of[worker as usize], frame, record: Some(record) });
     }
 
-    /// A result arrived at `node`.
+    /// Handles a result that arrived at `node`.
     fn receive(&mut self, node: NodeId, frame: &Frame, pool: &mut Pool, host: &mut Host) {
         let head = match frame.kind {
             Kind::Result => self.protocol.parse(&self.layout, pool.payload(frame)),
             _ => None,
         };
-        // Where the protocol does not name the job, the group that it was sent to does.
+        // If the protocol does not name the job, its multicast group determines it.
         let job = frame.cluster;
         let head = head.filter(|head| job < self.layout.dense.jobs() && head.job.is_none_or(|own| own == job));
         let Some(head) = head else {
@@ -295,7 +295,7 @@ impl<P: RoundProtocol> Rounds<P> {
             return pool.release(frame.buffer);
         };
         self.roster.find_hearers(node, job, pool.frame(frame));
-        // A result that waits for all cannot be without those who hear it.
+        // A result that requires all workers is impossible without the contributions of its receivers.
         let (iteration, block) = (head.seq / self.layout.packets(), head.seq % self.layout.packets());
         let has_all = |w: &u32| self.workers[*w as usize].contributed(iteration, block);
         if self.settings.order.needs_all() && !self.roster.hearers.iter().all(has_all) {
@@ -333,7 +333,7 @@ impl<P: RoundProtocol> Rounds<P> {
         arrived
     }
 
-    /// The first copy of a result is its delivery, unless a server has taken delivery of its parts.
+    /// Delivers the first copy of a result, unless its parts are delivered to a server.
     fn deliver(&mut self, node: NodeId, head: &ResultHead, frame: &Frame, pool: &mut Pool, host: &mut Host) {
         let blocks = self.layout.packets();
         let slot = usize::from(frame.cluster) * blocks as usize + (head.seq % blocks) as usize;
@@ -346,7 +346,7 @@ impl<P: RoundProtocol> Rounds<P> {
             check.look(frame.cluster, head, values());
             return pool.release(frame.buffer);
         }
-        // A result does not say when its parts were made.
+        // A result does not contain the generation times of its parts.
         let row = Received { newest_seq: head.seq, count: head.count, ..roster::received_in_training(frame, node) };
         host.deliveries.push(Delivery { row, frame: *frame });
     }

@@ -1,8 +1,8 @@
 //! The parameter server: receives updates, answers each at once (OLAF §2.1), counts.
 //!
 //! The ACK is addressed to the worker of the newest member; an Olaf device on the way multicasts it to
-//! the cluster. It carries the aggregated gradients it answers (§7, "Packet Format"), the average
-//! gradient or the weights (§2.1), by `ack_model`. In periodic and synchronous mode it answers all of a cluster at once.
+//! the cluster. By `ack_model` it carries the acknowledged gradients (§7, "Packet Format"), the average gradient or the
+//! weights (§2.1). In periodic and synchronous mode the server answers all workers of a cluster at once.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::roster::received;
 use super::{Delivery, Facts, Host, Outgoing, Server, ServerEnd};
 use crate::frame::{Frame, Kind, Pool};
 
-/// The keys of `[endpoint]` that it reads.
+/// The keys of `[endpoint]` for the server.
 pub const KEYS: KeyTables = &[Acknowledged::KEYS, Moves::KEYS];
 
 /// The server.
@@ -31,7 +31,7 @@ pub struct UpdateServer {
     ack_model: Carries,
     models: Models,
     udp_checksum: bool,
-    /// Headers of the ACKs to each worker, made when the first one is due.
+    /// Headers of the ACKs to each worker, made on first use.
     heads: Vec<Option<Template>>,
 }
 
@@ -45,8 +45,8 @@ settings! {
     }
 }
 
-/// Bytes of the acknowledgement of an update of `update` bytes: with its gradients, or as many weights, unless `endpoint.ack_model` says
-/// otherwise.
+/// Returns the bytes of the acknowledgement of an update of `update` bytes: with its gradients, or as many weights,
+/// unless `endpoint.ack_model` says otherwise.
 pub fn ack_bytes(document: &Document, update: u32) -> u32 {
     let bare = (HEAD + ACK_HEAD) as u32;
     match document.get("endpoint.ack_model").map(Carries::from_value) {
@@ -109,7 +109,7 @@ impl UpdateServer {
         host.deliveries.push(Delivery { row, frame: *frame });
     }
 
-    /// Notifies all workers of the cluster, each by an ACK of its own: a round or batch is over with `update`.
+    /// Answers all workers of the cluster, each by a separate ACK: a round or batch ends with `update`.
     fn answer_all(&mut self, update: &Frame, header: Header, pool: &mut Pool, host: &mut Host) {
         for worker in 0..self.workers.len() as u32 {
             if self.workers.cluster_of[worker as usize] == header.cluster {
@@ -121,7 +121,7 @@ impl UpdateServer {
     /// Sends `worker` an ACK of `update`.
     fn answer(&mut self, worker: u32, update: &Frame, header: Header, pool: &mut Pool, host: &mut Host) {
         let Some(&home) = self.host_of.get(worker as usize) else { return };
-        // The header of an ACK is longer: beside the largest updates the model's last gradients have no room.
+        // The header of an ACK is longer, so the model's last gradients do not fit if updates have the maximum size.
         let room = (FRAME_MAX - HEAD - ACK_HEAD) / 4;
         let elements = match self.ack_model {
             Carries::Nothing => 0,
@@ -163,7 +163,7 @@ impl UpdateServer {
     }
 }
 
-/// The row of whatever can be received; none if it is nothing that workers send.
+/// Returns the row of a frame that workers can send; `None` for others.
 pub(crate) fn row_of(frame: &Frame, pool: &Pool, node: NodeId) -> Option<Received> {
     match Header::parse_update(pool.payload(frame)) {
         Some(header) if frame.kind == Kind::Update => Some(update_row(frame, &header, node)),
@@ -171,7 +171,7 @@ pub(crate) fn row_of(frame: &Frame, pool: &Pool, node: NodeId) -> Option<Receive
     }
 }
 
-/// The row of an update that arrived at `node`.
+/// Returns the row of an update that arrived at `node`.
 pub(crate) fn update_row(frame: &Frame, header: &Header, node: NodeId) -> Received {
     Received {
         packet: header.packet(),
@@ -185,7 +185,7 @@ pub(crate) fn update_row(frame: &Frame, header: &Header, node: NodeId) -> Receiv
     }
 }
 
-/// Plain traffic carries nothing that identifies it; in virtual time its metadata does.
+/// Returns the row of plain traffic, which does not contain its identity; in virtual time its metadata does.
 fn plain_row(frame: &Frame, node: NodeId) -> Received {
     Received { cluster: Some(NO_CLUSTER), ..received(frame, node) }
 }

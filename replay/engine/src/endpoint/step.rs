@@ -1,4 +1,4 @@
-//! How a gradient moves the weights of the parameter server.
+//! Steps of the parameter server's weights by a gradient.
 
 /// The rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,16 +9,16 @@ pub(super) enum Step {
     Adam,
 }
 
-/// How much of what was stays in Adam's means of gradients and of their squares.
+/// Decay of Adam's means of gradients and of their squares.
 const KEEP: (f32, f32) = (0.9, 0.999);
 const EPSILON: f32 = 1e-8;
 
-/// What a rule remembers of earlier gradients; empty before the first.
+/// State of a rule; empty before the first gradient.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Memory {
     /// g_a, or Adam's mean of gradients.
     pub(super) average: Vec<f32>,
-    /// Of their squares.
+    /// Mean of squared gradients.
     square: Vec<f32>,
     /// Steps so far.
     steps: i32,
@@ -35,7 +35,7 @@ impl Step {
         memory.steps = memory.steps.saturating_add(1);
         let Memory { average, square, steps } = memory;
         match self {
-            // The first gradient of an element has nothing to be averaged with.
+            // The first gradient of an element is taken as it is.
             Step::Average => {
                 for (i, g) in own.iter().enumerate() {
                     average[i] = if i < known { (average[i] + g) / 2.0 } else { *g };

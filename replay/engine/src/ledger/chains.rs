@@ -1,4 +1,4 @@
-//! Packets under way and the members of each: what travels as one ends as one.
+//! Packets under way and their members: members of one packet have the same fate.
 
 use pktgen_core::prefetch;
 use pktgen_core::record::{Action, Book, PacketId, Reason};
@@ -14,33 +14,33 @@ const END: u32 = u32::MAX;
 pub(super) struct Group {
     first: u32,
     last: u32,
-    /// Where its sum is kept.
+    /// Place of its sum.
     pub place: u32,
     pub count: u32,
     pub elements: u16,
-    /// Sums cannot be followed: members have different lengths.
+    /// Whether its sum is unknown because members have different lengths.
     pub broken: bool,
 }
 
 /// All packets under way.
 pub(super) struct Chains {
     groups: Table<Group>,
-    /// Members: packet and next of the chain. Numbers are used again.
+    /// Members: packet and next of the chain. Numbers are reused.
     members: Vec<PacketId>,
     next: Vec<u32>,
     free: Vec<u32>,
-    /// Places of sums: how many there are, and those that no packet under way has.
+    /// Places of sums: their number, and the free ones.
     places: u32,
     free_places: Vec<u32>,
 }
 
-/// What a row of the books does to a packet under way.
+/// The effect of a row of the books on a packet under way.
 pub(super) enum Step {
-    /// Nothing that an account keeps.
+    /// Not relevant to an account.
     Stays,
     /// It leaves its device.
     Leaves,
-    /// It becomes part of another one, which a sound row names.
+    /// It becomes part of another packet, which a sound row names.
     Joins(Option<PacketId>),
     Ends(Fate),
 }
@@ -71,7 +71,7 @@ impl Chains {
         }
     }
 
-    /// A packet is under way; returns where its sum is kept, and whether it was not under way before.
+    /// Registers a packet under way; returns the place of its sum, and whether it is new.
     #[inline]
     pub(super) fn open(&mut self, packet: PacketId, elements: u16) -> (u32, bool) {
         let member = match self.free.pop() {
@@ -106,14 +106,14 @@ impl Chains {
         self.places as usize
     }
 
-    /// The group of a packet that is under way.
+    /// Returns the group of a packet under way.
     #[inline]
     pub(super) fn group(&mut self, packet: PacketId) -> Option<Group> {
         self.groups.get_mut(packet).map(|group| *group)
     }
 
-    /// `packet`'s members join those of `out`; returns both groups as they were, or none if one is not under way. The place of the
-    /// first one's sum is as it was until the next packet is under way.
+    /// Moves the members of `packet` to those of `out`; returns both former groups, or `None` if one is not under way.
+    /// The place of the first one's sum stays valid until the next packet is under way.
     #[inline]
     pub(super) fn join(&mut self, packet: PacketId, out: Option<PacketId>) -> Option<(Group, Group)> {
         let part = self.groups.remove(packet)?;
@@ -128,7 +128,7 @@ impl Chains {
         Some((before, part))
     }
 
-    /// `packet` is no longer under way: its members, each with whether it travelled alone. False if it was not.
+    /// Ends `packet`: calls `each` with its members and whether each travelled alone. Returns false if it was not under way.
     #[inline]
     pub(super) fn end(&mut self, packet: PacketId, mut each: impl FnMut(PacketId, bool)) -> bool {
         let Some(group) = self.groups.remove(packet) else { return false };
@@ -143,13 +143,13 @@ impl Chains {
         true
     }
 
-    /// The members of a group.
+    /// Returns the members of a group.
     pub(super) fn members(&self, group: Group) -> impl Iterator<Item = PacketId> {
         let next = |member: &u32| Some(self.next[*member as usize]).filter(|next| *next != END);
         std::iter::successors(Some(group.first), next).map(|member| self.members[member as usize])
     }
 
-    /// All packets under way, in order.
+    /// Returns all packets under way, in order.
     pub(super) fn ids(&self) -> Vec<PacketId> {
         self.groups.ids()
     }

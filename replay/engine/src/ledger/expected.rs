@@ -1,18 +1,18 @@
-//! What a packet that arrives should hold, by the account.
+//! Expected content of a received packet, according to the account.
 
 use pktgen_core::record::PacketId;
 use pktgen_wire::wire::{integers, update};
 
-/// What a packet that arrives should hold.
+/// Expected content of a received packet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DuePacket {
-    /// Whose sum it is.
+    /// The members of the sum.
     pub members: Vec<PacketId>,
-    /// The sum of what they sent.
+    /// Their sum.
     pub values: PayloadValues,
 }
 
-/// PayloadValues of a payload.
+/// Values of a payload.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PayloadValues {
     /// Gradients, as little-endian binary32.
@@ -24,7 +24,7 @@ pub enum PayloadValues {
 }
 
 impl PayloadValues {
-    /// How many there are.
+    /// Returns the number of values.
     pub fn len(&self) -> usize {
         match self {
             PayloadValues::Floats(values) => values.len(),
@@ -33,12 +33,12 @@ impl PayloadValues {
         }
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// As they lie in packets.
+    /// Returns the values in payload encoding.
     pub fn bytes(&self) -> Vec<u8> {
         match self {
             PayloadValues::Floats(values) => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
@@ -51,7 +51,7 @@ impl PayloadValues {
         }
     }
 
-    /// The digest of the payload; none where no sums are kept.
+    /// Returns the digest of the payload; `None` if no sums are kept.
     pub fn digest(&self) -> Option<u64> {
         (!matches!(self, PayloadValues::Unkept)).then(|| update::digest(&self.bytes()))
     }

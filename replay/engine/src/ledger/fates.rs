@@ -1,4 +1,4 @@
-//! What became of packets, counts by worker.
+//! Fates of packets, counted by worker.
 
 use pktgen_core::record::{Balance, PacketId, Reason};
 
@@ -18,7 +18,7 @@ pub(super) struct Fates {
     pub unaccounted: u64,
 }
 
-/// What became of a packet.
+/// The fate of a packet.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Fate {
     Delivered,
@@ -29,7 +29,7 @@ pub(super) enum Fate {
 }
 
 impl Fates {
-    /// One more packet with this fate.
+    /// Counts a packet with this fate.
     #[inline]
     pub(super) fn count(&mut self, fate: Fate, alone: bool) {
         match fate {
@@ -86,7 +86,7 @@ impl FateCounts {
     }
 }
 
-/// The sum of balances.
+/// Returns the sum of balances.
 pub fn total(parts: &[Balance]) -> Balance {
     let mut sum = Balance::default();
     for part in parts {

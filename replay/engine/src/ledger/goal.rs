@@ -1,4 +1,4 @@
-//! A run to a goal: every worker shall have so many of its updates represented at the server (OLAF §8.2).
+//! A run to a goal: every worker must have a number of its updates represented at the server (OLAF §8.2).
 
 use pktgen_core::record::PacketId;
 
@@ -6,7 +6,7 @@ use pktgen_core::record::PacketId;
 #[derive(Debug, Clone)]
 pub struct Goal {
     updates: u32,
-    /// Of each worker: which sequence numbers, and how many.
+    /// Seen sequence numbers of each worker, and their count.
     seen: Vec<Vec<u64>>,
     count: Vec<u32>,
     workers: u32,
@@ -14,14 +14,14 @@ pub struct Goal {
 }
 
 impl Goal {
-    /// `updates` updates of each of the workers for which `counts` says so.
+    /// A goal of `updates` updates for each worker for which `counts` is true.
     pub fn new(updates: u32, counts: impl Iterator<Item = bool>) -> Self {
         let count: Vec<u32> = counts.map(|counts| if counts { 0 } else { updates }).collect();
         let short = count.iter().filter(|n| **n < updates).count() as u32;
         Goal { updates, seen: vec![Vec::new(); count.len()], count, workers: short, short }
     }
 
-    /// An attempt of an update was delivered; a second one does not count.
+    /// Records the delivery of an attempt of an update; a second one does not count.
     #[inline]
     pub(super) fn represented(&mut self, packet: PacketId) {
         let worker = packet.worker() as usize;
@@ -40,13 +40,13 @@ impl Goal {
         }
     }
 
-    /// Workers that have not reached it.
+    /// Returns the number of workers that have not reached the goal.
     #[inline]
     pub fn short(&self) -> u32 {
         self.short
     }
 
-    /// Workers that count.
+    /// Returns the number of workers with a goal.
     pub fn workers(&self) -> u32 {
         self.workers
     }

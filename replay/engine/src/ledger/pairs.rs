@@ -1,11 +1,10 @@
 //! Sparse training: pairs that a switch adds up over an iteration, one register per hot parameter.
 //!
-//! The first packet that a switch takes into an empty memory opens a sum (it is merged into itself); the sum is known by
-//! it and departs in many packets, each with a part of the registers. The ledger keeps registers of its own, adds what
-//! the books name in their order, and compares every part bit for bit. A sum is delivered when a worker has all of its
-//! parts. It may be lost with its device, or move to another one: what becomes of its members is known when the account
-//! is closed. What is cold travels alone. Networks make copies: a drop as a duplicate or by a fault says nothing of the
-//! original.
+//! The first packet that a switch puts into empty memory opens a sum (it is merged into itself); the sum has its id and departs in many
+//! packets, each with a part of the registers. The ledger has registers of its own, adds the packets named by the books in their order,
+//! and compares every part bit for bit. A sum is delivered when a worker has all of its parts. It may be lost with its device, or move to
+//! another device: the fates of its members are known when the account is closed. Cold packets travel alone. Networks make copies: a drop
+//! as a duplicate or by a fault does not decide the fate of the original.
 
 use pktgen_core::record::{Action, Book, Heat, PacketId, Reason, SumOk};
 
@@ -15,7 +14,7 @@ use super::{Carried, Receipt};
 use crate::endpoint::Pairs;
 use crate::target::sparse::Adder;
 
-/// Where a transmission is.
+/// State of a transmission.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum State {
     UnderWay,
@@ -25,31 +24,31 @@ enum State {
     Dropped(Reason),
 }
 
-/// What a switch has added up under one name.
+/// The sum of a switch under one id.
 struct Sum {
     values: Vec<f32>,
     members: u32,
-    /// What departs, in order; made when the first part arrives.
+    /// The departing pairs, in order; computed when the first part arrives.
     set: Option<Vec<(u32, f32)>>,
-    /// A worker has all of it.
+    /// Whether a worker has all of it.
     over: bool,
-    /// The device that has it.
+    /// Its device.
     node: u16,
-    /// Its results left: what the same packet opens now is another sum.
+    /// Whether its results left: the same packet then opens another sum.
     departed: bool,
-    /// Its device is gone. What is under way to workers may still be enough.
+    /// Whether its device is lost. Results under way may still complete it.
     lost: bool,
     /// The next sum that the same packet opened.
     next: Option<u32>,
 }
 
 impl Sum {
-    /// Whether a packet that opened it is added to it again at `node`.
+    /// Returns whether a packet that opened it is added to it again at `node`.
     fn goes_on(&self, node: u16) -> bool {
         self.node == node && !(self.departed || self.lost || self.over)
     }
 
-    /// Whether its part number `part` is made of these bytes.
+    /// Returns whether part number `part` consists of these bytes.
     fn has(&mut self, part: u32, pairs: &dyn Pairs, room: &mut Vec<u8>, carried: &Carried) -> bool {
         let values = &mut self.values;
         let set = self
@@ -65,53 +64,53 @@ impl Sum {
     }
 }
 
-/// Sums that a packet opened: the first, and the last.
+/// The sums that a packet opened: the first, and the last.
 #[derive(Debug, Clone, Copy)]
 struct Opened {
     first: u32,
     last: u32,
 }
 
-/// How often updates are in sums that must be there once.
+/// Counts of updates that are not in sums exactly once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Exactness {
     /// Updates that are in sums more than once.
     pub twice: u64,
-    /// Updates of which every transmission was taken for a duplicate.
+    /// Updates whose every transmission was taken for a duplicate.
     pub never: u64,
 }
 
-/// What became of an update, whatever the transmission.
+/// State of an update, over all transmissions.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counted {
     sums: u32,
     duplicate: bool,
-    /// It was in a sum that died with its device.
+    /// Whether it was in a sum that was lost with its device.
     lost: bool,
 }
 
 /// The account of pairs.
 pub(super) struct PairSums {
     pairs: Box<dyn Pairs>,
-    /// Room for a packet's pairs.
+    /// Buffer for a packet's pairs.
     room: Vec<u8>,
     adder: Adder,
     states: Table<State>,
     counted: Table<Counted>,
     sums: Vec<Sum>,
     opened: Table<Opened>,
-    /// Transmissions that were in a sum whose device was replaced, and were added again by another one.
+    /// Transmissions in the sum of a replaced device that were added again by another one.
     moved: Vec<(PacketId, u32)>,
     exactness: Exactness,
 }
 
-/// The update that a transmission is of.
+/// Returns the update of a transmission.
 fn update(packet: PacketId) -> PacketId {
     PacketId::new(packet.worker(), packet.seq(), 0)
 }
 
 impl PairSums {
-    /// Of `workers` workers that send the pairs that `pairs` knows, to a switch that adds with `adder`.
+    /// The account of `workers` workers that send the pairs known to `pairs`, to a switch with this `adder`.
     pub(super) fn new(workers: usize, pairs: Box<dyn Pairs>, adder: Adder) -> Self {
         PairSums {
             pairs,
@@ -126,17 +125,17 @@ impl PairSums {
         }
     }
 
-    /// How the switch adds.
+    /// Returns the switch's adder.
     pub(super) fn adder(&self) -> &Adder {
         &self.adder
     }
 
-    /// How often updates are in sums. Known when the account is closed.
+    /// Returns how often updates are in sums. Known when the account is closed.
     pub(super) fn exactness(&self) -> Exactness {
         self.exactness
     }
 
-    /// A device wrote this row.
+    /// Records a row of a device's books.
     #[inline]
     pub(super) fn book(&mut self, row: &Book, counts: &mut FateCounts) {
         let fates = &mut counts.by_worker;
@@ -156,7 +155,7 @@ impl PairSums {
         counts.stranger_if(!known);
     }
 
-    /// A part of what is known by a packet arrived, the last that a worker missed if the receipt says so.
+    /// Records the arrival of a part of a sum; the receipt says whether it completes the sum at a worker.
     #[inline]
     pub(super) fn received(&mut self, receipt: &Receipt, counts: &mut FateCounts) -> SumOk {
         let verdict = self.compared(receipt, &mut counts.by_worker);
@@ -165,35 +164,35 @@ impl PairSums {
     }
 }
 
-// Every function that records an event returns false, or none, if that cannot be.
+// Functions that record an event return false, or `None`, if the event is impossible.
 impl PairSums {
-    /// A packet left its worker.
+    /// Records that a packet left its worker.
     pub(super) fn sent(&mut self, packet: PacketId, heat: Option<Heat>, counts: &mut FateCounts) {
         let fresh = self.under_way(packet, heat);
         counts.stranger_if(!fresh);
     }
 
     fn under_way(&mut self, packet: PacketId, heat: Option<Heat>) -> bool {
-        // Only what is hot is summed.
+        // Only hot packets are summed.
         if heat == Some(Heat::Hot) {
             self.counted.insert(update(packet), Counted::default());
         }
         self.states.insert(packet, State::UnderWay)
     }
 
-    /// `packet` was added at `node` to the registers of the sum that `opener` opened.
+    /// Records that `packet` was added at `node` to the registers of the sum that `opener` opened.
     fn merged(&mut self, packet: PacketId, opener: PacketId, node: u16, fates: &mut [Fates]) -> bool {
         let Some(state) = self.states.get_mut(packet).map(|state| *state) else { return false };
         let again = match state {
             State::UnderWay => false,
-            // A copy of it was lost before.
+            // A copy was lost before.
             State::Dropped(reason) if reason.may_be_copy() => {
                 fates[packet.worker() as usize].dropped[reason as usize] -= 1;
                 false
             }
             State::Dropped(_) => return false,
             State::Summed(known) => {
-                // A device that has nothing of another one's sum adds it for the first time.
+                // A device without the other device's sum adds it for the first time.
                 let sum = &mut self.sums[known as usize];
                 let elsewhere = sum.lost || sum.node != node;
                 if elsewhere {
@@ -202,7 +201,7 @@ impl PairSums {
                 }
                 !elsewhere
             }
-            // A copy, which the switch did not take for one.
+            // A copy that the switch did not recognise.
             State::Delivered => true,
         };
         let number = match self.opened.get_mut(opener).map(|opened| opened.last) {
@@ -223,7 +222,7 @@ impl PairSums {
         true
     }
 
-    /// A sum begins.
+    /// Opens a sum.
     fn open(&mut self, opener: PacketId, node: u16) -> u32 {
         let (values, number) = (vec![0.0; self.pairs.slots()], self.sums.len() as u32);
         let (over, departed, lost) = (false, false, false);
@@ -238,7 +237,7 @@ impl PairSums {
         number
     }
 
-    /// Something that is known by `packet` left `node`: perhaps the results of a sum.
+    /// Records that a packet with the id `packet` left `node`: perhaps the results of a sum.
     fn departed(&mut self, packet: PacketId, node: u16) {
         if let Some(opened) = self.opened.get_mut(packet) {
             let sum = &mut self.sums[opened.last as usize];
@@ -246,7 +245,7 @@ impl PairSums {
         }
     }
 
-    /// `node` goes on with the last sum that `packet` opened, which another device had.
+    /// Records that `node` continues the last sum that `packet` opened, which another device had.
     fn taken_over(&mut self, packet: PacketId, node: u16) -> bool {
         let Some(opened) = self.opened.get_mut(packet) else { return false };
         let sum = &mut self.sums[opened.last as usize];
@@ -254,7 +253,7 @@ impl PairSums {
         true
     }
 
-    /// `packet` was dropped.
+    /// Records that `packet` was dropped.
     fn dropped(&mut self, packet: PacketId, reason: Reason, node: u16, fates: &mut [Fates]) -> bool {
         if reason == Reason::DeviceLost {
             return self.lost(packet, node);
@@ -275,13 +274,13 @@ impl PairSums {
         }
     }
 
-    /// `node` has the sums no more that `packet` opened.
+    /// Records that `node` has lost the sums that `packet` opened.
     fn lost(&mut self, packet: PacketId, node: u16) -> bool {
         let mut at = self.opened.get_mut(packet).map(|opened| opened.first);
         let known = at.is_some();
         while let Some(number) = at {
             let sum = &mut self.sums[number as usize];
-            // What moved before lives on.
+            // A sum that moved earlier survives.
             sum.lost |= sum.node == node;
             at = sum.next;
         }
@@ -301,10 +300,10 @@ impl PairSums {
         Some(SumOk::of(Some(right)))
     }
 
-    /// Which of the sums from `first` on this part is of, and whether it is right; none if workers have them all.
+    /// Returns the sum, of those from `first` on, to which this part belongs, and whether it is correct; `None` if workers have them all.
     fn compare(&mut self, first: u32, part: u32, carried: &Carried) -> Option<(u32, bool)> {
         let mut likely = None;
-        // One that still grows has sent nothing, unless it moved between its end and its departure.
+        // A growing sum has sent nothing, unless it moved between its end and its departure.
         let orders: [fn(&Sum) -> bool; 3] =
             [|sum| sum.departed && !sum.lost, |sum| sum.lost, |sum| !sum.departed && !sum.lost];
         for wanted in orders {
@@ -324,7 +323,7 @@ impl PairSums {
         likely.map(|number| (number, false))
     }
 
-    /// A packet arrived that is in no sum.
+    /// Records the arrival of a packet that is in no sum.
     fn received_alone(&mut self, packet: PacketId, carried: &Carried, fates: &mut [Fates]) -> Option<SumOk> {
         let own = &mut fates[packet.worker() as usize];
         match self.states.get_mut(packet)? {
@@ -340,7 +339,7 @@ impl PairSums {
         Some(SumOk::of(Some(carried.is_bytes(self.pairs.payload(packet)))))
     }
 
-    /// The run is over: what is still under way is in flight.
+    /// Ends the run: packets still under way are in flight.
     pub(super) fn close(&mut self, counts: &mut FateCounts) {
         let fates = &mut counts.by_worker;
         for packet in self.states.ids() {
@@ -381,7 +380,7 @@ impl PairSums {
         self.exactness = exactness;
     }
 
-    /// A transmission was in a sum that was lost.
+    /// Records that a transmission was in a lost sum.
     fn uncount(&mut self, packet: PacketId) {
         if let Some(counted) = self.counted.get_mut(update(packet)) {
             (counted.sums, counted.lost) = (counted.sums.saturating_sub(1), true);
@@ -389,8 +388,8 @@ impl PairSums {
     }
 }
 
-/// In how many packets the registers depart of which so many are not 0 (`docs/libra.md`): as many per packet as fit, by index;
-/// one packet without pairs if all are 0.
+/// Returns the number of packets in which `set` nonzero registers depart (`docs/libra.md`): `most` per packet, by
+/// index; one packet without pairs if all are 0.
 fn parts(set: usize, most: usize) -> usize {
     set.div_ceil(most).max(1)
 }

@@ -1,7 +1,7 @@
-//! Results of synchronous aggregation: integers, whose sums are made again from what the workers contributed.
+//! Results of synchronous aggregation: integers, whose sums are recomputed from the workers' contributions.
 //!
-//! The device's books say who the members of a result are, and a contribution is a pure function of its packet: nothing of
-//! it need be kept while it is under way.
+//! The device's books name the members of a result, and a contribution is a pure function of its packet: it need not be
+//! stored while it is under way.
 
 use pktgen_core::record::{Book, PacketId, SumOk};
 
@@ -11,17 +11,17 @@ use super::{Carried, DuePacket, PayloadValues, Receipt};
 use crate::endpoint::overflow::Overflow;
 use crate::endpoint::{Content, ScalingError};
 
-/// Every so many blocks the error of scaling is looked at.
+/// The error of scaling is measured in every n-th block.
 const SAMPLED: u32 = 64;
 
-/// Most choices of workers among which that of a partial result is looked for.
+/// Maximum number of choices of workers that are tried for a partial result.
 const CHOICES_MAX: u64 = 256;
 
 /// The account of results.
 pub(super) struct Results {
     chains: Chains,
     content: Box<dyn Content>,
-    /// Room for a sum of contributions, and for the members that it is of.
+    /// Buffers for a sum of contributions and its members.
     sums: Vec<i32>,
     members: Vec<PacketId>,
     /// Errors of scaling.
@@ -57,7 +57,7 @@ impl Results {
         }
     }
 
-    /// A result arrived for the first time.
+    /// Records the first arrival of a result.
     pub(super) fn received(&mut self, receipt: &Receipt, counts: &mut FateCounts) -> SumOk {
         let packet = self.sent_as(receipt.packet, receipt.count);
         let Some(group) = self.chains.group(packet) else {
@@ -77,7 +77,7 @@ impl Results {
         SumOk::of(right)
     }
 
-    /// Whether a packet carries the sum of the members that were just added up; none if nobody can know.
+    /// Returns whether a packet carries the sum of the members just added up; `None` if it cannot be known.
     fn is_right(&mut self, elements: usize, carried: &Carried) -> Option<bool> {
         let sums = &self.sums[..elements];
         let same = carried.is_sums(sums);
@@ -88,8 +88,8 @@ impl Results {
         self.overflow.judge(&mut *self.content, &self.members, sums, (same, values))
     }
 
-    /// A result on a wire does not say which transmission of the packet it is known by is in it: it is the one that has as
-    /// many members as the result. Others may be under way, too, where a network lost them unseen.
+    /// Returns the transmission contained in a result: on a wire a result does not name the attempt; it is the one that
+    /// has as many members as the result. Others may be under way, too, if a network lost them unseen.
     fn sent_as(&mut self, packet: PacketId, count: u16) -> PacketId {
         let mut lone = None;
         for attempt in packet.attempt()..=u8::MAX {
@@ -103,8 +103,8 @@ impl Results {
         lone.unwrap_or(packet)
     }
 
-    /// A result of these workers arrived, of a device that keeps no books: the first transmission of each that is under way is in
-    /// it. Whether it is their sum, as far as anyone can know; none, and nothing is delivered, if one of them has none under way.
+    /// Records a result of these workers from a device without books: the first transmission of each that is under way is in it. Returns
+    /// whether it is their sum, if known; `None`, without delivery, if one of them has none under way.
     pub(super) fn received_of_all(
         &mut self,
         workers: &[u32],
@@ -120,10 +120,10 @@ impl Results {
         Some(right)
     }
 
-    /// Whether a result is the sum of so many of these workers, whoever they are; none if there are too many choices to look at all.
+    /// Returns whether a result is the sum of any `count` of these workers; `None` if there are too many choices.
     pub(super) fn is_sum_of_some(&mut self, workers: &[u32], receipt: &Receipt) -> Option<bool> {
         let (all, some) = (workers.len(), usize::from(receipt.count));
-        // Those that are in it, or, if they are fewer, those that are not.
+        // The members or, if they are fewer, the others.
         let chosen = some.min(all.checked_sub(some)?);
         if some == 0 || choices(all, chosen) > CHOICES_MAX {
             return None;
@@ -151,7 +151,7 @@ impl Results {
         }))
     }
 
-    /// What a result should hold.
+    /// Returns the expected content of a result.
     pub(super) fn expected(&mut self, receipt: &Receipt) -> Option<DuePacket> {
         let packet = self.sent_as(receipt.packet, receipt.count);
         let group = self.chains.group(packet)?;
@@ -159,7 +159,7 @@ impl Results {
         Some(self.added(elements))
     }
 
-    /// What a result of these workers should hold.
+    /// Returns the expected content of a result of these workers.
     pub(super) fn expected_of_all(&mut self, workers: &[u32], seq: u32) -> Option<DuePacket> {
         let elements = self.add_up_first(workers, seq)?;
         Some(self.added(elements))
@@ -169,7 +169,7 @@ impl Results {
         DuePacket { members: self.members.clone(), values: PayloadValues::Integers(self.sums[..elements].to_vec()) }
     }
 
-    /// Adds what the members of a group sent; returns how many elements that are.
+    /// Adds up the contributions of a group; returns their number of elements.
     fn add_up(&mut self, group: Group) -> usize {
         self.members.clear();
         self.members.extend(self.chains.members(group));
@@ -177,7 +177,7 @@ impl Results {
         self.content.add(&self.members, &mut self.sums)
     }
 
-    /// The same of the first transmission of each of these workers that is under way; none if one has none.
+    /// Adds up the first transmission under way of each of these workers; `None` if one has none.
     fn add_up_first(&mut self, workers: &[u32], seq: u32) -> Option<usize> {
         self.members.clear();
         for worker in workers {
@@ -199,31 +199,31 @@ impl Results {
         }
     }
 
-    /// Results with sums that 32 bits do not hold.
+    /// Returns the results with sums that exceed 32 bits.
     pub(super) fn overflowed(&self) -> u64 {
         self.overflow.results
     }
 
-    /// How far the means that workers make of results are from those of gradients before they were scaled: Σ|error| in
-    /// 10⁻⁹ of Σ|exact|, over every 64th block; none where nothing was scaled.
+    /// Returns the error of the means that workers compute from results, relative to the gradients before scaling:
+    /// Σ|error| in 10⁻⁹ of Σ|exact|, over every 64th block; `None` if nothing was scaled.
     pub(super) fn scaling_error_ppb(&self) -> Option<u64> {
         (self.error.of > 0.0).then(|| (self.error.off / self.error.of * 1e9).round() as u64)
     }
 }
 
-/// How many choices of `k` of `n` there are, as far as that is a number.
+/// Returns the number of choices of `k` of `n`, saturating.
 fn choices(n: usize, k: usize) -> u64 {
     (0..k as u64).fold(1u64, |count, i| count.saturating_mul(n as u64 - i) / (i + 1))
 }
 
-/// Whether `is_it` holds for any choice of `k` of the numbers below `n`.
+/// Returns whether `is_it` holds for any choice of `k` of the numbers below `n`.
 fn any_choice(n: usize, k: usize, is_it: &mut dyn FnMut(&[usize]) -> bool) -> bool {
     let mut picked: Vec<usize> = (0..k).collect();
     loop {
         if is_it(&picked) {
             return true;
         }
-        // The last that can move on does, and those after it follow.
+        // Advances the last number that can advance; those after it follow.
         let Some(at) = (0..k).rfind(|at| picked[*at] < n - k + at) else { return false };
         let next = picked[at] + 1;
         picked[at..].iter_mut().zip(next..).for_each(|(place, value)| *place = value);
@@ -237,7 +237,7 @@ mod tests {
     use super::super::tests::whole;
     use super::super::*;
 
-    /// Every contribution is its worker's number.
+    /// Test content: every contribution is its worker's number.
     struct Numbers;
 
     impl Content for Numbers {
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn a_result_is_that_of_the_transmission_which_has_its_members() {
         let id = |worker, attempt| PacketId::new(worker, 5, attempt);
-        // The first transmission of worker 0 was lost at an unknown place; the third came too late.
+        // The first transmission of worker 0 was lost at an unknown place; the third was too late.
         let sent = [id(0, 0), id(0, 1), id(1, 0), id(2, 0), id(0, 2)];
         let mut one = ledger(&sent, &[id(0, 1), id(1, 0), id(2, 0)]);
         assert_eq!(one.received(&whole(id(0, 0), 3, &6i32.to_be_bytes())), SumOk::Yes);
@@ -286,7 +286,7 @@ mod tests {
         let mut results = Results::new(70, Box::new(Numbers));
         let workers: Vec<u32> = (0..6).collect();
         for count in 1..=5u16 {
-            // The numbers of workers are 1 to 6: any sum between the least and the largest of so many.
+            // The numbers of workers are 1 to 6: any sum between the least and the largest of `count` of them.
             let (least, most) = ((1..=i32::from(count)).sum::<i32>(), (1..=6).rev().take(count.into()).sum::<i32>());
             for sum in least - 3..most + 3 {
                 let bytes = sum.to_be_bytes();

@@ -1,11 +1,11 @@
 //! Packets under way, by id: a small ring per worker, indexed by sequence number.
 //!
-//! A worker's packets under way are neighbours in sequence, so a ring of a few slots holds them without
-//! hashing; it doubles when two of them share a slot.
+//! A worker's packets under way are close in sequence, so a ring of a few slots holds them without hashing; it doubles
+//! when two of them collide.
 
 use pktgen_core::record::PacketId;
 
-/// Slots of a worker to begin with.
+/// Initial slots of a worker.
 const START: usize = 4;
 
 /// A map from packet ids to `T`.
@@ -15,20 +15,20 @@ pub(super) struct Table<T> {
 
 #[inline]
 fn index(packet: PacketId, slots: usize) -> usize {
-    // Attempts of one update are under way at the same time, and so are updates of any distance, where some are lost:
-    // a golden section of the ring keeps attempts apart, and a larger ring parts any two. (With a fixed stride two that
-    // are one stride apart would meet in rings of every size.)
+    // Several attempts of one update may be under way at once, as may updates at any distance, if some are lost: a
+    // golden section of the ring separates attempts, and a larger ring separates any two. (With a fixed stride, two
+    // that are one stride apart would collide in rings of every size.)
     let stride = ((slots as u64 * 0x9e37_79b9) >> 32) as usize | 1;
     (packet.seq() as usize).wrapping_add(usize::from(packet.attempt()) * stride) & (slots - 1)
 }
 
 impl<T: Copy> Table<T> {
-    /// For workers below `workers`.
+    /// A table for workers below `workers`.
     pub(super) fn new(workers: usize) -> Self {
         Table { rings: (0..workers).map(|_| vec![None; START]).collect() }
     }
 
-    /// What is known of `packet`.
+    /// Returns the value of `packet`.
     #[inline]
     pub(super) fn get_mut(&mut self, packet: PacketId) -> Option<&mut T> {
         let ring = self.rings.get_mut(packet.worker() as usize)?;
@@ -53,7 +53,7 @@ impl<T: Copy> Table<T> {
         }
     }
 
-    /// Takes `packet` out.
+    /// Removes `packet`.
     #[inline]
     pub(super) fn remove(&mut self, packet: PacketId) -> Option<T> {
         let ring = self.rings.get_mut(packet.worker() as usize)?;
@@ -67,7 +67,7 @@ impl<T: Copy> Table<T> {
         }
     }
 
-    /// Puts `packet` in; false if it was there already, or is of an unknown worker.
+    /// Inserts `packet`; returns false if it is already present, or is of an unknown worker.
     #[inline]
     pub(super) fn insert(&mut self, packet: PacketId, value: T) -> bool {
         let Some(ring) = self.rings.get_mut(packet.worker() as usize) else { return false };
@@ -84,7 +84,7 @@ impl<T: Copy> Table<T> {
         true
     }
 
-    /// All ids, in order.
+    /// Returns all ids, in order.
     pub(super) fn ids(&self) -> Vec<PacketId> {
         let mut ids: Vec<_> = self.rings.iter().flatten().flatten().map(|(id, _)| *id).collect();
         ids.sort_unstable();
@@ -92,7 +92,7 @@ impl<T: Copy> Table<T> {
     }
 }
 
-/// Doubles a ring until everything in it, and `packet`, has a slot of its own.
+/// Doubles a ring until all its packets, and `packet`, have separate slots.
 fn grow<T: Copy>(ring: &mut Vec<Option<(PacketId, T)>>, packet: PacketId) {
     let mut slots = ring.len() * 2;
     'size: loop {

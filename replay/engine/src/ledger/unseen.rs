@@ -1,8 +1,8 @@
-//! What is known of a device that keeps no books: hardware (design §2.6).
+//! Observations about a device that keeps no books: hardware (design §2.6).
 //!
-//! What workers sent and what arrived is all that is known. A packet that says that it is one update has delivered it; one
-//! that says that it is a sum has delivered the member that it is known by; its other members are unknown. A result of all
-//! workers of a job has delivered the packet of each. The rest is unaccounted for: merged, replaced or lost.
+//! Only sent and received packets are known. A packet that claims to be one update delivers it; one that claims to be a
+//! sum delivers the member by which it is identified; its other members are unknown. A result of all workers of a job
+//! delivers the packet of each. The rest is unaccounted for: merged, replaced or lost.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,24 +15,24 @@ use super::results::Results;
 use super::updates::Updates;
 use crate::target::sparse::Adder;
 
-/// What the members that lanes prove say of sums.
+/// Verdicts on sums by the members that lanes prove.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Proven {
-    /// Sums that are right.
+    /// Correct sums.
     pub right: u64,
-    /// Packets that said that they are one update, and are right sums of several.
+    /// Packets that claimed to be one update, and are correct sums of several.
     pub unsaid: u64,
-    /// Sums that are wrong.
+    /// Wrong sums.
     pub wrong: u64,
-    /// Packets that said that they are one update, and are wrong sums.
+    /// Packets that claimed to be one update, and are wrong sums.
     pub wrong_single: u64,
-    /// Packets whose lanes no set of updates explains.
+    /// Packets whose lanes match no set of updates.
     pub contradict: u64,
-    /// The least error that would have been found in every element; none if no sum of several was checked.
+    /// The smallest error that would have been found in every element; none if no sum of several was checked.
     pub smallest: Option<f64>,
 }
 
-/// What arrived from the device.
+/// What arrived from a device without books.
 pub(super) struct BlackBox {
     /// Whether the device may merge or replace updates.
     pub merges: bool,
@@ -40,18 +40,18 @@ pub(super) struct BlackBox {
     clusters: Vec<Vec<u32>>,
     /// Ids that arrived.
     arrived: HashSet<u64>,
-    /// What arrived without a name, by worker and digest.
+    /// Packets without id that arrived, by worker and digest.
     unnamed: HashMap<(u32, u64), PacketId>,
     /// Packets that arrived again.
     pub repeated: u64,
-    /// Packets that say that they are one update and carry something else.
+    /// Packets that claim to be one update and carry something else.
     different: u64,
     /// Packets that are sums of unknown members.
     sums: u64,
-    /// Those whose members lanes prove, and the least error that they would have shown.
+    /// Sums whose members lanes prove, and the smallest error that would have shown.
     proven: u64,
     smallest: Option<f64>,
-    /// Packets whose lanes no set of updates explains.
+    /// Packets whose lanes match no set of updates.
     contradict: u64,
     /// Packets of sums by key that workers judged.
     by_key: u64,
@@ -81,7 +81,7 @@ impl BlackBox {
         }
     }
 
-    /// What a manifest says of it, if it adds with `adder`.
+    /// Returns the observations for the manifest, if it adds with `adder`.
     pub(super) fn facts(&self, adder: Option<&Adder>) -> Unseen {
         let workers = self.clusters.iter().map(Vec::len).max().unwrap_or(0);
         let off = adder.filter(|_| self.by_key > 0).map(|adder| adder.error().share(workers as u32));
@@ -99,7 +99,7 @@ impl BlackBox {
         }
     }
 
-    /// Sums were checked by the members that lanes prove.
+    /// Records sums that were checked by the members that lanes prove.
     pub(super) fn proven(&mut self, proven: &Proven) {
         self.sums = self.sums.saturating_sub(proven.right + proven.wrong);
         self.different = self.different.saturating_sub(proven.unsaid + proven.wrong_single);
@@ -108,18 +108,18 @@ impl BlackBox {
         self.contradict = proven.contradict;
     }
 
-    /// A packet of hot pairs arrived, whose members nothing lists; workers may know what it should hold.
+    /// Records a packet of hot pairs, whose members are not listed; workers may know its content.
     pub(super) fn hot(&mut self, judged: SumOk) -> SumOk {
         *if judged == SumOk::Unknown { &mut self.sums } else { &mut self.by_key } += 1;
         judged
     }
 
-    /// So many results came to workers that had them already.
+    /// Records results that reached workers again.
     pub(super) fn came_again(&mut self, results: u64) {
         self.repeated += results;
     }
 
-    /// A packet of updates arrived.
+    /// Records a packet of updates.
     pub(super) fn update(&mut self, updates: &mut Updates, receipt: &Receipt, counts: &mut FateCounts) -> SumOk {
         let Some(same) = updates.holds(receipt.packet, &receipt.carried) else {
             return self.again(receipt.packet, counts);
@@ -132,7 +132,7 @@ impl BlackBox {
         if alone && same == Some(true) { SumOk::Yes } else { SumOk::Unknown }
     }
 
-    /// A packet without a name arrived: it holds what a packet under way does, or nothing that was sent and has not arrived.
+    /// Records a packet without id: it holds the content of a packet under way, of one that arrived before, or of none.
     pub(super) fn unnamed_update(
         &mut self,
         updates: &mut Updates,
@@ -155,19 +155,19 @@ impl BlackBox {
         (SumOk::Unknown, None)
     }
 
-    /// A result arrived at the workers of a job.
+    /// Records a result at the workers of a job.
     pub(super) fn result(&mut self, results: &mut Results, receipt: &Receipt, counts: &mut FateCounts) -> SumOk {
         let packet = receipt.packet;
         let Some(workers) = self.workers_of(packet) else {
             return self.again(packet, counts);
         };
         if usize::from(receipt.count) != workers.len() {
-            // Whose it is does not matter to whether it is right, and is not taken for known.
+            // Its correctness does not depend on its members, which remain unknown.
             let right = results.is_sum_of_some(workers, receipt);
             self.sums += u64::from(right.is_none());
             return SumOk::of(right);
         }
-        // What a result is known by: all of a job have the same numbers.
+        // The id of the result: all workers of a job have the same numbers.
         let known = PacketId::new(workers[0], packet.seq(), 0);
         let Some(right) = results.received_of_all(workers, packet.seq(), &receipt.carried, counts) else {
             return self.again(known, counts);
@@ -176,18 +176,18 @@ impl BlackBox {
         right
     }
 
-    /// The workers of a job.
+    /// Returns the workers of a job.
     fn workers_of(&self, packet: PacketId) -> Option<&[u32]> {
         let cluster = *self.cluster_of.get(packet.worker() as usize)?;
         self.clusters.get(usize::from(cluster)).map(Vec::as_slice)
     }
 
-    /// The workers of a job, if a result is of all of them.
+    /// Returns the workers of a job, if a result is of all of them.
     pub(super) fn all_of(&self, receipt: &Receipt) -> Option<&[u32]> {
         self.workers_of(receipt.packet).filter(|workers| usize::from(receipt.count) == workers.len())
     }
 
-    /// A packet arrived that is not under way.
+    /// Records a packet that is not under way.
     fn again(&mut self, packet: PacketId, counts: &mut FateCounts) -> SumOk {
         let known = self.arrived.contains(&packet.0);
         self.repeated += u64::from(known);
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!((ledger.unseen(), Ledger::open(1, updates(1), Evidence::Books).unseen()), (Some(expected), None));
     }
 
-    /// Every contribution is its worker's number and 1.
+    /// Test content: every contribution is its worker's number and 1.
     struct Numbers;
 
     impl Content for Numbers {
@@ -254,7 +254,7 @@ mod tests {
         for (worker, seq) in [(0, 0), (1, 0), (0, 1), (1, 1), (2, 0), (0, 2), (1, 2)] {
             ledger.sent(id(worker, seq), None, &[]);
         }
-        // Sent again, and in flight still.
+        // Sent again, and still in flight.
         ledger.sent(PacketId::new(1, 0, 1), None, &[]);
         assert_eq!(ledger.received(&whole(id(0, 0), 2, &3i32.to_be_bytes())), SumOk::Yes);
         assert_eq!(ledger.received(&whole(id(0, 1), 1, &1i32.to_be_bytes())), SumOk::Yes, "of one of them");

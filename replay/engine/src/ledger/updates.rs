@@ -1,5 +1,5 @@
-//! Updates: gradients that devices add up in their books' order. The sum of what travels as one is kept in one place, which the next packet
-//! has when it has arrived or joined another, and compared bit for bit with what arrives.
+//! Updates: gradients that devices add up in their books' order. Each packet under way has a place for its sum, which
+//! is reused when it has arrived or joined another, and is compared bit for bit with what arrives.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -10,14 +10,14 @@ use super::chains::{Chains, Group, Step};
 use super::fates::{Fate, FateCounts};
 use super::{Carried, DuePacket, Goal, PayloadValues, Receipt};
 
-/// Packets of a worker that are compared where names are lost: more than a cable loses in a row.
+/// Maximum number of packets of a worker that are compared if ids are lost: more than a cable loses in a row.
 const LOOK: usize = 1024;
 
-/// What left devices, or workers whose device keeps no books, and has not arrived.
+/// Packets that left devices, or workers whose device keeps no books, and have not arrived.
 enum Departed {
-    /// By worker, oldest first: what a packet holds may change while it is under way.
+    /// By worker, oldest first: the content of a packet may change while it is under way.
     InOrder(Vec<VecDeque<PacketId>>),
-    /// By worker and digest, oldest first: nothing that is known changes it.
+    /// By worker and digest, oldest first: no known event changes the content.
     ByContent(HashMap<(u32, u64), VecDeque<PacketId>>),
 }
 
@@ -29,12 +29,12 @@ pub(super) struct Updates {
     stride: usize,
     /// The goal of the run, if it has one.
     pub goal: Option<Goal>,
-    /// What left devices, where names do not reach the server.
+    /// Packets that left devices, if ids do not reach the server.
     departed: Option<Departed>,
 }
 
 impl Updates {
-    /// Of `workers` workers whose updates have at most `elements` gradients; 0 keeps no sums. `has_books`: devices say what they do.
+    /// The account of `workers` workers whose updates have at most `elements` gradients; 0 keeps no sums. `has_books`: devices keep books.
     pub(super) fn new(workers: usize, elements: usize, goal: Option<Goal>, named: bool, has_books: bool) -> Self {
         let departed = (!named).then(|| match has_books {
             true => Departed::InOrder(vec![VecDeque::new(); workers]),
@@ -43,7 +43,7 @@ impl Updates {
         Updates { chains: Chains::new(workers), values: Vec::new(), stride: elements, goal, departed }
     }
 
-    /// Returns whether packets reach the server without their names.
+    /// Returns whether packets reach the server without their ids.
     pub(super) fn is_nameless(&self) -> bool {
         self.departed.is_some()
     }
@@ -80,7 +80,7 @@ impl Updates {
         }
     }
 
-    /// The sum of one group becomes part of another's.
+    /// Adds the sum of one group to another's.
     fn add(&mut self, sum: Group, part: Group) {
         let (a, b) = (sum.place as usize * self.stride, part.place as usize * self.stride);
         let (low, high) = self.values.split_at_mut(a.max(b));
@@ -90,7 +90,7 @@ impl Updates {
         }
     }
 
-    /// What a group is the sum of.
+    /// Returns the sum of a group.
     #[inline]
     fn sum(&self, group: Group) -> &[f32] {
         let start = group.place as usize * self.stride;
@@ -113,7 +113,7 @@ impl Updates {
         verdict
     }
 
-    /// What a packet under way should hold.
+    /// Returns the expected content of a packet under way.
     pub(super) fn expected(&mut self, packet: PacketId) -> Option<DuePacket> {
         let group = self.chains.group(packet)?;
         let members = self.chains.members(group).collect();
@@ -124,13 +124,13 @@ impl Updates {
         Some(DuePacket { members, values })
     }
 
-    /// Is a packet under way, and does it hold what this payload does? Unknown where no sums are kept.
+    /// Returns `None` if a packet is not under way; else whether it holds this payload, unknown if no sums are kept.
     pub(super) fn holds(&mut self, packet: PacketId, carried: &Carried) -> Option<Option<bool>> {
         let group = self.chains.group(packet)?;
         Some((self.stride > 0).then(|| carried.is_gradients(self.sum(group))))
     }
 
-    /// A packet leaves a device, or a worker whose device keeps no books.
+    /// Records that a packet leaves a device, or a worker whose device keeps no books.
     #[inline]
     pub(super) fn leaves(&mut self, packet: PacketId) {
         match &mut self.departed {
@@ -149,9 +149,8 @@ impl Updates {
         }
     }
 
-    /// Which packet arrived whose newest member is of `worker` and whose gradients have this digest: who sent the newest member is
-    /// known, and what the packet holds. So it is the first packet of that worker that left the device and holds the same,
-    /// bit for bit; if none does, nothing is said of it, and what left stays under way.
+    /// Returns the packet that arrived, given the worker of its newest member and the digest of its gradients: the first packet of that
+    /// worker that left the device with the same content, bit for bit; `None` if there is none, and what left stays under way.
     pub(super) fn known_as(&mut self, worker: u32, digest: u64) -> Option<PacketId> {
         let mut own = match self.departed.as_mut()? {
             Departed::ByContent(all) => {
@@ -172,14 +171,14 @@ impl Updates {
         packet
     }
 
-    /// The digest of what a packet under way holds, as far as that is known.
+    /// Returns the digest of a packet under way, if known.
     fn digest_of(&mut self, packet: PacketId) -> Option<u64> {
         let group = self.chains.group(packet).filter(|group| !group.broken)?;
         let bytes: Vec<u8> = self.sum(group).iter().flat_map(|value| value.to_le_bytes()).collect();
         Some(update::digest(&bytes))
     }
 
-    /// A packet without its name arrived: the verdict, and which packet it is and how many updates it represents, if that is known.
+    /// Records the arrival of a packet without id. Returns the verdict and, if known, its id and the number of represented updates.
     pub(super) fn received_unnamed(
         &mut self,
         worker: u32,
@@ -192,7 +191,7 @@ impl Updates {
         (SumOk::Yes, Some((packet, u16::try_from(count).unwrap_or(u16::MAX))))
     }
 
-    /// Gives every member of `packet` its fate.
+    /// Counts a fate for every member of `packet`.
     pub(super) fn end(&mut self, packet: PacketId, fate: Fate, counts: &mut FateCounts) {
         let goal = &mut self.goal;
         let known = self.chains.end(packet, |member, alone| {
@@ -204,7 +203,7 @@ impl Updates {
         counts.stranger_if(!known);
     }
 
-    /// One transmission is delivered, alone.
+    /// Counts one transmission as delivered.
     pub(super) fn deliver_one(&mut self, packet: PacketId, alone: bool, counts: &mut FateCounts) {
         self.chains.end(packet, |member, _| counts.of(member).count(Fate::Delivered, alone));
     }
@@ -235,7 +234,7 @@ mod tests {
         Book { t: 0, node: 0, packet_in, action, packet_out, reason: None }
     }
 
-    /// Worker 0 sends 1, 2, 3 and worker 1 sends 10, of which 2 and 10 are merged.
+    /// Worker 0 sends 1, 2, 3 and worker 1 sends 10; 2 and 10 are merged.
     fn ledger() -> Ledger {
         let subject = Subject::Updates { elements: 1, goal: None, named: false };
         let mut ledger = Ledger::open(2, subject, Evidence::Books);

@@ -1,4 +1,4 @@
-//! Which clusters are active: those with an arrival within a window. OLAF §5 calls their number N.
+//! The number of active clusters: those with an arrival within a window. OLAF §5 calls it N.
 
 use pktgen_core::time::Time;
 
@@ -81,18 +81,18 @@ struct Node {
 }
 
 impl Activity {
-    /// For clusters below `clusters`.
+    /// An activity counter for clusters below `clusters`.
     pub fn new(clusters: usize, window: Time) -> Self {
         Activity { window, clusters, seen: Seen::default(), nodes: Vec::new(), oldest: NONE, newest: NONE, active: 0 }
     }
 
-    /// The place of a cluster among those seen, if it was.
+    /// Returns the place of a cluster among those seen, if it was seen.
     #[inline]
     pub fn place(&self, cluster: u16) -> Option<usize> {
         self.seen.get(cluster).map(usize::from)
     }
 
-    /// The place of a cluster, which is the next one if it was not seen; none if there is no such cluster.
+    /// Returns the place of a cluster, a new one if it was not seen; `None` if there is no such cluster.
     #[inline]
     fn enter(&mut self, cluster: u16) -> Option<u32> {
         if let Some(place) = self.seen.get(cluster) {
@@ -107,7 +107,7 @@ impl Activity {
         Some(place.into())
     }
 
-    /// An update of `cluster` arrived at `t`; its place among those seen, or none if there is no such cluster.
+    /// Records an update of `cluster` at `t`; returns its place among those seen, or `None` if there is no such cluster.
     #[inline]
     pub fn arrival(&mut self, t: Time, cluster: u16) -> Option<usize> {
         let id = self.enter(cluster)?;
@@ -143,7 +143,7 @@ impl Activity {
         self.active -= 1;
     }
 
-    /// How many are active at `t`.
+    /// Returns the number of active clusters at `t`.
     pub fn active(&mut self, t: Time) -> u16 {
         while self.oldest != NONE && t - self.nodes[self.oldest as usize].last >= self.window {
             self.unlink(self.oldest);

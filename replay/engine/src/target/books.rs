@@ -1,14 +1,14 @@
-//! What a device writes down about every packet it handles.
+//! The books of a device about every packet that it handles.
 
 use pktgen_core::record::{Action, Book, PacketId, Reason};
 use pktgen_core::time::Time;
 
 use crate::frame::Frame;
 
-/// Rows of one device, drained by the driver; the order is the order in which things happened.
+/// Rows of one device, drained by the driver, in the order of events.
 #[derive(Debug, Default)]
 pub struct Books {
-    /// The device that writes.
+    /// The device.
     pub node: u16,
     /// The rows.
     pub rows: Vec<Book>,
@@ -26,14 +26,14 @@ impl Books {
         packet_out: Option<PacketId>,
         reason: Option<Reason>,
     ) {
-        // A copy that a network made: its original has a row.
+        // A copy made by the network: its original has a row.
         if packet_in == PacketId::NOBODY {
             return;
         }
         self.rows.push(Book { t, node: self.node, packet_in, action, packet_out, reason });
     }
 
-    /// `frame` waits, departs or goes around the queue.
+    /// Records that `frame` waits, departs or goes around the queue.
     #[inline]
     pub fn passes(&mut self, t: Time, frame: &Frame, action: Action) {
         if frame.is_booked() {
@@ -41,18 +41,18 @@ impl Books {
         }
     }
 
-    /// `lost` became part of `stays`, or was subsumed or outranked by it.
+    /// Records that `lost` became part of `stays`, or was subsumed or outranked by it.
     #[inline]
     pub fn yields(&mut self, t: Time, lost: PacketId, action: Action, stays: PacketId) {
         self.push(t, lost, action, Some(stays), None);
     }
 
-    /// What became of `packet` and all that was added to it is lost.
+    /// Records the loss of `packet` and of everything that was added to it.
     pub fn lost(&mut self, t: Time, packet: PacketId, reason: Reason) {
         self.push(t, packet, Action::Dropped, None, Some(reason));
     }
 
-    /// `frame` is dropped; `winner` is what it lost against, if anything.
+    /// Records that `frame` is dropped; `winner` is the packet that displaced it, if any.
     #[inline]
     pub fn dropped(&mut self, t: Time, frame: &Frame, reason: Reason, winner: Option<PacketId>) {
         if frame.is_booked() {

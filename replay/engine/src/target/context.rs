@@ -1,4 +1,4 @@
-//! What a program may do with a frame: emit it, share it, look at a port's queue, write books.
+//! The operations of a program on frames: emit, share, read a port's queue status, write books.
 
 use pktgen_core::record::Reason;
 use pktgen_core::time::Time;
@@ -24,7 +24,7 @@ impl Outbox {
     }
 }
 
-/// The one context of all programs.
+/// The context of programs.
 pub struct Context<'a> {
     /// Frame memory.
     pub pool: &'a mut Pool,
@@ -36,7 +36,7 @@ pub struct Context<'a> {
 }
 
 impl<'a> Context<'a> {
-    /// For one call into a program.
+    /// A context for one call of a program.
     pub fn new(
         pool: &'a mut Pool,
         books: &'a mut Books,
@@ -47,7 +47,7 @@ impl<'a> Context<'a> {
         Context { pool, books, ports, out, touched }
     }
 
-    /// Hands a frame to the queue of a port, at `frame.t`. Without such a port it is dropped.
+    /// Offers a frame to the queue of a port, at `frame.t`. Without such a port it is dropped.
     #[inline]
     pub fn emit(&mut self, port: u16, frame: Frame) {
         let Some(target) = self.ports.get_mut(usize::from(port)) else { return self.drop(frame, Reason::NoRoute) };
@@ -63,27 +63,27 @@ impl<'a> Context<'a> {
         self.touched.push(port);
     }
 
-    /// One more handle on the same bytes: multicast without copying.
+    /// Returns one more handle on the same bytes: multicast without copying.
     #[inline]
     pub fn share(&mut self, frame: &Frame) -> Frame {
         self.pool.share(frame.buffer);
         *frame
     }
 
-    /// The frame with bytes of its own, to be written: copied if others hold them too.
+    /// Returns the frame with exclusive bytes, for writing: copied if they are shared.
     #[inline]
     pub fn unshare(&mut self, frame: &Frame) -> Frame {
         Frame { buffer: self.pool.unshare(frame.buffer), ..*frame }
     }
 
-    /// Ends a frame's way here.
+    /// Drops a frame here.
     #[inline]
     pub fn drop(&mut self, frame: Frame, reason: Reason) {
         self.books.dropped(frame.t, &frame, reason, None);
         self.pool.release(frame.buffer);
     }
 
-    /// State of a port's queue at `t`.
+    /// Returns the status of a port's queue at `t`.
     pub fn status(&mut self, port: u16, t: Time) -> Option<Status> {
         let target = self.ports.get_mut(usize::from(port))?;
         self.touched.push(port);

@@ -1,4 +1,4 @@
-//! A device: a program, and the ports that it sends to.
+//! A device: a program and its output ports.
 
 use pktgen_core::topology::NodeId;
 
@@ -14,7 +14,7 @@ pub struct Device {
     pub program: Box<dyn Program>,
     /// Its ports, in order.
     pub ports: Vec<Port>,
-    /// What happens in it.
+    /// Its books.
     pub books: Books,
     /// Event slot of its first port, in virtual time.
     pub(crate) first_slot: u32,
@@ -23,7 +23,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// The device at `node`, which rows can name.
+    /// A device at `node`, which rows can name.
     pub fn new(node: NodeId, program: Box<dyn Program>, ports: Vec<Port>) -> Self {
         Device {
             program,
@@ -34,7 +34,7 @@ impl Device {
         }
     }
 
-    /// Lets the program do something, with a context on this device.
+    /// Calls the program, with a context on this device.
     pub fn call(
         &mut self,
         pool: &mut Pool,

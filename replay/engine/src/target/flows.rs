@@ -1,7 +1,7 @@
-//! What each node does with the flows of a plan: which way they go, and which it takes.
+//! The configuration of each node for the flows of a plan: the direction of flows, and those that end there.
 //!
-//! A flow is known by who emits it, and a frame says that by its source address: of a worker, or of a device. So data of one
-//! worker may pass a switch twice, once on its own and once within a sum. On the way back the destination says it.
+//! A flow is identified by its source, and a frame by its source address: that of a worker, or of a device. So data of one worker may pass
+//! a switch twice, once alone and once within a sum. On the way back the destination identifies the flow.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use pktgen_core::plan::{FlowSource, Plan};
 use pktgen_core::topology::{NO_PORT, NodeId, Topology};
 use pktgen_wire::wire::frame::{Ip, device_ip, device_of, worker_ip, worker_of};
 
-/// Nothing is known of a flow.
+/// Marks an unknown flow.
 const NOTHING: u32 = u32::MAX;
 
-/// Numbers by id, from the lowest id that has one to the highest.
+/// Numbers by id, from the lowest id with a number to the highest.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Span {
     first: u32,
@@ -45,7 +45,7 @@ struct ByFlow {
     devices: Span,
 }
 
-/// What a [`ByFlow`] is made of.
+/// The entries from which a [`ByFlow`] is made.
 #[derive(Default)]
 struct Pairs {
     workers: Vec<(u32, u32)>,
@@ -66,7 +66,7 @@ impl Pairs {
 }
 
 impl ByFlow {
-    /// Of the flow whose source has this address.
+    /// Returns the number of the flow whose source has this address.
     #[inline]
     fn get(&self, ip: Ip) -> Option<u32> {
         match device_of(ip) {
@@ -79,13 +79,13 @@ impl ByFlow {
 /// A flow that ends at a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Input {
-    /// Address of who emits it.
+    /// Address of its source.
     pub source: Ip,
-    /// The port towards it.
+    /// The port towards its source.
     pub port: u16,
 }
 
-/// What one node does with flows.
+/// The configuration of one node for flows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NodeFlows {
     up: ByFlow,
@@ -94,41 +94,41 @@ pub struct NodeFlows {
     inputs: Vec<Input>,
     /// By cluster: the inputs that carry its messages.
     members: Vec<Vec<u32>>,
-    /// The port that what it emits leaves by.
+    /// The output port of what the node emits.
     output: Option<u16>,
 }
 
 impl NodeFlows {
-    /// The port by which a flow from `source` goes on.
+    /// Returns the output port of a flow from `source`.
     #[inline]
     pub fn up(&self, source: Ip) -> u16 {
         self.up.get(source).map_or(NO_PORT, |port| port as u16)
     }
 
-    /// The port by which an answer to `target` goes on.
+    /// Returns the output port of an answer to `target`.
     #[inline]
     pub fn down(&self, target: Ip) -> u16 {
         self.down.get(target).map_or(NO_PORT, |port| port as u16)
     }
 
-    /// Which of the [`inputs`](Self::inputs) the flow from `source` is, if it ends here.
+    /// Returns the index in [`inputs`](Self::inputs) of the flow from `source`, if it ends here.
     #[inline]
     pub fn taken(&self, source: Ip) -> Option<u32> {
         self.taken.get(source)
     }
 
-    /// The flows that end here.
+    /// Returns the flows that end here.
     pub fn inputs(&self) -> &[Input] {
         &self.inputs
     }
 
-    /// The inputs that carry messages of `cluster`.
+    /// Returns the inputs that carry messages of `cluster`.
     #[inline]
     pub fn members(&self, cluster: u16) -> &[u32] {
         self.members.get(usize::from(cluster)).map_or(&[], Vec::as_slice)
     }
 
-    /// The port of what is emitted here.
+    /// Returns the output port of what the node emits.
     pub fn output(&self) -> u16 {
         self.output.unwrap_or(NO_PORT)
     }
@@ -140,11 +140,11 @@ pub struct Flows {
     /// The plan.
     pub plan: Arc<Plan>,
     nodes: Vec<Arc<NodeFlows>>,
-    /// Of each link of the topology: the plan's link, and whether it is the way back.
+    /// By link of the topology: the plan's link, and whether it is the way back.
     links: Vec<Option<(u32, bool)>>,
 }
 
-/// What is known of a node while flows are followed.
+/// State of a node while flows are traced.
 #[derive(Default)]
 struct Draft {
     up: Pairs,
@@ -154,7 +154,7 @@ struct Draft {
 }
 
 impl Flows {
-    /// Follows the flows of `plan` through `topology`, whose nodes are the plan's. `cluster_of` is by worker.
+    /// Traces the flows of `plan` through `topology`, whose nodes are the plan's. `cluster_of` is by worker.
     pub fn new(plan: Arc<Plan>, topology: &Topology, cluster_of: &[u16]) -> Flows {
         let ports = ports(topology);
         let port = |from: usize, to: usize| ports[from].get(&to).copied().unwrap_or(NO_PORT);
@@ -196,12 +196,12 @@ impl Flows {
         Flows { nodes: drafts.into_iter().map(finish).collect(), links, plan }
     }
 
-    /// What the node does.
+    /// Returns the configuration of the node.
     pub fn at(&self, node: NodeId) -> Arc<NodeFlows> {
         self.nodes.get(node as usize).cloned().unwrap_or_default()
     }
 
-    /// The plan's link that link `index` of the topology is a direction of, and whether it is the way back.
+    /// Returns the plan's link of which link `index` of the topology is a direction, and whether it is the way back.
     pub fn link(&self, index: u32) -> Option<(usize, bool)> {
         self.links.get(index as usize).copied().flatten().map(|(link, back)| (link as usize, back))
     }
@@ -214,7 +214,7 @@ fn address(source: FlowSource) -> Ip {
     }
 }
 
-/// Of each node: the port towards each neighbour.
+/// Returns, for each node, the port towards each neighbour.
 fn ports(topology: &Topology) -> Vec<BTreeMap<usize, u16>> {
     let mut ports = vec![BTreeMap::new(); topology.nodes.len()];
     let mut next = vec![0u16; topology.nodes.len()];

@@ -1,7 +1,7 @@
-//! Which inputs of a message have come, and what is kept of it until all have.
+//! Received inputs of each message, and the content kept until all have arrived.
 //!
-//! A message is known by its number. Cells are used in turn, as on a chip: message `n` has cell `n mod cells`, so a
-//! message finds room exactly if no older one is still open there, and the last content of a cell distinguishes copies from new ones.
+//! A message is identified by its number. Cells are used in turn, as on a chip: message `n` has cell `n mod cells`, so a message finds
+//! room exactly if no older one is still open there, and the last content of a cell distinguishes copies from new ones.
 
 use pktgen_core::record::Reason;
 
@@ -9,7 +9,7 @@ use pktgen_core::record::Reason;
 #[derive(Debug, Clone, Copy)]
 struct Cell<T> {
     seq: u32,
-    /// Inputs that have not come.
+    /// Number of missing inputs.
     left: u32,
     /// None if it is closed.
     kept: Option<T>,
@@ -20,40 +20,40 @@ struct Cell<T> {
 #[derive(Debug, Clone)]
 pub struct Gather<T> {
     cells: Vec<Cell<T>>,
-    /// By cell and input: 1 + the attempt that came, 0 if none did.
+    /// By cell and input: 1 + the attempt that arrived, 0 if none did.
     came: Vec<u8>,
     inputs: usize,
     expected: u32,
 }
 
-/// What an arrival is to its message.
+/// The role of an arrival in its message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GatherStep {
-    /// The first of it.
+    /// The first of the message.
     Opens,
-    /// Another one.
+    /// A further one.
     Joins,
-    /// Of no use, and the books say why.
+    /// Useless, with the reason for the books.
     Useless(Reason),
-    /// The network made it: it is the very packet that came before.
+    /// A copy made by the network: the same transmission came before.
     Copy,
 }
 
 impl<T: Copy> Gather<T> {
-    /// Room for `cells` messages at a time, each of `expected` among `inputs` inputs.
+    /// A gather with room for `cells` messages at a time, each with `expected` of `inputs` inputs.
     pub fn new(cells: u32, inputs: usize, expected: u32) -> Self {
         let cell = Cell { seq: 0, left: 0, kept: None, used: false };
         Gather { cells: vec![cell; cells as usize], came: vec![0; cells as usize * inputs], inputs, expected }
     }
 
-    /// The cell of message `seq`.
+    /// Returns the cell of message `seq`.
     #[inline]
     fn cell(&self, seq: u32) -> usize {
         (seq % self.cells.len() as u32) as usize
     }
 
-    /// `input` brings its part of message `seq`, sent for the `attempt`th time. Whatever opens a message must be
-    /// [kept](Self::keep).
+    /// Takes the part of message `seq` from `input`, in its attempt `attempt`. The content of a message that is opened
+    /// must be [kept](Self::keep).
     #[inline]
     pub fn take(&mut self, seq: u32, input: u32, attempt: u8) -> GatherStep {
         let at = self.cell(seq);
@@ -85,14 +85,14 @@ impl<T: Copy> Gather<T> {
         }
     }
 
-    /// Keeps `kept` of message `seq`, which was opened.
+    /// Keeps the content of message `seq`, which was opened.
     #[inline]
     pub fn keep(&mut self, seq: u32, kept: T) {
         let at = self.cell(seq);
         self.cells[at].kept = Some(kept);
     }
 
-    /// What is kept of message `seq`, if it is open.
+    /// Returns the content of message `seq`, if it is open.
     #[inline]
     pub fn kept(&mut self, seq: u32) -> Option<&mut T> {
         let at = self.cell(seq);
@@ -100,14 +100,14 @@ impl<T: Copy> Gather<T> {
         if cell.seq == seq { cell.kept.as_mut() } else { None }
     }
 
-    /// Whether all inputs of message `seq` have come.
+    /// Returns whether all inputs of message `seq` have arrived.
     #[inline]
     pub fn is_whole(&self, seq: u32) -> bool {
         let cell = &self.cells[self.cell(seq)];
         cell.seq == seq && cell.left == 0
     }
 
-    /// Closes message `seq` and returns what was kept, if it was open.
+    /// Closes message `seq` and returns its content, if it was open.
     #[inline]
     pub fn close(&mut self, seq: u32) -> Option<T> {
         let at = self.cell(seq);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against sets of what came, in order of sequence numbers near each other.
+        /// Compares with sets of arrived inputs, for close sequence numbers in order.
         #[test]
         fn gathers_as_sets_do(steps in prop::collection::vec((0u32..6, 0u32..4), 1..120)) {
             let mut gather: Gather<()> = Gather::new(6, 4, 4);

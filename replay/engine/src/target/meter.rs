@@ -1,25 +1,25 @@
-//! What a link carries and what waits for it, where a plan has said it beforehand.
+//! Load and queue of a link, for comparison with a plan.
 
 use pktgen_core::record::LinkLoad;
 use pktgen_core::units::Size;
 
 use crate::frame::{Frame, Kind};
 
-/// Of one direction of a link.
+/// The meter of one direction of a link.
 #[derive(Debug, Clone, Default)]
 pub struct Meter {
     overhead_bits: u64,
-    /// What was measured.
+    /// The measured load.
     pub load: LinkLoad,
 }
 
 impl Meter {
-    /// Of a link with this overhead per frame.
+    /// A meter of a link with this overhead per frame.
     pub fn new(overhead: Size) -> Self {
         Meter { overhead_bits: overhead.bits(), load: LinkLoad::default() }
     }
 
-    /// A frame is to cross the link, at `frame.t`.
+    /// Records a frame offered to the link, at `frame.t`.
     #[inline]
     pub fn offered(&mut self, frame: &Frame) {
         let bits = u64::from(frame.len) * 8 + self.overhead_bits;
@@ -34,13 +34,13 @@ impl Meter {
         }
     }
 
-    /// A frame crosses it.
+    /// Records a frame that crosses the link.
     #[inline]
     pub fn carried(&mut self, frame: &Frame) {
         self.load.messages += u64::from(matches!(frame.kind, Kind::Update | Kind::Result));
     }
 
-    /// So many wait for it.
+    /// Records the number of waiting frames.
     #[inline]
     pub fn waiting(&mut self, frames: u64) {
         self.load.queue_max = self.load.queue_max.max(frames);

@@ -1,10 +1,9 @@
-//! What sits between workers and server: devices.
+//! Devices: what sits between workers and server.
 //!
-//! A device is a program (what happens to a packet) and, per output port, a queue discipline and a
-//! link. Programs and queues are registered in [`program`] and [`queue`]; [`port`] has the timing of a link in
-//! virtual time, [`books`] what a device writes down, [`context`] what a program may do; [`remote`] is a device of another
-//! process; [`flows`], [`gather`] and [`sum`] are reducing along a plan, and
-//! [`meter`] what links carried.
+//! A device is a program (its packet processing) and, per output port, a queue discipline and a link. Programs and
+//! queues are in [`program`] and [`queue`]; [`port`] has the timing of a link in virtual time, [`books`] a device's
+//! records, [`context`] the operations of a program; [`remote`] is a device in another process; [`flows`], [`gather`]
+//! and [`sum`] implement reduction along a plan, and [`meter`] measures the load of links.
 
 pub mod activity;
 pub mod books;

@@ -25,7 +25,7 @@ use crate::frame::{Frame, Pool};
 pub struct PortTiming {
     /// Line rate.
     pub rate: Rate,
-    /// What each frame costs on the line beyond its bytes.
+    /// Overhead of each frame beyond its bytes.
     pub overhead: Size,
     /// Propagation delay.
     pub delay: Time,
@@ -33,7 +33,7 @@ pub struct PortTiming {
     pub efficiency_ppm: u64,
     /// Least time that each 64-byte block of a frame occupies the output.
     pub block_time: Time,
-    /// Time that the output does nothing after each frame.
+    /// Idle time of the output after each frame.
     pub packet_gap: Time,
     /// Rate at which the engine takes frames in; 0 for no limit.
     pub engine_rate: Rate,
@@ -59,7 +59,7 @@ impl PortTiming {
         }
     }
 
-    /// What a device's section says of its ports; rate and delay are those of links.
+    /// Reads the port settings of a device's section; rate and delay are those of links.
     pub fn read(section: &mut Section, bypass_slots: u32) -> Result<Self> {
         let PortSettings {
             dequeue_efficiency: efficiency,
@@ -88,7 +88,7 @@ impl PortTiming {
 }
 
 settings! {
-    /// What a device's section says of its ports.
+    /// Port settings of a device's section.
     pub struct PortSettings(bypass_slots: u32) {
         /// Share of the line rate that the output reaches.
         dequeue_efficiency: f64 = 1.0 in above_to(0.0, 1.0);
@@ -105,7 +105,7 @@ settings! {
     }
 }
 
-/// The engine's input: frames are taken in at a rate.
+/// The engine's input: frames are accepted at a rate.
 struct Engine {
     rate: Serialiser,
     free_at: Time,
@@ -126,10 +126,10 @@ pub struct Port {
     block_time: Time,
     packet_gap: Time,
     engine: Option<Engine>,
-    /// When the transmission under way ends; [`NEVER`] if there is none.
+    /// End of the current transmission; [`NEVER`] if there is none.
     busy_until: Time,
     queue_locked: bool,
-    /// What the link carries, where that is measured.
+    /// Load of the link, if it is measured.
     pub meter: Option<Meter>,
 }
 
@@ -162,13 +162,13 @@ impl Port {
         }
     }
 
-    /// Frames that wait here: in the queue and around it. The one in transmission does not.
+    /// Returns the number of waiting frames: in the queue and around it, without the one in transmission.
     pub fn waiting(&self) -> usize {
         self.queue.waiting() + self.bypass.len()
     }
 
-    /// When the driver must call [`advance`](Self::advance) although nothing arrives. The end of a
-    /// transmission that nothing waits for is noticed at the next call instead.
+    /// Returns when the driver must call [`advance`](Self::advance) although nothing arrives. The end of a transmission
+    /// for which nothing waits is noticed at the next call instead.
     #[inline]
     pub fn wake(&self) -> Time {
         let pending = self.pending();
@@ -179,13 +179,13 @@ impl Port {
         }
     }
 
-    /// When the engine takes in the next frame that waits for it.
+    /// Returns when the engine accepts the next frame that waits for it.
     #[inline]
     fn pending(&self) -> Time {
         self.engine.as_ref().and_then(|e| e.pending.front()).map_or(NEVER, |f| f.t)
     }
 
-    /// Does everything that happens up to and including `t`. At equal times a departure comes before an
+    /// Processes all events up to and including `t`. At equal times a departure precedes an
     /// arrival.
     #[inline]
     pub fn advance(&mut self, t: Time, pool: &mut Pool, books: &mut Books, out: &mut Outbox) {
@@ -208,7 +208,7 @@ impl Port {
         }
     }
 
-    /// A frame for the queue, at `frame.t`.
+    /// Offers a frame to the queue, at `frame.t`.
     #[inline]
     pub fn offer(&mut self, frame: Frame, pool: &mut Pool, books: &mut Books, out: &mut Outbox) {
         self.advance(frame.t, pool, books, out);
@@ -237,7 +237,7 @@ impl Port {
         }
     }
 
-    /// A frame that goes around the queue on the same link, at `frame.t`.
+    /// Sends a frame around the queue on the same link, at `frame.t`.
     pub(crate) fn offer_around(&mut self, frame: Frame, pool: &mut Pool, books: &mut Books, out: &mut Outbox) {
         self.advance(frame.t, pool, books, out);
         if let Some(meter) = &mut self.meter {
@@ -283,7 +283,7 @@ impl Port {
         out.push(self.link, Frame { t: now + on_wire + self.delay, ..frame });
     }
 
-    /// State of the queue at `t`.
+    /// Returns the status of the queue at `t`.
     pub fn status(&mut self, t: Time, pool: &mut Pool, books: &mut Books, out: &mut Outbox) -> Status {
         self.advance(t, pool, books, out);
         self.queue.status(t)
@@ -298,7 +298,7 @@ mod tests {
     use pktgen_core::config::Value;
     use pktgen_core::record::PacketId;
 
-    /// When the frames of a burst are at the end of the link.
+    /// Returns the arrivals of a burst at the end of the link.
     fn departures(values: &[(&str, Value)]) -> Vec<Time> {
         let mut section = Section::of("target", values);
         let read = PortTiming::read(&mut section, 8).unwrap();
@@ -315,7 +315,7 @@ mod tests {
         out.frames.iter().map(|(_, frame)| frame.t).collect()
     }
 
-    /// 256 B and 24 B of framing take 2.24 µs at 1 Gbit/s; a gap adds to what is slower, the link or the blocks.
+    /// 256 B and 24 B of framing take 2.24 µs at 1 Gbit/s; the gap is added to the slower of link and blocks.
     #[test]
     fn frames_of_a_busy_output_are_apart_by_service_and_gap() {
         let text = |value: &str| Value::Text(value.to_owned());

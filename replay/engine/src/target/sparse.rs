@@ -1,4 +1,4 @@
-//! What devices know of sparse training: the control plane configures it before a job begins (LIBRA §3.4, §3.5).
+//! Configuration of devices for sparse training, set by the control plane before a job begins (LIBRA §3.4, §3.5).
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -8,30 +8,30 @@ use pktgen_workload::sparse::float::Tables;
 use pktgen_workload::sparse::layout::Layout;
 use pktgen_workload::sparse::shards::Shards;
 
-/// What the control plane configures in a switch that sums hot parameters.
+/// Configuration of a switch that sums hot parameters.
 #[derive(Clone)]
 pub struct SparsePlace {
     /// Jobs, workers, hot parameters.
     pub sparse: Arc<Sparse>,
-    /// In which register each hot parameter is, on a switch that has all of them.
+    /// The register of each hot parameter, on a switch that has all of them.
     pub layout: Layout,
-    /// Which servers there are, and what the switches of their racks have.
+    /// The servers, and the parameters on the switches of their racks.
     pub shards: Arc<Shards>,
-    /// Hot packets that a worker may have unacknowledged.
+    /// Maximum number of unacknowledged hot packets of a worker.
     pub window: u32,
-    /// Whether workers pull, instead of waiting for each other.
+    /// Whether workers pull instead of waiting for each other.
     pub asynchronous: bool,
-    /// How often a packet may go through the pipeline again.
+    /// Maximum number of recirculations of a packet.
     pub max_recirculations: u32,
 }
 
 impl SparsePlace {
-    /// Hot parameters of a job that the switch of a rack has, of the job with most.
+    /// Returns the number of hot parameters of a job on the switch of a rack, for the job with the most.
     pub fn hot(&self, rack: u32) -> u32 {
         self.shards.hot_most(rack).unwrap_or(self.sparse.hot().len())
     }
 
-    /// In which register each hot parameter of a job is on the switch of a rack.
+    /// Returns the register of each hot parameter of a job on the switch of a rack.
     #[inline]
     pub fn layout(&self, job: u16, rack: u32) -> &Layout {
         self.shards.layout(job, rack).unwrap_or(&self.layout)
@@ -44,25 +44,25 @@ impl fmt::Debug for SparsePlace {
     }
 }
 
-/// How a switch adds floating-point numbers.
+/// A switch's floating-point adder.
 #[derive(Clone)]
 pub enum Adder {
-    /// As a processor does.
+    /// Exact, as in a processor.
     Exact,
-    /// By looking up logarithms (LIBRA §3.5). All jobs and switches share the tables, which never change (§6).
+    /// By look-up of logarithms (LIBRA §3.5). All jobs and switches share the tables, which never change (§6).
     Tables(Arc<Tables>),
 }
 
-/// The tables, made when they are first asked for.
+/// The tables, made on first use.
 static TABLES: OnceLock<Arc<Tables>> = OnceLock::new();
 
 impl Adder {
-    /// The one that looks up.
+    /// The adder by look-up.
     pub fn tables() -> Self {
         Adder::Tables(TABLES.get_or_init(|| Arc::new(Tables::new())).clone())
     }
 
-    /// Bytes of its tables on a switch.
+    /// Returns the bytes of its tables on a switch.
     pub fn bytes(&self) -> u64 {
         match self {
             Adder::Exact => 0,
@@ -70,7 +70,7 @@ impl Adder {
         }
     }
 
-    /// The sum.
+    /// Returns the sum of two numbers.
     #[inline]
     pub fn add(&self, x: f32, y: f32) -> f32 {
         match self {
@@ -79,7 +79,7 @@ impl Adder {
         }
     }
 
-    /// Adds pairs to the sums at their indices, one after the other; what has no sum is left out.
+    /// Adds pairs to the sums at their indices, in order; ignores indices without a sum.
     #[inline]
     pub fn add_all(&self, sums: &mut [f32], pairs: &[(u32, f32)]) {
         match self {
@@ -91,37 +91,37 @@ impl Adder {
 
 /// Unit roundoff of f32.
 const U: f64 = 1.0 / (1u64 << 24) as f64;
-/// Unit roundoff of f64, in which sums are made again.
+/// Unit roundoff of f64, in which sums are recomputed.
 const U64: f64 = 1.0 / (1u64 << 53) as f64;
-/// How far an addition by tables is off at most, as a share of the sizes of what is added (a test looks at all exponents), and beside
-/// that: what is below 2⁻³² is left out (docs/float.md).
+/// Maximum error of an addition by tables, relative to the sizes of the summands (a test covers all exponents), and
+/// absolute, since parts below 2⁻³² are omitted (docs/float.md).
 const TABLES_OFF: (f64, f64) = (0.0025, 1.0 / (1u64 << 31) as f64);
-/// Sizes from which on additions by tables leave out what does not fit: 2¹⁷.
+/// Size from which additions by tables omit what does not fit: 2¹⁷.
 const TABLES_MOST: f64 = (1 << 17) as f64;
 
-/// How far sums of an adder are off at most.
+/// Maximum error of an adder's sums.
 #[derive(Debug, Clone, Copy)]
 pub struct AdditionError {
-    /// Of one addition: as a share of the sizes of what is added.
+    /// Error of one addition, relative to the sizes of the summands.
     share: f64,
-    /// Of one addition, whatever the sizes.
+    /// Absolute error of one addition.
     beside: f64,
-    /// Sizes from which on nothing is known.
+    /// Size from which nothing is guaranteed.
     most: f64,
 }
 
 impl AdditionError {
-    /// Additions of f32s come to within γₙ₋₁ · Σ|x| of the exact sum of n numbers, where γₖ = k·u / (1 − k·u) and u = 2⁻²⁴ (design §5),
-    /// in any order.
+    /// Additions of f32s are within γₙ₋₁ · Σ|x| of the exact sum of n numbers, where γₖ = k·u / (1 − k·u) and u = 2⁻²⁴
+    /// (design §5), in any order.
     pub const F32: AdditionError = AdditionError { share: U, beside: 0.0, most: f32::MAX as f64 };
 
-    /// The most that a sum of `members` numbers is off, over the sum of their sizes.
+    /// Returns the maximum error of a sum of `members` numbers, relative to the sum of their sizes.
     pub fn share(&self, members: u32) -> f64 {
         let off = f64::from(members.saturating_sub(1)) * self.share;
         if off < 1.0 { off / (1.0 - off) + f64::from(members) * U64 } else { f64::INFINITY }
     }
 
-    /// Whether `value` may be the sum of `members` numbers, whose sum is `exact` and whose sizes come to `size`.
+    /// Returns whether `value` may be the sum of `members` numbers with exact sum `exact` and sum of sizes `size`.
     pub fn allows(&self, value: f64, exact: f64, size: f64, members: u32) -> bool {
         let beside = f64::from(members.saturating_sub(1)) * self.beside;
         size >= self.most || (value - exact).abs() <= self.share(members) * size + beside
@@ -129,7 +129,7 @@ impl AdditionError {
 }
 
 impl Adder {
-    /// How far its sums are off at most.
+    /// Returns the maximum error of its sums.
     pub fn error(&self) -> AdditionError {
         match self {
             Adder::Exact => AdditionError::F32,
@@ -146,7 +146,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(20_000))]
-        /// Of any two numbers below what the tables hold.
+        /// For any two numbers within the range of the tables.
         #[test]
         fn an_addition_by_tables_is_off_by_no_more_than_is_said(
             (fractions, signs) in (any::<[u32; 2]>(), any::<[bool; 2]>()),

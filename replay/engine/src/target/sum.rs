@@ -1,4 +1,4 @@
-//! Sums of updates in the memory of frames, as aggregators and the server that answers make them.
+//! Sums of updates in the memory of frames, for aggregators and the answering server.
 
 use pktgen_core::record::{Action, Reason};
 use pktgen_wire::wire::frame::HEAD;
@@ -7,24 +7,24 @@ use pktgen_wire::wire::update::{FLAG_MERGED, FLAG_PARTIAL, Header, UPDATE_HEAD, 
 use super::context::Context;
 use crate::frame::{Frame, Pool};
 
-/// A sum that waits for more. Its header is written when it leaves.
+/// An incomplete sum. Its header is written when it leaves.
 #[derive(Debug, Clone, Copy)]
 pub struct Sum {
-    /// Its bytes; the packet is that of its newest member.
+    /// Its frame; the packet id is that of its newest member.
     pub frame: Frame,
-    /// What it says.
+    /// Its header.
     pub header: Header,
 }
 
 impl Sum {
-    /// The header of a frame that can be summed: one with our fixed headers, and an update.
+    /// Returns the header of a frame that can be summed: an update with our fixed headers.
     #[inline]
     pub fn header_of(frame: &Frame, pool: &Pool) -> Option<Header> {
         (usize::from(frame.head) == HEAD).then(|| Header::parse_update(pool.payload(frame)))?
     }
 
-    /// Adds `frame`, whose header is `new`; says whether it is the newest member from now on. The rewards' mean is
-    /// weighted by counts. What does not fit is not added, and the sum says that it is a part.
+    /// Adds `frame` with header `new`; returns whether it becomes the newest member. The mean of rewards is weighted by
+    /// counts. A frame that does not fit is not added, and the sum is marked as partial.
     #[inline]
     pub fn add(&mut self, frame: &Frame, new: Header, pool: &mut Pool) -> Result<bool, Reason> {
         let old = self.header;
@@ -46,7 +46,7 @@ impl Sum {
         Ok(newer)
     }
 
-    /// Adds `frame` at a device, records who became part of whom, and releases its bytes.
+    /// Adds `frame` at a device, books the merge, and releases its bytes.
     #[inline]
     pub fn take(&mut self, frame: &Frame, new: Header, context: &mut Context) {
         let before = self.frame.packet;

@@ -1,4 +1,4 @@
-//! A folder that one process writes.
+//! Exclusive folders: claims by one process.
 
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use pktgen_core::{Error, Result};
 
-/// The file that holds a folder until it holds something else.
+/// The file that marks a claimed folder until it has content.
 const MARKER: &str = ".claimed";
 
-/// A file that says that `pktgen demo` made a folder: it may be there before.
+/// A file that marks a folder made by `pktgen demo`; it may exist in a claimed folder.
 pub const DEMO: &str = "made-by-demo";
 
-/// An empty folder of this process alone; free again when it is dropped. Held until its first file is there.
+/// An empty folder that only this process uses; released on drop. Held until its first file exists.
 #[derive(Debug)]
 pub struct Claim {
     dir: PathBuf,
@@ -32,8 +32,7 @@ impl Drop for Claim {
     }
 }
 
-/// Makes `dir` a new, empty folder, or takes an empty one; a folder that holds anything is refused. Of several processes at once
-/// one gets it.
+/// Claims `dir`, which must be new or empty; a folder with content is refused. Of several concurrent processes, one succeeds.
 pub fn claim(dir: &Path) -> Result<Claim> {
     std::fs::create_dir_all(dir).map_err(Error::io("create folder", dir))?;
     let marker = dir.join(MARKER);
@@ -60,12 +59,12 @@ pub fn claim(dir: &Path) -> Result<Claim> {
     Ok(claim)
 }
 
-/// How often, and for how long, a folder is tried that others look at: they hold it for microseconds.
+/// Number and interval of attempts to lock a folder that others inspect: they hold it for microseconds.
 const TRIES: u32 = 20;
 const BETWEEN: Duration = Duration::from_millis(5);
 
-/// Holds what is made in `dir`, a run or a certificate, until the answer is dropped or the process ends, so that nobody takes it for one that
-/// was killed; refuses while another process does. None where the file system has no locks.
+/// Locks `dir`, a run or a certificate in progress, until the result is dropped or the process ends, so that nobody
+/// takes it for a killed one; refuses while another process holds it. `None` if the file system has no locks.
 pub fn hold(dir: &Path) -> Result<Option<File>> {
     let folder = File::open(dir).map_err(Error::io("open", dir))?;
     for _ in 0..TRIES {
@@ -92,7 +91,7 @@ mod tests {
         let refusal = hold(folder.path()).unwrap_err().to_string();
         assert!(refusal.contains("still under way"), "{refusal}");
         drop(held);
-        // Somebody who only looks is waited for.
+        // A process that only inspects the folder is waited for.
         let looks = File::open(folder.path()).unwrap();
         looks.lock_shared().unwrap();
         let free = std::thread::spawn(move || {
@@ -109,7 +108,7 @@ mod tests {
         for round in 0..50 {
             let dir = folder.path().join(format!("a/{round}"));
             let work = || match claim(&dir) {
-                // The first file comes before the folder is free again.
+                // The first file exists before the folder is released.
                 Ok(claim) => File::create_new(claim.dir().join("manifest.json")).is_ok(),
                 Err(error) => {
                     assert_eq!(error.exit_code(), 2, "{error}");

@@ -1,9 +1,9 @@
-//! Listening: every frame of an interface into a run dir, as the stream `frames`.
+//! Recording of every frame of an interface to a run dir, as the stream `frames`.
 //!
-//! Two threads. One takes frames out of the socket's ring and copies their first bytes into columns ([`pump`](self)); the
-//! other writes full columns as batches of an Arrow stream. They pass blocks to each other through two rings, so that a
-//! slow disk never holds up receiving: what it cannot take is counted as lost. When the capture ends, the stream stays
-//! Arrow, because Parquet takes about as long again (0.5 s per million frames); it is converted if asked for.
+//! Two threads. One takes frames out of the socket's ring and copies their first bytes into columns ([`pump`](self)); the other writes
+//! full columns as batches of an Arrow stream. They exchange blocks through two rings, so that a slow disk never delays receiving: frames
+//! that do not fit are counted as lost. At the end of the capture the stream stays Arrow, because conversion to Parquet takes about as
+//! long again (0.5 s per million frames); it is converted on request.
 
 mod block;
 mod direct;
@@ -51,55 +51,55 @@ static COLUMNS: [Column; 4] = [
 pub static STREAM: StreamTable =
     StreamTable { name: FRAMES, row: "one frame on an interface (`pktgen capture --iface`)", columns: &COLUMNS };
 
-/// Columns of `frames` in files.
+/// Returns the columns of `frames` in files.
 pub fn schema() -> SchemaRef {
     STREAM.schema(SCHEMA_VERSION)
 }
 
-/// When a capture ends, and what it does while nothing arrives.
+/// The end of a capture, and its behaviour while nothing arrives.
 #[derive(Debug, Clone, Copy)]
 pub struct RecordingLimits {
-    /// After so many frames.
+    /// Maximum number of frames.
     pub count: Option<u64>,
-    /// After this time.
+    /// Maximum duration.
     pub length: Option<Time>,
-    /// After this time without a frame; before the first one after [`crate::driver::real_time::FIRST_WAIT`] at least.
+    /// Maximum time without a frame; before the first one at least [`crate::driver::real_time::FIRST_WAIT`].
     pub idle: Option<Time>,
-    /// While nothing arrives.
+    /// Method of waiting.
     pub wait: Wait,
 }
 
-/// What a capture counted itself.
+/// The capture's own counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordingCounts {
     /// Frames in the stream.
     pub captured: u64,
     /// Their bytes on the wire.
     pub bytes: u64,
-    /// Frames that are longer than what was kept of them.
+    /// Frames of which only a part was kept.
     pub cut: u64,
-    /// Frames that were received and not written, because no buffer was free.
+    /// Frames that were received and not written because no buffer was free.
     pub writer_dropped: u64,
-    /// The longest time between two looks at the ring while frames kept coming: what a ring must last for.
+    /// The longest time between two polls of the ring while frames kept coming, which the ring must bridge.
     pub longest_away_ps: i64,
-    /// When it ended.
+    /// End of the capture.
     pub end_ps: i64,
 }
 
-/// Everything that a capture counted. The kernel's counts begin when the socket is opened, with the frames in its ring.
+/// All counts of a capture. The kernel's counts begin when the socket is opened, including frames already in its ring.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordingTotals {
     /// Its own.
     #[serde(flatten)]
     pub counts: RecordingCounts,
-    /// Frames that the kernel had for this socket and dropped: its ring was full, or they were too long for it.
+    /// Frames for this socket that the kernel dropped: the ring was full, or they were too long for it.
     pub kernel_dropped: u64,
-    /// Frames that the interface dropped, whatever their destination. Many drivers count those of `kernel_dropped` here too.
+    /// Frames that the interface dropped, of any destination. Many drivers include those of `kernel_dropped`.
     pub interface_dropped: u64,
 }
 
 impl RecordingTotals {
-    /// Frames that reached the socket and are not in the stream.
+    /// Returns the frames that reached the socket and are not in the stream.
     pub fn lost(&self) -> u64 {
         self.kernel_dropped + self.counts.writer_dropped
     }
@@ -108,25 +108,25 @@ impl RecordingTotals {
 /// A manifest with the totals of a capture.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct CaptureManifest {
-    /// What every run dir says.
+    /// The manifest common to all run dirs.
     #[serde(flatten)]
     pub manifest: Manifest,
-    /// What was received and what was lost.
+    /// Received and lost frames.
     pub capture: RecordingTotals,
 }
 
-/// What to capture, and into what.
+/// The settings of a capture.
 #[derive(Debug, Clone)]
 pub struct RecordingPlan {
-    /// Where to listen.
+    /// The socket.
     pub listen: Listen,
-    /// When to end.
+    /// The end of the capture.
     pub limits: RecordingLimits,
-    /// Bytes of buffers between receiving and writing.
+    /// Size of the buffers between receiving and writing, in bytes.
     pub buffer_bytes: usize,
-    /// Write `capture.pcapng` too.
+    /// Whether to write `capture.pcapng`, too.
     pub pcapng: bool,
-    /// Turn the stream into Parquet in the end.
+    /// Whether to convert the stream to Parquet at the end.
     pub parquet: bool,
 }
 
@@ -142,7 +142,7 @@ impl RecordingPlan {
         Ok(())
     }
 
-    /// For the manifest: how to do it again.
+    /// Returns the settings for the manifest, sufficient to repeat the capture.
     fn describe(&self) -> String {
         let Listen { interface, kind, snap, ring, queues, .. } = &self.listen;
         let (kind, buffer) = (kind.name(), self.buffer_bytes);
@@ -153,19 +153,19 @@ impl RecordingPlan {
     }
 }
 
-/// What came of a capture.
+/// The result of a capture.
 pub struct RecordedFrames {
     /// Its counts.
     pub totals: RecordingTotals,
-    /// Whether they may be used.
+    /// Whether its numbers may be used.
     pub validity: Validity,
-    /// How far it got.
+    /// Its progress.
     pub state: RunState,
     /// Mode of the socket.
     pub mode: String,
 }
 
-/// Captures into `dir` until a limit or `stop`. `progress` is called about once a second with the counts so far.
+/// Captures into `dir` until a limit or `stop`. `progress` is called about once per second with the counts so far.
 pub fn capture(
     plan: &RecordingPlan,
     dir: &Path,
@@ -173,12 +173,12 @@ pub fn capture(
     progress: &mut dyn FnMut(Time, &RecordingTotals),
 ) -> Result<RecordedFrames> {
     plan.check()?;
-    // Memory first: it takes a while, in which the socket's ring would run full.
+    // Memory first: allocation takes a while, during which the socket's ring would overflow.
     let buffers = buffers(plan);
     record(plan, buffers, Listener::open(&plan.listen)?, dir, stop, progress)
 }
 
-/// The same from a wire that is open already, and has counted nothing yet.
+/// Captures from an open wire that has counted nothing yet.
 pub fn capture_from(
     listener: Listener,
     plan: &RecordingPlan,
@@ -217,7 +217,7 @@ fn record(
             &RecordingTotals { counts: *counts, kernel_dropped: wire.counters().receive_dropped, interface_dropped: 0 },
         );
     };
-    // The socket is open: whatever arrives from now on is read.
+    // The socket is open: frames that arrive from now on are read.
     drop_privileges(&[])
         .map_err(|e| Error::Host(format!("this host does not let a capture give up its privileges: {e}")))?;
     let Listener { wire, receivers, over, .. } = &mut listener;
@@ -243,7 +243,7 @@ fn record(
     let by_host = manifest.capture.lost();
     let by_interface = manifest.capture.interface_dropped.saturating_sub(among_interfaces(plan, &manifest.capture));
     writer::note_drops(dir, Drops { unix_ns: clock::unix_ns(), by_interface, by_host })?;
-    // What takes a while comes after the manifest said that the capture is whole.
+    // Slow work is done after the manifest states that the capture is complete.
     let files = &mut manifest.manifest.files;
     if plan.parquet {
         writer::convert(dir, files)?
@@ -255,8 +255,8 @@ fn record(
     Ok(RecordedFrames { totals: manifest.capture, validity, state, mode: listener.wire.mode() })
 }
 
-/// Runs `pump` here, and beside it the writer, until there is nothing more to write, and the receivers of other queues, until
-/// the pump ends. Results of the first two.
+/// Runs `pump` in this thread, and concurrently the writer, until nothing is left to write, and the receivers of other
+/// queues, until the pump ends. Returns the results of the first two.
 fn both<T>(
     mut blocks: Blocks,
     (mut full, mut empty): WriterEnds,
@@ -295,24 +295,24 @@ fn both<T>(
     })
 }
 
-/// The rings' ends of the writer: filled blocks come, empty ones go.
+/// The writer's ends of the rings: filled blocks in, empty ones out.
 type WriterEnds = (rtrb::Consumer<Block>, rtrb::Producer<Block>);
 type Buffers = (Blocks, WriterEnds);
 
-/// All blocks, empty, and the two rings between who receives and who writes.
+/// Makes all blocks, empty, and the two rings between receiver and writer.
 fn buffers(plan: &RecordingPlan) -> Buffers {
     let (snap, stamped) = (plan.listen.snap as usize, plan.listen.stamps().is_some());
     let count = blocks_in(plan.buffer_bytes, snap);
     let (full, filled) = RingBuffer::new(count);
     let (mut emptied, empty) = RingBuffer::new(count);
     for _ in 0..count {
-        // There is a place for every block there is.
+        // The ring has room for all blocks.
         let _ = emptied.push(Block::new(snap, stamped));
     }
     (Blocks::new(full, empty, snap), (filled, emptied))
 }
 
-/// The manifest of a capture that is about to start.
+/// Returns the manifest of a capture that is about to start.
 fn manifest(plan: &RecordingPlan, listener: &Listener) -> Manifest {
     let mut host: BTreeMap<String, String> = listener.facts().into_iter().collect();
     let read = |path: &str| std::fs::read_to_string(path).map(|text| text.trim().to_owned());
@@ -346,7 +346,7 @@ fn manifest(plan: &RecordingPlan, listener: &Listener) -> Manifest {
         stamp_clocks: BTreeMap::new(),
         host,
         nodes: Vec::new(),
-        // Of transmissions: frames are all that was received, from any sender.
+        // It refers to transmissions; `frames` are all received frames, of any sender.
         records: "none".into(),
         clusters: Vec::new(),
         metrics: Vec::new(),
@@ -378,12 +378,12 @@ fn remarks(listener: &Listener) -> Vec<Note> {
     short.into_iter().collect()
 }
 
-/// Frames that the interface counts as dropped, too: an AF_XDP socket's; not a packet socket's, which libpcap has, too.
+/// Returns the socket's drops that the interface's count includes: those of an AF_XDP socket, not those of a packet socket.
 fn among_interfaces(plan: &RecordingPlan, totals: &RecordingTotals) -> u64 {
     if plan.listen.kind == ListenKind::AfXdp { totals.kernel_dropped } else { 0 }
 }
 
-/// Fills in what is known only at the end, and decides whether the capture is valid.
+/// Fills in what is known only at the end, and judges the validity of the capture.
 fn conclude(
     manifest: &mut CaptureManifest,
     plan: &RecordingPlan,

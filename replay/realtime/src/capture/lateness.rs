@@ -1,4 +1,4 @@
-//! `lateness.hlog`: how late frames left, as an HdrHistogram interval log that any viewer of such logs reads.
+//! `lateness.hlog`: lateness of departing frames, as an HdrHistogram interval log.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use pktgen_core::{Error, Result};
 /// The file's name.
 pub(crate) const LATENESS: &str = "lateness.hlog";
 
-/// Writes `lateness` (ns) of a run of this length into its run dir.
+/// Writes `lateness` (ns) of a run of this length to its run dir.
 pub(crate) fn write_lateness(dir: &Path, lateness: &Histogram<u64>, length: Duration) -> Result<FileDigest> {
     let path = dir.join(LATENESS);
     let failed = |what: String| Error::Io { action: "write", path: path.clone(), source: std::io::Error::other(what) };
@@ -26,13 +26,13 @@ pub(crate) fn write_lateness(dir: &Path, lateness: &Histogram<u64>, length: Dura
     out.finish()
 }
 
-/// The quantiles that a manifest shows.
+/// Returns the quantiles for the manifest.
 pub fn describe(lateness: &Histogram<u64>) -> String {
     let at = |q| lateness.value_at_quantile(q);
     format!("p50 {} ns, p99 {} ns, p99.9 {} ns, max {} ns", at(0.5), at(0.99), at(0.999), lateness.max())
 }
 
-/// Which of all frames the host made late, given how late the `others` were.
+/// Returns the counts of frames delayed by the host, given the lateness of the `others`.
 pub(crate) fn by_host(all: &Histogram<u64>, others: &Histogram<u64>) -> PacingCounts {
     let at = |q| others.value_at_quantile(q);
     PacingCounts {
@@ -42,7 +42,7 @@ pub(crate) fn by_host(all: &Histogram<u64>, others: &Histogram<u64>) -> PacingCo
     }
 }
 
-/// The same as a fact of the host.
+/// Describes them as a fact about the host.
 pub(crate) fn describe_by_host(counts: &PacingCounts) -> String {
     let share = counts.share_by_host().unwrap_or_default() * 100.0;
     let by_host = format!("{} of {} frames ({share:.3} %)", counts.late_by_host, counts.frames);

@@ -1,8 +1,7 @@
-//! Run dirs: the three streams, the manifest, and the packets themselves where asked for.
+//! Run dirs: the streams, the manifest, and packets on request.
 //!
-//! While a run is under way the streams are Arrow IPC, readable up to their last batch even if the run
-//! is killed; when it is finished they become Parquet. [`recover`] does the same for a killed one. [`frames`] is the
-//! other kind of run dir: everything that was received on an interface.
+//! During a run the streams are Arrow IPC, readable up to their last batch even if the run is killed; when it is finished they become
+//! Parquet. [`recover`] does the same for a killed run. [`frames`] is the other kind of run dir: all frames received on an interface.
 
 mod claim;
 pub mod frames;

@@ -1,4 +1,4 @@
-//! Names of packets that arrived without them, as settling finds them.
+//! Ids of packets that arrived without ids, as found by settling.
 
 use std::path::Path;
 
@@ -16,12 +16,12 @@ impl Names {
         Ok(Names(Stream::create(dir)?))
     }
 
-    /// Appends the name of the next packet of `received`.
+    /// Appends the id of the next packet of `received`.
     pub fn push(&mut self, name: &Name) -> Result<()> {
         self.0.push(name)
     }
 
-    /// Ends it; its digest joins `files`.
+    /// Ends the stream; adds its digest to `files`.
     pub fn finish(self, dir: &Path, files: &mut FileDigests) -> Result<()> {
         self.0.finish(dir, files).map(drop)
     }

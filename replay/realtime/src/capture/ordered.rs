@@ -1,6 +1,6 @@
 //! Packets of several senders as one capture in the order of time.
 //!
-//! A host that has much to send says at once when all of it will leave, before others say what leaves earlier.
+//! A host with many frames reports all their departures at once, before others report earlier departures.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,10 +10,10 @@ use pktgen_core::record::FileDigest;
 use pktgen_core::time::Time;
 use pktgen_wire::pcap::Writer;
 
-/// A capture whose packets wait until none can be earlier.
+/// A capture whose packets are held until none can be earlier.
 pub(super) struct OrderedWriter {
     writer: Writer,
-    /// By time, then in the order in which they came.
+    /// By time, then in the order of arrival.
     waiting: BinaryHeap<Reverse<(Time, u64, Vec<u8>)>>,
     packets: u64,
 }
@@ -23,14 +23,14 @@ impl OrderedWriter {
         OrderedWriter { writer, waiting: BinaryHeap::new(), packets: 0 }
     }
 
-    /// Takes a packet of the time `t`; from `now` on none is earlier than `now`.
+    /// Takes a packet of time `t`; later packets are not earlier than `now`.
     pub(super) fn packet(&mut self, now: Time, t: Time, frame: &[u8]) -> Result<()> {
         self.waiting.push(Reverse((t, self.packets, frame.to_vec())));
         self.packets += 1;
         self.write(now)
     }
 
-    /// Writes what is earlier than `now`.
+    /// Writes packets earlier than `now`.
     fn write(&mut self, now: Time) -> Result<()> {
         while self.waiting.peek().is_some_and(|Reverse((t, ..))| *t < now) {
             let Some(Reverse((t, _, frame))) = self.waiting.pop() else { break };
@@ -59,7 +59,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.pcapng");
         let mut ordered = OrderedWriter::new(Writer::create(&path, WriterOptions::new(Form::Pcapng)).unwrap());
-        // The first host has three at once, the second one between them.
+        // The first host reports three at once, the second one between them.
         let packets = [(0, 1_000, 0u8), (0, 5_000, 1), (0, 9_000, 2), (2_000, 4_000, 3), (6_000, 9_000, 4)];
         for (now, t, name) in packets {
             ordered.packet(now, t, &[name]).unwrap();

@@ -23,14 +23,13 @@ use crate::clock::RunClock;
 use crate::recorder::Recorder;
 use crate::transport::Departure;
 
-/// Packets at the server, and as workers sent them.
-/// The capture of what arrived.
+/// The packets at the server.
 pub(crate) const CAPTURE: &str = "capture.pcapng";
 const CAPTURE_SENT: &str = "sent.pcapng";
 /// File stem of what the server received, where workers receive results too: part of `received` when the run is finished.
 const RECEIVED_SERVER: &str = "received_server";
 
-/// Which rows are recorded. Counters are always complete.
+/// The rows that are recorded. Counters are always complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Records {
     /// All.
@@ -76,48 +75,48 @@ impl Records {
         }
     }
 
-    /// The same of what arrived; of sums by key, by the part.
+    /// Returns whether a received row is kept; for sums by key, by its part.
     #[inline]
     fn keeps_received(self, row: &Received) -> bool {
         self.keeps(row.part.unwrap_or(row.newest_seq))
     }
 }
 
-/// What a run dir keeps.
+/// The content of a run dir.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted {
-    /// Which rows of the streams.
+    /// Rows of the streams.
     pub records: Records,
-    /// The states of workers that listen for queues?
+    /// Whether to record the states of workers that use queue status.
     pub states: bool,
-    /// The iterations of synchronous training, all of them, and the results as workers got them, as `records` says?
+    /// Whether to record all iterations of synchronous training, and results at workers according to `records`.
     pub rounds: bool,
-    /// Whether there is a server, which receives.
+    /// Whether there is a server that receives.
     pub server: bool,
-    /// The packets at the server?
+    /// Whether to record the packets at the server.
     pub pcap: bool,
-    /// The packets as workers send them?
+    /// Whether to record the packets as workers send them.
     pub pcap_sent: bool,
-    /// The lanes of what is received: where they lie, and how many there are.
+    /// Position and number of the lanes of received packets, if recorded.
     pub lanes: Option<(lanes::LaneForm, usize)>,
-    /// And all of its gradients, where only lanes tell its members.
+    /// Whether to record all gradients of received packets, because only lanes identify their members.
     pub payloads: bool,
-    /// When the kernel or a card says that it was received?
+    /// Whether to record arrival stamps of the kernel or a card.
     pub stamps: bool,
-    /// And that it was sent?
+    /// Whether to record departure stamps.
     pub departures: bool,
-    /// Streams are compressed while the run is under way: time is virtual, and nothing waits for a core.
+    /// Whether streams are compressed during the run: time is virtual, and no thread waits for a core.
     pub at_once: bool,
 }
 
-/// Writes how the run in `dir` was steered.
+/// Writes the control changes of the run in `dir`.
 pub(crate) fn write_controls(dir: &Path, changes: &[SteeredRow], files: &mut FileDigests) -> Result<()> {
     let mut stream = Stream::create(dir)?;
     changes.iter().try_for_each(|row| stream.push(row))?;
     stream.finish(dir, files).map(drop)
 }
 
-/// A run dir that is being written.
+/// A run dir being written.
 pub struct RunDir {
     dir: PathBuf,
     clock: RunClock,
@@ -125,22 +124,22 @@ pub struct RunDir {
     sent: Stream<Sent>,
     books: Stream<Book>,
     received: Stream<Received>,
-    /// What the server received, where workers write `received` at the same time.
+    /// Rows of the server, if workers write `received` at the same time.
     received_server: Option<Stream<Received>>,
     server: bool,
     states: Option<Stream<State>>,
     rounds: Option<Rounds>,
     lanes: Option<LaneRows>,
     stamps: Option<Stream<Stamp>>,
-    /// Whether what the server received is among them.
+    /// Whether stamps include those of packets at the server.
     stamps_received: bool,
     pcap: Option<Writer>,
     pcap_sent: Option<OrderedWriter>,
-    /// Updates are generated in another process, whose times count from another instant.
+    /// Whether updates are generated in another process, with another anchor.
     sent_elsewhere: bool,
 }
 
-/// The lanes of what is received.
+/// The lanes of received packets.
 struct LaneRows {
     stream: Stream<LaneWords>,
     form: lanes::LaneForm,
@@ -149,7 +148,7 @@ struct LaneRows {
 }
 
 impl LaneRows {
-    /// The lanes of `frame`, which `row` is of.
+    /// Appends the lanes of `frame`, which belongs to `row`.
     #[inline]
     fn push(&mut self, row: &Received, frame: &[u8]) -> Result<()> {
         let room = if row.tenant() == NO_CLUSTER { 0 } else { self.count.min(LANES_MAX) };
@@ -157,7 +156,7 @@ impl LaneRows {
         self.stream.push(&LaneWords { t_recv: row.t_recv, cluster: row.cluster, job: row.job, words })?;
         let Some(payloads) = &mut self.payloads else { return Ok(()) };
         let values = if room == 0 { &[] } else { self.form.values(frame) };
-        // One that is empty has a part all the same: parts are counted.
+        // An empty payload has one part as well: parts are counted.
         let parts = values.chunks(LANES_MAX).chain(values.is_empty().then_some(&[][..]));
         for (part, values) in (0..).zip(parts) {
             let words = Words::new(|words| {
@@ -177,11 +176,11 @@ struct Rounds {
 }
 
 impl RunDir {
-    /// Begins the run dir that was claimed, with a manifest that says that it is running.
+    /// Begins the claimed run dir, with a manifest in the state "running".
     pub fn create(claim: Claim, manifest: &Manifest, wanted: Wanted) -> Result<Self> {
         let dir = claim.dir();
         write_manifest(dir, manifest)?;
-        // Whole times, so that an analysis of the packets gives the very numbers of the run.
+        // Exact times, so that an analysis of the packets gives the same numbers as the run.
         let anchor_unix_ns = manifest.anchor_unix_ns;
         let options =
             WriterOptions { anchor_unix_ns, remainders: true, hashed: true, ..WriterOptions::new(Form::Pcapng) };
@@ -200,29 +199,29 @@ impl RunDir {
             stamps_received: wanted.stamps,
             pcap: pcap(wanted.pcap, CAPTURE)?,
             pcap_sent: pcap(wanted.pcap_sent, CAPTURE_SENT)?.map(OrderedWriter::new),
-            // Ranks agree about the instant.
+            // Ranks share the anchor.
             sent_elsewhere: manifest.part.as_deref() == Some("server") && manifest.rank.is_none(),
             clock: RunClock::start(),
             dir: dir.to_owned(),
         })
     }
 
-    /// The folder.
+    /// Returns the folder.
     pub fn path(&self) -> &Path {
         &self.dir
     }
 
-    /// The clock of a run in real time.
+    /// Returns the clock of a run in real time.
     pub fn clock(&self) -> RunClock {
         self.clock.clone()
     }
 
-    /// Everything is open: time begins after `lead`.
+    /// Starts the clock, which begins after `lead`; called when everything is open.
     pub(crate) fn start_clock(&mut self, lead: Time) -> RunClock {
         self.use_clock(RunClock::start_in(lead))
     }
 
-    /// Everything is open: time is this clock's, for wires with a time of their own.
+    /// Uses this clock, for wires with a separate time; called when everything is open.
     pub(crate) fn use_clock(&mut self, clock: RunClock) -> RunClock {
         if let Some(pcap) = &mut self.pcap {
             pcap.set_anchor(clock.anchor_unix_ns(), !self.sent_elsewhere || clock.file().is_some());
@@ -231,7 +230,7 @@ impl RunDir {
         self.clock()
     }
 
-    /// When marked frames left.
+    /// Records the departures of marked frames.
     pub fn departed(&mut self, departures: &[Departure]) -> Result<()> {
         let Some(stamps) = &mut self.stamps else { return Ok(()) };
         for departure in departures {
@@ -241,7 +240,7 @@ impl RunDir {
         Ok(())
     }
 
-    /// Ends the streams; the manifest still says that the run is under way. Returns the folder and what it holds.
+    /// Ends the streams; the state in the manifest remains "running". Returns the folder and the digests of its files.
     pub fn close(self) -> Result<(PathBuf, FileDigests)> {
         let (dir, mut files) = (self.dir, FileDigests::new());
         self.sent.finish(&dir, &mut files)?;
@@ -289,7 +288,7 @@ impl LaneRows {
         Ok(LaneRows { stream: Stream::create(dir)?, form, count, payloads })
     }
 
-    /// Starts the threads that write.
+    /// Starts the writing threads.
     fn start(&mut self) -> Result<()> {
         self.payloads.as_mut().map_or(Ok(()), Stream::start)?;
         self.stream.start()
@@ -303,33 +302,33 @@ impl Rounds {
     }
 }
 
-/// A run dir for three threads: each writes what it knows.
+/// The parts of a run dir for three threads.
 pub struct Sides<'a> {
-    /// The workers'.
+    /// Rows of the workers.
     pub workers: WorkerRows<'a>,
-    /// The device's.
+    /// Rows of the device.
     pub device: DeviceRows<'a>,
-    /// The server's, if there is one. Workers that aggregate in iterations receive themselves.
+    /// Rows of the server, if there is one. Workers that aggregate in iterations receive themselves.
     pub server: Option<ServerRows<'a>>,
 }
 
-/// What workers write.
+/// Rows written by workers.
 pub struct WorkerRows<'a> {
     records: Records,
     sent: &'a mut Stream<Sent>,
     states: Option<&'a mut Stream<State>>,
     rounds: Option<&'a mut Rounds>,
-    /// Where workers receive the results themselves.
+    /// For workers that receive results themselves.
     received: Option<ServerRows<'a>>,
 }
 
-/// What a device writes.
+/// Rows written by a device.
 pub struct DeviceRows<'a> {
     records: Records,
     books: &'a mut Stream<Book>,
 }
 
-/// What who receives writes.
+/// Rows written by a receiver.
 pub struct ServerRows<'a> {
     records: Records,
     received: &'a mut Stream<Received>,
@@ -339,7 +338,7 @@ pub struct ServerRows<'a> {
 }
 
 impl RunDir {
-    /// The parts for three threads. The threads that write are started here, by a thread that has no role.
+    /// Splits the run dir for three threads. The writing threads are started here, by a thread without a role.
     pub fn sides(&mut self) -> Result<Sides<'_>> {
         let records = self.records;
         if self.rounds.is_some() && self.server {
@@ -379,43 +378,43 @@ impl RunDir {
 }
 
 impl WorkerRows<'_> {
-    /// An update left its worker, or was kept back.
+    /// Records an update that left its worker, or was withheld.
     #[inline]
     pub fn sent(&mut self, row: &Sent) -> Result<()> {
         if self.records.keeps(row.seq) { self.sent.push(row) } else { Ok(()) }
     }
 
-    /// Whether updates get no rows.
+    /// Returns whether updates get no rows.
     pub(crate) fn keeps_none(&self) -> bool {
         self.records == Records::None
     }
 
-    /// A worker under transmission control learned or decided something.
+    /// Records a state or decision of a worker under transmission control.
     pub fn state(&mut self, row: &State) -> Result<()> {
         self.states.as_mut().map_or(Ok(()), |states| states.push(row))
     }
 
-    /// Whether the packets are kept, too.
+    /// Returns whether packets are recorded.
     pub(crate) fn keeps_packets(&self) -> bool {
         self.received.as_ref().is_some_and(ServerRows::keeps_packets)
     }
 
-    /// The packet of a result as it was on the cable.
+    /// Records the packet of a result as on the cable.
     pub fn packet(&mut self, t: Time, on_cable: &[u8]) -> Result<()> {
         self.received.as_mut().map_or(Ok(()), |received| received.packet(t, on_cable))
     }
 
-    /// A result reached a worker for the first time.
+    /// Records a result that reached a worker for the first time.
     pub fn received(&mut self, row: &Received, frame: &[u8]) -> Result<()> {
         self.received.as_mut().map_or(Ok(()), |received| received.received(row, frame))
     }
 
-    /// An iteration of synchronous training ended.
+    /// Records the end of an iteration of synchronous training.
     pub fn iteration(&mut self, row: &Iteration) -> Result<()> {
         self.rounds.as_mut().map_or(Ok(()), |rounds| rounds.iterations.push(row))
     }
 
-    /// A worker of synchronous training got a result.
+    /// Records a result at a worker of synchronous training.
     #[inline]
     pub fn reply(&mut self, row: &Reply) -> Result<()> {
         match &mut self.rounds {
@@ -426,7 +425,7 @@ impl WorkerRows<'_> {
 }
 
 impl DeviceRows<'_> {
-    /// The device did something.
+    /// Records a device's action.
     #[inline]
     pub fn book(&mut self, row: &Book) -> Result<()> {
         if self.records.keeps(row.packet_in.seq()) { self.books.push(row) } else { Ok(()) }
@@ -434,13 +433,13 @@ impl DeviceRows<'_> {
 }
 
 impl ServerRows<'_> {
-    /// Whether the packets are kept, too.
+    /// Returns whether packets are recorded.
     #[inline]
     pub(crate) fn keeps_packets(&self) -> bool {
         self.pcap.is_some()
     }
 
-    /// A packet as it was on the cable.
+    /// Records a packet as on the cable.
     pub fn packet(&mut self, t: Time, on_cable: &[u8]) -> Result<()> {
         match &mut self.pcap {
             Some(pcap) => pcap.packet(0, t, on_cable, on_cable.len() as u32),
@@ -448,12 +447,12 @@ impl ServerRows<'_> {
         }
     }
 
-    /// Whether stamps are kept.
+    /// Returns whether stamps are recorded.
     pub(crate) fn keeps_stamps(&self) -> bool {
         self.stamps.is_some()
     }
 
-    /// When a packet of [`received`](Self::received) arrived, as it was stamped, if it was.
+    /// Records the arrival stamp of a packet of [`received`](Self::received), if there is one.
     #[inline]
     pub fn stamped(&mut self, row: &Received, received_ns: Option<i64>) -> Result<()> {
         match &mut self.stamps {
@@ -464,7 +463,7 @@ impl ServerRows<'_> {
         }
     }
 
-    /// A packet reached the server; `frame` is all of it, with our header.
+    /// Records a packet at the server; `frame` is the whole frame, with our header.
     #[inline]
     pub fn received(&mut self, row: &Received, frame: &[u8]) -> Result<()> {
         if !self.records.keeps_received(row) {
@@ -524,22 +523,22 @@ impl Recorder for RunDir {
     }
 }
 
-/// The parts of a run, each with how much later its anchor was than the workers'.
+/// The parts of a run, each with the offset of its anchor from that of the workers.
 pub(crate) struct PartDirs<'a> {
-    /// Those of the workers, which are all in the time of the schedule.
+    /// The workers' parts, all in the time of the schedule.
     pub workers: Vec<&'a Path>,
-    /// The device's, if it keeps books.
+    /// The device's part, if it keeps books.
     pub device: Option<(&'a Path, Time)>,
-    /// Those of the server, if there is one.
+    /// The server's part, if there is one.
     pub server: Option<(&'a Path, Time)>,
-    /// Whether workers receive results. Where there is no server they do in any case.
+    /// Whether workers receive results. Without a server they always do.
     pub workers_receive: bool,
 }
 
-/// Copies the records of the parts into `out`, in the workers' time. Returns what it holds then.
+/// Copies the records of the parts to `out`, in the workers' time. Returns the digests of its files.
 pub(crate) fn join_records(parts: &PartDirs, out: &Path) -> Result<FileDigests> {
     let mut files = FileDigests::new();
-    // What was sent is in the workers' time: nothing of it moves, least of all the generation times that packets carry.
+    // Rows of `sent` are already in the workers' time and are not shifted, as packets contain generation times.
     let workers: Vec<_> = parts.workers.iter().map(|dir| (*dir, 0)).collect();
     merge_shifted::<Sent>(&workers, out, &mut files)?;
     merge_shifted::<Book>(&Vec::from_iter(parts.device), out, &mut files)?;
@@ -568,7 +567,7 @@ pub(crate) fn join_records(parts: &PartDirs, out: &Path) -> Result<FileDigests> 
         merge_shifted::<PayloadPart>(&[from], out, &mut files)?;
     }
     let stamped = |(dir, _): &(&Path, Time)| dir.join(format!("{STAMPS}.parquet")).exists();
-    // Those of several senders are of several clocks: they stay where they are.
+    // Stamps of several senders have several clocks: they stay in their folders.
     let senders = if workers.len() == 1 { &workers[..] } else { &[] };
     let stamps: Vec<_> = senders.iter().copied().chain(parts.server).filter(stamped).collect();
     if !stamps.is_empty() {
@@ -582,7 +581,7 @@ pub(crate) fn join_records(parts: &PartDirs, out: &Path) -> Result<FileDigests> 
     Ok(files)
 }
 
-/// Logs of lateness one after the other are a log: intervals of several senders.
+/// Concatenates logs of lateness: intervals of several senders form one log.
 fn join_lateness(workers: &[&Path], out: &Path, files: &mut FileDigests) -> Result<()> {
     let mut logs = Vec::new();
     for from in workers.iter().map(|dir| dir.join(LATENESS)).filter(|path| path.exists()) {
@@ -594,16 +593,16 @@ fn join_lateness(workers: &[&Path], out: &Path, files: &mut FileDigests) -> Resu
     Ok(())
 }
 
-/// Writes the manifest of the run in `dir`, sealed: a [`Manifest`], perhaps with more around it.
+/// Writes the manifest of the run in `dir`, sealed: a [`Manifest`], perhaps with additional entries.
 pub(crate) fn write_manifest(dir: &Path, manifest: &impl Serialize) -> Result<()> {
     let path = dir.join("manifest.json");
     let text = serde_json::to_string_pretty(manifest).map_err(|e| Error::data(&path, e.to_string()))?;
     write_whole(&path, digest::seal(&text)).map(drop)
 }
 
-/// Makes the run dir of a killed run readable: its streams become Parquet up to their last whole batch, and
-/// the manifest says that it was interrupted, and what the folder holds now. Returns the rows of each stream.
-/// `no_verify`: whatever the manifest's digest says. A run that is under way is refused.
+/// Makes the run dir of a killed run readable: converts its streams to Parquet up to their last whole batch, and
+/// updates the manifest: state "interrupted", digests of all files. Returns the rows of each stream. With `no_verify`,
+/// ignores the manifest's digest. Refuses a run that is still under way.
 pub fn recover(dir: &Path, no_verify: bool) -> Result<[u64; 3]> {
     let _held = hold(dir)?;
     let path = dir.join("manifest.json");
@@ -622,12 +621,12 @@ pub fn recover(dir: &Path, no_verify: bool) -> Result<[u64; 3]> {
     recover_stream::<LaneWords>(dir, files)?;
     recover_stream::<PayloadPart>(dir, files)?;
     recover_stream::<Stamp>(dir, files)?;
-    // Settling begins anew where parts are joined; of a killed run there is nothing to settle.
+    // Settling restarts when parts are joined; a killed run cannot be settled.
     let names = running_path(dir, NAMES);
     if names.exists() {
         std::fs::remove_file(&names).map_err(Error::io("remove", &names))?;
     }
-    // What was whole when it was killed has no digest yet.
+    // Files that were complete when it was killed have no digest yet.
     for name in STREAMS
         .iter()
         .map(|stream| format!("{}.parquet", stream.name))
@@ -645,18 +644,18 @@ pub fn recover(dir: &Path, no_verify: bool) -> Result<[u64; 3]> {
     Ok(rows)
 }
 
-/// What was received, by workers and server where both did.
+/// Recovers received rows, from workers and server if both received.
 fn recover_received(dir: &Path, files: &mut FileDigests) -> Result<u64> {
     let server = running_path(dir, RECEIVED_SERVER);
     match (running_path(dir, Received::STREAM.name).exists(), server.exists()) {
         (true, true) => convert_both::<Received>(dir, RECEIVED_SERVER, files),
-        // Both are in the Parquet already: the run was killed while it took them away.
+        // Both are already in the Parquet file: the run was killed while it removed them.
         (false, true) => std::fs::remove_file(&server).map_err(Error::io("remove", &server)).map(|()| 0),
         (_, false) => recover_or_empty::<Received>(dir, files),
     }
 }
 
-/// Every run has these: one that was killed before its first row gets an empty stream.
+/// Recovers a stream that every run has: one killed before its first row gets an empty stream.
 fn recover_or_empty<R: Row>(dir: &Path, files: &mut FileDigests) -> Result<u64> {
     if dir.join(format!("{}.parquet", R::STREAM.name)).exists() || running_path(dir, R::STREAM.name).exists() {
         recover_stream::<R>(dir, files)
@@ -668,7 +667,7 @@ fn recover_or_empty<R: Row>(dir: &Path, files: &mut FileDigests) -> Result<u64> 
 fn recover_stream<R: Row>(dir: &Path, files: &mut FileDigests) -> Result<u64> {
     let path = running_path(dir, R::STREAM.name);
     match path.metadata() {
-        // The run was killed before the schema was on the disk.
+        // The run was killed before the schema was on disk.
         Ok(about) if about.len() == 0 => {
             merge_shifted::<R>(&[], dir, files)?;
             std::fs::remove_file(&path).map_err(Error::io("remove", &path)).map(|()| 0)

@@ -1,5 +1,5 @@
-//! One stream on disk: Arrow IPC while running, Parquet when finished. In virtual time the Parquet is written beside the IPC, which is there for a run that is killed;
-//! in real time it is made at the end, so that no wire waits for a core.
+//! One stream on disk: Arrow IPC during the run, Parquet when finished. In virtual time the Parquet is written beside
+//! the IPC, which is kept for a killed run; in real time it is made at the end, so that no wire waits for a core.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -30,18 +30,18 @@ use crate::driver::real_time::drop_privileges;
 /// Rows per batch and per row group.
 const BATCH: usize = 1 << 12;
 
-/// Batches that may wait for the disk before the run does.
+/// Maximum number of batches that wait for the disk before the run has to wait.
 const AHEAD: usize = 4;
-/// And for columns that are compressed.
+/// The same for streams that are compressed during the run.
 const AHEAD_OF_COLUMNS: usize = 16;
 
-/// A stream that is being written. Whole batches go to a thread of the stream's own, which makes columns of
-/// them; the driver waits for the disk only when the disk is slower than the run.
+/// A stream being written. Whole batches go to a thread of the stream, which converts them to columns; the driver waits
+/// only if the disk is slower than the run.
 pub(super) struct Stream<R: Row> {
     name: &'static str,
     path: PathBuf,
     rows: Vec<R>,
-    /// Parquet is written while the run is under way.
+    /// Whether Parquet is written during the run.
     at_once: bool,
     writer: Option<Writer>,
     background: Option<Background<R>>,
@@ -50,23 +50,23 @@ pub(super) struct Stream<R: Row> {
 type Writer = StreamWriter<BufWriter<File>>;
 type Background<R> = (SyncSender<Vec<R>>, JoinHandle<Result<Open>>);
 
-/// The files of a stream that is being written.
+/// The files of a stream being written.
 struct Open {
     running: Writer,
     finished: Option<Columns>,
 }
 
-/// Where a stream is while its run is under way.
+/// Returns the path of a stream during its run.
 pub(super) fn running_path(dir: &Path, name: &str) -> PathBuf {
     dir.join(format!("{name}.arrows"))
 }
 
-/// Where a stream is when its run is finished.
+/// Returns the path of a stream after its run.
 fn finished_path(dir: &Path, name: &str) -> PathBuf {
     dir.join(format!("{name}.parquet"))
 }
 
-/// A failed write is an I/O error whatever layer reports it.
+/// Converts a failed write to an I/O error, regardless of the reporting layer.
 fn write_error(path: &Path, error: &dyn std::fmt::Display) -> Error {
     Error::Io { action: "write", path: path.to_owned(), source: std::io::Error::other(error.to_string()) }
 }
@@ -83,12 +83,12 @@ impl<R: Row> Stream<R> {
         let file = File::create(&path).map_err(Error::io("create", &path))?;
         let mut writer = StreamWriter::try_new(BufWriter::with_capacity(1 << 20, file), &R::schema())
             .map_err(|e| write_error(&path, &e))?;
-        // The schema is on disk from the start: a run that is killed early leaves an empty stream, not rubbish.
+        // The schema is on disk from the start: a run that is killed early leaves an empty, valid stream.
         writer.flush().map_err(|e| write_error(&path, &e))?;
         Ok(Stream { name, path, rows: Vec::new(), at_once: false, writer: Some(writer), background: None })
     }
 
-    /// Whether its Parquet is written while the run is under way, not at the end.
+    /// Sets whether its Parquet is written during the run.
     pub(super) fn at_once(self, at_once: bool) -> Self {
         Stream { at_once, ..self }
     }
@@ -100,7 +100,7 @@ impl<R: Row> Stream<R> {
         if self.rows.len() == BATCH { self.flush() } else { Ok(()) }
     }
 
-    /// Starts the thread now instead of with the first whole batch: on the cores of the caller.
+    /// Starts the thread now, on the caller's cores, instead of with the first whole batch.
     pub(super) fn start(&mut self) -> Result<()> {
         if let Some(running) = self.writer.take() {
             let (sender, batches) = sync_channel(if self.at_once { AHEAD_OF_COLUMNS } else { AHEAD });
@@ -123,7 +123,7 @@ impl<R: Row> Stream<R> {
         self.start()?;
         let rows = std::mem::replace(&mut self.rows, Vec::with_capacity(BATCH));
         let gone = self.background.as_ref().is_none_or(|(sender, _)| sender.send(rows).is_err());
-        // The thread ends early only if it failed: its error is the answer.
+        // The thread ends early only if it failed: its error is returned.
         if gone { self.join().map(drop) } else { Ok(()) }
     }
 
@@ -139,7 +139,7 @@ impl<R: Row> Stream<R> {
         }
     }
 
-    /// Ends the stream, not yet as Parquet where that is not written already.
+    /// Ends the stream; does not convert it to Parquet.
     pub(super) fn end(self) -> Result<()> {
         self.end_running().map(drop)
     }
@@ -153,9 +153,9 @@ impl<R: Row> Stream<R> {
         Ok(open.finished)
     }
 
-    /// Ends the stream and turns it into Parquet, whose digest joins `files`; the IPC file goes when the Parquet is complete.
+    /// Ends the stream and converts it to Parquet, whose digest is added to `files`; then removes the IPC file.
     pub(super) fn finish(self, dir: &Path, files: &mut FileDigests) -> Result<u64> {
-        // A stream that fitted one batch goes straight to Parquet: most runs of a sweep do.
+        // A stream of one batch is written to Parquet directly, as are most runs of a sweep.
         if self.background.is_none() {
             let rows = self.rows.len() as u64;
             write_parquet::<R>(dir, std::iter::once(batch::<R>(&self.path, &self.rows)), files)?;
@@ -174,7 +174,7 @@ fn batch<R: Row>(path: &Path, rows: &[R]) -> Result<RecordBatch> {
     RecordBatch::try_new(R::schema(), R::arrays(rows)).map_err(|e| write_error(path, &e))
 }
 
-/// What the thread of a stream does.
+/// The work of a stream's thread.
 fn write_batches<R: Row>(path: &Path, mut open: Open, batches: impl Iterator<Item = Vec<R>>) -> Result<Open> {
     for rows in batches {
         let batch = batch::<R>(path, &rows)?;
@@ -187,7 +187,7 @@ fn write_batches<R: Row>(path: &Path, mut open: Open, batches: impl Iterator<Ite
     Ok(open)
 }
 
-/// Turns the IPC file of a stream into Parquet, up to its last whole batch. Returns the rows.
+/// Converts the IPC file of a stream to Parquet, up to its last whole batch. Returns the number of rows.
 pub(super) fn convert<R: Row>(dir: &Path, files: &mut FileDigests) -> Result<u64> {
     let path = running_path(dir, R::STREAM.name);
     let rows = write_parquet::<R>(dir, running_batches::<R>(&path)?.map(Ok), files)?;
@@ -195,7 +195,7 @@ pub(super) fn convert<R: Row>(dir: &Path, files: &mut FileDigests) -> Result<u64
     Ok(rows)
 }
 
-/// The whole batches of a stream that is or was being written. The decoder panics on some damage: the stream ends there.
+/// Returns the whole batches of a stream that is or was being written. The decoder panics on some damage: the stream ends there.
 fn running_batches<R: Row>(path: &Path) -> Result<impl Iterator<Item = RecordBatch> + use<R>> {
     let file = File::open(path).map_err(Error::io("open", path))?;
     let opened = attempt(|| StreamReader::try_new(std::io::BufReader::new(file), None));
@@ -205,11 +205,11 @@ fn running_batches<R: Row>(path: &Path) -> Result<impl Iterator<Item = RecordBat
     let current = as_current::<R>(path, &reader.schema())?;
     let foreign = |_| Error::data(path, format!("its columns are not those of \"{}\"", R::STREAM.name));
     current(RecordBatch::new_empty(reader.schema())).map_err(foreign)?;
-    // A killed run ends in the middle of a batch: what is before it is whole.
+    // A killed run ends in the middle of a batch; those before it are whole.
     Ok(std::iter::from_fn(move || current(attempt(|| reader.next()).flatten()?.ok()?).ok()).fuse())
 }
 
-/// Makes batches of the file at `path` ones of the current schema; an error says that its columns are others.
+/// Returns a conversion of batches of the file at `path` to the current schema; an error if its columns do not match.
 fn as_current<R: Row>(
     path: &Path,
     schema: &Schema,
@@ -225,8 +225,8 @@ fn as_current<R: Row>(
     })
 }
 
-/// Turns the IPC file of a stream and one beside it, called `other`, into one Parquet file by their first column, which is
-/// time; at equal times `other`'s rows come last. The order within each stays. Returns the rows.
+/// Merges the IPC file of a stream and another one, called `other`, into one Parquet file by their first column, the
+/// time; at equal times `other`'s rows come last. The order within each is kept. Returns the number of rows.
 pub(super) fn convert_both<R: Row>(dir: &Path, other: &str, files: &mut FileDigests) -> Result<u64> {
     let paths = [running_path(dir, R::STREAM.name), running_path(dir, other)];
     let head = |path: &Path| Head::new(running_batches::<R>(path)?.map(Ok), R::times);
@@ -237,11 +237,11 @@ pub(super) fn convert_both<R: Row>(dir: &Path, other: &str, files: &mut FileDige
     Ok(rows)
 }
 
-/// A stream that is merged: the batch that it has got to, and where in it.
+/// A stream being merged: its current batch and position.
 struct Head<I> {
     batches: I,
     batch: Option<RecordBatch>,
-    /// Its times, and what says them of a batch.
+    /// The times of the batch, and the function that extracts them.
     times: Option<Int64Array>,
     times_of: fn(&RecordBatch) -> Option<Int64Array>,
     at: usize,
@@ -255,7 +255,7 @@ impl<I: Iterator<Item = Result<RecordBatch>>> Head<I> {
         Ok(head)
     }
 
-    /// Takes up the next batch that has rows.
+    /// Loads the next batch with rows.
     fn turn(&mut self) -> Result<()> {
         self.at = 0;
         let has_rows = |batch: &Result<RecordBatch>| batch.as_ref().is_ok_and(|batch| batch.num_rows() > 0);
@@ -264,20 +264,20 @@ impl<I: Iterator<Item = Result<RecordBatch>>> Head<I> {
         Ok(())
     }
 
-    /// The time of its next row; none at its end. No row comes before one that precedes it.
+    /// Returns the time of its next row, at least that of any earlier row; `None` at the end.
     fn time(&mut self) -> Option<Time> {
         self.latest = self.latest.max(self.times.as_ref()?.value(self.at));
         Some(self.latest)
     }
 
-    /// Passes the next row; true if that was the last of its batch.
+    /// Skips the next row; returns whether it was the last of its batch.
     fn pass(&mut self) -> bool {
         self.at += 1;
         self.batch.as_ref().is_some_and(|batch| self.at == batch.num_rows())
     }
 }
 
-/// Writes streams as the Parquet file of `C` in `dir`.
+/// Writes merged streams as the Parquet file of `R` in `dir`.
 fn write_merged<R: Row, I>(dir: &Path, mut heads: Vec<Head<I>>, files: &mut FileDigests) -> Result<u64>
 where
     I: Iterator<Item = Result<RecordBatch>>,
@@ -286,12 +286,12 @@ where
     write_parquet::<R>(dir, std::iter::from_fn(|| next_merged(&mut heads, &path).transpose()), files)
 }
 
-/// The next rows of all streams: until one of their batches ends.
+/// Returns the next rows of all streams, until one of their batches ends.
 fn next_merged<I>(heads: &mut Vec<Head<I>>, path: &Path) -> Result<Option<RecordBatch>>
 where
     I: Iterator<Item = Result<RecordBatch>>,
 {
-    // Those that have ended have no rows, and no place among those whose rows are taken.
+    // Ended streams have no rows, and must not count in the indices below.
     heads.retain(|head| head.batch.is_some());
     let mut rows = Vec::new();
     let ended = loop {
@@ -308,8 +308,8 @@ where
     Ok(Some(merged))
 }
 
-/// Copies a finished stream of the run dirs `from` into `to`, its first column, which is its time, `shift` later; by their
-/// times if there are several, at equal times the rows of the first first. Of none it is empty.
+/// Copies a finished stream of the run dirs `from` to `to`, with its first column, the time, shifted by `shift`.
+/// Several are merged by time; at equal times rows of earlier dirs come first. Without any, the stream is empty.
 pub(super) fn merge_shifted<R: Row>(from: &[(&Path, Time)], to: &Path, files: &mut FileDigests) -> Result<u64> {
     if let [(from, shift)] = from {
         return write_parquet::<R>(to, shifted::<R>(from, *shift)?, files);
@@ -318,7 +318,7 @@ pub(super) fn merge_shifted<R: Row>(from: &[(&Path, Time)], to: &Path, files: &m
     write_merged::<R, _>(to, from.iter().map(head).collect::<Result<_>>()?, files)
 }
 
-/// The batches of a finished stream, their first column `shift` later.
+/// Returns the batches of a finished stream, with their first column shifted by `shift`.
 fn shifted<R: Row>(from: &Path, shift: Time) -> Result<impl Iterator<Item = Result<RecordBatch>> + use<R>> {
     let path = finished_path(from, R::STREAM.name);
     let file = File::open(&path).map_err(Error::io("open", &path))?;
@@ -349,7 +349,7 @@ fn broken() -> ArrowError {
     ArrowError::ParquetError("its pages contradict its schema".into())
 }
 
-/// A Parquet file that is being written; it gets its name when it is whole.
+/// A Parquet file being written; it gets its name when it is complete.
 struct Columns {
     path: PathBuf,
     writer: ArrowWriter<WholeFile>,
@@ -375,7 +375,7 @@ impl Columns {
         self.writer.write(batch).map_err(|e| write_error(&self.path, &e))
     }
 
-    /// Ends the file; its digest joins `files`. Returns the rows.
+    /// Ends the file; adds its digest to `files`. Returns the number of rows.
     fn finish<R: Row>(self, files: &mut FileDigests) -> Result<u64> {
         let digest = self.writer.into_inner().map_err(|e| write_error(&self.path, &e))?.finish()?;
         files.insert(format!("{}.parquet", R::STREAM.name), digest);
@@ -383,7 +383,7 @@ impl Columns {
     }
 }
 
-/// Writes batches as the Parquet file of `R` in `dir`; its digest joins `files`. Returns the rows.
+/// Writes batches as the Parquet file of `R` in `dir`; adds its digest to `files`. Returns the number of rows.
 fn write_parquet<R: Row>(
     dir: &Path,
     batches: impl Iterator<Item = Result<RecordBatch>>,

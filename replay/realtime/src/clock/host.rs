@@ -1,9 +1,8 @@
-//! What a host knows of its own clocks: whether its wall clock is kept, and how cards' clocks stand to it.
+//! The accuracy of a host's clocks: whether its wall clock is synchronised, and the offsets of cards' clocks.
 //!
-//! The daemon that synchronises the clock (chronyd, ntpd, phc2sys) reports that, and the largest error, to the kernel, which adds
-//! what a crystal may drift meanwhile. That is a bound, mostly a wide one. A card's clock (PHC) is read together with the wall
-//! clock where hardware can do that (PTP_SYS_OFFSET_PRECISE), else between two readings of the wall clock, of which the closest
-//! pair counts.
+//! The daemon that synchronises the clock (chronyd, ntpd, phc2sys) reports the state and the maximum error to the kernel, which adds the
+//! possible drift of the crystal. This bound is usually wide. A card's clock (PHC) is read together with the wall clock if the hardware
+//! supports it (PTP_SYS_OFFSET_PRECISE), else between two readings of the wall clock, of which the closest pair counts.
 #![expect(unsafe_code, reason = "asks the kernel about its clocks; every block says why it is sound")]
 
 use std::fs::File;
@@ -13,17 +12,17 @@ use std::os::fd::AsRawFd;
 
 use pktgen_core::record::StampClock;
 
-/// What the kernel says of the wall clock.
+/// The kernel's state of the wall clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WallClock {
-    /// It is synchronised.
+    /// Whether it is synchronised.
     pub synchronised: bool,
-    /// It is off by so much at most, in ns.
+    /// Maximum error in ns.
     pub max_error_ns: u64,
 }
 
 impl WallClock {
-    /// Asks the kernel, and changes nothing.
+    /// Queries the kernel, without changes.
     pub fn look() -> io::Result<Self> {
         // SAFETY: all zeros is a valid timex that changes nothing; the kernel fills it.
         let (code, timex) = unsafe {
@@ -36,7 +35,7 @@ impl WallClock {
         Ok(Self::of(code, timex.status, timex.maxerror))
     }
 
-    /// `code` and `status` say the same in different ways; a clock that one of them calls bad is bad. Errors are in us.
+    /// Combines `code` and `status`, which are redundant: a clock that one of them calls bad is bad. Errors are in us.
     fn of(code: i32, status: i32, max_error_us: i64) -> Self {
         WallClock {
             synchronised: code != libc::TIME_ERROR && status & libc::STA_UNSYNC == 0,
@@ -45,14 +44,14 @@ impl WallClock {
     }
 }
 
-/// How a card's clock stands to the wall clock.
+/// Offset of a card's clock from the wall clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CardOffset {
-    /// The card's clock shows so much more, in ns. Cards that follow PTP show TAI, which is 37 s more than UTC.
+    /// Excess of the card's clock, in ns. Cards that follow PTP show TAI, which is 37 s ahead of UTC.
     pub ns: i64,
-    /// It was read within so many ns.
+    /// Maximum error in ns.
     pub error_ns: u64,
-    /// Hardware read both clocks at one instant: what is left is what converting its counter costs.
+    /// Whether hardware read both clocks at once: the remaining error is that of converting its counter.
     pub at_once: bool,
 }
 
@@ -62,7 +61,7 @@ pub struct CardClock {
     device: File,
 }
 
-/// Pairs of readings that are asked for; the kernel gives up to 25.
+/// Number of requested pairs of readings; the kernel permits up to 25.
 const SAMPLES: usize = 25;
 
 #[repr(C)]
@@ -101,18 +100,18 @@ const PRECISE: u64 = 0b11 << 30 | (mem::size_of::<Precise>() as u64) << 16 | (b'
 const EXTENDED: u64 = 0b11 << 30 | (mem::size_of::<Extended>() as u64) << 16 | (b'=' as u64) << 8 | 9;
 
 impl CardClock {
-    /// The clock with this number: /dev/ptpN.
+    /// Opens the clock with this number: /dev/ptpN.
     pub fn open(number: u32) -> io::Result<Self> {
         Ok(CardClock { device: File::open(format!("/dev/ptp{number}"))? })
     }
 
-    /// How it stands to the wall clock now.
+    /// Returns its current offset from the wall clock.
     pub fn offset(&self) -> io::Result<CardOffset> {
-        // Most cards cannot: then the other way is asked, whose error is the one that counts.
+        // Most cards do not support it: the fallback's error is the one reported.
         self.precise().or_else(|_| self.extended())
     }
 
-    /// By hardware that reads both clocks at one instant.
+    /// Reads the offset by hardware that reads both clocks at once.
     fn precise(&self) -> io::Result<CardOffset> {
         let mut room = Precise::default();
         // SAFETY: the kernel fills a structure of this size, which the request names, and which outlives the call.
@@ -122,7 +121,7 @@ impl CardClock {
         Ok(room.offset())
     }
 
-    /// By readings of the wall clock before and after one of the card's.
+    /// Reads the offset by readings of the wall clock before and after one of the card.
     fn extended(&self) -> io::Result<CardOffset> {
         let mut room = Extended { samples: SAMPLES as u32, reserved: [0; 3], stamps: [[Stamp::default(); 3]; SAMPLES] };
         // SAFETY: the kernel reads the head and fills as many stamps as that asks for, which is all that there is room for.
@@ -148,7 +147,7 @@ fn whole(stamp: &Stamp) -> i64 {
     stamp.seconds.saturating_mul(1_000_000_000).saturating_add(i64::from(stamp.ns))
 }
 
-/// The offset by the pair of readings that are closest to each other.
+/// Returns the offset by the closest pair of readings.
 fn closest(samples: impl Iterator<Item = [i64; 3]>) -> Option<CardOffset> {
     let ordered = samples.filter(|[before, _, after]| before <= after);
     let [before, card, after] = ordered.min_by_key(|[before, _, after]| after - before)?;
@@ -160,7 +159,7 @@ fn closest(samples: impl Iterator<Item = [i64; 3]>) -> Option<CardOffset> {
     })
 }
 
-/// Clocks before a run, to be compared with those after it.
+/// Clocks before a run, for comparison with those after it.
 #[derive(Debug)]
 pub(crate) struct Watched {
     wall: Option<WallClock>,
@@ -168,25 +167,25 @@ pub(crate) struct Watched {
     cards: Vec<(String, Card)>,
 }
 
-/// A card's clock and how it stood, or why there is none.
+/// A card's clock with its offset, or why there is none.
 type Card = Result<(CardClock, CardOffset), String>;
 
-/// What was found on both sides of a run.
+/// State of clocks before and after a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClockChange {
-    /// The wall clock before and after it.
+    /// The wall clock before and after.
     pub wall: [Option<WallClock>; 2],
-    /// How much it moved against the monotonic clock, in ns, and within how many ns that was read: steps, for both follow the
-    /// same corrections.
+    /// Its movement against the monotonic clock, in ns, and the uncertainty: any movement is a step, since both follow
+    /// the same corrections.
     pub moved_ns: (i64, u64),
-    /// The wall clock and the monotonic one, before and after.
+    /// The wall clock and the monotonic clock, before and after.
     pub readings: [super::Reading; 2],
-    /// By interface: the card's clock before and after, or why there is none.
+    /// By interface: the card's offset before and after, or why there is none.
     pub cards: Vec<(String, Result<[CardOffset; 2], String>)>,
 }
 
 impl Watched {
-    /// Looks at the wall clock, and at the clocks of these interfaces by their numbers.
+    /// Reads the wall clock, and the clocks of these interfaces by number.
     pub fn begin(interfaces: &[(String, Option<u32>)]) -> Self {
         let open = |number: u32| {
             let clock = CardClock::open(number)?;
@@ -204,7 +203,7 @@ impl Watched {
         Watched { wall: WallClock::look().ok(), reading: super::reading(), cards }
     }
 
-    /// Looks again.
+    /// Reads them again.
     pub fn end(self) -> ClockChange {
         let now = super::reading();
         let wall_ns = now.unix_ns.wrapping_sub(self.reading.unix_ns) as i64;
@@ -220,12 +219,12 @@ impl Watched {
     }
 }
 
-/// A wall clock that moved by more than this during a run was set.
+/// A larger movement of the wall clock during a run means that it was set.
 const STEP_NS: u64 = 100_000;
 
 impl ClockChange {
-    /// How far the wall clock may have been off at any time of the run, in ns; none if it was not synchronised all the time, or it was
-    /// set meanwhile.
+    /// Returns the maximum error of the wall clock during the run, in ns; `None` if it was not synchronised throughout,
+    /// or was set during the run.
     pub fn error_ns(&self) -> Option<u64> {
         let (moved, within) = (self.moved_ns.0.unsigned_abs(), self.moved_ns.1);
         let [before, after] = self.wall;
@@ -233,8 +232,8 @@ impl ClockChange {
         kept.map(|(a, b)| a.max_error_ns.max(b.max_error_ns))
     }
 
-    /// How the wall clock, or the clock of `card`'s interface, stood to a run that began when the monotonic clock showed
-    /// `anchor_monotonic_ns`; or why it is unknown.
+    /// Returns the offset of the wall clock, or of the clock of `card`'s interface, for a run that began when the
+    /// monotonic clock showed `anchor_monotonic_ns`; an error states why it is unknown.
     pub fn stamp_clock(&self, card: Option<&str>, anchor_monotonic_ns: i64) -> Result<StampClock, String> {
         let wall = |reading: &super::Reading| {
             (reading.unix_ns as i64).saturating_sub(reading.monotonic_ns).saturating_add(anchor_monotonic_ns)
@@ -255,7 +254,7 @@ impl ClockChange {
         Ok(clock)
     }
 
-    /// For the manifest.
+    /// Returns facts for the manifest.
     pub fn facts(&self) -> Vec<(String, String)> {
         let wall = |seen: Option<WallClock>| match seen {
             None => "the kernel does not say".to_owned(),
@@ -318,7 +317,7 @@ mod tests {
         assert_eq!(read.offset(), CardOffset { ns: 37_000_000_007, error_ns: 2, at_once: true });
     }
 
-    /// A file that is no clock refuses both questions, and says why.
+    /// A file that is not a clock refuses both requests, with the reason.
     #[test]
     fn what_is_no_clock_says_so() {
         let clock = CardClock { device: File::open("/dev/null").unwrap() };
@@ -343,7 +342,7 @@ mod tests {
 
     const READING: super::super::Reading = super::super::Reading { monotonic_ns: 0, unix_ns: 0, width_ns: 0 };
 
-    /// The run began at 1000 on the monotonic clock, which was 5000 behind the wall clock, and then 5003.
+    /// The run began at 1000 on the monotonic clock, which was 5000 behind the wall clock, later 5003.
     #[test]
     fn clocks_of_stamps_are_told_by_what_they_show_at_the_beginning() {
         let readings = [(100, 5100, 20), (9000, 14_003, 30)]
@@ -361,7 +360,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the pairs of readings, the card's offset is within the reported error.
+        /// For any pairs of readings, the card's offset is within the reported error.
         #[test]
         fn offsets_are_within_their_error(
             offset in -100_000_000_000i64..100_000_000_000,

@@ -1,8 +1,8 @@
-//! A capture beside what its run should have sent: the first field that is wrong, of the first packet that is.
+//! Comparison of a capture with the expected frames of its run: finds the first wrong field of the first wrong packet.
 //!
-//! Called by `pktgen device compare`. Frames are made as workers make them; a captured one is held against those of its sender
-//! that have not been seen yet, and is that one from which it differs least. Towards the device every bit must be the same;
-//! behind it what the device rewrites, by its profile, is left out.
+//! Used by `pktgen device compare`. Frames are made as workers make them; a captured frame is compared with those of
+//! its sender that have not been seen yet, and is identified with the most similar one. Towards the device every bit
+//! must be equal; behind it, fields that the device rewrites, according to its profile, are ignored.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -24,12 +24,12 @@ use crate::launch::is_marked;
 use crate::parts::Parts;
 use crate::plan::Plan;
 
-/// Frames of a sender that a captured one may be: so many may be lost in a row.
+/// Number of a sender's next frames with which a captured one is compared: as many may be lost in a row.
 const LOOK: usize = 256;
-/// Bytes of frames that are held for other senders while one's are looked for.
+/// Maximum bytes of frames held for other senders during the search for one sender's.
 const HELD_MAX: usize = 1 << 30;
 
-/// Where a capture was made.
+/// The place of a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum At {
     /// On the cable between workers and device.
@@ -38,37 +38,37 @@ pub enum At {
     Server,
 }
 
-/// A packet that is not what it should be.
+/// A wrong packet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Wrong {
-    /// Its number in the capture, from 1 on, as Wireshark counts.
+    /// Its number in the capture, from 1 on, as in Wireshark.
     pub packet: u64,
-    /// What is wrong with it.
+    /// Its defect.
     #[serde(flatten)]
     pub mistake: Mistake,
 }
 
-/// What is wrong with a packet.
+/// A defect of a packet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "mistake", rename_all = "snake_case")]
 pub enum Mistake {
-    /// A field has another value.
+    /// A field with a wrong value.
     Field {
-        /// The field, as `ip.dst`, `olaf.cluster` or `olaf.gradient[17]`.
+        /// The field, such as `ip.dst`, `olaf.cluster` or `olaf.gradient[17]`.
         field: String,
         /// Its first byte in the frame.
         byte: usize,
-        /// What it should be.
+        /// The expected value.
         expected: String,
-        /// What it is.
+        /// The actual value.
         found: String,
     },
-    /// The same bytes came before.
+    /// A copy: the same bytes came before.
     Copy {
         /// The number of the earlier packet.
         of: u64,
     },
-    /// All frames of its sender came before.
+    /// A surplus packet: all frames of its sender came before.
     Surplus,
 }
 
@@ -85,25 +85,25 @@ impl fmt::Display for Wrong {
     }
 }
 
-/// What came of it.
+/// The result of a comparison.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Compared {
     /// Packets of the capture.
     pub packets: u64,
-    /// Those that come from an address that no worker of the run has, and probes: answers, and others' traffic.
+    /// Packets from addresses outside the run, and probes: answers, and foreign traffic.
     pub others: u64,
-    /// Those that are as they should be.
+    /// Correct packets.
     pub right: u64,
-    /// Those that are not.
+    /// Wrong packets.
     pub wrong: u64,
-    /// Of these, copies of earlier packets.
+    /// Wrong packets that are copies of earlier packets.
     pub copies: u64,
     /// Frames of the run that are not in the capture, or that came behind later ones. Of a run that a goal ends, only those before the
     /// last one that is there; of a damaged file, those before the damage.
     pub passed_over: u64,
-    /// The first that is wrong.
+    /// The first wrong packet.
     pub first: Option<Wrong>,
-    /// Where reading ended, if that was not the capture's end.
+    /// Damage at which reading ended before the capture's end.
     pub damage: Option<String>,
 }
 
@@ -183,7 +183,7 @@ pub fn compare(plan: Plan, capture: &Path, at: At) -> Result<Compared> {
 struct Earlier(HashMap<Option<Ip>, VecDeque<(u64, u64)>>);
 
 impl Earlier {
-    /// Remembers a packet; the number of an earlier one with the same bytes.
+    /// Registers a packet; returns the number of an earlier one with the same bytes.
     fn seen(&mut self, frame: &[u8], number: u64) -> Option<u64> {
         let mut hasher = DefaultHasher::new();
         frame.hash(&mut hasher);
@@ -200,7 +200,7 @@ impl Earlier {
     }
 }
 
-/// The frames of the run, by sender, made when they are asked for.
+/// The frames of the run by sender, made on demand.
 struct Expected {
     workers: Box<dyn Workers>,
     until: i64,
@@ -209,7 +209,7 @@ struct Expected {
     host: Host,
     /// By source address.
     waiting: HashMap<Ip, VecDeque<Vec<u8>>>,
-    /// Bytes of all of them.
+    /// Their total bytes.
     held: usize,
     over: bool,
 }
@@ -230,7 +230,7 @@ impl Expected {
         })
     }
 
-    /// The frames that a captured one may be; none if no worker of the run has its source address.
+    /// Returns the candidates for a captured frame; `None` if no worker of the run has its source address.
     fn waiting(&mut self, captured: &[u8]) -> Result<Option<&mut VecDeque<Vec<u8>>>> {
         let Some(source) = source_of(captured).filter(|source| self.outward.sources.contains(source)) else {
             return Ok(None);
@@ -281,14 +281,14 @@ impl Expected {
     }
 }
 
-/// The IPv4 source address of a frame, behind a VLAN tag, too.
+/// Returns the IPv4 source address of a frame, with or without a VLAN tag.
 fn source_of(frame: &[u8]) -> Option<Ip> {
     let skip = if frame.get(12..14)? == [0x81, 0x00] { 4 } else { 0 };
     let head = frame.get(skip..skip + 34)?;
     (head[12..14] == [0x08, 0x00]).then(|| Ip::from_be_bytes([head[26], head[27], head[28], head[29]]))
 }
 
-/// What counts.
+/// The rules of the comparison.
 struct Judge {
     rewrites: Vec<String>,
     at: At,
@@ -297,12 +297,12 @@ struct Judge {
 }
 
 impl Judge {
-    /// The place of the frame that is the captured one, byte for byte.
+    /// Returns the index of the candidate that equals the captured frame.
     fn exact(&self, waiting: &VecDeque<Vec<u8>>, found: &[u8]) -> Option<usize> {
         waiting.iter().take(LOOK).position(|frame| frame == found)
     }
 
-    /// The place of the frame that is the same in all that counts; else how the most similar one differs.
+    /// Returns the index of the candidate that is equal in all relevant fields; else the defect relative to the most similar one.
     fn nearest(&self, waiting: &VecDeque<Vec<u8>>, found: &[u8]) -> std::result::Result<usize, Mistake> {
         let mut best: Option<(usize, usize)> = None;
         for (place, frame) in waiting.iter().take(LOOK).enumerate() {
@@ -334,7 +334,7 @@ impl Judge {
         })
     }
 
-    /// The fields that count and differ.
+    /// Returns the relevant fields that differ.
     fn wrong_parts(&self, frame: &[u8], found: &[u8]) -> impl Iterator<Item = Part> {
         parts(self.format, frame).into_iter().filter(|part| self.counts(part) && !part.alike(frame, found))
     }
@@ -346,7 +346,7 @@ impl Judge {
         let rewritten = |name: &str| self.rewrites.iter().any(|own| own == name);
         match (part.is_content, part.is_header) {
             (true, _) => !rewritten("payload"),
-            // Of a device that changes payloads or our header, the fields that no merge changes.
+            // For a device that changes payloads or our header: the fields that no merge changes.
             (_, true) if self.ours && (rewritten("payload") || rewritten("header")) => {
                 ["version", "kind", "cluster", "elements"].iter().any(|own| part.name.ends_with(own))
             }

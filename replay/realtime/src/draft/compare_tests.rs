@@ -12,7 +12,7 @@ fn plan(more: &str) -> Plan {
     experiment.draft(&experiment.runs[0]).unwrap()
 }
 
-/// All frames of a run, in their order.
+/// All frames of a run, in order.
 fn frames(more: &str) -> Vec<Vec<u8>> {
     let mut expected = Expected::new(plan(more)).unwrap();
     while !expected.over {
@@ -81,7 +81,7 @@ fn what_was_sent_is_right_in_every_form_and_gaps_are_counted() {
         let at = if strange[12] == 0x81 { 30 } else { 26 };
         strange[at..at + 4].copy_from_slice(&[9, 9, 9, 9]);
         assert_eq!(judged(form, At::Workers, &[strange.clone()]).others, 1);
-        // So is the probe before a run, which has the address of a worker. And what comes after it is recognised.
+        // So does the probe before a run, which uses the address of a worker. Later frames are recognised.
         let mut probe = all[0].clone();
         let payload = if probe[12] == 0x81 { 46 } else { 42 };
         probe[payload..payload + 20].copy_from_slice(b"pktgen launch probe ");
@@ -97,14 +97,14 @@ fn every_byte_that_is_wrong_is_named_by_its_field() {
         let tag = if all[5][12] == 0x81 { 4 } else { 0 };
         let begin = 42 + tag;
         for byte in (0..all[5].len()).step_by(3).chain([26 + tag, 30 + tag, 36 + tag, begin, begin + 5]) {
-            // Its source says whose it is.
+            // The source determines the sender.
             if (26 + tag..30 + tag).contains(&byte) || (12..14 + tag).contains(&byte) {
                 continue;
             }
             let mut damaged = all.clone();
             damaged[5][byte] ^= 0x10;
             let found = judged(form, At::Workers, &damaged);
-            // Bits that the format does not read are nobody's field.
+            // Bits that the format does not read belong to no field.
             let unread = tag == 0 && form.is_empty() && byte == begin + 23;
             assert_eq!(found.wrong, u64::from(!unread), "{form} byte {byte}: {found:?}");
             let Some(first) = found.first else { continue };
@@ -137,7 +137,7 @@ fn behind_the_device_what_it_rewrites_does_not_count() {
     let mut all = frames(form);
     let tag = if all[0][12] == 0x81 { 4 } else { 0 };
     for frame in &mut all {
-        // The card sums payloads, and addresses are the server's group.
+        // The card sums payloads, and the destination is the server's group.
         let len = frame.len();
         frame[len - 1] ^= 0x3f;
         frame[30 + tag] ^= 1;
@@ -180,7 +180,7 @@ fn a_copy_is_called_a_copy() {
             assert_eq!(found.first.unwrap().to_string(), "packet 21 is a copy of packet 5");
         }
     }
-    // One that differs from all, when all of its sender have come.
+    // One that differs from all, after all of its sender's frames.
     let mut all = frames("");
     let mut more = all[0].clone();
     more[60] ^= 1;

@@ -1,4 +1,4 @@
-//! How much would be sent, by whom and when.
+//! The expected load: amount, senders and times.
 
 use std::collections::BTreeMap;
 
@@ -12,23 +12,23 @@ use serde::Serialize;
 use super::UPDATES_MAX;
 use crate::plan::Plan;
 
-/// Peaks are those of windows of this length.
+/// Window of peak rates.
 const WINDOW: Time = MS;
 
-/// What one worker sends, or what comes to one port.
+/// The load of one worker, or at one port.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Load {
-    /// Whose.
+    /// Name of the worker or port.
     pub name: String,
     /// Frames.
     pub frames: u64,
-    /// Their bytes, without what a cable has beside them.
+    /// Their bytes, without the overhead on the cable.
     pub bytes: u64,
-    /// Bits per second in the mean, with FCS, preamble and gap; none of workers that wait for results.
+    /// Mean rate in bit/s, with FCS, preamble and gap; none for workers that wait for results.
     pub mean_bps: Option<u64>,
-    /// The same in the busiest millisecond.
+    /// Rate in the busiest millisecond.
     pub peak_bps: Option<u64>,
-    /// What the port carries.
+    /// Line rate of the port.
     pub line_bps: u64,
     #[serde(skip)]
     window: (Time, u64),
@@ -61,7 +61,7 @@ impl Load {
     }
 }
 
-/// All of it.
+/// The total load.
 pub(super) struct Counted {
     pub(super) frames: u64,
     pub(super) bytes: u64,
@@ -71,7 +71,7 @@ pub(super) struct Counted {
     pub(super) ports: Vec<Load>,
 }
 
-/// Who is at which port, and what those carry.
+/// Ports of the workers, with their line rates.
 struct Ports {
     /// By worker.
     of: Vec<usize>,
@@ -106,7 +106,7 @@ impl Ports {
     }
 }
 
-/// Draws the updates, or computes what workers that wait for results send.
+/// Counts the updates, or computes the frames of workers that wait for results.
 pub(super) fn count(plan: &Plan, source: Box<dyn Source>, profile: Option<&Profile>, growth: u64) -> Result<Counted> {
     let ports = Ports::new(plan, profile);
     let worker = |number: usize| Load {
@@ -121,7 +121,7 @@ pub(super) fn count(plan: &Plan, source: Box<dyn Source>, profile: Option<&Profi
     }
 }
 
-/// Workers that send what they generate.
+/// Counts workers that send what they generate.
 fn open(
     mut source: Box<dyn Source>,
     mut ports: Ports,
@@ -159,10 +159,10 @@ fn open(
     Ok(sum(workers, ports.loads, end, complete))
 }
 
-/// Workers that wait for results: so many blocks in every iteration, each as large as the largest.
+/// Computes workers that wait for results: a number of blocks per iteration, each of maximum size.
 fn closed(plan: &Plan, mut ports: Ports, mut workers: Vec<Load>, growth: u64) -> Counted {
     let Some(training) = &plan.spec.training else { return sum(workers, ports.loads, 0, true) };
-    // Exponents may go ahead of the model.
+    // Exponents may precede the model.
     let packets = match plan.parts.declared.packets {
         0 => training.blocks,
         packets => packets,

@@ -1,4 +1,4 @@
-//! Frames of a run as they are on the wire: by the strict layout and with the profile's addresses, where the experiment asks for them.
+//! Frames of a run as on the wire: in strict layout and with the profile's addresses, if configured.
 
 use std::collections::HashSet;
 
@@ -12,13 +12,13 @@ use crate::dialect::Dialect;
 use crate::plan::Plan;
 use crate::transport::End;
 
-/// What stands between the workers and their cable.
+/// The components between the workers and their cable.
 pub(super) struct Outward {
     dialect: Option<Box<dyn Dialect>>,
     translator: Option<Translator>,
-    /// What is on the wire.
+    /// Format on the wire.
     pub(super) format: &'static dyn Format,
-    /// Our own header is: books go by it, and devices of ours rewrite it.
+    /// Whether frames have our header, which our devices rewrite.
     pub(super) ours: bool,
     /// Addresses of the workers.
     pub(super) sources: HashSet<Ip>,
@@ -45,7 +45,7 @@ impl Outward {
         })
     }
 
-    /// A frame of ours, as it leaves.
+    /// Returns a frame as it leaves.
     pub(super) fn frame<'a>(&'a mut self, frame: &'a [u8]) -> &'a [u8] {
         let [first, second] = &mut self.rooms;
         let strict = match self.dialect.as_mut().and_then(|dialect| dialect.outward(frame, first)) {

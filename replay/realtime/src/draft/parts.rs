@@ -1,23 +1,23 @@
-//! The fields of a frame and where they are: of Ethernet, VLAN, IPv4 and UDP, and of a format's layout.
+//! The fields of a frame with their positions: of Ethernet, VLAN, IPv4 and UDP, and of a format's layout.
 
 use pktgen_wire::wire::Format;
 use pktgen_wire::wire::layout::{Placed, Value};
 
 /// A field of a frame.
 pub(super) struct Part {
-    /// Its name, as `ip.dst` or `olaf.cluster`.
+    /// Its name, such as `ip.dst` or `olaf.cluster`.
     pub(super) name: String,
     /// Its first bit in the frame.
     pub(super) first: usize,
     bits: usize,
-    /// It is of the format's header, or of what follows it.
+    /// Whether it belongs to the format's header, or to the content after it.
     pub(super) is_header: bool,
     pub(super) is_content: bool,
-    /// How the format means it.
+    /// Its encoding in the format.
     placed: Option<Placed>,
 }
 
-/// Heads: name, first byte, bytes.
+/// Fields of the headers: name, first byte, bytes.
 const HEADS: [(&str, usize, usize); 18] = [
     ("eth.dst", 0, 6),
     ("eth.src", 6, 6),
@@ -38,10 +38,10 @@ const HEADS: [(&str, usize, usize); 18] = [
     ("udp.checksum", 40, 2),
     ("vlan", 12, 4),
 ];
-/// Bytes of them without the tag.
+/// Their bytes without the VLAN tag.
 const HEAD: usize = 42;
 
-/// The fields of `frame`, in their order.
+/// Returns the fields of `frame`, in order.
 pub(super) fn parts(format: &dyn Format, frame: &[u8]) -> Vec<Part> {
     let tag = if frame.get(12..14) == Some(&[0x81, 0x00]) { 4 } else { 0 };
     let head = |(name, byte, bytes): &(&str, usize, usize)| {
@@ -61,7 +61,7 @@ pub(super) fn parts(format: &dyn Format, frame: &[u8]) -> Vec<Part> {
     let begin = HEAD + tag;
     let payload = frame.get(begin..).unwrap_or_default();
     let Some(decoded) = format.layout().decode(payload) else {
-        // Not a packet of the format's: byte by byte.
+        // Not a packet of the format: byte by byte.
         all.extend((begin..frame.len()).map(|byte| Part {
             name: format!("{}[{}]", format.name(), byte - begin),
             first: byte * 8,
@@ -96,12 +96,12 @@ impl Part {
         Some(whole >> after & (u128::MAX >> (128 - self.bits)))
     }
 
-    /// Whether two frames say the same.
+    /// Returns whether two frames have the same value.
     pub(super) fn alike(&self, one: &[u8], other: &[u8]) -> bool {
         self.raw(one) == self.raw(other)
     }
 
-    /// What a frame says.
+    /// Returns its value in a frame, as text.
     pub(super) fn text(&self, frame: &[u8]) -> String {
         let Some(raw) = self.raw(frame) else { return "nothing: the frame ends before".into() };
         if let Some(placed) = self.placed {

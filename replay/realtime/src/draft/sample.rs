@@ -14,31 +14,31 @@ use crate::endpoint::Host;
 use crate::frame::Pool;
 use crate::plan::Plan;
 
-/// Times that endpoints are asked.
+/// Maximum number of calls to endpoints.
 const ASKS: usize = 2000;
-/// Bytes of a frame that are shown.
+/// Maximum number of bytes shown.
 const SHOWN: usize = 128;
 
-/// A frame, as it would be on the wire.
+/// A frame as it would be on the wire.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FrameSample {
-    /// What it is.
+    /// Its kind.
     pub kind: String,
-    /// When it would leave, in ps.
+    /// Its departure, in ps.
     pub t_ps: Time,
     /// Its worker.
     pub worker: u32,
     /// Its length.
     pub bytes: usize,
-    /// Every field: name and value.
+    /// All fields: name and value.
     pub fields: Vec<(String, String)>,
     /// Its first bytes.
     pub hex: String,
 }
 
-/// The first frames of each kind that the workers send.
+/// Returns the first frames of each kind that the workers send.
 pub(super) fn first(plan: &mut Plan, per_kind: usize) -> Result<Vec<FrameSample>> {
-    // Frames that are sent as they are have no format of ours.
+    // Raw frames have no format of ours.
     let whole = plan.parts.facts.protocol.whole;
     let mut outward = (!whole).then(|| Outward::of(plan)).transpose()?;
     let parts = &mut plan.parts;
@@ -71,7 +71,7 @@ pub(super) fn first(plan: &mut Plan, per_kind: usize) -> Result<Vec<FrameSample>
     Ok(samples)
 }
 
-/// What the format calls a packet: its line up to the first number.
+/// Returns the kind of a packet: the summary line up to the first number.
 fn kind_of(format: &dyn Format, payload: &[u8]) -> String {
     let line = format.print(payload);
     let words = line.split(' ').take_while(|word| !word.starts_with(|c: char| c.is_ascii_digit()));
@@ -109,7 +109,7 @@ fn sample(format: Option<&dyn Format>, kind: String, bytes: &[u8], t_ps: Time, w
     FrameSample { kind, t_ps, worker, bytes: bytes.len(), fields, hex: hex(bytes) }
 }
 
-/// Ethernet, VLAN, IPv4 and UDP.
+/// Returns the fields of Ethernet, VLAN, IPv4 and UDP.
 fn heads(bytes: &[u8]) -> Vec<(String, String)> {
     let mut fields = Vec::new();
     let mut put = |name: &str, value: String| fields.push((name.to_owned(), value));
@@ -137,7 +137,7 @@ fn heads(bytes: &[u8]) -> Vec<(String, String)> {
     fields
 }
 
-/// Lines of 16 bytes.
+/// Formats a hex dump in lines of 16 bytes.
 fn hex(bytes: &[u8]) -> String {
     let mut out = String::new();
     for (line, chunk) in bytes[..bytes.len().min(SHOWN)].chunks(16).enumerate() {

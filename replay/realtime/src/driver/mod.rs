@@ -1,4 +1,4 @@
-//! Drivers move time: they carry frames between endpoints, devices and links.
+//! Drivers: they carry frames between endpoints, devices and links over time.
 //!
 //! `virtual_time` is the engine's discrete-event simulation; [`real_time`] runs the same programs, queues and endpoints as
 //! threads on wires.

@@ -1,4 +1,4 @@
-//! The probe of a device that the experiment does not start: frames go through it before the first update of every run.
+//! The probe of an external device: frames pass through it before the first update of every run.
 
 use std::time::Duration;
 
@@ -14,16 +14,16 @@ use crate::clock::Stopwatch;
 use crate::plan::Spec;
 use crate::transport::End;
 
-/// By what a device is probed that was there before.
+/// The kind of probe of an external device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProbeBy {
-    /// Rounds where the format has them, else marked frames.
+    /// Rounds if the format supports them, else marked frames.
     Auto,
-    /// A marked frame comes out where it should.
+    /// A marked frame must leave at the right port.
     Forward,
-    /// Sums of marked contributions come back.
+    /// Sums of marked contributions must return.
     Round,
-    /// Not at all.
+    /// No probe.
     Nothing,
 }
 
@@ -55,8 +55,8 @@ settings! {
     }
 }
 
-/// Probes the hardware of a run whose frames have at most `frame_bytes`, if there is any that this process reaches: what showed that it is
-/// there, or why it seems not to be.
+/// Probes the hardware of a run with frames of at most `frame_bytes`, if this process can reach any. Returns the
+/// evidence of its presence; an error states why it seems to be absent.
 pub(crate) fn probe_before(spec: &Spec, frame_bytes: usize) -> Result<Option<String>> {
     let (probing, transport) = (&spec.probing, &spec.transport);
     let named = transport.interfaces.get(End::Workers as usize).is_some_and(|name| !name.is_empty());
@@ -64,7 +64,7 @@ pub(crate) fn probe_before(spec: &Spec, frame_bytes: usize) -> Result<Option<Str
     let rounds =
         transport.outer.as_ref().is_some_and(|outer| outer.format.round.is_some() && outer.format.ports.is_some());
     const KEY: &str = "target.probe";
-    // What an earlier run left in a slot is in the sums of the next. The rounds of one packet each clear it.
+    // Content of an earlier run in a slot would be added to the next sum. The rounds of one packet each clear it.
     let window = spec.training.as_ref().map_or(1, |training| training.window);
     let last_slot = window.clamp(1, u32::from(u16::MAX)) as u16 - 1;
     let mut probe: Box<dyn Probe> = match probing.probe {

@@ -1,18 +1,19 @@
-//! Cables of a device: pairs of interfaces, one end here and one in the device's network; by rtnetlink, as `ip link` does it.
+//! Cables of a launched device: pairs of interfaces, one end here and one in the device's network namespace; by
+//! rtnetlink, as `ip link` does it.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
 
 use super::kernel::route_socket;
 
-/// Kinds of messages, and flags of them (linux/rtnetlink.h, linux/netlink.h).
+/// Message types and flags (linux/rtnetlink.h, linux/netlink.h).
 const NEW_LINK: u16 = 16;
 const DELETE_LINK: u16 = 17;
 const REQUEST: u16 = 0x1;
 const ACKNOWLEDGE: u16 = 0x4;
 const EXCLUSIVE: u16 = 0x200;
 const CREATE: u16 = 0x400;
-/// Attributes of an interface (linux/if_link.h).
+/// Interface attributes (linux/if_link.h).
 const NAME: u16 = 3;
 const MTU: u16 = 4;
 const LINK_INFO: u16 = 18;
@@ -20,18 +21,18 @@ const NETWORK_OF_PROCESS: u16 = 19;
 const INFO_KIND: u16 = 1;
 const INFO_DATA: u16 = 2;
 const PEER: u16 = 1;
-/// Flag of an interface that is up.
+/// Interface flag: up.
 const UP: u32 = 1;
-/// Bytes of the head of a message.
+/// Bytes of a message header.
 const HEAD: usize = 16;
-/// Longest name of an interface.
+/// Maximum length of an interface name.
 pub(super) const NAME_MAX: usize = 15;
 
-/// A message that is being written.
+/// A message being written.
 struct Message(Vec<u8>);
 
 impl Message {
-    /// About an interface: `up` also takes it up.
+    /// A message about an interface; `up` also brings it up.
     fn new(kind: u16, flags: u16, up: bool) -> Message {
         let mut message = Message(vec![0; 4]);
         message.0.extend(kind.to_ne_bytes());
@@ -41,7 +42,7 @@ impl Message {
         message
     }
 
-    /// What stands before the attributes of an interface.
+    /// Appends the fixed part before the attributes of an interface.
     fn link(&mut self, up: bool) {
         let flags = if up { UP } else { 0 };
         self.0.extend([0; 8]);
@@ -57,7 +58,7 @@ impl Message {
         self.nest(kind, |message| message.0.extend(value.bytes().chain([0])));
     }
 
-    /// An attribute made of others.
+    /// Appends a nested attribute.
     fn nest(&mut self, kind: u16, fill: impl FnOnce(&mut Message)) {
         let start = self.0.len();
         self.0.extend([0; 2]);
@@ -68,7 +69,7 @@ impl Message {
         self.0.resize(self.0.len().next_multiple_of(4), 0);
     }
 
-    /// Sends it, and returns what the kernel says.
+    /// Sends it, and returns the kernel's answer.
     fn send(mut self, socket: &mut File) -> io::Result<()> {
         let length = self.0.len() as u32;
         self.0[..4].copy_from_slice(&length.to_ne_bytes());
@@ -83,14 +84,14 @@ impl Message {
     }
 }
 
-/// A cable: the name of its end here, that of its end in the device's network, and the longest packet on it.
+/// A cable: the names of its ends here and in the device's namespace, and its MTU.
 pub(super) struct Cable<'a> {
     pub(super) here: &'a str,
     pub(super) there: &'a str,
     pub(super) mtu: u32,
 }
 
-/// Makes a cable into the network of a process.
+/// Creates a cable into the network namespace of a process.
 pub(super) fn plug(cable: &Cable<'_>, process: u32) -> io::Result<()> {
     let mut message = Message::new(NEW_LINK, CREATE | EXCLUSIVE, false);
     message.text(NAME, cable.here);
@@ -109,7 +110,7 @@ pub(super) fn plug(cable: &Cable<'_>, process: u32) -> io::Result<()> {
     message.send(&mut route_socket()?)
 }
 
-/// Takes an interface of this thread's network up; the kernel sends nothing of its own over it, where it can be told so.
+/// Brings an interface up; suppresses the kernel's own IPv6 traffic on it, if possible.
 pub(super) fn take_up(interface: &str) -> io::Result<()> {
     // A kernel without IPv6 has no such file.
     let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{interface}/disable_ipv6"), "1");
@@ -118,7 +119,7 @@ pub(super) fn take_up(interface: &str) -> io::Result<()> {
     message.send(&mut route_socket()?)
 }
 
-/// Removes an interface; with it goes the cable's other end.
+/// Removes an interface, and with it the other end of the cable.
 pub(super) fn unplug(interface: &str) -> io::Result<()> {
     let mut message = Message::new(DELETE_LINK, 0, false);
     message.text(NAME, interface);

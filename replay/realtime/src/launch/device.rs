@@ -1,4 +1,4 @@
-//! A launched device from its start to its end, as a run has it.
+//! A launched device, from its start to its end.
 
 use std::collections::BTreeMap;
 
@@ -11,21 +11,21 @@ use super::settings::Launch;
 use crate::plan::Spec;
 use crate::transport::TransportPlan;
 
-/// Bytes of an Ethernet header, which the MTU does not count, and the least MTU of cables.
+/// Bytes of an Ethernet header, which the MTU excludes, and minimum MTU of cables.
 const ETHERNET: usize = 14;
 const MTU_MIN: u32 = 1500;
 
-/// A device that was launched and is ready. All of it ends when this is dropped.
+/// A launched device that is ready. It ends on drop.
 pub struct LaunchedDevice {
     session: Launched,
     readiness: Readiness,
     cables: Vec<(String, String)>,
-    /// Command that prints what it counts, and what that was when it was ready.
+    /// Command that prints its counters, and their values when it became ready.
     counters: Vec<String>,
     counted: BTreeMap<String, u64>,
 }
 
-/// Why a device is not ready, with what it had counted by then: where frames ended, that shows first.
+/// Adds the device's counters to the reason why it is not ready: they show where frames ended.
 fn with_counters(why: Error, launch: &Launch, session: &Launched) -> Error {
     let Error::Invalid(why) = why else { return why };
     if launch.counters.is_empty() || session.is_dead() {
@@ -49,7 +49,7 @@ fn with_counters(why: Error, launch: &Launch, session: &Launched) -> Error {
 /// The key of the command that prints counters.
 const COUNTERS: &str = "target.launch.counters";
 
-/// Counters as a command prints them.
+/// Parses counters as printed by a command.
 fn parse(text: &str) -> Result<BTreeMap<String, u64>, String> {
     serde_json::from_str(text)
         .map_err(|e| format!("{COUNTERS}: what it printed is no JSON object of whole numbers: {e}"))
@@ -78,7 +78,7 @@ impl LaunchedDevice {
         Ok(Some(device))
     }
 
-    /// What it counts, or why that cannot be used; nothing where no command prints it.
+    /// Returns its counters, or why they cannot be used; empty if no command prints them.
     fn count(&self) -> Result<Result<BTreeMap<String, u64>, String>> {
         if self.counters.is_empty() {
             return Ok(Ok(BTreeMap::new()));
@@ -87,12 +87,12 @@ impl LaunchedDevice {
         Ok(printed.and_then(|text| parse(&text)))
     }
 
-    /// What it had counted when it was ready.
+    /// Returns its counters when it became ready.
     pub(crate) fn counted(&self) -> &BTreeMap<String, u64> {
         &self.counted
     }
 
-    /// What it counted since then; and what cannot be used of that.
+    /// Returns what it has counted since then, and the reason if some of it cannot be used.
     pub(crate) fn counted_since(&self) -> (BTreeMap<String, u64>, Option<String>) {
         let now = match self.count() {
             Ok(Ok(now)) => now,
@@ -110,35 +110,35 @@ impl LaunchedDevice {
         (now.into_iter().filter_map(grew).map(|(value, name)| (name, value)).collect(), wrong)
     }
 
-    /// Whether a command prints what it counts.
+    /// Returns whether a command prints its counters.
     pub(crate) fn counts(&self) -> bool {
         !self.counters.is_empty()
     }
 
-    /// What it counted since it was ready; none if that is not known.
+    /// Returns what it has counted since it became ready; `None` if unknown.
     pub(crate) fn grown(&self) -> Option<BTreeMap<String, u64>> {
         let (counts, wrong) = self.counted_since();
         (wrong.is_none() || !counts.is_empty()).then_some(counts)
     }
 
-    /// What it counted since it was ready; of a device without a command for that, what it prints as it ends, and it ends. None if that is
-    /// not known.
+    /// Returns what it has counted since it became ready. Without a command for that, ends the device and takes the
+    /// counters it prints as it ends. `None` if unknown.
     pub fn into_counts(self) -> Option<BTreeMap<String, u64>> {
         let counts = if self.counts() { self.grown() } else { self.session.stop_for_counts() };
         counts.filter(|counts| !counts.is_empty())
     }
 
-    /// Why it is dead, if it is.
+    /// Returns why it is dead, if it is.
     pub fn death(&self) -> Option<String> {
         self.session.is_dead().then(|| self.session.obituary())
     }
 
-    /// Whether it is dead.
+    /// Returns whether it is dead.
     pub(crate) fn is_dead(&self) -> bool {
         self.session.is_dead()
     }
 
-    /// What a manifest says of it.
+    /// Returns facts for the manifest.
     pub(crate) fn facts(&self) -> BTreeMap<String, String> {
         let Readiness { after, by, unasked } = &self.readiness;
         let mut facts = BTreeMap::from([
@@ -155,7 +155,7 @@ impl LaunchedDevice {
         facts
     }
 
-    /// Ends it. Returns what was wrong with that, if anything.
+    /// Ends it. Returns what was wrong with its end, if anything.
     pub(crate) fn stop(self) -> Result<Option<String>> {
         self.session.stop()
     }

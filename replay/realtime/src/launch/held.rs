@@ -1,8 +1,7 @@
-//! Names of interfaces that a process has taken for launched devices: of two processes with the same names each would take away what the
-//! other made.
+//! Interface names that a process reserves for launched devices: two processes with the same names would remove each other's interfaces.
 //!
-//! A name is held by a socket of the network namespace, as the interface is, and until the process ends: a sweep makes its
-//! interfaces anew for every run.
+//! A name is reserved by a socket of the network namespace, to which the interface belongs as well, until the process
+//! ends: a sweep makes its interfaces anew for every run.
 
 use std::io::ErrorKind;
 use std::os::linux::net::SocketAddrExt;
@@ -11,10 +10,10 @@ use std::sync::{Mutex, PoisonError};
 
 use super::kernel::peer_pid;
 
-/// What this process holds.
+/// Names reserved by this process.
 static HELD: Mutex<Vec<(String, UnixListener)>> = Mutex::new(Vec::new());
 
-/// Takes a name for this process; else the process that has it, if the kernel names it.
+/// Reserves a name for this process; an error contains the process that holds it, if the kernel names it.
 pub(super) fn hold(interface: &str) -> Result<(), Option<i32>> {
     let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
     if held.iter().any(|(name, _)| name == interface) {
@@ -26,7 +25,7 @@ pub(super) fn hold(interface: &str) -> Result<(), Option<i32>> {
         Err(e) if e.kind() == ErrorKind::AddrInUse => {
             return Err(UnixStream::connect_addr(&address).ok().and_then(|stream| peer_pid(&stream)));
         }
-        // Without the lock the kernel refuses the name all the same, where the interface exists.
+        // Without the lock, the kernel still refuses the name if the interface exists.
         Err(_) => {}
     }
     Ok(())

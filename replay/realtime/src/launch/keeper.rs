@@ -1,7 +1,7 @@
-//! The first process of a device's namespaces: it makes the place that the device runs in, starts it, and runs commands beside it. When it
-//! ends, the kernel ends all others there and frees what they had. It ends with pktgen, however that ends.
+//! The first process of a device's namespaces: it sets up the environment of the device, starts it, and runs commands in it. When it ends,
+//! the kernel ends all other processes there and frees their resources. It ends with pktgen, however that ends.
 //!
-//! Called by the binary when it was started under the keeper's name; requests come from [`super::session`].
+//! Called by the binary when it is started under the keeper's name; requests come from [`super::session`].
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::net::UnixStream;
@@ -16,13 +16,13 @@ use crate::clock::Stopwatch;
 use crate::driver::real_time::thread::run_on;
 use crate::transport::ethtool::write_checksums;
 
-/// The name that this program is started under as a keeper.
+/// The name under which this program is started as a keeper.
 pub(super) const NAME: &str = "pktgen-keeper";
-/// Bytes of a command's output that are kept.
+/// Maximum bytes of a command's output that are kept.
 const OUTPUT_MAX: usize = 64 << 10;
-/// How often a command is looked at.
+/// Interval of checks of a command.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Room for the files of a device.
+/// Space for the files of a device.
 const FILES_MAX: &str = "mode=755,size=256m";
 
 /// Serves until the stream ends, and exits, if this program was started as a keeper.
@@ -40,13 +40,13 @@ fn serve() -> io::Result<()> {
     for line in BufReader::new(stream).lines() {
         let request: Request = serde_json::from_str(&line?)?;
         let keeper = keeper.clone();
-        // Rights and cores are of a thread, and go on to those that it starts: this is the first.
+        // Privileges and cores are per thread and inherited: this is the first thread.
         if matches!(request, Request::Settle { .. }) {
             let reply = keeper.clone().carry_out(request);
             keeper.say(&reply);
             continue;
         }
-        // One that takes long must not keep this loop from noticing the end of the stream.
+        // A long request must not keep this loop from noticing the end of the stream.
         std::thread::spawn(move || {
             let reply = keeper.clone().carry_out(request);
             keeper.say(&reply);
@@ -57,7 +57,7 @@ fn serve() -> io::Result<()> {
 
 struct Keeper {
     voice: Mutex<UnixStream>,
-    /// The device's process and how it ended.
+    /// The device's process, and how it ended.
     device: Mutex<Option<(u32, Option<Exit>)>>,
     ended: Condvar,
 }
@@ -103,7 +103,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Asks the device to end; whether it did in time.
+    /// Requests the device to end; returns whether it did in time.
     fn end(&self, within: Duration) -> bool {
         let device = self.device.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((pid, None)) = *device {
@@ -116,7 +116,7 @@ impl Keeper {
     }
 }
 
-/// Makes the place that a device runs in. Returns what could not be made, and is done without.
+/// Sets up the environment of a device. Returns the parts that could not be set up and are dispensable.
 fn settle(ports: &[String], network: bool, cores: &[usize]) -> Result<Vec<String>, String> {
     let failed = |what: &str| {
         let what = what.to_owned();
@@ -150,7 +150,7 @@ fn settle(ports: &[String], network: bool, cores: &[usize]) -> Result<Vec<String
     Ok(without)
 }
 
-/// A command whose output goes where the keeper's goes.
+/// Makes a command whose output goes to the keeper's output.
 fn command(words: &[String]) -> Command {
     let mut command = Command::new(words.first().map_or("", String::as_str));
     command.args(words.iter().skip(1)).stdin(Stdio::null()).process_group(0);
@@ -160,7 +160,7 @@ fn command(words: &[String]) -> Command {
     command
 }
 
-/// Why a command did not start.
+/// Returns why a command did not start.
 fn unable(words: &[String], why: &io::Error) -> String {
     let program = words.first().map_or("", String::as_str);
     let hint = match why.kind() {
@@ -189,7 +189,7 @@ fn run(words: &[String], within: Duration) -> Result<CommandOutput, String> {
     }
     let text =
         |of: &Collected| String::from_utf8_lossy(&of.lock().unwrap_or_else(PoisonError::into_inner)).into_owned();
-    // Its readers may still read: what it left running in the background may hold its output open.
+    // Its readers may still be reading: processes that it left in the background may hold its output open.
     let watch = Stopwatch::start();
     while Arc::strong_count(&printed) + Arc::strong_count(&complained) > 2
         && watch.elapsed() < Duration::from_millis(200)
@@ -213,7 +213,7 @@ fn wait(child: &mut Child, within: Duration) -> Exit {
 
 type Collected = Arc<Mutex<Vec<u8>>>;
 
-/// Reads what comes, and keeps the beginning; what exceeds it is read and dropped, so that nothing waits for a reader.
+/// Reads all output and keeps the beginning; the excess is read and discarded, so that no writer blocks.
 fn collect(from: Option<impl Read + Send + 'static>) -> Collected {
     let kept = Collected::default();
     if let Some(mut from) = from {

@@ -1,4 +1,4 @@
-//! What launching asks of the kernel: a process in namespaces of its own, its mounts, its rights, its end.
+//! Kernel operations for launching: a process in separate namespaces, its mounts, privileges and end.
 #![expect(unsafe_code, reason = "talks to the kernel; every block says why it is sound")]
 
 use std::ffi::{CStr, CString};
@@ -8,35 +8,35 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::ptr;
 
-/// Descriptor that the first process of a device talks to pktgen by.
+/// Descriptor for the communication of a device's first process with pktgen.
 pub(super) const CONTROL: RawFd = 3;
-/// Descriptors from here on are out of the way of those that a process begins with.
+/// Descriptors from here on do not collide with those with which a process begins.
 const BEYOND: RawFd = 16;
-/// Capabilities that are numbered.
+/// Upper bound of capability numbers.
 const CAPABILITIES: libc::c_int = 64;
-/// What a device may do, in its own network only: raw sockets, interfaces, ports below 1024.
+/// Capabilities of a device, in its own network only: raw sockets, interfaces, ports below 1024.
 const KEPT: [libc::c_int; 3] = [10, 12, 13];
 
-/// How a process is set apart.
+/// The isolation of a process.
 pub(super) struct Apart {
-    /// It has a network of its own.
+    /// Whether it has a separate network namespace.
     pub(super) network: bool,
-    /// The user that it is, where pktgen is root.
+    /// Its user, if pktgen is root.
     pub(super) user: u32,
 }
 
-/// A process in namespaces of its own, the first one there: with it all others end. It ends when this is dropped.
+/// A process in separate namespaces, the first one there: all others end with it. It ends on drop.
 pub(super) struct Contained {
     pid: libc::pid_t,
 }
 
-/// Words as the kernel takes them.
+/// Converts words for the kernel.
 fn pointers(words: &[CString]) -> Vec<*const libc::c_char> {
     words.iter().map(|word| word.as_ptr()).chain([ptr::null()]).collect()
 }
 
 impl Contained {
-    /// Starts this program again under the name `name`, which talks by `control`, and whose output goes to `output`.
+    /// Starts this program again under the name `name`, with the stream `control` and the output `output`.
     pub(super) fn start(apart: &Apart, name: &str, control: &UnixStream, output: &OwnedFd) -> io::Result<Contained> {
         let program = File::open("/proc/self/exe")?;
         let nothing = File::open("/dev/null")?;
@@ -69,7 +69,7 @@ impl Contained {
         here.read_exact(&mut [0])?;
         contained.map(apart.user)?;
         here.write_all(&[1])?;
-        // Closed when the program runs; else the child says why not.
+        // Closed when the program runs; otherwise the child writes the error.
         let mut code = [0; 4];
         match here.read(&mut code)? {
             4 => Err(io::Error::from_raw_os_error(i32::from_ne_bytes(code))),
@@ -77,12 +77,12 @@ impl Contained {
         }
     }
 
-    /// Its number here.
+    /// Returns its PID in this namespace.
     pub(super) fn pid(&self) -> u32 {
         self.pid as u32
     }
 
-    /// Says who its root is outside: `user` where we are root, else we.
+    /// Maps its root user to `user` outside if we are root, else to our user.
     fn map(&self, user: u32) -> io::Result<()> {
         // SAFETY: these calls take nothing and cannot fail.
         let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
@@ -108,7 +108,7 @@ impl Drop for Contained {
     }
 }
 
-/// What the child needs between its start and its program; made before, since it may not allocate.
+/// Data that the child needs before it executes its program; prepared in advance, since it may not allocate.
 struct Child {
     program: RawFd,
     streams: [RawFd; 4],
@@ -119,12 +119,12 @@ struct Child {
 }
 
 impl Child {
-    /// Waits until its users are known, becomes root among them, and executes the program.
+    /// Waits until its user mapping is set, becomes root in it, and executes the program.
     fn become_program(&self) -> ! {
         // SAFETY: plain system calls on numbers and on memory that this process has its own copy of.
         unsafe {
             libc::close(self.sync_here);
-            // Else another user could not write who we are.
+            // Otherwise another user could not write the mapping.
             libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0);
             let mut byte = [0u8];
             let ready = libc::write(self.sync, byte.as_ptr().cast(), 1) == 1
@@ -132,8 +132,8 @@ impl Child {
             if !ready {
                 libc::_exit(1);
             }
-            // Not by the library's functions, which would wait for threads that this process has not. Where groups may not be changed they
-            // stay the user's own.
+            // Not by library functions, which would wait for threads that this process does not have. If groups may not
+            // be changed, they remain those of the user.
             libc::syscall(libc::SYS_setgroups, 0usize, 0usize);
             let us =
                 libc::syscall(libc::SYS_setresgid, 0, 0, 0) == 0 && libc::syscall(libc::SYS_setresuid, 0, 0, 0) == 0;
@@ -154,13 +154,13 @@ impl Child {
     }
 }
 
-/// The descriptor that pktgen gave this process to talk by.
+/// Returns the stream that pktgen passed to this process.
 pub(super) fn control() -> UnixStream {
     // SAFETY: whoever started this process under its name put the stream there, and nobody else in it owns the descriptor.
     unsafe { UnixStream::from_raw_fd(CONTROL) }
 }
 
-/// The process that listens at the other end of a stream, if the kernel says it.
+/// Returns the process at the other end of a stream, if the kernel names it.
 pub(super) fn peer_pid(stream: &UnixStream) -> Option<i32> {
     let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut len = size_of::<libc::ucred>() as libc::socklen_t;
@@ -172,7 +172,7 @@ pub(super) fn peer_pid(stream: &UnixStream) -> Option<i32> {
     (code == 0 && peer.pid > 0).then_some(peer.pid)
 }
 
-/// This process ends with the one that started it, and what it starts does not hear of its stream.
+/// Lets this process end with its parent, and closes its stream in programs that it starts.
 pub(super) fn end_with_parent() -> io::Result<()> {
     // SAFETY: take numbers only.
     let code = unsafe {
@@ -182,7 +182,7 @@ pub(super) fn end_with_parent() -> io::Result<()> {
     if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// What this process starts from now on has the rights that a device needs in its network, and can get no other.
+/// Restricts the processes that this one starts to the privileges that a device needs in its network, for good.
 pub(super) fn give_up_rights() -> io::Result<()> {
     // SAFETY: take numbers only; concern this process and those that it starts.
     unsafe {
@@ -208,9 +208,9 @@ pub(super) fn mount(kind: &CStr, at: &CStr, options: &str) -> io::Result<()> {
     if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Nothing that is mounted can be written to, and no mount is seen outside of this namespace.
+/// Makes all mounts read-only, and hides them from other namespaces.
 pub(super) fn mounts_are_read_only() -> io::Result<()> {
-    // What is set (read only), what is cleared, the propagation and a user namespace: struct mount_attr of linux/mount.h.
+    // Set flags (read-only), cleared flags, propagation, user namespace: struct mount_attr of linux/mount.h.
     let set = [1u64, 0, libc::MS_PRIVATE, 0];
     let (root, flags) = (c"/", libc::AT_RECURSIVE as libc::c_uint);
     // SAFETY: the kernel reads a string and as many numbers as it is told.
@@ -226,7 +226,7 @@ pub(super) fn signal_group(leader: u32, signal: libc::c_int) {
     unsafe { libc::kill(-(leader as libc::pid_t), signal) };
 }
 
-/// A socket that talks to the kernel about interfaces of this thread's network.
+/// Opens a netlink socket for the interfaces of this thread's network.
 pub(super) fn route_socket() -> io::Result<File> {
     // SAFETY: takes numbers only.
     let fd = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_ROUTE) };
@@ -237,7 +237,7 @@ pub(super) fn route_socket() -> io::Result<File> {
     Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 
-/// Whether something can be read, or the other side is gone, within `ms`.
+/// Returns whether data can be read, or the other side is gone, within `ms`.
 pub(super) fn readable(of: BorrowedFd<'_>, ms: i32) -> bool {
     let mut entry = libc::pollfd { fd: of.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: the kernel writes one entry, which is there.

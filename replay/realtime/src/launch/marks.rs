@@ -1,4 +1,4 @@
-//! Marked frames that come out where they should.
+//! The probe with marked frames, which must leave at the right port.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -13,14 +13,14 @@ use super::probe::{Probe, Seen};
 use crate::clock::Stopwatch;
 use crate::transport::{End, TransportPlan, all_frames};
 
-/// One marked frame in so long.
+/// Interval of marked frames.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Bytes of a marked frame, without a tag; what it says; and the UDP port that it is for, which discards it.
+/// Bytes of a marked frame, without a tag; its content; and its UDP port, which discards it.
 const BYTES: usize = 106;
 const MARK: &[u8] = b"pktgen launch probe ";
 const DISCARD: u16 = 9;
 
-/// Marked frames, and where they come out.
+/// Marked frames, and the interface where they should leave.
 pub(super) struct Marks {
     frame: Vec<u8>,
     from: String,
@@ -32,7 +32,7 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    /// `key` says what asks for it.
+    /// Opens the probe; `key` names the key that requests it.
     pub(super) fn open(key: &str, transport: &TransportPlan, addresses: &Addresses) -> Result<Marks> {
         transport.guard(End::Workers)?;
         let from = transport.interface_at(End::Workers).unwrap_or_default();
@@ -85,12 +85,12 @@ impl Probe for Marks {
     }
 }
 
-/// Whether these bytes are a marked frame, with a tag or without.
+/// Returns whether these bytes are a marked frame, with or without a tag.
 pub(crate) fn is_marked(frame: &[u8]) -> bool {
     [42, 46].into_iter().any(|at| frame.get(at..).is_some_and(|payload| payload.starts_with(MARK)))
 }
 
-/// A frame from worker 0 to the server, or to worker 1 where there is no server, that no system takes for its own.
+/// Makes a frame from worker 0 to the server, or to worker 1 without a server, that no system takes for its own.
 fn marked(key: &str, addresses: &Addresses, has_server: bool) -> Result<Vec<u8>> {
     let lacking = || {
         Error::config(format!(

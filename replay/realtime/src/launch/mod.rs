@@ -1,7 +1,7 @@
-//! A device that is a command: `[target.launch]` (docs/launch.md).
+//! A device that is started by a command: `[target.launch]` (docs/launch.md).
 //!
-//! [`settings`] reads how it is started; [`session`] starts it in namespaces of its own, where [`keeper`] is the first process; [`ready`]
-//! finds out when it is ready, by the probes `marks` and `rounds`. [`before`] probes a device that was there already. Called by [`crate::run`].
+//! [`settings`] reads how it is started; [`session`] starts it in separate namespaces, where [`keeper`] is the first process; [`ready`]
+//! determines when it is ready, by the probes `marks` and `rounds`. [`before`] probes an existing device. Called by [`crate::run`].
 
 mod before;
 mod cable;

@@ -1,4 +1,4 @@
-//! What the probes of a device share: an exchange of frames with it, and when too many come back.
+//! The common part of the probes of a device: an exchange of frames, and detection of floods.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -8,36 +8,37 @@ use pktgen_core::{Error, Result};
 
 use crate::clock::Stopwatch;
 
-/// How long copies of what was sent are waited for, after a device is ready.
+/// Wait for copies of sent frames after a device is ready.
 const AFTER: Duration = Duration::from_millis(100);
-/// So many frames that were not asked for are a flood, and so many copies of each that was, beyond a few: a host that is busy sees little of it.
+/// Limit of unrequested frames, above which the device floods, and limit of copies per sent frame, plus a few: a busy
+/// host sees only a part of a flood.
 const FLOOD: u64 = 10_000;
 const COPIES: u64 = 10;
 const FEW: u64 = 100;
 
-/// Shows by frames that a device is ready.
+/// A probe that shows by frames that a device is ready.
 pub(super) trait Probe {
-    /// Sends something, and looks at what comes for a moment; whether that shows that the device is ready.
+    /// Sends frames and polls for answers briefly; returns whether the device is shown to be ready.
     fn exchange(&mut self) -> Result<bool>;
 
-    /// Takes what has come, and refuses what no device that is ready does.
+    /// Takes received frames, and refuses what no ready device does.
     fn look(&mut self) -> Result<()>;
 
-    /// Whether the device is shown to be there, although more could be looked at.
+    /// Returns whether the device is shown to be there, although more could be checked.
     fn shown(&self) -> bool {
         false
     }
 
-    /// What was missed, if the device is not ready.
+    /// Returns what was missing if the device is not ready.
     fn missed(&self) -> String;
 
-    /// What showed that it is ready.
+    /// Returns the evidence that it is ready.
     fn found(&self) -> String;
 
-    /// What was counted.
+    /// Returns the counts.
     fn seen(&self) -> &Seen;
 
-    /// Waits for what still comes.
+    /// Waits for late frames.
     fn settle(&mut self) -> Result<()> {
         let watch = Stopwatch::start();
         while watch.elapsed() < AFTER {
@@ -48,7 +49,7 @@ pub(super) trait Probe {
     }
 }
 
-/// What a probe saw on the wire.
+/// The frames that a probe saw on the wire.
 #[derive(Default)]
 pub(super) struct Seen {
     pub(super) sent: u64,
@@ -61,16 +62,16 @@ impl Seen {
     pub(super) fn send(&mut self, over: &mut File, name: &str, frame: &[u8]) -> Result<()> {
         match over.write(frame) {
             Ok(_) => self.sent += 1,
-            // An end of a cable whose other end is not up yet.
+            // The other end of the cable is not up yet.
             Err(e) if [Some(libc::ENETDOWN), Some(libc::ENOBUFS), Some(libc::EAGAIN)].contains(&e.raw_os_error()) => {}
             Err(e) => return Err(Error::Host(format!("this host cannot send a marked frame over {name}: {e}"))),
         }
         Ok(())
     }
 
-    /// Takes the frames that wait at a socket; `is_own` says which belong to the probe.
+    /// Takes the frames that wait at a socket; `is_own` selects those that belong to the probe.
     pub(super) fn take(&mut self, from: &mut File, room: &mut [u8], mut is_own: impl FnMut(&[u8]) -> bool) {
-        // So many at a time, else a flood would never let go.
+        // Bounded, since a flood would never end.
         for _ in 0..FLOOD {
             match from.read(room) {
                 Ok(got) if is_own(&room[..got]) => self.came += 1,

@@ -1,4 +1,4 @@
-//! When a device is ready: marked frames come out where they should, sums come back, or a file is there. An exit code never says so.
+//! Detection of a ready device: marked frames are forwarded, sums return, or a file exists. Exit codes are never sufficient.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::session::Launched;
 use super::settings::{Launch, Ready};
 use crate::plan::Spec;
 
-/// How often a file is looked for.
+/// Interval of checks for a file.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// How a device became ready.
@@ -20,13 +20,13 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub(crate) struct Readiness {
     /// Time from its start.
     pub(crate) after: Duration,
-    /// What showed it.
+    /// The evidence.
     pub(crate) by: String,
-    /// Frames that came and were not asked for.
+    /// Unrequested frames.
     pub(crate) unasked: u64,
 }
 
-/// Waits until the device of a run whose frames have at most `frame_bytes` is ready, or says why it is not.
+/// Waits until the device of a run whose frames have at most `frame_bytes` is ready; an error states why it is not.
 pub(crate) fn await_ready(
     launch: &Launch,
     device: &Launched,

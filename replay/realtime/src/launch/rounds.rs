@@ -1,8 +1,8 @@
-//! Rounds of sums: every worker contributes marked values to a slot, in one set and then in the other, and the sums come back.
+//! The probe with rounds of sums: every worker contributes marked values to a slot, in one set and then in the other, and the sums return.
 //!
-//! A contribution to one set takes its worker's bit away in the other (docs/switchml.md). So a round that only some contributions
-//! reached is cleared by the next one, and after two right rounds, the last in set 1, the slot's set 0 is as empty as when the device
-//! was started.
+//! A contribution to one set clears its worker's bit in the other (docs/switchml.md). So a round of which only some
+//! contributions arrived is cleared by the next one, and after two correct rounds, the last in set 1, the slot's set 0
+//! is as empty as after the start of the device.
 
 use std::fs::File;
 use std::ops::RangeInclusive;
@@ -24,28 +24,28 @@ use crate::clock::{Stopwatch, unix_ns};
 use crate::plan::Spec;
 use crate::transport::{End, all_frames};
 
-/// Number of the first round's packets. Those of a run begin with 0: of numbers of 32 bits, they come after these.
+/// Number of the first round's packets. Those of a run begin with 0, which follow these in 32-bit sequence order.
 const FIRST: u32 = 0xffff_0000;
-/// How long results of a round are waited for: at first, and by how often that doubles from round to round.
+/// Initial wait for results of a round, and maximum number of doublings from round to round.
 const PAUSE_MS: u64 = 20;
 const DOUBLINGS: u32 = 5;
 /// Rounds in a slot after which it should have answered.
 const TRIES: u32 = 4;
-/// Values are below this, so that no sum of 32 workers leaves 32 bits.
+/// Values are below this number of bits, so that no sum of 32 workers exceeds 32 bits.
 const VALUE_BITS: u32 = 24;
 
-/// What came of a round.
+/// The outcome of a round.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Came {
-    /// Not every worker had a result.
+    /// Some workers have no result; the number of those that have one.
     Missing(usize),
-    /// Every worker had one, and some was wrong.
+    /// All workers have one, and some are wrong.
     Wrong(String),
-    /// Every worker had the right one.
+    /// All workers have the correct one.
     Right,
 }
 
-/// Rounds, and what came of the last two.
+/// Rounds, and the outcomes of the last two.
 pub(super) struct Rounds {
     form: &'static RoundForm,
     translator: Translator,
@@ -53,14 +53,14 @@ pub(super) struct Rounds {
     ports: (u16, u16),
     socket: File,
     from: String,
-    /// The slot under way, and the last.
+    /// The current slot, the first and the last.
     slot: u16,
     first_slot: u16,
     last_slot: u16,
-    /// The last slot that is right.
+    /// The last slot that was correct.
     done: Option<u16>,
     bytes: usize,
-    /// Makes values that no other probe has.
+    /// Makes values that differ from those of other probes.
     salt: u64,
     room: Vec<u8>,
     back: Vec<u8>,
@@ -69,26 +69,27 @@ pub(super) struct Rounds {
     /// Rounds in this slot.
     here: u32,
     right: u32,
-    /// The first round of this slot came back wrong: it held something.
+    /// Whether the first result of this slot was wrong: it contained old values.
     stale: bool,
-    /// Slots that held what was not of a round, and now do not.
+    /// Slots that contained old values and were cleared.
     cleared: u32,
     last: Came,
     now: Round,
 }
 
-/// The round under way.
+/// The current round.
 #[derive(Default)]
 struct Round {
-    /// Sums, by cluster.
+    /// Sums by cluster.
     sums: Vec<Vec<i32>>,
-    /// Workers that had a result.
+    /// Whether each worker has a result.
     had: Vec<bool>,
     wrong: Option<String>,
 }
 
 impl Rounds {
-    /// For a run whose frames have `frame_bytes`; `key` says what asks for it. All of `slots` come back right, from the first on.
+    /// Opens the probe for a run whose frames have `frame_bytes`; `key` names the key that requests it. All of `slots`
+    /// must be correct, in order.
     pub(super) fn open(key: &str, spec: &Spec, frame_bytes: usize, slots: RangeInclusive<u16>) -> Result<Rounds> {
         spec.transport.guard(End::Workers)?;
         let outer = spec.transport.outer.as_ref();
@@ -127,7 +128,7 @@ impl Rounds {
         })
     }
 
-    /// The mark of a round, counted from 1 on.
+    /// Returns the mark of a round, counted from 1 on.
     fn mark(&self, round: u32) -> RoundMark {
         RoundMark { number: FIRST.wrapping_add(round), set: self.here.is_multiple_of(2), slot: self.slot }
     }
@@ -161,7 +162,7 @@ impl Rounds {
         Ok(())
     }
 
-    /// Goes on to the next slot, if there is one.
+    /// Advances to the next slot, if there is one.
     fn goes_on(&mut self) -> bool {
         self.done = Some(self.slot);
         self.cleared += u32::from(self.here > 2 && self.stale);
@@ -172,7 +173,7 @@ impl Rounds {
         true
     }
 
-    /// What came of the round under way.
+    /// Returns the outcome of the current round.
     fn came(&self) -> Came {
         let had = self.now.had.iter().filter(|had| **had).count();
         match &self.now.wrong {
@@ -198,7 +199,7 @@ impl Probe for Rounds {
         self.right += u32::from(self.last == Came::Right);
         self.stale |= self.here == 1 && matches!(self.last, Came::Wrong(_));
         match &self.last {
-            // All had taken their bits away from this set, so nothing was left there to be added to.
+            // All workers had cleared their bits in this set, so no old value should remain there.
             Came::Wrong(why) if !matches!(before, Came::Missing(_)) => Err(Error::Invalid(format!(
                 "not ready: slot {}: {why}; restart the device, or reset its slots",
                 self.slot
@@ -227,7 +228,7 @@ impl Probe for Rounds {
             if mark.number == current {
                 now.take(cluster, of(to), &workers.cluster_of, &payload[form.head..]);
             }
-            // Late ones of a round before are no surprise.
+            // Late results of earlier rounds are expected.
             mark.number.wrapping_sub(FIRST) <= *begun
         };
         seen.take(socket, room, is_result);
@@ -235,7 +236,7 @@ impl Probe for Rounds {
     }
 
     fn shown(&self) -> bool {
-        // A slot that is asked again and again is not there, or full.
+        // A slot that does not answer repeatedly is missing or in use.
         self.done.is_some() && (self.here <= TRIES || self.last == Came::Right)
     }
 
@@ -303,7 +304,7 @@ impl Round {
     }
 }
 
-/// A value out of its name, below 2²⁴ in either direction: splitmix64's last steps.
+/// Returns a value derived from its name, below 2²⁴ in magnitude: the last steps of splitmix64.
 fn value(name: u64) -> i32 {
     let mut z = name.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,4 +1,4 @@
-//! A device that pktgen launched: started, told what to do, ended; and what it printed meanwhile.
+//! A launched device: its start, commands, end, and output.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -22,25 +22,25 @@ use super::talk::{CommandOutput, Exit, Reply, Request, say};
 use crate::clock::Stopwatch;
 use crate::driver::real_time::drop_privileges;
 
-/// Longest time for what the keeper does by itself.
+/// Timeout of the keeper's own operations.
 const KEEPER_MS: u64 = 10_000;
-/// Longest time for a command beside the device.
+/// Timeout of a command beside the device.
 const COMMAND_MS: u64 = 10_000;
-/// Longest time for the device to end.
+/// Timeout of the end of the device.
 const END_MS: u64 = 2000;
-/// What is left of the longest line and of all lines that a device printed.
+/// Kept length of the longest line, and number of kept lines, of a device's output.
 const LINE_MAX: usize = 400;
 const LINES_MAX: usize = 5;
-/// A device that prints without end is read this slowly.
+/// Pause between reads of a device that prints endlessly.
 const READ_PAUSE: Duration = Duration::from_millis(10);
-/// Bytes that are read at once, and reads after which a device counts as printing without end.
+/// Bytes per read, and number of reads after which a device counts as printing endlessly.
 const READ: usize = 1 << 14;
 const READS_MAX: usize = 16;
-/// An interface of a run before may still be on its way out.
+/// The interface of a previous run may still be under removal.
 const PLUG_TRIES: u32 = 100;
 const PLUG_PAUSE: Duration = Duration::from_millis(30);
 
-/// What a device printed: its last lines.
+/// The last lines that a device printed.
 #[derive(Default)]
 struct Printed {
     lines: Vec<String>,
@@ -48,7 +48,7 @@ struct Printed {
 }
 
 impl Printed {
-    /// Reads once; false at the end.
+    /// Reads once; returns false at the end.
     fn read(&mut self, mut from: &File) -> bool {
         let mut part = [0; READ];
         let Ok(got @ 1..) = from.read(&mut part) else { return false };
@@ -77,21 +77,21 @@ impl Printed {
     }
 }
 
-/// What a device prints. Whoever reads has the lock, so that what left the pipe is among the lines.
+/// The output of a device. Reading requires the lock, so that everything read from the pipe is among the lines.
 struct Output {
     from: File,
     printed: Mutex<Printed>,
 }
 
 impl Output {
-    /// Takes some of what is in the pipe, which is something; false at its end.
+    /// Reads a part of the pipe's content; returns false at its end.
     fn take(&self) -> bool {
         let mut printed = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
         // Another thread may have read it meanwhile.
         !readable(self.from.as_fd(), 0) || printed.read(&self.from)
     }
 
-    /// The last lines, with what is in the pipe now, of one that prints without end some of it.
+    /// Returns the last lines, including what is in the pipe now (a part of it if the device prints endlessly).
     fn lines(&self) -> Vec<String> {
         let mut printed = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
         for _ in 0..READS_MAX {
@@ -104,9 +104,9 @@ impl Output {
     }
 }
 
-/// A device in namespaces of its own. All of it ends when this is dropped.
+/// A device in separate namespaces. It ends on drop.
 pub(crate) struct Launched {
-    /// First, so that the ends here are gone when the others are.
+    /// First, so that the ends here are removed before the others.
     _ends: Ends,
     _contained: Contained,
     stream: UnixStream,
@@ -116,13 +116,13 @@ pub(crate) struct Launched {
     output: Arc<Output>,
     stays: bool,
     stop: Vec<String>,
-    /// What the device has to do without here.
+    /// Parts of the environment that are not available.
     pub(crate) without: Vec<String>,
-    /// Time since it was started.
+    /// Time since its start.
     pub(crate) watch: Stopwatch,
 }
 
-/// Takes the name of an interface for this process. One that ends may hold it for a moment.
+/// Reserves the name of an interface for this process. An ending process may hold it for a moment.
 fn take(here: &str) -> Result<()> {
     let mut tries = 0;
     while let Err(holder) = held::hold(here) {
@@ -139,13 +139,13 @@ fn take(here: &str) -> Result<()> {
     Ok(())
 }
 
-/// Ends of cables here.
+/// Ends of cables in this namespace.
 struct Ends(Vec<String>);
 
 impl Drop for Ends {
     fn drop(&mut self) {
         for end in &self.0 {
-            // One that is gone already went with the device's network.
+            // One that is gone already was removed with the device's network.
             let _ = cable::unplug(end);
         }
     }
@@ -166,7 +166,7 @@ fn host(what: &str, why: &io::Error) -> Error {
 }
 
 impl Launched {
-    /// Makes the place of a device with these cables, for packets of `mtu` bytes, and starts it there.
+    /// Sets up the environment of a device with these cables, for packets of `mtu` bytes, and starts it there.
     pub(crate) fn start(launch: &Launch, cables: &[(String, String)], mtu: u32) -> Result<Launched> {
         let (stream, theirs) = UnixStream::pair().map_err(|e| host("make a stream", &e))?;
         let (output, written) = io::pipe().map_err(|e| host("make a pipe", &e))?;
@@ -243,10 +243,10 @@ impl Launched {
         Ok(())
     }
 
-    /// Requests something, and waits for its reply.
+    /// Sends a request, and waits for its reply.
     fn ask(&self, request: &Request, within_ms: u64) -> Result<Reply> {
         let gone = || Error::Host("the keeper of the launched device is gone (it may have been killed)".into());
-        // Held from the request to its reply.
+        // Locked from the request to its reply.
         let replies = self.replies.lock().unwrap_or_else(PoisonError::into_inner);
         say(&mut &self.stream, request).map_err(|_| gone())?;
         replies.recv_timeout(Duration::from_millis(within_ms)).map_err(|why| match why {
@@ -255,7 +255,7 @@ impl Launched {
         })
     }
 
-    /// Runs a command beside the device: what it printed, or why that cannot be used.
+    /// Runs a command beside the device. Returns its output, or why it cannot be used.
     pub(crate) fn run(&self, key: &str, command: &[String]) -> Result<Result<String, String>> {
         let request = Request::Run { command: command.to_vec(), timeout_ms: COMMAND_MS };
         Ok(match self.ask(&request, COMMAND_MS + KEEPER_MS)? {
@@ -270,7 +270,7 @@ impl Launched {
         })
     }
 
-    /// Whether the device sees a file at `path`.
+    /// Returns whether the device sees a file at `path`.
     pub(crate) fn has_file(&self, path: &str) -> Result<bool> {
         match self.ask(&Request::Look { path: path.to_owned() }, KEEPER_MS)? {
             Reply::Seen(there) => Ok(there),
@@ -278,7 +278,7 @@ impl Launched {
         }
     }
 
-    /// Whether its command ended although it should go on.
+    /// Returns whether its command ended although it should still run.
     pub(crate) fn is_dead(&self) -> bool {
         self.ended.load(Ordering::Relaxed)
             && match *self.end.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -287,14 +287,14 @@ impl Launched {
             }
     }
 
-    /// How it ended, with what it said last.
+    /// Returns how it ended, with its last output.
     pub(crate) fn obituary(&self) -> String {
         let end = *self.end.lock().unwrap_or_else(PoisonError::into_inner);
         let end = end.map_or("its keeper was ended".to_owned(), |end| end.to_string());
         format!("the device ended: {end}{}", self.last_words())
     }
 
-    /// What it printed last, for messages.
+    /// Returns its last output, for messages.
     pub(crate) fn last_words(&self) -> String {
         match &self.output.lines()[..] {
             [] => "; it printed nothing".to_owned(),
@@ -302,12 +302,12 @@ impl Launched {
         }
     }
 
-    /// Ends the device as the experiment says. Returns what was wrong with that, if anything.
+    /// Ends the device as configured. Returns what was wrong with its end, if anything.
     pub(crate) fn stop(self) -> Result<Option<String>> {
         self.end_device()
     }
 
-    /// The same; returns the last line that it printed which is a JSON object of whole numbers.
+    /// Ends the device; returns the last printed line that is a JSON object of whole numbers.
     pub(crate) fn stop_for_counts(self) -> Option<BTreeMap<String, u64>> {
         self.end_device().ok()?;
         self.output.lines().iter().rev().find_map(|line| serde_json::from_str(line).ok())
@@ -342,7 +342,7 @@ fn unexpected(reply: &Reply) -> Error {
     Error::Host(format!("the keeper of the launched device answered something else: {reply:?}"))
 }
 
-/// Takes what the keeper says. The end of the device, or of the keeper, is kept at `end`.
+/// Receives the keeper's messages. Stores the end of the device, or of the keeper, at `end`.
 fn listen(stream: &UnixStream, end: Arc<Mutex<Option<Exit>>>, ended: Arc<AtomicBool>) -> io::Result<Receiver<Reply>> {
     let (pass, replies) = channel();
     let stream = stream.try_clone()?;
@@ -363,7 +363,7 @@ fn listen(stream: &UnixStream, end: Arc<Mutex<Option<Exit>>>, ended: Arc<AtomicB
     Ok(replies)
 }
 
-/// Reads what the device prints, and keeps its last lines.
+/// Reads the device's output, and keeps its last lines.
 fn follow(output: Arc<Output>) {
     let read = move || {
         let _ = drop_privileges(&[]);
@@ -371,6 +371,6 @@ fn follow(output: Arc<Output>) {
             std::thread::sleep(READ_PAUSE);
         }
     };
-    // Without it the device's pipe fills, and the device may wait: better than no device.
+    // Without this thread the device's pipe fills up, and the device may block: still better than no device.
     let _ = std::thread::Builder::new().name("device output".into()).spawn(read);
 }

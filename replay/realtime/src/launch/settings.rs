@@ -1,4 +1,4 @@
-//! `[target.launch]`: how a device is started, and when it is ready (docs/launch.md).
+//! `[target.launch]`: the start of a device, and its readiness check (docs/launch.md).
 
 use pktgen_core::config::{FromValue, Key, Section, Value, settings, spans};
 use pktgen_core::units::Span;
@@ -7,14 +7,14 @@ use pktgen_core::{Error, Result};
 use super::cable;
 use crate::transport::TransportPlan;
 
-/// What shows that a device is ready.
+/// The evidence that a device is ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ready {
-    /// A marked frame comes out where it should.
+    /// A marked frame is forwarded correctly.
     Forward,
-    /// Sums of marked contributions come back, from both sets of a slot.
+    /// Sums of marked contributions return, from both sets of a slot.
     Round,
-    /// A file appears.
+    /// A file exists.
     File,
 }
 
@@ -33,7 +33,7 @@ impl FromValue for Ready {
     }
 }
 
-/// The last slot that SwitchML's registers have.
+/// The last slot of SwitchML's registers.
 const SLOT_MAX: u32 = 8191;
 
 settings! {
@@ -71,7 +71,7 @@ settings! {
 pub const LAUNCH_KEYS: &[Key] = Launch::KEYS;
 
 impl Launch {
-    /// What `[target.launch]` says, if it was written.
+    /// Reads `[target.launch]`, if it was written.
     pub(crate) fn of(target: &mut Section) -> Result<Option<Launch>> {
         let Some(mut section) = target.table("launch")? else { return Ok(None) };
         let launch = Launch::read(&mut section)?;
@@ -98,7 +98,7 @@ impl Launch {
         Ok(Some(launch))
     }
 
-    /// The cables of the device: interfaces here and in its network.
+    /// Returns the cables of the device: interfaces here and in its network.
     pub(crate) fn cables(&self, transport: &TransportPlan) -> Result<Vec<(String, String)>> {
         let here: Vec<_> = transport.interfaces.iter().filter(|name| !name.is_empty()).cloned().collect();
         if !self.ports.is_empty() && here.len() != self.ports.len() {

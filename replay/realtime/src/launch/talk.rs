@@ -1,20 +1,20 @@
-//! What pktgen and the keeper of a device say to each other: one JSON value a line, over a stream that both end with.
+//! Messages between pktgen and the keeper of a device: one JSON value per line, over a stream that ends with either.
 
 use std::fmt;
 use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
 
-/// What the keeper is to do.
+/// A request to the keeper.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Request {
-    /// Makes the place that the device runs in: its mounts, its network, its cores, its rights.
+    /// Sets up the environment of the device: mounts, network, cores, privileges.
     Settle {
         /// Interfaces in the device's network.
         ports: Vec<String>,
-        /// Whether it has a network of its own.
+        /// Whether it has a separate network namespace.
         network: bool,
-        /// Cores of the device; all where there are none.
+        /// Cores of the device; empty for all.
         cores: Vec<usize>,
     },
     /// Starts the device.
@@ -26,7 +26,7 @@ pub(super) enum Request {
     Run {
         /// The command.
         command: Vec<String>,
-        /// Longest time for it.
+        /// Timeout.
         timeout_ms: u64,
     },
     /// Looks for a file.
@@ -34,23 +34,23 @@ pub(super) enum Request {
         /// Its path.
         path: String,
     },
-    /// Asks the device to end, and waits for it.
+    /// Requests the device to end, and waits for it.
     End {
-        /// Longest time for it.
+        /// Timeout.
         timeout_ms: u64,
     },
 }
 
-/// What the keeper says.
+/// A message of the keeper.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Reply {
-    /// It did what was requested; what it could not do, and did without.
+    /// The request succeeded, without these dispensable parts.
     Done(Vec<String>),
-    /// It could not.
+    /// The request failed.
     Failed(String),
     /// A command ran.
     Ran(CommandOutput),
-    /// Whether there is such a file.
+    /// Whether the file exists.
     Seen(bool),
     /// Whether the device ended in time.
     Over(bool),
@@ -58,14 +58,14 @@ pub(super) enum Reply {
     Ended(Exit),
 }
 
-/// How a command ended.
+/// The end of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Exit {
     /// By itself, with this code.
     Code(i32),
     /// By a signal.
     Signal(i32),
-    /// It did not within its time, and was ended.
+    /// It exceeded its timeout, and was ended.
     Late,
 }
 
@@ -79,13 +79,13 @@ impl fmt::Display for Exit {
     }
 }
 
-/// What a command came to.
+/// The result of a command.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct CommandOutput {
     pub(super) exit: Exit,
-    /// What it printed, up to a limit.
+    /// Its output, up to a limit.
     pub(super) printed: String,
-    /// The same of its errors.
+    /// Its error output, up to a limit.
     pub(super) complained: String,
 }
 

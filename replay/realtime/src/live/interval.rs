@@ -1,4 +1,4 @@
-//! Statistics of intervals: what a run did between two looks, each sampled at one moment.
+//! Statistics of intervals: the activity of a run between two looks, each sampled at one moment.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -7,34 +7,34 @@ use pktgen_core::time::Time;
 
 use super::late::{LateCounts, LateLooks};
 
-/// What this process sees of a run.
+/// The roles of a run in this process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Sees {
-    /// It has the workers.
+    /// Whether it has the workers.
     pub(crate) sends: bool,
-    /// It has the software device.
+    /// Whether it has the software device.
     pub(crate) device: bool,
-    /// It has the server.
+    /// Whether it has the server.
     pub(crate) server: bool,
-    /// It has workers, which get the results: there is no server.
+    /// Whether it has workers that receive the results, without a server.
     pub(crate) results: bool,
-    /// Frames have deadlines.
+    /// Whether frames have deadlines.
     pub(crate) paced: bool,
 }
 
 impl Sees {
-    /// It has the role in which deliveries end.
+    /// Returns whether it has the role in which deliveries end.
     pub(super) fn receives(self) -> bool {
         self.server || self.results
     }
 }
 
-/// Counts at one moment, or of the time between two. None: not known to this process.
+/// Counts at one moment, or between two. None: not known to this process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LiveTotals {
     /// Updates that left.
     pub sent: Option<u64>,
-    /// Packets that arrived at the role that is furthest towards the server.
+    /// Packets that arrived at the role closest to the server.
     pub received: Option<u64>,
     /// Updates that they represent.
     pub represented: Option<u64>,
@@ -46,7 +46,7 @@ pub struct LiveTotals {
     pub refused: Option<u64>,
 }
 
-/// The same before it is known whether they mean anything.
+/// Counts before it is determined which of them are known.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RawTotals {
     pub(super) t: Time,
@@ -56,7 +56,7 @@ pub(super) struct RawTotals {
     pub(super) received_bytes: u64,
     pub(super) lost: u64,
     pub(super) refused: u64,
-    /// Deliveries that the others leave out.
+    /// Deliveries that the other counts exclude.
     pub(super) unread: u64,
 }
 
@@ -74,7 +74,7 @@ impl RawTotals {
         }
     }
 
-    /// What a process that sees `sees` knows of it.
+    /// Returns the counts known to a process that sees `sees`.
     pub(super) fn known(&self, sees: Sees) -> LiveTotals {
         let when = |known: bool, value: u64| known.then_some(value);
         let complete = sees.receives() && self.unread == 0;
@@ -89,60 +89,60 @@ impl RawTotals {
     }
 }
 
-/// What a launched device counted since it was ready, and when that was asked for.
+/// Counts of a launched device since it was ready, and the time of the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceCounts {
-    /// Since the anchor.
+    /// Time since the anchor.
     pub t: Time,
-    /// By name.
+    /// Counts by name.
     pub counts: BTreeMap<String, u64>,
 }
 
-/// Where the latest of them are kept.
+/// Storage of the latest device counts.
 pub(crate) type DeviceSlot = Arc<Mutex<Option<DeviceCounts>>>;
 
-/// What a run did between two moments.
+/// The activity of a run between two moments.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StatsInterval {
-    /// It begins, since the anchor.
+    /// Its beginning, since the anchor.
     pub begin: Time,
-    /// It ends: the moment of `total`.
+    /// Its end: the moment of `total`.
     pub end: Time,
-    /// It is the run's last.
+    /// Whether it is the run's last.
     pub last: bool,
-    /// What was counted in it.
+    /// Counts in the interval.
     pub during: LiveTotals,
-    /// What was counted since the run began, or since that was reset.
+    /// Counts since the beginning of the run, or since the last reset.
     pub total: LiveTotals,
-    /// How late its frames left, in ns: median, 99 %, latest; none without deadlines, or without frames.
+    /// Lateness of its frames, in ns: median, 99 %, maximum; none without deadlines, or without frames.
     pub late_ns: Option<[u64; 3]>,
-    /// Deliveries that were not looked at in time.
+    /// Deliveries that were not read in time.
     pub unread: Option<u64>,
-    /// Of a launched device that counts.
+    /// Counts of a launched device that reports them.
     pub device: Option<DeviceCounts>,
-    /// Frames that waited in the software device's ports when they were last counted.
+    /// Frames waiting in the software device's ports at the last count.
     pub queued: Option<u64>,
 }
 
-/// What a look at a run found.
+/// The state of a run at a look.
 pub(super) struct Look<'a> {
-    /// When.
+    /// Time of the look.
     pub(super) t: Time,
-    /// The run has ended.
+    /// Whether the run has ended.
     pub(super) over: bool,
-    /// Frames that wait in the software device's ports.
+    /// Frames waiting in the software device's ports.
     pub(super) queued: u64,
     pub(super) totals: &'a RawTotals,
-    /// What was counted when totals were reset.
+    /// Counts at the last reset.
     pub(super) base: &'a RawTotals,
     pub(super) sees: Sees,
     pub(super) late: &'a LateCounts,
 }
 
-/// Cuts a run into intervals.
+/// Divides a run into intervals.
 pub(super) struct Intervals {
     every: Time,
-    /// When the present one is to end.
+    /// Planned end of the current interval.
     next: Time,
     before: RawTotals,
     looks: LateLooks,
@@ -154,7 +154,7 @@ impl Intervals {
         Intervals { every, next: every, before: RawTotals::default(), looks: LateLooks::default(), ended: false }
     }
 
-    /// The interval that is over by now.
+    /// Returns the interval that is complete by now.
     pub(super) fn turn(&mut self, look: &Look, device: impl FnOnce() -> Option<DeviceCounts>) -> Option<StatsInterval> {
         let Look { t, over, queued, totals: raw, base, sees, late } = *look;
         let due = t >= self.next && raw.t > self.before.t;

@@ -1,15 +1,15 @@
-//! How late frames left, counted while a run lasts: one thread writes, others read, and none waits.
+//! Lateness of departing frames, counted during a run: one thread writes, others read, and none waits.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Buckets of each power of two: a quantile is at most 1/32 too high.
+/// Buckets per power of two: a quantile is at most 1/32 too high.
 const PARTS: usize = 1 << PART_BITS;
 const PART_BITS: u32 = 5;
-/// What is later than 2⁴² ns (73 minutes) counts as that.
+/// Lateness above 2⁴² ns (73 minutes) is counted as that.
 const TOP_BITS: u32 = 42;
 const BUCKETS: usize = (TOP_BITS - PART_BITS + 1) as usize * PARTS;
 
-/// Frames by how late they were.
+/// Numbers of frames by lateness.
 pub(super) struct LateCounts(Box<[AtomicU64]>);
 
 impl Default for LateCounts {
@@ -19,7 +19,7 @@ impl Default for LateCounts {
 }
 
 impl LateCounts {
-    /// One more frame. Only one thread calls it.
+    /// Counts a frame. Called by one thread only.
     #[inline]
     pub(super) fn count(&self, late_ns: u64) {
         let own = &self.0[bucket(late_ns)];
@@ -27,7 +27,7 @@ impl LateCounts {
     }
 }
 
-/// The bucket of a lateness.
+/// Returns the bucket of a lateness.
 #[inline]
 fn bucket(late_ns: u64) -> usize {
     let late = late_ns.min((1 << TOP_BITS) - 1);
@@ -35,13 +35,13 @@ fn bucket(late_ns: u64) -> usize {
     shift as usize * PARTS + (late >> shift) as usize
 }
 
-/// The highest lateness of a bucket.
+/// Returns the highest lateness of a bucket.
 fn highest(bucket: usize) -> u64 {
     let shift = (bucket / PARTS).saturating_sub(1);
     (((bucket - shift * PARTS) as u64 + 1) << shift) - 1
 }
 
-/// What was counted up to the last look.
+/// Counts at the last look.
 pub(super) struct LateLooks(Vec<u64>);
 
 impl Default for LateLooks {
@@ -51,7 +51,7 @@ impl Default for LateLooks {
 }
 
 impl LateLooks {
-    /// How late frames left since the last look, in ns: median, 99 %, latest; none if none left.
+    /// Returns the lateness of frames since the last look, in ns: median, 99 %, maximum; `None` without frames.
     pub(super) fn since(&mut self, counts: &LateCounts) -> Option<[u64; 3]> {
         let mut new = Vec::new();
         for (bucket, (before, now)) in self.0.iter_mut().zip(&counts.0).enumerate() {

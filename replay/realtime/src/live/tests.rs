@@ -19,7 +19,7 @@ fn what_is_seen_is_what_was_sent_and_delivered() {
     let Ends { mut feed, sent, .. } =
         view.begin(("a run".into(), Path::new("out")), 2, Expected::MergesUnderLoad, SEES);
     (0..30).for_each(|_| sent.count(1, 5));
-    // Of a cluster that there is not, or of none: nobody's.
+    // For an unknown cluster, or for none: not counted by cluster.
     sent.count(7, 40);
     feed.delivered(delivered(20 * MS, 5 * MS, 7, 1));
     feed.delivered(delivered(20 * MS, 5 * MS, NO_CLUSTER, 1));
@@ -29,11 +29,11 @@ fn what_is_seen_is_what_was_sent_and_delivered() {
     let [quiet, busy] = &glance.clusters[..] else { panic!("two clusters") };
     assert_eq!((quiet.totals, quiet.age), (ClusterTotals::default(), None));
     assert_eq!(busy.totals, ClusterTotals { sent: 30, packets: 2, updates: 4, bytes: 512 });
-    // 40 ms from its first generation to the second delivery, 10 ms on from there, beginning at an age of 10 ms.
+    // 40 ms from its first generation to the second delivery, 10 ms on from there, starting at an age of 10 ms.
     assert_eq!(busy.age, Some(20 * MS));
     let mean = (0.5 * 40.0 * 40.0 + 10.0 * 15.0) / 50.0 * MS as f64;
     assert!((busy.age_mean_ps.unwrap() - mean).abs() < 1.0, "{:?} {mean}", busy.age_mean_ps);
-    // The window is not over yet.
+    // The window is not complete yet.
     assert_eq!(busy.last, ClusterTotals::default());
     assert_eq!(view.look(&at(SECOND)).unwrap().clusters[1].last, busy.totals);
     assert_eq!(view.look(&at(2 * SECOND)).unwrap().clusters[1].last, ClusterTotals::default());
@@ -56,21 +56,21 @@ fn a_second_in_which_nothing_is_aggregated_is_named() {
     let says =
         |expected: Expected, last: ClusterTotals| Warning::of(expected, 3, &last, SECOND).map(|warning| warning.what);
     for (expected, last, what) in [
-        // Another process hears them.
+        // Another process receives.
         (Expected::Elsewhere, last(1000, 0, 0), None),
         (Expected::Single, last(1000, 0, 0), Some(WarningKind::Silence)),
-        // Under load Olaf merges; what it need not merge it forwards.
+        // Under load Olaf merges; otherwise it forwards.
         (Expected::MergesUnderLoad, last(1000, 500, 500), Some(WarningKind::NoAggregation)),
         (Expected::MergesUnderLoad, last(1000, 500, 900), None),
         (Expected::MergesUnderLoad, last(1000, 1000, 1000), None),
         (Expected::MergesUnderLoad, last(1000, 950, 950), None),
-        // A result is a sum, whatever the load.
+        // A result is a sum, under any load.
         (Expected::Sums(6), last(1000, 1000, 1000), Some(WarningKind::NoAggregation)),
         (Expected::Sums(6), last(1000, 166, 996), None),
         (Expected::Sums(1), last(1000, 1000, 1000), None),
         (Expected::Single, last(1000, 400, 400), None),
         (Expected::Unknown, last(1000, 400, 400), None),
-        // Silence is silence.
+        // Silence is reported in any case.
         (Expected::Unknown, last(1000, 0, 0), Some(WarningKind::Silence)),
         (Expected::Single, last(1000, 0, 0), Some(WarningKind::Silence)),
         (Expected::Single, last(50, 0, 0), None),
@@ -92,7 +92,7 @@ fn intervals_are_of_one_moment_and_add_up() {
     let Ends { mut feed, sent, .. } = view.begin(("a run".into(), Path::new("out")), 1, Expected::Single, SEES);
     (0..10).for_each(|i| sent.count(i % 2, 5));
     feed.delivered(delivered(900 * MS, 1, 0, 4));
-    // It arrived after the moment up to which what was sent is counted.
+    // It arrived after the time up to which departures are counted.
     feed.delivered(delivered(960 * MS, 1, 0, 1));
     sent.counted(950 * MS);
     assert_eq!(looked(&view, 999 * MS, false), None);
@@ -130,7 +130,7 @@ fn what_a_process_does_not_see_has_no_value() {
         assert_eq!(all.map(|value| value.is_some()), known, "{sees:?}");
         assert_eq!(late_ns, None, "no frame left");
     }
-    // What was not looked at in time is missing from now on, and so is the total.
+    // Deliveries that were not read in time are missing from now on, and so is the total.
     let view = View::with_intervals(Some(SECOND));
     let Ends { mut feed, .. } = view.begin(("a run".into(), Path::new("out")), 1, Expected::Single, SEES);
     (0..WAITING as i64 + 5).for_each(|i| feed.delivered(delivered(i, i, 0, 1)));

@@ -1,4 +1,4 @@
-//! What a look at the last second gives reason to say.
+//! Warnings about the last second.
 
 use std::fmt;
 
@@ -8,39 +8,39 @@ use super::ClusterTotals;
 use crate::driver::real_time::Progress;
 use crate::target::program::Expected;
 
-/// Fewer updates or packets than this in a window say nothing.
+/// Minimum number of updates or packets in a window for a warning.
 const ENOUGH: u64 = 100;
 
-/// What is not as expected in a cluster.
+/// A deviation of a cluster from expectations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Warning {
-    /// Its number.
+    /// Number of the cluster.
     pub cluster: u16,
-    /// What is wrong.
+    /// The kind of deviation.
     pub what: WarningKind,
-    /// Of the last window: updates sent, packets that arrived, and its length.
+    /// Updates sent in the last window.
     pub sent: u64,
-    /// See above.
+    /// Packets received in the last window.
     pub packets: u64,
-    /// See above.
+    /// Length of the window.
     pub length: Time,
 }
 
 /// Kinds of warnings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WarningKind {
-    /// Updates are sent, and nothing comes.
+    /// Updates are sent, and nothing arrives.
     Silence,
-    /// Packets come, each of one update, where there was something to aggregate.
+    /// Packets arrive with one update each, although aggregation was expected.
     NoAggregation,
 }
 
 impl Warning {
-    /// Returns what is wrong with a cluster behind a device of which `expected` is known, in a window of this length.
+    /// Returns the warning about a cluster behind a device with the expected effect `expected`, for a window of this length.
     pub(super) fn of(expected: Expected, cluster: u16, last: &ClusterTotals, length: Time) -> Option<Self> {
         let ClusterTotals { sent, packets, updates, .. } = *last;
         let single = packets >= ENOUGH && updates == packets;
-        // A tenth may still be on its way.
+        // A tenth may still be under way.
         let missing = sent - sent / 10 > updates;
         let what = match expected {
             Expected::Elsewhere => return None,
@@ -53,17 +53,17 @@ impl Warning {
     }
 }
 
-/// A window in which the workers' wire took nothing.
+/// A window in which the workers' wire accepted nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refused {
-    /// Attempts to send that were refused.
+    /// Refused attempts to send.
     pub attempts: u64,
     /// Its length.
     pub length: Time,
 }
 
 impl Refused {
-    /// Between two looks at a run, if frames were due and none was taken.
+    /// Returns the refusal between two looks at a run, if frames were due and none was accepted.
     pub(super) fn between(before: &Progress, now: &Progress) -> Option<Self> {
         let attempts = now.refused.saturating_sub(before.refused);
         (attempts > 0 && now.sent == before.sent).then_some(Refused { attempts, length: now.t - before.t })

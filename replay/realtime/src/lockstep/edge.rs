@@ -1,5 +1,5 @@
-//! Frames as the device expects them: by the layout of `transport.on_wire` and with the profile's addresses, where the experiment
-//! has them; and with our header again on the way back.
+//! Translation of frames for the device: into the layout of `transport.on_wire` and the profile's addresses, if
+//! configured, and back into frames with our header.
 
 use pktgen_core::Result;
 use pktgen_core::time::Time;
@@ -13,32 +13,32 @@ use crate::plan::Plan;
 use crate::target::remote::{Advanced, Remote};
 use crate::transport::End;
 
-/// What stands between one side of the network and the device, as at the end of a cable.
+/// The translation on one side of the device, as at the end of a cable.
 struct Side {
     dialect: Option<Box<dyn Dialect>>,
     translator: Option<Translator>,
 }
 
-/// What stands between the network and the device.
+/// The translation between the network and the device.
 pub(super) struct Edge {
-    /// The workers', and the server's.
+    /// The workers' side, and the server's.
     sides: [Side; 2],
-    /// Of each port of the device: the side that it leads to.
+    /// The side of each port of the device.
     side_of: Vec<usize>,
-    /// Room for a frame, twice.
+    /// Two frame buffers.
     rooms: [Vec<u8>; 2],
-    /// Frames of the device with a wrong checksum of IPv4 or UDP.
+    /// Frames of the device with a wrong IPv4 or UDP checksum.
     checksums_wrong: u64,
 }
 
-/// An edge and the device behind it.
+/// An edge with the device behind it.
 pub(super) struct Coupled {
     edge: Edge,
     session: Session,
 }
 
 impl Edge {
-    /// The edge of the device at `node`.
+    /// Makes the edge of the device at `node`.
     pub(super) fn of(plan: &Plan, node: NodeId) -> Result<Edge> {
         let (transport, traffic, topology) = (&plan.spec.transport, plan.parts.traffic(), &plan.parts.topology);
         let exchanged = transport.middleware.declaring(|it| it.addresses).next().is_some();
@@ -57,14 +57,14 @@ impl Edge {
         })
     }
 
-    /// Puts it around a device.
+    /// Couples it with a device.
     pub(super) fn around(self, session: Session) -> Coupled {
         Coupled { edge: self, session }
     }
 }
 
 impl Side {
-    /// A copy of a frame of ours, as the device expects it.
+    /// Translates a copy of a frame for the device.
     fn outward<'a>(&mut self, frame: &'a [u8], copy: usize, rooms: &'a mut [Vec<u8>; 2]) -> &'a [u8] {
         let [first, second] = rooms;
         let written = match self.dialect.as_mut().and_then(|dialect| dialect.copy(frame, copy, first)) {
@@ -79,10 +79,10 @@ impl Side {
         len.map_or(written, |len| &second[..len])
     }
 
-    /// A frame of the device that left at `t`, with our addresses and header.
+    /// Translates a frame that left the device at `t` into one with our addresses and header.
     fn inward<'a>(&mut self, frame: &'a [u8], t: Time, rooms: &'a mut [Vec<u8>; 2]) -> &'a [u8] {
         let [first, second] = rooms;
-        // As on a cable: what follows the packet is no part of it.
+        // As on a cable: padding after the packet is removed.
         let frame = unpadded(frame);
         let ours = match self.translator.as_ref().and_then(|translator| translator.inward(frame, second)) {
             Some(len) => &second[..len],

@@ -1,4 +1,4 @@
-//! The process that is the device: started with the path of a socket, or by hand; ended with the run.
+//! The process of the device: started with the path of a socket, or by hand; ended with the run.
 #![expect(unsafe_code, reason = "asks the kernel to end the device with the run")]
 
 use std::io::{self, ErrorKind};
@@ -18,23 +18,23 @@ use crate::clock::Stopwatch;
 use crate::driver::real_time::drop_privileges;
 use crate::socket;
 
-/// Where the device finds the path of its socket.
+/// Environment variable with the path of the device's socket.
 const VARIABLE: &str = "PKTGEN_LOCKSTEP";
-/// Between two looks whether the device has connected, or has ended.
+/// Interval of checks whether the device has connected, or has ended.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// A device that has connected.
+/// A connected device.
 pub(super) struct Process {
-    /// What it is called in messages.
+    /// Its name in messages.
     pub(super) name: String,
     /// Its connection.
     pub(super) stream: UnixStream,
-    /// How long it may take for an answer.
+    /// Timeout for an answer.
     pub(super) timeout: Duration,
     child: Option<Running>,
 }
 
-/// A child that does not outlive its run.
+/// A child process that is ended with its run.
 struct Running(Child);
 
 impl Drop for Running {
@@ -44,7 +44,7 @@ impl Drop for Running {
     }
 }
 
-/// A socket whose path is removed when it is no longer needed, with its folder if that was made for it.
+/// A socket whose path is removed on drop, together with its folder if that was made for it.
 struct Socket {
     listener: UnixListener,
     path: PathBuf,
@@ -52,7 +52,7 @@ struct Socket {
 }
 
 impl Socket {
-    /// The path that the user chose, or a new one that only this user reaches.
+    /// Opens a socket at the path that the user chose, or at a new one that only this user can reach.
     fn of(chosen: Option<&String>) -> Result<Socket> {
         if let Some(path) = chosen {
             return Socket::at(path.into(), None);
@@ -86,7 +86,7 @@ impl Drop for Socket {
 }
 
 impl Process {
-    /// Starts the device, if the experiment says how, and waits until it has connected.
+    /// Starts the device, if configured, and waits until it has connected.
     pub(super) fn start(lockstep: &Lockstep) -> Result<Process> {
         let timeout = Duration::from_nanos((lockstep.timeout.ps() / NS).max(1) as u64);
         let socket = Socket::of(lockstep.socket.as_ref())?;
@@ -100,7 +100,7 @@ impl Process {
         Ok(Process { name, stream, timeout, child })
     }
 
-    /// How the device ended, if it does within its time.
+    /// Returns how the device ended, if it does within its timeout.
     pub(super) fn ended(&mut self) -> Option<ExitStatus> {
         let (child, since) = (self.child.as_mut()?, Stopwatch::start());
         loop {
@@ -112,13 +112,13 @@ impl Process {
         }
     }
 
-    /// Whether it is a child of this process.
+    /// Returns whether it is a child of this process.
     pub(super) fn is_own(&self) -> bool {
         self.child.is_some()
     }
 }
 
-/// Starts the command. The device ends with the thread that runs the experiment, whatever ends that, and has none of our rights.
+/// Starts the command. The device ends with the thread that runs the experiment, however that ends, and has none of our privileges.
 fn spawn(words: &[String], socket: &Path) -> Result<Child> {
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).env(VARIABLE, socket).stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);

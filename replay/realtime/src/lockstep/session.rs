@@ -1,6 +1,6 @@
-//! The protocol: messages, their order, and what a device may not do. All integers are little-endian.
+//! The protocol: messages, their order, and forbidden behaviour of a device. All integers are little-endian.
 //!
-//! Frames for the device wait in a buffer until it has to advance, so an exchange costs one call out and one or two in.
+//! Frames for the device wait in a buffer until it has to advance, so an exchange takes one call out and one or two in.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
@@ -15,11 +15,11 @@ use crate::target::remote::Advanced;
 
 /// The version of the protocol.
 const VERSION: u16 = 1;
-/// Most bytes of a message, behind its length.
+/// Maximum bytes of a message after its length.
 const MESSAGE_MAX: usize = 65_536;
-/// Bytes that wait before they are written although the device need not advance.
+/// Maximum bytes that are buffered while the device need not advance.
 const WRITE_AT: usize = 1 << 16;
-/// Most frames that may leave at one instant.
+/// Maximum number of frames that may leave at one instant.
 const FRAMES_MAX: usize = 1 << 16;
 
 /// Kinds of messages.
@@ -35,21 +35,21 @@ mod kind {
     pub(super) const QUIT: u8 = 9;
 }
 
-/// A device that speaks the protocol.
+/// A session with a device.
 pub(super) struct Session {
     process: Process,
     ports: u16,
-    /// Messages that wait to be written.
+    /// Messages to be written.
     out: Vec<u8>,
-    /// What was read, from `begin` on not yet looked at.
+    /// Received bytes; those from `begin` on are unread.
     input: Vec<u8>,
     begin: usize,
     end: usize,
-    /// How far the device has advanced.
+    /// The time to which the device has advanced.
     reached: Time,
 }
 
-/// Reads numbers off the front of a message's body.
+/// Reads numbers from the front of a message's body.
 struct Body<'a>(&'a [u8]);
 
 impl<'a> Body<'a> {
@@ -67,14 +67,14 @@ impl<'a> Body<'a> {
         self.take().map(Time::from_le_bytes)
     }
 
-    /// Nothing is left.
+    /// Returns whether nothing is left.
     fn is_over(&self) -> bool {
         self.0.is_empty()
     }
 }
 
 impl Session {
-    /// Exchanges greetings with a device that must have so many ports.
+    /// Exchanges greetings with a device, which must have `ports` ports.
     pub(super) fn begin(process: Process, ports: u16, seed: u64) -> Result<Session> {
         let room = MESSAGE_MAX + 4;
         let mut own = Session {
@@ -119,13 +119,13 @@ impl Session {
         self.write()
     }
 
-    /// A frame for the device.
+    /// Sends a frame to the device.
     pub(super) fn frame_in(&mut self, t: Time, port: u16, frame: &[u8]) -> Result<()> {
         self.put(kind::FRAME_IN, &[&t.to_le_bytes(), &port.to_le_bytes(), frame]);
         if self.out.len() >= WRITE_AT { self.write() } else { Ok(()) }
     }
 
-    /// Lets the device act up to `until`; `each` gets the time, the port and the bytes of each frame that leaves.
+    /// Advances the device up to `until`; calls `each` with time, port and bytes of each departing frame.
     pub(super) fn advance(&mut self, until: Time, each: &mut dyn FnMut(Time, u16, &[u8])) -> Result<Advanced> {
         self.put(kind::ADVANCE, &[&until.to_le_bytes()]);
         self.write()?;
@@ -155,7 +155,7 @@ impl Session {
         }
     }
 
-    /// Why a frame may not leave then and there.
+    /// Returns why a frame may not leave at that time and port, if so.
     fn refused(&self, t: Time, port: u16, until: Time, left: Option<Time>) -> Option<String> {
         if t < self.reached {
             return Some(format!("it goes back in time: a frame leaves at {t} ps, and it was at {} ps", self.reached));
@@ -177,11 +177,11 @@ impl Session {
             return Err(self.wrong(format!("it goes back in time: it is at {t} ps, and acts next at {next} ps")));
         }
         self.reached = t;
-        // All up to and including t has happened.
+        // All events up to and including t are done.
         Ok(Advanced { t, next: if next == -1 { NEVER } else { next.max(t + 1) } })
     }
 
-    /// Asks for the device's counters, and ends it.
+    /// Requests the device's counters, and ends it.
     pub(super) fn end(&mut self) -> Result<Vec<(String, u64)>> {
         self.put(kind::COUNTERS, &[]);
         self.write()?;
@@ -225,7 +225,7 @@ impl Session {
         })
     }
 
-    /// The next message: its kind, and where its body lies in the input. `since` says how long the device has had for it.
+    /// Returns the next message: its kind, and the position of its body in the input. `since` measures the device's time to answer.
     fn message(&mut self, since: &Stopwatch) -> Result<(u8, (usize, usize))> {
         loop {
             let have = self.end - self.begin;
@@ -268,7 +268,7 @@ impl Session {
         }
     }
 
-    /// The connection has ended.
+    /// Returns the error for the end of the connection.
     fn gone(&mut self) -> Error {
         match self.process.ended() {
             Some(status) => self.wrong(format!("it ended during the run ({status})")),
@@ -280,7 +280,7 @@ impl Session {
         self.wrong(format!("a message of kind {kind} has another length than it must have"))
     }
 
-    /// What the device did wrong, and when.
+    /// Returns the error for a misbehaviour of the device, with its time.
     fn wrong(&self, what: impl std::fmt::Display) -> Error {
         let when = if self.reached == Time::MIN {
             "at the beginning".to_owned()
@@ -291,7 +291,7 @@ impl Session {
     }
 }
 
-/// Why there are too many frames.
+/// Returns the reason if there are too many frames.
 fn flood(frames: usize) -> Option<String> {
     (frames > FRAMES_MAX).then(|| format!("more than {FRAMES_MAX} frames leave at one instant"))
 }

@@ -1,4 +1,4 @@
-//! `[capture]`: what a run keeps, and when it ends.
+//! `[capture]`: what a run records, and when it ends.
 
 use pktgen_core::config::Document;
 use pktgen_core::record::NO_CLUSTER;
@@ -12,15 +12,15 @@ use crate::endpoint::WorkerKind;
 
 /// `[capture]`.
 pub struct Capture {
-    /// Which rows are recorded.
+    /// Rows that are recorded.
     pub records: Records,
-    /// Workers' states are recorded.
+    /// Whether workers' states are recorded.
     pub states: bool,
-    /// The packets at the server are captured.
+    /// Whether the packets at the server are captured.
     pub pcap: bool,
-    /// When the run is cut off.
+    /// Cut-off time of the run.
     pub until: Time,
-    /// Updates that every worker must have represented at the server, if that ends the run.
+    /// Represented updates per worker at the server that end the run, if any.
     pub goal: Option<u32>,
 }
 

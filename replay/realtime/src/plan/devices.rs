@@ -22,13 +22,13 @@ use crate::target::sparse::SparsePlace;
 
 /// The devices of a run.
 pub(super) struct DeviceSet {
-    /// By node.
+    /// Devices by node.
     pub devices: Vec<Option<Device>>,
-    /// What the control plane changes.
+    /// Events of the control plane.
     pub changes: Vec<Regroup>,
-    /// What a reader of the run must know of them.
+    /// Notes for readers of the run.
     pub remarks: Vec<Note>,
-    /// How the device is started, if it is a command.
+    /// How the device is started, if by a command.
     pub launch: Option<Launch>,
     /// How hardware is probed before a run.
     pub probing: Probing,
@@ -68,8 +68,8 @@ pub(super) fn read_devices(
     Ok(DeviceSet { devices, changes, remarks, launch, probing })
 }
 
-/// Checks that the windows of workers fit their devices. Where a block that has no room is lost for good, they must; where others
-/// go on without it, a note says so.
+/// Checks that the windows of workers fit their devices. If a block without room is lost for good, they must fit; if
+/// workers go on without it, a note is returned.
 pub(super) fn check_room(training: &mut Training, devices: &[Option<Device>]) -> Result<Option<Note>> {
     let limits: Vec<_> = devices.iter().flatten().map(|device| device.program.limits()).collect();
     training.timeout_ps = limits.iter().filter_map(|own| own.timeout).min();
@@ -92,7 +92,7 @@ pub(super) fn check_room(training: &mut Training, devices: &[Option<Device>]) ->
     if timeout.is_some() { Ok(Some(Note::Room { why: text })) } else { Err(Error::config(text)) }
 }
 
-/// Checks that what stands for the device is known: external hardware by its profile, if no process is `coupled` in its place.
+/// Checks that the device is known: external hardware by its profile, unless a process is `coupled` in its place.
 fn check_kind(section: &mut Section, coupled: bool) -> Result<()> {
     let external = section.choose("kind", "software", &[("software", false, ""), ("external", true, "")])?;
     if section.get_opt::<String>("profile")?.is_none() && external && !coupled {
@@ -104,7 +104,7 @@ fn check_kind(section: &mut Section, coupled: bool) -> Result<()> {
     Ok(())
 }
 
-/// Checks that workers, device and network go together.
+/// Checks that workers, device and network are compatible.
 fn agree(kind: &dyn WorkerKind, program: &dyn ProgramKind, topology: &Topology) -> Result<()> {
     let (workers, device) = (kind.name(), program.name());
     let (spoken, behaviour) = (kind.protocol().format, kind.behaviour());
@@ -133,7 +133,7 @@ fn agree(kind: &dyn WorkerKind, program: &dyn ProgramKind, topology: &Topology) 
     }
 }
 
-/// How the devices of a run are made.
+/// The construction of the devices of a run.
 struct Devices {
     jobs: Vec<Arc<Vec<JobPlace>>>,
     frame_bytes: usize,
@@ -154,11 +154,11 @@ struct Devices {
     clusters: usize,
     server: NodeId,
     servers: Vec<NodeId>,
-    /// Slots of queues of which neither the network nor the experiment says it, where that is not what a queue has by default.
+    /// Slots of queues for which neither the network nor the experiment states them, if they differ from the queue's default.
     slots: Option<u32>,
 }
 
-/// Frames that a port of a switch can hold where windows of all workers may meet: 20 MB and more, as shared buffers have.
+/// Frames that a switch port can hold if windows of all workers may meet: 20 MB and more, as in shared buffers.
 const DEEP_SLOTS: u32 = 65_536;
 
 impl Devices {
@@ -215,7 +215,7 @@ impl Devices {
         self.program.identifies() && self.queue.needs_identified()
     }
 
-    /// The devices of a topology, by node.
+    /// Makes the devices of a topology, by node.
     fn build_all(&self, section: &mut Section, topology: &Topology) -> Result<Vec<Option<Device>>> {
         let exits = topology.exits();
         let one = |(id, node): (usize, &Node)| -> Result<Option<Device>> {
@@ -254,8 +254,8 @@ impl Devices {
             )));
         }
         let program = program.open(section, place)?;
-        // What goes down to the workers is acknowledgements: a plain queue on a plain link. In real time those of a moment in which this
-        // process had no core are found together, and had been on the cable one after the other: all of them find room.
+        // Acknowledgements go down to the workers through a plain queue on a plain link. In real time, those that arrive while this
+        // process has no core are found together, although they were sequential on the cable: all of them find room.
         let together = self.real_time.then_some(DEEP_SLOTS);
         let plain_queue: &dyn Discipline = &FifoDiscipline;
         let mut ports = Vec::with_capacity(links.len());

@@ -5,14 +5,14 @@ use pktgen_core::topology::{Link, NodeId, Role, Routes, Topology};
 
 use crate::endpoint::Standby;
 
-/// Returns the controller of a network, and what it watches.
+/// Returns the controller of a network, and the switches that it monitors.
 pub(super) fn standby(topology: &Topology) -> Option<Standby> {
     let controller = topology.controller()?;
     let switch = topology.racks().devices.first().copied().unwrap_or(0);
     Some(Standby { controller, switch, aggregators: topology.aggregators().into() })
 }
 
-/// Returns the longest time from sending a frame of `update` bytes to the arrival of its ACK of `ack` bytes where nothing waits.
+/// Returns the maximum time from sending a frame of `update` bytes to the arrival of its ACK of `ack` bytes without queueing.
 pub(super) fn round_trip(topology: &Topology, routes: &Routes, update: u32, ack: u32) -> Time {
     let exits = topology.exits();
     let Some(server) = topology.sink() else { return 0 };

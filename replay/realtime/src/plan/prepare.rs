@@ -1,5 +1,4 @@
-//! From an experiment to something that can run: every section is read and checked before anything is
-//! sent.
+//! Planning of a run from an experiment: every section is read and checked before anything is sent.
 
 use std::sync::Arc;
 
@@ -41,7 +40,7 @@ pub fn plan(catalogue: &'static Catalogue, document: Document, seed: u64) -> Res
     Ok(plan)
 }
 
-/// The updates of a run, anew: to settle an account.
+/// Reopens the updates of a run, to settle an account.
 pub fn source(catalogue: &'static Catalogue, mut document: Document, seed: u64) -> Result<Box<dyn Source>> {
     let source = workload::open(&mut document, Seed(seed))?.source;
     let (_, kind) = read_workers(catalogue, &mut document, source.as_ref())?;
@@ -49,7 +48,7 @@ pub fn source(catalogue: &'static Catalogue, mut document: Document, seed: u64) 
     Ok(laned(&lanes, source))
 }
 
-/// The updates of this share of the workers.
+/// Opens the updates of this share of the workers.
 fn open_share(catalogue: &Catalogue, document: &mut Document, seed: u64, share: Shard) -> Result<Opened> {
     read_top(document, seed)?;
     let opened = workload::open(document, Seed(seed))?;
@@ -72,12 +71,12 @@ fn open_share(catalogue: &Catalogue, document: &mut Document, seed: u64, share: 
     Ok(Opened { source: workload::share(opened.source, share), ..opened })
 }
 
-/// Reads all sections but `sweep`, `report` and `paper`, which belong to the sweep.
+/// Reads all sections except `sweep`, `report` and `paper`, which belong to the sweep.
 pub fn prepare(catalogue: &'static Catalogue, document: Document, seed: u64) -> Result<Plan> {
     of_share(catalogue, document, seed, Shard::WHOLE)
 }
 
-/// Who sends what, and through which hardware.
+/// The senders of a run and its hardware.
 struct Senders {
     hardware: Option<Hardware>,
     opened: Opened,
@@ -87,7 +86,7 @@ struct Senders {
     kind: &'static dyn WorkerKind,
 }
 
-/// Reads it.
+/// Reads the senders.
 fn read_senders(catalogue: &Catalogue, document: &mut Document, seed: u64, share: Shard) -> Result<Senders> {
     let hardware = Hardware::named(catalogue, document)?;
     let opened = open_share(catalogue, document, seed, share)?;
@@ -97,7 +96,7 @@ fn read_senders(catalogue: &Catalogue, document: &mut Document, seed: u64, share
     Ok(Senders { hardware, opened, workers, frame_max, endpoint, kind })
 }
 
-/// The same where this process has a share of the workers.
+/// Plans a run for a process with a share of the workers.
 pub(crate) fn of_share(catalogue: &'static Catalogue, mut document: Document, seed: u64, share: Shard) -> Result<Plan> {
     let Senders { hardware, opened, workers, frame_max, endpoint, kind } =
         read_senders(catalogue, &mut document, seed, share)?;
@@ -170,7 +169,7 @@ pub(crate) fn of_share(catalogue: &'static Catalogue, mut document: Document, se
     Plan { spec, parts }.fit_hardware()
 }
 
-/// The network and its ways. Refuses results at hosts that rows of records cannot name.
+/// Reads the network and its routes. Refuses results at hosts that rows of records cannot name.
 fn read_network(
     document: &mut Document,
     workers: &Population,
@@ -189,7 +188,7 @@ fn read_network(
     Ok((topology, routes))
 }
 
-/// Checks that frames that are sent as they are go to hardware, which keeps no books: nothing in them says which they are.
+/// Checks that raw frames go to hardware, which keeps no books: they contain no ids.
 fn check_raw(
     kind: &dyn WorkerKind,
     source: &dyn Source,
@@ -216,28 +215,29 @@ fn check_raw(
     Ok(())
 }
 
-/// Gradients of the largest frame; words, where frames are sent as they are.
+/// Returns the gradients of the largest frame; for raw frames, its words.
 fn elements(facts: &Facts, frame_max: usize) -> usize {
     if facts.protocol.whole { (frame_max - HEAD).div_ceil(4) } else { elements_in(frame_max) }
 }
 
-/// The updates of a run, as its account takes them.
+/// Returns the subject of an account of updates.
 fn updates(facts: &Facts, frame_max: usize, goal_of: Option<u32>, transport: &TransportPlan) -> Subject {
     let named = !facts.protocol.whole && transport.dialect.is_none_or(|dialect| !dialect.headless);
     Subject::Updates { elements: elements(facts, frame_max), goal: goal(goal_of, &facts.workers), named }
 }
 
-/// What the largest ACK has beside the largest frame. Nothing answers frames that are sent as they are.
+/// Returns the excess length of the largest ACK over the largest frame. Raw frames are not answered.
 fn beside(facts: &Facts) -> usize {
     if facts.protocol.whole { 0 } else { ACK_HEAD - UPDATE_HEAD }
 }
 
-/// Bytes of the largest frame: an ACK with the model has a longer header than the update it answers.
+/// Returns the bytes of the largest frame: an ACK with the model has a longer header than its update.
 fn frame_max(source: &dyn Source) -> usize {
     (source.known().frame_max as usize).max(FRAME_MIN)
 }
 
-/// What a run accounts for: `updates`, with a note if they lose their names on the way to the server, or what workers can make again.
+/// Returns the subject of the account: `updates`, with a note if they lose their ids on the way to the server, or
+/// payloads that can be recomputed.
 fn subject(payloads: Payloads, updates: Subject, devices: &[Option<Device>], remarks: &mut Vec<Note>) -> Subject {
     match payloads {
         Payloads::Updates => {
@@ -249,7 +249,7 @@ fn subject(payloads: Payloads, updates: Subject, devices: &[Option<Device>], rem
     }
 }
 
-/// What the account of a run rests on.
+/// Returns the evidence of a run's account.
 fn evidence(spec: &Spec) -> Evidence<'_> {
     match spec.is_external() {
         true => Evidence::Nothing { workers: &spec.workers, merges: may_merge(&spec.config) },
@@ -257,17 +257,17 @@ fn evidence(spec: &Spec) -> Evidence<'_> {
     }
 }
 
-/// `n` updates of every worker that sends any.
+/// A goal of `n` updates for every worker that sends any.
 fn goal(n: Option<u32>, workers: &Population) -> Option<Goal> {
     n.map(|n| Goal::new(n, workers.cluster_of.iter().map(|cluster| *cluster != NO_CLUSTER)))
 }
 
-/// How devices add floating-point numbers.
+/// Returns the devices' floating-point adder.
 fn adder(devices: &[Option<Device>]) -> Adder {
     devices.iter().flatten().find_map(|device| device.program.limits().adder).unwrap_or(Adder::Exact)
 }
 
-/// `[endpoint]`, and which workers it asks for.
+/// Reads `[endpoint]`, and finds the kind of workers that it names.
 fn read_workers(
     catalogue: &Catalogue,
     document: &mut Document,
@@ -280,7 +280,7 @@ fn read_workers(
     Ok((endpoint, kind))
 }
 
-/// The updates with their lanes, where they carry any.
+/// Adds lanes to the updates, if they have any.
 fn laned(lanes: &Option<Arc<Lanes>>, source: Box<dyn Source>) -> Box<dyn Source> {
     match lanes {
         Some(lanes) => lanes.over(source),
@@ -288,7 +288,7 @@ fn laned(lanes: &Option<Arc<Lanes>>, source: Box<dyn Source>) -> Box<dyn Source>
     }
 }
 
-/// `[transport]`, for the frames of these workers.
+/// Reads `[transport]`, for the frames of these workers.
 fn read_transport(
     catalogue: &'static Catalogue,
     document: &mut Document,
@@ -304,7 +304,7 @@ fn read_transport(
         heads: (protocol.heads)(opened.source.known().dense().map_or(0, |dense| dense.workers_per_job())),
         smaller: protocol.smaller,
         has_server: topology.servers().next().is_some(),
-        // Addresses that cannot be are refused with all else that does not fit the profile.
+        // Impossible addresses are refused together with everything else that does not fit the profile.
         addresses: hardware.and_then(|own| own.profile.addressing.resolve(opened.source.population()).ok()),
     };
     let plan = TransportPlan::read(document, frames)?;
@@ -319,11 +319,11 @@ fn read_transport(
     Ok(plan)
 }
 
-/// What stands at the top of an experiment, and sections that a run does not read.
+/// Reads the top-level keys of an experiment, and sections that a run ignores.
 pub(crate) fn read_top(document: &mut Document, seed: u64) -> Result<()> {
     document.top("name", "unnamed")?;
     document.top("about", "")?;
-    // Resolved as what this run uses, so that its configuration repeats it.
+    // Resolved to the seed of this run, so that its configuration repeats it.
     document.set("seed", Value::Integer(seed as i64), Origin::Default)?;
     document.top("seed", "")?;
     document.forget("sweep");
@@ -343,7 +343,7 @@ fn read_endpoints(
     source: Box<dyn Source>,
 ) -> Result<(Crew, Receiver)> {
     let crew = facts.kind.open(&mut section, facts, source)?;
-    // Its keys are read, and checked, whichever server there is.
+    // Its keys are read, and checked, for any server.
     let answering = UpdateServer::open(&mut section, facts)?;
     let receiver = facts.kind.server(&mut section, facts)?.unwrap_or_else(|| Receiver::passive(answering));
     for kind in catalogue.workers {
@@ -354,8 +354,8 @@ fn read_endpoints(
     Ok((crew, receiver))
 }
 
-/// The wire format, which is that of the workers unless the experiment names it; are UDP checksums filled in, and what makes
-/// the lanes of what `source` sends, if it has any?
+/// Reads the wire format, which is that of the workers unless the experiment names it. Returns whether UDP checksums
+/// are filled in, and the generator of the lanes of what `source` sends, if it has any.
 fn read_format(
     catalogue: &Catalogue,
     document: &mut Document,

@@ -1,4 +1,4 @@
-//! The end of a run: its account is closed, its facts go into the manifest, and the judge decides.
+//! The end of a run: closes its account, completes the manifest, and judges the run.
 
 use pktgen_core::record::{Facts, Fault, Manifest, Note, RunState, Unseen, judge};
 
@@ -6,7 +6,7 @@ use crate::driver::virtual_time::Outcome;
 use crate::endpoint::rounds::RESULTS_OVERFLOWED;
 use crate::ledger::total;
 
-/// Fills in what is known only at the end, and has the run judged.
+/// Fills in what is known only at the end, and judges the run.
 pub(super) fn conclude(manifest: &mut Manifest, outcome: Outcome) {
     let Outcome { counters, mut ledger, interrupted, cut, source_failure, beyond_horizon, mut faults, leaked, .. } =
         outcome;
@@ -14,7 +14,7 @@ pub(super) fn conclude(manifest: &mut Manifest, outcome: Outcome) {
     manifest.balance = total(&by_worker);
     manifest.balance_by_worker = by_worker;
     manifest.strangers = ledger.strangers();
-    // What was counted at the ends of cables, the ledger does not know.
+    // The counts at the ends of cables are not known to the ledger.
     let seen = manifest.unseen.take().unwrap_or_default();
     manifest.unseen = ledger.unseen().map(|own| Unseen { load: seen.load, acks: seen.acks, ..own });
     manifest.counters = counters;

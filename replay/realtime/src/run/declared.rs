@@ -1,4 +1,4 @@
-//! What an experiment says of its device, and how what came stands to that.
+//! The declared properties of an experiment's device, and their comparison with observations.
 
 use pktgen_core::config::Document;
 use pktgen_core::record::{AckCopies, CarriedBits, DeviceLoad, Family};
@@ -12,19 +12,19 @@ use crate::external::may_merge;
 use crate::plan::Plan;
 use crate::target::program::Expected;
 
-/// What the device of a run is there for.
+/// Returns the expected effect of a run's device.
 pub(super) fn expected(document: &Document, plan: &Plan, roles: Roles) -> Expected {
     if plan.spec.transport.has_server && !roles.server {
         return Expected::Elsewhere;
     }
-    // Of updates in a layout without a head only lanes tell how many were merged.
+    // In a layout without a header, only lanes tell how many updates were merged.
     let counted = plan.spec.lanes.is_some() || plan.spec.transport.dialect.is_none_or(|dialect| !dialect.headless);
     of_program(document, plan)
         .filter(|expected| counted || *expected != Expected::MergesUnderLoad)
         .unwrap_or(Expected::Unknown)
 }
 
-/// What the program of `[target]` does where it works.
+/// Returns the expected effect of the program of `[target]`.
 fn of_program(document: &Document, plan: &Plan) -> Option<Expected> {
     let program = text(document, "target.program", "forward");
     let workers = plan.spec.workers.len() / plan.spec.workers.clusters().max(1);
@@ -32,18 +32,18 @@ fn of_program(document: &Document, plan: &Plan) -> Option<Expected> {
     kind.map(|kind| kind.expected(workers as u32))
 }
 
-/// What is said of a device without books between workers and a server of this process.
+/// The declared properties of a device without books between workers and a server of this process.
 pub(super) struct Declared {
     /// Rate of the links towards the server.
     link_bps: u64,
-    /// It merges updates of several workers that wait together.
+    /// Whether it merges waiting updates of several workers.
     merges: bool,
-    /// Acknowledgements go to all workers of a cluster; none if there are none.
+    /// Whether acknowledgements go to all workers of a cluster; none without acknowledgements.
     group: Option<bool>,
 }
 
 impl Declared {
-    /// None where the device keeps books, or where this process has not both ends.
+    /// `None` if the device keeps books, or if this process does not have both ends.
     pub(super) fn of(plan: &Plan, task: &Task) -> Option<Declared> {
         let spec = &plan.spec;
         let both = task.roles.workers && task.roles.server && task.meeting.is_none();
@@ -65,7 +65,7 @@ impl Declared {
         })
     }
 
-    /// What was offered and what arrived beside it.
+    /// Returns the declared, offered and arrived load.
     pub(super) fn load(&self, outcome: &RealOutcome) -> Option<DeviceLoad> {
         let (_, arrived) = outcome.tallies.iter().find(|(role, _)| *role == "server")?;
         let offered = outcome.offered.as_ref()?;
@@ -77,7 +77,7 @@ impl Declared {
         })
     }
 
-    /// Acknowledgements and the workers that they came to; none where none was sent.
+    /// Returns acknowledgements and the workers that they reached; `None` if none was sent.
     pub(super) fn acks(&self, outcome: &RealOutcome) -> Option<AckCopies> {
         let (group, acks) = (self.group?, outcome.counters.acks_sent);
         (acks > 0).then_some(AckCopies {
@@ -90,7 +90,7 @@ impl Declared {
     }
 }
 
-/// What a role counted on its cable.
+/// Returns the traffic of a role on its cable.
 fn carried(tally: &RoleTally) -> CarriedBits {
     let span: Time = tally.first.map_or(0, |first| tally.last - first);
     CarriedBits { bits: tally.bytes.saturating_sub(tally.last_bytes) * 8, ps: span }
@@ -103,7 +103,7 @@ fn is_synchronous(catalogue: &Catalogue, document: &Document) -> bool {
         || catalogue.workers.iter().any(|kind| kind.name() == named && kind.behaviour().synchronous)
 }
 
-/// What is shown of updates in a layout that does not say which of them a packet holds, where their lanes do.
+/// Default metrics for updates in a layout that does not identify the members of a packet, if lanes do.
 const LANES: [&str; 9] = [
     "sent",
     "received",
@@ -116,14 +116,14 @@ const LANES: [&str; 9] = [
     "lanes_aom_mean/cluster",
 ];
 
-/// What a report of runs shows where it is not said.
+/// Returns the default metrics of a report of runs.
 pub(super) fn default_metrics(catalogue: &Catalogue, document: &Document) -> &'static [&'static str] {
     if text(document, "target.kind", "software") == "external" && !is_synchronous(catalogue, document) {
         let word = text(document, "transport.on_wire", "ours");
         let headless = catalogue.dialects.iter().any(|dialect| dialect.word == word && dialect.headless);
         let lanes = !["false", ""].contains(&&*text(document, "format.lanes", ""));
         return match headless && lanes {
-            // Packets do not say which updates they hold: their lanes do.
+            // Packets do not identify their updates: their lanes do.
             true => &LANES,
             false => {
                 &["sent", "received", "unaccounted", "loss", "duplicates", "damaged", "sums_wrong", "aom_mean/cluster"]

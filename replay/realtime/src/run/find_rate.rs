@@ -1,5 +1,4 @@
-//! The highest rate that an experiment stands: trials between a rate that passed and one that failed, then
-//! confirmation.
+//! Search for the highest rate that an experiment sustains: trials between a rate that passed and one that failed, then confirmation.
 
 mod goal;
 
@@ -21,33 +20,33 @@ use crate::external::may_merge;
 
 pub use goal::{LoadClass, SearchGoal, TrialLoss};
 
-/// What is searched, and how long.
+/// Parameters of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Search {
     /// First rate to try, in packets/s.
     pub from_pps: f64,
     /// Highest rate to try.
     pub to_pps: f64,
-    /// The rates between which the limit lies are at most this far apart, as a share of the lower one.
+    /// Maximum distance of the rates between which the limit lies, relative to the lower one.
     pub precision: f64,
     /// Further trials that the rate must pass.
     pub confirm: u32,
-    /// Rates to try at most.
+    /// Maximum number of rates to try.
     pub trials: u32,
-    /// What a rate must keep to in several trials; none if one trial says it.
+    /// Requirement on several trials of a rate; none if one trial decides.
     pub goal: Option<SearchGoal>,
 }
 
-/// Of what the highest rate is searched.
+/// The experiment whose highest rate is searched.
 #[derive(Clone, Copy)]
 pub struct Searched<'a> {
-    /// The systems that there are.
+    /// The available systems.
     pub catalogue: &'static Catalogue,
     /// The experiment.
     pub document: &'a Document,
-    /// Which of its runs, if it has several.
+    /// Folder name of the run, if there are several.
     pub run: Option<&'a str>,
-    /// Whether it may run the commands of `[target.launch]`, for each trial anew.
+    /// Whether it may run the commands of `[target.launch]`, for each trial.
     pub may_launch: bool,
 }
 
@@ -69,7 +68,7 @@ impl Search {
     }
 }
 
-/// What kept a rate from passing.
+/// The limiting component of a failed rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Limiter {
@@ -79,23 +78,23 @@ pub enum Limiter {
     Host,
 }
 
-/// What came of a trial.
+/// The outcome of a trial.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Attempt {
-    /// It kept to the limits: what was measured.
+    /// It kept the limits; with the measurement.
     Passed(String),
-    /// It did not: why, and whose limit that is.
+    /// It exceeded a limit; with the reason and the limiting component.
     Failed(String, Limiter),
     /// Nothing that was sent arrived.
     NothingBack,
 }
 
-/// A trial as judged.
+/// A judged trial.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JudgedTrial {
-    /// What came of it.
+    /// Its outcome.
     pub attempt: Attempt,
-    /// Share of what was due that did not arrive; none if that cannot be said, which counts as all.
+    /// Share of due packets that did not arrive; none if unknown, which counts as all.
     pub loss: Option<f64>,
 }
 
@@ -104,7 +103,7 @@ pub struct JudgedTrial {
 pub struct RateLoad {
     /// The rate, in packets/s.
     pub pps: f64,
-    /// What they say about it.
+    /// Its classification by the trials.
     pub class: LoadClass,
     /// The trials.
     pub trials: Vec<TrialLoss>,
@@ -113,19 +112,19 @@ pub struct RateLoad {
 /// One trial.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Trial {
-    /// Rate asked for, in packets/s.
+    /// Target rate, in packets/s.
     pub pps: f64,
     /// Whether it passed.
     pub passed: bool,
-    /// Why not, if not; else what was measured.
+    /// Why it failed, or what was measured.
     pub why: String,
     /// Whether it was to confirm a rate.
     pub confirms: bool,
-    /// Whose limit it was, if it failed.
+    /// The limiting component, if it failed.
     pub limited_by: Option<Limiter>,
 }
 
-/// What came of a search.
+/// The result of a search.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct RateFound {
     /// Highest rate that passed and was confirmed, in packets/s; none if no trial passed.
@@ -134,13 +133,13 @@ pub struct RateFound {
     pub failed_pps: Option<f64>,
     /// Whether the rate was confirmed as often as requested.
     pub confirmed: bool,
-    /// Whose limit the rate that failed shows; none if no rate failed.
+    /// The limiting component at the rate that failed; none if no rate failed.
     pub limited_by: Option<Limiter>,
-    /// Why the search ended.
+    /// Reason of the end of the search.
     pub ended: String,
     /// All trials, in order; with a goal all rates.
     pub trials: Vec<Trial>,
-    /// What a rate had to keep to in several trials.
+    /// The requirement on a rate in several trials.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub goal: Option<SearchGoal>,
     /// Conditional throughput at the highest rate that passed, in packets/s.
@@ -151,10 +150,9 @@ pub struct RateFound {
     pub loads: Vec<RateLoad>,
 }
 
-/// Searches between rates that passed and failed: doubles from below until a trial fails, then halves the gap, then
-/// confirms. A rate that fails to be confirmed counts as failed. `attempt` makes a trial at a rate; none if the user
-/// requests a stop. Where nothing comes back at the first trial, there is no device to search. Below `least` packets/s a trial says
-/// nothing.
+/// Searches between rates that passed and failed: doubles from below until a trial fails, then halves the gap, then confirms. A rate that
+/// is not confirmed counts as failed. `attempt` makes a trial at a rate; `None` if the user requests a stop. If nothing comes back at the
+/// first trial, there is no device to search. Below `least` packets/s a trial is not meaningful.
 pub fn search(
     plan: &Search,
     least: f64,
@@ -224,11 +222,11 @@ pub fn search(
     }
 }
 
-/// Makes a trial at a rate, which has a number among those of its rate; none if the user requests a stop.
+/// Makes a trial at a rate, with its number among those of its rate; `None` if the user requests a stop.
 type MakeTrial<'a> = dyn FnMut(f64, u64) -> Result<Option<JudgedTrial>> + 'a;
 
-/// The same by trials of this length: with a goal there are trials of one rate until it is classified. Below `least` packets/s they say
-/// nothing.
+/// Searches with trials of this length: with a goal, one rate is tried until it is classified. Below `least` packets/s
+/// trials are not meaningful.
 pub fn search_trials(plan: &Search, length: Time, least: f64, trial: &mut MakeTrial) -> Result<RateFound> {
     plan.goal.as_ref().map_or(Ok(()), SearchGoal::check)?;
     let mut loads: Vec<RateLoad> = Vec::new();
@@ -244,7 +242,7 @@ pub fn search_trials(plan: &Search, length: Time, least: f64, trial: &mut MakeTr
     Ok(found)
 }
 
-/// Trials at a rate until it is classified, which goes to `loads`; none if the user requests a stop.
+/// Makes trials at a rate until it is classified, and appends them to `loads`; `None` if the user requests a stop.
 fn classified(
     (pps, length): (f64, Time),
     goal: &SearchGoal,
@@ -280,9 +278,9 @@ fn classified(
 }
 
 impl Experiment {
-    /// Searches the highest rate at which `judge` passes a run. Each trial lasts `span` (as "2s"), its workload repeated
-    /// as often as that takes; run dirs of trials are in `out`, those that are not needed any more are removed. With a goal
-    /// there are trials of one rate, each with a seed of its own, until the rate is classified.
+    /// Searches the highest rate at which `judge` passes a run. Each trial lasts `span` (such as "2s"), with its
+    /// workload repeated as necessary; run dirs of trials are in `out`, and removed when they are no longer needed.
+    /// With a goal, one rate is tried, each time with another seed, until it is classified.
     pub fn find_rate(
         searched: Searched,
         out: &Path,
@@ -304,7 +302,7 @@ impl Experiment {
     }
 }
 
-/// Trials of a search.
+/// The trials of a search.
 struct Trials<'a> {
     searched: Searched<'a>,
     out: &'a Path,
@@ -312,15 +310,15 @@ struct Trials<'a> {
     length: Time,
     task: &'a Task<'a>,
     judge: &'a mut dyn FnMut(&Finished) -> Result<JudgedTrial>,
-    /// Of the next.
+    /// Number of the next trial.
     number: u32,
-    /// The last that failed and the last that passed, which show what the limit looks like.
+    /// The last failed and the last passed trial, which show the limit.
     kept: [Option<(f64, PathBuf)>; 2],
 }
 
 impl Trials<'_> {
-    /// A trial at a rate, with a seed so far from the experiment's; none if the user requests a stop. It is made again where a stall
-    /// of this host explains what was lost.
+    /// Makes a trial at a rate, with the seed offset `seeds`; `None` if the user requests a stop. Repeats it if a stall
+    /// of this host explains the loss.
     fn one(&mut self, pps: f64, seeds: u64) -> Result<Option<JudgedTrial>> {
         let mut stalled = 0;
         loop {
@@ -336,7 +334,7 @@ impl Trials<'_> {
         }
     }
 
-    /// One attempt at a trial, and the stall that explains its losses, if one does.
+    /// Makes one attempt at a trial. Returns the stall that explains its losses, if any.
     fn attempt(&mut self, pps: f64, seeds: u64) -> Result<Option<(JudgedTrial, Option<String>)>> {
         let Searched { catalogue, document, run, may_launch } = self.searched;
         let mut document = document.clone();
@@ -349,7 +347,7 @@ impl Trials<'_> {
         let dir = self.out.join(format!("trial-{:02}", self.number));
         self.number += 1;
         let finished = match experiment.run_one(&run, &dir, self.task) {
-            // A rate that the host refuses is none that it stands; the first trial says what is wrong in itself.
+            // A rate that the host refuses counts as failed; at the first trial it is a general error.
             Err(Error::Host(why)) if self.number > 1 => {
                 let failed = JudgedTrial { attempt: Attempt::Failed(why, Limiter::Host), loss: None };
                 return Ok(Some((failed, None)));
@@ -372,7 +370,7 @@ impl Trials<'_> {
     }
 }
 
-/// How long a trial is.
+/// Returns the length of a trial.
 pub(super) fn trial_length(span: &str) -> Result<Time> {
     let length: Span = span.parse().map_err(|e| Error::config(format!("--trial {span}: {e}")))?;
     if length.ps() < MS {
@@ -381,7 +379,7 @@ pub(super) fn trial_length(span: &str) -> Result<Time> {
     Ok(length.ps())
 }
 
-/// Refuses a sweep over what a trial sets: all trials would be the same.
+/// Refuses a sweep over what a trial sets: all trials would be equal.
 fn check_axes(Searched { catalogue, document, run, .. }: Searched) -> Result<()> {
     const OWN: [&str; 5] = ["schedule.pps", "schedule.speed", "workload.repeat", "capture.until", "transport.pacing"];
     let experiment = Experiment::open(catalogue, document.clone())?;
@@ -394,7 +392,7 @@ fn check_axes(Searched { catalogue, document, run, .. }: Searched) -> Result<()>
     }
 }
 
-/// Refuses workers that send at no rate, and a device with unknown losses.
+/// Refuses workers without a rate, and a device with unknown losses.
 fn check_knowable(Searched { catalogue, document, run, may_launch }: Searched) -> Result<()> {
     let experiment = Experiment::open(catalogue, document.clone())?.launching(may_launch);
     let plan = experiment.prepare(experiment.choose(run)?)?;
@@ -415,14 +413,14 @@ fn check_knowable(Searched { catalogue, document, run, may_launch }: Searched) -
     ))
 }
 
-/// Said where nothing that was sent arrived.
+/// The message if nothing that was sent arrived.
 const NOTHING_BACK: &str = "nothing came back";
 
-/// Attempts at a trial whose losses a stall of this host explains.
+/// Maximum attempts at a trial whose losses are explained by a stall of this host.
 const ATTEMPTS: usize = 3;
 
-/// The stall of this host that explains such a loss, if there was one: what was due in it leaves in one burst, which is more than the rate
-/// that is tried.
+/// Returns the stall of this host that explains such a loss, if there was one: frames due during it leave in one burst,
+/// which exceeds the target rate.
 fn stall(finished: &Finished, pps: f64, loss: f64) -> Option<String> {
     let late_ns = finished.summary.as_ref()?.roles.iter().find_map(|role| role.late_max_ns)?;
     let burst = (late_ns as f64 / 1e9 * pps).floor();
@@ -430,16 +428,16 @@ fn stall(finished: &Finished, pps: f64, loss: f64) -> Option<String> {
     explains.then(|| format!("frames left up to {:.1} ms late, {burst:.0} of them in a burst", late_ns as f64 / 1e6))
 }
 
-/// Least updates of a trial.
+/// Minimum number of updates of a trial.
 const LEAST: f64 = 20.0;
 
-/// The least rate of trials of this length, in packets/s: a tenth of what is due may be missing in [`offered`], and one more.
+/// Returns the minimum rate of trials of this length, in packets/s: [`offered`] tolerates a tenth of the due updates plus one.
 fn least(length: Time) -> f64 {
     ((LEAST + 1.0) / 0.9 / (length as f64 / 1e12)).max(1.0)
 }
 
-/// What keeps a trial from having offered its rate, if anything: then it says nothing about the device. A trial with too
-/// few updates is an error, because any rate would pass it.
+/// Returns why a trial did not offer its rate, if so: it is then not evidence about the device. A trial with too few
+/// updates is an error, because any rate would pass it.
 fn offered(finished: &Finished, pps: f64, length: Time) -> Result<Option<String>> {
     let (generated, due) = (finished.balance.generated as f64, pps * length as f64 / 1e12);
     if generated < LEAST || generated < due * 0.9 - 1.0 {
@@ -468,7 +466,7 @@ mod tests {
     }
 
     proptest! {
-        /// Wherever the limit is, it is found as exactly as asked for.
+        /// Any limit is found with the requested precision.
         #[test]
         fn the_limit_is_between_the_two_rates(limit in 1.5f64..2e6) {
             let found = search(&PLAN, 1.0, |pps, _| Ok(Some(stands(pps <= limit)))).unwrap();

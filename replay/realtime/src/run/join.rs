@@ -1,7 +1,7 @@
-//! The shards of a sweep, joined into the folder that one process would have written.
+//! Joins the shards of a sweep into the folder that a single process would have written.
 //!
-//! Called by `pktgen merge`. Files are linked, or copied where they cannot be, and never changed; `sweep.json` comes last,
-//! so that a merge that was killed leaves no folder that looks whole.
+//! Used by `pktgen merge`. Files are linked, or copied if they cannot be, and never changed; `sweep.json` is written
+//! last, so that a killed merge leaves no folder that looks complete.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, BufReader};
@@ -17,32 +17,31 @@ use super::shard::{complete, read};
 use super::{Finished, SWEEP, write_sweep};
 use crate::capture::claim;
 
-/// How many shards, and how many runs of each, an error names.
+/// Maximum number of shards, and of runs of each, named in an error.
 const NAMED: usize = 8;
 
-/// What came of joining.
+/// The result of joining.
 #[derive(Debug, Clone)]
 pub struct Joined {
     /// The runs, in the order of the plan.
     pub finished: Vec<Finished>,
-    /// Runs of the plan.
+    /// Number of planned runs.
     pub planned: usize,
-    /// What is missing, by shard, in a sentence; none if nothing is.
+    /// Missing runs by shard, as a sentence; none if complete.
     pub missing: Option<String>,
-    /// Runs that were there more than once, the same bit for bit.
+    /// Runs that were present more than once, bit for bit equal.
     pub twice: usize,
-    /// Files that had to be copied, since the folders are on different file systems.
+    /// Files that were copied, since the folders are on different file systems.
     pub copied: usize,
 }
 
-/// Whether the folder is a shard of a sweep, or several joined.
+/// Returns whether the folder is a shard of a sweep, or several joined.
 pub fn is_shard(dir: &Path) -> Result<bool> {
     let path = dir.join(SWEEP);
     Ok(path.exists() && read::<Value>(&path)?.get("shard").is_some())
 }
 
-/// Joins the shards in `dirs` into `out`. Each planned run must be there, unless `partial`. `waived`: files are taken whatever
-/// their digests say.
+/// Joins the shards in `dirs` into `out`. Every planned run must be present, unless `partial`. `waived`: digests of files are not checked.
 pub fn join(dirs: &[PathBuf], out: &Path, partial: bool, waived: bool) -> Result<Joined> {
     let folders = dirs.iter().map(|dir| Folder::read(dir)).collect::<Result<Vec<_>>>()?;
     let first = folders.first().ok_or_else(|| Error::config("there is nothing to join; give the shards' folders"))?;
@@ -87,7 +86,7 @@ struct Folder {
     dir: PathBuf,
     sweep: SweepManifest,
     part: SweepShard,
-    /// The text of the whole's `sweep.json`.
+    /// The text of the whole sweep's `sweep.json`.
     planned: String,
 }
 
@@ -107,7 +106,7 @@ impl Folder {
         Ok(Folder { dir: dir.to_owned(), sweep, part, planned })
     }
 
-    /// The whole's `sweep.json` without what its command overrode: the configurations tell that.
+    /// Returns the whole sweep's `sweep.json` without the overrides of its command, which the configurations contain.
     fn plan(&self) -> Option<Value> {
         let mut plan: Value = serde_json::from_str(&self.planned).ok()?;
         let object = plan.as_object_mut()?;
@@ -136,7 +135,7 @@ impl Folder {
     }
 }
 
-/// Folders of runs stay below the sweep's, whatever a file says.
+/// Refuses folders of runs outside the sweep's folder.
 fn inside(folder: &Folder, run: &SweepRun) -> Result<()> {
     match Path::new(&run.dir).components().collect::<Vec<_>>()[..] {
         [Component::Normal(_) | Component::CurDir] => Ok(()),
@@ -144,7 +143,7 @@ fn inside(folder: &Folder, run: &SweepRun) -> Result<()> {
     }
 }
 
-/// The complete runs of the folders, by their places in the plan, and how many were there again.
+/// Returns the complete runs of the folders, by their places in the plan, and the number of repeated ones.
 fn collect(folders: &[Folder], plan: &SweepManifest, waived: bool) -> Result<(Vec<Option<Finished>>, usize)> {
     let places: HashMap<_, usize> = plan.runs.iter().zip(0..).map(|(run, at)| ((&run.labels, run.seed), at)).collect();
     let mut held: Vec<Option<Finished>> = vec![None; plan.runs.len()];
@@ -173,7 +172,7 @@ fn collect(folders: &[Folder], plan: &SweepManifest, waived: bool) -> Result<(Ve
     Ok((held, twice))
 }
 
-/// Refuses two runs that should be the same and are not.
+/// Refuses two runs that should be equal and are not.
 fn same_run(a: &Path, b: &Path) -> Result<()> {
     let (of_a, of_b) = (files(a)?, files(b)?);
     let mut differs = of_a.keys().chain(of_b.keys()).find(|name| of_a.contains_key(*name) != of_b.contains_key(*name));
@@ -192,7 +191,7 @@ fn same_run(a: &Path, b: &Path) -> Result<()> {
     )))
 }
 
-/// Whether two files are the same. Manifests may differ in when they were made, and by which command.
+/// Returns whether two files are equal. Manifests may differ in creation time and command.
 fn same_file(a: &Path, b: &Path) -> Result<bool> {
     if a.file_name().is_some_and(|name| name == "manifest.json") {
         let manifest = |path: &Path| {
@@ -210,7 +209,7 @@ fn same_file(a: &Path, b: &Path) -> Result<bool> {
         let (x, y) = (left.fill_buf().map_err(Error::io("read", a))?, right.fill_buf().map_err(Error::io("read", b))?);
         let n = x.len().min(y.len());
         if n == 0 || x[..n] != y[..n] {
-            // At both ends, or different.
+            // Both ended, or they differ.
             return Ok(x.len() == y.len() && n == 0);
         }
         left.consume(n);
@@ -218,8 +217,8 @@ fn same_file(a: &Path, b: &Path) -> Result<bool> {
     }
 }
 
-/// The files of a run dir, by their names in it. Reports that were made beside them are none of the run's, and are
-/// written in place: a link would change with them.
+/// Returns the files of a run dir, by their names in it, without reports: these are made later, and overwritten in
+/// place, which would change linked copies.
 fn files(dir: &Path) -> Result<BTreeMap<PathBuf, PathBuf>> {
     let mut files = BTreeMap::new();
     let mut folders = vec![PathBuf::new()];
@@ -238,7 +237,7 @@ fn files(dir: &Path) -> Result<BTreeMap<PathBuf, PathBuf>> {
     Ok(files)
 }
 
-/// Makes `to` the same run dir as `from`.
+/// Makes `to` a copy of the run dir `from`.
 fn link(from: &Path, to: &Path, copied: &mut usize) -> Result<()> {
     for (name, path) in files(from)? {
         let target = to.join(name);
@@ -253,7 +252,7 @@ fn link(from: &Path, to: &Path, copied: &mut usize) -> Result<()> {
     Ok(())
 }
 
-/// Which shards lack runs, and which; none if all are there.
+/// Returns which shards lack which runs; `None` if complete.
 fn missing(held: &[Option<Finished>], plan: &SweepManifest, part: &SweepShard) -> Result<Option<String>> {
     let mut lacks: BTreeMap<_, Vec<&str>> = BTreeMap::new();
     for (at, run) in plan.runs.iter().enumerate().filter(|(at, _)| held[*at].is_none()) {

@@ -1,19 +1,19 @@
-//! Large pages under what a large network is made of. Its nodes are visited in no order: with pages of 4 KiB, a visit misses the processor's
-//! table of addresses as well as its caches.
+//! Large pages for the memory of a large network. Its nodes are visited in no order: with pages of 4 KiB, a visit
+//! misses the processor's TLB as well as its caches.
 #![expect(unsafe_code, reason = "talks to the kernel; the block says why it is sound")]
 
 use std::fs;
 
 /// Bytes of a large page.
 const LARGE: usize = 2 << 20;
-/// Moves what lies in small pages into large ones now (Linux 6.1).
+/// Collapses small pages into large ones now (Linux 6.1).
 const MADV_COLLAPSE: libc::c_int = 25;
 
-/// What so many nodes consist of is in the caches, or nearly.
+/// Up to this number of nodes, their memory is in the caches, or nearly.
 const NODES_SMALL: usize = 2000;
 
-/// Asks the kernel for large pages under all memory that this process has now, if a network of so many nodes is in it, and gathers what is
-/// in small ones. Only advice: where the kernel has none to give, nothing happens.
+/// Advises the kernel to use large pages for all memory of this process, if it contains a network of `nodes` nodes, and
+/// collapses small ones. Only advice: where the kernel does not support it, nothing happens.
 pub fn use_large_pages(nodes: usize) {
     if nodes <= NODES_SMALL {
         return;
@@ -30,7 +30,7 @@ pub fn use_large_pages(nodes: usize) {
     }
 }
 
-/// From where to where a line of the list says that memory is which belongs to no file, can be written, and is no stack.
+/// Returns the address range of a line of the list if it is anonymous writable memory other than a stack.
 fn anonymous(line: &str) -> Option<(usize, usize)> {
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     let [range, rights, _, _, inode, name @ ..] = &words[..] else { return None };

@@ -1,4 +1,4 @@
-//! A run whose device is a command: started before its wires are opened, watched while frames move, ended after them.
+//! A run whose device is started by a command: before its wires are opened; watched while frames move; ended after them.
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -23,12 +23,12 @@ impl Experiment {
         Experiment { may_launch: may, ..self }
     }
 
-    /// Probes hardware before every run, or not.
+    /// Sets whether hardware is probed before every run.
     pub fn probing(self, probes: bool) -> Self {
         Experiment { probes, ..self }
     }
 
-    /// Probes the hardware of a run in real time that this process has all ends of; what showed that it is there.
+    /// Probes the hardware of a run in real time if this process has all its ends. Returns the evidence of its presence.
     pub(super) fn probe(&self, plan: &Plan, task: &Task) -> Result<Option<String>> {
         let whole = task.meeting.is_none() && task.roles.part().is_none();
         match self.probes && whole && plan.spec.is_real_time() && plan.spec.launch.is_none() {
@@ -78,27 +78,27 @@ impl Experiment {
     }
 }
 
-/// What `pktgen target check` found.
+/// The result of `pktgen target check`.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct DeviceCheck {
     /// The device's command.
     pub command: Vec<String>,
-    /// What is known of its place, and what showed that it is ready.
+    /// Facts about its environment, and the evidence that it is ready.
     pub facts: BTreeMap<String, String>,
-    /// What it had counted when it was ready.
+    /// Its counters when it became ready.
     pub counters: BTreeMap<String, u64>,
     /// What was wrong with its end, if anything.
     pub stop: Option<String>,
 }
 
 impl Experiment {
-    /// Whether a run starts its own device.
+    /// Returns whether a run starts its device.
     pub fn launches(&self, run: &Run) -> Result<bool> {
         let spec = self.prepare(run)?.spec;
         Ok(spec.launch.is_some() || spec.transport.lockstep.is_some_and(|own| own.is_started()))
     }
 
-    /// Probes the hardware of a run that this process has all ends of, if the experiment does not start it.
+    /// Probes the hardware of a run if this process has all its ends and the experiment does not start it.
     pub fn probe_device(&self, run: &Run) -> Result<Option<String>> {
         let plan = self.prepare(run)?;
         if !plan.spec.is_real_time() || plan.spec.launch.is_some() {
@@ -107,7 +107,7 @@ impl Experiment {
         probe_before(&plan.spec, plan.parts.frame_bytes)
     }
 
-    /// Starts the device of a run, waits until it is ready, and ends it; or probes the one that is there.
+    /// Starts the device of a run, waits until it is ready, and ends it; or probes the existing one.
     pub fn check_device(&self, run: &Run, stop: &AtomicBool) -> Result<DeviceCheck> {
         let plan = self.prepare(run)?;
         if let Some(lockstep) = &plan.spec.transport.lockstep {
@@ -131,7 +131,7 @@ impl Experiment {
         Ok(DeviceCheck { command, facts, counters, stop })
     }
 
-    /// The same of a device in lockstep: it connects, greets, counts and ends.
+    /// Checks a device in lockstep: it connects, greets, counts and ends.
     fn check_coupled(&self, run: &Run, command: Vec<String>) -> Result<DeviceCheck> {
         let broken = |why: Error| match why {
             Error::Config(_) => why,
@@ -145,8 +145,7 @@ impl Experiment {
     }
 }
 
-/// Calls `work` with an order that also ends when the device does. What the device counts is published to `counts`, if set, as often
-/// as it says.
+/// Calls `work` with an order that also ends when the device does. Publishes the device's counters to `counts`, if set, at its interval.
 pub(super) fn attend<R>(
     device: Option<&LaunchedDevice>,
     order: &RunOrder,
@@ -193,7 +192,7 @@ fn publish(slot: &DeviceSlot, counts: Option<DeviceCounts>) {
     *slot.lock().unwrap_or_else(PoisonError::into_inner) = counts;
 }
 
-/// Takes what the device of a run counted, and ends it. One that ended before is a fault of the run, and not its user's wish.
+/// Takes the counters of a run's device, and ends it. An earlier end of the device is a fault of the run, not an interruption by the user.
 pub(super) fn dismiss(device: Option<LaunchedDevice>, outcome: &mut RealOutcome) {
     let Some(device) = device else { return };
     if let Some(why) = device.death() {

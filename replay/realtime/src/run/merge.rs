@@ -1,4 +1,4 @@
-//! The parts of a run, of processes or hosts of their own, joined into one run dir whose balance closes.
+//! Joins the parts of a run, from separate processes or hosts, into one run dir whose balance closes.
 
 mod agreement;
 mod parts;
@@ -28,21 +28,21 @@ use parts::{PARTS, Part, anchors, find_parts, same_run, same_time};
 pub(super) use parts::shared_config;
 pub use skew::Skew;
 
-/// How far clocks of different hosts may be apart.
+/// Maximum assumed offset of clocks of different hosts.
 const SLACK: Time = 100 * MS;
 
-/// A run that was joined.
+/// A joined run.
 #[derive(Debug, Clone)]
 pub struct Merged {
     /// The whole.
     pub finished: Finished,
-    /// How far apart its senders began, if there were several.
+    /// Difference of the senders' starts, if there were several.
     pub skew: Option<Skew>,
 }
 
-/// Joins the run dirs of workers, of one process or of several with a share each, of the device and, where there is one, of the
-/// server, in any order, into `out`. `clock_error` is how far the wall clocks of two hosts are apart at most, if known. `waived`: the files of
-/// the parts are read whatever their digests say.
+/// Joins the run dirs of workers (one process, or several with a share each), of the device and of the server, if there
+/// is one, in any order, into `out`. `clock_error` is the maximum offset of the wall clocks of two hosts, if known.
+/// `waived`: digests of the parts' files are not checked.
 pub fn merge(
     catalogue: &'static Catalogue,
     dirs: &[PathBuf],
@@ -56,7 +56,7 @@ pub fn merge(
         same_run(workers, other)?;
     }
     let (late, one_host) = anchors(&parts)?;
-    // What senders recorded is in the time of their schedules, which is the same for all: so far may they be apart.
+    // Senders' records are in the time of their schedules, which is the same for all: the parts may be apart by the difference.
     let spread = parts.iter().zip(&late).filter(|(part, _)| part.name() == PARTS[0]).map(|(_, late)| late.abs());
     let slack = if one_host { spread.max().unwrap_or(0) } else { SLACK };
     same_time(&parts, &late, slack)?;
@@ -97,7 +97,7 @@ pub fn merge(
     let again = || source(catalogue, experiment.resolve(run)?, run.seed);
     settle_into(&mut manifest, out, &again, outcome, slack)?;
     write_manifest(out, &manifest)?;
-    // Who was killed did not come to write one.
+    // A killed process did not write one.
     if let Some(sweep) = parts.iter().map(|part| part.dir.join(SWEEP)).find(|path| path.exists()) {
         write_sweep(out, &mut read(&sweep)?)?;
     }
@@ -115,7 +115,7 @@ pub fn merge(
     Ok(Merged { finished, skew })
 }
 
-/// Where the records of the parts are.
+/// Returns the folders of the parts' records.
 fn records<'a>(parts: &'a [Part], late: &[Time]) -> PartDirs<'a> {
     let dir_of = |name: &str| {
         let found = parts.iter().zip(late).find(|(part, _)| part.name() == name);
@@ -130,7 +130,7 @@ fn records<'a>(parts: &'a [Part], late: &[Time]) -> PartDirs<'a> {
     }
 }
 
-/// What counted against the parts.
+/// Returns the faults of the parts.
 fn faults(parts: &[Part]) -> Vec<Fault> {
     let mut faults = Vec::new();
     for part in parts {
@@ -140,7 +140,7 @@ fn faults(parts: &[Part]) -> Vec<Fault> {
     faults
 }
 
-/// The manifest of the whole, the account still open.
+/// Returns the manifest of the whole, with the account still open.
 fn joined(parts: &[Part], late: &[Time], one_host: bool) -> Manifest {
     let (mut manifest, mut stay) = (parts[0].manifest.clone(), None);
     (manifest.part, manifest.rank) = (None, None);
@@ -171,7 +171,7 @@ fn joined(parts: &[Part], late: &[Time], one_host: bool) -> Manifest {
     }
     manifest.queues.clear();
     for queue in parts.iter().flat_map(|part| &part.manifest.queues) {
-        // Those of several senders have one number each.
+        // Queues of several senders are numbered consecutively.
         let number = manifest.queues.iter().filter(|other| other.end == queue.end).count() as u32;
         manifest.queues.push(QueueCounts { queue: number, ..queue.clone() });
     }

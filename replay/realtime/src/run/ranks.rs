@@ -1,5 +1,4 @@
-//! One run by several processes that a launcher started: who is what, when all begin, when all have ended. See
-//! docs/ranks.md.
+//! One run by several processes started by a launcher: their roles, their common start and their end. See docs/ranks.md.
 
 mod instant;
 mod launcher;
@@ -22,10 +21,10 @@ pub use instant::Instant;
 pub use launcher::{LaunchedRank, RankFlag};
 pub use meeting::Meeting;
 
-/// How often the manifests of others are looked at.
+/// Interval of checks of other manifests.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The processes of a run, and which of them this is.
+/// The processes of a run, and the number of this one.
 #[derive(Debug, Clone)]
 pub struct RankCrew {
     place: LaunchedRank,
@@ -33,8 +32,8 @@ pub struct RankCrew {
 }
 
 impl RankCrew {
-    /// `roles` says what each rank is, as `workers,workers,device,server`; none: the last is the server, all others are
-    /// workers.
+    /// Assigns roles: `roles` lists those of the ranks, such as `workers,workers,device,server`; without it, the last
+    /// rank is the server, all others are workers.
     pub fn new(place: LaunchedRank, roles: Option<&str>) -> Result<Self> {
         let of = place.of as usize;
         let roles = match roles {
@@ -61,29 +60,29 @@ impl RankCrew {
         Ok(RankCrew { place, roles })
     }
 
-    /// Which rank this is, of how many, and who said so.
+    /// Returns the number of this rank, the number of ranks, and their origin.
     pub fn place(&self) -> &LaunchedRank {
         &self.place
     }
 
-    /// What this rank is.
+    /// Returns the role of this rank.
     pub fn role(&self) -> Roles {
         self.roles[self.place.rank as usize]
     }
 
-    /// The share of the workers that this rank has; all of them mean nothing to one that has none.
+    /// Returns the share of the workers of this rank; meaningless if it has no workers.
     pub fn share(&self) -> Shard {
         let senders: Vec<_> = self.senders().collect();
         let own = senders.iter().position(|rank| *rank == self.place.rank);
         own.and_then(|i| Shard::new(i as u64 + 1, senders.len() as u64).ok()).unwrap_or(Shard::WHOLE)
     }
 
-    /// The ranks that are workers.
+    /// Returns the ranks that are workers.
     fn senders(&self) -> impl Iterator<Item = u32> {
         (0..).zip(&self.roles).filter(|(_, roles)| roles.workers).map(|(rank, _)| rank)
     }
 
-    /// What the manifest says of this process.
+    /// Returns this process's entry in the manifest.
     fn record(&self) -> Rank {
         Rank {
             rank: self.place.rank,
@@ -104,53 +103,53 @@ fn role(name: &str, list: &str) -> Result<Roles> {
     })
 }
 
-/// A line of a file of the kernel.
+/// Reads a one-line file of the kernel.
 fn of_kernel(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_default().trim().to_owned()
 }
 
-/// Which processes this one sees, by a name that they share.
+/// Returns the PID namespace, which identifies the processes visible to this one.
 fn pid_space() -> String {
     std::fs::read_link("/proc/self/ns/pid").map(|link| link.display().to_string()).unwrap_or_default()
 }
 
-/// Whether the process that wrote this is running. None where that cannot be seen from here.
+/// Returns whether the process with this entry is running; `None` if it is not visible from here.
 pub(super) fn lives(rank: &Rank) -> Option<bool> {
     let seen = !rank.pid_space.is_empty() && rank.boot_id == clock::boot_id() && rank.pid_space == pid_space();
-    // What follows the name, which may hold anything, begins with the state; a zombie lives no more.
+    // The text after the name, which may contain anything, begins with the state; a zombie counts as ended.
     let stat = || std::fs::read_to_string(format!("/proc/{}/stat", rank.pid)).ok();
     let alive = || stat().is_some_and(|text| !text.rsplit(')').next().unwrap_or("").trim_start().starts_with('Z'));
     seen.then(alive)
 }
 
-/// The manifest in `dir`, if there is one yet.
+/// Returns the manifest in `dir`, if there is one yet.
 fn manifest_in(dir: &Path) -> Option<Manifest> {
     serde_json::from_slice(&std::fs::read(dir.join("manifest.json")).ok()?).ok()
 }
 
-/// Whether the process of this run dir has ended, as far as can be seen.
+/// Returns whether the process of this run dir has ended, as far as visible.
 fn has_ended(dir: &Path) -> bool {
     let gone = |manifest: &Manifest| manifest.rank.as_ref().and_then(lives) == Some(false);
     manifest_in(dir).is_some_and(|manifest| manifest.state != RunState::Running || gone(&manifest))
 }
 
 impl Meeting {
-    /// Where rank `rank` writes.
+    /// Returns the folder of rank `rank`.
     pub fn dir(&self, rank: u32) -> PathBuf {
         self.folder.join(format!("rank-{rank}"))
     }
 
-    /// Where this rank writes.
+    /// Returns the folder of this rank.
     pub(crate) fn own_dir(&self) -> PathBuf {
         self.dir(self.crew.place.rank)
     }
 
-    /// Where [`Self::wait_for_ends`] finds the run dirs that are to be joined, and where the whole goes.
+    /// Returns the run dirs to be joined after [`Self::wait_for_ends`], and the folder of the whole.
     pub fn parts(&self) -> (Vec<PathBuf>, PathBuf) {
         ((0..self.crew.place.of).map(|rank| self.dir(rank)).collect(), self.folder.join("whole"))
     }
 
-    /// Waits until every rank has ended. One that cannot be seen and does not say so is named.
+    /// Waits until every rank has ended. Names a rank that is not visible and has not reported its end.
     pub fn wait_for_ends(&self, stop: &AtomicBool) -> Result<()> {
         let watch = clock::Stopwatch::start();
         loop {
@@ -176,7 +175,7 @@ impl Meeting {
     }
 }
 
-/// Some ranks, and the verb that fits them.
+/// Formats ranks with the matching verb.
 fn named(ranks: &[u32], one: &str, several: &str) -> String {
     let all: Vec<_> = ranks.iter().map(u32::to_string).collect();
     match ranks {
@@ -195,7 +194,7 @@ impl Drop for Over<'_> {
 }
 
 impl Experiment {
-    /// Runs the part of `run` that this rank has. Device and server end when all workers have, or as `serve` says.
+    /// Runs this rank's part of `run`. Device and server end when all workers have, or according to `serve`.
     pub fn execute_rank(
         &self,
         run: &Run,
@@ -205,7 +204,7 @@ impl Experiment {
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Finished> {
         let (roles, share) = (meeting.crew.role(), meeting.crew.share());
-        // That the workers have ended is no wish of the user's.
+        // The end of the workers is not a stop by the user.
         let (over, ended) = (AtomicBool::new(false), AtomicBool::new(false));
         std::thread::scope(|scope| {
             if !roles.workers {

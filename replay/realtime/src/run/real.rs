@@ -95,14 +95,14 @@ pub(super) fn check(plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// Updates that are looked at for the offered rate.
+/// Number of updates examined for the offered rate.
 const LOOK: u64 = 100_000;
-/// Bytes on an Ethernet link beside a frame: FCS, preamble, gap.
+/// Overhead of a frame on an Ethernet link, in bytes: FCS, preamble, gap.
 const BESIDE: u64 = 24;
 
-/// Packets and bits per second that the first updates of a schedule offer, bits as on a link; none if they are of one moment.
+/// Returns the packets and bits per second that the first updates of a schedule offer, bits as on a link; `None` if all are at one time.
 fn offered(mut source: Box<dyn Source>) -> Option<(f64, f64)> {
-    // The last update ends the time and has none of its own.
+    // The last update has no duration.
     let (mut bits, mut own, mut first, mut last, mut count) = (0, 0, None, 0, 0u64);
     for _ in 0..LOOK {
         let Some(update) = source.peek() else { break };
@@ -118,7 +118,7 @@ fn offered(mut source: Box<dyn Source>) -> Option<(f64, f64)> {
     (span > 0).then(|| (per_second(count - 1), per_second(bits)))
 }
 
-/// What of a run may be steered; none where it has no workers here, or the time is that of files.
+/// Returns the steerable properties of a run; `None` if it has no workers here, or uses the time of files.
 fn steerable(
     name: String,
     plan: &Plan,
@@ -141,7 +141,7 @@ fn steerable(
     }))
 }
 
-/// Gets what this process's part of `plan` needs of the host, or refuses.
+/// Acquires the host's resources for this process's part of `plan`.
 pub(super) fn open(
     plan: &Plan,
     source: impl Fn() -> Result<Box<dyn Source>>,
@@ -154,16 +154,16 @@ pub(super) fn open(
              use \"open_loop\"",
         ));
     }
-    // Windows pace synchronous workers.
+    // Synchronous workers are paced by windows.
     if roles.workers && plan.spec.transport.pacing == Pacing::Deadlines && plan.spec.training.is_none() {
-        // Not faster than the link is.
+        // Not above the rate of the link.
         offered(source()?).map_or(Ok(()), |(_, bps)| plan.spec.transport.check_link(bps))?;
     }
     let set = if roles.workers && attaches(plan, steered) { FrameSet::of(source()?) } else { None };
     real_time::open(&plan.parts, &plan.spec.transport, roles, set.as_ref())
 }
 
-/// Whether the frames may be attached to the wires and sent from there: whole, as fast as they can, and nothing else decides which ones.
+/// Returns whether the frames may be attached to the wires: whole, at top speed, with no other rule that selects frames.
 fn attaches(plan: &Plan, steered: bool) -> bool {
     let transport = &plan.spec.transport;
     transport.kind.capabilities().attaches
@@ -195,7 +195,7 @@ pub(super) fn run(
         let facts = meeting.facts(&clock, reading());
         let host = facts.iter().cloned().chain(clock.facts()).collect();
         began.replace(facts);
-        // Killed from here on it leaves a run dir that can be joined with the others'.
+        // If killed from here on, it leaves a run dir that can be joined with the others.
         write_manifest(&path, &Manifest { anchor_unix_ns: clock.anchor_unix_ns(), host, ..about.clone() })?;
         Ok(clock)
     };
@@ -211,11 +211,11 @@ pub(super) fn run(
     let driven = attend(device.as_ref(), &order, counts, drive);
     let changes = steering.map(Steering::end).unwrap_or_default();
     let (mut outcome, failure) = driven?;
-    // Before the device goes, and its cables with it.
+    // Before the device ends, and its cables with it.
     count_interfaces(&interfaces, &outcome.frames, manifest);
     dismiss(device, &mut outcome);
     compare(manifest, declared, &outcome);
-    // No host makes frames late in the time of files.
+    // The host does not delay frames in the time of files.
     outcome.lateness_of_others.take_if(|_| transport.kind.capabilities().own_time);
     let summary = Summary::of(&outcome, reacts, transport.pacing == Pacing::Deadlines);
     manifest.anchor_unix_ns = dir.clock().anchor_unix_ns();
@@ -230,7 +230,7 @@ pub(super) fn run(
     keep_lateness(manifest, &path, &outcome, (task.roles, transport.pacing))?;
     tell_pacing(manifest, &outcome, transport.pacing);
     if task.roles.part().is_some() {
-        // A part that serves ends by being stopped.
+        // A part that serves is ended by stopping it.
         outcome.interrupted &= task.roles.workers;
         let part = task.roles.part().unwrap_or("roles");
         manifest.incidents.notes.push(Note::Part { part: part.to_owned() });
@@ -245,7 +245,7 @@ pub(super) fn run(
     failure.map_or(Ok(summary), |failure| Err(until_then(failure, &path)))
 }
 
-/// Holds what was declared of the device and the limit against what came.
+/// Compares declared properties of the device and the limit with observations.
 fn compare(manifest: &mut Manifest, declared: Option<Declared>, outcome: &RealOutcome) {
     manifest.unseen = declared.map(|declared| Unseen {
         load: declared.load(outcome),
@@ -255,7 +255,7 @@ fn compare(manifest: &mut Manifest, declared: Option<Declared>, outcome: &RealOu
     manifest.incidents.notes.extend(limited(outcome));
 }
 
-/// What of the pacing a reader must know.
+/// Adds notes on pacing for readers.
 fn tell_pacing(manifest: &mut Manifest, outcome: &RealOutcome, pacing: Pacing) {
     if outcome.skipped > 0 {
         manifest.incidents.notes.push(Note::TooLate { frames: outcome.skipped });
@@ -265,17 +265,17 @@ fn tell_pacing(manifest: &mut Manifest, outcome: &RealOutcome, pacing: Pacing) {
     }
 }
 
-/// From this share of the time on in which workers sent, a limit that held frames back decided their rate.
+/// Share of the sending time from which on a limit that held frames back determined their rate.
 const DECIDES: f64 = 0.5;
 
-/// Says so if `transport.limit` decided the rate.
+/// Returns a note if `transport.limit` determined the rate.
 fn limited(outcome: &RealOutcome) -> Option<Note> {
     let (_, share) = outcome.facts.iter().find(|(name, _)| name.starts_with(HELD_SHARE))?;
     let share: f64 = share.parse().ok().filter(|share| *share >= DECIDES)?;
     Some(Note::LimitDecided { share_percent: (share * 100.0).round() as u64 })
 }
 
-/// What steers the run in `path`, if it may be steered.
+/// Returns the steering of the run in `path`, if permitted.
 fn steer<'a>(
     task: &Task<'a>,
     path: &Path,
@@ -289,7 +289,7 @@ fn steer<'a>(
     Ok(Some(steering))
 }
 
-/// How a run was steered, if it was: its readers learn of that first.
+/// Records how a run was steered, if it was; the note comes first.
 fn keep_changes(manifest: &mut Manifest, path: &Path, changes: &[SteeredRow]) -> Result<()> {
     if changes.is_empty() {
         return Ok(());
@@ -300,7 +300,7 @@ fn keep_changes(manifest: &mut Manifest, path: &Path, changes: &[SteeredRow]) ->
     Ok(())
 }
 
-/// How late the workers' frames left, if they are among the roles.
+/// Records the lateness of the workers' frames, if they are among the roles.
 fn keep_lateness(
     manifest: &mut Manifest,
     path: &Path,
@@ -322,7 +322,7 @@ fn keep_lateness(
     Ok(())
 }
 
-/// The error that ended a run, with where its records are.
+/// Adds the place of the records to the error that ended a run.
 fn until_then(failure: Error, path: &Path) -> Error {
     match failure {
         Error::Host(why) => Error::Host(format!("{why}; the records up to then: {}", path.display())),
@@ -330,21 +330,21 @@ fn until_then(failure: Error, path: &Path) -> Error {
     }
 }
 
-/// The interfaces of these roles, and what they have counted so far; none where the transport uses sockets of another kind.
+/// Returns the interfaces of these roles, with their counters so far; empty if the transport uses other sockets.
 fn open_interfaces(transport: &TransportPlan, roles: Roles) -> Vec<(End, InterfaceReading)> {
     let bound = transport.kind.capabilities().privileged;
     let own = End::ALL.into_iter().zip(&transport.interfaces).filter(|(end, _)| bound && roles.holds(*end));
     own.filter_map(|(end, name)| Some((end, InterfaceReading::of(name)?))).collect()
 }
 
-/// What the interface of an end counted during the run, beside `frames`, which the run counted.
+/// Returns the counts of an end's interface during the run, beside `frames`, which the run counted.
 fn counted(end: End, before: &InterfaceReading, frames: &[(String, WireCounters)]) -> InterfaceCounts {
     let own = frames.iter().find(|(name, _)| name == end.name()).map(|(_, own)| *own);
     let received = own.map_or(0, |own| own.received);
     InterfaceCounts { sent: own.map(|own| own.sent), received, ..before.since(end.name()) }
 }
 
-/// Counters and links of interfaces, for the manifest.
+/// Adds counters and links of interfaces to the manifest.
 fn count_interfaces(
     interfaces: &[(End, InterfaceReading)],
     frames: &[(String, WireCounters)],
@@ -354,7 +354,7 @@ fn count_interfaces(
     manifest.host.extend(links(&manifest.interfaces));
 }
 
-/// What links carry, by end, where interfaces say it.
+/// Returns the rates of links by end, if interfaces report them.
 fn links(interfaces: &[InterfaceCounts]) -> Vec<(String, String)> {
     let rate = |counts: &InterfaceCounts| {
         Some((format!("link.{}", counts.end), format!("{} bit/s", link_bps(&counts.interface)?)))
@@ -362,13 +362,13 @@ fn links(interfaces: &[InterfaceCounts]) -> Vec<(String, String)> {
     interfaces.iter().filter_map(rate).collect()
 }
 
-/// The host's clocks, and those of the cards of these roles, before time begins.
+/// Reads the host's clocks, and those of the cards of these roles, before time begins.
 fn watch(transport: &TransportPlan, roles: Roles) -> Watched {
     let own =
         End::ALL.into_iter().zip(&transport.interfaces).filter(|(end, name)| roles.holds(*end) && !name.is_empty());
     let mut names: Vec<_> = own.map(|(_, name)| name.clone()).collect();
     for (_, end, _) in stamping(transport, roles).filter(|(.., stamps)| *stamps == Stamps::Card) {
-        // Of a socket only the address is written.
+        // For a socket only the address is written.
         let more = transport.interface_at(end).filter(|name| !names.contains(name));
         names.extend(more);
     }
@@ -376,7 +376,7 @@ fn watch(transport: &TransportPlan, roles: Roles) -> Watched {
     Watched::begin(&cards)
 }
 
-/// What was seen of the host's clocks, and how those of the stamps stand to the run's.
+/// Records the state of the host's clocks, and the offsets of stamp clocks from the run's.
 fn tell_clocks(
     manifest: &mut Manifest,
     clocks: Option<Watched>,
@@ -400,7 +400,7 @@ fn tell_clocks(
     }
 }
 
-/// Columns of stamps that these roles write, each with its end and who stamps there.
+/// Returns the columns of stamps that these roles write, with the end and the source of each.
 fn stamping(transport: &TransportPlan, roles: Roles) -> impl Iterator<Item = (&'static str, End, Stamps)> {
     let (received, sent) = (transport.stamps, transport.departure_stamps());
     let all = [(STAMPS_RECEIVED, End::Server, received), (STAMPS_SENT, End::Workers, sent)];
@@ -422,8 +422,7 @@ fn outcome_of(outcome: RealOutcome) -> Outcome {
     }
 }
 
-/// Settles the account of a whole run in `path`, and decides whether it is valid. `slack` is how far the clocks of its
-/// parts may be apart.
+/// Settles the account of a whole run in `path`, and judges its validity. `slack` is the maximum offset between the clocks of its parts.
 pub(super) fn settle_into(
     manifest: &mut Manifest,
     path: &Path,
@@ -434,7 +433,7 @@ pub(super) fn settle_into(
     settle_outcome(manifest, path, source, outcome_of(outcome), slack)
 }
 
-/// The same of what a driver of either time came to.
+/// Settles the outcome of a driver of either time.
 pub(super) fn settle_outcome(
     manifest: &mut Manifest,
     path: &Path,

@@ -1,4 +1,4 @@
-//! `[report]` and `[paper]` of experiments: what a report shows, and what is published.
+//! `[report]` and `[paper]` of experiments: the content of a report, and published values.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use pktgen_core::config::{Section, Value};
 use pktgen_core::record::{Bound, Group, Published, ReportPlan};
 use pktgen_core::{Error, Result};
 
-/// `[report]`; `default` are the metrics of its table where it names none.
+/// Reads `[report]`; `default` lists the metrics of its table if it names none.
 pub(super) fn read_report(section: &mut Section, default: &[&str]) -> Result<ReportPlan> {
     Ok(ReportPlan {
         question: section.get_opt("question")?,
@@ -18,7 +18,7 @@ pub(super) fn read_report(section: &mut Section, default: &[&str]) -> Result<Rep
     })
 }
 
-/// `[[report.groups]]`: a name and clusters, as `"0-4"` or `"0,3,7"`.
+/// Reads `[[report.groups]]`: a name and clusters, as `"0-4"` or `"0,3,7"`.
 fn read_groups(section: &mut Section) -> Result<Vec<Group>> {
     let mut groups = Vec::new();
     for table in section.get_tables("groups")? {
@@ -58,7 +58,7 @@ fn cluster_list(text: &str) -> Option<Vec<u16>> {
     Some(clusters)
 }
 
-/// `[[paper.rows]]`: `at` labels, a `source`, and the values.
+/// Reads `[[paper.rows]]`: `at` labels, a `source`, and the values.
 pub(super) fn read_paper(section: &mut Section) -> Result<Vec<Published>> {
     let mut rows = Vec::new();
     for table in section.get_tables("rows")? {

@@ -12,32 +12,33 @@ use super::find_rate::{JudgedTrial, Limiter, Search, Searched};
 use super::{Experiment, Finished, Task};
 use crate::capture::claim;
 
-/// Bytes of a checksum that ends a frame on the cable, which the sizes of the RFC have, and ours not.
+/// Bytes of the FCS, which the frame sizes of the RFC include, and ours do not.
 const FCS: u32 = 4;
-/// What the RFC asks for, in seconds: a trial of throughput and loss, one of latency; and the numbers of trials of latency and of bursts.
+/// Durations required by the RFC, in seconds: trials of throughput and loss, trials of latency; numbers of trials of
+/// latency and of bursts.
 const TRIAL_S: f64 = 60.0;
 const LATENCY_S: f64 = 120.0;
 const LATENCIES: u32 = 20;
 const BURSTS: u32 = 50;
-/// A step of the loss table, over its first rate.
+/// Step of the loss table, relative to its first rate.
 const STEP: f64 = 0.1;
-/// Bursts last at least this long at the highest rate, if nothing is lost.
+/// Minimum duration of bursts at the highest rate, if nothing is lost.
 const BURST_S: f64 = 2.0;
 
-/// What is measured.
+/// Parameters of the benchmark.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BenchmarkPlan {
     /// Sizes of frames, with FCS.
     pub sizes: Vec<u32>,
-    /// How throughput is searched.
+    /// Parameters of the search for throughput.
     pub search: Search,
     /// Length of a trial.
     pub trial: String,
-    /// Trials of latency, and bursts that must pass.
+    /// Number of trials of latency, and of bursts that must pass.
     pub repeats: u32,
 }
 
-/// What the delays of the frames of a run were, in ns.
+/// Delays of the frames of a run, in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Delays {
     /// Mean.
@@ -48,59 +49,59 @@ pub struct Delays {
     pub max_ns: f64,
 }
 
-/// Judges and measures runs.
+/// Callbacks that judge and measure runs.
 pub struct Bench<'a> {
-    /// Says how much a run lost.
+    /// Judges the loss of a run.
     pub judge: &'a mut dyn FnMut(&Finished) -> Result<JudgedTrial>,
-    /// The delays of a run; none if they are not known.
+    /// Returns the delays of a run; `None` if unknown.
     pub delays: &'a mut dyn FnMut(&Path) -> Result<Option<Delays>>,
-    /// Told what is measured next.
+    /// Called with the name of the next measurement.
     pub next: &'a mut dyn FnMut(&str),
 }
 
-/// How much is lost at a rate.
+/// Loss at a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct LossAt {
     /// The rate, in packets/s.
     pub pps: f64,
-    /// Share of the frames; none if that cannot be said.
+    /// Share of the frames; none if unknown.
     pub loss: Option<f64>,
 }
 
-/// The row of a size.
+/// The row of a frame size.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SizeRow {
     /// Bytes of a frame, with FCS.
     pub bytes: u32,
     /// Highest rate without loss, in packets/s; none if none was found.
     pub throughput_pps: Option<f64>,
-    /// The same in bits of frames, with FCS.
+    /// The same rate in bit/s, with FCS.
     pub throughput_bps: Option<f64>,
-    /// Whose limit that is; none if the highest rate that may be tried passed.
+    /// The limiting component; none if the highest permitted rate passed.
     pub limited_by: Option<Limiter>,
     /// Delays at that rate: means over the repeats, and the longest of all.
     pub latency: Option<Delays>,
-    /// Losses from the highest rate that was tried downwards.
+    /// Losses, from the highest tried rate downwards.
     pub losses: Vec<LossAt>,
     /// Frames of the longest burst without loss, at the highest rate of this host; none if the shortest lost.
     pub burst_frames: Option<u64>,
-    /// No burst that was tried lost a frame: the device may take longer ones.
+    /// Whether no tried burst lost a frame: the device may support longer ones.
     pub burst_is_bound: bool,
 }
 
-/// All rows.
+/// The complete benchmark.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Benchmark {
-    /// By size.
+    /// Rows by size.
     pub rows: Vec<SizeRow>,
-    /// What is shorter or fewer than the RFC asks for; empty if nothing is.
+    /// Parameters that are shorter or fewer than required by the RFC; empty if none.
     pub shortened: Vec<String>,
-    /// The user requested a stop: rows are missing.
+    /// Whether the user requested a stop, so that rows are missing.
     pub interrupted: bool,
 }
 
 impl BenchmarkPlan {
-    /// What is shorter or fewer than the RFC asks for.
+    /// Returns the parameters that are shorter or fewer than required by the RFC.
     fn shortened(&self, trial_s: f64) -> Vec<String> {
         let mut all = Vec::new();
         if trial_s < TRIAL_S {
@@ -173,7 +174,7 @@ struct SizeBench<'a> {
 }
 
 impl SizeBench<'_> {
-    /// All of them; none if the user requested a stop.
+    /// Measures the row; `None` if the user requested a stop.
     fn row(&self, bytes: u32, bench: &mut Bench) -> Result<Option<SizeRow>> {
         (bench.next)(&format!("{bytes} bytes: throughput"));
         let search = self.out.join("throughput");
@@ -206,7 +207,7 @@ impl SizeBench<'_> {
         Ok((!stopped()).then_some(row))
     }
 
-    /// A run with these settings, judged.
+    /// Makes and judges a run with these settings.
     fn run(&self, name: &str, set: &[String], bench: &mut Bench) -> Result<(Finished, JudgedTrial)> {
         let mut document: Document = self.searched.document.clone();
         document.overlay(std::iter::empty(), set)?;
@@ -221,14 +222,14 @@ impl SizeBench<'_> {
         Ok((finished, judged))
     }
 
-    /// A trial at a rate.
+    /// Makes a trial at a rate.
     fn at(&self, name: &str, pps: f64, bench: &mut Bench) -> Result<(Finished, JudgedTrial)> {
         let trial = &self.plan.trial;
         let set = [format!("schedule.pps={pps:.6}"), "workload.repeat=0".into(), format!("capture.until={trial}")];
         self.run(name, &set, bench)
     }
 
-    /// §26.2, over all frames instead of one of a trial.
+    /// Measures §26.2, over all frames instead of one per trial.
     fn latency(&self, pps: f64, bench: &mut Bench) -> Result<Option<Delays>> {
         let mut all: Vec<Delays> = Vec::new();
         for _ in 0..self.plan.repeats.max(1) {
@@ -246,7 +247,7 @@ impl SizeBench<'_> {
         }))
     }
 
-    /// §26.3: from the highest rate down in steps, until two in succession lose nothing.
+    /// Measures §26.3: from the highest rate down in steps, until two successive ones lose nothing.
     fn losses(&self, highest: f64, bench: &mut Bench) -> Result<Vec<LossAt>> {
         let (mut losses, mut clean, mut share) = (Vec::new(), 0, 1.0);
         while clean < 2 && share > STEP / 2.0 {
@@ -259,7 +260,7 @@ impl SizeBench<'_> {
         Ok(losses)
     }
 
-    /// §26.4: the longest burst without loss, and whether none that was tried lost a frame.
+    /// Measures §26.4: the longest burst without loss, and whether no tried one lost a frame.
     fn bursts(&self, highest: f64, bench: &mut Bench) -> Result<(Option<u64>, bool)> {
         let most = (highest * BURST_S).ceil().clamp(1.0, f64::from(u32::MAX)) as u64;
         let mut passes = |frames: u64| -> Result<bool> {
@@ -280,7 +281,7 @@ impl SizeBench<'_> {
     }
 }
 
-/// The longest burst that passes: it doubles until one fails, then the gap is halved. At most `most`, which is then a lower bound.
+/// Searches the longest burst that passes: doubles until one fails, then halves the gap. At most `most`, which is then a lower bound.
 fn longest(most: u64, passes: &mut dyn FnMut(u64) -> Result<bool>) -> Result<(Option<u64>, bool)> {
     let (mut low, mut frames) = (0, 16.min(most));
     let mut high = loop {
@@ -290,7 +291,7 @@ fn longest(most: u64, passes: &mut dyn FnMut(u64) -> Result<bool>) -> Result<(Op
             true => (low, frames) = (frames, (frames * 2).min(most)),
         }
     };
-    // To a frame where bursts are short, to 1 % where they are long.
+    // To one frame for short bursts, to 1 % for long ones.
     while high - low > 1 + low / 100 {
         let middle = low + (high - low) / 2;
         if passes(middle)? { low = middle } else { high = middle }
@@ -304,7 +305,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whatever a queue holds is found, within 1 %.
+        /// Any capacity of a queue is found, within 1 %.
         #[test]
         fn the_longest_burst_is_found(room in 0u64..2_000_000, most in 1u64..1_000_000) {
             let mut tried = 0;

@@ -1,8 +1,8 @@
-//! One shard of a sweep: every n-th run of the plan, into a folder of its own that goes on where a killed process stopped.
+//! One shard of a sweep: every n-th run of the plan, in a separate folder, resuming after a killed process.
 //!
-//! Called by `pktgen replay --shard`; [`super::join()`] makes the whole of the shards. Runs go round, so that the expensive
-//! points of a sweep, which are neighbours, spread over all shards (docs/sharding.md says when they do not), and shard i
-//! of n is shards i, i + n, i + 2n … of a multiple of n.
+//! Used by `pktgen replay --shard`; [`super::join()`] joins the shards. Runs are assigned in turn, so that the
+//! expensive points of a sweep, which are neighbours, spread over all shards (docs/sharding.md lists exceptions), and
+//! shard i of n consists of shards i, i + n, i + 2n … of a multiple of n.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{File, OpenOptions, TryLockError};
@@ -23,29 +23,29 @@ use serde::de::DeserializeOwned;
 use super::{Experiment, Finished, SWEEP, study, sweep_text, tool, write_sweep};
 use crate::driver::real_time::Progress;
 
-/// Held by the process that is at work in a shard's folder; a killed one loses it with its life.
+/// Locked by the process that works in a shard's folder; the lock of a killed one is released.
 const LOCK: &str = "shard.lock";
-/// How often a process that waits for the lock looks.
+/// Interval of checks of the lock.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What came of a shard.
+/// The result of a shard.
 #[derive(Debug, Clone)]
 pub struct Share {
-    /// Runs that are complete now, in the order of the plan.
+    /// Runs that are complete, in the order of the plan.
     pub finished: Vec<Finished>,
-    /// Runs of the shard.
+    /// Number of runs of the shard.
     pub runs: usize,
-    /// Runs of the whole sweep.
+    /// Number of runs of the whole sweep.
     pub planned: usize,
-    /// Those that an earlier process had finished.
+    /// Runs that an earlier process had finished.
     pub kept: usize,
-    /// Those that it had begun and not finished, which were begun anew.
+    /// Runs that an earlier process had begun and not finished, which were repeated.
     pub redone: usize,
 }
 
 impl Experiment {
-    /// Runs what `shard` takes of the sweep into `out`. What an earlier process finished there is kept; what it began
-    /// is done anew. `say` is called with notes for the user.
+    /// Runs the part of the sweep that `shard` selects into `out`. Keeps runs that an earlier process finished there;
+    /// repeats those it only began. `say` is called with notes for the user.
     pub fn execute_shard(
         &self,
         shard: Shard,
@@ -73,7 +73,7 @@ impl Experiment {
         let (mut finished, todo, redone) = sort_out(&mine, out)?;
         let kept = finished.len();
         progress(kept, Progress::default());
-        // Runs in real time would disturb each other.
+        // Concurrent runs in real time would disturb each other.
         let threads = if real_time { 1 } else { threads };
         finished.extend(self.run_all(&todo, out, threads, stop, &|runs, p| progress(kept + runs, p))?);
         let order: HashMap<PathBuf, usize> = mine.iter().zip(0..).map(|(run, i)| (out.join(run.folder()), i)).collect();
@@ -82,8 +82,8 @@ impl Experiment {
         Ok(Share { finished, runs: mine.len(), planned: self.runs.len(), kept, redone })
     }
 
-    /// What every point resolves to, for its first seed, and what it replays; whether any is in real time. Mistakes are
-    /// found here, in every shard alike, before anything is written.
+    /// Returns the resolved configuration of every point, for its first seed, and its trace; and whether any is in real
+    /// time. Mistakes are found here, equally in every shard, before anything is written.
     fn points(&self) -> Result<(bool, Vec<String>)> {
         let (mut real_time, mut points, mut seen) = (false, Vec::new(), HashSet::new());
         for run in &self.runs {
@@ -102,11 +102,11 @@ impl Experiment {
     }
 }
 
-/// Makes the folder the shard's, or finds that it is; holds it until the lock is dropped.
+/// Initialises the shard's folder, or checks an existing one; locks it until the result is dropped.
 fn open(out: &Path, own: &SweepManifest, planned: &str, stop: &AtomicBool, say: &dyn Fn(&str)) -> Result<File> {
     std::fs::create_dir_all(out).map_err(Error::io("create folder", out))?;
     let sweep = out.join(SWEEP);
-    // Looked for again: another process may have begun the shard since.
+    // Checked again: another process may have begun the shard meanwhile.
     if !sweep.exists() && holds_others(out)? && !sweep.exists() {
         return Err(Error::config(format!(
             "{}: the folder is not empty, and no shard was begun there; choose another with --out, or remove it",
@@ -117,14 +117,14 @@ fn open(out: &Path, own: &SweepManifest, planned: &str, stop: &AtomicBool, say: 
     if sweep.exists() {
         same_shard(out, &read::<SweepManifest>(&sweep)?, own)?;
     } else {
-        // The plan first: where there is a sweep.json, everything is there.
+        // The plan first: if there is a sweep.json, everything exists.
         write_whole(&out.join(PLANNED), planned)?;
         write_whole(&sweep, sweep_text(own, &sweep)?)?;
     }
     Ok(lock)
 }
 
-/// Whether the folder has anything that a shard does not begin with.
+/// Returns whether the folder has files other than those with which a shard begins.
 fn holds_others(out: &Path) -> Result<bool> {
     let entries = std::fs::read_dir(out).map_err(Error::io("read", out))?;
     let partial = |name: &str, own: &&str| name.starts_with(*own) && name.ends_with(".partial");
@@ -132,7 +132,7 @@ fn holds_others(out: &Path) -> Result<bool> {
     Ok(entries.filter_map(|entry| entry.ok()).any(|entry| !ours(&entry.file_name().to_string_lossy())))
 }
 
-/// Waits until no other process works in the folder: a launcher that lost sight of a process starts it a second time.
+/// Waits until no other process works in the folder: a launcher that lost contact with a process starts it again.
 fn lock(out: &Path, stop: &AtomicBool, say: &dyn Fn(&str)) -> Result<File> {
     let path = out.join(LOCK);
     let opened = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
@@ -158,7 +158,7 @@ fn lock(out: &Path, stop: &AtomicBool, say: &dyn Fn(&str)) -> Result<File> {
     Err(Error::Invalid(format!("{}: interrupted while another process was at work on this shard", out.display())))
 }
 
-/// Refuses to mix what does not belong together.
+/// Refuses to mix runs of different sweeps or shards.
 fn same_shard(out: &Path, there: &SweepManifest, own: &SweepManifest) -> Result<()> {
     let dir = out.display();
     let wrong = |what: String| Err(Error::config(format!("{dir}: {what}; choose another folder with --out")));
@@ -185,7 +185,7 @@ fn same_shard(out: &Path, there: &SweepManifest, own: &SweepManifest) -> Result<
     Ok(())
 }
 
-/// What is complete, what is to be run, and how many of those had been begun; what was begun is removed.
+/// Returns the complete runs, the runs to do, and how many of those had been begun; removes begun ones.
 fn sort_out<'a>(mine: &[&'a Run], out: &Path) -> Result<(Vec<Finished>, Vec<&'a Run>, usize)> {
     let (mut finished, mut todo, mut redone) = (Vec::new(), Vec::new(), 0);
     for run in mine {
@@ -204,8 +204,8 @@ fn sort_out<'a>(mine: &[&'a Run], out: &Path) -> Result<(Vec<Finished>, Vec<&'a 
     Ok((finished, todo, redone))
 }
 
-/// The run in `dir` if it is complete: its manifest is written last, by renaming, and says "finished" only then. What
-/// was interrupted is not complete. A run that is not the wanted one is an error.
+/// Returns the run in `dir` if it is complete: its manifest is written last, by renaming, and has the state "finished"
+/// only then. An interrupted run is not complete. A run other than the expected one is an error.
 pub(super) fn complete(
     dir: &Path,
     labels: &BTreeMap<String, String>,

@@ -1,4 +1,4 @@
-//! A run in virtual time: simulated and concluded; settled from its records where a device of another process kept no books.
+//! A run in virtual time: simulated and concluded; settled from its records if a device in another process kept no books.
 
 use pktgen_core::Result;
 use pktgen_core::record::{Fault, Manifest};
@@ -17,21 +17,20 @@ use crate::driver::virtual_time::Simulation;
 use crate::plan::Plan;
 use crate::target::remote::Remote;
 
-/// A device of another process, at its node.
+/// A device in another process, with its node.
 type Coupling = Option<(NodeId, Box<dyn Remote>)>;
 
-/// A worker's backlog is recorded when it is made, with the later times at which it leaves: all that was sent is settled before what
-/// arrived.
+/// A worker's backlog is recorded when it is made, with its later departures: all sent rows are settled before received ones.
 const SLACK: i64 = HORIZON / 2;
 
-/// Starts the device of `plan`, if it is a process, and if that is allowed.
+/// Starts the device of `plan`, if it is a process and its start is allowed.
 pub(super) fn open(plan: &Plan, seed: u64, launches: bool) -> Result<Coupling> {
     let Some(lockstep) = &plan.spec.transport.lockstep else { return Ok(None) };
     lockstep.check_allowed(launches)?;
     lockstep.open(plan, seed).map(Some)
 }
 
-/// Runs `plan` and writes its run dir. `before` says which random numbers had been drawn before it was planned.
+/// Runs `plan` and writes its run dir. `before` is the number of random numbers drawn before planning.
 pub(super) fn run(
     plan: Plan,
     remote: Coupling,

@@ -1,7 +1,7 @@
-//! An experiment with a section `[study]`: what is measured without a network.
+//! An experiment with a section `[study]`: measurements without a network.
 //!
-//! Called by [`super::Experiment`]. The study reads its keys and finds numbers; they go into the manifest of a run dir
-//! without streams. Everything about sweeps, seeds and reports is as for runs.
+//! Used by [`super::Experiment`]. The study reads its keys and produces findings; they go into the manifest of a run
+//! dir without streams. Sweeps, seeds and reports work as for runs.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,16 +21,16 @@ use crate::plan::read_top;
 /// The studies that an experiment may name.
 pub(super) type Studies = &'static [&'static dyn Study];
 
-/// Sections about frames and a network, of which a study has none.
+/// Sections about frames and networks, which a study does not have.
 const NOT_BESIDE: [&str; 8] =
     ["workload", "schedule", "format", "topology", "target", "endpoint", "transport", "capture"];
 
-/// Whether this is a study.
+/// Returns whether this is a study.
 pub(super) fn is_one(document: &Document) -> bool {
     document.get("study").is_some()
 }
 
-/// What needs frames to move says so.
+/// Refuses a study where frames are required.
 pub(super) fn refuse(document: &Document) -> Result<()> {
     if !is_one(document) {
         return Ok(());
@@ -41,7 +41,7 @@ pub(super) fn refuse(document: &Document) -> Result<()> {
     )))
 }
 
-/// The metrics of the studies in an experiment, each once; none if it has no study.
+/// Returns the metrics of the studies in an experiment, each once; `None` if it has no study.
 pub(super) fn metrics(experiment: &Document, runs: &[Run], studies: Studies) -> Result<Option<Vec<&'static str>>> {
     let named = |path: &String| path == "study" || path.starts_with("study.");
     if !is_one(experiment) && !runs.iter().any(|run| run.set.iter().any(|(path, _)| named(path))) {
@@ -61,7 +61,7 @@ pub(super) fn metrics(experiment: &Document, runs: &[Run], studies: Studies) -> 
     Ok(Some(metrics))
 }
 
-/// Looks the study up; its section is to be read and closed.
+/// Finds the study; its section is to be read and closed.
 fn open(document: &mut Document, studies: Studies) -> Result<(&'static dyn Study, Section)> {
     let mut section = document.section("study")?;
     let Some(kind) = section.get_opt::<String>("kind")? else {
@@ -92,20 +92,20 @@ pub(super) fn check(mut document: Document, seed: u64, studies: Studies) -> Resu
     document.finish(SECTIONS)
 }
 
-/// Reads it. Returns which it is, what does it, and the resolved configuration.
+/// Reads the study. Returns it, its task, and the resolved configuration.
 fn read(mut document: Document, seed: u64, studies: Studies) -> Result<(&'static dyn Study, Ready, String)> {
     check(document.clone(), seed, studies)?;
     read_top(&mut document, seed)?;
     let (study, mut section) = open(&mut document, studies)?;
     let ready = study.read(&mut section)?;
-    // Keys that this run had no use for: a sweep visits others.
+    // Keys that this run does not use: a sweep visits others.
     section.allow(study.keys());
     document.close(section)?;
     document.finish(SECTIONS)?;
     Ok((study, ready, document.resolved()))
 }
 
-/// Does it. Returns which it was, what it found, and the resolved configuration.
+/// Runs the study. Returns its name, its findings, and the resolved configuration.
 fn find_out(document: Document, seed: u64, studies: Studies) -> Result<(&'static str, Vec<Finding>, String)> {
     let (study, ready, config) = read(document, seed, studies)?;
     let watch = clock::Stopwatch::start();
@@ -117,7 +117,7 @@ fn find_out(document: Document, seed: u64, studies: Studies) -> Result<(&'static
 }
 
 impl Experiment {
-    /// The resolved configuration of one run. A study's is known when it has read its keys; it is not done for that.
+    /// Returns the resolved configuration of one run. For a study its keys are read, without running it.
     pub fn config(&self, run: &Run) -> Result<String> {
         let document = self.resolve(run)?;
         if is_one(&document) {
@@ -127,7 +127,7 @@ impl Experiment {
         }
     }
 
-    /// One run of a study into `dir`.
+    /// Runs a study into `dir`.
     pub(super) fn run_study(&self, run: &Run, document: Document, dir: &Path, task: &Task) -> Result<Finished> {
         if let Some(part) = task.roles.part() {
             return Err(Error::config(format!(

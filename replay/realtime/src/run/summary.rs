@@ -1,4 +1,4 @@
-//! A run in real time in a line per role: what its process sent and received.
+//! Summary of a run in real time, one line per role: traffic of its process.
 
 use std::fmt;
 
@@ -8,25 +8,26 @@ use serde::Serialize;
 use crate::capture::lateness::by_host;
 use crate::driver::real_time::{RealOutcome, RoleTally};
 
-/// What the roles of one process sent and received.
+/// Traffic of the roles of one process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
-    /// In the order in which frames meet them.
+    /// In the order of the frames' path.
     pub roles: Vec<RoleSummary>,
-    /// Workers that react received nothing.
+    /// Whether workers that react received nothing.
     pub unanswered: bool,
 }
 
-/// What one role did. None: not known, or of too few frames.
+/// Traffic of one role. None: unknown, or from too few frames.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RoleSummary {
     /// Workers, device or server.
     pub role: &'static str,
     /// Frames of any kind that its ends sent.
     pub frames_sent: u64,
-    /// And received.
+    /// Frames of any kind that its ends received.
     pub frames_received: u64,
-    /// What the rest is of: updates that workers sent, frames that a device received from the workers, or a server.
+    /// Basis of the following values: updates that workers sent, frames that a device received from the workers, or
+    /// that a server received.
     pub counted: u64,
     /// Their bytes.
     pub bytes: u64,
@@ -36,20 +37,20 @@ pub struct RoleSummary {
     pub pps: Option<f64>,
     /// The same in bits.
     pub bps: Option<f64>,
-    /// How late they left: median.
+    /// Median of their lateness.
     pub late_p50_ns: Option<u64>,
-    /// 99 %.
+    /// 99 % of their lateness.
     pub late_p99_ns: Option<u64>,
-    /// The latest.
+    /// Maximum lateness.
     pub late_max_ns: Option<u64>,
-    /// How many of them the host made late.
+    /// Number of them delayed by the host.
     pub late_by_host: Option<u64>,
-    /// How late the others left: 99 %.
+    /// 99 % of the lateness of the others.
     pub late_others_p99_ns: Option<u64>,
 }
 
 impl RoleSummary {
-    /// Of the ends of this role, whose names begin with its own.
+    /// The summary of this role's ends, whose names begin with the role.
     fn of(role: &'static str, tally: &RoleTally, outcome: &RealOutcome) -> Self {
         let own = || outcome.frames.iter().filter(|(end, _)| end.starts_with(role)).map(|(_, counters)| counters);
         let span = tally.first.map(|first| tally.last - first).filter(|span| *span > 0);
@@ -73,7 +74,7 @@ impl RoleSummary {
 }
 
 impl Summary {
-    /// Of a run whose workers react to what comes back, or do not; `paced` by deadlines, or not.
+    /// The summary of a run; `reacts` if its workers react to arrivals, `paced` with deadlines.
     pub(super) fn of(outcome: &RealOutcome, reacts: bool, paced: bool) -> Self {
         let mut roles = Vec::new();
         if let Some((tally, late)) = outcome.offered.as_ref().map(|tally| (tally, &outcome.lateness)) {
@@ -96,12 +97,12 @@ impl Summary {
 }
 
 impl Summary {
-    /// Mean rate that the workers achieved, in packets/s.
+    /// Returns the mean rate of the workers, in packets/s.
     pub(super) fn achieved_pps(&self) -> Option<f64> {
         self.workers()?.pps
     }
 
-    /// What the workers did.
+    /// Returns the workers' line.
     pub(super) fn workers(&self) -> Option<&RoleSummary> {
         self.roles.iter().find(|role| role.role == "workers")
     }

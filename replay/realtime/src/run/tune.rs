@@ -1,6 +1,6 @@
-//! The settings of `[transport]` with which this host sends fastest on an interface, or keeps deadlines best (docs/tune.md).
+//! Search for the settings of `[transport]` with which this host sends fastest on an interface, or keeps deadlines best (docs/tune.md).
 //!
-//! Settings take turns: what the host does meanwhile it does to all of them, and ratios are taken within rounds.
+//! Settings take turns, so that other activity of the host affects all of them, and ratios are taken within rounds.
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -18,73 +18,74 @@ use crate::catalogue::Catalogue;
 use crate::driver::real_time::Roles;
 use crate::transport::{End, InterfaceReading, TRANSPORTS, queues_to_send};
 
-/// The section of an experiment that is tuned.
+/// The tuned section of an experiment.
 const SECTION: &str = "transport";
-/// With fewer rounds, the interval of a median is less than 95 % sure.
+/// With fewer rounds, the confidence of a median's interval is below 95 %.
 const ROUNDS_LEAST: u32 = 6;
-/// How sure the intervals are.
+/// Confidence of the intervals.
 const SURE: f64 = 0.95;
-/// A setting must send at least this share of a rate that is asked for.
+/// Minimum share of a requested rate that a setting must send.
 const KEPT: f64 = 0.999;
 /// Updates of a worker in one pass: a trial's length is in passes.
 const UPDATES: u32 = 2000;
-/// A trial repeats the workload at most so often.
+/// Maximum number of repetitions of the workload in a trial.
 const PASSES_MAX: f64 = 100_000.0;
-/// How long frames of a trial may take to the other end.
+/// Maximum time of a trial's frames to the other end.
 const SETTLE: Duration = Duration::from_millis(20);
 
-/// What is tuned, and how long.
+/// Parameters of a tuning.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TuningPlan {
     /// The interface that sends.
     pub interface: String,
-    /// The interface at the other end of the cable, where it is on this host: it says what arrived.
+    /// The interface at the other end of the cable, if it is on this host: it counts arrivals.
     pub peer: Option<String>,
-    /// The rate at which deadlines are to be kept, in packets/s; none for as fast as possible.
+    /// The rate at which deadlines are to be kept, in packets/s; none for the maximum rate.
     pub pps: Option<f64>,
     /// Rounds, in each of which every setting has a trial.
     pub rounds: u32,
-    /// How long a trial takes.
+    /// Length of a trial.
     pub trial: String,
 }
 
-/// What a setting reached.
+/// The result of a setting.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct TunedSetting {
-    /// Keys and values, as `--set` takes them.
+    /// Keys and values in the notation of `--set`.
     pub set: Vec<String>,
     #[serde(skip)]
     keys: Vec<(&'static str, Value)>,
     /// Rate of each round, in packets/s.
     pub pps: Vec<f64>,
-    /// With a rate that was asked for: how late frames left that the host did not make late, 99 %, of each round.
+    /// With a requested rate: 99 % of the lateness of frames that the host did not delay, of each round.
     pub late_p99_ns: Vec<u64>,
-    /// Their medians; none without a trial.
+    /// Median rate; none without a trial.
     pub median_pps: Option<f64>,
-    /// The same of lateness.
+    /// Median lateness.
     pub median_late_ns: Option<f64>,
-    /// Median over the rounds of what is compared, over the best setting's: rates, or lateness the other way round. None if it was not compared.
+    /// Median over the rounds of the setting's score relative to the best setting's (rates, or inverse lateness). None
+    /// if it was not compared.
     pub of_best: Option<f64>,
-    /// What that median lies between, at least 95 % sure.
+    /// Interval of that median with at least 95 % confidence.
     pub interval: Option<[f64; 2]>,
     /// Frames that were sent in all rounds.
     pub sent: u64,
-    /// How many of them did not arrive at the other end; none if that is not on this host.
+    /// Frames that did not arrive at the other end; none if that is not on this host.
     pub lost: Option<u64>,
     /// Why it cannot be used here.
     pub refused: Option<String>,
 }
 
-/// What came of it.
+/// The result of a tuning.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Tuned {
-    /// What was wanted.
+    /// The parameters.
     pub plan: TuningPlan,
     /// All settings, the simplest first.
     pub settings: Vec<TunedSetting>,
-    /// Which of them to use: the simplest that cannot be told from the best. None if none can be used.
+    /// Index of the chosen setting: the simplest that is not distinguishable from the best. None if none can be used.
     pub chosen: Option<usize>,
-    /// The user requested a stop: rounds are missing.
+    /// Whether the user requested a stop, so that rounds are missing.
     pub interrupted: bool,
 }
 
@@ -110,8 +111,8 @@ impl TuningPlan {
         }
     }
 
-    /// Every setting that is tried, the simplest first: transports that send on interfaces, with as many queues as the interface has
-    /// and, where deadlines are kept, each way to wait.
+    /// Returns every setting to try, the simplest first: transports that send on interfaces, with up to as many queues
+    /// as the interface has and, if deadlines are kept, each waiting method.
     fn settings(&self) -> Result<Vec<TunedSetting>> {
         let sending = queues_to_send(&self.interface)?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as u32;
@@ -148,7 +149,7 @@ impl TunedSetting {
         TunedSetting { set, keys, ..TunedSetting::default() }
     }
 
-    /// In a few words.
+    /// Returns a short name.
     pub fn name(&self) -> String {
         let named = |(key, value): &(&str, Value)| match (*key, value) {
             ("kind", kind) => Some(kind.to_label()),
@@ -158,7 +159,7 @@ impl TunedSetting {
         self.keys.iter().filter_map(named).collect::<Vec<_>>().join(", ")
     }
 
-    /// What is compared in each round: the higher, the better.
+    /// Returns the score of each round: higher is better.
     fn scores(&self, paced: bool) -> Vec<f64> {
         match paced {
             true => self.late_p99_ns.iter().map(|ns| 1.0 / (*ns).max(1) as f64).collect(),
@@ -166,7 +167,7 @@ impl TunedSetting {
         }
     }
 
-    /// Counts a trial, or finds that the setting cannot be used.
+    /// Records a trial, or that the setting cannot be used.
     fn count(&mut self, finished: &Finished, plan: &TuningPlan, arrived: Option<u64>) {
         let Some((workers, achieved)) = workers(finished).and_then(|workers| Some((workers, workers.pps?))) else {
             self.refused.get_or_insert("too few frames left to say how fast".into());
@@ -191,7 +192,7 @@ impl TunedSetting {
 }
 
 impl Tuned {
-    /// Compares the settings that can be used, and chooses.
+    /// Compares the usable settings, and chooses.
     fn judge(&mut self) {
         for setting in &mut self.settings {
             setting.median_pps = median(&setting.pps);
@@ -223,7 +224,7 @@ impl Tuned {
         self.chosen = if self.interrupted { None } else { usable.iter().copied().find(alike) };
     }
 
-    /// The chosen settings as a section of an experiment.
+    /// Returns the chosen settings as a section of an experiment.
     pub fn section(&self) -> Option<String> {
         let chosen = &self.settings[self.chosen?];
         let lines = chosen.keys.iter().map(|(key, value)| format!("{key} = {}\n", value.to_toml()));
@@ -231,16 +232,16 @@ impl Tuned {
     }
 }
 
-/// What the workers sent.
+/// Returns the workers' traffic.
 fn workers(finished: &Finished) -> Option<&RoleSummary> {
     finished.summary.as_ref()?.workers()
 }
 
-/// What the median of repeats lies between, at least 95 % sure, whatever their distribution is. None of fewer than six.
+/// Returns the interval of the median of repeats with at least 95 % confidence, for any distribution. `None` for fewer than six.
 fn interval_of_median(mut values: Vec<f64>) -> Option<[f64; 2]> {
     values.sort_by(f64::total_cmp);
     let n = values.len();
-    // The (k + 1)-th smallest value is above the median as often as n throws of a coin have at most k heads; the same at the other end.
+    // The (k + 1)-th smallest value is above the median as often as n coin tosses have at most k heads; the same at the other end.
     let (mut term, mut below, mut inside) = (0.5f64.powi(n as i32), 0.0, 0);
     for k in 0..n / 2 {
         below += term;
@@ -266,8 +267,8 @@ fn median(values: &[f64]) -> Option<f64> {
 }
 
 impl Experiment {
-    /// Sends the workers' frames of an experiment on an interface with each setting in turn. Trials are made in `out`, and removed. `told`
-    /// is called before each trial, with its number among all and what it tries.
+    /// Sends the workers' frames of an experiment on an interface with each setting in turn. Trials are made in `out`,
+    /// and removed. Calls `told` before each trial, with its number and its setting.
     pub fn tune(
         (catalogue, document): (&'static Catalogue, &Document),
         out: &Path,
@@ -284,7 +285,7 @@ impl Experiment {
         let mut passes = vec![1; settings.len()];
         let mut tuned = Tuned { plan: plan.clone(), settings, chosen: None, interrupted: false };
         let mut of_usage = 0;
-        // The first trial shows what is refused, and how many passes the others have: it is not compared.
+        // The first trial shows refusals, and determines the number of passes of the others: it is not compared.
         for round in 0..=plan.rounds as usize {
             for (at, setting) in tuned.settings.iter_mut().enumerate() {
                 if setting.refused.is_some() {
@@ -323,7 +324,7 @@ impl Experiment {
     }
 }
 
-/// What trials have in common.
+/// The common part of trials.
 struct Trial<'a> {
     catalogue: &'static Catalogue,
     document: &'a Document,
@@ -333,7 +334,7 @@ struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// A trial, at top speed of so many passes, and what arrived at the other end.
+    /// Makes a trial, at top speed with `passes` passes; returns also the arrivals at the other end.
     fn make(&self, keys: &[(&str, Value)], passes: u32) -> Result<(Finished, Option<u64>)> {
         let plan = self.plan;
         let mut document = self.document.clone();
@@ -354,7 +355,7 @@ impl Trial<'_> {
         let peer = plan.peer.as_deref().and_then(InterfaceReading::of);
         let task = Task { roles: Roles::WORKERS, ..*self.task };
         let run = experiment.choose(None)?;
-        // On a thread of its own: a part of a run gives up the rights of its thread for good, and the next trial needs them.
+        // In a separate thread: a part of a run drops the privileges of its thread for good, and the next trial needs them.
         let work = || experiment.execute_part(run, self.dir, &task);
         let made = std::thread::scope(|scope| scope.spawn(work).join())
             .unwrap_or_else(|_| Err(Error::Invalid("a trial panicked; please report this".into())));
@@ -386,7 +387,7 @@ mod tests {
         all.judge();
         assert_eq!(all.chosen, Some(1), "{all:?}");
         assert_eq!(all.settings[0].of_best, Some(5.0 / 10.4));
-        // What is slower in every round is told from it.
+        // A setting that is slower in every round is distinguished.
         let slower = noisy.map(|rate| rate * 0.99);
         let mut all = tuned(&[&slower, &noisy]);
         all.judge();
@@ -408,7 +409,7 @@ mod tests {
 
     #[test]
     fn intervals_of_a_median_leave_outliers_out_where_there_are_enough_rounds() {
-        // From tables of the binomial distribution at 1/2.
+        // From tables of the binomial distribution with p = 1/2.
         for (n, first) in [(6, 0), (8, 0), (9, 1), (11, 1), (12, 2), (15, 3), (17, 4), (20, 5), (100, 39)] {
             let values: Vec<f64> = (0..n).map(f64::from).collect();
             assert_eq!(interval_of_median(values), Some([f64::from(first), f64::from(n - 1 - first)]), "{n}");

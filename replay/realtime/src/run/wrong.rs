@@ -1,7 +1,7 @@
-//! The packets of a run that are not what they should be, and what they should have been: `pktgen analyze --wrong`.
+//! The wrong packets of a run, with their expected content: `pktgen analyze --wrong`.
 //!
-//! The account is settled once more from the records, with a look at every packet; what arrived in its place is found in the run's own
-//! capture, by its digest, or among the payloads that were kept for lanes.
+//! The account is settled once more from the records, and every packet is checked; the received content is found in the
+//! run's capture, by its digest, or among the payloads kept for lanes.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -22,19 +22,19 @@ use crate::catalogue::Catalogue;
 use crate::ledger::PayloadValues;
 use crate::settle::{PacketSeen, WrongSum, settle_watched};
 
-/// How far the clocks of a run's parts may have been apart, tried in order until as many sums are wrong as the run says.
+/// Offsets of the clocks of a run's parts, tried in order until the number of wrong sums matches the run's.
 const SLACKS: [Time; 3] = [0, 100 * MS, HORIZON / 2];
 /// Bytes that may follow the values of a payload: none, or a checksum.
 const BEHIND: [usize; 2] = [0, 4];
 
-/// What is wrong with a packet.
+/// The defect of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WrongKind {
     /// Its values are not the sum of its members'.
     Sum,
-    /// It says another number of members.
+    /// It states another number of members.
     Count,
-    /// Nobody sent it, what it was had ended, or it holds nothing that its worker sent.
+    /// Nobody sent it, it had already ended, or it holds nothing that its worker sent.
     Stranger,
 }
 
@@ -43,52 +43,52 @@ pub enum WrongKind {
 pub enum PayloadNumber {
     /// A gradient.
     Float(f64),
-    /// A scaled one.
+    /// A scaled gradient.
     Integer(i32),
 }
 
-/// A value that differs.
+/// A wrong value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WrongValue {
-    /// Which value of the payload, from 0.
+    /// Index of the value in the payload, from 0.
     pub at: usize,
-    /// What arrived.
+    /// The received value.
     pub is: PayloadNumber,
-    /// What should have.
+    /// The expected value.
     pub should: PayloadNumber,
 }
 
-/// A packet that is not what it should be.
+/// A wrong packet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WrongPacket {
-    /// When it arrived.
+    /// Its arrival.
     pub t_recv: Time,
-    /// What it is known by.
+    /// Its id.
     pub packet: PacketId,
-    /// How many members it says that it has.
+    /// Number of members that it states.
     pub count: u16,
-    /// What is wrong.
+    /// Its defect.
     pub kind: WrongKind,
-    /// Whose sum it should be; empty where that is not known.
+    /// The expected members; empty if unknown.
     pub members: Vec<PacketId>,
-    /// How many values it should have; none where that is not known.
+    /// The expected number of values; none if unknown.
     pub values: Option<usize>,
-    /// All values that differ; none where what arrived was not kept.
+    /// All wrong values; none if the received content was not kept.
     pub differing: Option<Vec<WrongValue>>,
 }
 
-/// The packets of a run that are not what they should be.
+/// The wrong packets of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WrongPackets {
-    /// The first of them, in the order of their arrival.
+    /// The first of them, in the order of arrival.
     pub packets: Vec<WrongPacket>,
-    /// How many there are.
+    /// Their number.
     pub found: u64,
     /// Packets that arrived.
     pub received: u64,
-    /// Packets of which nobody can say what they should be.
+    /// Packets whose expected content is unknown.
     pub unchecked: u64,
-    /// Wrong sums that the run itself counted, if those are others.
+    /// Number of wrong sums that the run itself counted, if it differs.
     pub counted: Option<u64>,
 }
 
@@ -108,11 +108,11 @@ struct WrongSearch {
     wrong: u64,
     received: u64,
     unchecked: u64,
-    /// Rows that were found, and where they are listed.
+    /// Rows that were found, and their index in the list.
     rows: HashMap<usize, Option<usize>>,
 }
 
-/// The first `most` packets of the run in `dir` that are not what they should be. `waived`: its files are read whatever their digests say.
+/// Returns the first `most` wrong packets of the run in `dir`. `waived`: digests of its files are not checked.
 pub fn wrong_packets(catalogue: &'static Catalogue, dir: &Path, most: usize, waived: bool) -> Result<WrongPackets> {
     let path = dir.join("manifest.json");
     let manifest: Manifest = read(&path)?;
@@ -145,7 +145,7 @@ pub fn wrong_packets(catalogue: &'static Catalogue, dir: &Path, most: usize, wai
     })
 }
 
-/// Refuses what has no packets to look at.
+/// Refuses runs without packets to check.
 fn check(manifest: &Manifest, path: &Path) -> Result<()> {
     let refuse = |why: &str| Err(Error::data(path, format!("--wrong: {why}")));
     if manifest.study.is_some() {
@@ -202,7 +202,7 @@ impl WrongSearch {
         let row = seen.received;
         let (members, should) = seen.expected.map_or((Vec::new(), None), |due| (due.members, Some(due.values)));
         let other = should.as_ref().and_then(PayloadValues::digest).zip(row.digest).is_some_and(|(due, is)| due != is);
-        // A device without books says by the count alone whose sum it is.
+        // A device without books states the members of a sum only by their count.
         let miscounts = has_books && !members.is_empty() && members.len() != usize::from(row.count);
         let kind = match seen.verdict {
             SumOk::No if miscounts => WrongKind::Count,
@@ -234,7 +234,7 @@ impl WrongSearch {
         }
     }
 
-    /// A sum that lanes prove wrong.
+    /// Adds a sum that lanes prove wrong.
     fn wrong_sum(&mut self, sum: &WrongSum) {
         self.wrong += 1;
         let values = sum.payload.iter().zip(sum.exact.iter().zip(&sum.bounds)).enumerate();
@@ -270,7 +270,7 @@ impl WrongSearch {
         self.pending.push(WrongPending { row: sum.row, digest: None, should: None, packet });
     }
 
-    /// Finds what arrived in the capture at `path`: the payload with the digest that the records have.
+    /// Finds the received payloads in the capture at `path`, by the digests of the records.
     fn find_payloads(&mut self, path: &Path) -> Result<()> {
         let mut wanted: HashMap<u64, Vec<usize>> = HashMap::new();
         let mut lengths: Vec<usize> = Vec::new();
@@ -300,7 +300,7 @@ impl WrongSearch {
     }
 }
 
-/// The values that are not what they should be.
+/// Returns the values that differ from `should`.
 fn differing(values: &[u8], should: &PayloadValues) -> Vec<WrongValue> {
     let words = values.as_chunks::<4>().0.iter().enumerate();
     match should {

@@ -1,6 +1,7 @@
 //! Sums of a device that keeps no books, checked by the members that lanes prove.
 //!
-//! What is farther off than f32 additions in any order may be ([`AdditionError`]) is wrong. A packet of one member must be that member, bit for bit.
+//! A deviation larger than that of f32 additions in any order ([`AdditionError`]) is wrong. A packet of one member must
+//! equal that member, bit for bit.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::Path;
@@ -18,39 +19,39 @@ use super::batches;
 use crate::ledger::Proven;
 use crate::target::sparse::AdditionError;
 
-/// Bytes of gradients that wait for packets that hold them.
+/// Size of the cache of gradients for later packets, in bytes.
 const CACHE: usize = 256 << 20;
 
-/// A packet that the ledger could not check.
+/// The need to check a packet that the ledger could not check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Open {
-    /// It was checked, or is no update.
+    /// None: it was checked, or is not an update.
     No,
-    /// It says that it is a sum.
+    /// It claims to be a sum.
     Sum,
-    /// It says that it is one update.
+    /// It claims to be one update.
     Single,
 }
 
-/// A sum that is wrong.
+/// A wrong sum.
 pub(crate) struct WrongSum<'a> {
-    /// Which row of `received`.
+    /// Row of `received`.
     pub(crate) row: usize,
-    /// When it arrived.
+    /// Its arrival.
     pub(crate) t_recv: Time,
     /// Its newest member.
     pub(crate) packet: PacketId,
-    /// Whose sum it is.
+    /// Its members.
     pub(crate) members: Vec<PacketId>,
-    /// The sum, made in f64.
+    /// The exact sum, computed in f64.
     pub(crate) exact: &'a [f64],
-    /// What arrived: the bits of f32s.
+    /// The received values: the bits of f32s.
     pub(crate) payload: &'a [u32],
-    /// How far each value is off at most if it is right.
+    /// Maximum error of each value of a correct sum.
     pub(crate) bounds: Vec<f64>,
 }
 
-/// Columns of the records that lanes are read with.
+/// The columns of the records for lanes.
 #[derive(Default)]
 struct Columns {
     t_sent_ps: Vec<Option<i64>>,
@@ -64,7 +65,7 @@ struct Columns {
     starts: Vec<usize>,
 }
 
-/// The cluster or job of each row.
+/// Returns the cluster or job of each row.
 fn tenants(batch: &RecordBatch) -> impl Iterator<Item = u16> {
     let of = |name: &str| batch[name].as_primitive::<UInt16Type>().iter();
     of("cluster").zip(of("job")).map(|(cluster, job)| cluster.or(job).unwrap_or(NO_CLUSTER))
@@ -112,7 +113,7 @@ impl Columns {
     }
 }
 
-/// Checks the packets of the run in `dir` that are `open`, by row of `received`; `wrong` is told of those that are.
+/// Checks the packets of the run in `dir` that are `open`, by row of `received`; calls `wrong` with wrong ones.
 pub fn check(
     dir: &Path,
     layout: &Layout,
@@ -168,14 +169,14 @@ pub fn check(
     Ok(proven)
 }
 
-/// A sum made again: exact to f64, with what bounds the error of f32 additions.
+/// A recomputed sum: exact in f64, with the bound of the error of f32 additions.
 #[derive(Default)]
 struct Sum {
     first: Vec<u32>,
     exact: Vec<f64>,
     absolute: Vec<f64>,
     members: u32,
-    /// How many of the first values are no gradients.
+    /// Number of the first values that are lanes, not gradients.
     lanes: usize,
 }
 
@@ -184,7 +185,7 @@ impl Sum {
         self.members = 0;
     }
 
-    /// Adds a member; false if it is not as long as the others.
+    /// Adds a member; returns false if its length differs from the others'.
     fn add(&mut self, values: &[u8]) -> bool {
         let values = values.as_chunks::<4>().0;
         self.members += 1;
@@ -204,18 +205,18 @@ impl Sum {
         values.len() == self.exact.len()
     }
 
-    /// How far a right sum is off at most, over the sum of absolute values.
+    /// Returns the maximum error of a correct sum, relative to the sum of absolute values.
     fn share(&self) -> f64 {
         AdditionError::F32.share(self.members)
     }
 
-    /// How far each value is off at most.
+    /// Returns the maximum error of each value.
     fn bounds(&self) -> Vec<f64> {
         let share = if self.members == 1 { 0.0 } else { self.share() };
         self.absolute.iter().map(|absolute| share * absolute).collect()
     }
 
-    /// Whether this payload is the sum, in any order of additions.
+    /// Returns whether this payload is the sum, for any order of additions.
     fn is(&self, payload: &[u32], smallest: &mut Option<f64>) -> bool {
         let Some(payload) = payload.get(..self.exact.len()) else { return false };
         if self.members == 1 {
@@ -237,12 +238,12 @@ impl Sum {
     }
 }
 
-/// Gradients that the source makes again, those made last.
+/// A cache of the latest gradients that the source recomputed.
 struct Cache<'a> {
     source: &'a mut dyn Source,
     known: HashMap<(u32, u32), Vec<u8>>,
     order: VecDeque<(u32, u32)>,
-    /// Those that were known and are not any more.
+    /// Gradients that were removed.
     gone: HashSet<(u32, u32)>,
     bytes: usize,
 }
@@ -288,7 +289,7 @@ mod tests {
     }
 
     proptest! {
-        /// Added as a random tree, a sum is right; off by the error that is said to be found, it is wrong.
+        /// Added as a random tree, a sum is correct; with the stated smallest error, it is wrong.
         #[test]
         fn any_order_is_right_and_the_smallest_error_is_found(
             members in prop::collection::vec(prop::collection::vec(-1e3f32..1e3, 5), 2..12),
@@ -307,7 +308,7 @@ mod tests {
             let mut words: Vec<u32> = parts[0].iter().map(|value| value.to_bits()).collect();
             let mut smallest = None;
             prop_assert!(sum.is(&words, &mut smallest));
-            // The error itself is rounded to an f32 where it is added.
+            // The error itself is rounded to an f32 when it is added.
             let error = smallest.unwrap() as f32 * 1.01 + f32::EPSILON * parts[0][element].abs();
             let wrong = if up { parts[0][element] + error } else { parts[0][element] - error };
             words[element] = wrong.to_bits();

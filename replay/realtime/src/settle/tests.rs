@@ -1,4 +1,4 @@
-//! Sparse training: pushes are added in a device or travel alone, and workers and server receive.
+//! Sparse training: pushes are added in a device or travel alone; workers and server receive.
 
 use pktgen_core::config::Document;
 use pktgen_core::record::{Received, Sent};
@@ -43,7 +43,7 @@ fn cold(worker: u32) -> Vec<u8> {
     bytes
 }
 
-/// Workers 0 and 1: parameter 0 is pushed by both, 1 and 2 by worker 0; one cold push each.
+/// Workers 0 and 1: both push parameter 0, worker 0 pushes 1 and 2; one cold push each.
 struct Pushed(Vec<u8>, Vec<(u32, f32)>);
 
 impl Pairs for Pushed {

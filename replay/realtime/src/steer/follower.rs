@@ -1,4 +1,4 @@
-//! How the threads of a run learn of changes: each has a ring of its own, and looks at one number per batch.
+//! Propagation of changes to the threads of a run: each has a separate ring, and checks one number per batch.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,16 +11,16 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use super::warp::{Warp, WarpPiece};
 use crate::frame::{BURST, Frame, Pool};
 
-/// Changes that may wait for a thread.
+/// Maximum number of changes that wait for a thread.
 pub(super) const WAITING: usize = 256;
-/// Frames of a batch whose generation times were moved.
+/// Maximum number of frames of a batch with shifted generation times.
 pub(crate) const COPIES: usize = 256;
-/// A cap lets what it held back for so long leave at once: a thread looks now and then only.
+/// Time for which a cap accumulates credit, to be used at once: a thread polls only periodically.
 const CREDIT: Time = MS;
-/// A picosecond has so many seconds.
+/// Seconds per picosecond.
 const PS: f64 = 1e-12;
 
-/// What is published to a thread.
+/// The publishing end of a thread's ring.
 pub(super) struct Publisher(Producer<WarpPiece>);
 
 impl Publisher {
@@ -29,12 +29,12 @@ impl Publisher {
     }
 
     pub(super) fn push(&mut self, piece: WarpPiece) {
-        // There is room, and this is the only one who pushes.
+        // There is room, and this is the only producer.
         let _ = self.0.push(piece);
     }
 }
 
-/// What a thread reads.
+/// The reading end of a thread's ring.
 struct Changes {
     published: Arc<AtomicU64>,
     taken: u64,
@@ -47,7 +47,7 @@ impl Changes {
         (Publisher(producer), Changes { published: published.clone(), taken: 0, ring })
     }
 
-    /// The next change; none without more than a look at one number.
+    /// Returns the next change; without one, costs only the check of one number.
     #[inline]
     fn next(&mut self) -> Option<WarpPiece> {
         if self.published.load(Ordering::Relaxed) == self.taken {
@@ -59,11 +59,11 @@ impl Changes {
     }
 }
 
-/// A thread that moves frames of a schedule.
+/// The state of a thread that moves frames of a schedule.
 pub(crate) struct Follower {
     changes: Changes,
     warp: Warp,
-    /// Frames leave when they are scheduled, so far.
+    /// Whether frames so far leave when they are scheduled.
     straight: bool,
     copies: Option<Copies>,
 }
@@ -75,12 +75,12 @@ impl Follower {
         (publisher, Follower { changes, warp, straight: !held, copies: None })
     }
 
-    /// Its frames of at most so many bytes carry their generation times.
+    /// Sets that its frames, of at most `frame_bytes` bytes, carry their generation times.
     pub(crate) fn dating(self, frame_bytes: usize) -> Self {
         Follower { copies: Some(Copies { bytes: vec![0; frame_bytes * COPIES], frame_bytes }), ..self }
     }
 
-    /// Takes the changes up to now; what is scheduled before `t` has left.
+    /// Reads the changes up to now; frames scheduled before `t` have left.
     #[inline]
     pub(crate) fn look(&mut self, t: Time) {
         while let Some(piece) = self.changes.next() {
@@ -92,37 +92,37 @@ impl Follower {
         }
     }
 
-    /// The latest time of the schedule that is due at `now`.
+    /// Returns the latest time of the schedule that is due at `now`.
     #[inline]
     pub(crate) fn reach(&self, now: Time) -> Time {
         if self.straight { now } else { self.warp.reach(now) }
     }
 
-    /// When what is scheduled for `t` is due.
+    /// Returns the due time of what is scheduled for `t`.
     #[inline]
     pub(crate) fn due(&self, t: Time) -> Time {
         if self.straight { t } else { self.warp.due(t) }
     }
 
-    /// Whether all frames are held at `now`.
+    /// Returns whether all frames are held at `now`.
     #[inline]
     pub(crate) fn holds(&self, now: Time) -> bool {
         !self.straight && self.warp.speed(now) == 0.0
     }
 
-    /// Whether frames are due at other times than scheduled.
+    /// Returns whether frames are due at other times than scheduled.
     #[inline]
     pub(crate) fn moves(&self) -> bool {
         !self.straight
     }
 
-    /// Whether its frames are copied.
+    /// Returns whether its frames are copied.
     #[inline]
     pub(crate) fn copies(&self) -> bool {
         !self.straight && self.copies.is_some()
     }
 
-    /// The frames with other generation times than they were made with, if that is so: copies, at most [`COPIES`].
+    /// Returns copies of the frames with shifted generation times, if they are shifted; at most [`COPIES`].
     #[inline]
     pub(crate) fn dated(&mut self, pool: &Pool, frames: &[Frame]) -> Option<&Copies> {
         if self.straight {
@@ -142,24 +142,24 @@ impl Follower {
     }
 }
 
-/// Frames whose generation times were moved.
+/// Frames with shifted generation times.
 pub(crate) struct Copies {
     bytes: Vec<u8>,
     frame_bytes: usize,
 }
 
 impl Copies {
-    /// The one with this number, of so many bytes.
+    /// Returns the frame with this number and length.
     #[inline]
     pub(crate) fn frame(&self, number: usize, bytes: usize) -> &[u8] {
         &self.bytes[number * self.frame_bytes..][..bytes]
     }
 }
 
-/// A thread of workers that react: how many frames may leave.
+/// The limit on departing frames of a thread of workers that react.
 pub(crate) struct Cap {
     changes: Changes,
-    /// Those that are not in force yet.
+    /// Changes that are not in force yet.
     coming: Warp,
     /// Frames per picosecond; infinite without a cap.
     rate: f64,
@@ -174,12 +174,12 @@ impl Cap {
         (publisher, Cap { changes, coming: Warp::new(Cap::piece(0, rate), 2 * WAITING), rate, next: 0 })
     }
 
-    /// From `at` on so many frames per second.
+    /// Makes a piece with this many frames per second from `at` on.
     pub(super) fn piece(at: Time, pps: f64) -> WarpPiece {
         WarpPiece { schedule: at, run: at, speed: pps }
     }
 
-    /// How many frames may leave at `now`.
+    /// Returns how many frames may leave at `now`.
     #[inline]
     pub(crate) fn allowed(&mut self, now: Time) -> usize {
         while let Some(piece) = self.changes.next() {
@@ -200,7 +200,7 @@ impl Cap {
         (((now - self.next) as f64 * self.rate * PS) as usize + 1).min(BURST)
     }
 
-    /// So many left.
+    /// Records that `frames` frames left.
     #[inline]
     pub(crate) fn left(&mut self, frames: usize) {
         if self.rate > 0.0 && self.rate < f64::INFINITY {
@@ -209,13 +209,13 @@ impl Cap {
         }
     }
 
-    /// When what leaves next was allowed to; long ago without a cap.
+    /// Returns when the next frame was allowed to leave; long ago without a cap.
     #[inline]
     pub(crate) fn free_at(&self) -> Time {
         if self.rate == f64::INFINITY { Time::MIN } else { self.next }
     }
 
-    /// When the next frame may leave, which is not known while frames are held.
+    /// Returns when the next frame may leave; while frames are held this is unknown, and the next check is returned.
     #[inline]
     pub(crate) fn next(&self, now: Time) -> Time {
         match self.rate {
@@ -259,7 +259,7 @@ mod tests {
         publish(&mut publisher, &published, Cap::piece(SECOND, 1000.0));
         assert_eq!(cap.allowed(SECOND - 1), BURST);
         let mut left = 0;
-        // Looked at every 100 us for a second, and then for another one without a look.
+        // Polled every 100 us for a second, and then not polled for another second.
         for i in 0..10_000 {
             let allowed = cap.allowed(SECOND + i * MS / 10);
             cap.left(allowed);

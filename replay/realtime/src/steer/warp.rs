@@ -1,27 +1,27 @@
-//! Times of the schedule as times of a run whose speed changes: a line of pieces, each with its own speed.
+//! Mapping of schedule times to run times under changing speed: a sequence of pieces, each with constant speed.
 
 use std::collections::VecDeque;
 
 use pktgen_core::time::{NEVER, Time};
 
-/// From one instant on: how fast, and where the schedule is then.
+/// A piece: speed and position in the schedule from one time on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct WarpPiece {
     /// Time of the schedule at its beginning.
     pub(super) schedule: Time,
-    /// When it begins.
+    /// Its beginning in the time of the run.
     pub(super) run: Time,
-    /// Time of the schedule per time of the run; 0: nothing is due.
+    /// Time of the schedule per time of the run; 0 while nothing is due.
     pub(super) speed: f64,
 }
 
 impl WarpPiece {
-    /// The run's first: as scheduled, or held.
+    /// The first piece of a run: as scheduled, or held.
     pub(super) fn first(held: bool) -> Self {
         WarpPiece { schedule: 0, run: 0, speed: if held { 0.0 } else { 1.0 } }
     }
 
-    /// When what is scheduled for `t` is due.
+    /// Returns the due time of what is scheduled for `t`.
     #[inline]
     fn due(&self, t: Time) -> Time {
         let ahead = t - self.schedule;
@@ -29,7 +29,7 @@ impl WarpPiece {
             return self.run.saturating_add(ahead);
         }
         let after = (ahead as f64 / self.speed).ceil();
-        // Of an update before the run's beginning that was held there is no other time.
+        // An update before the beginning of a held run has no other due time.
         if self.speed == 0.0 {
             if ahead < 0 { self.run } else { NEVER }
         } else if after < NEVER as f64 / 2.0 {
@@ -39,7 +39,7 @@ impl WarpPiece {
         }
     }
 
-    /// The latest time of the schedule that is due at `now`.
+    /// Returns the latest time of the schedule that is due at `now`.
     #[inline]
     pub(super) fn reach(&self, now: Time) -> Time {
         let after = now - self.run;
@@ -52,7 +52,7 @@ impl WarpPiece {
         }
     }
 
-    /// What follows from `at` on with this speed.
+    /// Returns the next piece, from `at` on with this speed.
     pub(super) fn then(&self, at: Time, speed: f64) -> WarpPiece {
         let schedule = if self.speed == 0.0 { self.schedule } else { self.reach(at) };
         WarpPiece { schedule, run: at, speed }
@@ -70,34 +70,34 @@ impl Warp {
         Warp(pieces)
     }
 
-    /// A piece that begins after all others.
+    /// Adds a piece that begins after all others.
     #[inline]
     pub(super) fn add(&mut self, piece: WarpPiece) {
         self.0.push_back(piece);
     }
 
-    /// When what is scheduled for `t` is due; [`NEVER`] while that is held.
+    /// Returns the due time of what is scheduled for `t`; [`NEVER`] while that is held.
     #[inline]
     pub(crate) fn due(&self, t: Time) -> Time {
         let last = self.0.iter().rev().find(|piece| piece.schedule <= t);
         last.or(self.0.front()).map_or(t, |piece| piece.due(t))
     }
 
-    /// The latest time of the schedule that is due at `now`.
+    /// Returns the latest time of the schedule that is due at `now`.
     #[inline]
     pub(crate) fn reach(&self, now: Time) -> Time {
         let last = self.0.iter().rev().find(|piece| piece.run <= now);
         last.or(self.0.front()).map_or(now, |piece| piece.reach(now))
     }
 
-    /// How fast it is at `now`.
+    /// Returns the speed at `now`.
     #[inline]
     pub(super) fn speed(&self, now: Time) -> f64 {
         let last = self.0.iter().rev().find(|piece| piece.run <= now);
         last.or(self.0.front()).map_or(1.0, |piece| piece.speed)
     }
 
-    /// Nothing before `t` of the schedule is needed any more.
+    /// Discards pieces before `t` of the schedule.
     #[inline]
     pub(crate) fn forget(&mut self, t: Time) {
         while self.0.get(1).is_some_and(|next| next.schedule <= t) {
@@ -121,7 +121,7 @@ mod tests {
             last = last.then(at * MS, speed);
             warp.add(last);
         }
-        // 10 ms as scheduled, 20 ms of the schedule in the next 10, then nothing for 30, then half as fast.
+        // 10 ms as scheduled, 20 ms of the schedule in the next 10, then a pause of 30, then half speed.
         for (schedule, run) in [(0, 0), (9, 9), (10, 10), (12, 11), (28, 19), (30, 50), (31, 52), (40, 70)] {
             assert_eq!(warp.due(schedule * MS), run * MS, "{schedule}");
         }
@@ -146,7 +146,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is due by `now` is what `reach` says, and nothing is due before what was scheduled before it.
+        /// What is due by `now` agrees with `reach`, and due times are monotonic in the schedule.
         #[test]
         fn due_and_reach_agree(
             changes in prop::collection::vec((1i64..50_000_000, prop_oneof![Just(0.0), Just(1.0), 0.01f64..50.0]), 0..12),

@@ -1,10 +1,8 @@
-//! Packet sockets: whole frames out through a send ring or by `sendmmsg`, past the queueing discipline; in through a
-//! receive ring.
+//! Packet sockets: whole frames out through a send ring or by `sendmmsg`, bypassing the queueing discipline; in through a receive ring.
 //!
-//! Works with every driver and every frame that the MTU allows, for a copy and a kernel buffer per frame. What is lost
-//! is counted: a frame that the kernel refuses is offered again by the caller, for as long as [`super::stall`] allows, and the
-//! ring's drops are the kernel's own.
-//! Sending and receiving have a socket each, because their rings are of different versions.
+//! Works with every driver and every frame that the MTU allows, at the cost of a copy and a kernel buffer per frame. Losses are counted: a
+//! frame that the kernel refuses is offered again by the caller, for as long as [`super::stall`] allows, and the ring's drops are counted
+//! by the kernel. Sending and receiving use separate sockets, because their rings have different versions.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
@@ -25,7 +23,7 @@ use super::{
 use pktgen_core::registry::Named;
 use pktgen_core::{Error, Result};
 
-/// What packet sockets can do; an end's own limit follows from the interface's MTU.
+/// Capabilities of packet sockets; an end's own limit follows from the interface's MTU.
 pub(crate) const CAPABILITIES: Capabilities = Capabilities {
     frame_max: 65_535 + ETHERNET,
     stamps_received: true,
@@ -62,7 +60,7 @@ impl Transport for PacketSockets {
             let card_stamps = stamps == Stamps::Card;
             let ring = plan.receive_ring.then(|| RingOptions { card_stamps, ..RingOptions::default() });
             let options = AfPacketOptions { ring, calls: true, stamps, ..AfPacketOptions::default() };
-            // In the ring no frame can be marked.
+            // Frames in the ring cannot be marked.
             let marks = Sampler::of(plan, *end).is_some();
             let send_slots = if marks { 0 } else { options.send_slots };
             let mut ports =
@@ -80,8 +78,8 @@ impl Transport for PacketSockets {
     }
 }
 
-/// Opens as many sockets on `interface`, among which the kernel divides what arrives. They receive nothing until all are open:
-/// alone, each would receive everything.
+/// Opens `queues` sockets on `interface`, among which the kernel divides arriving frames. They receive nothing until
+/// all are open: a single socket would receive everything.
 pub(crate) fn open_queues(
     interface: &str,
     options: AfPacketOptions,
@@ -109,40 +107,40 @@ pub(crate) fn open_queues(
     Ok(ports)
 }
 
-/// Sockets that share what arrives.
+/// Sockets that share arriving frames.
 struct Group {
-    /// Its number, once there is a member.
+    /// Number of the group, once there is a member.
     number: Option<u16>,
     fanout: Fanout,
 }
 
-/// Bytes of an Ethernet header, which the MTU does not count.
+/// Bytes of an Ethernet header, which the MTU excludes.
 const ETHERNET: usize = 14;
-/// What a frame with an 802.1Q tag has at byte 12; the tag is not counted either.
+/// Bytes 12 and 13 of a frame with an 802.1Q tag, which the MTU excludes as well.
 const TAGGED: [u8; 2] = [0x81, 0x00];
-/// Socket buffer to receive by calls.
+/// Size of the socket buffer when receiving by calls.
 const RECEIVE_BUFFER: usize = 16 << 20;
-/// Larger frames go by `sendmmsg`: the ring needs each in one piece of the kernel's memory.
+/// Larger frames are sent by `sendmmsg`: the ring needs each in one piece of kernel memory.
 const SLOT_MAX: usize = 16_000;
-/// What the kernel puts before the first frame of a block, rounded up.
+/// Bytes of the kernel's header before the first frame of a block, rounded up.
 const BLOCK_HEAD: usize = 256;
 
-/// How to open an end. The default sends and receives.
+/// Options of an end. The default sends and receives.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AfPacketOptions {
-    /// Send past the queueing discipline, as a packet generator does.
+    /// Whether to bypass the queueing discipline, as a packet generator does.
     pub qdisc_bypass: bool,
     /// Slots of the send ring, rounded up to a power of two; 0 to send by `sendmmsg`, which is slower.
     pub send_slots: usize,
-    /// Buffer for frames that the card has not sent yet.
+    /// Buffer for frames that the card has not sent yet, in bytes.
     pub send_buffer_bytes: usize,
-    /// The ring to receive through; none for an end that only sends, which then costs the host nothing on receive.
+    /// The receive ring; none for an end that only sends, which then costs the host nothing on receive.
     pub ring: Option<RingOptions>,
-    /// Without a ring, receive by calls: each frame as soon as it is there.
+    /// Without a ring, whether to receive by calls: each frame as soon as it arrives.
     pub calls: bool,
-    /// Without a ring: who says when a frame arrived.
+    /// Without a ring: the source of arrival stamps.
     pub stamps: Stamps,
-    /// Receive frames for other addresses than the interface's, too: ours carry addresses that no card has.
+    /// Whether to receive frames for other addresses than the interface's: our addresses belong to no card.
     pub promiscuous: bool,
 }
 
@@ -153,12 +151,12 @@ pub(crate) struct RingOptions {
     pub blocks: u32,
     /// Size of a block: a power of two from 4 KiB on that holds the largest frame.
     pub block_bytes: u32,
-    /// A block is handed over after this time even if it is not full: the ring's latency. At low rates it also bounds how
-    /// long the receiver may sleep without loss, to `blocks` times this, however many bytes are free.
+    /// A block is handed over after this time even if it is not full: the ring's latency. At low rates it also limits
+    /// how long the receiver may sleep without loss, to `blocks` times this, regardless of free bytes.
     pub retire_ms: u32,
-    /// Keep only the first bytes of each frame. The rest is not even copied.
+    /// Keeps only the first bytes of each frame. The rest is not even copied.
     pub snap_bytes: Option<u32>,
-    /// Tell when the card saw a frame, by its own clock, instead of when the kernel did.
+    /// Whether stamps are by the card's clock instead of the kernel's.
     pub card_stamps: bool,
 }
 
@@ -183,26 +181,26 @@ impl Default for RingOptions {
     }
 }
 
-/// How frames leave. The ring stands first, so that it is unmapped before its socket is closed.
+/// The sending method. The ring comes first, so that it is unmapped before its socket is closed.
 enum Sender {
     Ring(SendRing, OwnedFd),
     Calls(SendBatch, OwnedFd),
 }
 
-/// How frames come in.
+/// The receiving method.
 enum Receiver {
-    /// Not at all.
+    /// No reception.
     Nothing,
-    /// By blocks: little work per frame, and a frame may wait for its block.
+    /// By blocks: little work per frame, but a frame may wait for its block.
     Ring(PacketRing, OwnedFd),
-    /// By calls: each frame as soon as it is there.
+    /// By calls: each frame as soon as it arrives.
     Calls(ReceiveBatch, OwnedFd),
 }
 
 /// An end of a cable: an interface of this host.
 pub struct AfPacket {
     sender: Sender,
-    /// Marks some of what is sent, if that was asked for.
+    /// Marks some of the sent frames, if requested.
     sampler: Option<Sampler>,
     receiver: Receiver,
     counters: WireCounters,
@@ -219,9 +217,9 @@ impl AfPacket {
         Self::open_in(interface, options, None)
     }
 
-    /// Opens one of several, which receives nothing yet.
+    /// Opens one of several ends, which receives nothing yet.
     fn open_in(interface: &str, options: AfPacketOptions, group: Option<&mut Group>) -> Result<Self> {
-        // Refused where it is down or has no carrier: the kernel would take nothing, and say nothing.
+        // Fails if it is down or has no carrier: the kernel would accept nothing, without an error.
         Interface::open(interface)?;
         let socket = open::socket(interface)?;
         let found = open::examine(&socket, interface)?;
@@ -240,7 +238,7 @@ impl AfPacket {
         Ok(AfPacket { sender, sampler: None, receiver, counters, stall, card, interface, mtu, mode })
     }
 
-    /// Lets frames be marked.
+    /// Enables the marking of frames.
     fn mark_with(&mut self, sampler: Option<Sampler>) -> Result<()> {
         if let (Some(sampler), Sender::Calls(_, socket)) = (&sampler, &self.sender) {
             sampler.ask(socket.as_fd()).map_err(|error| self.io("ask for stamps of", error))?;
@@ -249,7 +247,7 @@ impl AfPacket {
         Ok(())
     }
 
-    /// Largest frame that the interface takes, without FCS and VLAN tags.
+    /// Returns the largest frame of the interface, without FCS and VLAN tags.
     pub fn frame_max(&self) -> usize {
         self.mtu + ETHERNET
     }
@@ -259,7 +257,7 @@ impl AfPacket {
         Error::io(action, Path::new(&self.interface))(source)
     }
 
-    /// The kernel took nothing, for this reason: an error once that has lasted.
+    /// Handles a refusal of the kernel: returns an error once it has lasted too long.
     #[cold]
     fn refused(&mut self, why: &io::Error, frame: &[u8]) -> Result<usize> {
         match self.stall.refused() {
@@ -268,14 +266,14 @@ impl AfPacket {
         }
     }
 
-    /// Whether a frame of this shape can be sent. The kernel asks the same for `sendmmsg`, but not for frames in a send ring.
+    /// Returns whether a frame of this shape can be sent. The kernel checks the same for `sendmmsg`, but not for frames in a send ring.
     fn fits(&self, frame: &[u8]) -> bool {
         let max = self.frame_max();
         let is_tagged = || frame.get(12..14) == Some(&TAGGED);
         frame.len() >= ETHERNET && (frame.len() <= max || frame.len() <= max + TAG && is_tagged())
     }
 
-    /// What is wrong with a frame that does not fit.
+    /// Returns the error for a frame that does not fit.
     #[cold]
     fn misfit(&self, frame: &[u8]) -> Error {
         let (name, len, mtu) = (&self.interface, frame.len(), self.mtu);
@@ -343,7 +341,7 @@ fn open_ring(
     let socket = open::socket(interface)?;
     let ring = options.set_up(&socket).map_err(io("set up a TPACKET_V3 ring on"))?;
     *mode += &options.describe();
-    // Without this option (before Linux 4.20) our own frames take room in the ring; it skips them when read.
+    // Without this option (before Linux 4.20) our own frames take room in the ring; they are skipped when read.
     if socket::set_option(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1i32).is_err() {
         *mode += ", own frames pass the ring";
     }
@@ -355,7 +353,7 @@ fn open_ring(
     Ok((ring, socket))
 }
 
-/// Binds a socket that receives, alone or in a group.
+/// Binds a receiving socket, alone or in a group.
 fn bind(socket: &OwnedFd, interface: &str, found: &open::InterfaceFacts, group: Option<&mut Group>) -> Result<()> {
     let io = |action| Error::io(action, Path::new(interface));
     if group.is_some() {
@@ -370,7 +368,7 @@ fn bind(socket: &OwnedFd, interface: &str, found: &open::InterfaceFacts, group: 
     Ok(())
 }
 
-/// A socket to receive by calls.
+/// Opens a socket that receives by calls.
 fn open_calls(
     interface: &str,
     found: &open::InterfaceFacts,
@@ -380,7 +378,7 @@ fn open_calls(
 ) -> Result<OwnedFd> {
     let io = |action| Error::io(action, Path::new(interface));
     let socket = open::socket(interface)?;
-    // Our own frames are not arrivals; this needs Linux 4.20.
+    // Our own frames do not count as arrivals; this needs Linux 4.20.
     socket::set_option(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1i32)
         .map_err(io("leave out our own frames on"))?;
     let buffer = socket::set_buffer(socket.as_fd(), SocketBuffer::Receive, RECEIVE_BUFFER)
@@ -398,7 +396,7 @@ fn open_calls(
 }
 
 impl AfPacket {
-    /// What becomes readable when something arrives.
+    /// Returns the descriptor that becomes readable on arrivals.
     fn descriptor(&self) -> Option<RawFd> {
         match &self.receiver {
             Receiver::Nothing => None,
@@ -406,7 +404,7 @@ impl AfPacket {
         }
     }
 
-    /// `taken` frames were taken; says whether the card refuses more.
+    /// Returns the result for `taken` frames, including whether the card refuses more.
     fn submitted(&self, taken: usize) -> Submitted {
         Submitted { taken, lost: 0, refused: self.stall.refuses() }
     }
@@ -414,7 +412,7 @@ impl AfPacket {
 
 impl Wire for AfPacket {
     fn send(&mut self, frames: &[&[u8]]) -> Result<Submitted> {
-        // A frame that cannot be sent is at fault only when it is its turn, as for the kernel's errors.
+        // A frame that cannot be sent causes an error only when it is next, like the kernel's errors.
         let good = frames.iter().position(|frame| !self.fits(frame)).unwrap_or(frames.len());
         if good == 0 {
             return frames.first().map_or(Ok(self.submitted(0)), |frame| Err(self.misfit(frame)));
@@ -431,7 +429,7 @@ impl Wire for AfPacket {
             }
         };
         let taken = match result {
-            // Every slot is with the card.
+            // All slots belong to the card.
             Ok(0) if good > 0 => self.refused(&io::ErrorKind::WouldBlock.into(), frames[0])?,
             Ok(count) => {
                 self.stall.taken();
@@ -476,7 +474,7 @@ impl Wire for AfPacket {
         if ready(&self.receiver) {
             return Ok(());
         }
-        // Woken by nothing: the kernel leaves an error on the socket when the interface goes down.
+        // Woken without a frame: the kernel leaves an error on the socket when the interface goes down.
         let [code] = socket::option::<1>(socket.as_fd(), libc::SOL_SOCKET, libc::SO_ERROR).unwrap_or([0]);
         if code == 0 { Ok(()) } else { Err(self.card.failed("receive", &io::Error::from_raw_os_error(code as i32))) }
     }
@@ -490,7 +488,7 @@ impl Wire for AfPacket {
         if let (Some(sampler), Sender::Calls(_, socket)) = (&mut self.sampler, &self.sender) {
             sampler.hand_over(socket.as_fd());
         }
-        // Packets and drops (a ring has a third number), which start anew with each read. Packets include the drops.
+        // Packets and drops (and a third number for a ring), which reset with each read. Packets include the drops.
         let drops = match &self.receiver {
             Receiver::Nothing => None,
             Receiver::Ring(_, socket) => {
@@ -532,7 +530,7 @@ impl RingOptions {
         }
     }
 
-    /// For the manifest.
+    /// Returns a description for the manifest.
     fn describe(&self) -> String {
         let RingOptions { blocks, block_bytes, retire_ms, snap_bytes, card_stamps } = *self;
         let stamps = if card_stamps { ", stamps of the card" } else { "" };
@@ -540,7 +538,7 @@ impl RingOptions {
         format!(", TPACKET_V3 ring of {blocks} x {block_bytes} B retired after {retire_ms} ms{snap}{stamps}")
     }
 
-    /// Sets the ring up on a socket that is not bound yet, so that no other interface's frames get into it.
+    /// Sets up the ring on a socket that is not bound yet, so that frames of other interfaces do not enter it.
     fn set_up(&self, socket: &OwnedFd) -> io::Result<PacketRing> {
         let packet = |name, value: u32| socket::set_option(socket.as_fd(), libc::SOL_PACKET, name, value);
         packet(libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V3 as u32)?;
@@ -551,7 +549,7 @@ impl RingOptions {
         if self.card_stamps {
             packet(libc::PACKET_TIMESTAMP, libc::SOF_TIMESTAMPING_RAW_HARDWARE)?;
         }
-        // Frames lie close to each other in a version 3 block; the kernel only checks that these sizes are consistent.
+        // Frames are packed in a version 3 block; the kernel only checks that these sizes are consistent.
         let frame_bytes = 2048;
         let request = libc::tpacket_req3 {
             tp_block_size: self.block_bytes,

@@ -45,12 +45,12 @@ const BURST: usize = 64;
 /// So much of a frame that arrives is fetched ahead: another core has just written it. Measured with a capture of 128 B of
 /// each frame: its thread takes 99 ns per frame instead of 148.
 const LOOKED_AT: usize = 128;
-/// A queue stays busy for a moment after its last socket was closed: so often and so long we try again.
+/// A queue stays busy briefly after its last socket was closed: number of attempts to bind, and pause between them.
 const BIND_TRIES: u32 = 50;
 const BIND_PAUSE: Duration = Duration::from_millis(10);
 
-/// Whether the interface can send frames that a program redirects to it (`ndo_xdp_xmit`). A veth only if its peer has a
-/// program or GRO.
+/// Returns whether the interface can send frames that a program redirects to it (`ndo_xdp_xmit`). A veth can only if
+/// its peer has a program or GRO.
 pub fn takes_redirected(interface: &Interface) -> Result<bool> {
     let features = NicIndex::new(interface.index()).query_capabilities().map(|c| c.xdp_features.0);
     let features = features
@@ -58,24 +58,24 @@ pub fn takes_redirected(interface: &Interface) -> Result<bool> {
     Ok(features & afxdp::nic::XdpAct::NdoXmit as u64 != 0)
 }
 
-/// What an interface's driver can do with XDP, as the kernel reports it (Linux 6.3 and later).
+/// XDP features of an interface's driver, as reported by the kernel (Linux 6.3 and later).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct XdpFacts {
-    /// Programs run in the driver, and may redirect to sockets.
+    /// Whether programs run in the driver, and may redirect to sockets.
     pub driver: bool,
-    /// It sends frames that a program redirects to it.
+    /// Whether it sends frames that a program redirects to it.
     pub takes_redirected: bool,
-    /// AF_XDP without copying.
+    /// Whether it supports AF_XDP without copying.
     pub zero_copy: bool,
-    /// Frames that span buffers are received.
+    /// Whether it receives frames that span buffers.
     pub fragments: bool,
-    /// Programs can read the card's receive timestamps.
+    /// Whether programs can read the card's receive timestamps.
     pub stamps_received: bool,
-    /// AF_XDP can ask for the card's send timestamps.
+    /// Whether AF_XDP can request the card's send timestamps.
     pub stamps_sent: bool,
 }
 
-/// Asks for them; changes nothing.
+/// Reads the XDP features of an interface; changes nothing.
 pub fn xdp_facts(interface: &str) -> Result<XdpFacts> {
     use afxdp::nic::XdpAct;
     let cannot = |why: String| Error::Host(format!("this host cannot ask for the XDP features of {interface}: {why}"));
@@ -94,19 +94,19 @@ pub fn xdp_facts(interface: &str) -> Result<XdpFacts> {
     })
 }
 
-/// Bytes that the kernel locks for a port that sends and receives: what RLIMIT_MEMLOCK must leave room for.
+/// Returns the bytes that the kernel locks for a port that sends and receives: RLIMIT_MEMLOCK must permit them.
 pub fn memory_of_a_port() -> u64 {
     let Options { chunk, tx_ring, rx_ring, .. } = Options::new("");
     chunk as u64 * u64::from(tx_ring + rx_ring)
 }
 
-/// Opens a port that only sends, in copy mode, with small rings, and closes it again: the interface stays as it is.
+/// Opens a port that only sends, in copy mode, with small rings, and closes it again: the interface is not changed.
 pub fn bind_sender(interface: &str) -> Result<String> {
     let options = Options { receive: false, tx_ring: 64, rx_ring: 64, ..Options::new(interface) };
     AfXdp::open(&options).map(|port| port.mode())
 }
 
-/// Packets on their way between us and a ring, in order.
+/// Packets under way between us and a ring, in order.
 struct Burst {
     packets: VecDeque<Packet>,
     room: usize,
@@ -134,7 +134,7 @@ impl Slab for Burst {
     }
 }
 
-/// A port over one queue.
+/// A port on one queue.
 pub struct AfXdp {
     // Fields drop in this order.
     socket: XdpSocket,
@@ -146,20 +146,20 @@ pub struct AfXdp {
     options: Options,
     zero_copy: bool,
     frame_max: usize,
-    /// Frames per waking call.
+    /// Maximum frames per waking call.
     budget: u32,
-    /// Frames submitted whose chunk has not come back.
+    /// Submitted frames whose chunk has not returned.
     under_way: u32,
-    /// The kernel has not said yet that its ring is empty.
+    /// Whether the kernel has not reported an empty ring yet.
     pending: bool,
     sent: u64,
     received: u64,
-    /// Frames that the kernel said it dropped.
+    /// Frames that the kernel reported as dropped.
     refused: u64,
-    /// Frames whose chunk has come back, and how many of these had left when that was last seen to be more.
+    /// Frames whose chunk has returned, and the maximum number of departures seen among them.
     returned: u64,
     left: u64,
-    /// Frames that the interface had sent when frames were refused last.
+    /// Frames that the interface had sent at the last refusal.
     departed: u64,
     stall: Stall,
     card: Card,
@@ -181,7 +181,7 @@ impl AfXdp {
     fn over(interface: Interface, options: &Options, redirect: Option<Arc<Redirect>>) -> Result<Self> {
         options.check()?;
         let frame_size = if options.chunk == 2048 { FrameSize::TwoK } else { FrameSize::FourK };
-        // Some drivers need chunks in the fill ring even for sending only, but only with zero copy.
+        // Some drivers need chunks in the fill ring even for sending, but only with zero copy.
         let to_fill = if options.receive || options.zero_copy { options.rx_ring } else { 0 };
         let frame_count = options.tx_ring + to_fill;
         let config = UmemCfgBuilder { frame_size, frame_count, ..UmemCfgBuilder::default() };
@@ -232,7 +232,7 @@ impl AfXdp {
         })
     }
 
-    /// Largest frame that this port sends on this interface.
+    /// Returns the largest frame that this port sends on this interface.
     pub fn frame_max(&self) -> usize {
         self.frame_max
     }
@@ -245,21 +245,21 @@ impl AfXdp {
         got
     }
 
-    /// Whether the interface has sent a frame since the last call.
+    /// Returns whether the interface has sent a frame since the last call.
     #[cold]
     fn departed(&mut self) -> bool {
         let sent = self.interface.sent();
         sent.is_none_or(|sent| std::mem::replace(&mut self.departed, sent) != sent)
     }
 
-    /// Has the kernel refused something, or the card sent nothing of a full ring? An error once that has lasted.
+    /// Checks whether the kernel refused frames, or the card sent nothing of a full ring; returns an error once that has lasted too long.
     fn look(&mut self, refused_before: u64, taken: usize, bytes: usize) -> Result<()> {
-        // A frame that was dropped gives its chunk back as well.
+        // A dropped frame returns its chunk as well.
         let left = self.returned.saturating_sub(self.refused);
         if left > self.left {
             self.left = left;
-            // Waiting has the kernel send as well, which does not report its drops: once frames are refused, the interface's own count
-            // says whether one has left.
+            // Waiting makes the kernel send as well, which does not report its drops: after refusals, the interface's
+            // count tells whether a frame has left.
             if self.refused == 0 || !self.stall.refuses() || self.departed() {
                 self.stall.taken();
             }
@@ -303,7 +303,7 @@ impl AfXdp {
         taken
     }
 
-    /// Wakes the kernel until it says that its ring is empty, or refuses for now; the next call tries again then.
+    /// Wakes the kernel until it reports an empty ring, or refuses temporarily; the next call then tries again.
     fn wake(&mut self) -> Result<()> {
         let most = self.options.tx_ring / self.budget + 2;
         self.pending = true;
@@ -315,9 +315,9 @@ impl AfXdp {
             match error.raw_os_error() {
                 // The budget of one call is used up, or the driver's queue is full.
                 Some(libc::EAGAIN | libc::EINTR) => {}
-                // One frame was dropped on the way out; those behind it are still in the ring.
+                // One frame was dropped on the way out; later ones are still in the ring.
                 Some(libc::EBUSY) => self.refused += 1,
-                // Out of memory for packets: leave the kernel time to free some.
+                // No memory for packets: leave the kernel time to free some.
                 Some(libc::ENOBUFS | libc::ENOMEM) => break,
                 _ => {
                     let Options { interface, queue, .. } = &self.options;
@@ -357,7 +357,7 @@ impl Transport for XdpSockets {
 }
 
 impl AfXdp {
-    /// What becomes readable when something arrives.
+    /// Returns the descriptor that becomes readable on arrivals.
     fn descriptor(&self) -> RawFd {
         self.socket.raw_fd()
     }
@@ -380,7 +380,7 @@ impl Wire for AfXdp {
         let refused = self.refused;
         let taken = self.submit(frames);
         self.sent += taken as u64;
-        // Also when nothing was taken: a full ring is emptied by waking only.
+        // Even if nothing was taken: a full ring is emptied by waking only.
         if taken > 0 || self.pending || !frames.is_empty() {
             self.wake()?;
         }
@@ -437,13 +437,13 @@ impl Wire for AfXdp {
 
     fn counters(&mut self) -> WireCounters {
         let kernel = self.socket.statistics().ok();
-        // The interface's own count has what its driver drops silently, and most of what was reported.
+        // The interface's count includes frames that its driver drops silently, and most of the reported ones.
         let of_interface = if self.options.tells_interface { self.interface.drops().send.max(self.refused) } else { 0 };
         WireCounters {
             sent: self.sent,
             send_dropped: of_interface + kernel.as_ref().map_or(0, |k| k.tx_invalid_descs),
             received: self.received,
-            // In copy mode a missing chunk counts in `rx_dropped` too, so the fill ring's own count is left out.
+            // In copy mode a missing chunk counts in `rx_dropped`, too, so the fill ring's count is excluded.
             receive_dropped: kernel.map_or(0, |k| k.rx_dropped + k.rx_ring_full),
         }
     }
@@ -461,7 +461,7 @@ impl Wire for AfXdp {
     }
 }
 
-/// Hands chunks to the kernel to receive into. The UMEM must outlive the socket, as it does in [`AfXdp`].
+/// Passes chunks for reception to the kernel. The UMEM must outlive the socket, as it does in [`AfXdp`].
 fn fill(rings: &mut WakableRings, umem: &mut Umem, chunks: usize, wake: bool) -> io::Result<()> {
     // SAFETY: the UMEM is dropped after the socket: see the fields of `AfXdp`, and the locals of `AfXdp::over`.
     match unsafe { rings.fill_ring.enqueue(umem, chunks, wake) } {
@@ -473,7 +473,7 @@ fn fill(rings: &mut WakableRings, umem: &mut Umem, chunks: usize, wake: bool) ->
     }
 }
 
-/// Makes a socket and binds it; again if the queue is still busy, for a bounded time.
+/// Makes a socket and binds it; retries for a bounded time if the queue is still busy.
 fn bind(umem: &Umem, options: &Options, index: u32) -> Result<(XdpSocket, WakableRings)> {
     for attempt in 1.. {
         match try_bind(umem, options, index) {

@@ -33,7 +33,7 @@ const F_TEST_XDP_LIVE_FRAMES: u32 = 1 << 1;
 const LICENSE: &std::ffi::CStr = c"Dual MIT/GPL";
 const LOG_SIZE: usize = 64 * 1024;
 
-// The parts of `union bpf_attr` that are used, as in the kernel's uapi/linux/bpf.h. No padding in any of them.
+// The parts of `union bpf_attr` in use, as in the kernel's uapi/linux/bpf.h, without padding.
 
 #[repr(C)]
 #[derive(Default)]
@@ -103,7 +103,7 @@ struct TestRun {
     zero: u32,
 }
 
-/// Calls `bpf(2)` and returns what it returns.
+/// Calls `bpf(2)` and returns its result.
 ///
 /// # Safety
 /// `T` is the attribute struct of `command`, and the addresses in it are valid for what the command does with them.
@@ -131,7 +131,7 @@ fn name16(name: &str) -> [u8; 16] {
     out
 }
 
-/// "this host cannot …", with what usually helps.
+/// Returns the error "this host cannot …", with the usual remedy.
 pub(crate) fn host_error(what: &str, error: &io::Error) -> Error {
     let remedy = match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => "; run as root or with CAP_BPF, CAP_NET_ADMIN and CAP_NET_RAW",
@@ -163,7 +163,7 @@ impl Map {
         fd.map(|fd| Map { fd }).map_err(|e| host_error(&format!("create the BPF map {name}"), &e))
     }
 
-    /// An array map with one value of `size` bytes, and its memory, shared with the program.
+    /// Makes an array map with one value of `size` bytes, and its memory, shared with the program.
     pub fn shared(name: &str, size: usize) -> Result<(Self, Memory)> {
         let value_size =
             u32::try_from(size).map_err(|_| Error::config(format!("{name}: {size} B is above 4 GiB less one")))?;
@@ -172,12 +172,12 @@ impl Map {
         Ok((map, memory))
     }
 
-    /// A map from queues to AF_XDP sockets.
+    /// Makes a map from queues to AF_XDP sockets.
     pub(crate) fn of_sockets(entries: u32) -> Result<Self> {
         Self::create(MAP_XSKMAP, "pktgen_xsk", 4, entries, 0)
     }
 
-    /// A map from numbers to interfaces.
+    /// Makes a map from numbers to interfaces.
     pub(crate) fn of_interfaces(entries: u32) -> Result<Self> {
         Self::create(MAP_DEVMAP, "pktgen_dev", 4, entries, 0)
     }
@@ -195,14 +195,14 @@ impl Map {
         unsafe { bpf(MAP_UPDATE_ELEM, &mut attr) }.map(|_| ())
     }
 
-    /// The file descriptor, for instructions.
+    /// Returns the file descriptor, for instructions.
     pub fn fd(&self) -> i32 {
         self.fd.as_raw_fd()
     }
 }
 
-/// Memory of a map, shared with the kernel and its programs until dropped. Whoever reads or writes it decides when
-/// the program may run: there is no lock.
+/// Memory of a map, shared with the kernel and its programs until dropped. There is no lock: the code that reads or
+/// writes it decides when the program may run.
 #[derive(Debug)]
 pub struct Memory {
     start: NonNull<u8>,
@@ -225,19 +225,19 @@ impl Memory {
         Ok(Memory { start, size })
     }
 
-    /// Where it starts: page aligned, readable and writable for [`Memory::size`] bytes.
+    /// Returns its start: page aligned, readable and writable for [`Memory::size`] bytes.
     pub fn start(&self) -> NonNull<u8> {
         self.start
     }
 
-    /// The number at `at`, a multiple of 8, as a program last wrote it.
+    /// Returns the number at `at`, a multiple of 8, as last written by a program.
     pub fn number(&self, at: usize) -> u64 {
         assert!(at.is_multiple_of(8) && at + 8 <= self.size, "a number of {at} in {}", self.size);
         // SAFETY: inside the mapping and aligned, as was just checked; atomic because the kernel writes meanwhile.
         unsafe { AtomicU64::from_ptr(self.start.as_ptr().add(at).cast()) }.load(Ordering::Relaxed)
     }
 
-    /// Its size in bytes.
+    /// Returns its size in bytes.
     pub fn size(&self) -> usize {
         self.size
     }
@@ -250,12 +250,12 @@ impl Drop for Memory {
     }
 }
 
-/// Where in the way of a frame a program sits.
+/// The attachment point of a program in the path of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Attach {
-    /// In the driver, before the kernel makes a packet of it: needs the driver's support.
+    /// In the driver, before the kernel makes a packet: needs the driver's support.
     Driver,
-    /// Behind the driver: works everywhere, slower.
+    /// After the driver: works everywhere, but slower.
     Generic,
 }
 
@@ -266,8 +266,8 @@ pub(crate) struct BpfProgram {
 }
 
 impl BpfProgram {
-    /// Has the kernel verify and load the instructions. If it refuses, the error shows the verifier's log.
-    /// With `frags`, the program may be attached where frames span buffers; it must then never assume one buffer.
+    /// Loads the instructions after verification by the kernel; an error shows the verifier's log. With `frags`, the
+    /// program may be attached where frames span buffers; it must then never assume a single buffer.
     pub fn load(name: &str, insns: &[Insn], frags: bool) -> Result<Self> {
         let mut attr = ProgLoad {
             prog_type: PROG_TYPE_XDP,
@@ -284,7 +284,7 @@ impl BpfProgram {
             Ok(fd) => return Ok(BpfProgram { fd }),
             Err(error) => error,
         };
-        // Once more for the log only: asking for it at first would make every load slower.
+        // A second attempt for the log only: always requesting it would slow down every load.
         let mut log = vec![0u8; LOG_SIZE];
         attr.log_level = 1;
         attr.log_size = LOG_SIZE as u32;
@@ -315,7 +315,7 @@ impl BpfProgram {
         Ok(BpfLink { _fd: fd })
     }
 
-    /// Runs it on `repeat` live frames that start as `data`, `batch` at a time: what it redirects really leaves.
+    /// Runs it on `repeat` live frames that start as `data`, `batch` at a time: redirected frames really leave.
     pub(crate) fn run_live(&self, data: &[u8], repeat: u32, batch: u32) -> io::Result<()> {
         let mut attr = TestRun {
             prog_fd: self.fd.as_raw_fd() as u32,

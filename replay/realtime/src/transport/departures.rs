@@ -1,8 +1,8 @@
-//! Departures: when frames really left, by stamps that the kernel or a card makes of a few of them.
+//! Actual departures of frames, by stamps that the kernel or a card makes of some of them.
 //!
-//! Called by `af_packet` and `udp`. Every N-th frame is marked in the call that sends it (SO_TIMESTAMPING as a message beside it), and
-//! its stamp is taken off the socket's error queue before the next one is marked: one is under way at a time, so it is known whose
-//! stamp comes. Where N is 0 there is no [`Sampler`], and sending does not know of any of this.
+//! Used by `af_packet` and `udp`. Every n-th frame is marked in the call that sends it (SO_TIMESTAMPING as a control
+//! message), and its stamp is read from the socket's error queue before the next one is marked: only one is under way
+//! at a time, so a stamp is never ambiguous. If n is 0 there is no [`Sampler`], and sending is not affected.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -12,62 +12,62 @@ use super::stamps::{Notes, Stamps};
 use super::{End, TransportPlan, socket};
 use crate::clock;
 
-/// A frame that was marked.
+/// A marked frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Departure {
-    /// The monotonic clock just before the call that sent it.
+    /// The monotonic clock just before the sending call.
     pub call_ns: i64,
-    /// When it left, in ns of the stamps' clock; none if unknown.
+    /// Its departure, in ns of the stamps' clock; none if unknown.
     pub stamp_ns: Option<i64>,
 }
 
-/// What all wires of a run found: each puts it here when its frames are counted.
+/// The departures found by all wires of a run: each adds them when its frames are counted.
 #[derive(Debug, Clone, Default)]
 pub struct Departures(Arc<Mutex<Vec<Departure>>>);
 
 impl Departures {
-    /// Takes what there is.
+    /// Takes all departures.
     pub fn take(&self) -> Vec<Departure> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// Most departures that a socket keeps. When there are as many, every second one goes, and half as many are marked from then on.
+/// Maximum number of departures kept per socket. At the maximum every second one is removed, and from then on half as many are marked.
 const KEPT: usize = 1 << 16;
-/// A stamp that has not come after this will not.
+/// Wait after which a missing stamp is given up.
 const PATIENCE_NS: i64 = 10_000_000;
-/// While a stamp is waited for, it is looked for after so many frames.
+/// While a stamp is awaited, the error queue is checked after this number of frames.
 const LOOK: u64 = 64;
-/// The kernel's word for an entry that is a stamp and no error (SO_EE_ORIGIN_TIMESTAMPING).
+/// Origin of an error-queue entry that is a stamp (SO_EE_ORIGIN_TIMESTAMPING).
 const ORIGIN: u8 = 4;
-/// Places in `struct sock_extended_err`: where the entry is from, and the number of the marked frame.
+/// Offsets in `struct sock_extended_err`: the origin, and the number of the marked frame.
 const ORIGIN_AT: usize = 4;
 const KEY_AT: usize = 12;
 /// A packet socket's message with such an entry (PACKET_TX_TIMESTAMP).
 const PACKET_TX_TIMESTAMP: i32 = 16;
 
-/// Marks frames of a socket, and takes their stamps.
+/// Marks frames of a socket, and reads their stamps.
 pub(super) struct Sampler {
     stamps: Stamps,
     every: u64,
-    /// Frames before the next that is marked.
+    /// Frames before the next marked one.
     left: u64,
-    /// The one under way: just before its call.
+    /// The marked frame under way: time just before its call.
     open: Option<i64>,
-    /// The clock just before the call that is being made.
+    /// The clock just before the current call.
     call_ns: i64,
-    /// The kernel numbers marked frames: those below are done with.
+    /// Number of the next marked frame, counted by the kernel; lower ones are done.
     key: u32,
     found: Vec<Departure>,
     kept: usize,
     all: Departures,
 }
 
-/// Which frame of a call is marked, and with what.
+/// The marked frame of a call, and its flags.
 pub(super) type Mark = Option<(usize, u32)>;
 
 impl TransportPlan {
-    /// Who stamps what leaves this end: updates, at the workers.
+    /// Returns the source of departure stamps at this end: of updates, at the workers.
     fn departures_at(&self, end: End) -> Stamps {
         match (end, self.sent_stamps_every, self.stamps) {
             (End::Workers, 1.., Stamps::Card) => Stamps::Card,
@@ -76,14 +76,14 @@ impl TransportPlan {
         }
     }
 
-    /// Who stamps what this process's workers send.
+    /// Returns the source of departure stamps of this process's workers.
     pub(crate) fn departure_stamps(&self) -> Stamps {
         self.departures_at(End::Workers)
     }
 }
 
 impl Sampler {
-    /// For the socket that sends at `end`, if its frames are to be marked.
+    /// Makes the sampler of the sending socket at `end`, if its frames are to be marked.
     pub(super) fn of(plan: &TransportPlan, end: End) -> Option<Self> {
         match plan.departures_at(end) {
             Stamps::None => None,
@@ -96,7 +96,7 @@ impl Sampler {
         Sampler { stamps, every, left: 0, open: None, call_ns: 0, key: 0, found, kept, all }
     }
 
-    /// Lets the socket tell stamps of marked frames, numbered from 0.
+    /// Lets the socket report stamps of marked frames, numbered from 0.
     pub(super) fn ask(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
         let told = match self.stamps {
             Stamps::Card => libc::SOF_TIMESTAMPING_RAW_HARDWARE,
@@ -106,7 +106,7 @@ impl Sampler {
         socket::set_option(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags)
     }
 
-    /// Which of the next `frames` is to be marked. Called just before they are sent.
+    /// Chooses the frame to be marked among the next `frames`. Called just before they are sent.
     #[inline]
     pub(super) fn mark(&mut self, socket: BorrowedFd<'_>, frames: usize) -> Mark {
         if self.left >= frames as u64 { None } else { self.choose(socket) }
@@ -130,7 +130,7 @@ impl Sampler {
         Some((self.left as usize, flags))
     }
 
-    /// So many of the frames for which `mark` was asked were taken.
+    /// Records that `taken` of the frames passed to `mark` were taken.
     #[inline]
     pub(super) fn sent(&mut self, taken: usize, mark: Mark) {
         match mark {
@@ -142,7 +142,7 @@ impl Sampler {
         }
     }
 
-    /// Takes stamps off the socket's error queue: as long as something is there, waiting for arrivals ends at once.
+    /// Reads stamps from the socket's error queue: while it is not empty, waits for arrivals end at once.
     pub(super) fn collect(&mut self, socket: BorrowedFd<'_>) {
         let mut room = [0; 256];
         while let Ok(Some(len)) = socket::take_error(socket, &mut room) {
@@ -150,7 +150,7 @@ impl Sampler {
         }
     }
 
-    /// An entry of the error queue, by the messages beside it.
+    /// Handles an entry of the error queue, given by its control messages.
     fn tell(&mut self, notes: &[u8]) {
         let (mut stamp, mut key) = (None, None);
         for (level, kind, content) in Notes(notes) {
@@ -167,7 +167,7 @@ impl Sampler {
             }
         }
         let (Some(stamp), Some(key), Some(call_ns)) = (stamp, key, self.open) else { return };
-        // Below are those that were given up. Above, numbers went to frames that the kernel then did not take.
+        // Lower numbers were given up. Higher ones were used for frames that the kernel then did not take.
         if key.wrapping_sub(self.key) < 1 << 31 {
             (self.key, self.open) = (key.wrapping_add(1), None);
             self.keep(Departure { call_ns, stamp_ns: i64::try_from(stamp).ok() });
@@ -193,7 +193,7 @@ impl Sampler {
         self.found.push(departure);
     }
 
-    /// Hands over what was found. Called when the frames are counted, after the last.
+    /// Adds the departures to those of the run. Called when the frames are counted, after the last one.
     pub(super) fn hand_over(&mut self, socket: BorrowedFd<'_>) {
         self.collect(socket);
         self.give_up();
@@ -222,7 +222,7 @@ mod tests {
         Sampler::new(Stamps::Kernel, every, kept, Departures::default())
     }
 
-    /// Frames go in calls of any size, of which some take less: every N-th frame is marked, however they are divided.
+    /// Frames are sent in calls of any size, some of which take fewer: every n-th frame is marked, for any division.
     #[test]
     fn every_nth_frame_is_marked() {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();

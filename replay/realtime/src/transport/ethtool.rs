@@ -1,4 +1,4 @@
-//! Questions to a driver, by the one request SIOCETHTOOL. All but one read; that one is for interfaces that pktgen made.
+//! Queries to a driver by the request SIOCETHTOOL. All but one only read; that one is for interfaces made by pktgen.
 #![expect(unsafe_code, reason = "talks to the kernel; every block says why it is sound")]
 
 use std::io;
@@ -20,7 +20,7 @@ const GET_STAMPS: u32 = 0x41;
 
 /// UDP over IPv4.
 const UDP_V4: u32 = 2;
-/// No table is longer.
+/// Maximum length of a table.
 const ENTRIES_MAX: u32 = 1 << 16;
 
 /// Words of the largest answer, that of GET_DRIVER: 196 bytes.
@@ -29,53 +29,53 @@ const WORDS: usize = 49;
 const FLAG_LRO: u32 = 1 << 15;
 const STAMPS_SENT: u32 = 1 << 0;
 const STAMPS_RECEIVED: u32 = 1 << 2;
-/// In the mask of receive filters: every frame.
+/// Receive filter flag: every frame.
 const FILTER_ALL: u32 = 1 << 1;
 
-/// Offloads of an interface; none where its driver does not say.
+/// Offloads of an interface; none if its driver does not report them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Offloads {
-    /// Arriving packets are merged by the kernel.
+    /// Whether the kernel merges arriving packets.
     pub gro: Option<bool>,
-    /// Arriving packets are merged by the card.
+    /// Whether the card merges arriving packets.
     pub lro: Option<bool>,
-    /// Leaving packets are divided by the kernel.
+    /// Whether the kernel divides leaving packets.
     pub gso: Option<bool>,
-    /// Leaving packets are divided by the card.
+    /// Whether the card divides leaving packets.
     pub tso: Option<bool>,
-    /// The card checks checksums.
+    /// Whether the card checks checksums.
     pub receive_checksum: Option<bool>,
-    /// The card writes checksums.
+    /// Whether the card writes checksums.
     pub send_checksum: Option<bool>,
-    /// The other side may stop our sending.
+    /// Whether the other side may pause our sending.
     pub pause: Option<bool>,
-    /// Places for arriving frames, and how many there could be.
+    /// Size of the receive ring, and its maximum.
     pub receive_ring: Option<(u32, u32)>,
 }
 
-/// What an interface stamps.
+/// Stamping capabilities of an interface.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StampSupport {
-    /// The card stamps what leaves.
+    /// Whether the card stamps leaving frames.
     pub sent: bool,
-    /// The card stamps what arrives.
+    /// Whether the card stamps arriving frames.
     pub received: bool,
-    /// It stamps every frame that arrives, not only those of PTP.
+    /// Whether it stamps every arriving frame, not only PTP.
     pub every: bool,
     /// The card's clock: N of `/dev/ptpN`.
     pub clock: Option<u32>,
 }
 
-/// How a card spreads what arrives over its receive queues.
+/// The distribution of arriving frames over a card's receive queues.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Spread {
     /// Queue of each hash; empty if its driver has no such table.
     pub table: Vec<u32>,
-    /// Bits of the fields by which it spreads UDP over IPv4; none if its driver does not say.
+    /// Bits of the fields by which it distributes UDP over IPv4; none if its driver does not report them.
     pub fields: Option<u64>,
 }
 
-/// Asks, and returns the words of the answer; the first is the question.
+/// Sends a query, and returns the words of the answer; the first is the query.
 fn ask(interface: &str, question: u32) -> io::Result<[u32; WORDS]> {
     let mut words = [0; WORDS];
     words[0] = question;
@@ -83,7 +83,7 @@ fn ask(interface: &str, question: u32) -> io::Result<[u32; WORDS]> {
     Ok(words)
 }
 
-/// The same, with more of the question written, and room for a longer answer where the question says how long it may be.
+/// Sends a longer query, with room for a longer answer if the query states its maximum length.
 fn ask_in(interface: &str, words: &mut [u32]) -> io::Result<()> {
     if words.len() < WORDS {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -115,15 +115,15 @@ fn ask_in(interface: &str, words: &mut [u32]) -> io::Result<()> {
     Ok(())
 }
 
-/// Has the kernel write the checksums of what sockets send over an interface that pktgen made. A virtual interface leaves that undone: its
-/// other end, like a cable's, would get frames that no card has finished.
+/// Makes the kernel write the checksums of frames that sockets send over an interface made by pktgen. A virtual
+/// interface would leave them unfinished, and its other end would receive frames that no card has completed.
 pub(crate) fn write_checksums(interface: &str) -> io::Result<()> {
     let mut words = [0; WORDS];
     words[0] = SET_SEND_CHECKSUM;
     ask_in(interface, &mut words)
 }
 
-/// The name of the driver.
+/// Returns the name of the driver.
 pub fn driver(interface: &str) -> Option<String> {
     let words = ask(interface, GET_DRIVER).ok()?;
     let bytes = words[1..9].iter().flat_map(|word| word.to_ne_bytes()).take_while(|byte| *byte != 0);
@@ -131,7 +131,7 @@ pub fn driver(interface: &str) -> Option<String> {
     (!name.is_empty()).then_some(name)
 }
 
-/// What is merged, divided and checked on the way.
+/// Returns the offloads.
 pub fn offloads(interface: &str) -> Offloads {
     let flag = |question| ask(interface, question).ok().map(|words| words[1]);
     Offloads {
@@ -148,9 +148,9 @@ pub fn offloads(interface: &str) -> Offloads {
     }
 }
 
-/// How what arrives is spread. Words of the table: question, entries, then these; of the fields: question, kind of flow, bits.
+/// Returns the distribution of arriving frames. Words of the table: query, entries, then these; of the fields: query, kind of flow, bits.
 pub fn spread(interface: &str) -> Spread {
-    // Asked for none, a driver says how many it has.
+    // Queried with none, a driver reports the number of entries.
     let entries = ask(interface, GET_TABLE).map_or(0, |words| words[1]).min(ENTRIES_MAX);
     let mut table = vec![0; (entries as usize + 2).max(WORDS)];
     (table[0], table[1]) = (GET_TABLE, entries);
@@ -158,15 +158,15 @@ pub fn spread(interface: &str) -> Spread {
     let table = if told { table[2..][..entries as usize].to_vec() } else { Vec::new() };
     let mut words = [0; WORDS];
     (words[0], words[1]) = (GET_HASH, UDP_V4);
-    // A number of two words, of which one is 0, whichever comes first.
+    // A number of two words, one of which is 0, in either order.
     let fields = ask_in(interface, &mut words).ok().map(|()| u64::from(words[2] | words[3]));
     Spread { table, fields }
 }
 
-/// What is stamped. Words: question, abilities, clock, kinds of sent frames, three unused, filters.
+/// Returns the stamping capabilities. Words: query, abilities, clock, kinds of sent frames, three unused, filters.
 pub fn stamps(interface: &str) -> Option<StampSupport> {
     let words = ask(interface, GET_STAMPS).ok()?;
-    // A negative number says that there is no clock.
+    // A negative number means that there is no clock.
     Some(StampSupport {
         sent: words[1] & STAMPS_SENT != 0,
         received: words[1] & STAMPS_RECEIVED != 0,
@@ -175,7 +175,7 @@ pub fn stamps(interface: &str) -> Option<StampSupport> {
     })
 }
 
-/// The number of the clock of this interface's card, if it has one: /dev/ptpN.
+/// Returns the number of the clock of this interface's card, if it has one: /dev/ptpN.
 pub(crate) fn card_clock(interface: &str) -> Option<u32> {
     stamps(interface)?.clock
 }

@@ -1,11 +1,11 @@
-//! Queues of an end that are received from by a thread each, for a role that has one state.
+//! Queues of an end that are received by one thread each, for a role with a single state.
 //!
-//! A server, a device or a capture is one state machine, so one thread handles all frames in the end. The work of taking
-//! frames out of the kernel is divided all the same: the role's own thread has the first queue, from which it also sends,
-//! and a thread for each other queue copies what it finds into batches, notes the time once for each, and passes them on
-//! through a ring of its own. The role takes batches in the order of those times, then from its own queue, of which every
-//! call leaves a share. So frames of one queue stay in order; those of different ones come in the order in which they were
-//! found, as far as the rings show it at that moment. Nothing is allocated, locked or asked of the clock per frame.
+//! A server, a device or a capture is one state machine, so one thread finally handles all frames. Receiving frames from the kernel is
+//! divided nevertheless: the role's own thread has the first queue, from which it also sends, and one thread per other queue copies frames
+//! into batches, reads the time once per batch, and passes them on through a separate ring. The role takes batches in the order of those
+//! times, then frames of its own queue, for which every call reserves a share. So frames of one queue stay in order; those of different
+//! ones are taken in the order in which they were found, as far as the rings show it at that moment. Nothing is allocated, locked or read
+//! from the clock per frame.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,18 +20,18 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use super::{Arrival, Found, Submitted, Wait, Wire, WireCounters};
 use crate::clock::RunClock;
 
-/// Most frames of a batch: what a look at a queue finds.
+/// Maximum number of frames of a batch, found in one poll of a queue.
 const BURST: usize = 64;
-/// Batches of a queue that circulate.
+/// Number of circulating batches of a queue.
 const BATCHES: usize = 64;
-/// A role that sleeps looks at the rings of the others so often.
+/// Interval at which a sleeping role checks the other rings.
 const LOOK_NS: u64 = 50_000;
-/// A thread whose role is behind sleeps so long.
+/// Sleep of a thread whose role is behind.
 const REST: Duration = Duration::from_micros(50);
-/// A thread that finds nothing sleeps at most so long, as a stop may be requested.
+/// Maximum sleep of a thread that finds nothing, as a stop may be requested.
 const NAP_NS: u64 = 1_000_000;
 
-/// Fewer frames than this may well come to one queue.
+/// Fewer frames than this may all arrive at one queue by chance.
 const FEW: u64 = 1000;
 
 /// A frame in a batch.
@@ -42,13 +42,13 @@ struct Item {
     lost: bool,
 }
 
-/// What one look at a queue found.
+/// The result of one poll of a queue.
 struct Batch {
     bytes: Box<[u8]>,
     items: Vec<Item>,
-    /// When it was found.
+    /// Time at which it was found.
     found: Time,
-    /// How many the role has taken.
+    /// Number of frames that the role has taken.
     taken: usize,
 }
 
@@ -61,17 +61,17 @@ impl Batch {
     }
 }
 
-/// What both sides of a ring know of its queue.
+/// Counters of a queue shared by both sides of its ring.
 #[derive(Default)]
 struct Told {
     /// Frames that the role has taken.
     handed: AtomicU64,
-    /// Lost before the thread read them, once it has ended.
+    /// Frames lost before the thread read them, once it has ended.
     dropped: AtomicU64,
     full_waits: AtomicU64,
 }
 
-/// One queue's thread: what it works with.
+/// The thread of one queue.
 pub(crate) struct Receiver {
     wire: Box<dyn Wire>,
     stride: usize,
@@ -85,12 +85,12 @@ pub(crate) struct Receiver {
 struct Lane {
     full: Consumer<Batch>,
     free: Producer<Batch>,
-    /// The batch that is being taken.
+    /// The batch being taken.
     head: Option<Batch>,
     told: Arc<Told>,
 }
 
-/// The role's end: its own queue, and what the others' threads found.
+/// The role's end: its own queue, and the batches of the other threads.
 pub(crate) struct Gathered {
     own: Box<dyn Wire>,
     lanes: Vec<Lane>,
@@ -99,7 +99,7 @@ pub(crate) struct Gathered {
     over: Arc<AtomicBool>,
 }
 
-/// What each queue of an end did: known once its receivers have ended and the role has asked for its wire's counters.
+/// Counts of each queue of an end, available once its receivers have ended and the role has read its wire's counters.
 #[derive(Clone)]
 pub(crate) struct Tally {
     name: &'static str,
@@ -116,8 +116,8 @@ impl Drop for Over {
     }
 }
 
-/// The end called `name` that receives from the first of `wires`, and the receivers of the others. Frames longer than `longest`
-/// are passed on cut.
+/// Combines `wires` into the end called `name`, which receives from the first one, and the receivers of the others.
+/// Frames longer than `longest` are passed on cut.
 pub(crate) fn gather(
     mut wires: Vec<Box<dyn Wire>>,
     name: &'static str,
@@ -135,7 +135,7 @@ pub(crate) fn gather(
         let (mut emptied, free) = RingBuffer::new(BATCHES);
         for _ in 0..BATCHES {
             let bytes = vec![0; stride * BURST].into_boxed_slice();
-            // There is a place for every batch there is.
+            // The ring has room for all batches.
             let _ = emptied.push(Batch { bytes, items: Vec::with_capacity(BURST), found: 0, taken: 0 });
         }
         let told = Arc::<Told>::default();
@@ -178,14 +178,14 @@ impl Receiver {
             }
             // Read after they were found.
             batch.found = clock.now();
-            // There is a place for every batch there is.
+            // The ring has room for all batches.
             let _ = self.full.push(batch);
         }
         Ok(())
     }
 }
 
-/// Another thread has to work first.
+/// Lets other threads work first.
 fn rest(wait: Wait) {
     match wait {
         Wait::Spin => std::hint::spin_loop(),
@@ -194,7 +194,7 @@ fn rest(wait: Wait) {
 }
 
 impl Lane {
-    /// When the next batch was found, if there is one.
+    /// Returns when the next batch was found, if there is one.
     fn next(&mut self) -> Option<Time> {
         if self.head.is_none() {
             self.head = self.full.pop().ok();
@@ -202,7 +202,7 @@ impl Lane {
         self.head.as_ref().map(|batch| batch.found)
     }
 
-    /// Hands over frames of the batch, at most `most`.
+    /// Passes on frames of the batch, at most `most`.
     fn take(&mut self, most: usize, stride: usize, each: &mut dyn FnMut(Arrival<'_>)) -> usize {
         let Some(batch) = &mut self.head else { return 0 };
         let until = batch.items.len().min(batch.taken + most);
@@ -225,19 +225,19 @@ impl Lane {
 }
 
 impl Gathered {
-    /// Ends the receivers when it is dropped.
+    /// Returns a guard that ends the receivers on drop.
     pub fn over(&self) -> Over {
         Over(self.over.clone())
     }
 
-    /// What is to be asked in the end.
+    /// Returns the counts to be read at the end.
     pub fn tally(&self) -> Tally {
         self.tally.clone()
     }
 }
 
 impl Tally {
-    /// What each queue did.
+    /// Returns the counts of each queue.
     pub fn queues(&self) -> Vec<QueueCounts> {
         let own = self.own.lock().map_or_else(|poisoned| *poisoned.into_inner(), |own| *own);
         let mut all = vec![counts(self.name, 0, own)];
@@ -257,7 +257,8 @@ impl Tally {
     }
 }
 
-/// Says so where one queue of an end got everything, or sent it: that is no division of work. Few frames say nothing.
+/// Returns notes if one queue of an end received or sent all frames, so that the work is not divided. Few frames are
+/// not sufficient evidence.
 pub(crate) fn imbalance(queues: &[QueueCounts]) -> Vec<Note> {
     let ends: BTreeSet<_> = queues.iter().map(|queue| queue.end.as_str()).collect();
     let said = |end: &str, verb: &str, why: &str, count: &dyn Fn(&QueueCounts) -> u64| {
@@ -275,7 +276,7 @@ pub(crate) fn imbalance(queues: &[QueueCounts]) -> Vec<Note> {
     };
     let of_end = |end: &&str| {
         let sent = said(end, "sent", "the workers of one queue sent, as there are too few", &|queue| queue.sent);
-        // Who receives and who answers are two things; those who receive send on their first queue by design.
+        // Reception and answers are separate: receivers send on their first queue by design.
         let received = said(
             end,
             "received",
@@ -288,7 +289,7 @@ pub(crate) fn imbalance(queues: &[QueueCounts]) -> Vec<Note> {
     ends.iter().filter_map(of_end).collect()
 }
 
-/// What a wire that is a queue counted.
+/// Returns the counts of a wire that is a queue.
 pub(crate) fn counts(end: &str, queue: u32, counters: WireCounters) -> QueueCounts {
     let WireCounters { sent, received, send_dropped, receive_dropped } = counters;
     QueueCounts {
@@ -302,8 +303,8 @@ pub(crate) fn counts(end: &str, queue: u32, counters: WireCounters) -> QueueCoun
 }
 
 impl Told {
-    /// Frames that the role got, and those that were lost before they were read. What was found and not taken before the role ended is
-    /// neither: with one queue it would have stayed in the kernel.
+    /// Returns the frames that the role received, and those lost before they were read. Frames found but not taken
+    /// before the role's end are neither: with one queue they would have stayed in the kernel.
     fn totals(&self) -> (u64, u64) {
         (self.handed.load(Ordering::Relaxed), self.dropped.load(Ordering::Relaxed))
     }
@@ -315,7 +316,7 @@ impl Wire for Gathered {
     }
 
     fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<Found> {
-        // A share is left for the own queue, which would starve behind busy others.
+        // A share is reserved for the own queue, which busy others would starve.
         let share = most - most / (self.lanes.len() + 1);
         let mut total = 0;
         while total < share {
@@ -366,7 +367,7 @@ mod tests {
     use super::*;
     use std::collections::VecDeque;
 
-    /// A queue that has these frames, so many a look.
+    /// Test queue: these frames, this many per poll.
     struct Has(VecDeque<Vec<u8>>, u64);
 
     impl Wire for Has {
@@ -393,7 +394,7 @@ mod tests {
         }
     }
 
-    /// Frames of three queues: all come, each once, whole, and those of a queue in their order.
+    /// Frames of three queues: all arrive once, whole, and those of a queue in order.
     #[test]
     fn frames_of_every_queue_come_in_order_and_are_counted() {
         const EACH: u32 = 20_000;
@@ -430,7 +431,7 @@ mod tests {
         assert_eq!((total.received, total.receive_dropped), (3 * each, 9));
     }
 
-    /// A role that takes nothing stops its receivers where their ring is full; what was found and not taken is not its loss.
+    /// A role that takes nothing stops its receivers when their ring is full; frames found but not taken are not its losses.
     #[test]
     fn what_is_found_after_the_end_of_a_role_is_no_loss() {
         let wires: Vec<Box<dyn Wire>> =

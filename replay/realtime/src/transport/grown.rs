@@ -1,22 +1,22 @@
-//! A counter of others that is too narrow: libpcap counts losses in 32 bits, which wrap, and may start with anything.
+//! Extension of narrow counters: libpcap counts losses in 32 bits, which wrap, and may start at any value.
 
-/// A counter of 32 bits as it is read now and then, and what it grew by since the first time.
+/// A 32-bit counter that is read repeatedly, and its growth since the first reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Grown {
     last: u32,
-    /// What was added since the first reading.
+    /// Growth since the first reading.
     pub total: u64,
-    /// It was once lower than before, and not because it had wrapped.
+    /// Whether it was ever lower than before without having wrapped.
     pub backwards: bool,
 }
 
 impl Grown {
-    /// Counts from here: what came before belongs to earlier users, or is garbage.
+    /// Starts at the current value: earlier counts belong to other users, or are garbage.
     pub fn from(start: u32) -> Self {
         Grown { last: start, total: 0, backwards: false }
     }
 
-    /// It is read about once a second, in which it cannot grow by half of its range: that is a step back.
+    /// Takes a new reading. It is read about once per second, in which it cannot grow by half of its range: such a step is backwards.
     pub fn advance(&mut self, now: u32) {
         let step = now.wrapping_sub(self.last);
         self.last = now;
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// However it wraps, it returns the sum of what was added, as a wide counter does.
+        /// It returns the sum of all steps, for any wrapping.
         #[test]
         fn a_counter_that_wraps_tells_what_was_added(start: u32, steps in prop::collection::vec(0u32..=u32::MAX / 2, 0..40)) {
             let (mut wide, mut grown) = (u64::from(start), Grown::from(start));
@@ -47,7 +47,7 @@ mod tests {
             prop_assert!(!grown.backwards);
         }
 
-        /// A step back adds nothing, is remembered, and what comes after it counts.
+        /// A step backwards adds nothing, is remembered, and later steps count.
         #[test]
         fn a_counter_that_is_set_back_is_doubted(start in 1u32.., back in 1u32..=u32::MAX / 2, then in 0u32..1000) {
             let back = back.min(start);

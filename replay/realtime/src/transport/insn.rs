@@ -1,7 +1,7 @@
 //! BPF instructions, emitted one by one.
 //!
-//! The transports need two programs of a few dozen instructions. Writing them here keeps a BPF compiler out of the
-//! build. Names follow the kernel's instruction set document; sizes of loads and stores are in their names.
+//! The transports need two programs of a few dozen instructions. Writing them here avoids a BPF compiler in the build.
+//! Names follow the kernel's instruction set document; sizes of loads and stores are in their names.
 
 /// A register: R0 is the result, R1 to R5 are arguments and do not survive a call, R6 to R9 do.
 pub(crate) type Reg = u8;
@@ -31,18 +31,18 @@ pub(crate) const XDP_ADJUST_TAIL: i32 = 65;
 /// `bpf_xdp_store_bytes(ctx, offset, from, len)`.
 pub(crate) const XDP_STORE_BYTES: i32 = 190;
 
-/// The verdict that drops a frame.
+/// Verdict: drop the frame.
 pub(crate) const XDP_DROP: i32 = 1;
-/// The verdict that hands a frame to the network stack.
+/// Verdict: pass the frame to the network stack.
 pub(crate) const XDP_PASS: i32 = 2;
-/// The verdict of a successful redirect.
+/// Verdict of a successful redirect.
 pub(crate) const XDP_REDIRECT: i32 = 4;
 
 /// Offsets in `struct xdp_md`: the first byte of the frame.
 pub(crate) const CTX_DATA: i16 = 0;
-/// The end of the frame.
+/// End of the frame.
 pub(crate) const CTX_DATA_END: i16 = 4;
-/// The queue it came in on.
+/// The queue on which it arrived.
 pub(crate) const CTX_RX_QUEUE: i16 = 16;
 
 /// One instruction as the kernel reads it.
@@ -55,7 +55,7 @@ pub(crate) struct Insn {
     imm: i32,
 }
 
-/// When a jump is taken, comparing a register with a constant, unsigned.
+/// Condition of a jump, comparing a register with a constant, unsigned.
 #[derive(Debug, Clone, Copy)]
 pub enum When {
     /// Equal.
@@ -82,7 +82,7 @@ impl When {
     }
 }
 
-/// A place in the program that jumps lead to. Jumps go forward only.
+/// A target of jumps. Jumps go forward only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct JumpLabel(usize);
 
@@ -100,7 +100,7 @@ impl Code {
         Self::default()
     }
 
-    /// The instructions. Every label must have been placed.
+    /// Returns the instructions. Every label must have been placed.
     pub(crate) fn insns(&self) -> &[Insn] {
         assert!(self.jumps.is_empty(), "a jump leads nowhere");
         &self.insns
@@ -189,13 +189,13 @@ impl Code {
         self.push(0x95, 0, 0, 0, 0);
     }
 
-    /// A new label, not yet placed.
+    /// Makes a label that is not placed yet.
     pub fn label(&mut self) -> JumpLabel {
         self.labels += 1;
         JumpLabel(self.labels)
     }
 
-    /// Jumps to `to` when `reg` compares so with `imm`.
+    /// Jumps to `to` if the comparison of `reg` with `imm` holds.
     pub fn jump(&mut self, when: When, reg: Reg, imm: i32, to: JumpLabel) {
         self.jumps.push((self.insns.len(), to));
         self.push(when.code(), reg, 0, 0, imm);
@@ -207,7 +207,7 @@ impl Code {
         self.push(0x3d, left, right, 0, 0);
     }
 
-    /// Jumps to `label` lead here.
+    /// Places `label` here.
     pub fn place(&mut self, label: JumpLabel) {
         let here = self.insns.len();
         let insns = &mut self.insns;

@@ -1,4 +1,4 @@
-//! The counters of network interfaces, as the kernel keeps them: read before a run and after it, never per frame.
+//! The kernel's counters of network interfaces: read before a run and after it, never per frame.
 
 use std::fs;
 use std::path::Path;
@@ -10,21 +10,21 @@ const COUNTERS: &str = "/proc/thread-self/net/dev";
 /// Descriptions of all interfaces.
 const FOLDER: &str = "/sys/class/net";
 
-/// An interface's counters at one moment: totals since it exists.
+/// An interface's counters at one moment: totals since its creation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct InterfaceReading(InterfaceCounts);
 
 impl InterfaceReading {
-    /// Reads them; none if there is no such interface.
+    /// Reads them; `None` if there is no such interface.
     pub(crate) fn of(interface: &str) -> Option<Self> {
         Self::within(&fs::read_to_string(COUNTERS).ok()?, Path::new(FOLDER), interface)
     }
 
-    /// The same of a text in the form of `/proc/net/dev` and a folder in the form of `/sys/class/net`.
+    /// Reads them from a text in the form of `/proc/net/dev` and a folder in the form of `/sys/class/net`.
     fn within(counters: &str, folder: &Path, interface: &str) -> Option<Self> {
         let line = counters.lines().find_map(|line| line.trim_start().strip_prefix(interface)?.strip_prefix(':'))?;
         let numbers: Vec<u64> = line.split_ascii_whitespace().map_while(|number| number.parse().ok()).collect();
-        // Of receiving: bytes, packets, errors, drops and four more; the same of sending.
+        // Receive: bytes, packets, errors, drops and four more; then the same for send.
         let [_, rx_packets, rx_errors, rx_dropped, _, _, _, _, _, tx_packets, tx_errors, tx_dropped, ..] = numbers[..]
         else {
             return None;
@@ -51,7 +51,8 @@ impl InterfaceReading {
         }))
     }
 
-    /// What was counted since this reading; what can no longer be read did not change. `end` is the interface's place in the run.
+    /// Returns the counts since this reading; counters that cannot be read any more count as unchanged. `end` is the
+    /// interface's role in the run.
     pub(crate) fn since(&self, end: &str) -> InterfaceCounts {
         let now = Self::of(&self.0.interface).unwrap_or_else(|| {
             InterfaceReading(InterfaceCounts { state: "absent".to_owned(), mtu: 0, ..self.0.clone() })

@@ -1,8 +1,7 @@
 //! libpcap, as a third way to listen: only in builds with the feature of that name.
 //!
-//! For hosts on which captures have to come from the library that everybody else's tools use. The library maps the same ring as
-//! `af_packet` does, so nothing is gained in speed. It runs without its immediate mode, which would give each frame a
-//! slot of the largest size and wake us for each.
+//! For hosts where captures must be made by the library that other tools use. The library maps the same ring as `af_packet`, so it is not
+//! faster. It runs without its immediate mode, which would give each frame a slot of maximum size and a separate wake-up.
 
 use std::fs;
 use std::io;
@@ -18,7 +17,7 @@ use super::grown::Grown;
 use super::listen::{RETIRE_MS, Told};
 use super::{Arrival, Found, Submitted, Wire, WireCounters, socket};
 
-/// Only receives.
+/// A receive-only wire.
 pub(super) struct Libpcap {
     capture: Capture<Active>,
     interface: String,
@@ -30,8 +29,8 @@ pub(super) struct Libpcap {
 }
 
 impl Libpcap {
-    /// Listens to all frames that arrive at the interface, `snap` bytes of each, with a ring of about so many bytes. What it counts
-    /// of the interface stands in `told`.
+    /// Listens to all frames that arrive at the interface, `snap` bytes of each, with a ring of about `ring_bytes`.
+    /// Stores the library's counts of the interface in `told`.
     pub fn open(interface: &str, snap: u32, ring_bytes: i32, told: Arc<Told>) -> Result<Self> {
         let host = |action: &str, error: ::pcap::Error| {
             Error::Host(format!(
@@ -52,13 +51,13 @@ impl Libpcap {
             let link = link.get_name().unwrap_or_else(|_| link.0.to_string());
             return Err(Error::Host(format!("{interface} carries {link} and not Ethernet frames, which pktgen reads")));
         }
-        // Our own frames are not arrivals; before Linux 4.20 they take room in the ring, and libpcap skips them.
+        // Our own frames do not count as arrivals; before Linux 4.20 they take room in the ring, and libpcap skips them.
         let _ = socket::set_option(capture.as_fd(), libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1i32);
         capture.direction(Direction::In).map_err(|e| host("leave out own frames of", e))?;
         let mut capture = capture.setnonblock().map_err(|e| host("look without waiting at", e))?;
-        // An empty filter: by it the kernel learns what to keep of a frame. Without it, whole frames are copied.
+        // An empty filter tells the kernel how many bytes to keep. Without it, whole frames are copied.
         capture.filter("", true).map_err(|e| host("cut the frames of", e))?;
-        // What was counted so far is of no capture, or garbage.
+        // Earlier counts belong to no capture, or are garbage.
         let start = capture.stats().map_err(|e| host("count the losses of", e))?;
         let version = version();
         let mode = format!("copy, {version}, ring of {ring_bytes} B asked for, {snap} B of each frame, promiscuous");
@@ -120,12 +119,12 @@ impl Wire for Libpcap {
 #[inline]
 fn arrival<'a>(packet: &Packet<'a>) -> Arrival<'a> {
     let header = packet.header;
-    // With `Precision::Nano` the field for microseconds has nanoseconds.
+    // With `Precision::Nano` the field for microseconds contains nanoseconds.
     let stamp_ns = header.ts.tv_sec as u64 * 1_000_000_000 + header.ts.tv_usec as u64;
     Arrival { bytes: packet.data, len: header.len as usize, stamp_ns: Some(stamp_ns), lost: false }
 }
 
-/// Which library this process has, by the name of its file: the crate does not pass its version on.
+/// Returns the library in use, by its file name: the crate does not provide its version.
 fn version() -> String {
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let file = maps.lines().filter_map(|line| line.rsplit('/').next()).find(|name| name.starts_with("libpcap."));

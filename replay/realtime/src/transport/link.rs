@@ -1,7 +1,6 @@
-//! What a transport has to know of a network interface: index, MTU, whether it is up, and its drop counters.
+//! Properties of a network interface: index, MTU, state, and drop counters.
 //!
-//! Called when a port is opened, and for its counters; never per frame. All of it is about the network namespace of
-//! the thread that opens.
+//! Read when a port is opened, and for its counters; never per frame. All in the network namespace of the opening thread.
 #![expect(unsafe_code, reason = "talks to the kernel; every block says why it is sound")]
 
 use pktgen_core::{Error, Result};
@@ -15,19 +14,19 @@ use std::time::Duration;
 
 use super::ethtool;
 
-/// Kernel counters of all interfaces, in the namespace of the thread that opens it, wherever it is read later.
+/// Kernel counters of all interfaces, in the namespace of the opening thread, wherever they are read later.
 const COUNTERS: &str = "/proc/thread-self/net/dev";
-/// Bytes of an Ethernet header, which the MTU does not count.
+/// Bytes of an Ethernet header, which the MTU excludes.
 pub(crate) const ETHERNET_HEADER: usize = 14;
 
-/// Asks what its card stamps.
+/// Request for the card's stamping configuration.
 const SIOCGHWTSTAMP: libc::Ioctl = 0x89b1;
 
-/// A carrier is waited for so often and so long.
+/// Number of checks for a missing carrier, and pause between them.
 const CARRIER_TRIES: u32 = 100;
 const CARRIER_PAUSE: Duration = Duration::from_millis(10);
 
-/// Frames that an interface lost, by its own count: of everybody who uses it.
+/// Frames that an interface lost, by its own count, over all its users.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Drops {
     /// On the way in.
@@ -48,7 +47,7 @@ pub struct Interface {
 }
 
 impl Interface {
-    /// Looks it up; refuses one that is absent or down.
+    /// Opens it by name; refuses one that is absent or down.
     pub fn open(name: &str) -> Result<Self> {
         let c_name = CString::new(name).map_err(|_| Error::config(format!("{name:?} is no interface name")))?;
         // SAFETY: a C string that outlives the call.
@@ -68,45 +67,45 @@ impl Interface {
         Ok(interface)
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its number in its namespace.
+    /// Returns its number in its namespace.
     pub fn index(&self) -> u32 {
         self.index
     }
 
-    /// What drives it, as its driver says.
+    /// Returns the name of its driver.
     pub fn driver(&self) -> Option<String> {
         ethtool::driver(&self.name)
     }
 
-    /// Which arriving frames its card stamps now (`hwtstamp_config.rx_filter`); none if its driver has no such thing.
+    /// Returns the card's current receive filter for stamps (`hwtstamp_config.rx_filter`); `None` if its driver does not support it.
     pub(crate) fn stamp_filter(&self) -> Option<u32> {
         self.stamping().map(|[_, _, filter]| filter)
     }
 
-    /// Whether its card stamps frames that are marked on their way out now (`hwtstamp_config.tx_type`).
+    /// Returns whether its card currently stamps marked frames on their way out (`hwtstamp_config.tx_type`).
     pub fn stamps_sent(&self) -> bool {
         self.stamping().is_some_and(|[_, sent, _]| sent > 0)
     }
 
     fn stamping(&self) -> Option<[u32; 3]> {
-        // Flags, what is stamped of what is sent, and the filter.
+        // Flags, stamping of sent frames, receive filter.
         let mut config = [0u32; 3];
         let set = |request: &mut libc::ifreq| request.ifr_ifru.ifru_data = (&raw mut config).cast();
         query_with(&self.name, SIOCGHWTSTAMP, set).ok()?;
         Some(config)
     }
 
-    /// Largest frame that it sends, from the Ethernet header on.
+    /// Returns the largest frame that it sends, from the Ethernet header on.
     pub fn frame_max(&self) -> usize {
         self.mtu + ETHERNET_HEADER
     }
 
-    /// Drops since it was opened, or none if it is gone.
+    /// Returns the drops since it was opened, or none if it is gone.
     pub fn drops(&mut self) -> Drops {
         let now = self.totals().unwrap_or(self.start);
         Drops {
@@ -115,7 +114,7 @@ impl Interface {
         }
     }
 
-    /// Frames that it has sent, by its own count, of everybody who uses it; none if it is gone.
+    /// Returns the frames that it has sent, by its own count over all users; `None` if it is gone.
     pub fn sent(&mut self) -> Option<u64> {
         self.numbers().ok().map(|numbers| numbers[9])
     }
@@ -132,8 +131,8 @@ impl Interface {
     }
 }
 
-/// Finds an interface in the text of `/proc/net/dev`: eight numbers of receiving, eight of sending; of each eight the second are
-/// frames, the fourth drops.
+/// Finds an interface in the text of `/proc/net/dev`: eight numbers for receiving, eight for sending; in both groups
+/// the second number is frames, the fourth drops.
 fn numbers_of(text: &str, name: &str) -> Option<[u64; 16]> {
     let line = text.lines().find_map(|l| l.trim_start().strip_prefix(name)?.strip_prefix(':'))?;
     let mut numbers = [0; 16];
@@ -144,7 +143,7 @@ fn numbers_of(text: &str, name: &str) -> Option<[u64; 16]> {
     Some(numbers)
 }
 
-/// The interface that has this address; none if this host has no such address.
+/// Returns the interface with this address; `None` if this host has no such address.
 pub(crate) fn interface_of(address: IpAddr) -> Option<String> {
     let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
     // SAFETY: the kernel's answer is put into a list that the library makes, whose head is written to `first`.
@@ -168,7 +167,7 @@ pub(crate) fn interface_of(address: IpAddr) -> Option<String> {
     found
 }
 
-/// The address in a socket address.
+/// Returns the address in a socket address.
 ///
 /// # Safety
 ///
@@ -189,7 +188,7 @@ unsafe fn address_at(at: *const libc::sockaddr) -> Option<IpAddr> {
     }
 }
 
-/// A socket that takes requests for routes and gives the answers, in the network namespace of this thread.
+/// Opens a netlink socket for route requests, in the network namespace of this thread.
 pub(crate) fn route_socket() -> io::Result<File> {
     // SAFETY: no addresses among the arguments; a non-negative result is a new descriptor.
     unsafe {
@@ -198,8 +197,8 @@ pub(crate) fn route_socket() -> io::Result<File> {
     }
 }
 
-/// Refuses an interface that is down. The kernel reports a carrier a moment after an interface came up, so a missing
-/// one is waited for, for a bounded time.
+/// Refuses an interface that is down. The kernel reports a carrier shortly after an interface came up, so a missing one
+/// is awaited for a bounded time.
 fn wait_until_up(name: &str) -> Result<()> {
     let mut why = "";
     for _ in 0..CARRIER_TRIES {
@@ -220,12 +219,12 @@ fn wait_until_up(name: &str) -> Result<()> {
     Err(Error::Host(format!("this host cannot send on {name}: {why}")))
 }
 
-/// Asks the kernel about an interface by name.
+/// Queries the kernel about an interface by name.
 fn query(name: &str, what: libc::Ioctl) -> io::Result<libc::ifreq> {
     query_with(name, what, |_| {})
 }
 
-/// The same with more of the request filled in.
+/// Queries with more of the request filled in.
 fn query_with(name: &str, what: libc::Ioctl, fill: impl FnOnce(&mut libc::ifreq)) -> io::Result<libc::ifreq> {
     // SAFETY: no addresses among the arguments; a non-negative result is a new descriptor.
     let socket = unsafe {

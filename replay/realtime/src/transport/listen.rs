@@ -1,7 +1,7 @@
-//! Capturing: every frame of an interface, from any sender.
+//! Listening for captures: all frames of an interface, from any sender.
 //!
-//! A capture does not send, keeps only the first bytes of a frame, and must sleep through a busy moment without losing
-//! anything. So the sockets are the transports' own, with deeper rings and smaller chunks.
+//! A capture does not send, keeps only the first bytes of a frame, and must bridge busy periods without losses. So it
+//! uses the transports' sockets, with deeper rings and smaller chunks.
 
 use std::fs;
 use std::path::Path;
@@ -17,29 +17,29 @@ use super::link::{ETHERNET_HEADER, Interface};
 use super::stamps::{Stamps, check_card};
 use super::{Fanout, QUEUES_MAX, Wire, queues, safety};
 
-/// What the kernel puts before a frame in a receive ring of a packet socket, about.
+/// Approximate size of the kernel's header before a frame in a packet socket's receive ring.
 const RING_HEAD: u64 = 96;
 /// Size of a block of such a ring. A reader gets whole blocks, so they are much smaller than the ring.
 const BLOCK: u32 = 256 << 10;
-/// A block that is not full is handed over after so many ms.
+/// Time in ms after which a partial block is handed over.
 pub(crate) const RETIRE_MS: u32 = 2;
-/// Fewest and most frames that a ring may hold.
+/// Permitted numbers of frames in a ring.
 const RING: std::ops::RangeInclusive<u32> = 64..=1 << 20;
-/// The largest frame that a chunk of 2048 bytes holds, and one of 4096.
+/// Chunk sizes, with the largest frame that each holds.
 const CHUNKS: [(usize, usize); 2] = [(2048, 2048 - 256), (4096, 4096 - 256)];
 
-/// Nothing is wrong with the command, and another build can do it; so it is the host's lack.
+/// The command is correct, and another build supports it; so this is an error of the host.
 const NO_LIBPCAP: &str = "this pktgen was built without libpcap: apt-get install libpcap-dev && cargo build --release \
                           --features libpcap, or --kind af_packet, which receives the same and needs no library";
 
-/// The socket that listens.
+/// The socket for listening.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListenKind {
-    /// AF_XDP: takes the frames before the network stack sees them, which then does not see them.
+    /// AF_XDP: takes the frames before the network stack, which does not see them.
     AfXdp,
     /// A packet socket with a ring: sees a copy of each frame, with the kernel's time stamp.
     AfPacket,
-    /// libpcap: as a packet socket, by the library that tcpdump uses; in builds with the feature `libpcap`.
+    /// libpcap: like a packet socket, by the library of tcpdump; in builds with the feature `libpcap`.
     Libpcap,
 }
 
@@ -47,12 +47,12 @@ impl ListenKind {
     /// All kinds.
     pub const ALL: [ListenKind; 3] = [ListenKind::AfXdp, ListenKind::AfPacket, ListenKind::Libpcap];
 
-    /// What it is called on the command line.
+    /// Returns its name on the command line.
     pub fn name(self) -> &'static str {
         ["af_xdp", "af_packet", "libpcap"][self as usize]
     }
 
-    /// Who stamps frames, unless the card is asked.
+    /// Returns the source of stamps, unless the card is requested.
     fn stamps(self) -> Stamps {
         match self {
             ListenKind::AfXdp => Stamps::None,
@@ -61,51 +61,51 @@ impl ListenKind {
     }
 }
 
-/// How to listen.
+/// Options for listening.
 #[derive(Debug, Clone)]
 pub struct Listen {
-    /// The interface, in the network namespace of the thread that opens.
+    /// The interface, in the network namespace of the opening thread.
     pub interface: String,
     /// The socket.
     pub kind: ListenKind,
-    /// Bytes of each frame that are wanted. A packet socket does not even copy the rest.
+    /// Number of bytes of each frame to keep. A packet socket does not even copy the rest.
     pub snap: u32,
-    /// Stamps of the card, by its own clock, instead of the kernel's.
+    /// Whether to use stamps of the card, by its own clock, instead of the kernel's.
     pub card_stamps: bool,
-    /// Queues that are read, each by a thread of its own.
+    /// Number of queues, each read by a separate thread.
     pub queues: u32,
-    /// Frames that the kernel holds for us while we are not looking.
+    /// Number of frames that the kernel buffers while we are busy.
     pub ring: u32,
-    /// Take the frames away from an interface that carries the default route.
+    /// Whether to take the frames of an interface that carries the default route.
     pub allow_default_route: bool,
 }
 
 impl Listen {
-    /// What clock stamps are of, if there are any.
+    /// Returns the clock of the stamps, if there are any.
     pub fn stamps(&self) -> Option<String> {
         let who = if self.card_stamps { Stamps::Card } else { self.kind.stamps() };
         who.domain(&self.interface)
     }
 }
 
-/// What a wire counted of its interface beside its own frames.
+/// Counts of an interface by a wire, beside its own frames.
 #[derive(Debug, Default)]
 pub(super) struct Told {
-    /// Frames that it says the interface dropped since it was opened.
+    /// Drops of the interface since it was opened, as reported.
     pub interface_dropped: AtomicU64,
-    /// A counter of losses ran backwards, so that its total cannot be relied on.
+    /// Whether a counter of losses ran backwards, so that its total is unreliable.
     pub doubtful: AtomicBool,
 }
 
-/// An interface that is listened to.
+/// An open listening end.
 pub struct Listener {
     /// The open socket; it only receives.
     pub wire: Box<dyn Wire>,
-    /// Receivers of other queues than the first, which feed the wire.
+    /// Receivers of further queues, which feed the wire.
     pub(crate) receivers: Vec<Receiver>,
-    /// Ends them when it is dropped.
+    /// Ends them on drop.
     pub(crate) over: Option<Over>,
-    /// What each queue did.
+    /// Counts of each queue.
     pub(crate) tally: Option<Tally>,
     interface: Option<Interface>,
     longest: usize,
@@ -113,7 +113,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens to any wire: one that is no interface of this host.
+    /// Listens to any wire, such as one that is not an interface of this host.
     pub fn over(wire: Box<dyn Wire>) -> Self {
         let told = Arc::default();
         Listener { wire, receivers: Vec::new(), over: None, tally: None, interface: None, longest: usize::MAX, told }
@@ -125,7 +125,7 @@ impl Listener {
             let (ring, least, most) = (listen.ring, RING.start(), RING.end());
             return Err(Error::config(format!("--ring {ring}: a ring holds {least} to {most} frames")));
         }
-        // Said whatever the interface is.
+        // Checked first, for any interface.
         check_build(listen.kind, cfg!(feature = "libpcap"))?;
         let interface = Interface::open(&listen.interface)?;
         let (told, mut longest, snap) = (Arc::default(), usize::MAX, listen.snap as usize);
@@ -155,28 +155,28 @@ impl Listener {
         Ok(Listener { wire: Box::new(gathered), receivers, over, tally, interface, longest, told })
     }
 
-    /// Frames that the interface counted as dropped on the way in since it was opened. On many drivers, and on a veth,
-    /// those that a full ring of ours refused are among them.
+    /// Returns the frames that the interface counted as dropped on arrival since it was opened. On many drivers, and on
+    /// a veth, they include those that our full ring refused.
     pub(crate) fn interface_drops(&mut self) -> u64 {
         let counted = self.interface.as_mut().map_or(0, |interface| interface.drops().receive);
-        // Two readings of the same counters, of which neither need have all.
+        // Two readings of the same counters, neither of which need be complete.
         counted.max(self.told.interface_dropped.load(Ordering::Relaxed))
     }
 
-    /// Why what was counted as lost cannot be relied on, if it cannot.
+    /// Returns why the count of losses is unreliable, if it is.
     pub(crate) fn doubt(&self) -> Option<&'static str> {
         let doubtful = self.told.doubtful.load(Ordering::Relaxed);
         doubtful
             .then_some("a counter of losses ran backwards while it was read: how many frames were lost is not known")
     }
 
-    /// The longest frame that this socket can take, if it is shorter than the longest that may arrive.
+    /// Returns the longest frame that this socket can take and the longest that may arrive, if the former is shorter.
     pub(crate) fn too_short_for(&self) -> Option<(usize, usize)> {
         let largest = self.interface.as_ref()?.frame_max();
         (self.longest < largest).then_some((self.longest, largest))
     }
 
-    /// What a reader of the capture should know of the interface.
+    /// Returns facts about the interface for readers of the capture.
     pub fn facts(&self) -> Vec<(String, String)> {
         let mut facts = vec![("wire.capture".to_owned(), self.wire.mode())];
         let Some(interface) = &self.interface else { return facts };
@@ -192,12 +192,12 @@ impl Listener {
     }
 }
 
-/// Whether a build with or without libpcap can listen so.
+/// Checks whether this build, with or without libpcap, supports the kind.
 fn check_build(kind: ListenKind, libpcap: bool) -> Result<()> {
     if kind == ListenKind::Libpcap && !libpcap { Err(Error::Host(NO_LIBPCAP.into())) } else { Ok(()) }
 }
 
-/// Blocks for so many frames: a packet socket has a ring in bytes.
+/// Returns the number of blocks for this number of frames: a packet socket's ring is sized in bytes.
 fn blocks(listen: &Listen) -> u32 {
     let bytes = u64::from(listen.ring) * (u64::from(listen.snap) + RING_HEAD);
     bytes.div_ceil(u64::from(BLOCK)).clamp(2, (1 << 31) / u64::from(BLOCK)) as u32
@@ -213,7 +213,7 @@ fn packet_options(listen: &Listen) -> AfPacketOptions {
 
 #[cfg(feature = "libpcap")]
 fn open_libpcap(listen: &Listen, told: &Arc<Told>) -> Result<Box<dyn Wire>> {
-    // Blocks of libpcap are as large as ours; it takes their number in bytes, as a C int.
+    // Blocks of libpcap have the same size as ours; it takes the total in bytes, as a C int.
     let bytes = i32::try_from(u64::from(blocks(listen)) * u64::from(BLOCK)).unwrap_or(i32::MAX);
     Ok(Box::new(super::libpcap::Libpcap::open(&listen.interface, listen.snap, bytes, told.clone())?))
 }
@@ -227,7 +227,7 @@ fn boxed<W: Wire + 'static>(wires: Vec<W>) -> Vec<Box<dyn Wire>> {
     wires.into_iter().map(|wire| Box::new(wire) as Box<dyn Wire>).collect()
 }
 
-/// Refuses stamps of a card from a socket that does not tell them, or of a card that makes none.
+/// Refuses card stamps if the socket does not report them, or the card makes none.
 fn check_stamps(listen: &Listen, interface: &Interface) -> Result<()> {
     if !listen.card_stamps {
         return Ok(());
@@ -239,7 +239,7 @@ fn check_stamps(listen: &Listen, interface: &Interface) -> Result<()> {
     check_card(interface, "--stamps card", "--stamps kernel")
 }
 
-/// Refuses more queues than there are, and those of a library that knows none.
+/// Refuses more queues than there are, and several queues with a library that supports one.
 fn check_number(listen: &Listen) -> Result<()> {
     let Listen { interface, kind, queues, .. } = listen;
     if !(1..=QUEUES_MAX).contains(queues) {
@@ -260,7 +260,7 @@ fn check_number(listen: &Listen) -> Result<()> {
     Ok(())
 }
 
-/// One socket sees one queue. What arrives on others would be missed, and not counted.
+/// Checks the number of queues: one socket sees one queue; frames on others would be missed, and not counted.
 fn check_queues(listen: &Listen) -> Result<()> {
     let Listen { interface, queues, .. } = listen;
     let has = queues::count(Path::new("/sys/class/net"), interface).map_or(*queues, |(receive, _)| receive);
@@ -273,7 +273,7 @@ fn check_queues(listen: &Listen) -> Result<()> {
     Ok(())
 }
 
-/// AF_XDP takes every frame: on the way into this host, that cuts it off.
+/// Checks the route: AF_XDP takes every frame, which could cut off this host.
 fn check_route(listen: &Listen) -> Result<()> {
     safety::check_taking(&listen.interface, "af_xdp", listen.allow_default_route)
 }
@@ -282,7 +282,7 @@ fn check_route(listen: &Listen) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// The build is at fault and not the command, and the message has the remedy.
+    /// The build is the problem, not the command, and the message has the remedy.
     #[test]
     fn a_build_without_libpcap_says_so() {
         for kind in ListenKind::ALL {

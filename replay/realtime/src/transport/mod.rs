@@ -1,8 +1,8 @@
-//! How frames leave and enter the process.
+//! Transports: how frames leave and enter the process.
 //!
-//! Virtual time needs no transport: its driver carries frames from link to link. In real time a [`Wire`] is one end
-//! of a cable: it takes whole Ethernet frames and hands over those that arrive. What a kind of transport can do is
-//! declared and checked against the experiment before anything is sent.
+//! Virtual time needs no transport: its driver carries frames from link to link. In real time a [`Wire`] is one end of
+//! a cable: it accepts whole Ethernet frames and passes on those that arrive. The capabilities of a kind of transport
+//! are declared and checked against the experiment before anything is sent.
 
 mod af_packet;
 mod af_xdp;
@@ -66,41 +66,41 @@ const AHEAD: usize = 2;
 pub const SETCAP: &str = "run as root, or once: sudo setcap \
     cap_net_raw,cap_net_admin,cap_bpf,cap_perfmon,cap_sys_admin,cap_ipc_lock+ep $(command -v pktgen)";
 
-/// What a kind of transport can do.
+/// The capabilities of a kind of transport.
 #[derive(Debug, Clone, Copy)]
 pub struct Capabilities {
     /// Largest frame in bytes, from the Ethernet header on, without FCS.
     pub frame_max: usize,
     /// Whether it is in real time.
     pub real_time: bool,
-    /// Does it bring a time of its own, that of [`TransportPlan::file_clock`], which passes by [`Wire::wait`] only?
+    /// Whether it has a separate time, that of [`TransportPlan::file_clock`], which advances by [`Wire::wait`] only.
     pub own_time: bool,
     /// Whether it can receive.
     pub receives: bool,
-    /// Frames are sent in quanta of at least this many ns; 0 if each can be paced by itself.
+    /// Minimum duration of a batch of frames, in ns; 0 if each frame can be paced separately.
     pub quantum_ns: u64,
-    /// Whether the kernel or the card stamps what arrives.
+    /// Whether the kernel or the card stamps arriving frames.
     pub stamps_received: bool,
-    /// Whether the kernel or the card stamps what leaves.
+    /// Whether the kernel or the card stamps departing frames.
     pub stamps_sent: bool,
     /// Whether frames can be [attached](Transport::attach).
     pub attaches: bool,
-    /// Whether it can work without copying.
+    /// Whether it supports zero copy.
     pub zero_copy: bool,
-    /// Whether several frames can be one message, which the kernel divides.
+    /// Whether the kernel can divide one message into several frames.
     pub segments: bool,
     /// Whether it needs privileges.
     pub privileged: bool,
-    /// Frames travel on cables with their heads, and so with any addresses; those of sockets are the host's.
+    /// Whether cables carry whole frames, with any addresses; addresses of sockets are the host's.
     pub heads: bool,
-    /// Both ends of its cables are in this process.
+    /// Whether both ends of its cables are in this process.
     pub in_process: bool,
     /// VLAN tags are seen, also those that the kernel or the card took out of a frame.
     pub sees_tags: bool,
 }
 
 impl Capabilities {
-    /// Cables in real time on which frames travel whole, and nothing more.
+    /// Capabilities of cables in real time that carry whole frames, without extras.
     pub(crate) const CABLES: Self = Capabilities {
         frame_max: FRAME_MAX,
         real_time: true,
@@ -119,10 +119,10 @@ impl Capabilities {
     };
 }
 
-/// What a wire counted.
+/// Counts of a wire.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WireCounters {
-    /// Frames that were handed over to be sent, and accepted.
+    /// Frames that were submitted and accepted.
     pub sent: u64,
     /// Frames that the kernel or card dropped on the way out, as far as it reports them.
     pub send_dropped: u64,
@@ -133,7 +133,7 @@ pub struct WireCounters {
 }
 
 impl WireCounters {
-    /// Both together.
+    /// Returns the sum of both.
     pub fn plus(self, other: Self) -> Self {
         WireCounters {
             sent: self.sent + other.sent,
@@ -144,48 +144,48 @@ impl WireCounters {
     }
 }
 
-/// A frame that arrived.
+/// An arriving frame.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrival<'a> {
-    /// The frame from the Ethernet header on; perhaps cut to a snap length.
+    /// The frame from the Ethernet header on, possibly cut to a snap length.
     pub bytes: &'a [u8],
     /// Its length on the wire.
     pub len: usize,
-    /// When the kernel or card saw it, in ns of its clock, if it stamps.
+    /// Arrival at the kernel or card, in ns of its clock, if it stamps.
     pub stamp_ns: Option<u64>,
-    /// A fault took it: it is to be booked as dropped, and nothing else.
+    /// Whether a fault lost it: it is only to be booked as dropped.
     pub lost: bool,
 }
 
-/// What became of frames that were submitted.
+/// The result of submitting frames.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Submitted {
-    /// Frames that were taken, from the first on.
+    /// Number of frames taken, from the first on.
     pub taken: usize,
-    /// Those of them that a fault took: bit i is the i-th. Where faults are configured a call takes at most 64.
+    /// Frames among them lost to a fault, as bits: bit i is the i-th. With faults, a call takes at most 64.
     pub lost: u64,
-    /// The kernel or the card refused what was offered last.
+    /// Whether the kernel or the card refused the last offered frame.
     pub refused: bool,
 }
 
 impl Submitted {
-    /// So many were taken, none was lost and none refused.
+    /// All `taken` frames were taken, none lost and none refused.
     pub const fn all(taken: usize) -> Self {
         Submitted { taken, lost: 0, refused: false }
     }
 }
 
-/// What was found.
+/// The result of receiving.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Found {
-    /// Frames that were handed over.
+    /// Number of frames passed on.
     pub frames: usize,
-    /// The file that this end reads has no more. Never where frames come from elsewhere, or from no file.
+    /// Whether the file of this end has ended. Always false for other sources.
     pub ended: bool,
 }
 
 impl Found {
-    /// So many, and more may come.
+    /// `frames` frames, and more may come.
     pub const fn some(frames: usize) -> Self {
         Found { frames, ended: false }
     }
@@ -193,70 +193,70 @@ impl Found {
 
 /// One end of a cable.
 pub trait Wire: Send {
-    /// Submits frames in order, without waiting. Returns what became of them; the caller offers again what was not taken. A wire
-    /// that takes nothing for about a second returns an error. Allocates nothing.
+    /// Submits frames in order, without waiting. Returns the result; the caller offers frames again that were not
+    /// taken. A wire that accepts nothing for about a second returns an error. Allocates nothing.
     fn send(&mut self, frames: &[&[u8]]) -> Result<Submitted>;
 
-    /// Hands over what has arrived, at most `most` frames, without waiting. Allocates nothing.
+    /// Passes on arrived frames, at most `most`, without waiting. Allocates nothing.
     fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<Found>;
 
-    /// Waits until something may be received, at most `timeout_ns`.
+    /// Waits until frames may have arrived, at most `timeout_ns`.
     fn wait(&mut self, timeout_ns: u64) -> Result<()>;
 
-    /// Waits until what was submitted has left, at most about `timeout_ns`.
+    /// Waits until submitted frames have left, at most about `timeout_ns`.
     fn flush(&mut self, _timeout_ns: u64) -> Result<()> {
         Ok(())
     }
 
-    /// A received frame as it lay on the cable, for captures of a role. Wrappers undo their own translation and pass it on.
+    /// Returns a received frame as on the cable, for captures of a role. Wrappers undo their own translation and delegate.
     fn on_cable<'a>(&'a mut self, frame: &'a [u8]) -> &'a [u8] {
         frame
     }
 
-    /// Totals since it was opened.
+    /// Returns the totals since it was opened.
     fn counters(&mut self) -> WireCounters;
 
-    /// What was really got, for the manifest.
+    /// Returns the actual mode, for the manifest.
     fn mode(&self) -> String;
 
-    /// Notes for the manifest. Called once, after the last frame: it ends what is written.
+    /// Returns notes for the manifest. Called once, after the last frame: it ends written files.
     fn notes(&mut self) -> Vec<(String, String)> {
         Vec::new()
     }
 }
 
-/// Frames that are ready to be sent on an interface, again and again.
+/// Prepared frames that are sent on an interface repeatedly.
 pub trait AttachedFrames: Send {
     /// Submits `count` of them from number `first` on, as [`Wire::send`] does.
     fn send(&mut self, first: usize, count: usize) -> Result<Submitted>;
 
-    /// Totals since they were attached.
+    /// Returns the totals since they were attached.
     fn counters(&mut self) -> WireCounters;
 
-    /// What was really got, for the manifest.
+    /// Returns the actual mode, for the manifest.
     fn mode(&self) -> String;
 }
 
 /// An end of one of the two cables of a run: workers – device – server. In the order of `transport.interfaces`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// The workers', towards the device.
+    /// The workers' end, towards the device.
     Workers,
-    /// The device's, towards the workers.
+    /// The device's end, towards the workers.
     DeviceDown,
-    /// The device's, towards the server.
+    /// The device's end, towards the server.
     DeviceUp,
-    /// The server's, towards the device.
+    /// The server's end, towards the device.
     Server,
 }
 
 impl End {
-    /// All four.
+    /// All four ends.
     pub const ALL: [End; 4] = [End::Workers, End::DeviceDown, End::DeviceUp, End::Server];
-    /// Those of a run without a server.
+    /// The ends of a run without a server.
     pub(crate) const LOWER: [End; 2] = [End::Workers, End::DeviceDown];
 
-    /// The other end of its cable.
+    /// Returns the other end of its cable.
     pub fn opposite(self) -> End {
         match self {
             End::Workers => End::DeviceDown,
@@ -266,39 +266,38 @@ impl End {
         }
     }
 
-    /// What a message calls it.
+    /// Returns its name in messages.
     pub fn name(self) -> &'static str {
         ["workers", "device.down", "device.up", "server"][self as usize]
     }
 }
 
-/// A transport as it is listed and chosen.
+/// A registered transport.
 pub trait Transport: Named + Sync {
-    /// What it can do.
+    /// Returns its capabilities.
     fn capabilities(&self) -> Capabilities;
 
-    /// Numbers of the capabilities that its wires need after they were opened.
+    /// Returns the numbers of the capabilities that its wires need after they were opened.
     fn keeps(&self) -> &'static [u32] {
         &[]
     }
 
-    /// Whether it has several queues at each end (`transport.queues`).
+    /// Returns whether it supports several queues at each end (`transport.queues`).
     fn has_queues(&self) -> bool {
         false
     }
 
-    /// Opens these ends, in their order, for frames up to `frame_max` bytes. The others are another process's, or
-    /// hardware.
+    /// Opens these ends, in order, for frames up to `frame_max` bytes. The other ends belong to other processes or hardware.
     fn open(&self, plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Ports>>;
 
-    /// Prepares frames that the workers send again and again, once for all, beside their open wires. None where each has to be given to a
-    /// wire anew, or these do not fit.
+    /// Prepares frames that the workers send repeatedly, in addition to their open wires. `None` if the transport does
+    /// not support it, or these do not fit.
     fn attach(&self, _plan: &TransportPlan, _frames: &[&[u8]]) -> Result<Option<Box<dyn AttachedFrames>>> {
         Ok(None)
     }
 }
 
-/// Every transport, by name.
+/// All transports.
 pub static TRANSPORTS: &[&dyn Transport] = &[
     &virtual_time::VirtualTime,
     &ring::Ring,

@@ -1,10 +1,10 @@
-//! The end of a cable that is not there: of a device without a server above it.
+//! A missing end of a cable: that of a device without a server above it.
 
 use pktgen_core::Result;
 
 use super::{Arrival, Found, Submitted, Wire, WireCounters};
 
-/// Takes nothing, brings nothing.
+/// Accepts nothing, and yields nothing.
 pub struct Nowhere;
 
 impl Wire for Nowhere {

@@ -1,8 +1,8 @@
-//! The receive ring of a packet socket: TPACKET_V3, blocks of frames that kernel and process hand to each other.
+//! The receive ring of a packet socket: TPACKET_V3, blocks of frames that kernel and process pass to each other.
 //!
-//! Called by `af_packet`. The kernel fills a block and gives it to us when it is full or has been open for the retire
-//! timeout; frames are handed over where they lie; after the last one the block goes back. A block's status word says
-//! who owns it, and is the only word that both sides write.
+//! Used by `af_packet`. The kernel fills a block and hands it over when it is full or has been open for the retire
+//! timeout; frames are read in place; after the last one the block is returned. A block's status word states its owner,
+//! and is the only word that both sides write.
 #![expect(unsafe_code, reason = "talks to the kernel; every block says why it is sound")]
 
 use std::io;
@@ -13,11 +13,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::Arrival;
 
-/// Where the sender's address starts after a frame's header.
+/// Offset of the sender's address after a frame's header.
 const ADDRESS: usize = mem::size_of::<libc::tpacket3_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
-/// Bytes of an 802.1Q tag; as many are kept free before each frame, so that a tag can be put back.
+/// Bytes of an 802.1Q tag; they are reserved before each frame, so that a tag can be restored.
 pub const TAG: usize = 4;
-/// The tag stands behind the two Ethernet addresses.
+/// The tag follows the two Ethernet addresses.
 const ADDRESSES: usize = 12;
 
 /// Sizes of a ring.
@@ -29,7 +29,7 @@ pub(crate) struct Geometry {
     pub block_bytes: usize,
 }
 
-/// A ring, and how far it was read.
+/// A ring, and the reading position.
 ///
 /// Lifetime rule: `memory` is one mapping of `blocks * block_bytes` bytes, aligned to a page, that lives as long as this
 /// value. Only a block whose status says USER is read or written, and only until it is given back.
@@ -37,17 +37,17 @@ pub(crate) struct PacketRing {
     memory: NonNull<u8>,
     geometry: Geometry,
     mapped: bool,
-    /// The block that is read, or is next.
+    /// The block being read, or the next one.
     block: usize,
-    /// Frames in it that were not handed over yet; 0 if it is not ours.
+    /// Remaining frames in it; 0 if it is not ours.
     left: u32,
-    /// Where the next of them starts in the block.
+    /// Offset of the next of them in the block.
     next: usize,
-    /// Only stamps of the card are returned; the kernel writes its own where it has none.
+    /// Whether only the card's stamps are returned; the kernel writes its own where the card made none.
     card_only: bool,
 }
 
-/// In a frame's status: the card stamped it (TP_STATUS_TS_RAW_HARDWARE).
+/// Frame status: the card stamped it (TP_STATUS_TS_RAW_HARDWARE).
 const BY_CARD: u32 = 1 << 31;
 
 // SAFETY: the mapping belongs to this value alone; the kernel's side of it does not care which thread reads.
@@ -67,7 +67,7 @@ impl PacketRing {
         Ok(PacketRing { memory, geometry, mapped: true, block: 0, left: 0, next: 0, card_only: false })
     }
 
-    /// A ring in memory that the caller keeps and plays the kernel on.
+    /// A ring in memory of the caller, who plays the kernel.
     ///
     /// # Safety
     ///
@@ -78,8 +78,8 @@ impl PacketRing {
         PacketRing { memory, geometry, mapped: false, block: 0, left: 0, next: 0, card_only: false }
     }
 
-    /// Returns stamps of the card from now on, and none for a frame that it did not stamp: times of two clocks in one column are
-    /// worth nothing.
+    /// Restricts stamps to those of the card, with none for frames that it did not stamp: times of two clocks in one
+    /// column would be useless.
     pub(crate) fn tell_stamps_of_the_card(&mut self) {
         self.card_only = true;
     }
@@ -89,14 +89,14 @@ impl PacketRing {
         self.left > 0 || self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
     }
 
-    /// Hands over at most `most` frames, in order, and returns how many.
+    /// Passes on at most `most` frames, in order, and returns their number.
     pub fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> usize {
         let mut count = 0;
         while count < most {
             if self.left == 0 && !self.open_block() {
                 break;
             }
-            // An empty block goes back at once; kernels before 3.19 made such.
+            // An empty block is returned at once; kernels before 3.19 made such blocks.
             if self.left > 0 {
                 count += usize::from(self.hand_over(each));
             }
@@ -108,7 +108,7 @@ impl PacketRing {
         count
     }
 
-    /// Takes the current block if the kernel has given it to us.
+    /// Takes the current block if the kernel has handed it over.
     fn open_block(&mut self) -> bool {
         if self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
             return false;
@@ -122,7 +122,7 @@ impl PacketRing {
         true
     }
 
-    /// Hands over the next frame of the open block, unless it is one that this host sent.
+    /// Passes on the next frame of the open block, unless this host sent it.
     fn hand_over(&mut self, each: &mut dyn FnMut(Arrival<'_>)) -> bool {
         let at = self.next;
         // SAFETY: the block is ours and `left` frames of it are still to be read, so a header lies at `at`, aligned to 8,
@@ -132,7 +132,7 @@ impl PacketRing {
             let address = self.place(at + ADDRESS).cast::<libc::sockaddr_ll>();
             (header, (*address).sll_pkttype)
         };
-        // Advanced before the frame is shown: should the caller's function panic, it is not shown twice.
+        // Advanced before the frame is shown: if the caller's function panics, it is not shown twice.
         self.left -= 1;
         self.next = at + header.tp_next_offset as usize;
         if kind == libc::PACKET_OUTGOING {
@@ -154,7 +154,7 @@ impl PacketRing {
         true
     }
 
-    /// Puts the tag that the kernel or the card took out of the frame back, by moving the addresses in front of it.
+    /// Restores the tag that the kernel or the card removed from the frame, by moving the addresses in front of it.
     fn restore_tag(&mut self, header: &libc::tpacket3_hdr, start: usize) {
         let kind = match header.tp_status & libc::TP_STATUS_VLAN_TPID_VALID {
             0 => libc::ETH_P_8021Q as u16,
@@ -170,14 +170,14 @@ impl PacketRing {
         }
     }
 
-    /// A place in the current block.
+    /// Returns an address in the current block.
     fn place(&self, offset: usize) -> *mut u8 {
         debug_assert!(offset < self.geometry.block_bytes);
         // SAFETY: `block` is below the number of blocks and `offset` within one, so this stays in the mapping.
         unsafe { self.memory.as_ptr().add(self.block * self.geometry.block_bytes + offset) }
     }
 
-    /// The word that says who owns the current block.
+    /// Returns the status word of the current block, which states its owner.
     fn status(&self) -> &AtomicU32 {
         let at = mem::offset_of!(libc::tpacket_block_desc, hdr) + mem::offset_of!(libc::tpacket_hdr_v1, block_status);
         // SAFETY: the word lies in the mapping, is aligned to 4, lives as long as `self`, and is only used atomically.

@@ -1,4 +1,4 @@
-//! The ring against a kernel that is played on memory: order, wrap-around, starvation, tags, empty blocks.
+//! Tests of the ring against a simulated kernel: order, wrap-around, starvation, tags, empty blocks.
 #![expect(unsafe_code, reason = "plays the kernel on memory")]
 
 use std::collections::VecDeque;
@@ -9,7 +9,7 @@ use super::*;
 
 const GEOMETRY: Geometry = Geometry { blocks: 3, block_bytes: 4096 };
 
-/// The kernel's side: writes frames into blocks and hands the blocks over.
+/// The simulated kernel: writes frames into blocks and hands the blocks over.
 struct Kernel {
     memory: Box<[u128]>,
     block: usize,
@@ -27,7 +27,7 @@ struct Frame {
 }
 
 impl Frame {
-    /// What the receiver must see.
+    /// Returns what the receiver must see.
     fn whole(&self) -> Vec<u8> {
         let mut bytes = self.bytes.clone();
         if let Some((kind, tci)) = self.tag {
@@ -36,7 +36,7 @@ impl Frame {
         bytes
     }
 
-    /// Bytes that it needs in a block.
+    /// Returns the bytes that it needs in a block.
     fn room(&self) -> usize {
         (96 + TAG + self.bytes.len()).next_multiple_of(16)
     }
@@ -71,7 +71,7 @@ impl Kernel {
         if self.is_free() { self.open.push(frame) } else { self.dropped += 1 }
     }
 
-    /// Closes the block: writes it and gives it to the reader.
+    /// Closes the block: writes it and hands it to the reader.
     fn retire(&mut self) {
         let (base, frames) = (self.base(), mem::take(&mut self.open));
         if frames.is_empty() {
@@ -206,7 +206,7 @@ fn empty_blocks_go_back_and_a_full_ring_starves_the_kernel_until_one_does() {
     assert_eq!(kernel.dropped, 3);
 }
 
-/// Stamps of two clocks do not get into one column.
+/// If stamps of the card are wanted, others are omitted: a column contains one clock.
 #[test]
 fn where_stamps_of_the_card_are_wanted_others_are_left_out() {
     for card_only in [false, true] {

@@ -1,4 +1,4 @@
-//! Opening packet sockets: the calls that `af_packet` makes once, and what they say when they fail.
+//! Opening packet sockets: the calls that `af_packet` makes once, and their error messages.
 #![expect(unsafe_code, reason = "talks to the kernel; every block says why it is sound")]
 
 use std::ffi::CString;
@@ -13,7 +13,7 @@ use pktgen_core::{Error, Result};
 /// PACKET_FANOUT_FLAG_IGNORE_OUTGOING.
 const IGNORE_OUTGOING: u32 = 0x4000;
 
-/// What an interface says about itself.
+/// Facts about an interface.
 pub struct InterfaceFacts {
     /// Its number.
     pub index: i32,
@@ -41,7 +41,7 @@ pub fn socket(interface: &str) -> Result<OwnedFd> {
     })
 }
 
-/// Looks the interface up and refuses one that cannot carry Ethernet frames now.
+/// Looks up the interface, and refuses one that cannot carry Ethernet frames now.
 pub fn examine(socket: &OwnedFd, interface: &str) -> Result<InterfaceFacts> {
     let missing = || Error::config(format!("no interface {interface} in this network namespace; see: ip link"));
     let name = CString::new(interface).map_err(|_| missing())?;
@@ -79,7 +79,7 @@ pub fn examine(socket: &OwnedFd, interface: &str) -> Result<InterfaceFacts> {
     Ok(InterfaceFacts { index: index as i32, mtu: mtu as usize })
 }
 
-/// Binds a socket to an interface, to receive frames of `protocol`, in network order; 0 for none.
+/// Binds a socket to an interface, to receive frames of `protocol` (in network order; 0 for none).
 pub fn bind(socket: &OwnedFd, index: i32, protocol: u16) -> io::Result<()> {
     // SAFETY: a C struct of integers, for which zeros are valid.
     let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
@@ -92,7 +92,7 @@ pub fn bind(socket: &OwnedFd, index: i32, protocol: u16) -> io::Result<()> {
     if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// A socket for all frames of an interface but our own.
+/// Opens a socket for all frames of an interface except our own.
 pub(crate) fn all_frames(interface: &str) -> Result<OwnedFd> {
     let io = |action| Error::io(action, Path::new(interface));
     let opened = socket(interface)?;
@@ -104,7 +104,7 @@ pub(crate) fn all_frames(interface: &str) -> Result<OwnedFd> {
     Ok(opened)
 }
 
-/// Promiscuous for as long as the socket is open: the kernel counts such wishes, so nothing is left behind.
+/// Enables promiscuous mode while the socket is open: the kernel counts such requests, so nothing is left behind.
 pub(crate) fn listen_to_all(socket: &OwnedFd, index: i32) -> io::Result<()> {
     let wish = libc::packet_mreq {
         mr_ifindex: index,
@@ -115,8 +115,8 @@ pub(crate) fn listen_to_all(socket: &OwnedFd, index: i32) -> io::Result<()> {
     socket::set_option(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, wish)
 }
 
-/// Joins a group of sockets that share what arrives on an interface, or begins one; returns its number. Kernels from 4.20 on
-/// leave our own frames out for a whole group only, so that is a flag here.
+/// Joins a group of sockets that share arriving frames of an interface, or creates one; returns its number. Kernels
+/// from 4.20 on exclude our own frames for a whole group only, so that is a flag here.
 pub fn join(socket: &OwnedFd, group: Option<u16>, fanout: Fanout) -> io::Result<u16> {
     let kind = match fanout {
         Fanout::Hash => libc::PACKET_FANOUT_HASH,
@@ -129,12 +129,12 @@ pub fn join(socket: &OwnedFd, group: Option<u16>, fanout: Fanout) -> io::Result<
     Ok(joined as u16)
 }
 
-/// Lets everything in again that [`keep_only`] kept out.
+/// Removes the filter of [`keep_only`].
 pub(crate) fn keep_all(socket: &OwnedFd) -> io::Result<()> {
     socket::set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_DETACH_FILTER, 0i32)
 }
 
-/// Lets the kernel keep the first `bytes` of each frame: a filter of one instruction that says so.
+/// Makes the kernel keep the first `bytes` of each frame, by a filter of one instruction.
 pub(crate) fn keep_only(socket: &OwnedFd, bytes: u32) -> io::Result<()> {
     let mut code = [libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: bytes }];
     let program = libc::sock_fprog { len: 1, filter: code.as_mut_ptr() };

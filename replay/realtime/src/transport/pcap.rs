@@ -1,14 +1,14 @@
 //! Capture files instead of wires: a role writes what it would send, and the next role reads it. So each role runs
-//! alone, in the files' own time and as fast as it can, on captures of our own or from anywhere else.
+//! alone, in the files' time and at full speed, on our captures or on foreign ones.
 //!
-//! `transport.files` names two files, one for each cable. Frames go one way in them: from the workers to the device, from the
-//! device to the server. What is sent the other way (ACKs) is dropped and counted in the mode.
+//! `transport.files` names two files, one per cable. Files contain one direction: from the workers to the device, from
+//! the device to the server. Frames in the other direction (ACKs) are dropped and counted in the mode.
 //!
-//! Time is that of [`FileClock`]: it stands still while a role works, and waiting moves it to the end of the wait or to
-//! the next frame's time. A frame is read at the very time at which it was written, so ages survive from role to role:
-//! times count from an anchor that a pcapng file notes ([`Reader::anchor_unix_ns`]), and what is written has the anchor of what was
-//! read. Without a file to read the anchor is 1970: the times in the file are the run's own, whatever the form. A
-//! capture that was taken today and says nothing of an anchor begins at its first frame.
+//! Time is that of [`FileClock`]: it stands still while a role works, and waiting advances it to the end of the wait or
+//! to the next frame's time. A frame is read at exactly the time at which it was written, so ages survive from role to
+//! role: times are relative to an anchor noted in a pcapng file ([`Reader::anchor_unix_ns`]), and written files have
+//! the anchor of those that were read. Without a file to read the anchor is 1970: the times in the file are the run's
+//! own, in either form. A recent capture without a noted anchor begins at its first frame.
 
 use std::path::{Path, PathBuf};
 
@@ -48,7 +48,7 @@ impl Transport for CaptureFiles {
         let clock = &plan.file_clock;
         clock.restart(0);
         let mut wires: Vec<Option<Box<dyn Wire>>> = ends.iter().map(|_| None).collect();
-        // Readers first: they say from when times count.
+        // Readers first: they provide the anchor.
         for reads in [true, false] {
             for (wire, end) in wires.iter_mut().zip(ends) {
                 *wire = match end {
@@ -66,7 +66,7 @@ impl Transport for CaptureFiles {
     }
 }
 
-/// The file of an end's cable.
+/// Returns the file of an end's cable.
 fn file(plan: &TransportPlan, end: End) -> Result<&Path> {
     match plan.files.get(end as usize / 2) {
         Some(name) if !name.is_empty() => Ok(Path::new(name)),
@@ -79,7 +79,7 @@ fn file(plan: &TransportPlan, end: End) -> Result<&Path> {
     }
 }
 
-/// An end that writes: the workers', or the device's towards the server.
+/// A writing end: the workers', or the device's towards the server.
 struct Outgoing {
     clock: FileClock,
     writer: Writer,
@@ -140,22 +140,22 @@ impl Wire for Outgoing {
     }
 }
 
-/// An end that reads: the device's towards the workers, or the server's.
+/// A reading end: the device's towards the workers, or the server's.
 struct Incoming {
     clock: FileClock,
     reader: Reader,
     path: PathBuf,
-    /// From when times count; known once the first frame is read.
+    /// The anchor; known once the first frame is read.
     anchor_unix_ns: Option<u64>,
-    /// The next frame, cut to what a caller takes.
+    /// The next frame, cut to the maximum of the caller.
     frame: Vec<u8>,
     frame_max: usize,
     len: usize,
-    /// When it arrives; never if there is none.
+    /// Its arrival; [`NEVER`] if there is none.
     t: Time,
-    /// What is wrong after the last frame.
+    /// Damage after the last frame.
     damage: Option<Error>,
-    /// Frames sent this way: there is no file for them.
+    /// Frames sent in this direction, for which there is no file.
     dropped: u64,
     counters: WireCounters,
 }
@@ -191,13 +191,13 @@ impl Incoming {
             Err(damage) => {
                 self.t = NEVER;
                 self.damage = Some(damage);
-                // Reported at once, and not after a wait for what never comes.
+                // Reported at once, not after a wait for a missing frame.
                 self.clock.set_arrival(self.clock.now());
             }
         }
     }
 
-    /// Reads the next frame, and returns when it arrives.
+    /// Reads the next frame, and returns its arrival.
     #[inline]
     fn load(&mut self) -> Result<Option<Time>> {
         let noted = self.reader.noted_anchor_unix_ns();
@@ -213,7 +213,7 @@ impl Incoming {
         self.frame.clear();
         self.frame.extend_from_slice(&packet.bytes[..packet.bytes.len().min(self.frame_max)]);
         self.len = packet.len as usize;
-        // A packet that does not say when comes as soon as the one before it.
+        // A packet without a time arrives together with the previous one.
         let Some(time) = packet.time else { return Ok(Some(self.t)) };
         let anchor = anchor.unwrap_or_else(|| self.reader.anchor_unix_ns(time));
         self.anchor_unix_ns = Some(anchor);
@@ -229,7 +229,7 @@ impl Incoming {
 }
 
 impl Incoming {
-    /// So many frames were handed over; is there another, or damage to tell?
+    /// Returns the result for `frames` frames; the end is reached without a next frame or damage.
     fn found(&self, frames: usize) -> Found {
         Found { frames, ended: self.t == NEVER && self.damage.is_none() }
     }
@@ -247,7 +247,7 @@ impl Wire for Incoming {
         for taken in 0..most {
             if self.t > now {
                 return match self.damage.take() {
-                    // The frames before it first.
+                    // Frames before the damage come first.
                     Some(damage) if taken == 0 => {
                         self.clock.set_arrival(NEVER);
                         Err(damage)
@@ -279,7 +279,7 @@ impl Wire for Incoming {
         format!("reads {} in its own time; frames the other way have no file and are dropped", self.path.display())
     }
 
-    /// What was not known when it was opened.
+    /// Returns notes that were not known when it was opened.
     fn notes(&mut self) -> Vec<(String, String)> {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         let mut notes = vec![(format!("pcap.dropped.{name}"), self.dropped.to_string())];

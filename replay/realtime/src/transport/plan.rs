@@ -1,4 +1,4 @@
-//! `[transport]`: how frames move, and how the pacing of real time behaves.
+//! `[transport]`: the transport, and pacing in real time.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -19,64 +19,64 @@ use crate::dialect::DialectKind;
 use crate::frame::Heads;
 use crate::lockstep::Lockstep;
 
-/// What a thread does while nothing is due.
+/// The waiting method of a thread while nothing is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// Reads the clock again: exact, and takes a core.
+    /// Polls the clock: precise, but occupies a core.
     Spin,
-    /// Sleeps until shortly before the deadline, or until something arrives.
+    /// Sleeps until shortly before the deadline, or until an arrival.
     Block,
 }
 
-/// What happens to a frame that is later than `late_limit`.
+/// The treatment of a frame that is later than `late_limit`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Late {
     /// It is sent at once, and the schedule catches up.
     CatchUp,
-    /// It is not sent: its worker held it back.
+    /// It is not sent, but withheld by its worker.
     Skip,
     /// The run ends, and is invalid.
     Abort,
 }
 
-/// When frames leave.
+/// The departure times of frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pacing {
-    /// When they are due.
+    /// At their deadlines.
     Deadlines,
-    /// As fast as they can, in order.
+    /// As fast as possible, in order.
     Top,
 }
 
-/// How the kernel spreads what arrives over the packet sockets of an end.
+/// The kernel's distribution of arriving frames over the packet sockets of an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fanout {
-    /// By addresses and ports, as a card does.
+    /// By addresses and ports, as in a card.
     Hash,
-    /// By the queue of the interface that it came to.
+    /// By the interface's receive queue.
     Queue,
 }
 
 impl Fanout {
-    /// What it is called.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         ["hash", "queue"][self as usize]
     }
 }
 
-/// What the frames of a run are, for the wires that carry them.
+/// Properties of a run's frames for its wires.
 pub struct Frames {
-    /// The systems that there are.
+    /// The available systems.
     pub catalogue: &'static Catalogue,
     /// Their wire format.
     pub format: &'static str,
-    /// Rebuilds heads where only payloads travel; none where nothing in a payload says who sent it.
+    /// Rebuilds heads for transports of payloads only; none if payloads do not identify the sender.
     pub heads: Option<Heads>,
-    /// What makes the workers' frames smaller, for messages.
+    /// Advice for smaller frames of the workers, for messages.
     pub smaller: &'static str,
-    /// There is a server, and so a second cable.
+    /// Whether there is a server, and so a second cable.
     pub has_server: bool,
-    /// Addresses of the profile, where there is one.
+    /// Addresses of the profile, if there is one.
     pub addresses: Option<Addresses>,
 }
 
@@ -86,67 +86,67 @@ impl Default for Frames {
     }
 }
 
-/// `[transport]`, read.
+/// The settings of `[transport]`.
 #[derive(Clone)]
 pub struct TransportPlan {
     /// The kind.
     pub kind: &'static dyn Transport,
-    /// When frames leave.
+    /// The departure times of frames.
     pub pacing: Pacing,
-    /// While nothing is due.
+    /// The waiting method.
     pub wait: Wait,
-    /// Frames that are late.
+    /// The treatment of late frames.
     pub late: Late,
-    /// How late that is.
+    /// Lateness from which frames are late.
     pub late_limit: Time,
-    /// How long each role goes on after the last frame.
+    /// Time for which each role continues after the last frame.
     pub linger: Time,
-    /// Whether there is a server, and so a second cable. Without one the results go back to the workers.
+    /// Whether there is a server, and so a second cable. Without one, results return to the workers.
     pub has_server: bool,
-    /// Interfaces: the workers', the device's towards them, the device's towards the server, the server's.
+    /// Interfaces of the ends: workers, device towards workers, device towards server, server.
     pub interfaces: Vec<String>,
-    /// UDP: addresses of the ends, in the same order; none for free ones on the loopback interface.
+    /// udp: addresses of the ends, in the same order; empty for free ones on the loopback interface.
     pub addresses: Vec<SocketAddr>,
-    /// Receive by blocks of a ring instead of by calls: less work per frame, but a frame waits up to 2 ms for its block.
+    /// Whether to receive by blocks of a ring instead of by calls: less work per frame, but a frame waits up to 2 ms for its block.
     pub receive_ring: bool,
-    /// Queues of each end. af_xdp, xdp_live: its interface must have no others.
+    /// Number of queues per end. af_xdp, xdp_live: must equal that of the interface.
     pub queues: u32,
-    /// af_packet: which queue a frame comes to.
+    /// af_packet: distribution of frames over queues.
     pub fanout: Fanout,
-    /// Whether kernel or card stamps what arrives at the server.
+    /// The source of arrival stamps at the server.
     pub stamps: Stamps,
-    /// Every so many frames of the workers one is stamped when it leaves; 0 for none.
+    /// One of this number of the workers' frames is stamped on departure; 0 for none.
     pub sent_stamps_every: u32,
-    /// What these stamps say.
+    /// The departure stamps.
     pub departures: Departures,
-    /// af_xdp: the driver sends from and receives into our memory. An interface whose driver cannot is refused.
+    /// af_xdp: whether the driver sends from and receives into our memory. Refused if the driver does not support it.
     pub zero_copy: bool,
-    /// udp: the kernel divides one message into datagrams that leave together and have one length.
+    /// udp: whether the kernel divides one message into datagrams of one length that leave together.
     pub segmented: bool,
-    /// Cores of the threads that send and receive, in the order workers, device, server; none to let the kernel choose,
-    /// or, where they spin, for one each.
+    /// Cores of the sending and receiving threads, in the order workers, device, server; if empty, the kernel chooses,
+    /// or spinning threads get one core each.
     pub cores: Vec<usize>,
-    /// Send on an interface that carries the default route.
+    /// Whether to send on an interface that carries the default route.
     pub allow_default_route: bool,
-    /// Send faster than the interface says that its link is.
+    /// Whether to send faster than the link rate of the interface.
     pub allow_above_link: bool,
     /// pcap: the files that are the cables, workers – device and device – server.
     pub files: Vec<String>,
     /// pcap: the time of those files.
     pub file_clock: FileClock,
-    /// udp: rebuilds heads; none where nothing in a payload says who sent it.
+    /// udp: rebuilds heads; none if payloads do not identify the sender.
     pub heads: Option<Heads>,
-    /// What makes the workers' frames smaller, for messages.
+    /// Advice for smaller frames of the workers, for messages.
     pub smaller: &'static str,
-    /// What goes around the wires.
+    /// The middleware around the wires.
     pub middleware: MiddlewarePlan,
-    /// What happens to frames on links, in virtual time.
+    /// Faults of links, in virtual time.
     pub faults: Option<Faults>,
-    /// How frames are written on the wire, where that is not as in the process.
+    /// The dialect on the wire, if there is one.
     pub dialect: Option<&'static DialectKind>,
-    /// Addresses on the wire, where the target has a profile.
+    /// Addresses on the wire, if the target has a profile.
     pub outer: Option<Arc<Outer>>,
-    /// The device of another process, in virtual time.
+    /// The device in another process, in virtual time.
     pub lockstep: Option<Arc<Lockstep>>,
 }
 
@@ -215,15 +215,15 @@ words!(Stamps, "who stamps", "none" => Stamps::None, "kernel" => Stamps::Kernel,
 words!(Late, "a policy for late frames", "catch_up" => Late::CatchUp, "skip" => Late::Skip, "abort" => Late::Abort);
 
 impl TransportPlan {
-    /// A kind with nothing configured, for a run with a server.
+    /// A kind with default settings, for a run with a server.
     pub fn of(kind: &'static dyn Transport) -> Self {
         Self::carrying(kind, Frames { has_server: true, ..Frames::default() }, None)
     }
 
-    /// A kind with nothing configured, for these frames.
+    /// A kind with default settings, for these frames.
     fn carrying(kind: &'static dyn Transport, frames: Frames, dialect: Option<&'static DialectKind>) -> Self {
         let Frames { catalogue, format, heads, smaller, has_server, addresses } = frames;
-        // A layout may have ports of its own.
+        // A layout may have separate ports.
         let name = dialect.map_or(format, |dialect| dialect.on_wire);
         let on_wire = catalogue.protocols.formats.iter().find(|format| format.name() == name);
         TransportPlan {
@@ -316,7 +316,7 @@ impl TransportPlan {
 }
 
 impl TransportPlan {
-    /// Refuses workers that would send more than `offered_bps` of frames and their gaps on a slower link.
+    /// Refuses workers that would send more than `offered_bps`, including gaps between frames, on a slower link.
     pub(crate) fn check_link(&self, offered_bps: f64) -> Result<()> {
         let Some(interface) = self.interfaces.get(End::Workers as usize) else { return Ok(()) };
         match safety::link_bps(interface) {
@@ -330,19 +330,19 @@ impl TransportPlan {
         }
     }
 
-    /// Bytes by which another layout makes frames longer on the wire, at most.
+    /// Returns the maximum number of bytes by which a dialect makes frames longer.
     pub(crate) fn growth(&self) -> usize {
         self.dialect.map_or(0, |dialect| dialect.growth)
     }
 
-    /// Bytes on the wire of a frame of `bytes`: another layout or a VLAN tag may make it longer.
+    /// Returns the bytes on the wire of a frame of `bytes`: a dialect or a VLAN tag may make it longer.
     pub fn wire_bytes(&self, bytes: usize) -> usize {
         let exchanged = self.middleware.declaring(|it| it.addresses).next();
         let tag = self.outer.as_ref().filter(|_| exchanged.is_some());
         bytes + self.growth() + tag.map_or(0, |outer| outer.translator(End::Workers).growth())
     }
 
-    /// The interface of an end, looked at.
+    /// Returns the interface of an end, after checks.
     pub(super) fn interface(&self, end: End) -> Result<&str> {
         let name = self.interface_name(end)?;
         if name.is_empty() {
@@ -352,7 +352,7 @@ impl TransportPlan {
         Ok(name)
     }
 
-    /// Refuses to send at an end whose interface, if it has one, carries the host's default route.
+    /// Refuses to send at an end whose interface, if any, carries the host's default route.
     pub(crate) fn guard(&self, end: End) -> Result<()> {
         match self.interface_at(end) {
             Some(name) => safety::check(&name, self.allow_default_route),
@@ -360,7 +360,7 @@ impl TransportPlan {
         }
     }
 
-    /// What is wrong with an empty name of an end that this process opens, and what to do.
+    /// Returns the error for an empty interface name of an end that this process opens.
     pub fn unnamed(&self, end: End) -> String {
         let mut names: Vec<_> = (0..self.ends().len().max(end as usize + 1))
             .map(|i| self.interfaces.get(i).map_or("", String::as_str))
@@ -412,19 +412,19 @@ impl TransportPlan {
         }
     }
 
-    /// Ends of the cables of a run.
+    /// Returns the ends of the cables of a run.
     pub fn ends(&self) -> &'static [End] {
         if self.has_server { &End::ALL } else { &End::LOWER }
     }
 
-    /// Returns whether each queue of the workers' end may send by itself.
+    /// Returns whether each queue of the workers' end may have a sending thread.
     pub(crate) fn sends_from_all(&self) -> bool {
-        // What needs no privileges has no interfaces of its own: those may be given for another kind.
+        // Transports without privileges have no interfaces: names may be given for another kind.
         let name = self.interfaces.get(End::Workers as usize).filter(|_| self.kind.capabilities().privileged);
         name.is_none_or(|name| of_interface::sends_from(Path::new("/sys/class/net"), name, self.queues))
     }
 
-    /// Refuses frames that an interface does not take.
+    /// Refuses frames that do not fit an interface.
     pub(super) fn check_fit(&self, frame_max: usize, interface: &str, most: usize) -> Result<()> {
         if frame_max > most {
             return Err(Error::config(format!(
@@ -438,13 +438,13 @@ impl TransportPlan {
     }
 }
 
-/// Bytes of an Ethernet header, which the MTU does not count.
+/// Bytes of an Ethernet header, which the MTU excludes.
 const ETHERNET: usize = 14;
 
-/// Most queues of an end.
+/// Maximum number of queues of an end.
 pub(crate) const QUEUES_MAX: u32 = 64;
 
-/// Number of queues; refused where it would have no effect.
+/// Reads the number of queues; refuses one without effect.
 fn queues(kind: &dyn Transport, section: &mut Section) -> Result<u32> {
     let queues = RealTime::queues(section)?;
     let place = section.place("queues");
@@ -458,7 +458,7 @@ fn queues(kind: &dyn Transport, section: &mut Section) -> Result<u32> {
     Ok(queues)
 }
 
-/// Whether kernel or card stamps what the server receives. Refused where neither would.
+/// Reads the source of arrival stamps at the server. Refuses one that the transport does not support.
 fn stamps(kind: &dyn Transport, section: &mut Section) -> Result<Stamps> {
     let stamps = RealTime::stamps(section)?;
     if stamps != Stamps::None {
@@ -468,7 +468,7 @@ fn stamps(kind: &dyn Transport, section: &mut Section) -> Result<Stamps> {
     Ok(stamps)
 }
 
-/// How many frames there are to one that is stamped when it leaves. Refused where none would be.
+/// Reads the distance of frames with departure stamps. Refuses it if the transport does not support them.
 fn sent_stamps(kind: &dyn Transport, section: &mut Section) -> Result<u32> {
     let every = RealTime::sent_stamps_every(section)?;
     if every > 0 {
@@ -478,7 +478,7 @@ fn sent_stamps(kind: &dyn Transport, section: &mut Section) -> Result<u32> {
     Ok(every)
 }
 
-/// Whether zero copy is requested. Refused where it would have no effect.
+/// Reads whether zero copy is required. Refuses it if it has no effect.
 fn zero_copy(kind: &dyn Transport, section: &mut Section) -> Result<bool> {
     let zero_copy = RealTime::zero_copy(section)?;
     if zero_copy {
@@ -488,7 +488,7 @@ fn zero_copy(kind: &dyn Transport, section: &mut Section) -> Result<bool> {
     Ok(zero_copy)
 }
 
-/// Whether the kernel is to divide messages. Refused where it would have no effect.
+/// Reads whether the kernel is to divide messages. Refuses it if it has no effect.
 fn segmented(kind: &dyn Transport, section: &mut Section) -> Result<bool> {
     let segmented = RealTime::segmented(section)?;
     if segmented {
@@ -498,7 +498,7 @@ fn segmented(kind: &dyn Transport, section: &mut Section) -> Result<bool> {
     Ok(segmented)
 }
 
-/// Refuses what is asked at `place` of a kind that cannot do it, and names those that can.
+/// Refuses a request at `place` that a kind does not support, and names the kinds that do.
 fn needs(kind: &dyn Transport, place: &str, cannot: &str, can: impl Fn(&dyn Transport) -> bool) -> Result<()> {
     if can(kind) {
         return Ok(());
@@ -508,8 +508,7 @@ fn needs(kind: &dyn Transport, place: &str, cannot: &str, can: impl Fn(&dyn Tran
     Err(Error::config(format!("{place}{cannot}; leave it out, or use {able}")))
 }
 
-/// A device of another process gets frames as devices expect them, and with the profile's addresses, where the experiment does
-/// not say otherwise.
+/// Sets strict layout and the profile's addresses for frames to a device in another process, unless the experiment says otherwise.
 fn write_for_devices(document: &mut Document, frames: &Frames) -> Result<()> {
     let strict = frames.catalogue.dialects.iter().any(|kind| kind.word == "strict" && kind.format == frames.format);
     if strict && document.get("transport.on_wire").is_none() {
@@ -521,8 +520,8 @@ fn write_for_devices(document: &mut Document, frames: &Frames) -> Result<()> {
     Ok(())
 }
 
-/// What acts in virtual time at the edge of a device of another process, where there is one. What would change frames on wires
-/// must not be left out silently where there are none.
+/// Reads the middleware that applies in virtual time at the edge of a device in another process, if there is one.
+/// Others are refused, as they must not be omitted silently.
 fn edge_middleware(section: &mut Section, has_edge: bool) -> Result<MiddlewarePlan> {
     let plan = MiddlewarePlan::read(section, NEVER)?;
     let refused = plan.declaring(|it| !(it.virtual_time || it.at_edge && has_edge)).next();

@@ -1,9 +1,9 @@
 //! An end of a cable with several queues: a wire for each.
 //!
-//! A card spreads what arrives over its receive queues by addresses and ports, and sends from each queue by itself, so a thread can have a
-//! queue to itself, from the core to the cable. An end is opened as one wire over all of its queues. To have a thread for
-//! each takes it [apart](Ports::apart); for one thread it receives from all in turn, and sends on the first only: frames
-//! of different queues may overtake each other.
+//! A card spreads arriving frames over its receive queues by addresses and ports, and sends from each queue separately,
+//! so a thread can use a queue exclusively, from the core to the cable. An end is opened as a wire per queue. For one
+//! thread per queue they are taken [apart](Ports::apart); for a single thread they become one wire that receives from
+//! all in turn, and sends on the first only: frames of different queues may overtake each other.
 
 use std::fs;
 use std::os::fd::RawFd;
@@ -13,23 +13,23 @@ use pktgen_core::{Error, Result};
 
 use super::{Arrival, End, Found, Submitted, Wire, WireCounters, safety, socket};
 
-/// A queue that cannot be waited for is looked at so often.
+/// Interval of checks of a queue that cannot be waited for.
 const LOOK_NS: u64 = 50_000;
 
 /// Several wires of one end, as one.
 pub(super) struct Queues {
     ports: Vec<Box<dyn Wire>>,
-    /// The port that is asked first next time, so that a busy one does not keep the others waiting.
+    /// The port that is polled first next time, so that a busy one does not starve the others.
     first: usize,
     waiting: Option<socket::Waiting>,
     at: End,
 }
 
-/// An end that was opened: a wire for each of its queues. The first of them counts what is of the interface as a whole.
+/// An open end: a wire for each of its queues. The first of them counts what concerns the interface as a whole.
 pub struct Ports {
     at: End,
     wires: Vec<Box<dyn Wire>>,
-    /// What becomes readable when something arrives at each, if the kernel can be asked to wait for all.
+    /// Descriptors that become readable on arrivals, if the kernel can wait for all.
     descriptors: Option<Vec<RawFd>>,
 }
 
@@ -39,24 +39,24 @@ impl Ports {
         Ports::new(at, vec![wire])
     }
 
-    /// An end with these queues, which nothing waits for together.
+    /// An end with these queues, without a common wait.
     pub(super) fn new(at: End, wires: Vec<Box<dyn Wire>>) -> Self {
         Ports { at, wires, descriptors: None }
     }
 
-    /// An end with these queues, each with what becomes readable.
+    /// An end with these queues, each with its descriptor.
     pub(super) fn waitable(at: End, ports: impl Iterator<Item = (Option<RawFd>, Box<dyn Wire>)>) -> Self {
         let (descriptors, wires): (Vec<_>, _) = ports.unzip();
         Ports { at, wires, descriptors: descriptors.into_iter().collect() }
     }
 
-    /// The same with a wire around that of each queue, by its number.
+    /// Wraps the wire of each queue, given its number.
     pub(super) fn around(self, wrap: impl Fn(usize, Box<dyn Wire>) -> Result<Box<dyn Wire>>) -> Result<Self> {
         let wires = self.wires.into_iter().enumerate().map(|(queue, wire)| wrap(queue, wire));
         Ok(Ports { wires: wires.collect::<Result<_>>()?, ..self })
     }
 
-    /// One wire over all queues; a single one stays what it is.
+    /// Returns one wire over all queues; a single one is returned unchanged.
     pub fn whole(mut self) -> Box<dyn Wire> {
         if self.wires.len() == 1 {
             return self.wires.remove(0);
@@ -65,7 +65,7 @@ impl Ports {
         Box::new(Queues { ports: self.wires, first: 0, waiting, at: self.at })
     }
 
-    /// A wire for each queue, for a thread each.
+    /// Returns a wire for each queue, for one thread each.
     pub fn apart(self) -> Vec<Box<dyn Wire>> {
         self.wires
     }
@@ -116,7 +116,7 @@ impl Wire for Queues {
     }
 }
 
-/// Queues of an interface: how many it receives from, and how many it sends from. `folder` describes all interfaces.
+/// Returns the numbers of receive and send queues of an interface. `folder` describes all interfaces.
 pub(super) fn count(folder: &Path, interface: &str) -> Result<(u32, u32)> {
     let path = folder.join(interface).join("queues");
     let entries = fs::read_dir(&path).map_err(|e| {
@@ -127,13 +127,13 @@ pub(super) fn count(folder: &Path, interface: &str) -> Result<(u32, u32)> {
     Ok((of("rx-") as u32, of("tx-") as u32))
 }
 
-/// Queues that an interface sends from; refused if there is no such interface, or it is not up.
+/// Returns the number of send queues of an interface; refuses one that does not exist or is not up.
 pub(crate) fn to_send(interface: &str) -> Result<u32> {
     safety::check_usable(Path::new("/"), interface)?;
     count(Path::new("/sys/class/net"), interface).map(|(_, send)| send)
 }
 
-/// Whether threads may send from `queues` queues of an interface. It may have fewer of those than it receives by.
+/// Returns whether threads may send from `queues` queues of an interface. It may have fewer send than receive queues.
 pub(super) fn sends_from(folder: &Path, interface: &str, queues: u32) -> bool {
     count(folder, interface).is_ok_and(|(_, send)| send >= queues)
 }

@@ -1,4 +1,4 @@
-//! Datagrams in by `recvmmsg`: up to a batch in one call, each as soon as it is there.
+//! Reception of datagrams by `recvmmsg`: up to a batch per call, each as soon as it arrives.
 #![expect(unsafe_code, reason = "talks to the kernel; every block says why it is sound")]
 
 use std::io;
@@ -30,14 +30,14 @@ pub(super) struct Notice {
     tag: Option<[u8; TAG]>,
 }
 
-/// Buffers and message headers for `recvmmsg`, made once and used for every call.
+/// Buffers and message headers for `recvmmsg`, made once and reused.
 pub(super) struct ReceiveBatch {
     /// Per slot: room for a head, then the payload.
     frames: Box<[u8]>,
     stride: usize,
     payload_max: usize,
     notes: Box<[Room; BATCH]>,
-    /// Which stamps are returned.
+    /// The source of returned stamps.
     stamps: Stamps,
     pieces: Box<[libc::iovec; BATCH]>,
     messages: Box<[libc::mmsghdr; BATCH]>,
@@ -48,7 +48,7 @@ pub(super) struct ReceiveBatch {
 unsafe impl Send for ReceiveBatch {}
 
 impl ReceiveBatch {
-    /// For payloads up to `payload_max`, of a socket that was asked for these stamps.
+    /// For payloads up to `payload_max`, of a socket with these stamps enabled.
     pub(super) fn new(payload_max: usize, stamps: Stamps) -> Self {
         // SAFETY: both are C structs of integers and pointers, for which all bits zero is a valid value.
         let (piece, message): (libc::iovec, libc::mmsghdr) = unsafe { (mem::zeroed(), mem::zeroed()) };
@@ -64,7 +64,7 @@ impl ReceiveBatch {
         }
     }
 
-    /// Takes at most `most` datagrams that have arrived, and returns how many.
+    /// Takes at most `most` datagrams that have arrived, and returns their number.
     pub(super) fn receive(&mut self, socket: &impl AsRawFd, most: usize) -> io::Result<usize> {
         let most = most.min(BATCH);
         for slot in 0..most {
@@ -76,7 +76,7 @@ impl ReceiveBatch {
             header.msg_control = self.notes[slot].0.as_mut_ptr().cast();
             header.msg_controllen = mem::size_of::<Room>() as _;
         }
-        // With MSG_TRUNC the length is the datagram's own, also where it was cut.
+        // With MSG_TRUNC the length is that of the datagram, even if it was cut.
         let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
         let (fd, messages) = (socket.as_raw_fd(), self.messages.as_mut_ptr());
         // SAFETY: the first `most` messages were just pointed at buffers of the lengths given, each its own, all owned
@@ -118,7 +118,7 @@ impl ReceiveBatch {
         }
     }
 
-    /// A datagram's head to be written, what was kept of it, and its length on the wire.
+    /// Returns a datagram's head for writing, its kept payload, and its length on the wire.
     pub(super) fn datagram(&mut self, slot: usize) -> (&mut [u8; HEAD], &[u8], usize) {
         let len = self.messages[slot].msg_len as usize;
         let frame = &mut self.frames[slot * self.stride..][..HEAD + len.min(self.payload_max)];
@@ -126,7 +126,7 @@ impl ReceiveBatch {
         (head, payload, len)
     }
 
-    /// The frame with the head that was written.
+    /// Returns the frame with the written head.
     pub(super) fn frame(&self, slot: usize) -> &[u8] {
         let len = self.messages[slot].msg_len as usize;
         &self.frames[slot * self.stride..][..HEAD + len.min(self.payload_max)]

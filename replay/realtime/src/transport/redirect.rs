@@ -1,4 +1,4 @@
-//! The XDP program that hands what an interface receives to AF_XDP sockets, by queue.
+//! The XDP program that redirects frames of an interface to AF_XDP sockets, by queue.
 
 use super::bpf::{Attach, BpfLink, BpfProgram, Map, host_error};
 use super::insn::{CTX_RX_QUEUE, Code, R1, R2, R3, REDIRECT_MAP, XDP_PASS};
@@ -7,7 +7,7 @@ use pktgen_core::{Error, Result};
 use std::io;
 use std::os::fd::RawFd;
 
-/// The program that hands frames to the sockets of an interface's queues; detached when the last port drops it.
+/// The redirecting program of an interface; detached when the last port drops it.
 #[derive(Debug)]
 pub(crate) struct Redirect {
     _link: BpfLink,
@@ -19,7 +19,7 @@ impl Redirect {
     /// Loads and attaches it, for queues below `queues`.
     pub fn attach(interface: &Interface, attach: Attach, queues: u32) -> Result<Self> {
         let sockets = Map::of_sockets(queues)?;
-        // Frames of queues without a socket go on to the network stack: that is what the last argument says.
+        // Frames of queues without a socket pass to the network stack, by the last argument.
         let mut code = Code::new();
         code.load_u32(R2, R1, CTX_RX_QUEUE);
         code.load_map(R1, sockets.fd());
@@ -43,7 +43,7 @@ impl Redirect {
         Ok(Redirect { _link: link, _program: program, sockets })
     }
 
-    /// Frames of `queue` go to this socket from now on, until it is closed.
+    /// Redirects frames of `queue` to this socket from now on, until it is closed.
     pub fn add(&self, queue: u32, socket: RawFd) -> io::Result<()> {
         self.sockets.set(queue, socket as u32)
     }

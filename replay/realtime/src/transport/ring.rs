@@ -1,5 +1,5 @@
-//! A cable within this process, in real time: two rings of bytes, one for each direction. Frames are copied in and
-//! out, so that what is sent is what is received and nothing else is shared. With several queues as many pairs of rings.
+//! A cable within this process, in real time: two rings of bytes, one per direction. Frames are copied in and out, so
+//! that nothing but the sent bytes is shared. With several queues there is one pair of rings per queue.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub struct Ring;
 
 /// Bytes in flight in one direction.
 const RING_BYTES: usize = 1 << 21;
-/// Before each frame: its length.
+/// Bytes of the length before each frame.
 const HEAD: usize = 4;
 
 impl Named for Ring {
@@ -67,7 +67,7 @@ fn cable(bytes: usize, frame_max: usize) -> (Box<dyn Wire>, Box<dyn Wire>) {
 struct RingEnd {
     out: Producer<u8>,
     incoming: Consumer<u8>,
-    /// A frame on its way out of the ring, in one piece.
+    /// Buffer for a contiguous frame from the ring.
     frame: Vec<u8>,
     counters: WireCounters,
 }
@@ -103,7 +103,7 @@ impl Wire for RingEnd {
     }
 
     fn wait(&mut self, timeout_ns: u64) -> Result<()> {
-        // There is no wake-up: short sleeps, so that what arrives meanwhile waits little.
+        // There is no wake-up: short sleeps, so that arrivals wait only briefly.
         if self.incoming.is_empty() {
             std::thread::sleep(Duration::from_nanos(timeout_ns.min(50_000)));
         }
@@ -119,7 +119,7 @@ impl Wire for RingEnd {
     }
 }
 
-/// Writes `from` to the front of two slices: what is left of them.
+/// Writes `from` to the front of two slices; returns the rest of them.
 fn scatter<'a>(from: &[u8], (first, second): (&'a mut [u8], &'a mut [u8])) -> (&'a mut [u8], &'a mut [u8]) {
     let (now, later) = from.split_at(from.len().min(first.len()));
     let (to, first) = first.split_at_mut(now.len());
@@ -141,7 +141,7 @@ mod tests {
     use std::collections::VecDeque;
 
     proptest! {
-        /// A small ring wraps around and fills up; it never loses, reorders or changes what it took.
+        /// A small ring wraps around and fills up; it never loses, reorders or changes accepted frames.
         #[test]
         fn carries_frames_in_order(steps in prop::collection::vec((any::<bool>(), 1usize..60, any::<u8>()), 0..200)) {
             let (mut a, mut b) = cable(256, 64);

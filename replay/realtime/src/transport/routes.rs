@@ -1,4 +1,4 @@
-//! Routes of all tables, of IPv4 and IPv6, as the kernel lists them over rtnetlink.
+//! Routes of all tables, of IPv4 and IPv6, from the kernel over rtnetlink.
 //!
 //! `/proc/net/route` has the main table only.
 
@@ -8,15 +8,15 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::link;
 
-/// Kinds of messages (linux/netlink.h, linux/rtnetlink.h).
+/// Message types (linux/netlink.h, linux/rtnetlink.h).
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
 const RTM_NEWROUTE: u16 = 24;
 const RTM_GETROUTE: u16 = 26;
-/// Flags: a request, for all there are; the list changed while it was read.
+/// Flags: a dump request; the list changed while it was read.
 const NLM_F_REQUEST_DUMP: u16 = 0x301;
 const NLM_F_DUMP_INTR: u16 = 0x10;
-/// Bytes of the head of a message, of a route, of an attribute, and of a next hop.
+/// Bytes of the header of a message, of a route, of an attribute, and of a next hop.
 const HEAD: usize = 16;
 const ROUTE: usize = 12;
 const ATTRIBUTE: usize = 4;
@@ -28,9 +28,9 @@ const RTA_MULTIPATH: u16 = 9;
 const RTA_TABLE: u16 = 15;
 /// A route to unicast addresses.
 const RTN_UNICAST: u8 = 1;
-/// The kernel's messages are at most half of that.
+/// Receive buffer; the kernel's messages are at most half of it.
 const ROOM: usize = 64 << 10;
-/// Attempts to read a list that does not change meanwhile.
+/// Maximum attempts to read the list without concurrent changes.
 const TRIES: u32 = 10;
 
 /// A route to unicast addresses through an interface.
@@ -38,7 +38,7 @@ const TRIES: u32 = 10;
 pub struct Route {
     /// The first address.
     pub to: IpAddr,
-    /// How many of its bits count.
+    /// Prefix length.
     pub bits: u8,
     /// Number of its table.
     pub table: u32,
@@ -58,7 +58,7 @@ impl fmt::Display for Route {
     }
 }
 
-/// All routes in the network namespace of this thread.
+/// Returns all routes in the network namespace of this thread.
 pub fn all() -> io::Result<Vec<Route>> {
     for _ in 0..TRIES {
         if let Some(routes) = dump()? {
@@ -68,7 +68,7 @@ pub fn all() -> io::Result<Vec<Route>> {
     Err(io::Error::other("the routes change faster than they can be read"))
 }
 
-/// One reading of the list; none if it changed meanwhile.
+/// Reads the list once; `None` if it changed meanwhile.
 fn dump() -> io::Result<Option<Vec<Route>>> {
     let mut socket = link::route_socket()?;
     let mut request = [0; HEAD + ROUTE];
@@ -87,7 +87,7 @@ fn dump() -> io::Result<Option<Vec<Route>>> {
     }
 }
 
-/// What a datagram of the kernel says of the list, beside its routes.
+/// The state of the dump after a datagram of the kernel.
 #[derive(Debug, PartialEq, Eq)]
 enum Progress {
     More { changed: bool },
@@ -102,7 +102,7 @@ fn half(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
 }
 
-/// Takes the routes out of a datagram.
+/// Extracts the routes from a datagram.
 fn parse(datagram: &[u8], routes: &mut Vec<Route>) -> io::Result<Progress> {
     let (mut rest, mut changed) = (datagram, false);
     while let (Some(len), Some(kind), Some(flags)) = (word(rest, 0), half(rest, 4), half(rest, 6)) {
@@ -123,7 +123,7 @@ fn parse(datagram: &[u8], routes: &mut Vec<Route>) -> io::Result<Progress> {
     if rest.is_empty() { Ok(Progress::More { changed }) } else { Err(io::Error::other("a message is cut")) }
 }
 
-/// Attributes, or next hops with a head of `head` bytes: each begins with its length.
+/// Returns attributes, or next hops with a header of `head` bytes: each begins with its length.
 fn pieces(mut rest: &[u8], head: usize) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let len = usize::from(half(rest, 0)?);
@@ -133,7 +133,7 @@ fn pieces(mut rest: &[u8], head: usize) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Adds a route, once for each interface that it goes through.
+/// Adds a route, once for each of its interfaces.
 fn route(body: &[u8], routes: &mut Vec<Route>) {
     let Some((head, rest)) = body.split_at_checked(ROUTE) else { return };
     let (family, bits, kind) = (i32::from(head[0]), head[1], head[7]);
@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn this_host_lists_its_routes() {
         let routes = all().unwrap();
-        // Every route of the main table of IPv4 that is in the other list is in this one.
+        // Every IPv4 route of the main table in the other list is in this one.
         let text = std::fs::read_to_string("/proc/thread-self/net/route").unwrap_or_default();
         let of = |line: &str| {
             let columns: Vec<_> = line.split_whitespace().collect();

@@ -1,9 +1,8 @@
-//! Where traffic must not go: an interface is looked at before it is opened.
+//! Checks of interfaces before they are opened, so that traffic stays in the test network.
 //!
-//! An interface carries the way to everywhere if routes through it cover an eighth of the internet's unicast addresses,
-//! whatever their table: a default route, or several that stand for one (`0.0.0.0/1` and `128.0.0.0/1`). The routes of an
-//! interface that stands above it (a bridge, a bond, a VLAN) or below it count as its own. Rules are not followed: a table that none names
-//! counts as well.
+//! An interface leads to the internet if routes through it cover an eighth of the internet's unicast addresses, in any table: a default
+//! route, or several that together replace one (`0.0.0.0/1` and `128.0.0.0/1`). Routes of an interface above it (a bridge, a bond, a VLAN)
+//! or below it count as its own. Routing rules are ignored: a table that no rule names counts as well.
 
 use std::fmt;
 use std::fs;
@@ -17,30 +16,30 @@ use super::routes::{self, Route};
 
 /// Flag of an interface that is up.
 const IFF_UP: u32 = 1;
-/// Routes to this part of the internet's unicast addresses are the way to everywhere.
+/// Routes to this fraction of the internet's unicast addresses count as a default route.
 const PART: u128 = 8;
 
-/// Where the routes of a host come from.
+/// The source of a host's routes.
 pub type RouteTable<'a> = &'a dyn Fn() -> io::Result<Vec<Route>>;
 
-/// Refuses an interface that does not exist, is not up, or carries the host's default route: what is sent there could
-/// leave for anywhere.
+/// Refuses an interface that does not exist, is not up, or carries the host's default route: frames sent there could
+/// leave the test network.
 pub(super) fn check(interface: &str, allow_default_route: bool) -> Result<()> {
     check_in(Path::new("/"), &routes::all, interface, allow_default_route)
 }
 
-/// What the interface says that its link carries, in bit/s; none if it does not know.
+/// Returns the link rate of the interface, in bit/s; `None` if it is unknown.
 pub(crate) fn link_bps(interface: &str) -> Option<u64> {
     link_bps_in(Path::new("/"), interface)
 }
 
 fn link_bps_in(root: &Path, interface: &str) -> Option<u64> {
     let text = fs::read_to_string(root.join("sys/class/net").join(interface).join("speed")).ok()?;
-    // In Mbit/s; -1 where it is unknown.
+    // In Mbit/s; -1 if unknown.
     text.trim().parse::<u64>().ok().filter(|mbps| *mbps > 0).map(|mbps| mbps * 1_000_000)
 }
 
-/// [`check`] of a host whose files lie below `root`.
+/// Performs [`check`] for a host whose files are below `root`.
 pub fn check_in(root: &Path, routes: RouteTable, interface: &str, allow_default_route: bool) -> Result<()> {
     check_usable(root, interface)?;
     if allow_default_route {
@@ -72,7 +71,7 @@ pub(super) fn check_usable(root: &Path, interface: &str) -> Result<()> {
     Ok(())
 }
 
-/// Refuses an interface whose default route is lost to this host if `what` takes the frames that arrive.
+/// Refuses an interface whose default route this host would lose if `what` takes arriving frames.
 pub(super) fn check_taking(interface: &str, what: &str, allow_default_route: bool) -> Result<()> {
     if allow_default_route {
         return Ok(());
@@ -86,25 +85,25 @@ pub(super) fn check_taking(interface: &str, what: &str, allow_default_route: boo
     }
 }
 
-/// What is done at an interface.
+/// The operation at an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RouteReach {
     /// Frames are sent: they leave by the interfaces below, and share its link with those above.
     Send,
-    /// Arriving frames are taken: those above do not get them.
+    /// Arriving frames are taken: interfaces above do not get them.
     Take,
 }
 
-/// Routes by which an interface leads to everywhere.
+/// Routes by which an interface leads to the internet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WayOut {
-    /// The widest of them.
+    /// The widest route.
     route: Route,
-    /// How many there are beside it; 0 if it is enough.
+    /// Number of further routes; 0 if one is sufficient.
     more: usize,
-    /// Percent of the unicast addresses.
+    /// Covered percentage of the unicast addresses.
     percent: u32,
-    /// The interface that they go through, and where it stands; none if it is the one that was asked about.
+    /// The interface of the routes, and its relation; none if it is the checked interface.
     through: Option<(String, &'static str)>,
 }
 
@@ -122,7 +121,7 @@ impl fmt::Display for WayOut {
     }
 }
 
-/// The way to everywhere through `interface`, or through those above and below it; none if there is none.
+/// Returns the routes to the internet through `interface`, or through those above and below it; `None` without any.
 pub fn way_out(root: &Path, routes: RouteTable, interface: &str, reach: RouteReach) -> Result<Option<WayOut>> {
     let routes = routes().map_err(|e| {
         Error::Host(format!(
@@ -155,7 +154,7 @@ pub fn way_out(root: &Path, routes: RouteTable, interface: &str, reach: RouteRea
     Ok(None)
 }
 
-/// Names of all interfaces on one side of `interface`, the nearest first: `"upper_"` or `"lower_"`.
+/// Returns the names of all interfaces on one side of `interface`, the nearest first: `"upper_"` or `"lower_"`.
 fn beside(root: &Path, interface: &str, side: &str) -> Vec<String> {
     let (mut found, mut at) = (vec![interface.to_owned()], 0);
     while let Some(name) = found.get(at) {
@@ -169,8 +168,8 @@ fn beside(root: &Path, interface: &str, side: &str) -> Vec<String> {
     found.split_off(1)
 }
 
-/// How much of the internet's unicast addresses these routes of one family cover together, and how much there is: 224/3 of
-/// IPv4, 2000::/3 of IPv6, in units of the first 64 bits.
+/// Returns how many of the internet's unicast addresses these routes of one family cover together, and their total:
+/// 224/3 of IPv4, 2000::/3 of IPv6, in units of the first 64 bits.
 fn coverage(routes: &[&Route], v4: bool) -> (u128, u128) {
     let range = if v4 { (0, 0xe0 << 56) } else { (0x20 << 56, 0x40 << 56) };
     let mut spans: Vec<(u128, u128)> = routes.iter().map(|route| span(route)).collect();
@@ -186,7 +185,7 @@ fn coverage(routes: &[&Route], v4: bool) -> (u128, u128) {
     (covered, range.1 - range.0)
 }
 
-/// First address of a route, and the first behind it.
+/// Returns the first address of a route, and the first after it.
 fn span(route: &Route) -> (u128, u128) {
     let first = match route.to {
         IpAddr::V4(ip) => u128::from(u32::from(ip)) << 32,
@@ -204,7 +203,7 @@ mod tests {
         Route { to: to.parse().unwrap(), bits: bits.parse().unwrap(), table: 254, interface }
     }
 
-    /// Files of interfaces: number, name, flags, and what stands above.
+    /// Files of interfaces: number, name, flags, and interfaces above.
     fn host(interfaces: &[(u32, &str, &str, &[&str])]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         let folder = |name: &str| root.path().join("sys/class/net").join(name);
@@ -259,7 +258,7 @@ mod tests {
             let routes = || Ok(texts.iter().map(|text| route(text, 1)).collect());
             way_out(root.path(), &routes, "eth0", RouteReach::Send).unwrap().map(|way| way.to_string())
         };
-        // What laboratories have, multicast and all.
+        // Typical laboratory networks, including multicast.
         for texts in [
             &["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "224.0.0.0/4", "224.0.0.0/3", "169.254.0.0/16"][..],
             &["fe80::/64", "fc00::/7", "ff00::/8", "2001:db8::/32", "::1/128"],
@@ -301,7 +300,7 @@ mod tests {
             ("tap0", 4, Some("br0 above")),
             ("vlan5", 1, Some("eth0 below")),
             ("br0", 2, Some("bond0 below")),
-            // Another VLAN's way is another cable's.
+            // Another VLAN's route belongs to another cable.
             ("vlan5", 4, None),
             ("tap0", 1, None),
         ] {

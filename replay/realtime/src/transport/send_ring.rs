@@ -1,9 +1,9 @@
-//! The send ring of a packet socket: TPACKET_V2 slots that are filled here and emptied by one system call a batch.
+//! The send ring of a packet socket: TPACKET_V2 slots that are filled here and emptied by one system call per batch.
 //!
-//! Called by `af_packet`. Against `sendmmsg` this saves the kernel reading a message header for each frame. A ring by
-//! itself would make frames that point into it: a frame waiting in some receiver's buffer would change when its slot is
-//! used again (on veth a slot is free before the frame was read). So each slot starts with a virtio header that declares
-//! the whole frame to be headers, which makes the kernel copy all of it; that is faster than pinning pages, too.
+//! Used by `af_packet`. Compared with `sendmmsg` the kernel does not read a message header per frame. A ring by itself
+//! would make frames that point into it: a frame waiting in a receiver's buffer would change when its slot is reused
+//! (on veth a slot is free before the frame was read). So each slot starts with a virtio header that declares the whole
+//! frame to be headers, which makes the kernel copy all of it; that is faster than pinning pages, too.
 #![expect(unsafe_code, reason = "talks to the kernel; every block says why it is sound")]
 
 use std::io;
@@ -14,17 +14,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::socket::{self, BATCH};
 
-/// Where a slot's data starts.
+/// Offset of a slot's data.
 const DATA: usize = mem::size_of::<libc::tpacket2_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
 /// The virtio header before the frame: flags and kind, length of the headers, four words that stay 0.
 const VIRTIO: usize = 10;
-/// The slot waits for the kernel, or was refused by it.
+/// Status bits: the slot waits for the kernel, or was refused by it.
 const NOT_TAKEN: u32 = libc::TP_STATUS_SEND_REQUEST | libc::TP_STATUS_WRONG_FORMAT;
-/// The slot waits for the kernel, or the card still has its frame. Other bits are stamps, which some kernels before 5.14
-/// leave behind on veth without being asked.
+/// Status bits: the slot waits for the kernel, or the card still has its frame. Other bits are stamps, which some
+/// kernels before 5.14 leave on veth without a request.
 const BUSY: u32 = libc::TP_STATUS_SEND_REQUEST | libc::TP_STATUS_SENDING;
 
-/// Slots, and which is next.
+/// The slots, and the index of the next.
 ///
 /// Lifetime rule: `memory` is one mapping of `slots * slot_bytes` bytes that lives as long as this value. The kernel
 /// reads a slot only during `kick`, in order, until the first that is not requested; so slots are filled in order, without
@@ -34,7 +34,7 @@ pub(crate) struct SendRing {
     slots: usize,
     slot_bytes: usize,
     mapped: bool,
-    /// The next slot, for the kernel as for us.
+    /// The next slot, both for the kernel and for us.
     head: usize,
 }
 
@@ -42,13 +42,13 @@ pub(crate) struct SendRing {
 unsafe impl Send for SendRing {}
 
 impl SendRing {
-    /// Sets a ring up on `socket`, with room for frames up to `frame_max` bytes.
+    /// Sets up a ring on `socket`, with room for frames up to `frame_max` bytes.
     pub fn set_up(socket: BorrowedFd<'_>, slots: usize, frame_max: usize) -> io::Result<Self> {
         const BLOCK_BYTES: usize = 1 << 16;
         let packet = |name, value: i32| socket::set_option(socket, libc::SOL_PACKET, name, value);
         packet(libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V2 as i32)?;
         packet(libc::PACKET_VNET_HDR, 1)?;
-        // Powers of two, so that slots follow each other across blocks without a gap.
+        // Powers of two, so that slots are contiguous across blocks.
         let slot_bytes = (DATA + VIRTIO + frame_max).next_power_of_two().max(2048);
         let slots = slots.next_power_of_two().max(BLOCK_BYTES / slot_bytes);
         let request = libc::tpacket_req {
@@ -68,7 +68,7 @@ impl SendRing {
         Ok(SendRing { memory, slots, slot_bytes, mapped: true, head: 0 })
     }
 
-    /// A ring in memory that the caller keeps and plays the kernel on.
+    /// A ring in memory of the caller, who plays the kernel.
     ///
     /// # Safety
     ///
@@ -79,13 +79,13 @@ impl SendRing {
         SendRing { memory, slots, slot_bytes, mapped: false, head: 0 }
     }
 
-    /// Number of slots.
+    /// Returns the number of slots.
     pub fn slots(&self) -> usize {
         self.slots
     }
 
-    /// Sends frames in order and returns how many the kernel took; `kick` notifies it. As with `sendmmsg`, an error
-    /// is always about the first frame of the call.
+    /// Sends frames in order and returns the number that the kernel took; `kick` notifies it. As with `sendmmsg`, an
+    /// error always concerns the first frame of the call.
     pub fn send(&mut self, frames: &[&[u8]], kick: &mut dyn FnMut() -> io::Result<()>) -> io::Result<usize> {
         let mut taken = 0;
         for batch in frames.chunks(BATCH) {
@@ -105,7 +105,7 @@ impl SendRing {
         Ok(taken)
     }
 
-    /// Fills free slots from the head on, and returns how many.
+    /// Fills free slots from the head on, and returns their number.
     fn put(&mut self, frames: &[&[u8]]) -> usize {
         let mut put = 0;
         for frame in frames.iter().take(self.slots) {
@@ -128,10 +128,10 @@ impl SendRing {
         put
     }
 
-    /// Counts how many of `put` slots the kernel took, moves the head behind them, and withdraws the rest.
+    /// Counts how many of `put` slots the kernel took, advances the head, and withdraws the rest.
     fn settle(&mut self, put: usize) -> usize {
         let is_taken = |slot: usize| self.status(slot).load(Ordering::Acquire) & NOT_TAKEN == 0;
-        // It takes them in order: with the last all are gone, which is nearly always so.
+        // They are taken in order: if the last is taken, all are, which is almost always so.
         let count = if is_taken(put - 1) { put } else { (0..put).take_while(|slot| is_taken(*slot)).count() };
         for slot in count..put {
             self.status(slot).store(libc::TP_STATUS_AVAILABLE, Ordering::Release);
@@ -140,13 +140,13 @@ impl SendRing {
         count
     }
 
-    /// A slot, counted from the head.
+    /// Returns a slot, counted from the head.
     fn slot(&self, offset: usize) -> *mut u8 {
         // SAFETY: the number is below `slots`, so this stays in the mapping.
         unsafe { self.memory.as_ptr().add((self.head + offset) % self.slots * self.slot_bytes) }
     }
 
-    /// The word that says who owns a slot; the first of its header.
+    /// Returns the status word of a slot, which states its owner; the first word of its header.
     fn status(&self, offset: usize) -> &AtomicU32 {
         // SAFETY: the word lies in the mapping, is aligned as the slot is, lives as long as `self`, and is only used
         // atomically.
@@ -163,7 +163,7 @@ impl Drop for SendRing {
     }
 }
 
-/// Makes the kernel send what the ring of `socket` holds.
+/// Makes the kernel send the content of the ring of `socket`.
 pub(crate) fn kick(socket: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: no bytes and no address are passed; the kernel reads the ring that is set up on the socket.
     let code = unsafe { libc::sendto(socket.as_raw_fd(), ptr::null(), 0, libc::MSG_DONTWAIT, ptr::null(), 0) };
@@ -178,7 +178,7 @@ mod tests {
     const SLOTS: usize = 8;
     const SLOT_BYTES: usize = 256;
 
-    /// The kernel's side: takes slots in order, and leaves some with the card for a while.
+    /// The simulated kernel: takes slots in order, and leaves some with the card for a while.
     struct Kernel {
         memory: *mut u8,
         head: usize,
@@ -230,7 +230,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the kernel takes, refuses or keeps: what was said to be sent was, once, in order.
+        /// Whatever the kernel takes, refuses or keeps: reported frames were sent, once, in order.
         #[test]
         fn counts_are_true(steps in prop::collection::vec(
             (prop::collection::vec((any::<u8>(), 1usize..250), 0..12), 0usize..12, 0usize..12), 1..60,

@@ -1,5 +1,5 @@
-//! Counts the frames that an interface receives inside the kernel, and drops them: the cheapest receiver there is. It
-//! measures senders, and keeps what they send away from the network stack.
+//! Counts the frames that an interface receives inside the kernel, and drops them: the cheapest possible receiver. It
+//! is for measuring senders, and keeps their frames from the network stack.
 
 use std::path::Path;
 
@@ -10,9 +10,9 @@ use super::insn::{CTX_DATA, CTX_DATA_END, CTX_RX_QUEUE, Code, R0, R1, R2, R3, R6
 use super::link::Interface;
 use super::safety;
 
-/// Queues that are counted apart; a power of two.
+/// Number of queues counted separately; a power of two.
 const QUEUES: usize = 64;
-/// Bytes of a queue's counts: frames, bytes.
+/// Bytes of a queue's counters: frames, bytes.
 const EACH: usize = 16;
 
 /// A program that counts and drops, attached while this lives.
@@ -37,21 +37,21 @@ impl Sink {
         Ok(Sink { _link: link, _program: program, _map: map, counts })
     }
 
-    /// Frames and bytes so far.
+    /// Returns frames and bytes so far.
     pub fn counts(&self) -> (u64, u64) {
         let sum = |at: usize| (0..QUEUES).map(|queue| self.counts.number(queue * EACH + at)).sum();
         (sum(0), sum(8))
     }
 }
 
-/// One queue is served by one core at a time, so plain additions do.
+/// Makes the program. One queue is served by one core at a time, so plain additions are sufficient.
 fn program(map: &Map) -> Code {
     let mut code = Code::new();
     let known = code.label();
     code.copy(R6, R1);
     code.load_value(R7, map.fd());
     code.load_u32(R8, R6, CTX_RX_QUEUE);
-    // Queues beyond the table share its last place.
+    // Queues beyond the table share its last entry.
     code.jump(When::Lt, R8, QUEUES as i32, known);
     code.set(R8, QUEUES as i32 - 1);
     code.place(known);

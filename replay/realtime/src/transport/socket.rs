@@ -1,6 +1,6 @@
-//! The system calls that the socket transports share: options, batches of messages, waiting.
+//! System calls shared by the socket transports: options, batches of messages, waiting.
 //!
-//! Called by `af_packet` and `udp`. Nothing here allocates after a [`SendBatch`] was made.
+//! Used by `af_packet` and `udp`. Nothing here allocates after a [`SendBatch`] was made.
 #![expect(unsafe_code, reason = "talks to the kernel; every block says why it is sound")]
 
 use std::io;
@@ -10,7 +10,7 @@ use std::ptr;
 
 use super::departures::Mark;
 
-/// Most messages in one system call. Larger batches save nothing that could be measured on veth.
+/// Maximum number of messages per system call. Larger batches gave no measurable benefit on veth.
 pub const BATCH: usize = 64;
 
 /// Sets a socket option to a plain value.
@@ -21,7 +21,7 @@ pub(crate) fn set_option<T: Copy>(socket: BorrowedFd<'_>, level: i32, name: i32,
     if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Reads a socket option that is made of `N` words; words that the kernel does not fill are 0.
+/// Reads a socket option of `N` words; words that the kernel does not fill are 0.
 pub fn option<const N: usize>(socket: BorrowedFd<'_>, level: i32, name: i32) -> io::Result<[u32; N]> {
     let mut words = [0u32; N];
     let mut bytes = mem::size_of_val(&words) as libc::socklen_t;
@@ -30,18 +30,18 @@ pub fn option<const N: usize>(socket: BorrowedFd<'_>, level: i32, name: i32) -> 
     if code == 0 { Ok(words) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Which buffer of a socket.
+/// A buffer of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SocketBuffer {
-    /// Of what is to be sent.
+    /// For frames to be sent.
     Send,
-    /// Of what arrived.
+    /// For arrived frames.
     Receive,
 }
 
-/// Asks for a socket buffer of `bytes`, past the system's limit where we may, and returns what was really got.
+/// Requests a socket buffer of `bytes`, beyond the system's limit if permitted, and returns the actual size.
 ///
-/// The kernel doubles what it is asked for, to leave room for its own bookkeeping, and reports the double.
+/// The kernel doubles the requested size, for its own bookkeeping, and reports the double.
 pub(crate) fn set_buffer(socket: BorrowedFd<'_>, buffer: SocketBuffer, bytes: usize) -> io::Result<usize> {
     let (force, plain) = match buffer {
         SocketBuffer::Send => (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF),
@@ -54,23 +54,23 @@ pub(crate) fn set_buffer(socket: BorrowedFd<'_>, buffer: SocketBuffer, bytes: us
     option::<1>(socket, libc::SOL_SOCKET, plain).map(|words| words[0] as usize)
 }
 
-/// Waits until the socket can be read, at most `timeout_ns`. An error that is pending on it counts as readable: the
-/// next receive reports it. A signal ends the wait early, as the caller has to look at the time anyway.
+/// Waits until the socket is readable, at most `timeout_ns`. A pending error counts as readable: the next receive
+/// reports it. A signal ends the wait early, as the caller checks the time anyway.
 pub(crate) fn wait_readable(socket: BorrowedFd<'_>, timeout_ns: u64) -> io::Result<()> {
     let mut entry = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     poll(std::slice::from_mut(&mut entry), timeout_ns)
 }
 
-/// Descriptors of which any may become readable.
+/// Descriptors, any of which may become readable.
 pub struct Waiting(Vec<libc::pollfd>);
 
 impl Waiting {
-    /// The list, made once.
+    /// Makes the list, once.
     pub fn on(descriptors: Vec<RawFd>) -> Self {
         Waiting(descriptors.into_iter().map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect())
     }
 
-    /// Waits until one of them can be read, at most `timeout_ns`.
+    /// Waits until one of them is readable, at most `timeout_ns`.
     pub fn wait(&mut self, timeout_ns: u64) -> io::Result<()> {
         poll(&mut self.0, timeout_ns)
     }
@@ -92,7 +92,7 @@ fn poll(entries: &mut [libc::pollfd], timeout_ns: u64) -> io::Result<()> {
     }
 }
 
-/// Bytes of the socket's buffer that hold what has not left yet.
+/// Returns the bytes of the socket's buffer that have not left yet.
 pub fn unsent(socket: BorrowedFd<'_>) -> io::Result<usize> {
     let mut waiting: libc::c_int = 0;
     // SAFETY: this request (SIOCOUTQ) writes one int, to a place that holds one.
@@ -102,8 +102,8 @@ pub fn unsent(socket: BorrowedFd<'_>) -> io::Result<usize> {
 
 /// Waits until everything that was sent has left the socket's buffer, at most about `timeout_ns`.
 ///
-/// The kernel frees a frame's buffer when the card has it, or, on veth, when it went to the other side. No event reports this,
-/// so the buffer is looked at every 50 µs; time is counted in such looks, because no clock is read here.
+/// The kernel frees a frame's buffer when the card has it, or, on veth, when it passed to the other side. No event
+/// reports this, so the buffer is checked every 50 µs; time is counted in checks, because no clock is read here.
 pub fn drain(socket: BorrowedFd<'_>, timeout_ns: u64) -> io::Result<()> {
     const LOOK_NS: u64 = 50_000;
     let mut left_ns = timeout_ns;
@@ -117,8 +117,8 @@ pub fn drain(socket: BorrowedFd<'_>, timeout_ns: u64) -> io::Result<()> {
     }
 }
 
-/// Takes an entry off the socket's error queue, without waiting. Its messages are in `room` then, so many bytes of them; none if
-/// the queue is empty.
+/// Takes an entry from the socket's error queue, without waiting. Writes its messages to `room` and returns their
+/// length; `None` if the queue is empty.
 pub(crate) fn take_error(socket: BorrowedFd<'_>, room: &mut [u8]) -> io::Result<Option<usize>> {
     // SAFETY: a C struct of integers and pointers, for which all bits zero is a valid value.
     let mut header: libc::msghdr = unsafe { mem::zeroed() };
@@ -133,7 +133,7 @@ pub(crate) fn take_error(socket: BorrowedFd<'_>, room: &mut [u8]) -> io::Result<
     }
 }
 
-/// A control message that marks a frame to be stamped on its way out: head, flags, padding.
+/// A control message that requests a departure stamp of a frame: header, flags, padding.
 #[repr(C, align(8))]
 struct Marking {
     len: usize,
@@ -143,10 +143,10 @@ struct Marking {
     padding: u32,
 }
 
-/// Largest payload of UDP over IPv4, and the most bytes of the datagrams that one message is divided into.
+/// Largest payload of UDP over IPv4, and maximum total of the datagrams of one message.
 pub(super) const PAYLOAD_MAX: usize = 65_507;
 
-/// A control message that has a message divided into datagrams of so many bytes, of which the last may be shorter.
+/// A control message that divides a message into datagrams of a given length, the last of which may be shorter.
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
 struct Dividing {
@@ -157,13 +157,13 @@ struct Dividing {
     padding: [u16; 3],
 }
 
-/// Message headers for `sendmmsg`, made once and used for every call.
+/// Message headers for `sendmmsg`, made once and reused.
 pub(crate) struct SendBatch {
     pieces: Box<[libc::iovec; BATCH]>,
     messages: Box<[libc::mmsghdr; BATCH]>,
     marking: Box<Marking>,
     dividing: Box<[Dividing; BATCH]>,
-    /// Frames of one length go as one message, which the kernel divides (UDP).
+    /// Whether frames of one length are sent as one message, which the kernel divides (UDP).
     segmented: bool,
 }
 
@@ -189,22 +189,22 @@ impl SendBatch {
         }
     }
 
-    /// The same of a UDP socket whose kernel divides messages.
+    /// Headers for a UDP socket whose kernel divides messages.
     pub fn segmented() -> Self {
         SendBatch { segmented: true, ..SendBatch::new() }
     }
 
-    /// Whether one message can be several frames.
+    /// Returns whether one message can be several frames.
     pub(super) fn is_segmented(&self) -> bool {
         self.segmented
     }
 
-    /// Sends frames in order, without the first `skip` bytes of each, and returns how many the kernel took. One of them may be
-    /// marked, to be stamped on its way out.
+    /// Sends frames in order, without the first `skip` bytes of each, and returns the number that the kernel took. One
+    /// of them may be marked for a departure stamp.
     ///
-    /// Fewer than all means that the kernel has no room now, or that the next frame is at fault: offering it again,
-    /// then first, tells. An error is therefore always about the first frame of the call, of which no frame was taken. ENOBUFS may
-    /// mean "no room now" as well as "dropped": only what follows distinguishes these ([`super::stall`]).
+    /// Fewer than all means that the kernel has no room now, or that the next frame is at fault: offering it again as
+    /// the first decides. An error therefore always concerns the first frame of the call, of which no frame was taken.
+    /// ENOBUFS may mean "no room now" as well as "dropped": only later calls distinguish these ([`super::stall`]).
     pub fn send(&mut self, socket: BorrowedFd<'_>, frames: &[&[u8]], skip: usize, mark: Mark) -> io::Result<usize> {
         let mut taken = 0;
         for batch in frames.chunks(BATCH) {
@@ -226,7 +226,7 @@ impl SendBatch {
         Ok(taken)
     }
 
-    /// Submits frames as few messages: runs of one length, which the kernel divides again. It takes a message whole or not at all.
+    /// Submits frames as few messages: runs of one length, which the kernel divides again. It takes a message as a whole or not at all.
     fn submit_divided(&mut self, socket: BorrowedFd<'_>, frames: &[&[u8]], skip: usize) -> io::Result<usize> {
         for (frame, piece) in frames.iter().zip(self.pieces.iter_mut()) {
             let bytes = &frame[skip..];
@@ -258,7 +258,7 @@ impl SendBatch {
             (message.msg_hdr.msg_control, message.msg_hdr.msg_controllen) = (ptr::null_mut(), 0);
         }
         match taken {
-            // Which frame is at fault is not known of a run: the first shows it by itself, or goes.
+            // The faulty frame of a run is unknown: the first one, submitted alone, fails or passes.
             ..0 if first > 1 => self.submit(socket, &frames[..1], skip, None),
             ..0 => Err(error),
             _ => Ok(sent),
@@ -293,7 +293,7 @@ impl SendBatch {
     }
 }
 
-/// How many frames, from the first on, can be one message: as long as the first, and one that is shorter at the end.
+/// Returns how many frames, from the first on, fit one message: all as long as the first, except a shorter last one.
 fn run_of_one_length(frames: &[&[u8]], skip: usize) -> usize {
     let length = frames[0].len() - skip;
     let (mut run, mut bytes) = (1, length);
@@ -329,7 +329,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// Whatever their lengths are, datagrams arrive as frames without their heads, one each and in order, divided or not.
+        /// For any lengths, datagrams arrive as frames without their heads, one each and in order, divided or not.
         #[test]
         fn divided_messages_are_the_datagrams(
             lengths in prop::collection::vec(prop_oneof![Just(42usize), Just(298), Just(300), 42usize..1500], 1..200),

@@ -1,8 +1,8 @@
-//! A wire that takes no frames: when that ends a run, and what is said of it.
+//! Detection of a wire that accepts no frames, and the error that ends the run.
 //!
-//! Time alone is no evidence: a process that was paused, by its host or a signal, has not tried to send meanwhile. So what counts
-//! is in how many short spans of time the kernel refused a frame, with none taken between them; a pause is one span, and begins
-//! the count anew if it is long. Nothing here costs a frame that is taken more than a store per call.
+//! Time alone is not evidence: a process paused by its host or a signal has not tried to send. So the measure is the
+//! number of short time spans with a refusal, without any accepted frame in between; a pause is one span, and restarts
+//! the count if it is long. The cost for an accepted frame is one store per call.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,38 +13,38 @@ use pktgen_core::Error;
 use super::interface_counts::InterfaceReading;
 use crate::clock::Stopwatch;
 
-/// A wire that takes nothing ends its run after this time at the earliest.
+/// Minimum time until a wire that accepts nothing ends its run.
 pub(crate) const LIMIT: Duration = Duration::from_secs(1);
 /// Refusals within this time count as one.
 const SPAN: Duration = Duration::from_millis(50);
-/// Spans with a refusal that it takes, where every attempt is answered at once: together [`LIMIT`].
+/// Required spans with a refusal if every attempt is answered at once: together [`LIMIT`].
 const SPANS: u32 = 20;
-/// The same where answers come from another host, which sends about one in a second.
+/// Required spans if answers come from another host, which sends about one per second.
 const ANSWERS: u32 = 3;
-/// Refusals further apart than this are not in a row.
+/// Refusals further apart than this are not consecutive.
 const GAP: Duration = Duration::from_secs(2);
 
-/// Refusals in a row.
+/// Consecutive refusals.
 #[derive(Debug)]
 pub(super) struct Stall {
     watch: Stopwatch,
-    /// Spans with refusals that it takes.
+    /// Required spans with refusals.
     needed: u32,
-    /// Those so far; 0 if the last frame was taken.
+    /// Spans so far; 0 if the last frame was taken.
     spans: u32,
-    /// When the first span began, and the last.
+    /// Beginning of the first span, and of the last.
     first: Duration,
     last: Duration,
     attempts: u64,
 }
 
 impl Stall {
-    /// Of a wire whose kernel answers at once.
+    /// For a wire whose kernel answers at once.
     pub(super) fn new() -> Self {
         Self::after(SPANS)
     }
 
-    /// Of what the other host answers.
+    /// For answers of another host.
     pub(super) fn of_answers() -> Self {
         Self::after(ANSWERS)
     }
@@ -54,18 +54,18 @@ impl Stall {
         Stall { watch: Stopwatch::start(), needed, spans: 0, first: zero, last: zero, attempts: 0 }
     }
 
-    /// A frame was taken.
+    /// Records that a frame was taken.
     #[inline]
     pub(super) fn taken(&mut self) {
         self.spans = 0;
     }
 
-    /// Whether the last frame was refused.
+    /// Returns whether the last frame was refused.
     pub(super) fn refuses(&self) -> bool {
         self.spans > 0
     }
 
-    /// An attempt was refused. True if the wire takes nothing.
+    /// Records a refused attempt. Returns whether the wire counts as stalled.
     #[cold]
     pub(super) fn refused(&mut self) -> bool {
         self.refused_at(self.watch.elapsed())
@@ -83,13 +83,13 @@ impl Stall {
         self.spans >= self.needed && now.saturating_sub(self.first) >= LIMIT
     }
 
-    /// What was tried, for a message.
+    /// Describes the attempts, for a message.
     fn tried(&self) -> String {
         let seconds = self.last.saturating_sub(self.first).as_secs_f64();
         format!("{} attempts to send refused in {seconds:.1} s, none taken", self.attempts)
     }
 
-    /// The error of an interface that takes no frames, the first of which has `bytes`; `before` is what it had counted when it was opened.
+    /// Returns the error for an interface that accepts no frames, the first of which has `bytes`; `before` has its counters at opening.
     pub(super) fn of_interface(&self, before: &Card, why: &io::Error, bytes: usize) -> Error {
         let Card { name, .. } = before;
         let (counted, up) = before.counted();
@@ -104,7 +104,7 @@ impl Stall {
         Error::Host(format!("{name} takes no frames: {} ({why}); {counted}; {advice}", self.tried()))
     }
 
-    /// The error of an address to which nothing can be sent.
+    /// Returns the error for an address to which nothing can be sent.
     pub(super) fn of_path(&self, peer: SocketAddr, why: &io::Error) -> Error {
         Error::Host(format!(
             "the path to {peer} takes no frames: {} ({why}); check the route to it (ip route get {}) and filters",
@@ -113,7 +113,7 @@ impl Stall {
         ))
     }
 
-    /// The error of an address where no process receives.
+    /// Returns the error for an address where no process receives.
     pub(super) fn of_peer(&self, peer: SocketAddr) -> Error {
         let seconds = self.last.saturating_sub(self.first).as_secs_f64();
         Error::Host(format!(
@@ -124,7 +124,7 @@ impl Stall {
     }
 }
 
-/// An interface, and what it had counted when it was opened.
+/// An interface, and its counters at opening.
 #[derive(Debug)]
 pub(super) struct Card {
     name: String,
@@ -137,7 +137,7 @@ impl Card {
         Card { name: name.to_owned(), before: InterfaceReading::of(name) }
     }
 
-    /// What it counted since, for a message, and whether it is up.
+    /// Returns its counts since then, for a message, and whether it is up.
     fn counted(&self) -> (String, bool) {
         match self.before.as_ref().map(|before| before.since("")) {
             Some(counts) => (counts.to_string(), counts.state == "up" || counts.state == "unknown"),
@@ -145,7 +145,7 @@ impl Card {
         }
     }
 
-    /// The error of an interface that fails in the middle of a run.
+    /// Returns the error for an interface that fails during a run.
     #[cold]
     pub(super) fn failed(&self, action: &str, why: &io::Error) -> Error {
         let name = &self.name;
@@ -163,7 +163,7 @@ mod tests {
         Duration::from_millis(n)
     }
 
-    /// When refusals every `step` ms, from 0 on, end the run.
+    /// Returns when refusals every `step` ms, from `from` on, end the run.
     fn ends(stall: &mut Stall, from: u64, step: u64) -> Option<u64> {
         (0..100_000).map(|i| from + i * step).take_while(|t| *t < from + 60_000).find(|t| stall.refused_at(ms(*t)))
     }
@@ -174,7 +174,7 @@ mod tests {
             let at = ends(&mut Stall::new(), 0, step).unwrap();
             assert!((1000..2000).contains(&at), "{step}: {at}");
         }
-        // Attempts that are rare, because the process rarely runs, take longer and as many.
+        // Attempts that are rare, because the process rarely runs, take longer, but as many are needed.
         assert_eq!(ends(&mut Stall::new(), 0, 500), Some(19 * 500));
         assert_eq!(ends(&mut Stall::new(), 0, 2001), None, "not in a row");
     }
@@ -183,7 +183,7 @@ mod tests {
     fn a_pause_accuses_nobody() {
         let mut stall = Stall::new();
         assert!((0..900).all(|t| !stall.refused_at(ms(t))));
-        // Stopped for 1.5 s, or 3: one span more, or the count begins anew.
+        // Stopped for 1.5 s or 3 s: one more span, or the count restarts.
         assert!(!stall.refused_at(ms(2400)));
         let mut stall = Stall::new();
         assert!((0..900).all(|t| !stall.refused_at(ms(t))));
@@ -200,7 +200,7 @@ mod tests {
     }
 
     proptest! {
-        /// A wire that takes a frame at least once in 900 ms goes on, however often it refuses.
+        /// A wire that accepts a frame at least once in 900 ms goes on, for any number of refusals.
         #[test]
         fn backpressure_ends_nothing(gaps in prop::collection::vec((1u64..900, 0usize..50), 1..100)) {
             let (mut stall, mut t) = (Stall::new(), 0);

@@ -1,7 +1,7 @@
-//! Stamps: who says when a packet arrived, how a socket is asked for that, and what it answers.
+//! Arrival stamps: their source, how a socket is asked for them, and its answers.
 //!
-//! Called by `af_packet`, `udp` and `listen`. A socket returns stamps in messages beside its packets (SO_TIMESTAMPING); a receive
-//! ring has them in its headers. One clock is asked for at a time: times of two in one column are worth nothing.
+//! Used by `af_packet`, `udp` and `listen`. A socket returns stamps in control messages of its packets (SO_TIMESTAMPING); a receive ring
+//! has them in its headers. Only one clock is requested at a time: times of two clocks in one column would be useless.
 
 use std::io;
 use std::mem;
@@ -13,24 +13,24 @@ use pktgen_core::{Error, Result};
 use super::link::{Interface, interface_of};
 use super::{End, TransportPlan, card_clock, socket};
 
-/// Who stamps.
+/// The source of stamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stamps {
     /// None are requested.
     None,
-    /// The kernel, when its driver handed the packet over.
+    /// The kernel, when the driver passed the packet on.
     Kernel,
     /// The card, by its own clock.
     Card,
 }
 
-/// The filter of a card that stamps every frame that arrives (HWTSTAMP_FILTER_ALL).
+/// The filter of a card that stamps every arriving frame (HWTSTAMP_FILTER_ALL).
 const STAMP_ALL: u32 = 1;
 /// Bytes before the content of a control message.
 const NOTE_HEAD: usize = mem::size_of::<libc::cmsghdr>();
 
 impl Stamps {
-    /// What clock they are of.
+    /// Returns the clock of the stamps.
     pub fn domain(self, interface: &str) -> Option<String> {
         match self {
             Stamps::None => None,
@@ -42,7 +42,7 @@ impl Stamps {
         }
     }
 
-    /// Lets `socket` tell when what it receives arrived.
+    /// Makes `socket` report the arrival of received packets.
     pub(super) fn ask(self, socket: BorrowedFd<'_>) -> io::Result<()> {
         let flags = match self {
             Stamps::None => return Ok(()),
@@ -52,8 +52,8 @@ impl Stamps {
         socket::set_option(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags)
     }
 
-    /// The stamp in the content of an SCM_TIMESTAMPING: three times, the kernel's, one that is no more used, and the card's. Those
-    /// that were not taken are 0.
+    /// Reads the stamp in the content of an SCM_TIMESTAMPING: three times, the kernel's, an obsolete one, and the
+    /// card's. Missing ones are 0.
     pub(super) fn read(self, content: &[u8]) -> Option<u64> {
         let at = match self {
             Stamps::None => return None,
@@ -67,7 +67,7 @@ impl Stamps {
     }
 }
 
-/// Messages of the kernel beside a packet: level, kind and content of each. What is cut short is left out.
+/// Control messages of a packet: level, kind and content of each. Truncated ones are skipped.
 pub(super) struct Notes<'a>(pub &'a [u8]);
 
 impl<'a> Iterator for Notes<'a> {
@@ -85,8 +85,8 @@ impl<'a> Iterator for Notes<'a> {
     }
 }
 
-/// Refuses stamps of a card that does not stamp every frame now: the column would be empty. Switching it on changes the host, and
-/// for everybody, so that is left to who runs it. `asked` and `other` are the setting as it was written, and one that always works.
+/// Refuses stamps of a card that does not stamp every frame now: the column would be empty. Enabling it changes the
+/// host for everybody, so that is left to the user. `asked` is the setting as written, `other` one that always works.
 pub(super) fn check_card(interface: &Interface, asked: &str, other: &str) -> Result<()> {
     let name = interface.name();
     match interface.stamp_filter() {
@@ -103,25 +103,25 @@ pub(super) fn check_card(interface: &Interface, asked: &str, other: &str) -> Res
 }
 
 impl TransportPlan {
-    /// Whether anything that arrives is stamped, and anything that leaves.
+    /// Returns whether arriving frames are stamped, and whether departing ones are.
     pub(crate) fn wants_stamps(&self) -> (bool, bool) {
         (self.stamps != Stamps::None, self.departure_stamps() != Stamps::None)
     }
 
-    /// Who stamps what arrives at this end: packets of updates at the server.
+    /// Returns the source of arrival stamps at this end: packets of updates at the server.
     pub(crate) fn stamps_at(&self, end: End) -> Stamps {
         if end == End::Server { self.stamps } else { Stamps::None }
     }
 
-    /// The interface of an end, also where only its address is known; none if this host has no such.
+    /// Returns the interface of an end, also if only its address is known; `None` if this host has none.
     pub(crate) fn interface_at(&self, end: End) -> Option<String> {
         let name = self.interfaces.get(end as usize).filter(|name| !name.is_empty());
-        // Without addresses both cables are of the loopback interface.
+        // Without addresses both cables use the loopback interface.
         let address = || self.addresses.get(end as usize).map_or(IpAddr::from([127, 0, 0, 1]), |address| address.ip());
         name.cloned().or_else(|| interface_of(address()))
     }
 
-    /// Refuses stamps of a card that will not give them at `end`.
+    /// Refuses stamps of a card that does not provide them at `end`.
     pub(super) fn check_stamps(&self, end: End) -> Result<()> {
         let sends = end == End::Workers && self.departure_stamps() == Stamps::Card;
         if !sends && self.stamps_at(end) != Stamps::Card {
@@ -149,7 +149,7 @@ impl TransportPlan {
 pub(super) mod testing {
     use super::NOTE_HEAD;
 
-    /// A control message as the kernel writes it.
+    /// A control message in the kernel's format.
     pub fn note(level: i32, kind: i32, content: &[u8]) -> Vec<u8> {
         let mut bytes = (NOTE_HEAD + content.len()).to_ne_bytes().to_vec();
         bytes.extend([level.to_ne_bytes(), kind.to_ne_bytes()].concat());
@@ -196,7 +196,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any bytes end, and give nothing from outside of them.
+        /// Any bytes are parsed to an end, within their bounds.
         #[test]
         fn any_bytes_are_read_to_an_end(bytes in prop::collection::vec(any::<u8>(), 0..200), len in 0usize..300) {
             let mut bytes = bytes;

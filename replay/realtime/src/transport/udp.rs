@@ -1,8 +1,7 @@
-//! UDP sockets: the kernel writes the headers, so this needs no privileges and works over any path that UDP takes.
+//! UDP sockets: the kernel writes the headers, so this needs no privileges and works over any UDP path.
 //!
-//! Only what a frame carries (from byte 42 on) travels, between two addresses of the hosts; the frame's own addresses
-//! do not exist there. The receiver rebuilds the head from the payload, as the workers' format
-//! allows.
+//! Only a frame's payload (from byte 42 on) is transmitted, between two addresses of the hosts; the frame's own
+//! addresses are not. The receiver rebuilds the head from the payload, if the workers' format permits.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -21,7 +20,7 @@ use pktgen_core::registry::Named;
 use pktgen_core::{Error, Result};
 use pktgen_wire::wire::frame::HEAD;
 
-/// What UDP sockets can do.
+/// Capabilities of UDP sockets.
 pub(crate) const CAPABILITIES: Capabilities = Capabilities {
     frame_max: PAYLOAD_MAX + HEAD,
     stamps_received: true,
@@ -54,7 +53,7 @@ impl Transport for UdpSockets {
         loop {
             let four = if chosen { free_on_loopback()? } else { written(plan)? };
             match ends.iter().map(|end| Ok(Ports::one(*end, open_end(plan, four, *end, frame_max)?))).collect() {
-                // What was free a moment ago has been taken by another program since.
+                // An address that was free has been taken by another program meanwhile.
                 Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::AddrInUse && tries > 0 => tries -= 1,
                 opened => return opened,
             }
@@ -62,10 +61,10 @@ impl Transport for UdpSockets {
     }
 }
 
-/// How often other addresses are looked for.
+/// Maximum number of attempts to find other addresses.
 const TRIES: u32 = 8;
 
-/// The addresses of the four ends that the experiment gives.
+/// Returns the addresses of the four ends, as configured.
 fn written(plan: &TransportPlan) -> Result<[SocketAddr; 4]> {
     match plan.addresses[..] {
         [workers, down, up, server] => Ok([workers, down, up, server]),
@@ -87,7 +86,7 @@ fn written(plan: &TransportPlan) -> Result<[SocketAddr; 4]> {
     }
 }
 
-/// One end of a cable, of which 0 and 1 are one, 2 and 3 the other.
+/// Opens one end: 0 and 1 belong to one cable, 2 and 3 to the other.
 fn open_end(plan: &TransportPlan, four: [SocketAddr; 4], end: End, frame_max: usize) -> Result<Box<dyn Wire>> {
     let at = end as usize;
     let heads = plan.heads.clone().ok_or_else(|| {
@@ -102,7 +101,7 @@ fn open_end(plan: &TransportPlan, four: [SocketAddr; 4], end: End, frame_max: us
     let options =
         UdpOptions { stamps, down, segmented: plan.segmented, ..UdpOptions::new(four[at], four[at ^ 1], heads) };
     let mut wire = Udp::open(UdpOptions { payload_max: frame_max.max(HEAD + 1) - HEAD, ..options })?;
-    // Towards the workers no receiver may be left at the end.
+    // Towards the workers, the receiver may already be gone at the end.
     wire.answers = matches!(end, End::Workers | End::DeviceUp).then(Stall::of_answers);
     if let Some(sampler) = sampler {
         sampler.ask(wire.socket.as_fd()).map_err(io_error("ask for stamps of", four[at]))?;
@@ -111,7 +110,7 @@ fn open_end(plan: &TransportPlan, four: [SocketAddr; 4], end: End, frame_max: us
     Ok(Box::new(wire))
 }
 
-/// Four free addresses of the loopback interface.
+/// Finds four free addresses of the loopback interface.
 fn free_on_loopback() -> Result<[SocketAddr; 4]> {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let mut sockets = Vec::new();
@@ -125,30 +124,30 @@ fn free_on_loopback() -> Result<[SocketAddr; 4]> {
     Ok(four)
 }
 
-/// How to open an end.
+/// Options of an end.
 pub(crate) struct UdpOptions {
     /// Our address; port 0 for any.
     pub bind: SocketAddr,
-    /// Where frames go, and the only address that they are taken from.
+    /// Destination of frames, and the only accepted source.
     pub peer: SocketAddr,
-    /// Largest payload that is received whole; what is larger is cut and says so by its length.
+    /// Largest payload received whole; larger ones are cut, which their length shows.
     pub payload_max: usize,
-    /// Who says when a datagram arrived.
+    /// The source of arrival stamps.
     pub stamps: Stamps,
-    /// Asked for; what was got is in the mode.
+    /// Requested size; the actual one is in the mode.
     pub receive_buffer_bytes: usize,
-    /// Asked for; what was got is in the mode.
+    /// Requested size; the actual one is in the mode.
     pub send_buffer_bytes: usize,
     /// Rebuilds heads.
     pub heads: Heads,
-    /// Arriving frames go to workers.
+    /// Whether arriving frames go to workers.
     pub down: bool,
-    /// The kernel divides one message into the datagrams of one length.
+    /// Whether the kernel divides one message into datagrams of one length.
     pub segmented: bool,
 }
 
 impl UdpOptions {
-    /// Between two addresses, with buffers for jumbo frames.
+    /// Options between two addresses, with buffers for jumbo frames.
     pub fn new(bind: SocketAddr, peer: SocketAddr, heads: Heads) -> Self {
         let (receive_buffer_bytes, send_buffer_bytes) = (8 << 20, 1 << 20);
         let stamps = Stamps::None;
@@ -165,14 +164,14 @@ pub struct Udp {
     incoming: ReceiveBatch,
     heads: Heads,
     down: bool,
-    /// Marks some of what is sent, if that was asked for.
+    /// Marks some of the sent frames, if requested.
     sampler: Option<Sampler>,
     counters: WireCounters,
-    /// What this host refuses to send.
+    /// Refusals of this host.
     stall: Stall,
-    /// The ICMP answer of the peer's host, where a receiver must be there.
+    /// ICMP answers of the peer's host, where a receiver must exist.
     answers: Option<Stall>,
-    /// The kernel's count of drops when it was last seen; it wraps.
+    /// The kernel's count of drops at the last reading; it wraps.
     drops_seen: u32,
     mode: String,
 }
@@ -207,7 +206,7 @@ impl Udp {
             let send = socket::set_buffer(fd, SocketBuffer::Send, send_buffer_bytes)?;
             stamps.ask(fd)?;
             socket::set_option(fd, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1i32)?;
-            // What does not fit the path is refused and not sent in fragments, which would not be the load asked for.
+            // Frames that exceed the path MTU are refused, not fragmented, which would change the load.
             match peer {
                 SocketAddr::V4(_) => {
                     socket::set_option(fd, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)?;
@@ -239,7 +238,7 @@ impl Udp {
         Ok(Udp { socket, peer, outgoing, incoming, heads, down, sampler, counters, stall, answers, drops_seen, mode })
     }
 
-    /// Takes the kernel's count of drops into ours. Messages that waited carry older counts than were seen already.
+    /// Adds the kernel's count of drops to ours. Messages that waited may carry older counts than already seen.
     fn saw_drops(&mut self, count: u32) {
         let more = count.wrapping_sub(self.drops_seen);
         if more < u32::MAX / 2 {
@@ -248,20 +247,20 @@ impl Udp {
         }
     }
 
-    /// Whether the socket's buffer is empty.
+    /// Returns whether the socket's buffer is empty.
     #[cold]
     fn is_drained(&self) -> bool {
         socket::unsent(self.socket.as_fd()).is_ok_and(|bytes| bytes == 0)
     }
 
-    /// The peer's host answered an earlier datagram: no process receives there. Reading the error cleared it.
+    /// Handles the answer of the peer's host to an earlier datagram: no process receives there. Reading the error cleared it.
     #[cold]
     fn answered(&mut self) -> Result<()> {
         self.counters.send_dropped += 1;
         self.suspect()
     }
 
-    /// There are signs that no process receives there: an error once that has lasted.
+    /// Handles a sign that no process receives there: returns an error once it has lasted too long.
     #[cold]
     fn suspect(&mut self) -> Result<()> {
         if let Some(answers) = &mut self.answers
@@ -272,7 +271,7 @@ impl Udp {
         Ok(())
     }
 
-    /// The socket failed in the middle of a run.
+    /// Returns the error for a socket that failed during a run.
     #[cold]
     fn cannot(&self, action: &str, error: &io::Error) -> Error {
         Error::Host(format!(
@@ -281,7 +280,7 @@ impl Udp {
         ))
     }
 
-    /// What is said of a frame that does not fit.
+    /// Returns the error for a frame that does not fit.
     #[cold]
     fn too_long(&self, frame: &[u8]) -> Error {
         let (len, peer) = (frame.len(), self.peer);
@@ -299,7 +298,7 @@ impl Udp {
 }
 
 impl Udp {
-    /// So many frames were taken; does the kernel or the other side refuse more?
+    /// Returns the result for `taken` frames, including whether the kernel or the other side refuses more.
     fn submitted(&self, taken: usize) -> Submitted {
         let refused = self.stall.refuses() || self.answers.as_ref().is_some_and(Stall::refuses);
         Submitted { taken, lost: 0, refused }
@@ -308,7 +307,7 @@ impl Udp {
 
 impl Wire for Udp {
     fn send(&mut self, frames: &[&[u8]]) -> Result<Submitted> {
-        // A frame without a payload of its own is at fault only when it is its turn, as for every other error.
+        // A frame without a payload causes an error only when it is next, like all other errors.
         let whole = frames.iter().position(|frame| frame.len() < HEAD).unwrap_or(frames.len());
         if whole == 0 && !frames.is_empty() {
             let len = frames[0].len();
@@ -380,7 +379,7 @@ impl Wire for Udp {
     }
 
     fn wait(&mut self, timeout_ns: u64) -> Result<()> {
-        // A stamp that is not read would end every wait.
+        // An unread stamp would end every wait.
         if let Some(sampler) = &mut self.sampler {
             sampler.collect(self.socket.as_fd());
         }
@@ -395,7 +394,7 @@ impl Wire for Udp {
         if let Some(sampler) = &mut self.sampler {
             sampler.hand_over(self.socket.as_fd());
         }
-        // SO_RXQ_OVFL comes with the next datagram, so drops after the last one need asking.
+        // SO_RXQ_OVFL comes with the next datagram, so drops after the last one are queried.
         const WORDS: usize = libc::SK_MEMINFO_DROPS as usize + 1;
         if let Ok(words) = socket::option::<WORDS>(self.socket.as_fd(), libc::SOL_SOCKET, libc::SO_MEMINFO) {
             self.saw_drops(words[WORDS - 1]);
@@ -428,7 +427,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// The kernel's count has 32 bits and wraps, ours has 64; messages may carry older counts than were seen.
+        /// The kernel's count has 32 bits and wraps, ours has 64; messages may carry older counts than already seen.
         #[test]
         fn drops_are_counted_beyond_32_bits(steps in prop::collection::vec((0u32..1 << 30, any::<bool>()), 1..40)) {
             let mut end = end();

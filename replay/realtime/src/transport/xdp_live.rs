@@ -1,13 +1,12 @@
 //! Replay inside the kernel: an XDP program writes our frames into live frames and sends them on an interface.
 //!
-//! `BPF_PROG_TEST_RUN` with live frames runs a program on frames that the kernel makes itself. Ours copies the next of
-//! our frames from a map shared with us, and redirects it to the interface: no packet is built around it and no
-//! system call is made per frame. It works where the interface can send redirected frames, and it only sends.
+//! `BPF_PROG_TEST_RUN` with live frames runs a program on frames that the kernel makes. Ours copies the next frame from
+//! a shared map, and redirects it to the interface: no packet is built around it and no system call is made per frame.
+//! It requires an interface that can send redirected frames, and it only sends.
 //!
-//! Registration: a call with more than one frame registers the program with the kernel's dispatcher and waits twice for
-//! RCU, tens of milliseconds. While the program is attached anywhere, it stays registered and a call costs about
-//! 13 µs. So it is attached to the loopback of a network namespace of its own, which is down and never receives a frame; the
-//! namespace goes with the process.
+//! Registration: a call with more than one frame registers the program with the kernel's dispatcher and waits twice for RCU, tens of
+//! milliseconds. While the program is attached anywhere, it stays registered and a call costs about 13 µs. So it is attached to the
+//! loopback of a separate network namespace, which is down and never receives a frame; the namespace ends with the process.
 #![expect(unsafe_code, reason = "talks to the kernel; every block says why it is sound")]
 
 use super::AHEAD;
@@ -28,50 +27,50 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Frames that the kernel makes per inner round. A veth's ring of 256 is emptied once per round: rounds of 256 lost
-/// frames when measured, and were slower; 32 to 128 were alike.
+/// frames when measured, and were slower; 32 to 128 were equal.
 const BATCH: u32 = 64;
-/// Frames start at multiples of this in the shared area: a cache line.
+/// Alignment of frames in the shared area: a cache line.
 const ALIGN: usize = 64;
 /// The shortest frame: an Ethernet header.
 const FRAME_MIN: usize = 14;
-/// No kernel takes more: a page less its own 256 bytes before the frame.
+/// Maximum of all kernels: a page less the kernel's 256 bytes before the frame.
 const FRAME_LIMIT: usize = 4096 - 256;
-/// What one call lasts at least when it sends a handful of frames: pacing is in quanta of this.
+/// Minimum duration of a call with a few frames, which is the quantum of pacing.
 const QUANTUM_NS: u64 = 50_000;
-/// The interface's counter of drops is read so often.
+/// Interval of readings of the interface's drop counter.
 const LOOK: Duration = Duration::from_millis(50);
-/// Slower than this, a call is not registered.
+/// A slower call means that the program is not registered.
 const CALL_SLOW_NS: u64 = 2_000_000;
-/// Frames of one length are copied without a helper up to this one: 61 ns instead of 64 a frame of 60 bytes when measured.
+/// Up to this length, frames of one length are copied without a helper: 61 ns instead of 64 per frame of 60 bytes when measured.
 const COPY_MAX: usize = 256;
-/// Most frames and bytes that fit the shared area.
+/// Maximum number of frames and bytes in the shared area.
 const FRAMES_MAX: u32 = 1 << 22;
 const BYTES_MAX: usize = (1 << 28) + (1 << 16);
 
-// Layout of the shared state: four numbers, then for each frame of a call where it starts and how long it is.
+// Layout of the shared state: four numbers, then start and length of each frame of a call.
 const NEXT: i16 = 0;
 const END: i16 = 8;
 const SENT: i16 = 16;
 const FAILED: i16 = 24;
 const TABLE: i16 = 64;
 
-/// How a port is opened.
+/// Options of a port.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Interface by name, in the network namespace of the thread that opens.
+    /// Interface name, in the network namespace of the opening thread.
     pub interface: String,
-    /// Most frames per call: more cost less each, fewer are paced finer.
+    /// Maximum number of frames per call: more cost less each, fewer permit finer pacing.
     pub quantum_frames: u32,
-    /// Most bytes of frames per call.
+    /// Maximum bytes of frames per call.
     pub quantum_bytes: usize,
-    /// All frames have this length.
+    /// The common length of all frames, if they have one.
     pub length: Option<usize>,
-    /// Its counters have the interface's own count of drops, which is of all who send there.
+    /// Whether its counters include the interface's count of drops, which covers all senders there.
     pub tells_interface: bool,
 }
 
 impl Options {
-    /// Calls of at most 2048 frames and 2 MiB, the fastest of those measured; shorter when fewer are offered.
+    /// Calls of at most 2048 frames and 2 MiB, the fastest of those measured; shorter if fewer are offered.
     pub fn new(interface: &str) -> Self {
         Options {
             interface: interface.to_owned(),
@@ -82,7 +81,7 @@ impl Options {
         }
     }
 
-    /// What a port opened so can do, before it is: the kernel's limit or the interface's MTU may be lower.
+    /// Returns the capabilities of such a port before it is opened: the kernel's limit or the interface's MTU may be lower.
     pub fn capabilities(&self) -> Capabilities {
         Capabilities {
             frame_max: FRAME_LIMIT,
@@ -149,9 +148,9 @@ pub(crate) struct XdpLive {
     area: Memory,
     interface: Interface,
     options: Options,
-    /// What the kernel starts each live frame with; only its length matters.
+    /// Initial content of each live frame; only its length matters.
     blank: Vec<u8>,
-    /// Frames that stay in the shared area, and the longest of them.
+    /// Number of frames that stay in the shared area, and the length of the longest.
     attached: Option<(usize, usize)>,
     frame_max: usize,
     call_ns: u64,
@@ -160,7 +159,7 @@ pub(crate) struct XdpLive {
     stall: Stall,
     card: Card,
     watch: Stopwatch,
-    /// When the interface was last asked for its drops, what it said, and what had been sent.
+    /// Time of the last reading of the interface's drops, its value, and the frames sent by then.
     looked: (Duration, u64, u64),
 }
 
@@ -208,8 +207,7 @@ impl XdpLive {
         Ok(port)
     }
 
-    /// Asks the kernel for its longest live frame, and what a call costs. With no frame of ours present, the program
-    /// drops what the kernel makes.
+    /// Determines the kernel's longest live frame, and the cost of a call. Without a frame of ours, the program drops the kernel's frames.
     fn probe(&mut self) -> Result<()> {
         self.shared.set(END, 0);
         let run = |len: usize, repeat| self.program.run_live(&self.blank[..len], repeat, BATCH);
@@ -239,12 +237,12 @@ impl XdpLive {
         Ok(())
     }
 
-    /// Largest frame that this port sends on this interface.
+    /// Returns the largest frame that this port sends on this interface.
     pub fn frame_max(&self) -> usize {
         self.frame_max
     }
 
-    /// Refuses to go on where the interface has dropped everything for a while: no call says so, only its counter.
+    /// Fails if the interface has dropped everything for a while: calls do not report it, only the interface's counter.
     fn look(&mut self, bytes: usize) -> Result<()> {
         let now = self.watch.elapsed();
         let (then, dropped_before, sent_before) = self.looked;
@@ -262,8 +260,8 @@ impl XdpLive {
         Ok(())
     }
 
-    /// A port to whose area these frames are attached; none if they are too many or too long for one. What the interface drops is told by
-    /// the port beside it.
+    /// Opens a port to whose area these frames are attached; `None` if they are too many or too long. Drops of the
+    /// interface are reported by the port beside it.
     pub fn attaching(interface: &str, frames: &[&[u8]]) -> Result<Option<Self>> {
         let area = frames.iter().map(|frame| frame.len().next_multiple_of(ALIGN)).sum::<usize>() + 2 * FRAME_LIMIT;
         if frames.len() > FRAMES_MAX as usize || area > BYTES_MAX {
@@ -301,7 +299,7 @@ impl XdpLive {
         }
     }
 
-    /// Writes frames into the shared area until one does not fit. Returns how many, and the longest.
+    /// Writes frames into the shared area until one does not fit. Returns their number, and the longest length.
     fn lay_out(&mut self, frames: &[&[u8]]) -> (usize, usize) {
         let (mut taken, mut longest, mut at) = (0, 0, 0);
         // The program checks against the limit, not the length: the last frame starts where any would fit.
@@ -345,7 +343,7 @@ impl Transport for LiveFrames {
     }
 
     fn keeps(&self) -> &'static [u32] {
-        // Running a program takes what loading it took: CAP_NET_ADMIN, CAP_PERFMON, CAP_BPF.
+        // Running a program requires the same capabilities as loading it: CAP_NET_ADMIN, CAP_PERFMON, CAP_BPF.
         &[12, 38, 39]
     }
 
@@ -357,7 +355,7 @@ impl Transport for LiveFrames {
             if *end != End::Workers {
                 return Ok(ports);
             }
-            // Calls of several threads run side by side, each with a program and frames of its own.
+            // Calls of several threads run concurrently, each with a separate program and frames.
             ports.around(|queue, back| -> Result<Box<dyn Wire>> {
                 let out = XdpLive::open(&Options { tells_interface: queue == 0, ..Options::new(interface) })?;
                 plan.check_fit(frame_max, interface, out.frame_max())?;
@@ -376,7 +374,7 @@ impl Transport for LiveFrames {
     }
 }
 
-/// Out by live frames, in by an AF_XDP socket on the same interface.
+/// Sends by live frames, receives by an AF_XDP socket on the same interface.
 struct Live {
     out: XdpLive,
     back: Box<dyn Wire>,
@@ -431,13 +429,13 @@ impl Wire for XdpLive {
     }
 
     fn wait(&mut self, timeout_ns: u64) -> Result<()> {
-        // Nothing ever arrives, so this is what waiting means here.
+        // Nothing ever arrives, so waiting is a sleep.
         std::thread::sleep(Duration::from_nanos(timeout_ns));
         Ok(())
     }
 
     fn counters(&mut self) -> WireCounters {
-        // Frames that the driver's ring had no place for are in the interface's count only.
+        // Frames for which the driver's ring had no room are in the interface's count only.
         let of_interface = if self.options.tells_interface { self.interface.drops().send } else { 0 };
         let send_dropped = self.failed + of_interface;
         WireCounters { sent: self.sent, send_dropped, ..WireCounters::default() }
@@ -476,16 +474,16 @@ impl AttachedFrames for AttachedLive {
     }
 }
 
-/// Keeps a program registered with the dispatcher: attached to the loopback of a namespace of its own.
+/// Keeps a program registered with the dispatcher: attached to the loopback of a separate namespace.
 struct Registration {
     _link: BpfLink,
-    /// Any socket holds the namespace it was made in.
+    /// Any socket holds the namespace in which it was made.
     _namespace: OwnedFd,
 }
 
 impl Registration {
     fn new(program: &BpfProgram) -> Result<Self> {
-        // A thread of its own, as leaving a namespace is for good.
+        // In a separate thread, as leaving a namespace is irreversible.
         let made = std::thread::scope(|scope| scope.spawn(|| Self::in_new_namespace(program)).join());
         let made = made.unwrap_or_else(|_| Err(io::Error::other("its thread panicked")));
         made.map_err(|e| {
@@ -512,14 +510,14 @@ impl Registration {
     }
 }
 
-/// The program: takes the next frame's place and length from the table, makes the live frame as long, copies and
-/// redirects. Without a next frame, it drops.
+/// Returns the program: reads the next frame's start and length from the table, adapts the live frame's length, copies
+/// and redirects. Without a next frame, it drops.
 fn replay_program(state: &Map, frames: &Map, interfaces: &Map, options: &Options) -> Code {
     let mut code = Code::new();
     let (drop, fail) = (code.label(), code.label());
     code.copy(R6, R1);
     code.load_value(R7, state.fd());
-    // R8: the next frame's number, unless there is none.
+    // R8: the next frame's number, if there is one.
     code.load_u64(R8, R7, NEXT);
     code.load_u64(R1, R7, END);
     code.jump_ge_reg(R8, R1, drop);
@@ -527,7 +525,7 @@ fn replay_program(state: &Map, frames: &Map, interfaces: &Map, options: &Options
     code.copy(R2, R8);
     code.add(R2, 1);
     code.store_u64(R7, NEXT, R2);
-    // R9: where it starts, R8: its length; the verifier requires bounds of both.
+    // R9: its start, R8: its length; the verifier requires bounds of both.
     code.shift_left(R8, 3);
     code.copy(R1, R7);
     code.add_reg(R1, R8);
@@ -553,7 +551,7 @@ fn replay_program(state: &Map, frames: &Map, interfaces: &Map, options: &Options
     code
 }
 
-/// Copies a frame of `length` bytes from R9 on: the live frame is as long.
+/// Copies a frame of `length` bytes from R9 on: the live frame has the same length.
 fn copy_short(code: &mut Code, frames: &Map, length: usize, fail: JumpLabel) {
     let copy = code.label();
     code.load_value(R3, frames.fd());
@@ -563,7 +561,7 @@ fn copy_short(code: &mut Code, frames: &Map, length: usize, fail: JumpLabel) {
     code.copy(R4, R1);
     code.add(R4, length as i32);
     code.jump_ge_reg(R2, R4, copy);
-    // In any other case.
+    // Otherwise.
     code.set(R0, 0);
     code.jump(When::Eq, R0, 0, fail);
     code.place(copy);
@@ -575,7 +573,7 @@ fn copy_any(code: &mut Code, frames: &Map, fail: JumpLabel) {
     let copy = code.label();
     code.jump(When::Gt, R8, FRAME_LIMIT as i32, fail);
     code.jump(When::Lt, R8, FRAME_MIN as i32, fail);
-    // The live frame is as long as the call's longest: cut it where ours is shorter.
+    // The live frame is as long as the call's longest: cut it if ours is shorter.
     code.load_u32(R1, R6, CTX_DATA);
     code.load_u32(R3, R6, CTX_DATA_END);
     code.sub_reg(R3, R1);

@@ -1,4 +1,4 @@
-//! System calls on AF_XDP sockets that the crate does not offer: options of newer kernels, wake-ups, waiting.
+//! System calls on AF_XDP sockets that the crate lacks: options of newer kernels, wake-ups, waiting.
 #![expect(unsafe_code, reason = "talks to the kernel; every block says why it is sound")]
 
 use std::io;
@@ -8,22 +8,22 @@ const SOL_XDP: i32 = 283;
 const XDP_OPTIONS: i32 = 8;
 const XDP_MAX_TX_SKB_BUDGET: i32 = 9;
 const XDP_OPTIONS_ZEROCOPY: u32 = 1;
-/// Frames that the kernel sends per call in copy mode, by default.
+/// Default number of frames that the kernel sends per call in copy mode.
 pub(crate) const KERNEL_BATCH: u32 = 32;
 
-/// Errors that pass by themselves: trying again is the remedy.
+/// Returns whether an error is temporary: trying again is the remedy.
 pub(crate) fn is_passing(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::EINTR))
 }
 
-/// Has the kernel send from the TX ring. It succeeds when the ring is empty.
+/// Makes the kernel send from the TX ring. Succeeds when the ring is empty.
 pub fn wake(fd: RawFd) -> io::Result<()> {
     // SAFETY: an empty message to a socket: no addresses.
     let got = unsafe { libc::sendto(fd, std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0) };
     if got < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Whether the socket got zero copy.
+/// Returns whether the socket has zero copy.
 pub(crate) fn got_zero_copy(fd: RawFd) -> io::Result<bool> {
     let mut flags = 0u32;
     let mut len = size_of::<u32>() as libc::socklen_t;
@@ -32,7 +32,7 @@ pub(crate) fn got_zero_copy(fd: RawFd) -> io::Result<bool> {
     if got < 0 { Err(io::Error::last_os_error()) } else { Ok(flags & XDP_OPTIONS_ZEROCOPY != 0) }
 }
 
-/// Asks for a whole ring per waking call; returns what the kernel gives.
+/// Requests a whole ring per waking call; returns the actual budget.
 pub(crate) fn raise_budget(fd: RawFd, tx_ring: u32) -> u32 {
     let len = size_of::<u32>() as libc::socklen_t;
     // SAFETY: the kernel reads `len` bytes of `tx_ring`.
@@ -40,12 +40,12 @@ pub(crate) fn raise_budget(fd: RawFd, tx_ring: u32) -> u32 {
     if got < 0 { KERNEL_BATCH } else { tx_ring }
 }
 
-/// A socket to wait for with [`wait_readable`].
+/// Makes the entry of a socket for [`wait_readable`].
 pub fn readable(fd: RawFd) -> libc::pollfd {
     libc::pollfd { fd, events: libc::POLLIN, revents: 0 }
 }
 
-/// Waits until something can be received on one of them, at most `timeout_ns`.
+/// Waits until one of them is readable, at most `timeout_ns`.
 pub(crate) fn wait_readable(sockets: &mut [libc::pollfd], timeout_ns: u64) -> io::Result<()> {
     let timeout = libc::timespec {
         tv_sec: (timeout_ns / 1_000_000_000) as _,

@@ -1,5 +1,5 @@
-//! Frames that are attached to a wire once and sent by number: they leave unchanged and in order, and a run at top speed has a row for
-//! each of them.
+//! Frames that are attached to a wire once and sent by number: they leave unchanged and in order, and a run at top
+//! speed has a row for each of them.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -19,7 +19,7 @@ use pktgen_registry::all;
 use crate::support::cases::{LIVE, drain};
 use crate::support::namespace::{FOUR, cables, in_namespace};
 
-/// Frames of these lengths, all different.
+/// Returns frames of these lengths, all different.
 fn frames(lengths: impl Iterator<Item = usize>) -> Vec<Vec<u8>> {
     let made = lengths.zip(0u64..).map(|(length, number)| {
         (0..length as u64).map(|i| (i ^ number.wrapping_mul(0x9e37_79b9) >> (i % 5 * 8)) as u8).collect()
@@ -38,7 +38,7 @@ fn attach(kind: &str, frames: &[&[u8]]) -> Option<Box<dyn AttachedFrames>> {
 fn attached_frames_leave_unchanged_and_in_order() {
     in_namespace(module_path!(), "attached_frames_leave_unchanged_and_in_order", || {
         cables(1500, "");
-        // Copied in the program, by the kernel's helper, and cut where they are shorter than the longest.
+        // Copied in the program, by the kernel's helper function, and truncated where they are shorter than the longest.
         let of_one_length = [60, 61, 255, 256, 257, 1514].map(|length| frames(std::iter::repeat_n(length, 100)));
         let mixed = frames((0..100).map(|i| 60 + i * 14));
         for set in of_one_length.iter().chain([&mixed]) {
@@ -66,7 +66,7 @@ fn attached_frames_leave_unchanged_and_in_order() {
             assert!(from.send(99, 2).is_err(), "there is no frame 100");
             assert_eq!((from.counters().sent, from.counters().send_dropped), (due as u64, 0));
         }
-        // What no live frame can be, and what other wires have to be given anew.
+        // A length that no live frame can have, and frames that other wires need to be given again.
         let long = [0; 1515];
         let Some(_wires) = LIVE.open(1514) else { return };
         for (kind, frame) in [("xdp_live", &long[..]), ("xdp_live", &long[..13]), ("af_xdp", &long[..60])] {
@@ -75,7 +75,7 @@ fn attached_frames_leave_unchanged_and_in_order() {
     });
 }
 
-/// Worker, number and time of leaving of each row.
+/// Returns worker, number and departure time of each row.
 fn rows(dir: &Path) -> Vec<(u32, u32, i64)> {
     let mut all = Vec::new();
     let file = File::open(dir.join("sent.parquet")).unwrap();
@@ -88,8 +88,8 @@ fn rows(dir: &Path) -> Vec<(u32, u32, i64)> {
     all
 }
 
-/// Runs raw frames over one cable, and holds what they sent against what arrived and the rows. What arrives fits the receiver's ring,
-/// however late it is.
+/// Runs raw frames over one cable, and compares the sent frames with the received ones and with the rows. All frames
+/// fit the receiver's ring, however late the receiver reads.
 fn run(dir: &Path, repeat: usize, pacing: &str, records: &str, queues: usize) {
     let name = dir.display();
     let text = format!(

@@ -1,4 +1,4 @@
-//! The thread that receives allocates nothing: not per frame, not per burst, not per block.
+//! The receiving thread allocates nothing: per frame, per burst or per block.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,12 +8,12 @@ use pktgen_core::Result;
 use pktgen_realtime::capture::frames::{RecordingLimits, RecordingPlan, capture_from};
 use pktgen_realtime::transport::{Arrival, Found, Listen, ListenKind, Listener, Submitted, Wait, Wire, WireCounters};
 
-/// Frames after which counting begins: the first blocks are on their way by then.
+/// Frames after which counting begins: by then the first blocks are in use.
 const WARM: u64 = 50_000;
-/// Frames in all: many blocks, more than there are buffers.
+/// Number of all frames: many blocks, more than there are buffers.
 const FRAMES: u64 = 1_000_000;
 
-/// Has frames for ever, and notes how often its thread had allocated after the first and after the last of them.
+/// Supplies frames without end, and records its thread's allocations after the first frames and after the last one.
 struct Endless {
     handed: u64,
     frame: [u8; 300],
@@ -63,7 +63,7 @@ fn receiving_allocates_nothing() {
         ring: 64,
         allow_default_route: false,
     };
-    // So few buffers that they go around many times, and that some frames find none.
+    // So few buffers that each is reused many times and some frames find none free.
     let limits = RecordingLimits { count: Some(FRAMES), length: None, idle: None, wait: Wait::Spin };
     let plan = RecordingPlan { listen, limits, buffer_bytes: 8 << 20, pcapng: false, parquet: false };
     let marks = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);

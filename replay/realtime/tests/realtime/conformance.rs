@@ -1,4 +1,4 @@
-//! What every program, queue and topology must keep, whatever is sent: derived from the registries.
+//! Properties that every program, queue and topology must have under any input, derived from the registries.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -32,7 +32,7 @@ use pktgen_workload::sparse::layout::Layout;
 use pktgen_workload::sparse::{Sparse, SparsePlan};
 use proptest::prelude::*;
 
-/// A device between a host (port 0) and a server (port 1), for three clusters of two workers.
+/// Returns a device between a host (port 0) and a server (port 1), for three clusters of two workers.
 fn place() -> Place {
     Place {
         node: 1,
@@ -51,7 +51,7 @@ fn place() -> Place {
     }
 }
 
-/// What a program that reduces is told: all workers' flows end at the device.
+/// Returns the flows for a program that reduces: all workers' flows end at the device.
 fn flows() -> Arc<NodeFlows> {
     let mut topology = Topology::default();
     let ends = [Role::Host((0..6).collect()), Role::Device, Role::Server].map(|role| {
@@ -67,7 +67,7 @@ fn flows() -> Arc<NodeFlows> {
     Flows::new(Arc::new(plan), &topology, &Population::regular(3, 2).cluster_of).at(1)
 }
 
-/// What a program that sums pairs is told.
+/// Returns the setup for a program that sums pairs.
 fn sparse() -> SparsePlace {
     let plan = SparsePlan { jobs: 3, workers_per_job: 2, ..SparsePlan::of("oa", 0.0001).unwrap() };
     SparsePlace {
@@ -80,7 +80,7 @@ fn sparse() -> SparsePlace {
     }
 }
 
-/// Keeps every row as text, so that runs can be compared.
+/// Keeps every row as text for comparing runs.
 #[derive(Default, PartialEq, Debug)]
 struct Rows(Vec<String>);
 
@@ -109,7 +109,7 @@ fn simulate(text: &str) -> (Rows, Outcome) {
     (rows, outcome)
 }
 
-/// Programs and queues that go together.
+/// Returns the programs and queues that can be combined.
 fn pairs() -> Vec<(&'static dyn ProgramKind, &'static dyn Discipline)> {
     all()
         .programs
@@ -135,10 +135,10 @@ proptest! {
         slots in 1u32..6, hold: bool, filter: bool, burst in 1u32..40, efficiency in prop::sample::select(vec![1.0, 0.7]),
         background: bool, engine: bool,
     ) {
-        // A program with a format of its own needs workers that speak it; its own tests have them.
+        // A program with a format of its own needs workers that use it; its own tests have them.
         let speaks = |program: &dyn ProgramKind| program.format().is_none_or(|format| format == FORMAT);
         for (program, queue) in pairs().into_iter().filter(|(program, _)| speaks(*program)) {
-            // Sums that nobody completes leave in time.
+            // Incomplete sums leave at a timeout.
             let held = names_of(program.keys()).any(|key| key == "timeout");
             let timeout = if held { "timeout = \"3us\"\n" } else { "" };
             let extra = if background { "background_rate = \"1Gbps\"\nbackground_bytes = \"99B\"\n" } else { "" };
@@ -165,7 +165,7 @@ proptest! {
     }
 }
 
-/// Frames of all kinds for one device between a host (port 0) and a server (port 1).
+/// Returns frames of all kinds for one device between a host (port 0) and a server (port 1).
 fn frames(kinds: &[(u8, u32)], pool: &mut Pool) -> Vec<Frame> {
     let values = gradient::GradientPool::new(Seed(1), elements_in(128));
     let make = |(i, (kind, worker)): (usize, &(u8, u32))| {
@@ -218,7 +218,7 @@ fn frames(kinds: &[(u8, u32)], pool: &mut Pool) -> Vec<Frame> {
 /// Link, time and bytes of a frame that left a device.
 type Left = (u32, i64, Vec<u8>);
 
-/// Feeds a device bursts of these sizes; returns its books and every frame that left it.
+/// Feeds bursts of these sizes to a device; returns its books and every frame that left it.
 fn device(
     program: &dyn ProgramKind,
     queue: &dyn Discipline,
@@ -243,14 +243,14 @@ fn device(
     for port in &mut ports {
         port.advance(i64::MAX / 8, &mut pool, &mut books, &mut out);
     }
-    // Ports are independent lines: the order between them is the driver's.
+    // Ports are independent lines: the driver sets the order between them.
     let mut left: Vec<_> = out.frames.iter().map(|(link, f)| (*link, f.t, pool.frame(f).to_vec())).collect();
     left.sort_by_key(|(link, t, _)| (*link, *t));
     (books.rows, left)
 }
 
 proptest! {
-    // Each goes through all programs with all their queues, three times.
+    // Each case goes through all programs with all their queues, three times.
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 4, ..ProptestConfig::default() })]
 
     #[test]
@@ -284,7 +284,7 @@ proptest! {
                 let buffer = pool.take();
                 let frame = &mut pool.bytes_mut(buffer)[..bytes.len()];
                 frame.copy_from_slice(bytes);
-                // Some look like a worker's or the server's, so that the parsers get to see them.
+                // Some frames look like a worker's or the server's, so that they reach the parsers.
                 match head {
                     1 => Template::new((worker_ip(1), 1), (SERVER_IP, 2), bytes.len()).emit(frame),
                     2 => Template::new((SERVER_IP, 1), (worker_ip(1), 2), bytes.len()).emit(frame),
@@ -342,7 +342,7 @@ fn checksums_are_right_where_they_are_asked_for() {
 
 #[test]
 fn ports_without_a_worker_are_never_used_for_acks() {
-    // A cluster behind two devices: three ACK copies per delivery at most, and the run ends.
+    // A cluster behind two devices: at most three ACK copies per delivery, and the run ends.
     let text = format!(
         "[workload]\nclusters = 1\nworkers_per_cluster = 6\nupdates = 10\n[schedule]\nkind = \"poisson\"\nperiod = \"1us\"\n[topology]\n{}\n",
         TOPOLOGIES[3]
@@ -371,7 +371,7 @@ fn a_cut_run_knows_nothing_of_what_comes_after() {
     let balance = total(&outcome.ledger.close());
     assert!(outcome.cut && (10..25).contains(&balance.sent), "about 15 updates exist by then: {}", balance.sent);
     assert_eq!(balance.unknown, 0);
-    // A slow link at the host changes what arrives, not what was generated.
+    // A slow link at the host changes the arrivals, but not the generated updates.
     let experiment = Experiment::open(
         all(),
         Document::parse(&format!("{text}[topology]\ningress_rate = \"1Gbps\"\n"), "test").unwrap(),

@@ -1,5 +1,5 @@
-//! Workers that react (OLAF §5, §8.2), the server's gate (§2.1), moves between clusters (§7) and runs to a goal:
-//! what they did, recomputed from the records by plain code.
+//! Workers that react (OLAF §5, §8.2), the server's gate (§2.1), moves between clusters (§7) and runs to a goal: their
+//! actions, recomputed from the records by simple code.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
@@ -59,7 +59,7 @@ fn simulate(text: &str) -> (Rows, Outcome, Balance) {
     (rows, outcome, balance)
 }
 
-/// OLAF's Figure 9 for a few seconds, workers under transmission control.
+/// Returns OLAF's Figure 9 for a few seconds, with workers under transmission control.
 fn multi_hop(extra: &str) -> String {
     format!(
         "[workload]\nclusters = 10\nworkers_per_cluster = 10\nupdates = 60\nbytes = \"1000B\"\n\
@@ -100,7 +100,7 @@ fn every_decision_follows_the_rule_from_the_last_ack() {
         let sent: Vec<_> = rows.sent.iter().map(|row| (row.t_gen, row.worker, row.t_sent.is_some())).collect();
         assert!(decisions.iter().all(|d| sent.contains(d)) && decisions.len() == sent.len() && sent.len() == 6000);
         assert_eq!((balance.withheld, balance.generated), (6000 - balance.sent, 6000));
-        // Chance: the sum of open decisions is within four deviations of the sum of probabilities.
+        // Random choice: the sum of open decisions is within four standard deviations of the sum of probabilities.
         assert!(open > 1000, "{extra}: {open}");
         assert!((f64::from(chosen) - expected).abs() < 4.0 * (f64::from(open) * 0.25).sqrt(), "{chosen} of {expected}");
         // SW3 is the most congested device: N/Qmax 10/8 against 5/5.
@@ -132,7 +132,7 @@ fn feedback_older_than_the_window_is_forgotten_by_the_device() {
     let arrivals: Vec<(Time, u32)> =
         rows.books.iter().filter(|b| b.action != Action::Departed).map(|b| (b.t, b.packet_in.worker())).collect();
     for ack in rows.states.iter().filter(|row| row.sent.is_none()) {
-        // The device stamped it at most 2 µs before it was heard (100 Gbit/s and no delay on the way down).
+        // The device stamped the ACK at most 2 µs before it was received (100 Gbit/s, no delay on the way down).
         let recent = |from: Time, to: Time| {
             let seen = arrivals.iter().filter(|(t, _)| *t > from - 50 * MS && *t <= to);
             seen.map(|(_, worker)| worker).collect::<BTreeSet<_>>().len() as u16
@@ -151,7 +151,7 @@ fn written_choices_are_followed() {
         let own = rows.sent.iter().filter(|row| row.worker == worker);
         own.map(|row| if row.t_sent.is_some() { '1' } else { '0' }).collect()
     };
-    // Each sends freely before its first ACK, and worker 1, which begins, also after one that knows of it alone.
+    // Each worker sends freely before its first ACK; worker 1, which begins, also after an ACK that counts only itself.
     assert_eq!([kept(0), kept(1)], ["110101", "110000"]);
     assert_eq!(outcome.source_failure, None);
     let (_, outcome, _) = simulate(&format!("{base}choices = [\"1\", \"0\"]\n"));
@@ -217,7 +217,7 @@ fn a_goal_ends_a_repeated_workload() {
     assert_eq!((outcome.counters.goal_ps, outcome.counters.workers_at_goal), (at, 12));
     assert!(rows.sent.iter().map(|row| row.seq).max().unwrap() >= 50, "sequence numbers go on from pass to pass");
     assert!(balance.in_flight > 0);
-    // Without a goal three passes end by themselves, and time goes on from one to the next.
+    // Without a goal, three passes end by themselves, and time continues from one to the next.
     let (rows, ..) = simulate(&RETRANSMIT.replace("updates = 200", "updates = 20\nrepeat = 3"));
     let first: Vec<_> = rows.sent.iter().filter(|row| row.attempt == 0).collect();
     assert_eq!(first.len(), 12 * 60);
@@ -278,7 +278,7 @@ fn a_worker_that_moves_is_of_its_new_cluster_from_then_on() {
         _ => worker as u16 / 3,
     };
     assert!(rows.sent.iter().all(|row| row.cluster == Some(cluster(row.worker, row.t_gen))));
-    // What the device merged is of one cluster: that of its members when they arrived.
+    // Updates that the device merged are of one cluster: that of its members when they arrived.
     for row in rows.books.iter().filter(|row| row.action == Action::Merged) {
         let (a, b) = (row.packet_in.worker(), row.packet_out.unwrap().worker());
         let old = |w| cluster(w, row.t - 100 * MS) == cluster(a, row.t) || cluster(w, row.t) == cluster(a, row.t);
@@ -288,7 +288,7 @@ fn a_worker_that_moves_is_of_its_new_cluster_from_then_on() {
     let seen: BTreeSet<_> = rows.received.iter().filter(settled).map(|row| (row.newest_worker, row.tenant())).collect();
     assert!(seen.iter().all(|(worker, c)| *c == cluster(*worker, 3 * SECOND)), "{seen:?}");
     assert!(seen.iter().any(|(_, c)| *c == 2), "a new cluster forms: {seen:?}");
-    // An ACK of its new cluster reaches the mover: it hears as often as its new neighbours.
+    // An ACK of its new cluster reaches the mover: it receives as many as its new neighbours.
     let heard = |worker| {
         rows.states
             .iter()
@@ -329,7 +329,7 @@ fn an_aggregate_stays_of_the_cluster_under_which_it_was_merged() {
         let (rows, outcome, _) = simulate(&text);
         assert_eq!(outcome.counters.sums_ok, rows.received.len() as u64);
         for (row, frame) in rows.received.iter().zip(&rows.frames) {
-            // Only worker 0 ever moves: whatever is named after another is of that one's cluster.
+            // Only worker 0 ever moves: an aggregate named after another worker is of that worker's cluster.
             assert!(row.newest_worker == 0 || row.tenant() == row.newest_worker as u16 / 3, "{row:?}");
             let of_worker_0 = frame[26..30] == [10, 0, 0, 1];
             under_way += u32::from(of_worker_0 && row.newest_worker != 0 && row.tenant() == 0 && row.t_recv > at * MS);
@@ -368,7 +368,7 @@ fn a_run_that_ends_early_knows_nothing_of_what_comes_after() {
         let end = outcome.counters.end_ps;
         assert_eq!(outcome.counters.goal_ps, Some(end));
         assert!(rows.sent.iter().all(|row| row.t_gen <= end), "{topology}");
-        // With a slow link of its own, the host has updates that wait for it: they are generated, and in flight.
+        // With a slow link of its own, the host has updates waiting for it: they are generated, and in flight.
         let waiting = rows.sent.iter().filter(|row| row.t_sent.unwrap() > end).count() as u64;
         assert_eq!(waiting > 0, topology.contains("ingress"), "{waiting}");
         assert!(balance.in_flight >= waiting);
@@ -380,7 +380,7 @@ fn moves_and_timers_do_not_prolong_a_run() {
     let plain = simulate(RETRANSMIT).1.counters.end_ps;
     let moved = "\n[[workload.moves]]\nat = \"600h\"\nworker = 0\ncluster = 1\n[schedule]";
     assert_eq!(simulate(&RETRANSMIT.replace("\n[schedule]", moved)).1.counters.end_ps, plain);
-    // What is acknowledged needs no timer: the run ends with its last packet.
+    // Acknowledged packets need no timer: the run ends with its last packet.
     let slow = RETRANSMIT.replace("3Gbps", "10Mbps").replace("timeout = \"8us\"", "timeout = \"600h\"");
     assert!(simulate(&slow).1.counters.end_ps < SECOND);
 }

@@ -1,4 +1,4 @@
-//! A run in real time allocates for what it is made of, and nothing per packet: four times as many packets take no more.
+//! A run in real time allocates for its setup and nothing per packet: four times as many packets need no more allocations.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -13,7 +13,7 @@ use pktgen_testing::alone::in_own_process;
 const FILTERS: &str = "tap = \"tap.pcapng\"\nlimit = \"10Gbps\"\nfault_loss = 0.01\nfault_duplicate = 0.01\nfault_reorder = 0.1\n\
                        fault_corrupt = 0.01\non_wire = \"strict\"";
 
-/// Allocations of a run with so many updates of each of 27 workers.
+/// Returns the allocations of a run with `updates` updates of each of 27 workers.
 fn allocations(updates: u32, (target, endpoint, keys): (&str, &str, &str), dir: &Path) -> u64 {
     let text = format!(
         "name = \"counted\"\n[workload]\nupdates = {updates}\n[schedule]\njitter = 0.3\noffered = \"200Mbps\"\n\
@@ -35,7 +35,7 @@ fn nothing_is_allocated_per_packet() {
     in_own_process(module_path!(), name, Path::new("."), runs_of_four_times_as_many_packets);
 }
 
-/// All threads of a run are counted, so that no other test may run beside it in the process.
+/// Counts the threads of the whole process, so no other test may run beside it.
 fn runs_of_four_times_as_many_packets() {
     let folder = tempfile::tempdir().unwrap();
     let mut number = 0;
@@ -50,10 +50,10 @@ fn runs_of_four_times_as_many_packets() {
             number += 1;
             allocations(updates, (target, endpoint, keys), &folder.path().join(number.to_string()))
         };
-        // The first run of a process pays for what is made once.
+        // The first run of a process includes one-time allocations.
         run(100);
         let (few, many) = (run(500), run(2000));
-        // 40,500 packets more, and their ACKs. Queues that were longer than ever before may have grown a few times.
+        // 40,500 more packets and their ACKs. Queues that reached a new maximum length may have grown a few times.
         assert!(
             many < few + 400,
             "{target}, {endpoint}, {keys}: {few} allocations for 13,500 packets, {many} for 54,000"

@@ -1,5 +1,5 @@
-//! A switch that fails under training (LIBRA §3.6): what heartbeats see coming loses nothing, whatever the network does to
-//! packets; what they do not is reported, and training goes on.
+//! A switch that fails during training (LIBRA §3.6): failures that heartbeats announce lose nothing, whatever the
+//! network does to packets; losses of other failures are reported, and training continues.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -21,7 +21,7 @@ struct Case {
     fails: &'static str,
     at_us: u32,
     mode: &'static str,
-    /// Of lost, doubled and overtaken frames, in thousandths.
+    /// Probabilities of lost, duplicated and reordered frames, in thousandths.
     faults: [u32; 3],
     seed: u64,
 }
@@ -61,7 +61,7 @@ fn dropped(manifest: &Manifest, reason: &str) -> u64 {
     manifest.balance.dropped.get(reason).copied().unwrap_or(0)
 }
 
-/// All workers finished, the balance closes, all sums are right, and nothing counts twice.
+/// Asserts that all workers finished, the balance closes, all sums are right, and nothing is counted twice.
 fn is_sound(case: &Case) -> Manifest {
     let manifest = run(case);
     let (balance, counters) = (&manifest.balance, &manifest.counters);
@@ -71,12 +71,12 @@ fn is_sound(case: &Case) -> Manifest {
     manifest
 }
 
-/// Nothing was lost with a switch: every push is in one sum, which was delivered.
+/// Asserts that nothing was lost with a switch: every push is in one sum, which was delivered.
 fn is_exact(case: &Case) -> Manifest {
     let manifest = is_sound(case);
     let balance = &manifest.balance;
     assert_eq!((dropped(&manifest, "device_lost"), balance.in_flight), (0, 0), "{case:?}: {balance:?}");
-    // The server gets some more than once, and counts them once.
+    // The server receives some more than once, and counts them once.
     assert!(balance.delivered_alone + balance.delivered_merged >= balance.generated, "{case:?}: {balance:?}");
     let sums = if case.mode == "sync" { u64::from(case.iterations * case.jobs) } else { u64::from(case.jobs) };
     assert_eq!((counter(&manifest, "sums"), counter(&manifest, "controller.takeovers")), (sums, 0), "{case:?}");
@@ -108,7 +108,7 @@ fn a_crash_loses_what_the_switch_had_and_says_so() {
             let balance = &manifest.balance;
             assert!(lost > 0 && counter(&manifest, "sums_lost") > 0, "{mode}: {balance:?}");
             let resumed = counter(&manifest, "controller.resumed_ns");
-            // A heartbeat, its timeout, and three messages, one of which may be held back.
+            // A heartbeat, its timeout, and three messages, one of which may be delayed.
             let held = if faults == [0; 3] { 0 } else { 250_000 };
             assert!((900_000..1_200_000 + held).contains(&resumed), "{mode}: {resumed}");
         }
@@ -121,7 +121,7 @@ fn without_failure_nothing_changes_hands() {
     assert_eq!((counter(&manifest, "controller.migrations"), dropped(&manifest, "inactive")), (0, 0));
 }
 
-/// A change of switches that begins as a run ends, after one that had to wait for a standby switch, is no lack of one.
+/// A change of switches that is cut off by the end of a run, after one that had to wait for a standby switch, is no fault.
 #[test]
 fn a_change_that_the_end_of_a_run_cuts_off_is_no_fault() {
     let case = Case {

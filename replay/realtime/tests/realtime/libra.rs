@@ -1,8 +1,8 @@
-//! Sparse training as a whole, over links that lose, double and delay frames: every contribution is counted exactly once.
+//! Sparse training as a whole, over links that lose, duplicate and delay frames: every contribution is counted exactly once.
 //!
-//! Small experiments chosen at random run twice. Once with what they train: the results that workers get, hot and cold, are
-//! compared with sums that know nothing of registers, packets or books. And once with digits instead of values, so that a
-//! sum says how often each worker is in it.
+//! Small random experiments run twice. The first run has real values: the results that workers receive, hot and cold,
+//! are compared with sums computed without registers, packets or books. The second has digits instead of values, so
+//! that a sum shows how often each worker is in it.
 
 mod cases;
 mod naive;
@@ -30,7 +30,7 @@ use pktgen_workload::sparse::Sparse;
 use cases::Case;
 use spy::{Seen, Spy};
 
-/// Rows that are looked at.
+/// The recorded rows that the tests use.
 #[derive(Default)]
 struct Rows {
     books: Vec<Book>,
@@ -53,7 +53,7 @@ impl Recorder for Rows {
     }
 }
 
-/// A run that is over.
+/// A finished run.
 struct Over {
     outcome: Outcome,
     balance: Balance,
@@ -81,7 +81,7 @@ fn run(case: &Case, target: &str, counting: bool) -> Over {
     Over { outcome, balance, seen, rows, sparse, racks }
 }
 
-/// How often each hot push was merged, whatever the attempt.
+/// Returns how often each hot push was merged, counting all attempts.
 fn merged(over: &Over) -> BTreeMap<(u32, u32), u32> {
     let mut merged: BTreeMap<_, u32> =
         over.seen.pushes.keys().filter(|(_, seq)| seq & 1 == 0).map(|place| (*place, 0)).collect();
@@ -91,7 +91,7 @@ fn merged(over: &Over) -> BTreeMap<(u32, u32), u32> {
     merged
 }
 
-/// The run came to its end, and its account closes.
+/// Asserts that the run came to its end and that its balance closes.
 fn is_closed(over: &Over, case: &Case, counting: bool) {
     let (outcome, counters) = (&over.outcome, &over.outcome.counters);
     assert!(outcome.faults.is_empty(), "{:?}", outcome.faults);
@@ -106,7 +106,7 @@ fn is_closed(over: &Over, case: &Case, counting: bool) {
     assert_eq!(over.balance.generated, pushes, "{:?}", over.balance);
 }
 
-/// The first copy of each part of a sum is its delivery.
+/// Asserts that the first copy of each part of a sum is its delivery.
 fn is_delivered_once(over: &Over) {
     let parts = over.rows.received.iter().filter_map(|row| Some((row.packet, row.part?, row.last)));
     let mut parts: Vec<(PacketId, u32, Option<bool>)> = parts.collect();
@@ -135,7 +135,7 @@ fn counts_exactly_once(case: &Case) {
     }
 }
 
-/// Calls `check` with these cases; says which were wrong.
+/// Calls `check` with each case; reports those that failed.
 fn each(cases: impl Iterator<Item = Case>, mut check: impl FnMut(&Case)) {
     let mut wrong = Vec::new();
     for case in cases {
@@ -151,7 +151,7 @@ fn strict_switches_count_everything_exactly_once() {
     each((0..40).map(Case::of), counts_exactly_once);
 }
 
-/// LIBRA §2.1, §6: servers have parameters of their own, and the switch of each rack sums those of its servers.
+/// LIBRA §2.1, §6: each server has its own parameters, and the switch of each rack sums those of its servers.
 #[test]
 fn several_servers_and_their_racks_count_everything_exactly_once() {
     let (mut around, mut racks) = (0, 0);
@@ -166,8 +166,8 @@ fn several_servers_and_their_racks_count_everything_exactly_once() {
     assert!(around > 10 && racks > 20, "{around} with one rack, {racks} with several");
 }
 
-/// By job and key: what came back in all iterations. Of the switch's results each is one sum; of the server's answers those to any
-/// worker are.
+/// Returns the total over all iterations of the returned values, by job and key. Each result of the switch is one sum;
+/// so are the server's answers, which are the same for all workers.
 fn returned(over: &Over, case: &Case) -> BTreeMap<(u32, u64), f64> {
     let mut sums: BTreeMap<(u32, u32, u64), f32> = BTreeMap::new();
     for job in 0..case.jobs {
@@ -192,8 +192,8 @@ fn returned(over: &Over, case: &Case) -> BTreeMap<(u32, u64), f64> {
     totals
 }
 
-/// Recorded pairs: pushed as they are in the rows of the trace, which repeat; and the sums of each key over all iterations are what
-/// the rows add up to.
+/// Recorded pairs are pushed as in the rows of the trace, which repeat, and the sums of each key over all iterations
+/// equal the sums of the rows.
 #[test]
 fn recorded_pairs_add_up_to_the_rows_of_the_trace() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -230,7 +230,7 @@ fn recorded_pairs_add_up_to_the_rows_of_the_trace() {
     });
 }
 
-/// A counter of devices and controller.
+/// Returns a counter of the devices and the controller.
 fn counter(over: &Over, name: &str) -> u64 {
     over.outcome.counters.device.get(name).copied().unwrap_or_default()
 }
@@ -248,7 +248,7 @@ fn what_heartbeats_see_coming_counts_everything_exactly_once() {
     assert!(migrated >= 18, "{migrated} of 24 cases moved their sums");
 }
 
-/// Sums that workers have, by opener: of the switches before one began anew, and of those after.
+/// Returns the sums that workers have, by opener: of the switches before one restarted, and of those after.
 fn had(over: &Over, case: &Case) -> BTreeMap<(PacketId, bool), Vec<(u8, u32)>> {
     let mut had = BTreeMap::new();
     for ((worker, ..), (first, opener)) in &over.seen.has {
@@ -261,8 +261,8 @@ fn had(over: &Over, case: &Case) -> BTreeMap<(PacketId, bool), Vec<(u8, u32)>> {
     had
 }
 
-/// What sums of a run have that workers have, in digits, is what the books merged into those; and what the balance says is
-/// lost with a device is what was merged into others. Returns how many transmissions these are.
+/// Asserts that the digits in the sums that workers have match the merges in the books, and that the balance reports
+/// the other merges as lost with a device. Returns how many transmissions were lost.
 fn loses_what_it_says(case: &Case) -> u64 {
     let over = run(case, "add = \"exact\"\n", false);
     is_closed(&over, case, false);
@@ -325,14 +325,14 @@ fn a_switch_that_dies_loses_what_the_books_say() {
     assert!(lost > 200 && cases >= 10, "{lost} in {cases} cases");
 }
 
-/// What a switch got wrong, by its books: pushes that are in sums more than once, and pushes that are in none.
+/// Errors of a switch according to its books: pushes that are in several sums or merged several times, and pushes that are in none.
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
 struct Wrong {
     twice: u64,
     never: u64,
 }
 
-/// The results have what the books say, however wrong that is, and the counters say how wrong.
+/// Asserts that the results match the books, errors included, and that the counters report the errors.
 fn counts_as_its_books_say(case: &Case, target: &str) -> Wrong {
     let over = run(case, target, false);
     is_closed(&over, case, false);
@@ -347,7 +347,7 @@ fn counts_as_its_books_say(case: &Case, target: &str) -> Wrong {
     let mut counts: BTreeMap<(u32, u64), u32> = BTreeMap::new();
     for row in over.rows.books.iter().filter(|row| row.action == Action::Merged) {
         let (worker, seq) = (row.packet_in.worker(), row.packet_in.seq());
-        // What came when all was over stays in the registers.
+        // Contributions that arrived after the end stay in the registers.
         if row.packet_out.is_some_and(|opener| departed.contains(&opener)) {
             for (index, _) in &over.seen.pushes[&(worker, seq)].1 {
                 *counts.entry((worker, *index)).or_default() += 1;
@@ -382,8 +382,8 @@ fn other_switches_say_what_they_count_wrong() {
         }
     });
     let [paper, bloom, few_bits] = all;
-    // Originals that arrive behind what was sent again, and copies that the network made, have no bit that says so. Only a
-    // filter loses packets, one with few bits many.
+    // Originals that arrive after their retransmission, and copies made by the network, have no bit that marks them.
+    // Only a Bloom filter loses packets, and one with few bits loses many.
     assert!(paper.twice > 50 && paper.never == 0, "{all:?}");
     assert!(bloom.twice > 50 && few_bits.twice > 50, "{all:?}");
     assert!(few_bits.never > 50 && few_bits.never > 10 * bloom.never, "{all:?}");

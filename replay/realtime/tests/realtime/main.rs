@@ -1,4 +1,4 @@
-//! The tests of targets, endpoints, transports and runs as other crates use them; one module per subject.
+//! Tests of targets, endpoints, transports and runs through their public interface; one module per subject.
 
 mod attached;
 mod capture_allocations;

@@ -1,5 +1,5 @@
-//! Real time in one process: balances close, sums are right, and the device did exactly what the same objects do in
-//! virtual time when they are given the same frames at the same times.
+//! Runs in real time in one process: balances close, sums are right, and the device acts exactly as the same objects do
+//! in virtual time on the same frames at the same times.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -27,7 +27,7 @@ use pktgen_wire::wire::frame::HEAD;
 use pktgen_workload::workload;
 use pktgen_workload::workload::build::Builder;
 
-/// A third of a second at three times the output's rate.
+/// Returns an experiment that sends for a third of a second at three times the output's rate.
 fn text(kind: &str, target: &str, endpoint: &str) -> String {
     format!(
         "name = \"real\"\n[workload]\nupdates = 400\n[schedule]\njitter = 0.3\noffered = \"60Mbps\"\n\
@@ -36,7 +36,7 @@ fn text(kind: &str, target: &str, endpoint: &str) -> String {
     )
 }
 
-/// Runs go one after the other: each has as many threads as the host has cores, or more, and they are about time.
+/// Runs go one after the other: each has at least as many threads as the host has cores, and the tests depend on time.
 static ONE: Mutex<()> = Mutex::new(());
 
 fn run(text: &str, dir: &Path) -> Manifest {
@@ -51,7 +51,7 @@ fn rows(dir: &Path, stream: &str) -> Vec<RecordBatch> {
     ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap().map(Result::unwrap).collect()
 }
 
-/// Time, packet, action and other packet of every row of the books.
+/// Returns time, packet, action and other packet of every row of the books.
 fn books(dir: &Path) -> Vec<(i64, u64, u8, Option<u64>)> {
     let mut all = Vec::new();
     for batch in rows(dir, "books") {
@@ -67,7 +67,7 @@ fn books(dir: &Path) -> Vec<(i64, u64, u8, Option<u64>)> {
     all
 }
 
-/// Ids of what was sent, in order.
+/// Returns the ids of the sent packets, in order.
 fn sent(dir: &Path) -> Vec<PacketId> {
     let mut all = Vec::new();
     for batch in rows(dir, "sent") {
@@ -78,7 +78,7 @@ fn sent(dir: &Path) -> Vec<PacketId> {
     all
 }
 
-/// When each of them left.
+/// Returns their departure times.
 fn times(dir: &Path) -> Vec<i64> {
     let batches = rows(dir, "sent");
     let of =
@@ -86,7 +86,7 @@ fn times(dir: &Path) -> Vec<i64> {
     batches.iter().flat_map(of).collect()
 }
 
-/// The frames that the server of `dir` received, in order.
+/// Returns the frames that the server of `dir` received, in order.
 fn received(dir: &Path) -> Vec<Vec<u8>> {
     let mut reader = Reader::open(&dir.join("capture.pcapng")).unwrap();
     let mut frames = Vec::new();
@@ -100,8 +100,8 @@ fn received(dir: &Path) -> Vec<Vec<u8>> {
 /// Rows of books: time, packet, action and other packet.
 type Rows = Vec<(i64, u64, u8, Option<u64>)>;
 
-/// The books, and the frames, of a fresh device that gets the updates of `dir` in the order in which they were sent, each
-/// when the books of `dir` first speak of it.
+/// Returns the books and the frames of a new device that receives the updates of `dir` in the order in which they were
+/// sent, each at the time of its first row in the books of `dir`.
 fn again(text: &str, dir: &Path) -> (Rows, Vec<Vec<u8>>) {
     let mut at: BTreeMap<u64, i64> = BTreeMap::new();
     for (t, packet, _, other) in books(dir) {
@@ -145,7 +145,7 @@ fn is_sound(kind: &str, manifest: &Manifest) {
     let (balance, counters) = (&manifest.balance, &manifest.counters);
     assert_eq!((balance.unknown, balance.in_flight, counters.sums_wrong), (0, 0, 0));
     assert_eq!((counters.sums_ok, counters.acks_sent), (counters.packets_received, counters.packets_received));
-    // How many depends on how often the machine stops the run.
+    // Their number depends on how often the machine interrupts the run.
     assert!(counters.packets_received > 100 && manifest.host.contains_key("lateness"));
 }
 
@@ -163,12 +163,12 @@ fn the_device_does_on_wires_what_it_does_in_virtual_time() {
             let recorded = books(&dir);
             let (rows, frames) = again(&text, &dir);
             assert_eq!(rows, recorded, "{kind}, {target}");
-            // Over UDP the kernel writes the headers: what is behind them is the device's.
+            // Over UDP the kernel writes the headers; only the bytes after them are the device's.
             let head = if kind == "udp" { HEAD } else { 0 };
             let own = |frames: Vec<Vec<u8>>| frames.into_iter().map(|f| f[head..].to_vec()).collect::<Vec<_>>();
             assert!(own(frames) == own(received(&dir)), "{kind}, {target}: every byte that the server received");
             assert!(dir.join("lateness.hlog").exists());
-            // Each frame is one of the host's or of the others, which have quantiles if there are any.
+            // Each frame is late because of the host or for other reasons; the latter have quantiles if there are any.
             let pacing = manifest.pacing.expect("an open loop with deadlines");
             assert!(pacing.frames == 10_800 && pacing.late_by_host <= pacing.frames, "{pacing:?}");
             assert_eq!(pacing.others_late_ns.is_some(), pacing.late_by_host < pacing.frames, "{pacing:?}");
@@ -219,7 +219,7 @@ fn what_real_time_cannot_do_is_refused() {
     for (kind, more, part) in [
         ("xdp_live", "late = \"abort\"\nlate_limit = \"10us\"", "in quanta of 50us"),
         ("xdp_live", "late = \"abort\"\nlate_limit = \"1ms\"", ""),
-        // Of a device alone it is no matter: what it reads may have been sent elsewhere.
+        // For a device alone it does not matter: the frames it reads may have been sent elsewhere.
         ("pcap", "[endpoint]\nworkers = \"transmission_control\"", ""),
         ("af_xdp", "[workload]\nbytes = \"6000B\"", "which carries 3840"),
     ] {
@@ -258,13 +258,13 @@ fn a_run_that_is_aborted_ends_and_says_why() {
     }
 }
 
-/// With a thread for each queue all is sent that is sent on one, the records are by time and keep the order of each worker, every
-/// queue has its share, and the shares are the whole.
+/// With a thread per queue, the same frames are sent as on one queue, the records are sorted by time and keep each
+/// worker's order, and each queue has its share; the shares add up to the whole.
 #[test]
 fn queues_divide_the_work_and_nothing_else() {
-    // A queue that keeps everything: what arrives does not depend on when it was sent.
+    // A queue that drops nothing: arrivals do not depend on the sending times.
     const EVERYTHING: &str = "program = \"forward\"\nqueue = \"fifo\"\nslots = 16384";
-    // Longer than a busy host stops a thread for.
+    // Longer than a busy host interrupts a thread.
     let patient = |queues: u32| {
         let keys = format!("queues = {queues}\nlinger = \"2s\"");
         text("ring", EVERYTHING, "").replace("linger = \"100ms\"", &keys)
@@ -276,7 +276,7 @@ fn queues_divide_the_work_and_nothing_else() {
         let several = folder.path().join(queues.to_string());
         let manifest = run(&patient(queues), &several);
         is_sound("ring", &manifest);
-        // The sort is stable: of each worker in its order.
+        // The sort is stable: each worker's rows stay in order.
         let by_worker = |dir: &Path| {
             let mut all = sent(dir);
             all.sort_by_key(|packet| packet.worker());
@@ -287,7 +287,7 @@ fn queues_divide_the_work_and_nothing_else() {
         let of = |end: &str| manifest.queues.iter().filter(|queue| queue.end == end).cloned().collect::<Vec<_>>();
         let workers = of("workers");
         assert_eq!(workers.iter().map(|queue| queue.queue).collect::<Vec<_>>(), (0..queues).collect::<Vec<_>>());
-        // 27 workers, alternately.
+        // 27 workers, assigned to the queues in turn.
         let shares: Vec<_> =
             (0..queues).map(|queue| (0..27).filter(|worker| worker % queues == queue).count() as u64 * 400).collect();
         assert_eq!(workers.iter().map(|queue| queue.sent).collect::<Vec<_>>(), shares);
@@ -301,7 +301,7 @@ fn queues_divide_the_work_and_nothing_else() {
     }
 }
 
-/// What is kept back because it is late has its place in time, too: rows of all queues stay in one order, and the account closes.
+/// Frames that are skipped because they are late also have a place in time: rows of all queues stay in one order, and the balance closes.
 #[test]
 fn queues_that_skip_what_is_late_close_their_balance() {
     let keys = "queues = 3\nlate = \"skip\"\nlate_limit = \"1us\"\nlinger = \"2s\"";
@@ -314,7 +314,7 @@ fn queues_that_skip_what_is_late_close_their_balance() {
     assert!(!manifest.validity.why().contains("vanished"), "{:?}", manifest.validity);
 }
 
-/// Workers that react are one endpoint: one thread sends, and every role still hears all of its queues.
+/// Workers that react are one endpoint: one thread sends, and every role still receives on all its queues.
 #[test]
 fn workers_that_react_send_on_one_queue() {
     let folder = tempfile::tempdir().unwrap();
@@ -349,7 +349,7 @@ fn whoever_stops_a_run_need_not_wait_for_its_end() {
         let text = text("ring", "", endpoint).replace("updates = 400", "updates = 400\nrepeat = 1000");
         let experiment = Experiment::open(all(), Document::parse(&text, "test").unwrap()).unwrap();
         let stop = AtomicBool::new(false);
-        // Asked for an end as soon as something was sent.
+        // Requests the end as soon as some frames were sent.
         let asked = |_: usize, progress: Progress| stop.store(progress.sent > 100, Ordering::Relaxed);
         let finished = experiment.execute(&folder.path().join("run"), 1, &stop, &asked).unwrap();
         assert_eq!(finished[0].state, RunState::Interrupted);

@@ -1,5 +1,5 @@
-//! Stamps in runs: what the kernel says of arrivals, beside what the run's own clock says, in one time by the offset that the run
-//! measured; and refusals where there are none. Those that need interfaces have a namespace, or say SKIPPED and why.
+//! Stamps in runs: the kernel's times of arrival compared with the run's own clock, converted by the offset that the run measured; and
+//! refusals where stamps are unavailable. Tests that need interfaces run in a namespace, or print SKIPPED and the reason.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -36,12 +36,12 @@ fn rows(dir: &Path, stream: &str) -> Vec<RecordBatch> {
     ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap().map(Result::unwrap).collect()
 }
 
-/// A column of times, those that are there.
+/// Returns a column of times; missing ones are none.
 fn times(batch: &RecordBatch, name: &str) -> Vec<Option<i64>> {
     batch.column_by_name(name).unwrap().as_primitive::<Int64Type>().iter().collect()
 }
 
-/// When each packet was sent, in ps.
+/// Returns the sending time of each packet, in ps.
 fn sent(dir: &Path) -> HashMap<u64, i64> {
     let mut all = HashMap::new();
     for batch in rows(dir, "sent") {
@@ -55,8 +55,8 @@ fn sent(dir: &Path) -> HashMap<u64, i64> {
     all
 }
 
-/// Every packet that the server received was stamped, and in the run's time after it was sent and before it was read: as near as
-/// the run says that its clocks are known.
+/// Asserts that every packet received by the server has a stamp which, in the run's time, lies between sending and
+/// reading, within the stated error of the run's clocks.
 fn stamps_lie_between_sending_and_reading(kind: &str, keys: &str, folder: &Path) {
     let dir = folder.join("run");
     let manifest = try_run(&text(kind, keys), &dir).unwrap();
@@ -84,7 +84,7 @@ fn udp_sockets_tell_when_the_kernel_saw_a_packet() {
     stamps_lie_between_sending_and_reading("udp", "stamps = \"kernel\"", folder.path());
 }
 
-/// One of ten frames is marked; each has a stamp, after its call, and before the run was over.
+/// Asserts that one of ten frames is marked, and that each mark has a stamp after its call and before the end of the run.
 fn marked_frames_have_stamps_after_their_calls(kind: &str, keys: &str, folder: &Path) {
     let dir = folder.join("sent");
     let manifest = try_run(&text(kind, &format!("sent_stamps_every = 10\n{keys}")), &dir).unwrap();
@@ -103,9 +103,9 @@ fn marked_frames_have_stamps_after_their_calls(kind: &str, keys: &str, folder: &
         }
     }
     assert!(manifest.balance.sent == 600 && (50..=60).contains(&marked), "{kind}: {marked}");
-    // Between the clock of the records and that of the mark lies little, but where the machine stopped.
+    // The clock of the records and that of the mark differ little, except where the machine was interrupted.
     assert!(near * 2 > marked, "{near} of {marked}");
-    // What was not asked for is not there.
+    // Without the setting there are no stamps.
     try_run(&text(kind, keys), &folder.join("none")).unwrap();
     assert!(!folder.join("none/stamps.parquet").exists());
 }
@@ -141,7 +141,7 @@ fn packet_sockets_tell_when_the_kernel_saw_a_packet() {
     });
 }
 
-/// A cable of the kernel's own has no card.
+/// A virtual cable of the kernel has no card.
 #[test]
 fn stamps_of_a_card_are_refused_where_there_is_none() {
     in_namespace(module_path!(), "stamps_of_a_card_are_refused_where_there_is_none", || {

@@ -1,5 +1,5 @@
-//! Strict layouts over rings: no frame has a header of ours, and the account closes all the same, as what arrives is known by
-//! what it holds (docs/strict.md). On packet sockets: `cli/tests/cli/strict_wires.rs`.
+//! Strict layouts over rings: no frame has a header of ours, and the balance still closes, because received frames are
+//! identified by their contents (docs/strict.md). On packet sockets: `cli/tests/cli/strict_wires.rs`.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -21,7 +21,7 @@ fn run(text: &str, dir: &Path) -> Result<Manifest, String> {
     Ok(serde_json::from_slice(&std::fs::read(dir.join("manifest.json")).unwrap()).unwrap())
 }
 
-/// A fifth of a second at three times the output's rate.
+/// Returns an experiment that sends for a fifth of a second at three times the output's rate.
 fn olaf(target: &str, more: &str) -> String {
     format!(
         "name = \"strict\"\n[workload]\nupdates = 200\n[schedule]\njitter = 0.3\noffered = \"60Mbps\"\n\
@@ -41,7 +41,7 @@ fn frames(file: &Path) -> Vec<Vec<u8>> {
     frames
 }
 
-/// The updates among frames that are all strict.
+/// Returns the updates in a file of frames, all of them strict.
 fn updates(file: &Path) -> Vec<Vec<u8>> {
     let is_update = |frame: &Vec<u8>| {
         let payload = &frame[HEAD..];
@@ -79,7 +79,7 @@ fn updates_are_known_by_what_they_hold() {
     }
 }
 
-/// What a fault changes in a strict frame is seen: its sum is nobody's.
+/// A change that a fault makes in a strict frame is noticed: its sum belongs to nobody.
 #[test]
 fn a_damaged_payload_is_nobodys() {
     let folder = tempfile::tempdir().unwrap();
@@ -90,7 +90,7 @@ fn a_damaged_payload_is_nobodys() {
     assert!(!manifest.validity.is_valid() && manifest.balance.in_flight > 0, "{:?}", manifest.balance);
 }
 
-/// Training over SwitchML, three iterations of four workers.
+/// Returns an experiment of training over SwitchML, three iterations of four workers.
 fn switchml(transport: &str) -> String {
     format!(
         "name = \"strict\"\n[workload]\nkind = \"dense\"\nmodel = \"resnet50\"\nscale = 0.002\nworkers = 4\n\
@@ -100,7 +100,7 @@ fn switchml(transport: &str) -> String {
 
 const RING: &str = "[transport]\nkind = \"ring\"\nlinger = \"1s\"\ntap = \"tap.pcapng\"\n";
 
-/// Packets of an iteration, after every sum was found right.
+/// Asserts that every sum is right; returns the packets of an iteration.
 fn packets_of(manifest: &Manifest) -> u64 {
     assert!(manifest.validity.is_valid(), "{:?}", manifest.validity);
     let training = manifest.training.as_ref().unwrap();
@@ -126,7 +126,7 @@ fn packets_of_switchml_are_those_of_its_public_client() {
     assert_eq!((u64::from(highest), jobs.first(), jobs.last()), (packets - 1, Some(&0), Some(&2)));
 }
 
-/// A run over RoCEv2 does what one in virtual time does, and both ends count packets as cards and the switch do.
+/// A run over RoCEv2 gives the results of one in virtual time, and both ends number packets as cards and the switch do.
 #[test]
 fn packets_of_switchml_over_roce_are_rdma_writes() {
     let folder = tempfile::tempdir().unwrap();

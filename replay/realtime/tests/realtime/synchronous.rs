@@ -1,4 +1,4 @@
-//! Synchronous training on wires: every worker gets every result, every sum is right, and balances close.
+//! Synchronous training on wires: every worker receives every result, every sum is right, and balances close.
 
 use std::fs::File;
 use std::path::Path;
@@ -23,7 +23,7 @@ struct Case {
     compute: &'static str,
     target: &'static str,
     transport: &'static str,
-    /// Frames get lost, and are sent again.
+    /// Frames are lost, and retransmitted.
     lossy: bool,
 }
 
@@ -41,7 +41,7 @@ const SWITCHML: Case = Case {
 const TRIO_ML: Case = Case {
     endpoint: "workers = \"trio_ml\"\nwindow = 16",
     elements: 100,
-    // A host that is busy elsewhere is no straggler.
+    // A host that is busy with other work must not count as a straggler.
     target: "timeout = \"250ms\"",
     ..SWITCHML
 };
@@ -64,14 +64,14 @@ fn text(case: &Case, kind: &str) -> String {
     )
 }
 
-/// Runs it; an error says why it does not.
+/// Runs the case; an error gives the reason why it cannot run.
 fn run(case: &Case, kind: &str, dir: &Path) -> Result<Manifest, String> {
     let experiment = Experiment::open(all(), Document::parse(&text(case, kind), "test").unwrap()).unwrap();
     experiment.execute(dir, 1, &AtomicBool::new(false), &|_, _| {}).map_err(|error| error.to_string())?;
     Ok(serde_json::from_slice(&std::fs::read(dir.join("manifest.json")).unwrap()).unwrap())
 }
 
-/// Rows of a stream, and in how many of them `column` is true.
+/// Returns the number of rows of a stream, and of those in which `column` is true.
 fn rows(dir: &Path, stream: &str, column: &str) -> (u64, u64) {
     let file = File::open(dir.join(format!("{stream}.parquet"))).unwrap();
     let mut counts = (0, 0);
@@ -95,7 +95,7 @@ fn is_sound_over(kind: &str, case: &Case) {
     let workers = u64::from(case.workers * case.jobs);
     assert_eq!(balance.generated, BLOCKS * ITERATIONS * workers, "each block once");
     assert_eq!((balance.unknown, balance.in_flight, counters.foreign), (0, 0, 0), "{balance:?}");
-    // One result of each block and job, all of whose sums are right.
+    // One result per block, job and iteration, and all sums are right.
     assert_eq!((counters.sums_ok, counters.sums_wrong), (BLOCKS * ITERATIONS * u64::from(case.jobs), 0));
     assert_eq!(counters.packets_received, counters.sums_ok);
     let (replies, again) = rows(&dir, "results", "again");
@@ -117,7 +117,7 @@ fn every_worker_gets_every_result_over_sockets() {
     is_sound_over("udp", &Case { elements: 1024, ..TRIO_ML });
 }
 
-/// The public client's way: one window of packets more, whose results say how large the gradients of the next are.
+/// The public client's method: one more window of packets, whose results determine the exponents of the next gradients.
 #[test]
 fn exponents_are_negotiated_on_the_way() {
     let folder = tempfile::tempdir().unwrap();
@@ -134,7 +134,7 @@ fn exponents_are_negotiated_on_the_way() {
             errors.push(counters.scaling_error_ppb.unwrap());
         }
     }
-    // Whatever moved the frames, the error is the same; and exponents make far less of it.
+    // The error does not depend on the transport; negotiated exponents make it far smaller.
     assert!(errors[0] == errors[1] && errors[2] == errors[3] && errors[2] * 20 < errors[0], "{errors:?}");
 }
 

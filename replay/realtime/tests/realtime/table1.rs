@@ -13,7 +13,7 @@ use pktgen_engine::recorder::Recorder;
 use pktgen_realtime::run::Experiment;
 use pktgen_registry::all;
 
-/// Counts rows and keeps none.
+/// Counts rows without keeping them.
 #[derive(Default)]
 struct Count {
     sent: u64,
@@ -57,7 +57,7 @@ fn run(experiment: &Experiment, run: &Run) -> Balance {
     balance
 }
 
-/// Median loss by variant and rate.
+/// Returns the median loss by variant and rate.
 fn losses(name: &str, seeds: &str) -> BTreeMap<(String, String), f64> {
     let experiment = experiment(name, seeds);
     let mut all: BTreeMap<(String, String), Vec<f64>> = BTreeMap::new();
@@ -82,7 +82,7 @@ fn workers_at_random_times_lose_what_the_paper_says() {
     let all = losses("table1.toml", "1..9");
     assert!((loss(&all, "FIFO", "40Gbps") - 0.558).abs() < 0.02);
     assert!((loss(&all, "FIFO", "20Gbps") - 0.743).abs() < 0.01);
-    // What Olaf drops; the rest of the published loss is what newer updates replaced.
+    // The loss by drops in Olaf; the rest of the published loss is updates replaced by newer ones.
     for rate in ["40Gbps", "20Gbps"] {
         assert!(loss(&all, "Olaf", rate) < 0.05);
     }

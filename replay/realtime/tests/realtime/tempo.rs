@@ -40,7 +40,7 @@ fn ten_hours_at_one_packet_per_second() {
     let path = folder.path().join("t.parquet");
     let mut writer = Writer::create(&path).unwrap();
     for seq in 0..9_000u32 {
-        // A recording of microseconds, from any time on.
+        // A recording in microseconds that starts at an arbitrary time.
         let t_gen = 987_654_321 + Time::from(seq) * 1_000_000;
         let update = Update { t_gen, cluster: 0, worker: 0, seq, bytes: 256, reward: Some(1.0), iteration: None };
         writer.push(&update, &[]).unwrap();

@@ -1,4 +1,4 @@
-//! Sending and receiving allocate nothing, on every transport.
+//! Sending and receiving allocate nothing, on any transport.
 
 use crate::support::cases::{Case, LIVE, PACKET_BLOCKS, PACKET_CALLS, RING, UDP, XDP, two};
 use crate::support::counting;
@@ -6,7 +6,7 @@ use crate::support::frames::fill;
 use crate::support::namespace::{cables, in_namespace};
 use pktgen_realtime::transport::{End, TransportPlan, Wire};
 
-/// Sends 10,000 frames in bursts and receives them; returns how many allocations that took.
+/// Sends 10,000 frames in bursts and receives them; returns the number of allocations.
 fn exchange(from: &mut dyn Wire, to: &mut dyn Wire) -> u64 {
     const BURST: usize = 100;
     let mut frame = [0; 700];
@@ -35,7 +35,7 @@ fn allocates_nothing(case: Case, queues: u32) {
     allocates_nothing_with(case, |plan| plan.queues = queues);
 }
 
-/// Every seventh frame of the workers is stamped when it leaves.
+/// Stamps every seventh frame of the workers when it leaves.
 fn marks_without_allocating(case: Case) {
     allocates_nothing_with(case, |plan| plan.sent_stamps_every = 7);
 }

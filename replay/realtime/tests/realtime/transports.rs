@@ -1,5 +1,5 @@
-//! The transports as a run opens them, by name: content, order, what starves and comes back, limits, and that nothing
-//! stays behind. Those that need interfaces have a namespace with two veth pairs, or say SKIPPED and why.
+//! The transports as a run opens them, by name: content, order, starvation and recovery, limits, and complete removal.
+//! Tests that need interfaces run in a namespace with two veth pairs, or print SKIPPED and the reason.
 
 use std::process::{Command, Stdio};
 
@@ -14,12 +14,12 @@ use crate::support::namespace::{FOUR, any_program_attached, cables, in_namespace
 use pktgen_testing::alone::full_name;
 use pktgen_testing::{HANG, eventually};
 
-/// Frames that are compared one by one.
+/// Number of frames that are compared one by one.
 const COUNT: u64 = 200_000;
-/// The largest that an MTU of 1500 lets through.
+/// The largest frame that an MTU of 1500 permits.
 const LARGEST: usize = 1514;
 
-/// Every frame arrives once, unchanged and in order: very many on the way of updates, fewer on each other way.
+/// Every frame arrives once, unchanged and in order: very many in the direction of updates, fewer in the others.
 fn carries(case: Case) {
     let Some(mut wires) = case.open(LARGEST) else { return };
     let ways = [
@@ -109,7 +109,7 @@ fn rx_ring(wire: &dyn Wire) -> Option<u64> {
     Some(rest.split_once(',').expect("more follows").0.parse().expect("a number"))
 }
 
-/// Who does not read loses frames, and the counts say how many; nobody is held up; afterwards all is as before.
+/// A receiver that does not read loses frames, which are counted; nobody is blocked; afterwards all works as before.
 fn starves_and_recovers(case: Case) {
     const FLOOD: u64 = 100_000;
     let Some(mut wires) = case.open(LARGEST) else { return };
@@ -138,7 +138,7 @@ fn starves_and_recovers(case: Case) {
         assert!(got > 0 && lost_to > 0, "{}: {after:?} {after_to:?}", case.kind);
         assert_eq!(got + lost, FLOOD, "{}: {before:?} {before_to:?}, then {after:?} {after_to:?}", case.kind);
         assert_eq!((from.counters(), to.counters()), (after, after_to), "asking again changes nothing");
-        // Every place of the ring came back from the last time.
+        // Every place of the ring was returned after the last burst.
         assert!(rx_ring(to).is_none_or(|places| got >= places), "{}: only {got}", to.mode());
         carry(from, to, 10_000, case.window, LARGEST);
     }
@@ -183,7 +183,7 @@ fn a_full_ring_takes_no_more_until_it_is_read() {
     assert_eq!(from.send(&[&frame]).expect("sends").taken, 1);
 }
 
-/// Those before a frame that is too long go; it is refused by name when it is its turn, and those behind it after it.
+/// Frames before one that is too long are sent; it is refused by name at its turn, and those after it can be sent then.
 fn refuses_what_is_too_long(case: Case) {
     let Some(mut wires) = case.open(LARGEST) else { return };
     let (from, to) = two(&mut wires, End::Workers, End::DeviceDown);
@@ -231,12 +231,12 @@ fn jumbo_frames_go_by_packet_sockets_and_xdp_names_its_limit_before_anything_is_
                 let (from, to) = two(&mut wires, End::Workers, End::DeviceDown);
                 carry(from, to, 2_000, 64, 9014);
             }
-            // The host must be able to, or the refusals below would be others.
+            // The host must support this, otherwise the refusals below would have other reasons.
             let Some(mut wires) = XDP.open(3840) else { return };
             let (from, to) = two(&mut wires, End::Workers, End::DeviceDown);
             carry(from, to, 2_000, 64, 3840);
             drop(wires);
-            // The MTU lets it through, so raising it is no remedy.
+            // The MTU permits this length, so raising it is no remedy.
             for (case, len) in [(XDP, 9014), (XDP, 3841), (LIVE, 3841)] {
                 if case.open(LARGEST).is_some() {
                     let why = refusal(case.try_open(len, |_| ()));
@@ -285,7 +285,7 @@ fn what_was_opened_is_free_again_after_drop() {
     });
 }
 
-/// Set in a process that opens everything and waits to be killed.
+/// Environment variable of a process that opens everything and waits to be killed.
 const HOLD: &str = "PKTGEN_TEST_HOLD";
 
 /// Live frames and AF_XDP at once: the program that sends is registered in a namespace of its own.
@@ -294,7 +294,7 @@ fn a_killed_process_leaves_no_program() {
     const NAME: &str = "a_killed_process_leaves_no_program";
     if std::env::var_os(HOLD).is_some() {
         let _wires = LIVE.open(LARGEST);
-        // Until it is killed.
+        // Wait to be killed.
         std::thread::sleep(HANG);
         return;
     }

@@ -1,4 +1,4 @@
-//! What only AF_XDP has: several queues of an interface, and zero copy where it is asked for.
+//! Features of AF_XDP alone: several queues of an interface, and zero copy on request.
 
 use std::net::UdpSocket;
 
@@ -11,7 +11,7 @@ use pktgen_wire::wire::frame::HEAD;
 use crate::support::cases::{BURST, Case, LIVE, XDP, carry, two};
 use crate::support::namespace::{FOUR, any_program_attached, cables, in_namespace, ip};
 
-/// Sockets of the kernel's own on the workers' interface: a flow each, which the kernel spreads over the queues.
+/// Returns ordinary sockets on the workers' interface: one flow each, which the kernel spreads over the queues.
 fn flows(count: usize) -> Vec<UdpSocket> {
     ip(&format!("addr add 10.77.0.1/24 dev {}", FOUR[0]));
     ip(&format!("neigh add 10.77.0.2 lladdr 02:00:0a:4d:00:02 dev {}", FOUR[0]));
@@ -23,7 +23,7 @@ fn flows(count: usize) -> Vec<UdpSocket> {
     (0..count).map(|_| open()).collect()
 }
 
-/// Every datagram of every flow is heard at once, in order within its flow, and more than one queue had some.
+/// Asserts that every datagram of every flow is received immediately, in order within its flow, and on more than one queue.
 fn hears_all(wire: &mut dyn Wire) {
     const ROUNDS: u16 = 100;
     let flows = flows(64);
@@ -68,14 +68,14 @@ fn all_queues_of_an_interface_are_heard() {
         assert!(!any_program_attached());
         let Some(mut wires) = LIVE.or_skip(LIVE.try_open(1514, |plan| plan.queues = 2)) else { return };
         let (from, to) = two(&mut wires, End::Workers, End::DeviceDown);
-        // Live frames come to the queue of the core that sends them. Burst by burst, so that a thread that moves to
-        // another core does not let frames overtake each other.
+        // Live frames go to the queue of the core that sends them. Send burst by burst, so that frames do not overtake
+        // each other when a thread moves to another core.
         carry(from, to, 50_000, BURST, 1514);
         assert!(wires[0].mode().contains("2 queues"), "{}", wires[0].mode());
     });
 }
 
-/// Both queues are full: every frame that was lost is counted once, and the queues are as good as before.
+/// With both queues full, every lost frame is counted once, and the queues work as before afterwards.
 #[test]
 fn what_full_queues_lose_is_counted() {
     in_namespace(module_path!(), "what_full_queues_lose_is_counted", || {

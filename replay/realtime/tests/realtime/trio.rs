@@ -1,5 +1,5 @@
-//! Trio-ML as a whole, in virtual time: engines in a hierarchy and alone agree, jobs do not disturb each other, stragglers are
-//! given up in time, and a scaled run keeps the times of the whole one.
+//! Trio-ML as a whole, in virtual time: engines in a hierarchy and alone agree, jobs do not disturb each other,
+//! stragglers are given up in time, and a scaled run keeps the times of the whole one.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,7 +18,7 @@ use pktgen_trio_ml::format::{Header, values};
 use pktgen_wire::pcap::Reader;
 use pktgen_wire::wire::frame::HEAD;
 
-/// Two jobs of six workers; stragglers as told.
+/// Returns an experiment of `jobs` jobs of `workers` workers each, with the further settings `more`.
 fn text(jobs: u32, workers: u32, engines: u32, more: &str) -> String {
     format!(
         "name = \"t\"\n[topology]\nkind = \"rack\"\nengines = {engines}\n[endpoint]\nworkers = \"trio_ml\"\nwindow = 64\n\
@@ -40,7 +40,7 @@ fn is_sound(manifest: &Manifest) {
     assert_eq!(counters.sums_ok, counters.packets_received);
 }
 
-/// The gradients of every result with all sources, by job, generation and block.
+/// Returns the gradients of every result with all sources, by job, generation and block.
 fn full_results(dir: &Path, workers: u8) -> BTreeMap<(u8, u16, u32), Vec<u8>> {
     let mut reader = Reader::open(&dir.join("capture.pcapng")).unwrap();
     let mut results = BTreeMap::new();
@@ -101,7 +101,7 @@ fn rows(dir: &Path, stream: &str) -> Vec<RecordBatch> {
     ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap().map(Result::unwrap).collect()
 }
 
-/// From sending to the partial result, of every degraded result, with how many sources it has.
+/// Returns, for every degraded result, the time from sending to the partial result, and its number of sources.
 fn recoveries(dir: &Path) -> Vec<(i64, u16)> {
     let mut all = Vec::new();
     for batch in rows(dir, "results") {
@@ -116,7 +116,7 @@ fn recoveries(dir: &Path) -> Vec<(i64, u16)> {
     all
 }
 
-/// Figure 14: within (1, 2] times the timeout, plus what a packet takes unloaded (two links and the chip).
+/// Figure 14: recovery takes (1, 2] times the timeout, plus the unloaded time of a packet (two links and the chip).
 #[test]
 fn servers_recover_within_twice_the_timeout() {
     let folder = tempfile::tempdir().unwrap();
@@ -148,7 +148,7 @@ fn iteration_ms(manifest: &Manifest, dir: &Path) -> f64 {
     last.values().map(|end| *end as f64 / n).sum::<f64>() / workers as f64 / MS as f64
 }
 
-/// Model, rates and window scaled together keep times: what figure13.toml relies on.
+/// Scaling model, rates and window together keeps times: figure13.toml relies on it.
 #[test]
 fn a_hundredth_in_size_takes_the_same_time() {
     let folder = tempfile::tempdir().unwrap();
@@ -172,8 +172,8 @@ fn a_hundredth_in_size_takes_the_same_time() {
     }
 }
 
-/// Late partial results of the engines below must not keep out of the table on top what everybody waits for; nor may sources
-/// that were taken out leave a block without anybody. Either way all workers would wait for ever.
+/// Late partial results of the lower engines must not exclude a block that others wait for from the top table, and
+/// removed sources must not leave a block without any contributor. Otherwise all workers would wait for ever.
 #[test]
 fn no_block_is_lost_for_good() {
     let folder = tempfile::tempdir().unwrap();

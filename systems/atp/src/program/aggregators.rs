@@ -1,50 +1,50 @@
-//! The registers of the switch, and what its stateful units do to them (`p4src/includes/common.p4`, `registers.p4`).
+//! The registers of the switch and its stateful operations (`p4src/includes/common.p4`, `registers.p4`).
 //!
-//! One entry for both halves of a packet: the public program works on them one after the other, and always alike.
+//! One entry for both halves of a packet: the public program processes these one after the other in the same way.
 
 use pktgen_core::record::PacketId;
 use pktgen_wire::wire::integers::{emit_values, set_values};
 
 use crate::format::{ELEMENTS, Header};
 
-/// A packet of a worker, as the aggregator that it names sees it.
+/// A packet of a worker as its aggregator receives it.
 pub(super) struct Part<'a> {
     pub(super) header: &'a Header,
-    /// What the books call it.
+    /// Its id in the ledger.
     pub(super) packet: PacketId,
-    /// Its values, as they lie in it.
+    /// Its values as bytes.
     pub(super) values: &'a [u8],
 }
 
-/// What happens to a packet.
+/// Outcome of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// The aggregator was free, and is the packet's.
+    /// The aggregator was free and now belongs to the packet.
     Opens,
-    /// It is in the sum, which this packet stands for.
+    /// It is in the sum, which this packet represents.
     Joins(PacketId),
-    /// The sum is complete with it, and leaves in it; another packet stood for the sum, unless this one is all of it.
+    /// It completes the sum, which leaves in it; another packet represented the sum, unless this is the only one.
     Whole(Option<PacketId>),
-    /// It was sent again, and leaves with the sum, which it has joined; this packet stood for it.
+    /// It is a retransmission and leaves with the sum that it joined; this packet represented the sum.
     Flushed(PacketId),
-    /// The same where it is in the sum already.
+    /// The same if it already was in the sum.
     FlushedBy(PacketId),
-    /// It was sent again and finds nothing of its own.
+    /// It is a retransmission and its sum is not here.
     Passes,
-    /// The aggregator is another packet's.
+    /// The aggregator belongs to another packet.
     Collides,
 }
 
 /// An aggregator.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
-    /// Job and number of its packets, 0 if it is free: jobs count from 1.
+    /// Job and number of its packets; 0 if it is free, since jobs count from 1.
     owner: u32,
     bitmap: u32,
-    /// Contributions.
+    /// Number of contributions.
     count: u8,
     congested: bool,
-    /// The packet that stands for the sum; none when it has left.
+    /// The packet that represents the sum; `None` after it has left.
     first: Option<PacketId>,
 }
 
@@ -54,7 +54,7 @@ const FREE: Entry = Entry { owner: 0, bitmap: 0, count: 0, congested: false, fir
 pub(super) struct Aggregators {
     entries: Vec<Entry>,
     sums: Vec<i32>,
-    /// What leaves with the packet at hand: whose sums, from whom, and whether one of them met congestion.
+    /// Contents that leave with the current packet: index of the sums, bitmap, and whether one of them met congestion.
     out: usize,
     out_bitmap: u32,
     out_congested: bool,
@@ -62,7 +62,7 @@ pub(super) struct Aggregators {
     pub(super) in_use_max: usize,
 }
 
-/// What a register does: saturates, and then stays (`noequ0_write_data_entry` of `registers.p4`).
+/// Adds to a register, which saturates and then keeps its value (`noequ0_write_data_entry` of `registers.p4`).
 #[inline]
 fn add(register: i32, value: i32) -> i32 {
     if register < i32::MAX && register > -i32::MAX { register.saturating_add(value) } else { register }
@@ -85,7 +85,7 @@ impl Aggregators {
         }
     }
 
-    /// Is the sum of this packet complete, and still here? What leaves is then that sum.
+    /// Whether the sum of this packet is complete and still present. If so, it becomes the sum that leaves.
     pub(super) fn is_whole(&mut self, header: &Header) -> bool {
         let at = usize::from(header.aggregator);
         let id = owner(header.app, header.seq);
@@ -96,7 +96,7 @@ impl Aggregators {
         true
     }
 
-    /// A packet of a worker that is no overflow; a first transmission does not come twice.
+    /// Processes a packet of a worker without overflow; first transmissions must not arrive twice.
     pub(super) fn offer(&mut self, part: &Part) -> Outcome {
         let (header, at) = (part.header, usize::from(part.header.aggregator));
         let id = owner(header.app, header.seq);
@@ -138,7 +138,7 @@ impl Aggregators {
         }
     }
 
-    /// A packet that was sent again takes along what its aggregator holds, and frees it.
+    /// Lets a retransmitted packet take the contents of its aggregator along and frees it.
     fn flush(&mut self, at: usize, part: &Part) -> Outcome {
         let entry = std::mem::replace(&mut self.entries[at], FREE);
         self.in_use -= 1;
@@ -152,18 +152,18 @@ impl Aggregators {
         match (entry.first, is_in) {
             (Some(first), false) => Outcome::Flushed(first),
             (Some(first), true) => Outcome::FlushedBy(first),
-            // The sum was complete and has left: what was sent again leaves alone, with all of it.
+            // The sum was complete and has left: the retransmission leaves alone with the whole sum.
             (None, _) => Outcome::Passes,
         }
     }
 
-    /// Writes what leaves into the packet at hand; returns from whom it is, and whether one of them met congestion.
+    /// Writes the contents that leave into the current packet; returns the bitmap, and whether one of them met congestion.
     pub(super) fn read(&self, values: &mut [u8]) -> (u32, bool) {
         emit_values(&self.sums[self.out * ELEMENTS..][..ELEMENTS], values);
         (self.out_bitmap, self.out_congested)
     }
 
-    /// The result of a number passes: its aggregator is free. Returns the packet that stands for a sum that never left.
+    /// Frees the aggregator of a number whose result passes. Returns the packet that represents a sum that never left.
     pub(super) fn free(&mut self, app: u16, seq: u16, aggregator: u16) -> Option<PacketId> {
         let entry = self.entries.get_mut(usize::from(aggregator)).filter(|entry| entry.owner == owner(app, seq))?;
         self.in_use -= 1;
@@ -171,7 +171,7 @@ impl Aggregators {
     }
 }
 
-/// Adds values as the registers do.
+/// Adds values with the registers' saturation.
 fn add_values(sums: &mut [i32], values: &[u8]) {
     for (sum, value) in sums.iter_mut().zip(values.as_chunks::<4>().0) {
         *sum = add(*sum, i32::from_be_bytes(*value));

@@ -1,4 +1,4 @@
-//! The switch beside a model of it, which keeps the registers of the public program as maps and reads the P4 text line by line.
+//! Compares the switch with a model that keeps the registers of the public program as maps and follows the P4 text line by line.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,7 @@ const AGGREGATORS: u16 = 3;
 /// A packet at the switch.
 #[derive(Debug, Clone)]
 enum Input {
-    /// Of a worker of a job.
+    /// From a worker of a job.
     Part {
         job: u16,
         worker: u32,
@@ -34,12 +34,12 @@ enum Input {
         congested: bool,
         ip_marked: bool,
     },
-    /// Of the server.
+    /// From the server.
     Result { job: u16, number: u32, aggregator: u16, resent: bool, overflow: bool },
 }
 
 fn input() -> impl Strategy<Value = Input> {
-    // Few numbers and aggregators, and one that there is not; values that saturate.
+    // Few numbers and aggregators, one of which does not exist; values that saturate.
     let value = prop_oneof![-100i32..100, Just(i32::MAX), Just(i32::MIN), Just(i32::MAX - 3)];
     let place = (0..JOBS, 0u32..4, 0..=AGGREGATORS);
     let attempt = prop_oneof![3 => Just(0u8), 1 => 1u8..4];
@@ -61,7 +61,7 @@ fn input() -> impl Strategy<Value = Input> {
     prop_oneof![5 => part, 1 => result]
 }
 
-/// What leaves: to the server (0) or a worker's port; header and first value.
+/// A departure to the server (0) or a worker's port, with header and first value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Left {
     port: u16,
@@ -80,7 +80,7 @@ struct Model {
     agtr_time: BTreeMap<u16, u32>,
     ecn: BTreeMap<u16, bool>,
     data: BTreeMap<u16, i64>,
-    /// Not of the public program: first transmissions that came, results that passed, and sums that left and are still there.
+    /// Not in the public program: first transmissions that arrived, results that passed, and sums that left and are still present.
     seen: BTreeSet<(u16, u32, u32)>,
     passed: BTreeSet<(u16, u32)>,
     resent: BTreeSet<(u16, u32, u32, u8)>,
@@ -157,7 +157,7 @@ impl Model {
                 let data = self.data[&aggregator];
                 self.clean(aggregator);
                 if left {
-                    // Ours: what has left as a whole does not leave again under another name.
+                    // Our choice: what has left as a whole does not leave again under another id.
                     return vec![alone];
                 }
                 let sum = if bitmap & bit == 0 { saturating(data, value) } else { data };
@@ -247,7 +247,7 @@ impl Bed {
             set_values(&mut sums, values(&bytes[HEAD..]).unwrap());
             assert!(sums.iter().all(|sum| *sum == sums[0]), "all values alike");
             if frame.kind == Kind::Update {
-                // What lies in it names the packet that the books name.
+                // The id in the packet equals that in the ledger.
                 let name = Name::of(header.key);
                 let worker = u32::from(header.app - 1) * WORKERS + u32::from(name.source);
                 assert_eq!(PacketId::new(worker, name.number, name.attempt), frame.packet);
@@ -275,9 +275,9 @@ proptest! {
             let expected = model.take(input);
             prop_assert_eq!(bed.give(input), expected, "{:?}", input);
         }
-        // What is held is in registers: no frame is.
+        // Data is held in registers, not in frames.
         prop_assert_eq!(bed.pool.in_use(), 0);
-        // Every packet joins another, is dropped, or leaves: none twice.
+        // Every packet joins another, is dropped, or leaves, exactly once.
         let mut ended = BTreeSet::new();
         for row in bed.rows.iter().filter(|row| matches!(row.action, Action::Merged | Action::Dropped)) {
             prop_assert!(ended.insert(row.packet_in) || row.packet_in.attempt() > 0, "{:?}", row);
@@ -285,7 +285,7 @@ proptest! {
     }
 }
 
-/// What is no packet of a worker below the switch is dropped with its reason.
+/// Packets that are not from a worker below the switch are dropped with their reason.
 #[test]
 fn packets_of_others_are_dropped() {
     let name = Name { number: 0, attempt: 0, source: 0 };
@@ -313,7 +313,7 @@ fn packets_of_others_are_dropped() {
     }
 }
 
-/// Numbers begin again at 1: half of all later none is remembered, and until then each is.
+/// Numbers restart at 1: each is remembered until half of all numbers later, and forgotten then.
 #[test]
 fn numbers_are_remembered_until_half_of_all_later() {
     let mut numbers = Numbers::new();

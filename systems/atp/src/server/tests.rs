@@ -1,4 +1,4 @@
-//! The server beside a model of it: sets of workers by number, and sums in 64 bits.
+//! Compares the server with a model: sets of workers by number, and sums in 64 bits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,10 +11,10 @@ use crate::rig::{Setup, facts};
 const WINDOW: u16 = 4;
 const WORKERS: u32 = 3;
 
-/// What one packet says: of which numbers and workers, which transmission, and what it adds.
+/// A packet: its number, workers, transmission, and value.
 #[derive(Debug, Clone)]
 struct Told {
-    /// Number, counted from the first that is not complete.
+    /// Number relative to the first incomplete one.
     ahead: u32,
     bitmap: u32,
     attempt: u8,
@@ -37,7 +37,7 @@ fn told() -> impl Strategy<Value = Told> {
     )
 }
 
-/// What the server knows of a number, in the simplest words.
+/// State of a number in the model.
 #[derive(Debug, Default)]
 struct Known {
     workers: BTreeSet<u32>,
@@ -72,7 +72,7 @@ impl Bed {
         }
     }
 
-    /// Hands over a packet; returns what was accepted, and header and first value of the answer.
+    /// Delivers a packet; returns whether it was accepted, and header and first value of the answer.
     fn give(&mut self, header: &Header, value: i32) -> (Option<bool>, Option<(Header, i32)>) {
         let name = Name::of(header.key);
         let worker = u32::from(name.source);
@@ -129,7 +129,7 @@ proptest! {
         let whole: BTreeSet<u32> = (0..WORKERS).collect();
         for told in &all {
             let from = (0..).find(|number| known.get(number).is_none_or(|own| own.workers != whole)).unwrap();
-            // Workers are within a window of the oldest number that is not complete, or a little behind it.
+            // Workers are within a window of the oldest incomplete number or slightly behind it.
             let number = (from + told.ahead).saturating_sub(2);
             let header = header(number, told);
             let (row, answer) = bed.give(&header, told.value);

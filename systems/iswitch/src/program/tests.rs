@@ -1,4 +1,4 @@
-//! One switch by hand, and against a naive model.
+//! Tests of one switch, by hand and with a simple model.
 
 use pktgen_core::config::Value;
 use pktgen_core::record::Book;
@@ -26,7 +26,7 @@ struct Rig {
     out: Outbox,
 }
 
-/// A packet: who sent it, its number, when it was generated, and what it says.
+/// A packet: its sender, number, generation time, and contents.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     worker: u32,
@@ -41,7 +41,7 @@ fn part(worker: u32, seq: u32) -> Part {
     Part { worker, seq, cluster: (worker / 2) as u16, generation: i64::from(seq), numbers }
 }
 
-/// A sum that left: when, cluster, count, whether it was given up, the newest member, the numbers' bits.
+/// A sum that left: time, cluster, count, whether it was partial, the newest member, the bits of the numbers.
 type Left = (Time, u16, u16, bool, PacketId, Vec<u32>);
 
 impl Rig {
@@ -84,7 +84,7 @@ impl Rig {
         self.give(frame);
     }
 
-    /// Everything that left, with its port.
+    /// Returns all frames that left, with their ports.
     fn frames(&mut self) -> Vec<(u32, Frame)> {
         for port in &mut self.ports {
             port.advance(i64::MAX / 8, &mut self.pool, &mut self.books, &mut self.out);
@@ -92,7 +92,7 @@ impl Rig {
         self.out.frames.drain(..).collect()
     }
 
-    /// Sums that left; their bytes are given back.
+    /// Returns the sums that left and releases their buffers.
     fn left(&mut self) -> Vec<(u16, u16, bool, PacketId, Vec<u32>)> {
         let frames = self.frames();
         let read = |(_, frame): (u32, Frame)| {
@@ -128,7 +128,7 @@ fn a_sum_leaves_with_the_contribution_that_reaches_the_threshold() {
     rig.send(2, part(1, 0));
     rig.send(3, part(2, 0));
     assert!(rig.left().is_empty() && rig.program.held() == 2);
-    // A worker that is in the sum is added again.
+    // A worker that is already in the sum is added again.
     rig.send(4, part(0, 1));
     assert_eq!(rig.left(), [(0, 3, false, PacketId::new(0, 1, 0), bits([4.0, 1.5]))]);
     assert_eq!((rig.counter("sums"), rig.counter("open_at_end"), rig.program.next_wake()), (1, 1, NEVER));
@@ -190,7 +190,7 @@ fn keys_that_cannot_be_are_named() {
     }
 }
 
-/// What the page says, with lists: all packets that ever came, and the members of open sums.
+/// A simple model of the documentation: all packets that ever arrived, and the members of open sums.
 #[derive(Default)]
 struct Model {
     came: Vec<Part>,
@@ -248,7 +248,7 @@ proptest! {
         for (i, (worker, what, after, generation, a, b)) in steps.into_iter().enumerate() {
             let cluster = if what == 0 { 7 } else { (worker / 2) as u16 };
             let new = Part { worker, seq: i as u32, cluster, generation, numbers: [a, b] };
-            // A copy of one of the last packets, whoever sent it.
+            // A copy of one of the last packets of any sender.
             let copied = sent.len().checked_sub(usize::from(what)).filter(|at| (1..4).contains(&what) && *at < sent.len());
             let part = copied.map_or(new, |at| sent[at]);
             if copied.is_none() {

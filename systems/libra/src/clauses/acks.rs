@@ -72,7 +72,7 @@ fn ends(switch: &mut Switch) -> ProbeResult<()> {
     Ok(())
 }
 
-/// The acks of a push of each worker, after which the iteration ends.
+/// Returns the acks of a push of each worker; the iteration ends afterwards.
 fn pushed(switch: &mut Switch, with_checksum: bool) -> ProbeResult<Vec<Answer>> {
     let mut sent = Vec::new();
     for rank in switch.any_order() {

@@ -1,4 +1,5 @@
-//! What a switch that speaks Libra must do (docs/certify.md): clauses over hot packets of synchronous training, in docs/libra.md's words.
+//! Requirements for a switch that implements Libra (docs/certify.md): clauses over hot packets of synchronous training,
+//! in the terms of docs/libra.md.
 
 mod acks;
 mod refused;
@@ -38,7 +39,7 @@ pub(crate) static SUITE: ClauseSuite = ClauseSuite {
     load: None,
 };
 
-/// What most clauses have in common.
+/// Common parts of most clauses.
 const BASE: Clause = Clause {
     id: "",
     title: "",
@@ -54,10 +55,10 @@ const BASE: Clause = Clause {
     measure: None,
 };
 
-/// Iterations of a clause.
+/// Number of iterations of a clause.
 const ITERATIONS: i64 = 3;
 
-/// Why clauses do not apply to an experiment at all.
+/// Returns why clauses do not apply to an experiment.
 fn unfit(ground: &ProbeGround) -> Option<String> {
     if ground.word("endpoint.mode") == "async" {
         return Some("asynchronous training has no results".to_owned());
@@ -69,7 +70,7 @@ fn unfit(ground: &ProbeGround) -> Option<String> {
 /// A timeout on wires within which a host may not acknowledge results.
 const SHORT: Time = 20 * MS;
 
-/// What is to be known where results are sent again sooner than a host can be late.
+/// Returns a note if results are sent again before a host may be able to acknowledge.
 fn short_timeout(ground: &ProbeGround) -> Option<String> {
     let timeout = Some(switch::result_timeout(ground)).filter(|timeout| ground.patience > 0 && *timeout < SHORT)?;
     Some(format!(

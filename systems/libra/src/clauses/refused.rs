@@ -1,4 +1,5 @@
-//! Clauses on frames that take part in no sum: cold, of strangers, of other jobs, cut, of another kind; and on jobs beside each other.
+//! Clauses on frames that must not contribute to a sum (cold, from strangers, of other jobs, truncated, of another
+//! type), and on separate jobs.
 
 use super::BASE;
 use super::switch::{Answer, Push, Switch, bytes_of, told, with_switch};
@@ -139,15 +140,15 @@ pub(super) static CLAUSES: &[Clause] = &[
     },
 ];
 
-/// Why nothing passes to a server.
+/// Returns why nothing is forwarded to a server.
 fn no_server(ground: &ProbeGround) -> Option<String> {
     super::unfit(ground).or_else(|| ground.server.is_none().then(|| "there is no server".to_owned()))
 }
 
-/// Frames that must be without effect, of a worker.
+/// Returns frames of a worker that must have no effect.
 type Make = fn(&mut Switch, usize) -> Vec<Vec<u8>>;
 
-/// All push; then something of one of them that is neither acknowledged nor added; then the iteration ends.
+/// Lets all push, sends frames of one of them that must be neither acknowledged nor added, and ends the iteration.
 fn refuse(switch: &mut Switch, what: &str, make: Make) -> ProbeResult<()> {
     switch.push_acked()?;
     let rank = switch.probe.below(switch.workers.len());
@@ -159,7 +160,7 @@ fn refuse(switch: &mut Switch, what: &str, make: Make) -> ProbeResult<()> {
     Ok(())
 }
 
-/// A push of one pair with the next number of a worker, which is used by the next right push again.
+/// Returns a push of one pair with the next number of a worker, which the next correct push uses again.
 fn unsent(switch: &mut Switch, rank: usize) -> Push {
     let pairs = switch.pairs(1);
     let push = switch.made(rank, pairs);
@@ -180,7 +181,7 @@ fn strangers(switch: &mut Switch, rank: usize) -> Vec<Vec<u8>> {
     let all = switch.probe.ground.workers.len() as u32;
     let from = |worker: u32| (worker_ip(all + worker), WORKER_PORT);
     let numbers = [0, 1 + switch.probe.below(30) as u32];
-    // Numbers of theirs begin with 0.
+    // The strangers' numbers begin with 0.
     let header = Header { seq: 0, ..push.header };
     numbers.map(|worker| switch.frame_from(from(worker), PORT, &header, &bytes_of(&push.pairs))).to_vec()
 }
@@ -254,7 +255,7 @@ fn jobs(switch: &mut Switch) -> ProbeResult<()> {
     at_own_ports(switch, &results)
 }
 
-/// Results are at ports of the job's workers alone.
+/// Checks that results are only at ports of the job's workers.
 fn at_own_ports(switch: &Switch, results: &[Answer]) -> ProbeResult<()> {
     let port_of = |worker: &u32| switch.probe.ground.port_towards(*worker);
     match results.iter().find(|answer| !switch.workers.iter().any(|worker| port_of(worker) == answer.frame.port)) {
@@ -267,14 +268,14 @@ fn at_own_ports(switch: &Switch, results: &[Answer]) -> ProbeResult<()> {
     }
 }
 
-/// Packets of one clause that pass: a fault in one of twenty shows.
+/// Number of forwarded packets in a clause: a fault in one of twenty is detected.
 const PASSING: usize = 48;
 
 fn cold(switch: &mut Switch) -> ProbeResult<()> {
     switch.push_acked()?;
     let server = switch.probe.ground.server.unwrap_or_default();
     for number in 0..PASSING {
-        // 24 bytes are three hot pairs, and two cold ones.
+        // 24 bytes are three hot or two cold pairs.
         let bytes = if number % 2 == 0 { 24 } else { 12 * (1 + switch.probe.below(HOT_PAIRS)) };
         let rank = switch.probe.below(switch.workers.len());
         let header = Header { kind: Kind::Push, attempt: 0, job: switch.job as u8, seq: cold_number(switch) };
@@ -287,15 +288,15 @@ fn cold(switch: &mut Switch) -> ProbeResult<()> {
     Ok(())
 }
 
-/// The number of a cold packet.
+/// Returns the number of a cold packet.
 fn cold_number(switch: &mut Switch) -> u32 {
     (switch.probe.bits() % 1024) * 2 + 1
 }
 
-/// What was sent last leaves at this port alone, as it came; padding is not compared.
+/// Checks that the frame sent last leaves unchanged at this port alone; padding is not compared.
 fn passes(switch: &mut Switch, what: &str, sent: &[u8], port: u16) -> ProbeResult<()> {
     let came = switch.probe.expect(|frames| !frames.is_empty())?;
-    // Ethernet addresses and the time to live may be those of a router.
+    // Ethernet addresses and the time to live may be changed by a router.
     let alike = |left: &ProbeFrame| left.port == port && left.bytes.get(26..sent.len()) == sent.get(26..);
     if matches!(&came[..], [left] if alike(left)) {
         return Ok(());
@@ -308,7 +309,7 @@ fn passes(switch: &mut Switch, what: &str, sent: &[u8], port: u16) -> ProbeResul
 }
 
 fn back(switch: &mut Switch) -> ProbeResult<()> {
-    // A device may learn from their packets where workers are.
+    // A device may learn the positions of workers from their packets.
     switch.push_acked()?;
     let server = switch.probe.ground.server.unwrap_or_default();
     for number in 0..PASSING {

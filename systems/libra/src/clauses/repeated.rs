@@ -1,4 +1,4 @@
-//! Clauses on packets that come again, late or out of order (LIBRA §3.6).
+//! Clauses on packets that arrive repeatedly, late or out of order (LIBRA §3.6).
 
 use super::BASE;
 use super::switch::{Switch, with_switch};
@@ -86,7 +86,7 @@ pub(super) static CLAUSES: &[Clause] = &[
     },
 ];
 
-/// Why copies are added.
+/// Returns why copies are added.
 fn lax(ground: &ProbeGround) -> Option<String> {
     let writes = ground.word("target.repeat_writes");
     let is_lax = writes == "paper" || writes == "bloom";
@@ -99,20 +99,20 @@ fn lax(ground: &ProbeGround) -> Option<String> {
     })
 }
 
-/// Why late packets are new.
+/// Returns why late packets count as new.
 fn forgetful(ground: &ProbeGround) -> Option<String> {
     let is_bloom = ground.word("target.repeat_writes") == "bloom";
     super::unfit(ground).or_else(|| is_bloom.then(|| "a Bloom filter is emptied with the registers".to_owned()))
 }
 
-/// Which workers a random choice takes: one at least.
+/// Returns a random selection of workers, at least one.
 fn chosen(switch: &mut Switch) -> Vec<usize> {
     let order = switch.any_order();
     let count = 1 + switch.probe.below(order.len());
     order[..count].to_vec()
 }
 
-/// An attempt that is not the first.
+/// Returns an attempt other than the first.
 fn attempt(switch: &mut Switch) -> u8 {
     1 + switch.probe.below(15) as u8
 }
@@ -172,7 +172,7 @@ fn late(switch: &mut Switch) -> ProbeResult<()> {
     Ok(())
 }
 
-/// Packets that a worker may have without an ack.
+/// Returns the number of packets that a worker may have without an ack.
 fn window_of(switch: &Switch) -> usize {
     switch.probe.ground.number("endpoint.window").unwrap_or(1).max(1) as usize
 }
@@ -209,7 +209,7 @@ fn window(switch: &mut Switch) -> ProbeResult<()> {
         let pairs = switch.pairs(1);
         let push = switch.push(rank, pairs)?;
         sent.push((rank, push.header));
-        // No more at once than a host's buffers hold.
+        // No more at once than fit into a host's buffers.
         if sent.len() == 64 {
             switch.acked(&std::mem::take(&mut sent))?;
         }
@@ -237,14 +237,14 @@ fn end_again(switch: &mut Switch) -> ProbeResult<()> {
         old.push((rank, again(end, 3), switch.iteration()));
     }
     switch.finish(&[last])?;
-    // An end of the iteration that is over, while none has ended the next.
+    // An end of a finished iteration before any end of the next one.
     for (rank, end, iteration) in old {
         let frame = switch.frame(rank, &end, &iteration.to_be_bytes());
         switch.send_frame(rank, &frame)?;
         switch.acked(&[(rank, end)])?;
     }
     switch.push_acked()?;
-    // Had they counted, this one would be the last.
+    // If those had counted, this one would be the last.
     let end = switch.end(last)?;
     switch.acked(&[(last, end)])?;
     let others: Vec<_> = switch.any_order().into_iter().filter(|rank| *rank != last).collect();
@@ -252,7 +252,7 @@ fn end_again(switch: &mut Switch) -> ProbeResult<()> {
     Ok(())
 }
 
-/// The same packet with another attempt.
+/// Returns the same header with another attempt.
 fn again(header: Header, attempt: u8) -> Header {
     Header { attempt, ..header }
 }

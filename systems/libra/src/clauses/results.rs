@@ -1,4 +1,4 @@
-//! Clauses on results: to whom, when and how they go.
+//! Clauses on results: destinations, times and headers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -112,7 +112,7 @@ fn complete(switch: &mut Switch) -> ProbeResult<()> {
     Ok(())
 }
 
-/// An iteration whose sums need several parts, and its results.
+/// Performs an iteration whose sums need several parts; returns its results.
 fn long(switch: &mut Switch) -> ProbeResult<Vec<Answer>> {
     for _ in 0..3 {
         for rank in switch.any_order() {
@@ -121,7 +121,7 @@ fn long(switch: &mut Switch) -> ProbeResult<Vec<Answer>> {
         }
         switch.settles()?;
     }
-    // Parameters that surely are in no other packet of this kind.
+    // Parameters that are certainly in no other packet of this kind.
     for first in [0, 24, 48] {
         let rank = switch.probe.below(switch.workers.len());
         let count = switch.pairs(16).len() as u32;
@@ -132,7 +132,7 @@ fn long(switch: &mut Switch) -> ProbeResult<Vec<Answer>> {
     switch.finish_all()
 }
 
-/// Results by the port that they left from, those of the first attempt.
+/// Groups results of the first attempt by the port that they left from.
 fn by_port(results: &[Answer]) -> BTreeMap<u16, Vec<&Answer>> {
     let mut ports: BTreeMap<u16, Vec<&Answer>> = BTreeMap::new();
     for answer in results.iter().filter(|answer| answer.header.attempt == 0) {
@@ -203,7 +203,7 @@ fn opener(switch: &mut Switch) -> ProbeResult<()> {
         let attempt = if opener.is_none() { switch.probe.below(3) as u8 } else { 0 };
         switch.send(&push, attempt)?;
         opener.get_or_insert(PacketId::new(switch.workers[rank], push.header.seq, attempt));
-        // The first is added before another comes.
+        // The first is added before another one arrives.
         switch.settles()?;
     }
     for opener in [opener, None] {
@@ -287,7 +287,7 @@ fn resent(switch: &mut Switch) -> ProbeResult<()> {
     }
     let first = first.clone();
     switch.confirm(&results, &[last])?;
-    // One may be under way.
+    // One may be in flight.
     switch.copies(timeout / 4)?;
     match switch.copies(8 * timeout)?.first() {
         None => Ok(()),

@@ -5,7 +5,7 @@ use super::{BASE, switch::Switch};
 use pktgen_engine::clause::checks::{orders, same};
 use pktgen_engine::clause::{Clause, ProbeResult};
 
-/// What additions may be off, in words.
+/// Description of the permitted error of additions.
 const ORACLE: &str = "exact sums made by the certifier; of n values within (n − 1) · 2⁻²⁴ of the sum of their sizes with target.add = \"exact\", 0.25 % for each addition \
                       with \"tables\" (§3.5)";
 const ERROR: &str = "a sum that is wrong by less than the additions may be off is not found";

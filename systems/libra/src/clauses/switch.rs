@@ -1,7 +1,7 @@
-//! The workers' side of a clause: pushes and ends of a job, and what comes back.
+//! The workers' side of a clause: pushes and ends of a job, and the answers.
 //!
-//! Numbers of workers and iterations go on over all probes of a device that is not started anew. Every iteration that is begun is ended, and its
-//! results are acknowledged: what nobody acknowledges comes again.
+//! Numbers of workers and iterations continue over all probes of a device that is not restarted. Every begun iteration
+//! is ended, and its results are acknowledged, since results without acknowledgement are sent again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -17,11 +17,11 @@ use crate::format::{
     HEADER, HOT_PAIR, HOT_PAIRS, Header, Kind, PORT, ResultHead, WORKER_PORT, emit_hot, hot_pairs, pairs,
 };
 
-/// Ethernet's shortest frame.
+/// Length of Ethernet's shortest frame.
 const FRAME_MIN: usize = 60;
-/// Parameters that clauses push: every model has more hot ones.
+/// Number of parameters that clauses push: every model has more hot ones.
 pub(super) const PARAMETERS: u32 = 64;
-/// In a probe's memory beside the next number of each worker.
+/// Keys in a probe's memory besides the next number of each worker.
 const ITERATION: u64 = 1 << 32;
 const UNFINISHED: u64 = 2 << 32;
 const RESULTS: u64 = 3 << 32;
@@ -29,11 +29,11 @@ const RESULTS: u64 = 3 << 32;
 /// Pairs of a packet.
 pub(super) type Pairs = Vec<(u32, f32)>;
 
-/// A packet that came back to a worker.
+/// A packet that was returned to a worker.
 #[derive(Debug, Clone)]
 pub(super) struct Answer {
     pub(super) header: Header,
-    /// Of a result.
+    /// Present in results.
     pub(super) head: Option<ResultHead>,
     pub(super) pairs: Pairs,
     pub(super) from: (Ip, u16),
@@ -41,16 +41,16 @@ pub(super) struct Answer {
     pub(super) frame: ProbeFrame,
 }
 
-/// A push as it was sent.
+/// A sent push.
 #[derive(Debug, Clone)]
 pub(super) struct Push {
-    /// The worker's number in the job.
+    /// The worker's index in the job.
     pub(super) rank: usize,
     pub(super) header: Header,
     pub(super) pairs: Pairs,
 }
 
-/// What a parameter comes to in an iteration.
+/// The expected sum of a parameter in an iteration.
 #[derive(Debug, Clone, Copy, Default)]
 struct Cell {
     exact: f64,
@@ -63,22 +63,22 @@ pub(super) struct Switch<'p, 'a> {
     pub(super) probe: &'p mut ClauseProbe<'a>,
     pub(super) job: u16,
     pub(super) workers: Vec<u32>,
-    /// What the iteration is to come to.
+    /// The expected sums of the iteration.
     cells: BTreeMap<u32, Cell>,
 }
 
-/// After how long a result that was not acknowledged is sent again.
+/// Returns the time after which a result without acknowledgement is sent again.
 pub(super) fn result_timeout(ground: &ProbeGround) -> Time {
     ground.word("target.result_timeout").parse::<Span>().map_or(MS, Span::ps)
 }
 
-/// Pairs of a packet whose indices follow each other: no two of them are in one register.
+/// Returns the maximum number of consecutive indices in a packet without two in one register.
 pub(super) fn room(ground: &ProbeGround) -> usize {
     let registers = ground.number("endpoint.registers").unwrap_or(HOT_PAIRS as i64);
     registers.clamp(1, HOT_PAIRS as i64) as usize
 }
 
-/// Carries out a clause with the workers of the first job.
+/// Executes a clause with the workers of the first job.
 pub(super) fn with_switch(
     probe: &mut ClauseProbe,
     act: impl FnOnce(&mut Switch) -> ProbeResult<()>,
@@ -93,7 +93,7 @@ pub(super) fn with_switch(
 }
 
 impl<'p, 'a> Switch<'p, 'a> {
-    /// The n-th job.
+    /// Selects the n-th job.
     pub(super) fn of(probe: &'p mut ClauseProbe<'a>, n: usize) -> ProbeResult<Self> {
         let job = probe.ground.clusters().get(n).copied().unwrap_or_default();
         let workers = probe.ground.members(job);
@@ -103,24 +103,24 @@ impl<'p, 'a> Switch<'p, 'a> {
         Ok(Switch { probe, job, workers, cells: BTreeMap::new() })
     }
 
-    /// The iteration that is under way.
+    /// Returns the number of the current iteration.
     pub(super) fn iteration(&self) -> u32 {
         self.probe.memory.get(&(ITERATION + u64::from(self.job))).copied().unwrap_or(0) as u32
     }
 
-    /// The number of the next result.
+    /// Returns the number of the next result.
     pub(super) fn next_result(&self) -> u32 {
         2 * self.probe.memory.get(&(RESULTS + u64::from(self.job))).copied().unwrap_or(0) as u32
     }
 
-    /// The next number of a worker.
+    /// Returns the next number of a worker.
     pub(super) fn number(&mut self, rank: usize) -> u32 {
         let next = self.probe.memory.entry(u64::from(self.workers[rank])).or_default();
         *next += 2;
         (*next - 2) as u32
     }
 
-    /// The error that sums may have.
+    /// Returns the permitted error of sums.
     fn error(&self) -> AdditionError {
         match self.probe.ground.word("target.add") {
             "exact" => AdditionError::F32,
@@ -128,42 +128,42 @@ impl<'p, 'a> Switch<'p, 'a> {
         }
     }
 
-    /// A gradient of a size between 2⁻⁸ and 2⁸.
+    /// Returns a gradient of magnitude 2⁻⁸ to 2⁸.
     pub(super) fn gradient(&mut self) -> f32 {
         let bits = self.probe.bits();
         let exponent = 127 - 8 + bits % 16;
         f32::from_bits((bits & 0x8000_0000) | exponent << 23 | (self.probe.bits() & 0x7f_ffff))
     }
 
-    /// So many random gradients of parameters that follow each other, at most as many as fit a packet.
+    /// Returns `count` random gradients of consecutive parameters, at most as many as fit into a packet.
     pub(super) fn pairs(&mut self, count: usize) -> Pairs {
         let count = count.min(room(self.probe.ground));
         let first = self.probe.below(PARAMETERS as usize - count + 1) as u32;
         (0..count as u32).map(|n| (first + n, self.gradient())).collect()
     }
 
-    /// Random gradients of a random number of parameters.
+    /// Returns random gradients of a random number of parameters.
     pub(super) fn some(&mut self) -> Pairs {
         let count = 1 + self.probe.below(HOT_PAIRS);
         self.pairs(count)
     }
 
-    /// All workers' numbers in the job, in random order.
+    /// Returns the indices of all workers in the job in random order.
     pub(super) fn any_order(&mut self) -> Vec<usize> {
         self.probe.order(self.workers.len())
     }
 
-    /// The same, the last one apart.
+    /// Returns the same with the last one separate.
     pub(super) fn any_order_and_last(&mut self) -> (Vec<usize>, usize) {
         self.probe.order_and_last(self.workers.len())
     }
 
-    /// A packet of a worker with this header, as a frame.
+    /// Returns a packet of a worker with this header as a frame.
     pub(super) fn frame(&self, rank: usize, header: &Header, rest: &[u8]) -> Vec<u8> {
         self.frame_from((worker_ip(self.workers[rank]), WORKER_PORT), PORT, header, rest)
     }
 
-    /// The same from another address, or to another port.
+    /// Does the same from another address or to another port.
     pub(super) fn frame_from(&self, from: (Ip, u16), port: u16, header: &Header, rest: &[u8]) -> Vec<u8> {
         let len = HEAD + HEADER + rest.len();
         let mut frame = vec![0; len.max(FRAME_MIN)];
@@ -173,23 +173,23 @@ impl<'p, 'a> Switch<'p, 'a> {
         frame
     }
 
-    /// A push as a frame.
+    /// Returns a push as a frame.
     pub(super) fn frame_of(&self, push: &Push) -> Vec<u8> {
         self.frame(push.rank, &push.header, &bytes_of(&push.pairs))
     }
 
-    /// This frame arrives from a worker.
+    /// Sends this frame from a worker.
     pub(super) fn send_frame(&mut self, rank: usize, frame: &[u8]) -> ProbeResult<()> {
         self.probe.send(self.workers[rank], frame)
     }
 
-    /// A push that was not sent yet.
+    /// Creates a push without sending it.
     pub(super) fn made(&mut self, rank: usize, pairs: Pairs) -> Push {
         let header = Header { kind: Kind::Push, attempt: 0, job: self.job as u8, seq: self.number(rank) };
         Push { rank, header, pairs }
     }
 
-    /// It arrives, with this attempt.
+    /// Sends it with this attempt.
     pub(super) fn send(&mut self, push: &Push, attempt: u8) -> ProbeResult<Header> {
         let header = Header { attempt, ..push.header };
         let frame = self.frame(push.rank, &header, &bytes_of(&push.pairs));
@@ -197,7 +197,7 @@ impl<'p, 'a> Switch<'p, 'a> {
         Ok(header)
     }
 
-    /// It is to be in the sums of the iteration.
+    /// Adds it to the expected sums of the iteration.
     pub(super) fn counts(&mut self, push: &Push) {
         for (index, value) in &push.pairs {
             let cell = self.cells.entry(*index).or_default();
@@ -207,7 +207,7 @@ impl<'p, 'a> Switch<'p, 'a> {
         }
     }
 
-    /// A worker pushes these pairs, once.
+    /// Sends these pairs of a worker once.
     pub(super) fn push(&mut self, rank: usize, pairs: Pairs) -> ProbeResult<Push> {
         let push = self.made(rank, pairs);
         self.counts(&push);
@@ -215,7 +215,7 @@ impl<'p, 'a> Switch<'p, 'a> {
         Ok(push)
     }
 
-    /// Each worker pushes some pairs, in random order.
+    /// Sends some pairs of each worker in random order.
     pub(super) fn push_all(&mut self) -> ProbeResult<Vec<Push>> {
         let order = self.any_order();
         let push = |rank| {
@@ -225,26 +225,26 @@ impl<'p, 'a> Switch<'p, 'a> {
         order.into_iter().map(push).collect()
     }
 
-    /// The same, and each is acknowledged.
+    /// Does the same and checks that each is acknowledged.
     pub(super) fn push_acked(&mut self) -> ProbeResult<()> {
         let sent: Vec<_> = self.push_all()?.into_iter().map(|push| (push.rank, push.header)).collect();
         self.acked(&sent).map(|_| ())
     }
 
-    /// A worker ends the iteration.
+    /// Ends the iteration for a worker.
     pub(super) fn end(&mut self, rank: usize) -> ProbeResult<Header> {
         let header = Header { kind: Kind::End, attempt: 0, job: self.job as u8, seq: self.number(rank) };
         self.send_end(rank, &header)?;
         Ok(header)
     }
 
-    /// An end with this header arrives.
+    /// Sends an end with this header.
     pub(super) fn send_end(&mut self, rank: usize, header: &Header) -> ProbeResult<()> {
         let frame = self.frame(rank, header, &self.iteration().to_be_bytes());
         self.send_frame(rank, &frame)
     }
 
-    /// What comes back to workers while no result is awaited.
+    /// Returns the answers to workers while no result is expected.
     pub(super) fn answers(&mut self, at_least: usize) -> ProbeResult<Vec<Answer>> {
         let server = self.probe.ground.server;
         let count = |frames: &[ProbeFrame]| frames.iter().filter(|frame| Some(frame.port) != server).count();
@@ -252,20 +252,20 @@ impl<'p, 'a> Switch<'p, 'a> {
         self.at_workers(frames)
     }
 
-    /// What of these frames came to workers.
+    /// Returns the frames that arrived at workers.
     fn at_workers(&self, frames: Vec<ProbeFrame>) -> ProbeResult<Vec<Answer>> {
         let server = self.probe.ground.server;
         frames.into_iter().filter(|frame| Some(frame.port) != server).map(read).collect()
     }
 
-    /// Exactly these packets are acknowledged, each at the port of its worker, and nothing else comes back.
+    /// Checks that exactly these packets are acknowledged, each at the port of its worker, and nothing else arrives.
     pub(super) fn acked(&mut self, sent: &[(usize, Header)]) -> ProbeResult<Vec<Answer>> {
         let answers = self.answers(sent.len())?;
         self.are_acks(&answers, sent)?;
         Ok(answers)
     }
 
-    /// These answers are the acks of these packets.
+    /// Checks that these answers are the acks of these packets.
     pub(super) fn are_acks(&self, answers: &[Answer], sent: &[(usize, Header)]) -> ProbeResult<()> {
         let mut left: Vec<&Answer> = answers.iter().collect();
         for (rank, header) in sent {
@@ -294,7 +294,7 @@ impl<'p, 'a> Switch<'p, 'a> {
         }
     }
 
-    /// Nothing comes back of what was sent.
+    /// Checks that no frame arrives.
     pub(super) fn silent(&mut self, after: &str) -> ProbeResult<()> {
         match self.answers(0)?.first() {
             None => Ok(()),
@@ -306,20 +306,20 @@ impl<'p, 'a> Switch<'p, 'a> {
         }
     }
 
-    /// All workers end the iteration, the last ones in this order; its results are those of all pushes that count.
+    /// Ends the iteration for all workers, the last ones in this order; checks that its results are the sums of all counted pushes.
     pub(super) fn finish(&mut self, order: &[usize]) -> ProbeResult<Vec<Answer>> {
         let results = self.results_after(order)?;
         self.has_sums(&results)?;
         Ok(results)
     }
 
-    /// The same in random order.
+    /// Does the same in random order.
     pub(super) fn finish_all(&mut self) -> ProbeResult<Vec<Answer>> {
         let order = self.any_order();
         self.finish(&order)
     }
 
-    /// These workers, the last that are missing, end the iteration: its results, which are acknowledged.
+    /// Ends the iteration for these workers, the last missing ones; returns its results, which are acknowledged.
     pub(super) fn results_after(&mut self, order: &[usize]) -> ProbeResult<Vec<Answer>> {
         order.iter().try_for_each(|rank| self.end(*rank).map(|_| ()))?;
         let results = self.results()?;
@@ -328,17 +328,17 @@ impl<'p, 'a> Switch<'p, 'a> {
         Ok(results)
     }
 
-    /// What is left of acks and copies goes by.
+    /// Discards remaining acks and copies.
     pub(super) fn settles(&mut self) -> ProbeResult<()> {
         self.probe.settle().map(|_| ())
     }
 
-    /// The results of the iteration that all have ended, which no worker has acknowledged; the next one begins.
+    /// Returns the results of an iteration that all have ended, without acknowledging them; the next one begins.
     pub(super) fn results(&mut self) -> ProbeResult<Vec<Answer>> {
         self.results_seen(&mut Vec::new())
     }
 
-    /// The same; all frames that came go to `seen`, too.
+    /// Does the same; appends all received frames to `seen`.
     pub(super) fn results_seen(&mut self, seen: &mut Vec<ProbeFrame>) -> ProbeResult<Vec<Answer>> {
         let (timeout, iteration) = (result_timeout(self.probe.ground), self.iteration());
         let step = timeout / 8;
@@ -353,7 +353,7 @@ impl<'p, 'a> Switch<'p, 'a> {
                 break;
             }
         }
-        // Copies that are too many.
+        // Superfluous copies.
         let frames = self.probe.pass(step)?;
         seen.extend_from_slice(&frames);
         results.extend(self.of_iteration(frames, iteration)?);
@@ -366,13 +366,13 @@ impl<'p, 'a> Switch<'p, 'a> {
         Ok(results)
     }
 
-    /// The device made these results, which are of one iteration.
+    /// Records that the device created these results of one iteration.
     fn note_results(&mut self, results: &[Answer]) {
         let parts = results.iter().filter_map(|answer| answer.head).map(|head| head.parts).max().unwrap_or(0);
         *self.probe.memory.entry(RESULTS + u64::from(self.job)).or_default() += u64::from(parts);
     }
 
-    /// The results among these frames, which are of this iteration.
+    /// Returns the results of this iteration among these frames.
     fn of_iteration(&self, frames: Vec<ProbeFrame>, iteration: u32) -> ProbeResult<Vec<Answer>> {
         let mut results = Vec::new();
         for answer in self.at_workers(frames)? {
@@ -392,7 +392,7 @@ impl<'p, 'a> Switch<'p, 'a> {
         })
     }
 
-    /// These workers acknowledge results, each number once.
+    /// Acknowledges results from these workers, each number once.
     pub(super) fn confirm(&mut self, results: &[Answer], ranks: &[usize]) -> ProbeResult<()> {
         let numbers: BTreeSet<u32> = results.iter().map(|answer| answer.header.seq).collect();
         for rank in ranks {
@@ -405,18 +405,18 @@ impl<'p, 'a> Switch<'p, 'a> {
         Ok(())
     }
 
-    /// What comes back while so much time passes.
+    /// Returns the answers during `span`.
     pub(super) fn copies(&mut self, span: Time) -> ProbeResult<Vec<Answer>> {
         let frames = self.probe.pass(span)?;
         self.at_workers(frames)
     }
 
-    /// What is said of an iteration, as a place in a message.
+    /// Returns a description of the iteration as a place in a message.
     pub(super) fn at(&self, what: &str) -> String {
         format!("{what} of job {}", self.job)
     }
 
-    /// Results have the sums of the pushes that count; the next iteration begins with none.
+    /// Checks that results have the sums of the counted pushes; the next iteration begins without any.
     pub(super) fn has_sums(&mut self, results: &[Answer]) -> ProbeResult<()> {
         let (cells, error) = (std::mem::take(&mut self.cells), self.error());
         for worker in &self.workers {
@@ -450,12 +450,12 @@ impl<'p, 'a> Switch<'p, 'a> {
         Ok(())
     }
 
-    /// What an earlier probe left under way ends, whatever it comes to.
+    /// Ends iterations that an earlier probe left unfinished, whatever their results.
     fn drain(&mut self) -> ProbeResult<()> {
         for rank in 0..self.workers.len() {
             self.end(rank)?;
         }
-        // The results may have come before.
+        // The results may have arrived before.
         let (mut results, timeout) = (Vec::new(), result_timeout(self.probe.ground));
         let frames = self.probe.pass(timeout / 4 + self.probe.ground.patience)?;
         results.extend(frames.into_iter().filter_map(|frame| read(frame).ok()).filter(|answer| answer.head.is_some()));
@@ -469,20 +469,20 @@ impl<'p, 'a> Switch<'p, 'a> {
     }
 }
 
-/// Pairs as bytes.
+/// Converts pairs to bytes.
 pub(super) fn bytes_of(pairs: &[(u32, f32)]) -> Vec<u8> {
     let mut bytes = vec![0; pairs.len() * HOT_PAIR];
     emit_hot(pairs, &mut bytes);
     bytes
 }
 
-/// A header in words.
+/// Describes a header.
 pub(super) fn told(header: &Header) -> impl Display {
     let Header { kind, attempt, job, seq } = header;
     format!("{} {seq}, attempt {attempt}, job {job}", kind.name())
 }
 
-/// Reads a frame at a worker's port.
+/// Parses a frame at a worker's port.
 fn read(frame: ProbeFrame) -> ProbeResult<Answer> {
     let no = |frame: &ProbeFrame| {
         let what = format!("a frame of {} bytes at port {}", frame.bytes.len(), frame.port);

@@ -1,4 +1,4 @@
-//! A naive switch over bytes, whole and with planted defects: every clause passes on the whole one, and finds a defect that it names.
+//! A simple switch over bytes, correct and with planted defects: every clause passes with the correct one and detects its defects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const TIMEOUT: Time = MS;
 const SERVER: u16 = 100;
 const PORT: u16 = 0x11b4;
 
-/// What is wrong with a switch.
+/// The defect of a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Defect {
     None,
@@ -85,7 +85,7 @@ enum Defect {
     AnyProtocol,
 }
 
-/// Defects, and clauses that must find each.
+/// Defects, and the clauses that must detect each.
 const PLANTED: &[(Defect, &[&str])] = &[
     (Defect::LosesPair18, &["libra-sizes"]),
     (Defect::LastWins, &["libra-order", "libra-cancel"]),
@@ -308,7 +308,7 @@ impl Naive {
             for (index, value) in pairs {
                 let value = match defect {
                     Defect::DropsNegative => value.max(0.0),
-                    // Loses what comes after a push of the last worker.
+                    // Loses packets after a push of the last worker.
                     Defect::NeedsOrder if opened_by == 3 && worker != 3 => 0.0,
                     _ => value,
                 };
@@ -356,7 +356,7 @@ impl Naive {
         let defect = self.defect;
         let at = if defect == Defect::JobsShare { 0 } else { usize::from(job) };
         let own = &mut self.jobs[at];
-        // Numbers tell ends apart, and those of an iteration that is over are none.
+        // Numbers distinguish ends; those of a finished iteration do not count.
         if !again || defect == Defect::EndsCountTwice {
             own.ends += 1;
         }
@@ -456,7 +456,7 @@ impl Naive {
         self.kept.retain(|_, kept| !kept.missing.is_empty());
     }
 
-    /// The first result that is due by this time is sent again.
+    /// Sends the first result that is due by this time again.
     fn resend(&mut self, until: Time) -> bool {
         if self.is(Defect::NeverResends) {
             return false;
@@ -540,7 +540,7 @@ fn ground(more: &str) -> ProbeGround {
     }
 }
 
-/// All repeats of a clause on one switch, which was used by clauses before; true if it holds.
+/// Runs all repeats of a clause on one switch that was used by clauses before; returns whether it holds.
 fn holds(clause: &Clause, switch: &mut Naive, memory: &mut ProbeMemory, seed: u64) -> bool {
     let ground = ground("");
     assert_eq!((clause.exempt)(&ground), None, "{}", clause.id);
@@ -595,7 +595,7 @@ fn every_clause_finds_a_defect() {
     assert!(without.is_empty(), "no defect fails {without:?}");
 }
 
-/// A probe that ended before its end leaves an iteration under way: the next one begins behind it.
+/// A probe that was aborted leaves an iteration unfinished: the next one begins after ending it.
 #[test]
 fn an_iteration_that_was_left_under_way_is_ended_first() {
     let ground = ground("");

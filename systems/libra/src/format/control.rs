@@ -1,5 +1,4 @@
-//! What a controller and switches say to each other (LIBRA §3.6, "Failover mechanism"). The paper has no format: this is
-//! our choice.
+//! Messages between a controller and switches (LIBRA §3.6, "Failover mechanism"). The paper specifies no format: this is our choice.
 //!
 //! ```text
 //! | what 8 | from 16 | to 16 | session 32 | then, by what |
@@ -8,18 +7,18 @@
 //! | status: packets 64, dropped 64, memory in millionths 32    | prepared, begun, activated, retired: nothing      |
 //! ```
 //!
-//! All in network order, after the header of a control packet. `from` and `to` are nodes. An answer is its request with the
-//! highest bit of `what` set. The session numbers the attempts of the controller to move the work from one switch to
-//! another, from 1 on; a heartbeat's is the number of the heartbeat. Every request may come twice: the second changes
-//! nothing, and is answered like the first.
+//! All fields are in network order, after the header of a control packet. `from` and `to` are nodes. An answer is its
+//! request with the highest bit of `what` set. The session numbers the controller's attempts to move the work from one
+//! switch to another, from 1 on; that of a heartbeat is the number of the heartbeat. Every request may arrive twice:
+//! the second one changes nothing and is answered like the first.
 
 use std::fmt;
 
 use pktgen_wire::wire::header::{Fields, Group, header, values};
 
-/// Most bytes of a piece of a switch's state.
+/// Maximum length of a piece of a switch's state.
 pub(crate) const PIECE_MAX: usize = 1024;
-/// Bytes of the longest message, after the packet's header.
+/// Length of the longest message after the packet's header.
 pub(crate) const CONTROL_MAX: usize = Head::BYTES + Piece::BYTES + PIECE_MAX;
 
 values! {
@@ -96,65 +95,65 @@ header! {
 /// A message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Control<'a> {
-    /// The node that it comes from.
+    /// The sending node.
     pub from: u16,
-    /// The node that it is for.
+    /// The receiving node.
     pub to: u16,
-    /// Which change of switches it is about.
+    /// The change of switches that it belongs to.
     pub session: u32,
-    /// What it says.
+    /// Its contents.
     pub what: What<'a>,
 }
 
-/// What a message says.
+/// Contents of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What<'a> {
-    /// How are you?
+    /// Requests the state of health.
     Heartbeat,
-    /// Take nothing any more, and keep what you have for me.
+    /// Requests to accept nothing more and to keep the state for the controller.
     Freeze,
-    /// Give me a piece of your state.
+    /// Requests a piece of the state.
     Fetch(u32),
-    /// Forget all. If `fresh`, nothing of another switch's state will come: numbers begin where workers are.
+    /// Requests to forget everything. If `fresh`, no state of another switch will follow: numbers begin where workers are.
     Prepare {
         /// Whether the state was lost with its switch.
         fresh: bool,
     },
-    /// Take over this piece of another switch's state.
+    /// Requests to take over this piece of another switch's state.
     Restore(u32, &'a [u8]),
-    /// You sum from now on.
+    /// Requests to begin adding up.
     Begin,
-    /// Send what is for a switch that sums to this one: sent to the switch in the middle.
+    /// Requests to send packets for an adding switch to this one: for the switch in the middle.
     Activate(u16),
-    /// Another sums. In the session in which you were frozen: all that you had is there. In a later one: you were taken for
-    /// dead, and what you have is lost.
+    /// States that another switch adds up. In the session of the freeze: the whole state is there. In a later one: the
+    /// switch was considered dead, and its state is lost.
     Retire,
-    /// Statistics since the switch began: packets that came, those of them that it lost, and the share of its memory in use.
+    /// Statistics since the switch began: packets that arrived, how many of them it lost, and the share of its memory in use.
     Status {
-        /// Packets that arrived.
+        /// Number of packets that arrived.
         packets: u64,
-        /// Packets that the switch lost.
+        /// Number of packets that the switch lost.
         dropped: u64,
         /// Memory in use, in millionths.
         memory_ppm: u32,
     },
-    /// I take nothing more; my state is so many pieces.
+    /// The switch accepts nothing more; its state has this many pieces.
     Frozen(u32),
     /// A piece of the state.
     Piece(u32, &'a [u8]),
-    /// I am ready for pieces.
+    /// The switch is ready for pieces.
     Prepared,
-    /// I have that piece.
+    /// The switch has that piece.
     Restored(u32),
-    /// I sum.
+    /// The switch adds up.
     Begun,
-    /// What is for switches goes there.
+    /// Packets for switches go to the new one.
     Activated,
-    /// I know that another sums.
+    /// The switch knows that another one adds up.
     Retired,
 }
 
-/// Nothing.
+/// A group without fields.
 struct Empty;
 
 impl Group for Empty {
@@ -168,7 +167,7 @@ impl Group for Empty {
 }
 
 impl<'a> Control<'a> {
-    /// Reads what follows the header of a control packet; none if it is no message of ours.
+    /// Parses everything after the header of a control packet; `None` if it is not a valid message.
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         let Head { what: code, from, to, session } = Head::get(bytes)?;
         let rest = &bytes[Head::BYTES..];
@@ -198,7 +197,7 @@ impl<'a> Control<'a> {
         (control.len() == bytes.len() && bytes.len() <= CONTROL_MAX).then_some(control)
     }
 
-    /// What `then` makes of the parts of the message: head, what its kind brings, and bytes up to the end.
+    /// Calls `then` with the parts of the message: head, fields of its kind, and the remaining bytes.
     fn parts<T>(&self, then: impl FnOnce(Head, &dyn Group, &[u8]) -> T) -> T {
         let Control { from, to, session, what } = *self;
         let then = |what, own: &dyn Group, state: &[u8]| then(Head { what, from, to, session }, own, state);
@@ -224,12 +223,12 @@ impl<'a> Control<'a> {
         }
     }
 
-    /// Bytes that it takes.
+    /// Returns its length in bytes.
     pub fn len(&self) -> usize {
         self.parts(|head, own, state| head.bytes() + own.bytes() + state.len())
     }
 
-    /// Never: there are no messages without bytes.
+    /// Always false: every message has bytes.
     pub fn is_empty(&self) -> bool {
         false
     }
@@ -244,7 +243,7 @@ impl<'a> Control<'a> {
         });
     }
 
-    /// What its fields say.
+    /// Returns its fields.
     pub(super) fn fields(&self) -> Fields {
         self.parts(|head, own, _| [head.fields(), own.fields()].concat())
     }
@@ -312,7 +311,7 @@ mod tests {
             prop_assert!(out.len() - HEADER <= CONTROL_MAX);
             let name = format!("{control}");
             prop_assert_eq!((&Libra as &dyn Format).print(&out), format!("libra control {name}"));
-            // A byte less is another message or none, never the same one.
+            // One byte less gives another message or none, never the same one.
             prop_assert_ne!(Control::parse(&out[HEADER..out.len() - 1]), Some(control));
         }
 

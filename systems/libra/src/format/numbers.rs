@@ -1,11 +1,11 @@
-//! Sequence numbers of a worker that sends to several servers and the switches of their racks (our choice).
+//! Sequence numbers of a worker that sends to several servers and to the switches of their racks (our choice).
 //!
-//! Each receiver counts a worker's packets without gaps, and no two packets of a worker have the same number: receiver r of n
-//! has r, n + r, 2 n + r, … above the bit that says cold. With one server these are 0, 1, 2, …
+//! Each receiver counts a worker's packets without gaps, and no two packets of a worker have the same number: receiver
+//! r of n has r, n + r, 2 n + r, … above the bit that marks cold. With one server these are 0, 1, 2, …
 
 use pktgen_core::record::Heat;
 
-/// How numbers of a receiver and numbers of packets follow from each other.
+/// Converts between numbers of a receiver and sequence numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Numbers {
     receivers: u32,
@@ -18,22 +18,22 @@ impl Default for Numbers {
 }
 
 impl Numbers {
-    /// For `receivers` servers; none is taken as one. There are at most as many switches.
+    /// Creates the conversion for `receivers` servers; 0 counts as one. There are at most as many switches.
     pub const fn new(receivers: u32) -> Self {
         Numbers { receivers: if receivers == 0 { 1 } else { receivers } }
     }
 
-    /// The sequence number of the `number`-th packet to or from `receiver`; a switch's if it is hot.
+    /// Returns the sequence number of the `number`-th packet to or from `receiver`, which is a switch if the packet is hot.
     #[inline]
     pub const fn seq(self, receiver: u32, number: u32, heat: Heat) -> u32 {
         number.wrapping_mul(self.receivers).wrapping_add(receiver) << 1 | heat as u32
     }
 
-    /// Receiver and number of a sequence number.
+    /// Returns receiver and number of a sequence number.
     #[inline]
     pub const fn split(self, seq: u32) -> (u32, u32) {
         let place = seq >> 1;
-        // Most runs have one server: no division.
+        // Most runs have one server: no division is necessary.
         if self.receivers == 1 { (0, place) } else { (place % self.receivers, place / self.receivers) }
     }
 }
@@ -64,7 +64,7 @@ mod tests {
                 prop_assert_eq!((numbers.split(seq), super::super::heat_of(seq)), ((receiver, number), heat));
                 prop_assert!(seen.insert(seq));
             }
-            // None is left out.
+            // Every number occurs.
             prop_assert!((0..receivers * 80).all(|seq| seen.contains(&seq)));
         }
     }

@@ -1,36 +1,36 @@
-//! What goes through the pipeline again (LIBRA §4).
+//! Recirculation through the pipeline (LIBRA §4).
 //!
-//! Recirculated frames share one port: it carries one at a time at its rate, and the others wait, in the order in which
-//! they came. "Recirculations can degrade the performance" (§3.4) that way, and not by the further pass alone. How much
-//! may wait is not bounded here; `recirculation_wait_max_ns` says how long it was.
+//! Recirculated frames share one port, which carries one at a time at its rate; the others wait in the order of
+//! arrival. "Recirculations can degrade the performance" (§3.4) in this way, too, and not only by the additional pass.
+//! The number of waiting frames is not limited here; `recirculation_wait_max_ns` shows the maximum wait.
 
 use pktgen_core::time::{Serialiser, Time};
 use pktgen_core::units::{Rate, Size};
 
-/// Bytes on an Ethernet link beside a frame: FCS, preamble, gap. The port is one of the switch, looped.
+/// Overhead of a frame on an Ethernet link in bytes: FCS, preamble, gap. The port is a looped port of the switch.
 const BESIDE: u64 = 24;
 
-/// The port, and what went through it.
+/// The recirculation port and its counters.
 #[derive(Debug, Default)]
 pub(super) struct Again {
-    /// None: no limit.
+    /// `None`: unlimited.
     port: Option<Serialiser>,
-    /// When it is idle.
+    /// When it becomes idle.
     idle: Time,
-    /// Bytes that it carried.
+    /// Number of bytes that it carried.
     pub(super) bytes: u64,
-    /// The longest that a frame waited.
+    /// Maximum wait of a frame.
     pub(super) wait_max: Time,
 }
 
 impl Again {
-    /// A port of so many bits per second; 0: no limit.
+    /// Creates a port with this rate; 0: unlimited.
     pub(super) fn new(rate: Rate) -> Self {
         let port = (rate.bps() > 0).then(|| Serialiser::new(rate, Size::from_bytes(BESIDE)));
         Again { port, ..Again::default() }
     }
 
-    /// When the last of `passes` passes begins of a frame of `len` bytes whose first begins at `t`, if one takes `latency`.
+    /// Returns when the last of `passes` passes begins, for a frame of `len` bytes whose first pass begins at `t` and takes `latency`.
     #[inline]
     pub(super) fn last_pass(&mut self, t: Time, passes: u32, len: u16, latency: Time) -> Time {
         let mut begins = t;
@@ -68,7 +68,7 @@ mod tests {
         assert_eq!(port.last_pass(100_000, 1, 76, 400_000), 100_000);
         assert_eq!(port.last_pass(100_000, 2, 76, 400_000), 2_000_000);
         assert_eq!((port.bytes, port.wait_max), (200, 700_000));
-        // Idle again, and twice around: the second time it need not wait.
+        // Idle again, and recirculated twice: the second time it need not wait.
         assert_eq!(port.last_pass(9_000_000, 3, 76, 400_000), 11_400_000);
         let mut free = Again::new(Rate::from_bps(0));
         assert_eq!((0..9).map(|_| free.last_pass(0, 3, 76, 400)).max(), Some(800));

@@ -1,5 +1,5 @@
-//! How a switch fails, where an experiment studies it (LIBRA §3.6, "Failover mechanism": "high packet loss rates,
-//! high on-chip memory usage"; the response delay).
+//! Failures of a switch in experiments on failover (LIBRA §3.6, "Failover mechanism": "high packet loss rates, high
+//! on-chip memory usage"; the response delay).
 
 use pktgen_core::config::{Section, settings, spans};
 use pktgen_core::seed::{Draws, Seed};
@@ -9,29 +9,29 @@ use pktgen_core::{Error, Result};
 
 use pktgen_engine::target::program::Place;
 
-/// What goes wrong.
+/// A kind of failure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Failure {
     /// Nothing.
     None,
-    /// It is gone.
+    /// The switch is dead.
     Crash,
-    /// It loses this share of the packets that come.
+    /// It loses this share of arriving packets.
     Loss(f64),
-    /// So much of its memory is in use, in millionths.
+    /// This much of its memory is in use, in millionths.
     Memory(u32),
-    /// Everything takes so much longer.
+    /// Everything takes this much longer.
     Slow(Time),
 }
 
-/// What goes wrong with one switch, and when: one thing after the other.
+/// The failures of one switch with their times, one after another.
 #[derive(Debug, Clone)]
 pub(super) struct Failing {
     failures: Vec<(Time, Failure)>,
     draws: Draws,
 }
 
-/// How it fails.
+/// The kind of failure in settings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum How {
     Not,
@@ -82,7 +82,7 @@ impl Fails {
 }
 
 impl Failing {
-    /// Reads it for the device at `place`, in a run with this seed.
+    /// Reads the failures of the device at `place`, in a run with this seed.
     pub(super) fn read(section: &mut Section, place: &Place, seed: Seed) -> Result<Self> {
         let fails = Fails::read(section)?;
         let device = fails.fails_device;
@@ -107,7 +107,7 @@ impl Failing {
         Ok(Failing { failures, draws: seed.draws("libra_fails") })
     }
 
-    /// One failure, or a second one that takes the place of the first.
+    /// Returns one failure, or two with the second one replacing the first.
     fn failures(section: &Section, fails: &Fails) -> Result<Vec<(Time, Failure)>> {
         let (first, second) = (fails.failure(fails.fails), fails.failure(fails.fails_then));
         let (at, then) = (fails.fails_at, fails.fails_then_at);
@@ -131,18 +131,18 @@ impl Failing {
         self.failures.iter().rfind(|(at, _)| t >= *at).map_or(Failure::None, |(_, failure)| *failure)
     }
 
-    /// When something goes wrong; [`NEVER`] if nothing does.
+    /// Returns when the first failure begins; [`NEVER`] without failures.
     pub(super) fn begins(&self) -> Time {
         self.failures.first().map_or(NEVER, |(at, _)| *at)
     }
 
-    /// Whether it is gone at `t`.
+    /// Whether it is dead at `t`.
     #[inline]
     pub(super) fn is_gone(&self, t: Time) -> bool {
         self.by(t) == Failure::Crash
     }
 
-    /// Whether it loses packet number `number`, which comes at `t`.
+    /// Whether it loses packet number `number`, which arrives at `t`.
     #[inline]
     pub(super) fn loses(&self, t: Time, number: u64) -> bool {
         match self.by(t) {
@@ -151,13 +151,13 @@ impl Failing {
         }
     }
 
-    /// How much longer everything takes at `t`.
+    /// Returns the additional delay at `t`.
     #[inline]
     pub(super) fn delay(&self, t: Time) -> Time {
         if let Failure::Slow(delay) = self.by(t) { delay } else { 0 }
     }
 
-    /// The share of its memory that is in use at `t`, where `usual` is in use before.
+    /// Returns the share of its memory in use at `t`, if `usual` is in use without failure.
     pub(super) fn memory_ppm(&self, t: Time, usual: u32) -> u32 {
         if let Failure::Memory(ppm) = self.by(t) { usual.max(ppm) } else { usual }
     }

@@ -1,8 +1,8 @@
-//! What a switch does for the controller that watches it, and how it comes to sum or no longer to (LIBRA §3.6, "Failover
+//! How a switch answers the controller that monitors it, and how it begins and stops adding up (LIBRA §3.6, "Failover
 //! mechanism"; `docs/libra.md`).
 //!
-//! Requests carry the number of the change of switches that they belong to. What is older than the last one that was acted
-//! upon changes nothing, so messages may come twice, and late.
+//! Requests contain the number of the change of switches that they belong to. Requests older than the last one executed
+//! change nothing, so messages may arrive repeatedly and late.
 
 use crate::format::control::{Control, What};
 use crate::format::{HEADER, Header, Kind as Wire, PORT};
@@ -17,37 +17,37 @@ use pktgen_engine::frame::{Frame, Kind};
 use pktgen_engine::target::books::Books;
 use pktgen_engine::target::context::Context;
 
-/// What a switch that can sum does.
+/// The duty of a switch that can add up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Duty {
     /// It waits until it is needed.
     Standby,
-    /// It is given another one's state.
+    /// It receives the state of another one.
     Restoring,
-    /// It sums.
+    /// It adds up.
     Active,
     /// It keeps its state for the controller.
     Frozen,
-    /// Another sums. What this one had moved there, or is lost.
+    /// Another one adds up; its state was moved there or is lost.
     Retired,
-    /// It is gone.
+    /// It is dead.
     Dead,
 }
 
-/// What a switch knows of its part in failovers.
+/// A switch's state in failovers.
 #[derive(Debug)]
 pub(super) struct Failover {
     pub(super) duty: Duty,
-    /// The last change of switches that it took part in; 0 for none.
+    /// The last change of switches that it participated in; 0 for none.
     session: u32,
-    /// Its state since it was frozen.
+    /// Its state at the time of the freeze.
     pieces: Vec<Vec<u8>>,
-    /// Packets that arrived, and those of them that it lost.
+    /// Number of packets that arrived, and how many of them it lost.
     arrived: u64,
     pub(super) lost: u64,
-    /// Packets for a switch that sums, which it does not.
+    /// Number of packets for a switch that adds up, while this one does not.
     pub(super) inactive: u64,
-    /// Sums that died with it: of which it knows neither that a worker has all, nor that another switch does.
+    /// Number of sums lost with it: neither known to be complete at a worker, nor moved to another switch.
     pub(super) sums_lost: u64,
 }
 
@@ -59,7 +59,7 @@ impl Failover {
 }
 
 impl Libra {
-    /// A frame arrives at a switch that can sum: true if a failure ends it.
+    /// Handles a frame that arrives at a switch that can add up; returns whether a failure drops it.
     #[inline]
     pub(super) fn fails(&mut self, frame: &Frame, context: &mut Context) -> bool {
         if self.role != Role::Sums {
@@ -81,9 +81,9 @@ impl Libra {
         lost
     }
 
-    /// It is gone from now on, with all that it had.
+    /// Declares the switch dead, with all its state.
     pub(super) fn die(&mut self, context: &mut Context) {
-        // What moved lives on once the controller has said so: it may have been asked for, and not have arrived.
+        // Moved state survives once the controller has confirmed it; before, it may have been requested but not have arrived.
         if matches!(self.failover.duty, Duty::Active | Duty::Frozen) {
             self.lose(context.books);
         }
@@ -94,8 +94,8 @@ impl Libra {
         self.failover.duty = Duty::Dead;
     }
 
-    /// The sums that are open end here, and those that no worker is known to have. What is on its way to workers may still
-    /// be enough for one: then it is delivered, whatever the books say here.
+    /// Ends the open sums, and those that no worker is known to have. Results in flight may still suffice for a worker:
+    /// then the sum is delivered, whatever the ledger states here.
     fn lose(&mut self, books: &mut Books) {
         for job in &mut self.jobs {
             let kept = job.results.sums(job.workers).into_iter().filter(|(_, known)| !known).map(|(opener, _)| opener);
@@ -106,7 +106,7 @@ impl Libra {
         }
     }
 
-    /// The sums that another switch had are here.
+    /// Records that the sums of another switch are here now.
     fn take_over(&mut self, books: &mut Books) {
         for job in &self.jobs {
             let kept = job.results.sums(job.workers).into_iter().map(|(opener, _)| opener);
@@ -123,7 +123,7 @@ impl Libra {
             && Header::parse(context.pool.payload(frame)).is_some_and(|header| header.kind == Wire::Control)
     }
 
-    /// Does what the controller asks for, and answers.
+    /// Executes the controller's request and answers it.
     pub(super) fn control(&mut self, frame: &Frame, context: &mut Context) {
         let payload = context.pool.payload(frame);
         let Some(control) =
@@ -145,7 +145,7 @@ impl Libra {
         self.failover.pieces = pieces;
     }
 
-    /// The message of the controller to the switch in the middle.
+    /// Handles the controller's message to the switch in the middle.
     fn steered(&mut self, control: &Control) -> Option<What<'static>> {
         let What::Activate(node) = control.what else { return None };
         if control.session > self.failover.session {
@@ -155,7 +155,7 @@ impl Libra {
         (control.session == self.failover.session).then_some(What::Activated)
     }
 
-    /// What it asks of a switch that can sum. The bytes of a piece are filled in later.
+    /// Handles a request to a switch that can add up. The bytes of a piece are filled in later.
     fn asked(&mut self, control: &Control, books: &mut Books) -> Option<What<'static>> {
         let (newer, same) = (control.session > self.failover.session, control.session == self.failover.session);
         let duty = self.failover.duty;
@@ -192,7 +192,7 @@ impl Libra {
                 self.failover.duty = Duty::Active;
                 Some(What::Begun)
             }
-            // All that it was asked for is there.
+            // Everything that was requested has arrived.
             What::Retire if same && duty == Duty::Frozen => {
                 self.failover.duty = Duty::Retired;
                 Some(What::Retired)
@@ -207,8 +207,8 @@ impl Libra {
         }
     }
 
-    /// Nothing is known of what workers have sent: their numbers begin anywhere, and results of this switch must not be
-    /// taken for those of another.
+    /// Begins without knowledge of what workers have sent: their numbers begin anywhere, and results of this switch
+    /// must be distinguishable from those of another one.
     fn begin_fresh(&mut self, session: u32) {
         self.members.iter_mut().for_each(|member| member.record.open(self.known.window));
         let first = super::results::fresh_number(session);
@@ -226,7 +226,7 @@ impl Libra {
         }
     }
 
-    /// The frame becomes the answer to what was in it.
+    /// Replaces the contents of the frame by the answer.
     fn answer(&mut self, frame: &Frame, control: &Control, context: &mut Context) {
         let frame = context.unshare(frame);
         let len = HEAD + HEADER + control.len();

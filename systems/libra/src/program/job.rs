@@ -1,4 +1,4 @@
-//! What a switch knows of a job and of a worker.
+//! A switch's state of a job and of a worker.
 
 use crate::format::{HEADER, HOT_FRAME_MAX, Header, PORT, WORKER_PORT};
 use pktgen_core::record::PacketId;
@@ -16,18 +16,18 @@ use pktgen_engine::target::sparse::SparsePlace;
 /// A worker.
 pub(super) struct Member {
     pub(super) job: u16,
-    /// Number in the job.
+    /// Index in the job.
     pub(super) rank: u32,
     /// Port towards it.
     pub(super) port: u16,
-    /// Its host, where there are other devices on the way.
+    /// Its host, if there are other devices on the path.
     pub(super) host: Option<NodeId>,
     /// Headers of ACKs to it.
     pub(super) alone: Template,
     pub(super) record: Record,
     /// The last iteration that it ended.
     pub(super) ended: Option<u32>,
-    /// The last iteration whose results it was reported to have missed.
+    /// The last iteration whose results it reportedly missed.
     pub(super) missed: Option<u32>,
 }
 
@@ -46,7 +46,7 @@ impl Member {
             port: beyond.or(below).unwrap_or_else(|| way_back(place)),
             host,
             alone: Template::new((server(place, known), PORT), (worker_ip(worker), WORKER_PORT), HEAD + HEADER),
-            // What only forwards remembers nothing.
+            // A device that only forwards remembers nothing.
             record: Record::new(if place.aggregators.contains(&place.node) { settings.records } else { 1 }),
             ended: None,
             missed: None,
@@ -54,57 +54,57 @@ impl Member {
     }
 }
 
-/// Address of what a switch sends: that of the first server of its rack.
+/// Returns the source address of a switch's packets: that of the first server of its rack.
 fn server(place: &Place, known: &SparsePlace) -> Ip {
     server_ip(known.shards.first_server(place.rack()))
 }
 
-/// The port towards all workers of a device that is not on their way to the server: it has but one neighbour.
+/// Returns the port towards all workers for a device that is not on their path to the server: it has only one neighbour.
 fn way_back(place: &Place) -> u16 {
     let beside = place.aggregators.len() > 1;
     if beside { place.routes.port(place.server) } else { NO_PORT }
 }
 
-/// What becomes of a packet that may have been added before.
+/// Outcome of a packet that may have been added before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is added. It was before, if `again`.
+    /// It is added; for the second time if `again`.
     Take {
-        /// Whether only the exact record, which is not consulted, has it.
+        /// Whether the exact record, which is not consulted, contains it.
         again: bool,
     },
-    /// The network made a copy of a packet that was added.
+    /// It is a copy, made by the network, of a packet that was added.
     Copy,
-    /// A further attempt of a packet that was added, or that is taken for one.
+    /// It is a further attempt of a packet that was added, or is mistaken for one.
     Duplicate {
         /// Whether it was in fact never added.
         mistaken: bool,
     },
-    /// Beyond its worker's window.
+    /// It is beyond its worker's window.
     Beyond,
 }
 
 /// A job.
 pub(super) struct Job {
     pub(super) registers: Registers,
-    /// The packet that was the first to be added to the registers.
+    /// The packet that was added to the registers first.
     pub(super) opener: Option<PacketId>,
     /// The workers that ended the iteration.
     pub(super) ended: Ranks,
     /// The last iteration whose sums were sent.
     pub(super) finished: Option<u32>,
     pub(super) results: Results,
-    /// Packets of the iteration, if a filter knows them.
+    /// Packets of the iteration, if a filter is used.
     pub(super) bloom: Option<Bloom>,
     pub(super) workers: u32,
     /// Ports towards its workers.
     pub(super) ports: Vec<u16>,
-    /// Headers of what is sent to all workers.
+    /// Headers of packets to all workers.
     pub(super) all: Template,
 }
 
 impl Job {
-    /// The first `count` jobs.
+    /// Creates the first `count` jobs.
     pub(super) fn all(count: u16, place: &Place, known: &SparsePlace, settings: &Settings) -> Vec<Self> {
         let bloom =
             || (settings.writes == Writes::Bloom).then(|| Bloom::new(settings.bloom_bits, settings.bloom_hashes));
@@ -129,8 +129,8 @@ impl Job {
         (0..count).map(one).collect()
     }
 
-    /// What becomes of a worker's packet with this number (LIBRA §3.6). The exact record is right in any case: where the
-    /// switch does not ask it, it says how often the switch was wrong.
+    /// Returns the outcome of a worker's packet with this number (LIBRA §3.6). The exact record is always correct: if
+    /// the switch does not consult it, it shows how often the switch is wrong.
     #[inline]
     pub(super) fn judge(&self, writes: Writes, worker: u32, header: &Header, record: &Record) -> Verdict {
         let truth = record.look(header.seq >> 1);

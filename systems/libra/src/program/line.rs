@@ -1,7 +1,7 @@
-//! Frames on their way through the pipeline, in the order in which they leave.
+//! Frames in the pipeline, in the order of departure.
 //!
-//! One that goes around again leaves after others that came later, so the line is sorted by time; at equal times the one
-//! that came first leaves first.
+//! A recirculated frame leaves after others that arrived later, so the line is sorted by time; at equal times the first
+//! arrival leaves first.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use pktgen_core::time::{NEVER, Time};
 
 use pktgen_engine::frame::Frame;
 
-/// Where a frame goes.
+/// Destination of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum To {
     /// To one worker.
@@ -28,32 +28,32 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// A frame that leaves at `frame.t`.
+    /// Adds a frame that leaves at `frame.t`.
     #[inline]
     pub(super) fn push(&mut self, frame: Frame, to: To) {
         insert(&mut self.frames, (frame, to), |(frame, _)| frame.t);
     }
 
-    /// When the next one leaves.
+    /// Returns when the next one leaves.
     #[inline]
     pub(super) fn next(&self) -> Time {
         self.frames.front().map_or(NEVER, |(frame, _)| frame.t)
     }
 
-    /// When the last one leaves.
+    /// Returns when the last one leaves.
     #[cfg(test)]
     pub(super) fn last(&self) -> Time {
         self.frames.back().map_or(0, |(frame, _)| frame.t)
     }
 
-    /// The next one that leaves by `t`.
+    /// Returns the next one that leaves by `t`.
     #[inline]
     pub(super) fn pop(&mut self, t: Time) -> Option<(Frame, To)> {
         self.frames.pop_front_if(|(frame, _)| frame.t <= t)
     }
 }
 
-/// Inserts into a queue that is sorted by `key`, behind what has the same. It mostly comes last.
+/// Inserts into a queue sorted by `key`, after equal ones. Usually the new one is the last.
 #[inline]
 pub(super) fn insert<T, K: Ord>(queue: &mut VecDeque<T>, item: T, key: impl Fn(&T) -> K) {
     let at = key(&item);

@@ -1,4 +1,4 @@
-//! What the switch does with each kind of packet that is for it.
+//! Handling of each kind of packet for the switch.
 
 use crate::format::{HEADER, HOT_PAIR, Header, Kind as Wire, RESULT_HEAD, RESULT_PAIRS, ResultHead, emit_hot};
 use pktgen_core::record::{Action, PacketId, Reason};
@@ -16,22 +16,22 @@ use super::results::{Kept, RESENDS, delay};
 use pktgen_engine::frame::{Frame, Kind};
 use pktgen_engine::target::context::Context;
 
-/// How a result is sent: what stands before its sums, and with what number and attempt.
+/// How a result is sent: its head, number and attempt.
 #[derive(Clone, Copy)]
 struct Sending {
     t: Time,
     job: u16,
     number: u32,
-    /// The worker that gets it alone.
+    /// The only recipient, if it is one worker.
     alone: Option<u32>,
-    /// Whose packet made it leave, where no packet opened the sum.
+    /// The packet that caused it to leave, if no packet opened the sum.
     asked: PacketId,
-    /// Where it goes, as a frame has it.
+    /// Its destination in frames.
     flow: NodeId,
 }
 
 impl Libra {
-    /// Reads the pairs of a packet into `self.pairs`: how often it goes through the pipeline, or none if it was dropped.
+    /// Parses the pairs of a packet into `self.pairs`; returns its number of passes through the pipeline, or `None` if it was dropped.
     #[inline]
     fn read(&mut self, job: u8, frame: &Frame, context: &mut Context) -> Option<Passes> {
         let (job, known, rack) = (u16::from(job), &self.known, self.rack);
@@ -51,7 +51,7 @@ impl Libra {
         Some(found)
     }
 
-    /// Gradients (LIBRA §3.5): added to their registers unless they were before, and acknowledged in any case (§3.6).
+    /// Adds gradients (LIBRA §3.5) to their registers unless they were added before, and acknowledges them in any case (§3.6).
     #[inline]
     pub(super) fn push(&mut self, worker: u32, header: &Header, frame: &Frame, context: &mut Context) {
         self.counts.packets += 1;
@@ -61,7 +61,7 @@ impl Libra {
         else {
             return context.drop(*frame, Reason::UnknownJob);
         };
-        // What is not added need not go around.
+        // A packet that is not added need not be recirculated.
         let mut t = frame.t;
         match job.judge(self.settings.writes, worker, header, &member.record) {
             Verdict::Beyond => {
@@ -96,7 +96,7 @@ impl Libra {
         self.acknowledge(worker, header, &frame, context);
     }
 
-    /// The frame becomes the ACK of what was in it.
+    /// Replaces the frame by the ACK of its contents.
     #[inline]
     fn acknowledge(&mut self, worker: u32, header: &Header, frame: &Frame, context: &mut Context) {
         self.counts.acks += 1;
@@ -104,7 +104,7 @@ impl Libra {
         self.reply(worker, frame, HEAD + HEADER, context, |payload| ack.emit(payload));
     }
 
-    /// The frame goes back to its worker, as long as said, with what `write` puts after its headers, one pass from now.
+    /// Sends the frame back to its worker with length `len` and the contents written by `write` after its headers, one pass from now.
     #[inline]
     fn reply(&mut self, worker: u32, frame: &Frame, len: usize, context: &mut Context, write: impl FnOnce(&mut [u8])) {
         let Some(member) = self.members.get_mut(worker as usize) else { return context.pool.release(frame.buffer) };
@@ -120,7 +120,7 @@ impl Libra {
         self.send(answer, to);
     }
 
-    /// A worker has pushed all of its iteration.
+    /// Records that a worker has pushed all of its iteration.
     pub(super) fn end(&mut self, worker: u32, header: &Header, frame: &Frame, context: &mut Context) {
         let Some(iteration) = context.pool.payload(frame)[HEADER..].first_chunk().map(|b| u32::from_be_bytes(*b))
         else {
@@ -132,7 +132,7 @@ impl Libra {
             return context.drop(*frame, Reason::UnknownJob);
         };
         let newer = member.ended.is_none_or(|last| iteration > last);
-        // No worker ends an iteration while others have not ended the one before, if this switch knows all that was sent.
+        // No worker ends an iteration before the others have ended the previous one, if this switch knows everything that was sent.
         if newer && job.ended.contains(member.rank) && !member.record.is_open() {
             return context.drop(*frame, Reason::Malformed);
         }
@@ -170,15 +170,15 @@ impl Libra {
         }
     }
 
-    /// Returns whether no worker of this job waits for anything. Only then one may leave: what it has said would die with the switch.
+    /// Whether no worker of this job waits for anything. Only then may one leave: its reports would be lost with the switch.
     fn have_all_left(&self, job: u16) -> bool {
         let last = self.known.sparse.iterations();
         let mut own = self.members.iter().filter(|member| member.job == job);
         own.all(|member| member.ended.is_some_and(|iteration| iteration >= last))
     }
 
-    /// Who has ended `iteration`, after this end. True if the iteration was over before this switch began: others, which have
-    /// ended a later one, have had its results, and what this worker misses of them died with another switch.
+    /// Records an end of `iteration`. Returns true if the iteration was over before this switch began: others have
+    /// ended a later one and so had its results, and this worker's missing ones were lost with another switch.
     fn count_end(&mut self, worker: u32, rank: u32, job: u8, iteration: u32, newer: bool) -> bool {
         let number = u16::from(job);
         let Some(job) = self.jobs.get_mut(usize::from(number)) else { return false };
@@ -190,7 +190,7 @@ impl Libra {
             for other in own.filter(|other| ended(*other).is_some_and(|last| last < iteration)) {
                 job.ended.remove(self.known.sparse.rank_of(other));
             }
-            // A worker that leaves says so with an iteration that does not exist.
+            // A worker that leaves reports this with an iteration that does not exist.
             if !behind && iteration < self.known.sparse.iterations() {
                 job.ended.insert(rank);
             } else {
@@ -200,7 +200,7 @@ impl Libra {
         ended(worker) == Some(iteration) && behind && job.finished.is_none_or(|finished| finished < iteration)
     }
 
-    /// An empty result for a worker that waits for one which is lost.
+    /// Sends an empty result to a worker that waits for a lost one.
     fn tell_over(&mut self, worker: u32, number: u8, iteration: u32, asked: Frame, context: &mut Context) {
         let (Some(member), Some(job)) = (self.members.get_mut(worker as usize), self.jobs.get(usize::from(number)))
         else {
@@ -217,7 +217,7 @@ impl Libra {
         });
     }
 
-    /// All workers ended the iteration: its sums go to all of them, and the registers are empty again.
+    /// Ends an iteration that all workers ended: sends its sums to all of them and clears the registers.
     fn finish(&mut self, number: u16, iteration: u32, asked: &Frame, context: &mut Context) {
         let Some(job) = self.jobs.get_mut(usize::from(number)) else { return };
         job.finished = Some(iteration);
@@ -239,7 +239,7 @@ impl Libra {
         }
         drop(used);
         job.registers.clear();
-        // What the network delays beyond this is new again to a filter.
+        // Packets that the network delays beyond this are new to a filter again.
         if let Some(bloom) = job.bloom.as_mut().filter(|_| !self.known.asynchronous) {
             bloom.clear();
         }
@@ -260,7 +260,7 @@ impl Libra {
         }
     }
 
-    /// Sends a result that is kept.
+    /// Sends a stored result.
     fn send_result(&mut self, sending: Sending, to: To, context: &mut Context) {
         let Sending { t, job: number, alone, asked, flow, .. } = sending;
         let seq = self.seq(sending.number);
@@ -294,13 +294,13 @@ impl Libra {
             cluster: number,
             flow,
             head: HEAD as u8,
-            // No worker sent what is in a result without a sum: it has no place in the books.
+            // A result without a sum contains nothing from workers: it has no place in the ledger.
             kind: if kept.opener.is_some() { Kind::Result } else { Kind::Control },
         };
         self.send(frame, to);
     }
 
-    /// A result was not acknowledged in time (LIBRA §3.6): it goes to each worker that misses it.
+    /// Sends a result that was not acknowledged in time to each worker that lacks it (LIBRA §3.6).
     pub(super) fn resend(&mut self, number: u16, result: u32, context: &mut Context) {
         let Some(job) = self.jobs.get_mut(usize::from(number)) else { return };
         let Some(kept) = job.results.get(result) else { return };
@@ -314,7 +314,7 @@ impl Libra {
         kept.attempt += 1;
         let attempt = kept.attempt;
         let wait = delay(self.settings.result_timeout, attempt);
-        // The copies are with the CPU (§3.6).
+        // The CPU has the copies (§3.6).
         let t = self.now.saturating_add(self.settings.cpu_latency);
         kept.due = t.saturating_add(self.settings.latency).saturating_add(wait);
         self.timers.push(kept.due, number, result, attempt);
@@ -332,7 +332,7 @@ impl Libra {
         }
     }
 
-    /// A worker has a result.
+    /// Records that a worker has a result.
     pub(super) fn acknowledged(&mut self, worker: u32, header: &Header, frame: &Frame, context: &mut Context) {
         self.counts.confirmed += 1;
         if let (Some(member), Some(job)) =
@@ -344,14 +344,14 @@ impl Libra {
         context.pool.release(frame.buffer);
     }
 
-    /// Timers of results that everybody has are forgotten, so that nothing wakes up for them.
+    /// Forgets timers of results that all workers have, so that they cause no wake-ups.
     fn trim_timers(&mut self) {
         let jobs = &mut self.jobs;
         self.timers
             .trim(|job, number| jobs.get_mut(usize::from(job)).is_some_and(|job| job.results.get(number).is_some()));
     }
 
-    /// A worker asks for registers: it gets its packet back with their values in it.
+    /// Answers a worker's pull: returns its packet with the values of the registers.
     pub(super) fn pull(&mut self, worker: u32, header: &Header, frame: &Frame, context: &mut Context) {
         let Some(found) = self.read(header.job, frame, context) else { return };
         let (Some(member), Some(job)) = (self.members.get_mut(worker as usize), self.jobs.get(usize::from(header.job)))
@@ -363,7 +363,7 @@ impl Libra {
                 self.counts.beyond += 1;
                 return context.drop(*frame, Reason::TableFull);
             }
-            // Asked twice it is answered twice; it is remembered so that the numbers have no gaps.
+            // Repeated pulls are answered again; they are recorded so that the numbers have no gaps.
             Seen::New => member.record.take(header.seq >> 1, header.attempt),
             Seen::Taken(_) => {}
         }

@@ -1,14 +1,14 @@
-//! A set of workers of one job, as a switch keeps it: one bit each.
+//! A set of workers of one job with one bit each.
 
-/// Workers by their number in the job.
+/// Workers by their index in the job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Ranks(pub(super) [u64; 4]);
 
 impl Ranks {
-    /// Most workers of a job.
+    /// Maximum number of workers of a job.
     pub(super) const MAX: u32 = 256;
 
-    /// The first `count`.
+    /// Returns the first `count` workers.
     pub(super) fn first(count: u32) -> Self {
         let word = |i: u32| match count.saturating_sub(i * 64) {
             0 => 0,
@@ -18,24 +18,24 @@ impl Ranks {
         Ranks([word(0), word(1), word(2), word(3)])
     }
 
-    /// Whether it is there.
+    /// Whether it contains a worker.
     pub(super) fn contains(&self, rank: u32) -> bool {
         self.0.get(rank as usize / 64).is_some_and(|word| word >> (rank % 64) & 1 == 1)
     }
 
-    /// Puts it in.
+    /// Adds a worker.
     pub(super) fn insert(&mut self, rank: u32) {
         if let Some(word) = self.0.get_mut(rank as usize / 64) {
             *word |= 1 << (rank % 64);
         }
     }
 
-    /// Puts in all that are in `others`.
+    /// Adds all workers in `others`.
     pub(super) fn add(&mut self, others: &Ranks) {
         self.0.iter_mut().zip(others.0).for_each(|(word, other)| *word |= other);
     }
 
-    /// Takes it out; true if it was there.
+    /// Removes a worker; returns whether it was in the set.
     pub(super) fn remove(&mut self, rank: u32) -> bool {
         let was = self.contains(rank);
         if was {
@@ -44,17 +44,17 @@ impl Ranks {
         was
     }
 
-    /// Whether it has no member.
+    /// Whether it is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.0 == [0; 4]
     }
 
-    /// How many.
+    /// Returns the number of workers.
     pub(super) fn len(&self) -> u32 {
         self.0.iter().map(|word| word.count_ones()).sum()
     }
 
-    /// From the lowest.
+    /// Returns the workers in ascending order.
     pub(super) fn iter(self) -> impl Iterator<Item = u32> {
         (0..Self::MAX).filter(move |rank| self.contains(*rank))
     }

@@ -1,36 +1,36 @@
-//! What a switch remembers of the packets that it took, so that none is added twice (LIBRA §3.6, "repeat-write-error").
+//! A switch's memory of accepted packets, so that none is added twice (LIBRA §3.6, "repeat-write-error").
 //!
-//! A worker never sends a packet `window` or more numbers after its oldest one without ACK. So of the numbers from the
-//! lowest missing one on, `window` at most can be in use, and everything below is old, however late it comes: a ring is
-//! enough. It also has the attempts, to tell a copy that the network made from a further attempt.
+//! A worker never sends a packet `window` or more numbers after its oldest one without an ACK. So at most `window`
+//! numbers from the lowest missing one on can be in use, and everything below is old, however late it arrives: a ring
+//! suffices. It also stores the attempts, to distinguish a copy made by the network from a further attempt.
 
-/// What is known of a number.
+/// State of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Seen {
-    /// It was not taken.
+    /// It was not accepted.
     New,
-    /// It was taken, with this attempt; none if that is forgotten.
+    /// It was accepted with this attempt; `None` if that is forgotten.
     Taken(Option<u8>),
-    /// No worker that keeps to its window sends it yet.
+    /// No worker that observes its window sends it yet.
     Beyond,
 }
 
 /// The record of one worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Record {
-    /// Lowest number that was not taken.
+    /// Lowest number that was not accepted.
     floor: u32,
-    /// One more than the highest that was.
+    /// One more than the highest accepted number.
     top: u32,
-    /// Of the last numbers below `top`: the attempt that was taken, plus one; 0 if none was.
+    /// For the last numbers below `top`: the accepted attempt plus one; 0 if none was accepted.
     ring: Vec<u8>,
-    /// If numbers begin anywhere: those a window before one that comes, or more, were acknowledged by a switch that died
-    /// with what it knew.
+    /// If numbers begin anywhere: the window; numbers at least a window before an arriving one were acknowledged by a
+    /// switch that died with its state.
     open: Option<u32>,
 }
 
 impl Record {
-    /// Of so many numbers or more.
+    /// Creates a record of at least this many numbers.
     pub(super) fn new(numbers: u32) -> Self {
         Record { floor: 0, top: 0, ring: vec![0; numbers.next_power_of_two() as usize], open: None }
     }
@@ -40,12 +40,12 @@ impl Record {
         number as usize & (self.ring.len() - 1)
     }
 
-    /// Lowest number that is remembered, and the one after the highest.
+    /// Returns the lowest remembered number, and the one after the highest.
     pub(super) fn span(&self) -> (u32, u32) {
         (self.top.saturating_sub(self.ring.len() as u32), self.top)
     }
 
-    /// What is known of `number`.
+    /// Returns the state of `number`.
     #[inline]
     pub(super) fn look(&self, number: u32) -> Seen {
         if number >= self.top {
@@ -62,7 +62,7 @@ impl Record {
         }
     }
 
-    /// `number` is taken, with this attempt: one of which [`look`](Self::look) said that it is new.
+    /// Records that `number` was accepted with this attempt, after [`look`](Self::look) returned that it is new.
     #[inline]
     pub(super) fn take(&mut self, number: u32, attempt: u8) {
         if let Some(window) = self.open {
@@ -80,17 +80,17 @@ impl Record {
         }
     }
 
-    /// Numbers of a worker with this window begin anywhere from now on.
+    /// Declares that the numbers of a worker with this window begin anywhere from now on.
     pub(super) fn open(&mut self, window: u32) {
         self.open = Some(window);
     }
 
-    /// Whether they do.
+    /// Whether numbers begin anywhere.
     pub(super) fn is_open(&self) -> bool {
         self.open.is_some()
     }
 
-    /// All that is a window or more before `number` is old: a worker that sends it has had an ACK for that, of whomever.
+    /// Declares everything at least a window before `number` old: a worker that sends it received ACKs for those, from any switch.
     fn skip(&mut self, number: u32, window: u32) {
         let ring = self.ring.len() as u32;
         if number >= self.top.saturating_add(ring) {
@@ -98,7 +98,7 @@ impl Record {
             self.top = number;
         }
         let floor = self.floor.max((number + 1).saturating_sub(window));
-        // What was not taken below it never will be.
+        // Numbers below that were not accepted never will be.
         while self.top < floor {
             let at = self.at(self.top);
             self.ring[at] = 0;
@@ -107,17 +107,17 @@ impl Record {
         self.floor = floor;
     }
 
-    /// Floor and top, to be moved to another switch.
+    /// Returns floor and top, for moving to another switch.
     pub(super) fn bounds(&self) -> (u32, u32) {
         (self.floor, self.top)
     }
 
-    /// What the ring says of `number`, to be moved.
+    /// Returns the ring's entry of `number`, for moving.
     pub(super) fn raw(&self, number: u32) -> u8 {
         self.ring[self.at(number)]
     }
 
-    /// Takes over bounds that another switch had. Those that cannot be are refused.
+    /// Takes over the limits of another switch; refuses impossible ones.
     pub(super) fn set_bounds(&mut self, floor: u32, top: u32) -> bool {
         let fits = floor <= top && (top - floor) as usize <= self.ring.len();
         if fits {
@@ -126,7 +126,7 @@ impl Record {
         fits
     }
 
-    /// Takes over what a ring said of `number`.
+    /// Takes over a ring's entry of `number`.
     pub(super) fn set_raw(&mut self, number: u32, raw: u8) {
         let at = self.at(number);
         self.ring[at] = raw.min(16);
@@ -135,9 +135,9 @@ impl Record {
 
 /// The Bloom filter of one job in the pipeline (LIBRA §3.6).
 ///
-/// It never forgets a packet, but takes some for known that are not: they are acknowledged and in no sum. In
-/// synchronous training it is cleared with the registers: what the network delays beyond that is new again. In
-/// asynchronous training there is no such moment: it fills up, until it takes every resent packet for known.
+/// It never forgets a packet, but mistakes some for known ones: these are acknowledged and in no sum. In synchronous
+/// training it is cleared with the registers: packets that the network delays beyond this are new again. In
+/// asynchronous training there is no such moment: it fills up until it considers every resent packet known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Bloom {
     pub(super) words: Vec<u64>,
@@ -146,15 +146,15 @@ pub(super) struct Bloom {
 }
 
 impl Bloom {
-    /// Of so many bits; a packet sets `hashes` of them.
+    /// Creates a filter with this many bits; a packet sets `hashes` of them.
     pub(super) fn new(bits: u32, hashes: u32) -> Self {
         Bloom { words: vec![0; bits.div_ceil(64) as usize], bits, hashes }
     }
 
-    /// The bits of a packet (our choice: two halves of one hash make all; the paper has none).
+    /// Returns the bits of a packet (our choice: all follow from two halves of one hash; the paper specifies none).
     fn places(&self, worker: u32, seq: u32) -> impl Iterator<Item = u32> + use<> {
         let mut x = u64::from(worker) << 32 | u64::from(seq);
-        // The finaliser of MurmurHash3, after a constant that moves 0 away from itself.
+        // The finaliser of MurmurHash3, after a constant so that 0 is not mapped to itself.
         x = (x ^ 0x9e37_79b9_7f4a_7c15).wrapping_mul(0xff51_afd7_ed55_8ccd);
         x = (x ^ (x >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
         x ^= x >> 33;
@@ -162,19 +162,19 @@ impl Bloom {
         (0..self.hashes).map(move |i| first.wrapping_add(i.wrapping_mul(step)) % bits)
     }
 
-    /// Enters a packet.
+    /// Adds a packet.
     pub(super) fn insert(&mut self, worker: u32, seq: u32) {
         for place in self.places(worker, seq) {
             self.words[place as usize / 64] |= 1 << (place % 64);
         }
     }
 
-    /// Whether it was entered. Yes may be wrong, no is right.
+    /// Whether a packet was added. True may be wrong, false is always correct.
     pub(super) fn contains(&self, worker: u32, seq: u32) -> bool {
         self.places(worker, seq).all(|place| self.words[place as usize / 64] >> (place % 64) & 1 == 1)
     }
 
-    /// Forgets all.
+    /// Forgets all packets.
     pub(super) fn clear(&mut self) {
         self.words.fill(0);
     }
@@ -187,8 +187,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     proptest! {
-        /// A worker that keeps to its window, packets that arrive in any order, as often as they like and as late as
-        /// they like: the ring knows what a map knows.
+        /// A worker that observes its window, and packets that arrive in any order, arbitrarily often and late: the
+        /// ring agrees with a map.
         #[test]
         fn a_ring_knows_what_a_map_of_everything_knows(
             window in 1u32..20, room in 0u32..9, steps in prop::collection::vec((0u32..1000, 0u8..16, any::<bool>()), 1..300),
@@ -217,7 +217,7 @@ mod tests {
     }
 
     proptest! {
-        /// A record that begins anywhere takes nothing for new that a worker with this window cannot send any more.
+        /// A record that begins anywhere never considers a packet new that a worker with this window can no longer send.
         #[test]
         fn what_is_a_window_behind_is_old_wherever_numbers_begin(
             window in 1u32..20, room in 0u32..100, first in 0u32..500, steps in prop::collection::vec(0u32..1000, 1..200),

@@ -1,10 +1,10 @@
-//! The registers of one job, and the pairs of a packet that are added to them.
+//! The registers of one job, and the pairs of a packet to be added to them.
 
 use crate::format::{HOT_PAIRS, hot_pairs};
 
 use pktgen_engine::target::sparse::Adder;
 
-/// The pairs of the packet at hand.
+/// The pairs of the current packet.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Pairs {
     pairs: [(u32, f32); HOT_PAIRS],
@@ -12,7 +12,7 @@ pub(super) struct Pairs {
 }
 
 impl Pairs {
-    /// Reads them from these bytes; false if an index reaches `hot`.
+    /// Parses pairs from these bytes; returns false if an index reaches `hot`.
     #[inline]
     pub(super) fn read(&mut self, bytes: &[u8], hot: u32) -> bool {
         let (mut largest, mut len) = (0, 0);
@@ -25,60 +25,60 @@ impl Pairs {
         largest < hot || len == 0
     }
 
-    /// Other values for the same indices.
+    /// Replaces the values of the same indices.
     pub(super) fn fill(&mut self, value: impl Fn(u32) -> f32) {
         self.pairs[..self.len].iter_mut().for_each(|pair| pair.1 = value(pair.0));
     }
 
-    /// In the packet's order.
+    /// Returns the pairs in the packet's order.
     #[inline]
     pub(super) fn get(&self) -> &[(u32, f32)] {
         &self.pairs[..self.len]
     }
 }
 
-/// The registers, by the index of their parameter: where the layout puts them matters to how often a packet goes around,
-/// which `pipeline` counts, and to no sum.
+/// The registers by the index of their parameter: their layout affects how often a packet is recirculated, which
+/// `pipeline` computes, but not the sums.
 pub(super) struct Registers {
     values: Vec<f32>,
 }
 
 impl Registers {
-    /// So many, all 0.
+    /// Creates `hot` registers with value 0.
     pub(super) fn new(hot: u32) -> Self {
         Registers { values: vec![0.0; hot as usize] }
     }
 
-    /// Adds the pairs of a packet, in its order.
+    /// Adds the pairs of a packet in its order.
     #[inline]
     pub(super) fn add(&mut self, pairs: &[(u32, f32)], adder: &Adder) {
         adder.add_all(&mut self.values, pairs);
     }
 
-    /// The value of a parameter; 0 for an index that has none.
+    /// Returns the value of a parameter; 0 for an index without a register.
     #[inline]
     pub(super) fn get(&self, index: u32) -> f32 {
         self.values.get(index as usize).copied().unwrap_or(0.0)
     }
 
-    /// Writes the value of a parameter, where a switch is given another one's state.
+    /// Sets the value of a parameter, when the state of another switch is taken over.
     pub(super) fn set(&mut self, index: u32, value: f32) {
         if let Some(register) = self.values.get_mut(index as usize) {
             *register = value;
         }
     }
 
-    /// All, by index.
+    /// Returns all registers by index.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, f32)> + '_ {
         (0..).zip(self.values.iter().copied())
     }
 
-    /// Those that are not 0, by index.
+    /// Returns the nonzero registers by index.
     pub(super) fn used(&self) -> impl Iterator<Item = (u32, f32)> + '_ {
         self.iter().filter(|(_, value)| *value != 0.0)
     }
 
-    /// All are 0 again.
+    /// Sets all registers to 0.
     pub(super) fn clear(&mut self) {
         self.values.fill(0.0);
     }

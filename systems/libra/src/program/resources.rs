@@ -1,68 +1,68 @@
-//! What the program takes of a switch (LIBRA §5.7).
+//! Resources of a switch that the program uses (LIBRA §5.7).
 //!
-//! Computed as the paper adds up: the registers of the hot parameters and the tables of the adder; quoted: what logic takes, since only
-//! the paper's compiler knows that. 118 + 408.5 + 130 = 656.5 KB is "3.21 %" of 20 MB, so that a KB has 1024 bytes and 20 MB are 20480
-//! KB. 30,000 parameters of 4 bytes are 117.2 KB: its 118 is rounded up to whole KB.
+//! Computed like the paper's sum: the registers of the hot parameters and the tables of the adder. Quoted: the logic,
+//! which only the paper's compiler knows. 118 + 408.5 + 130 = 656.5 KB is "3.21 %" of 20 MB, so a KB has 1024 bytes and
+//! 20 MB are 20480 KB. 30,000 parameters of 4 bytes are 117.2 KB: its 118 is rounded up to whole KB.
 //!
-//! Computed beside it, and not in the paper's sum (or in its 130 KB; it does not say): a Bloom filter, the exact records of `strict`,
-//! and the table of positions of §3.5. Instructions and hash units do not follow from the configuration.
+//! Computed in addition, and not in the paper's sum (or in its 130 KB, which it does not state): a Bloom filter, the exact records of
+//! `strict`, and the table of positions of §3.5. Instructions and hash units do not follow from the configuration.
 //!
-//! Stages are estimated, from what a Tofino's stage has and what must wait for what: see [`Layouts::stages`].
+//! Stages are estimated from the capacity of a Tofino's stage and from dependencies: see [`Layouts::stages`].
 
 use pktgen_workload::sparse::hot::{BYTES_PER_PARAMETER, MEMORY_BYTES};
 
 use super::settings::Writes;
 
-/// Bytes of a register's slot: a 32-bit float.
+/// Size of a register's slot in bytes: a 32-bit float.
 pub(crate) const PARAMETER_BYTES: u64 = BYTES_PER_PARAMETER;
-/// What the paper's logic takes besides parameters and tables (published).
+/// Memory of the paper's logic in addition to parameters and tables (published).
 pub(crate) const LOGIC_CONTROL_BYTES: u64 = 130 << 10;
-/// Stages of the paper's program (published, §5.7).
+/// Number of stages of the paper's program (published, §5.7).
 pub(crate) const PUBLISHED_STAGES: u32 = 9;
 
-/// Stages of a pipeline (§4).
+/// Number of stages of a pipeline (§4).
 pub(crate) const STAGES: u32 = 12;
-/// Registers that a stage of a Tofino can operate on for one packet: its stateful ALUs.
+/// Number of registers that a stage of a Tofino can operate on for one packet: its stateful ALUs.
 pub(crate) const REGISTERS_PER_STAGE: u32 = 4;
-/// Look-ups of a sum that wait for each other (§3.5, Figure 9): epoTable and logTables side by side, expTable(u), miTable, expTable(t).
-/// Additions between them are actions of the tables before.
+/// Number of dependent look-ups of a sum (§3.5, Figure 9): epoTable and logTables in parallel, expTable(u), miTable,
+/// expTable(t). Additions between these are actions of the preceding tables.
 const LOOK_UPS: u32 = 4;
-/// Bytes of an index as a key of the table of positions.
+/// Size of an index as a key of the table of positions, in bytes.
 const INDEX_BYTES: u64 = 4;
 
-/// What is laid out.
+/// The configuration whose resources are computed.
 #[derive(Debug, Clone, Copy)]
 pub struct Layouts {
-    /// Hot parameters of a job.
+    /// Number of hot parameters of a job.
     pub hot: u32,
-    /// Tables of their positions: one where all jobs have the same indices, else one of each job.
+    /// Number of tables of their positions: one if all jobs have the same indices, otherwise one per job.
     pub position_tables: u32,
-    /// Jobs.
+    /// Number of jobs.
     pub jobs: u32,
-    /// Registers.
+    /// Number of registers.
     pub registers: u32,
-    /// Bytes of the adder's tables.
+    /// Size of the adder's tables in bytes.
     pub tables: u64,
-    /// Workers of all jobs.
+    /// Number of workers of all jobs.
     pub workers: u32,
-    /// Packets that a worker may have without ACK.
+    /// Number of packets that a worker may have without an ACK.
     pub window: u32,
-    /// How repeated writes are found.
+    /// How repeated writes are detected.
     pub writes: Writes,
-    /// Bits of a job's filter.
+    /// Number of bits of a job's filter.
     pub bloom_bits: u32,
 }
 
 impl Layouts {
-    /// One stage for the position of an index, beside which repeated writes are found; then the chain of look-ups of a sum,
-    /// if it is made by tables; then registers, as many in a stage as it can operate on. A pipeline has [`STAGES`].
+    /// Returns the number of stages: one for the position of an index, in parallel with detecting repeated writes; then the chain of
+    /// look-ups of a sum, if tables are used; then registers, as many per stage as it can operate on. A pipeline has [`STAGES`].
     fn stages(&self) -> u32 {
         let chain = if self.tables > 0 { LOOK_UPS } else { 0 };
         1 + chain + self.registers.div_ceil(REGISTERS_PER_STAGE)
     }
 
-    /// An entry of each table for every hot index (§3.5: "a hash table to map the index of one parameter into the position"): the index, and
-    /// a position in whole bytes.
+    /// Returns the size of the position tables: an entry for every hot index (§3.5: "a hash table to map the index of
+    /// one parameter into the position") with the index and a position in whole bytes.
     fn positions(&self) -> u64 {
         let bits = u64::from(self.hot.max(2) - 1).ilog2() + 1;
         let entry = INDEX_BYTES + u64::from(bits.div_ceil(8));
@@ -70,26 +70,26 @@ impl Layouts {
     }
 }
 
-/// Bytes on the chip, and stages.
+/// Memory on the chip in bytes, and stages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Resources {
-    /// Registers of hot parameters, of all jobs.
+    /// Registers of the hot parameters of all jobs.
     pub registers: u64,
     /// Tables of the adder, once for all jobs (§6).
     pub tables: u64,
-    /// Bloom filters, of all jobs.
+    /// Bloom filters of all jobs.
     pub filters: u64,
-    /// Exact records of packets that were taken, of all workers: a bit for each number of a window, all that can still come. The
-    /// paper's are with the CPU.
+    /// Exact records of accepted packets of all workers: a bit for each number of a window, since only these can still
+    /// arrive. The paper's are in the CPU.
     pub records: u64,
-    /// The table of positions, once for all jobs where they have the same indices.
+    /// The table of positions, once for all jobs if they have the same indices.
     pub positions: u64,
-    /// Stages, estimated.
+    /// Number of stages, estimated.
     pub stages: u32,
 }
 
 impl Resources {
-    /// Of what is laid out.
+    /// Computes the resources of a configuration.
     pub fn of(layouts: &Layouts) -> Self {
         let (jobs, writes) = (u64::from(layouts.jobs), layouts.writes);
         let only = |mode: Writes, bytes: u64| if writes == mode { bytes } else { 0 };
@@ -104,22 +104,22 @@ impl Resources {
         }
     }
 
-    /// What the paper adds up, with logic.
+    /// Returns the paper's sum, including logic.
     pub const fn total(&self) -> u64 {
         self.registers + self.tables + LOGIC_CONTROL_BYTES
     }
 
-    /// Everything.
+    /// Returns the total.
     pub const fn all(&self) -> u64 {
         self.total() + self.filters + self.records + self.positions
     }
 
-    /// Share of the chip's memory that the paper's sum is, in millionths.
+    /// Returns the share of the chip's memory in the paper's sum, in millionths.
     pub const fn share_ppm(&self) -> u64 {
         share_ppm(self.total())
     }
 
-    /// Share that everything is.
+    /// Returns the share of the total.
     pub(crate) const fn all_share_ppm(&self) -> u64 {
         share_ppm(self.all())
     }
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
     use pktgen_workload::sparse::float::Tables;
 
-    /// Online advertising, one job, with the nine registers that Figure 16 asks for.
+    /// Online advertising, one job, with the nine registers required by Figure 16.
     fn layouts() -> Layouts {
         let tables = Tables::new().bytes() as u64;
         let writes = Writes::Paper;
@@ -159,7 +159,7 @@ mod tests {
         assert_eq!((ours.registers, ours.tables), (120_000, 418_304), "117.2 and 408.5 KB");
         assert_eq!(ours.total(), 671_424, "655.7 KB");
         assert_eq!(ours.share_ppm(), 32_016);
-        // As printed: registers in whole KB.
+        // As published: registers in whole KB.
         let printed = Resources { registers: ours.registers.next_multiple_of(1024), ..ours };
         assert_eq!((printed.registers / 1024, printed.total()), (118, 656 * 1024 + 512));
         assert_eq!((printed.share_ppm() + 50) / 100, 321, "3.21 %");
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn stages_follow_from_registers_and_the_chain_of_look_ups() {
         let stages = |registers, tables| Resources::of(&Layouts { registers, tables, ..layouts() }).stages;
-        // Position, four look-ups, nine registers four by four: one less than published.
+        // Position, four look-ups, nine registers in groups of four: one less than published.
         assert_eq!(stages(9, 418_304), 8);
         assert_eq!((stages(12, 418_304), stages(13, 418_304)), (8, 9));
         assert_eq!((stages(32, 418_304), stages(32, 0)), (13, 9));

@@ -1,8 +1,8 @@
-//! Results that the switch's CPU keeps until every worker has acknowledged them (LIBRA §3.6: "switches also forward one
-//! copy to its local CPUs").
+//! Results that the switch's CPU stores until every worker has acknowledged them (LIBRA §3.6: "switches also forward
+//! one copy to its local CPUs").
 //!
-//! What no ACK comes for is sent again, to each worker that misses it alone, after a timeout that doubles up to 16 times,
-//! 15 times at most (our choice: the paper has no numbers).
+//! A result without an ACK is sent again, individually to each worker that lacks it, after a timeout that doubles up to
+//! 16 times its initial value, at most 15 times (our choice: the paper gives no numbers).
 
 use std::collections::VecDeque;
 
@@ -13,19 +13,19 @@ use pktgen_core::time::{NEVER, Time};
 use super::line::insert;
 use super::ranks::Ranks;
 
-/// Most times that a result is sent again.
+/// Maximum number of times that a result is sent again.
 pub(super) const RESENDS: u8 = 15;
-/// Most results that are taken over: those of four iterations.
+/// Maximum number of results that are taken over: those of four iterations.
 const SPAN_MAX: u32 = 1 << 18;
-/// The timeout doubles so often.
+/// Number of times that the timeout doubles.
 const DOUBLINGS: u8 = 4;
 
 /// One packet with results.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Kept {
-    /// By which its sum is known; none if no packet was added.
+    /// The id of its sum; `None` if no packet was added.
     pub(super) opener: Option<PacketId>,
-    /// Which of how many packets of the iteration's results it is.
+    /// Part number and number of parts of the iteration's results.
     pub(super) part: (u16, u16),
     pub(super) iteration: u32,
     /// The workers that have not acknowledged it.
@@ -39,7 +39,7 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// With these pairs, at most as many as fit a packet.
+    /// Creates a packet with these pairs, at most as many as fit.
     pub(super) fn new(
         opener: Option<PacketId>,
         (part, iteration): ((u16, u16), u32),
@@ -56,7 +56,7 @@ impl Kept {
         kept
     }
 
-    /// What is in it.
+    /// Returns its pairs.
     pub(super) fn pairs(&self) -> &[(u32, f32)] {
         &self.pairs[..usize::from(self.len)]
     }
@@ -65,30 +65,30 @@ impl Kept {
 /// The results of one job, numbered over all iterations.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Results {
-    /// From number `first` on, some of them no longer missing anywhere.
+    /// Results from number `first` on, some of which no worker lacks any more.
     kept: VecDeque<Kept>,
     first: u32,
 }
 
 impl Results {
-    /// Number of the next one.
+    /// Returns the number of the next result.
     pub(super) fn next(&self) -> u32 {
         self.first.wrapping_add(self.kept.len() as u32)
     }
 
-    /// Keeps the next one; returns its number.
+    /// Stores the next result; returns its number.
     pub(super) fn keep(&mut self, kept: Kept) -> u32 {
         self.kept.push_back(kept);
         self.next().wrapping_sub(1)
     }
 
-    /// The one with this number, while a worker lacks it.
+    /// Returns the result with this number while a worker lacks it.
     pub(super) fn get(&mut self, number: u32) -> Option<&mut Kept> {
         let at = number.wrapping_sub(self.first) as usize;
         self.kept.get_mut(at).filter(|kept| !kept.missing.is_empty())
     }
 
-    /// A worker has it.
+    /// Records that a worker has a result.
     pub(super) fn acknowledged(&mut self, rank: u32, number: u32) {
         if let Some(kept) = self.get(number) {
             kept.missing.remove(rank);
@@ -96,26 +96,26 @@ impl Results {
         }
     }
 
-    /// A worker has all of them: it could not have ended its next iteration without.
+    /// Records that a worker has all results: it could not have ended its next iteration otherwise.
     pub(super) fn has_all(&mut self, rank: u32) {
         self.kept.iter_mut().for_each(|kept| _ = kept.missing.remove(rank));
         self.trim();
     }
 
-    /// Drops what no worker misses.
+    /// Removes results that no worker lacks.
     pub(super) fn trim(&mut self) {
         while self.kept.pop_front_if(|kept| kept.missing.is_empty()).is_some() {
             self.first = self.first.wrapping_add(1);
         }
     }
 
-    /// All results that a worker misses, with their numbers.
+    /// Returns all results that a worker lacks, with their numbers.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Kept)> {
         let numbers = (0u32..).map(|at| self.first.wrapping_add(at));
         numbers.zip(&self.kept).filter(|(_, kept)| !kept.missing.is_empty())
     }
 
-    /// Who opened the sums that are kept, and whether one of `workers` is known to have all of it.
+    /// Returns the openers of the stored sums, and whether one of `workers` is known to have all of each.
     pub(super) fn sums(&self, workers: u32) -> Vec<(PacketId, bool)> {
         let mut sums: Vec<(u32, PacketId, Ranks)> = Vec::new();
         for (number, kept) in self.iter() {
@@ -129,8 +129,8 @@ impl Results {
         sums.into_iter().map(|(_, opener, missing)| (opener, missing.len() < workers)).collect()
     }
 
-    /// Takes over which numbers another switch kept. They must be known before what is kept; knowing them again changes
-    /// nothing. False if something else is kept here.
+    /// Takes over the range of numbers stored by another switch, which must be known before the results; repeating this
+    /// changes nothing. Returns false if other results are stored here.
     pub(super) fn span(&mut self, first: u32, next: u32) -> bool {
         let count = next.wrapping_sub(first);
         if self.next() == next && (self.first == first || self.kept.is_empty()) {
@@ -144,58 +144,57 @@ impl Results {
         fits
     }
 
-    /// Takes over one that another switch kept; false if its number is not one of those.
+    /// Takes over a result of another switch; returns false if its number is outside the range.
     pub(super) fn restore(&mut self, number: u32, kept: Kept) -> bool {
         let place = self.kept.get_mut(number.wrapping_sub(self.first) as usize);
         place.map(|place| *place = kept).is_some()
     }
 }
 
-/// The first number of results of a switch that begins anew in this session; the one before it is for workers that are
-/// behind.
+/// Returns the first result number of a switch that restarts in this session; the number before is for workers that are behind.
 pub(super) fn fresh_number(session: u32) -> u32 {
     (session << FRESH_SHIFT) + 1
 }
 
-/// How long to wait after having sent a result for the `attempt`-th time again.
+/// Returns the wait after a result was sent for the `attempt`-th time again.
 pub(super) fn delay(timeout: Time, attempt: u8) -> Time {
     timeout.saturating_mul(1 << attempt.min(DOUBLINGS))
 }
 
-/// Which result of which job is due when.
+/// Deadlines of results by job.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
-    /// By how often the timeout has doubled, so that each is in the order of time by itself.
+    /// One queue for each number of doublings, so that each is in chronological order.
     levels: [VecDeque<(Time, u16, u32)>; DOUBLINGS as usize + 1],
 }
 
 impl Timers {
-    /// A result of `job` is due at `t`. Equal times are in the order of jobs and numbers, also where they were moved here.
+    /// Adds a deadline `t` of a result of `job`. Equal times are in the order of jobs and numbers, also after moving.
     pub(super) fn push(&mut self, t: Time, job: u16, number: u32, attempt: u8) {
         insert(&mut self.levels[usize::from(attempt.min(DOUBLINGS))], (t, job, number), |timer| *timer);
     }
 
-    /// When the next one is.
+    /// Returns the next deadline.
     #[inline]
     pub(super) fn next(&self) -> Time {
         self.levels.iter().filter_map(VecDeque::front).map(|(t, ..)| *t).min().unwrap_or(NEVER)
     }
 
-    /// The next one, if it is due by `t`.
+    /// Returns the next result that is due by `t`.
     pub(super) fn pop(&mut self, t: Time) -> Option<(u16, u32)> {
         let next = self.next();
         let level = self.levels.iter_mut().find(|level| level.front().is_some_and(|(at, ..)| *at == next))?;
         level.pop_front_if(|(at, ..)| *at <= t).map(|(_, job, number)| (job, number))
     }
 
-    /// Forgets the first ones, as long as they are of results that no worker misses.
+    /// Removes the first entries as long as no worker lacks their results.
     pub(super) fn trim(&mut self, mut missed: impl FnMut(u16, u32) -> bool) {
         for level in &mut self.levels {
             while level.pop_front_if(|(_, job, number)| !missed(*job, *number)).is_some() {}
         }
     }
 
-    /// Forgets all.
+    /// Removes all entries.
     pub(super) fn clear(&mut self) {
         self.levels.iter_mut().for_each(VecDeque::clear);
     }

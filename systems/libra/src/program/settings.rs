@@ -1,4 +1,4 @@
-//! The keys of `[target]` that the program reads, and their limits.
+//! The keys of `[target]` for the program, and their limits.
 
 use crate::format::RESULT_PAIRS;
 use pktgen_core::config::{Section, settings, spans};
@@ -12,14 +12,14 @@ use super::resources::{Layouts, PARAMETER_BYTES, REGISTERS_PER_STAGE, Resources,
 use pktgen_engine::target::program::Place;
 use pktgen_engine::target::sparse::{Adder, SparsePlace};
 
-/// How a switch finds out that it has added a packet before (LIBRA §3.6, "repeat-write-error").
+/// How a switch detects packets that were already added (LIBRA §3.6, "repeat-write-error").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Writes {
-    /// Every packet is looked up in exact records: ours.
+    /// Every packet is looked up in exact records (our choice).
     Strict,
-    /// Only packets that say that they were resent are looked up in exact records, which the paper's switch has in its CPU.
+    /// Only packets marked as resent are looked up in exact records, which the paper's switch has in its CPU.
     Paper,
-    /// Only packets that say that they were resent are looked up in a Bloom filter, which the paper says would do as well.
+    /// Only packets marked as resent are looked up in a Bloom filter, which the paper mentions as an alternative.
     Bloom,
 }
 
@@ -57,35 +57,35 @@ settings! {
     }
 }
 
-/// What the control plane configures.
+/// The configuration by the control plane.
 #[derive(Clone)]
 pub struct Settings {
-    /// How it adds.
+    /// The adder.
     pub adder: Adder,
-    /// How it finds repeated writes.
+    /// How repeated writes are detected.
     pub writes: Writes,
-    /// Bits of a job's Bloom filter.
+    /// Number of bits of a job's Bloom filter.
     pub bloom_bits: u32,
-    /// Bits that a packet sets there.
+    /// Number of bits set per packet.
     pub bloom_hashes: u32,
-    /// Time of one pass through the pipeline.
+    /// Latency of one pass through the pipeline.
     pub latency: Time,
-    /// What the port carries by which frames go through it again; 0: no limit.
+    /// Rate of the recirculation port; 0: unlimited.
     pub recirculation_rate: Rate,
-    /// Time that the switch's CPU takes for a packet.
+    /// Latency of the switch's CPU per packet.
     pub cpu_latency: Time,
-    /// After how long a result is sent again for the first time.
+    /// Initial retransmission timeout of a result.
     pub result_timeout: Time,
-    /// Numbers of a worker that are remembered.
+    /// Number of sequence numbers remembered per worker.
     pub records: u32,
-    /// Memory that it takes.
+    /// Resources that it uses.
     pub resources: Resources,
-    /// What goes wrong with it.
+    /// Its failures.
     pub(super) failing: Failing,
 }
 
 impl Settings {
-    /// Reads them for a device at `place`.
+    /// Reads the settings for a device at `place`.
     pub fn read(section: &mut Section, place: &Place, known: &SparsePlace) -> Result<Self> {
         let workers = known.sparse.workers_per_job();
         if workers > Ranks::MAX {
@@ -120,7 +120,7 @@ impl Settings {
             bloom_bits,
         });
         has_stages(section, written.stages, &resources, known)?;
-        // Where time passes by itself it is what the host takes.
+        // In real time, the host's own time replaces these.
         let (latency, cpu_latency, recirculation_rate) = match place.real_time {
             true => (0, 0, Rate::from_bps(0)),
             false => (written.pass_latency.ps(), written.cpu_latency.ps(), written.recirculation_rate),
@@ -140,14 +140,14 @@ impl Settings {
         })
     }
 
-    /// What asking the CPU adds to the answer to a packet: in the mode of the paper its records are there, and only packets
-    /// that say that they were resent are looked up (LIBRA §3.6: "Our current implement relies on local CPUs").
+    /// Returns the additional delay of an answer due to the CPU: in the paper's mode the records are there, and only
+    /// packets marked as resent are looked up (LIBRA §3.6: "Our current implement relies on local CPUs").
     pub(super) fn look_up(&self, attempt: u8) -> Time {
         if self.writes == Writes::Paper && attempt > 0 { self.cpu_latency } else { 0 }
     }
 }
 
-/// The stages that the program is estimated to take are at most those of a pipeline: twelve (LIBRA §4).
+/// Checks that the estimated number of stages does not exceed that of a pipeline: twelve (LIBRA §4).
 fn has_stages(section: &Section, stages: u32, resources: &Resources, known: &SparsePlace) -> Result<()> {
     if resources.stages <= stages {
         return Ok(());
@@ -166,8 +166,8 @@ fn has_stages(section: &Section, stages: u32, resources: &Resources, known: &Spa
     )))
 }
 
-/// Hot parameters of a job, if they fit its part of the memory: equal parts (LIBRA §6, "Multi-tenant training"). 1 MiB is
-/// 5 % of a switch's 20 MiB, the most that the paper gives to registers (§5.1). `MB` is 10^6 and `MiB` 2^20 bytes.
+/// Returns the number of hot parameters of a job if they fit into its equal share of the memory (LIBRA §6, "Multi-tenant training"). 1 MiB
+/// is 5 % of a switch's 20 MiB, the maximum that the paper gives to registers (§5.1). `MB` is 10^6 and `MiB` 2^20 bytes.
 fn fits(section: &Section, memory: Size, known: &SparsePlace, rack: u32) -> Result<u32> {
     let (jobs, hot) = (u64::from(known.sparse.jobs()).max(1), known.hot(rack));
     let each = memory.bits() / 8 / jobs / PARAMETER_BYTES;

@@ -1,9 +1,8 @@
-//! What a switch knows, in pieces that fit packets, so that a controller can move it to a standby switch (LIBRA §3.6,
-//! "Failover mechanism"). The layout of registers is not part of it: it is configured in advance.
+//! The state of a switch in pieces that fit into packets, so that a controller can move it to a standby switch (LIBRA
+//! §3.6, "Failover mechanism"). The layout of registers is not included, since it is configured in advance.
 //!
-//! A piece says what it is and sets what it names, so that it may come twice. A job's first piece must be there before
-//! those with its results, which are refused else; all others come in any order. The switch that takes over begins with
-//! [`Libra::forget`].
+//! A piece contains its kind and sets absolute values, so it may arrive repeatedly. A job's first piece must arrive before those with its
+//! results, which are refused otherwise; all others arrive in any order. The switch that takes over begins with [`Libra::forget`].
 
 use crate::format::control::PIECE_MAX;
 use crate::format::{HOT_PAIR, RESULT_PAIRS, emit_hot, hot_pairs};
@@ -13,7 +12,7 @@ use super::Libra;
 use super::ranks::Ranks;
 use super::results::Kept;
 
-/// Bytes of a piece's content, without what stands before it.
+/// Maximum length of a piece's contents without its header.
 const CONTENT_MAX: usize = PIECE_MAX - 24;
 
 /// First byte of a piece.
@@ -56,7 +55,7 @@ impl Writer {
     }
 }
 
-/// Reads one.
+/// Parses a piece.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -80,7 +79,7 @@ impl<'a> Reader<'a> {
 }
 
 impl Libra {
-    /// All that it knows: registers, records, ends, results that are not acknowledged.
+    /// Returns its state: registers, records, ends, and results without acknowledgement.
     pub(super) fn state(&self) -> Vec<Vec<u8>> {
         let mut pieces = Vec::new();
         for (number, job) in (0u32..).zip(&self.jobs) {
@@ -126,7 +125,7 @@ impl Libra {
         }
     }
 
-    /// Forgets all: pieces of another switch's state may come.
+    /// Forgets everything, so that pieces of another switch's state may follow.
     pub(super) fn forget(&mut self) {
         self.timers.clear();
         let fresh = super::Job::all(self.jobs.len() as u16, &self.place, &self.known, &self.settings);
@@ -135,7 +134,7 @@ impl Libra {
         self.members = (0..self.known.sparse.workers()).map(worker).collect();
     }
 
-    /// Takes over a piece of what another switch knew; false if it is none, or of a switch with another configuration.
+    /// Takes over a piece of another switch's state; returns false if it is invalid or from a switch with another configuration.
     pub(super) fn restore(&mut self, piece: &[u8]) -> bool {
         let Some((tag, content)) = piece.split_first() else { return false };
         let mut reader = Reader(content);

@@ -1,4 +1,4 @@
-//! The switch by hand, and against naive models over a network that loses, doubles and delays what it likes (`faults`).
+//! Tests of the switch by hand, and compared with simple models over a network that loses, duplicates and delays packets (`faults`).
 
 mod faults;
 mod racks;
@@ -23,7 +23,7 @@ fn id(worker: u32, number: u32, attempt: u8) -> PacketId {
     PacketId::new(worker, number * 2, attempt)
 }
 
-/// Header, head and pairs of a result.
+/// Returns header, head and pairs of a result.
 fn result(bytes: &[u8]) -> (Header, ResultHead, Vec<(u32, f32)>) {
     let payload = Datagram::parse(bytes).unwrap().payload;
     let (header, head) = (Header::parse(payload).unwrap(), ResultHead::parse(payload).unwrap());
@@ -43,10 +43,10 @@ fn an_iteration_by_hand() {
     let ack = Datagram::parse(&opened[0].bytes).unwrap();
     assert_eq!((ack.dst, kind(&opened[0].bytes), opened[0].frame.kind), (worker_ip(1), Wire::Ack, Kind::Control));
     assert_eq!(opened[0].frame.t, 10 + LATENCY);
-    // Index 3 and 67 are in the same of 64 registers: one pass more, and 88 bytes on the port that leads back.
+    // Indices 3 and 67 are in the same of 64 registers: one more pass, and 88 bytes on the recirculation port.
     let twice = rig.push(0, 0, 0, &[(3, 2.0), (67, 1.0)], 20);
     assert_eq!(twice[0].frame.t, 10 + LATENCY + 2 * LATENCY + 7_040, "the clock stands at the ACK before");
-    // A further attempt is a duplicate and acknowledged; a copy by the network has no row.
+    // A further attempt is a duplicate and acknowledged; a copy made by the network has no row.
     assert_eq!(kind(&rig.push(0, 0, 1, &[(3, 2.0), (67, 1.0)], 30)[0].bytes), Wire::Ack);
     assert_eq!(kind(&rig.push(0, 0, 0, &[(3, 2.0), (67, 1.0)], 40)[0].bytes), Wire::Ack);
     assert_eq!(rig.end(0, 1, 0, 50).len(), 1);
@@ -67,7 +67,7 @@ fn an_iteration_by_hand() {
     assert_eq!(rows[1], (10 + LATENCY, id(0, 0, 0), Merged, Some(id(1, 0, 0)), None));
     assert_eq!((rows[2].1, rows[2].2, rows[2].4), (id(0, 0, 1), Dropped, Some(Reason::Duplicate)));
     assert_eq!((rows[3].1, rows[3].2, rows.len()), (id(1, 0, 0), Departed, 4));
-    // Only what is added goes around again: once, though that packet came three times.
+    // Only added packets are recirculated: once, though that packet arrived three times.
     let counts = [
         "packets",
         "added",
@@ -106,7 +106,7 @@ fn what_no_worker_acknowledges_is_sent_again_to_those_alone_and_given_up_in_the_
     assert_eq!((rig.counter("results_resent"), rig.counter("results_given_up")), (30, 2));
     let last = sent[29].frame.t - sent[27].frame.t;
     assert_eq!(last, 16_000_000 + 5_000_000 + LATENCY, "doubled up to 16 times, from when the CPU has sent it");
-    // Late ACKs, of anything, change nothing.
+    // Late ACKs of any kind change nothing.
     rig.result_ack(0, 0, rig.now());
     rig.result_ack(0, 77, rig.now());
     assert_eq!(rig.pool.in_use(), 0);
@@ -120,7 +120,7 @@ fn an_iteration_without_pushes_ends_with_a_result_that_no_book_knows() {
     let (header, head, sums) = result(&all[1].bytes);
     assert_eq!((header.seq, head, sums.len()), (0, ResultHead { part: 0, parts: 1, iteration: 0, opener: None }, 0));
     assert!(all.iter().all(|left| left.frame.kind == Kind::Control) && rig.books.rows.is_empty());
-    // The end of the next iteration says that a worker has all results of this one.
+    // The end of the next iteration shows that a worker has all results of this one.
     rig.end(0, 1, 1, rig.now());
     rig.end(1, 1, 1, rig.now());
     let left: Vec<_> = (0..2).flat_map(|_| rig.timer()).collect();
@@ -141,13 +141,13 @@ fn what_the_switch_does_not_take_is_dropped_by_name_or_goes_on() {
     for ((worker, header), index, _) in cases {
         assert_eq!(rig.send(worker, header, &[(index, 1.0)], 0).len(), 0);
     }
-    // Three parameters of one register take three passes, and a packet may go around once.
+    // Three parameters of one register take three passes, but a packet may be recirculated only once.
     assert_eq!(rig.push(0, 0, 0, &[(0, 1.0), (64, 1.0), (128, 1.0)], 0).len(), 0);
     let mut reasons: Vec<_> = cases.iter().map(|case| Some(case.2)).collect();
     reasons.push(Some(Reason::Malformed));
     assert_eq!(rig.books.rows.iter().map(|row| row.reason).collect::<Vec<_>>(), reasons);
     assert_eq!((rig.counter("too_many_passes"), rig.counter("beyond_window"), rig.counter("acks")), (1, 1, 0));
-    // Cold packets go on to the server, as they are.
+    // Cold packets are forwarded to the server unchanged.
     let cold = Header { kind: Wire::Push, attempt: 0, job: 0, seq: 1 };
     let left = rig.send_bytes(0, cold, &[7; 24], 0);
     assert_eq!((left.len(), left[0].link, &left[0].bytes[HEAD + HEADER..]), (1, SERVER_LINK, &[7; 24][..]));
@@ -173,7 +173,7 @@ fn pulls_are_turned_around_with_the_registers_in_them() {
 
 #[test]
 fn beside_standby_switches_the_middle_only_steers() {
-    // Nodes 5 and 6 sum; their ports are 4 and 5 of node 0.
+    // Nodes 5 and 6 add up; their ports are 4 and 5 of node 0.
     let beside = |node| {
         let mut place = place(1, 2);
         place.node = node;
@@ -194,7 +194,7 @@ fn beside_standby_switches_the_middle_only_steers() {
         middle.send_bytes(0, Header { kind: Wire::Push, attempt: 0, job: 0, seq: 1 }, &[], 0)[0].link,
         SERVER_LINK
     );
-    // What one of them answers comes back the same way, and the middle finds the workers.
+    // The answer of one of them comes back the same way, and the middle device finds the workers.
     let mut sums = Rig::new(beside(5), &[]);
     let ack = sums.push(0, 0, 0, &[(1, 1.0)], 0).remove(0);
     assert_eq!(ack.link, SERVER_LINK);
@@ -237,7 +237,7 @@ fn settings_that_cannot_be_are_refused_with_the_way_out() {
 
 #[test]
 fn what_is_recirculated_waits_for_the_port_that_leads_back() {
-    // One after the other, each twice through the pipeline: (42 + 6 + 2 · 8 + 24) bytes take 704 ns at 1 Gbit/s.
+    // One after another, each twice through the pipeline: (42 + 6 + 2 · 8 + 24) bytes take 704 ns at 1 Gbit/s.
     let acks = |rate: &str| {
         let mut rig = Rig::new(place(1, 2), &[("recirculation_rate", rate.into())]);
         let frames = [0, 1].map(|worker| {
@@ -296,7 +296,7 @@ proptest! {
         }
     }
 
-    /// What leaves a switch, and what it writes down, does not depend on how arrivals are cut into bursts.
+    /// The output and the records of a switch do not depend on how arrivals are split into bursts.
     #[test]
     fn splitting_a_burst_changes_nothing(
         packets in prop::collection::vec((0u32..4, 0u32..6, 0u8..3, 0u32..HOT, 0u8..8), 1..60),

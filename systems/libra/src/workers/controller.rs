@@ -1,9 +1,8 @@
-//! The controller of switches (LIBRA §3.6, "Failover mechanism"; `docs/libra.md`): it asks switches how they are, and moves
-//! the work of one that is about to fail, with its state, to a standby switch. One that does not answer any more is
-//! replaced without.
+//! The controller of switches (LIBRA §3.6, "Failover mechanism"; `docs/libra.md`): it monitors switches, and moves the work of one that is
+//! about to fail to a standby switch, with its state. A switch that no longer answers is replaced without its state.
 //!
-//! It has a node of its own but shares the endpoint of the parameter server: [`open`] puts both behind one. [`watch`] has
-//! what it concludes from heartbeats.
+//! It has its own node but shares the endpoint of the parameter server: [`open`] combines both. [`watch`] draws
+//! conclusions from heartbeats.
 
 pub(super) mod watch;
 
@@ -21,10 +20,10 @@ use pktgen_engine::endpoint::{Facts, Host, Outgoing, Receiver, Server, ServerEnd
 use pktgen_engine::frame::{Frame, Kind, Pool};
 use watch::{Settings, Verdict, Watch};
 
-/// Pieces of a state that are under way at once.
+/// Maximum number of pieces of a state in flight.
 const WINDOW: usize = 64;
 
-/// The server, with a controller if there are standby switches.
+/// Opens the server, with a controller if there are standby switches.
 pub(super) fn open(section: &mut Section, facts: &Facts, server: SparseServer) -> Result<Receiver> {
     let ready = |server: Box<dyn Server>| Receiver { server, timers: true, answers_all: false };
     let Some(standby) = &facts.standby else { return Ok(ready(Box::new(server))) };
@@ -38,7 +37,7 @@ pub(super) fn open(section: &mut Section, facts: &Facts, server: SparseServer) -
     Ok(ready(Box::new(PsAndController { server, controller })))
 }
 
-/// What was asked for, and not yet answered.
+/// A request without an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ask {
     Freeze,
@@ -68,12 +67,12 @@ enum Piece {
     Moved,
 }
 
-/// The change of switches that is under way.
+/// The current change of switches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Change {
-    /// Which of the switches takes over.
+    /// The switch that takes over.
     to: usize,
-    /// The state died with its switch.
+    /// Whether the state was lost with its switch.
     fresh: bool,
 }
 
@@ -95,15 +94,15 @@ struct Controller {
     settings: Settings,
     udp_checksum: bool,
     watch: Watch,
-    /// Which of the switches sums.
+    /// The switch that adds up.
     active: usize,
     session: u32,
     change: Option<Change>,
-    /// A switch is to be replaced, and no standby switch is well.
+    /// Whether a switch must be replaced but no standby switch is healthy.
     stuck: bool,
     requests: Vec<Request>,
     pieces: Vec<Piece>,
-    /// What arrived last.
+    /// The last arrival.
     payload: Vec<u8>,
     counts: Counts,
 }
@@ -130,12 +129,12 @@ impl Controller {
         self.known.aggregators[switch]
     }
 
-    /// When it has something to do.
+    /// Returns the time of its next action.
     fn next(&self) -> Time {
         self.requests.iter().map(|request| request.due).fold(self.watch.next_beat(), Time::min)
     }
 
-    /// Does what is due at `t`.
+    /// Performs the actions that are due at `t`.
     fn tick(&mut self, t: Time, pool: &mut Pool, host: &mut Host) {
         if self.watch.next_beat() <= t {
             self.look(t, pool, host);
@@ -154,7 +153,7 @@ impl Controller {
         }
     }
 
-    /// Who has not answered for too long is gone.
+    /// Declares switches dead that have not answered for too long.
     fn look(&mut self, t: Time, pool: &mut Pool, host: &mut Host) {
         let silent = |switch| self.watch.is_silent(switch, t, &self.settings);
         let gone = match self.change {
@@ -169,13 +168,13 @@ impl Controller {
         }
     }
 
-    /// Whether there is anything that only the switch that sums has.
+    /// Whether parts of the state exist only in the switch that adds up.
     fn misses_pieces(&self) -> bool {
         let frozen = !self.requests.iter().any(|request| request.ask == Ask::Freeze);
         !frozen || self.pieces.iter().any(|piece| matches!(piece, Piece::Wanted | Piece::Fetching))
     }
 
-    /// Begins to replace the switch that sums.
+    /// Begins to replace the switch that adds up.
     fn change(&mut self, fresh: bool, t: Time, pool: &mut Pool, host: &mut Host) {
         let healthy = |switch: &usize| self.watch.is_healthy(*switch, t, &self.settings);
         let Some(to) = (0..self.known.aggregators.len()).filter(|switch| *switch != self.active).find(healthy) else {
@@ -221,7 +220,7 @@ impl Controller {
     }
 
     fn say(&self, t: Time, to: NodeId, session: u32, what: What, pool: &mut Pool, host: &mut Host) {
-        // Of devices and controllers, which rows can name.
+        // Devices and controllers have numbers that fit into rows.
         let control = Control { from: self.known.controller as u16, to: to as u16, session, what };
         let len = HEAD + HEADER + control.len();
         let buffer = pool.take();
@@ -246,7 +245,7 @@ impl Controller {
         host.outgoing.push(Outgoing { node: self.known.controller, frame, record: None });
     }
 
-    /// Something arrived.
+    /// Handles an arrival.
     fn receive(&mut self, frame: &Frame, pool: &mut Pool, host: &mut Host) {
         let mut payload = std::mem::take(&mut self.payload);
         payload.clear();
@@ -276,12 +275,12 @@ impl Controller {
         }
     }
 
-    /// A switch has said how it is.
+    /// Handles a switch's report on its health.
     fn conclude(&mut self, switch: usize, verdict: Verdict, t: Time, pool: &mut Pool, host: &mut Host) {
         if switch == self.active && self.change.is_none() && verdict == Verdict::Failing {
             return self.change(false, t, pool, host);
         }
-        // It was taken for dead, and is not: what it has counts no more.
+        // It was considered dead but is not: its sums no longer count.
         let to = self.node(switch);
         let asked = self.requests.iter().any(|request| request.to == to && request.ask == Ask::Retire);
         if self.watch.is_gone(switch) && !asked {
@@ -289,13 +288,13 @@ impl Controller {
         }
     }
 
-    /// Takes the request that this answers off the list; false if there is none.
+    /// Removes the request that this message answers; returns false if there is none.
     fn settle(&mut self, from: NodeId, session: u32, which: impl Fn(Ask) -> bool) -> bool {
         let at = |request: &Request| request.to == from && request.session == session && which(request.ask);
         self.requests.iter().position(at).map(|at| self.requests.swap_remove(at)).is_some()
     }
 
-    /// A request was answered.
+    /// Handles the answer to a request.
     fn answered(&mut self, control: &Control, t: Time, pool: &mut Pool, host: &mut Host) {
         let Control { from, session, what, .. } = *control;
         let from = NodeId::from(from);
@@ -336,7 +335,7 @@ impl Controller {
                 let from = self.node(self.active);
                 self.done(change, t);
                 if !change.fresh {
-                    // It may forget what it had.
+                    // It may forget its state.
                     self.ask(from, Ask::Retire, t, pool, host);
                 }
             }
@@ -344,7 +343,7 @@ impl Controller {
         }
     }
 
-    /// Asks for further pieces, or lets the switch begin that has all of them.
+    /// Requests further pieces, or lets the switch begin if it has all of them.
     fn go_on(&mut self, change: Change, t: Time, pool: &mut Pool, host: &mut Host) {
         let from = self.node(self.active);
         let mut number = 0;
@@ -360,7 +359,7 @@ impl Controller {
         }
     }
 
-    /// The other switch sums.
+    /// Completes a change: the other switch adds up.
     fn done(&mut self, change: Change, t: Time) {
         self.watch.leaves(self.active, change.fresh);
         self.active = change.to;

@@ -1,19 +1,19 @@
-//! Whom a worker of sparse training sends to: the switch of each rack that has a parameter server, and each server (LIBRA §2.1,
-//! §6; `docs/libra.md`).
+//! The destinations of a worker in sparse training: the switch of each rack with a parameter server, and each server
+//! (LIBRA §2.1, §6; `docs/libra.md`).
 
 use crate::format::{Numbers, heat_of};
 use pktgen_workload::sparse::shards::Shards;
 
 use super::packing::Heat;
 
-/// A destination, by its number among the switches if packets to it are hot, else among the servers.
+/// A destination: a switch by its number if packets to it are hot, otherwise a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Destination {
     pub heat: Heat,
     pub number: u32,
 }
 
-/// All destinations of a run. Each has a place: the switches come first, then the servers.
+/// All destinations of a run. Each has an index: the switches come first, then the servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Destinations {
     racks: u32,
@@ -25,17 +25,17 @@ impl Destinations {
         Destinations { racks: shards.racks(), servers: shards.servers() }
     }
 
-    /// In the order of their places.
+    /// Returns all destinations in the order of their indices.
     pub fn all(self) -> impl Iterator<Item = Destination> {
         [Heat::Hot, Heat::Cold].into_iter().flat_map(move |heat| self.each(heat))
     }
 
-    /// Those of one kind, in the order of their places.
+    /// Returns those of one kind, in the order of their indices.
     pub fn each(self, heat: Heat) -> impl Iterator<Item = Destination> {
         (0..self.count(heat)).map(move |number| Destination { heat, number })
     }
 
-    /// How many there are of one kind.
+    /// Returns the number of destinations of one kind.
     #[inline]
     pub fn count(self, heat: Heat) -> u32 {
         match heat {
@@ -50,13 +50,13 @@ impl Destinations {
         (before + to.number) as usize
     }
 
-    /// The sequence number of the `number`-th packet to a destination.
+    /// Returns the sequence number of the `number`-th packet to a destination.
     #[inline]
     pub fn seq(self, to: Destination, number: u32) -> u32 {
         Numbers::new(self.servers).seq(to.number, number, to.heat)
     }
 
-    /// The destination of a sequence number, and the number there; none if there is no such destination.
+    /// Returns the destination of a sequence number, and the number there; `None` if there is no such destination.
     #[inline]
     pub fn find(self, seq: u32) -> Option<(Destination, u32)> {
         let (number, of_it) = Numbers::new(self.servers).split(seq);

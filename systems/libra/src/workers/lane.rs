@@ -1,7 +1,7 @@
-//! The window of a worker towards one receiver (a `Lane` in the code), the switch or the server: what was sent and what is acknowledged.
+//! The window of a worker towards one receiver (a `Lane` in the code), a switch or a server: sent and acknowledged packets.
 //!
-//! Packets have places in the iteration, and numbers that go on over all iterations. No packet is sent `window` or more
-//! after the oldest one that is not acknowledged, so that few records show the receiver whether it has it.
+//! Packets have indices in the iteration, and numbers that continue over all iterations. No packet is sent `window` or
+//! more after the oldest unacknowledged one, so the receiver needs few records to recognise repeated packets.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -11,31 +11,31 @@ use pktgen_core::time::{NEVER, Time};
 use super::packing::Shape;
 use super::reliable::{RESENDS, Reliable};
 
-/// A packet between the oldest one without acknowledgement and the next one.
+/// A packet between the oldest unacknowledged one and the next one.
 #[derive(Debug, Clone, Copy)]
 struct Sent {
     done: bool,
     attempt: u8,
-    /// When it left, as far as that is known.
+    /// Departure time, as far as known.
     left: Time,
 }
 
-/// One receiver's.
+/// The window towards one receiver.
 #[derive(Debug, Default)]
 pub(super) struct Lane {
     /// Number of the first packet of the iteration.
     base: u32,
     pub shape: Shape,
-    /// Place of the oldest packet that is not acknowledged.
+    /// Index of the oldest unacknowledged packet.
     floor: u32,
     sent: VecDeque<Sent>,
-    /// When a transmission (place, attempt) has waited for long enough.
+    /// Timeouts of transmissions (index, attempt).
     timers: BinaryHeap<Reverse<(Time, u32, u8)>>,
     given_up: u32,
 }
 
 impl Lane {
-    /// On to an iteration of this shape; all of the one before must be acknowledged.
+    /// Begins an iteration of this shape; all packets of the previous one must be acknowledged.
     pub fn begin(&mut self, shape: Shape) {
         self.base += self.shape.total();
         self.shape = shape;
@@ -44,29 +44,29 @@ impl Lane {
         self.timers.clear();
     }
 
-    /// The number of a place.
+    /// Returns the number of an index.
     pub fn number(&self, place: u32) -> u32 {
         self.base + place
     }
 
-    /// The next place that may be sent for the first time, none beyond `limit`.
+    /// Returns the next index that may be sent for the first time, below `limit`.
     pub fn next(&self, limit: u32, window: u32) -> Option<u32> {
         let next = self.floor + self.sent.len() as u32;
         (next < limit && self.sent.len() < window as usize).then_some(next)
     }
 
-    /// Everything before `place` is acknowledged.
+    /// Whether everything before `place` is acknowledged.
     pub(crate) fn has_all_before(&self, place: u32) -> bool {
         self.floor >= place
     }
 
-    /// `place` is sent for the first time at `t`.
+    /// Records that `place` is sent for the first time at `t`.
     pub fn send(&mut self, place: u32, t: Time, reliable: Reliable) {
         self.sent.push_back(Sent { done: false, attempt: 0, left: t });
         self.timers.push(Reverse((t + reliable.after(0), place, 0)));
     }
 
-    /// A transmission left at `t`.
+    /// Records that a transmission left at `t`.
     pub fn left(&mut self, number: u32, attempt: u8, t: Time) {
         if let Some(sent) = self.slot(number).filter(|sent| sent.attempt == attempt) {
             sent.left = t;
@@ -78,7 +78,7 @@ impl Lane {
         self.sent.get_mut(place as usize)
     }
 
-    /// It is acknowledged; false if it was before, or was never sent.
+    /// Records an acknowledgement; returns false if it was acknowledged before or never sent.
     pub fn acknowledge(&mut self, number: u32) -> bool {
         let Some(sent) = self.slot(number).filter(|sent| !sent.done) else { return false };
         sent.done = true;
@@ -88,12 +88,12 @@ impl Lane {
         true
     }
 
-    /// When a transmission has waited for long enough; what is settled is forgotten.
+    /// Returns the next timeout; forgets those of acknowledged packets.
     pub fn wake(&mut self, reliable: Reliable) -> Time {
         while let Some(&Reverse((t, place, attempt))) = self.timers.peek() {
             let waits = self.sent.get(place.wrapping_sub(self.floor) as usize);
             match waits.filter(|sent| !sent.done && sent.attempt == attempt) {
-                // It had to wait for its link: its time begins when it left.
+                // It waited for its link: its timeout begins with its departure.
                 Some(sent) if sent.left + reliable.after(attempt) > t => {
                     let later = sent.left + reliable.after(attempt);
                     self.timers.pop();
@@ -108,7 +108,7 @@ impl Lane {
         NEVER
     }
 
-    /// A transmission that has waited for long enough at `t` and is to be sent again: its place and the new attempt.
+    /// Returns a transmission that has timed out at `t` and must be sent again: its index and the new attempt.
     pub fn expire(&mut self, t: Time, reliable: Reliable) -> Option<(u32, u8)> {
         while self.wake(reliable) <= t {
             let Some(Reverse((_, place, attempt))) = self.timers.pop() else { break };
@@ -124,7 +124,7 @@ impl Lane {
         None
     }
 
-    /// Packets that were sent as often as they may be, in vain.
+    /// Returns the number of packets that were given up after the maximum number of attempts.
     pub fn given_up(&self) -> u32 {
         self.given_up
     }

@@ -1,8 +1,8 @@
-//! Sparse training: workers that push pairs of key and value to a switch and a server, and get sums back (LIBRA §2.1, §3;
-//! `docs/libra.md`).
+//! Sparse training: workers that push pairs of key and value to a switch and a server, and receive sums (LIBRA §2.1, §3; `docs/libra.md`).
 //!
-//! One engine drives all workers of a run. [`packing`] says what they send, [`destinations`] whom to, [`lane`] what is acknowledged,
-//! [`worker`] where each is in its iteration, [`proof`] whether sums of a device without books are right; [`server`] is the parameter server of these runs, [`servers`] several.
+//! One engine drives all workers of a run. [`packing`] computes what they send, [`destinations`] where to, [`lane`]
+//! tracks acknowledgements, [`worker`] the progress of each in its iteration, and [`proof`] checks the sums of a device
+//! without a ledger; [`server`] is the parameter server of these runs, [`servers`] several of them.
 
 mod controller;
 mod destinations;
@@ -72,7 +72,7 @@ static PROTOCOL: Protocol = Protocol {
     whole: false,
     identify,
     values: format::pairs,
-    // A packet has the sequence number of its header.
+    // A packet id contains the sequence number of its header.
     element_bytes: |packet| match format::heat_of(packet.seq()) {
         Heat::Hot => format::HOT_PAIR,
         Heat::Cold => COLD_PAIR,
@@ -80,7 +80,7 @@ static PROTOCOL: Protocol = Protocol {
     heads: |_| None,
 };
 
-/// What both kinds have in common.
+/// The common parts of both kinds.
 macro_rules! speaks_libra {
     ($needs_results:expr, $program:expr, $common:expr) => {
         fn keys(&self) -> KeyTables {
@@ -135,7 +135,7 @@ impl WorkerKind for PsLiteKind {
     }
 }
 
-/// What a frame off a wire is.
+/// Identifies a frame from a wire.
 fn identify(bytes: &[u8], facts: &Facts) -> Option<Identity> {
     let payload = &bytes[HEAD..];
     let header = Header::parse(payload)?;
@@ -147,26 +147,26 @@ fn identify(bytes: &[u8], facts: &Facts) -> Option<Identity> {
     }
     let is_result = header.kind == format::Kind::Result && !header.is_cold();
     let opener = if is_result { ResultHead::parse(payload)?.opener } else { None };
-    // A device without books is asked what it gives whether or not it says who opened a sum.
+    // Results of a device without a ledger are checked whether or not they contain the opener of the sum.
     let kind = if opener.is_some() || is_result && facts.external { Kind::Result } else { Kind::Control };
     let worker = if let FrameDirection::To(worker) = side { worker } else { 0 };
     let identity = side.identity(kind, opener.unwrap_or_else(|| own(worker)), facts);
     Some(Identity { cluster: u16::from(header.job), ..identity })
 }
 
-/// The sums of a job and a switch that were delivered last: copies of their parts are no further deliveries, and neither are those of
-/// earlier sums.
+/// The most recently delivered sums of a job and a switch: copies of their parts are not further deliveries, nor are
+/// those of earlier sums.
 #[derive(Debug, Clone, Default)]
 struct Delivered {
     /// Number of their first result.
     first: u32,
     parts: Vec<bool>,
-    /// Numbers of the first results of all sums that a worker has all of.
+    /// Numbers of the first results of all sums that a worker has completely.
     over: BTreeSet<u32>,
 }
 
 impl Delivered {
-    /// Returns whether this is the first copy of a result.
+    /// Whether this is the first copy of a result.
     fn is_new(&mut self, number: u32, head: &ResultHead) -> bool {
         let first = number.wrapping_sub(head.part.into());
         if self.parts.is_empty() || first > self.first {
@@ -177,7 +177,7 @@ impl Delivered {
         part.is_some_and(|part| !std::mem::replace(part, true))
     }
 
-    /// A worker has all of a sum: returns whether it is the first one.
+    /// Records that a worker has all of a sum; returns whether it is the first one.
     fn is_over(&mut self, number: u32, head: &ResultHead) -> bool {
         self.over.insert(number.wrapping_sub(head.part.into()))
     }
@@ -191,13 +191,13 @@ struct SparseWorkers {
     workers: Vec<Worker>,
     roster: Roster,
     destinations: Destinations,
-    /// The server that packets to each destination are addressed to, and its node: a switch is met on the way there.
+    /// The server that packets to each destination are addressed to, and its node: switches are on the path to these.
     ends: Vec<(u32, NodeId)>,
     /// By worker and server.
     templates: Vec<Template>,
     /// By job and switch.
     delivered: Vec<Delivered>,
-    /// What the sums of a device without books should be, where all workers are here and none goes on alone.
+    /// The expected sums of a device without a ledger, if all workers are in this process and none proceeds alone.
     proof: Option<Proof>,
 }
 
@@ -240,7 +240,7 @@ impl SparseWorkers {
         workers
     }
 
-    /// What `worker` has for each switch in the iteration that it began.
+    /// Adds a worker's contributions to each switch in the iteration that it began to the expected sums.
     fn prove(&mut self, worker: u32) {
         let Some(proof) = &mut self.proof else { return };
         let own = &self.workers[worker as usize];
@@ -250,7 +250,7 @@ impl SparseWorkers {
         }
     }
 
-    /// What a worker gave up, its job's sums may have or not.
+    /// Notes that the sums of a job may or may not contain what a worker gave up.
     fn note_given_up(&mut self, worker: u32) {
         let own = &self.workers[worker as usize];
         if let Some(proof) = self.proof.as_mut().filter(|_| own.given_up() > 0) {
@@ -260,7 +260,7 @@ impl SparseWorkers {
         }
     }
 
-    /// Ends the iteration of `worker` if nothing of it is missing; true if it was ended.
+    /// Ends the iteration of `worker` if nothing is missing; returns whether it was ended.
     fn end_if_all(&mut self, worker: u32, t: Time, host: &mut Host) -> bool {
         let SparseWorkers { workers, packing, settings, .. } = self;
         let own = &mut workers[worker as usize];
@@ -273,7 +273,7 @@ impl SparseWorkers {
         true
     }
 
-    /// The workers, ready to run.
+    /// Returns the workers, ready to run.
     fn crew(self) -> Crew {
         let rules = &self.settings.rules;
         let control = if self.facts.standby.is_some() { HEAD + HEADER + format::control::CONTROL_MAX } else { 0 };
@@ -298,20 +298,20 @@ impl SparseWorkers {
         Crew { workers: Box::new(self), declared, payloads: Payloads::Pairs(Box::new(pairs)) }
     }
 
-    /// Sets a worker's timer; what is due is due at `now` at the earliest.
+    /// Sets a worker's timer, at `now` at the earliest.
     fn reschedule(&mut self, worker: u32, now: Time) {
         let wake = self.workers[worker as usize].wake(&self.settings);
         self.roster.calendar.set(worker, wake.max(now));
     }
 
-    /// Sends what `worker` may send at `t`.
+    /// Sends everything that `worker` may send at `t`.
     fn act(&mut self, worker: u32, t: Time, pool: &mut Pool, host: &mut Host) {
         while host.outgoing.len() < BURST {
             if let Some(due) = self.workers[worker as usize].due(t, &self.settings) {
                 self.send(worker, &due, t, pool, host);
                 continue;
             }
-            // An iteration without anything to send or to wait for is over at once.
+            // An iteration without anything to send or to wait for ends immediately.
             if !self.end_if_all(worker, t, host) {
                 break;
             }
@@ -368,7 +368,7 @@ impl SparseWorkers {
         self.emit(frame, record, pool, host);
     }
 
-    /// Which headers packets from a worker to the destination with this place have.
+    /// Returns the index of the headers of packets from a worker to the destination with this index.
     #[inline]
     fn template(&self, worker: u32, place: usize) -> usize {
         (worker * self.destinations.count(Heat::Cold) + self.ends[place].0) as usize
@@ -381,7 +381,7 @@ impl SparseWorkers {
         host.outgoing.push(Outgoing { node: self.facts.host_of[frame.worker as usize], frame, record });
     }
 
-    /// Something arrived at `node`.
+    /// Handles an arrival at `node`.
     fn receive(&mut self, node: NodeId, frame: &Frame, pool: &mut Pool, host: &mut Host) {
         let header = Header::parse(pool.payload(frame));
         let is_ours = |header: &Header| u16::from(header.job) < self.settings.rules.sparse.jobs();
@@ -398,7 +398,7 @@ impl SparseWorkers {
         self.deliver(node, &header, all, frame, pool, host);
     }
 
-    /// True if a worker has all of a sum with it.
+    /// Handles a packet for a worker; returns whether it completes a sum there.
     fn hear(&mut self, worker: u32, header: &Header, frame: &Frame, pool: &mut Pool, host: &mut Host) -> bool {
         let (t, mut all) = (frame.t, false);
         let SparseWorkers { workers, packing, .. } = self;
@@ -410,7 +410,7 @@ impl SparseWorkers {
                 false
             }
             format::Kind::Result if header.is_cold() => own.cold_result(header.seq, t, packing),
-            // The switch turns pulls around.
+            // The switch returns pulls.
             format::Kind::Pull => {
                 own.acknowledged(header.seq, t, packing);
                 false
@@ -445,8 +445,8 @@ impl SparseWorkers {
         all
     }
 
-    /// The first copy of a part of a sum is its delivery; the others are the same bytes, or wrong. The sum is delivered with what
-    /// makes it complete to a worker, if `all`.
+    /// Delivers the first copy of a part of a sum; others must have the same bytes. With `all`, the sum is delivered,
+    /// since this part completes it at a worker.
     fn deliver(&mut self, node: NodeId, header: &Header, all: bool, frame: &Frame, pool: &mut Pool, host: &mut Host) {
         let from =
             self.destinations.find(header.seq).filter(|(from, _)| from.heat == Heat::Hot && frame.kind == Kind::Result);
@@ -459,7 +459,7 @@ impl SparseWorkers {
         let (accepted, last) = (known.is_new(number, &head), all && known.is_over(number, &head));
         let pairs = || format::hot_pairs(format::pairs(pool.payload(frame)));
         let sum_ok = self.proof.as_mut().map_or(SumOk::Unknown, |proof| proof.judge(sum, &head, pairs(), all));
-        // Without an opener nobody added anything; a device without books may say so of any sum.
+        // Without an opener nothing was added; a device without a ledger may omit it in any sum.
         let opener = head.opener.or(self.proof.is_some().then_some(frame.packet));
         let Some(opener) = opener.filter(|_| accepted || last || sum_ok == SumOk::No) else {
             return pool.release(frame.buffer);
@@ -469,7 +469,7 @@ impl SparseWorkers {
             job: Some(u16::from(header.job)),
             newest_worker: opener.worker(),
             newest_seq: opener.seq(),
-            // A part does not say how many updates it represents.
+            // A part does not contain how many updates it represents.
             count: 0,
             accepted,
             sum_ok,
@@ -482,7 +482,7 @@ impl SparseWorkers {
     }
 }
 
-/// A frame with a header of ours and room for `rest` more bytes; who it is from and what it is are still open.
+/// Creates a frame with a Libra header and space for `rest` more bytes; its source and kind are still open.
 fn frame(template: &mut Template, header: Header, rest: usize, t: Time, pool: &mut Pool) -> Frame {
     let (buffer, len) = (pool.take(), HEAD + HEADER + rest);
     let bytes = &mut pool.bytes_mut(buffer)[..len];

@@ -1,7 +1,7 @@
-//! What a worker of sparse training sends in an iteration, packet by packet: a pure function of the run's seed.
+//! The packets of a worker in an iteration of sparse training: a pure function of the run's seed.
 //!
-//! Workers send from it, and the ledger asks it what a packet held. Packets are numbered over the whole run, those to each
-//! destination apart (`docs/libra.md`): hot ones go to the switch of a rack, cold ones to a server.
+//! Workers send from it, and the ledger uses it to look up the contents of packets. Packets are numbered over the whole
+//! run, separately for each destination (`docs/libra.md`): hot ones go to the switch of a rack, cold ones to a server.
 
 use std::sync::Arc;
 
@@ -16,35 +16,35 @@ use pktgen_workload::sparse::{Batch, Sparse};
 use super::destinations::Destinations;
 use pktgen_engine::endpoint::Pairs;
 
-/// How gradients become packets.
+/// How gradients are distributed over packets.
 #[derive(Clone)]
 pub(super) struct Rules {
     pub sparse: Arc<Sparse>,
     pub layout: Layout,
-    /// Which server has which parameters.
+    /// Assignment of parameters to servers.
     pub shards: Arc<Shards>,
     pub packaging: Packaging,
-    /// From what Algorithm 1 estimates how many packets there are.
+    /// The basis of Algorithm 1's estimate of the number of packets.
     pub estimate: Estimate,
     pub max_recirculations: u32,
-    /// Whether a switch sums the hot ones.
+    /// Whether a switch adds up the hot ones.
     pub hot: bool,
-    /// Pairs of a cold packet.
+    /// Number of pairs in a cold packet.
     pub cold_pairs: usize,
-    /// Whether workers pull before each iteration but the first.
+    /// Whether workers pull before each iteration except the first.
     pub pulls: bool,
 }
 
-/// What the packet with some place in an iteration is.
+/// The kind of a packet by its index in an iteration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Item {
-    /// Asks for the keys of this push.
+    /// Requests the keys of this push.
     Pull(u32),
     Push(u32),
     End,
 }
 
-/// How many packets of each kind an iteration has on one side.
+/// Numbers of packets of each kind in an iteration towards one destination.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Shape {
     pub pulls: u32,
@@ -57,7 +57,7 @@ impl Shape {
         self.pulls + self.pushes + self.ends
     }
 
-    /// What is at this place: pulls come first, the end last.
+    /// Returns the packet at this index: pulls are first, the end is last.
     pub fn item(self, place: u32) -> Option<Item> {
         if place < self.pulls {
             return Some(Item::Pull(place));
@@ -70,12 +70,12 @@ impl Shape {
     }
 }
 
-/// What a worker sends to one destination in an iteration.
+/// The packets of a worker to one destination in an iteration.
 #[derive(Debug, Default)]
 pub(super) struct Part {
     hot: Vec<(u32, f32)>,
     cold: Vec<(u64, f32)>,
-    /// Where packets begin in either; one longer than they are.
+    /// Where packets begin in either list, with one more entry than packets.
     starts: Vec<u32>,
     pub shape: Shape,
 }
@@ -95,12 +95,12 @@ impl Part {
         }
     }
 
-    /// All pairs for a switch.
+    /// Returns all pairs for a switch.
     pub fn hot(&self) -> &[(u32, f32)] {
         &self.hot
     }
 
-    /// Bytes of the pairs of a push.
+    /// Returns the length of the pairs of a push in bytes.
     pub fn len(&self, push: u32) -> usize {
         self.range(push).len() * if self.cold.is_empty() { HOT_PAIR } else { COLD_PAIR }
     }
@@ -114,25 +114,25 @@ impl Part {
     }
 }
 
-/// The packets of one worker in one iteration, by the place of their destination.
+/// The packets of one worker in one iteration, by the index of their destination.
 #[derive(Debug, Default)]
 pub(super) struct Packed {
     pub parts: Vec<Part>,
 }
 
 impl Packed {
-    /// All pairs.
+    /// Returns the number of all pairs.
     pub fn pairs(&self) -> u64 {
         self.parts.iter().map(|part| (part.hot.len() + part.cold.len()) as u64).sum()
     }
 }
 
-/// Packs iterations, with memory that is used again.
+/// Packs iterations, reusing memory.
 pub(super) struct Packing {
     pub rules: Rules,
     packer: Packer,
     batch: Batch,
-    /// Hot pairs by rack, where there are several.
+    /// Hot pairs by rack, if there are several.
     by_rack: Vec<Vec<(u32, f32)>>,
 }
 
@@ -194,18 +194,18 @@ impl Packing {
     }
 }
 
-/// One worker, as far as it was followed: the first numbers of its iterations, and the packets of one of them.
+/// The known part of one worker's run: the first numbers of its iterations, and the packets of one of them.
 #[derive(Default)]
 struct Followed {
-    /// Numbers of each destination before each iteration that is known, and after the last.
+    /// Numbers of each destination before each known iteration, and after the last.
     before: Vec<Vec<u32>>,
-    /// Which iteration `packed` is.
+    /// The iteration in `packed`.
     at: u32,
     packed: Packed,
 }
 
 impl Followed {
-    /// The iteration that was packed follows those that are known.
+    /// Adds the packed iteration after the known ones.
     fn add(&mut self) {
         if let Some(last) = self.before.last() {
             let after = last.iter().zip(&self.packed.parts).map(|(before, part)| before + part.shape.total()).collect();
@@ -214,7 +214,7 @@ impl Followed {
     }
 }
 
-/// What pushes hold, for the ledger.
+/// Contents of pushes, for the ledger.
 pub(super) struct Contents {
     packing: Packing,
     workers: Vec<Followed>,
@@ -227,7 +227,7 @@ impl Contents {
         Contents { packing: Packing::new(rules), workers, room: Vec::new() }
     }
 
-    /// What the worker sends to the packet's destination in its iteration, and its place there.
+    /// Returns the packets of the worker to the packet's destination in its iteration, and the packet's index.
     fn find(&mut self, packet: PacketId) -> Option<(&Part, u32)> {
         let worker = packet.worker();
         let own = self.workers.get_mut(worker as usize)?;

@@ -1,8 +1,8 @@
-//! Sums of a switch that keeps no books, checked by key.
+//! Checks the sums of a switch without a ledger by key.
 //!
-//! In a synchronous iteration every worker of a job pushes each of its hot pairs once, and the results hold the sum of every parameter
-//! (LIBRA §3.1), so the sums are known before they come: not bit for bit, since the order of additions is not, but to within the error
-//! of any order. Called by [`super`] of a device without books alone.
+//! In a synchronous iteration, every worker of a job pushes each of its hot pairs once, and the results contain the sum
+//! of every parameter (LIBRA §3.1), so the sums are known in advance: not bit for bit, since the order of additions is
+//! unknown, but within the error of any order. Called by [`super`] only for devices without a ledger.
 
 use std::collections::HashMap;
 
@@ -11,28 +11,28 @@ use pktgen_engine::target::sparse::{Adder, AdditionError};
 
 use crate::format::ResultHead;
 
-/// What is known of one parameter in an iteration.
+/// The expected sum of one parameter in an iteration.
 #[derive(Debug, Clone, Copy, Default)]
 struct Cell {
     exact: f64,
-    /// Sum of the sizes of what was added.
+    /// Sum of the magnitudes of the contributions.
     size: f64,
     members: u32,
-    /// The part of the results that had it.
+    /// The part of the results that contained it.
     part: Option<u16>,
 }
 
-/// What one iteration of a job comes to at a switch.
+/// The expected sums of one iteration of a job at a switch.
 #[derive(Debug, Default)]
 struct Expected {
     iteration: u32,
-    /// Workers that contribute what they have.
+    /// Number of workers whose contributions are included.
     workers: u32,
     cells: HashMap<u32, Cell>,
 }
 
 impl Expected {
-    /// What is wrong with a part of the sums; of the last one, too, whether a parameter that is surely not 0 was in none.
+    /// Returns what is wrong with a part of the sums; for the last part also whether a parameter that is certainly nonzero was missing.
     fn wrong(
         &mut self,
         part: u16,
@@ -46,7 +46,7 @@ impl Expected {
                 first = first.or((value != 0.0).then_some(Wrong::Foreign));
                 continue;
             };
-            // It is in one part alone, however often that comes.
+            // Each parameter is in only one part, which may arrive repeatedly.
             let repeated = *cell.part.get_or_insert(part) != part;
             let off = !error.allows(value.into(), cell.exact, cell.size, cell.members);
             first = first.or(repeated.then_some(Wrong::Repeated)).or(off.then_some(Wrong::Off));
@@ -56,53 +56,53 @@ impl Expected {
     }
 }
 
-/// What is wrong with a part of a sum: the first that is found.
+/// The first error found in a part of a sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wrong {
-    /// It came before all workers had begun the iteration.
+    /// It arrived before all workers had begun the iteration.
     Early,
     /// A parameter that no worker pushed.
     Foreign,
     /// A parameter that was in another part.
     Repeated,
-    /// A value that is farther off than additions are.
+    /// A value outside the error of additions.
     Off,
-    /// A parameter is missing in all parts.
+    /// A parameter missing in all parts.
     Incomplete,
 }
 
 impl Wrong {
-    /// The name of its counter.
+    /// The names of the counters.
     const COUNTERS: [&str; 5] =
         ["hot_sums_early", "hot_sums_foreign", "hot_sums_repeated", "hot_sums_off", "hot_sums_incomplete"];
 }
 
-/// The sums of all jobs and switches, of the iteration that results come of and of the next, which some workers have begun.
+/// The sums of all jobs and switches, for the iteration whose results arrive and for the next one, which some workers have begun.
 pub(super) struct Proof {
     error: AdditionError,
-    /// Workers of a job.
+    /// Number of workers of a job.
     workers: u32,
     sums: Vec<[Expected; 2]>,
-    /// Of which workers gave up a push: it may be in a sum or not.
+    /// Whether workers gave up a push for each sum, which may or may not contain it.
     given_up: Vec<bool>,
-    /// Wrong parts, by what is wrong.
+    /// Numbers of wrong parts by error.
     wrong: [u64; Wrong::COUNTERS.len()],
 }
 
 impl Proof {
-    /// Of so many sums at once, each of so many workers, added in this way.
+    /// Creates the proof of this many concurrent sums of `workers` workers each, with this adder.
     pub(super) fn new(sums: usize, workers: u32, adder: &Adder) -> Self {
         let given_up = vec![false; sums];
         let sums = (0..sums).map(|_| Default::default()).collect();
         Proof { error: adder.error(), workers, sums, given_up, wrong: [0; Wrong::COUNTERS.len()] }
     }
 
-    /// A worker gave up a push for a switch.
+    /// Records that a worker gave up a push for a switch.
     pub(super) fn give_up(&mut self, sum: usize) {
         self.given_up[sum] = true;
     }
 
-    /// A worker begins an iteration, with these pairs for a switch.
+    /// Records that a worker begins an iteration, with these pairs for a switch.
     pub(super) fn begin(&mut self, sum: usize, iteration: u32, pairs: &[(u32, f32)]) {
         let expected = &mut self.sums[sum][iteration as usize % 2];
         if expected.iteration != iteration {
@@ -118,8 +118,8 @@ impl Proof {
         }
     }
 
-    /// Whether this part of a sum is right, and the sum complete if a worker has all of it with this part. Not known of an iteration that
-    /// is over, whose results come again, nor once a push was given up.
+    /// Returns whether this part of a sum is correct, and the sum complete if the part is a worker's last. Unknown for
+    /// a finished iteration, whose results may arrive again, and after a push was given up.
     pub(super) fn judge(
         &mut self,
         sum: usize,
@@ -136,7 +136,7 @@ impl Proof {
         if head.iteration < newest && expected.iteration != head.iteration {
             return SumOk::Unknown;
         }
-        // Before all workers have begun an iteration no switch has its sums.
+        // No switch has the sums of an iteration before all workers have begun it.
         let begun = expected.iteration == head.iteration && expected.workers == self.workers;
         let wrong = match begun {
             false => Some(Wrong::Early),
@@ -147,7 +147,7 @@ impl Proof {
         SumOk::No
     }
 
-    /// Wrong parts, by what is wrong; only what there is.
+    /// Returns nonzero numbers of wrong parts by error.
     pub(super) fn counters(&self) -> Vec<Counter> {
         let counts = Wrong::COUNTERS.iter().zip(self.wrong).filter(|(_, count)| *count > 0);
         counts.map(|(name, count)| Counter::sum(name, count)).collect()
@@ -168,7 +168,7 @@ mod tests {
         ResultHead { part: part as u16, parts: parts as u16, iteration, opener: Some(PacketId::new(0, 0, 0)) }
     }
 
-    /// The registers as a switch gives them.
+    /// Returns the registers as results of a switch.
     fn results(registers: &[f32]) -> Vec<Vec<(u32, f32)>> {
         let used: Vec<(u32, f32)> = (0..).zip(registers.iter().copied()).filter(|(_, value)| *value != 0.0).collect();
         used.chunks(PAIRS).map(<[_]>::to_vec).chain(used.is_empty().then(Vec::new)).collect()
@@ -182,10 +182,10 @@ mod tests {
     }
 
     type Pairs = Vec<(u32, f32)>;
-    /// Whose, and which pair.
+    /// Worker and pair.
     type Pushes = Vec<(usize, (u32, f32))>;
 
-    /// Each worker's pairs, and an order in which packets of one pair arrive.
+    /// Generates each worker's pairs, and an order of arrival of packets with one pair each.
     fn pushes() -> impl Strategy<Value = (Vec<Pairs>, Pushes)> {
         let value = prop_oneof![-1.0f32..1.0, -1e-6f32..1e-6];
         let own = prop::collection::btree_map(0..HOT, value, 1..30).prop_map(|pairs| pairs.into_iter().collect());
@@ -208,13 +208,13 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the order, what either adder comes to is right; a push that is in it twice or not at all is found.
+        /// The result of either adder in any order is accepted; a push that is added twice or not at all is detected.
         #[test]
         fn any_order_is_right_and_a_push_too_many_or_too_few_is_found((workers, order) in pushes(), pick in any::<prop::sample::Index>()) {
             for adder in [Adder::Exact, Adder::tables()] {
                 let parts = results(&added(&order, &adder));
                 let mut proof = begun(&workers, &adder);
-                // Copies are as right as what comes first.
+                // Copies are as correct as the first arrival.
                 for _ in 0..2 {
                     let all = judged(&mut proof, 7, &parts);
                     prop_assert!(all.iter().all(|one| *one == SumOk::Yes), "{all:?}");

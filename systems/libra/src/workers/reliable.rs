@@ -1,23 +1,23 @@
-//! When who sends what is to be acknowledged sends it again (LIBRA §3.6): read alike by workers and server.
+//! Retransmission of packets without acknowledgement (LIBRA §3.6), with the same settings for workers and server.
 
 use pktgen_core::config::{Section, settings};
 use pktgen_core::time::{HORIZON, Time};
 use pktgen_core::units::Span;
 use pktgen_core::{Error, Result};
 
-/// How often a packet is sent again before its sender gives up.
+/// Maximum number of retransmissions before a packet is given up.
 pub(super) const RESENDS: u8 = 15;
-/// A timeout is doubled so often: 16 times the first is the longest.
+/// Number of times that a timeout is doubled: the maximum is 16 times the initial one.
 const DOUBLINGS: u8 = 4;
-/// Largest window.
+/// Maximum window.
 const WINDOW_MAX: u32 = 1 << 16;
 
-/// How long is waited for an acknowledgement, and how many packets may wait.
+/// Timeout and window of retransmission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Reliable {
-    /// Before a packet is sent again for the first time.
+    /// Initial timeout of a packet.
     pub(super) timeout: Time,
-    /// Packets to or from the server, from the oldest one without acknowledgement on, that may be under way.
+    /// Maximum number of packets to or from the server in flight, counted from the oldest unacknowledged one.
     pub(super) window: u32,
 }
 
@@ -32,7 +32,7 @@ settings! {
 }
 
 impl Reliable {
-    /// Reads `timeout` and `cold_window`. The paper gives neither; both are our choice.
+    /// Reads `timeout` and `cold_window`. The paper specifies neither; both are our choice.
     pub(super) fn read(section: &mut Section) -> Result<Self> {
         let Written { timeout, cold_window: window } = Written::read(section)?;
         if !(1..=HORIZON >> DOUBLINGS).contains(&timeout.ps()) {
@@ -44,7 +44,7 @@ impl Reliable {
         Ok(Reliable { timeout: timeout.ps(), window })
     }
 
-    /// How long is waited after attempt number `attempt`.
+    /// Returns the timeout after attempt number `attempt`.
     #[inline]
     pub(super) fn after(&self, attempt: u8) -> Time {
         self.timeout << attempt.min(DOUBLINGS)

@@ -1,10 +1,10 @@
-//! Which numbers of a sender have arrived: exactly once, whatever was lost, copied or overtaken.
+//! Records which numbers of a sender have arrived: each counts once, despite losses, copies and overtaking.
 //!
-//! A sender has nothing under way beyond a window after its oldest packet without acknowledgement. So when a number is
-//! the highest that arrived, everything a window or more below it has arrived too, and the last `window` numbers are all
-//! that must be remembered, one bit each (the "local recording" of LIBRA §3.6). Numbers may be left out.
+//! A sender has nothing in flight beyond a window after its oldest unacknowledged packet. So if a number is the highest
+//! that arrived, everything at least a window below it has arrived, too, and only the last `window` numbers must be
+//! remembered, one bit each (the "local recording" of LIBRA §3.6). Numbers may be skipped.
 
-/// What arrived of one sender.
+/// The arrivals of one sender.
 #[derive(Debug, Clone)]
 pub(super) struct Seen {
     bits: Vec<u64>,
@@ -14,18 +14,18 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// Nothing yet, of a sender with this window.
+    /// Creates an empty record of a sender with this window.
     pub(super) fn new(window: u32) -> Self {
         Seen { bits: vec![0; window.div_ceil(64) as usize], window, next: 0 }
     }
 
-    /// Can a sender that leaves no number out have sent this one? What came before its window has arrived.
+    /// Whether a sender that skips no numbers can have sent this one. Everything before its window has arrived.
     #[inline]
     pub(super) fn can_be(&self, number: u32) -> bool {
         number < self.next.saturating_add(self.window)
     }
 
-    /// Returns whether this number has arrived.
+    /// Whether this number has arrived.
     #[inline]
     pub(super) fn has(&self, number: u32) -> bool {
         if number >= self.next {
@@ -35,7 +35,7 @@ impl Seen {
         self.next - number > self.window || self.bits[word] & bit != 0
     }
 
-    /// Remembers that `number` arrived; true if it is the first time.
+    /// Records that `number` arrived; returns whether it is the first time.
     #[inline]
     pub(super) fn first(&mut self, number: u32) -> bool {
         if self.has(number) {
@@ -79,7 +79,7 @@ mod tests {
             // Numbers below it are acknowledged.
             let mut oldest = 0;
             for (ahead, fate) in wire {
-                // Anything that was ever sent may arrive again; what is new comes from the window.
+                // Any packet that was ever sent may arrive again; new ones come from the window.
                 let number = match fate {
                     0 => ahead.min(oldest),
                     1 => continue,

@@ -1,9 +1,9 @@
-//! The parameter server of sparse runs: sums the pairs that no switch sums, one message after the other, and answers
+//! The parameter server of sparse runs: adds up pairs that no switch adds up, one message after another, and answers
 //! (LIBRA §2.1, §3.6; `docs/libra.md`).
 //!
-//! Every message is acknowledged or answered when the server is done with it; it handles them in the order of arrival,
-//! at a rate of pairs per second. So what it sends leaves in the order in which it was served, later than what asked
-//! for it: it waits in `due` until then, as a few words.
+//! Every message is acknowledged or answered when the server has processed it; messages are processed in the order of
+//! arrival, at a rate of pairs per second. So the output leaves in the order of processing, later than the requests:
+//! until then it waits in `due` in a compact form.
 
 mod jobs;
 mod outbound;
@@ -31,7 +31,7 @@ use pktgen_engine::frame::{BURST, Frame, Kind, Pool};
 use results::{Ready, Results};
 use service::Service;
 
-/// Counters of which several servers also tell the largest.
+/// Counters of which several servers also report the maximum.
 pub(super) const BUSY: &str = "server.busy_ns";
 pub(super) const PAIRS: &str = "server.pairs";
 
@@ -61,10 +61,10 @@ pub(crate) fn open(section: &mut Section, facts: &Facts, asynchronous: bool) -> 
     })
 }
 
-/// What leaves when the server is done with it.
+/// Output that leaves when the server has processed it.
 #[derive(Debug, Clone, Copy)]
 enum Due {
-    /// To a worker, of a sequence number.
+    /// An acknowledgement to a worker of a sequence number.
     Ack(u32, u32),
     /// The values that were pulled.
     Answer(Frame),
@@ -86,13 +86,13 @@ pub(crate) struct SparseServer {
     outbound: Outbound,
     asynchronous: bool,
     service: Service,
-    /// In the order of time.
+    /// In chronological order.
     due: VecDeque<(Time, Due)>,
-    /// Packets of workers that are not done.
+    /// Number of workers' packets in processing.
     waiting: u64,
-    /// What arrived of each worker, by number.
+    /// Arrivals of each worker, by number.
     seen: Vec<Seen>,
-    /// Iterations that each worker has ended.
+    /// Number of iterations that each worker has ended.
     ended: Vec<u32>,
     jobs: Vec<Job>,
     results: Results,
@@ -101,13 +101,13 @@ pub(crate) struct SparseServer {
 }
 
 impl SparseServer {
-    /// It is the server with this number, of several.
+    /// Sets its number among several servers.
     pub(super) fn at(mut self, facts: &Facts, number: u32) -> Self {
         self.outbound = Outbound::new(facts, number);
         self
     }
 
-    /// Its node.
+    /// Returns its node.
     pub(super) fn node(&self) -> NodeId {
         self.outbound.node
     }
@@ -124,7 +124,7 @@ impl SparseServer {
                 }
                 format::Kind::End => self.end(&header, number, frame, pool.payload(frame)),
                 format::Kind::Ack => {
-                    // A duplicate is no fault.
+                    // A duplicate is not an error.
                     self.results.acknowledged(frame.worker, number, &mut self.ready);
                     self.serve_ready(frame.t);
                     true
@@ -136,7 +136,7 @@ impl SparseServer {
         pool.release(frame.buffer);
     }
 
-    /// The header of a packet that a worker of its job may have sent here, and its number among those.
+    /// Returns the header of a packet that a worker of its job may have sent here, and its number among those.
     fn known(&self, payload: &[u8], worker: u32) -> Option<(Header, u32)> {
         let header = Header::parse(payload).filter(Header::is_cold)?;
         let number = self.outbound.number_of(header.seq)?;
@@ -145,12 +145,12 @@ impl SparseServer {
         (job == u16::from(header.job) && usize::from(job) < self.jobs.len() && can_be).then_some((header, number))
     }
 
-    /// Puts what is done `pairs` pairs later into the line.
+    /// Queues output that is ready after processing `pairs` more pairs.
     fn serve(&mut self, t: Time, pairs: usize, due: Due) {
         self.due.push_back((self.service.serve(t, pairs), due));
     }
 
-    /// The same for a packet that a worker sent.
+    /// Does the same for a packet of a worker.
     fn serve_packet(&mut self, t: Time, pairs: usize, due: Due) {
         self.counts.packets += 1;
         self.waiting += 1;
@@ -158,8 +158,7 @@ impl SparseServer {
         self.serve(t, pairs, due);
     }
 
-    /// Every push is acknowledged, and summed once (LIBRA §3.6). One that comes again is known by its number: its pairs
-    /// take no time.
+    /// Acknowledges every push, and adds it once (LIBRA §3.6). A repeated one is recognised by its number: its pairs take no time.
     fn push(&mut self, header: &Header, number: u32, frame: &Frame, pool: &Pool, host: &mut Host) {
         let worker = frame.worker as usize;
         let pairs = &pool.payload(frame)[HEADER..];
@@ -182,7 +181,7 @@ impl SparseServer {
         });
     }
 
-    /// Answers a pull with what the sums are now, which is what they are when its turn comes.
+    /// Answers a pull with the current sums, which are those at its turn.
     fn pull_values(&mut self, header: &Header, number: u32, frame: &Frame, pool: &mut Pool) {
         self.seen[frame.worker as usize].first(number);
         let answer = Frame { buffer: pool.unshare(frame.buffer), ..self.outbound.back(frame) };
@@ -193,8 +192,8 @@ impl SparseServer {
         self.serve_packet(frame.t, pairs, Due::Answer(answer));
     }
 
-    /// A worker has pushed all of an iteration. When all of its job have, their pushes are answered with the sums. False
-    /// if it cannot be.
+    /// Records that a worker has pushed all of an iteration. When all workers of its job have, their pushes are
+    /// answered with the sums. Returns false if it is impossible.
     fn end(&mut self, header: &Header, number: u32, frame: &Frame, payload: &[u8]) -> bool {
         let Some(iteration) = payload[HEADER..].first_chunk().map(|bytes| u32::from_be_bytes(*bytes)) else {
             return false;
@@ -214,7 +213,7 @@ impl SparseServer {
         true
     }
 
-    /// Answers the pushes of iterations that all workers of a job have ended, in the order of their arrival.
+    /// Answers the pushes of iterations that all workers of a job have ended, in the order of arrival.
     fn answer(&mut self, job: usize, t: Time) {
         while let Some(mut pushed) = self.jobs[job].close() {
             pushed.pairs = self.results.add(pushed.pairs, &pushed.pushes, &mut self.ready);
@@ -223,7 +222,7 @@ impl SparseServer {
         }
     }
 
-    /// Results take their turn among what arrives.
+    /// Queues results among the arrivals.
     fn serve_ready(&mut self, t: Time) {
         let mut ready = std::mem::take(&mut self.ready);
         for (worker, number, bytes) in ready.drain(..) {
@@ -232,7 +231,7 @@ impl SparseServer {
         self.ready = ready;
     }
 
-    /// Sends what is done at `until`, at most a burst.
+    /// Sends the output that is ready by `until`, at most a burst.
     fn emit(&mut self, until: Time, pool: &mut Pool, host: &mut Host) {
         while host.outgoing.len() < BURST && self.next_due() <= until {
             let Some((t, due)) = self.due.pop_front() else { return };
@@ -291,7 +290,7 @@ impl Server for SparseServer {
     fn on_burst(&mut self, _node: NodeId, burst: &[Frame], pool: &mut Pool, host: &mut Host) {
         for frame in burst {
             self.receive(frame, pool, host);
-            // A server that takes no time answers at once.
+            // A server without processing time answers immediately.
             self.emit(frame.t, pool, host);
         }
     }

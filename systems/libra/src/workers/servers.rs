@@ -11,7 +11,7 @@ use super::server::{self, SparseServer};
 use pktgen_engine::endpoint::{Facts, Host, Receiver, Server, ServerEnd};
 use pktgen_engine::frame::{Frame, Pool};
 
-/// What stands at the servers: one and perhaps a controller, or several.
+/// Opens the servers: one and possibly a controller, or several.
 pub(super) fn open(section: &mut Section, facts: &Facts, asynchronous: bool) -> Result<Receiver> {
     let count = facts.racks.servers.len() as u32;
     let one = server::open(section, facts, asynchronous)?;
@@ -50,7 +50,7 @@ impl Server for Servers {
         }
     }
 
-    /// The counters of every server, and beside them what the busiest one did.
+    /// Returns the counters of every server, with those of the busiest one.
     fn end(&self, worked: Option<Time>) -> ServerEnd {
         let mut whole = ServerEnd::default();
         for end in self.all.iter().map(|server| server.end(worked)) {

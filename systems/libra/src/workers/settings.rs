@@ -19,9 +19,9 @@ use super::reliable::Reliable;
 use pktgen_engine::endpoint::{Facts, WorkerKind};
 use pktgen_engine::target::sparse::Adder;
 
-/// Most packets that may be under way.
+/// Maximum number of packets in flight.
 const WINDOW_MAX: u32 = 1 << 16;
-/// Most registers: those of more stages than any pipeline has.
+/// Maximum number of registers: those of more stages than any pipeline has.
 const REGISTERS_MAX: u32 = 1 << 12;
 
 settings! {
@@ -62,11 +62,11 @@ settings! {
 #[derive(Clone)]
 pub(super) struct Settings {
     pub rules: Rules,
-    /// How an external switch adds.
+    /// The adder of an external switch.
     pub adder: Adder,
     window: u32,
     pub reliable: Reliable,
-    /// Another switch may take over, without what workers have sent.
+    /// Whether another switch may take over without the packets that workers have sent.
     pub failover: bool,
     pub cold_bytes: usize,
     pub training: Training,
@@ -108,7 +108,7 @@ impl Settings {
     }
 }
 
-/// Whether by `mode` no worker waits for others.
+/// Whether no worker waits for others, according to `mode`.
 pub(super) fn is_asynchronous(section: &mut Section) -> Result<bool> {
     Shared::mode(section)
 }
@@ -122,7 +122,7 @@ fn sparse_of(source: &dyn Source, who: &str) -> Result<Arc<Sparse>> {
     })
 }
 
-/// What is trained, for the manifest. Ideal is: computing, and every pair once over the worker's link.
+/// Returns the training for the manifest. The ideal time is computing plus sending every pair once over the worker's link.
 fn training(rules: &Rules, facts: &Facts, window: u32) -> Training {
     let sparse = &rules.sparse;
     let bits = u128::from(sparse.pairs() + sparse.dense()) * 8 * COLD_PAIR as u128;

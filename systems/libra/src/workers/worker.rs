@@ -1,4 +1,4 @@
-//! One worker of sparse training: where it is in its iteration, and which results it has.
+//! One worker of sparse training: its progress in the iteration, and the results that it has.
 
 use crate::format::{ATTEMPT_MAX, FRESH_SHIFT, ResultHead};
 use pktgen_core::record::{Iteration, PacketId};
@@ -9,15 +9,15 @@ use super::lane::Lane;
 use super::packing::{Heat, Item, Packed, Packing, Shape};
 use super::settings::Settings;
 
-/// What a worker does.
+/// The phase of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// It asks for the parameters that it is going to update.
+    /// It requests the parameters that it will update.
     Pulling,
     Computing,
     /// It sends gradients, and then waits for results.
     Pushing,
-    /// It reports to the switch that it has all results, where another switch may have to know.
+    /// It reports to the switch that it has all results, if another switch may need this information.
     Leaving,
     Done,
 }
@@ -27,21 +27,21 @@ enum Phase {
 pub(super) struct Due {
     pub to: Destination,
     pub item: Item,
-    /// Of the packets to this destination, over all iterations.
+    /// Number among the packets to this destination, over all iterations.
     pub number: u32,
     pub attempt: u8,
 }
 
-/// The results of an iteration that come from one switch.
+/// The results of an iteration from one switch.
 #[derive(Debug, Default)]
 struct Results {
-    /// Number of the first one, once one has come.
+    /// Number of the first one, known after the first arrival.
     base: u32,
-    /// How many they are, once one has said it.
+    /// Their number, known after the first arrival.
     total: Option<u32>,
     got: Vec<bool>,
     count: u32,
-    /// No worker added anything, as far as the switch knows.
+    /// Whether no worker added anything, as far as the switch knows.
     empty: bool,
 }
 
@@ -50,11 +50,11 @@ impl Results {
         self.total == Some(self.count)
     }
 
-    /// A result of this iteration. True if it is the last one.
+    /// Adds a result of this iteration; returns whether it is the last one.
     fn add(&mut self, number: u32, head: &ResultHead) -> bool {
         let (part, total) = (u32::from(head.part), u32::from(head.parts));
         let first = number.wrapping_sub(part);
-        // A switch that began anew: what came of the results of the one before will not be completed.
+        // A switch that restarted: the incomplete results of the previous one will not be completed.
         let anew = !self.are_all() && first >> FRESH_SHIFT > self.base >> FRESH_SHIFT;
         if self.total.is_none() || anew {
             let got = vec![false; total as usize];
@@ -82,15 +82,15 @@ pub(super) struct Worker {
     pub t_ready: Time,
     pub packed: Packed,
     destinations: Destinations,
-    /// By the place of their destination.
+    /// By the index of their destination.
     lanes: Vec<Lane>,
-    /// Which destination is asked first whether something may be sent to it, of switches and of servers.
+    /// The destination that is tried first, among switches and among servers.
     turns: [u32; 2],
-    /// Of each switch.
+    /// By switch.
     results: Vec<Results>,
     /// By server: which pushes it has answered.
     answered: Vec<Vec<bool>>,
-    /// Pushes without an answer.
+    /// Number of pushes without an answer.
     unanswered: u32,
     /// When an end is sent again although it was acknowledged, and how often it was.
     nudge: (Time, u8),
@@ -110,7 +110,7 @@ impl Worker {
             packed: Packed::default(),
             destinations,
             lanes: destinations.all().map(|_| Lane::default()).collect(),
-            // Not all workers begin with the same one.
+            // Workers begin with different ones.
             turns: [Heat::Hot, Heat::Cold].map(|heat| id % destinations.count(heat)),
             results: (0..count(Heat::Hot)).map(|_| Results::default()).collect(),
             answered: vec![Vec::new(); count(Heat::Cold)],
@@ -121,7 +121,7 @@ impl Worker {
         worker
     }
 
-    /// Begins the iteration that it is at.
+    /// Begins its current iteration.
     fn begin(&mut self, t: Time, packing: &mut Packing) {
         packing.pack(self.id, self.iteration, &mut self.packed);
         for (lane, part) in self.lanes.iter_mut().zip(&self.packed.parts) {
@@ -138,7 +138,7 @@ impl Worker {
         self.pulled(t, packing);
     }
 
-    /// Goes on to compute if nothing is left to be pulled.
+    /// Proceeds to computing if nothing remains to be pulled.
     fn pulled(&mut self, t: Time, packing: &Packing) {
         if self.phase == Phase::Pulling && self.lanes.iter().all(|lane| lane.has_all_before(lane.shape.pulls)) {
             self.phase = Phase::Computing;
@@ -146,7 +146,7 @@ impl Worker {
         }
     }
 
-    /// How far packets may be sent: an end follows when all pushes are acknowledged.
+    /// Returns the limit of indices that may be sent: an end follows when all pushes are acknowledged.
     fn limit(&self, place: usize) -> u32 {
         let lane = &self.lanes[place];
         let pushes = lane.shape.pulls + lane.shape.pushes;
@@ -159,7 +159,7 @@ impl Worker {
         }
     }
 
-    /// When it has something to do.
+    /// Returns the time of its next action.
     pub fn wake(&mut self, settings: &Settings) -> Time {
         match self.phase {
             Phase::Computing => return self.t_ready,
@@ -179,7 +179,7 @@ impl Worker {
         wake
     }
 
-    /// What is to be sent at `t`, one after the other.
+    /// Returns the next transmission that is due at `t`.
     pub fn due(&mut self, t: Time, settings: &Settings) -> Option<Due> {
         if self.phase == Phase::Computing && self.t_ready <= t {
             self.phase = Phase::Pushing;
@@ -189,13 +189,13 @@ impl Worker {
         }
         // With standby switches there is one rack.
         if self.phase == Phase::Leaving && self.lanes[0].given_up() > 0 {
-            // It has all that it needs.
+            // It has everything that it needs.
             self.phase = Phase::Done;
         }
         if !settings.failover || t < self.nudge.0 {
             return None;
         }
-        // The switch that acknowledged the end may be gone, with it.
+        // The switch that acknowledged the end may be gone with it.
         let lane = &self.lanes[0];
         let attempt = (self.nudge.1 + 1).min(ATTEMPT_MAX);
         self.nudge = (t.saturating_add(settings.reliable.after(attempt)), attempt);
@@ -203,7 +203,7 @@ impl Worker {
         Some(Due { to, item: Item::End, number: lane.number(lane.shape.total() - 1), attempt })
     }
 
-    /// What is to be sent to switches, or to servers, which take turns.
+    /// Returns the next transmission to switches, or to servers, which take turns.
     fn due_to(&mut self, heat: Heat, t: Time, settings: &Settings) -> Option<Due> {
         let count = self.destinations.count(heat);
         let first = self.turns[heat as usize];
@@ -229,7 +229,7 @@ impl Worker {
         None
     }
 
-    /// The hot end is acknowledged: after a while without results it is sent again.
+    /// Starts the wait for results after the hot end is acknowledged; after a while the end is sent again.
     pub fn waits(&mut self, t: Time, settings: &Settings) {
         let lane = &self.lanes[0];
         let waits = self.phase == Phase::Pushing
@@ -243,14 +243,14 @@ impl Worker {
         }
     }
 
-    /// A transmission left.
+    /// Records that a transmission left.
     pub fn left(&mut self, packet: PacketId, t: Time) {
         if let Some((to, number)) = self.destinations.find(packet.seq()) {
             self.lanes[self.destinations.place(to)].left(number, packet.attempt(), t);
         }
     }
 
-    /// A packet was acknowledged, or a pull answered.
+    /// Records that a packet was acknowledged, or a pull answered.
     pub fn acknowledged(&mut self, seq: u32, t: Time, packing: &Packing) {
         let Some((to, number)) = self.destinations.find(seq) else { return };
         if self.lanes[self.destinations.place(to)].acknowledge(number) {
@@ -262,8 +262,8 @@ impl Worker {
         }
     }
 
-    /// A result of the switch. True if it is the last one that it missed of the switch's in its iteration; those of other
-    /// iterations, which a switch sends until they are acknowledged, or which come late from one that was replaced, say nothing.
+    /// Adds a result of a switch; returns whether it is the last missing one of the switch's in this iteration. Those of other iterations,
+    /// which a switch sends until they are acknowledged or which arrive late from a replaced one, are ignored.
     pub(crate) fn hot_result(&mut self, seq: u32, head: &ResultHead) -> bool {
         let Some((Destination { heat: Heat::Hot, number: rack }, number)) = self.destinations.find(seq) else {
             return false;
@@ -272,7 +272,7 @@ impl Worker {
         head.iteration == self.iteration && self.phase == Phase::Pushing && results.add(number, head)
     }
 
-    /// The server's answer to a push, or to a pull.
+    /// Adds the server's answer to a push or a pull.
     pub(crate) fn cold_result(&mut self, seq: u32, t: Time, packing: &Packing) -> bool {
         let Some((to, number)) = self.destinations.find(seq) else { return false };
         let lane = &self.lanes[self.destinations.place(to)];
@@ -285,11 +285,11 @@ impl Worker {
         if let Some(answered) = answered.get_mut((place - lane.shape.pulls) as usize) {
             self.unanswered -= u32::from(!std::mem::replace(answered, true));
         }
-        // An answer to a push is to be acknowledged, however often it comes.
+        // An answer to a push is acknowledged each time it arrives.
         true
     }
 
-    /// Ends the iteration at `t` if nothing of it is missing, and begins the next.
+    /// Ends the iteration at `t` if nothing is missing, and begins the next one.
     pub fn end_if_all(&mut self, t: Time, packing: &mut Packing, failover: bool) -> Option<Iteration> {
         let all_sent = self.lanes.iter().all(|lane| lane.has_all_before(lane.shape.total()));
         if self.phase != Phase::Pushing || !all_sent {
@@ -297,14 +297,14 @@ impl Worker {
         }
         let rules = &packing.rules;
         let last = self.iteration + 1 == rules.sparse.iterations();
-        // Asynchronous workers get the switches' sums when all training is over.
+        // Asynchronous workers receive the switches' sums after all training.
         let hot = !rules.hot || self.results.iter().all(Results::are_all) || (rules.pulls && !last);
         let cold = rules.pulls || self.unanswered == 0;
         if !(hot && cold) {
             return None;
         }
         let sent = self.lanes.iter().map(|lane| lane.shape.pushes).sum();
-        // What it pushed was added by a switch that is gone, with the sums.
+        // Its pushes were added by a switch that is gone, with the sums.
         let misses = |(lane, results): (&Lane, &Results)| lane.shape.pushes > 0 && results.are_all() && results.empty;
         let missed = self.lanes.iter().zip(&self.results).any(misses);
         let row = Iteration {
@@ -318,7 +318,7 @@ impl Worker {
             sent,
             skipped: 0,
             degraded: 0,
-            // No iteration ends without a worker: every push is in the sums, unless they are lost.
+            // No iteration ends without all workers: every push is in the sums unless these are lost.
             sources: if missed { 0 } else { u64::from(sent) * u64::from(rules.sparse.workers_per_job()) },
             elements: self.packed.pairs(),
             missed,
@@ -345,7 +345,7 @@ impl Worker {
         self.iteration
     }
 
-    /// Packets that were given up.
+    /// Returns the number of packets that were given up.
     pub fn given_up(&self) -> u32 {
         self.lanes.iter().map(Lane::given_up).sum()
     }

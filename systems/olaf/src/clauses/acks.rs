@@ -62,10 +62,10 @@ pub(super) static CLAUSES: &[Clause] = &[
     },
 ];
 
-/// ACKs to each cluster: a device may lose some.
+/// Number of ACKs to each cluster: a device may lose some.
 const ACK_ROUNDS: usize = 3;
 
-/// An ACK to a worker, with this model.
+/// Returns an ACK to a worker, with this model.
 fn ack(worker: u32, model: &[u32]) -> Vec<u8> {
     let mut frame = vec![0; HEAD + ACK_HEAD + model.len() * 4];
     Template::new((SERVER_IP, PORT), (worker_ip(worker), WORKER_PORT), frame.len()).emit(&mut frame);
@@ -75,7 +75,7 @@ fn ack(worker: u32, model: &[u32]) -> Vec<u8> {
     frame
 }
 
-/// Every worker has sent an update, and all has left: a device may know its ports, and which clusters there are, by that.
+/// Every worker sends an update and all updates leave: a device may learn its ports and the clusters from these.
 fn introduced<'p, 'a>(probe: &'p mut ClauseProbe<'a>) -> ProbeResult<Card<'p, 'a>> {
     let mut card = Card::new(probe);
     for worker in 0..card.probe.ground.workers.len() as u32 {
@@ -86,14 +86,14 @@ fn introduced<'p, 'a>(probe: &'p mut ClauseProbe<'a>) -> ProbeResult<Card<'p, 'a
     Ok(card)
 }
 
-/// The server acknowledges; what comes down to workers, with the model that was sent.
+/// Sends an acknowledgement from the server; returns the frames to workers, and the model that was sent.
 fn answered(card: &mut Card, worker: u32) -> ProbeResult<(Vec<ProbeFrame>, Vec<u32>)> {
     let model: Vec<u32> = (0..card.lanes).map(|_| card.probe.bits()).collect();
     let frame = ack(worker, &model);
     Ok((answered_by(card, &frame)?, model))
 }
 
-/// The server sends this ACK; what comes down to workers.
+/// Sends this ACK from the server; returns the frames to workers.
 fn answered_by(card: &mut Card, frame: &[u8]) -> ProbeResult<Vec<ProbeFrame>> {
     let server = card.probe.ground.server.unwrap_or_default();
     card.probe.send_to(server, frame)?;
@@ -126,7 +126,7 @@ fn workers(probe: &mut ClauseProbe) -> ProbeResult<()> {
     (0..ACK_ROUNDS).flat_map(|_| &clusters).try_for_each(|members| acknowledged(&mut card, members))
 }
 
-/// An ACK to the first of these workers of a cluster reaches all of them, and no others.
+/// Checks that an ACK to the first of these workers of a cluster reaches all of them and no others.
 fn acknowledged(card: &mut Card, members: &[u32]) -> ProbeResult<()> {
     let (down, _) = answered(card, members[0])?;
     let ground = card.probe.ground;

@@ -1,10 +1,10 @@
-//! Clauses on frames that are no updates: they are in no sum, and harm none that waits.
+//! Clauses on frames that are not updates: they are in no sum and do not damage a waiting one.
 
 use super::BASE;
 use super::card::{Card, Sent};
 use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, ProbeResult, STRANGERS, checks};
 
-/// What these clauses have in common.
+/// Common parts of these clauses.
 const ASIDE: Clause = Clause {
     oracle: "each update as it was sent; nothing else but the other frames, as they were sent and once at most",
     ..BASE
@@ -54,8 +54,8 @@ pub(super) static CLAUSES: &[Clause] = &[
     },
 ];
 
-/// Updates of the outermost clusters wait; frames that are no updates come from other workers of theirs; the updates leave as they were.
-/// Returns how many of the frames left.
+/// Lets updates of the outermost clusters wait, sends frames that are not updates from other workers of these, and
+/// checks that the updates leave unchanged. Returns how many of the frames left.
 fn unharmed(probe: &mut ClauseProbe, make: impl Fn(&mut Card, &[u32]) -> ProbeResult<()>) -> ProbeResult<usize> {
     let mut card = Card::new(probe);
     let (waiting, updates) = behind_two(&mut card)?;
@@ -65,7 +65,7 @@ fn unharmed(probe: &mut ClauseProbe, make: impl Fn(&mut Card, &[u32]) -> ProbeRe
     Ok(card.left_aside())
 }
 
-/// Two updates go ahead; clusters that are to wait behind them, and an update of each.
+/// Sends two updates ahead; returns clusters that are to wait behind them, and an update of each.
 fn behind_two(card: &mut Card) -> ProbeResult<(Vec<Vec<u32>>, Vec<Sent>)> {
     card.outermost_first();
     card.congest()?;
@@ -149,7 +149,7 @@ fn other_size(probe: &mut ClauseProbe) -> ProbeResult<()> {
     .map(drop)
 }
 
-/// Gradients that are left of a cut update at least: it is known again by them.
+/// Minimum number of gradients in a truncated update, by which it is recognised.
 const KNOWN_LANES: usize = 4;
-/// Where the UDP header of a frame begins.
+/// Position of the UDP header in a frame.
 const UDP_HEADER_AT: usize = 34;

@@ -1,4 +1,4 @@
-//! The workers' and the server's side of a clause: updates in a congested device, and what leaves towards the server.
+//! The workers' and the server's side of a clause: sends updates to a congested device and checks what leaves towards the server.
 
 use pktgen_core::config::Value;
 use pktgen_core::time::{Time, US};
@@ -8,18 +8,18 @@ use pktgen_wire::wire::update::UPDATE_HEAD;
 use crate::strict::{self, PORT, Update, WORKER_PORT};
 use pktgen_engine::clause::{ClauseBreach, ClauseProbe, ProbeFrame, ProbeGround, ProbeResult, ProbeStop};
 
-/// Gradients of an update, at most: one less than there is room for, so that another may have one more.
+/// Maximum number of gradients of an update: one less than there is space for, so that another may have one more.
 const LANES: usize = 32;
-/// Bytes of a payload by which a frame is known again.
+/// Length of the payload prefix by which a frame is recognised.
 const KNOWN: usize = 16;
-/// Updates that are sent ahead.
+/// Number of updates sent ahead.
 pub(super) const AHEAD: usize = 2;
-/// Updates that leave sooner behind each other than this share of a frame's time were late before.
+/// Updates that leave at a distance below this share of a frame's time were late before.
 const PACE: (Time, Time) = (3, 4);
-/// Rewards are multiples of this: their means over up to four updates are exact, and they are near each other.
+/// Rewards are multiples of this: means of up to four are exact, and all are close to each other.
 const REWARD: f32 = 12.0 / 64.0;
 
-/// An update as it was sent, or as it is expected.
+/// A sent or expected update.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Sent {
     pub(super) worker: u32,
@@ -41,23 +41,23 @@ pub(super) struct Card<'p, 'a> {
     pub(super) clusters: Vec<Vec<u32>>,
     pub(super) lanes: usize,
     ahead: Vec<Sent>,
-    /// Payloads of frames that are no updates, and how often each left towards the server.
+    /// Payloads of frames that are not updates, and how often each left towards the server.
     aside: Vec<(Vec<u8>, usize)>,
-    /// What becomes of the updates ahead is what the clause is about.
+    /// Whether the clause is about the updates ahead.
     pub(super) judges_ahead: bool,
-    /// How much room there is behind them: none of them may have left before all was sent.
+    /// Whether the clause is about the capacity behind these: none of them may have left before everything was sent.
     pub(super) judges_room: bool,
-    /// How many updates are to keep the output busy while the others go in, from when on, and how long one of them is.
+    /// Number of updates that keep the output busy while the others are sent; the begin, and the length of one of them.
     pub(super) shield: usize,
     begun: Option<(Time, usize)>,
-    /// When the updates that were looked at last left, and their lengths.
+    /// Departure times and lengths of the updates examined last.
     departures: Vec<(Time, usize)>,
-    /// Those of them behind the ones ahead.
+    /// Those behind the updates ahead.
     pub(super) observed: Vec<Sent>,
 }
 
 impl<'p, 'a> Card<'p, 'a> {
-    /// Clusters in random order.
+    /// Creates a card with the clusters in random order.
     pub(super) fn new(probe: &'p mut ClauseProbe<'a>) -> Self {
         let clusters: Vec<_> = probe.ground.clusters().iter().map(|cluster| probe.ground.members(*cluster)).collect();
         let clusters = probe.shuffled(&clusters).iter().map(|members| probe.shuffled(members)).collect();
@@ -76,20 +76,20 @@ impl<'p, 'a> Card<'p, 'a> {
         }
     }
 
-    /// A random reward, near all others; 0 where the filter separates even those.
+    /// Returns a random reward close to all others; 0 if the filter distinguishes even those.
     pub(super) fn reward(&mut self) -> f32 {
         let apart = self.probe.ground.flag("target.reward_filter") && threshold(self.probe.ground) < REWARD * 4.0;
         if apart { 0.0 } else { REWARD * self.probe.below(5) as f32 }
     }
 
-    /// An update with small whole numbers, whose sums are exact.
+    /// Returns an update with small integers, whose sums are exact.
     pub(super) fn update(&mut self, worker: u32) -> Sent {
         let reward = self.reward();
         let values = (0..self.lanes).map(|_| self.probe.below(2_000_001) as f32 - 1e6).collect();
         Sent { worker, reward, values }
     }
 
-    /// An update as a frame.
+    /// Returns the frame of an update.
     pub(super) fn frame(sent: &Sent) -> Vec<u8> {
         let mut frame = vec![0; HEAD + strict::UPDATE_HEAD + sent.values.len() * 4];
         Template::new((worker_ip(sent.worker), WORKER_PORT), (SERVER_IP, PORT), frame.len()).emit(&mut frame);
@@ -99,37 +99,37 @@ impl<'p, 'a> Card<'p, 'a> {
         frame
     }
 
-    /// Its worker sends an update.
+    /// Sends an update from its worker.
     pub(super) fn send(&mut self, sent: &Sent) -> ProbeResult<()> {
         let (now, frame) = (self.probe.now(), Self::frame(sent));
         self.begun.get_or_insert((now, frame.len()));
         self.probe.send(sent.worker, &frame)
     }
 
-    /// These updates are sent, in order.
+    /// Sends these updates in order.
     pub(super) fn send_all(&mut self, all: &[Sent]) -> ProbeResult<()> {
         all.iter().try_for_each(|sent| self.send(sent))
     }
 
-    /// A frame that is no update arrives from this worker's side: the device drops it, or passes it as it is.
+    /// Sends a frame that is not an update from this worker's side: the device drops it or forwards it unchanged.
     pub(super) fn send_aside(&mut self, worker: u32, frame: &[u8]) -> ProbeResult<()> {
         self.aside.push((frame[HEAD..].to_vec(), 0));
         self.probe.send(worker, frame)
     }
 
-    /// How many frames that are no updates left.
+    /// Returns how many frames that are not updates left.
     pub(super) fn left_aside(&self) -> usize {
         self.aside.iter().map(|(_, times)| times).sum()
     }
 
-    /// Which of the frames that are no updates it is, by the numbers that its payload begins with.
+    /// Returns the index of a frame that is not an update, by the beginning of its payload.
     fn which_aside(aside: &[(Vec<u8>, usize)], frame: &ProbeFrame) -> Option<usize> {
         let payload = frame.bytes.get(HEAD..).unwrap_or_default();
         let begins = |sent: &[u8]| payload.get(..sent.len().min(KNOWN)) == sent.get(..sent.len().min(KNOWN));
         aside.iter().position(|(sent, _)| begins(sent))
     }
 
-    /// What left towards the server, without frames that are no updates; so many updates must come.
+    /// Returns the frames that left towards the server, without those that are not updates; waits for `count` updates.
     fn up(&mut self, count: usize) -> ProbeResult<Vec<ProbeFrame>> {
         let (server, aside) = (self.probe.ground.server.unwrap_or_default(), &mut self.aside);
         let is_update = |frame: &&ProbeFrame| frame.port == server && Self::which_aside(aside, frame).is_none();
@@ -149,19 +149,19 @@ impl<'p, 'a> Card<'p, 'a> {
         }
     }
 
-    /// Keeps when these left.
+    /// Stores the departure times of these updates.
     pub(super) fn note_departures(&mut self, updates: &[ProbeFrame]) {
         self.departures = updates.iter().map(|frame| (frame.t, frame.bytes.len())).collect();
         self.departures.sort_unstable();
     }
 
-    /// The breach; or, if times do not show that the updates went in while the output was busy, that it decides nothing: a frame that
-    /// comes to an idle output, or that a host takes late, meets another queue than the clause is about.
+    /// Returns the breach, or "undecidable" if times do not show that the updates arrived while the output was busy: a
+    /// frame that reaches an idle output, or that a host receives late, meets another queue than the clause is about.
     pub(super) fn unless_late(&self, breach: ProbeStop) -> ProbeStop {
         self.lateness().map_or(breach, ProbeStop::Undecidable)
     }
 
-    /// Times show that the updates went in while the output was busy, as far as there are any.
+    /// Checks that times, if available, show that the updates arrived while the output was busy.
     pub(super) fn in_time(&self) -> ProbeResult<()> {
         self.lateness().map_or(Ok(()), |why| Err(ProbeStop::Undecidable(why)))
     }
@@ -190,7 +190,8 @@ impl<'p, 'a> Card<'p, 'a> {
         })
     }
 
-    /// Two more updates of a cluster merge behind two others: the device merges at all. If not, what the clause saw means nothing.
+    /// Checks that two more updates of a cluster merge behind two others, so that the device merges at all. Otherwise
+    /// the observations of the clause have no meaning.
     pub(super) fn merges_at_all(&mut self) -> ProbeResult<()> {
         self.congest()?;
         let members = self.clusters[0].clone();
@@ -199,7 +200,7 @@ impl<'p, 'a> Card<'p, 'a> {
         self.merged_at_all(1)
     }
 
-    /// So many updates leave, fewer than were sent.
+    /// Checks that `count` updates leave, fewer than were sent.
     pub(super) fn merged_at_all(&mut self, count: usize) -> ProbeResult<()> {
         match self.left(count)?.len() {
             left if left == count => Ok(()),
@@ -209,13 +210,13 @@ impl<'p, 'a> Card<'p, 'a> {
         }
     }
 
-    /// The first clusters are those of the first and of the last worker.
+    /// Sorts the clusters of the first and of the last worker to the front.
     pub(super) fn outermost_first(&mut self) {
         let last = self.probe.ground.workers.len() as u32 - 1;
         self.clusters.sort_by_key(|members| !(members.contains(&0) || members.contains(&last)));
     }
 
-    /// Takes two clusters away and sends an update of each: what follows waits behind them.
+    /// Removes two clusters and sends an update of each: later updates wait behind them.
     pub(super) fn congest(&mut self) -> ProbeResult<()> {
         self.ahead.clear();
         (self.shield, self.begun) = (AHEAD, None);
@@ -228,8 +229,8 @@ impl<'p, 'a> Card<'p, 'a> {
         Ok(())
     }
 
-    /// What leaves towards the server behind the updates ahead. The last of them must have left after all was sent. `count`
-    /// must leave behind them: they are waited for.
+    /// Returns the updates that leave towards the server behind the updates ahead. The last of those must have left
+    /// after everything was sent. Waits for `count` updates behind them.
     pub(super) fn left(&mut self, count: usize) -> ProbeResult<Vec<Left>> {
         let last = self.probe.last_sent();
         let up = self.up(self.ahead.len() + count)?;
@@ -253,7 +254,7 @@ impl<'p, 'a> Card<'p, 'a> {
         Ok(left)
     }
 
-    /// The update ahead of this name left after the last frame went in.
+    /// Checks that the update ahead with this name left after the last frame arrived.
     pub(super) fn was_busy(&self, left: Option<Time>, last: Time, name: &str) -> ProbeResult<()> {
         match left {
             Some(left) if left > last || self.ahead.is_empty() => Ok(()),
@@ -266,7 +267,7 @@ impl<'p, 'a> Card<'p, 'a> {
         }
     }
 
-    /// Exactly these leave, in this order, as far as gradients go.
+    /// Checks that exactly these updates leave, in this order, by their gradients.
     pub(super) fn leaves(&mut self, expected: &[Sent]) -> ProbeResult<Vec<Left>> {
         let left = self.left(expected.len())?;
         if left.len() != expected.len() {
@@ -278,40 +279,40 @@ impl<'p, 'a> Card<'p, 'a> {
         Ok(left)
     }
 
-    /// Another number of updates left behind the two ahead.
+    /// Returns the breach for another number of updates behind the two ahead.
     pub(super) fn miscounted(&self, expected: usize, observed: usize) -> ProbeStop {
         self.unless_late(ClauseBreach::stop("updates that left behind the two ahead", expected, observed))
     }
 
-    /// The same with rewards and addresses.
+    /// Does the same including rewards and addresses.
     pub(super) fn leaves_whole(&mut self, expected: &[Sent]) -> ProbeResult<()> {
         let left = self.leaves(expected)?;
         left.iter().zip(expected).enumerate().try_for_each(|(n, (left, expected))| same(n, left, expected))
     }
 }
 
-/// Gradients of an update.
+/// Returns the number of gradients of an update.
 fn lanes(ground: &ProbeGround) -> usize {
     let room = ground.frame_bytes.saturating_sub(HEAD + UPDATE_HEAD) / 4;
     room.saturating_sub(1).clamp(2, LANES)
 }
 
-/// Bytes of an update's frame.
+/// Returns the length of an update's frame.
 pub(super) fn update_bytes(ground: &ProbeGround) -> usize {
     HEAD + strict::UPDATE_HEAD + 4 * lanes(ground)
 }
 
-/// When the first of these frames, of an output that was busy, left at the latest. A host that was late to take it took those behind it
-/// sooner than a frame's time apart: then it had left before.
+/// Returns an upper limit of the time at which the first of these frames left a busy output. A host that received it
+/// late received those behind it at a distance below a frame's time, so it had left before.
 pub(super) fn departed(taken: &[Time]) -> Option<Time> {
     let mut gaps: Vec<Time> = taken.windows(2).map(|pair| pair[1] - pair[0]).collect();
     gaps.sort_unstable();
-    // A little less, so that an output whose gaps differ is not taken for late.
+    // Slightly less, so that an output with varying gaps is not considered late.
     let apart = gaps.get(gaps.len() / 2).map_or(0, |middle| middle / 10 * 9);
     taken.iter().zip(0..).map(|(t, n)| t - n * apart).min()
 }
 
-/// Rewards further apart than this are not comparable.
+/// Returns the difference above which rewards are not comparable.
 pub(super) fn threshold(ground: &ProbeGround) -> f32 {
     match ground.keys.get("target.reward_threshold") {
         Some(Value::Float(own)) => *own as f32,
@@ -320,7 +321,7 @@ pub(super) fn threshold(ground: &ProbeGround) -> f32 {
     }
 }
 
-/// Reward and address are as expected.
+/// Checks reward and address.
 pub(super) fn same(n: usize, left: &Left, expected: &Sent) -> ProbeResult<()> {
     if !alike(&[left.update.reward], &[expected.reward]) {
         return Err(ClauseBreach::stop(format!("reward of update {n}"), expected.reward, left.update.reward));
@@ -328,7 +329,7 @@ pub(super) fn same(n: usize, left: &Left, expected: &Sent) -> ProbeResult<()> {
     from(n, left, expected.worker)
 }
 
-/// The update is of this worker, by its address.
+/// Checks by its address that the update is from this worker.
 pub(super) fn from(n: usize, left: &Left, worker: u32) -> ProbeResult<()> {
     if left.from == worker_ip(worker) {
         return Ok(());
@@ -337,12 +338,12 @@ pub(super) fn from(n: usize, left: &Left, worker: u32) -> ProbeResult<()> {
     Err(ClauseBreach::stop(format!("source address of update {n}"), format!("that of worker {worker}"), observed))
 }
 
-/// Whether numbers are the same, bit for bit; one NaN is as good as another.
+/// Whether numbers are equal bit by bit; all NaNs are equal.
 pub(super) fn alike(a: &[f32], b: &[f32]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan())
 }
 
-/// Gradients are as expected.
+/// Checks the gradients.
 pub(super) fn has_values(n: usize, observed: &[f32], expected: &[f32]) -> ProbeResult<()> {
     if observed.len() != expected.len() {
         return Err(ClauseBreach::stop(format!("gradients of update {n}"), expected.len(), observed.len()));
@@ -356,7 +357,7 @@ pub(super) fn has_values(n: usize, observed: &[f32], expected: &[f32]) -> ProbeR
     }
 }
 
-/// The merge of these, in the order in which they arrived: one addition after the other.
+/// Returns the merge of these updates in the order of arrival, added one after another.
 pub(super) fn merged(all: &[Sent], largest: bool) -> Sent {
     let mut sum = all[0].clone();
     for next in &all[1..] {

@@ -1,7 +1,8 @@
-//! Workers of a card in a trial of performance: updates that say in their gradients whose they are, and which.
+//! Workers of a card in a performance trial: updates whose gradients identify their sender and number.
 //!
-//! Member j of a cluster has two gradients of its own: how many of its updates there are, and the sum of their numbers. A merge adds both, so
-//! what leaves says what is in it. Updates are sent when they are due, workers in turn; those that share in random order.
+//! Member j of a cluster has two gradients of its own: the count of its updates and the sum of their numbers. A merge
+//! adds both, so a departing packet shows its contents. Updates are sent when they are due, by the workers in turn,
+//! with random order among those due at the same time.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ use pktgen_wire::wire::update::UPDATE_HEAD;
 
 use crate::strict::{self, PORT, Update, WORKER_PORT};
 
-/// How devices are loaded.
+/// The load model of devices.
 pub(super) static LOAD: LoadModel = LoadModel {
     unit: "updates",
     longest: |ground, _| (ground.clusters().len() as u64, "a cluster's second update would replace or merge"),
@@ -22,7 +23,7 @@ pub(super) static LOAD: LoadModel = LoadModel {
     open: |ground, _, load| Ok(Box::new(Updates::new(ground, load)?)),
 };
 
-/// What became of an update, as far as it left.
+/// Fate of an update, as far as departures show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Missing,
@@ -31,11 +32,11 @@ enum Fate {
     Wrong,
 }
 
-/// A worker that sends.
+/// A sending worker.
 struct Sender {
     port: u16,
     cluster: usize,
-    /// Its gradients.
+    /// Index of its gradients.
     lane: usize,
     frame: Vec<u8>,
 }
@@ -50,16 +51,16 @@ struct Departure {
     last: u64,
 }
 
-/// The workers that send, and what became of their updates.
+/// The sending workers and the fates of their updates.
 struct Updates {
     load: OfferedLoad,
     senders: Vec<Sender>,
     /// Clusters by worker.
     cluster_of: BTreeMap<u32, usize>,
-    /// Senders of each cluster, by their place in it.
+    /// Senders of each cluster, by their index in it.
     members: Vec<Vec<usize>>,
     server: u16,
-    /// When each update left its worker, and what became of it.
+    /// When each update left its worker, and its fate.
     sent: Vec<Time>,
     fates: Vec<Fate>,
     departures: Vec<Departure>,
@@ -108,13 +109,13 @@ impl Updates {
         Ok(own)
     }
 
-    /// The update of a sender that has this number, if it was sent and has not left.
+    /// Returns the update of a sender with this number, if it was sent and has not left.
     fn find(&self, sender: usize, number: u64) -> Option<u64> {
         let n = number.checked_sub(1)? * self.senders.len() as u64 + sender as u64;
         (self.fates.get(n as usize) == Some(&Fate::Missing)).then_some(n)
     }
 
-    /// A packet of this cluster left: its updates. None if it does not say.
+    /// Returns the updates in a packet of this cluster; `None` if it does not show them.
     fn contents(&self, cluster: usize) -> Option<Vec<u64>> {
         let mut all = Vec::new();
         for &sender in &self.members[cluster] {
@@ -123,7 +124,7 @@ impl Updates {
             if count == 0.0 && sum == 0.0 {
                 continue;
             }
-            // Of one worker those in a merge follow each other.
+            // The updates of one worker in a merge have consecutive numbers.
             let first = (sum - count * (count - 1.0) / 2.0) / count;
             if count < 1.0 || count != count.trunc() || first < 1.0 || first != first.trunc() {
                 return None;
@@ -135,10 +136,10 @@ impl Updates {
         (!all.is_empty()).then_some(all)
     }
 
-    /// A packet of this cluster left at `t`.
+    /// Records a packet of this cluster that left at `t`.
     fn depart(&mut self, cluster: usize, reward: f32, t: Time) {
         let Some(all) = self.contents(cluster) else { return };
-        // Gradients of nobody stay 0.
+        // Unused gradients stay 0.
         let used = self.members[cluster].len() * 2;
         let is_right = reward == 0.0 && self.values[used..].iter().all(|value| *value == 0.0);
         let fate = match (is_right, all.len()) {
@@ -165,8 +166,8 @@ impl Updates {
         self.departures.push(Departure { t, cluster, is_right, first, last });
     }
 
-    /// Age-of-Model of each cluster that sent, from its first update to the end of the schedule: what left is as old as its newest update
-    /// (design §4).
+    /// Returns the Age-of-Model of each cluster that sent, from its first update to the end of the schedule: a
+    /// departing packet is as old as its newest update (design §4).
     fn ages(&self) -> Vec<f64> {
         let end = self.load.length();
         let mut ages = vec![Sawtooth::default(); self.members.len()];
@@ -181,7 +182,7 @@ impl Updates {
         ages.iter().filter_map(Sawtooth::mean).collect()
     }
 
-    /// The next update of a cluster behind this one, if one was sent.
+    /// Returns the next update of a cluster after this one, if one was sent.
     fn next_of(&self, cluster: usize, n: u64) -> Option<u64> {
         let senders = self.senders.len() as u64;
         let (round, at) = (n / senders, (n % senders) as usize);
@@ -191,8 +192,8 @@ impl Updates {
         (next < self.sent.len() as u64).then_some(next)
     }
 
-    /// The updates between which each departure's place was taken: the first of its cluster behind its departure before, and the first that is
-    /// in it.
+    /// Returns for each departure the updates between which its place was taken: the first of its cluster after its
+    /// previous departure, and the first in the packet.
     fn places(&self) -> Vec<(u64, u64)> {
         let mut last: Vec<Option<u64>> = vec![None; self.members.len()];
         let of = |departure: &Departure| {
@@ -204,9 +205,9 @@ impl Updates {
         self.departures.iter().map(of).collect()
     }
 
-    /// Tells updates that were replaced from those that were lost, where it shows in the order of what left, which is that of places. The
-    /// cluster's next packet has a place before the next update where something behind it has one before that: then the missing one
-    /// had a place. It has one behind the missing one where something before it has: then the missing one had none.
+    /// Distinguishes replaced from lost updates if the order of departures, which is that of places, shows it. If a
+    /// departure after the cluster's next packet took its place before the next update, the missing update had a place.
+    /// If a departure before that packet took its place after the missing update, the missing one had none.
     fn tell_missing(&self, account: &mut LoadAccount) {
         let mut of: Vec<Vec<usize>> = vec![Vec::new(); self.members.len()];
         self.departures.iter().enumerate().for_each(|(at, departure)| of[departure.cluster].push(at));
@@ -226,7 +227,7 @@ impl Updates {
             let shows = next.zip(self.next_of(cluster, n));
             match shows.map(|(next, until)| (first_behind[next] < until, latest_before[next] > n)) {
                 Some((true, false)) => account.replaced += 1,
-                // It is lost: of no other kind.
+                // It is lost, without further distinction.
                 Some((false, true)) => {}
                 _ => account.untold += 1,
             }
@@ -234,7 +235,7 @@ impl Updates {
     }
 }
 
-/// A worker's update without its number.
+/// Returns a worker's update without its number.
 fn frame(worker: u32, lane: usize, lanes: usize) -> Vec<u8> {
     let mut frame = vec![0; HEAD + strict::UPDATE_HEAD + lanes * 4];
     Template::new((worker_ip(worker), WORKER_PORT), (SERVER_IP, PORT), frame.len()).emit(&mut frame);

@@ -1,4 +1,4 @@
-//! Accounts of trials against a card that counts what it does to every update.
+//! Compares accounts of trials with a card that counts its operations on every update.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,17 +25,17 @@ fn ground(clusters: u16, workers: u32) -> ProbeGround {
     }
 }
 
-/// An update or a merge that waits.
+/// A waiting update or merge.
 struct Waiting {
     cluster: usize,
     sender: usize,
     count: u64,
-    /// When its newest update was sent.
+    /// Send time of its newest update.
     newest: Time,
     frame: Vec<u8>,
 }
 
-/// A card by Algorithm 1, with counts of what it did.
+/// A card with Algorithm 1 that counts its operations.
 #[derive(Default)]
 struct Counting {
     queue: VecDeque<Waiting>,
@@ -44,9 +44,9 @@ struct Counting {
     merged: u64,
     replaced: u64,
     dropped: u64,
-    /// What left: when, of which cluster, and its newest update.
+    /// Departures: time, cluster, and the newest update.
     left: Vec<(Time, usize, Time)>,
-    /// When each cluster sent first.
+    /// Time of the first update of each cluster.
     first: Vec<Option<Time>>,
 }
 
@@ -71,7 +71,7 @@ impl Counting {
         }
     }
 
-    /// Age-of-Model of each cluster up to `end`, by its definition: the time since the newest update that had left, from left to left.
+    /// Returns the Age-of-Model of each cluster up to `end` by its definition: the time since the newest update that had left.
     fn ages(&self, end: Time) -> Vec<f64> {
         let of = |(cluster, first): (usize, &Option<Time>)| {
             let first = (*first)?;
@@ -94,7 +94,7 @@ impl Counting {
     }
 }
 
-/// A trial by events, one after the other.
+/// Runs a trial event by event.
 fn trial(own: &mut Updates, slots: usize, service: Time) -> (LoadAccount, Counting) {
     let mut card = Counting { first: vec![None; own.members.len()], ..Counting::default() };
     loop {
@@ -136,7 +136,7 @@ proptest! {
         for (own, naive) in account.ages.iter().zip(&ages) {
             prop_assert!((own - naive).abs() <= 1e-9 * naive, "{own} {naive}");
         }
-        // Nothing is told that was not so, and nothing is left out.
+        // Nothing is reported that did not happen, and nothing is omitted.
         prop_assert!(account.replaced <= card.replaced, "{} {}", account.replaced, card.replaced);
         prop_assert!(account.lost() <= card.dropped, "{} {}", account.lost(), card.dropped);
         prop_assert_eq!(account.replaced + account.lost() + account.untold, card.replaced + card.dropped);
@@ -153,7 +153,7 @@ fn of_workers_in_random_order_some_of_what_is_missing_is_told_apart() {
         assert!(card.replaced + card.dropped > 2000, "{slots} slots: {account:?}");
         told = [told[0] + account.replaced, told[1] + account.lost()];
     }
-    // Where all clusters wait all the time, the order of what leaves shows next to nothing of what was replaced.
+    // If all clusters wait all the time, the order of departures shows almost nothing about replaced updates.
     assert!(told[0] > 10 && told[1] > 2000, "{told:?}");
 }
 

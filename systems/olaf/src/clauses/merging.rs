@@ -1,4 +1,4 @@
-//! Clauses on merges: what is added, how, and what the sum is called.
+//! Clauses on merges: what is added and how, and the header of the sum.
 
 use std::ops::Range;
 
@@ -120,7 +120,7 @@ pub(super) static CLAUSES: &[Clause] = &[
     },
 ];
 
-/// Updates of up to so many workers of a cluster merge into one.
+/// Merges updates of up to `most` workers of a cluster into one.
 fn many(probe: &mut ClauseProbe, most: usize) -> ProbeResult<()> {
     let mut card = Card::new(probe);
     card.congest()?;
@@ -130,17 +130,17 @@ fn many(probe: &mut ClauseProbe, most: usize) -> ProbeResult<()> {
     card.leaves(&[merged(&all, false)]).map(drop)
 }
 
-/// Members of the longest merge of the other clauses, of two workers.
+/// Number of members of the longest merge in other clauses, of two workers.
 const SHORT: usize = 4;
 
-/// Updates of a long merge: more than a byte counts, if they can go in while the two ahead last.
+/// Returns the number of updates in a long merge: more than fit into a byte if these can be sent while the two ahead are in transmission.
 fn members_of_long(ground: &ProbeGround) -> usize {
     const MOST: usize = 300;
     let lasts = ground.busy(update_bytes(ground)).filter(|_| ground.patience > 0).map(|one| one * AHEAD as Time);
     lasts.map_or(MOST, |lasts| (lasts / SEND) as usize).min(MOST)
 }
 
-/// Why no merge can be longer than those of other clauses.
+/// Returns why no merge can be longer than those of other clauses.
 fn brief(ground: &ProbeGround) -> Option<String> {
     let count = members_of_long(ground);
     (count <= SHORT).then(|| {
@@ -155,7 +155,7 @@ fn long(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let members = card.clusters[0].clone();
     let (lanes, reward) = (card.lanes, card.reward());
     let mut part = |n: usize| {
-        // So small that every sum is exact.
+        // Small enough that every sum is exact.
         let values = (0..lanes).map(|_| card.probe.below(100_001) as f32 - 5e4).collect();
         Sent { worker: members[n % 2], reward, values }
     };
@@ -177,7 +177,7 @@ fn first(probe: &mut ClauseProbe) -> ProbeResult<()> {
     card.send_all(&all)?;
     let last = card.probe.last_sent();
     let left = card.left(2)?;
-    // The second left the queue when the first was out: where three came, the output's own distance before it came.
+    // The second left the queue when transmission of the first ended: with three departures, the output's own distance before the second.
     let begun = match &left[..] {
         [_, second, third] => Some(second.frame.t - (third.frame.t - second.frame.t)),
         _ => left.get(1).map(|second| second.frame.t),
@@ -204,7 +204,7 @@ fn reward(probe: &mut ClauseProbe) -> ProbeResult<()> {
     card.congest()?;
     let largest = card.probe.ground.word("target.merged_reward") == "max";
     let count = 2 + card.probe.below(3);
-    // Once merged, updates of the same workers are added, too.
+    // After merging, updates of the same workers are added, too.
     let members: Vec<_> = (0..count).map(|n| card.clusters[0][n % 2]).collect();
     let all: Vec<_> = members.iter().map(|worker| card.update(*worker)).collect();
     card.send_all(&all)?;
@@ -259,7 +259,7 @@ fn headers(probe: &mut ClauseProbe) -> ProbeResult<()> {
     Ok(())
 }
 
-/// The headers of an update are those that its addresses and its length make; its UDP checksum may be missing.
+/// Checks that the headers of an update follow from its addresses and its length; its UDP checksum may be absent.
 fn right(n: usize, left: &Left) -> ProbeResult<()> {
     const FIELDS: [(&str, Range<usize>); 8] = [
         ("Ethernet destination", 0..6),
@@ -275,7 +275,7 @@ fn right(n: usize, left: &Left) -> ProbeResult<()> {
     let len = HEAD + UPDATE_HEAD + left.update.values.len() * 4;
     let mut expected = observed[..len].to_vec();
     Template::new((left.from, WORKER_PORT), (SERVER_IP, PORT), len).emit(&mut expected);
-    // What a header says beside addresses and lengths is the sender's.
+    // Header fields other than addresses and lengths are the sender's choice.
     expected[15..24].copy_from_slice(&observed[15..24]);
     expected[16..18].copy_from_slice(&((len - 14) as u16).to_be_bytes());
     set_ip_checksum(&mut expected);
@@ -315,7 +315,7 @@ fn apart(probe: &mut ClauseProbe) -> ProbeResult<()> {
     card.leaves(&expected).map(drop)
 }
 
-/// All different orders of four numbers.
+/// Returns all different orders of four numbers.
 fn orders(terms: [f32; 4]) -> Vec<[f32; 4]> {
     let mut all: Vec<[f32; 4]> = Vec::new();
     for n in 0..256 {

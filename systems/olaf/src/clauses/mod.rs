@@ -1,4 +1,5 @@
-//! What a device that speaks OLAF must do (docs/certify.md): Algorithm 1 rule by rule, over strict frames, in docs/olaf.md's words.
+//! Requirements for a device that implements OLAF (docs/certify.md): Algorithm 1 rule by rule with strict frames, in
+//! the terms of docs/olaf.md.
 
 mod acks;
 mod aside;
@@ -45,7 +46,7 @@ pub(crate) static SUITE: ClauseSuite = ClauseSuite {
     load: Some(&load::LOAD),
 };
 
-/// What most clauses have in common.
+/// Common parts of most clauses.
 const BASE: Clause = Clause {
     id: "",
     title: "",
@@ -61,11 +62,11 @@ const BASE: Clause = Clause {
     measure: None,
 };
 
-/// Updates of a usual stimulus, and time that a host needs to send one, when it is busy.
+/// Number of updates in a usual stimulus, and the time that a busy host needs to send one.
 const STIMULUS: Time = 4;
 const SEND: Time = 50 * US;
 
-/// That the output is faster than a bench can keep busy; the two updates ahead are to last for as long as the stimulus goes in.
+/// Returns whether the output is too fast for a bench to keep it busy; the two updates ahead must last until the stimulus is sent.
 fn too_fast(ground: &ProbeGround) -> Option<String> {
     let (bytes, link) = (card::update_bytes(ground), ground.output.as_ref()?);
     let (one, least) = (ground.busy(bytes)?, STIMULUS * SEND / card::AHEAD as Time);
@@ -84,26 +85,26 @@ fn too_fast(ground: &ProbeGround) -> Option<String> {
     ))
 }
 
-/// The program and the queue that the clauses are about.
+/// Value of the program and queue keys that the clauses are about.
 const OLAF: &str = "olaf";
 
-/// Why a clause on merges does not apply: the device is not said to merge, or there are too few clusters or workers.
+/// Returns why a clause on merges does not apply: the device is not declared to merge, or there are too few clusters or workers.
 fn merging(ground: &ProbeGround, clusters: usize, workers: usize) -> Option<String> {
     said(ground, "target.queue", "merge updates").or_else(|| few(ground, clusters, workers))
 }
 
-/// Why a clause on acknowledgements does not apply.
+/// Returns why a clause on acknowledgements does not apply.
 fn acknowledging(ground: &ProbeGround, clusters: usize, workers: usize) -> Option<String> {
     said(ground, "target.program", "handle acknowledgements").or_else(|| few(ground, clusters, workers))
 }
 
-/// That the device is not said to do this, if this key has another value; where nothing is said it is OLAF's.
+/// Returns that the device is not declared to do this, if the key has another value; an absent key means OLAF.
 fn said(ground: &ProbeGround, key: &str, what: &str) -> Option<String> {
     let word = ground.word(key);
     (!word.is_empty() && word != OLAF).then(|| format!("{key} = \"{word}\": the device is not said to {what}"))
 }
 
-/// Why there are too few clusters or workers.
+/// Returns why there are too few clusters or workers.
 fn few(ground: &ProbeGround, clusters: usize, workers: usize) -> Option<String> {
     let sizes: Vec<_> = ground.clusters().iter().map(|cluster| ground.members(*cluster).len()).collect();
     let fewest = sizes.iter().min().copied().unwrap_or_default();

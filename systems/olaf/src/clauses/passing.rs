@@ -1,13 +1,13 @@
-//! Clauses on updates that nothing happens to.
+//! Clauses on updates that pass unchanged.
 
 use super::card::{Card, Sent, same, update_bytes};
 use super::{BASE, few};
 use pktgen_core::time::{Time, US};
 use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, ProbeGround, ProbeResult, ProbeStop};
 
-/// Updates that are sent at once to see how fast the output is.
+/// Number of updates sent at once to measure the speed of the output.
 const AT_ONCE: usize = 4;
-/// Share of the time of all but one of them, in percent, that the output takes at least: it may count no bytes around a frame.
+/// Minimum percentage of the transmission time of all but one of them: the output may not count the overhead of frames.
 const SPAN: Time = 85;
 
 pub(super) static CLAUSES: &[Clause] = &[
@@ -73,7 +73,7 @@ pub(super) static CLAUSES: &[Clause] = &[
 fn pass(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut card = Card::new(probe);
     let worker = card.clusters[0][0];
-    // Any bits but those of a NaN, whose kind arithmetic units may change.
+    // Any bits except those of a NaN, whose payload arithmetic units may change.
     let number = |bits: u32| if f32::from_bits(bits).is_nan() { 1.0 } else { f32::from_bits(bits) };
     let values = (0..card.lanes).map(|_| number(card.probe.bits())).collect();
     let update = Sent { worker, reward: card.reward(), values };
@@ -81,7 +81,7 @@ fn pass(probe: &mut ClauseProbe) -> ProbeResult<()> {
     card.leaves_whole(&[update])
 }
 
-/// Slots that are free behind the two updates ahead.
+/// Returns the number of free slots behind the two updates ahead.
 pub(super) fn free(card: &Card) -> usize {
     let slots = card.probe.ground.number("target.slots").and_then(|n| usize::try_from(n).ok()).unwrap_or(8);
     let held = usize::from(card.probe.ground.flag("target.slot_in_transmission"));
@@ -98,7 +98,7 @@ fn append(probe: &mut ClauseProbe) -> ProbeResult<()> {
     ended.map_err(|stop| fits_slots(&card, all.len(), stop))
 }
 
-/// The breach, with the setting that fits if an update more or less left than there are slots for.
+/// Returns the breach, with the fitting setting if one update more or less left than there are slots for.
 pub(super) fn fits_slots(card: &Card, room: usize, stop: ProbeStop) -> ProbeStop {
     let held = card.probe.ground.flag("target.slot_in_transmission");
     match (held, card.observed.len()) {
@@ -120,7 +120,7 @@ fn transmission(probe: &mut ClauseProbe) -> ProbeResult<()> {
     Card::new(probe).merges_at_all()
 }
 
-/// Why no link of a known rate is behind the output.
+/// Returns why there is no link with a known rate behind the output.
 fn no_link(ground: &ProbeGround) -> Option<String> {
     ground.output.is_none().then(|| "in virtual time the output is as slow as it is by itself".into())
 }

@@ -1,9 +1,9 @@
-//! Clauses of performance: updates by a paced schedule (docs/certify.md, "Performance").
+//! Performance clauses: updates with a paced schedule (docs/certify.md, "Performance").
 
 use super::{BASE, few};
 use pktgen_engine::clause::{Clause, LoadMeasure};
 
-/// What they have in common.
+/// Common parts of these clauses.
 const LOADED: Clause = Clause {
     precondition: "a server; one worker of each cluster sends, so that none share",
     exempt: |ground| few(ground, 1, 1),

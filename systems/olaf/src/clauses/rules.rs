@@ -1,4 +1,4 @@
-//! Clauses on updates that take another's place, and on those that are dropped.
+//! Clauses on updates that replace another one and on dropped updates.
 
 use super::card::{Card, Sent, alike, merged, threshold};
 use super::passing::{fits_slots, free};
@@ -99,7 +99,7 @@ pub(super) static CLAUSES: &[Clause] = &[
     },
 ];
 
-/// What separates rewards of which one is much higher.
+/// Returns the difference of rewards of which one is much higher.
 fn far(ground: &ProbeGround) -> f32 {
     threshold(ground) + 1.0
 }
@@ -120,7 +120,7 @@ fn roomy(ground: &ProbeGround) -> Option<String> {
         .or_else(|| (clusters < slots + 2 || slots < 3).then(|| format!("{slots} slots for {clusters} clusters")))
 }
 
-/// Two updates ahead, and the workers of another cluster.
+/// Sends two updates ahead; returns the workers of another cluster.
 fn congested<'p, 'a>(probe: &'p mut ClauseProbe<'a>) -> ProbeResult<(Card<'p, 'a>, Vec<u32>)> {
     let mut card = Card::new(probe);
     card.congest()?;
@@ -161,7 +161,7 @@ fn place(probe: &mut ClauseProbe) -> ProbeResult<()> {
     card.leaves(&[expected, between]).map(drop)
 }
 
-/// An update of each of so many clusters.
+/// Returns an update of each of `count` clusters.
 fn of_clusters(card: &mut Card, count: usize) -> Vec<Sent> {
     let workers: Vec<_> = card.clusters.iter().take(count).map(|members| members[0]).collect();
     workers.into_iter().map(|worker| card.update(worker)).collect()
@@ -169,7 +169,7 @@ fn of_clusters(card: &mut Card, count: usize) -> Vec<Sent> {
 
 fn full(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let (mut card, _) = congested(probe)?;
-    // On wires hosts may sleep, and a frame is seen when all of it has left; a process in lockstep says when it begins to leave.
+    // On wires, hosts may sleep, and a frame is observed when all of it has left; a lockstep process reports when it begins to leave.
     (card.judges_ahead, card.judges_room) = (true, card.probe.ground.patience > 0);
     let all = of_clusters(&mut card, usize::MAX);
     card.send_all(&all)?;

@@ -1,4 +1,4 @@
-//! A naive card over bytes, whole and with planted defects: every clause passes on the whole one, and finds a defect that it names.
+//! A simple card over bytes, correct and with planted defects: every clause passes with the correct one and detects its defects.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,12 +23,12 @@ const CLUSTERS: u16 = 8;
 const WORKERS: u32 = 3;
 const SLOTS: usize = 4;
 const SERVER: u16 = CLUSTERS * WORKERS as u16;
-/// Reward and gradients in a frame of an update; queue state, and the model behind it, in an ACK's.
+/// Reward and gradients in a frame of an update; queue state and model in that of an ACK.
 const HEAD: usize = 42;
-/// Time of a frame on the output.
+/// Transmission time of a frame on the output.
 const SERVICE: Time = MS;
 
-/// What is wrong with a card.
+/// The defect of a card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Defect {
     None,
@@ -74,7 +74,7 @@ enum Defect {
     AddsCut,
 }
 
-/// Defects, and clauses that must find each.
+/// Defects, and the clauses that must detect each.
 const PLANTED: &[(Defect, &[&str])] = &[
     (Defect::ClearsReward, &["olaf-pass"]),
     (Defect::Means, &["olaf-merge"]),
@@ -132,13 +132,13 @@ struct Waiting {
 struct Naive {
     defect: Defect,
     queue: Vec<Waiting>,
-    /// The update in transmission, and when it has left.
+    /// The update in transmission and its departure time.
     leaving: Option<(Time, Waiting)>,
     residue: Vec<Option<Vec<f32>>>,
     seen: BTreeSet<u16>,
     out: Vec<(Time, u16, Vec<u8>)>,
     now: Time,
-    /// Time of a frame on the output.
+    /// Transmission time of a frame on the output.
     service: Time,
 }
 
@@ -234,7 +234,7 @@ impl Naive {
         }
     }
 
-    /// An update finds its cluster waiting.
+    /// Handles an update whose cluster is waiting.
     fn meet(&mut self, at: usize, new: Waiting) {
         let defect = self.defect;
         let old = &mut self.queue[at];
@@ -288,7 +288,7 @@ impl Naive {
     }
 }
 
-/// Adds an update to one that waits.
+/// Adds an update to a waiting one.
 fn merge(old: &mut Waiting, new: Waiting, defect: Defect) {
     let (a, b) = (floats(&old.frame), floats(&new.frame));
     let count = if defect == Defect::CountsInFourBits { ((old.count + 1) % 16) as f32 } else { (old.count + 1) as f32 };
@@ -315,7 +315,7 @@ fn merge(old: &mut Waiting, new: Waiting, defect: Defect) {
     }
 }
 
-/// Whether a frame's lengths are those of a datagram that fills it; of one that is cut, those of each other.
+/// Whether a frame's lengths are those of a datagram that fills it; for a truncated one, whether they are consistent.
 fn agrees(frame: &[u8], may_be_cut: bool) -> bool {
     let said = |at: usize| usize::from(u16::from_be_bytes([frame[at], frame[at + 1]]));
     said(16) == said(38) + 20 && (said(16) + 14 == frame.len() || may_be_cut && said(16) + 14 > frame.len())
@@ -398,17 +398,17 @@ fn ground() -> ProbeGround {
     }
 }
 
-/// A link of this rate behind the device.
+/// Returns a link with this rate behind the device.
 fn link(rate: &str) -> Link {
     Link { from: 0, to: 1, rate: rate.parse().unwrap(), delay: 0, overhead: Size::from_bytes(0), slots: None }
 }
 
-/// The same on wires, behind a link of this rate.
+/// Returns the ground on wires, behind a link with this rate.
 fn on_wires(rate: &str) -> ProbeGround {
     ProbeGround { patience: US, output: Some(link(rate)), ..ground() }
 }
 
-/// All repeats of a clause; true if it holds.
+/// Runs all repeats of a clause; returns whether it holds.
 fn holds(clause: &Clause, card: &mut Naive, seed: u64) -> bool {
     holds_at(&ground(), clause, card, seed)
 }
@@ -426,7 +426,7 @@ fn holds_at(ground: &ProbeGround, clause: &Clause, card: &mut Naive, seed: u64) 
     })
 }
 
-/// The clauses that are carried out by probes.
+/// Returns the clauses that are checked by probes.
 fn correctness() -> impl Iterator<Item = &'static Clause> {
     SUITE.numbered().map(|(_, clause)| clause).filter(|clause| clause.measure.is_none())
 }
@@ -442,14 +442,14 @@ fn a_whole_card_passes_every_clause_although_it_was_used_before() {
     }
 }
 
-/// A right card, and a host that sends late and may read in batches.
+/// A correct card, and a host that sends late and may read in batches.
 struct Hasty {
     card: Naive,
-    /// Time before each frame, and before the second of a stimulus.
+    /// Time before each frame, and before the second frame of a stimulus.
     gap: Time,
     second: Time,
     sent: u32,
-    /// All that left has the time at which it was read.
+    /// Whether all departures have the time at which they were read.
     is_batch: bool,
 }
 
@@ -489,7 +489,7 @@ impl ProbeBench for Hasty {
     }
 }
 
-/// Outputs of 10 Gbit/s and 20 Mbit/s, frames 40 µs apart; one of 1 Mbit/s that is idle when the second frame comes.
+/// Outputs of 10 Gbit/s and 20 Mbit/s with frames 40 µs apart, and one of 1 Mbit/s that is idle when the second frame arrives.
 #[test]
 fn a_right_card_never_fails_for_its_speed_or_the_hosts_lateness() {
     for (rate, service, gap, second) in [
@@ -517,7 +517,7 @@ fn a_right_card_never_fails_for_its_speed_or_the_hosts_lateness() {
     }
 }
 
-/// Only what does not depend on the queue is left of a device that is not said to have it.
+/// For a device not declared to have the queue, only clauses independent of it apply.
 #[test]
 fn clauses_of_what_a_device_is_not_said_to_have_do_not_apply() {
     let with = |program: &str, queue: &str| {
@@ -558,7 +558,7 @@ fn every_defect_is_found_by_the_clauses_that_name_it() {
                 misses.push(format!("no clause {id}"));
                 continue;
             };
-            // A frame takes as long as the experiment says.
+            // Frames take as long as the experiment specifies.
             for ground in [ground(), on_wires("1.4Mbps")] {
                 let missed = (0..20).filter(|seed| holds_at(&ground, clause, &mut naive(*defect), *seed)).count();
                 if missed > 0 {
@@ -612,7 +612,7 @@ fn an_output_that_is_never_busy_decides_nothing() {
     }
 }
 
-/// A host that slept while the first left took it just before the second: times of a card in C, in microseconds.
+/// A host that slept while the first frame left received it just before the second: times of a C card in microseconds.
 #[test]
 fn a_frame_that_was_taken_late_had_left_before() {
     let taken = [1_902_618, 1_902_970, 1_905_627, 1_908_374, 1_911_111, 1_914_113, 1_916_747].map(|t| t * US);

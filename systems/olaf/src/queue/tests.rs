@@ -1,4 +1,4 @@
-//! The queue against a naive model, and the corner cases of Algorithm 1 by hand.
+//! Compares the queue with a simple model, and tests corner cases of Algorithm 1 by hand.
 
 use pktgen_core::record::{Book, PacketId};
 use pktgen_wire::wire::frame::HEAD;
@@ -11,7 +11,7 @@ use pktgen_engine::frame::Kind;
 const ELEMENTS: usize = 3;
 const BYTES: usize = HEAD + UPDATE_HEAD + 4 * ELEMENTS;
 
-/// An update as the tests think of it.
+/// An update in the tests.
 #[derive(Debug, Clone, PartialEq)]
 struct Plain {
     id: PacketId,
@@ -74,7 +74,7 @@ fn read(frame: &Frame, pool: &Pool) -> Plain {
     }
 }
 
-/// Algorithm 1 as one would write it on a blackboard: a list, searched from the front.
+/// Algorithm 1 in its simplest form: a list, searched from the front.
 struct Naive {
     waiting: Vec<(Plain, bool)>,
     locked: bool,
@@ -137,7 +137,7 @@ fn settings(slots: u32, hold_slot: bool, threshold: Option<f32>) -> OlafSettings
     OlafSettings { slots, hold_slot, threshold, merged_reward: MergedReward::Mean, active_window: NEVER }
 }
 
-/// What happens next in a random run.
+/// The next step of a random run.
 #[derive(Debug, Clone)]
 enum Step {
     Arrive { worker: u32, late: i64, reward: i8 },
@@ -170,7 +170,7 @@ proptest! {
         for (i, step) in steps.into_iter().enumerate() {
             match step {
                 Step::Arrive { worker, late, reward } => {
-                    // Four clusters of three workers; some updates arrive later than newer ones.
+                    // Four clusters of three workers; some updates arrive after newer ones.
                     let update = plain(worker, (worker / 3) as u16, i as u32, i as Time - late, f32::from(reward) * 0.6);
                     let frame = frame(&update, i as Time, &mut pool);
                     queue.enqueue(&[frame], &mut pool, &mut books);
@@ -220,7 +220,7 @@ proptest! {
     }
 }
 
-/// Offers updates at times 0, 1, 2 … and returns the queue's books and contents.
+/// Offers updates at times 0, 1, 2 … and returns the queue's ledger rows and contents.
 fn offer(settings: OlafSettings, updates: &[Plain]) -> (Vec<Book>, Vec<Plain>) {
     let (mut pool, mut books) = (Pool::new(BYTES, 4), Books::default());
     let mut queue = OlafQueue::new(settings, 4);

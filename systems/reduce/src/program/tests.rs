@@ -1,4 +1,4 @@
-//! One aggregator by hand: what it sums, what it refuses, when it gives up.
+//! Tests of one aggregator by hand: sums, refusals, and timeouts.
 
 use pktgen_core::config::Value;
 use pktgen_core::plan::{FlowSource, Plan, PlanFlow, PlanLink, PlanNode, PlanRole};
@@ -30,7 +30,7 @@ struct Rig {
     out: Outbox,
 }
 
-/// A worker's packet: its number, attempt, and what it claims to be of.
+/// A worker's packet: its number, attempt, and claimed source.
 #[derive(Clone, Copy)]
 struct Part {
     worker: u32,
@@ -119,7 +119,7 @@ impl Rig {
         self.give(frame);
     }
 
-    /// Everything that left, with its port.
+    /// Returns all frames that left, with their ports.
     fn left(&mut self) -> Vec<(u32, Frame)> {
         for port in &mut self.ports {
             port.advance(i64::MAX / 8, &mut self.pool, &mut self.books, &mut self.out);
@@ -131,7 +131,7 @@ impl Rig {
         self.program.counters().iter().find(|own| own.name == name).unwrap().value
     }
 
-    /// Why packets were dropped.
+    /// Returns the reasons for dropped packets.
     fn dropped(&self) -> Vec<(PacketId, Reason)> {
         let row = |row: &Book| Some((row.packet_in, row.reason?));
         self.books.rows.iter().filter_map(row).collect()
@@ -150,7 +150,7 @@ fn a_sum_leaves_once_when_all_inputs_of_its_cluster_have_come() {
     rig.send(1, part(1, 0));
     rig.send(2, part(0, 0));
     assert!(rig.left().is_empty() && rig.program.held() == 1);
-    // The other cluster has one worker: what comes alone leaves alone, under the device's address.
+    // The other cluster has one worker: its packet leaves alone under the device's address.
     rig.send(3, part(3, 0));
     rig.send(4, part(2, 0));
     let left = rig.left();
@@ -171,7 +171,7 @@ fn a_sum_leaves_once_when_all_inputs_of_its_cluster_have_come() {
 fn what_comes_twice_is_not_summed_twice() {
     let mut rig = Rig::new(&[]);
     rig.send(1, part(0, 0));
-    // The network's copy has no row: the packet has one fate. Another attempt has its own.
+    // A copy made by the network has no row, since the packet has one fate. Another attempt has its own.
     rig.send(2, part(0, 0));
     rig.send(3, Part { attempt: 1, ..part(0, 0) });
     rig.send(4, part(1, 0));
@@ -212,7 +212,7 @@ fn partial_sums_leave_after_a_timeout_and_say_so() {
     }
     let whole = rig.left();
     assert_eq!(whole.len(), 1);
-    // An arrival after the deadline finds the message gone, whether or not a timer was served.
+    // An arrival after the deadline finds the message closed, whether or not a timer was called.
     rig.send(3 * US, part(2, 0));
     let left = rig.left();
     let header = Header::parse_update(rig.pool.payload(&left[0].1)).unwrap();

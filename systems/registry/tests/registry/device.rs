@@ -1,4 +1,4 @@
-//! Profiles of hardware: every refusal, with the value, the limit and the way out; what is shipped; any bytes.
+//! Tests of hardware profiles: every refusal with its value, limit and remedy; the shipped profiles; arbitrary bytes.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use pktgen_wire::device::shipped::SHIPPED;
 use pktgen_wire::device::{Facts, HotParameter, LIMITS, Profile, open};
 use proptest::prelude::*;
 
-/// A profile that refuses nothing of [`facts`], every limit in it.
+/// A profile with every limit set, which accepts [`facts`].
 const BASE: &str = r#"
 name = "base"
 plan = "generic"
@@ -54,7 +54,7 @@ name = "rx"
 is = "frames_sent"
 "#;
 
-/// What exactly reaches every limit of [`BASE`].
+/// Facts that reach every limit of [`BASE`] exactly.
 fn facts() -> Facts {
     Facts {
         experiment: "small".into(),
@@ -93,7 +93,7 @@ fn what_just_fits_is_taken_and_every_limit_is_looked_at() {
     assert!(checked.into_result().is_ok());
 }
 
-/// One more than each limit: refused alone, with everything that a reader needs.
+/// One above each limit is refused alone, with all the information that a reader needs.
 #[test]
 fn every_limit_refuses_one_more_and_says_why_and_what_to_do() {
     let two = |clusters, workers| Arc::new(Population::regular(clusters, workers));
@@ -134,7 +134,7 @@ fn a_vlan_tag_counts() {
     assert!(texts[0].contains("304, and base takes at most 300") && texts[1].contains("196"), "{texts:?}");
 }
 
-/// What is no limit but cannot be either.
+/// Values that are no limits but are impossible.
 #[test]
 fn addresses_ports_formats_and_clusters_that_cannot_be_are_refused() {
     let hosts = |entry: &str| ("groups =", format!("hosts = [{entry}]\ngroups ="));
@@ -165,7 +165,7 @@ fn addresses_ports_formats_and_clusters_that_cannot_be_are_refused() {
         assert_eq!(texts.len(), 1, "{to}: {texts:?}");
         words.iter().for_each(|word| assert!(texts[0].contains(word), "{to}: {} does not say {word}", texts[0]));
     }
-    // One card that sends for all has one Ethernet address.
+    // One card that sends for all workers has one Ethernet address.
     let shared = profile(("groups =", "shared_mac = true\ngroups ="));
     assert_eq!(refusals(&shared, &facts()), [""; 0]);
     let packed = profile(("count = 7\nworkers_per_port = 1", "count = 2\nworkers_per_port = 6"));
@@ -182,7 +182,7 @@ fn what_was_only_tested_so_far_is_said_and_not_refused() {
     assert!(findings.len() == 1 && !findings[0].refused && findings[0].text.contains("9000"), "{findings:?}");
 }
 
-/// Keys, words and values of a profile that cannot be: each error names the place and what there is.
+/// Invalid keys, words and values of a profile: each error names the place and the valid alternatives.
 #[test]
 fn wrong_profiles_are_refused_with_place_and_neighbour() {
     for (from, to, words) in [
@@ -248,7 +248,7 @@ fn what_is_shipped_is_sound_and_all_of_the_folder() {
         let profile = open(name, "test", &all().protocols).unwrap();
         assert_eq!(profile.name, *name);
         assert!(profile.limits.iter().all(|limit| limit.source.len() > 5), "{name}");
-        // Two workers are no problem for any of them, but for the format.
+        // Two workers exceed no limit of any profile; only the format matters.
         let facts = Facts {
             format: profile.formats.first().cloned().unwrap_or("olaf".into()),
             workers: Arc::new(Population::regular(1, 2)),
@@ -265,14 +265,14 @@ fn what_is_shipped_is_sound_and_all_of_the_folder() {
         assert!(whole["entries"].as_object().is_some_and(|entries| !entries.is_empty()), "{name}");
         let own = profile.planner.syntaxes();
         assert!(own.is_empty() != profile.planner.unpublished().is_empty(), "{name} has a syntax, or says why not");
-        // A profile given as a file is the same.
+        // A profile given as a file gives the same result.
         let text = std::fs::read_to_string(format!("{folder}/{name}.toml")).unwrap();
         assert_eq!(Profile::parse(&text, name, &all().protocols).unwrap().addressing, profile.addressing);
     }
 }
 
 proptest! {
-    /// Damaged profiles are refused or read, and checked: nothing panics.
+    /// Damaged profiles are either refused, or read and checked: nothing panics.
     #[test]
     fn any_bytes_as_a_profile_never_panic(
         which in 0..SHIPPED.len(), cuts in prop::collection::vec((0.0f64..1.0, "\\PC{0,12}"), 0..4), raw: Vec<u8>,

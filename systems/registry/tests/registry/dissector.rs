@@ -1,5 +1,5 @@
-//! Layouts say what the formats' own readers say, and the Wireshark dissector made from them says the same: on random
-//! packets of every message, on damaged and on snapped ones.
+//! Layouts agree with the formats' own readers, and so does the Wireshark dissector generated from them: on random
+//! packets of every message, and on damaged and truncated ones.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
 use pktgen_wire::wire::layout::Rest;
 use proptest::prelude::*;
 
-/// The layout and the reader accept the same payloads, and say the same of them.
+/// Asserts that the layout and the reader accept the same payloads with the same contents.
 fn agree(format: &dyn Format, payload: &[u8]) -> Option<Said> {
     let (decoded, said) = (format.layout().decode(payload), parsed(format.name(), payload));
     assert_eq!(decoded.is_some(), said.is_some(), "{}: {}: {payload:02x?}", format.name(), format.print(payload));
@@ -59,7 +59,7 @@ fn frame(payload: &[u8], ports: (u16, u16)) -> Vec<u8> {
     frame
 }
 
-/// A frame of the format, by its ports or its Ethernet type.
+/// Returns a frame of the format, identified by its ports or its Ethernet type.
 fn framed(format: &dyn Format, payload: &[u8]) -> Vec<u8> {
     if format.ether_type().is_none() {
         return frame(payload, ports(format));
@@ -69,7 +69,7 @@ fn framed(format: &dyn Format, payload: &[u8]) -> Vec<u8> {
     [&head, payload].concat()
 }
 
-/// A capture of frames, of which at most `snap` bytes are kept, beside the dissector.
+/// Writes a capture of frames, each cut to `snap` bytes, and the dissector beside it.
 fn write(folder: &Path, frames: &[Vec<u8>], snap: impl Fn(usize) -> usize) -> PathBuf {
     std::fs::write(folder.join("pktgen.lua"), dissector::lua(all().protocols.formats)).unwrap();
     let path = folder.join("x.pcapng");
@@ -82,7 +82,7 @@ fn write(folder: &Path, frames: &[Vec<u8>], snap: impl Fn(usize) -> usize) -> Pa
     path
 }
 
-/// Ports that are the format's own, or one that it shares.
+/// Returns the format's own ports, or one that it shares.
 fn ports(format: &dyn Format) -> (u16, u16) {
     match format.layout().ports {
         [(first, last), ..] => (*last, *first),
@@ -90,14 +90,14 @@ fn ports(format: &dyn Format) -> (u16, u16) {
     }
 }
 
-/// A port of nobody's.
+/// A port that no format uses.
 const OTHER: u16 = 40_002;
 
 fn names() -> Vec<&'static str> {
     all().protocols.formats.iter().map(|format| format.name()).collect()
 }
 
-/// What tshark shows of frames by `format`, told which has a port that it shares; none if it is not installed.
+/// Returns what tshark shows of frames by `format`; a shared port is assigned to it by an option. None if tshark is not installed.
 fn shown(format: &dyn Format, frames: &[Vec<u8>], snap: impl Fn(usize) -> usize) -> Option<Vec<Packet>> {
     let told = match (format.layout().ports, format.layout().shared_ports) {
         ([], [port, ..]) => vec!["-d".to_owned(), format!("udp.port=={port},{}", format.name())],
@@ -106,7 +106,7 @@ fn shown(format: &dyn Format, frames: &[Vec<u8>], snap: impl Fn(usize) -> usize)
     shown_by(format, frames, snap, told)
 }
 
-/// The same, without being told anything but `told`.
+/// The same, with only the options `told`.
 fn shown_by(
     format: &dyn Format,
     frames: &[Vec<u8>],
@@ -158,7 +158,7 @@ fn tshark_marks_what_the_reader_refuses_and_nothing_else() {
             for _ in 0..200 / format.layout().messages.len() {
                 let mut payload = payload(format.layout(), message, 20, &mut random);
                 damage(&mut payload, &mut random);
-                // A datagram without a payload is not shown to anybody.
+                // tshark shows no datagram without a payload.
                 payloads.extend((!payload.is_empty()).then_some(payload));
             }
         }
@@ -192,7 +192,7 @@ fn snapped_packets_are_shown_as_far_as_they_go() {
         for (i, (payload, packet)) in payloads.iter().zip(&shown).enumerate() {
             let kept = (i % 70).min(payload.len());
             let what = format!("{}: {kept} of {} bytes: {:?}", format.name(), payload.len(), packet.experts);
-            // Of nothing, nothing is shown.
+            // For an empty payload nothing is shown.
             let wanted: &[&str] = if kept == payload.len() || kept == 0 { &[] } else { &["snapped"] };
             assert!(packet.experts == wanted || (kept == 0 && packet.experts == ["snapped"]), "{what}");
             let said = parsed(format.name(), payload).unwrap();
@@ -210,8 +210,8 @@ fn snapped_packets_are_shown_as_far_as_they_go() {
     }
 }
 
-/// Telling formats are known on any port, and nothing else is taken for one; SwitchML's workers have a port that is
-/// somebody else's, too.
+/// Formats that can be recognised are found on any port, and nothing else is taken for one. SwitchML's workers also use
+/// a port that belongs to another protocol.
 #[test]
 fn packets_are_found_on_other_ports_and_others_are_left_alone() {
     let mut random = Random(4);
@@ -236,7 +236,7 @@ fn packets_are_found_on_other_ports_and_others_are_left_alone() {
     }
 }
 
-/// Tags and IPv6 are Wireshark's own business: the dissector is found behind them.
+/// Wireshark itself handles tags and IPv6: the dissector is found behind them.
 #[test]
 fn packets_are_found_behind_tags_and_ipv6() {
     let format = all().protocols.formats[0];

@@ -1,4 +1,4 @@
-//! What every format must do with any bytes, and what the dissector must be able to show of it.
+//! Requirements of every format: how it handles arbitrary bytes, and what the dissector must be able to show of it.
 
 use pktgen_registry::all;
 use pktgen_wire::wire::dissector::{lua, problems, tables};

@@ -1,4 +1,4 @@
-//! What must hold for every system, over the catalogue; one module per subject.
+//! Properties that must hold for every system in the catalogue; one module per subject.
 
 mod device;
 mod dissector;

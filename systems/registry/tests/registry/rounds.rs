@@ -1,5 +1,5 @@
-//! The workers of synchronous training, driven by hand against a naive model of one worker and a device that is told
-//! who contributed: random jobs, windows, stragglers, hosts, losses and disturbances.
+//! Drives the workers of synchronous training by hand against a naive model of one worker and a device that tracks
+//! contributors, with random jobs, windows, stragglers, hosts, losses and disturbances.
 
 mod device;
 mod limits;
@@ -26,10 +26,9 @@ use setup::{SCALE, Setup, setups};
 
 /// Time of a frame on its host's link.
 const WIRE: Time = 20 * NS;
-/// One way.
+/// One-way delay.
 const DELAY: Time = 100 * NS;
-/// A block ages out after this time to twice this time (§5: two visits of a timer thread); copies of a result do not come
-/// so far apart.
+/// A block ages out after one to two times this period (§5: two visits of a timer thread); copies of a result are never as far apart.
 const AGE: Time = 1500 * NS;
 
 enum Event {
@@ -37,14 +36,14 @@ enum Event {
     Contribution(PacketId),
     Aged((u32, u32), u64),
     Result(u32, Made),
-    /// Not a result: is it nobody's?
+    /// A frame that is not a result; `foreign` if it belongs to nobody.
     Other {
         node: u32,
         cluster: u16,
         kind: Kind,
         frame: Vec<u8>,
         foreign: bool,
-        /// It says that it is the result of this packet.
+        /// The packet whose result it claims to be.
         of: Option<u32>,
     },
 }
@@ -62,7 +61,7 @@ struct World {
     serial: u64,
     random: u64,
     now: Time,
-    /// By node: when its link is free, and when the last frame arrived.
+    /// By node: the time when its link is free, and the arrival of the last frame.
     up: BTreeMap<u32, Time>,
     down: BTreeMap<u32, Time>,
     delivered: BTreeSet<PacketId>,
@@ -94,7 +93,7 @@ impl World {
         }
     }
 
-    /// A number below `most`.
+    /// Returns a random number below `most`.
     fn draw(&mut self, most: u64) -> u64 {
         self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.random >> 33) % most
@@ -115,7 +114,7 @@ impl World {
             assert_eq!(self.endpoint.waits(), !self.models.iter().all(Model::is_done));
             assert!(wake >= self.now || !self.setup.virtual_time, "woken in the past");
             if wake <= next {
-                // On a wire they are asked late, and then for all that is due.
+                // On a wire they are called late, and then for everything that is due.
                 let late = if self.setup.virtual_time { 0 } else { self.draw(300) as Time * NS };
                 self.now = self.now.max((wake + late).min(next));
                 self.endpoint.pull(self.now, &mut self.pool, &mut self.host);
@@ -170,12 +169,12 @@ impl World {
         self.models[packet.worker() as usize].left(packet.seq(), t);
     }
 
-    /// What came out of the endpoint is what it must be.
+    /// Checks the endpoint's output.
     fn settle(&mut self) {
         self.models.iter_mut().for_each(|model| model.settle(self.now));
         let mut rows: Vec<Iteration> = self.host.iterations.drain(..).collect();
         for outgoing in std::mem::take(&mut self.host.outgoing) {
-            // A worker may have ended an iteration and begun to send the next within one call.
+            // A worker may have ended an iteration and started the next within one call.
             let (worker, iteration) = (outgoing.frame.worker, outgoing.record.unwrap().seq / self.setup.blocks);
             let before = |row: &Iteration| row.worker == worker && row.iteration < iteration;
             rows.iter().filter(|row| before(row)).for_each(|row| self.models[worker as usize].wrote(row));
@@ -188,7 +187,7 @@ impl World {
         }
     }
 
-    /// A frame waits for its host's link, leaves it, arrives at the device or is lost.
+    /// Sends a frame: it waits for its host's link, leaves, and arrives at the device or is lost.
     fn send_up(&mut self, outgoing: Outgoing) {
         let (frame, row) = (outgoing.frame, outgoing.record.unwrap());
         assert_eq!(outgoing.node, self.facts.host_of[row.worker as usize]);
@@ -199,7 +198,7 @@ impl World {
         self.check_frame(&frame);
         self.pool.release(frame.buffer);
         let free = self.up.entry(outgoing.node).or_default();
-        // On a wire, what is handed over leaves later than it was due.
+        // On a wire, a frame that was handed over leaves later than it was due.
         let leaves = (*free).max(if self.setup.virtual_time { frame.t } else { self.now + NS });
         *free = leaves + WIRE;
         if self.setup.virtual_time {
@@ -258,7 +257,7 @@ impl World {
         assert_eq!(values, expected.iter().flat_map(|value| value.to_be_bytes()).collect::<Vec<_>>());
     }
 
-    /// One copy to each host of the job's workers, in the order of the link; or one for all of them.
+    /// Sends one copy to each host of the job's workers, in the order of the link, or one for all of them.
     fn send_down(&mut self, made: Made) {
         let job = made.job * self.setup.per_job..(made.job + 1) * self.setup.per_job;
         let nodes: BTreeSet<u32> = match made.only {
@@ -283,7 +282,7 @@ impl World {
         }
     }
 
-    /// A frame that is no result of this job.
+    /// Makes an event with a frame that is no result of this job.
     fn other(&mut self, node: u32, made: &Made) -> Event {
         let (setup, dense) = (self.setup.clone(), self.dense.clone());
         let (job, workers, last) = (made.job as u16, setup.per_job as u16, setup.blocks * setup.iterations);
@@ -301,7 +300,7 @@ impl World {
                 payload(cluster as u8, made.seq)
             }
             3 if setup.trio => payload(job as u8 + 1, made.seq),
-            // Nobody contributed to it yet.
+            // A result to which nobody has contributed yet.
             3 => {
                 of = Some(last - 1);
                 payload(job as u8, last - 1)

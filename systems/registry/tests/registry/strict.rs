@@ -1,5 +1,5 @@
-//! Layouts without a header of ours against frames made by hand: both directions byte for byte, every field by itself, and
-//! tshark's word on lengths, checksums and RoCEv2.
+//! Compares layouts without a header of ours with frames made by hand: both directions byte for byte, every field by
+//! itself, and tshark's results for lengths, checksums and RoCEv2.
 
 use std::path::Path;
 use std::process::Command;
@@ -23,7 +23,7 @@ use pktgen_wire::wire::{Format, dissector, integers};
 
 const WORKER: Ip = worker_ip(2);
 
-/// A frame over UDP: headers, what comes before the values, and the values.
+/// Returns a UDP frame: headers, the bytes before the values, and the values.
 fn over_udp(from: (Ip, u16), to: (Ip, u16), checked: bool, head: &[u8], values: &[u8]) -> Vec<u8> {
     let mut frame = vec![0; HEAD + head.len() + values.len()];
     Template::new(from, to, frame.len()).emit(&mut frame);
@@ -56,7 +56,8 @@ fn olaf(name: &str) -> Vec<u8> {
 fn switchml(name: &str) -> Vec<u8> {
     let (server, worker) = ((SERVER_IP, switchml::PORT), (WORKER, switchml::WORKER_PORT));
     let own = switchml::Header { job: 7, attempt: 3, ..switchml::Header::default() };
-    // As our endpoints number it: the 7th job of 0x1000000 packets (or of 8), the 4th transmission. Nothing of it is to be seen.
+    // Numbers as our endpoints assign them: job 7 of 0x2000000 packets each (or of 8), the 4th transmission. The frame
+    // shows neither the job's offset nor the transmission.
     let (header, packets) = if name.ends_with("contribution") {
         let own = switchml::Header { set: true, slot: 0x1234, exponent: -3, elements: 64, ..own };
         (switchml::Header { packet: 7 * 0x0200_0000 + 0x0102_0304, ..own }, 0x0200_0000)
@@ -136,7 +137,7 @@ fn atp(name: &str) -> Vec<u8> {
     frame
 }
 
-/// What our encoders make.
+/// Returns the frame made by our encoders.
 fn encoded(golden: &Golden) -> Vec<u8> {
     match golden.format {
         "olaf_strict" => olaf(golden.name),
@@ -162,7 +163,7 @@ fn encoders_make_the_frames_that_were_made_by_hand() {
     }
 }
 
-/// What our decoders say of a payload, to the last bit: header, values, and whether its checksum is right.
+/// Returns the output of our decoders for a payload, to the last bit: header, values, and whether its checksum is right.
 fn said(format: &str, frame: &[u8]) -> Option<String> {
     let (_, payload) = payload(frame);
     Some(match format {
@@ -188,7 +189,7 @@ fn said(format: &str, frame: &[u8]) -> Option<String> {
     })
 }
 
-/// Is it a bit that means nothing? Of RoCEv2's unused bits the checksum leaves out only those beside the congestion bits.
+/// Returns whether a bit has no meaning. Of RoCEv2's unused bits, the checksum excludes only those beside the congestion bits.
 fn is_unused(format: &dyn Format, at: usize, bit: usize) -> bool {
     let unused = |placed: &Placed| {
         let bits = placed.first..placed.first + placed.field.bits;
@@ -218,7 +219,7 @@ fn decoders_read_them_and_a_change_of_any_bit_is_seen() {
     }
 }
 
-/// The fields, one by one, of what hex says: not by the way of our own encoders.
+/// Compares the fields with those in the hex one by one, without using our own encoders.
 #[test]
 fn decoders_say_what_the_tables_say() {
     let of = |name: &str| FRAMES.iter().find(|golden| golden.name == name).expect(name).frame();
@@ -240,7 +241,7 @@ fn decoders_say_what_the_tables_say() {
     assert_eq!((header.key, header.tensor, header.bitmap), (0x1122_3344_5566_7788, 62_000, 4));
 }
 
-/// The three packets of a message, as the switch places them.
+/// Checks the slots of the three packets of a message, as the switch assigns them.
 #[test]
 fn a_message_of_the_frames_has_three_slots() {
     let mut receiver = roce::Receiver::default();
@@ -256,7 +257,7 @@ fn a_message_of_the_frames_has_three_slots() {
     assert_eq!(places, [(0x102, true, false), (0x103, true, false), (0x104, true, true)]);
 }
 
-/// What a capture of them means to somebody who counts: who sent it follows from addresses.
+/// Checks that a capture of the frames identifies senders by their addresses.
 #[test]
 fn addresses_say_who_sent_it() {
     for golden in FRAMES {
@@ -283,8 +284,8 @@ fn write(path: &Path, frames: &[Vec<u8>]) {
     writer.finish().unwrap();
 }
 
-/// tshark agrees on lengths and checksums, and finds nothing malformed. It knows no ATP: without our dissector it says the
-/// frame's length only, with it that every field is where the layout has it (`dissector.rs`).
+/// tshark agrees on lengths and checksums, and finds nothing malformed. It has no dissector for ATP: it reports only
+/// the frame's length; with our dissector, it reports every field where the layout has it (`dissector.rs`).
 #[test]
 fn tshark_agrees_on_lengths_and_checksums() {
     let folder = tempfile::tempdir().unwrap();
@@ -311,7 +312,7 @@ fn tshark_agrees_on_lengths_and_checksums() {
     assert!(!text.contains("Errors (") && !text.contains("Warn"), "{text}");
 }
 
-/// Wireshark's own reader of InfiniBand agrees on every field of ours, and where the checksum is.
+/// Wireshark's own InfiniBand dissector agrees on every field of ours, and on the place of the checksum.
 #[test]
 fn wiresharks_reader_of_infiniband_agrees() {
     let folder = tempfile::tempdir().unwrap();
@@ -321,7 +322,7 @@ fn wiresharks_reader_of_infiniband_agrees() {
     let names = ["opcode", "m", "padcnt", "p_key", "destqp", "psn"].map(|name| format!("infiniband.bth.{name}"));
     let more = ["reth.va", "reth.r_key", "reth.dmalen", "immdt", "invariant.crc"].map(|n| format!("infiniband.{n}"));
     let mut command = Command::new("tshark");
-    // Nobody's own settings, and no dissector of ours.
+    // Without user settings, and without our dissector.
     command.env("WIRESHARK_CONFIG_DIR", folder.path().join("none")).env("LC_ALL", "C.UTF-8");
     command.args(["-n", "-r"]).arg(&capture).args(["-T", "fields", "-E", "occurrence=f"]);
     command.args(names.iter().chain(&more).flat_map(|name| ["-e", name]));

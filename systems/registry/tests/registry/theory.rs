@@ -1,7 +1,6 @@
-//! The device against queueing theory, and the paper's Figure 5 as described in §6.
+//! Tests the device against queueing theory and the paper's Figure 5 as described in §6.
 //!
-//! These drive a port directly, with the queue and the link of the real device: only arrivals and
-//! service times are chosen here.
+//! These tests drive a port directly, with the queue and the link of the real device: they choose only arrivals and service times.
 
 use pktgen_core::age::Sawtooth;
 use pktgen_core::record::PacketId;
@@ -35,7 +34,7 @@ fn frame(seq: u32, t: Time, pool: &mut Pool) -> Frame {
     }
 }
 
-/// One worker's updates at `arrivals`, served one at a time; returns its sawtooth.
+/// Serves one worker's updates at `arrivals`, one at a time; returns its sawtooth.
 fn serve(queue: &mut dyn Queue, arrivals: impl Iterator<Item = Time>, mut service: impl FnMut() -> Time) -> Sawtooth {
     let (mut pool, mut books, mut saw) = (Pool::new(BYTES, 64), Books::default(), Sawtooth::default());
     let mut in_service: Option<(Time, Frame)> = None;
@@ -140,7 +139,7 @@ fn figure_5_as_described_in_section_6() {
         saw.generated(a);
         let frame = frame(i as u32, a, &mut pool);
         queue.enqueue(&[frame], &mut pool, &mut books);
-        // Update 4 is still waiting when 5 arrives: it leaves with it.
+        // Update 4 is still waiting when update 5 arrives: it leaves with it.
         if i == 3 {
             continue;
         }

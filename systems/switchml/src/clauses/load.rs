@@ -1,7 +1,8 @@
-//! Workers of a job in a trial of performance: a paced closed loop over all slots of the pool.
+//! Workers of a job in a performance trial: a paced closed loop over all slots of the pool.
 //!
-//! Contribution n is worker `n % workers`'s to packet `n / workers`; packets take the slots in turn. A worker sends its contributions in
-//! order, each when it is due, and not before it has the result that its slot had before. Nothing is sent again while a trial lasts.
+//! Contribution n is that of worker `n % workers` to packet `n / workers`; packets take the slots in turn. A worker
+//! sends its contributions in order, each when it is due and not before it has the previous result of its slot. Nothing
+//! is sent again during a trial.
 
 use pktgen_core::seed::mix;
 use pktgen_core::time::Time;
@@ -12,7 +13,7 @@ use pktgen_wire::wire::integers::emit_values;
 use super::switch::{SPOILED, elements, jobs, key, pool};
 use crate::format::{HEADER, Header, PORT, WORKER_PORT, frame_bytes, values};
 
-/// How devices are loaded.
+/// The load model of devices.
 pub(super) static LOAD: LoadModel = LoadModel {
     unit: "contributions",
     longest: |ground, memory| {
@@ -23,19 +24,19 @@ pub(super) static LOAD: LoadModel = LoadModel {
     open: |ground, memory, load| Ok(Box::new(Contributors::new(ground, memory, load)?)),
 };
 
-/// The slots of a job whose state is known, and the complete rounds of each.
+/// Returns the slots of a job whose state is known, with the number of complete rounds of each.
 fn slots(ground: &ProbeGround, memory: &ProbeMemory, job: u16) -> Vec<(u16, u64)> {
     let rounds = |slot| (slot, memory.get(&key(job, slot)).copied().unwrap_or_default());
     (0..pool(ground)).map(rounds).filter(|(_, rounds)| *rounds != SPOILED).collect()
 }
 
-/// A slot that the trial uses.
+/// A slot used by the trial.
 #[derive(Debug, Clone, Default)]
 struct Place {
     slot: u16,
-    /// Complete rounds before the trial.
+    /// Number of complete rounds before the trial.
     before: u64,
-    /// Workers that have the result under way, whose sums are so.
+    /// Number of workers that have the result in progress, and its sums.
     done: usize,
     expected: Option<(i32, i32)>,
     is_wrong: bool,
@@ -53,17 +54,17 @@ struct Contributors {
     load: OfferedLoad,
     length: Time,
     places: Vec<Place>,
-    /// Packets that each worker has sent.
+    /// Number of packets that each worker has sent.
     sent: Vec<u64>,
-    /// When each may send its next; none if it waits for a result.
+    /// When each worker may send its next contribution; `None` if it waits for a result.
     ready: Vec<Option<Time>>,
-    /// When each had the result that it last waited for.
+    /// When each worker received the result that it last waited for.
     freed: Vec<Time>,
-    /// Results that each worker has of each place: by worker, then place.
+    /// Number of results that each worker has of each place: by worker, then place.
     have: Vec<u64>,
-    /// The worker whose frame is next.
+    /// The worker that sends the next frame.
     chosen: usize,
-    /// Packets of the trial.
+    /// Number of packets of the trial.
     packets: u64,
     frame: Vec<u8>,
     numbers: Vec<i32>,
@@ -105,25 +106,25 @@ impl Contributors {
         Ok(own)
     }
 
-    /// When the next contribution of the n-th worker is due.
+    /// Returns when the next contribution of the n-th worker is due.
     fn due(&self, n: usize) -> Option<Time> {
         let packet = self.sent[n];
         (packet < self.packets).then(|| self.load.due(packet * self.workers.len() as u64 + n as u64)).flatten()
     }
 
-    /// Place and round of a packet.
+    /// Returns place and round of a packet.
     fn at(&self, packet: u64) -> (usize, u64) {
         let window = self.places.len() as u64;
         ((packet % window) as usize, packet / window)
     }
 
-    /// The values of a contribution are the first number and multiples of the second behind it.
+    /// Returns the contents of a contribution: its first value, and the step between values.
     fn content(&self, n: usize, packet: u64) -> (i32, i32) {
         let bits = mix(mix(self.load.draw ^ u64::from(self.workers[n]) << 40) ^ packet);
         (bits as i32, (bits >> 32) as i32)
     }
 
-    /// When the n-th worker may send its next contribution.
+    /// Determines when the n-th worker may send its next contribution.
     fn look(&mut self, n: usize) {
         let (place, round) = self.at(self.sent[n]);
         let has = self.have[n * self.places.len() + place] >= round;
@@ -160,7 +161,7 @@ impl Contributors {
         emit_values(&self.numbers, &mut self.frame[HEAD + HEADER..]);
     }
 
-    /// The n-th worker has a copy of the result of a place.
+    /// Records a copy of the result of a place at the n-th worker.
     fn arrive(&mut self, n: usize, place: usize, t: Time, payload: &[u8], header: &Header) {
         let (window, workers) = (self.places.len(), self.workers.len());
         let round = self.have[n * window + place];
@@ -194,7 +195,7 @@ impl Contributors {
         }
     }
 
-    /// The first round of a place that not all workers have, if a contribution to it left.
+    /// Returns the first round of a place that not all workers have, if a contribution to it left.
     fn open_round(&self, place: usize) -> Option<u64> {
         let window = self.places.len() as u64;
         let round = (0..self.workers.len()).map(|n| self.have[n * self.places.len() + place]).min()?;
@@ -209,7 +210,7 @@ impl LoadWorkers for Contributors {
         let order = |n: usize| self.sent[n] * workers + n as u64;
         let all = self.ready.iter().enumerate().filter_map(|(n, ready)| Some(((*ready)?, order(n), n)));
         let (t, _, n) = all.min()?;
-        // A worker that waits for a result past the end sends no more.
+        // A worker that waits for a result past the end sends nothing more.
         if t >= self.length {
             return None;
         }

@@ -1,4 +1,4 @@
-//! Accounts of trials against a switch that adds and answers after a while, and a recount of what a closed loop can send.
+//! Compares accounts of trials with a switch that answers after a delay, and with a recount of what a closed loop can send.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ fn ground(workers: u32, pool: u16) -> ProbeGround {
     }
 }
 
-/// A switch that adds: sums by slot and set, of how many workers, and results under way.
+/// A switch that adds: sums by slot and set with their number of workers, and results in flight.
 #[derive(Default)]
 struct Adder {
     sums: BTreeMap<(u16, bool), (Vec<i32>, u32)>,
@@ -34,7 +34,7 @@ struct Adder {
 }
 
 impl Adder {
-    /// A frame of one of so many workers; its result takes `delay`, and is bent.
+    /// Receives a frame of one of `workers` workers; its result takes `delay` and is changed by `bend`.
     fn take(&mut self, frame: &[u8], workers: u32, at: Time, bend: impl Fn(u64, u16, &mut Vec<u8>) -> bool) {
         let datagram = Datagram::parse(frame).unwrap();
         let header = Header::parse(datagram.payload).unwrap();
@@ -50,7 +50,7 @@ impl Adder {
             for port in 0..workers as u16 {
                 let mut copy = result.clone();
                 if bend(u64::from(header.packet), port, &mut copy) {
-                    // Times apart, so that none takes another's place.
+                    // Different times, so that results do not replace each other.
                     let t = (at..).find(|t| !self.out.contains_key(&(*t, port))).unwrap();
                     self.out.insert((t, port), copy);
                 }
@@ -59,7 +59,7 @@ impl Adder {
     }
 }
 
-/// A trial by events, one after the other.
+/// Runs a trial event by event.
 fn trial(own: &mut Contributors, delay: Time, bend: impl Fn(u64, u16, &mut Vec<u8>) -> bool + Copy) -> LoadAccount {
     let (mut switch, workers) = (Adder::default(), own.workers.len() as u32);
     loop {
@@ -88,7 +88,7 @@ proptest! {
         let phase = LoadPhase::rate(1e6 / gap_us as f64, length);
         let mut own = Contributors::new(&ground, &ProbeMemory::new(), OfferedLoad::of(phase, 3)).unwrap();
         let account = trial(&mut own, delay, |_, _, _| true);
-        // Packet by packet: a worker sends when its contribution is due, its last one left and the slot has its result.
+        // Packet by packet: a worker sends when its contribution is due, its previous one left and the slot has its result.
         let (n, window) = (i64::from(workers), usize::from(pool));
         let packets = (phase.count / workers as u64) as usize;
         let (mut back, mut free, mut sent, mut whole) = (Vec::<Option<Time>>::new(), vec![0; n as usize], 0, 0);
@@ -108,7 +108,7 @@ proptest! {
         }
         prop_assert_eq!(account.offered, packets as u64 * u64::from(workers));
         prop_assert_eq!(account.unsent, account.offered - sent);
-        // Times of copies differ by picoseconds where several results come at once.
+        // Times of copies differ by picoseconds if several results arrive at once.
         prop_assert!(account.forwarded.abs_diff(whole) <= u64::from(workers), "{} {whole}", account.forwarded);
         prop_assert_eq!((account.wrong, account.merged, account.replaced, account.untold), (0, 0, 0, 0));
     }
@@ -134,7 +134,7 @@ fn wrong_sums_and_missing_copies_are_not_forwarded() {
     let lost = trial(&mut stopped, US, |packet, port, _| packet != 5 || port != 2);
     assert_eq!((lost.forwarded, lost.wrong), (3 * 12, 0), "packets 0 to 12 without 5");
     assert_eq!(lost.unsent + lost.lost() + lost.forwarded, 300);
-    // Its worker asks again, and the state of the pool is known again but for that slot.
+    // Its worker asks again, and the state of the pool is known again except for that slot.
     let asks = stopped.asks();
     let slot_of = |frame: &[u8]| Header::parse(&frame[HEAD..]).unwrap().slot;
     let of_five: Vec<_> = asks.iter().filter(|(_, frame)| slot_of(frame) == 5).map(|(port, _)| *port).collect();

@@ -1,4 +1,5 @@
-//! What a device that speaks SwitchML must do (docs/certify.md): clauses over the packets of the public client, in docs/switchml.md's words.
+//! Requirements for a device that implements SwitchML (docs/certify.md): clauses over the packets of the public client,
+//! in the terms of docs/switchml.md.
 
 mod load;
 mod performance;
@@ -47,7 +48,7 @@ pub(crate) static SUITE: ClauseSuite = ClauseSuite {
     load: Some(&load::LOAD),
 };
 
-/// What most clauses have in common.
+/// Common parts of most clauses.
 const BASE: Clause = Clause {
     id: "",
     title: "",

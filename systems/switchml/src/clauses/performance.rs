@@ -1,9 +1,9 @@
-//! Clauses of performance: a closed loop that is paced (docs/certify.md, "Performance").
+//! Performance clauses: a paced closed loop (docs/certify.md, "Performance").
 
 use super::BASE;
 use pktgen_engine::clause::{Clause, LoadMeasure, ProbeGround};
 
-/// What they have in common.
+/// Common parts of these clauses.
 const LOADED: Clause = Clause {
     observation: "all ports, until all has come back, or the trial is over and its wait",
     error: "a rate whose losses differ from trial to trial is judged by RFC 9971's goal",

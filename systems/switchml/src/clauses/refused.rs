@@ -1,4 +1,4 @@
-//! Clauses on frames that take part in no sum: of strangers, for slots that are not there, cut, of another kind.
+//! Clauses on frames that must not contribute to a sum: from strangers, for missing slots, truncated, or of another type.
 
 use super::BASE;
 use super::switch::{Part, Spot, Switch, has_no_result};
@@ -6,12 +6,12 @@ use crate::format::{HEADER, PORT, WORKER_PORT};
 use pktgen_engine::clause::{Clause, ClauseProbe, LONGER, ProbeGround, ProbeResult, STRANGERS, checks};
 use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, refit, worker_ip};
 
-/// Slots that 14 bits name.
+/// Number of slots that 14 bits can identify.
 const NAMED: i64 = 1 << 14;
-/// Numbers of values that a device without a size of its own for a code might take it for.
+/// Numbers of values that a device might assume for an undefined size code.
 const COUNTS: [usize; 6] = [0, 1, 32, 64, 128, 256];
 
-/// What these clauses have in common.
+/// Common parts of these clauses.
 const REFUSED: Clause = Clause {
     precondition: "two workers or more",
     exempt: ProbeGround::alone,
@@ -104,7 +104,7 @@ fn whole_pool(ground: &ProbeGround) -> Option<String> {
     })
 }
 
-/// All contribute but one; then something of that one that must be without effect; then the right contribution.
+/// Lets all but one contribute, sends frames of that one that must have no effect, and then its correct contribution.
 fn refuse(
     probe: &mut ClauseProbe,
     what: &str,
@@ -122,7 +122,7 @@ fn refuse(
     switch.sums_to_last(*last, &spot, &parts)
 }
 
-/// Contributions from the first two addresses behind those of workers, and from another.
+/// Returns contributions from the first two addresses after those of workers, and from another one.
 fn strangers(switch: &mut Switch, _n: usize, spot: &Spot, part: &Part) -> Vec<Vec<u8>> {
     let beyond = switch.probe.ground.workers.len() as u32;
     let further = 2 + switch.probe.below(STRANGERS as usize - 2) as u32;
@@ -130,7 +130,7 @@ fn strangers(switch: &mut Switch, _n: usize, spot: &Spot, part: &Part) -> Vec<Ve
     [0, 1, further].map(from).to_vec()
 }
 
-/// Cut in its header, at the end of its values, or anywhere in them; and there with the lengths of a whole one.
+/// Truncated in the header, at the end of the values, or anywhere in them; and there with the lengths of a whole packet.
 fn cuts(probe: &mut ClauseProbe) -> ProbeResult<()> {
     (0..4).try_for_each(|form| {
         refuse(probe, "a truncated contribution", |switch, n, spot, part| vec![truncated(switch, n, spot, part, form)])
@@ -172,14 +172,14 @@ fn lengths(switch: &mut Switch, n: usize, spot: &Spot, part: &Part) -> Vec<Vec<u
     vec![frame]
 }
 
-/// All size codes but those of 64 and 256 values.
+/// All size codes except those of 64 and 256 values.
 fn sizes(probe: &mut ClauseProbe) -> ProbeResult<()> {
     [0, 2, 4, 5, 6, 7].into_iter().try_for_each(|code| {
         refuse(probe, "contributions with another size code", |switch, n, spot, part| size(switch, n, spot, part, code))
     })
 }
 
-/// A contribution with this size code, and with each number of values that the code might be taken for.
+/// Returns contributions with this size code and each number of values that a device might assume for it.
 fn size(switch: &mut Switch, n: usize, spot: &Spot, part: &Part, code: u8) -> Vec<Vec<u8>> {
     let mut frame = switch.frame(switch.workers[n], spot, part);
     frame[HEAD] = (frame[HEAD] & 0xf8) | code;
@@ -225,7 +225,7 @@ fn beyond(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut switch = Switch::new(probe)?;
     let spot = switch.begin()?;
     let (order, parts, other) = (switch.any_order(), switch.parts(), switch.part());
-    // Always the same worker: a device that has those slots must never have the contributions of all.
+    // Always the same worker: a device that has those slots must never receive the contributions of all.
     let others: Vec<usize> = order.into_iter().filter(|n| *n != 0).collect();
     switch.send_all(&others, &spot, &parts)?;
     let (slot, pool) = (u32::from(spot.slot), u32::from(switch.pool));

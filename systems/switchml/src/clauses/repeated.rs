@@ -1,4 +1,4 @@
-//! Clauses on contributions that come again: because they, or their results, were lost, or because a worker began anew.
+//! Clauses on repeated contributions: because they or their results were lost, or because a worker restarted.
 
 use super::BASE;
 use super::switch::{Answer, Spot, Switch};
@@ -94,7 +94,7 @@ fn unchecked(ground: &ProbeGround) -> Option<String> {
     })
 }
 
-/// What fits a device that does not compare packet numbers.
+/// Adds the setting that fits a device that does not compare packet numbers.
 fn unchecked_fits(stop: ProbeStop) -> ProbeStop {
     stop.fits("target.check = false")
 }
@@ -115,7 +115,7 @@ fn under_way(probe: &mut ClauseProbe) -> ProbeResult<()> {
     switch.sums_to(rest, &spot, &parts)
 }
 
-/// A complete sum: its spot, its parts, its result.
+/// Performs a complete sum; returns its spot, its parts, and a result.
 fn round(switch: &mut Switch) -> ProbeResult<(Spot, Vec<super::switch::Part>, Answer)> {
     let spot = switch.begin()?;
     let (order, parts) = (switch.any_order(), switch.parts());
@@ -164,12 +164,12 @@ fn lost(probe: &mut ClauseProbe) -> ProbeResult<()> {
 fn restart(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut switch = Switch::new(probe)?;
     let (done, old, result) = round(&mut switch)?;
-    // A contribution to the other set of the first one's slot takes the worker's place in that sum away.
+    // A contribution to the other set of the first one's slot removes the worker's place in that sum.
     let (with, without) = (switch.begin_elsewhere(&done)?, switch.begin_elsewhere(&done)?);
     let (one, two) = (switch.parts(), switch.parts());
     let order = switch.any_order();
     let Some((worker, others)) = order.split_last() else { return Ok(()) };
-    // With two workers the other one is missing, else the sum would be complete.
+    // With two workers, the other one is missing, since the sum would be complete otherwise.
     let (some, rest) = others.split_at(others.len() - 1);
     switch.send_all(some, &with, &one)?;
     switch.send(*worker, &with, &one[*worker])?;

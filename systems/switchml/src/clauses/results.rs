@@ -1,4 +1,4 @@
-//! Clauses on results: who gets them, and what they say of themselves.
+//! Clauses on results: their recipients and their headers.
 
 use super::BASE;
 use super::switch::{Answer, Spot, Switch};
@@ -96,13 +96,13 @@ pub(super) static CLAUSES: &[Clause] = &[
 /// A worker and its frame.
 type Contribution = (u32, Vec<u8>);
 
-/// A sum of random parts of all workers, and its results.
+/// Performs a sum of random parts of all workers; returns its results.
 fn one(switch: &mut Switch) -> ProbeResult<(Spot, Vec<Answer>)> {
     let (spot, answers, _) = dressed(switch, |_, _| ())?;
     Ok((spot, answers))
 }
 
-/// The same of contributions whose headers were changed; and the last contribution.
+/// Does the same with changed headers of contributions; also returns the last contribution.
 fn dressed(
     switch: &mut Switch,
     dress: impl Fn(&mut Switch, &mut [u8]),
@@ -121,7 +121,7 @@ fn dressed(
     Ok((spot, answers, last))
 }
 
-/// The same, and the answer to the last contribution, which comes again.
+/// Does the same, including the answer to the repeated last contribution.
 fn with_answer(switch: &mut Switch, dress: impl Fn(&mut Switch, &mut [u8])) -> ProbeResult<(Spot, Vec<Answer>)> {
     let (spot, mut answers, (worker, frame)) = dressed(switch, dress)?;
     switch.probe.send(worker, &frame)?;
@@ -141,7 +141,7 @@ fn ethernet(probe: &mut ClauseProbe) -> ProbeResult<()> {
 }
 
 fn fields(probe: &mut ClauseProbe) -> ProbeResult<()> {
-    /// In an Ethernet frame.
+    /// Offsets in an Ethernet frame.
     const SERVICE: usize = 15;
     const ID: usize = 18;
     const TTL: usize = 22;

@@ -1,13 +1,13 @@
-//! Clauses on slots and their sets: used again and again, many at once, by several jobs.
+//! Clauses on slots and their sets: reuse, many at once, and several jobs.
 
 use super::BASE;
 use super::switch::{Spot, Switch, has_sums, jobs, sum};
 use pktgen_engine::clause::checks::same;
 use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, ProbeGround, ProbeResult};
 
-/// Rounds of one slot.
+/// Number of rounds of one slot.
 const ROUNDS: usize = 16;
-/// Slots that are under way at once.
+/// Maximum number of slots in use at once.
 const SLOTS: usize = 8;
 
 pub(super) static CLAUSES: &[Clause] = &[
@@ -84,7 +84,7 @@ fn reuse(probe: &mut ClauseProbe) -> ProbeResult<()> {
     Ok(())
 }
 
-/// Sends these contributions, spot by worker, and holds one result of each spot against its sum.
+/// Sends contributions spot by worker, and checks one result of each spot against its sum.
 fn apart(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut switch = Switch::new(probe)?;
     let count = SLOTS.min(usize::from(switch.pool));
@@ -155,7 +155,7 @@ fn foreign(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let second_job = jobs(probe.ground)[1];
     let stranger = probe.ground.members(second_job)[0];
     let mut switch = Switch::of(probe, 0)?;
-    // The other job's slot is under way afterwards, if it has its own.
+    // The other job's slot is in use afterwards if the jobs have separate slots.
     let spot = switch.begin_beside(second_job)?;
     switch.spoil(second_job, spot.slot);
     let (order, parts, other) = (switch.any_order(), switch.parts(), switch.part());

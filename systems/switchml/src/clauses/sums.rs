@@ -158,7 +158,7 @@ fn cancel(probe: &mut ClauseProbe) -> ProbeResult<()> {
     Ok(())
 }
 
-/// Exponents of workers: any; all negative; the extremes.
+/// Returns exponents of workers: arbitrary, all negative, or extreme.
 fn exponents(switch: &mut Switch) -> Vec<[i8; 2]> {
     let form = switch.probe.below(3);
     let one = |bits: u32| match form {
@@ -188,7 +188,7 @@ fn exponent(probe: &mut ClauseProbe, which: usize) -> ProbeResult<()> {
     })
 }
 
-/// Contributions that were changed, but not what they say, are summed.
+/// Checks that contributions are added up if only irrelevant parts were changed.
 fn changed(probe: &mut ClauseProbe, change: &dyn Fn(&mut Vec<u8>)) -> ProbeResult<()> {
     let mut switch = Switch::new(probe)?;
     let spot = switch.begin()?;

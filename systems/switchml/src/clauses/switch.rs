@@ -1,7 +1,7 @@
-//! The workers' side of a clause: contributions to the slots of a job, and what comes back.
+//! The workers' side of a clause: contributions to the slots of a job, and the answers.
 //!
-//! A probe may meet a device that others used before it. Slots are taken at random; one is used again only if its last sum was
-//! completed, since then its other set is empty, and its rounds are counted in the probe's memory.
+//! A probe may meet a device that was used by other probes before. Slots are selected at random; one is reused only if
+//! its last sum was completed, since then its other set is empty, and its rounds are counted in the probe's memory.
 
 use std::fmt::Display;
 
@@ -13,15 +13,15 @@ use crate::format::{ELEMENTS, HEADER, Header, PORT, WORKER_PORT, frame_bytes, va
 use pktgen_engine::clause::checks::{one_copy_each, same, same_sums, wrapping_sum};
 use pktgen_engine::clause::{ClauseBreach, ClauseProbe, ProbeFrame, ProbeGround, ProbeResult, ProbeStop};
 
-/// A slot whose state is not known.
+/// Marks a slot whose state is unknown.
 pub(super) const SPOILED: u64 = u64::MAX;
 
-/// Where a sum is made.
+/// The position of a sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Spot {
     pub(super) slot: u16,
     pub(super) round: u64,
-    /// Low bits of the job's number, which the device echoes.
+    /// Low bits of the job number, which the device echoes.
     pub(super) job: u8,
     pub(super) packet: u32,
 }
@@ -38,14 +38,14 @@ impl Display for Spot {
     }
 }
 
-/// What a worker contributes.
+/// The contents of a contribution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Part {
     pub(super) values: Vec<i32>,
     pub(super) exponents: [i8; 2],
 }
 
-/// A result that came back.
+/// A received result.
 #[derive(Debug, Clone)]
 pub(super) struct Answer {
     pub(super) header: Header,
@@ -64,29 +64,29 @@ pub(super) struct Switch<'p, 'a> {
     pub(super) pool: u16,
 }
 
-/// Values of a packet.
+/// Returns the number of values in a packet.
 pub(super) fn elements(ground: &ProbeGround) -> u16 {
     let said = ground.number("target.elements").or(ground.number("workload.elements"));
     ELEMENTS.into_iter().find(|n| Some(i64::from(*n)) == said).unwrap_or(256)
 }
 
-/// Slots of the pool.
+/// Returns the number of slots of the pool.
 pub(super) fn pool(ground: &ProbeGround) -> u16 {
     ground.number("target.pool").and_then(|n| u16::try_from(n).ok()).unwrap_or(1)
 }
 
-/// The jobs that have workers.
+/// Returns the jobs that have workers.
 pub(super) fn jobs(ground: &ProbeGround) -> Vec<u16> {
     ground.clusters()
 }
 
 impl<'p, 'a> Switch<'p, 'a> {
-    /// The first job.
+    /// Selects the first job.
     pub(super) fn new(probe: &'p mut ClauseProbe<'a>) -> ProbeResult<Self> {
         Switch::of(probe, 0)
     }
 
-    /// The n-th job.
+    /// Selects the n-th job.
     pub(super) fn of(probe: &'p mut ClauseProbe<'a>, n: usize) -> ProbeResult<Self> {
         let job = jobs(probe.ground).get(n).copied().unwrap_or_default();
         let workers = probe.ground.members(job);
@@ -97,12 +97,12 @@ impl<'p, 'a> Switch<'p, 'a> {
         Ok(Switch { probe, job, workers, elements, pool })
     }
 
-    /// A slot in a known state, for a new sum.
+    /// Begins a new sum in a slot with a known state.
     pub(super) fn begin(&mut self) -> ProbeResult<Spot> {
         self.begin_where(|_, _| true)
     }
 
-    /// The same of a slot whose rounds so far are right in the eyes of `fits`.
+    /// Does the same in a slot that satisfies `fits`.
     fn begin_where(&mut self, fits: impl Fn(&Self, u16) -> bool) -> ProbeResult<Spot> {
         let first = self.probe.below(usize::from(self.pool));
         let mut all = (0..usize::from(self.pool)).map(|i| ((first + i) % usize::from(self.pool)) as u16);
@@ -114,35 +114,35 @@ impl<'p, 'a> Switch<'p, 'a> {
         }
     }
 
-    /// A new sum in another slot than this one's.
+    /// Begins a new sum in a slot other than this one.
     pub(super) fn begin_elsewhere(&mut self, than: &Spot) -> ProbeResult<Spot> {
         let taken = than.slot;
         self.begin_where(|_, slot| slot != taken)
     }
 
-    /// A new sum in a slot in which another job's next sum is in the same set.
+    /// Begins a new sum in a slot in which another job's next sum is in the same set.
     pub(super) fn begin_beside(&mut self, other: u16) -> ProbeResult<Spot> {
         let parity = |rounds: Option<u64>| rounds.map(|rounds| rounds % 2);
         self.begin_where(|own, slot| parity(own.rounds(other, slot)) == parity(own.rounds(own.job, slot)))
     }
 
-    /// Another job's slot of this number is not used again.
+    /// Excludes another job's slot with this number from further use.
     pub(super) fn spoil(&mut self, other: u16, slot: u16) {
         self.probe.memory.insert(key(other, slot), SPOILED);
     }
 
-    /// Complete sums of a slot; none if its state is not known.
+    /// Returns the number of complete sums of a slot; `None` if its state is unknown.
     fn rounds(&self, job: u16, slot: u16) -> Option<u64> {
         let rounds = self.probe.memory.get(&key(job, slot)).copied().unwrap_or_default();
         (rounds != SPOILED).then_some(rounds)
     }
 
-    /// A sum of this job at the place of another job's.
+    /// Begins a sum of this job at the place of another job's.
     pub(super) fn begin_at(&mut self, other: &Spot) -> Spot {
         self.open(other.slot)
     }
 
-    /// The next sum in the same slot, which is in the other set.
+    /// Begins the next sum in the same slot, in the other set.
     pub(super) fn begin_after(&mut self, spot: &Spot) -> Spot {
         self.open(spot.slot)
     }
@@ -157,31 +157,31 @@ impl<'p, 'a> Switch<'p, 'a> {
         Spot { slot, round, job: self.probe.bits() as u8, packet }
     }
 
-    /// The sum of this spot is complete: its slot can be used again.
+    /// Records that the sum of this spot is complete, so that its slot can be reused.
     pub(super) fn end(&mut self, spot: &Spot) {
         self.probe.memory.insert(key(self.job, spot.slot), spot.round + 1);
     }
 
-    /// Random content of any bits.
+    /// Returns random contents with arbitrary bits.
     pub(super) fn part(&mut self) -> Part {
         let values = (0..self.elements).map(|_| self.probe.bits() as i32).collect();
         let exponents = [self.probe.bits() as i8, self.probe.bits() as i8];
         Part { values, exponents }
     }
 
-    /// Random content for every worker.
+    /// Returns random contents for every worker.
     pub(super) fn parts(&mut self) -> Vec<Part> {
         (0..self.workers.len()).map(|_| self.part()).collect()
     }
 
-    /// The header of a contribution.
+    /// Returns the header of a contribution.
     pub(super) fn header(&self, spot: &Spot, part: &Part) -> Header {
         let [exponent, attempt] = part.exponents;
         let (job, packet, set, slot) = (spot.job, spot.packet, spot.set(), spot.slot);
         Header { elements: self.elements, job, packet, set, slot, exponent, attempt }
     }
 
-    /// A contribution with this header, as a frame from this address.
+    /// Returns a contribution with this header as a frame from this address.
     pub(super) fn frame_from(&self, ip: Ip, header: &Header, part: &Part) -> Vec<u8> {
         let mut frame = vec![0; frame_bytes(self.elements)];
         Template::new((ip, WORKER_PORT), (SERVER_IP, PORT), frame.len()).emit(&mut frame);
@@ -190,46 +190,46 @@ impl<'p, 'a> Switch<'p, 'a> {
         frame
     }
 
-    /// A contribution, as a frame.
+    /// Returns a contribution as a frame.
     pub(super) fn frame(&self, worker: u32, spot: &Spot, part: &Part) -> Vec<u8> {
         self.frame_from(worker_ip(worker), &self.header(spot, part), part)
     }
 
-    /// The n-th worker of the job contributes.
+    /// Sends the contribution of the n-th worker of the job.
     pub(super) fn send(&mut self, n: usize, spot: &Spot, part: &Part) -> ProbeResult<()> {
         let worker = self.workers[n];
         let frame = self.frame(worker, spot, part);
         self.probe.send(worker, &frame)
     }
 
-    /// These workers contribute, in this order.
+    /// Sends the contributions of these workers, in this order.
     pub(super) fn send_all(&mut self, order: &[usize], spot: &Spot, parts: &[Part]) -> ProbeResult<()> {
         order.iter().try_for_each(|n| self.send(*n, spot, &parts[*n]))
     }
 
-    /// All workers' numbers in the job, in random order.
+    /// Returns the indices of all workers in the job in random order.
     pub(super) fn any_order(&mut self) -> Vec<usize> {
         self.probe.order(self.workers.len())
     }
 
-    /// Everything that comes back.
+    /// Returns all answers.
     pub(super) fn answers(&mut self) -> ProbeResult<Vec<Answer>> {
         let frames = self.probe.expect(|frames| !frames.is_empty())?;
         frames.into_iter().map(read).collect()
     }
 
-    /// Lets time pass: nothing may come back.
+    /// Checks that no frame arrives during `span`.
     pub(super) fn waits(&mut self, span: Time, why: &str) -> ProbeResult<()> {
         let out = self.probe.pass(span)?;
         if out.is_empty() { Ok(()) } else { Err(ClauseBreach::stop(format!("frames while {why}"), "none", out.len())) }
     }
 
-    /// Nothing comes back.
+    /// Checks that no frame arrives.
     pub(super) fn silent(&mut self, after: &str) -> ProbeResult<()> {
         self.probe.stays_silent(after)
     }
 
-    /// The copies of the one result of this spot; the sum must be complete.
+    /// Returns the copies of the single result of this spot; the sum must be complete.
     pub(super) fn results(&mut self, spot: &Spot) -> ProbeResult<Vec<Answer>> {
         let answers = self.answers()?;
         if answers.is_empty() {
@@ -239,7 +239,7 @@ impl<'p, 'a> Switch<'p, 'a> {
         Ok(answers)
     }
 
-    /// The same where the clause is about what comes after it.
+    /// Does the same for clauses about what comes after the result.
     pub(super) fn reach_results(&mut self, spot: &Spot) -> ProbeResult<Vec<Answer>> {
         let answers = self.answers()?;
         if answers.is_empty() {
@@ -251,26 +251,26 @@ impl<'p, 'a> Switch<'p, 'a> {
         Ok(answers)
     }
 
-    /// These workers, the last ones that are missing, contribute; the result has the sum of all.
+    /// Sends the contributions of these workers, the last missing ones, and checks that the result has the sum of all.
     pub(super) fn sums_to(&mut self, order: &[usize], spot: &Spot, parts: &[Part]) -> ProbeResult<()> {
         self.send_all(order, spot, parts)?;
         let answers = self.results(spot)?;
         has_sums(&answers, spot, &sum(parts))
     }
 
-    /// The last worker contributes; the result has the sum of all.
+    /// Sends the contribution of the last worker and checks that the result has the sum of all.
     pub(super) fn sums_to_last(&mut self, last: usize, spot: &Spot, parts: &[Part]) -> ProbeResult<()> {
         self.sums_to(&[last], spot, parts)
     }
 
-    /// What a worker is to get: exactly one copy at its port, to its address or to that of its job.
+    /// Checks that each worker gets exactly one copy at its port, with its address or that of its job.
     pub(super) fn reaches(&self, answers: &[Answer], workers: &[u32], spot: &Spot) -> ProbeResult<()> {
         let group = (workers.len() == self.workers.len()).then(|| group_ip(self.job));
         let copies: Vec<_> = answers.iter().map(|answer| (answer.to.0, answer.frame.port)).collect();
         one_copy_each(spot, self.probe.ground, workers, group, &copies)
     }
 
-    /// One answer to this worker alone, which says what `first` said.
+    /// Checks that there is one answer, to this worker alone, that equals `first`.
     pub(super) fn answered_alone(&mut self, n: usize, spot: &Spot, first: &Answer) -> ProbeResult<()> {
         let answers = self.answers()?;
         if answers.is_empty() {
@@ -282,22 +282,22 @@ impl<'p, 'a> Switch<'p, 'a> {
     }
 }
 
-/// What the probe's memory calls a slot.
+/// Returns the key of a slot in the probe's memory.
 pub(super) fn key(job: u16, slot: u16) -> u64 {
     u64::from(job) << 16 | u64::from(slot)
 }
 
-/// The sum of these parts, which wraps around.
+/// Returns the sum of these parts with wrap-around.
 pub(super) fn sum(parts: &[Part]) -> Vec<i32> {
     wrapping_sum(parts.iter().map(|part| &part.values))
 }
 
-/// Every copy has these sums.
+/// Checks that every copy has these sums.
 pub(super) fn has_sums(answers: &[Answer], spot: &Spot, sums: &[i32]) -> ProbeResult<()> {
     answers.iter().try_for_each(|answer| same_sums(spot, "value", sums, &answer.sums))
 }
 
-/// None of these frames is a SwitchML packet of the device.
+/// Checks that none of these frames is a SwitchML packet of the device.
 pub(super) fn has_no_result(frames: &[ProbeFrame], after: &str) -> ProbeResult<()> {
     let result = |frame: &&ProbeFrame| {
         let datagram = Datagram::parse(&frame.bytes).filter(|datagram| datagram.src == SERVER_IP);

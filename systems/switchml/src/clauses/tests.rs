@@ -1,4 +1,4 @@
-//! A naive switch over bytes, whole and with planted defects: every clause passes on the whole one, and finds a defect that it names.
+//! A simple switch over bytes, correct and with planted defects: every clause passes with the correct one and detects its defects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const POOL: u16 = 16;
 const VALUES: usize = 64;
 const HEAD: usize = 42;
 
-/// What is wrong with a switch.
+/// The defect of a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Defect {
     None,
@@ -71,7 +71,7 @@ enum Defect {
     RefusesTrailer,
 }
 
-/// Defects, and clauses that must find each.
+/// Defects, and the clauses that must detect each.
 const PLANTED: &[(Defect, &[&str])] = &[
     (Defect::SwapsBytes, &["switchml-sum"]),
     (Defect::LastWins, &["switchml-sum"]),
@@ -137,7 +137,7 @@ struct Naive {
     now: Time,
 }
 
-/// A contribution as it was read.
+/// A parsed contribution.
 struct Read {
     worker: u32,
     job: u16,
@@ -208,7 +208,7 @@ impl Naive {
         .filter(|it| it.slot < POOL)
     }
 
-    /// Whether the contribution would change another sum than its own.
+    /// Whether the contribution would change a sum other than its own.
     fn refuses(&self, it: &Read, bit: u32) -> bool {
         let (own, other) = (self.cells.get(&(it.job, it.slot, it.set)), self.cells.get(&(it.job, it.slot, !it.set)));
         let late = other.is_some_and(|cell| cell.missing > 0 && cell.bits & bit != 0);
@@ -299,7 +299,7 @@ impl Naive {
     }
 }
 
-/// A new contribution.
+/// Adds a new contribution.
 fn add(cell: &mut Cell, it: &Read, bit: u32, defect: Defect, now: Time) {
     let first = cell.bits == 0 || defect == Defect::KeepsBits && cell.missing == 0;
     if first {
@@ -367,7 +367,7 @@ fn ground() -> ProbeGround {
     }
 }
 
-/// All repeats of a clause on one switch, which was used by clauses before; true if it holds.
+/// Runs all repeats of a clause on one switch that was used by clauses before; returns whether it holds.
 fn holds(clause: &Clause, switch: &mut Naive, memory: &mut ProbeMemory, seed: u64) -> bool {
     let ground = ground();
     assert_eq!((clause.exempt)(&ground), None, "{}", clause.id);
@@ -385,7 +385,7 @@ fn naive(defect: Defect) -> Naive {
     Naive { defect, cells: BTreeMap::new(), out: Vec::new(), now: 0 }
 }
 
-/// The clauses that are carried out by probes.
+/// Returns the clauses that are checked by probes.
 fn correctness() -> impl Iterator<Item = &'static Clause> {
     SUITE.numbered().map(|(_, clause)| clause).filter(|clause| clause.measure.is_none())
 }

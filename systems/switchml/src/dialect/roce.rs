@@ -1,8 +1,8 @@
-//! SwitchML's frames as RDMA writes over RoCEv2, a message of one packet each. A worker has a queue pair per slot, so a result
-//! for all workers is a frame for each of them.
+//! SwitchML's frames as RDMA writes over RoCEv2, with messages of one packet. A worker has a queue pair per slot, so a
+//! result for all workers is a frame for each of them.
 //!
-//! What is lost is the iteration and which transmission a packet is. The switch knows a packet by slot and set, a worker's card
-//! only by the queue pair; the rest is known as the public client knows it: on each pair one packet is under way at a time.
+//! The iteration and the number of the transmission are lost. The switch identifies a packet by slot and set, a worker's card only by the
+//! queue pair; the rest is inferred as in the public client: on each pair, one packet is in flight at a time.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use pktgen_wire::wire::frame::{worker_ip, worker_of};
 
 use super::{Dialect, DialectKind, Traffic};
 
-/// How it is listed.
+/// Its entry in listings.
 pub static KIND: DialectKind = DialectKind {
     word: "roce",
     format: "switchml",
@@ -28,20 +28,20 @@ pub static KIND: DialectKind = DialectKind {
     open: |traffic| Ok(Some(Box::new(RoceDialect::new(traffic)?))),
 };
 
-/// Workers of a job: 5 bits of a queue pair, 32 of a bitmap.
+/// Maximum number of workers of a job: 5 bits of a queue pair, 32 of a bitmap.
 const WORKERS_MAX: usize = 32;
 
-/// At one end.
+/// State of one end.
 struct RoceDialect {
     workers: Arc<Population>,
-    /// Workers of each job, in order, and each worker's place there.
+    /// Workers of each job, in order, and each worker's index there.
     members: Vec<Vec<u32>>,
     ranks: Vec<u8>,
-    /// Packets of an iteration, which is a job of the client's.
+    /// Number of packets of an iteration, which is a job of the client.
     packets: u32,
-    /// Slots, and so queue pairs, of a worker.
+    /// Number of slots, and so of queue pairs, of a worker.
     window: u32,
-    /// How often each worker used each slot before: at the workers' end by what left last, at the device's by what arrived last.
+    /// How often each worker used each slot before: at the workers' end by the last departure, at the device's by the last arrival.
     used: Vec<u32>,
 }
 
@@ -84,15 +84,15 @@ impl RoceDialect {
         self.used.get_mut((worker * self.window + slot) as usize)
     }
 
-    /// The first of these uses of a slot whose packet has this number in its job: the use, and the packet.
+    /// Returns the first of these uses of a slot whose packet has this number in its job, with the packet.
     fn find(&self, uses: [Option<u32>; 3], slot: u16, message: u16) -> Option<(u32, u32)> {
         let packet = |used: u32| used.checked_mul(self.window)?.checked_add(slot.into());
         let mut all = uses.into_iter().flatten().filter_map(|used| Some((used, packet(used)?)));
         all.find(|(_, packet)| (packet % self.packets) as u16 == message)
     }
 
-    /// The worker that a packet is from, and which packet it is: that of the latest use of the slot again, or of the next one,
-    /// whose set is the other; or one that was overtaken.
+    /// Returns the worker that sent a packet, and its header: that of the latest use of the slot again, of the next one
+    /// in the other set, or of one that was overtaken.
     fn contribution(&mut self, frame: &[u8], header: &roce::Header) -> Option<(u32, Header)> {
         let worker = self.worker(source_ip(frame)).filter(|_| target_ip(frame) == SERVER_IP)?;
         let (slot, set) = (u16::try_from(header.target.key >> 1).ok()?, header.target.key & 1 == 1);
@@ -107,7 +107,7 @@ impl RoceDialect {
         Some((worker, self.header(packet, slot, set, header)))
     }
 
-    /// The worker that a result is for, and of which packet it is: of the one that it sent last on the pair, or of the one before.
+    /// Returns the worker that a result is for, and its header: that of the packet last sent on the pair, or of the one before.
     fn result(&mut self, frame: &[u8], header: &roce::Header) -> Option<(u32, Header)> {
         let worker = self.worker(target_ip(frame)).filter(|_| source_ip(frame) == SERVER_IP)?;
         let (rank, slot) = (self.ranks[worker as usize], header.pair as u16);

@@ -1,4 +1,4 @@
-//! Tests of [`super`]: packets by hand, what is left alone, and random exchanges against a model that knows what was meant.
+//! Tests of [`super`]: packets by hand, frames that are left unchanged, and random exchanges compared with a model that knows the meaning.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -21,7 +21,7 @@ fn dialect() -> RoceDialect {
     RoceDialect::new(&traffic(2, 3, PACKETS, WINDOW)).unwrap()
 }
 
-/// A frame of ours, with a packet of 64 values that are all `fill`.
+/// Returns a frame of this project with a packet of 64 values whose bytes are all `fill`.
 fn ours(source: (Ip, u16), target: (Ip, u16), header: &Header, fill: u8) -> Vec<u8> {
     let mut frame = vec![fill; frame_bytes(64)];
     Template::new(source, target, frame.len()).emit(&mut frame);
@@ -37,7 +37,7 @@ fn result(to: Ip, header: &Header, fill: u8) -> Vec<u8> {
     ours((SERVER_IP, format::PORT), (to, WORKER_PORT), header, fill)
 }
 
-/// The packet that is the `used`th of its slot, from 0 on.
+/// Returns the header of the `used`th packet of its slot, counted from 0.
 fn header(slot: u16, used: u32, (packets, window): (u32, u32)) -> Header {
     let packet = used * window + u32::from(slot);
     let job = (packet / packets) as u8;
@@ -61,7 +61,7 @@ fn read(dialect: &mut RoceDialect, frame: &[u8]) -> Option<Vec<u8>> {
 #[test]
 fn a_packet_and_its_result_by_hand() {
     let (mut workers, mut device) = (dialect(), dialect());
-    // The fourteenth use of slot 5: packet 109, which is the ninth of the second job of the client's.
+    // The fourteenth use of slot 5: packet 109, which is the ninth of the client's second job.
     let packet = header(5, 13, (PACKETS, WINDOW));
     let sent = Header { attempt: 3, ..packet };
     *device.used(4, 5).unwrap() = 12;
@@ -86,7 +86,7 @@ fn a_packet_and_its_result_by_hand() {
         *workers.used(worker, 5).unwrap() = 13;
         let heard = read(&mut workers, &down).unwrap();
         assert_eq!(heard, result(worker_ip(worker), &packet, 0x5a));
-        // What is captured of a role is what was on the cable.
+        // A capture of a role contains the frames on the cable.
         assert_eq!(written(&mut workers, &heard, 0), down);
     }
 }
@@ -130,23 +130,23 @@ fn sessions_that_the_switch_cannot_have_are_refused() {
     }
 }
 
-/// Frames on a cable, with what must come out and what they mean.
+/// Frames on a cable, with the expected output and their meaning.
 type Cable = VecDeque<(Vec<u8>, Vec<u8>, Header)>;
 
-/// Both ends, cables that keep the order, and what every frame on them means.
+/// Both ends, cables that keep the order, and the meaning of every frame on them.
 struct World {
     workers: RoceDialect,
     device: RoceDialect,
     shape: (u32, u32),
     per_job: u32,
-    /// Of each worker.
+    /// By worker.
     up: Vec<Cable>,
     down: Vec<Cable>,
-    /// Of each worker and slot: how often it was used before.
+    /// By worker and slot: how often it was used before.
     used: HashMap<(u32, u16), u32>,
-    /// Of each job and packet: who has contributed.
+    /// By job and packet: the workers that have contributed.
     summed: HashMap<(u32, u32), HashSet<u32>>,
-    /// Results that arrived.
+    /// Number of results that arrived.
     heard: u32,
 }
 
@@ -157,7 +157,7 @@ impl World {
         self.up[worker as usize].push_back((frame, update(worker, &packet, fill), packet));
     }
 
-    /// The next frame of a worker arrives at the switch, which answers as it should.
+    /// Delivers the next frame of a worker to the switch, which answers correctly.
     fn rise(&mut self, worker: u32) {
         let Some((frame, expected, packet)) = self.up[worker as usize].pop_front() else { return };
         assert_eq!(read(&mut self.device, &frame), Some(expected));
@@ -179,7 +179,7 @@ impl World {
         }
     }
 
-    /// The next frame for a worker arrives there; it goes on if it waited for it.
+    /// Delivers the next frame for a worker, which continues if it waited for it.
     fn fall(&mut self, worker: u32) {
         let Some((frame, expected, packet)) = self.down[worker as usize].pop_front() else { return };
         assert_eq!(read(&mut self.workers, &frame), Some(expected));
@@ -190,13 +190,13 @@ impl World {
 }
 
 proptest! {
-    /// Workers that send, send again and go on, a switch that sums, and cables that lose: each end reads what the other meant.
+    /// Workers that send, retransmit and continue, a switch that adds up, and lossy cables: each end reads what the other meant.
     #[test]
     fn each_end_reads_what_the_other_meant(
         jobs in 1u32..3, per_job in 1u32..4, window in 1u32..6, packets in 2u32..20,
         steps in prop::collection::vec((0u8..10, any::<u8>(), any::<u8>(), 0i8..=127), 50..400),
     ) {
-        // Else successive packets of a slot have one number, as each begins a job: see the test below.
+        // Otherwise successive packets of a slot have the same number, as each begins a job: see the test below.
         prop_assume!(window % packets != 0);
         let traffic = traffic(jobs as u16, per_job, packets, window);
         let new = || RoceDialect::new(&traffic).unwrap();
@@ -219,7 +219,7 @@ proptest! {
     }
 }
 
-/// Where every use of a slot begins a job, its packets have one number: results are of what was sent last, as on the card.
+/// If every use of a slot begins a job, its packets have the same number: results are attributed to the packet sent last, as on the card.
 #[test]
 fn a_packet_without_a_number_of_its_own_is_known_by_what_was_sent() {
     let shape = (WINDOW, WINDOW);

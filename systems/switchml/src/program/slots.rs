@@ -1,11 +1,10 @@
-//! The registers of one job: slots in two sets, as the public P4 program has them. The program calls it for every packet
-//! whose sender it knows.
+//! The registers of one job: slots in two sets, as in the public P4 program. The program calls it for every packet with a known sender.
 //!
-//! A packet for one set sets its worker's bit there and clears it in the other set: that a worker uses a slot again says
-//! that it has the result of the time before. That is all there is of versions; the packet's number is only echoed. A
-//! duplicate so late that its worker has moved on is therefore summed as if it were new, takes back the worker's bit in
-//! the set that is being summed, and the sums of both sets are wrong. Clients whose windows are clocked by results, on
-//! links that keep the order, never send one. `check` (ours) refuses what could do this, on any network.
+//! A packet for one set sets its worker's bit there and clears it in the other set: reuse of a slot by a worker shows
+//! that it has the previous result. There are no other versions; the packet's number is only echoed. A duplicate so
+//! late that its worker has moved on is therefore added as if it were new, removes the worker's bit from the set in
+//! progress, and makes the sums of both sets wrong. Clients whose windows are clocked by results, on links that keep
+//! the order, never send one. `check` (our choice) refuses all packets that could do this, on any network.
 
 use crate::format::Header;
 use pktgen_core::record::{Action, PacketId, Reason};
@@ -14,21 +13,21 @@ use pktgen_wire::wire::integers::{add_values, set_values};
 use pktgen_engine::frame::Frame;
 use pktgen_engine::target::books::Books;
 
-/// Workers that a bitmap holds.
+/// Maximum number of workers in a bitmap.
 pub(super) const WORKERS_MAX: usize = 32;
 
-/// What happens to a packet.
+/// Outcome of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is in the sum.
+    /// It was added to the sum.
     Kept,
-    /// It is in the sum and was the last one: the result goes to every worker.
+    /// It was added to the sum and completes it: the result goes to every worker.
     Last,
-    /// It was in the sum already, which is complete: the result goes to its worker once more.
+    /// It already was in the sum, which is complete: the result goes to its worker once more.
     Answer,
-    /// It was in the sum already, which is not complete.
+    /// It already was in the sum, which is incomplete.
     Duplicate,
-    /// Its worker has been answered, or cannot be there yet.
+    /// Its worker already has the result, or cannot have advanced this far.
     Stale,
 }
 
@@ -37,15 +36,15 @@ pub(super) enum Verdict {
 struct Cell {
     /// Workers whose last packet for the slot was for this set.
     bitmap: u32,
-    /// Sources with a packet in `members`.
+    /// Sources whose packet is in `members`.
     held: u32,
-    /// Packet number of the sum; meaningless before the first.
+    /// Packet number of the sum; meaningless before the first packet.
     number: u32,
-    /// Packets that are missing; 0 before the first one and when the sum is complete.
+    /// Number of missing packets; 0 before the first one and when the sum is complete.
     left: u8,
     used: bool,
     exponents: [i8; 2],
-    /// The packet that stands for the last result.
+    /// The packet that represents the last result.
     result: PacketId,
 }
 
@@ -60,23 +59,23 @@ pub(super) struct Slots {
     /// By slot and set.
     cells: Vec<Cell>,
     sums: Vec<i32>,
-    /// By cell and source: the packet that is in the sum.
+    /// By cell and source: the packet in the sum.
     members: Vec<PacketId>,
     in_use: u64,
-    /// Most sums that were begun and not complete at once.
+    /// Maximum number of incomplete sums at once.
     pub(super) in_use_max: u64,
-    /// Packets whose sum was overwritten: never with `check`.
+    /// Number of packets whose sum was overwritten: 0 with `check`.
     pub(super) overwritten: u64,
 }
 
-/// Where a packet's cell is.
+/// Returns the index of a packet's cell.
 #[inline]
 fn index(header: &Header) -> usize {
     usize::from(header.slot) * 2 + usize::from(header.set)
 }
 
 impl Slots {
-    /// `pool` slots in each set for `workers` workers, at most [`WORKERS_MAX`].
+    /// Creates `pool` slots in each set for `workers` workers, at most [`WORKERS_MAX`].
     pub(super) fn new(pool: u16, elements: u16, workers: u8, check: bool) -> Self {
         let cells = usize::from(pool) * 2;
         Slots {
@@ -92,8 +91,8 @@ impl Slots {
         }
     }
 
-    /// A packet of the source with this number in the job, for one of the slots there are. Rows are at `frame.t`; what
-    /// is not in a sum gets none here.
+    /// Processes a packet of the source with this index in the job, for an existing slot. Rows are at `frame.t`; a
+    /// packet that is in no sum gets none here.
     pub(super) fn offer(
         &mut self,
         source: u8,
@@ -124,12 +123,11 @@ impl Slots {
         Verdict::Kept
     }
 
-    /// With `check`: would the packet take part in another sum than its own?
+    /// With `check`: whether the packet would be added to a sum other than its own.
     ///
-    /// Numbers grow along a slot, so that a sum is known by its number. Refused are another number than that of the sum
-    /// under way; a number that is not newer than a complete one's, or is the same although its worker has moved on; a
-    /// newer one while a worker may still ask for the complete sum; and what would take back a contribution to a sum
-    /// under way in the other set.
+    /// Numbers grow along a slot, so a sum is identified by its number. Refused are a number that differs from that of the sum in
+    /// progress; a number that is not newer than a complete one's, or is equal although its worker has moved on; a newer number while a
+    /// worker may still request the complete sum; and a packet that would remove a contribution to a sum in progress in the other set.
     fn is_stale(&self, at: usize, bit: u32, number: u32) -> bool {
         let (cell, other) = (&self.cells[at], &self.cells[at ^ 1]);
         let refused = match (cell.left != 0, cell.number == number) {
@@ -141,7 +139,7 @@ impl Slots {
         refused || (other.left != 0 && other.bitmap & bit != 0)
     }
 
-    /// Counts down for a new packet; true if it is the last one (workers_counter.p4, a job of one worker included).
+    /// Counts a new packet; returns whether it is the last one (workers_counter.p4, including jobs of one worker).
     fn count(&mut self, at: usize) -> bool {
         let cell = &mut self.cells[at];
         let before = cell.left;
@@ -156,7 +154,7 @@ impl Slots {
         last
     }
 
-    /// The first packet overwrites the registers, the others add to them, with wrap-around.
+    /// Overwrites the registers with the first packet and adds the others, with wrap-around.
     fn add(&mut self, at: usize, first: bool, header: &Header, values: &[u8], frame: &Frame, books: &mut Books) {
         let sums = &mut self.sums[at * self.elements..][..self.elements];
         let cell = &mut self.cells[at];
@@ -169,7 +167,7 @@ impl Slots {
         }
         set_values(sums, values);
         (*e0, *e1) = (header.exponent, header.attempt);
-        // Whoever was in the sum took its bit back: its contribution is gone.
+        // Sources in the sum removed their bits: their contributions are lost.
         let members = &self.members[at * usize::from(self.workers)..];
         for source in bits(std::mem::take(&mut cell.held)) {
             books.dropped(frame.t, &Frame { packet: members[source], ..*frame }, Reason::Stale, None);
@@ -188,7 +186,7 @@ impl Slots {
         cell.held |= 1 << source;
     }
 
-    /// The sum is complete: the packet of the lowest source stands for all.
+    /// Completes the sum: the packet of the lowest source represents all.
     fn close(&mut self, at: usize, frame: &Frame, books: &mut Books) {
         let members = &self.members[at * usize::from(self.workers)..];
         let cell = &mut self.cells[at];
@@ -199,7 +197,7 @@ impl Slots {
         sources.for_each(|source| books.yields(frame.t, members[source], Action::Merged, cell.result));
     }
 
-    /// What answers a packet: the packet that stands for the result, its header, and the sum.
+    /// Returns the answer to a packet: the packet that represents the result, its header, and the sum.
     pub(super) fn answer(&self, asked: &Header) -> (PacketId, Header, &[i32]) {
         let at = index(asked);
         let cell = &self.cells[at];
@@ -208,7 +206,7 @@ impl Slots {
     }
 }
 
-/// The numbers of the bits that are set, from the lowest.
+/// Returns the indices of the bits that are set, from the lowest.
 fn bits(mut set: u32) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let lowest = (set != 0).then(|| set.trailing_zeros() as usize)?;

@@ -1,4 +1,4 @@
-//! The switch against a naive model, and its corner cases by hand. `client` has clients that lose packets.
+//! Compares the switch with a simple model, and tests corner cases by hand. `client` has clients that lose packets.
 
 mod client;
 mod model;
@@ -23,7 +23,7 @@ use pktgen_engine::target::queue::fifo::FifoDiscipline;
 const N: u16 = 64;
 const LATENCY: Time = 1_000_000;
 
-/// One device and a port for every worker; jobs have so many workers each.
+/// One device and a port for every worker; all jobs have the same number of workers.
 struct Rig {
     program: Box<dyn Program>,
     pool: Pool,
@@ -33,10 +33,10 @@ struct Rig {
     touched: Vec<u16>,
 }
 
-/// What left: link and bytes.
+/// A departure: link and bytes.
 type Left = (u32, Vec<u8>);
 
-/// The port of a worker is not its number.
+/// The port of a worker differs from its number.
 fn port_of(worker: u32, workers: usize) -> u16 {
     (workers as u32 - 1 - worker) as u16
 }
@@ -109,7 +109,7 @@ impl Rig {
         self.program.on_timer(t, &mut context);
     }
 
-    /// Everything that is under way leaves; nothing is forgotten.
+    /// Lets everything in flight leave; checks that nothing is forgotten.
     fn finish(&mut self) -> Vec<Left> {
         while self.program.next_wake() != NEVER {
             self.timer(self.program.next_wake());
@@ -119,7 +119,7 @@ impl Rig {
         left
     }
 
-    /// What has left by `t`.
+    /// Returns what has left by `t`.
     fn left(&mut self, t: Time) -> Vec<Left> {
         for port in &mut self.ports {
             port.advance(t, &mut self.pool, &mut self.books, &mut self.out);
@@ -134,7 +134,7 @@ impl Rig {
         left
     }
 
-    /// Sends one packet of job 0 and waits for what comes of it.
+    /// Sends one packet of job 0 and waits for its effects.
     fn one(&mut self, worker: u32, number: u32, t: Time, attempt: u8) -> Vec<Left> {
         let frame = self.frame(worker, 0, packet(number, 1), t, PacketId::new(worker, number, attempt));
         self.burst(&[frame]);
@@ -150,7 +150,7 @@ impl Rig {
     }
 }
 
-/// The values of a worker's packet: large, so that sums wrap.
+/// Returns the values of a worker's packet: large, so that sums wrap around.
 fn value(worker: u32, number: u32, i: u16) -> i32 {
     (worker * 31 + number * 7 + u32::from(i) + 1).wrapping_mul(0x9e37_79b1) as i32
 }
@@ -163,13 +163,13 @@ fn second(worker: u32, number: u32) -> i8 {
     (worker * 91 + number * 5) as i8
 }
 
-/// The header of the packet with this number in a window of `pool`.
+/// Returns the header of the packet with this number in a window of `pool`.
 fn packet(number: u32, pool: u32) -> Header {
     let (slot, set) = ((number % pool) as u16, number / pool % 2 == 1);
     Header { job: 9, packet: number, set, slot, exponent: 0, attempt: 0, elements: N }
 }
 
-/// Header and values of a result.
+/// Returns header and values of a result.
 fn read(bytes: &[u8]) -> (Header, Vec<i32>) {
     let payload = Datagram::parse(bytes).unwrap().payload;
     let header = Header::parse(payload).unwrap();
@@ -177,7 +177,7 @@ fn read(bytes: &[u8]) -> (Header, Vec<i32>) {
     (header, sums)
 }
 
-/// The sum that these workers' packets have.
+/// Returns the sum of these workers' packets.
 fn sum(workers: impl Iterator<Item = u32> + Clone, number: u32, elements: u16) -> Vec<i32> {
     let one = |i| workers.clone().map(|w| i64::from(value(w, number, i))).sum::<i64>() as i32;
     (0..elements).map(one).collect()
@@ -212,7 +212,7 @@ fn a_sum_goes_to_everyone_and_a_late_question_is_answered_alone() {
     use Action::{Departed, Dropped, Merged, Queued};
     let duplicate = Some(Reason::Duplicate);
     let rows: Vec<_> = rig.books.rows.iter().map(row).collect();
-    // Time never goes back: worker 0 came at 0, after worker 2 at 2 and its result's way through.
+    // Time never goes back: worker 0 arrived at 0, after worker 2 at 2 and the time of its result in the pipeline.
     let expected = [
         (2, id(2, 0, 0), Queued, None, None),
         (2, id(0, 0, 0), Queued, None, None),
@@ -233,7 +233,7 @@ fn a_very_late_duplicate_ruins_the_papers_switch_and_not_ours() {
     for check in [false, true] {
         let mut rig = Rig::new(place(&[2]), &keys(1, check, false));
         let mut results = Vec::new();
-        // Packet 0 is done and worker 0 has moved on, when its first attempt arrives once more.
+        // Packet 0 is done and worker 0 has moved on when its first attempt arrives again.
         for (t, (worker, number, attempt)) in
             [(0, 0, 1), (1, 0, 0), (0, 1, 0), (0, 0, 0), (0, 1, 1), (1, 1, 0)].into_iter().enumerate()
         {
@@ -280,7 +280,7 @@ fn what_no_slot_takes_is_dropped_by_name() {
     expected.push(Some(Reason::Malformed));
     assert_eq!(rig.reasons(), expected);
     rig.finish();
-    // Each job has a pool of its own where there are several.
+    // With several jobs, each has its own pool.
     let mut rig = Rig::new(place(&[1, 1]), &keys(1, true, true));
     for job in 0..2 {
         let frame = rig.frame(job, job as u16, packet(0, 1), 0, id(job, 0, 0));
@@ -345,7 +345,7 @@ proptest! {
         let mut rig = Rig::new(place(&[1, 2]), &keys(3, check, true));
         for (i, (bytes, job, what, head, kind, noise)) in packets.iter().enumerate() {
             let worker = u32::from(*noise % 4);
-            // Most are packets with a few bytes changed, so that every look at them is taken.
+            // Most are packets with a few bytes changed, so that every check is executed.
             let frame = rig.frame(worker, *job, packet(u32::from(noise % 9), 3), i as Time, id(worker, i as u32, 0));
             let frame = match what {
                 0 => {

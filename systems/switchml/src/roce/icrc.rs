@@ -1,23 +1,23 @@
-//! The invariant CRC of RoCEv2: over what no router on the way may change.
+//! The invariant CRC of RoCEv2: over everything that routers do not change.
 //!
-//! It is Ethernet's CRC-32 over 8 bytes of ones in the place of a header that RoCEv2 does not have, then from the IPv4 header to
-//! the last byte before the checksum, where what may change counts as ones: type of service, TTL and checksum of IPv4, UDP's
-//! checksum, and the byte of the BTH with the congestion bits. On the wire its lowest byte is first. The tests have packets
-//! whose checksum was made by others.
+//! It is Ethernet's CRC-32 over 8 bytes of ones in place of a header that RoCEv2 lacks, then from the IPv4 header to
+//! the last byte before the checksum, where variable bytes count as ones: type of service, TTL and checksum of IPv4,
+//! UDP's checksum, and the BTH's byte with the congestion bits. On the wire, its lowest byte is first. The tests
+//! contain packets whose checksum was computed by other implementations.
 
 use flate2::Crc;
 
 use super::{BTH, ICRC};
 use pktgen_wire::wire::frame::HEAD;
 
-/// Bytes of ones before the IPv4 header.
+/// Number of bytes of ones before the IPv4 header.
 const ONES: usize = 8;
-/// Ethernet.
+/// Length of the Ethernet header.
 const ETHERNET: usize = 14;
-/// What may change on the way, from the IPv4 header on.
+/// Bytes that may change on the way, counted from the IPv4 header.
 const CHANGING: [usize; 7] = [1, 8, 10, 11, 26, 27, 32];
 
-/// The checksum of a frame with an IPv4 header without options, as its last four bytes should have it; none if it is too short.
+/// Returns the checksum of a frame with an IPv4 header without options, in the form of its last four bytes; `None` if it is too short.
 pub fn icrc(frame: &[u8]) -> Option<[u8; ICRC]> {
     let covered = frame.len().checked_sub(ICRC)?;
     let mut head = [0xff; ONES + HEAD - ETHERNET + BTH];
@@ -30,7 +30,7 @@ pub fn icrc(frame: &[u8]) -> Option<[u8; ICRC]> {
     Some(crc.sum().to_le_bytes())
 }
 
-/// Fills in the checksum at the end of a frame.
+/// Writes the checksum at the end of a frame.
 pub(crate) fn set_icrc(frame: &mut [u8]) {
     if let (Some(icrc), Some(end)) = (icrc(frame), frame.last_chunk_mut::<ICRC>()) {
         *end = icrc;
@@ -50,8 +50,8 @@ mod tests {
         digits.chunks(2).map(|two| u8::from_str_radix(&two.iter().collect::<String>(), 16).unwrap()).collect()
     }
 
-    /// A congestion notification as a ConnectX-4 Lx sent it, and a packet of the unreliable connected service; both are
-    /// examples of scapy's tests (`test/contrib/roce.uts`).
+    /// A congestion notification sent by a ConnectX-4 Lx, and a packet of the unreliable connected service; both are
+    /// examples from scapy's tests (`test/contrib/roce.uts`).
     fn of_others() -> [Vec<u8>; 2] {
         [
             bytes(
@@ -93,7 +93,7 @@ mod tests {
         Station { ip: Address(ip), mac: Mac([2, 0, 0, 0, 0, mac]) }
     }
 
-    /// The checksum covers addresses, so it is right for those on the wire, behind a tag, too.
+    /// The checksum covers addresses, so it is correct for those on the wire, also after a VLAN tag.
     #[test]
     fn a_frame_is_sealed_anew_for_other_addresses() {
         for vlan in [0, 7] {

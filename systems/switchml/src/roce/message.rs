@@ -1,38 +1,38 @@
-//! Messages of several packets: what each of them says, and what the switch makes of them.
+//! Messages of several packets: the headers of their packets, and their handling by the switch.
 
 use super::{Header, Immediate, Part, Target};
 
-/// The queue pair of the switch that messages of a worker go to: bits 20 to 16 are the worker, the lower 16 which of its pairs.
+/// Returns the switch's queue pair for messages of a worker: bits 20 to 16 are the worker, the lower 16 select one of its pairs.
 pub const fn pair_of(worker: u8, index: u16) -> u32 {
     (worker as u32 & 31) << 16 | index as u32
 }
 
-/// The key by which the switch knows where a message begins.
+/// Returns the key by which the switch knows where a message begins.
 pub const fn key_of(slot: u16, set: bool) -> u32 {
     (slot as u32) << 1 | set as u32
 }
 
-/// The number of the next packet: 24 bits.
+/// Returns the number of the next packet, with 24 bits.
 pub const fn after(psn: u32) -> u32 {
     psn.wrapping_add(1) & 0xff_ffff
 }
 
-/// A message: a write of as many packets, the last one with an immediate.
+/// A message: a write of one or more packets, the last one with an immediate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Message {
     /// Destination.
     pub pair: u32,
     /// Number of its first packet.
     pub psn: u32,
-    /// The switch sets it in what it sends.
+    /// Migration bit, which the switch sets in its messages.
     pub migration: bool,
-    /// Where replies land, or the reply itself.
+    /// Destination of replies, or of the reply itself.
     pub address: u64,
     /// Slot and set, or the worker's key.
     pub key: u32,
-    /// What the last packet brings.
+    /// The immediate of the last packet.
     pub immediate: Immediate,
-    /// Packets; not 0.
+    /// Number of packets; not 0.
     pub packets: u32,
 }
 
@@ -44,7 +44,7 @@ impl Default for Message {
 }
 
 impl Message {
-    /// The header of packet `index`; every packet has as many values. What a part does not carry is 0 there.
+    /// Returns the header of packet `index`; every packet has the same number of values. Fields that a part lacks are 0.
     pub fn header(&self, index: u32, elements: u16) -> Header {
         let part = match (index, index + 1 >= self.packets) {
             (0, true) => Part::OnlyImmediate,
@@ -70,7 +70,7 @@ impl Message {
     }
 }
 
-/// Where a packet belongs.
+/// Position of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SlotPlace {
     /// Slot.
@@ -81,29 +81,29 @@ pub struct SlotPlace {
     pub ends: bool,
 }
 
-/// What the switch keeps of a queue pair (`rdma_receiver.p4`).
+/// The switch's state of a queue pair (`rdma_receiver.p4`).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Receiver {
-    /// The next packet's number.
+    /// Number of the next packet.
     expected: u32,
-    /// Slot and set of the last packet; none before the first message, and from a gap on until the next one begins.
+    /// Slot and set of the last packet; `None` before the first message, and after a gap until the next message begins.
     key: Option<u32>,
 }
 
 impl Receiver {
-    /// The place of a packet; none if one before it is missing, and then for the rest of its message.
+    /// Returns the position of a packet; `None` if a packet of the message before it is missing.
     pub fn take(&mut self, header: &Header) -> Option<SlotPlace> {
         if header.part.is_first() {
             self.key = Some(header.target.key);
         } else if header.psn == self.expected {
             self.key = self.key.map(|key| key.saturating_add(2));
         } else {
-            // What is expected stays: nothing that comes later makes this message whole.
+            // The expected number stays: no later packet can complete this message.
             self.key = None;
             return None;
         }
         self.expected = after(header.psn);
-        // The switch takes 15 bits of the key.
+        // The switch uses 15 bits of the key.
         self.key.map(|key| SlotPlace {
             slot: (key >> 1 & 0x3fff) as u16,
             set: key & 1 != 0,
@@ -141,14 +141,15 @@ mod tests {
         let places: Vec<_> = (0..3).map(|i| receiver.take(&message(3).header(i, 64)).unwrap()).collect();
         let place = |slot, ends| SlotPlace { slot, set: true, ends };
         assert_eq!(places, [place(7, false), place(8, false), place(9, true)]);
-        // The second is lost: neither the third nor the second, when it comes, belong anywhere.
+        // The second is lost: neither the third nor the second, when it arrives, has a position.
         assert!(receiver.take(&message(3).header(0, 64)).is_some());
         assert_eq!([2, 1, 2].map(|i| receiver.take(&message(3).header(i, 64))), [None; 3]);
         assert_eq!(receiver.take(&message(1).header(0, 64)), Some(place(7, true)), "the next message is whole");
     }
 
     proptest! {
-        /// Against a model that sees the whole sequence: a packet is placed if all of its message before it came in order.
+        /// Compared with a model that knows the whole sequence: a packet gets a position if all packets of its message
+        /// before it arrived in order.
         #[test]
         fn only_prefixes_of_messages_are_placed(lost in prop::collection::vec(any::<bool>(), 1..60), packets in 1u32..6, start in 0u32..1 << 24) {
             let (mut receiver, mut psn) = (Receiver::default(), start);
@@ -157,7 +158,7 @@ mod tests {
                 for (i, lost) in losses.iter().enumerate() {
                     if *lost { continue; }
                     let place = receiver.take(&message.header(i as u32, 256));
-                    // Where a first packet is lost, the message before may be taken to go on: the switch cannot know.
+                    // If a first packet is lost, the previous message may seem to continue: the switch cannot detect this.
                     let whole = !losses[..i].contains(&true);
                     if whole {
                         prop_assert_eq!(place.map(|p| (p.slot, p.set)), Some((number as u16 * 8 + i as u16, number % 2 == 1)));

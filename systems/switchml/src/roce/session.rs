@@ -1,48 +1,48 @@
-//! Numbers that both ends of a session know beforehand: as the public client chooses them, or ours where its card does.
+//! Numbers known in advance to both ends of a session: those chosen by the public client, or by this project where its card chooses.
 //!
-//! A message is one packet here, so every packet under way has a queue pair of its own, which is known by the slot.
+//! A message is one packet here, so every packet in flight has its own queue pair, which is identified by the slot.
 
 use super::{Header, Immediate, Message, key_of, pair_of};
 use crate::format as switchml;
 
-/// Where every worker's buffer begins: the client asks for this address on each host.
+/// Beginning of every worker's buffer: the client requests this address on each host.
 pub const BUFFER: u64 = 1 << 44;
-/// Queue pairs of a worker that the switch distinguishes: 9 bits of their number.
+/// Number of queue pairs of a worker that the switch distinguishes: 9 bits of their number.
 pub const PAIRS_MAX: u32 = 512;
 
-/// The switch's queue pair, by the number that the public controller gives it: the highest bit is set, since InfiniBand's management
-/// has number 0, and the switch knows a worker by the upper 8.
+/// Returns the switch's queue pair with the number that the public controller assigns: the highest bit is set, since
+/// InfiniBand's management uses number 0, and the switch identifies a worker by the upper 8 bits.
 pub const fn switch_pair(rank: u8, slot: u16) -> u32 {
     0x80_0000 | pair_of(rank, slot)
 }
 
-/// The number that a worker's card gave to one of its queue pairs (any will do; ours).
+/// Returns the number that a worker's card assigned to one of its queue pairs (an arbitrary choice of this project).
 pub const fn card_pair(rank: u8, slot: u16) -> u32 {
     0x40_0000 | pair_of(rank, slot)
 }
 
-/// The key that a worker's card gave to its buffer (any will do; ours).
+/// Returns the key that a worker's card assigned to its buffer (an arbitrary choice of this project).
 pub(crate) const fn card_key(rank: u8) -> u32 {
     0x1000 | rank as u32
 }
 
-/// The number of the first packet of a queue pair, in both directions: the client asks for half of the pair's.
+/// Returns the number of the first packet of a queue pair in both directions: the client requests half of the pair's number.
 pub const fn first_psn(card_pair: u32) -> u32 {
     card_pair / 2
 }
 
-/// Where in the worker's memory the values of a slot are, and its results land.
+/// Returns the address in the worker's memory of the values and results of a slot.
 pub const fn address(slot: u16, elements: u16) -> u64 {
     BUFFER + slot as u64 * elements as u64 * 4
 }
 
-/// The port that a worker's card sends from (any will do; ours).
+/// Returns the port that a worker's card sends from (an arbitrary choice of this project).
 pub(crate) const fn card_port(rank: u8) -> u16 {
     0xc000 | rank as u16
 }
 
-/// The packet of slot, set, values and exponent of `header` from the worker `rank` or, `back`, to it. `used` is how often the
-/// worker used the slot before; `message` the packet's number in its job.
+/// Returns the packet with slot, set, values and exponent of `header` from the worker `rank` or, with `back`, to it.
+/// `used` is how often the worker used the slot before, and `message` the packet's number in its job.
 pub fn packet(header: &switchml::Header, rank: u8, used: u32, message: u16, back: bool) -> Header {
     let own = card_pair(rank, header.slot);
     let (pair, key) =
@@ -53,7 +53,7 @@ pub fn packet(header: &switchml::Header, rank: u8, used: u32, message: u16, back
         migration: back,
         address: address(header.slot, header.elements),
         key,
-        // The client's quantizer has one exponent, and leaves the other alone.
+        // The client's quantizer has one exponent and does not use the other.
         immediate: Immediate { message, exponents: [header.exponent, 0] },
         packets: 1,
     };

@@ -1,13 +1,13 @@
-//! Clauses on what names a sum: block, generation and job; and on contributions that come again.
+//! Clauses on the identity of a sum (block, generation and job) and on repeated contributions.
 
 use super::BASE;
 use super::router::{Router, Spot, counts, has_sums, with_router};
 use pktgen_engine::clause::checks::wrapping_sum;
 use pktgen_engine::clause::{Clause, ProbeGround, ProbeResult};
 
-/// Blocks under way at once, beside one.
+/// Number of blocks in progress in addition to one.
 const BITS: u32 = 32;
-/// Blocks of a window that are tried at most.
+/// Maximum number of blocks of a window that are tested.
 const WINDOW: usize = 256;
 
 pub(super) static CLAUSES: &[Clause] = &[
@@ -81,7 +81,7 @@ pub(super) static CLAUSES: &[Clause] = &[
     },
 ];
 
-/// Why not as many blocks can be under way.
+/// Returns why fewer blocks than `least` can be in progress.
 fn few_blocks(ground: &ProbeGround, least: usize) -> Option<String> {
     let most = ground.number("target.block_cnt_max")?;
     (most < least as i64).then(|| format!("target.block_cnt_max = {most}"))
@@ -147,7 +147,7 @@ fn older(router: &mut Router) -> ProbeResult<()> {
 }
 
 fn newer(router: &mut Router) -> ProbeResult<()> {
-    // The generation has 16 bits: the one behind the last is 0.
+    // The generation has 16 bits: after the maximum, it is 0.
     let own = router.begin();
     for spot in [own, Spot { generation: u16::MAX, ..router.begin() }] {
         let ((others, _), parts) = (router.any_order_and_last(), router.parts());

@@ -1,4 +1,5 @@
-//! What a device that speaks Trio-ML must do (docs/certify.md): clauses over the packets of Figures 7 and 8, in docs/trio.md's words.
+//! Requirements for a device that implements Trio-ML (docs/certify.md): clauses over the packets of Figures 7 and 8, in
+//! the terms of docs/trio.md.
 
 mod blocks;
 mod refused;
@@ -37,7 +38,7 @@ pub(crate) static SUITE: ClauseSuite = ClauseSuite {
     load: None,
 };
 
-/// What most clauses have in common.
+/// Common parts of most clauses.
 const BASE: Clause = Clause {
     id: "",
     title: "",
@@ -53,10 +54,10 @@ const BASE: Clause = Clause {
     measure: None,
 };
 
-/// A timeout on wires within which a bench on a busy host may not bring a block's contributions.
+/// A timeout on wires within which a bench on a busy host may not deliver a block's contributions.
 const SHORT: Time = 100 * MS;
 
-/// What is to be known where blocks age sooner than a host can be late.
+/// Returns a note if blocks time out before a host may be able to send.
 fn short_timeout(ground: &ProbeGround) -> Option<String> {
     let timeout = router::timeout(ground).filter(|timeout| ground.patience > 0 && *timeout < SHORT)?;
     Some(format!(

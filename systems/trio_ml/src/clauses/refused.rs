@@ -1,4 +1,4 @@
-//! Clauses on frames that take part in no sum: of strangers, of unknown jobs, cut, of another kind.
+//! Clauses on frames that must not contribute to a sum: from strangers, of unknown jobs, truncated, or of another type.
 
 use super::BASE;
 use super::router::{Router, Spot, timeout, with_router};
@@ -6,10 +6,10 @@ use crate::format::{HEADER, PORT};
 use pktgen_engine::clause::{Clause, ClauseBreach, LONGER, ProbeGround, ProbeResult, checks};
 use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, refit, worker_ip};
 
-/// Jobs that a header names.
+/// Number of jobs that a header can identify.
 const JOBS: usize = 256;
 
-/// What these clauses have in common.
+/// Common parts of these clauses.
 const REFUSED: Clause = Clause {
     precondition: "two workers or more",
     exempt: ProbeGround::alone,
@@ -93,27 +93,27 @@ pub(super) static CLAUSES: &[Clause] = &[
     },
 ];
 
-/// Why every `src_id` is a worker's.
+/// Returns why every `src_id` belongs to a worker.
 fn all_sources(ground: &ProbeGround) -> Option<String> {
     let first = ground.of_first_job();
     (first > 254).then(|| format!("the first job has {first} workers"))
 }
 
-/// Why bytes behind a contribution may be padding.
+/// Returns why bytes after a contribution may be padding.
 fn is_padded(ground: &ProbeGround) -> Option<String> {
     let elements = super::router::elements(ground);
     (elements < 5).then(|| format!("blocks have {elements} gradients, and Ethernet pads them"))
 }
 
-/// Frames that must be without effect, of a worker that is missing.
+/// Returns frames of a missing worker that must have no effect.
 type Make = fn(&mut Router, usize, &Spot, &[i32]) -> Vec<Vec<u8>>;
 
-/// All contribute but one; then something of that one that makes no frame; then the right contribution.
+/// Lets all but one contribute, sends frames of that one that must produce no frame, and then its correct contribution.
 fn refuse(router: &mut Router, what: &str, make: Make) -> ProbeResult<()> {
     without_effect(router, make, |router| router.silent(what))
 }
 
-/// The same where the device may pass the frames on.
+/// Does the same if the device may forward the frames.
 fn ignore(router: &mut Router, what: &str, make: Make) -> ProbeResult<()> {
     without_effect(router, make, |router| router.makes_no_result(what))
 }
@@ -126,7 +126,7 @@ fn without_effect(router: &mut Router, make: Make, then: impl Fn(&mut Router) ->
     frames.iter().try_for_each(|frame| router.send_frame(last, frame))?;
     then(router)?;
     router.sums_to(&[last], &spot, &parts)?;
-    // Before any contribution it opens no block: none ages, and the right ones are summed.
+    // Before any contribution it must not open a block: none times out, and the correct ones are added up.
     let spot = router.begin();
     let (order, parts) = (router.any_order(), router.parts());
     let frames = make(router, last, &spot, &other);
@@ -141,7 +141,7 @@ fn strangers(router: &mut Router, n: usize, spot: &Spot, part: &[i32]) -> Vec<Ve
     let count = router.workers.len();
     let further = count + router.probe.below(256 - count);
     let header = router.header(n, spot, part);
-    // A device that does not look at all bits takes these for the worker that is missing.
+    // A device that does not check all bits mistakes these for the missing worker.
     let alike = (0..8).map(|bit| n ^ 1 << bit).chain([n + count]);
     let all: Vec<usize> = [count, further].into_iter().chain(alike).filter(|id| (count..256).contains(id)).collect();
     let of = |source: usize| {

@@ -1,4 +1,4 @@
-//! Clauses on results: who gets them, and what they say of themselves.
+//! Clauses on results: their recipients and their headers.
 
 use super::BASE;
 use super::router::{Answer, Router, Spot, counts, with_router};
@@ -147,7 +147,7 @@ fn addresses(router: &mut Router) -> ProbeResult<()> {
     is_well_addressed(&answers, &spot)
 }
 
-/// Addresses and ports are the device's and the workers'.
+/// Checks that addresses and ports are those of the device and of the workers.
 pub(super) fn is_well_addressed(answers: &[Answer], spot: &Spot) -> ProbeResult<()> {
     answers.iter().try_for_each(|answer| {
         same(spot, "source address of the result", dotted(SERVER_IP), dotted(answer.from.0))?;
@@ -178,7 +178,7 @@ fn ethernet(router: &mut Router) -> ProbeResult<()> {
     has_right_stations(&answers, &spot)
 }
 
-/// Ethernet addresses are those of the device and of who it goes to.
+/// Checks that Ethernet addresses are those of the device and of the recipient.
 pub(super) fn has_right_stations(answers: &[Answer], spot: &Spot) -> ProbeResult<()> {
     answers.iter().try_for_each(|answer| {
         let (to, from) = answer.frame.bytes[..12].split_at(6);

@@ -1,7 +1,7 @@
-//! The workers' side of a clause: contributions to the blocks of a job, and what comes back.
+//! The workers' side of a clause: contributions to the blocks of a job, and the answers.
 //!
-//! A probe may meet a device that others used before it, so every block is a new one. A block under way ages (§5): what must not come is awaited
-//! for a share of the timeout only, and a probe that was too slow for it says nothing of the device.
+//! A probe may meet a device that was used by other probes before, so every block is a new one. A block in progress times out (§5): the
+//! absence of frames is checked only for a share of the timeout, and a probe that was too slow for this gives no result.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -15,11 +15,11 @@ use pktgen_wire::wire::integers::emit_values;
 
 use crate::format::{AGED, HEADER, Header, PORT, frame_bytes, values};
 
-/// Ethernet's shortest frame.
+/// Length of Ethernet's shortest frame.
 const FRAME_MIN: usize = 60;
-/// In a probe's memory beside the next block of each job: an earlier probe may have left blocks under way.
+/// Key in a probe's memory besides the next block of each job: an earlier probe may have left blocks in progress.
 const UNFINISHED: u64 = u64::MAX;
-/// What a device may take for a partial result beyond the timeouts.
+/// Additional time that a device may take for a partial result beyond the timeouts.
 const SLACK: Time = MS / 2;
 
 /// A block of an iteration.
@@ -36,7 +36,7 @@ impl Display for Spot {
     }
 }
 
-/// A result that came back.
+/// A received result.
 #[derive(Debug, Clone)]
 pub(super) struct Answer {
     pub(super) header: Header,
@@ -57,25 +57,25 @@ pub(super) struct Router<'p, 'a> {
     pub(super) probe: &'p mut ClauseProbe<'a>,
     pub(super) job: u16,
     pub(super) workers: Vec<u32>,
-    /// Gradients of a whole block.
+    /// Number of gradients of a whole block.
     pub(super) elements: u16,
-    /// When the first contribution left to what is under way.
+    /// When the first contribution to the blocks in progress was sent.
     since: Option<Time>,
 }
 
-/// The timeout after which a block that nothing touched ages; none without mitigation.
+/// Returns the timeout after which an untouched block is given up; `None` without mitigation.
 pub(super) fn timeout(ground: &ProbeGround) -> Option<Time> {
     let timeout = ground.word("target.timeout").parse::<Span>().ok()?.ps();
     ground.flag("target.mitigation").then_some(timeout)
 }
 
-/// Gradients of a whole block, as the experiment has them.
+/// Returns the number of gradients of a whole block in the experiment.
 pub(super) fn elements(ground: &ProbeGround) -> u16 {
     let room = (ground.frame_bytes.saturating_sub(HEAD + HEADER) / 4) as i64;
     ground.number("workload.elements").unwrap_or(room).clamp(1, room.max(1)) as u16
 }
 
-/// Carries out a clause with the workers of the first job.
+/// Executes a clause with the workers of the first job.
 pub(super) fn with_router(
     probe: &mut ClauseProbe,
     act: impl FnOnce(&mut Router) -> ProbeResult<()>,
@@ -91,7 +91,7 @@ pub(super) fn with_router(
 }
 
 impl<'p, 'a> Router<'p, 'a> {
-    /// The n-th job.
+    /// Selects the n-th job.
     pub(super) fn of(probe: &'p mut ClauseProbe<'a>, n: usize) -> ProbeResult<Self> {
         let job = probe.ground.clusters().get(n).copied().unwrap_or_default();
         let workers = probe.ground.members(job);
@@ -102,16 +102,16 @@ impl<'p, 'a> Router<'p, 'a> {
         Ok(Router { probe, job, workers, elements, since: None })
     }
 
-    /// A block that was not used before.
+    /// Returns a new block.
     pub(super) fn begin(&mut self) -> Spot {
         let next = self.probe.memory.entry(u64::from(self.job)).or_default();
         let block = *next as u32;
         *next += 1;
-        // Small numbers, as the first iterations have.
+        // Small numbers, as in the first iterations.
         Spot { job: self.job as u8, block, generation: (self.probe.bits() % 256) as u16 }
     }
 
-    /// A block that neither this job used before nor the other.
+    /// Returns a block that neither this job nor the other used before.
     pub(super) fn begin_beside(&mut self, other: u16) -> Spot {
         let spot = self.begin();
         let next = |router: &Self, job: u16| router.probe.memory.get(&u64::from(job)).copied().unwrap_or_default();
@@ -122,22 +122,22 @@ impl<'p, 'a> Router<'p, 'a> {
         Spot { block: block as u32, ..spot }
     }
 
-    /// As many random gradients.
+    /// Returns this many random gradients.
     pub(super) fn part_of(&mut self, elements: u16) -> Vec<i32> {
         (0..elements).map(|_| self.probe.bits() as i32).collect()
     }
 
-    /// Random gradients of a whole block.
+    /// Returns random gradients of a whole block.
     pub(super) fn part(&mut self) -> Vec<i32> {
         self.part_of(self.elements)
     }
 
-    /// Random gradients of every worker.
+    /// Returns random gradients of every worker.
     pub(super) fn parts(&mut self) -> Vec<Vec<i32>> {
         (0..self.workers.len()).map(|_| self.part()).collect()
     }
 
-    /// The header of a contribution of the n-th worker.
+    /// Returns the header of a contribution of the n-th worker.
     pub(super) fn header(&self, n: usize, spot: &Spot, part: &[i32]) -> Header {
         Header {
             job: spot.job,
@@ -150,7 +150,7 @@ impl<'p, 'a> Router<'p, 'a> {
         }
     }
 
-    /// A contribution with this header, as a frame of the n-th worker.
+    /// Returns a contribution with this header as a frame of the n-th worker.
     pub(super) fn frame_with(&self, n: usize, header: &Header, part: &[i32]) -> Vec<u8> {
         let len = frame_bytes(part.len() as u16);
         let mut frame = vec![0; len.max(FRAME_MIN)];
@@ -160,51 +160,51 @@ impl<'p, 'a> Router<'p, 'a> {
         frame
     }
 
-    /// A contribution of the n-th worker, as a frame.
+    /// Returns a contribution of the n-th worker as a frame.
     pub(super) fn frame(&self, n: usize, spot: &Spot, part: &[i32]) -> Vec<u8> {
         self.frame_with(n, &self.header(n, spot, part), part)
     }
 
-    /// This frame arrives from the n-th worker.
+    /// Sends this frame from the n-th worker.
     pub(super) fn send_frame(&mut self, n: usize, frame: &[u8]) -> ProbeResult<()> {
         let now = self.probe.now();
         self.since.get_or_insert(now);
         self.probe.send(self.workers[n], frame)
     }
 
-    /// The n-th worker contributes.
+    /// Sends a contribution of the n-th worker.
     pub(super) fn send(&mut self, n: usize, spot: &Spot, part: &[i32]) -> ProbeResult<()> {
         let frame = self.frame(n, spot, part);
         self.send_frame(n, &frame)
     }
 
-    /// These workers contribute, in this order.
+    /// Sends the contributions of these workers, in this order.
     pub(super) fn send_all(&mut self, order: &[usize], spot: &Spot, parts: &[Vec<i32>]) -> ProbeResult<()> {
         order.iter().try_for_each(|n| self.send(*n, spot, &parts[*n]))
     }
 
-    /// All workers' numbers in the job, in random order.
+    /// Returns the indices of all workers in the job in random order.
     pub(super) fn any_order(&mut self) -> Vec<usize> {
         self.probe.order(self.workers.len())
     }
 
-    /// The same, the last one apart.
+    /// Returns the same with the last one separate.
     pub(super) fn any_order_and_last(&mut self) -> (Vec<usize>, usize) {
         self.probe.order_and_last(self.workers.len())
     }
 
-    /// Of so many blocks, those whose contributions arrive long before the first can age, at a frame in each microsecond.
+    /// Returns how many of `most` blocks get their contributions long before the first can time out, at one frame per microsecond.
     pub(super) fn blocks_in_time(&self, most: usize) -> usize {
         let fit = timeout(self.probe.ground).map_or(most, |timeout| (timeout / 8 / US) as usize / self.workers.len());
         most.min(fit).max(1)
     }
 
-    /// How long nothing can age of what was just touched.
+    /// Returns how long a block that was just touched cannot time out.
     fn calm(&self) -> Option<Time> {
         timeout(self.probe.ground).map(|timeout| timeout / 4)
     }
 
-    /// What comes back while nothing can age.
+    /// Returns the answers that arrive while nothing can time out.
     fn soon(&mut self) -> ProbeResult<Vec<ProbeFrame>> {
         match self.calm() {
             Some(span) => self.probe.pass(span),
@@ -212,7 +212,7 @@ impl<'p, 'a> Router<'p, 'a> {
         }
     }
 
-    /// No result comes back of what was sent; other frames may.
+    /// Checks that no result arrives; other frames may.
     pub(super) fn makes_no_result(&mut self, after: &str) -> ProbeResult<()> {
         let results = self.soon()?.into_iter().filter_map(|frame| read(frame).ok());
         match results.filter(|answer| answer.from.0 == SERVER_IP).count() {
@@ -224,7 +224,7 @@ impl<'p, 'a> Router<'p, 'a> {
         }
     }
 
-    /// Nothing comes back of what was sent.
+    /// Checks that no frame arrives.
     pub(super) fn silent(&mut self, after: &str) -> ProbeResult<()> {
         let out = self.soon()?;
         match out.first() {
@@ -240,7 +240,7 @@ impl<'p, 'a> Router<'p, 'a> {
         }
     }
 
-    /// No result of this block comes for three timeouts; what is sent from now on opens it.
+    /// Checks that no result of this block arrives for three timeouts; later frames open it.
     pub(super) fn ages_nothing(&mut self, spot: &Spot) -> ProbeResult<()> {
         if let Some(timeout) = timeout(self.probe.ground) {
             let out = self.probe.pass(3 * timeout)?;
@@ -258,12 +258,12 @@ impl<'p, 'a> Router<'p, 'a> {
         Ok(())
     }
 
-    /// What is sent from now on is of a block that was just touched, or that is new.
+    /// Declares that later frames belong to a block that was just touched, or to a new one.
     pub(super) fn begins_anew(&mut self) {
         self.since = None;
     }
 
-    /// What is under way cannot have aged.
+    /// Checks that nothing in progress can have timed out.
     fn in_time(&mut self) -> ProbeResult<()> {
         let now = self.probe.now();
         match (timeout(self.probe.ground), self.since) {
@@ -276,12 +276,12 @@ impl<'p, 'a> Router<'p, 'a> {
         }
     }
 
-    /// Everything that comes back, when nothing is under way any more.
+    /// Returns all answers; nothing is in progress afterwards.
     pub(super) fn answers(&mut self) -> ProbeResult<Vec<Answer>> {
         self.answers_until(|frames| !frames.is_empty())
     }
 
-    /// The same; results of all these blocks must come, and are waited for.
+    /// Does the same, waiting for results of all these blocks.
     fn answers_of(&mut self, spots: &[Spot]) -> ProbeResult<Vec<Answer>> {
         self.answers_until(|frames| {
             let came: BTreeSet<_> = frames.iter().filter_map(named).collect();
@@ -295,13 +295,13 @@ impl<'p, 'a> Router<'p, 'a> {
         self.probe.expect(is_enough)?.into_iter().map(read).collect()
     }
 
-    /// The copies of the result of this block, to which all have contributed.
+    /// Returns the copies of the result of this block, to which all have contributed.
     pub(super) fn results(&mut self, spot: &Spot) -> ProbeResult<Vec<Answer>> {
         let answers = self.answers_of(std::slice::from_ref(spot))?;
         own(&answers, spot, "a result", || "none".to_owned())
     }
 
-    /// The same while other blocks are under way.
+    /// Does the same while other blocks are in progress.
     pub(super) fn results_beside(&mut self, spot: &Spot) -> ProbeResult<Vec<Answer>> {
         let Some(calm) = self.calm() else { return self.results(spot) };
         let mut own = Vec::new();
@@ -317,7 +317,7 @@ impl<'p, 'a> Router<'p, 'a> {
         Err(ClauseBreach::stop(format!("{spot}: results"), "a result", "none"))
     }
 
-    /// The results of these blocks, each with its sum, when nothing is under way any more.
+    /// Checks the results of these blocks, each with its sum; nothing is in progress afterwards.
     pub(super) fn all_sums(&mut self, spots: &[Spot], parts: &[Vec<Vec<i32>>]) -> ProbeResult<()> {
         let answers = self.answers_of(spots)?;
         for (spot, parts) in spots.iter().zip(parts) {
@@ -327,7 +327,7 @@ impl<'p, 'a> Router<'p, 'a> {
         Ok(())
     }
 
-    /// These workers, the last ones that are missing, contribute; the result has the sum of all.
+    /// Sends the contributions of these workers, the last missing ones, and checks that the result has the sum of all.
     pub(super) fn sums_to(&mut self, order: &[usize], spot: &Spot, parts: &[Vec<i32>]) -> ProbeResult<Vec<Answer>> {
         self.send_all(order, spot, parts)?;
         let answers = self.results(spot)?;
@@ -335,7 +335,7 @@ impl<'p, 'a> Router<'p, 'a> {
         Ok(answers)
     }
 
-    /// A new block to which all contribute in random order, and its results.
+    /// Lets all contribute to a new block in random order; returns its results.
     pub(super) fn whole(&mut self) -> ProbeResult<(Spot, Vec<Answer>)> {
         let spot = self.begin();
         let (order, parts) = (self.any_order(), self.parts());
@@ -344,7 +344,8 @@ impl<'p, 'a> Router<'p, 'a> {
         Ok((spot, answers))
     }
 
-    /// A block ages that lacks workers: its partial results, and the bounds of the time from the last contribution to them.
+    /// Lets a block without some workers time out: returns its partial results, and limits of the time from the last
+    /// contribution to these.
     pub(super) fn aged(&mut self, spot: &Spot, before: Time) -> ProbeResult<(Vec<Answer>, Time, Time)> {
         let timeout = timeout(self.probe.ground).unwrap_or(MS);
         let sent = self.probe.last_sent();
@@ -363,7 +364,7 @@ impl<'p, 'a> Router<'p, 'a> {
         Ok((own, (first - sent).max(0), first - before))
     }
 
-    /// Blocks age that lack workers: the partial results of each.
+    /// Lets blocks without some workers time out; returns the partial results of each.
     pub(super) fn all_aged(&mut self, spots: &[Spot]) -> ProbeResult<Vec<Vec<Answer>>> {
         let timeout = timeout(self.probe.ground).unwrap_or(MS);
         let frames = self.probe.pass(3 * timeout + self.probe.ground.patience)?;
@@ -375,7 +376,7 @@ impl<'p, 'a> Router<'p, 'a> {
         spots.iter().map(of).collect()
     }
 
-    /// A partial result came when it had to: not before the timeout, nor after twice as long (§5).
+    /// Checks the time of a partial result: not before the timeout, nor after twice as long (§5).
     pub(super) fn ages_in_time(&self, spot: &Spot, least: Time, most: Time) -> ProbeResult<()> {
         let Some(timeout) = timeout(self.probe.ground) else { return Ok(()) };
         let wrong = |observed: Time| {
@@ -400,14 +401,14 @@ impl<'p, 'a> Router<'p, 'a> {
         }
     }
 
-    /// What workers are to get: exactly one copy at each one's port, to its address or to that of its job.
+    /// Checks that each worker gets exactly one copy at its port, with its address or that of its job.
     pub(super) fn reaches(&self, answers: &[Answer], spot: &Spot) -> ProbeResult<()> {
         let copies: Vec<_> = answers.iter().map(|answer| (answer.to.0, answer.frame.port)).collect();
         one_copy_each(spot, self.probe.ground, &self.workers, Some(group_ip(self.job)), &copies)
     }
 }
 
-/// The results of this block, which must be among these.
+/// Returns the results of this block, which must be among these.
 fn own(all: &[Answer], spot: &Spot, expected: &str, none: impl FnOnce() -> String) -> ProbeResult<Vec<Answer>> {
     let observed = match all.first() {
         None => none(),
@@ -426,12 +427,12 @@ fn own(all: &[Answer], spot: &Spot, expected: &str, none: impl FnOnce() -> Strin
     Ok(own)
 }
 
-/// Every copy has these sums.
+/// Checks that every copy has these sums.
 pub(super) fn has_sums(answers: &[Answer], spot: &Spot, sums: &[i32]) -> ProbeResult<()> {
     answers.iter().try_for_each(|answer| same_sums(spot, "gradient", sums, &answer.sums))
 }
 
-/// Every copy says that so many of the job's workers are in it, and whether it aged.
+/// Checks that every copy has this number of the job's workers and the corresponding flag.
 pub(super) fn counts(answers: &[Answer], spot: &Spot, sources: usize, of: usize) -> ProbeResult<()> {
     answers.iter().try_for_each(|Answer { header, .. }| {
         same(spot, "src_cnt of the result", sources, usize::from(header.sources))?;
@@ -441,7 +442,7 @@ pub(super) fn counts(answers: &[Answer], spot: &Spot, sources: usize, of: usize)
     })
 }
 
-/// Job, block and generation of a frame; none of another kind.
+/// Returns job, block and generation of a frame; `None` for other frames.
 fn named(frame: &ProbeFrame) -> Option<(u8, u32, u16)> {
     let header = Header::parse(Datagram::parse(&frame.bytes)?.payload)?;
     Some((header.job, header.block, header.generation))

@@ -1,4 +1,4 @@
-//! Clauses on blocks that lack a worker: when they age, and what then leaves (§5).
+//! Clauses on blocks that lack a worker: when they time out, and their partial results (§5).
 
 use pktgen_core::time::{Time, US};
 use pktgen_core::units::Span;
@@ -10,10 +10,10 @@ use crate::format::HEADER;
 use pktgen_engine::clause::checks::{headers_fit, same, wrapping_sum};
 use pktgen_engine::clause::{Clause, ClauseBreach, ProbeGround, ProbeResult, ProbeStop};
 
-/// Blocks that age together.
+/// Number of blocks that time out together.
 const BLOCKS: usize = 16;
 
-/// What these clauses have in common.
+/// Common parts of these clauses.
 const AGING: Clause = Clause {
     precondition: "target.mitigation = true; two workers or more",
     exempt: never_ages,
@@ -94,7 +94,7 @@ fn never_ages(ground: &ProbeGround) -> Option<String> {
     ground.alone().or_else(|| timeout(ground).is_none().then(|| "target.mitigation = false".to_owned()))
 }
 
-/// Why a clause that takes so many workers does not apply.
+/// Returns why a clause that requires this many workers does not apply.
 fn fewer(ground: &ProbeGround, least: usize) -> Option<String> {
     let first = ground.of_first_job();
     (first < least).then(|| format!("the first job has {first} workers"))
@@ -113,7 +113,7 @@ fn in_time(router: &mut Router) -> ProbeResult<()> {
 
 fn partial(router: &mut Router) -> ProbeResult<()> {
     let Some(timeout) = timeout(router.probe.ground) else { return Ok(()) };
-    // Timers visit a part of the blocks each, at its own time.
+    // Each timer visits a part of the blocks at its own time.
     let moment = router.probe.below((timeout / US) as usize) as Time * US;
     router.probe.pass(moment)?;
     let workers = router.workers.len();

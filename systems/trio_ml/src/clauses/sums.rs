@@ -5,9 +5,9 @@ use super::router::{Router, elements, with_router};
 use pktgen_engine::clause::checks::{EDGES, orders};
 use pktgen_engine::clause::{Clause, ProbeGround, ProbeResult};
 
-/// Gradients of the part of a packet that the router's threads have at hand, 192 bytes, and around it (§4).
+/// Numbers of gradients in the part of a packet that the router's threads hold locally, 192 bytes, and around it (§4).
 const SIZES: [u16; 8] = [1, 2, 33, 34, 35, 36, 50, 51];
-/// Iterations of one block.
+/// Number of iterations of one block.
 const ROUNDS: u16 = 16;
 
 pub(super) static CLAUSES: &[Clause] = &[

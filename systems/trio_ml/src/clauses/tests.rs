@@ -1,4 +1,4 @@
-//! A naive router over bytes, whole and with planted defects: every clause passes on the whole one, and finds a defect that it names.
+//! A simple router over bytes, correct and with planted defects: every clause passes with the correct one and detects its defects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const JOBS: u16 = 2;
 const VALUES: usize = 60;
 const TIMEOUT: Time = 10 * MS;
 
-/// What is wrong with a router.
+/// The defect of a router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Defect {
     None,
@@ -77,7 +77,7 @@ enum Defect {
     NoHopsLeft,
 }
 
-/// Defects, and clauses that must find each.
+/// Defects, and the clauses that must detect each.
 const PLANTED: &[(Defect, &[&str])] = &[
     (Defect::SwapsBytes, &["trio-ml-sum"]),
     (Defect::LastWins, &["trio-ml-sum"]),
@@ -131,7 +131,7 @@ const PLANTED: &[(Defect, &[&str])] = &[
     (Defect::NoHopsLeft, &["trio-ml-headers"]),
 ];
 
-/// A sum under way, or one whose result has left.
+/// A sum in progress, or one whose result has left.
 #[derive(Debug, Clone, Default)]
 struct Record {
     generation: u16,
@@ -151,11 +151,11 @@ struct Naive {
     records: BTreeMap<(u8, u32), Record>,
     out: Vec<(Time, u16, Vec<u8>)>,
     now: Time,
-    /// When a block aged last, and its sums.
+    /// When a block timed out last, and its sums.
     aged: (Time, Vec<i32>),
 }
 
-/// A contribution as it was read.
+/// A parsed contribution.
 struct Read {
     job: u8,
     block: u32,
@@ -215,7 +215,7 @@ impl Naive {
         (is_known && is_source && counts).then_some(read)
     }
 
-    /// Opens a block for a source that is not the job's.
+    /// Opens a block for a source that does not belong to the job.
     fn open_for_stranger(&mut self, frame: &[u8]) {
         let Some(datagram) = Datagram::parse(frame).filter(|it| it.dst_port == PORT && it.payload.len() >= HEADER)
         else {
@@ -279,7 +279,7 @@ impl Naive {
         }
     }
 
-    /// When a record ages.
+    /// Returns when a record times out.
     fn ages(&self, (_, block): (u8, u32), record: &Record) -> Time {
         match self.defect {
             _ if record.is_done || !self.timers => NEVER,
@@ -291,7 +291,7 @@ impl Naive {
         }
     }
 
-    /// The first record that ages by this time does.
+    /// Lets the first record time out that does so by this time.
     fn age(&mut self, until: Time) -> bool {
         let first = self.records.iter().map(|(key, record)| (self.ages(*key, record), *key)).min();
         let Some((t, key)) = first.filter(|(t, _)| *t <= until && *t != NEVER) else { return false };
@@ -299,7 +299,7 @@ impl Naive {
         let stays = self.is(Defect::AgedStays);
         let Some(record) = self.records.get_mut(&key) else { return false };
         let mut left = record.clone();
-        // What stays is under way for good.
+        // A record that stays is in progress for ever.
         (record.is_done, record.touched) = (!stays, if stays { NEVER / 2 } else { record.touched });
         if stays {
             record.generation = record.generation.wrapping_add(1);
@@ -411,7 +411,7 @@ fn ground(timers: bool) -> ProbeGround {
     }
 }
 
-/// All repeats of a clause on one router, which was used by clauses before; true if it holds.
+/// Runs all repeats of a clause on one router that was used by clauses before; returns whether it holds.
 fn holds(clause: &Clause, router: &mut Naive, memory: &mut ProbeMemory, seed: u64) -> bool {
     let ground = ground(router.timers);
     assert_eq!((clause.exempt)(&ground), None, "{}", clause.id);
@@ -429,7 +429,7 @@ fn naive(defect: Defect) -> Naive {
     Naive { defect, timers: true, records: BTreeMap::new(), out: Vec::new(), now: 0, aged: (-TIMEOUT, Vec::new()) }
 }
 
-/// The clauses that apply to a device with timers, or without.
+/// Returns the clauses that apply to a device with or without timers.
 fn clauses(timers: bool) -> impl Iterator<Item = &'static Clause> {
     let ground = ground(timers);
     SUITE.numbered().map(|(_, clause)| clause).filter(move |clause| (clause.exempt)(&ground).is_none())
@@ -466,7 +466,7 @@ fn every_defect_is_found_by_the_clauses_that_name_it() {
     assert!(misses.is_empty(), "{misses:#?}");
 }
 
-/// A device with timers where the experiment says that it has none is found by the clause for that.
+/// A device with timers, although the experiment declares none, is detected by the clause for that.
 #[test]
 fn every_clause_finds_a_defect() {
     let found: BTreeSet<_> = PLANTED.iter().flat_map(|(_, ids)| *ids).copied().collect();

@@ -1,4 +1,4 @@
-//! Job records (Trio §4 and Figure 17): who takes part, what a job may hold, and where its Results go.
+//! Job records (Trio §4 and Figure 17): participants, limits of a job, and the destination of its Results.
 
 use std::collections::VecDeque;
 
@@ -14,48 +14,48 @@ use super::stragglers::StragglerCounts;
 use super::table::Table;
 use pktgen_engine::groups::JobPlace;
 
-/// A job, configured by the control plane before the run (§4). Names of Figure 17; `out_src_addr` and `out_dst_addr` are
-/// in the template, `out_nh_addr` is `own` and `ports`. What follows `src_mask` is ours.
+/// A job, configured by the control plane before the run (§4). Names are those of Figure 17; `out_src_addr` and `out_dst_addr` are in the
+/// template, `out_nh_addr` is `own` and `ports`. The fields after `src_mask` are our additions.
 pub(crate) struct JobRecord {
     /// Its id.
     pub id: u8,
-    /// Blocks under way.
+    /// Number of blocks in progress.
     pub block_curr_cnt: u16,
-    /// Most of them at once.
+    /// Maximum number of blocks in progress.
     pub block_cnt_max: u16,
-    /// Most gradients of a block.
+    /// Maximum number of gradients in a block.
     pub block_grad_max: u16,
     /// Timeout in milliseconds.
     pub block_exp: u8,
-    /// Blocks so far; wider than the figure's 32 bits.
+    /// Number of blocks so far; wider than the 32 bits in the figure.
     pub block_total_cnt: u64,
-    /// Sources in the mask.
+    /// Number of sources in the mask.
     pub src_cnt: u8,
-    /// The sources that may contribute now.
+    /// The sources that may contribute.
     pub src_mask: Mask,
-    /// Workers that each source stands for; 0 for none.
+    /// Number of workers that each source represents; 0 for none.
     pub workers_of: Box<[u8; 256]>,
-    /// Workers of all sources.
+    /// Number of workers of all sources.
     pub workers: u8,
-    /// Our id at the device above; none on top.
+    /// This device's id at the device above; `None` at the top.
     pub own: Option<u8>,
     /// Ports towards the job's workers.
     pub ports: Vec<u16>,
     /// Headers of Results.
     pub template: Template,
-    /// Which of the device's timeouts.
+    /// Index of its timeout.
     pub class: usize,
-    /// Blocks that were finished of late.
+    /// Recently finished blocks.
     pub finished: FinishedBlocks,
-    /// Records that late packets opened, the oldest first; those that are gone since are passed over.
+    /// Records opened by late packets, the oldest first; those that no longer exist are skipped.
     pub late: VecDeque<(u32, u32, PacketId)>,
-    /// Counts of stragglers.
+    /// Counters of stragglers.
     pub watch: StragglerCounts,
 }
 
 impl JobRecord {
-    /// The record of job `id`, one of `jobs`. Its timeout is that of its place: on top of devices that have timeouts of their own it is
-    /// longer, so that theirs run out first (ours; §5 speaks of one).
+    /// Creates the record of job `id`, one of `jobs`. Above devices with timeouts of their own, its timeout is longer,
+    /// so that theirs expire first (our choice; §5 mentions one).
     pub fn new(id: u8, place: &JobPlace, settings: &Settings, jobs: usize) -> Self {
         let mut workers_of = Box::new([0; 256]);
         let mut src_mask = Mask::default();
@@ -87,7 +87,7 @@ impl JobRecord {
         }
     }
 
-    /// The oldest record that a late packet opened and that is still there.
+    /// Returns the oldest existing record that a late packet opened.
     pub(crate) fn oldest_late(&mut self, table: &Table) -> Option<u32> {
         while let Some((index, block, opener)) = self.late.pop_front() {
             let record = table.get(index);
@@ -98,7 +98,7 @@ impl JobRecord {
         None
     }
 
-    /// The timeout.
+    /// Returns the timeout.
     pub fn timeout(&self) -> Time {
         Time::from(self.block_exp) * MS
     }

@@ -1,14 +1,14 @@
-//! Which blocks were finished of late: to tell packets that come too late (ours; the paper's device forgets a block with
+//! Remembers recently finished blocks to recognise late packets (our addition; the paper's device forgets a block with
 //! its Result, so that such a packet opens a new record).
 
-/// A direct-mapped memory of one job's finished blocks, by block id: it forgets one when another with the same low bits is
-/// finished, so it holds the models that have no more blocks than it has entries.
+/// A direct-mapped memory of one job's finished blocks by block id: an entry is replaced when another block with the
+/// same low bits is finished, so it suffices for models with at most as many blocks as it has entries.
 #[derive(Debug, Clone)]
 pub(crate) struct FinishedBlocks {
     entries: Vec<Entry>,
 }
 
-/// Blocks of the largest model, and entries of all jobs together.
+/// Number of blocks of the largest model, and maximum number of entries of all jobs.
 const MODEL: usize = 1 << 17;
 const ENTRIES_MAX: usize = 1 << 20;
 
@@ -20,8 +20,8 @@ struct Entry {
 }
 
 impl FinishedBlocks {
-    /// With room for twice the blocks that a job may have under way, for 64, and for the largest models (VGG11 has 129,750
-    /// blocks of 1024) where so many jobs leave the memory.
+    /// Creates a memory for twice the number of blocks that a job may have in progress, for at least 64, and for the
+    /// largest models (VGG11 has 129,750 blocks of 1024) if the number of jobs permits.
     pub fn new(blocks: u16, jobs: usize) -> Self {
         let model = (ENTRIES_MAX / jobs.max(1)).min(MODEL);
         let room = (usize::from(blocks) * 2).max(64).max(model);
@@ -33,14 +33,14 @@ impl FinishedBlocks {
         block as usize & (self.entries.len() - 1)
     }
 
-    /// The block is finished.
+    /// Records that the block is finished.
     #[inline]
     pub fn remember(&mut self, block: u32, generation: u16) {
         let place = self.place(block);
         self.entries[place] = Entry { block, generation, used: true };
     }
 
-    /// Returns whether the block was finished in this generation or in a later one.
+    /// Whether the block was finished in this generation or in a later one.
     #[inline]
     pub fn knows(&self, block: u32, generation: u16) -> bool {
         let entry = self.entries[self.place(block)];
@@ -48,7 +48,8 @@ impl FinishedBlocks {
     }
 }
 
-/// Whether generation `a` is after `b`. They count modulo 2¹⁶ (Figure 8, `gen_id`): the nearer half of the circle is later.
+/// Whether generation `a` is after `b`. Generations are modulo 2¹⁶ (Figure 8, `gen_id`): `a` is later if it is less
+/// than half the range ahead.
 #[inline]
 pub(crate) fn is_newer(a: u16, b: u16) -> bool {
     (a.wrapping_sub(b) as i16) > 0

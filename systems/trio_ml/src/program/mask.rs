@@ -5,7 +5,7 @@
 pub(crate) struct Mask([u64; 4]);
 
 impl Mask {
-    /// Whether the source is in it.
+    /// Whether it contains the source.
     #[inline]
     pub fn has(&self, source: u8) -> bool {
         self.0[usize::from(source >> 6)] >> (source & 63) & 1 != 0
@@ -17,12 +17,12 @@ impl Mask {
         self.0[usize::from(source >> 6)] |= 1 << (source & 63);
     }
 
-    /// Takes a source out.
+    /// Removes a source.
     pub fn remove(&mut self, source: u8) {
         self.0[usize::from(source >> 6)] &= !(1 << (source & 63));
     }
 
-    /// Those that are not in `other`.
+    /// Returns the sources that are not in `other`.
     #[inline]
     pub fn minus(&self, other: &Mask) -> Mask {
         Mask(std::array::from_fn(|i| self.0[i] & !other.0[i]))
@@ -34,12 +34,12 @@ impl Mask {
         self.0 == [0; 4]
     }
 
-    /// How many.
+    /// Returns the number of sources.
     pub fn count(&self) -> u32 {
         self.0.iter().map(|word| word.count_ones()).sum()
     }
 
-    /// Every source in it, in order.
+    /// Returns its sources in order.
     pub fn iter(self) -> impl Iterator<Item = u8> {
         (0..=u8::MAX).filter(move |source| self.has(*source))
     }

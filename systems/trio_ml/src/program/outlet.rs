@@ -1,4 +1,4 @@
-//! What leaves the program: Results up or down (Trio §4, "Result packet"), notifications of stragglers (§5).
+//! Output of the program: Results up or down (Trio §4, "Result packet"), notifications of stragglers (§5).
 
 use crate::format::{AGE_NONE, AGED, HEADER, Header, PORT, STRAGGLER, frame_bytes};
 use pktgen_core::record::{Action, PacketId, Reason};
@@ -13,10 +13,10 @@ use pktgen_engine::frame::{Frame, Kind};
 use pktgen_engine::target::context::Context;
 use pktgen_engine::target::program::Place;
 
-/// Ethernet pads what is shorter.
+/// Ethernet pads shorter frames to this length.
 const FRAME_MIN: usize = 60;
 
-/// Writes a frame into a fresh buffer; it is on its way down, without a packet of its own.
+/// Writes a downward frame into a new buffer, without a packet id of its own.
 fn write(t: Time, template: &Template, header: &Header, sums: &[i32], place: &Place, context: &mut Context) -> Frame {
     let len = template.frame_bytes();
     let buffer = context.pool.take();
@@ -42,7 +42,7 @@ fn write(t: Time, template: &Template, header: &Header, sums: &[i32], place: &Pl
     }
 }
 
-/// One handle on the same bytes for every port: standard multicast forwarding (§4).
+/// Sends one handle of the same bytes to every port: standard multicast forwarding (§4).
 fn multicast(frame: Frame, ports: &[u16], context: &mut Context) {
     let Some((last, others)) = ports.split_last() else { return context.emit_around(NO_PORT, frame) };
     for &port in others {
@@ -52,7 +52,7 @@ fn multicast(frame: Frame, ports: &[u16], context: &mut Context) {
     context.emit_around(*last, frame);
 }
 
-/// The Result of a block leaves at `t`; true if it is partial.
+/// Sends the Result of a block at `t`; returns whether it is partial.
 pub fn result(
     t: Time,
     record: &BlockRecord,
@@ -61,7 +61,7 @@ pub fn result(
     place: &Place,
     context: &mut Context,
 ) -> bool {
-    // Partial is whatever lacks workers of the job, for whatever reason: receivers divide by `sources` (§5).
+    // A Result that lacks workers of the job for any reason is partial: receivers divide by `sources` (§5).
     let degraded = record.degraded || record.src_cnt < job.workers;
     let header = Header {
         job: record.job,
@@ -80,7 +80,7 @@ pub fn result(
     }
     let frame = Frame { packet: record.opener, ..write(t, &job.template, &header, sums, place, context) };
     if job.own.is_some() {
-        // §4: the device above takes it for one more source's contribution; the port's queue keeps the books.
+        // §4: the device above treats it as a contribution of one more source; the port's queue records it.
         let port = place.routes.port(place.server);
         context.emit(port, Frame { kind: Kind::Update, flow: place.server, ..frame });
         return degraded;
@@ -98,7 +98,7 @@ pub(crate) fn notify(t: Time, id: u8, source: u8, job: &JobRecord, place: &Place
     multicast(frame, &job.ports, context);
 }
 
-/// What the device above sends down goes on to the job's workers, unchanged.
+/// Forwards a frame of the device above to the job's workers, unchanged.
 pub(crate) fn pass_down(frame: &Frame, jobs: &[Option<JobRecord>], context: &mut Context) {
     let from_above = source_ip(context.pool.frame(frame)) == SERVER_IP;
     let header = Header::parse(context.pool.payload(frame)).filter(|_| from_above);

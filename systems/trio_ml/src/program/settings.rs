@@ -1,4 +1,4 @@
-//! The keys of `[target]` that the program reads, and their limits.
+//! The keys of `[target]` for the program, and their limits.
 
 use crate::format::HEADER;
 use pktgen_core::config::{Section, above_to, settings, spans};
@@ -9,10 +9,10 @@ use pktgen_wire::wire::frame::HEAD;
 
 use pktgen_engine::target::program::Place;
 
-/// Largest value of a 12-bit field of Figure 17.
+/// Maximum of a 12-bit field of Figure 17.
 const FIELD_12: u16 = 4095;
-/// Blocks under way: windows have 4096 packets (§6.1) and up to 65,535 (§5), which `block_curr_cnt` of Figure 17 counts with 16 bits.
-/// The 12 bits that `block_cnt_max` has in print, the default, hold neither.
+/// Number of blocks in progress: windows have 4096 packets (§6.1) and up to 65,535 (§5), which `block_curr_cnt` of
+/// Figure 17 counts with 16 bits. The 12 bits of the printed `block_cnt_max`, the default, suffice for neither.
 const BLOCKS: u16 = FIELD_12;
 const BLOCKS_MAX: u16 = 65_535;
 
@@ -51,18 +51,18 @@ settings! {
     }
 }
 
-/// What the control plane configures.
+/// The configuration by the control plane.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Blocks under way of a job at once (Figure 17).
+    /// Maximum number of a job's blocks in progress (Figure 17).
     pub block_cnt_max: u16,
-    /// Gradients of a block (Figure 17).
+    /// Maximum number of gradients of a block (Figure 17).
     pub block_grad_max: u16,
-    /// Timer threads (§5, N).
+    /// Number of timer threads (§5, N).
     pub timers: u32,
-    /// Interval of each, in milliseconds as in `block_exp` of Figure 17.
+    /// Interval of each timer thread, in milliseconds as in `block_exp` of Figure 17.
     pub timeout_ms: u8,
-    /// The same on top of other devices.
+    /// The same for a device above other devices.
     pub top_timeout_ms: u8,
     /// Whether there are timers.
     pub mitigation: bool,
@@ -70,16 +70,16 @@ pub struct Settings {
     pub tombstones: bool,
     /// Interval of the slow timer (§5, "Advanced straggler mitigation").
     pub straggler_interval: Time,
-    /// Share of a job's aged blocks that a permanent straggler has missed.
+    /// Share of a job's timed-out blocks that a permanent straggler must have missed.
     pub straggler_misses: f64,
-    /// Aged blocks below which no straggler counts as permanent.
+    /// Minimum number of timed-out blocks before a straggler counts as permanent.
     pub straggler_min: u32,
     /// Whether permanent stragglers are removed from their job.
     pub remove_stragglers: bool,
 }
 
 impl Settings {
-    /// Reads them for a device at `place`.
+    /// Reads the settings for a device at `place`.
     pub fn read(section: &mut Section, place: &Place) -> Result<Self> {
         let room = (place.frame_bytes.saturating_sub(HEAD + HEADER) / 4).min(usize::from(FIELD_12)) as u16;
         if room == 0 {
@@ -128,12 +128,12 @@ impl Settings {
     }
 }
 
-/// Whether this is the top of a job with devices below.
+/// Whether this is the top device of a job with devices below.
 pub(crate) fn has_devices_below(job: &pktgen_engine::groups::JobPlace) -> bool {
     job.own.is_none() && job.sources.iter().any(|source| source.worker.is_none())
 }
 
-/// A time as `block_exp` holds it (Figure 17): whole milliseconds in 8 bits.
+/// Converts a time to `block_exp` (Figure 17): whole milliseconds in 8 bits.
 fn milliseconds(section: &Section, key: &str, value: Span) -> Result<u8> {
     match u8::try_from(value.ps() / MS) {
         Ok(ms) if ms > 0 && value.ps() % MS == 0 => Ok(ms),

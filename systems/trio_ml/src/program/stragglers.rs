@@ -1,49 +1,49 @@
-//! Who straggles for a moment, and who for good (Trio §5, "Advanced straggler mitigation").
+//! Distinguishes temporary and permanent stragglers (Trio §5, "Advanced straggler mitigation").
 //!
-//! The paper sketches a second kind of timer thread that runs less often, looks at how often each server straggled and
-//! notifies the others; everything else here is our choice. A source that missed at least a share of its job's aged
-//! blocks in the interval is a permanent straggler, one that missed fewer a temporary one.
+//! The paper outlines a second kind of timer thread that runs less often, checks how often each server straggled and
+//! notifies the others; everything else is our choice. A source that missed at least a given share of its job's
+//! timed-out blocks in the interval is a permanent straggler, one that missed fewer a temporary one.
 
 use pktgen_core::time::{NEVER, Time};
 
 use super::mask::Mask;
 use super::settings::Settings;
 
-/// What is counted of a job between two slow ticks.
+/// Counters of a job between two slow ticks.
 #[derive(Default)]
 pub(crate) struct StragglerCounts {
-    /// Blocks that aged.
+    /// Number of blocks that timed out.
     aged: u32,
-    /// Of these, how many each source missed; by source, empty until one aged.
+    /// How many of these each source missed; by source, empty until a block times out.
     misses: Vec<u32>,
-    /// Sources that were taken out of the job.
+    /// Sources that were removed from the job.
     removed: Mask,
-    /// Those of them that have sent since.
+    /// Removed sources that have sent since.
     heard: Mask,
 }
 
-/// What a slow tick found out about a job.
+/// Result of a slow tick for a job.
 #[derive(Debug, PartialEq, Eq, Default)]
 pub(crate) struct StragglerReport {
     /// Sources that are out of service.
     pub permanent: Vec<u8>,
-    /// Sources that missed something.
+    /// Number of sources that missed some blocks.
     pub temporary: u64,
-    /// Sources to be taken out of the job.
+    /// Sources to be removed from the job.
     pub removed: Vec<u8>,
-    /// Sources that take part again.
+    /// Sources that participate again.
     pub readmitted: Vec<u8>,
 }
 
 impl StragglerCounts {
-    /// A block aged without these sources.
+    /// Records that a block timed out without these sources.
     pub fn aged(&mut self, missing: Mask) {
         self.misses.resize(256, 0);
         self.aged += 1;
         missing.iter().for_each(|source| self.misses[usize::from(source)] += 1);
     }
 
-    /// A packet came from a source that is not in the job's mask; true if it was taken out of it.
+    /// Records a packet of a source that is not in the job's mask; returns whether the source was removed from it.
     pub fn hear(&mut self, source: u8) -> bool {
         let known = self.removed.has(source);
         if known {
@@ -52,7 +52,7 @@ impl StragglerCounts {
         known
     }
 
-    /// The slow tick: who is what, of the sources in `mask`. Counting begins anew.
+    /// Handles a slow tick: classifies the sources in `mask` and resets the counters.
     pub fn judge(&mut self, mask: Mask, settings: &Settings) -> StragglerReport {
         let mut verdict = StragglerReport { readmitted: self.heard.iter().collect(), ..Default::default() };
         verdict.readmitted.iter().for_each(|source| self.removed.remove(*source));
@@ -66,7 +66,7 @@ impl StragglerCounts {
                 verdict.temporary += 1;
             }
         }
-        // A job without sources would never be one again: where all would go, all stay.
+        // A job without sources could never resume: if all would be removed, all stay.
         if settings.remove_stragglers && verdict.permanent.len() < mask.count() as usize {
             verdict.removed.clone_from(&verdict.permanent);
             verdict.removed.iter().for_each(|source| self.removed.insert(*source));
@@ -77,34 +77,34 @@ impl StragglerCounts {
     }
 }
 
-/// When the slow timer ticks: at whole multiples of its interval. It does not tick while nothing is under way; a tick that
-/// falls into such a pause is made up for when the next packet comes.
+/// The slow timer, which ticks at multiples of its interval, but not while nothing is in progress; a tick missed in
+/// such a pause is made up for when the next packet arrives.
 pub(crate) struct SlowTimer {
     interval: Time,
     next: Time,
-    /// A source that was taken out has sent since the last tick.
+    /// Whether a removed source has sent since the last tick.
     pub heard: bool,
 }
 
 impl SlowTimer {
-    /// Ticks every `interval`; never where there is none.
+    /// Creates a timer that ticks every `interval`, or never.
     pub fn new(interval: Option<Time>) -> Self {
         SlowTimer { interval: interval.unwrap_or(NEVER), next: interval.unwrap_or(NEVER), heard: false }
     }
 
-    /// When to wake for the next tick, with `live` records under way.
+    /// Returns when to wake for the next tick, with `live` records in progress.
     #[inline]
     pub fn due(&self, live: u32) -> Time {
         if live > 0 || self.heard { self.next } else { NEVER }
     }
 
-    /// Whether a tick has been missed by `t`, when a packet comes.
+    /// Whether a tick was missed by `t`, when a packet arrives.
     #[inline]
     pub(crate) fn is_overdue(&self, t: Time) -> bool {
         self.next <= t
     }
 
-    /// It ticks at `t`.
+    /// Handles the tick at `t`.
     pub fn tick(&mut self, t: Time) {
         self.next = (t.div_euclid(self.interval) + 1).saturating_mul(self.interval);
         self.heard = false;

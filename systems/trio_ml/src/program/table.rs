@@ -1,19 +1,18 @@
 //! Block records (Trio §4 and Figure 18), found by (job, block), with their sums.
 //!
-//! Records and sums are in arenas that grow while a run warms up and never shrink; a record whose Result has not left
-//! yet is out of the table but keeps its place. Each part of the table that a timer thread visits (§5) is a list, in
-//! the order of creation.
+//! Records and sums are in arenas that grow while a run warms up and never shrink; a record whose Result has not left yet is not in the
+//! table but keeps its index. Each part of the table that a timer thread visits (§5) is a list in the order of creation.
 
 use pktgen_core::record::PacketId;
 use pktgen_core::time::Time;
 
 use super::mask::Mask;
 
-/// No record.
+/// Denotes no record.
 const NONE: u32 = u32::MAX;
 
-/// A block under way. Names of Figure 18; `job_ctx_paddr` and `aggr_paddr` are indices here, and `block_exp` and
-/// `block_age` are the job's timeout and the REF flag of its hash record. What follows `rcvd_mask` is ours.
+/// A block in progress. Names are those of Figure 18; `job_ctx_paddr` and `aggr_paddr` are indices here, and `block_exp` and `block_age`
+/// are the job's timeout and the REF flag of its hash record. The fields after `rcvd_mask` are our additions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BlockRecord {
     /// Its job.
@@ -22,25 +21,25 @@ pub(crate) struct BlockRecord {
     pub block: u32,
     /// When it was opened.
     pub block_start_time: Time,
-    /// Gradients.
+    /// Number of gradients.
     pub grad_cnt: u16,
-    /// Contributions so far.
+    /// Number of contributions so far.
     pub rcvd_cnt: u8,
     /// The sources that have contributed.
     pub rcvd_mask: Mask,
-    /// Iteration; the figure has no room for it, though §4 distinguishes iterations by it.
+    /// Iteration; the figure has no space for it, though §4 distinguishes iterations by it.
     pub generation: u16,
-    /// Workers represented: what the contributions say, added up (§4, "Hierarchical aggregation").
+    /// Number of represented workers: the sum of the contributions' counts (§4, "Hierarchical aggregation").
     pub src_cnt: u8,
-    /// The flag of §5: it was looked up since a timer thread visited it.
+    /// The flag of §5: whether it was looked up since the last visit of a timer thread.
     pub referenced: bool,
-    /// A contribution was of the last block of the model.
+    /// Whether a contribution belonged to the last block of the model.
     pub last: bool,
-    /// A contribution was partial.
+    /// Whether a contribution was partial.
     pub degraded: bool,
-    /// It aged here, or a contribution had aged.
+    /// Whether it timed out here, or a contribution had timed out.
     pub aged: bool,
-    /// A packet opened it whose block had been finished.
+    /// Whether it was opened by a packet of a finished block.
     pub late: bool,
     /// The packet that opened it.
     pub opener: PacketId,
@@ -55,7 +54,7 @@ pub(crate) struct BlockRecord {
 }
 
 impl BlockRecord {
-    /// A record without contributions.
+    /// Creates a record without contributions.
     pub fn new(job: u8, block: u32, opener: PacketId, t: Time) -> Self {
         BlockRecord {
             job,
@@ -82,7 +81,7 @@ impl BlockRecord {
     }
 }
 
-/// The hash of a key, and with it the part of the table that the record is in.
+/// Returns the hash of a key, which also determines the record's part of the table.
 #[inline]
 fn hash(job: u8, block: u32) -> u64 {
     let key = u64::from(job) << 32 | u64::from(block);
@@ -90,13 +89,13 @@ fn hash(job: u8, block: u32) -> u64 {
     (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
 }
 
-/// Which of `parts` equal parts of the table a block is in.
+/// Returns which of `parts` equal parts of the table contains a block.
 #[inline]
 pub fn part_of(job: u8, block: u32, parts: u32) -> u32 {
     (((hash(job, block) & 0xffff_ffff) * u64::from(parts)) >> 32) as u32
 }
 
-/// The records.
+/// All records.
 pub struct Table {
     records: Vec<BlockRecord>,
     free: Vec<u32>,
@@ -111,7 +110,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table for blocks of up to `gradients`, in `parts` parts for each of `classes` timeouts.
+    /// Creates a table for blocks of up to `gradients`, in `parts` parts for each of `classes` timeouts.
     pub fn new(gradients: u16, parts: u32, classes: usize) -> Self {
         Table {
             records: Vec::new(),
@@ -126,13 +125,13 @@ impl Table {
         }
     }
 
-    /// Records in the table.
+    /// Returns the number of records in the table.
     #[inline]
     pub fn live(&self) -> u32 {
         self.live
     }
 
-    /// Places in use, those of Results on their way included.
+    /// Returns the number of indices in use, including those of Results that have not left.
     #[cfg(test)]
     pub fn in_use(&self) -> usize {
         self.records.len() - self.free.len()
@@ -143,7 +142,7 @@ impl Table {
         (hash(job, block) >> 32) as usize & (self.buckets.len() - 1)
     }
 
-    /// The record of a block.
+    /// Returns the record of a block.
     #[inline]
     pub fn find(&self, job: u8, block: u32) -> Option<u32> {
         let mut at = self.buckets[self.bucket(job, block)];
@@ -157,33 +156,33 @@ impl Table {
         None
     }
 
-    /// A record.
+    /// Returns a record.
     #[inline]
     pub fn get(&self, index: u32) -> &BlockRecord {
         &self.records[index as usize]
     }
 
-    /// A record, to be changed; its key and place stay.
+    /// Returns a record for changes; its key and index stay.
     #[inline]
     pub fn get_mut(&mut self, index: u32) -> &mut BlockRecord {
         &mut self.records[index as usize]
     }
 
-    /// The sums of a record.
+    /// Returns the sums of a record.
     #[inline]
     pub fn sums(&self, index: u32) -> &[i32] {
         let start = index as usize * self.stride;
         &self.sums[start..start + usize::from(self.records[index as usize].grad_cnt)]
     }
 
-    /// The sums of a record, to be changed.
+    /// Returns the sums of a record for changes.
     #[inline]
     pub(crate) fn sums_mut(&mut self, index: u32) -> &mut [i32] {
         let start = index as usize * self.stride;
         &mut self.sums[start..start + usize::from(self.records[index as usize].grad_cnt)]
     }
 
-    /// Puts a record into the table, in the lists of timeout `class`. Its sums are whatever they were.
+    /// Puts a record into the table, in the lists of timeout `class`. Its sums are not initialised.
     pub fn insert(&mut self, record: BlockRecord, class: usize) -> u32 {
         if self.live as usize >= self.buckets.len() {
             self.grow();
@@ -207,7 +206,7 @@ impl Table {
         index
     }
 
-    /// Takes a record out of the table; its place is kept until [`release`](Self::release).
+    /// Removes a record from the table; its index is kept until [`release`](Self::release).
     pub fn remove(&mut self, index: u32) {
         let BlockRecord { job, block, list, previous, next, chain, .. } = self.records[index as usize];
         match previous {
@@ -235,19 +234,19 @@ impl Table {
         self.live -= 1;
     }
 
-    /// The place of a record that was removed may be used again.
+    /// Allows the index of a removed record to be reused.
     #[inline]
     pub fn release(&mut self, index: u32) {
         self.free.push(index);
     }
 
-    /// The first record of a part.
+    /// Returns the first record of a part.
     pub fn first(&self, class: usize, part: u32) -> Option<u32> {
         let (first, _) = self.lists[class * self.parts as usize + part as usize];
         (first != NONE).then_some(first)
     }
 
-    /// The record after this one in its part.
+    /// Returns the record after this one in its part.
     pub fn next(&self, index: u32) -> Option<u32> {
         let next = self.records[index as usize].next;
         (next != NONE).then_some(next)

@@ -1,4 +1,4 @@
-//! The program against a naive model, and its rules one by one.
+//! Compares the program with a simple model, and tests its rules one by one.
 
 mod hierarchy;
 mod naive;

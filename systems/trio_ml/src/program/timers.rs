@@ -1,8 +1,7 @@
-//! The timer threads that look for aged blocks (Trio §5): when each visits which part of the table.
+//! The timer threads that find timed-out blocks (Trio §5): when each visits which part of the table.
 //!
-//! N threads have the period T of the timeout and start T/N apart, so that part k of the table is visited once in every
-//! period, at k·T/N into it. Ticks have these times whether or not there is something to visit; with no record there is
-//! no reason to tick, and a simulation can end.
+//! N threads have the period T of the timeout and start T/N apart, so that part k of the table is visited once in every period, at k·T/N.
+//! The times of ticks do not depend on whether there is something to visit; without records there are no ticks, so a simulation can end.
 
 use pktgen_core::time::{NEVER, Time};
 
@@ -13,33 +12,33 @@ pub(crate) struct Scanner {
     timers: Time,
     /// Number of the next tick; meaningless without records.
     next: i64,
-    /// Records to visit.
+    /// Number of records to visit.
     records: u32,
 }
 
 impl Scanner {
-    /// `timers` threads of this period, below 1000 s.
+    /// Creates `timers` threads with this period, below 1000 s.
     pub fn new(period: Time, timers: u32) -> Self {
         Scanner { period, timers: Time::from(timers), next: 0, records: 0 }
     }
 
-    /// The timeout.
+    /// Returns the timeout.
     pub fn period(&self) -> Time {
         self.period
     }
 
-    /// Time of a tick: part `tick % N` in period `tick / N`.
+    /// Returns the time of a tick: part `tick % N` in period `tick / N`.
     fn at(&self, tick: i64) -> Time {
         tick / self.timers * self.period + tick % self.timers * self.period / self.timers
     }
 
-    /// The first tick after `t`. One at `t` itself has been: timers come before arrivals.
+    /// Returns the first tick after `t`. A tick at `t` is over: timers come before arrivals.
     fn after(&self, t: Time) -> i64 {
         let (periods, rest) = (t.div_euclid(self.period), t.rem_euclid(self.period));
         periods * self.timers + ((rest + 1) * self.timers + self.period - 1) / self.period
     }
 
-    /// A record was created at `t`.
+    /// Records that a record was created at `t`.
     #[inline]
     pub fn created(&mut self, t: Time) {
         if self.records == 0 {
@@ -48,19 +47,19 @@ impl Scanner {
         self.records += 1;
     }
 
-    /// A record is gone.
+    /// Records that a record was removed.
     #[inline]
     pub fn removed(&mut self) {
         self.records -= 1;
     }
 
-    /// When the next thread starts.
+    /// Returns when the next thread starts.
     #[inline]
     pub fn due(&self) -> Time {
         if self.records == 0 { NEVER } else { self.at(self.next) }
     }
 
-    /// It has started: which part it visits.
+    /// Starts the next thread; returns the part that it visits.
     pub fn tick(&mut self) -> u32 {
         let part = self.next % self.timers;
         self.next += 1;

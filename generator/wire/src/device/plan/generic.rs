@@ -1,4 +1,4 @@
-//! A device of which nothing is known but addresses and ports.
+//! A device of which only addresses and ports are known.
 
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! The configuration of a device's control plane before a run, one file per kind of device.
 //!
-//! Always as JSON, in words of the papers; in a device's own syntax only where that is public.
+//! The output is JSON in terms of the papers; a device's own syntax is added only where it is public.
 
 pub mod generic;
 
@@ -11,36 +11,36 @@ use super::{Facts, Profile};
 use crate::Result;
 use crate::registry::Named;
 
-/// What a plan is made for.
+/// Input of a plan.
 pub struct Job<'a> {
     /// The device.
     pub profile: &'a Profile,
-    /// What the experiment asks.
+    /// Requirements of the experiment.
     pub facts: &'a Facts,
-    /// Its addresses there.
+    /// Addresses of the experiment at the device.
     pub addresses: &'a Addresses,
 }
 
 /// A file in a device's own syntax: its name and text.
 pub type SyntaxFile = (String, String);
 
-/// A syntax of a device's own.
+/// A device-specific syntax.
 pub struct Syntax {
-    /// Name, as `--syntax` takes it.
+    /// Name, the value of `--syntax`.
     pub name: &'static str,
-    /// One line about it.
+    /// One-line description.
     pub about: &'static str,
-    /// Writes the files; refuses what the syntax has no words for.
+    /// Writes the files; refuses what the syntax cannot express.
     pub write: fn(&Job) -> Result<Vec<SyntaxFile>>,
 }
 
-/// An experiment for a kind of device, as `pktgen init` writes it.
+/// The template of an experiment for a kind of device, written by `pktgen init`.
 pub struct DeviceTemplate {
     /// Whether there is a parameter server.
     pub server: bool,
-    /// How many workers there are, unless the user says it.
+    /// Default number of workers.
     pub workers: u32,
-    /// Rate of all workers together, unless the user says it.
+    /// Default rate of all workers together.
     pub rate: &'static str,
     /// Whether frames are in the device's own layout.
     pub strict: bool,
@@ -50,31 +50,31 @@ pub struct DeviceTemplate {
 
 /// Makes the entries of one kind of device.
 pub trait Planner: Named + Sync {
-    /// An experiment for such a device; none where any will do.
+    /// Returns the template of an experiment for such a device; `None` if any experiment fits.
     fn template(&self) -> Option<&'static DeviceTemplate> {
         None
     }
 
-    /// Whether an acknowledgement of the server is for all workers of its cluster, by the device's multicast groups.
+    /// Returns whether an acknowledgement of the server is for all workers of its cluster, by the device's multicast groups.
     fn groups_acks(&self) -> bool {
         false
     }
 
-    /// The entries.
+    /// Returns the entries.
     fn plan(&self, job: &Job) -> Value;
 
-    /// Syntaxes of its own that are public.
+    /// Returns its public device-specific syntaxes.
     fn syntaxes(&self) -> &'static [Syntax] {
         &[]
     }
 
-    /// Why there is no other syntax, where there is none.
+    /// Returns the reason for the lack of another syntax, or an empty text.
     fn unpublished(&self) -> &'static str {
         ""
     }
 }
 
-/// The whole plan: what is common to all devices, and the entries of this one.
+/// Returns the whole plan: the part common to all devices, and the entries of this one.
 pub fn plan(job: &Job) -> Value {
     let Job { profile, facts, addresses } = job;
     let mut whole = json!({
@@ -92,7 +92,7 @@ pub fn plan(job: &Job) -> Value {
     whole
 }
 
-/// Every port that is used, who is there, and its rate.
+/// Returns every used port, with its users and its rate.
 fn ports(job: &Job) -> Vec<Value> {
     let rate = job.profile.ports.rate.to_string();
     let mut ports: Vec<(String, Vec<String>)> = Vec::new();
@@ -109,7 +109,7 @@ fn ports(job: &Job) -> Vec<Value> {
     ports.into_iter().map(|(port, hosts)| json!({ "port": port, "rate": rate, "hosts": hosts })).collect()
 }
 
-/// A worker as all plans name it.
+/// Returns the entry of a worker in all plans.
 pub fn worker_entry(job: &Job, worker: u32) -> Value {
     let station = job.addresses.workers[worker as usize];
     json!({
@@ -120,7 +120,7 @@ pub fn worker_entry(job: &Job, worker: u32) -> Value {
     })
 }
 
-/// The multicast group of every cluster, with its members.
+/// Returns the multicast group of every cluster, with its members.
 pub fn groups(job: &Job) -> Vec<Value> {
     let group = |(cluster, members): (usize, &Vec<u32>)| {
         let members: Vec<_> = members.iter().map(|worker| worker_entry(job, *worker)).collect();
@@ -136,7 +136,7 @@ pub fn groups(job: &Job) -> Vec<Value> {
     job.facts.clusters().iter().enumerate().map(group).collect()
 }
 
-/// A station, or null.
+/// Returns the entry of a station, or null.
 pub fn station(station: Option<super::Station>) -> Value {
     station.map_or(Value::Null, |own| json!({ "ip": own.ip.to_string(), "mac": own.mac.to_string() }))
 }

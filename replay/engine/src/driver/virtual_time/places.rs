@@ -1,4 +1,4 @@
-//! From a network and its devices to what a simulation runs: places, lines and slots.
+//! Conversion of a network and its devices to places, lines and slots of a simulation.
 
 use std::collections::VecDeque;
 
@@ -11,13 +11,13 @@ use crate::target::device::Device;
 use crate::target::meter::Meter;
 use crate::target::remote::Remote;
 
-/// One more slot; returns which.
+/// Adds a slot; returns its number.
 pub(super) fn add_slot(slots: &mut Vec<Slot>, slot: Slot) -> u32 {
     slots.push(slot);
     slots.len() as u32 - 1
 }
 
-/// What stands at each node; the ports of devices get slots. Links are measured if `metered`.
+/// Returns the place of each node; the ports of devices get slots. Links are measured if `metered`.
 pub(super) fn places(
     topology: &Topology,
     devices: &mut [Option<Device>],
@@ -50,7 +50,7 @@ pub(super) fn places(
     topology.nodes.iter().enumerate().map(&mut place).collect()
 }
 
-/// The lines of all links; those with events get slots, in the order of the nodes that they lead to.
+/// Returns the lines of all links; those with events get slots, ordered by destination node.
 pub(super) fn lines(topology: &Topology, react: bool, slots: &mut Vec<Slot>) -> Vec<Line> {
     let line = |link: &Link| {
         let to_host = matches!(topology.nodes[link.to as usize].role, Role::Host(_));
@@ -66,7 +66,7 @@ pub(super) fn lines(topology: &Topology, react: bool, slots: &mut Vec<Slot>) -> 
     lines
 }
 
-/// The only host, if there is one only.
+/// Returns the host, if there is only one.
 pub(super) fn lazy_host(topology: &Topology) -> Option<NodeId> {
     let mut hosts = topology.nodes.iter().enumerate().filter(|(_, n)| matches!(n.role, Role::Host(_)));
     match (hosts.next(), hosts.next()) {

@@ -1,8 +1,8 @@
-//! The place of a device that another process is: frames into it, its progress, and frames out of it.
+//! The place of a device in another process: frames into it, its progress, and frames out of it.
 //!
-//! A frame that leaves the device at τ arrives nowhere before τ + lookahead, the least time that its links take. So all that happens
-//! up to the device's next possible departure + lookahead is handled first; then the device advances at once to the instant before
-//! the next event, or to its first departure. Frames reach it in the order of their times, and never earlier than it has advanced.
+//! A frame that leaves the device at τ arrives nowhere before τ + lookahead, the minimum delay of its links. Therefore all events up to
+//! the device's next possible departure + lookahead are handled first; then the device advances at once to the instant before the next
+//! event, or to its first departure. Frames reach it in the order of their times, and never earlier than it has advanced.
 
 use pktgen_core::Result;
 use pktgen_core::record::{CHECKSUMS_WRONG, LOCKSTEP_COUNTER};
@@ -17,18 +17,18 @@ use crate::frame::Frame;
 use crate::recorder::Recorder;
 use crate::target::remote::{Advanced, Remote};
 
-/// A device of another process.
+/// A device in another process.
 pub(super) struct RemotePlace {
     remote: Box<dyn Remote>,
-    /// What its ports lead to, in order.
+    /// The links of its ports, in order.
     pub(super) uplinks: Vec<Uplink>,
-    /// The port that each link of the topology leads to; none of links elsewhere.
+    /// Its port at the end of each link of the topology; none for other links.
     port_of: Vec<Option<u16>>,
-    /// The least time from a departure to an arrival.
+    /// Minimum time from a departure to an arrival.
     lookahead: Time,
-    /// When the next frame can leave.
+    /// Earliest departure of the next frame.
     next: Time,
-    /// Event slot, behind all others.
+    /// Event slot, after all others.
     pub(super) slot: u32,
 }
 
@@ -49,13 +49,13 @@ impl RemotePlace {
         }
     }
 
-    /// When the device has to advance.
+    /// Returns when the device has to advance.
     fn wake(&self) -> Time {
         if self.next == NEVER { NEVER } else { self.next.saturating_add(self.lookahead) }
     }
 }
 
-/// Gives devices of other processes their slots, behind all others.
+/// Gives remote devices their slots, after all others.
 pub(super) fn add_slots(places: &mut [Place], slots: &mut Vec<Slot>) {
     for (node, place) in (0..).zip(places) {
         if let Place::Remote(remote) = place {
@@ -65,7 +65,7 @@ pub(super) fn add_slots(places: &mut [Place], slots: &mut Vec<Slot>) {
 }
 
 impl Simulation {
-    /// `frame` is at the end of `link`, at a device of another process.
+    /// Handles the arrival of `frame` over `link` at a remote device.
     pub(super) fn arrive_remote(&mut self, node: NodeId, link: usize, frame: Frame) {
         let Place::Remote(place) = &mut self.places[node as usize] else { return };
         let port = place.port_of[link].unwrap_or_default();
@@ -80,11 +80,11 @@ impl Simulation {
         }
     }
 
-    /// Lets the device at `node` advance to the next event, or to its first departure, and carries what leaves.
+    /// Advances the device at `node` to the next event, or to its first departure, and carries its output.
     pub(super) fn advance_remote(&mut self, node: NodeId, recorder: &mut dyn Recorder) -> Result<()> {
         let Place::Remote(place) = &mut self.places[node as usize] else { return Ok(()) };
         self.calendar.set(place.slot, NEVER);
-        // Its slot is the last: whatever else happens, happens later.
+        // Its slot is the last: all other events are later.
         let (other, _) = self.calendar.first();
         let until = other.saturating_sub(1).min(self.until).min(HORIZON).max(place.next);
         let (pool, facts, host, uplinks) = (&mut self.pool, &self.facts, &mut self.host, &place.uplinks);
@@ -104,7 +104,7 @@ impl Simulation {
                 place.next = next;
                 self.calendar.set(place.slot, place.wake());
                 self.carry();
-                // Hosts that do not react may have been handed a burst.
+                // Hosts that do not react may have received a burst.
                 self.settle_hosts(recorder)
             }
             Err(why) => {
@@ -115,7 +115,7 @@ impl Simulation {
         }
     }
 
-    /// Ends devices of other processes, and adds what they counted.
+    /// Ends remote devices and adds their counters.
     pub(super) fn end_remotes(&mut self) {
         for place in &mut self.places {
             let Place::Remote(place) = place else { continue };

@@ -1,4 +1,4 @@
-//! Workers and server, face to face: what is sent arrives at once.
+//! Tests of workers connected directly to the server, without delay.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ struct Bed {
     host: Host,
 }
 
-/// An answer: to whom, and the model in it.
+/// An answer: its worker, and the model in it.
 type Answer = (u32, Vec<u8>);
 
 fn facts(source: &dyn Source) -> Facts {
@@ -60,7 +60,7 @@ impl Bed {
         Bed { learners, server, pool: Pool::new(FRAME_MAX, 8), host: Host::default() }
     }
 
-    /// The next update: its worker, the number of its iteration, the model that it was made on, and what came back.
+    /// Returns the next update: its worker, its iteration, the model that it is based on, and the answers.
     fn next(&mut self) -> Option<(u32, u32, Vec<f32>, Vec<Answer>)> {
         let Bed { learners, server, pool, host } = self;
         let &Reverse((t, worker)) = learners.turns.peek()?;
@@ -136,14 +136,14 @@ fn asynchronous_workers_use_what_came_before_their_iteration_began() {
         (0..6).map(|worker| vec![bed.learners.learning.first_weights(worker / 3)]).collect();
     while let Some((worker, iteration, model, told)) = bed.next() {
         let own = &mut heard[worker as usize];
-        // With update i the next iteration begins, on the model that answered update i − 1.
+        // Update i starts the next iteration, on the model that answered update i − 1.
         assert_eq!(model, own[(iteration as usize).saturating_sub(1)]);
         assert_eq!(told.len(), 1);
         assert_eq!(told[0].0, worker, "exclusively to its sender (§2.1)");
         own.push(floats(&told[0].1));
     }
     assert!(heard.iter().all(|own| own.len() == 21));
-    // Others have moved it meanwhile: a worker's answer is the model of the whole cluster.
+    // Other workers have moved it meanwhile: the answer is the model of the whole cluster.
     assert!(heard[0][1] != heard[1][1]);
 }
 

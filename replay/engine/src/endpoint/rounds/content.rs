@@ -1,4 +1,4 @@
-//! What each contribution is: the ledger adds them up again and compares.
+//! Content of each contribution, from which the ledger recomputes sums.
 
 use pktgen_core::record::PacketId;
 use pktgen_workload::dense::fixed;
@@ -10,9 +10,9 @@ use crate::endpoint::{Content, Registers, ScalingError};
 /// How devices sum packets.
 #[derive(Debug, Clone, Copy)]
 pub struct Summing {
-    /// Packets always have the same number of elements: the model's end is filled up with zeros.
+    /// Whether all packets have the same number of elements: the end of the model is padded with zeros.
     pub whole: bool,
-    /// What becomes of sums that leave 32 bits.
+    /// The behaviour on sums that exceed 32 bits.
     pub registers: Registers,
 }
 
@@ -27,7 +27,7 @@ pub struct Contributions {
 }
 
 impl Contributions {
-    /// Of this layout, summed so.
+    /// The contributions of this layout, summed in this way.
     pub fn new(layout: Layout, summing: Summing) -> Self {
         let elements = usize::from(layout.dense.elements_per_packet());
         Contributions {
@@ -40,16 +40,16 @@ impl Contributions {
         }
     }
 
-    /// Iteration and block of a packet; no block if its data counts for nothing.
+    /// Returns iteration and block of a packet; no block if its data do not count.
     fn find(&self, packet: PacketId) -> (u32, Option<u32>) {
         let packets = self.layout.packets();
         (packet.seq() / packets, self.layout.block_of(packet.seq() % packets))
     }
 }
 
-/// Adds as devices do: integers wrap around. Whether one did.
+/// Adds like devices, with wrap-around. Returns whether a sum wrapped.
 fn add(sums: &mut [i32], values: &[i32]) -> bool {
-    // Signs tell, without an early end: a loop of vectors.
+    // Derived from signs, without an early exit, so that the loop is vectorised.
     let mut left = 0;
     for (sum, value) in sums.iter_mut().zip(values) {
         let new = sum.wrapping_add(*value);
@@ -63,14 +63,14 @@ impl Content for Contributions {
     fn add(&mut self, members: &[PacketId], sums: &mut [i32]) -> usize {
         let mut elements = self.room.len();
         self.left_range = false;
-        // All members are of one block and job, unless a device is wrong: then each is what it is.
+        // All members are of one block and job, unless a device is faulty: then each is computed separately.
         let mut known = None;
         for packet in members {
             let (iteration, block) = self.find(*packet);
             let worker = packet.worker();
             let lanes = self.layout.lanes.as_ref();
             let Some(block) = block else {
-                // Lanes are all that it carries.
+                // It carries lanes only.
                 if let Some(lanes) = lanes {
                     let own = &mut self.room[..lanes.count()];
                     lanes.write_whole(worker, packet.seq(), own);
@@ -112,7 +112,7 @@ impl Content for Contributions {
             self.exact.iter_mut().zip(floats).for_each(|(sum, value)| *sum += f64::from(*value));
         }
         let mut error = ScalingError::default();
-        // Lanes are no gradients.
+        // Lanes are not gradients.
         let lanes = self.layout.lanes.as_ref().map_or(0, |lanes| lanes.count());
         for (sum, exact) in sums.iter().zip(&self.exact[..elements]).skip(lanes) {
             let exact = exact / members.len() as f64;
@@ -135,21 +135,21 @@ impl Content for Contributions {
     }
 }
 
-/// Results that a server made of all contributions, compared with their sums.
+/// Compares results that a server made of all contributions with their sums.
 pub(super) struct ResultCheck {
     content: Contributions,
     workers: u32,
     members: Vec<PacketId>,
     sums: Vec<i32>,
     overflow: Overflow,
-    /// Results that are the sums.
+    /// Correct results.
     pub(super) right: u64,
-    /// Results that are not.
+    /// Wrong results.
     pub(super) wrong: u64,
 }
 
 impl ResultCheck {
-    /// Of these contributions of `workers` workers per job.
+    /// A check of these contributions, with `workers` workers per job.
     pub(super) fn new(content: Contributions, workers: u32) -> Self {
         let sums = vec![0; content.elements()];
         ResultCheck {
@@ -200,7 +200,7 @@ mod tests {
     use super::super::Scaling;
     use super::*;
 
-    /// A result is right if it is the sum of all workers' integers, whole, and says so.
+    /// A result is correct if it is the complete sum of all workers' integers, and its header says so.
     #[test]
     fn results_of_servers_are_compared_with_all_contributions() {
         let plan = DensePlan { elements_total: 100, elements_per_packet: 64, ..DensePlan::default() };

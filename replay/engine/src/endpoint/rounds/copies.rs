@@ -1,4 +1,4 @@
-//! Copies of results: all workers receive the same sum, and a repeated result is the same sum again.
+//! Copies of results: all workers receive the same sum, and a repeated result is the same sum.
 
 use pktgen_core::record::{Fault, PacketId};
 use pktgen_wire::wire::update::digest;
@@ -16,26 +16,26 @@ struct Known {
 
 const NONE: Known = Known { packet: PacketId::NOBODY, digest: 0, seq: 0 };
 
-/// The results of a run that were delivered last, by place: a job and a block.
+/// The latest delivered results of a run, by place: a job and a block.
 pub(super) struct Copies {
     /// Two are enough: a worker has the result before when it contributes to the next, so what is older than both has arrived, and comes
     /// once more, however late.
     known: Vec<[Known; 2]>,
-    /// Whether copies are compared. A device of this program shares the bytes of all of them.
+    /// Whether copies are compared. Devices of this program share the bytes of all copies.
     compared: bool,
-    /// A partial result may be made again of other contributions, where these are repeated.
+    /// Whether a partial result may be repeated with other contributions, because these are repeated.
     partial: bool,
     unlike: u64,
     first: Option<(u32, u32)>,
 }
 
 impl Copies {
-    /// Of so many places; `compared` where the device is not of this program, `partial` where one packet may open two results.
+    /// Copies at `places` places; `compared` if the device is external, `partial` if one packet may open two results.
     pub(super) fn new(places: usize, compared: bool, partial: bool) -> Self {
         Copies { known: vec![[NONE; 2]; places], compared, partial, unlike: 0, first: None }
     }
 
-    /// Notes a result, by its place and packet, that arrived at `worker` with these `values`; true for its first copy.
+    /// Notes a result, by its place and packet, that arrived at `worker` with these `values`; returns whether it is the first copy.
     #[inline]
     pub(super) fn is_first<'a>(
         &mut self,
@@ -64,13 +64,13 @@ impl Copies {
         false
     }
 
-    /// What speaks against the device, if anything does.
+    /// Returns the fault of the device, if copies differ.
     pub(super) fn fault(&self) -> Option<Fault> {
         self.first.map(|(worker, block)| Fault::UnlikeResults { results: self.unlike, worker, block })
     }
 }
 
-/// Digest of what all copies have in common.
+/// Returns the digest of the fields that all copies share.
 fn of(head: &ResultHead, values: &[u8]) -> u64 {
     let told = u64::from(head.count) << 16 | u64::from(head.degraded) << 8 | u64::from(head.exponent as u8);
     digest(values) ^ told.wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -84,7 +84,7 @@ mod tests {
         ResultHead { job: None, seq, count, degraded, exponent: 0, congested: false }
     }
 
-    /// Each copy is held against the first: values, count and exponent.
+    /// Each copy is compared with the first: values, count and exponent.
     #[test]
     fn copies_that_differ_are_counted() {
         let packet = PacketId::new(0, 7, 0);
@@ -107,7 +107,7 @@ mod tests {
         }
     }
 
-    /// A repeated contribution may open a partial result again, with others.
+    /// A repeated contribution may open a partial result again, with other contributions.
     #[test]
     fn partial_results_of_repeats_may_differ() {
         let packet = PacketId::new(0, 7, 0);

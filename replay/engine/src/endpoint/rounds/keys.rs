@@ -1,4 +1,4 @@
-//! The keys of `[endpoint]` that workers of synchronous training read, whatever protocol they speak.
+//! The keys of `[endpoint]` for workers of synchronous training, for any protocol.
 
 use pktgen_core::config::{above, above_to, choices, settings};
 use pktgen_core::units::Span;

@@ -1,9 +1,8 @@
-//! How the packets of an iteration carry the model, and by what gradients are multiplied to become integers.
+//! The assignment of the model to the packets of an iteration, and the scaling of gradients to integers.
 //!
-//! Trio-ML multiplies all with one number (§4, "the scaling approach proposed by ATP") and packet i carries block i.
-//! SwitchML can do the same, or what its public client does: packet i says how large block i's gradients are, the switch
-//! answers with the largest exponent of all workers, and packet i + W carries the block, scaled by that. So one window more
-//! is sent, whose data counts for nothing.
+//! Trio-ML multiplies all gradients with one number (§4, "the scaling approach proposed by ATP") and packet i carries block i. SwitchML
+//! can do the same, or follow its public client: packet i carries the exponent of block i's gradients, the switch answers with the largest
+//! exponent of all workers, and packet i + W carries the block, scaled accordingly. So one more window is sent, whose data do not count.
 
 use std::sync::Arc;
 
@@ -14,12 +13,12 @@ use pktgen_workload::lanes::Lanes;
 
 use super::keys::{Scaled, Scalings};
 
-/// By what gradients are multiplied.
+/// The scaling of gradients.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Scaling {
-    /// The same number for all.
+    /// By one number.
     Fixed(f32),
-    /// What makes the most of 32 bits, by the largest exponent of a block among all workers.
+    /// By the largest factor that fits 32 bits, from the largest exponent of a block among all workers.
     Exponents,
 }
 
@@ -31,39 +30,39 @@ pub struct Layout {
     scaling: Scaling,
     /// Packets ahead of the model.
     lead: u32,
-    /// What makes the lanes of packets, where they carry any.
+    /// Generator of the lanes of packets, if they have any.
     pub lanes: Option<Arc<Lanes>>,
 }
 
 impl Layout {
-    /// With exponents the model follows `window` packets behind them.
+    /// A layout; with exponents, the model follows after `window` packets.
     pub fn new(dense: Arc<Dense>, scaling: Scaling, window: u32) -> Self {
         let lead = if scaling == Scaling::Exponents { window.min(dense.blocks()) } else { 0 };
         Layout { dense, scaling, lead, lanes: None }
     }
 
-    /// The same with lanes.
+    /// Returns the layout with lanes.
     pub fn with_lanes(self, lanes: &Option<Arc<Lanes>>) -> Self {
         Layout { lanes: lanes.clone(), ..self }
     }
 
-    /// Packets of an iteration.
+    /// Returns the packets of an iteration.
     pub fn packets(&self) -> u32 {
         self.dense.blocks() + self.lead
     }
 
-    /// Packets ahead of the model.
+    /// Returns the packets ahead of the model.
     pub fn lead(&self) -> u32 {
         self.lead
     }
 
-    /// The block that packet `index` carries; none if its data counts for nothing.
+    /// Returns the block that packet `index` carries; `None` if its data do not count.
     #[inline]
     pub fn block_of(&self, index: u32) -> Option<u32> {
         index.checked_sub(self.lead)
     }
 
-    /// The exponent that packet `index` of a worker brings: that of the block which follows `lead` packets later.
+    /// Returns the exponent in packet `index` of a worker: that of the block that follows `lead` packets later.
     pub fn exponent(&self, worker: u32, iteration: u32, index: u32) -> i8 {
         match self.scaling {
             Scaling::Fixed(_) => 0,
@@ -72,7 +71,7 @@ impl Layout {
         }
     }
 
-    /// What a worker multiplies with that was told this exponent.
+    /// Returns the scaling factor for this exponent.
     #[inline]
     pub fn scale_told(&self, exponent: i8) -> f32 {
         match self.scaling {
@@ -81,7 +80,7 @@ impl Layout {
         }
     }
 
-    /// What all workers of `worker`'s job multiply block `block` with.
+    /// Returns the scaling factor of block `block` for all workers of `worker`'s job.
     pub fn scale_of(&self, worker: u32, iteration: u32, block: u32) -> f32 {
         if let Scaling::Fixed(scale) = self.scaling {
             return scale;

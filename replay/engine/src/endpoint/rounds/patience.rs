@@ -1,29 +1,29 @@
-//! Whether a device waits for workers that are late, whatever the timeout that it is said to have (Trio §5).
+//! Detects whether a device waits for late workers despite its declared timeout (Trio §5).
 //!
-//! Called by [`super`] of a device without books. Between the moments at which two workers of a job are ready to send, nothing may touch
-//! the blocks that the first has sent: if that is longer than a timeout and its tick, they must age, and their results are degraded.
+//! Used by [`super`] for devices without books. Between the times at which two workers of a job are ready to send, nothing may update the
+//! blocks that the first has sent: if this is longer than a timeout and its tick, they must expire with degraded results.
 
 use std::collections::BTreeMap;
 
 use pktgen_core::record::{Counter, Iteration, WAITS_FOR_ALL};
 use pktgen_core::time::{NS, Time};
 
-/// What is known of an iteration that not all workers of its job have ended.
+/// State of an iteration that not all workers of its job have ended.
 #[derive(Debug, Default)]
 struct Open {
     ready: Vec<Time>,
     degraded: bool,
 }
 
-/// How long iterations waited for workers of which no result was degraded.
+/// Waiting times of iterations without degraded results.
 #[derive(Debug, Default)]
 pub(super) struct Patience {
     /// Workers of a job.
     workers: usize,
     open: BTreeMap<(u16, u32), Open>,
-    /// The longest two: a host that stops can make one.
+    /// The two longest waits: one may be due to a host that stopped.
     longest: [Time; 2],
-    /// Some result lacked sources: the device does not wait for all.
+    /// Whether some result lacked sources: the device does not wait for all.
     ages: bool,
 }
 
@@ -32,7 +32,7 @@ impl Patience {
         Patience { workers: workers as usize, ..Patience::default() }
     }
 
-    /// A worker ended an iteration.
+    /// Handles the end of a worker's iteration.
     pub(super) fn ended(&mut self, row: &Iteration) {
         self.ages |= row.degraded > 0;
         let key = (row.job, row.iteration);
@@ -49,7 +49,7 @@ impl Patience {
         self.longest = if gap > first { [gap, first] } else { [first, second.max(gap)] };
     }
 
-    /// The second longest, if the device never went on without a worker.
+    /// Returns the second-longest wait, if the device never continued without a worker.
     pub(super) fn counter(&self) -> Option<Counter> {
         let waited = self.longest[1];
         (!self.ages && waited > 0).then(|| Counter::largest(WAITS_FOR_ALL, (waited / NS) as u64))

@@ -1,4 +1,4 @@
-//! What workers of synchronous training are told by `[endpoint]`, whatever protocol they speak.
+//! The settings in `[endpoint]` of workers of synchronous training, for any protocol.
 
 use std::sync::Arc;
 
@@ -12,64 +12,65 @@ use pktgen_workload::workload::Source;
 use super::keys::Trained;
 use crate::endpoint::Facts;
 
-/// What a worker does about iterations that went on without it.
+/// The reaction of a worker to iterations that were completed without it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Missed {
-    /// It computes every iteration, and is late for ever after, unless the others wait for it.
+    /// It computes every iteration, and stays late for ever, unless the others wait for it.
     Compute,
-    /// An iteration of which it has all results when it would begin is passed over.
+    /// It skips an iteration if it has all its results at its beginning.
     Skip,
-    /// The same, and the first of which it has not all is the one that the others are in: it is ready when they are, with what it has.
+    /// As [`Skip`](Self::Skip); it also joins the others in the first iteration without all results: it is ready when
+    /// they are, with its gradients.
     Join,
     /// As [`Skip`](Self::Skip); it also stops computing when the last result of the iteration arrives.
     Abandon,
 }
 
-/// Which blocks may leave.
+/// The rule for blocks that may leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// A window of blocks may be without results, whichever they are (Trio §4).
+    /// Any window of blocks may be without results (Trio §4).
     Outstanding,
-    /// A block waits for the result of the one a window before it, whose slot of the device it takes.
+    /// A block waits for the result of the block one window earlier, whose slot in the device it uses.
     Slots,
     /// No block leaves a window or more after the oldest without a result.
     Sliding,
 }
 
 impl Order {
-    /// Returns whether results are of all workers of a job, so that none comes before a contribution.
+    /// Returns whether results are of all workers of a job, so that none precedes a contribution.
     pub(super) fn needs_all(self) -> bool {
         self != Order::Outstanding
     }
 }
 
-/// How a window follows the marks of results: once a window it halves, or grows.
+/// Adaptation of the window to marks in results: once per window it is halved, or grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WindowControl {
-    /// By so many packets it grows.
+    /// Growth in packets.
     pub step: u32,
 }
 
-/// The rules of all workers of a run.
+/// The settings of all workers of a run.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Blocks that may be outstanding.
     pub window: u32,
-    /// Which blocks may leave.
+    /// The rule for blocks that may leave.
     pub order: Order,
-    /// Does the window change? `window` is then its largest.
+    /// Adaptation of the window, if any; `window` is then its maximum.
     pub control: Option<WindowControl>,
-    /// Are blocks sent again at once, each once, when results of later ones come before theirs?
+    /// Whether blocks are sent again at once, each once, when results of later ones arrive first.
     pub gaps: bool,
-    /// About iterations that went on without a worker.
+    /// The reaction to iterations that were completed without a worker.
     pub missed: Missed,
-    /// What delays are multiples of.
+    /// The unit of straggler delays.
     pub typical: Time,
-    /// Are they multiples of what a worker measured, once it has?
+    /// Whether the unit is the worker's measured iteration time, once there is one.
     pub measured: bool,
-    /// After how long without a result a block is sent again; none if never.
+    /// Time without a result after which a block is sent again; none if never.
     pub retransmit: Option<Time>,
-    /// For the manifest.
+    /// Parameters for the manifest.
     pub training: Training,
 }
 
@@ -113,8 +114,8 @@ impl Settings {
     }
 }
 
-/// An iteration over an ideal network: computation, then a ring of n workers that each send 2(n−1)/n of the model
-/// (§6.1 "Ideal setup").
+/// Returns the time of an iteration over an ideal network: computation, then a ring of n workers that each send
+/// 2(n−1)/n of the model (§6.1 "Ideal setup").
 fn ideal(dense: &Dense, rate_bps: u64) -> Time {
     let n = u128::from(dense.workers_per_job().max(1));
     let bits = u128::from(dense.elements_total()) * 32 * 2 * (n - 1);
@@ -122,7 +123,7 @@ fn ideal(dense: &Dense, rate_bps: u64) -> Time {
     dense.compute() + sending.min(HORIZON as u128) as Time
 }
 
-/// The dense workload that synchronous workers need.
+/// Returns the dense workload that synchronous workers need.
 pub fn dense_of(source: &dyn Source, who: &str) -> Result<Arc<Dense>> {
     source.known().dense().ok_or_else(|| {
         Error::config(format!(

@@ -1,4 +1,4 @@
-//! One worker of synchronous training: where it is in its iteration, what it has sent, which results it has.
+//! One worker of synchronous training: its iteration, the blocks that it has sent, and the results that it has.
 
 #[cfg(test)]
 mod tests;
@@ -13,7 +13,7 @@ use super::settings::{Missed, Order};
 use super::{Layout, ResultHead, Settings, UNSENT_MAX};
 use crate::endpoint::Host;
 
-/// What a worker does.
+/// The activity of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Computing,
@@ -21,23 +21,23 @@ enum Phase {
     Done,
 }
 
-/// What a result was to a worker.
+/// The significance of a result for a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrived {
     First,
     Again,
 }
 
-/// Results of one iteration that a worker has.
+/// Results of one iteration at a worker.
 #[derive(Debug, Clone, Default)]
 struct Round {
-    /// A bit of each block; empty where no result came, so that one frame that claims to be of a late iteration does not
-    /// cost the memory of all before it.
+    /// One bit per block; empty before the first result, so that one frame with a forged late iteration does not
+    /// allocate memory for all iterations before it.
     got: Vec<u64>,
     count: u32,
     degraded: u32,
     sources: u64,
-    /// When the last of them arrived.
+    /// Arrival of the last of them.
     t_last: Time,
 }
 
@@ -80,59 +80,59 @@ pub struct Worker {
     pub iteration: u32,
     phase: Phase,
     t_start: Time,
-    /// When all results of the iteration before were there: from then on the others are in this one.
+    /// Time at which all results of the previous iteration had arrived: from then on the others are in this iteration.
     t_others: Time,
-    /// When it had computed, or will have.
+    /// End of its computation.
     pub t_ready: Time,
     delay: Time,
-    /// The shortest iteration with all workers in which it was not held up; [`NEVER`] before there is one.
+    /// Duration of the shortest iteration with all workers and without delay; [`NEVER`] before there is one.
     shortest: Time,
-    /// Spans in which it is held up, in order.
+    /// Periods of delay, in order.
     held_up: Vec<(Time, Time)>,
-    /// The iteration that it is in, and later ones of which it has results already.
+    /// The current iteration, and later ones with results.
     rounds: VecDeque<Round>,
-    /// The next block to be looked at, in order.
+    /// The next block to be considered, in order.
     next: u32,
-    /// Blocks whose slot has become free, where blocks wait for slots.
+    /// Blocks whose slot is free, if blocks wait for slots.
     freed: VecDeque<u32>,
     outstanding: u32,
-    /// Blocks that may be outstanding, how often that was halved, and with which result, numbered over all iterations, it
-    /// changes next.
+    /// Maximum number of outstanding blocks, how often it was halved, and the result, numbered over all iterations,
+    /// with which it changes next.
     window: u32,
     halved: u32,
     changes_at: u32,
     /// The first block without a result.
     oldest: u32,
-    /// Blocks that later results have overtaken, to be sent again, and the block up to which that was done.
+    /// Blocks overtaken by later results, to be sent again, and the block up to which this was done.
     overtaken: VecDeque<u32>,
     overtaken_to: u32,
-    /// The last transmission of each block of the iteration.
+    /// The last attempt of each block of the iteration.
     attempts: Vec<u8>,
-    /// When something last came or left for the first time, and how often it has sent again since then, in vain.
+    /// Time of the last arrival or first transmission, and the number of retransmissions since then.
     silent_since: Time,
     silences: u32,
     sent: u32,
-    /// When each block of the iteration left; [`NEVER`] if it did not.
+    /// Departure of each block of the iteration; [`NEVER`] if it has not left.
     left_at: Vec<Time>,
     /// Frames handed over that have not left.
     unsent: u32,
-    /// When the last one left: before that there is no use in making more.
+    /// Departure of the last frame: making more before then is useless.
     link_free: Time,
-    /// Blocks that may have to be sent again: since when they wait, and which attempt was the last.
+    /// Blocks that may have to be sent again: start of the wait, block, and last attempt.
     waiting: VecDeque<(Time, u32, u8)>,
-    /// Exponents that results of the iteration told, by packet; empty where they tell none.
+    /// Exponents from results of the iteration, by packet; empty without exponents.
     exponents: Vec<i8>,
-    /// How often something was sent again, and after how many more of them the timeout doubles.
+    /// Number of retransmissions, and the number of further ones after which the timeout doubles.
     timeouts: u32,
     threshold: u32,
     patience: u32,
-    /// The latest time that it was called with: nothing is sent before.
+    /// The latest time of a call: nothing is sent before.
     now: Time,
 }
 
-/// Timeouts after which the timeout doubles; this number grows by itself every time, as the public client's does.
+/// Retransmissions after which the timeout doubles; the threshold then grows by this number, as in the public client.
 const THRESHOLD: u32 = 100;
-/// The last transmission of a block: SwitchML's packets have 7 bits for its number (`systems/switchml/src/format.rs`).
+/// The maximum attempt of a block: SwitchML's packets have 7 bits for it (`systems/switchml/src/format.rs`).
 const ATTEMPT_MAX: u8 = i8::MAX as u8;
 
 impl Worker {
@@ -177,12 +177,12 @@ impl Worker {
         }
     }
 
-    /// How long it waits for a result now; none if for ever.
+    /// Returns the current timeout for a result; `None` if there is no timeout.
     fn timeout(&self, settings: &Settings) -> Option<Time> {
         settings.retransmit.map(|timeout| timeout.saturating_mul(Time::from(self.patience)))
     }
 
-    /// Begins the iteration that it is at, at `t`; iterations that went on without it are passed over, if it may.
+    /// Begins the current iteration at `t`; skips iterations completed without it, if permitted.
     pub fn begin(&mut self, t: Time, layout: &Layout, settings: &Settings, host: &mut Host) {
         let dense = &layout.dense;
         self.now = t;
@@ -199,8 +199,8 @@ impl Worker {
         self.phase = Phase::Done;
     }
 
-    /// Computes, from `t` on, or with the others if it joins them: the delays of a straggler come at equal distances within the computation, the first at its beginning
-    /// (§6.1 "Straggler generation pattern" says three points in each iteration, not where: our choice).
+    /// Computes from `t` on, or with the others if it joins them: the delays of a straggler are at equal distances within the computation,
+    /// the first at its beginning (§6.1 "Straggler generation pattern" says three points in each iteration, not where: our choice).
     fn compute(&mut self, t: Time, dense: &Dense, settings: &Settings) {
         let compute = dense.compute_of(self.id, self.iteration);
         let factors = dense.stragglers().delays(self.id, self.iteration);
@@ -210,7 +210,7 @@ impl Worker {
         self.held_up.clear();
         self.delay = 0;
         for (point, factor) in (0..points).zip(factors) {
-            // Held beyond the horizon, where the run has long been stopped, so that nothing wraps.
+            // Capped at the horizon, when the run has been stopped long ago, so that nothing wraps.
             let delay = ((factor * typical as f64) as Time).min(HORIZON);
             let from = start + compute / points * point + compute % points * point / points + self.delay;
             if delay > 0 && from >= t {
@@ -222,12 +222,12 @@ impl Worker {
         self.phase = Phase::Computing;
     }
 
-    /// The exponent that the result named for what packet `index` carries.
+    /// Returns the exponent that a result named for the content of packet `index`.
     pub fn told(&self, layout: &Layout, index: u32) -> i8 {
         layout.block_of(index).and_then(|block| self.exponents.get(block as usize)).copied().unwrap_or(0)
     }
 
-    /// Its window, and how often it was halved.
+    /// Returns its window, and how often it was halved.
     pub fn window(&self) -> (u32, u32) {
         (self.window, self.halved)
     }
@@ -237,7 +237,7 @@ impl Worker {
         self.phase == Phase::Done
     }
 
-    /// When it has something to do.
+    /// Returns when it has something to do.
     pub fn wake(&self, settings: &Settings) -> Time {
         match self.phase {
             Phase::Done => NEVER,
@@ -264,7 +264,7 @@ impl Worker {
         }
     }
 
-    /// The next block to send at `t`, and which attempt that is.
+    /// Returns the next block to send at `t`, and its attempt.
     pub fn next(&mut self, t: Time, settings: &Settings) -> Option<(u32, u8)> {
         self.now = self.now.max(t);
         if self.phase == Phase::Computing && t >= self.t_ready {
@@ -300,7 +300,7 @@ impl Worker {
             Order::Outstanding if self.outstanding >= settings.window => return None,
             Order::Outstanding => {}
         }
-        // What has a result already needs no contribution.
+        // Blocks with a result need no contribution.
         while self.next < blocks && self.rounds[0].has(self.next) {
             self.next += 1;
         }
@@ -312,7 +312,7 @@ impl Worker {
         self.next - 1
     }
 
-    /// When it sends its oldest block again, if nothing comes until then: it waits twice as long after each time.
+    /// Returns when it sends its oldest block again, if nothing arrives until then: the wait doubles each time.
     fn silence_ends(&self, settings: &Settings) -> Time {
         let waits = self.oldest < self.next && self.attempts[self.oldest as usize] < ATTEMPT_MAX;
         match settings.retransmit.filter(|_| waits) {
@@ -321,7 +321,7 @@ impl Worker {
         }
     }
 
-    /// A block that waited too long for its result.
+    /// Returns a block that waited too long for its result.
     fn overdue(&mut self, t: Time, settings: &Settings) -> Option<(u32, u8)> {
         if settings.order == Order::Sliding {
             return (self.silence_ends(settings) <= t).then(|| {
@@ -333,7 +333,7 @@ impl Worker {
         }
         let timeout = self.timeout(settings)?;
         while let Some(&(since, block, attempt)) = self.waiting.front() {
-            // What has no further number is given up: one more transmission could not be told from the last.
+            // Attempts are exhausted: a further transmission could not be distinguished from the last.
             if self.rounds[0].has(block) || attempt == ATTEMPT_MAX || attempt < self.attempts[block as usize] {
                 self.waiting.pop_front();
             } else if since.saturating_add(timeout) <= t {
@@ -352,7 +352,7 @@ impl Worker {
         None
     }
 
-    /// A block that a later result has overtaken.
+    /// Returns a block that a later result has overtaken.
     fn next_overtaken(&mut self) -> Option<(u32, u8)> {
         while let Some(block) = self.overtaken.pop_front() {
             let attempt = &mut self.attempts[block as usize];
@@ -364,7 +364,7 @@ impl Worker {
         None
     }
 
-    /// A result of the iteration: the oldest block without one moves on, what it overtook is sent again, and the window changes.
+    /// Handles a result in a sliding window: advances the oldest block, schedules overtaken blocks again, and adapts the window.
     fn slide(&mut self, head: &ResultHead, t: Time, blocks: u32, settings: &Settings) {
         let block = head.seq % blocks;
         (self.silent_since, self.silences) = (t, 0);
@@ -386,7 +386,7 @@ impl Worker {
         }
     }
 
-    /// A frame left the host at `t`.
+    /// Handles the departure of a frame from the host at `t`.
     pub fn left(&mut self, packet: PacketId, blocks: u32, t: Time, settings: &Settings) {
         let seq = packet.seq();
         self.unsent = self.unsent.saturating_sub(1);
@@ -404,19 +404,19 @@ impl Worker {
         }
     }
 
-    /// When it had sent its contribution to a block, at `t`; none if it had not, or no longer knows. A frame that waits for
-    /// its link may already know when it will leave.
+    /// Returns when it sent its contribution to a block, if at or before `t` and in the current iteration. The
+    /// departure of a frame that waits for its link may already be known.
     pub(crate) fn sent_at(&self, iteration: u32, block: u32, t: Time) -> Option<Time> {
         let at = self.left_at[block as usize];
         (iteration == self.iteration && at <= t).then_some(at)
     }
 
-    /// Returns whether it has contributed to a block, or passed its iteration.
+    /// Returns whether it has contributed to a block, or has passed its iteration.
     pub fn contributed(&self, iteration: u32, block: u32) -> bool {
         iteration < self.iteration || (iteration == self.iteration && self.left_at[block as usize] != NEVER)
     }
 
-    /// A result arrived at `t`.
+    /// Handles the arrival of a result at `t`.
     pub fn arrived(&mut self, head: &ResultHead, t: Time, blocks: u32, settings: &Settings) -> Arrived {
         self.now = self.now.max(t);
         let (iteration, block) = (head.seq / blocks, head.seq % blocks);
@@ -443,7 +443,7 @@ impl Worker {
             }
             let all = self.rounds[0].count == blocks;
             if all && settings.missed == Missed::Abandon && self.phase == Phase::Computing {
-                // It cannot stop what holds it up.
+                // The current delay cannot be aborted.
                 self.held_up.retain(|(from, _)| *from <= t);
                 self.delay = self.held_up.iter().map(|(from, to)| to - from).sum();
                 let held_until = self.held_up.last().map_or(t, |(_, to)| *to);
@@ -486,11 +486,11 @@ impl Worker {
         });
     }
 
-    /// On to the next iteration.
+    /// Advances to the next iteration.
     fn advance(&mut self, blocks: u32) {
         self.iteration += 1;
         self.t_others = self.rounds[0].t_last;
-        // The oldest becomes the newest, if there is no newer one: nothing is allocated.
+        // The oldest round is reused as the newest, if there is no newer one: nothing is allocated.
         if let Some(mut round) = self.rounds.pop_front()
             && self.rounds.is_empty()
         {

@@ -1,4 +1,4 @@
-//! Device programs: what happens to a packet.
+//! Device programs: packet processing.
 
 pub(crate) mod forward;
 
@@ -20,50 +20,50 @@ use crate::racks::RackPlace;
 
 /// A program on one device.
 pub trait Program: Send {
-    /// Frames arrived, each at its `t`. Every frame is emitted, dropped or kept.
+    /// Processes arriving frames, each at its `t`. Every frame must be emitted, dropped or kept.
     fn on_burst(&mut self, burst: &[Frame], context: &mut Context);
 
-    /// When it is next called although nothing arrives; [`NEVER`] if it has no timers.
+    /// Returns when it is next called although nothing arrives; [`NEVER`] if it has no timers.
     fn next_wake(&self) -> Time {
         NEVER
     }
 
-    /// It is `t`, the time that it asked for.
+    /// Called at `t`, the requested time.
     fn on_timer(&mut self, _t: Time, _context: &mut Context) {}
 
-    /// Returns what workers must fit into.
+    /// Returns the limits that workers must observe.
     fn limits(&self) -> Limits {
         Limits::default()
     }
 
-    /// Frames that it keeps.
+    /// Returns the number of frames that it keeps.
     fn held(&self) -> usize {
         0
     }
 
-    /// What it counted, for the manifest.
+    /// Returns its counters, for the manifest.
     fn counters(&self) -> Vec<Counter> {
         Vec::new()
     }
 
-    /// The control plane moves a worker; the device is at `node`.
+    /// Handles a move of a worker by the control plane; the device is at `node`.
     fn regroup(&mut self, _regroup: &Regroup, _node: usize) {}
 }
 
-/// What a program has room and time for.
+/// The limits of a program.
 #[derive(Clone, Default)]
 pub struct Limits {
-    /// After how long it gives up waiting for contributions; none if it never does.
+    /// Time after which it stops waiting for contributions; none if it never does.
     pub timeout: Option<Time>,
-    /// Blocks of a job that may be under way, and the key of `[target]` that says so; none if there is no limit.
+    /// Maximum number of blocks of a job under way, and the key of `[target]` that sets it; none if there is no limit.
     pub room: Option<(u32, &'static str)>,
-    /// Jobs that it serves, and how it would serve more; none if it serves all.
+    /// Number of jobs that it serves, and advice to serve more; none if it serves all.
     pub jobs: Option<(u16, &'static str)>,
-    /// How it adds floating-point numbers, where it sums pairs.
+    /// Its floating-point adder, if it sums pairs.
     pub adder: Option<Adder>,
 }
 
-/// What a program knows of its place in the network.
+/// A program's knowledge of its place in the network.
 #[derive(Debug, Clone)]
 pub struct Place {
     /// The device's own node.
@@ -74,34 +74,34 @@ pub struct Place {
     pub workers: Arc<Population>,
     /// Ports towards the workers of each cluster, each port once.
     pub group_ports: Arc<GroupPorts>,
-    /// The parameter server; of synchronous runs without one, the device on top.
+    /// The parameter server or, in synchronous runs without one, the top device.
     pub server: NodeId,
-    /// Of each synchronous job: who contributes here.
+    /// By synchronous job: the contributors at this device.
     pub jobs: Arc<Vec<JobPlace>>,
-    /// What sparse training needs, where it is that.
+    /// Configuration for sparse training, if it is that.
     pub sparse: Option<SparsePlace>,
-    /// The devices that sum for a server, the first of them at the beginning; of several racks' only the device itself, if it
-    /// is one.
+    /// The devices that sum for a server, the first of them active at the beginning; with several racks, only the
+    /// device itself, if it is one.
     pub aggregators: Arc<Vec<NodeId>>,
-    /// Its place between racks, where sparse training goes through several devices.
+    /// Its configuration for racks, if sparse training uses several devices.
     pub racks: Option<RackPlace>,
-    /// What it does with the flows of a plan, where there is one.
+    /// Its configuration for the flows of a plan, if there is one.
     pub flows: Option<Arc<NodeFlows>>,
     /// Bytes of the largest frame.
     pub frame_bytes: usize,
-    /// Whether time passes by itself. Models of a chip's time are for virtual time only.
+    /// Whether the run is in real time. Models of a chip's timing are for virtual time only.
     pub real_time: bool,
     /// Whether UDP checksums are filled in.
     pub udp_checksum: bool,
 }
 
 impl Place {
-    /// The rack whose device it is; 0 if it is the only one, or of no rack.
+    /// Returns the rack of the device; 0 if it is the only one, or belongs to none.
     pub fn rack(&self) -> u32 {
         self.racks.as_ref().and_then(|racks| racks.own).unwrap_or(0)
     }
 
-    /// A device without routes, for programs that need none: the parameter server is itself.
+    /// A place without routes, for programs that need none; the device itself stands for the parameter server.
     pub fn bare(node: NodeId, workers: Population, jobs: Vec<JobPlace>, frame_bytes: usize) -> Self {
         Place {
             node,
@@ -121,24 +121,24 @@ impl Place {
     }
 }
 
-/// What a device does to updates, as far as packets at the receiver show it.
+/// The expected effect of a device on updates, as visible in packets at the receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected {
     /// It forwards: every packet is one update.
     Single,
-    /// It merges what waits together: where updates are lost, it must have had something to merge.
+    /// It merges waiting updates: where updates are lost, it must have had something to merge.
     MergesUnderLoad,
-    /// It sums so many contributions of a cluster into one result.
+    /// It sums this number of contributions of a cluster into one result.
     Sums(u32),
     /// Unknown: packets do not say how many updates they represent.
     Unknown,
-    /// Another process receives, and says what it misses.
+    /// Another process receives, and reports missing updates.
     Elsewhere,
 }
 
 /// Makes programs.
 pub trait ProgramKind: Named + Sync {
-    /// Whether it looks up workers and clusters, and sends what is no update around the queue.
+    /// Returns whether it looks up workers and clusters, and sends other packets around the queue.
     fn identifies(&self) -> bool {
         false
     }
@@ -148,20 +148,20 @@ pub trait ProgramKind: Named + Sync {
         &[]
     }
 
-    /// The wire format that it processes; none for any.
+    /// Returns the wire format that it processes; `None` for any.
     fn format(&self) -> Option<&'static str> {
         None
     }
 
-    /// The queue that devices have if the experiment does not say.
+    /// Returns the default queue of its devices.
     fn queue(&self) -> &'static str;
 
-    /// Whether it follows the flows of a plan.
+    /// Returns whether it follows the flows of a plan.
     fn needs_flows(&self) -> bool {
         false
     }
 
-    /// What is to be seen where it works, where a cluster has so many workers.
+    /// Returns the expected effect, for clusters of `per_cluster` workers.
     fn expected(&self, _per_cluster: u32) -> Expected {
         Expected::Single
     }

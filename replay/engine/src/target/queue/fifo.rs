@@ -46,17 +46,17 @@ pub fn read_slots(section: &mut Section, own: Option<u32>) -> Result<(u32, bool)
     read_slots_or(section, own, 8)
 }
 
-/// The same with another default.
+/// Reads the same keys with another default.
 pub fn read_slots_or(section: &mut Section, own: Option<u32>, default: u32) -> Result<(u32, bool)> {
     let slots = Slots::slots(section, default)?;
     let hold = Slots::slot_in_transmission(section)?;
     Ok((own.unwrap_or(slots), hold))
 }
 
-/// Frames that leave while others wait are marked.
+/// Marking of frames that leave while others wait.
 #[derive(Debug, Clone, Copy)]
 struct Marking {
-    /// So many, or more.
+    /// Minimum number of waiting frames.
     at: usize,
     mark: fn(&mut [u8]),
 }
@@ -71,14 +71,14 @@ pub struct Fifo {
 }
 
 impl Fifo {
-    /// With `slots` slots; `hold` says whether the frame in transmission keeps its slot.
+    /// A queue with `slots` slots; `hold` if the frame in transmission keeps its slot.
     pub fn new(slots: u32, hold: bool) -> Self {
-        // Long ones grow when they are used: a network may have a hundred thousand.
+        // Long queues grow when they are used: a network may have a hundred thousand.
         let begin = (slots as usize).min(16);
         Fifo { frames: VecDeque::with_capacity(begin), slots: slots as usize, hold, locked: false, marking: None }
     }
 
-    /// The same; frames that leave while `at` others or more wait are marked by `mark`.
+    /// Returns the queue with marking: `mark` is applied to frames that leave while at least `at` others wait.
     pub fn marking(self, at: u32, mark: fn(&mut [u8])) -> Self {
         Fifo { marking: Some(Marking { at: at as usize, mark }), ..self }
     }
@@ -105,7 +105,7 @@ impl Queue for Fifo {
         let mut frame = self.frames.pop_front()?;
         self.locked = true;
         if let Some(marking) = self.marking.filter(|marking| self.frames.len() >= marking.at) {
-            // Others may hold the same bytes on their ways to other ports.
+            // The same bytes may be under way to other ports.
             frame.buffer = pool.unshare(frame.buffer);
             (marking.mark)(&mut pool.bytes_mut(frame.buffer)[..usize::from(frame.len)]);
         }
@@ -142,7 +142,7 @@ mod tests {
         Frame { t: 0, packet, buffer, worker: 0, len: BYTES as u16, cluster: 0, flow: 0, head: 42, kind: Kind::Update }
     }
 
-    /// A frame is marked by how many wait behind it, in its own bytes, with a checksum that fits.
+    /// A frame is marked by the number of frames behind it, in a copy of its bytes, with a correct checksum.
     #[test]
     fn what_leaves_a_long_queue_is_marked() {
         let (mut pool, mut books) = (Pool::new(BYTES, 8), Books::default());

@@ -1,9 +1,9 @@
-//! Queue disciplines: what waits for a link, and in which order.
+//! Queue disciplines: the frames that wait for a link, and their order.
 //!
 //! A queue knows no link and keeps no clock: the port offers it frames and takes the next one out.
 //! The frame that is being transmitted is *locked*: taken by [`Queue::dequeue`] and ended by
-//! [`Queue::release`]; whether it holds its slot meanwhile is a parameter of every discipline
-//! (on OLAF's card it does, §12.1; in ns-3, where the device is apart from the queue, it does not).
+//! [`Queue::release`]; whether it keeps its slot until then is a parameter of every discipline (on OLAF's card it does,
+//! §12.1; in ns-3, where the device is separate from the queue, it does not).
 
 pub mod fifo;
 
@@ -27,13 +27,13 @@ pub trait Queue: Send {
     /// Takes the frame that is transmitted next and locks it.
     fn dequeue(&mut self, t: Time, pool: &mut Pool) -> Option<Frame>;
 
-    /// The transmission of the locked frame has ended.
+    /// Ends the transmission of the locked frame.
     fn release(&mut self);
 
-    /// Qn, N and Qmax at `t`.
+    /// Returns Qn, N and Qmax at `t`.
     fn status(&mut self, t: Time) -> Status;
 
-    /// How many frames wait; the locked one does not.
+    /// Returns the number of waiting frames, without the locked one.
     fn waiting(&self) -> usize;
 }
 
@@ -61,13 +61,12 @@ pub trait Discipline: Named + Sync {
     /// disciplines.
     fn keys(&self) -> KeyTables;
 
-    /// Must frames be updates whose cluster the device has looked up?
+    /// Returns whether frames must be updates whose cluster the device has looked up.
     fn needs_identified(&self) -> bool {
         false
     }
 
-    /// Reads its keys from `[target]` and makes the queue of one port, with `slots` where the topology
-    /// says so for that port.
+    /// Reads its keys from `[target]` and makes the queue of one port, with `slots` if the topology states them for that port.
     fn open(&self, section: &mut Section, clusters: usize, slots: Option<u32>) -> Result<Box<dyn Queue>>;
 }
 

@@ -1,7 +1,7 @@
-//! Columns of frames, filled where they lie and written from where they lie.
+//! Columns of frames, filled and written in place.
 //!
-//! A block is made once. The thread that receives copies each frame's first bytes into it, the writer hands its memory to
-//! Arrow and takes it back, and it goes around again: nothing is allocated per frame or per block.
+//! A block is allocated once. The receiving thread copies each frame's first bytes into it, the writer lends its memory
+//! to Arrow and takes it back for reuse: nothing is allocated per frame or per block.
 
 use std::sync::Arc;
 
@@ -14,26 +14,26 @@ use pktgen_core::time::Time;
 /// Frames per block, and per batch of the stream.
 pub(super) const ROWS: usize = 1 << 13;
 
-/// The stamp of a frame that has none.
+/// Marks a missing stamp.
 const MISSING: i64 = i64::MIN;
 
 /// Columns with room for [`ROWS`] frames.
 #[derive(Debug)]
 pub(super) struct Block {
     times: Vec<i64>,
-    /// As many as frames where the socket stamps, otherwise none.
+    /// One per frame if the socket stamps frames, otherwise empty.
     stamps: Vec<i64>,
     stamped: bool,
     lens: Vec<u32>,
-    /// Where each frame ends in `bytes`; 0 stands first.
+    /// The end of each frame in `bytes`, after an initial 0.
     ends: Vec<i32>,
     bytes: Vec<u8>,
 }
 
 impl Block {
-    /// Room for frames of which `snap` bytes are kept. The memory is touched, so that it is there.
+    /// Allocates room for frames of which `snap` bytes are kept, and touches the memory.
     pub fn new(snap: usize, stamped: bool) -> Self {
-        // Written once: the kernel gives pages when they are first written to, which must not be while receiving.
+        // Written once: the kernel allocates pages on the first write, which must not happen while receiving.
         fn touched<T: Clone>(value: T, count: usize) -> Vec<T> {
             let mut memory = Vec::with_capacity(count);
             memory.resize(count, value);
@@ -52,24 +52,24 @@ impl Block {
         block
     }
 
-    /// Bytes that a block for `snap` takes, about.
+    /// Returns the approximate size of a block for `snap`, in bytes.
     pub fn size(snap: usize) -> usize {
         ROWS * (snap + 24)
     }
 
-    /// Frames in it.
+    /// Returns the number of frames.
     #[inline]
     pub fn rows(&self) -> usize {
         self.lens.len()
     }
 
-    /// Whether it is full.
+    /// Returns whether it is full.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.lens.len() >= ROWS
     }
 
-    /// When its first frame was found.
+    /// Returns the arrival time of its first frame.
     pub fn first(&self) -> Option<Time> {
         self.times.first().copied()
     }
@@ -87,7 +87,7 @@ impl Block {
         self.ends.push(self.bytes.len() as i32);
     }
 
-    /// Its frames: time found, length on the wire, bytes kept.
+    /// Returns its frames: arrival time, length on the wire, kept bytes.
     pub fn frames(&self) -> impl Iterator<Item = (Time, u32, &[u8])> {
         let ranges = self.ends.windows(2).map(|pair| &self.bytes[pair[0] as usize..pair[1] as usize]);
         self.times.iter().zip(&self.lens).zip(ranges).map(|((t, len), bytes)| (*t, *len, bytes))
@@ -102,7 +102,7 @@ impl Block {
     ) -> Result<(), ArrowError> {
         let rows = self.rows();
         let has_stamps = self.stamped && rows > 0;
-        // A card may leave a frame out.
+        // A card may leave out the stamp of a frame.
         let nulls = self.stamps.contains(&MISSING).then(|| self.stamps.iter().map(|stamp| *stamp != MISSING).collect());
         let lent = |column: &mut Vec<i64>| Buffer::from_vec(std::mem::take(column));
         let times = Int64Array::new(ScalarBuffer::new(lent(&mut self.times), 0, rows), None);
@@ -120,7 +120,7 @@ impl Block {
         written
     }
 
-    /// The memory of a batch that is no longer shared. If it still is, new memory is taken: slower, not wrong.
+    /// Takes back the memory of a batch that is no longer shared. If it still is, new memory is allocated, which is slower.
     fn take_back(&mut self, batch: RecordBatch, has_stamps: bool) {
         let (_, columns, _) = batch.into_parts();
         for (at, column) in columns.into_iter().enumerate() {
@@ -141,7 +141,7 @@ impl Block {
     }
 }
 
-/// The vector that `buffer` was made of, empty, with room for `most`.
+/// Returns the vector underlying `buffer`, empty, with room for `most`.
 fn reclaim<T: pktgen_core::arrow::datatypes::ArrowNativeType>(buffer: Buffer, most: usize) -> Vec<T> {
     let mut memory = buffer.into_vec().unwrap_or_default();
     memory.clear();
@@ -158,7 +158,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// A block gives back what was pushed, stamped or not, and its memory comes home.
+        /// A block returns what was pushed, stamped or not, and gets its memory back.
         #[test]
         fn what_goes_in_comes_out(frames in prop::collection::vec((any::<u32>(), prop::collection::vec(any::<u8>(), 0..64)), 1..200), stamped: bool) {
             let mut block = Block::new(64, stamped);
@@ -189,7 +189,7 @@ mod tests {
         }
     }
 
-    /// A card may leave frames out; those have no stamp, and the others keep theirs, in this batch and the next.
+    /// Frames that a card left out have no stamp, and the others keep theirs, in this batch and the next.
     #[test]
     fn a_frame_without_a_stamp_has_none_and_the_others_keep_theirs() {
         let blank = Buffer::from_vec(vec![0i64; ROWS]);

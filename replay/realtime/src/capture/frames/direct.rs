@@ -1,35 +1,35 @@
-//! A file that is written past the page cache.
+//! A file that is written around the page cache.
 //!
-//! Writing into the page cache copies every byte and takes a new page for every 4 KiB; in a virtual machine each new page
-//! may cost a visit to the host, and measured there that alone took more than half of a core at 1 Mpps. So bytes are gathered
-//! in one buffer of our own, which goes to the disk from where it lies.
+//! Writing through the page cache copies every byte and takes a new page for every 4 KiB; in a virtual machine each new
+//! page may cost an exit to the host, which alone was measured to take more than half of a core at 1 Mpps. So bytes are
+//! collected in one own buffer, which is written to the disk directly.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Memory, offsets and lengths are multiples of this: no disk needs more.
+/// Memory, offsets and lengths are multiples of this; no disk needs more.
 const ALIGN: usize = 4096;
 
-/// A file that grows at its end. What was flushed is on its way to the disk; the rest of the last 4 KiB is zero until the
-/// next flush, which an Arrow reader takes for the end of the stream.
+/// A file that grows at its end. Flushed bytes are on their way to the disk; the rest of the last 4 KiB is zero until
+/// the next flush, which an Arrow reader takes for the end of the stream.
 pub(super) struct DirectFile {
     file: File,
     direct: bool,
     memory: Vec<u8>,
-    /// Where aligned memory starts.
+    /// Beginning of the aligned memory.
     start: usize,
-    /// Bytes gathered.
+    /// Number of collected bytes.
     used: usize,
-    /// How many of them are in the file already: those of a last, partial 4 KiB.
+    /// Number of those that are already in the file: a last, partial 4 KiB.
     known: usize,
-    /// Where the gathered bytes go; a multiple of [`ALIGN`].
+    /// File offset of the collected bytes; a multiple of [`ALIGN`].
     offset: u64,
 }
 
 impl DirectFile {
-    /// Creates the file, with a buffer of `room` bytes; through the page cache where the file system has no other way.
+    /// Creates the file, with a buffer of `room` bytes; falls back to the page cache if the file system requires it.
     pub fn create(path: &Path, room: usize) -> io::Result<Self> {
         let options = || {
             let mut options = OpenOptions::new();
@@ -37,7 +37,7 @@ impl DirectFile {
             options
         };
         let direct = options().custom_flags(libc::O_DIRECT).open(path).and_then(|file| {
-            // Some file systems take the flag and refuse the first write.
+            // Some file systems accept the flag and refuse the first write.
             let blank = Self::over(file, true, ALIGN);
             blank.file.write_all_at(&blank.memory[blank.start..blank.start + ALIGN], 0)?;
             blank.file.set_len(0)?;
@@ -56,7 +56,7 @@ impl DirectFile {
         DirectFile { file, direct, memory, start, used: 0, known: 0, offset: 0 }
     }
 
-    /// What way was got, for the manifest.
+    /// Returns the method in use, for the manifest.
     pub fn way(&self) -> &'static str {
         if self.direct { "direct" } else { "page cache" }
     }
@@ -65,7 +65,7 @@ impl DirectFile {
         self.memory.len() - ALIGN
     }
 
-    /// Writes what was gathered; keeps the part of a last, partial 4 KiB to write it again when it is whole.
+    /// Writes the collected bytes; keeps the part of a last, partial 4 KiB, to write it again when it is complete.
     fn write_out(&mut self) -> io::Result<()> {
         if self.used == self.known {
             return Ok(());
@@ -82,7 +82,7 @@ impl DirectFile {
         Ok(())
     }
 
-    /// Writes the rest and cuts the file to its length.
+    /// Writes the rest and truncates the file to its length.
     pub fn finish(mut self) -> io::Result<()> {
         self.write_out()?;
         self.file.set_len(self.offset + self.used as u64)
@@ -114,10 +114,10 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
 
-        /// The file has what was written; after a flush also before its end, with zeros behind.
+        /// The file contains what was written; after a flush also before its end, followed by zeros.
         #[test]
         fn what_is_written_is_in_the_file(pieces in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..9000), any::<bool>()), 0..12)) {
-            // Not in memory, where the page cache is all there is.
+            // Not on tmpfs, which always uses the page cache.
             let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("a folder");
             let path = folder.path().join("x");
             let mut file = DirectFile::create(&path, 2 * ALIGN).expect("a file");

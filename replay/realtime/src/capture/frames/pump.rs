@@ -1,7 +1,7 @@
-//! The thread that receives: from the ring into columns, as long as it is wanted.
+//! The receiving thread: copies frames from the ring to columns until the capture ends.
 //!
-//! It never waits for the disk. Where the writer has no empty block left, frames are taken out of the ring all the same
-//! and counted as lost here: the count is exact, and the ring stays a measure of this thread alone.
+//! It never waits for the disk. If the writer has no empty block left, frames are still taken out of the ring and
+//! counted as lost here: the count is exact, and the ring depends on this thread only.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Thread;
@@ -17,39 +17,39 @@ use crate::clock::RunClock;
 use crate::driver::real_time::FIRST_WAIT;
 use crate::transport::{Arrival, RETIRE_MS, Wait, Wire};
 
-/// Frames taken per look at the ring, and so per look at the clock.
+/// Maximum number of frames per poll of the ring, and so per reading of the clock.
 const BURST: usize = 64;
-/// A block that is not full goes to the writer after this time, so that what is on disk is never older.
+/// A partial block goes to the writer after this time, which bounds the age of data on disk.
 const FLUSH: Time = SECOND;
-/// Nothing arrived: sleep at most so long, in ns, before limits and signals are looked at again.
+/// Maximum sleep in ns while nothing arrives, before limits and signals are checked again.
 const SLEEP_NS: u64 = 10_000_000;
-/// While frames keep coming, sleep this long instead of until the next one: a wake-up for each costs the core that delivers
-/// them, which on a veth is the sender. Measured there, it took a sixth of the sender's time.
+/// Sleep while frames keep coming, instead of waiting for the next one: a wake-up for each costs the core that delivers
+/// them, which on a veth is the sender's (measured there: a sixth of the sender's time).
 const NAP: Duration = Duration::from_micros(50);
-/// They keep coming if the last was found this long ago, in ps.
+/// Frames count as still coming if the last was found within this time, in ps.
 const LIVELY: Time = 10 * MS;
-/// After the end, frames that the kernel still holds are waited for: two retire times of a ring's block.
+/// Wait at the end for frames that the kernel still holds: two retire times of a ring's block.
 const TAIL: Time = 2 * RETIRE_MS as Time * MS;
 
-/// Where frames go: the block that is being filled, and the way to the writer and back.
+/// The block being filled, and the rings to and from the writer.
 pub(super) struct Blocks {
     /// Filled blocks, to the writer.
     pub full: Producer<Block>,
     /// Empty ones, from the writer.
     pub empty: Consumer<Block>,
-    /// The writer, which sleeps when it has nothing to do.
+    /// The writer, which sleeps without work.
     pub writer: Option<Thread>,
     current: Option<Block>,
-    /// Empty blocks that are here. The last one in is the first one out: its memory is still in the cache.
+    /// Empty blocks held here. Last in, first out: its memory is still cached.
     spare: Vec<Block>,
     snap: usize,
     counts: RecordingCounts,
-    /// The time of this burst, once its first frame was found.
+    /// The time of this burst, read when its first frame was found.
     now: Option<Time>,
 }
 
 impl Blocks {
-    /// Of frames, `snap` bytes are kept.
+    /// Blocks for frames of which `snap` bytes are kept.
     pub fn new(full: Producer<Block>, empty: Consumer<Block>, snap: usize) -> Self {
         let spare = Vec::with_capacity(empty.buffer().capacity());
         Blocks { full, empty, writer: None, current: None, spare, snap, counts: RecordingCounts::default(), now: None }
@@ -73,7 +73,7 @@ impl Blocks {
         }
     }
 
-    /// Makes sure that there is a block, if there is an empty one anywhere.
+    /// Ensures that there is a current block, if any empty one is available.
     #[inline]
     fn ready(&mut self) {
         if self.current.is_none() {
@@ -81,10 +81,10 @@ impl Blocks {
         }
     }
 
-    /// Hands the current block over and takes an empty one.
+    /// Passes the current block to the writer and takes an empty one.
     fn next(&mut self) {
         if let Some(block) = self.current.take().filter(|block| block.rows() > 0) {
-            // There is a place for every block there is.
+            // The ring has room for all blocks.
             let _ = self.full.push(block);
             if let Some(writer) = &self.writer {
                 writer.unpark();
@@ -103,18 +103,18 @@ impl Blocks {
     }
 }
 
-/// Why a capture ended.
+/// Reason of a capture's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CaptureEnd {
     /// A limit was reached.
     Limit,
     /// The user stopped it.
     Stopped,
-    /// The writer is gone: it failed.
+    /// The writer failed.
     WriterGone,
 }
 
-/// Receives until a limit, `stop`, or the end of the writer. `watch` is called about once a second.
+/// Receives until a limit, `stop`, or the end of the writer. `watch` is called about once per second.
 pub(super) fn pump(
     wire: &mut dyn Wire,
     clock: &RunClock,
@@ -166,7 +166,7 @@ pub(super) fn pump(
     Ok((end, blocks.counts))
 }
 
-/// One look at the ring.
+/// Polls the ring once.
 #[inline]
 fn burst(wire: &mut dyn Wire, clock: &RunClock, limits: &RecordingLimits, blocks: &mut Blocks) -> Result<usize> {
     let left = limits.count.map_or(u64::MAX, |count| count.saturating_sub(blocks.counts.captured));
@@ -175,7 +175,7 @@ fn burst(wire: &mut dyn Wire, clock: &RunClock, limits: &RecordingLimits, blocks
     wire.receive(left.min(BURST as u64) as usize, &mut |arrival| blocks.take(&arrival, clock)).map(|found| found.frames)
 }
 
-/// Takes what had arrived when the end came: a ring's last block takes a moment to be handed over.
+/// Takes frames that had arrived at the end: a ring's last block is handed over with a delay.
 fn drain(wire: &mut dyn Wire, clock: &RunClock, limits: &RecordingLimits, blocks: &mut Blocks) -> Result<()> {
     let until = clock.now() + TAIL;
     loop {
@@ -190,7 +190,7 @@ fn drain(wire: &mut dyn Wire, clock: &RunClock, limits: &RecordingLimits, blocks
     }
 }
 
-/// Blocks for so many bytes of buffer, at least a few.
+/// Returns the number of blocks for this buffer size, at least a few.
 pub(super) fn blocks_in(bytes: usize, snap: usize) -> usize {
     (bytes / Block::size(snap)).max(4)
 }

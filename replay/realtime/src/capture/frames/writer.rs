@@ -1,6 +1,6 @@
-//! The thread that writes: blocks become batches of an Arrow stream, and packets of a pcapng file where asked for.
+//! The writing thread: writes blocks as batches of an Arrow stream and, on request, as packets of a pcapng file.
 //!
-//! Arrow hands over the column buffers as they are; they are copied once, into the buffer that goes to the disk.
+//! Arrow passes the column buffers through; they are copied once, into the buffer that is written to the disk.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -24,20 +24,20 @@ use super::block::{Block, ROWS};
 use super::direct::DirectFile;
 use super::{FRAMES, schema};
 
-/// Without work, look again after this time: the thread that fills blocks wakes this one earlier.
+/// Interval between checks without work; the filling thread wakes this one earlier.
 const NAP: Duration = Duration::from_millis(50);
 
-/// Bytes that go to the disk at once while the writer is behind; less when it is not.
+/// Bytes written to the disk at once while the writer is behind; fewer otherwise.
 const ROOM: usize = 4 << 20;
 
-/// The packets of a capture, where they are asked for.
+/// The packets of a capture, on request.
 const PACKETS: &str = "capture.pcapng";
 
 /// The files of a capture.
 pub(super) struct Files {
     path: PathBuf,
     schema: SchemaRef,
-    /// What stands for stamps that there are not.
+    /// Buffer for missing stamps.
     blank: Buffer,
     stream: StreamWriter<DirectFile>,
     pcap: Option<Writer>,
@@ -47,7 +47,7 @@ fn failed(path: &Path, error: &dyn std::fmt::Display) -> Error {
     Error::Io { action: "write", path: path.to_owned(), source: std::io::Error::other(error.to_string()) }
 }
 
-/// Where the stream is.
+/// Returns the path of the stream.
 pub(crate) fn stream_path(dir: &Path) -> PathBuf {
     dir.join(format!("{FRAMES}.arrows"))
 }
@@ -59,38 +59,38 @@ impl Files {
         let file = DirectFile::create(&path, ROOM).map_err(Error::io("create", &path))?;
         let schema = schema();
         let mut stream = StreamWriter::try_new(file, &schema).map_err(|error| failed(&path, &error))?;
-        // The schema is on disk from the start: a capture that is killed early leaves an empty stream, not rubbish.
+        // The schema is on disk from the start: a capture that is killed early leaves an empty, valid stream.
         stream.flush().map_err(|error| failed(&path, &error))?;
         let pcap = pcap.then(|| Writer::create(&dir.join(PACKETS), WriterOptions::new(Form::Pcapng))).transpose()?;
         Ok(Files { path, schema, blank: Buffer::from_vec(vec![0i64; ROWS]), stream, pcap })
     }
 
-    /// How the stream gets to the disk, for the manifest.
+    /// Returns the method of writing the stream, for the manifest.
     pub fn way(&self) -> &'static str {
         self.stream.get_ref().way()
     }
 
-    /// Times count from here, in ns since 1970.
+    /// Sets the origin of times, in ns since 1970.
     pub fn set_anchor(&mut self, anchor_ns: u64) {
         if let Some(pcap) = &mut self.pcap {
-            // It is the capture's own: those who sent have another.
+            // It is the capture's anchor; senders have another.
             pcap.set_anchor(anchor_ns, false);
         }
     }
 
-    /// Writes blocks as they come, and gives them back empty, until `full` is at its end.
+    /// Writes blocks as they arrive, and returns them empty, until `full` ends.
     pub fn work(mut self, full: &mut Consumer<Block>, empty: &mut Producer<Block>) -> Result<()> {
         loop {
             match full.pop() {
                 Ok(mut block) => {
                     self.write(&mut block)?;
-                    // There is a place for every block there is.
+                    // The ring has room for all blocks.
                     let _ = empty.push(block);
                     if full.is_empty() {
                         self.stream.flush().map_err(|error| failed(&self.path, &error))?;
                     }
                 }
-                // The other end puts its last block before it goes, so look once more.
+                // The other end pushes its last block before it is dropped, so check once more.
                 Err(_) if full.is_abandoned() && full.is_empty() => return self.finish(),
                 Err(_) => std::thread::park_timeout(NAP),
             }
@@ -115,13 +115,13 @@ impl Files {
     }
 }
 
-/// The packets say at their end what they lack, where they are asked for.
+/// Appends the counts of dropped packets to the packets file, if there is one.
 pub(super) fn note_drops(dir: &Path, drops: Drops) -> Result<()> {
     let path = dir.join(PACKETS);
     if drops.by_interface + drops.by_host > 0 && path.exists() { drops.append_to(&path) } else { Ok(()) }
 }
 
-/// The digests of the finished files in `dir` join `files`. Not while they are written: hashing is slower than frames come.
+/// Adds the digests of the finished files in `dir` to `files`. Not done while writing: hashing is slower than the arrival of frames.
 pub(super) fn sign(dir: &Path, files: &mut FileDigests) -> Result<()> {
     for name in [format!("{FRAMES}.arrows"), PACKETS.to_owned()] {
         let path = dir.join(&name);
@@ -132,7 +132,7 @@ pub(super) fn sign(dir: &Path, files: &mut FileDigests) -> Result<()> {
     Ok(())
 }
 
-/// Turns the stream in `dir` into Parquet, which is smaller and takes a while; the stream goes when that is whole. Its digest joins `files`.
+/// Converts the stream in `dir` to Parquet, which is smaller and takes a while; then removes it. Adds the digest to `files`.
 pub(super) fn convert(dir: &Path, files: &mut FileDigests) -> Result<()> {
     let path = stream_path(dir);
     let file = File::open(&path).map_err(Error::io("open", &path))?;
@@ -164,7 +164,7 @@ mod tests {
     use pktgen_core::arrow::array::{AsArray, RecordBatch};
     use pktgen_core::record::digest::check_files;
 
-    /// A block of `rows` frames with the numbers from `first` on.
+    /// A block of `rows` frames numbered from `first` on.
     fn block(first: u32, rows: u32) -> Block {
         let mut block = Block::new(8, false);
         for n in first..first + rows {
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(read(), [0u32; 0]);
         for (first, rows) in [(0, 3), (3, 5000), (5003, 1)] {
             files.write(&mut block(first, rows)).expect("written");
-            // What a killed capture leaves: no end of the stream, zeros up to the next 4 KiB.
+            // The state left by a killed capture: no end of the stream, zeros up to the next 4 KiB.
             files.stream.flush().expect("flushed");
             assert_eq!(read(), (0..first + rows).collect::<Vec<_>>());
         }

@@ -1,4 +1,4 @@
-//! Runs in which workers and a server receive at the same time.
+//! Tests of runs in which workers and a server receive at the same time.
 
 use std::fs::OpenOptions;
 
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use super::*;
 
 impl RunDir {
-    /// One without a manifest.
+    /// A run dir without a manifest.
     pub(crate) fn bare(dir: &Path, wanted: Wanted) -> Self {
         RunDir {
             dir: dir.to_owned(),
@@ -54,7 +54,7 @@ fn run_dir(dir: &Path, rounds: bool, server: bool) -> RunDir {
     )
 }
 
-/// A row by its time, where it arrived, and its number there.
+/// A row: its time, its node, and its number there.
 type Row = (Time, u16, u32);
 
 fn row((t_recv, node, newest_seq): Row) -> Received {
@@ -160,7 +160,7 @@ fn other_runs_have_one_stream() {
     }
 }
 
-/// Streams of any length are the same bytes, written while the run is under way or at its end; one that is given up has no Parquet.
+/// Streams of any length are the same bytes whether written during the run or at its end; an abandoned one has no Parquet.
 #[test]
 fn parquet_is_the_same_at_once_and_at_the_end() {
     for count in [0, 1, 4095, 4096, 4097, 100_000] {
@@ -184,7 +184,7 @@ fn parquet_is_the_same_at_once_and_at_the_end() {
     assert_eq!(recover_received(dir.path(), &mut FileDigests::new()).unwrap(), 16_384);
 }
 
-/// A run that was killed: what its streams had on disk, the server's cut in the middle of a batch.
+/// A killed run: its streams as on disk, the server's cut in the middle of a batch.
 #[test]
 fn both_streams_of_a_killed_run_are_recovered() {
     let dir = tempfile::tempdir().unwrap();
@@ -200,7 +200,7 @@ fn both_streams_of_a_killed_run_are_recovered() {
     assert_eq!(recover_received(dir.path(), &mut FileDigests::new()).unwrap(), 10_000 + whole);
     assert_eq!(read(dir.path()), joined(&workers, &server[..whole as usize]));
     assert!(!path.exists());
-    // Killed while the streams were taken away: nothing is lost.
+    // Killed while the streams were removed: nothing is lost.
     std::fs::write(&path, "rest").unwrap();
     assert_eq!(recover_received(dir.path(), &mut FileDigests::new()).unwrap(), 0);
     assert_eq!((read(dir.path()).len(), path.exists()), (10_000 + whole as usize, false));

@@ -1,7 +1,7 @@
-//! Frames that stay attached to a wire: a closed set that is sent at top speed, pass by pass, is prepared once and then sent by number.
+//! Frames attached to a wire: a closed set that is sent at top speed, pass by pass, is prepared once and then sent by number.
 //!
-//! The thread that sends notes the time and the number of frames of each call; the feeder draws the rows of the same schedule, at its
-//! own speed, and dates them by those notes.
+//! The sending thread notes time and number of frames of each call; the feeder generates the rows of the same schedule,
+//! at its own speed, and dates them by those notes.
 
 use std::collections::VecDeque;
 
@@ -13,28 +13,28 @@ use rtrb::{Consumer, Producer};
 use super::feed::Chunk;
 use crate::transport::{AttachedFrames, TransportPlan};
 
-/// Most bytes of a set, each frame rounded up to a cache line.
+/// Maximum bytes of a set, with each frame rounded up to a cache line.
 const BYTES: usize = 1 << 28;
 const LINE: usize = 64;
-/// A set of fewer frames is repeated up to as many, so that a call has enough.
+/// Smaller sets are repeated up to this number of frames, so that calls are large enough.
 const LEAST: usize = 4096;
-/// Calls that may wait for the feeder.
+/// Maximum number of calls that wait for the feeder.
 pub(super) const CALLS: usize = 1 << 16;
 
-/// The frames of one pass, or of several that are short.
+/// The frames of one pass, or of several short passes.
 pub(crate) struct FrameSet {
     bytes: Vec<u8>,
-    /// Where each ends, and its worker.
+    /// End of each frame, and its worker.
     ends: Vec<(usize, u32)>,
     /// Frames in all passes.
     total: u64,
-    /// Frames of one.
+    /// Frames of one pass.
     pass: usize,
 }
 
 impl FrameSet {
-    /// The frames of `source`, which sends them whole; none if they do not repeat, are too many, or number and time do not reach for all
-    /// passes.
+    /// The frames of `source`, which sends raw frames; `None` if they do not repeat, are too many, or if numbers or
+    /// time do not suffice for all passes.
     pub(crate) fn of(mut source: Box<dyn Source>) -> Option<Self> {
         let passes = source.passes()?;
         let mut set = FrameSet { bytes: Vec::new(), ends: Vec::new(), total: 0, pass: 0 };
@@ -53,7 +53,7 @@ impl FrameSet {
             counts[update.worker as usize] += 1;
             last = update.t_gen;
         }
-        // Another span, as one pass follows the other after a mean gap.
+        // One more span: one pass follows the other after a mean gap.
         let span = i128::from(last - first) * 2 * i128::from(passes);
         let numbers = counts.iter().max()? * u64::from(passes);
         if source.failure().is_some() || span > i128::from(HORIZON - first) || numbers > u64::from(u32::MAX) {
@@ -64,8 +64,8 @@ impl FrameSet {
         Some(set)
     }
 
-    /// Attaches what each of so many queues sends, if all can: the worker with number w, counted by `stride`, sends on queue w mod their
-    /// number.
+    /// Attaches the frames of each of `lanes` queues, if all support it: the worker numbered w, counted by `stride`,
+    /// sends on queue w mod `lanes`.
     pub(crate) fn attach(&self, plan: &TransportPlan, lanes: usize, stride: u32) -> Result<Option<Vec<Attached>>> {
         let mut all = Vec::with_capacity(lanes);
         for lane in 0..lanes {
@@ -89,18 +89,18 @@ impl FrameSet {
     }
 }
 
-/// What is attached for one queue, and how much of it was sent.
+/// The frames attached for one queue, and the progress of sending.
 pub(crate) struct Attached {
     pub(super) port: Box<dyn AttachedFrames>,
-    /// Bytes of the frames up to each.
+    /// Cumulative bytes of the frames.
     sums: Vec<u64>,
-    /// Frames to be sent in all.
+    /// Total number of frames to be sent.
     total: u64,
     sent: u64,
 }
 
 impl Attached {
-    /// The next frames, at most `most`: the first's number, and how many. None at the end.
+    /// Returns the next frames, at most `most`: number of the first, and count. `None` at the end.
     #[inline]
     pub(super) fn next(&self, most: usize) -> Option<(usize, usize)> {
         let set = self.sums.len() - 1;
@@ -112,7 +112,7 @@ impl Attached {
         Some((at, (set - at).min(most).min(usize::try_from(left).unwrap_or(most))))
     }
 
-    /// So many of them left. Returns their bytes, and those of the last.
+    /// Records that `taken` frames left. Returns their bytes, and those of the last.
     #[inline]
     pub(super) fn left(&mut self, at: usize, taken: usize) -> (u64, u64) {
         self.sent += taken as u64;
@@ -121,18 +121,18 @@ impl Attached {
     }
 }
 
-/// A call: when it was made, and how many frames left.
+/// A call: its time, and the number of frames that left.
 pub(super) type Call = (Time, u32);
 
-/// Where the sending thread notes its calls.
+/// The sending thread's notes of its calls.
 pub(super) type CallNotes = Producer<Call>;
 
-/// Rows of one wire that wait for the calls in which their frames left.
+/// Rows of one wire that wait for the calls in which their frames leave.
 pub(super) struct Calls {
     noted: Consumer<Call>,
     known: VecDeque<Call>,
     chunks: VecDeque<Chunk>,
-    /// How far the first chunk is dated.
+    /// Number of dated rows of the first chunk.
     at: usize,
 }
 
@@ -141,7 +141,7 @@ impl Calls {
         Calls { noted, known: VecDeque::with_capacity(1 << 12), chunks: VecDeque::new(), at: 0 }
     }
 
-    /// Takes what was noted. Returns how many frames left.
+    /// Reads new notes. Returns the number of frames that left.
     pub(super) fn hear(&mut self) -> u64 {
         let mut all = 0;
         while let Ok((t, left)) = self.noted.pop() {
@@ -151,17 +151,17 @@ impl Calls {
         all
     }
 
-    /// Whether frames left that have no row yet.
+    /// Returns whether frames without rows have left.
     pub(super) fn outstanding(&self) -> bool {
         !self.known.is_empty()
     }
 
-    /// Rows of frames that leave later than all before.
+    /// Adds rows of frames that leave later than all before.
     pub(super) fn wait(&mut self, chunk: Chunk) {
         self.chunks.push_back(chunk);
     }
 
-    /// The next chunk all of whose frames left; at the end, `over`, one of which some did.
+    /// Returns the next chunk whose frames have all left; at the end, `over`, one of which some have left.
     pub(super) fn dated(&mut self, over: bool) -> Option<Chunk> {
         let chunk = self.chunks.front_mut()?;
         while self.at < chunk.sent.len()
@@ -182,7 +182,7 @@ impl Calls {
         None
     }
 
-    /// Frames that left get no rows.
+    /// Discards frames that left: they get no rows.
     pub(super) fn forget(&mut self) {
         self.known.clear();
     }
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
     use crate::transport::{Submitted, WireCounters};
 
-    /// Only places are asked for.
+    /// Test wire: only places are used.
     struct Nothing;
 
     impl AttachedFrames for Nothing {
@@ -226,14 +226,14 @@ mod tests {
         assert_eq!((once.pass, once.total, thrice.pass, thrice.total), (100, 100, 100, 300));
         assert_eq!((&once.bytes, &once.ends), (&thrice.bytes, &thrice.ends));
         assert_eq!(once.bytes.len(), 50 * 121);
-        // Numbers of a flow, time, and what is not sent as it is.
+        // Limits of a flow's numbers and of time, and workloads that are not raw.
         assert!(set(&format!("{made}repeat = 90000000")).is_none());
         assert!(set("kind = \"raw\"\nflows = 1\npackets = 1000\nrepeat = 4294967\n").is_none());
         assert!(set(&format!("{made}repeat = 3\nmoves = []")).is_some());
         assert!(set("updates = 10\nclusters = 1\n").is_none());
     }
 
-    /// Whatever is taken of what is offered: frames go in order, pass after pass, to the last.
+    /// For any number of accepted frames, they go in order, pass after pass, to the last.
     #[test]
     fn passes_follow_each_other() {
         let mut attached = Attached { port: Box::new(Nothing), sums: vec![0, 60, 160, 175], total: 8, sent: 0 };

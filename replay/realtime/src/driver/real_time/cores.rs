@@ -1,4 +1,4 @@
-//! Which cores are near a card: those of its NUMA node, for which its memory is local.
+//! Cores near a card: those of its NUMA node, to which its memory is local.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,11 +11,11 @@ use pktgen_core::record::Note;
 pub(crate) struct Near {
     /// Its number.
     pub(crate) node: u32,
-    /// Cores of it.
+    /// Its cores.
     pub(crate) cores: Vec<usize>,
 }
 
-/// The node that the card behind `interface` is on; none if it is no card, or the host has one node and does not say.
+/// Returns the node of the card behind `interface`; `None` if it is not a card, or if the host has a single node and does not report it.
 pub(crate) fn near(root: &Path, interface: &str) -> Option<Near> {
     let read =
         |name: &str| fs::read_to_string(root.join("sys/class/net").join(interface).join("device").join(name)).ok();
@@ -24,20 +24,20 @@ pub(crate) fn near(root: &Path, interface: &str) -> Option<Near> {
     Some(Near { node, cores })
 }
 
-/// Numbers as the kernel lists them: `0-3,8`.
+/// Parses numbers in the kernel's list format: `0-3,8`.
 fn list(text: &str) -> Option<Vec<usize>> {
     let mut cores = Vec::new();
     for part in text.split(',').filter(|part| !part.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-        // No host has more; and a damaged file must not fill the memory.
+        // No host has more, and a damaged file must not exhaust memory.
         cores.extend((first..=last).take(1 << 16));
     }
     Some(cores)
 }
 
-/// A core for each thread: near its card, and to itself as long as there are any; from the last on, as the first has the host's
-/// own work, too. Threads share cores where there are too few.
+/// Chooses a core for each thread: near its card, and exclusive as long as there are any; starting with the last, since
+/// the first also does the host's own work. If there are too few, threads share cores.
 pub(super) fn choose(threads: &[Option<Near>], all: &[usize]) -> Vec<Option<usize>> {
     let mut used: BTreeMap<usize, usize> = BTreeMap::new();
     let choose = |near: &Option<Near>| {
@@ -51,7 +51,7 @@ pub(super) fn choose(threads: &[Option<Near>], all: &[usize]) -> Vec<Option<usiz
     threads.iter().map(choose).collect()
 }
 
-/// What is to be said of cores that threads have: those of another node than their card, and those that are shared.
+/// Returns remarks on the threads' cores: those on another node than their card, and shared ones.
 pub(super) fn remarks(threads: &[(&str, Option<Near>)], cores: &[Option<usize>], all: usize) -> Vec<Note> {
     let mut notes = Vec::new();
     for ((interface, near), core) in threads.iter().zip(cores) {
@@ -83,7 +83,7 @@ mod tests {
         fs::write(device.join("numa_node"), "1\n").unwrap();
         fs::write(device.join("local_cpulist"), "4-6,9\n").unwrap();
         assert_eq!(near(root.path(), "eth1"), on(1, &[4, 5, 6, 9]));
-        // As a virtual machine says.
+        // The value in a virtual machine.
         fs::write(device.join("numa_node"), "-1\n").unwrap();
         assert_eq!((near(root.path(), "eth1"), near(root.path(), "veth0")), (None, None));
         assert_eq!((list(""), list("3"), list("x-2")), (Some(vec![]), Some(vec![3]), None));
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(choose(&[second(), second(), None], &all), [Some(3), Some(2), Some(1)]);
         assert_eq!(choose(&[second(), second(), second()], &all), [Some(3), Some(2), Some(3)]);
         assert_eq!(choose(&[None, None, None], &[5, 7]), [Some(7), Some(5), Some(7)]);
-        // All cores of the node are others'.
+        // All cores of the node are used by others.
         assert_eq!(choose(&[on(1, &[8])], &all), [Some(3)]);
     }
 

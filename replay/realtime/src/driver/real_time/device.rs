@@ -1,4 +1,4 @@
-//! The device's role: what arrives goes through program and queue, what comes out leaves when its link says so.
+//! The device's role: passes arriving frames to program and queue, and sends their output when the link is due.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -26,10 +26,10 @@ use crate::transport::{Found, Wire};
 const DOWN: usize = 0;
 const UP: usize = 1;
 
-/// Most marked frames that are passed on.
+/// Maximum number of marked frames that are forwarded.
 const MARKS_MAX: usize = 1000;
 
-/// How long the last frames may take to leave.
+/// Maximum time for the last frames to leave.
 const FLUSH_NS: u64 = 1_000_000_000;
 
 /// The device.
@@ -37,7 +37,7 @@ pub(super) struct DeviceRole<'a> {
     device: Device,
     node: usize,
     wires: [Box<dyn Wire>; 2],
-    /// Which of them have no more frames.
+    /// Whether each of them has ended.
     ended: [bool; 2],
     /// Wire of each link that leaves the device.
     wire_of: Vec<usize>,
@@ -46,21 +46,21 @@ pub(super) struct DeviceRole<'a> {
     out: Outbox,
     touched: Vec<u16>,
     batch: Vec<Frame>,
-    /// Frames that a fault took on their way in.
+    /// Frames lost to a fault on arrival.
     faulted: Vec<Frame>,
     changes: VecDeque<Regroup>,
     rows: DeviceRows<'a>,
     facts: Facts,
     foreign: u64,
-    /// Marked frames of a probe that wait to be passed on, and how many were.
+    /// Marked frames of a probe to be forwarded, and the number of forwarded ones.
     marks: Vec<Vec<u8>>,
     marked: usize,
-    /// There is a second cable.
+    /// Whether there is a second cable.
     has_server: bool,
     downlink_bytes: u64,
-    /// When losses were last looked at.
+    /// Time of the last check of losses.
     looked: Time,
-    /// What came from the workers.
+    /// Traffic from the workers.
     tally: RoleTally,
 }
 
@@ -125,7 +125,7 @@ impl<'a> DeviceRole<'a> {
             self.settle()?;
             for side in [DOWN, UP] {
                 let books = &mut self.device.books;
-                // What a fault takes on the way out has left the device and goes no further.
+                // A frame lost to a fault on the way out has left the device and goes no further.
                 let each = |frame: Frame, (), lost| {
                     if lost {
                         books.dropped(now, &frame, Reason::Fault, None);
@@ -144,7 +144,7 @@ impl<'a> DeviceRole<'a> {
             if busy > 0 || next > now {
                 moved = now;
             }
-            // What is due and not taken for long waits for a peer that is gone.
+            // Due frames that are not accepted for long wait for a peer that is gone.
             if busy > 0 || (next != NEVER && now - moved < PATIENCE) {
                 quiet_since = now;
             } else if shared.over(quiet_since) || self.ended[DOWN] {
@@ -157,14 +157,14 @@ impl<'a> DeviceRole<'a> {
         }
     }
 
-    /// The program wanted to be called.
+    /// Calls the program at its requested time.
     fn on_timer(&mut self, now: Time) {
         let DeviceRole { device, pool, out, touched, .. } = self;
         device.call(pool, out, touched, |program, context| program.on_timer(now, context));
         self.touched.clear();
     }
 
-    /// Reports losses and queues now and then: reading losses takes a system call or two.
+    /// Reports losses and queues periodically: reading losses takes one or two system calls.
     fn look(&mut self, shared: &Shared, now: Time) {
         if now - self.looked > LOOK {
             self.looked = now;
@@ -175,7 +175,7 @@ impl<'a> DeviceRole<'a> {
         }
     }
 
-    /// Hands a burst from one wire to the program, at the time at which it was found there.
+    /// Passes a burst from one wire to the program, with the time at which it was found.
     fn receive(&mut self, side: usize, shared: &Shared) -> Result<usize> {
         let (pool, batch, foreign, facts) = (&mut self.pool, &mut self.batch, &mut self.foreign, &self.facts);
         let (faulted, marks, marked) = (&mut self.faulted, &mut self.marks, self.marked);
@@ -207,7 +207,7 @@ impl<'a> DeviceRole<'a> {
             }
         }
         if !self.batch.is_empty() {
-            // Read after they were found, so that nothing arrives before it was sent.
+            // Read after the frames were found, so that no arrival precedes its departure.
             let now = shared.clock.now();
             self.regroup(now);
             self.batch.iter_mut().for_each(|frame| frame.t = now);
@@ -223,8 +223,8 @@ impl<'a> DeviceRole<'a> {
         Ok(found)
     }
 
-    /// Passes marked frames on as they are, towards the server, or back where there is none: who probes this device as hardware sees that
-    /// it is there.
+    /// Forwards marked frames unchanged, towards the server, or back if there is none, so that a probe of this device,
+    /// as if it were hardware, succeeds.
     fn pass_marks(&mut self, side: usize) -> Result<()> {
         let to = if self.has_server { 1 - side } else { side };
         for mark in self.marks.drain(..) {
@@ -233,7 +233,7 @@ impl<'a> DeviceRole<'a> {
         Ok(())
     }
 
-    /// The control plane.
+    /// Applies due control-plane events.
     fn regroup(&mut self, now: Time) {
         while self.changes.front().is_some_and(|regroup| regroup.change.at <= now) {
             if let Some(regroup) = self.changes.pop_front() {
@@ -242,7 +242,7 @@ impl<'a> DeviceRole<'a> {
         }
     }
 
-    /// Books to the records, frames to their wires.
+    /// Passes books to the records, and frames to their wires.
     fn settle(&mut self) -> Result<()> {
         for row in self.device.books.rows.drain(..) {
             self.rows.book(&row)?;
@@ -256,7 +256,7 @@ impl<'a> DeviceRole<'a> {
         Ok(())
     }
 
-    /// Lets what was sent last leave.
+    /// Lets the last frames leave.
     fn flush(&mut self) -> Result<()> {
         self.wires.iter_mut().try_for_each(|wire| wire.flush(FLUSH_NS))
     }

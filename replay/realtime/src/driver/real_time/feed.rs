@@ -1,9 +1,8 @@
-//! Workers of an open loop, ahead of time: updates become frames in chunks, on a thread of its own, and the chunks
-//! come back with the times at which their frames left, for the records.
+//! Workers of an open loop, ahead of time: a separate thread turns updates into frames, in chunks, and the chunks
+//! return with the departure times of their frames, for the records.
 //!
-//! The thread that sends ([`super::pump`]) then only waits, submits and notes the time. With several queues there is one for
-//! each: a round of frames is divided among them by worker, and the rows of all go to the records in the order in which their
-//! frames left.
+//! The sending thread ([`super::pump`]) then only waits, submits and notes the time. With several queues there is one for each: a round of
+//! frames is divided among them by worker, and all rows go to the records in the order of their frames' departures.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,39 +22,39 @@ use crate::endpoint::{Host, Workers};
 use crate::frame::{BURST, Frame, Pool};
 use crate::live::SentBy;
 use crate::steer::Follower;
-/// Rounds that circulate.
+/// Number of circulating rounds.
 const CHUNKS: usize = 8;
-/// Most frames of a round, and about how many bytes.
+/// Maximum frames of a round, and approximate bytes.
 const FRAMES: usize = 2048;
 const BYTES: usize = 2 << 20;
-/// At top speed rounds of small frames are a part of that, so that all fit the cache of the core that makes them; unless a call takes so many.
-/// Larger frames do not fit: measured at 1500 B, shorter rounds of them were slower.
+/// At top speed, rounds of small frames are reduced by this factor, so that all fit the cache of the core that makes
+/// them, unless a call takes more. Larger frames do not fit anyway: measured at 1500 B, shorter rounds were slower.
 const PART_AT_TOP: usize = 4;
 const SMALL: usize = 256;
-/// A round spans at most this time, so that rows of a slow run reach the disk.
+/// Maximum time span of a round, so that rows of a slow run reach the disk.
 const SPAN: Time = 100 * MS;
-/// How long the thread sleeps when there is nothing to do.
+/// Sleep of the thread without work.
 const NAP: Duration = Duration::from_micros(500);
 
-/// In [`Chunk::sent`]: the run ended before it left.
+/// In [`Chunk::sent`]: the run ended before the frame left.
 pub(super) const UNSENT: Time = NEVER;
-/// In [`Chunk::sent`]: it was too late, and was kept back.
+/// In [`Chunk::sent`]: the frame was too late and was not sent.
 pub(super) const SKIPPED: Time = Time::MIN;
 
-/// What one queue sends of a round: frames that are due one after the other.
+/// The part of a round for one queue: frames in the order of their due times.
 pub(super) struct Chunk {
-    /// Where the bytes of the round's frames are; none while it is not being sent.
+    /// The pool of the round's frames; none while it is not being sent.
     pub(super) pool: Option<Arc<Pool>>,
     pub(super) frames: Vec<Frame>,
     rows: Vec<Sent>,
-    /// When each left.
+    /// Departure of each frame.
     pub(super) sent: Vec<Time>,
-    /// Whether the host made it late.
+    /// Whether the host delayed it.
     pub(super) by_host: Vec<bool>,
 }
 
 impl Chunk {
-    /// Of so many frames, of which none left yet.
+    /// A chunk of `count` frames that have not left.
     #[cfg(test)]
     pub(super) fn undated(count: usize) -> Self {
         Chunk {
@@ -68,10 +67,10 @@ impl Chunk {
     }
 }
 
-/// A round, as the feeder keeps it.
+/// A round, from the feeder's view.
 struct Round {
     pool: Arc<Pool>,
-    /// When its first frame is due.
+    /// Due time of its first frame.
     first: Time,
     /// The part of each queue; none while it is being sent.
     parts: Vec<Option<Chunk>>,
@@ -82,58 +81,58 @@ struct Lane {
     full: Producer<Chunk>,
     spent: Consumer<Chunk>,
     lateness: Histogram<u64>,
-    /// Of those that the host did not make late.
+    /// Lateness of frames that the host did not delay.
     others: Histogram<u64>,
-    /// Which round's rows are written next, counted from the earliest under way, and how far.
+    /// The round whose rows are written next, counted from the earliest under way, and the position in it.
     round: usize,
     at: usize,
-    /// Where frames are attached to the wire: the calls in which they leave.
+    /// For frames attached to the wire: the calls in which they leave.
     calls: Option<Calls>,
 }
 
-/// What is next of a queue.
+/// The next row of a queue.
 enum Next {
-    /// A row, and when its frame left, or was due if it was kept back; [`Time::MIN`] if it was not sent.
+    /// A row with its departure, or due time if it was skipped; [`Time::MIN`] if it was not sent.
     Row(Time),
-    /// Nothing was sent that was not written.
+    /// All sent frames are written.
     Nothing,
-    /// A part has not come back.
+    /// A part has not returned yet.
     Unknown,
 }
 
-/// What the sending thread holds of the circle.
+/// The sending thread's ends of the rings.
 pub(super) struct Chunks {
     pub(super) full: Consumer<Chunk>,
     pub(super) spent: Producer<Chunk>,
-    /// Where frames are attached to the wire: no chunk comes, and calls are noted here.
+    /// For frames attached to the wire: no chunks come, and calls are noted here.
     pub(super) calls: Option<CallNotes>,
 }
 
-/// Fills chunks and empties them into the records.
+/// Fills chunks, and writes returned chunks to the records.
 pub(super) struct Feeder {
     workers: Box<dyn Workers>,
     host: Host,
     until: Time,
-    /// Frames of a round.
+    /// Maximum frames of a round.
     most: usize,
     free: Vec<Round>,
-    /// Those that are being sent, the earliest first. A queue gives its parts back in their order.
+    /// Rounds being sent, earliest first. A queue returns its parts in order.
     under_way: VecDeque<Round>,
     lanes: Vec<Lane>,
     /// This process runs every n-th worker.
     stride: u32,
-    /// Deadlines mean something.
+    /// Whether deadlines are meaningful.
     paced: bool,
     skipped: u64,
-    /// When the last frame left whose row is written.
+    /// Departure of the last frame whose row is written.
     latest: Time,
-    /// Cut off by `until`.
+    /// Whether it was cut off by `until`.
     cut: bool,
-    /// Where live statistics are published, if they are.
+    /// Publishes live statistics, if set.
     shown: Option<Arc<SentBy>>,
-    /// How the schedule is steered, if it may be.
+    /// Steering of the schedule, if permitted.
     steered: Option<Follower>,
-    /// Whether there are cores for the rows of attached frames while these leave.
+    /// Whether there are cores for writing rows of attached frames while these leave.
     rows_aside: bool,
 }
 
@@ -199,17 +198,18 @@ impl Feeder {
         self.shown = Some(sent);
     }
 
-    /// Without cores of their own rows of attached frames are written when these have left, so that they do not slow them down.
+    /// Sets whether rows of attached frames may be written while these leave; else they are written afterwards, so as
+    /// not to slow them down.
     pub(super) fn write_aside(&mut self, aside: bool) {
         self.rows_aside = aside;
     }
 
-    /// The schedule is steered.
+    /// Sets the steering of the schedule.
     pub(super) fn follow(&mut self, steered: Option<Follower>) {
         self.steered = steered;
     }
 
-    /// When what is scheduled for `t` is due.
+    /// Returns the due time of what is scheduled for `t`.
     #[inline]
     fn due(&self, t: Time) -> Time {
         self.steered.as_ref().map_or(t, |follower| follower.due(t))
@@ -221,11 +221,11 @@ impl Feeder {
             return self.follow_calls(shared, rows);
         }
         loop {
-            // Read before the rings are: what was sent before comes back before.
+            // Read before the rings: what was sent earlier returns earlier.
             let pumps_over = shared.pumps.load(Ordering::Acquire) == 0;
             let now = if shared.clock.file().is_some() { NEVER } else { shared.clock.now() };
             self.take_back();
-            // Behind what came back: a change is published to this thread first.
+            // After the returned chunks: a change is published to this thread first.
             if let Some(follower) = &mut self.steered {
                 follower.look(self.under_way.front().map_or(Time::MIN, |round| round.first));
             }
@@ -235,7 +235,7 @@ impl Feeder {
             if !more {
                 shared.fed_all.store(true, Ordering::Release);
             }
-            // Parts that did not come back stay where they are: their updates were never generated.
+            // Parts that did not return keep their place: their updates were never generated.
             if pumps_over || !more && self.free.len() == CHUNKS {
                 return Ok(());
             }
@@ -245,15 +245,15 @@ impl Feeder {
         }
     }
 
-    /// The same where frames are attached to the wires: their rows are drawn when they may have left already.
+    /// Runs with frames attached to the wires: rows are generated when the frames may already have left.
     fn follow_calls(&mut self, shared: &Shared, rows: &mut WorkerRows) -> Result<()> {
         loop {
-            // Read before the notes are: what was noted before is heard.
+            // Read before the notes: earlier notes are then read.
             let pumps_over = shared.pumps.load(Ordering::Acquire) == 0;
             let now = shared.clock.now();
             let left: u64 = self.calls().map(Calls::hear).sum();
             if let Some(shown) = &self.shown {
-                // Raw frames are of one cluster.
+                // Raw frames belong to one cluster.
                 shown.count_all(0, left);
                 shown.counted(if pumps_over { NEVER } else { now });
             }
@@ -275,7 +275,7 @@ impl Feeder {
         }
     }
 
-    /// Draws rows and writes those whose frames left. True if there were some.
+    /// Generates rows and writes those whose frames left. Returns whether there were any.
     fn write_dated(&mut self, shared: &Shared, rows: &mut WorkerRows) -> Result<bool> {
         if !self.fill_all()? && self.under_way.is_empty() && self.calls().any(|calls| calls.outstanding()) {
             return Err(Error::Invalid("frames left that are not of the schedule; please report this".into()));
@@ -288,8 +288,8 @@ impl Feeder {
         self.lanes.iter_mut().filter_map(|lane| lane.calls.as_mut())
     }
 
-    /// Publishes up to when all that left is counted, before what had come back by `now` was: up to the last row that is written,
-    /// or up to a part that is due later.
+    /// Publishes the time up to which all departures are counted, as of `now`: that of the last written row, or of a
+    /// part that is due later.
     fn tell_counted(&self, over: bool, now: Time) {
         let Some(shown) = &self.shown else { return };
         let next = |lane: &Lane| self.under_way.get(lane.round).map_or(NEVER, |round| self.due(round.first));
@@ -299,7 +299,7 @@ impl Feeder {
         shown.counted(if over { NEVER } else { until.min(now) });
     }
 
-    /// How late frames of a queue left: median, 99 %, latest.
+    /// Returns the lateness of a queue's frames: median, 99 %, maximum.
     pub(super) fn late_ns(&self, queue: usize) -> Option<[u64; 3]> {
         let lateness = self.lanes.get(queue).map(|lane| &lane.lateness).filter(|all| self.paced && !all.is_empty())?;
         Some([lateness.value_at_quantile(0.5), lateness.value_at_quantile(0.99), lateness.max()])
@@ -323,7 +323,7 @@ impl Feeder {
         Ok(())
     }
 
-    /// Fills what is free. False at the end of the updates.
+    /// Fills free rounds. Returns false at the end of the updates.
     fn fill_all(&mut self) -> Result<bool> {
         while self.workers.next_wake() <= self.until && self.workers.next_wake() != NEVER {
             let Some(mut round) = self.free.pop() else { return Ok(true) };
@@ -350,14 +350,14 @@ impl Feeder {
         let Round { pool, parts, first } = round;
         *first = self.workers.next_wake();
         let pool = Arc::get_mut(pool).ok_or_else(held)?;
-        // Without deadlines a schedule is not as slow as it says.
+        // Without deadlines a schedule runs faster than stated.
         let span = if self.paced { SPAN } else { HORIZON };
         let until = self.workers.next_wake().saturating_add(span).min(self.until).min(NEVER - 1);
         let mut count = 0;
         while count + BURST <= self.most && self.workers.next_wake() <= until {
             self.workers.pull(until, pool, &mut self.host);
             for outgoing in self.host.outgoing.drain(..) {
-                // By worker, so that what one sends stays in order, and counted among those of this process, so that each queue has some.
+                // By worker, so that each worker's frames stay in order, counted among those of this process, so that each queue has some.
                 let lane = (outgoing.frame.worker / self.stride) as usize % parts.len();
                 if let (Some(row), Some(chunk)) = (outgoing.record, &mut parts[lane]) {
                     chunk.frames.push(outgoing.frame);
@@ -369,7 +369,7 @@ impl Feeder {
         Ok(())
     }
 
-    /// Takes back what queues have sent.
+    /// Takes back parts that queues have sent.
     fn take_back(&mut self) {
         for (number, lane) in self.lanes.iter_mut().enumerate() {
             let mut rounds = self.under_way.iter_mut();
@@ -382,7 +382,7 @@ impl Feeder {
         }
     }
 
-    /// Takes back what has left of what is attached; at the end, `over`, chunks of which a part did.
+    /// Takes back attached frames that have left; at the end, `over`, also partly sent chunks.
     fn take_back_dated(&mut self, over: bool) {
         for (number, lane) in self.lanes.iter_mut().enumerate() {
             let mut rounds = self.under_way.iter_mut();
@@ -394,13 +394,12 @@ impl Feeder {
         }
     }
 
-    /// Takes rows into the records by the time at which their frames left, as far as that is known of all queues: a part that
-    /// is still being sent holds the others back, and comes back without their help. At the end, `over`, none will. True if
-    /// anything was done.
+    /// Writes rows to the records by departure time, as far as it is known for all queues: a part that is still being sent holds the
+    /// others back, and returns by itself. At the end, `over`, no more parts return. Returns whether anything was done.
     fn write(&mut self, over: bool, shared: &Shared, rows: &mut WorkerRows) -> Result<bool> {
         let (mut any, mut late_max) = (false, 0);
         loop {
-            // The queue whose row is the earliest, and up to when it is.
+            // The queue with the earliest row, and the limit of its precedence.
             let (mut first, mut until) = (None::<(Time, usize)>, Time::MAX);
             for number in 0..self.lanes.len() {
                 let t = match self.next(number, over) {
@@ -422,7 +421,7 @@ impl Feeder {
         }
     }
 
-    /// Ends [`write`](Self::write): what is written of all queues is free again.
+    /// Ends [`write`](Self::write): frees rounds that are written for all queues.
     fn finish(&mut self, any: bool, late_max: u64, shared: &Shared) -> Result<bool> {
         shared.live.late_ns.fetch_max(late_max, Ordering::Relaxed);
         let mut freed = false;
@@ -436,7 +435,7 @@ impl Feeder {
         Ok(any || freed)
     }
 
-    /// What is next of a queue, behind all that was written.
+    /// Returns the next row of a queue after those that were written.
     fn next(&mut self, number: usize, over: bool) -> Next {
         let lane = &mut self.lanes[number];
         while let Some(round) = self.under_way.get(lane.round) {
@@ -455,7 +454,7 @@ impl Feeder {
         Next::Nothing
     }
 
-    /// Writes rows of a queue's part, of frames that left at `until` or before. Returns how late the latest was, in ns.
+    /// Writes rows of a queue's part, for frames that left at `until` or before. Returns the maximum lateness in ns.
     fn write_part(&mut self, number: usize, until: Time, rows: &mut WorkerRows) -> Result<u64> {
         let lane = &mut self.lanes[number];
         let part = self.under_way.get(lane.round).and_then(|round| round.parts[number].as_ref());
@@ -464,7 +463,7 @@ impl Feeder {
         let all = chunk.rows.iter().zip(&chunk.frames).zip(&chunk.sent).zip(&chunk.by_host).skip(lane.at);
         let steered = self.steered.is_some();
         for (((row, frame), t_sent), by_host) in all {
-            // The thread that sent it knows when it was due, if that was changed.
+            // The sending thread knows the due time, if steering changed it.
             let (t_due, moved) = (frame.t, if steered { frame.t - row.t_due } else { 0 });
             let t_sent = match *t_sent {
                 UNSENT => {
@@ -499,7 +498,7 @@ impl Feeder {
         Ok(late_max)
     }
 
-    /// Makes a round empty for the next; one that did not come back as a whole is not used again.
+    /// Empties a round for reuse; an incomplete one is not reused.
     fn recycle(&mut self, mut round: Round) -> Result<()> {
         if round.parts.iter().any(Option::is_none) {
             return Ok(());
@@ -518,7 +517,7 @@ impl Feeder {
     }
 }
 
-/// Every queue gave its part back, and with it its hold on the frames.
+/// The error if frames are still referenced after all queues returned their parts.
 fn held() -> Error {
     Error::Invalid("frames of a round are still held; please report this".into())
 }

@@ -1,4 +1,4 @@
-//! Frames between wires and state machines: their stamps, and frames that wait to be sent.
+//! Frames between wires and state machines: stamps, and frames waiting to be sent.
 
 use std::collections::VecDeque;
 
@@ -8,12 +8,12 @@ use pktgen_core::time::{NEVER, Time};
 use crate::frame::{BURST, Buffer, Frame, Pool};
 use crate::transport::{Submitted, Wire};
 
-/// When frames arrived that are still in their buffers, as the kernel or a card stamped them.
+/// Arrival stamps, by the kernel or a card, of frames that are still in their buffers.
 #[derive(Default)]
 pub(super) struct Noted(Vec<Option<i64>>);
 
 impl Noted {
-    /// This frame was stamped, or not.
+    /// Stores the stamp of this frame, if any.
     #[inline]
     pub(super) fn keep(&mut self, buffer: Buffer, stamp_ns: Option<u64>) {
         let at = buffer.number();
@@ -23,14 +23,14 @@ impl Noted {
         self.0[at] = stamp_ns.and_then(|ns| i64::try_from(ns).ok());
     }
 
-    /// The stamp of the frame that is in this buffer.
+    /// Returns the stamp of the frame in this buffer.
     #[inline]
     pub(super) fn of(&self, buffer: Buffer) -> Option<i64> {
         self.0.get(buffer.number()).copied().flatten()
     }
 }
 
-/// Frames that wait for their time on one wire, in order.
+/// Frames that wait for their departure on one wire, in order.
 #[derive(Default)]
 pub(super) struct Waiting<T> {
     frames: VecDeque<(Frame, T)>,
@@ -50,23 +50,23 @@ impl<T> Waiting<T> {
         self.frames.len()
     }
 
-    /// When the first is due.
+    /// Returns the due time of the first frame.
     pub(super) fn next(&self) -> Time {
         self.frames.front().map_or(NEVER, |(frame, _)| frame.t)
     }
 
-    /// The first.
+    /// Returns the first frame.
     pub(super) fn head(&self) -> Option<&(Frame, T)> {
         self.frames.front()
     }
 
-    /// Takes the first.
+    /// Removes the first frame.
     pub(super) fn pop(&mut self) -> Option<(Frame, T)> {
         self.frames.pop_front()
     }
 
-    /// Submits what is due at `now`, at most `most` and a burst; `each` sees what was taken, whose buffers are then released, and
-    /// whether a fault took it.
+    /// Submits frames due at `now`, at most `most` and a burst; calls `each` with those taken, whose buffers are then
+    /// released, and whether a fault dropped them.
     #[inline]
     pub(super) fn send_due(
         &mut self,

@@ -1,8 +1,7 @@
 //! Real time: workers, device and server as threads on wires, with the programs, queues, endpoints and records of
 //! virtual time. All three in one process, or each in its own.
-//!
-//! Every thread reads the one clock of the run, hands what arrived to its state machine with the time, and sends what
-//! comes out when it is due. Fates and sums are settled afterwards, from the records ([`crate::settle`]).
+//! Every thread reads the clock of the run, passes arrivals with their time to its state machine, and sends the output
+//! when it is due. Fates and sums are settled afterwards, from the records ([`crate::settle`]).
 
 mod attached;
 mod cores;
@@ -29,7 +28,7 @@ pub use start::only_device;
 pub(crate) use start::{OpenedRoles, RunOrder, open, run};
 pub use thread::drop_privileges;
 
-/// Losses are looked at after so long.
+/// Interval of checks of losses.
 const LOOK: Time = 100 * MS;
 
 use outcome::{AckTally, Beside, first_late, histogram, lost, members, rate, tell_lost};

@@ -1,4 +1,4 @@
-//! What a run in real time came to, and how far it is.
+//! The outcome and the progress of a run in real time.
 
 use std::sync::atomic::Ordering;
 
@@ -15,49 +15,49 @@ use crate::ledger::Ledger;
 use crate::transport::middleware::ChecksumTally;
 use crate::transport::{Wire, WireCounters};
 
-/// Longest lateness that the histogram distinguishes.
+/// Maximum lateness that the histogram distinguishes.
 const LATE_MAX_NS: u64 = 3_600_000_000_000;
 
-/// The fact of workers that says how late their first frame left, in ns.
+/// The fact with the lateness of the workers' first frame, in ns.
 pub(crate) const FIRST_LATE: &str = "start.first_late_ns";
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Updates sent.
     pub sent: u64,
-    /// Packets that arrived at the role that is furthest towards the server.
+    /// Packets that arrived at the role closest to the server.
     pub received: u64,
-    /// Attempts of the workers to send that the kernel or a card refused.
+    /// Send attempts of the workers that the kernel or a card refused.
     pub refused: u64,
     /// Frames lost outside the device.
     pub lost: u64,
-    /// Frames that wait in the software device's ports, where it was last looked at.
+    /// Frames waiting in the software device's ports, at the last check.
     pub queued: u64,
-    /// The latest frame since progress was last reported, in ns; 0 in virtual time.
+    /// Maximum lateness since progress was last reported, in ns; 0 in virtual time.
     pub late_ns: u64,
     /// Time since the anchor.
     pub t: Time,
-    /// The run in real time has ended: nothing more comes.
+    /// Whether a run in real time has ended.
     pub over: bool,
 }
 
-/// What a role sent, or received, and when.
+/// Traffic that a role sent or received, with its times.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct RoleTally {
     /// Frames.
     pub(crate) frames: u64,
     /// Their bytes.
     pub(crate) bytes: u64,
-    /// Bytes of the last, which ends the time and has none of its own.
+    /// Bytes of the last frame, which ends the time and has no duration.
     pub(crate) last_bytes: u64,
-    /// When the first was, and the last.
+    /// Times of the first and of the last frame.
     pub(crate) first: Option<Time>,
     pub(crate) last: Time,
 }
 
 impl RoleTally {
-    /// A burst that was received at `now`, of frames that are longer by `beside` on the cable.
+    /// Records a burst received at `now`, of frames that are longer on the cable by `beside`.
     #[inline]
     pub(super) fn burst(&mut self, now: Time, burst: &[Frame], beside: Beside) {
         let Some(last) = burst.last() else { return };
@@ -69,36 +69,36 @@ impl RoleTally {
     }
 }
 
-/// By how many bytes a frame on the cable is longer than in the process, or shorter: the same for all frames of one kind.
+/// Excess length of a frame on the cable over that in the process, possibly negative: the same for all frames of one kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Beside(i64);
 
 impl Beside {
-    /// Of a frame that has `len` bytes in the process.
+    /// The excess of a frame that has `len` bytes in the process.
     pub(super) fn of(on_cable: usize, len: usize) -> Self {
         Beside(on_cable as i64 - len as i64)
     }
 
-    /// Bytes on the cable of a frame of `len` bytes, or of so many frames together.
+    /// Returns the bytes on the cable of `frames` frames with `len` bytes in total.
     pub(super) fn with_all(self, len: u64, frames: u64) -> u64 {
         len.saturating_add_signed(self.0.saturating_mul(frames as i64))
     }
 
-    /// The same of one frame.
+    /// Returns the bytes on the cable of one frame.
     pub(super) fn with(self, len: u64) -> u64 {
         self.with_all(len, 1)
     }
 }
 
-/// Acknowledgements as they came to the workers' interface.
+/// Acknowledgements at the workers' interface.
 #[derive(Debug, Clone)]
 pub(super) struct AckTally {
-    /// Members by cluster, and the number of workers.
+    /// Number of members by cluster, and number of workers.
     members: Vec<u32>,
     workers: usize,
-    /// Workers that they came to.
+    /// Number of workers reached.
     seen: u64,
-    /// Those whose Ethernet address is not that of their IP address.
+    /// Acknowledgements whose Ethernet address does not match their IP address.
     elsewhere: u64,
 }
 
@@ -107,7 +107,7 @@ impl AckTally {
         AckTally { members: members(workers), workers: workers.len(), seen: 0, elsewhere: 0 }
     }
 
-    /// Counts an acknowledgement, with our addresses.
+    /// Counts an acknowledgement with our addresses.
     #[inline]
     pub(super) fn count(&mut self, frame: &[u8]) {
         let to = target_ip(frame);
@@ -127,7 +127,7 @@ impl AckTally {
     }
 }
 
-/// Workers of each cluster, at first.
+/// Returns the number of workers of each cluster at the beginning.
 pub(super) fn members(workers: &Population) -> Vec<u32> {
     let mut members = vec![0; workers.clusters_ever()];
     for cluster in &workers.cluster_of {
@@ -138,39 +138,39 @@ pub(super) fn members(workers: &Population) -> Vec<u32> {
     members
 }
 
-/// How a run in real time ended.
+/// The outcome of a run in real time.
 pub(crate) struct RealOutcome {
     /// Totals.
     pub counters: Counters,
-    /// The account, to be settled.
+    /// The account, not yet settled.
     pub ledger: Ledger,
-    /// How late frames left, in ns.
+    /// Lateness of frames, in ns.
     pub lateness: Histogram<u64>,
-    /// The same of those that the host did not make late; none where that is not told apart.
+    /// Lateness of frames that the host did not delay; none if they are not distinguished.
     pub lateness_of_others: Option<Histogram<u64>>,
     /// Frames that were too late and were not sent.
     pub skipped: u64,
     /// Reasons against the run's numbers.
     pub faults: Vec<Fault>,
-    /// What its reader should know.
+    /// Notes for readers.
     pub notes: Vec<Note>,
-    /// What each queue did, of ends that have several.
+    /// Counts of each queue, for ends with several.
     pub queues: Vec<QueueCounts>,
     /// Facts for the manifest.
     pub facts: Vec<(String, String)>,
-    /// The user stopped it.
+    /// Whether the user stopped it.
     pub interrupted: bool,
-    /// The configured end came first.
+    /// Whether the configured end came first.
     pub cut: bool,
     /// Updates that the workers sent.
     pub offered: Option<RoleTally>,
-    /// What each end counted, by its name.
+    /// Counts of each end, by name.
     pub frames: Vec<(String, WireCounters)>,
-    /// What device and server received.
+    /// Traffic received by device and server.
     pub tallies: Vec<(&'static str, RoleTally)>,
-    /// Workers that acknowledgements are for, each apart, if each is for all of its cluster.
+    /// Workers addressed by acknowledgements, summed over acknowledgements, if each is for a whole cluster.
     pub acks_due: u64,
-    /// Workers that they came to, and those that came with the Ethernet address of another.
+    /// Workers reached by them, and those that arrived with a foreign Ethernet address.
     pub acks_seen: u64,
     pub acks_elsewhere: u64,
 }
@@ -198,7 +198,7 @@ impl RealOutcome {
         })
     }
 
-    /// What checksums of a device's frames came to.
+    /// Records the checksums of a device's frames.
     pub(super) fn checksums(&mut self, found: &ChecksumTally) {
         if found.wrong() > 0 {
             self.counters.device.insert(WIRES_CHECKSUMS_WRONG.to_owned(), found.wrong());
@@ -209,37 +209,37 @@ impl RealOutcome {
     }
 }
 
-/// A histogram of lateness in ns.
+/// Makes a histogram of lateness in ns.
 pub(super) fn histogram() -> Result<Histogram<u64>> {
     Histogram::new_with_bounds(1, LATE_MAX_NS, 3)
         .map_err(|e| Error::Invalid(format!("a histogram of lateness cannot be made: {e}")))
 }
 
-/// What workers achieved in the time between their first frame and their last.
+/// Records the rate of the workers between their first frame and their last.
 pub(super) fn rate(tally: RoleTally, outcome: &mut RealOutcome) {
     outcome.offered = Some(tally);
     let RoleTally { frames: sent, bytes, last_bytes, first, last } = tally;
     let (bytes, span) = (bytes - last_bytes, last - first.unwrap_or(last));
     let seconds = span as f64 / 1e12;
     if seconds > 0.0 {
-        // The last frame ends the time and has none of its own: `bytes` are those of the others.
+        // The last frame has no duration: `bytes` are those of the others.
         let (packets, bits) = ((sent - 1) as f64 / seconds, bytes as f64 * 8.0 / seconds);
         outcome.facts.push(("rate.achieved".into(), format!("{packets:.1} packets/s, {bits:.0} bit/s")));
     }
 }
 
-/// How late the first frame left: what senders that begin together are compared by.
+/// Records the lateness of the first frame, by which senders with a common start are compared.
 pub(super) fn first_late(late: Option<Time>, outcome: &mut RealOutcome) {
     outcome.facts.extend(late.map(|late| (FIRST_LATE.to_owned(), (late / NS).to_string())));
 }
 
-/// What a wire has to tell, and what it lost.
+/// Records the notes and the losses of a wire.
 pub(super) fn lost(name: &str, wire: &mut dyn Wire, outcome: &mut RealOutcome) {
     outcome.facts.extend(wire.notes());
     tell_lost(name, wire.counters(), outcome);
 }
 
-/// The same of what an end counted.
+/// Records the counts of an end.
 pub(super) fn tell_lost(name: &str, counters: WireCounters, outcome: &mut RealOutcome) {
     outcome.frames.push((name.to_owned(), counters));
     outcome.facts.push((

@@ -1,5 +1,5 @@
-//! Sends what the feeder made, when it is due. The one loop that decides how exact pacing is: it reads the clock,
-//! submits what is due, and notes the time.
+//! Sends the feeder's frames when they are due. This loop determines the precision of pacing: it reads the clock,
+//! submits due frames, and notes the time.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -21,27 +21,26 @@ use crate::steer::{COPIES, Copies, Follower};
 use crate::transport::gather::counts;
 use crate::transport::{Late, Pacing, Submitted, Wait, Wire, WireCounters};
 
-/// Frames that are submitted in one call when so many are due: few enough to stay in the cache on their way, but where a
-/// call is dear many.
+/// Maximum number of frames per call if many are due: few enough to stay in the cache, many where a call is expensive.
 const BURST_MORE: usize = 256;
 const BURST_MAX: usize = 2048;
-/// The same of frames that are attached to the wire.
+/// The same for frames attached to the wire.
 const ATTACHED_MAX: usize = 4096;
-/// Arrivals are looked for when nothing is due for so long, and after so many frames at the latest.
+/// Arrivals are polled if nothing is due for this time, and at least after this number of frames.
 const LISTEN_GAP: Time = 20_000 * NS;
 const LISTEN_FRAMES: u64 = 256;
-/// Bursts that are taken in one look, so that sending goes on.
+/// Maximum number of bursts per poll, so that sending goes on.
 const LISTEN_BURSTS: usize = 16;
-/// How long the last frames may take to leave.
+/// Maximum time for the last frames to leave.
 const FLUSH_NS: u64 = 1_000_000_000;
 
-/// How long one of several threads sleeps when no frame is ready.
+/// Sleep of one of several threads when no frame is ready.
 const HUNGRY: Duration = Duration::from_micros(20);
 
-/// A wire that takes nothing is asked again after this.
+/// A wire that accepts nothing is retried after this time.
 const FULL_GAP: Time = 10_000 * NS;
 
-/// Notifies the feeder that a thread sends no more, once, however it ends, and if it never began.
+/// Notifies the feeder once that a thread sends no more, however it ends, even if it never began.
 pub(super) struct Over<'a>(Option<&'a Shared<'a>>);
 
 impl<'a> Over<'a> {
@@ -60,21 +59,21 @@ impl Drop for Over<'_> {
     }
 }
 
-/// How far a schedule is, and when its next frame is due.
+/// The position of a schedule, and the due time of its next frame.
 struct Place {
     reach: Time,
     due: Time,
 }
 
-/// Workers of an open loop, as they send: those of one queue.
+/// The sender of one queue of the workers of an open loop.
 pub(super) struct Pump {
     wire: Box<dyn Wire>,
     chunks: Chunks,
-    /// What is attached, and is sent in place of chunks.
+    /// Frames attached to the wire, sent instead of chunks.
     attached: Option<Attached>,
-    /// How the schedule is steered, if it may be.
+    /// Steering of the schedule, if permitted.
     steered: Option<Follower>,
-    /// Where live statistics are published, if they are.
+    /// Publishes live statistics, if set.
     shown: Option<LaneFeed>,
     sent: u64,
     bytes: u64,
@@ -83,17 +82,17 @@ pub(super) struct Pump {
     copies: AckTally,
     foreign: u64,
     first: Option<Time>,
-    /// How late the first was, where deadlines mean something.
+    /// Lateness of the first frame, if deadlines are meaningful.
     first_late: Option<Time>,
     last: Time,
     last_bytes: u64,
-    /// How much longer frames are on the cable.
+    /// Excess length of frames on the cable.
     beside: Option<Beside>,
-    /// Times at which the feeder was not ready.
+    /// Number of times the feeder was not ready.
     starved: u64,
-    /// Times at which the wire took nothing.
+    /// Number of times the wire accepted nothing.
     full_waits: u64,
-    /// Gaps of the host.
+    /// Delays by the host.
     gaps: HostGaps,
     fault: Option<Fault>,
 }
@@ -124,17 +123,17 @@ impl Pump {
         }
     }
 
-    /// This is attached for it.
+    /// Sets the frames attached for it.
     pub(super) fn attach(&mut self, attached: Attached) {
         self.attached = Some(attached);
     }
 
-    /// Live statistics are published.
+    /// Sets the feed of live statistics.
     pub(super) fn show(&mut self, shown: Option<LaneFeed>) {
         self.shown = shown;
     }
 
-    /// Publishes that so many frames left at `now`, or none by then.
+    /// Publishes that `count` frames left at `now`, or that none had.
     #[inline]
     fn left(&self, count: usize, now: Time) {
         if let Some(shown) = &self.shown {
@@ -170,17 +169,17 @@ impl Pump {
         Ok(())
     }
 
-    /// Sends what the feeder makes.
+    /// Sends the feeder's chunks.
     fn send_chunks(&mut self, shared: &Shared) -> Result<()> {
         let mut hungry = false;
         while !shared.ending() && self.fault.is_none() {
-            // Read before the ring is: what is pushed before the flag is seen.
+            // Read before the ring: chunks pushed before the flag are seen.
             let fed_all = shared.fed_all.load(Ordering::Acquire);
             match self.chunks.full.pop() {
                 Ok(mut chunk) => {
                     hungry = false;
                     let result = self.send(&mut chunk, shared);
-                    // The ring holds all chunks that there are.
+                    // The ring has room for all chunks.
                     let _ = self.chunks.spent.push(chunk);
                     result?;
                 }
@@ -192,7 +191,7 @@ impl Pump {
                     self.left(0, shared.clock.now());
                     self.listen()?;
                     match shared.plan.wait {
-                        // Where there are several of us, the feeder may need the core. To yield instead would give it to any process.
+                        // With several threads, the feeder may need the core. Yielding would give it to any process.
                         Wait::Block if shared.plan.queues > 1 => std::thread::sleep(HUNGRY),
                         _ => std::hint::spin_loop(),
                     }
@@ -202,11 +201,11 @@ impl Pump {
         Ok(())
     }
 
-    /// Sends what is attached to the wire, as fast as it takes it.
+    /// Sends the attached frames as fast as the wire accepts them.
     fn send_attached(&mut self, attached: &mut Attached, shared: &Shared) -> Result<()> {
         while let Some((at, count)) = attached.next(ATTACHED_MAX).filter(|_| !shared.ending()) {
             let now = shared.clock.now();
-            // A call that the feeder has no room to learn of would leave no rows.
+            // A call that the feeder has no room to note would leave no rows.
             let room = self.chunks.calls.as_ref().is_some_and(|calls| !calls.is_full());
             let sent = if room { attached.port.send(at, count)? } else { Submitted::default() };
             if sent.taken == 0 {
@@ -267,7 +266,7 @@ impl Pump {
             let sent = self.offer(chunk, at, count)?;
             let taken = sent.taken;
             chunk.sent[at..at + taken].fill(now);
-            // The first is the latest of a call.
+            // The first frame of a call is the latest.
             if self.gaps.explains(now - due) {
                 chunk.by_host[at..at + taken].fill(true);
             }
@@ -296,11 +295,11 @@ impl Pump {
         Ok(())
     }
 
-    /// How far the schedule is at `now`, and when its `next` frame is due.
+    /// Returns the position of the schedule at `now`, and the due time of its `next` frame.
     #[inline]
     fn place(&mut self, now: Time, next: Time, paced: bool) -> Place {
         match &mut self.steered {
-            // Without deadlines everything is due.
+            // Without deadlines all frames are due.
             None => Place { reach: if paced { now } else { NEVER }, due: next },
             Some(follower) => {
                 follower.look(next);
@@ -313,7 +312,7 @@ impl Pump {
         }
     }
 
-    /// Frames of a steered schedule keep the times that they were due, for the records.
+    /// Stores the actual due times of frames of a steered schedule, for the records.
     #[inline]
     fn moved(&self, frames: &mut [Frame]) {
         if let Some(follower) = self.steered.as_ref().filter(|follower| follower.moves()) {
@@ -321,7 +320,7 @@ impl Pump {
         }
     }
 
-    /// How much longer frames are on the cable: those of a schedule are of one kind.
+    /// Measures the excess length of frames on the cable: those of a schedule are of one kind.
     #[cold]
     fn measure(&mut self, chunk: &Chunk, at: usize) {
         let Some(pool) = &chunk.pool else { return };
@@ -357,11 +356,11 @@ impl Pump {
         }
     }
 
-    /// Nothing is due before `next`.
+    /// Idles: nothing is due before `next`.
     fn rest(&mut self, next: Time, now: Time, shared: &Shared) -> Result<()> {
         self.left(0, now);
         let gap = next - now;
-        // Files have a time of their own, which jumps.
+        // Files have a separate time, which jumps.
         self.gaps.idle(now, gap <= LISTEN_GAP && shared.clock.file().is_none());
         if gap > LISTEN_GAP && self.listen()? > 0 {
             return Ok(());
@@ -369,8 +368,8 @@ impl Pump {
         shared.idle_from(self.wire.as_mut(), next, now)
     }
 
-    /// Takes what came back: an open loop counts it. Returns how many acknowledgements there were: a run does not wait for what others
-    /// send.
+    /// Receives what came back, which an open loop only counts. Returns the number of acknowledgements: a run does not
+    /// wait for foreign frames.
     fn listen(&mut self) -> Result<usize> {
         self.listened = self.sent;
         let (acks, copies, foreign) = (&mut self.acks, &mut self.copies, &mut self.foreign);
@@ -392,7 +391,7 @@ impl Pump {
     }
 }
 
-/// What all queues of the workers' end did. `late_ns` knows how late frames of a queue left.
+/// Records the counts of all queues of the workers' end. `late_ns` returns the lateness of a queue.
 pub(super) fn count(pumps: &mut [Pump], late_ns: impl Fn(usize) -> Option<[u64; 3]>, outcome: &mut RealOutcome) {
     let starved: u64 = pumps.iter().map(|pump| pump.starved).sum();
     if starved > 0 {
@@ -432,7 +431,7 @@ pub(super) fn count(pumps: &mut [Pump], late_ns: impl Fn(usize) -> Option<[u64; 
     tell_lost("workers", total, outcome);
 }
 
-/// Submits frames of a chunk, or copies of them; at most `N` fit.
+/// Submits frames of a chunk, or copies of them; at most `N`.
 #[inline]
 fn submit<const N: usize>(
     wire: &mut dyn Wire,

@@ -1,4 +1,4 @@
-//! Which part of a run a process has, and on which cores its threads run.
+//! The roles of a process in a run, and the cores of its threads.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::cores::{choose, near, remarks};
 use super::thread;
 use crate::transport::{End, TransportPlan, Wait};
 
-/// Threads of a whole run that send and receive.
+/// Sending and receiving threads of a whole run.
 pub const THREADS: usize = 3;
 
 /// The roles of a process.
@@ -22,7 +22,7 @@ pub struct Roles {
     pub device: bool,
     /// The parameter server.
     pub server: bool,
-    /// The device is hardware, and the process has all other roles of the run: it is no part of one.
+    /// Whether the device is hardware and the process has all other roles: it is then not a part of a run.
     pub beside_hardware: bool,
 }
 
@@ -36,7 +36,7 @@ impl Roles {
     /// The server alone.
     pub const SERVER: Roles = Roles { workers: false, device: false, server: true, beside_hardware: false };
 
-    /// The name of a part of a run, in manifests; none for a whole one.
+    /// Returns the name of a part of a run, in manifests; `None` for a whole run.
     pub fn part(self) -> Option<&'static str> {
         match self {
             Roles { beside_hardware: true, .. } => None,
@@ -47,12 +47,12 @@ impl Roles {
         }
     }
 
-    /// The part of a run with this name: workers, device or server.
+    /// Returns the part of a run with this name: workers, device or server.
     pub fn named(name: &str) -> Option<Roles> {
         [Roles::WORKERS, Roles::DEVICE, Roles::SERVER].into_iter().find(|roles| roles.part() == Some(name))
     }
 
-    /// These roles in a run that may lack a server, so that results go back to the workers, or whose device is hardware.
+    /// Adapts these roles to a run that may lack a server, so that results return to the workers, or whose device is hardware.
     pub fn of_run(self, has_server: bool, external: bool) -> Result<Roles> {
         let mut roles = Roles { server: self.server && has_server, ..self };
         if !(roles.workers || roles.device || has_server) {
@@ -73,13 +73,13 @@ impl Roles {
         Ok(roles)
     }
 
-    /// Ends of cables that they hold, in order. Without a server there is one cable.
+    /// Returns the ends of cables that they hold, in order. Without a server there is one cable.
     pub(super) fn ends(self, has_server: bool) -> Vec<End> {
         let holds = |end: &End| self.holds(*end) && (has_server || *end != End::DeviceUp);
         End::ALL.into_iter().filter(holds).collect()
     }
 
-    /// Returns whether this end of a cable is theirs.
+    /// Returns whether they hold this end of a cable.
     pub fn holds(self, end: End) -> bool {
         match end {
             End::Workers => self.workers,
@@ -88,8 +88,8 @@ impl Roles {
         }
     }
 
-    /// The ends of the threads that send and receive, a thread for each queue: in the order of `transport.cores`. `lanes` is for
-    /// how many queues the workers have a thread each.
+    /// Returns the ends of the sending and receiving threads, one thread per queue, in the order of `transport.cores`.
+    /// `lanes` is the number of queues for which the workers have a thread.
     pub(super) fn threads(self, lanes: usize, queues: usize) -> Vec<End> {
         let roles = [
             (self.workers, End::Workers, lanes),
@@ -100,39 +100,39 @@ impl Roles {
     }
 }
 
-/// When a process without workers ends, beside by the user's wish.
+/// Conditions for the end of a process without workers, besides a stop by the user.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Serve {
-    /// When nothing came for so long, after something did.
+    /// Maximum time without a frame, after the first one.
     pub idle: Option<Time>,
-    /// When nothing came until then.
+    /// Maximum time until the first frame.
     pub first: Option<Time>,
-    /// After this time.
+    /// Maximum total time.
     pub most: Option<Time>,
 }
 
-/// How long a process that has an idle time waits at least for its first frame: others have to be started.
+/// Minimum wait for the first frame of a process with an idle time: others have to be started.
 pub(crate) const FIRST_WAIT: Time = 60 * SECOND;
 
 impl Serve {
-    /// Ends after `idle` without a frame; without a first one, after [`FIRST_WAIT`] or after `idle`, whichever is longer.
+    /// Ends after `idle` without a frame; before the first one, after [`FIRST_WAIT`] or `idle`, whichever is longer.
     pub fn until_idle(idle: Option<Time>, most: Option<Time>) -> Self {
         Serve { idle, first: idle.map(|idle| idle.max(FIRST_WAIT)), most }
     }
 }
 
-/// Cores of the roles' threads, in their order, and those left for all others.
+/// Cores of the roles' threads, in order, and the remaining ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Placement {
     roles: Vec<Option<usize>>,
     others: Vec<usize>,
     all: Vec<usize>,
-    /// What its reader should know.
+    /// Notes for readers.
     notes: Vec<Note>,
 }
 
 impl Placement {
-    /// As `transport.cores` says; spinning threads get a core each in any case, and so do those of several queues, near their card.
+    /// Follows `transport.cores`; spinning threads always get a core each, and so do those of several queues, near their card.
     pub(super) fn new(plan: &TransportPlan, threads: &[End]) -> Result<Self> {
         let all = thread::cores().map_err(|e| Error::Host(format!("cannot read the cores of this host: {e}")))?;
         let interface = |end: &End| plan.interfaces.get(*end as usize).map_or("", String::as_str);
@@ -147,14 +147,14 @@ impl Placement {
             (asked, _) => Self::of(plan.wait, asked, threads.len(), all)?,
         };
         placement.notes = remarks(&cards, &placement.roles, placement.all.len());
-        // A run of one queue has always shared what cores there are.
+        // Runs of one queue always share the available cores.
         if plan.queues == 1 && plan.cores.is_empty() {
             placement.notes.clear();
         }
         Ok(placement)
     }
 
-    /// What its reader should know.
+    /// Returns the notes for readers.
     pub(super) fn notes(&self) -> &[Note] {
         &self.notes
     }
@@ -173,7 +173,7 @@ impl Placement {
         }
         let roles: Vec<Option<usize>> = match (asked, wait) {
             ([], Wait::Block) => vec![None; threads],
-            // From the last on: the first has the host's own work, too.
+            // From the last on: the first also does the host's own work.
             ([], Wait::Spin) => all.iter().rev().copied().map(Some).take(threads).collect(),
             (cores, _) if cores.len() == threads => cores.iter().copied().map(Some).collect(),
             (cores, _) => {
@@ -189,12 +189,12 @@ impl Placement {
         Ok(Placement { roles, others, all, notes: Vec::new() })
     }
 
-    /// Whether there are cores for so many threads beside the roles'.
+    /// Returns whether there are cores for `threads` threads beside the roles'.
     pub(super) fn leaves(&self, threads: usize) -> bool {
         self.all.len() >= self.roles.len() + threads
     }
 
-    /// Moves this thread, and those that it starts, off the roles' cores while the guard lives.
+    /// Moves this thread, and those that it starts, off the roles' cores until the guard is dropped.
     pub(super) fn step_aside(&self) -> Result<Aside> {
         thread::run_on(&self.others).map_err(|e| Error::Host(format!("cannot run on cores {:?}: {e}", self.others)))?;
         Ok(Aside(self.all.clone()))
@@ -208,7 +208,7 @@ impl Placement {
         }
     }
 
-    /// For the manifest.
+    /// Returns a description for the manifest.
     pub(super) fn describe(&self) -> String {
         let core = |core: &Option<usize>| core.map_or("any".to_owned(), |core| core.to_string());
         let roles: Vec<_> = self.roles.iter().map(core).collect();
@@ -216,7 +216,7 @@ impl Placement {
     }
 }
 
-/// Lets the thread run everywhere again.
+/// Restores the thread's cores on drop.
 pub(super) struct Aside(Vec<usize>);
 
 impl Drop for Aside {

@@ -27,20 +27,20 @@ pub(super) struct ServerRole<'a> {
     host: Host,
     batch: Vec<Frame>,
     rows: ServerRows<'a>,
-    /// Stamps of the frames that are being worked on, where they are kept.
+    /// Stamps of the frames being processed, if they are recorded.
     noted: Option<Noted>,
     counters: Counters,
-    /// Time that it worked.
+    /// Time that it was busy.
     busy: Time,
     tally: RoleTally,
-    /// How much longer what was received last is on the cable.
+    /// Excess length on the cable of the last received frames.
     beside: Beside,
-    /// Members by cluster, and those that what was sent is for.
+    /// Number of members by cluster, and of members addressed by sent acknowledgements.
     members: Vec<u32>,
     acks_due: u64,
-    /// When losses were last looked at.
+    /// Time of the last check of losses.
     looked: Time,
-    /// Where live statistics are published, if they are.
+    /// Publishes live statistics, if set.
     shown: Option<Feed>,
 }
 
@@ -95,7 +95,7 @@ impl<'a> ServerRole<'a> {
                     }
                     None => *foreign += strangers(arrival.bytes),
                 })?;
-            // A run does not wait for what others send.
+            // A run does not wait for foreign frames.
             let found = if self.batch.is_empty() { 0 } else { found };
             if found > 0 {
                 let now = shared.clock.now();
@@ -121,7 +121,7 @@ impl<'a> ServerRole<'a> {
             if found + sent > 0 || self.waiting.next() > now {
                 moved = now;
             }
-            // What is due and not taken for long waits for a peer that is gone.
+            // Due frames that are not accepted for long wait for a peer that is gone.
             if found + sent > 0 || (self.waiting.len() > 0 && now - moved < PATIENCE) {
                 quiet_since = now;
                 self.look(shared, now);
@@ -133,7 +133,7 @@ impl<'a> ServerRole<'a> {
         }
     }
 
-    /// Reports losses now and then: reading them takes a system call.
+    /// Reports losses periodically: reading them takes a system call.
     fn look(&mut self, shared: &Shared, now: Time) {
         if now - self.looked > LOOK {
             self.looked = now;

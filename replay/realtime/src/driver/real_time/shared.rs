@@ -1,4 +1,4 @@
-//! What the threads of a run share.
+//! State shared by the threads of a run.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -11,55 +11,55 @@ use super::{Progress, RunOrder, Serve};
 use crate::clock::RunClock;
 use crate::transport::{TransportPlan, Wait, Wire};
 
-/// A sleep lasts so much longer than asked for, mostly (20 µs on a virtual machine): the rest is spun.
+/// Usual oversleep (20 µs on a virtual machine): the remainder of a wait is spun.
 const OVERSLEEP: Time = 25 * US;
-/// Threads that spin begin this long before the start; until then they sleep.
+/// Spinning threads begin to spin this long before the start; until then they sleep.
 const SPUN_AT_FIRST: Time = 2 * MS;
-/// Longest sleep: a stop may be requested.
+/// Maximum sleep: a stop may be requested.
 const NAP_MAX_NS: u64 = 1_000_000;
 
-/// How long workers wait at least for results that they need, and a sender for its frames to be taken.
+/// Minimum wait of workers for required results, and of a sender for the acceptance of its frames.
 pub(super) const PATIENCE: Time = 2000 * MS;
 
-/// What all threads share.
+/// State shared by all threads.
 pub(super) struct Shared<'a> {
     pub(super) clock: RunClock,
     pub(super) plan: &'a TransportPlan,
-    /// The user requested a stop.
+    /// Set when the user requests a stop.
     pub(super) stop: &'a AtomicBool,
-    /// Every frame of an open loop was made.
+    /// Whether every frame of an open loop was made.
     pub(super) fed_all: AtomicBool,
-    /// The workers have sent everything, since then; [`NEVER`] until then.
+    /// Time at which the workers had sent everything; [`NEVER`] before.
     sent_all_at: AtomicI64,
     /// Threads that still send for an open loop.
     pub(super) pumps: AtomicUsize,
-    /// A role cannot go on, and no other is to send: what is under way is still received.
+    /// Whether a role failed, so that the others must stop sending; frames under way are still received.
     pub(super) given_up: AtomicBool,
-    /// Why, if that is an error: the first.
+    /// The first error of a role.
     failure: Mutex<Option<Error>>,
-    /// A thread stopped unexpectedly: all end.
+    /// Whether a thread stopped unexpectedly: all end.
     pub(super) failed: AtomicBool,
-    /// How far it is.
+    /// The progress.
     pub(super) live: Live,
-    /// Ends a process without workers.
+    /// End of a process without workers.
     serve: Option<Serve>,
-    /// The device is the only role here, so what it receives is the progress.
+    /// Whether the device is the only role here, so that its received frames are the progress.
     pub(super) device_only: bool,
 }
 
-/// How far a run is, as its threads write it.
+/// The progress of a run, updated by its threads.
 #[derive(Default)]
 pub(super) struct Live {
     pub(super) sent: AtomicU64,
     pub(super) received: AtomicU64,
-    /// Frames that the ends of the device lost, and those of the server.
+    /// Frames lost at the device's ends, and at the server's.
     pub(super) lost: AtomicU64,
     pub(super) lost_server: AtomicU64,
-    /// Attempts of the workers to send that the kernel or a card refused.
+    /// Send attempts of the workers that the kernel or a card refused.
     pub(super) refused: AtomicU64,
-    /// Frames that wait in the device's ports.
+    /// Frames waiting in the device's ports.
     pub(super) queued: AtomicU64,
-    /// Latest frame since it was last looked at.
+    /// Maximum lateness since the last report.
     pub(super) late_ns: AtomicU64,
 }
 
@@ -81,12 +81,12 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// Nothing is due before `next`.
+    /// Idles: nothing is due before `next`.
     pub(super) fn idle(&self, wire: &mut dyn Wire, next: Time) -> Result<()> {
         self.idle_from(wire, next, self.clock.now())
     }
 
-    /// The same, at `now`.
+    /// Idles from `now` on.
     #[inline]
     pub(super) fn idle_from(&self, wire: &mut dyn Wire, next: Time, now: Time) -> Result<()> {
         if let Some(file) = self.clock.file() {
@@ -103,7 +103,7 @@ impl<'a> Shared<'a> {
         Ok(())
     }
 
-    /// Time begins a little after the threads do, or at an instant that several hosts know; that of files begins with them.
+    /// Waits for the start of time: shortly after the threads start, or at an instant agreed on by several hosts; at once for files.
     pub(super) fn wait_for_the_beginning(&self) {
         let spun = if self.plan.wait == Wait::Block { OVERSLEEP } else { SPUN_AT_FIRST };
         while self.clock.file().is_none() && self.clock.now() <= 0 && !self.ending() {
@@ -115,37 +115,37 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// Everything was sent: who still expects something waits for it from now on.
+    /// Records that everything was sent; remaining waits begin now.
     pub(super) fn sent_all(&self) {
         let _ = self.sent_all_at.compare_exchange(NEVER, self.clock.now(), Ordering::Release, Ordering::Relaxed);
     }
 
-    /// A thread of an open loop sends no more; with the last of them everything was sent.
+    /// Records that a thread of an open loop sends no more; after the last one everything was sent.
     pub(super) fn pump_is_over(&self) {
         if self.pumps.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.sent_all();
         }
     }
 
-    /// A role met `error` and ends: the others stop sending, receive what is under way, and end.
+    /// Records that a role ends with `error`: the others stop sending, receive frames under way, and end.
     pub(super) fn give_up(&self, error: Error) {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         self.given_up.store(true, Ordering::Relaxed);
         self.sent_all();
     }
 
-    /// What a role met first, once all have ended.
+    /// Returns the first error of a role, once all have ended.
     pub(super) fn failure(&self) -> Option<Error> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Whether a stop was requested, or a thread failed.
+    /// Returns whether a stop was requested, or a thread failed.
     pub(super) fn ending(&self) -> bool {
         let on = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
         on(&self.failed) || on(self.stop) || on(&self.given_up)
     }
 
-    /// Whether a role has nothing more to expect, `quiet_since` being when it last had something to do, or 0.
+    /// Returns whether a role has nothing more to expect; `quiet_since` is the time of its last activity, or 0.
     pub(super) fn over(&self, quiet_since: Time) -> bool {
         if self.failed.load(Ordering::Relaxed) {
             return true;
@@ -159,11 +159,11 @@ impl<'a> Shared<'a> {
             self.sent_all();
         }
         let sent_all_at = self.sent_all_at.load(Ordering::Acquire);
-        // What was sent last is on its way, however long it was quiet before.
+        // The last frames are under way, however long it was quiet before.
         sent_all_at != NEVER && now - quiet_since.max(sent_all_at) > self.plan.linger
     }
 
-    /// Whether a process without workers is to end by now, whatever still comes. It has `linger` from the wish on.
+    /// Returns whether a process without workers must end by now, even if frames still arrive. It has `linger` after the request.
     pub(super) fn is_cut_off(&self, now: Time) -> bool {
         if self.serve.is_none() || !self.called_off(now) {
             return false;
@@ -178,11 +178,11 @@ impl<'a> Shared<'a> {
         on(self.stop) || on(&self.given_up) || most.is_some_and(|most| now > most)
     }
 
-    /// How far the run is.
+    /// Returns the progress of the run.
     pub(super) fn progress(&self) -> Progress {
         let live = &self.live;
         Progress {
-            // In this order: what was received had been sent.
+            // In this order: received frames had been sent.
             received: live.received.load(Ordering::Acquire),
             sent: live.sent.load(Ordering::Relaxed),
             refused: live.refused.load(Ordering::Relaxed),

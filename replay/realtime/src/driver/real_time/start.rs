@@ -30,52 +30,52 @@ use crate::transport::gather::{Over, Receiver, Tally, gather, imbalance};
 use crate::transport::middleware::{self, ChecksumTally, Site, checked};
 use crate::transport::{End, Nowhere, Pacing, Ports, TransportPlan, Wire};
 
-/// How often progress is reported.
+/// Interval of progress reports.
 const TELL: Time = 100 * MS;
-/// Time begins so long after the threads are started.
+/// Delay of the beginning of time after the threads are started.
 const LEAD: Time = 20 * MS;
 
-/// Threads that rows of sent frames keep busy: they are drawn, and written.
+/// Threads that rows of sent frames keep busy: one generates them, one writes them.
 const ROW_THREADS: usize = 2;
 
-/// What a run in real time is made of, beside its parts.
+/// The settings of a run in real time, besides its parts.
 pub(crate) struct RunOrder<'a> {
     /// `[transport]`.
     pub plan: &'a TransportPlan,
-    /// Which roles this process has.
+    /// Roles of this process.
     pub roles: Roles,
-    /// When a process without workers ends.
+    /// Conditions for the end of a process without workers.
     pub serve: Serve,
-    /// Says when time begins, once everything is ready for it; none: shortly after.
+    /// Returns the clock once everything is ready; without it, time begins shortly after.
     pub begin: Option<&'a dyn Fn() -> Result<RunClock>>,
-    /// When the workers are cut off.
+    /// Cut-off time of the workers.
     pub until: Time,
     /// Set when the user requests a stop.
     pub stop: &'a AtomicBool,
-    /// Steers it, if it may be.
+    /// Steering, if permitted.
     pub steering: Option<&'a Steering>,
     /// Called with the progress of the run.
     pub progress: &'a (dyn Fn(Progress) + Sync),
 }
 
 impl RunOrder<'_> {
-    /// A wire at which checksums are read, where what comes is of a device of others.
+    /// Returns a wire that also checks checksums, if the frames come from a foreign device.
     fn read_by(&self, wire: Box<dyn Wire>, checksums: &Arc<ChecksumTally>) -> Box<dyn Wire> {
         let of_others = !self.roles.device && self.plan.kind.capabilities().heads;
         if of_others { checked(wire, checksums.clone()) } else { wire }
     }
 }
 
-/// What a process needs of its host for its roles: got before anything of the run is written.
+/// The host's resources for the roles of a process: acquired before anything of the run is written.
 pub(crate) struct OpenedRoles {
     node: NodeId,
     placement: Placement,
     wires: Vec<Wires>,
-    /// What is attached for the workers, by queue.
+    /// Frames attached for the workers, by queue.
     attached: Option<Vec<Attached>>,
 }
 
-/// An end, as its role uses it: one wire for each queue that it has a thread for.
+/// The wires of an end: one for each queue with a separate thread.
 type Wires = Vec<Box<dyn Wire>>;
 
 /// Opens the wires of `roles`, and attaches `set` for the workers if that is possible.
@@ -83,7 +83,7 @@ pub(crate) fn open(parts: &Parts, plan: &TransportPlan, roles: Roles, set: Optio
     let node = only_device(&parts.topology)?;
     let apart = |end: End| match end {
         End::Workers => plan.queues > 1 && sends_apart(parts, plan),
-        // What goes up comes back as ACKs, if at all.
+        // Upward traffic returns as ACKs, if at all.
         End::DeviceUp => false,
         End::DeviceDown | End::Server => plan.queues > 1,
     };
@@ -100,25 +100,25 @@ pub(crate) fn open(parts: &Parts, plan: &TransportPlan, roles: Roles, set: Optio
     Ok(OpenedRoles { node, placement, wires, attached })
 }
 
-/// This process runs every n-th worker. Far more than there are workers is refused where they are shared.
+/// Returns the n of "every n-th worker" of this process. Values far above the number of workers are refused elsewhere.
 fn stride(facts: &Facts) -> u32 {
     u32::try_from(facts.share.of()).unwrap_or(1)
 }
 
-/// Whether each queue of the workers may have a thread that sends. Workers that react are one endpoint, some middleware is of one wire, and an
-/// interface may have fewer queues to send from: then one thread sends, on the first queue.
+/// Returns whether each queue of the workers may have a sending thread. Workers that react are one endpoint, some middleware supports one
+/// wire only, and an interface may have fewer queues to send from: then one thread sends, on the first queue.
 fn sends_apart(parts: &Parts, plan: &TransportPlan) -> bool {
     let mut of_one_wire = plan.middleware.declaring(|it| it.one_wire);
     !parts.declared.reacts && of_one_wire.next().is_none() && plan.sends_from_all()
 }
 
-/// Without one the device has one cable.
+/// Returns whether there is a server; without one the device has one cable.
 fn has_server(parts: &Parts) -> bool {
     parts.topology.servers().next().is_some()
 }
 
-/// Runs the roles of this process until everything has arrived, `until`, `stop`, or an error that a role meets, which is returned
-/// beside what there is up to then. Live statistics go to `watched`, if set.
+/// Runs the roles of this process until everything has arrived, `until`, `stop`, or an error of a role, which is
+/// returned together with the results so far. Publishes live statistics to `watched`, if set.
 pub(crate) fn run(
     parts: Parts,
     opened: OpenedRoles,
@@ -128,10 +128,10 @@ pub(crate) fn run(
 ) -> Result<(RealOutcome, Option<Error>)> {
     let OpenedRoles { node, placement, wires, attached } = opened;
     let mode = attached.as_ref().and_then(|all| Some(("attached.workers".to_owned(), all.first()?.port.mode())));
-    // Threads that are started from here on, those of the records too, leave the roles' cores alone.
+    // Threads started from here on, including those of the records, avoid the roles' cores.
     let _back = placement.step_aside()?;
     if order.roles.part().is_some() {
-        // A whole run may be one of a sweep, whose next needs the rights again: this thread keeps them, without effect.
+        // A whole run may be one of a sweep, whose next run needs the privileges again: this thread keeps them, ineffective.
         drop_rights(order.plan)?;
     }
     let (mut roles, ledger) = RunRoles::new(parts, node, (wires, attached, placement.leaves(ROW_THREADS)), order, dir)?;
@@ -142,7 +142,7 @@ pub(crate) fn run(
         steering.begin(&roles.clock);
     }
     let shared = Shared::new(roles.clock.clone(), order, roles.pumps());
-    // The threads that it starts give theirs up for good.
+    // Threads started now drop theirs for good.
     let resting = thread::rest_privileges().map_err(no_rights_dropped)?;
     roles.run(&shared, &placement, order.progress)?;
     drop(resting);
@@ -157,43 +157,42 @@ pub(crate) fn run(
     Ok((outcome, failure))
 }
 
-/// The workers, as they send.
+/// The senders of the workers.
 enum Senders<'a> {
-    /// Whatever comes back: frames are made ahead of time.
+    /// Independent of arrivals: frames are made ahead of time.
     Open(Box<Feeder>, Vec<Pump>, WorkerRows<'a>),
-    /// What comes back may change what is sent.
+    /// Arrivals may change what is sent.
     Closed(Box<WorkersRole<'a>>),
 }
 
 /// The roles of this process, ready to start.
 struct RunRoles<'a> {
     clock: RunClock,
-    /// What the wires really are, for the manifest.
+    /// Actual modes of the wires, for the manifest.
     modes: Vec<(String, String)>,
-    /// Checksums of frames of a device that is not of this process.
+    /// Checksums of frames of a device outside this process.
     checksums: Arc<ChecksumTally>,
     workers: Option<Senders<'a>>,
     device: Option<(Box<DeviceRole<'a>>, Others)>,
     server: Option<(Box<ServerRole<'a>>, Others)>,
 }
 
-/// What a role has beside its own thread: receivers of its other queues.
+/// The receivers of a role's other queues, in addition to its thread.
 #[derive(Default)]
 struct Others {
     receivers: Vec<Receiver>,
     tally: Option<Tally>,
-    /// The role's thread takes it, and with its end the receivers end.
+    /// Taken by the role's thread, with whose end the receivers end.
     over: Option<Over>,
 }
 
 impl Others {
-    /// The one wire of a role that has these ports, and what it has beside.
+    /// Combines a role's ports into one wire and its further receivers.
     fn of(mut ports: Wires, end: End, longest: usize) -> Result<(Box<dyn Wire>, Self)> {
         if ports.len() == 1 {
             return Ok((ports.remove(0), Others::default()));
         }
-        // Frames of others that are longer are passed on cut, and still too long to be taken for ours: pools have buffers in steps
-        // of 64 bytes.
+        // Longer foreign frames are passed on cut, and still too long to be taken for ours: pools have buffers in steps of 64 bytes.
         let (gathered, receivers) = gather(ports, end.name(), longest + 64)?;
         let others = Others { receivers, tally: Some(gathered.tally()), over: Some(gathered.over()) };
         Ok((Box::new(gathered), others))
@@ -218,8 +217,8 @@ impl Others {
     }
 }
 
-/// The threads that send for an open loop, a wire each, and their feeder: all follow `steering`. Frames of at most `dated` bytes carry
-/// their generation times.
+/// Makes the sending threads of an open loop, one per wire; they and the feeder follow `steering`. Frames of at most
+/// `dated` bytes carry their generation times.
 fn pumps(
     feeder: &mut Feeder,
     lanes: impl ExactSizeIterator<Item = (Box<dyn Wire>, Chunks)>,
@@ -228,7 +227,7 @@ fn pumps(
     acks: &AckTally,
 ) -> Vec<Pump> {
     let mut followers = steering.map_or_else(Vec::new, |steering| steering.followers(lanes.len() + 1));
-    // The last is the first to know of a change.
+    // The last follower is the first to learn of a change.
     feeder.follow(followers.pop());
     let mut followers = followers.into_iter().map(|it| match dated {
         Some(frame_bytes) => it.dating(frame_bytes),
@@ -237,7 +236,7 @@ fn pumps(
     lanes.map(|(wire, chunks)| Pump::new(wire, chunks, followers.next(), acks.clone())).collect()
 }
 
-/// Begins the run's time, or takes that of the file that is read.
+/// Starts the run's clock, or takes that of the file being read.
 fn start_clock(order: &RunOrder, dir: &mut RunDir) -> Result<RunClock> {
     Ok(match (order.plan.kind.capabilities().own_time, order.begin) {
         (false, None) => dir.start_clock(LEAD),
@@ -251,7 +250,7 @@ fn start_clock(order: &RunOrder, dir: &mut RunDir) -> Result<RunClock> {
 }
 
 impl<'a> RunRoles<'a> {
-    /// Makes the roles, and starts the clock; and the account, which is settled when they have ended.
+    /// Makes the roles and the account, which is settled after they end, and starts the clock.
     fn new(
         parts: Parts,
         node: NodeId,
@@ -263,7 +262,7 @@ impl<'a> RunRoles<'a> {
         let traffic = parts.traffic();
         let Parts { topology, mut devices, workers, declared, receiver, ledger, frame_bytes, changes, facts, .. } =
             parts;
-        // What needs no reaction is made before time begins, so that the first frames are not late.
+        // Frames of an open loop are made before time begins, so that the first ones are not late.
         let paced = order.plan.pacing == Pacing::Deadlines;
         let (fed, reacting) = match (order.roles.workers, declared.reacts) {
             (true, false) => {
@@ -322,7 +321,7 @@ impl<'a> RunRoles<'a> {
         Ok((RunRoles { clock, modes, checksums, workers, device, server }, ledger))
     }
 
-    /// What is sent and where it ends is shown to those who look on.
+    /// Connects senders and receivers to live statistics.
     fn show(&mut self, Ends { sent, feed, .. }: Ends) {
         let (server, workers) = if self.server.is_some() { (Some(feed), None) } else { (None, Some(feed)) };
         match &mut self.workers {
@@ -339,7 +338,7 @@ impl<'a> RunRoles<'a> {
         }
     }
 
-    /// Threads that send for an open loop.
+    /// Returns the number of sending threads of an open loop.
     fn pumps(&self) -> usize {
         match &self.workers {
             Some(Senders::Open(_, pumps, _)) => pumps.len(),
@@ -352,7 +351,7 @@ impl<'a> RunRoles<'a> {
         let ended = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let mut threads = Vec::new();
-            // Cores are counted by role, in the order in which these are listed.
+            // Cores are numbered by role, in the order in which they are listed.
             let mut roles = 0..;
             let mut next = || roles.next().unwrap_or_default();
             match &mut self.workers {
@@ -426,13 +425,13 @@ impl<'a> RunRoles<'a> {
     }
 }
 
-/// The wires of a process, with what goes around them.
+/// The wires of a process, with their middleware.
 struct Wrapped {
-    /// The workers', one for each queue that has a thread.
+    /// The workers' wires, one for each queue with a thread.
     lanes: Wires,
-    /// What they really are, for the manifest.
+    /// Actual modes, for the manifest.
     modes: Vec<(String, String)>,
-    /// The others', in order.
+    /// The other wires, in order.
     wires: std::vec::IntoIter<(Box<dyn Wire>, Others)>,
 }
 
@@ -477,7 +476,7 @@ impl Drop for Failing<'_> {
 
 type Handles<'scope> = Vec<ScopedJoinHandle<'scope, ()>>;
 
-/// Starts a thread of the run. If it fails, the others end when they have received what is under way.
+/// Starts a thread of the run. If it fails, the others end after receiving what is under way.
 fn start<'scope, 'env>(
     scope: &'scope Scope<'scope, 'env>,
     threads: &mut Handles<'scope>,
@@ -501,10 +500,10 @@ fn start<'scope, 'env>(
     Ok(())
 }
 
-/// Reports the progress of the run at whole tenths of a second of its time until it has `ended`, and once more then. Reports are drawn
-/// and served, which must not keep a role from a core.
+/// Reports the progress of the run every tenth of a second of its time until it has `ended`, and once more then.
+/// Drawing and serving reports must not take a core from a role.
 fn tell(ended: &AtomicBool, shared: &Shared, progress: &(dyn Fn(Progress) + Sync)) {
-    // Where that is refused, it is done like other work; the roles fail where rights cannot be given up.
+    // If this is refused, it runs with normal priority; the roles fail if privileges cannot be dropped.
     let _ = (thread::give_way(), thread::drop_privileges(&[]));
     while !ended.load(Ordering::Relaxed) {
         let rest = TELL - shared.clock.now() % TELL;
@@ -521,7 +520,7 @@ fn join(threads: Handles) -> Result<()> {
     results.into_iter().collect()
 }
 
-/// Gives up the rights that were needed to open the wires.
+/// Drops the privileges that were needed to open the wires.
 fn drop_rights(plan: &TransportPlan) -> Result<()> {
     thread::drop_privileges(plan.kind.keeps()).map_err(no_rights_dropped)
 }
@@ -530,7 +529,7 @@ fn no_rights_dropped(error: std::io::Error) -> Error {
     Error::Host(format!("this host does not let a thread give up its privileges: {error}"))
 }
 
-/// The device, if there is one only: more of them on one machine would share two cables.
+/// Returns the device, if there is only one: several on one machine would share two cables.
 pub fn only_device(topology: &Topology) -> Result<NodeId> {
     let mut devices = topology.nodes.iter().enumerate().filter(|(_, node)| node.role == Role::Device);
     match (devices.next(), devices.next()) {

@@ -1,4 +1,4 @@
-//! What a thread of a run asks of the kernel: a core of its own, and fewer rights than it was started with.
+//! Kernel settings of a thread: a separate core, and fewer privileges than at the start.
 #![expect(unsafe_code, reason = "talks to the kernel; every block says why it is sound")]
 
 use std::io;
@@ -22,7 +22,7 @@ struct CapabilityHalf {
     inheritable: u32,
 }
 
-/// The cores that this thread may run on.
+/// Returns the cores on which this thread may run.
 pub(super) fn cores() -> io::Result<Vec<usize>> {
     // SAFETY: all zeros is an empty set; the kernel writes at most its size.
     let set = unsafe {
@@ -36,7 +36,7 @@ pub(super) fn cores() -> io::Result<Vec<usize>> {
     Ok((0..libc::CPU_SETSIZE as usize).filter(|core| unsafe { libc::CPU_ISSET(*core, &set) }).collect())
 }
 
-/// This thread, and those that it starts from now on, run on these cores only.
+/// Restricts this thread, and those that it starts from now on, to these cores.
 pub(crate) fn run_on(cores: &[usize]) -> io::Result<()> {
     // SAFETY: all zeros is an empty set; indexes beyond it are left out; the kernel only reads it.
     let code = unsafe {
@@ -49,7 +49,7 @@ pub(crate) fn run_on(cores: &[usize]) -> io::Result<()> {
     if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Sleeps of this thread end when they should: by default the kernel adds 50 µs, to wake several threads at once.
+/// Makes sleeps of this thread end on time: by default the kernel adds 50 µs, to wake several threads at once.
 pub(super) fn wake_on_time() -> io::Result<()> {
     // SAFETY: takes numbers only; concerns this thread.
     if unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) } < 0 {
@@ -58,7 +58,7 @@ pub(super) fn wake_on_time() -> io::Result<()> {
     Ok(())
 }
 
-/// This thread runs when no other wants its core. It cannot take that back, nor can those that it starts.
+/// Gives this thread idle priority. It cannot revoke this, nor can the threads that it starts.
 pub(super) fn give_way() -> io::Result<()> {
     // SAFETY: a C struct of integers, for which all bits zero is a valid value: the priority 0.
     let lowest: libc::sched_param = unsafe { std::mem::zeroed() };
@@ -67,7 +67,7 @@ pub(super) fn give_way() -> io::Result<()> {
     if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The capabilities of this thread.
+/// Returns the capabilities of this thread.
 fn capabilities() -> io::Result<[CapabilityHalf; 2]> {
     let mut head = CapabilityHead { version: CAPABILITY_VERSION, pid: 0 };
     let mut halves = [CapabilityHalf::default(); 2];
@@ -88,14 +88,14 @@ fn set_capabilities(halves: &[CapabilityHalf; 2]) -> io::Result<()> {
     }
 }
 
-/// While it lives, no capability of the thread that made it has any effect.
+/// Suspends all capabilities of the thread that made it, until it is dropped.
 pub(crate) struct Resting {
     before: [CapabilityHalf; 2],
-    /// Capabilities are of a thread, so it stays on its own.
+    /// Capabilities are per thread, so it must not move to another.
     _here: PhantomData<*const ()>,
 }
 
-/// Lays the capabilities of this thread down until the result is dropped. Threads that it starts meanwhile could take theirs up.
+/// Suspends the capabilities of this thread until the result is dropped. Threads started meanwhile could reactivate theirs.
 pub(crate) fn rest_privileges() -> io::Result<Resting> {
     let before = capabilities()?;
     set_capabilities(&before.map(|half| CapabilityHalf { effective: 0, ..half }))?;
@@ -104,12 +104,12 @@ pub(crate) fn rest_privileges() -> io::Result<Resting> {
 
 impl Drop for Resting {
     fn drop(&mut self) {
-        // They are permitted, so the kernel has no reason to refuse; if it does, the next wires cannot be opened and say so.
+        // They are permitted, so the kernel has no reason to refuse; if it does, opening the next wires fails with a message.
         let _ = set_capabilities(&self.before);
     }
 }
 
-/// This thread gives up all capabilities but `keep` (numbers of the kernel's), and can never get any back.
+/// Drops all capabilities of this thread except `keep` (kernel numbers), for good.
 pub fn drop_privileges(keep: &[u32]) -> io::Result<()> {
     let mut halves = capabilities()?;
     for (i, half) in halves.iter_mut().enumerate() {

@@ -1,5 +1,4 @@
-//! Workers that react: what comes back may change what they send. Sends updates when they are due, and says how late
-//! it was; receives ACKs.
+//! Workers that react to arrivals. Sends updates when they are due, and records their lateness; receives ACKs.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,11 +21,11 @@ use crate::live::{Delivered, Feed, SentBy};
 use crate::steer::Cap;
 use crate::transport::{Found, Late, Wire};
 
-/// Longest time between two looks at the endpoint.
+/// Maximum time between two calls of the endpoint.
 const AHEAD: Time = 10_000_000 * NS;
-/// How long the last frames may take to leave.
+/// Maximum time for the last frames to leave.
 const FLUSH_NS: u64 = 1_000_000_000;
-/// Frames that may wait, built.
+/// Maximum number of built frames that wait.
 const BUILT_MAX: usize = 1024;
 
 /// The workers.
@@ -36,7 +35,7 @@ pub(super) struct WorkersRole<'a> {
     wire: Box<dyn Wire>,
     pool: Pool,
     host: Host,
-    /// Frames, and the rows of those that are updates.
+    /// Frames, with the rows of those that are updates.
     waiting: Waiting<Option<Sent>>,
     batch: Vec<Frame>,
     rows: WorkerRows<'a>,
@@ -44,12 +43,12 @@ pub(super) struct WorkersRole<'a> {
     /// Updates that left, and their bytes.
     sent: u64,
     bytes: u64,
-    /// When the first update left, and the last.
+    /// Departure of the first update.
     first: Time,
-    /// How late that was.
+    /// Its lateness.
     first_late: Option<Time>,
     last_update: Time,
-    /// When the last frame left, of any kind.
+    /// Departure of the last frame, of any kind.
     last: Time,
     lateness: Histogram<u64>,
     skipped: u64,
@@ -58,18 +57,18 @@ pub(super) struct WorkersRole<'a> {
     cut: bool,
     flushed: bool,
     last_bytes: u64,
-    /// How much longer on the cable updates are, and what was received last.
+    /// Excess length of updates on the cable, and of the last received frames.
     beside: Option<Beside>,
     beside_received: Beside,
     acks: AckTally,
     counters: Counters,
-    /// Where live statistics are published: what is sent and, where results end here, of those.
+    /// Publishes live statistics: of sent updates and, if results end here, of results.
     shown: Option<(Arc<SentBy>, Option<Feed>)>,
-    /// How many frames may leave, if they are steered.
+    /// Limit on departing frames, if they are steered.
     cap: Option<Cap>,
 }
 
-/// Since when workers only repeat what nobody answers.
+/// Detects workers that only retransmit unanswered updates.
 #[derive(Debug, Default)]
 struct Unanswered {
     since: Time,
@@ -77,11 +76,11 @@ struct Unanswered {
 }
 
 impl Unanswered {
-    /// Repetitions of an update, and times of patience, after which nothing answers any more.
+    /// Retransmissions of an update, and multiples of patience, after which no answer is expected.
     const MOST: u8 = 6;
     const LONG: Time = 5;
 
-    /// An update left: a new one may be answered.
+    /// Records a departure; a new update may be answered.
     fn left(&mut self, packet: PacketId, t: Time) {
         match packet.attempt() {
             0 => *self = Unanswered { since: t, attempts: 0 },
@@ -135,12 +134,12 @@ impl<'a> WorkersRole<'a> {
         })
     }
 
-    /// What leaves is steered.
+    /// Sets the limit on departing frames.
     pub(super) fn cap(&mut self, cap: Option<Cap>) {
         self.cap = cap;
     }
 
-    /// Live statistics are published.
+    /// Sets the feeds of live statistics.
     pub(super) fn show(&mut self, sent: Arc<SentBy>, results: Option<Feed>) {
         sent.counted(0);
         self.shown = Some((sent, results));
@@ -160,7 +159,7 @@ impl<'a> WorkersRole<'a> {
             }
             let sent = self.send(shared, now)?;
             if let Some((shown, _)) = &self.shown {
-                // What this thread sends from here on, it sends later.
+                // Later departures of this thread have later times.
                 shown.counted(now);
             }
             if heard > 0 {
@@ -174,8 +173,8 @@ impl<'a> WorkersRole<'a> {
             if shared.failed.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            // Who waits for results has not sent everything: they may be followed by a long computation, for which the device
-            // has to stay.
+            // Workers that wait for results have not sent everything: results may be followed by a long computation,
+            // for which the device has to stay.
             let quiet = now - quiet_since.max(self.last);
             let expects = !stopped && self.workers.waits() && quiet < patience;
             if (next == NEVER && !expects) || self.fault.is_some() {
@@ -194,7 +193,7 @@ impl<'a> WorkersRole<'a> {
         }
     }
 
-    /// When the first of what waits may leave.
+    /// Returns when the first waiting frame may leave.
     fn waits_until(&self, now: Time) -> Time {
         match (&self.cap, self.waiting.next()) {
             (Some(cap), next) if next < NEVER => next.max(cap.next(now)),
@@ -202,7 +201,7 @@ impl<'a> WorkersRole<'a> {
         }
     }
 
-    /// Builds what is due. What may still change is asked when its time has come.
+    /// Builds due frames. The endpoint is called only at the due time, since its output may still change.
     fn build(&mut self, now: Time) -> Result<()> {
         let until = now;
         if until > self.until {
@@ -216,7 +215,7 @@ impl<'a> WorkersRole<'a> {
         Ok(())
     }
 
-    /// What came out of the endpoint.
+    /// Takes the endpoint's output.
     fn keep(&mut self) -> Result<()> {
         for row in self.host.withheld.drain(..) {
             self.rows.sent(&row)?;
@@ -238,7 +237,7 @@ impl<'a> WorkersRole<'a> {
         Ok(())
     }
 
-    /// Results that reached the workers, each accepted by one of them.
+    /// Records results at the workers, each accepted by one of them.
     fn receive_results(&mut self) -> Result<()> {
         for Delivery { mut row, frame } in self.host.deliveries.drain(..) {
             let bytes = self.pool.frame(&frame);
@@ -271,7 +270,7 @@ impl<'a> WorkersRole<'a> {
             let Some((frame, row)) = self.waiting.pop() else { break };
             if let Some(row) = row {
                 self.rows.sent(&row)?;
-                // For its endpoint it is as if it had left, and was lost.
+                // For its endpoint it counts as sent and lost.
                 self.workers.left(frame.packet, now);
             }
             self.pool.release(frame.buffer);
@@ -286,7 +285,7 @@ impl<'a> WorkersRole<'a> {
         // Just before the call that submits.
         let t_sent = shared.clock.now();
         let most = self.cap.as_mut().map_or(BURST, |cap| cap.allowed(t_sent));
-        // What a cap held back is late from then on.
+        // For a frame held back by a cap, lateness counts from its release.
         let free_at = self.cap.as_ref().map_or(Time::MIN, Cap::free_at);
         let (rows, lateness, workers) = (&mut self.rows, &mut self.lateness, &mut self.workers);
         let (bytes, last_bytes, late_ns) = (&mut self.bytes, &mut self.last_bytes, &shared.live.late_ns);
@@ -297,7 +296,7 @@ impl<'a> WorkersRole<'a> {
             let late = ((t_sent - frame.t.max(free_at)) / NS).max(0) as u64;
             lateness.saturating_record(late);
             late_ns.fetch_max(late, Ordering::Relaxed);
-            // What is no update has no row, and the endpoint waits for no word of it.
+            // Other frames than updates have no row, and the endpoint needs no notification.
             let Some(row) = row else { return Ok(()) };
             updates += 1;
             if let Some(shown) = shown {
@@ -339,11 +338,11 @@ impl<'a> WorkersRole<'a> {
             }
             None => host.foreign += strangers(arrival.bytes),
         })?;
-        // A run does not wait for what others send.
+        // A run does not wait for foreign frames.
         let heard = self.batch.len();
         if heard > 0 {
-            // Read after they were found, so that nothing is received before it was sent; and what was due before they were
-            // received is decided without them.
+            // Read after they were found, so that no arrival precedes its departure; frames due before their arrival
+            // are decided without them.
             let now = shared.clock.now();
             if !stopped {
                 self.build(now)?;
@@ -353,7 +352,7 @@ impl<'a> WorkersRole<'a> {
         Ok(heard)
     }
 
-    /// Hands what was received at `now` to the endpoint.
+    /// Passes the frames received at `now` to the endpoint.
     fn tell(&mut self, now: Time) -> Result<()> {
         for frame in self.batch.drain(..) {
             let frame = Frame { t: now, ..frame };

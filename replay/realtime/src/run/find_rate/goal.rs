@@ -1,11 +1,11 @@
-//! Load classification and conditional throughput of RFC 9971 (Multiple Loss Ratio Search): what several trials at one load say
-//! about it, where each loses another share. Definitions only; which loads are tried is up to the search.
+//! Load classification and conditional throughput of RFC 9971 (Multiple Loss Ratio Search): conclusions from several
+//! trials at one load with different losses. Definitions only; the choice of loads is up to the search.
 
 use pktgen_core::time::{SECOND, Time};
 use pktgen_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// What a load must keep to (RFC 9971, "Search Goal").
+/// The requirement on a load (RFC 9971, "Search Goal").
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SearchGoal {
     /// Goal Loss Ratio: a trial that loses more is a high-loss one.
@@ -18,31 +18,31 @@ pub struct SearchGoal {
     pub sum_ps: Time,
 }
 
-/// What a trial lost.
+/// Length and loss of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct TrialLoss {
-    /// How long it was: its Trial Duration, and its Trial Effective Duration as well.
+    /// Its Trial Duration, which is also its Trial Effective Duration.
     pub duration_ps: Time,
     /// Trial Loss Ratio.
     pub loss: f64,
 }
 
-/// What trials say about their load.
+/// The classification of a load by its trials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LoadClass {
-    /// It keeps to the goal, whatever further trials might say.
+    /// It meets the goal, regardless of further trials.
     Lower,
-    /// It does not, whatever they might say.
+    /// It misses the goal, regardless of further trials.
     Upper,
     /// Further trials decide.
     Undecided,
 }
 
-/// Times are whole numbers of picoseconds, shares of them are not: half of one is no time.
+/// Times are integers of picoseconds, shares of them are not: a difference below this is rounding.
 const ROUNDING: f64 = 0.5;
 
-/// Time of trials, by length and loss.
+/// Total time of trials, by length and loss.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sums {
     full_low: Time,
@@ -52,7 +52,7 @@ struct Sums {
 }
 
 impl SearchGoal {
-    /// Refuses what is no goal.
+    /// Refuses invalid goals.
     pub(super) fn check(&self) -> Result<()> {
         if !(0.0..1.0).contains(&self.loss) {
             return Err(Error::config(format!("--loss {}: from 0 to below 1 are possible with --exceed", self.loss)));
@@ -83,8 +83,8 @@ impl SearchGoal {
         sums
     }
 
-    /// What trials at one load say about it (RFC 9971, "Load Classification Code"). Short high-loss trials count as far as
-    /// short low-loss ones do not balance them; what is missing of the sum counts as low loss, and as high loss.
+    /// Classifies a load by its trials (RFC 9971, "Load Classification Code"). Short high-loss trials count as far as
+    /// short low-loss ones do not balance them; the missing part of the sum is taken both as low and as high loss.
     pub(super) fn classify(&self, trials: &[TrialLoss]) -> LoadClass {
         let Sums { full_low, full_high, short_low, short_high } = self.sums(trials);
         let balancing = short_low as f64 * (self.exceed / (1.0 - self.exceed));
@@ -98,9 +98,9 @@ impl SearchGoal {
         }
     }
 
-    /// What gets through of a load of `pps` (RFC 9971, "Conditional Throughput Code"): the loss ratio that full-length trials
-    /// exceed for no more than the allowed share of the time, what is missing of the sum being taken for full loss. It is
-    /// called the throughput at the relevant lower bound only. None without a full-length trial.
+    /// Returns the conditional throughput of a load of `pps` (RFC 9971, "Conditional Throughput Code"): based on the loss ratio that
+    /// full-length trials exceed for at most the allowed share of the time; the missing part of the sum counts as full loss. It is called
+    /// throughput at the relevant lower bound only. `None` without a full-length trial.
     pub(super) fn throughput(&self, pps: f64, trials: &[TrialLoss]) -> Option<f64> {
         let mut full: Vec<_> = trials.iter().filter(|trial| trial.duration_ps >= self.trial_ps).collect();
         full.sort_by(|a, b| a.loss.total_cmp(&b.loss));

@@ -1,5 +1,5 @@
-//! Against the worked example of RFC 9971, a brute force over what is missing, and what the library of its authors says of
-//! recorded trials (`scripts/mlr-reference` writes that).
+//! Comparison with the worked example of RFC 9971, with brute force over missing trials, and with the results of the
+//! authors' library for recorded trials (written by `scripts/mlr-reference`).
 
 use super::*;
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ fn goal(trial_s: i64, sum_s: i64, loss: f64, exceed: f64) -> SearchGoal {
     SearchGoal { loss, exceed, trial_ps: trial_s * SECOND, sum_ps: sum_s * SECOND }
 }
 
-/// So many trials, of so many seconds, that lost so much.
+/// A number of trials, their length in seconds, and their loss.
 type Group = (usize, i64, f64);
 
 fn trials(groups: &[Group]) -> Vec<TrialLoss> {
@@ -53,7 +53,7 @@ fn what_is_no_goal_is_refused() {
 }
 
 proptest! {
-    /// Full-length trials of one second: a load is classified as soon as no outcome of the missing ones changes that.
+    /// Full-length trials of one second: a load is classified as soon as no outcome of the missing ones changes the class.
     #[test]
     fn classified_is_what_no_missing_trial_changes(
         low in 0usize..30, high in 0usize..30, sum in 1i64..40, exceed in 0usize..10,
@@ -61,7 +61,7 @@ proptest! {
         let goal = goal(1, sum, 0.01, exceed as f64 / 10.0);
         let known = trials(&[(low, 1, 0.0), (high, 1, 0.5)]);
         let missing = (sum as usize).saturating_sub(low + high);
-        // All outcomes of what is missing: so many of them are high-loss ones. In tenths, exactly.
+        // All outcomes of the missing trials, by the number of high-loss ones. In tenths, exactly.
         let keeps = |more: usize| 10 * (high + more) <= exceed * (low + high).max(sum as usize);
         let outcomes: Vec<bool> = (0..=missing).map(keeps).collect();
         let class = match (outcomes.iter().all(|keeps| *keeps), outcomes.iter().any(|keeps| *keeps)) {
@@ -72,7 +72,7 @@ proptest! {
         prop_assert_eq!(goal.classify(&known), class);
     }
 
-    /// The loss that is exceeded for no more than the allowed share: by sorting seconds one by one.
+    /// The loss that is exceeded for at most the allowed share: by sorting single seconds.
     #[test]
     fn the_throughput_is_a_quantile_of_seconds(
         losses in prop::collection::vec((1i64..5, 0u32..100), 1..20), sum in 1i64..60, exceed in 0i64..10,
@@ -90,7 +90,7 @@ proptest! {
     }
 }
 
-/// A load as recorded, and what the library says of it.
+/// A recorded load, and the library's result.
 #[derive(Deserialize)]
 struct Referred {
     goal: SearchGoal,
@@ -110,7 +110,7 @@ fn recorded_trials_are_classified_as_by_the_library() {
     }
     for (at, one) in all.iter().enumerate() {
         assert_eq!(one.goal.classify(&one.trials), one.class, "load {at}");
-        // The last digit of a number may be lost on the way through JSON.
+        // The last digit of a number may be lost in JSON.
         let (ours, theirs) = (one.goal.throughput(one.pps, &one.trials), one.throughput);
         let same = |(ours, theirs): (f64, f64)| (ours - theirs).abs() <= theirs.abs() * 1e-14;
         assert!(

@@ -1,31 +1,31 @@
-//! May a time at the server be compared with one at a worker, and how far may it be off?
+//! Comparability of times at the server with times at workers, and the maximum error.
 
 use pktgen_core::record::{Manifest, Note};
 use pktgen_core::time::{NS, Time};
 
 use super::parts::{PARTS, Part};
 
-/// The fact of a part that says how far its wall clock was off at most, in ns; it has none if that clock was not synchronised.
+/// The fact of a part with the maximum error of its wall clock, in ns; missing if that clock was not synchronised.
 const CLOCK_ERROR: &str = "clock.error_ns";
 
-/// How the clocks of senders and server belong together.
+/// The relation of the clocks of senders and server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Agreement {
-    /// They are one.
+    /// They are the same clock.
     One,
-    /// Wall clocks, apart by so many ns at most.
+    /// Wall clocks with this maximum offset in ns.
     Within(u64),
-    /// Unknown, and why.
+    /// Unknown, with the reason.
     Unknown(String),
 }
 
-/// How far the wall clock of a part was off at most, in ns.
+/// Returns the maximum error of a part's wall clock, in ns.
 pub(super) fn error_ns(part: &Part) -> Option<u64> {
     part.fact(CLOCK_ERROR).parse().ok()
 }
 
 impl Agreement {
-    /// As the parts' hosts measured it, or as `stated` by the user, of a pair of hosts.
+    /// As measured by the parts' hosts, or as `stated` by the user for a pair of hosts.
     pub(super) fn of(parts: &[Part], stated: Option<Time>) -> Self {
         let ends: Vec<_> = parts.iter().filter(|part| part.name() != PARTS[1] && part.began()).collect();
         let boots = || ends.iter().map(|part| part.fact("clock.boot_id"));
@@ -41,7 +41,7 @@ impl Agreement {
                 part.label()
             ));
         }
-        // The worst of each side: only what is between senders and server counts.
+        // The maximum of each side: only the offset between senders and server matters.
         let worst = |name: &str| {
             let of = ends.iter().filter(|part| part.name() == name);
             of.filter_map(|part| error_ns(part)).max().unwrap_or(0)
@@ -49,7 +49,7 @@ impl Agreement {
         Agreement::Within(worst(PARTS[0]) + worst(PARTS[2]))
     }
 
-    /// Writes into the manifest of the whole what its reader must know.
+    /// Adds the note for readers to the manifest of the whole.
     pub(super) fn tell(&self, manifest: &mut Manifest) {
         let note = match self {
             Agreement::One => return,

@@ -1,4 +1,4 @@
-//! The run dirs that are to be joined: what each is, whether they belong together, and what is left of those that were killed.
+//! The run dirs to be joined: their roles, their consistency, and the recovery of killed ones.
 
 use std::path::{Path, PathBuf};
 
@@ -16,27 +16,27 @@ use super::super::text;
 use crate::capture::recover;
 use crate::catalogue::Catalogue;
 
-/// The parts, in the order of the way.
+/// The parts, in the order of the path.
 pub(super) const PARTS: [&str; 3] = ["workers", "device", "server"];
-/// Sections of a configuration that may differ between the parts: each has interfaces and files of its own.
+/// Sections of a configuration that may differ between the parts: each has separate interfaces and files.
 const OWN: [&str; 2] = ["transport", "capture"];
 
 /// A part: its folder and manifest.
 pub(super) struct Part {
-    /// Where its records are.
+    /// Folder of its records.
     pub(super) dir: PathBuf,
-    /// The folder that was given.
+    /// The given folder.
     given: PathBuf,
     pub(super) manifest: Manifest,
     /// Whether its files were compared with their digests.
     pub(super) verified: Verified,
     /// Its process did not live to its end.
     pub(super) killed: bool,
-    /// What was recovered of it, for as long as it is read.
+    /// The recovered copy, kept as long as it is read.
     _recovered: Option<Recovered>,
 }
 
-/// A copy of the run dir of a killed process, readable; removed when it is no longer needed.
+/// A readable copy of the run dir of a killed process; removed on drop.
 struct Recovered(PathBuf);
 
 impl Drop for Recovered {
@@ -46,8 +46,8 @@ impl Drop for Recovered {
 }
 
 impl Recovered {
-    /// What reached the disk of the run in `dir`, up to the last whole batch, beside `out`. The run dir stays as it is: on another
-    /// host its process may live.
+    /// Copies what reached the disk of the run in `dir`, up to the last whole batch, to a folder beside `out`. The run
+    /// dir is not changed: its process may be alive on another host.
     fn of(dir: &Path, rank: &Rank, out: &Path) -> Result<Self> {
         let name = out.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let copy = out.with_file_name(format!("{name}.recovering-{}", rank.rank));
@@ -66,7 +66,7 @@ impl Recovered {
     }
 }
 
-/// The manifest in `dir`, whose files are compared with it unless the user waives that.
+/// Reads the manifest in `dir` and compares its files with it, unless the user waives that.
 fn read_manifest(dir: &Path, waived: bool) -> Result<(Manifest, Verified)> {
     let path = dir.join("manifest.json");
     check_regular(&path)?;
@@ -96,7 +96,7 @@ impl Part {
         if part.manifest.state != RunState::Running {
             return Ok(part);
         }
-        // Of ranks it is known what is missing without one, so the whole can say it.
+        // For ranks it is known what is missing without one, so the whole can state it.
         let Some(rank) = &part.manifest.rank else {
             let path = given.join("manifest.json");
             return Err(Error::data(&path, "the run is still under way, or was killed: pktgen analyze --recover"));
@@ -124,7 +124,7 @@ impl Part {
         self.manifest.part.as_deref().unwrap_or("whole run")
     }
 
-    /// What it is called in reasons: of ranks, which one of which host.
+    /// Returns its name in messages; for ranks with number and host.
     pub(super) fn label(&self) -> String {
         match &self.manifest.rank {
             None => self.name().to_owned(),
@@ -135,7 +135,7 @@ impl Part {
         }
     }
 
-    /// What its facts begin with in the whole.
+    /// Returns the prefix of its facts in the whole.
     pub(super) fn prefix(&self) -> String {
         self.manifest.rank.as_ref().map_or(self.name().to_owned(), |rank| format!("rank-{}", rank.rank))
     }
@@ -144,7 +144,7 @@ impl Part {
         self.manifest.host.get(key).map_or("", String::as_str)
     }
 
-    /// Its share of the workers.
+    /// Returns its share of the workers.
     fn share(&self) -> Result<Shard> {
         let share = self.manifest.rank.as_ref().and_then(|rank| rank.share.as_deref());
         share.map_or(Ok(Shard::WHOLE), str::parse).map_err(|why| Error::data(&self.given, why))
@@ -158,18 +158,18 @@ impl Part {
         Document::parse(&self.manifest.config, &self.given.join("manifest.json").display().to_string())
     }
 
-    /// Whether it is of a run with a server. Without one the results go back to the workers.
+    /// Returns whether it is of a run with a server. Without one, results return to the workers.
     fn has_server(&self, catalogue: &Catalogue) -> Result<bool> {
         let workers = text(&self.document()?, "endpoint.workers", catalogue.defaults.workers);
         Ok(catalogue.workers.iter().find(|kind| kind.name() == workers).is_none_or(|kind| kind.behaviour().has_server))
     }
 
-    /// Whether its time has begun.
+    /// Returns whether its time has begun.
     pub(super) fn began(&self) -> bool {
         self.manifest.anchor_unix_ns > 0 || !self.fact("clock.boot_id").is_empty()
     }
 
-    /// When time began for it: on the clock of its host if `one_host`, else on its wall clock.
+    /// Returns the beginning of its time: on the clock of its host if `one_host`, else on its wall clock.
     pub(super) fn anchor_ns(&self, one_host: bool) -> Result<i64> {
         if !one_host {
             return Ok(self.manifest.anchor_unix_ns as i64);
@@ -179,7 +179,7 @@ impl Part {
     }
 }
 
-/// The configuration without what may differ between parts.
+/// Returns the configuration without sections that may differ between parts.
 pub(in super::super) fn shared_config(config: &str) -> String {
     let own = |line: &str| OWN.iter().any(|name| line == format!("[{name}]") || line.starts_with(&format!("[{name}.")));
     let mut keep = true;
@@ -192,8 +192,8 @@ pub(in super::super) fn shared_config(config: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The parts of one run in the order of the way: workers, by their shares, device, server. A run without a server has
-/// none, and one through a device that keeps no books has no device.
+/// Returns the parts of one run in the order of the path: workers by their shares, device, server. A run without a
+/// server has no such part, and one with a device without books has no device.
 pub(super) fn find_parts(catalogue: &Catalogue, dirs: &[PathBuf], out: &Path, waived: bool) -> Result<Vec<Part>> {
     let mut parts = Vec::new();
     for dir in dirs {
@@ -238,7 +238,7 @@ pub(super) fn find_parts(catalogue: &Catalogue, dirs: &[PathBuf], out: &Path, wa
     Ok(parts)
 }
 
-/// The shares of the workers must be there once each.
+/// Checks that each share of the workers is present once.
 fn check_shares(workers: &[&Part]) -> Result<()> {
     let Some(first) = workers.first() else { return Ok(()) };
     let of = first.share()?.of();
@@ -297,7 +297,7 @@ fn first_difference(a: &str, b: &str) -> Option<String> {
     }
 }
 
-/// How much later than the first of them that began each part started, and whether that is by the same clock.
+/// Returns the delay of each part's start relative to the first one, and whether it is by the same clock.
 pub(super) fn anchors(parts: &[Part]) -> Result<(Vec<Time>, bool)> {
     let Some(first) = parts.iter().find(|part| part.began()) else { return Ok((vec![0; parts.len()], true)) };
     let boot = first.fact("clock.boot_id");
@@ -321,9 +321,9 @@ pub(super) fn anchors(parts: &[Part]) -> Result<(Vec<Time>, bool)> {
     Ok((parts.iter().map(late).collect::<Result<_>>()?, one_host))
 }
 
-/// Refuses parts that did not run at the same time: they are of different executions of one configuration.
+/// Refuses parts that did not run at the same time: they belong to different executions of one configuration.
 pub(super) fn same_time(parts: &[Part], late: &[Time], slack: Time) -> Result<()> {
-    // How long killed ones lasted is not known.
+    // The duration of killed ones is unknown.
     let mut known = parts.iter().zip(late).filter(|(part, _)| !part.killed);
     let Some((workers, &from)) = known.next() else { return Ok(()) };
     let end = workers.manifest.counters.end_ps;

@@ -1,4 +1,4 @@
-//! How far apart the senders of a run began.
+//! The difference of the starts of a run's senders.
 
 use pktgen_core::Result;
 use pktgen_core::time::{NS, Time};
@@ -7,20 +7,20 @@ use super::agreement::error_ns;
 use super::parts::{PARTS, Part};
 use crate::driver::real_time::FIRST_LATE;
 
-/// The largest difference between the first frames of two senders, each by when it was due.
+/// The largest difference between the first frames of two senders, each relative to its due time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skew {
-    /// In ns.
+    /// The difference in ns.
     pub ns: u64,
-    /// The earlier and the later.
+    /// The earlier and the later sender.
     pub between: [String; 2],
-    /// How far it may be wrong, in ns; 0 by one clock, none if unknown.
+    /// Maximum error in ns; 0 with one clock, none if unknown.
     pub uncertainty_ns: Option<u64>,
 }
 
 impl Skew {
-    /// Of the parts that are senders, if two of them sent something by their deadlines. The user may have stated how far the
-    /// clocks of their hosts are apart.
+    /// Computes it for the parts that are senders, if two of them sent frames with deadlines. The user may have stated
+    /// the offset of their hosts' clocks.
     pub(super) fn of(parts: &[Part], one_host: bool, stated: Option<Time>) -> Result<Option<Self>> {
         let mut senders = Vec::new();
         for part in parts.iter().filter(|part| part.name() == PARTS[0] && part.began()) {
@@ -41,7 +41,7 @@ impl Skew {
         Ok((senders.len() > 1).then_some(Skew { ns: (to - from) as u64, between, uncertainty_ns }))
     }
 
-    /// For the manifest.
+    /// Returns facts for the manifest.
     pub(super) fn facts(&self) -> [(String, String); 3] {
         [
             ("skew.start_ns".into(), self.ns.to_string()),

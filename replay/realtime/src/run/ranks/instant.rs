@@ -1,8 +1,8 @@
-//! `--start-at`: an instant of the wall clock.
+//! `--start-at`: a wall-clock time.
 
 use std::str::FromStr;
 
-/// Ns since 1970, as UTC counts.
+/// Ns since 1970, in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Instant(pub u64);
 
@@ -11,7 +11,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 impl FromStr for Instant {
     type Err = String;
 
-    /// `2026-11-22T19:45:00Z`, with decimals of seconds if wanted, or seconds since 1970.
+    /// Parses `2026-11-22T19:45:00Z`, with optional decimals of seconds, or seconds since 1970.
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let instant = if text.contains('T') { utc(text) } else { seconds(text) };
@@ -24,12 +24,12 @@ impl FromStr for Instant {
     }
 }
 
-/// Digits only: `+3` is a slip.
+/// Parses digits only: `+3` is a mistake.
 fn number(text: &str) -> Option<u64> {
     (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok()).flatten()
 }
 
-/// Seconds with up to nine decimals, in ns.
+/// Parses seconds with up to nine decimals, to ns.
 fn seconds(text: &str) -> Option<u64> {
     let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
     let decimals = number(part).filter(|_| part.len() <= 9)?;
@@ -56,7 +56,7 @@ fn utc(text: &str) -> Option<u64> {
     if year < 1970 || !(1..=length).contains(&day) || hour > 23 || minute > 59 || second >= 60 * SECOND_NS {
         return None;
     }
-    // The 29ths of February that are over by this year, 477 of them before 1970.
+    // Leap days before this year, without the 477 before 1970.
     let past = year - 1;
     let leaps = past / 4 - past / 100 + past / 400 - 477;
     let days = (year - 1970) * 365 + leaps + lengths[..month as usize - 1].iter().sum::<u64>() + day - 1;
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn instants_are_those_of_the_calendar() {
-        // As `date -u -d … +%s` says.
+        // Reference: `date -u -d … +%s`.
         for (text, expected) in [
             ("1970-01-01T00:00:00Z", 0),
             ("2000-02-29T12:00:00Z", 951_825_600),

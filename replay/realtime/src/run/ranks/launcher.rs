@@ -1,27 +1,27 @@
-//! Which rank of how many this process is, as its launcher says.
+//! The rank of this process and the number of ranks, according to its launcher.
 
 use std::str::FromStr;
 
 use pktgen_core::{Error, Result};
 
-/// Most ranks.
+/// Maximum number of ranks.
 const RANKS_MAX: u32 = 4096;
 
-/// Variables that a launcher sets.
+/// Environment variables of a launcher.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Launcher {
     /// Its name.
     pub name: &'static str,
-    /// Holds the rank, from 0.
+    /// Variable with the rank, from 0.
     pub rank: &'static str,
-    /// Holds the number of ranks.
+    /// Variable with the number of ranks.
     pub ranks: &'static str,
-    /// Holds what is another in each job, if anything does.
+    /// Variable that differs between jobs, if there is one.
     pub job: Option<&'static str>,
 }
 
-/// In the order in which they are looked for: explicit settings come first, and `mpirun` before the batch step
-/// of Slurm in which it was called, whose variables it passes on.
+/// In the order of look-up: explicit settings come first, and `mpirun` before the batch step of Slurm in which it was
+/// called, whose variables it passes on.
 pub(crate) static LAUNCHERS: &[Launcher] = &[
     Launcher { name: "PKTGEN_RANK", rank: "PKTGEN_RANK", ranks: "PKTGEN_RANKS", job: Some("PKTGEN_JOB") },
     Launcher {
@@ -34,25 +34,25 @@ pub(crate) static LAUNCHERS: &[Launcher] = &[
     Launcher { name: "Slurm", rank: "SLURM_PROCID", ranks: "SLURM_NTASKS", job: Some("SLURM_JOB_ID") },
 ];
 
-/// `--rank`: as the launcher says, or as given.
+/// `--rank`: from the launcher, or as given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RankFlag {
     /// From the environment.
     Auto,
-    /// Rank, from 0, of how many.
+    /// Rank, from 0, and number of ranks.
     Given(u32, u32),
 }
 
-/// Which rank of how many, and who said so.
+/// A rank, the number of ranks, and their origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaunchedRank {
     /// From 0.
     pub rank: u32,
-    /// Of how many.
+    /// Number of ranks.
     pub of: u32,
     /// The launcher's name, or the flag.
     pub launcher: &'static str,
-    /// What is another in each job of the launcher.
+    /// An identifier that differs between jobs of the launcher.
     pub job: Option<String>,
 }
 
@@ -71,7 +71,7 @@ impl FromStr for RankFlag {
 }
 
 impl RankFlag {
-    /// Looks into the environment, if that is wanted.
+    /// Determines the rank, from the environment if requested.
     pub fn place(self, environment: &dyn Fn(&str) -> Option<String>) -> Result<LaunchedRank> {
         if let RankFlag::Given(rank, of) = self {
             return Ok(LaunchedRank { rank, of, launcher: "--rank", job: None });
@@ -100,7 +100,7 @@ impl RankFlag {
     }
 }
 
-/// Digits only.
+/// Parses digits only.
 fn number(text: &str) -> Option<u32> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }

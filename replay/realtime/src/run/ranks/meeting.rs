@@ -1,4 +1,4 @@
-//! Ranks meet in a folder that all of them see: each says that it is ready, and the first says when all begin.
+//! The common start of ranks through a shared folder: each reports that it is ready, and the first announces the start.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,28 +14,28 @@ use super::super::merge::shared_config;
 use super::{Instant, RankCrew, named};
 use crate::clock::{Reading, RunClock, Stopwatch, reading};
 
-/// What a rank writes into its run dir when it could begin, and what the first writes when all could.
+/// File in a rank's run dir when it is ready, and file of the first rank with the start.
 const READY: &str = "ready.json";
 const START: &str = "start.json";
-/// How often the files of other ranks are looked for.
+/// Interval of checks for the files of other ranks.
 const LOOK: Duration = Duration::from_millis(5);
-/// All begin with the next full second that is at least so far away: by then everybody has seen it.
+/// All begin with the next full second at least this far away: by then all ranks have read it.
 const LEAD_NS: u64 = 300_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// How the ranks of a run find each other.
+/// The common start of the ranks of a run.
 #[derive(Debug, Clone)]
 pub struct Meeting {
     pub(super) crew: RankCrew,
-    /// Seen by all.
+    /// The folder shared by all.
     pub(super) folder: PathBuf,
-    /// How long ranks wait for each other.
+    /// Maximum wait for each other.
     pub(super) wait: Duration,
-    /// When to begin, without waiting for other ranks.
+    /// Start time, without waiting for other ranks.
     at: Option<Instant>,
 }
 
-/// What must be the same for all ranks of a run.
+/// Properties that must be equal for all ranks of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct About {
     seed: u64,
@@ -58,7 +58,7 @@ impl About {
         }
     }
 
-    /// What differs, in words.
+    /// Returns the difference, in words.
     fn difference(&self, other: &About) -> Option<String> {
         let two = |what: &str, a: &str, b: &str| (a != b).then(|| format!("{what} {a} and {b}"));
         two("seed", &self.seed.to_string(), &other.seed.to_string())
@@ -69,47 +69,47 @@ impl About {
     }
 }
 
-/// A rank could begin.
+/// The report that a rank is ready.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Ready {
     rank: Rank,
     about: About,
-    /// No other process ever wrote it.
+    /// A unique value of this process.
     token: String,
-    /// Its clocks when it was ready.
+    /// Its clocks when it became ready.
     monotonic_ns: i64,
     unix_ns: u64,
     width_ns: u64,
 }
 
-/// All begin.
+/// The announcement of the start.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Start {
     unix_ns: u64,
     /// The same instant on the monotonic clock of this boot.
     monotonic_ns: i64,
     boot_id: String,
-    /// Whom it is for, by rank.
+    /// Tokens of the addressed processes, by rank.
     tokens: Vec<String>,
 }
 
 impl Meeting {
-    /// Ranks meet in `folder` and wait for each other, or begin at an instant that is given.
+    /// Ranks meet in `folder` and wait for each other, or begin at a given time.
     pub fn new(crew: RankCrew, folder: &Path, wait: Duration, at: Option<Instant>) -> Self {
         Meeting { crew, folder: folder.to_owned(), wait, at }
     }
 
-    /// The processes.
+    /// Returns the processes.
     pub fn crew(&self) -> &RankCrew {
         &self.crew
     }
 
-    /// What the manifest says of this process.
+    /// Returns this process's entry in the manifest.
     pub fn rank(&self) -> Rank {
         self.crew.record()
     }
 
-    /// This rank is ready for the run of `manifest`: when does it begin? Waits until that is known.
+    /// Reports that this rank is ready for the run of `manifest`, waits for the start, and returns the clock.
     pub(crate) fn begin(&self, manifest: &Manifest, stop: &AtomicBool) -> Result<RunClock> {
         let (now, rank) = (reading(), self.rank());
         let own = Ready {
@@ -144,7 +144,7 @@ impl Meeting {
         }
     }
 
-    /// The first rank waits for all others, and says when all begin.
+    /// Waits, as the first rank, for all others, and announces the start.
     fn call(&self, own: &Ready, stop: &AtomicBool) -> Result<RunClock> {
         let watch = Stopwatch::start();
         let mut seen: Vec<Option<Ready>> = vec![None; self.crew.place.of as usize];
@@ -167,7 +167,7 @@ impl Meeting {
         Ok(clock)
     }
 
-    /// The others wait for its word.
+    /// Waits, as another rank, for the announcement.
     fn follow(&self, own: &Ready, stop: &AtomicBool) -> Result<RunClock> {
         let watch = Stopwatch::start();
         loop {
@@ -188,7 +188,7 @@ impl Meeting {
         }
     }
 
-    /// What rank `rank` says, if it is ready for the same run.
+    /// Returns the report of rank `rank`, if it is ready for the same run.
     fn ready(&self, rank: u32, own: &Ready) -> Result<Option<Ready>> {
         let path = self.dir(rank).join(READY);
         let Some(other) = read::<Ready>(&path)? else { return Ok(None) };
@@ -210,7 +210,7 @@ impl Meeting {
         Err(Error::data(&path, format!("{wrong}; choose another folder with --out")))
     }
 
-    /// Waits a moment; fails if a stop is requested, or after the longest wait.
+    /// Waits briefly; fails if a stop is requested, or after the maximum wait.
     fn go_on(&self, watch: &Stopwatch, stop: &AtomicBool) -> Result<()> {
         if stop.load(Ordering::Relaxed) {
             return Err(Error::Invalid("interrupted while waiting for the other ranks".into()));
@@ -235,7 +235,7 @@ impl Meeting {
     }
 }
 
-/// The next full second that is far enough away.
+/// Returns the next full second that is far enough away.
 fn next_second(unix_ns: u64) -> u64 {
     (unix_ns + LEAD_NS).div_ceil(SECOND_NS) * SECOND_NS
 }
@@ -245,7 +245,7 @@ fn write(path: &Path, content: &impl Serialize) -> Result<()> {
     write_whole(path, text + "\n").map(drop)
 }
 
-/// Reads a file that is there whole or not at all.
+/// Reads a file that is written atomically.
 fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
     let text = match std::fs::read(path) {
         Ok(text) => text,
@@ -256,7 +256,7 @@ fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
 }
 
 impl Meeting {
-    /// What the manifest keeps of the start.
+    /// Returns facts about the start, for the manifest.
     pub(crate) fn facts(&self, clock: &RunClock, at: Reading) -> Vec<(String, String)> {
         let by = if self.at.is_some() { "--start-at" } else { "rank 0, when all were ready" };
         let role = match self.crew.role().workers {

@@ -36,7 +36,7 @@ fn the_last_rank_is_the_server_unless_somebody_says_what_each_is() {
     }
 }
 
-/// A manifest that is about to run.
+/// A manifest of a run that is about to start.
 fn manifest(seed: u64, config: &str) -> Manifest {
     let json = serde_json::json!({
         "version": 1, "tool": "test", "experiment": "x", "labels": {}, "seed": seed, "state": "running",
@@ -61,7 +61,7 @@ impl Group {
         Meeting::new(RankCrew::new(place, None).unwrap(), self.0.path(), Duration::from_millis(wait_ms), at)
     }
 
-    /// These ranks come, each a little later than the one before, the first last; when each begins.
+    /// Starts these ranks, each a little later than the previous one, the first last; returns the start of each.
     fn meet(&self, ranks: Vec<(LaunchedRank, Manifest)>, wait_ms: u64) -> Vec<Result<clock::RunClock>> {
         std::thread::scope(|scope| {
             let come = |(i, (place, manifest)): (usize, (LaunchedRank, Manifest))| {
@@ -90,7 +90,7 @@ fn all_begin_with_the_same_full_second() {
     let anchor = (clocks[0].anchor_unix_ns(), clocks[0].anchor_monotonic_ns());
     assert!(clocks.iter().all(|clock| (clock.anchor_unix_ns(), clock.anchor_monotonic_ns()) == anchor));
     assert_eq!(anchor.0 % 1_000_000_000, 0);
-    // The same folder again: nobody is taken for one of the earlier processes.
+    // The same folder again: earlier processes are not confused with new ones.
     let again = group.meeting(place(1, 3), 50, None).begin(&manifest(1, "a"), &AtomicBool::new(false));
     assert!(message(&again).contains("of an earlier run"), "{}", message(&again));
 }
@@ -122,12 +122,12 @@ fn ranks_of_different_runs_and_files_of_earlier_ones_are_refused() {
         let first = group.meet(vec![(place(0, 2), manifest(1, "a")), (other, its)], 500).remove(0);
         assert!(message(&first).contains(part), "{part}: {}", message(&first));
     }
-    // Sections that each host has for itself may differ.
+    // Host-specific sections may differ.
     let group = Group::new(2);
     let own = "a\n[transport]\nkind = \"udp\"\n[x]\n";
     let both = vec![(place(0, 2), manifest(1, "a\n[x]\n")), (place(1, 2), manifest(1, own))];
     assert!(group.meet(both, 20_000).iter().all(Result::is_ok));
-    // What lies there from an earlier run is older than anybody waits.
+    // Files of an earlier run are older than the maximum wait.
     let group = Group::new(2);
     let earlier = group.meeting(place(1, 2), 30, None).begin(&manifest(1, "a"), &AtomicBool::new(false));
     assert!(message(&earlier).contains("rank 0 is missing, of 2; rank 1 is ready"), "{}", message(&earlier));
@@ -162,7 +162,7 @@ fn who_is_gone_is_seen_and_who_is_elsewhere_is_not() {
     assert_eq!(lives(&Rank { boot_id: "another".into(), ..gone.clone() }), None);
     assert_eq!(lives(&Rank { pid_space: "another".into(), ..gone.clone() }), None);
     assert_eq!(lives(&Rank::default()), None);
-    // Its run dir then counts as ended, whatever its manifest says.
+    // Its run dir then counts as ended, regardless of its manifest.
     let group = Group::new(2);
     let dir = group.0.path().join("rank-0");
     assert!(!has_ended(&dir), "nothing is known of it");

@@ -1,39 +1,39 @@
-//! How an AF_XDP port is opened, and what it can do then.
+//! Options of an AF_XDP port, and the resulting capabilities.
 
 use crate::transport::Capabilities;
 use crate::transport::bpf::Attach;
 use pktgen_core::{Error, Result};
 
-/// What the kernel keeps free before each frame (XDP_PACKET_HEADROOM).
+/// Bytes that the kernel keeps free before each frame (XDP_PACKET_HEADROOM).
 pub(super) const HEADROOM: usize = 256;
 
-/// How a port is opened.
+/// Options of a port.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Interface by name, in the network namespace of the thread that opens.
+    /// Interface name, in the network namespace of the opening thread.
     pub interface: String,
     /// Its queue.
     pub queue: u32,
-    /// Ask the driver to send from and receive into our memory. Refused where it cannot; never assumed.
+    /// Whether to require zero copy: the driver sends from and receives into our memory. Refused if unsupported.
     pub zero_copy: bool,
-    /// Its counters have the interface's own count of drops, which is of all queues.
+    /// Whether its counters include the interface's count of drops, which covers all queues.
     pub tells_interface: bool,
-    /// Receive too: attaches a program. Without, the port only sends and leaves the interface as it is.
+    /// Whether to receive, too, which attaches a program. Otherwise the port only sends and does not change the interface.
     pub receive: bool,
-    /// Where the program sits.
+    /// Attachment point of the program.
     pub attach: Attach,
-    /// Bytes per chunk, 2048 or 4096; 256 of them are the kernel's.
+    /// Bytes per chunk, 2048 or 4096; 256 of them belong to the kernel.
     pub chunk: usize,
-    /// Places in the TX ring, a power of two. Few: chunks are used again while they are in the cache.
+    /// Places in the TX ring, a power of two. Few, so that chunks are reused while they are cached.
     pub tx_ring: u32,
-    /// Places in the RX ring, a power of two, and as many chunks to receive into.
+    /// Places in the RX ring, a power of two, and number of chunks for reception.
     pub rx_ring: u32,
-    /// Ask the kernel to send a whole TX ring per call where it can (Linux 6.17 and later), instead of 32 frames.
+    /// Whether to request that the kernel sends a whole TX ring per call (Linux 6.17 and later), instead of 32 frames.
     pub whole_ring: bool,
 }
 
 impl Options {
-    /// A port that sends and receives on queue 0, in copy mode.
+    /// Options of a port that sends and receives on queue 0, in copy mode.
     pub fn new(interface: &str) -> Self {
         Options {
             interface: interface.to_owned(),
@@ -49,19 +49,18 @@ impl Options {
         }
     }
 
-    /// A port that listens: a receive ring as deep as a busy moment is long, and the smallest that the kernel allows for
-    /// sending.
+    /// Options of a listening port: a receive ring deep enough for busy periods, and the smallest one that the kernel permits for sending.
     pub fn listening(interface: &str, rx_ring: u32, chunk: usize) -> Self {
         Options { chunk, tx_ring: 64, rx_ring: rx_ring.next_power_of_two(), ..Options::new(interface) }
     }
 
-    /// With the smallest chunks that hold such frames: they share the cache's sets with fewer others.
+    /// Returns the options with the smallest chunks for such frames: they use fewer cache sets.
     pub(crate) fn for_frames(self, frame_max: usize) -> Self {
         let chunk = if frame_max <= 2048 - HEADROOM { 2048 } else { 4096 };
         Options { chunk, ..self }
     }
 
-    /// What a port opened so can do, before it is: the interface's MTU may be lower.
+    /// Returns the capabilities of such a port before it is opened: the interface's MTU may be lower.
     pub fn capabilities(&self) -> Capabilities {
         Capabilities {
             frame_max: self.chunk.saturating_sub(HEADROOM),

@@ -1,9 +1,9 @@
 //! An end of a cable over AF_XDP: a port for each queue of its interface.
 //!
-//! A card spreads what arrives over its receive queues by addresses and ports, and an AF_XDP socket receives from one of them. What came to a
-//! queue without a socket would be lost and counted nowhere, so an end has a socket for each, or is refused. Live frames (`xdp_live`)
-//! come to a veth on the queue of the core that sends, so there a thread that is moved to another core may make later frames
-//! overtake earlier ones.
+//! A card spreads arriving frames over its receive queues by addresses and ports, and an AF_XDP socket receives from
+//! one of them. Frames in a queue without a socket would be lost and not counted, so an end has a socket for each
+//! queue, or is refused. Live frames (`xdp_live`) arrive at a veth on the queue of the sending core, so if the thread
+//! is moved to another core, later frames may overtake earlier ones.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub fn ports(plan: &TransportPlan, at: End, frame_max: usize) -> Result<Ports> {
 pub fn open(options: &Options, queues: u32) -> Result<Vec<AfXdp>> {
     let interface = || Interface::open(&options.interface);
     let redirect = Arc::new(Redirect::attach(&interface()?, options.attach, queues)?);
-    // The interface's own count of drops has all queues'; one of them is to tell it.
+    // The interface's count of drops covers all queues; one port reports it.
     let open = |queue| {
         let options = Options { queue, tells_interface: queue == 0, ..options.clone() };
         AfXdp::over(interface()?, &options, Some(redirect.clone()))
@@ -40,7 +40,7 @@ pub fn open(options: &Options, queues: u32) -> Result<Vec<AfXdp>> {
     (0..queues).map(open).collect()
 }
 
-/// Refuses frames that no chunk holds, whatever the MTU is.
+/// Refuses frames that fit no chunk, for any MTU.
 fn check_chunk(options: &Options, frame_max: usize) -> Result<()> {
     let most = options.capabilities().frame_max;
     if frame_max > most {
@@ -53,7 +53,7 @@ fn check_chunk(options: &Options, frame_max: usize) -> Result<()> {
     Ok(())
 }
 
-/// Refuses an interface that has other than `queues` receive queues. `folder` describes all interfaces.
+/// Refuses an interface with a number of receive queues other than `queues`. `folder` describes all interfaces.
 pub(crate) fn check_queues(folder: &Path, interface: &str, queues: u32) -> Result<()> {
     let (has, _) = queues::count(folder, interface)?;
     match queues {

@@ -1,4 +1,4 @@
-//! Checksums of what a device of others sends. Hosts drop a frame whose checksum is wrong; wires hand it to us.
+//! Checks of the checksums of a foreign device's frames. Hosts drop frames with wrong checksums; wires pass them on.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,13 +9,13 @@ use pktgen_wire::wire::frame::{Checksums, checksums};
 use super::filter::{Fetch, Filter, Filtered};
 use crate::transport::{Arrival, Wire};
 
-/// All of the first frames of a wire are read, and afterwards one of [`ONE_OF`]: a sum over 1,500 bytes takes as long as all else that
-/// is done with a frame.
+/// The first frames of a wire are all checked, later ones one in [`ONE_OF`]: a sum over 1,500 bytes takes as long as
+/// all other processing of a frame.
 const ALL_UNTIL: u64 = 1 << 14;
 /// See [`ALL_UNTIL`]. A prime: rounds of workers and slots are no multiple of it.
 const ONE_OF: u64 = 17;
 
-/// What was found at the wires of a process.
+/// Findings at the wires of a process.
 #[derive(Debug, Default)]
 pub struct ChecksumTally {
     wrong: AtomicU64,
@@ -23,23 +23,23 @@ pub struct ChecksumTally {
 }
 
 impl ChecksumTally {
-    /// Frames with a wrong checksum.
+    /// Returns the number of frames with a wrong checksum.
     pub fn wrong(&self) -> u64 {
         self.wrong.load(Ordering::Relaxed)
     }
 
-    /// Frames whose checksum a host left to an interface.
+    /// Returns the number of frames whose checksum a host left to an interface.
     pub fn unfinished(&self) -> u64 {
         self.unfinished.load(Ordering::Relaxed)
     }
 }
 
-/// Counts what arrives at a wire with a wrong checksum.
+/// Wraps a wire to count arrivals with a wrong checksum.
 pub fn checked(wire: Box<dyn Wire>, tally: Arc<ChecksumTally>) -> Box<dyn Wire> {
     Box::new(Filtered::new(wire, Checked { seen: 0, tally }))
 }
 
-/// Reads checksums of frames on their way in.
+/// Checks the checksums of arriving frames.
 struct Checked {
     seen: u64,
     tally: Arc<ChecksumTally>,
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
     use crate::transport::{Found, Submitted, WireCounters};
 
-    /// A wire that has so many frames, each n-th of them damaged.
+    /// Test wire: this many frames, every n-th of them damaged.
     struct Damaged {
         frames: VecDeque<bool>,
         good: Vec<u8>,

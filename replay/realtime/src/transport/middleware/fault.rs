@@ -1,8 +1,8 @@
-//! `fault_...`: frames that are lost, doubled, overtaken or damaged on the device's two cables.
+//! `fault_...`: lost, duplicated, delayed or damaged frames on the device's two cables.
 //!
-//! Faults act at the device's ends, in both directions, because the books are kept there: a frame that a fault takes is
-//! handed over marked ([`Arrival::lost`]) or reported after the call ([`Submitted::lost`]), so that every update that was sent
-//! has its row. Everywhere else a frame that vanished would leave a balance that does not close.
+//! Faults apply at the device's ends, in both directions, because the books are kept there: a frame lost to a fault is
+//! passed on with a mark ([`Arrival::lost`]) or reported after the call ([`Submitted::lost`]), so that every sent
+//! update has its row. A frame that vanished elsewhere would leave a balance that does not close.
 
 use std::sync::Arc;
 
@@ -21,10 +21,10 @@ use crate::frame::BURST;
 use crate::transport::Submitted;
 use crate::transport::{Arrival, End, Wire};
 
-/// `fault_loss = 0.01` and its like.
+/// `fault_loss = 0.01` and similar keys.
 pub struct Fault;
 
-/// While a frame waits for the wire to take it, so long at most is waited for anything else.
+/// While a frame waits for acceptance by the wire, other waits are limited to this time.
 const RETRY_NS: u64 = 50_000;
 
 impl Named for Fault {
@@ -75,12 +75,12 @@ impl Faulty {
             let wanted = if up { faults.up } else { faults.down };
             wanted.then(|| Lane::new(FaultStreams::new(faults, seed, end as u64, up), &faults, frame_max))
         };
-        // What the device sends on its upper end goes up; what it receives there goes down.
+        // Frames that the device sends on its upper end go up; those it receives there go down.
         let up = end == End::DeviceUp;
         Faulty { faults, end, clock, outgoing: lane(up), incoming: lane(!up) }
     }
 
-    /// Lets go of what was held for long enough. Reads the clock only if something is held.
+    /// Releases frames that were held long enough. Reads the clock only if frames are held.
     fn expire(&mut self) {
         let (clock, mut now) = (self.clock.clone(), None);
         let lanes = [&mut self.outgoing, &mut self.incoming].into_iter().flatten();
@@ -94,7 +94,7 @@ impl Faulty {
     }
 }
 
-/// Sends what is ready; returns whether nothing is left.
+/// Sends ready frames; returns whether none is left.
 fn drain(lane: &mut Lane, offer: &mut Offer<'_>) -> Result<bool> {
     lane.pass_on(|frame| Ok::<_, Error>(offer(&[frame.bytes])?.taken == 1))?;
     Ok(!lane.has_ready())
@@ -173,7 +173,7 @@ impl Filter for Faulty {
         }
         let retry_ns = Self::has_ready(&self.outgoing).then_some(RETRY_NS);
         let lanes = [&self.outgoing, &self.incoming].into_iter().flatten().filter(|lane| lane.holds());
-        // Reads the clock only if something is held.
+        // Reads the clock only if frames are held.
         let mut now = None;
         let held = lanes.filter_map(|lane| lane.patience(*now.get_or_insert_with(|| self.clock.now())));
         held.map(|patience| (patience / NS) as u64).chain(retry_ns).min()
@@ -213,7 +213,7 @@ impl Filter for Faulty {
     }
 }
 
-/// Hands over what is ready, at most `most`; how many were there?
+/// Passes on ready frames, at most `most`; returns their number.
 fn hand_over(lane: &mut Lane, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> usize {
     let mut given = 0;
     let passed = lane.pass_on(|arrival| {

@@ -1,4 +1,4 @@
-//! Faults against a naive wire and a naive model.
+//! Tests of faults against a simple wire and a reference model.
 
 use std::sync::{Arc, Mutex};
 
@@ -29,10 +29,10 @@ fn faulty(faults: Faults, end: End, seed: u64) -> (Filtered<Faulty>, Arc<Mutex<B
     (Filtered::new(Box::new(memory), Faulty::new(faults, end, Seed(seed), 128, RunClock::start())), bench)
 }
 
-/// What came out: bytes and whether they were marked as lost.
+/// The output: bytes, and whether they were marked as lost.
 type Out = Vec<(Vec<u8>, bool)>;
 
-/// Receives all of `frames`, in calls of these sizes; what is held at the end comes out by a flush of its lane.
+/// Receives all of `frames`, in calls of these sizes; held frames come out by a flush of their lane.
 fn received(faults: Faults, seed: u64, frames: &[Vec<u8>], calls: &[usize]) -> (Out, Filtered<Faulty>) {
     let (mut wire, bench) = faulty(faults, End::DeviceDown, seed);
     bench.lock().unwrap().incoming.extend(frames.iter().cloned());
@@ -47,7 +47,7 @@ fn received(faults: Faults, seed: u64, frames: &[Vec<u8>], calls: &[usize]) -> (
     (out, wire)
 }
 
-/// Sends all of `frames` in calls of these sizes, over a wire that takes so many per call, with their marks.
+/// Sends all of `frames` in calls of these sizes, over a wire that takes `rooms` frames per call, with their marks.
 fn sent(faults: Faults, seed: u64, frames: &[Vec<u8>], calls: &[usize], rooms: &[usize]) -> (Out, Filtered<Faulty>) {
     let (mut wire, bench) = faulty(faults, End::DeviceUp, seed);
     let (mut sizes, mut rooms) = (calls.iter().cycle(), rooms.iter().cycle());
@@ -68,7 +68,7 @@ fn sent(faults: Faults, seed: u64, frames: &[Vec<u8>], calls: &[usize], rooms: &
     (out, wire)
 }
 
-/// The same, plainly: fates one by one, a list of what is held.
+/// The reference model: faults one by one, and a list of held frames.
 fn model(faults: Faults, seed: u64, end: End, up: bool, frames: &[Vec<u8>], lost_last: bool) -> Out {
     let mut fates = FaultStreams::new(faults, Seed(seed), end as u64, up);
     let (mut out, mut held, mut lost) = (Out::new(), Vec::<(usize, Vec<u8>, usize)>::new(), Out::new());
@@ -117,7 +117,7 @@ fn any_faults() -> impl Strategy<Value = Faults> {
 }
 
 proptest! {
-    /// However frames are split into calls, and however little the wire takes, both directions do what the model does.
+    /// For any division into calls, and any acceptance by the wire, both directions agree with the model.
     #[test]
     fn the_same_seed_has_the_same_fates_however_bursts_are_split(
         faults in any_faults(),
@@ -143,8 +143,8 @@ proptest! {
         prop_assert_eq!(tally.lost, out.iter().filter(|(_, lost)| *lost).count() as u64);
     }
 
-    /// Reordering alone keeps every frame; none goes further back than asked for, and none comes earlier by more
-    /// than the number of frames that are held at a time.
+    /// Reordering alone keeps every frame; none is delayed further than configured, and none comes earlier by more than
+    /// the number of frames held at a time.
     #[test]
     fn reordering_keeps_the_frames_and_bounds_their_way(
         reorder in 0.1..=1.0f64, by in 1u64..40, seed in any::<u64>(), most in 1usize..=64,
@@ -161,7 +161,7 @@ proptest! {
         prop_assert!(wire.filter.incoming.unwrap().tally.reordered > 0);
     }
 
-    /// A damaged frame differs in one bit, and has its length.
+    /// A damaged frame differs in one bit, and keeps its length.
     #[test]
     fn a_damaged_frame_differs_in_one_bit(corrupt in 0.01..=1.0f64, seed in any::<u64>()) {
         let frames = frames(300);
@@ -177,7 +177,7 @@ proptest! {
     }
 }
 
-/// How many of `n` frames are lost, and the lengths of the runs of losses.
+/// Returns the share of `n` frames that are lost, and the lengths of the runs of losses.
 fn losses(faults: Faults, seed: u64, n: usize) -> (f64, Vec<usize>) {
     let mut fates = FaultStreams::new(faults, Seed(seed), End::DeviceUp as u64, true);
     let (mut lost, mut runs, mut run) = (0, Vec::new(), 0);
@@ -193,7 +193,7 @@ fn losses(faults: Faults, seed: u64, n: usize) -> (f64, Vec<usize>) {
     (lost as f64 / n as f64, runs)
 }
 
-/// Within five standard deviations, which chance leaves once in two million tries; seeds are fixed.
+/// Within five standard deviations, which chance exceeds once in two million tries; seeds are fixed.
 #[test]
 fn losses_have_the_rate_and_the_bursts_of_the_closed_form() {
     const N: usize = 2_000_000;
@@ -263,7 +263,7 @@ fn with_everything_off_it_is_the_identity() {
     assert_eq!(notes[2].1, "0 frames: 0 lost, 0 duplicated, 0 reordered, 0 corrupted");
 }
 
-/// What is held goes on when nothing else comes, in both directions, without anything being sent.
+/// Held frames are passed on when nothing else arrives, in both directions, without any sending.
 #[test]
 fn nothing_is_held_forever() {
     let hold = SECOND / 1000;
@@ -286,7 +286,7 @@ fn nothing_is_held_forever() {
     assert!(bench.lock().unwrap().calls.iter().all(|(_, ns)| *ns <= 1_000_000), "nobody sleeps longer than the hold");
 }
 
-/// Frames of strangers may be longer than any of the run: they are not cut to something that looks like one.
+/// Foreign frames may be longer than any of the run: they are not cut to something that looks like one.
 #[test]
 fn a_frame_that_is_too_long_to_be_kept_keeps_its_length_only() {
     let (out, _) = received(Faults { duplicate: 1.0, corrupt: 1.0, ..NOTHING }, 1, &[frame(1, 129)], &[64]);
@@ -333,7 +333,7 @@ fn keys_are_checked_and_directions_chosen() {
     has("both", ["", "both directions", "both directions", ""]);
 }
 
-/// All kinds at once delegate what they do not change, and their keys are theirs alone.
+/// All kinds together delegate what they do not change, and have distinct keys.
 #[test]
 fn all_kinds_together_are_still_the_wire() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,45 +1,45 @@
-//! A filter over frames, and the wire behind one: all that a filter does not change is passed on here, for every kind.
+//! A filter over frames, and the wire behind a filter, which passes on everything that the filter does not change.
 
 use pktgen_core::Result;
 
 use crate::transport::{Arrival, Found, Submitted, Wire, WireCounters};
 
-/// Offers a burst to what is nearer to the cable.
+/// Offers a burst to the next layer towards the cable.
 pub(super) type Offer<'a> = dyn FnMut(&[&[u8]]) -> Result<Submitted> + 'a;
-/// Hands over at most so many frames that have arrived there, and returns how many.
+/// Fetches at most `usize` frames that have arrived there, and returns their number.
 pub(super) type Fetch<'a> = dyn FnMut(usize, &mut dyn FnMut(Arrival<'_>)) -> Result<usize> + 'a;
 
-/// Changes frames, or when they go. By default they go as they are.
+/// Changes frames or their timing. By default frames pass unchanged.
 pub(super) trait Filter: Send {
-    /// A burst on its way out, as in [`Wire::send`]. Whether more is refused is what the wire says that it was offered to.
+    /// Handles a departing burst, as in [`Wire::send`]. Whether more is refused is decided by the wire to which it was offered.
     fn outward(&mut self, frames: &[&[u8]], offer: &mut Offer<'_>) -> Result<Submitted> {
         offer(frames)
     }
 
-    /// A burst on its way in, as in [`Wire::receive`].
+    /// Handles an arriving burst, as in [`Wire::receive`].
     fn inward(&mut self, most: usize, fetch: &mut Fetch<'_>, each: &mut dyn FnMut(Arrival<'_>)) -> Result<usize> {
         fetch(most, each)
     }
 
-    /// A received frame as it was before [`inward`](Self::inward).
+    /// Returns a received frame as it was before [`inward`](Self::inward).
     fn on_cable<'a>(&'a mut self, frame: &'a [u8]) -> &'a [u8] {
         frame
     }
 
-    /// When the first of the frames that it holds is due, in ns from now; none if it holds none.
+    /// Returns the time until the first held frame is due, in ns; `None` if none is held.
     fn due_ns(&self) -> Option<u64> {
         None
     }
 
-    /// Sends the held frames that are due, or all; returns whether none of these is left.
+    /// Sends held frames that are due, or all; returns whether none of these is left.
     fn release(&mut self, _all: bool, _offer: &mut Offer<'_>) -> Result<bool> {
         Ok(true)
     }
 
-    /// What it does, for the manifest.
+    /// Returns its mode, for the manifest.
     fn mode(&self) -> String;
 
-    /// Notes for the manifest. Called once, after the last frame.
+    /// Returns notes for the manifest. Called once, after the last frame.
     fn notes(&mut self) -> Vec<(String, String)>;
 }
 

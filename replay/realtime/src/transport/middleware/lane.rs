@@ -1,4 +1,4 @@
-//! One direction of a wire with faults (a `Lane` in the code): frames that are under way in it, and what happened so far.
+//! One direction of a wire with faults (a `Lane` in the code): its frames under way, and counts of faults.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -9,18 +9,18 @@ use super::{FaultStreams, Faults, FrameFault};
 use crate::frame::BURST;
 use crate::transport::Arrival;
 
-/// What was injected.
+/// Counts of injected faults.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Tally {
-    /// Frames that came by.
+    /// Frames that passed by.
     pub(super) frames: u64,
-    /// Taken away.
+    /// Lost frames.
     pub(super) lost: u64,
-    /// Passed on once more.
+    /// Duplicated frames.
     pub(super) duplicated: u64,
-    /// Held back.
+    /// Delayed frames.
     pub(super) reordered: u64,
-    /// With a flipped bit.
+    /// Frames with a flipped bit.
     pub(super) corrupted: u64,
 }
 
@@ -31,7 +31,7 @@ impl fmt::Display for Tally {
     }
 }
 
-/// A frame that was copied, because it goes on later or changed.
+/// A copied frame, to be passed on later or changed.
 #[derive(Debug, Clone, Copy)]
 struct Kept {
     slot: usize,
@@ -39,9 +39,9 @@ struct Kept {
     len: usize,
     stamp_ns: Option<u64>,
     lost: bool,
-    /// How often it is still to be passed on.
+    /// Remaining number of times to pass it on.
     copies: u8,
-    /// Held back until so many frames have come by.
+    /// Held until this number of frames has passed by.
     due: u64,
 }
 
@@ -49,26 +49,26 @@ struct Kept {
 #[derive(Debug)]
 pub(super) struct Lane {
     fates: FaultStreams,
-    /// Fates of the frames that come next, as far as they are known: one that was offered and not taken keeps its own.
+    /// Faults of the next frames, as far as they were drawn: a frame that was offered and not taken keeps its own.
     drawn: VecDeque<FrameFault>,
     by: u64,
     hold: Time,
-    /// In the order in which they are due.
+    /// In the order of their due numbers.
     held: VecDeque<Kept>,
-    /// To be passed on before anything else.
+    /// Frames to be passed on before anything else.
     ready: VecDeque<Kept>,
     memory: Vec<u8>,
     stride: usize,
     free: Vec<usize>,
-    /// When a frame last came by, as far as held frames wait for the next.
+    /// When a frame last passed by, for held frames that wait for the next.
     active: Time,
     pub(super) tally: Tally,
 }
 
 impl Lane {
-    /// For frames of up to `frame_max` bytes.
+    /// A lane for frames of up to `frame_max` bytes.
     pub(super) fn new(fates: FaultStreams, faults: &Faults, frame_max: usize) -> Self {
-        // At most `by` are held and one more is about to be; a burst may have to wait until it is asked for.
+        // At most `by` are held and one more is about to be; a burst may have to wait until it is requested.
         let slots = faults.by as usize + 1 + BURST;
         Lane {
             fates,
@@ -85,13 +85,12 @@ impl Lane {
         }
     }
 
-    /// Bytes of the largest frame that it can keep.
+    /// Returns the bytes of the largest frame that it can keep.
     pub(super) fn frame_max(&self) -> usize {
         self.stride
     }
 
-    /// How many of the next `most` frames pass as they are, before one is changed or a held one comes between. At most
-    /// [`BURST`].
+    /// Returns how many of the next `most` frames pass unchanged, before one is changed or a held one comes between. At most [`BURST`].
     pub(super) fn clean(&mut self, most: usize) -> usize {
         let before = self.held.front().map_or(u64::MAX, |kept| kept.due - self.tally.frames);
         let most = most.min(BURST).min(usize::try_from(before).unwrap_or(usize::MAX));
@@ -101,15 +100,15 @@ impl Lane {
         self.drawn.iter().take(most).take_while(|fate| fate.is_clean()).count()
     }
 
-    /// So many clean frames went by.
+    /// Records that `count` unchanged frames passed.
     pub(super) fn passed(&mut self, count: usize) {
         self.drawn.drain(..count);
         self.tally.frames += count as u64;
         self.release();
     }
 
-    /// The next frame comes by. Returns whether it is lost, if it is to be passed on as it is; none if it was kept.
-    /// Afterwards, [`release`](Self::release).
+    /// Applies faults to the next frame. Returns whether it is lost, if it is to be passed on now; `None` if it was
+    /// kept. To be followed by [`release`](Self::release).
     pub(super) fn strike(&mut self, arrival: &Arrival) -> Option<bool> {
         let fate = self.drawn.pop_front().unwrap_or_else(|| self.fates.draw());
         self.tally.frames += 1;
@@ -138,13 +137,13 @@ impl Lane {
         None
     }
 
-    /// Keeps a frame until it can be passed on, as it is.
+    /// Keeps an unchanged frame until it can be passed on.
     pub(super) fn keep(&mut self, arrival: &Arrival, lost: bool) {
         let kept = self.copy(arrival, lost);
         self.ready.push_back(kept);
     }
 
-    /// A frame that is longer than any of this run is unmatched: it keeps its length and loses its bytes.
+    /// Copies a frame. One that is longer than any of this run is unmatched: it keeps its length, without its bytes.
     fn copy(&mut self, arrival: &Arrival, lost: bool) -> Kept {
         let Some(slot) = self.free.pop() else { unreachable!("there are slots for all that can be under way") };
         let bytes = if arrival.bytes.len() <= self.stride { arrival.bytes } else { &[] };
@@ -152,46 +151,46 @@ impl Lane {
         Kept { slot, bytes: bytes.len(), len: arrival.len, stamp_ns: arrival.stamp_ns, lost, copies: 1, due: 0 }
     }
 
-    /// Lets go of held frames that enough others have overtaken.
+    /// Releases held frames that enough others have overtaken.
     pub(super) fn release(&mut self) {
         while self.held.front().is_some_and(|kept| kept.due <= self.tally.frames) {
             self.ready.extend(self.held.pop_front());
         }
     }
 
-    /// Lets go of all held frames.
+    /// Releases all held frames.
     pub(super) fn release_all(&mut self) {
         self.ready.extend(self.held.drain(..));
     }
 
-    /// Lets go of them if nothing came by for long enough.
+    /// Releases all held frames if nothing passed by for long enough.
     pub(super) fn expire(&mut self, now: Time) {
         if now - self.active >= self.hold {
             self.release_all();
         }
     }
 
-    /// How long until [`expire`](Self::expire) lets go, if frames are held.
+    /// Returns the time until [`expire`](Self::expire) releases frames, if any are held.
     pub(super) fn patience(&self, now: Time) -> Option<Time> {
         self.holds().then(|| (self.active + self.hold - now).max(0))
     }
 
-    /// A frame came by just now.
+    /// Records that a frame passed by just now.
     pub(super) fn touch(&mut self, now: Time) {
         self.active = now;
     }
 
-    /// Whether frames are held back.
+    /// Returns whether frames are held.
     pub(super) fn holds(&self) -> bool {
         !self.held.is_empty()
     }
 
-    /// Whether frames are to be passed on.
+    /// Returns whether frames are ready to be passed on.
     pub(super) fn has_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// Offers what is ready, in order, until `each` refuses one.
+    /// Offers ready frames, in order, until `each` refuses one.
     pub(super) fn pass_on<E>(&mut self, mut each: impl FnMut(Arrival<'_>) -> Result<bool, E>) -> Result<(), E> {
         while let Some(kept) = self.ready.front_mut() {
             let bytes = &self.memory[kept.slot * self.stride..][..kept.bytes];
@@ -207,7 +206,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Frames that are under way in it.
+    /// Returns the number of frames under way in it.
     pub(super) fn under_way(&self) -> usize {
         self.held.iter().chain(&self.ready).map(|kept| usize::from(kept.copies)).sum()
     }

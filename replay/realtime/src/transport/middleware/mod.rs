@@ -1,13 +1,12 @@
-//! What may stand between a role and its wire: a tap, a rate limit, faults, other addresses.
+//! Middleware between a role and its wire: a tap, a rate limit, faults, addresses, layouts.
 //!
-//! Each kind is a filter over frames; one wrapper makes a [`Wire`] of it and of the wire behind it, on every transport. It reads its own keys of `[transport]`; an
-//! end that nothing is configured for keeps its bare wire, and pays nothing.
+//! Each kind is a filter over frames; one wrapper makes a [`Wire`] of it and of the wire behind it, on every transport.
+//! A kind reads its keys of `[transport]`; an end without middleware keeps its bare wire, without overhead.
 //!
-//! [`wrap`] builds them around each other in the order of the list, the first next to the cable: a tap sees what its
-//! role sees. So a tap of the device has the frames that the device handed over and a fault then lost, and not those
-//! that a fault lost on their way in; beside a tap of the other end it shows what happened between them. What gives frames
-//! other addresses, and what translates them into those of devices, comes last: all others, as the cable, see what a device sees.
-//! Next to the cable, where the device is one of others, and configured by nothing: [`checked`].
+//! [`wrap`] nests them in the order of the list, the first next to the cable: a tap sees what its role sees. So a tap of the device
+//! contains frames that the device sent and a fault then lost, but not those that a fault lost on arrival; a comparison with a tap of the
+//! other end shows what happened between them. Exchange of addresses and translation for devices come last: all others, like the cable,
+//! see what a device sees. Next to the cable of a foreign device, without configuration: [`checked`].
 
 mod checksum;
 mod fault;
@@ -42,63 +41,63 @@ pub use plan::{MiddlewarePlan, wrap};
 pub(crate) use rate_limit::HELD_SHARE;
 pub use readdress::Outer;
 
-/// A run, as far as a wrapper has to know it.
+/// Properties of a run for wrappers.
 #[derive(Debug, Clone)]
 pub struct Site<'a> {
-    /// The run's clock, started: a tap stamps with it.
+    /// The run's clock, started: the source of a tap's stamps.
     pub clock: RunClock,
-    /// The run's seed: it decides every fault.
+    /// The run's seed, which determines all faults.
     pub seed: Seed,
     /// Bytes of the run's largest frame.
     pub frame_max: usize,
-    /// Where files go whose name is relative: the run dir.
+    /// Folder of files with relative names: the run dir.
     pub folder: &'a Path,
-    /// What it carries.
+    /// Its traffic.
     pub traffic: Traffic,
-    /// Addresses on the wire, where they are not ours.
+    /// Addresses on the wire, if they differ from ours.
     pub outer: Option<Arc<Outer>>,
-    /// How frames are written there, where that is not as in the process.
+    /// The dialect on the wire, if there is one.
     pub dialect: Option<&'static DialectKind>,
 }
 
-/// A kind of middleware, as it is listed and configured.
+/// A registered kind of middleware.
 pub trait Middleware: Named + Sync {
-    /// The keys of `[transport]` that [`read`](Self::read) reads.
+    /// Returns the keys of `[transport]` that [`read`](Self::read) reads.
     fn keys(&self) -> KeyTables;
 
-    /// What runs must go by that ask for it.
+    /// Returns its requirements on runs.
     fn declares(&self) -> Declared;
 
-    /// Reads them; none if they ask for nothing. `linger` is how long roles go on after the last frame.
+    /// Reads its keys; `None` if they configure nothing. `linger` is how long roles continue after the last frame.
     fn read(&self, section: &mut Section, linger: Time) -> Result<Option<Arc<dyn Layer>>>;
 }
 
-/// What a kind of middleware declares: runs are held against it before anything is sent.
+/// Requirements and properties of a kind of middleware: runs are checked against it before anything is sent.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Declared {
-    /// It is of one wire: queues of an end that it filters have no threads of their own to send.
+    /// Whether it supports one wire only: queues of an end that it filters have no separate sending threads.
     pub one_wire: bool,
-    /// It goes by time that passes, so it filters no files, whose time stands still while a role works.
+    /// Whether it depends on real time, so that it cannot filter files, whose time stands still while a role works.
     pub by_time: bool,
-    /// It exchanges addresses: it needs a profile that has them, and cables that carry frames with their heads.
+    /// Whether it exchanges addresses: it needs a profile with addresses, and cables that carry whole frames.
     pub addresses: bool,
-    /// It acts in virtual time too, where there are no wires.
+    /// Whether it also applies in virtual time, without wires.
     pub virtual_time: bool,
-    /// It acts there at the edge of a device of another process.
+    /// Whether it applies in virtual time at the edge of a device in another process.
     pub at_edge: bool,
 }
 
-/// A configured middleware, ready to go around the wires of a run.
+/// A configured middleware, to be put around the wires of a run.
 pub trait Layer: Send + Sync {
-    /// Which of `all` ways to write frames of `format` on the wire it asks for; none where it leaves their layout.
+    /// Returns the dialect of `all` that it requests for frames of `format`; `None` if it does not change their layout.
     fn dialect(&self, _format: &str, _all: Dialects) -> Result<Option<&'static DialectKind>> {
         Ok(None)
     }
 
-    /// Wraps the wire of `end`, or gives it back where it has nothing to do.
+    /// Wraps the wire of `end`, or returns it unchanged if there is nothing to do.
     fn wrap(&self, end: End, site: &Site, wire: Box<dyn Wire>) -> Result<Box<dyn Wire>>;
 }
 
-/// Every kind, from the cable outwards.
+/// All kinds, from the cable outwards.
 pub static MIDDLEWARE: &[&dyn Middleware] =
     &[&fault::Fault, &rate_limit::RateLimit, &tap::Tap, &readdress::Readdress, &on_wire::OnWire];

@@ -1,8 +1,8 @@
-//! `on_wire`: frames as devices expect them, without a header of ours (docs/strict.md).
+//! `on_wire`: frames in the layout that devices expect, without our header (docs/strict.md).
 //!
-//! Inside a process frames keep our header, so that programs, endpoints and the ledger go by it. This wrapper stands between
-//! a role and everything else: outward it takes the header away, inward it makes one again from what this end can know. A
-//! [`Dialect`] says what that is; a system registers its own.
+//! Within a process frames keep our header, which programs, endpoints and the ledger use. This wrapper is placed
+//! between a role and all else: outwards it removes the header, inwards it rebuilds one from what this end can know.
+//! The rules are those of a [`Dialect`], which a system registers.
 
 use std::sync::Arc;
 
@@ -59,14 +59,14 @@ impl Middleware for OnWire {
     }
 }
 
-/// The layouts that a value of the key names.
+/// The dialects that a value of the key can mean.
 struct Written {
     word: String,
     place: String,
 }
 
 impl Written {
-    /// Those of `all` that the key's value may mean.
+    /// Returns those of `all` that the key's value can mean.
     fn meant(&self, all: Dialects) -> impl Iterator<Item = &'static DialectKind> {
         all.iter().copied().filter(|kind| kind.word == self.word)
     }
@@ -121,14 +121,14 @@ struct Translated {
     end: End,
     /// Bytes of the run's largest frame.
     stride: usize,
-    /// Room for a burst.
+    /// Buffer for a burst.
     outgoing: Vec<u8>,
-    /// Room for a frame.
+    /// Buffer for a frame.
     incoming: Vec<u8>,
-    /// Copies of the frame that is offered next which have left already.
+    /// Number of copies of the next offered frame that have already left.
     ahead: usize,
     word: &'static str,
-    /// Frames that arrived and were translated, and those that were none of the format's.
+    /// Translated arrivals, and arrivals of other formats.
     translated: u64,
     others: u64,
 }
@@ -137,9 +137,9 @@ impl Filter for Translated {
     fn outward(&mut self, frames: &[&[u8]], offer: &mut Offer<'_>) -> Result<Submitted> {
         let Translated { dialect, outgoing, stride, ahead, .. } = self;
         let mut slices: [&[u8]; BURST] = [&[]; BURST];
-        // Is it the last copy of its frame?
+        // Whether each is the last copy of its frame.
         let mut last = [false; BURST];
-        // As many as faults are reported in one call.
+        // Limited to the number of faults reported in one call.
         let (mut rooms, mut filled) = (outgoing.chunks_mut(*stride), 0);
         'frames: for (i, frame) in frames.iter().enumerate() {
             let copies = dialect.copies(frame);
@@ -173,7 +173,7 @@ impl Filter for Translated {
         let mut now = None;
         fetch(most, &mut |arrival| {
             let now = *now.get_or_insert_with(|| clock.now());
-            // What follows the packet is no part of it.
+            // Padding after the packet is removed.
             match dialect.inward(unpadded(arrival.bytes), now, incoming) {
                 Some(len) => {
                     *translated += 1;
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
     use crate::dialect::Traffic;
 
-    /// The wire of `end` where the key has this value.
+    /// Returns the wire of `end` with this value of the key.
     fn wrapped(word: &str, end: End, site: &Site, wire: Box<dyn Wire>) -> Result<Box<dyn Wire>> {
         let written = Written { word: word.to_owned(), place: "transport.on_wire".to_owned() };
         let dialect = written.dialect(site.traffic.format, pktgen_registry::all().dialects)?;
@@ -262,7 +262,7 @@ mod tests {
         assert_eq!(wire.notes()[1].1, "1 frames arrived in the strict layout, 1 in another");
     }
 
-    /// A result for all of a job's workers becomes a frame for each, which count as the one that they are.
+    /// A result for all workers of a job becomes one frame for each, which together count as one.
     #[test]
     fn copies_of_a_frame_leave_once_each_and_count_as_one() {
         let (memory, bench) = Memory::new();
@@ -291,7 +291,7 @@ mod tests {
         let sent = wire.send(&[&all, &one]).unwrap();
         assert_eq!(sent.taken, 2);
         assert_eq!((targets(3), sent.lost), (vec![five, four], 0), "the rest, and no copy twice");
-        // As many as fit into a burst: 21 of 3 copies, and one that is begun.
+        // As many as fit a burst: 21 with 3 copies each, and one that is begun.
         assert_eq!(wire.send(&[all.as_slice(); 30]).unwrap().taken, 21);
         assert_eq!(wire.send(&[all.as_slice(); 9]).unwrap().taken, 9);
         assert_eq!(targets(5), [[three, four, five]; 30].concat());

@@ -1,4 +1,4 @@
-//! Which middleware an experiment asks for, and how it goes around a wire.
+//! The middleware that an experiment configures, and its nesting around a wire.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::{Declared, Layer, MIDDLEWARE, Middleware, Site};
 use crate::dialect::{DialectKind, Dialects};
 use crate::transport::{End, Wire};
 
-/// The middleware of `[transport]`, read.
+/// The configured middleware of `[transport]`.
 #[derive(Clone, Default)]
 pub struct MiddlewarePlan {
     /// From the cable outwards.
@@ -18,7 +18,7 @@ pub struct MiddlewarePlan {
 }
 
 impl MiddlewarePlan {
-    /// Reads the keys of every kind; those that this run does not need stay valid.
+    /// Reads the keys of all kinds; those that this run does not need stay valid.
     pub(crate) fn read(section: &mut Section, linger: Time) -> Result<Self> {
         let mut layers = Vec::new();
         for kind in MIDDLEWARE {
@@ -30,28 +30,28 @@ impl MiddlewarePlan {
         Ok(MiddlewarePlan { layers })
     }
 
-    /// The same without the kind of this name.
+    /// Returns the plan without the kind of this name.
     pub fn without(&self, name: &str) -> Self {
         MiddlewarePlan { layers: self.layers.iter().filter(|(kind, _)| kind.name() != name).cloned().collect() }
     }
 
-    /// Whether the kind of this name is asked for.
+    /// Returns whether the kind of this name is configured.
     pub fn has(&self, name: &str) -> bool {
         self.layers.iter().any(|(kind, _)| kind.name() == name)
     }
 
-    /// Names of what is asked for and declares this, from the cable outwards.
+    /// Returns the names of configured kinds that declare this, from the cable outwards.
     pub(crate) fn declaring(&self, declares: impl Fn(Declared) -> bool) -> impl Iterator<Item = &'static str> {
         self.layers.iter().filter(move |(kind, _)| declares(kind.declares())).map(|(kind, _)| kind.name())
     }
 
-    /// How frames of `format` are written on the wire, where that is asked for.
+    /// Returns the dialect of `format` on the wire, if one is configured.
     pub(crate) fn dialect(&self, format: &str, all: Dialects) -> Result<Option<&'static DialectKind>> {
         self.layers.iter().find_map(|(_, layer)| layer.dialect(format, all).transpose()).transpose()
     }
 }
 
-/// Puts what `plan` asks for around the wire of `end`.
+/// Wraps the wire of `end` in the middleware of `plan`.
 pub fn wrap(plan: &MiddlewarePlan, end: End, site: &Site, wire: Box<dyn Wire>) -> Result<Box<dyn Wire>> {
     plan.layers.iter().try_fold(wire, |wire, (_, layer)| layer.wrap(end, site, wire))
 }

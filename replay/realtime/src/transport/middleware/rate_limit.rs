@@ -1,4 +1,4 @@
-//! `limit`: the workers' end takes no more than a token bucket allows.
+//! `limit`: the workers' end accepts at most what a token bucket permits.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ impl Named for RateLimit {
     }
 }
 
-/// Fact that says in which share of the time in which workers sent the limit held frames back.
+/// The fact with the share of the sending time in which the limit held frames back.
 pub(crate) const HELD_SHARE: &str = "limit.held_share";
 
 /// A rate, or none.
@@ -85,7 +85,7 @@ impl Middleware for RateLimit {
 struct Limit {
     rate: Rate,
     burst: Size,
-    /// Of each frame, beside its bytes.
+    /// Overhead of each frame beside its bytes.
     overhead: Size,
 }
 
@@ -107,7 +107,7 @@ impl Layer for Limit {
     }
 }
 
-/// A token bucket in exact integers: bits per second times ps makes 10⁻¹² bits, and so it counts.
+/// A token bucket in exact integers, counted in bit/s times ps, that is 10⁻¹² bits.
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
     rate: u128,
@@ -122,7 +122,7 @@ impl Bucket {
         Bucket { rate: u128::from(rate.bps()), depth, credit: depth, filled: now }
     }
 
-    /// Lets in what came since the last time; a clock that stands still or goes back adds nothing.
+    /// Adds the credit since the last call; a clock that stands still or goes back adds nothing.
     fn fill(&mut self, now: Time) {
         if now > self.filled {
             self.credit = (self.credit + self.rate * (now - self.filled) as u128).min(self.depth);
@@ -130,34 +130,34 @@ impl Bucket {
         }
     }
 
-    /// How many frames of these sizes in bits may leave, from the first on.
+    /// Returns how many frames of these sizes in bits may leave, from the first on.
     fn allows(&self, sizes: impl Iterator<Item = u64>) -> usize {
         let mut left = self.credit;
         sizes.map_while(|bits| left.checked_sub(price(bits)).map(|rest| left = rest)).count()
     }
 
-    /// A frame left.
+    /// Deducts a frame that left.
     fn pay(&mut self, bits: u64) {
         self.credit = self.credit.saturating_sub(price(bits));
     }
 }
 
-/// Bits as the bucket counts them.
+/// Converts bits to the unit of the bucket.
 fn price(bits: u64) -> u128 {
     u128::from(bits) * SECOND as u128
 }
 
-/// Lets through what the limit allows.
+/// Passes what the limit permits.
 struct Limited {
     clock: RunClock,
     limit: Limit,
     bucket: Bucket,
-    /// Calls of which the limit took less than was offered.
+    /// Number of calls in which the limit accepted fewer frames than offered.
     cut: u64,
-    /// Time in which frames waited for the limit, and since when they do.
+    /// Time in which frames waited for the limit, and the start of the current wait.
     held: Time,
     since: Option<Time>,
-    /// When frames left, first and last.
+    /// Departure of the first and of the last frame.
     first: Option<Time>,
     last: Time,
 }
@@ -167,7 +167,7 @@ impl Limited {
         Limited { clock, limit, bucket, cut: 0, held: 0, since: None, first: None, last: 0 }
     }
 
-    /// Counts the time in which frames wait.
+    /// Measures the time in which frames wait.
     fn watch(&mut self, now: Time, cut: bool) {
         match (cut, self.since) {
             (true, None) => self.since = Some(now),
@@ -179,7 +179,7 @@ impl Limited {
         }
     }
 
-    /// Share of the time from the first frame to the last in which frames waited.
+    /// Returns the share of the time from the first to the last frame in which frames waited.
     fn held_share(&self) -> f64 {
         let span = self.first.map_or(0, |first| self.last - first);
         let held = self.held + self.since.map_or(0, |since| (self.last - since).max(0));
@@ -232,8 +232,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Any window holds at most what its length brings and one bucket; with a backlog, and gaps that the bucket
-        /// outlasts, the rate is reached but for a frame.
+        /// Any window holds at most the credit of its length plus one bucket; with a backlog, and gaps shorter than the
+        /// bucket, the rate is reached except for one frame.
         #[test]
         fn a_bucket_bounds_every_window_and_reaches_its_rate(
             bps in 1_000_000u64..40_000_000_000,
@@ -247,7 +247,7 @@ mod tests {
             let mut sent: Vec<(Time, u64)> = vec![];
             let (mut now, mut total) = (0, 0);
             for (i, (gap, bytes)) in steps.into_iter().enumerate() {
-                // It begins full, so what comes before the first frame is not kept.
+                // It begins full, so credit before the first frame is discarded.
                 now += if i == 0 { 0 } else { (fill_time * gap) as Time };
                 bucket.fill(now);
                 // A backlog: as many frames of this size as it allows.
@@ -271,7 +271,7 @@ mod tests {
         }
     }
 
-    /// On the real clock: with a backlog for 60 ms the rate is what was asked for.
+    /// On the real clock: with a backlog for 60 ms the configured rate is reached.
     #[test]
     fn a_backlog_leaves_at_the_rate() {
         const BPS: f64 = 80e6;
@@ -290,7 +290,7 @@ mod tests {
             last = site.clock.now();
             while wire.send(&backlog).map(|own| (sent += own.taken, own.taken)).unwrap().1 == 64 {}
             cut += 1;
-            // While this thread was kept away the bucket may have run over: that is gone.
+            // While this thread was not running, the bucket may have overflowed: that credit is lost.
             spilt += (brings(before, site.clock.now()) + 1024.0 - depth).max(0.0);
         }
         let bits = sent as f64 * 128.0 * 8.0;

@@ -54,16 +54,16 @@ impl Middleware for Readdress {
 /// The addresses of a run, for its wires.
 #[derive(Debug, Clone)]
 pub struct Outer {
-    /// Of the profile, for the run's workers.
+    /// Addresses of the profile, for the run's workers.
     pub addresses: Addresses,
-    /// Of the wire format there.
+    /// Facts of the wire format there.
     pub format: &'static FormatFacts,
     /// The transport shows the tags of frames.
     pub sees_tags: bool,
 }
 
 impl Outer {
-    /// What exchanges addresses at `end`.
+    /// Returns the translator of addresses at `end`.
     pub fn translator(&self, end: End) -> Translator {
         let place = match end {
             End::Workers => CableEnd::Workers,
@@ -75,7 +75,7 @@ impl Outer {
     }
 }
 
-/// The layer: whose addresses, the site says.
+/// The layer; its addresses are those of the site.
 struct Exchange;
 
 impl Layer for Exchange {
@@ -94,16 +94,16 @@ impl Layer for Exchange {
 /// Exchanges addresses.
 struct Readdressed {
     translator: Translator,
-    /// The translator of the other end of the cable, which sent what arrives here.
+    /// The translator of the other end of the cable, the origin of arriving frames.
     opposite: Translator,
-    /// Room for a burst on its way out, and for a frame on its way in.
+    /// Buffers for a departing burst, and for an arriving frame.
     out: Vec<u8>,
     back: Vec<u8>,
     stride: usize,
     end: End,
-    /// Frames that passed as they were, out and in.
+    /// Frames that passed unchanged, out and in.
     strange: [u64; 2],
-    /// Frames that came to another Ethernet address than their host's.
+    /// Frames that arrived with another Ethernet address than that of their host.
     misled: u64,
 }
 
@@ -163,7 +163,7 @@ impl Filter for Readdressed {
     }
 }
 
-/// Whether a frame with our addresses goes to the Ethernet address of the host that its IPv4 address names.
+/// Returns whether a frame with our addresses has the Ethernet address of the host that its IPv4 address names.
 fn to_its_host(frame: &[u8]) -> bool {
     let ip = frame.get(30..34).and_then(|bytes| bytes.first_chunk());
     ip.is_none_or(|ip| frame[..6] == mac_of(u32::from_be_bytes(*ip)))

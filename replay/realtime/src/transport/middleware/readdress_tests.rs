@@ -34,7 +34,7 @@ fn a_burst_has_the_profiles_addresses_and_what_was_not_taken_is_offered_again() 
     let (memory, bench) = Memory::new();
     let site = Site { outer: Some(heads()), ..site() };
     let mut wire = Exchange.wrap(End::Workers, &site, Box::new(memory)).unwrap();
-    // More than a burst, one of nobody's, and one as long as frames can be.
+    // More than a burst, one foreign frame, and one of maximum length.
     let mut frames: Vec<_> = (0..70).map(|i| update(i % 3, 60 + i as usize % 3)).collect();
     frames[2] = vec![0xab; 50];
     frames[3] = update(1, 128);
@@ -74,7 +74,7 @@ fn what_arrives_has_our_addresses_again() {
     let mut heard = Vec::new();
     let found = wire.receive(64, &mut |a| heard.push((a.bytes.to_vec(), a.len, a.lost, a.stamp_ns))).unwrap();
     assert_eq!(found.frames, 2);
-    // As long as on the cable.
+    // With the length on the cable.
     assert_eq!(heard, [(ack, 68, true, Some(7)), (vec![1; 70], 70, false, Some(7))]);
     assert!(wire.notes()[1].1.ends_with("1 came with addresses that the profile has not"));
     bench.lock().unwrap().incoming.push_back(misled);
@@ -82,7 +82,7 @@ fn what_arrives_has_our_addresses_again() {
     assert!(wire.notes()[1].1.ends_with("; 1 came to another Ethernet address than that of their host"));
 }
 
-/// Beside a device that switches and one that routes, which has Ethernet addresses of its own on the cable.
+/// Beside a device that switches and one that routes, which has separate Ethernet addresses on the cable.
 #[test]
 fn captures_hold_what_was_on_the_cable() {
     let routed = "device = \"10.9.8.8\"\ndevice_mac = \"02:00:00:00:08:08\"\nnext_hop = \"device\"";

@@ -1,4 +1,4 @@
-//! `tap`: every frame that an end sends and receives, into a file.
+//! `tap`: writes every frame that an end sends and receives to a file.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::transport::{Arrival, End, Wire};
 /// `tap = "FILE.pcapng"`.
 pub(crate) struct Tap;
 
-/// How the file's name must end.
+/// Required suffix of the file's name.
 const SUFFIX: &str = ".pcapng";
 
 impl Named for Tap {
@@ -62,7 +62,7 @@ impl Middleware for Tap {
     }
 }
 
-/// Where the files go.
+/// The names of the files.
 struct Files {
     stem: String,
 }
@@ -90,7 +90,7 @@ impl Layer for Files {
     }
 }
 
-/// Writes frames down.
+/// Writes frames to its file.
 struct Tapped {
     clock: RunClock,
     file: Option<Writer>,
@@ -101,7 +101,7 @@ struct Tapped {
 
 impl Filter for Tapped {
     fn outward(&mut self, frames: &[&[u8]], offer: &mut Offer<'_>) -> Result<Submitted> {
-        // Before the call that submits, as the workers' own time of sending.
+        // Before the submitting call, like the workers' own time of sending.
         let t = self.clock.now();
         let sent = offer(frames)?;
         if let Some(file) = &mut self.file {
@@ -117,7 +117,7 @@ impl Filter for Tapped {
         let (mut t, mut written) = (None, Ok(()));
         let found = fetch(most, &mut |arrival| {
             if !arrival.lost && written.is_ok() {
-                // Once per call, and after the first was found, so that nothing arrives before it was sent.
+                // Once per call, and after the first was found, so that no arrival precedes its departure.
                 written = file.packet(0, *t.get_or_insert_with(|| clock.now()), arrival.bytes, arrival.len as u32);
                 *frames += 1;
             }
@@ -144,7 +144,7 @@ mod tests {
     use pktgen_testing::{Need, skip};
     use std::process::Command;
 
-    /// Time and bytes of every packet of a pcapng file with one interface that counts ns.
+    /// Returns time and bytes of every packet of a pcapng file with one interface in ns.
     fn packets(file: &[u8]) -> Vec<(u64, Vec<u8>)> {
         let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
         let (mut at, mut found) = (0, Vec::new());
@@ -197,7 +197,7 @@ mod tests {
             Err(error) => skip(Need::Tcpdump, "a tap that tcpdump reads", error),
             Ok(output) => {
                 assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-                // What it cannot read further it dumps, in lines that are indented.
+                // Undecodable content is dumped in indented lines.
                 let text = String::from_utf8_lossy(&output.stdout).into_owned();
                 assert_eq!(text.lines().filter(|line| !line.starts_with(char::is_whitespace)).count(), 5, "{text}");
             }

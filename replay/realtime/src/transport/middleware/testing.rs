@@ -1,4 +1,4 @@
-//! A wire of plain memory for the tests of what goes around it.
+//! A wire in memory for tests of middleware.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -13,27 +13,27 @@ use crate::clock::RunClock;
 use crate::dialect::Traffic;
 use crate::transport::{Arrival, Found, Submitted, Wire, WireCounters};
 
-/// What a test sees of the wire, and puts there.
+/// The state of the wire, visible to a test.
 pub(super) struct Bench {
     /// What was sent, in order.
     pub(super) sent: Vec<Vec<u8>>,
-    /// What is to arrive.
+    /// Frames to arrive.
     pub(super) incoming: VecDeque<Vec<u8>>,
-    /// Frames that it still takes.
+    /// Number of frames that it still accepts.
     pub(super) room: usize,
-    /// Which of the next frames arrive marked as lost.
+    /// Bits of the next frames that arrive marked as lost.
     pub(super) marks: u64,
     /// Calls of `wait` and `flush`, with their time.
     pub(super) calls: Vec<(&'static str, u64)>,
-    /// The byte that frames have in front on the cable, if they have one.
+    /// A byte in front of frames on the cable, if any.
     pub(super) prefix: Option<u8>,
-    /// The end of its file.
+    /// Whether its file has ended.
     pub(super) ended: bool,
-    /// It says that it refuses frames.
+    /// Whether it reports refusals.
     pub(super) refuses: bool,
 }
 
-/// The naive wire.
+/// The simple wire.
 pub(super) struct Memory(Arc<Mutex<Bench>>, Vec<u8>);
 
 impl Memory {
@@ -97,7 +97,7 @@ impl Wire for Memory {
     }
 }
 
-/// A frame that says its number.
+/// A frame that contains its number.
 pub(super) fn frame(number: u32, len: usize) -> Vec<u8> {
     let mut bytes = vec![number as u8; len.max(4)];
     bytes[..4].copy_from_slice(&number.to_le_bytes());

@@ -12,7 +12,7 @@ use super::testing::{Memory, within};
 use super::*;
 use crate::transport::{Found, Submitted, WireCounters};
 
-/// A value for each kind that makes it wrap an end without changing what an idle wire does.
+/// Settings that make each kind wrap an end without changing the behaviour of an idle wire.
 fn values(name: &str) -> Vec<(&'static str, Value)> {
     match name {
         "tap" => vec![("tap", "tap.pcapng".into())],
@@ -54,7 +54,7 @@ fn wrappers_pass_every_method_on() {
         let layer = kind.read(&mut section, MS).unwrap().unwrap_or_else(|| panic!("{name} was not asked for"));
         site.dialect = layer.dialect(site.traffic.format, pktgen_registry::all().dialects).unwrap();
         let (memory, bench) = Memory::new();
-        // Faults are at the device's ends only.
+        // Faults apply at the device's ends only.
         let end = if name == "fault" { End::DeviceDown } else { End::Workers };
         let mut wire = layer.wrap(end, &site, Box::new(memory)).unwrap();
         assert!(wire.mode().starts_with("memory; "), "{name} wraps: {}", wire.mode());
@@ -74,7 +74,7 @@ fn wrappers_pass_every_method_on() {
         assert_eq!(wire.receive(1, &mut |_| {}).unwrap(), Found { frames: 0, ended: true }, "{name}: receive");
         let counters = WireCounters { sent: 1, send_dropped: 3, received: 5, receive_dropped: 9 };
         assert_eq!(wire.counters(), counters, "{name}: counters");
-        // Its own translation, and then that of what it wraps.
+        // Its own translation, and then that of the wrapped wire.
         bench.lock().unwrap().prefix = Some(0xca);
         assert_eq!(wire.on_cable(&frame)[..1], [0xca], "{name}: on_cable");
         assert_eq!(wire.on_cable(&frame)[1..], sent[0], "{name}: on_cable");

@@ -19,7 +19,7 @@ fn open(plan: &TransportPlan, ends: &[End]) -> Vec<Box<dyn Wire>> {
     plan.kind.open(plan, ends, 256).unwrap().into_iter().map(Ports::whole).collect()
 }
 
-/// Whether the file has no more frames. It is asked for none.
+/// Returns whether the file has ended, without taking a frame.
 fn ended(wire: &mut Box<dyn Wire>) -> bool {
     wire.receive(0, &mut |_| {}).unwrap().ended
 }
@@ -35,7 +35,7 @@ fn write(plan: &TransportPlan, end: End, frames: &[(Time, Vec<u8>)]) {
     assert_eq!(wire.counters().sent, frames.len() as u64);
 }
 
-/// Reads as a role does: takes what has arrived, waits when there is nothing.
+/// Reads as a role does: takes arrivals, and waits without any.
 fn read(plan: &TransportPlan, wire: &mut dyn Wire, timeout_ns: u64) -> Vec<(Time, Vec<u8>)> {
     let mut found = Vec::new();
     loop {
@@ -51,7 +51,7 @@ fn read(plan: &TransportPlan, wire: &mut dyn Wire, timeout_ns: u64) -> Vec<(Time
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// From role to role, over either form: the same frames, at the same times, whatever a role waits for at a time.
+    /// From role to role, in either form: the same frames, at the same times, for any waiting times.
     #[test]
     fn frames_and_times_go_from_role_to_role(
         gaps in prop::collection::vec((0i64..3_000_000, prop::collection::vec(any::<u8>(), 1..40)), 1..30),
@@ -121,7 +121,7 @@ fn waiting_moves_time_to_the_next_frame_or_by_the_timeout() {
     assert_eq!(said("pcap.anchor_unix_ns."), Some("0"), "the files of this test count from 1970: {notes:?}");
 }
 
-/// A capture from somewhere else, with today's times.
+/// A foreign capture, with recent times.
 fn capture(path: &Path, times: &[Time], link: Option<u8>, damaged: bool) {
     let options = WriterOptions { anchor_unix_ns: 1_700_000_000_000_000_000, ..WriterOptions::new(Form::Pcap) };
     let mut writer = Writer::create(path, options).unwrap();
@@ -143,7 +143,7 @@ fn capture(path: &Path, times: &[Time], link: Option<u8>, damaged: bool) {
 fn a_capture_begins_at_its_first_frame_and_its_anchor_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let plan = plan(&folder, ["a.pcap", "b.pcapng"]);
-    // The third comes before the second: it is there as soon as that.
+    // The third has an earlier time than the second: it arrives together with it.
     capture(Path::new(&plan.files[0]), &[3 * SECOND, 5 * SECOND, 4 * SECOND], None, false);
     let Ok([mut down, mut up]) = <[_; 2]>::try_from(open(&plan, &[End::DeviceDown, End::DeviceUp])) else { panic!() };
     let mut found = Vec::new();

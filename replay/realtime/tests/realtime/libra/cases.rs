@@ -1,5 +1,4 @@
-//! Small experiments of sparse training, chosen at random: what is trained, with which windows and timeouts, over which
-//! faults.
+//! Small random experiments of sparse training: workloads, windows, timeouts and faults.
 
 use std::fmt;
 
@@ -15,7 +14,7 @@ pub struct Case {
     pub jobs: u32,
     pub iterations: u32,
     pub asynchronous: bool,
-    /// Does a switch sum what is hot? Else all goes to the server.
+    /// Whether a switch sums the hot parameters; otherwise all go to the server.
     pub hot: bool,
     pub workload: String,
     /// Shape of the network.
@@ -31,8 +30,8 @@ fn one<'a>(stream: &mut Stream, of: &[&'a str]) -> &'a str {
 }
 
 fn faults(stream: &mut Stream) -> String {
-    // What goes to the server and back passes four links, and is given up when it was sent sixteen times in vain: a fifth
-    // is lost only on the way there, or back.
+    // A packet to the server and its answer pass four links, and the worker gives up after sixteen attempts: a loss of
+    // a fifth applies only to one direction.
     let loss = [0.0, 0.02, 0.1, 0.2][stream.random_range(0..4)];
     let mut text = format!("fault_loss = {loss}\n");
     text += &format!("fault_duplicate = {}\n", [0.0, 0.05, 0.2][stream.random_range(0..3)]);
@@ -52,7 +51,7 @@ fn faults(stream: &mut Stream) -> String {
 }
 
 impl Case {
-    /// The case with this number; always the same.
+    /// Returns the case with this number; always the same.
     pub fn of(number: u64) -> Self {
         let stream = &mut Seed(number).stream("test.libra", 0, 0);
         let (jobs, workers) = (stream.random_range(1..4), stream.random_range(1..7));
@@ -67,7 +66,7 @@ impl Case {
             one(stream, &["0ns", "2us", "50us"]),
             [0.0, 0.5][stream.random_range(0..2)],
         );
-        // A crowded server takes long to answer: one that gives up before is no fault of the network.
+        // A crowded server answers late: a worker that gives up earlier is not the network's fault.
         let crowded = stream.random_range(0..3) == 0;
         let rates: &[&str] = if crowded { &["1Gbps", "10Gbps"] } else { &["100Gbps"] };
         let topology = format!(
@@ -79,7 +78,7 @@ impl Case {
         );
         let windows = [1, 2, 7, 64, 512];
         let (window, cold_window) = (windows[stream.random_range(0..5)], windows[stream.random_range(0..5)]);
-        // The round trip is some microseconds: the shortest ones retransmit what was not lost.
+        // The round trip takes some microseconds: the shortest timeouts retransmit packets that were not lost.
         let timeouts: &[&str] = if crowded { &["100us", "1ms"] } else { &["3us", "8us", "40us", "1ms"] };
         let (timeout, cold_bytes) = (one(stream, timeouts), stream.random_range(60..400));
         let endpoint = format!(
@@ -118,7 +117,7 @@ impl Case {
         }
     }
 
-    /// The case with this number, with several parameter servers: around one switch, or with some of the workers in racks.
+    /// Returns the case with this number, with several parameter servers: around one switch, or with some of the workers in racks.
     pub fn of_servers(number: u64) -> Self {
         let stream = &mut Seed(number).stream("test.libra.servers", 0, 0);
         let mut case = Case::of(number);
@@ -131,7 +130,7 @@ impl Case {
             let hosts = (case.workers * case.jobs + servers).div_ceil(leaves);
             let spines = stream.random_range(1..4);
             case.topology += &format!("leaves = {leaves}\nspines = {spines}\nleaf_hosts = {hosts}\n");
-            // Twice as many links on a way.
+            // A path has twice as many links.
             for loss in ["0.1", "0.2"] {
                 case.faults = case.faults.replace(&format!("fault_loss = {loss}\n"), "fault_loss = 0.05\n");
             }
@@ -139,7 +138,7 @@ impl Case {
         case
     }
 
-    /// The case with this number, of a switch that fails under training: one of `fails`.
+    /// Returns the case with this number in which a switch fails during training, in one of the ways `fails`.
     pub fn failing(number: u64, fails: &[&str]) -> Self {
         let stream = &mut Seed(number).stream("test.libra.failing", 0, 0);
         let fails = one(stream, fails);
@@ -153,8 +152,8 @@ impl Case {
         );
         case.topology = format!("hosts = {}\nstandby = 2\n", stream.random_range(1..5));
         let window = [7, 64, 512][stream.random_range(0..3)];
-        // A switch that is slow is not silent. What is held back for longest comes after what is sent again, and, where a switch
-        // dies, after it was taken for dead.
+        // A slow switch is not silent. The longest delayed frames arrive after their retransmission and, if a switch
+        // dies, after its death was assumed.
         let silence = if fails.contains("crash") { one(stream, &["200us", "1ms"]) } else { "5ms" };
         case.endpoint = format!(
             "workers = \"libra\"\nmode = \"{}\"\nwindow = {window}\ntimeout = \"100us\"\nheartbeat = \"50us\"\n\
@@ -179,7 +178,7 @@ impl Case {
         case
     }
 
-    /// The experiment; `target` has what is not chosen at random.
+    /// Returns the experiment; `target` has the settings that are not random.
     pub fn text(&self, target: &str) -> String {
         let Case { workers, jobs, iterations, workload, shape, topology, endpoint, faults, .. } = self;
         let target = if self.hot { format!("program = \"libra\"\n{}{target}", self.target) } else { String::new() };

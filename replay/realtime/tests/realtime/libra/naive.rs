@@ -1,4 +1,4 @@
-//! What sums must be, added up without order, registers or packets.
+//! The correct sums, computed without order, registers or packets.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use pktgen_workload::sparse::{Batch, Sparse};
 use super::cases::Case;
 use super::spy::{Seen, Values, counts};
 
-/// Of one key: the sum, the sum of absolute values, and how often each worker of the job contributed.
+/// Of one key: the sum, the sum of absolute values, and the number of contributions of each worker of the job.
 #[derive(Debug, Clone, Default)]
 pub struct Expected {
     sum: f64,
@@ -19,7 +19,7 @@ pub struct Expected {
 /// By key or index.
 pub type Sums = BTreeMap<u64, Expected>;
 
-/// Hot and cold pairs of a worker's iteration.
+/// Returns the hot and cold pairs of a worker's iteration.
 pub fn pairs(sparse: &Sparse, case: &Case, worker: u32, iteration: u32) -> [Values; 2] {
     let mut batch = Batch::default();
     sparse.batch(worker, iteration, &mut batch);
@@ -33,7 +33,7 @@ pub fn pairs(sparse: &Sparse, case: &Case, worker: u32, iteration: u32) -> [Valu
     [hot, cold]
 }
 
-/// Sums of a job over these iterations, hot and cold.
+/// Returns the sums of a job over these iterations, hot and cold.
 pub fn sums(sparse: &Sparse, case: &Case, job: u32, iterations: impl Iterator<Item = u32> + Clone) -> [Sums; 2] {
     let mut sums = [Sums::new(), Sums::new()];
     for rank in 0..case.workers {
@@ -52,8 +52,8 @@ pub fn sums(sparse: &Sparse, case: &Case, job: u32, iterations: impl Iterator<It
     sums
 }
 
-/// Is `found` the sum? Where contributions are counted, every count must be right; else a sum of floats may be off by as much
-/// as its order can make.
+/// Checks that `found` is the sum. With digits, every count must be right; otherwise a sum of floats may deviate by the
+/// effect of its order.
 fn check(found: f32, expected: &Expected, counting: bool, what: &str) {
     if counting {
         assert_eq!(counts(found, expected.counts.len() as u32), expected.counts, "{what}");
@@ -63,7 +63,7 @@ fn check(found: f32, expected: &Expected, counting: bool, what: &str) {
     }
 }
 
-/// Every result that workers got, hot and cold, is what it must be.
+/// Checks every result that workers received, hot and cold.
 pub fn check_results(seen: &Seen, sparse: &Sparse, case: &Case, counting: bool) {
     for job in 0..case.jobs {
         let racks = job as u8 * seen.racks..(job as u8 + 1) * seen.racks;
@@ -101,7 +101,7 @@ fn check_hot(by_rack: Vec<Values>, expected: &Sums, counting: bool) {
     }
 }
 
-/// Every push to the server is answered with the sums of its keys.
+/// Checks that every push to the server is answered with the sums of its keys.
 fn check_cold(seen: &Seen, case: &Case, (job, iteration): (u32, u32), expected: &Sums, counting: bool) {
     let first = job * case.workers;
     for (place, (of, pushed)) in seen.pushes.range((first, 0)..(first + case.workers, 0)) {
@@ -116,7 +116,7 @@ fn check_cold(seen: &Seen, case: &Case, (job, iteration): (u32, u32), expected: 
     }
 }
 
-/// What a worker pulls has all that it pushed before, and of others no more than they ever push.
+/// Checks that a pull contains exactly what its worker pushed before, and of the others no more than they ever push.
 pub fn check_pulls(seen: &Seen, sparse: &Sparse, case: &Case) {
     for ((worker, seq), (iteration, answer)) in &seen.pulls {
         let heat = (seq & 1) as usize;
@@ -135,7 +135,7 @@ pub fn check_pulls(seen: &Seen, sparse: &Sparse, case: &Case) {
     }
 }
 
-/// What workers pushed is what they computed, each pair once.
+/// Checks that workers pushed the pairs they computed, each once.
 pub fn check_pushes(seen: &Seen, sparse: &Sparse, case: &Case) {
     for worker in 0..case.workers * case.jobs {
         for iteration in 0..case.iterations {
@@ -151,7 +151,7 @@ pub fn check_pushes(seen: &Seen, sparse: &Sparse, case: &Case) {
     }
 }
 
-/// Each parameter of a job goes to one server, or to the switch of the rack of the server that has its key, whoever pushes it.
+/// Checks that each parameter of a job goes to one server, or to the switch in the rack of that server, whichever worker pushes it.
 pub fn check_division(seen: &Seen, sparse: &Sparse, case: &Case, rack_of: &[u16]) {
     let partition = if case.endpoint.contains("ranges") { Partition::Ranges } else { Partition::Hash };
     let server = |key| partition.server_of(key, rack_of.len() as u32);

@@ -1,4 +1,4 @@
-//! Recorded pairs, made at random, and what must become of them: told from the rows alone.
+//! Random recorded pairs and the expected results, derived from the rows alone.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,10 +13,10 @@ use super::cases::Case;
 /// By worker and recorded iteration: key and value.
 pub type Rows = Vec<Vec<BTreeMap<u64, f32>>>;
 
-/// Keys are below.
+/// Upper limit of the keys, exclusive.
 const PARAMETERS: u64 = 600;
 
-/// Small keys are hot; few have exact zeros, and some iterations nothing.
+/// Returns random pairs: small keys are hot, a few values are exactly zero, and some iterations are empty.
 fn pairs(stream: &mut Stream) -> BTreeMap<u64, f32> {
     let count = [0, 5, 40, 120][stream.random_range(0..4)];
     let one = |stream: &mut Stream| {
@@ -27,8 +27,8 @@ fn pairs(stream: &mut Stream) -> BTreeMap<u64, f32> {
     (0..count).map(|_| one(stream)).collect()
 }
 
-/// Writes a trace for the workers of `case` into `folder`; makes `case` send it. Some iterations are two rows, and in
-/// each one worker has pairs.
+/// Writes a trace for the workers of `case` into `folder`, and makes `case` replay it. Some iterations of a worker
+/// consist of two rows, and in every iteration at least one worker has pairs.
 pub fn record(case: &mut Case, folder: &Path) -> Rows {
     let stream = &mut Seed(case.number).stream("test.libra.recorded", 0, 0);
     let (workers, iterations) = (case.workers * case.jobs, stream.random_range(1..4));
@@ -64,7 +64,7 @@ pub fn record(case: &mut Case, folder: &Path) -> Rows {
     rows
 }
 
-/// What worker sends in `iteration`.
+/// Returns the pairs that `worker` sends in `iteration`.
 pub fn sent(rows: &Rows, worker: u32, iteration: u32) -> &BTreeMap<u64, f32> {
     let own = &rows[worker as usize];
     &own[iteration as usize % own.len()]

@@ -1,4 +1,4 @@
-//! What workers send and get, written down frame by frame beside an endpoint that knows nothing of it.
+//! Records the frames that workers send and receive, next to an endpoint that is unaware of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ pub struct Part {
     pub values: Values,
 }
 
-/// What was seen.
+/// The observed frames.
 #[derive(Debug, Default)]
 pub struct Seen {
     /// Racks with a parameter server.
@@ -37,27 +37,27 @@ pub struct Seen {
     pub pulls: BTreeMap<(u32, u32), (u32, Option<Values>)>,
     /// The switches' results, by job and rack (`job · racks + rack`) and number.
     pub parts: BTreeMap<(u8, u32), Part>,
-    /// By worker, iteration and rack: number of the first result, and who opened the sum, of which the worker has all parts.
+    /// By worker, iteration and rack: the number of the first result and the opener of the sum of which the worker has all parts.
     pub has: BTreeMap<(u32, u32, u8), (u32, Option<PacketId>)>,
-    /// By worker and rack: parts of sums of its iteration, by the number of their first result.
+    /// By worker and rack: the parts of sums of the current iteration, by the number of their first result.
     parts_of: BTreeMap<(u32, u8), BTreeMap<u32, BTreeSet<u16>>>,
     /// The server's results, by worker and sequence number.
     pub answers: BTreeMap<(u32, u32), Values>,
     pub ended: Vec<Iteration>,
 }
 
-/// The value that a worker with this number in its job contributes where contributions are counted: a digit.
+/// Returns the value that the worker with this number in its job contributes in a run that counts: a digit.
 pub fn digit(rank: u32) -> f32 {
     (1u32 << (4 * rank)) as f32
 }
 
-/// How often each of `workers` is in a sum of digits.
+/// Returns how often each of `workers` is in a sum of digits.
 pub fn counts(sum: f32, workers: u32) -> Vec<u32> {
     assert!(sum >= 0.0 && sum < (1u32 << 24) as f32 && sum.fract() == 0.0, "{sum} is no sum of digits");
     (0..workers).map(|rank| sum as u32 >> (4 * rank) & 15).collect()
 }
 
-/// The pairs of a packet.
+/// Returns the pairs of a packet.
 fn values_of(header: &Header, payload: &[u8]) -> Values {
     let bytes = libra::pairs(payload);
     match header.is_cold() {
@@ -66,12 +66,12 @@ fn values_of(header: &Header, payload: &[u8]) -> Values {
     }
 }
 
-/// Workers of a run, watched.
+/// The workers of a run, under observation.
 pub struct Spy {
     pub inner: Box<dyn Workers>,
     pub seen: Arc<Mutex<Seen>>,
     pub facts: Facts,
-    /// Are values replaced by digits?
+    /// Whether values are replaced by digits.
     pub counting: bool,
     pub case: Case,
 }
@@ -139,7 +139,7 @@ impl Spy {
                 let (rack, number) = Numbers::new(seen.servers).split(header.seq);
                 let (part, rack) = (Part { head, values }, u8::try_from(rack).expect("few racks"));
                 let sums = header.job * seen.racks + rack;
-                // A switch that began anew says to single workers, with any number, that it has no sums for them.
+                // A restarted switch answers single workers, with any number, that it has no sums for them.
                 if head.opener.is_some() || number >> FRESH_SHIFT == 0 {
                     let known = seen.parts.entry((sums, number)).or_insert_with(|| part.clone());
                     assert_eq!(*known, part, "copies of result {number} of job {} differ", header.job);
@@ -197,12 +197,12 @@ impl Workers for Spy {
 }
 
 impl Seen {
-    /// Nothing yet, of a network with these servers.
+    /// Returns an empty record for a network with these servers.
     pub fn of(racks: &Racks) -> Self {
         Seen { racks: racks.devices.len() as u8, servers: racks.servers.len() as u32, ..Seen::default() }
     }
 
-    /// Numbers of the results of each iteration of a job, of one rack.
+    /// Returns the numbers of one rack's results, for each iteration of a job.
     pub fn results_of(&self, job: u8) -> Vec<std::ops::Range<u32>> {
         let (mut all, mut next) = (Vec::new(), 0);
         while let Some(first) = self.parts.get(&(job, next)) {
@@ -220,8 +220,7 @@ impl Seen {
         all
     }
 
-    /// A worker collects the parts of one sum per iteration. One of a switch that began later puts an end to what it has of
-    /// others.
+    /// Collects the parts of one sum per iteration for a worker. A part from a switch that started later discards the parts of others.
     fn hears_result(&mut self, (worker, rack): (u32, u8), number: u32, head: &ResultHead) {
         let iteration = self.ended.iter().filter(|row| row.worker == worker).count() as u32;
         if head.iteration != iteration || self.has.contains_key(&(worker, iteration, rack)) {
@@ -239,12 +238,12 @@ impl Seen {
         }
     }
 
-    /// Nobody ends an iteration without everything that it brings.
+    /// Checks that a worker ends an iteration only with everything that belongs to it.
     fn has_all_of(&self, row: &Iteration, case: &Case) {
         let (worker, iteration) = (row.worker, row.iteration);
         let before = self.ended.iter().filter(|row| row.worker == worker).count() as u32;
         assert_eq!(before, iteration, "worker {worker} ends each iteration once, in order");
-        // Asynchronous workers get those of all training, when it is over.
+        // Asynchronous workers get the results of all training at its end.
         let result = !case.asynchronous || iteration + 1 == case.iterations;
         let mut pushed = vec![0; usize::from(self.racks)];
         for (place, (of, _)) in self.pushes.range((worker, 0)..(worker + 1, 0)) {

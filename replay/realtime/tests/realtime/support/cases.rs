@@ -1,4 +1,4 @@
-//! The transports that carry frames in real time, each way to receive apart, and what is done with them.
+//! The transports that carry frames in real time, each way of receiving separately, and the operations on them.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -16,9 +16,9 @@ pub struct Case {
     pub kind: &'static str,
     /// af_packet: by blocks instead of by calls.
     pub receive_ring: bool,
-    /// udp: the kernel divides messages.
+    /// udp: the kernel segments messages.
     pub segmented: bool,
-    /// Frames that may be under way without one being lost: 256 fit the ring of a veth with a program.
+    /// Frames that may be in transit without loss: 256 fit the ring of a veth with a program.
     pub window: u64,
     /// A frame of this length is refused where the MTU is 1500.
     pub too_long: usize,
@@ -33,7 +33,7 @@ pub const XDP: Case = Case { kind: "af_xdp", window: 192, too_long: 1600, ..RING
 pub const LIVE: Case = Case { kind: "xdp_live", ..XDP };
 
 impl Case {
-    /// Opens all four ends; an error is passed on.
+    /// Opens all four ends with changed settings; returns errors.
     pub fn try_open(self, frame_max: usize, change: impl FnOnce(&mut TransportPlan)) -> Result<Vec<Box<dyn Wire>>> {
         let kind = *TRANSPORTS.iter().find(|kind| kind.name() == self.kind).expect("it is listed");
         let mut plan = TransportPlan::of(kind);
@@ -46,7 +46,7 @@ impl Case {
         Ok(kind.open(&plan, &End::ALL, frame_max)?.into_iter().map(Ports::whole).collect())
     }
 
-    /// The same with all as it is by default; none, and a line that says why, where this host cannot.
+    /// Opens all four ends with default settings; none, and a line with the reason, if this host cannot.
     pub fn open(self, frame_max: usize) -> Option<Vec<Box<dyn Wire>>> {
         self.or_skip(self.try_open(frame_max, |_| ()))
     }
@@ -59,11 +59,11 @@ impl Case {
         }
     }
 
-    /// What was opened; none, and a line that says why, where this host cannot.
+    /// Returns the opened wires; none, and a line with the reason, if this host cannot.
     pub fn or_skip<T>(self, opened: Result<T>) -> Option<T> {
         match opened {
             Ok(opened) => Some(opened),
-            // A program that the verifier refuses is our mistake, not the host's.
+            // A program refused by the verifier is our mistake, not the host's.
             Err(Error::Host(why)) if !why.contains("verifier") => {
                 skip(self.need(), &format!("{} in real time", self.kind), why);
                 None
@@ -73,16 +73,16 @@ impl Case {
     }
 }
 
-/// Frames that are offered at once: an odd number, so that the ends of rings fall on every place of a burst.
+/// Number of frames offered at once: odd, so that the ends of rings coincide with every place of a burst.
 pub const BURST: u64 = 61;
 
-/// Two of the wires.
+/// Returns two of the wires.
 pub fn two(wires: &mut [Box<dyn Wire>], from: End, to: End) -> (&mut dyn Wire, &mut dyn Wire) {
     let [a, b] = wires.get_disjoint_mut([from as usize, to as usize]).expect("two ends");
     (&mut **a, &mut **b)
 }
 
-/// Offers all of them, however often there is no room.
+/// Offers all frames until they are accepted.
 pub fn send_all(wire: &mut dyn Wire, frames: &[&[u8]]) {
     let (mut sent, watch) = (0, Stopwatch::start());
     while sent < frames.len() {
@@ -91,8 +91,8 @@ pub fn send_all(wire: &mut dyn Wire, frames: &[&[u8]]) {
     }
 }
 
-/// Sends `count` different frames of up to `max` bytes from one thread while another receives them, at most a window
-/// apart: each must arrive, unchanged and in its turn.
+/// Sends `count` different frames of up to `max` bytes from one thread while another receives them, at most `window`
+/// apart: each must arrive unchanged and in order.
 pub fn carry(from: &mut dyn Wire, to: &mut dyn Wire, count: u64, window: u64, max: usize) {
     let (sent_before, received_before) = (from.counters(), to.counters());
     let (seen, stopped) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -102,7 +102,7 @@ pub fn carry(from: &mut dyn Wire, to: &mut dyn Wire, count: u64, window: u64, ma
             for first in (0..count).step_by(BURST as usize) {
                 let numbers = first..count.min(first + BURST);
                 while numbers.end > seen.load(Ordering::Acquire) + window {
-                    // Who waits long pokes: a driver may have been too busy to be woken.
+                    // Wake the driver during a long wait: it may have been too busy to be woken before.
                     from.send(&[]).expect("wakes");
                     std::thread::yield_now();
                     if stopped.load(Ordering::Relaxed) {
@@ -130,7 +130,7 @@ pub fn carry(from: &mut dyn Wire, to: &mut dyn Wire, count: u64, window: u64, ma
     );
 }
 
-/// Receives `count` frames and compares each with what it must be.
+/// Receives `count` frames and compares each with the expected one.
 fn receive_all(to: &mut dyn Wire, count: u64, max: usize, seen: &AtomicU64) {
     let (mut next, mut expected, mut idle) = (0, vec![0; max], Stopwatch::start());
     while next < count {
@@ -154,7 +154,7 @@ fn receive_all(to: &mut dyn Wire, count: u64, max: usize, seen: &AtomicU64) {
     }
 }
 
-/// Receives until nothing has come for a while; returns how many.
+/// Receives until nothing has arrived for a while; returns the number of frames.
 pub fn drain(to: &mut dyn Wire, each: &mut dyn FnMut(&[u8])) -> u64 {
     let (mut got, mut idle) = (0, 0);
     while idle < 5 {

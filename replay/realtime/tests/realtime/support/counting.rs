@@ -1,4 +1,4 @@
-//! An allocator that counts: each thread for itself, and all of the process.
+//! An allocator that counts allocations, per thread and for the whole process.
 #![expect(unsafe_code, reason = "an allocator that counts")]
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -10,12 +10,12 @@ thread_local! {
     static OWN: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Allocations of this thread so far.
+/// Returns the allocations of this thread so far.
 pub fn of_this_thread() -> u64 {
     OWN.get()
 }
 
-/// Allocations of all threads so far.
+/// Returns the allocations of all threads so far.
 pub fn of_all_threads() -> u64 {
     ALL.load(Ordering::Relaxed)
 }

@@ -1,9 +1,9 @@
-//! Updates whose bytes follow from their number, so that sender and receiver make the same ones apart from each other.
+//! Updates whose bytes follow from their number, so that sender and receiver construct the same ones independently.
 
 use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
 use pktgen_wire::wire::update::{Header, PORT, UPDATE_HEAD, WORKER_PORT, elements_in};
 
-/// The shortest: headers and one gradient.
+/// The length of the shortest update: headers and one gradient.
 pub const SHORTEST: usize = HEAD + UPDATE_HEAD + 4;
 
 /// Writes update `number` over the whole of `frame`: headers, then noise.
@@ -31,12 +31,12 @@ pub fn fill(frame: &mut [u8], number: u64) {
     }
 }
 
-/// The number of an update.
+/// Returns the number of an update.
 pub fn number(frame: &[u8]) -> u64 {
     u64::from(Header::parse_update(&frame[HEAD..]).expect("an update").seq)
 }
 
-/// Lengths that differ from frame to frame, over the whole range up to `max`.
+/// Returns a length that differs from frame to frame, over the whole range up to `max`.
 pub fn length(number: u64, max: usize) -> usize {
     SHORTEST + (number as usize * 37) % (max - SHORTEST + 1)
 }

@@ -1,4 +1,4 @@
-//! Asks the kernel which BPF programs and maps there are.
+//! Queries the kernel for existing BPF programs and maps.
 #![expect(unsafe_code, reason = "talks to the kernel; every block says why it is sound")]
 
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use std::process::Child;
 const PROG_GET_FD_BY_ID: i64 = 13;
 const MAP_GET_FD_BY_ID: i64 = 14;
 
-/// Something that the kernel keeps as long as somebody holds it.
+/// A kernel object that exists as long as a process holds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kept {
     Program(u32),
@@ -17,7 +17,7 @@ pub enum Kept {
 }
 
 impl Kept {
-    /// Does it still exist?
+    /// Returns whether it still exists.
     pub fn exists(self) -> bool {
         let (command, id) = match self {
             Kept::Program(id) => (PROG_GET_FD_BY_ID, id),
@@ -39,7 +39,7 @@ impl Kept {
     }
 }
 
-/// What a process holds, from what the kernel tells of its descriptors.
+/// Returns the objects that a process holds, from the kernel's information on its descriptors.
 pub fn held_by(process: &Child) -> BTreeSet<Kept> {
     let folder = format!("/proc/{}/fdinfo", process.id());
     let texts = std::fs::read_dir(folder).expect("procfs").filter_map(|f| std::fs::read_to_string(f.ok()?.path()).ok());

@@ -1,4 +1,4 @@
-//! What the tests of the transports share.
+//! Code shared by the tests of the transports.
 
 pub mod cases;
 pub mod counting;

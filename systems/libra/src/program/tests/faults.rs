@@ -1,5 +1,5 @@
-//! Workers that push, end and wait for results over a network that loses, doubles and delays everything, against two naive
-//! models: one is told what arrives at the switch, one knows only what workers trained.
+//! Workers that push, end and wait for results over a network that loses, duplicates and delays everything, compared
+//! with two simple models: one receives the arrivals at the switch, the other knows only the workers' gradients.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
@@ -21,18 +21,18 @@ const ITERATIONS: u32 = 6;
 const WINDOW: u32 = 16;
 const TIMEOUT: Time = 40 * US;
 
-/// What a network does to a frame, in percent.
+/// Probabilities of network faults in percent.
 #[derive(Debug, Clone, Copy)]
 struct Faults {
     loss: u32,
     double: u32,
-    /// Delayed so far that others overtake it.
+    /// Delayed so much that others overtake it.
     slow: u32,
     /// Delayed beyond its iteration.
     stray: u32,
 }
 
-/// A packet that is not acknowledged.
+/// A packet without acknowledgement.
 struct Out {
     seq: u32,
     wire: Wire,
@@ -41,7 +41,7 @@ struct Out {
     due: Time,
 }
 
-/// A worker: the shortest one that keeps to the protocol.
+/// A worker in the simplest form that follows the protocol.
 #[derive(Default)]
 struct Worker {
     iteration: u32,
@@ -49,14 +49,14 @@ struct Worker {
     waiting: VecDeque<(Wire, Vec<u8>)>,
     out: VecDeque<Out>,
     ended: bool,
-    /// Number of the first result of this iteration, and what came of them.
+    /// Number of the first result of this iteration, and the results received.
     first: u32,
     parts: BTreeMap<u32, (u16, Vec<(u32, f32)>)>,
-    /// The sums of each iteration that is over.
+    /// The sums of each finished iteration.
     sums: Vec<Vec<(u32, f32)>>,
 }
 
-/// Sums by key as they arrive: a list of what was seen, a map per job.
+/// Sums by key in the order of arrival: a list of accepted packets, a map per job.
 struct Model {
     adder: Adder,
     seen: BTreeSet<(u32, u32)>,
@@ -93,7 +93,7 @@ impl Model {
     }
 }
 
-/// Time, order, who it goes to (none: the switch) and who it is from, bytes.
+/// Time, order, recipient (`None`: the switch), sender, and bytes.
 type Event = (Time, u64, Option<u32>, u32, Vec<u8>);
 
 struct World {
@@ -145,7 +145,7 @@ impl World {
         world
     }
 
-    /// A worker has the pushes of its iteration.
+    /// Creates the pushes of a worker's iteration.
     fn compute(&mut self, worker: u32) {
         let own = &mut self.workers[worker as usize];
         for _ in 0..self.random.random_range(0..40) {
@@ -184,7 +184,7 @@ impl World {
         }
     }
 
-    /// A worker sends what it may.
+    /// Sends everything that a worker may send.
     fn act(&mut self, worker: u32, t: Time) {
         let job = (worker / WORKERS) as u8;
         loop {
@@ -299,7 +299,7 @@ impl World {
         assert_eq!(self.rig.pool.in_use(), 0);
     }
 
-    /// Values of results that are not what workers trained.
+    /// Returns the number of values in results that differ from the workers' sums.
     fn wrong(&self) -> usize {
         let one = |(worker, own): (usize, &Worker)| -> usize {
             let trained = &self.trained[worker / WORKERS as usize];
@@ -349,8 +349,8 @@ fn sums_by_tables_are_those_of_the_model_bit_for_bit() {
     }
 }
 
-/// LIBRA §3.6 looks only at packets that say that they were resent: what the network doubles, and an original that comes
-/// after its own retransmission, is added again. A filter also forgets packets for good, if it is small.
+/// LIBRA §3.6 checks only packets marked as resent: packets duplicated by the network, and originals that arrive after
+/// their own retransmission, are added again. A filter also drops packets for good if it is small.
 #[test]
 fn the_papers_records_count_wrong_where_the_network_reorders_and_ours_do_not() {
     let total = |writes, faults: Faults, bits| {

@@ -1,4 +1,4 @@
-//! The switch of one of two racks: worker 0 is on it, worker 1 behind the other one, at port 1.
+//! The switch of one of two racks: worker 0 is attached to it, worker 1 is behind the other one, at port 1.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ fn at(rack: u32) -> Place {
     place
 }
 
-/// The first hot parameters of a rack.
+/// Returns the first hot parameters of a rack.
 fn of_rack(rack: u32) -> [u32; 2] {
     let shards = at(0).sparse.unwrap().shards;
     let mut own = (0..HOT).filter(|index| shards.rack_of(0, *index) == rack);
@@ -37,7 +37,7 @@ fn end(rack: u32) -> Header {
     Header { kind: Wire::End, ..push(1, rack) }
 }
 
-/// Sends the first push and the end of both workers; what leaves after the last.
+/// Sends the first push and the end of both workers; returns the output of the last.
 fn iteration(rig: &mut Rig, rack: u32) -> Vec<rig::Left> {
     let [first, second] = of_rack(rack);
     for worker in 0..2 {
@@ -59,7 +59,7 @@ fn each_sums_what_its_servers_have() {
     let (header, _, sums) = result(&left[0].bytes);
     let [first, second] = of_rack(0);
     assert_eq!((header.seq, sums), (0, vec![(first, 2.0), (second, 1.0)]));
-    // The other's parameters are none of its own, whatever the number says.
+    // The other switch's parameters are refused, whatever the number.
     assert!(rig.send(0, push(2, 0), &[(of_rack(1)[0], 1.0)], 0).is_empty());
     assert_eq!(rig.books.rows.last().unwrap().reason, Some(Reason::Malformed));
     assert_eq!(rig.counter("sums"), 1);
@@ -73,7 +73,7 @@ fn what_is_for_the_other_goes_on_its_way() {
     let left = rig.leave();
     assert_eq!((left.len(), left[0].link, left[0].frame.kind), (1, 1, Kind::Update), "towards its server");
     assert_eq!(rig.counter("packets"), 0);
-    // Results of the other switch for all workers: here to those behind this one. They are numbered apart.
+    // Results of the other switch for all workers: forwarded to those behind this one. They are numbered separately.
     let results = iteration(&mut other, 1);
     assert_eq!(result(&results[0].bytes).0.seq, 2);
     assert_eq!(rig.pass(&results[0]).iter().map(|left| left.link).collect::<Vec<_>>(), [0]);
@@ -86,7 +86,7 @@ fn each_has_memory_for_its_own_parameters_only() {
     let rigs = [0, 1].map(|rack| Rig::new(at(rack), &[]));
     let counters = |name| rigs.each_ref().map(|rig| rig.counter(name));
     assert_eq!(counters("memory_registers_bytes"), [0, 1].map(|rack| u64::from(held(rack)) * 4));
-    // Each tells its own share; of several the largest counts (docs/records.md).
+    // Each reports its own share; the maximum counts (docs/records.md).
     assert!(counters("memory_share_ppm").iter().all(|share| *share > 0));
     assert!(counters("stages_published").iter().all(|stages| *stages > 0));
     let tight = format!("{}B", held(0) * 4 - 1);

@@ -26,12 +26,12 @@ use pktgen_engine::target::sparse::SparsePlace;
 
 /// Hot parameters, in 64 registers.
 pub const HOT: u32 = 200;
-/// A pass through the pipeline, unless a test says otherwise.
+/// Latency of a pass through the pipeline, unless a test sets another one.
 pub const LATENCY: Time = 400_000;
 /// Link to the server.
 pub const SERVER_LINK: u32 = 40;
 
-/// A switch for so many jobs of so many workers; a worker's port is its number.
+/// Returns a switch for this many jobs with this many workers; a worker's port is its number.
 pub fn place(jobs: u16, workers: u32) -> Place {
     let plan = SparsePlan {
         hot: HOT,
@@ -72,21 +72,21 @@ pub fn place(jobs: u16, workers: u32) -> Place {
     }
 }
 
-/// The 64 registers take more stages than a Tofino has.
+/// Opens a switch with more stages than a Tofino has, since the 64 registers need these.
 pub fn open(place: Place, values: &[(&str, Value)]) -> pktgen_core::Result<Libra> {
     let stages = [("stages", Value::from(21u32))];
     let values: Vec<_> = stages.iter().chain(values).map(|(key, value)| (*key, value.clone())).collect();
     Libra::open(&mut Section::of("target", &values), place)
 }
 
-/// Hot pairs as bytes.
+/// Converts hot pairs to bytes.
 pub fn hot(pairs: &[(u32, f32)]) -> Vec<u8> {
     let mut bytes = vec![0; pairs.len() * HOT_PAIR];
     emit_hot(pairs, &mut bytes);
     bytes
 }
 
-/// What left.
+/// A departure.
 #[derive(Debug, Clone)]
 pub struct Left {
     pub link: u32,
@@ -150,12 +150,12 @@ impl Rig {
         self.call(|program, context| program.on_burst(frames, context));
     }
 
-    /// What has left until now.
+    /// Returns the departures until now.
     pub fn leave(&mut self) -> Vec<Left> {
         self.ports
             .iter_mut()
             .for_each(|port| port.advance(i64::MAX / 8, &mut self.pool, &mut self.books, &mut self.out));
-        // A port writes when an update leaves it; tests look at what the program writes.
+        // A port writes when an update leaves it; tests examine what the program writes.
         let mut left = Vec::new();
         for (link, frame) in self.out.frames.drain(..) {
             left.push(Left { link, frame, bytes: self.pool.frame(&frame).to_vec() });
@@ -164,14 +164,14 @@ impl Rig {
         left
     }
 
-    /// Lets the switch do what it wants to do next.
+    /// Lets the switch perform its next scheduled action.
     pub fn timer(&mut self) -> Vec<Left> {
         let t = self.program.next_wake();
         self.call(|program, context| program.on_timer(t, context));
         self.leave()
     }
 
-    /// One packet, and what leaves because of it until its ACK and results are through.
+    /// Sends one packet; returns the output until its ACK and results have left.
     pub fn send_bytes(&mut self, worker: u32, header: Header, content: &[u8], t: Time) -> Vec<Left> {
         let frame = self.frame(worker, header, content, t);
         self.step(frame)
@@ -182,7 +182,7 @@ impl Rig {
         self.finish()
     }
 
-    /// What leaves until nothing is in the pipeline.
+    /// Returns the output until the pipeline is empty.
     pub fn finish(&mut self) -> Vec<Left> {
         let until = self.program.line.last();
         self.call(|program, context| program.on_timer(until, context));
@@ -212,7 +212,7 @@ impl Rig {
         assert!(self.send_bytes(worker, header, &[], t).is_empty());
     }
 
-    /// What left another device arrives here.
+    /// Delivers the output of another device to this one.
     pub fn pass(&mut self, left: &Left) -> Vec<Left> {
         let buffer = self.pool.take();
         self.pool.bytes_mut(buffer)[..left.bytes.len()].copy_from_slice(&left.bytes);

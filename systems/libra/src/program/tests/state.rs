@@ -1,4 +1,4 @@
-//! A switch's state, moved to another one in pieces.
+//! Moving a switch's state to another one in pieces.
 
 use crate::format::control::PIECE_MAX;
 use crate::format::{Header, Kind as Wire};
@@ -11,7 +11,7 @@ use rand::seq::SliceRandom;
 use super::super::Program;
 use super::rig::{HOT, Rig, hot, place};
 
-/// Packets of all kinds, as a stream of random ones has them.
+/// Generates random packets of all kinds.
 fn traffic(seed: u64, from: usize, count: usize, rigs: &mut [&mut Rig], start: Time) -> Vec<Vec<(u32, Vec<u8>)>> {
     let mut random = Seed(seed).stream("test", 0, 0);
     let mut seen = vec![Vec::new(); rigs.len()];
@@ -54,14 +54,14 @@ fn a_switch_that_takes_over_is_the_same_switch() {
         let keys: [(&str, Value); 2] = [("repeat_writes", writes.into()), ("records", 300u32.into())];
         let mut first = Rig::new(place(2, 3), &keys);
         traffic(seed, 0, 700, &mut [&mut first], 0);
-        // Whoever had ended an iteration already is refused the first time: then all have.
+        // Workers that had already ended an iteration are refused the first time; then all have ended.
         for iteration in [18, 19] {
             (0..3).for_each(|worker| _ = first.end(worker, 95, iteration, first.now()));
         }
         let pieces = first.program.state();
         assert!(pieces.len() > 10 && pieces.iter().all(|piece| piece.len() <= PIECE_MAX), "{}", pieces.len());
         assert!(first.program.jobs.iter().any(|job| job.results.iter().count() > 0), "results wait for ACKs");
-        // The other one knew something else before; pieces come in any order, some of them twice.
+        // The other one had another state before; pieces arrive in any order, some of them twice.
         let mut second = Rig::new(place(2, 3), &keys);
         traffic(seed + 1000, 0, 300, &mut [&mut second], 0);
         second.program.forget();

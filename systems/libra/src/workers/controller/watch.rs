@@ -1,5 +1,5 @@
-//! What a controller concludes from heartbeats (LIBRA §3.6: "uses these statistics along with the response delay to detect
-//! whether the switch is about to fail"). The paper has no thresholds: they are our choice.
+//! Conclusions of a controller from heartbeats (LIBRA §3.6: "uses these statistics along with the response delay to
+//! detect whether the switch is about to fail"). The paper gives no thresholds: these are our choice.
 
 use std::collections::VecDeque;
 
@@ -8,15 +8,15 @@ use pktgen_core::time::{NS, SECOND, Time};
 use pktgen_core::units::Span;
 use pktgen_core::{Error, Result};
 
-/// Packets over which the share of lost ones is taken.
+/// Minimum number of packets for computing the share of lost ones.
 const PACKETS: u64 = 100;
-/// Heartbeats of which it is remembered when they were sent.
+/// Number of heartbeats whose send times are remembered.
 const BEATS: usize = 1024;
 
-/// When a switch is taken for failing, or for dead.
+/// Thresholds for considering a switch about to fail, or dead.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Settings {
-    /// Between heartbeats; also how long an answer to any other request is waited for.
+    /// Interval of heartbeats, also the timeout of all other requests.
     pub(super) heartbeat: Time,
     timeout: Time,
     loss_max: f64,
@@ -61,10 +61,10 @@ impl Settings {
     }
 }
 
-/// What is thought of a switch.
+/// Assessment of a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is well.
+    /// It is healthy.
     Well,
     /// It is about to fail.
     Failing,
@@ -75,21 +75,21 @@ struct Switch {
     heard: Time,
     ever: bool,
     verdict: Verdict,
-    /// Packets and lost ones when the share was taken last.
+    /// Numbers of packets and of lost ones at the last computation of the share.
     since: (u64, u64),
-    /// It was replaced: its turn is over.
+    /// Whether it was replaced.
     left: bool,
-    /// It was replaced without being asked.
+    /// Whether it was replaced without a request to it.
     gone: bool,
 }
 
-/// All that is known of the switches.
+/// Assessments of all switches.
 #[derive(Debug)]
 pub(super) struct Watch {
     switches: Vec<Switch>,
     next: Time,
     beats: u64,
-    /// When the last heartbeats were sent, the last one at the end.
+    /// Send times of the last heartbeats, the latest at the end.
     sent: VecDeque<Time>,
 }
 
@@ -107,7 +107,7 @@ impl Watch {
         self.beats
     }
 
-    /// A heartbeat is sent at `t`: its number.
+    /// Records that a heartbeat is sent at `t`; returns its number.
     pub(super) fn beat(&mut self, t: Time, settings: &Settings) -> u32 {
         self.next = t.saturating_add(settings.heartbeat);
         self.beats += 1;
@@ -122,7 +122,7 @@ impl Watch {
         (self.switches[switch].heard, self.switches[switch].ever) = (t, true);
     }
 
-    /// A switch answered heartbeat number `beat` at `t` with these packets, lost ones, and memory in use.
+    /// Assesses a switch that answered heartbeat number `beat` at `t` with these numbers of packets and lost ones, and its memory in use.
     pub(super) fn judge(
         &mut self,
         switch: usize,
@@ -133,7 +133,7 @@ impl Watch {
     ) -> Verdict {
         let back = (self.beats as u32).wrapping_sub(beat) as usize;
         let sent = self.sent.len().checked_sub(back + 1).and_then(|at| self.sent.get(at));
-        // One that is not remembered was sent long ago.
+        // A heartbeat that is no longer remembered was sent long ago.
         let slow = sent.is_none_or(|sent| t - sent > settings.delay_max);
         let own = &mut self.switches[switch];
         let full = f64::from(memory_ppm) > settings.memory_max * 1e6;
@@ -147,18 +147,18 @@ impl Watch {
         own.verdict
     }
 
-    /// Whether it has been silent for too long.
+    /// Whether a switch has been silent for too long.
     pub(super) fn is_silent(&self, switch: usize, t: Time, settings: &Settings) -> bool {
         t - self.switches[switch].heard >= settings.timeout
     }
 
-    /// Whether it can take over.
+    /// Whether a switch can take over.
     pub(super) fn is_healthy(&self, switch: usize, t: Time, settings: &Settings) -> bool {
         let own = &self.switches[switch];
         own.ever && !own.left && own.verdict == Verdict::Well && !self.is_silent(switch, t, settings)
     }
 
-    /// Another does its work; it was not asked if it is `gone`.
+    /// Records that another switch has taken over; `gone` if this one was not asked.
     pub(super) fn leaves(&mut self, switch: usize, gone: bool) {
         (self.switches[switch].left, self.switches[switch].gone) = (true, gone);
     }
@@ -167,7 +167,7 @@ impl Watch {
         self.switches[switch].gone
     }
 
-    /// It knows that another does its work.
+    /// Records that a switch knows of its replacement.
     pub(super) fn retired(&mut self, switch: usize) {
         self.switches[switch].gone = false;
     }

@@ -1,4 +1,4 @@
-//! What a job's workers have pushed, by iteration.
+//! The pushes of a job's workers, by iteration.
 
 use std::collections::VecDeque;
 
@@ -8,13 +8,13 @@ use super::sums::Sums;
 #[derive(Debug, Default)]
 struct Open {
     sums: Sums,
-    /// Workers that ended it.
+    /// Number of workers that ended it.
     ends: u32,
     pushed: Pushed,
 }
 
-/// What results answer: the pairs of all pushes one after the other, and of each its worker, number and bytes, in the
-/// order of arrival.
+/// The pushes that results answer: the pairs of all pushes one after another, and the worker, number and length of
+/// each, in the order of arrival.
 #[derive(Debug, Default)]
 pub(super) struct Pushed {
     pub(super) pairs: Vec<u8>,
@@ -25,10 +25,10 @@ pub(super) struct Pushed {
 #[derive(Debug, Default)]
 pub(super) struct Job {
     pub(super) workers: u32,
-    /// The first iteration that not all have ended.
+    /// The first iteration that not all workers have ended.
     first: u32,
-    /// It and those after it: a worker that pushes nothing cold in an iteration need not wait for the server, and may
-    /// be in the next one before others have ended this.
+    /// This iteration and those after it: a worker without cold pushes in an iteration need not wait for the server,
+    /// and may be in the next one before others have ended this one.
     open: VecDeque<Open>,
     spare: Vec<Open>,
 }
@@ -42,7 +42,7 @@ impl Job {
         &mut self.open[at]
     }
 
-    /// Adds the pairs of a push of a worker that is in `iteration`; an answer will be due.
+    /// Adds the pairs of a push of a worker in `iteration`, which will be answered.
     #[inline]
     pub(super) fn push(&mut self, iteration: u32, worker: u32, number: u32, pairs: &[u8]) {
         let open = self.open(iteration);
@@ -51,25 +51,24 @@ impl Job {
         open.pushed.pushes.push((worker, number, pairs.len() as u32));
     }
 
-    /// Adds the pairs of a push that will not be answered: workers pull.
+    /// Adds the pairs of a push that will not be answered, since workers pull.
     #[inline]
     pub(super) fn keep(&mut self, pairs: &[u8]) {
         self.open(0).sums.add(pairs);
     }
 
-    /// Writes the sums as they are over these values.
+    /// Replaces these values by the current sums.
     #[inline]
     pub(super) fn read(&mut self, pairs: &mut [u8]) {
         self.open(0).sums.fill(pairs);
     }
 
-    /// A worker ended `iteration`.
+    /// Records that a worker ended `iteration`.
     pub(super) fn end(&mut self, iteration: u32) {
         self.open(iteration).ends += 1;
     }
 
-    /// The pushes of the first open iteration if all workers have ended it, their values now the sums, which are
-    /// forgotten.
+    /// Returns the pushes of the first open iteration if all workers have ended it, with the sums as values; the sums are forgotten.
     pub(super) fn close(&mut self) -> Option<Pushed> {
         if self.open.front().is_none_or(|open| open.ends < self.workers) {
             return None;
@@ -84,7 +83,7 @@ impl Job {
         Some(pushed)
     }
 
-    /// Takes back what [`close`](Self::close) gave out, for its room.
+    /// Reuses the memory of the result of [`close`](Self::close).
     pub(super) fn reuse(&mut self, mut pushed: Pushed) {
         if let Some(open) = self.spare.last_mut() {
             pushed.pairs.clear();

@@ -11,7 +11,7 @@ use pktgen_wire::wire::frame::{HEAD, Template, server_ip, set_udp_checksum, work
 use pktgen_engine::endpoint::{Facts, Host, Outgoing};
 use pktgen_engine::frame::{Frame, Kind, Pool};
 
-/// What packets to workers are made with.
+/// Data for creating packets to workers.
 pub(super) struct Outbound {
     pub(super) node: NodeId,
     /// Number of the server.
@@ -20,12 +20,12 @@ pub(super) struct Outbound {
     workers: Arc<Population>,
     host_of: Arc<Vec<NodeId>>,
     udp_checksum: bool,
-    /// Headers of packets to each worker, made when the first one is due.
+    /// Headers of packets to each worker, created when the first one is due.
     heads: Vec<Option<Template>>,
 }
 
 impl Outbound {
-    /// Of the server with this number.
+    /// Creates the data of the server with this number.
     pub(super) fn new(facts: &Facts, server: u32) -> Self {
         let servers = &facts.racks.servers;
         Outbound {
@@ -39,32 +39,32 @@ impl Outbound {
         }
     }
 
-    /// The number of a cold packet among those of this server; none if it is for another one.
+    /// Returns the number of a cold packet among those of this server; `None` if it is for another one.
     #[inline]
     pub(super) fn number_of(&self, seq: u32) -> Option<u32> {
         let (server, number) = self.numbers.split(seq);
         (server == self.server).then_some(number)
     }
 
-    /// The sequence number of the cold packet with this number.
+    /// Returns the sequence number of the cold packet with this number.
     #[inline]
     pub(super) fn seq(&self, number: u32) -> u32 {
         self.numbers.seq(self.server, number, Heat::Cold)
     }
 
-    /// The job of a worker; none if there is no such worker.
+    /// Returns the job of a worker; `None` if there is no such worker.
     #[inline]
     pub(super) fn job_of(&self, worker: u32) -> Option<u16> {
         self.workers.cluster_of.get(worker as usize).copied()
     }
 
-    /// `frame`, on its way to the worker that sent it.
+    /// Returns `frame` directed to the worker that sent it.
     #[inline]
     pub(super) fn back(&self, frame: &Frame) -> Frame {
         Frame { flow: self.host_of[frame.worker as usize], head: HEAD as u8, kind: Kind::Control, ..*frame }
     }
 
-    /// A packet for a worker, with these pairs.
+    /// Creates a packet for a worker with these pairs.
     #[inline]
     pub(super) fn packet(
         &self,
@@ -92,7 +92,7 @@ impl Outbound {
         frame
     }
 
-    /// Sends it.
+    /// Sends a packet.
     #[inline]
     pub(super) fn send(&mut self, frame: Frame, pool: &mut Pool, host: &mut Host) {
         let len = usize::from(frame.len);

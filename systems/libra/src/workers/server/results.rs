@@ -1,4 +1,4 @@
-//! Results on their way to workers: what may be sent, what waits for acknowledgements, what is sent again.
+//! Results to workers: which may be sent, which wait for acknowledgements, and which are sent again.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -7,15 +7,15 @@ use pktgen_core::time::{NEVER, Time};
 
 use super::super::reliable::{RESENDS, Reliable};
 
-/// The pairs of an iteration that were pushed, with their sums, while results of them are not acknowledged.
+/// The pushed pairs of an iteration with their sums, stored while results are unacknowledged.
 #[derive(Debug, Default)]
 struct Batch {
     pairs: Vec<u8>,
-    /// Results that are not done with.
+    /// Number of unfinished results.
     left: usize,
 }
 
-/// A result: the number of the push that it answers, and where its pairs are.
+/// A result: the number of the push that it answers, and the position of its pairs.
 #[derive(Debug, Clone, Copy)]
 struct Answer {
     number: u32,
@@ -24,24 +24,24 @@ struct Answer {
     len: u32,
 }
 
-/// A result that was sent, or is about to be.
+/// A result that was sent or is about to be.
 #[derive(Debug, Clone, Copy)]
 struct UnderWay {
     answer: Answer,
     attempt: u8,
-    /// It waits for the server's time: no timer runs.
+    /// Whether it waits for the server's processing: no timer runs.
     queued: bool,
 }
 
-/// The results of one worker. Nothing is sent a window or more after the oldest that is not acknowledged, so that the
-/// worker knows which it has. Pushes obeyed the same window, so no result waits for one that comes after it.
+/// The results of one worker. Nothing is sent a window or more after the oldest unacknowledged one, so the worker can
+/// recognise repeated results. Pushes observed the same window, so no result waits for a later one.
 #[derive(Debug, Default)]
 struct Lane {
-    /// By number modulo the window; made when the first is due.
+    /// By number modulo the window; created when the first is due.
     ring: Vec<Option<UnderWay>>,
     count: u32,
     oldest: u32,
-    /// One more than the highest that is under way.
+    /// One more than the highest number in flight.
     next: u32,
     blocked: VecDeque<Answer>,
 }
@@ -83,10 +83,10 @@ impl Lane {
     }
 }
 
-/// A result that is to be served: worker, number, pairs' bytes.
+/// A result to be processed: worker, number, length of the pairs.
 pub(super) type Ready = (u32, u32, usize);
 
-/// When which attempt of which result has waited long enough.
+/// Timeout of an attempt of a result.
 type Timer = Reverse<(Time, u32, u32, u8)>;
 
 /// The results of all workers.
@@ -97,7 +97,7 @@ pub(super) struct Results {
     batches: Vec<Batch>,
     free: Vec<u32>,
     timers: BinaryHeap<Timer>,
-    /// Results that were never acknowledged, and the worker of the first.
+    /// Number of results that were never acknowledged, and the worker of the first.
     pub(super) given_up: Option<(u64, u32)>,
 }
 
@@ -107,8 +107,8 @@ impl Results {
         Results { reliable, lanes, batches: Vec::new(), free: Vec::new(), timers: BinaryHeap::new(), given_up: None }
     }
 
-    /// The results of an iteration: for each push in the order of arrival its worker, number and bytes of `pairs`. What
-    /// may be sent now goes to `ready`. Returns room of an earlier iteration.
+    /// Adds the results of an iteration: worker, number and length in `pairs` of each push in the order of arrival.
+    /// Those that may be sent now go to `ready`. Returns memory of an earlier iteration for reuse.
     pub(super) fn add(&mut self, pairs: Vec<u8>, pushes: &[(u32, u32, u32)], ready: &mut Vec<Ready>) -> Vec<u8> {
         if pushes.is_empty() {
             return pairs;
@@ -129,7 +129,7 @@ impl Results {
         spare
     }
 
-    /// What of a worker's results may be sent.
+    /// Moves the results of a worker that may be sent to `ready`.
     fn unblock(&mut self, worker: u32, ready: &mut Vec<Ready>) {
         let (lane, window) = (&mut self.lanes[worker as usize], self.reliable.window);
         while let Some(&answer) = lane.blocked.front().filter(|answer| lane.fits(answer.number, window)) {
@@ -139,7 +139,7 @@ impl Results {
         }
     }
 
-    /// Attempt and pairs of a result that was served and leaves at `t`; none if it was acknowledged in the meantime.
+    /// Returns attempt and pairs of a processed result that leaves at `t`; `None` if it was acknowledged in the meantime.
     pub(super) fn leave(&mut self, worker: u32, number: u32, t: Time) -> Option<(u8, &[u8])> {
         let under_way = self.lanes[worker as usize].get(number, self.reliable.window)?;
         under_way.queued = false;
@@ -150,7 +150,7 @@ impl Results {
         Some((attempt, pairs))
     }
 
-    /// A worker acknowledged a result. What may be sent now goes to `ready`. False if it was not waited for.
+    /// Records a worker's acknowledgement of a result. Results that may be sent now go to `ready`. Returns false if it was not expected.
     pub(super) fn acknowledged(&mut self, worker: u32, number: u32, ready: &mut Vec<Ready>) -> bool {
         let Some(answer) = self.lanes[worker as usize].end(number, self.reliable.window) else { return false };
         let batch = &mut self.batches[answer.batch as usize];
@@ -164,13 +164,13 @@ impl Results {
         true
     }
 
-    /// When the next timer runs out.
+    /// Returns the next timeout.
     #[inline]
     pub(super) fn next_timer(&self) -> Time {
         self.timers.peek().map_or(NEVER, |timer| timer.0.0)
     }
 
-    /// The next timer has run out. Its result goes to `ready` once more; nothing comes of the last attempt.
+    /// Handles the next timeout. Its result goes to `ready` again, except after the last attempt.
     pub(super) fn time_out(&mut self, ready: &mut Vec<Ready>) {
         let Some(Reverse((_, worker, number, attempt))) = self.timers.pop() else { return };
         if attempt < RESENDS {
@@ -184,8 +184,7 @@ impl Results {
         self.drop_settled_timers();
     }
 
-    /// Forgets timers of results that are acknowledged, as far as they are next: they would wake us for nothing, and keep
-    /// a run alive that has ended.
+    /// Removes the next timers of acknowledged results, which would cause useless wake-ups and keep a finished run alive.
     fn drop_settled_timers(&mut self) {
         while let Some(&Reverse((_, worker, number, attempt))) = self.timers.peek() {
             let under_way = self.lanes[worker as usize].get(number, self.reliable.window);

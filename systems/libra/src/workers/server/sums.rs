@@ -5,7 +5,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::format::{COLD_PAIR, cold_pairs};
 
-/// Keys are spread already or numbers in a row: one multiplication spreads them over a table. The same in every run.
+/// Keys are either already spread or consecutive: one multiplication spreads them over a table. Equal in every run.
 #[derive(Debug, Clone, Copy, Default)]
 struct Spread(u64);
 
@@ -21,17 +21,17 @@ impl Hasher for Spread {
 
     #[inline]
     fn finish(&self) -> u64 {
-        // The table takes the lowest bits, which the multiplication has mixed least.
+        // The table uses the lowest bits, which the multiplication mixes least.
         self.0 ^ self.0 >> 32
     }
 }
 
-/// The sums of a job. They are never iterated over: their order has no meaning.
+/// The sums of a job. They are never iterated over, so their order does not matter.
 #[derive(Debug, Default)]
 pub(super) struct Sums(HashMap<u64, f32, BuildHasherDefault<Spread>>);
 
 impl Sums {
-    /// Adds the pairs of a packet, as they lie there.
+    /// Adds the pairs of a packet, given as bytes.
     #[inline]
     pub(super) fn add(&mut self, pairs: &[u8]) {
         for (key, value) in cold_pairs(pairs) {
@@ -39,7 +39,7 @@ impl Sums {
         }
     }
 
-    /// Writes the sums of these keys over the values; 0 for keys that were not pushed.
+    /// Replaces the values of these keys by their sums; 0 for keys that were not pushed.
     #[inline]
     pub(super) fn fill(&self, pairs: &mut [u8]) {
         for pair in pairs.as_chunks_mut::<COLD_PAIR>().0 {
@@ -50,7 +50,7 @@ impl Sums {
         }
     }
 
-    /// Forgets them; the room stays.
+    /// Forgets the sums but keeps the memory.
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }

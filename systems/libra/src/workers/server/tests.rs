@@ -1,4 +1,4 @@
-//! Times by hand, and random traffic against a naive model.
+//! Tests of times by hand, and of random traffic with a simple model.
 
 mod bed;
 mod traffic;
@@ -68,7 +68,7 @@ fn results_follow_the_last_end_in_the_order_of_the_pushes() {
     for (worker, seq) in [(0, 1), (1, 1), (0, 3), (0, 1)] {
         bed.ack(80 * US, worker, seq);
     }
-    // The sums are forgotten.
+    // The sums are cleared.
     bed.push(100 * US, 0, 7, 0, &[(8, 1.0)]);
     bed.end(110 * US, 0, 9, 1);
     bed.end(110 * US, 1, 5, 1);
@@ -101,7 +101,7 @@ fn an_acknowledged_result_is_not_sent_again() {
     let mut bed = Bed::new(1, 1, &[("service_rate", "1000"), ("timeout", "1ms")], false);
     bed.push(0, 0, 1, 0, &[(7, 1.5)]);
     bed.end(0, 0, 3, 0);
-    // It leaves at 2 ms, and again takes 1 ms after the timer: it is acknowledged while it waits.
+    // It leaves at 2 ms, and takes 1 ms again after the timer: it is acknowledged while it waits.
     assert_eq!(packets(&bed.out(3 * MS), What::Result).len(), 1);
     bed.ack(3 * MS + US, 0, 1);
     assert_eq!(bed.out(SECOND).len(), 0);
@@ -146,7 +146,7 @@ fn pulls_read_the_sums_as_they_are() {
         [(8, 1, 1, 0, vec![(7, 1.0), (9, 0.0)]), (15, 1, 1, 1, vec![(7, 1.5), (9, 0.0)])],
         "4 µs per pull, behind 4 µs and 3 µs of pushes"
     );
-    // Ends are acknowledged, and nothing is answered.
+    // Ends are acknowledged, and no results are sent.
     bed.end(MS, 0, 3, 9);
     bed.end(MS, 1, 5, 9);
     assert!(bed.out(SECOND).iter().all(|p| p.header.kind == What::Ack));

@@ -1,10 +1,10 @@
-//! Frames made by hand from the tables of docs/strict.md: headers as hex, checksums reckoned apart from our code (Python's
-//! `struct` and `zlib.crc32`), values by the rule beside them.
+//! Frames made by hand from the tables of docs/strict.md: headers as hex, checksums computed independently of our code
+//! (Python's `struct` and `zlib.crc32`), values by the rule beside them.
 
 /// The values of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Values {
-    /// They are in the hex.
+    /// Contained in the hex.
     Inside,
     /// `n` integers `i - 7` in network order.
     Integers(i32),
@@ -25,7 +25,7 @@ impl Values {
     }
 }
 
-/// A frame: Ethernet, IPv4, UDP and what comes before the values; the values; what comes after.
+/// A frame: Ethernet, IPv4, UDP and the bytes before the values; the values; the bytes after them.
 pub struct Golden {
     pub name: &'static str,
     pub format: &'static str,
@@ -55,7 +55,7 @@ const fn golden(
     Golden { name, format, before, values, after }
 }
 
-/// Worker 2 is 10.0.0.3, the server 198.18.0.1, cluster 7 the group 239.192.0.7.
+/// Worker 2 is 10.0.0.3, the server is 198.18.0.1, and cluster 7 is the group 239.192.0.7.
 pub const FRAMES: &[Golden] = &[
     // Reward 1.5; gradients 0.5, -2, 3.25.
     golden(

@@ -1,4 +1,4 @@
-//! Arrow IPC written by the arrow crate: round trips, and damage anywhere.
+//! Arrow IPC written by the arrow crate: round trips, and damage at any place.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use pktgen_core::arrow::ipc::writer::{FileWriter, StreamWriter};
 use super::*;
 use pktgen_workload::trace::Writer;
 
-/// A trace of ours as record batches, read by another crate than what writes it here.
+/// Returns one of our traces as record batches, read by a crate other than the one that writes it here.
 fn batches(folder: &Folder, story: &[(Update, Vec<f32>)]) -> Vec<RecordBatch> {
     let mut writer = Writer::create(&folder.path("t.parquet")).unwrap();
     story.iter().for_each(|(update, values)| writer.push(update, values).unwrap());
@@ -51,13 +51,13 @@ fn files_and_streams_come_back_exactly() {
         assert_eq!(imported, story, "{name}");
         assert_eq!(notes["importer"], "arrow");
     }
-    // A file's footer says where its batches are: some writers begin with a schema in a form of their own.
+    // A file's footer gives the places of its batches: some writers begin with a schema in a form of their own.
     let mut ours = file_of(&batches);
     assert!(ours[8..64].iter().all(|byte| *byte == 0) && ours[64] == 0xff);
     ours[8..80].fill(0x5a);
     let folder = Folder::with("a.feather", ours);
     assert_eq!(folder.import(&["a.feather"], &ImportOptions::default()).unwrap().0, story);
-    // Parts of a batch are as the batch is.
+    // Slices of a batch give the same result as the batch.
     let parts: Vec<_> = (0..7).map(|i| batches[0].slice(i * 10, 10)).collect();
     let (imported, _) = Folder::with("a.ipc", file_of(&parts)).import(&["a.ipc"], &ImportOptions::default()).unwrap();
     assert_eq!(imported, story[..70]);
@@ -96,7 +96,7 @@ fn claims_are_held_against_the_length_and_cuts_are_seen() {
         refuses(&bytes[..cut], &["a.arrow: "]);
     }
     refuses(&bytes[..bytes.len() - 1], &["does not end as an Arrow file does", "truncated"]);
-    // The footer's length, then the length of the first batch's body in it.
+    // The footer's length, followed by the length of the first batch's body in the footer.
     let end = bytes.len() - 10;
     let mut claim = bytes.clone();
     for size in [i32::MAX, -1] {
@@ -112,7 +112,7 @@ fn claims_are_held_against_the_length_and_cuts_are_seen() {
         claim[place..place + 8].copy_from_slice(&length.to_le_bytes());
         refuses(&claim, &[&format!("byte {start}: a message of "), &format!(" and {length} bytes at byte ")]);
     }
-    // A stream: the head of the first message, then the length of the first batch's body.
+    // A stream: the head of the first message, followed by the length of the first batch's body.
     let stream = stream_of(&batches(&Folder::new(), &story(40)));
     let mut claim = stream.clone();
     for size in [i32::MAX, -1] {

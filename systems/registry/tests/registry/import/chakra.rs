@@ -1,4 +1,4 @@
-//! Execution traces, encoded here by hand as the schema says.
+//! Execution traces, encoded here by hand according to the schema.
 
 use std::io::Write;
 
@@ -25,7 +25,7 @@ fn bytes(field: u64, value: &[u8]) -> Vec<u8> {
     [varint(field << 3 | 2), varint(value.len() as u64), value.to_vec()].concat()
 }
 
-/// An attribute whose value is already encoded.
+/// Encodes an attribute whose value is already encoded.
 fn attr(name: &str, value: Vec<u8>) -> Vec<u8> {
     bytes(10, &[bytes(1, name.as_bytes()), value].concat())
 }
@@ -34,7 +34,7 @@ fn with_length(message: Vec<u8>) -> Vec<u8> {
     [varint(message.len() as u64), message].concat()
 }
 
-/// A node that is being made.
+/// A node under construction.
 pub(super) struct Made(Vec<u8>);
 
 impl Made {
@@ -47,7 +47,7 @@ impl Made {
         self
     }
 
-    /// After other nodes: control and data dependencies, packed and not.
+    /// Adds control and data dependencies on other nodes, packed and not.
     pub(super) fn after(self, control: &[u64], data: &[u64]) -> Self {
         let packed: Vec<u8> = control.iter().flat_map(|id| varint(*id)).collect();
         let each: Vec<u8> = data.iter().flat_map(|id| number(5, *id)).collect();
@@ -59,7 +59,7 @@ impl Made {
         self.and(start).and(number(7, duration))
     }
 
-    /// A collective, its attributes as 64-bit integers.
+    /// Makes it a collective, with its attributes as 64-bit integers.
     pub(super) fn collective(self, kind: u64, size: i64) -> Self {
         self.and(attr("is_cpu_op", number(27, 0))).and(attr("comm_type", number(9, kind))).size(size)
     }
@@ -83,14 +83,14 @@ pub(super) fn file(nodes: Vec<Made>) -> Vec<u8> {
     nodes.into_iter().fold(with_length(metadata), |file, node| [file, with_length(node.0)].concat())
 }
 
-/// Two layers, back to front: each computes for a while, then sums; computing goes on while a sum is under way. Then
-/// what is no update, and a message to another rank.
+/// Two layers, back to front: each computes for a while, then sums, while computation continues. Then nodes that are no
+/// updates, and a message to another rank.
 pub(super) fn layers(slower: u64) -> Vec<Made> {
     vec![
         Made::new(1, "backward 2", COMPUTE).at(0, 100 + slower),
         Made::new(2, "all-reduce 2", COLLECTIVE).at(0, 30).after(&[1], &[]).collective(0, 20_000).group("0"),
         Made::new(3, "backward 1", COMPUTE).at(0, 50 + slower).after(&[1], &[]),
-        // Not before the sum before it has ended.
+        // Starts after the end of the preceding sum.
         Made::new(4, "reduce 1", COLLECTIVE).at(0, 30).after(&[3], &[2]).collective(1, 3_001).group("0"),
         Made::new(5, "all-gather", COLLECTIVE).after(&[4], &[]).collective(2, 4_096),
         Made::new(6, "receive", RECEIVE).size(64),
@@ -106,7 +106,7 @@ fn split() -> ImportOptions {
     ImportOptions { split: Some(9036), ..plain() }
 }
 
-/// Time in us, worker, number, bytes.
+/// Returns time in us, worker, number and bytes of each update.
 fn seen(imported: &[(Update, Vec<f32>)]) -> Vec<(i64, u32, u32, u32)> {
     assert!(imported.iter().all(|(u, v)| u.t_gen % 1_000_000 == 0 && v.is_empty() && u.reward.is_none()));
     imported.iter().map(|(u, _)| (u.t_gen / 1_000_000, u.worker, u.seq, u.bytes)).collect()
@@ -118,7 +118,7 @@ fn sums_and_sends_become_frames_at_the_times_that_follow() {
     let mut packed = GzEncoder::new(Vec::new(), Compression::default());
     packed.write_all(&file(layers(7))).unwrap();
     std::fs::write(folder.path("job.1.et.gz"), packed.finish().unwrap()).unwrap();
-    // By the rank, not by the order of names.
+    // By rank, not by the order of the names.
     let (imported, notes) = folder.import(&["job.1.et.gz", "job.0.et"], &split()).unwrap();
     // 20,000 bytes need frames of 8,964, 8,964 and 2,072.
     let of = |t: i64, worker, first: u32, sizes: &[u32]| -> Vec<(i64, u32, u32, u32)> {
@@ -149,7 +149,7 @@ fn recorded_times_count_from_the_first_of_all_ranks() {
         file(vec![
             Made::new(1, "a", COMPUTE).at(base + late, 10),
             Made::new(2, "sum", COLLECTIVE).at(base + late + 25, 3).after(&[1], &[]).collective(0, 400),
-            // Without a time: after what it waits for, or with the first that has one.
+            // Nodes without a time: after their dependencies, or at the time of the first node that has one.
             Made::new(3, "sum", COLLECTIVE).at(0, 3).after(&[1], &[2]).collective(0, 4),
             Made::new(4, "sum", COLLECTIVE).collective(0, 1),
         ])
@@ -201,7 +201,7 @@ fn attributes_of_every_whole_type_are_read() {
         let folder = Folder::with("x.et", file(vec![Made::new(1, "s", SEND).and(attr("comm_size", value))]));
         assert_eq!(seen(&folder.import(&["x.et"], &plain()).unwrap().0), [(0, 0, 0, 172)]);
     }
-    // What the host only launches is done by another node.
+    // An operation that the host only launches is executed by another node.
     let launch = Made::new(1, "nccl:all_reduce", COLLECTIVE).and(attr("is_cpu_op", number(27, 1)));
     let folder =
         Folder::with("x.et", file(vec![launch, Made::new(2, "s", SEND).size(8), Made::new(3, "s", SEND).size(0)]));

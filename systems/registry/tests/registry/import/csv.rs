@@ -1,4 +1,4 @@
-//! CSV: columns in any order, units of time, lists, and what is refused.
+//! CSV: columns in any order, units of time, lists, and refused inputs.
 
 use std::fmt::Write;
 
@@ -29,7 +29,7 @@ fn what_is_written_as_csv_comes_back_exactly() {
     assert_eq!(imported, story);
     assert_eq!(notes["ignored_columns"], "colour");
     assert_eq!(notes["importer"], "csv");
-    // Without a column for it, a frame has just the room that its values need.
+    // Without a column of sizes, a frame has exactly the room that its values need.
     let (imported, _) = Folder::with("a.csv", wide).import(&["a.csv"], &plain()).unwrap();
     let snug = story.into_iter().map(|(u, v)| (Update { bytes: 72 + 4 * v.len() as u32, ..u }, v)).collect::<Vec<_>>();
     assert_eq!(imported, snug);
@@ -82,7 +82,7 @@ fn what_is_wrong_is_named_by_line_row_and_column() {
         (with("2,1,0,1,256,1,,"), &["line 4: row 2: worker 0 is in clusters 0 and 1"]),
         (with("2,0,9,0,256,1,,"), &["dense from 0"]),
         ("t_ps,cluster,worker\n0.5,0,0\n".into(), &["line 2", "\"t_ps\": \"0.5\" is finer than a picosecond"]),
-        // Cut short within its last number but one.
+        // Cut within its last number but one.
         (
             "t_ps,cluster,worker,seq,reward,v0,v1,v2\n2,0,0,0,0.5,1,2.\n".into(),
             &["line 2", "7 columns; the header has 8"],

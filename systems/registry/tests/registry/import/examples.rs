@@ -1,4 +1,4 @@
-//! The files in traces/examples: made here, `UPDATE_EXAMPLES=1` writes them anew.
+//! The files in traces/examples are generated here; `UPDATE_EXAMPLES=1` rewrites them.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ fn columns() -> RecordBatch {
     .unwrap()
 }
 
-/// All of them, in a folder.
+/// Writes all examples into a folder.
 fn make(folder: &Folder) -> [&'static str; 6] {
     let batch = columns();
     let mut arrow = FileWriter::try_new(Vec::new(), &batch.schema()).unwrap();

@@ -1,4 +1,4 @@
-//! Tests of importers: files made by other means than those that read them, and damage, which is named.
+//! Tests of importers: files made by code other than the readers, and damaged files, whose errors name the damage.
 
 mod arrow;
 mod chakra;
@@ -14,7 +14,7 @@ use pktgen_core::Result;
 use pktgen_registry::all;
 use pktgen_workload::trace::{IMPORTERS, ImportOptions, convert, recognise};
 
-/// What was derived, left out or passed over.
+/// Notes on derived, omitted and skipped data.
 type Notes = BTreeMap<String, String>;
 use pktgen_workload::trace::{Reader, check};
 use pktgen_workload::workload::Update;
@@ -22,7 +22,7 @@ use pktgen_workload::workload::Update;
 /// Updates with their values.
 type Rows = Vec<(Update, Vec<f32>)>;
 
-/// A folder with inputs in it.
+/// A folder with input files.
 struct Folder {
     folder: tempfile::TempDir,
 }
@@ -32,7 +32,7 @@ impl Folder {
         Folder { folder: tempfile::tempdir().unwrap() }
     }
 
-    /// With one file.
+    /// Returns a folder with one file.
     fn with(name: &str, bytes: impl AsRef<[u8]>) -> Self {
         let folder = Folder::new();
         std::fs::write(folder.path(name), bytes).unwrap();
@@ -47,7 +47,7 @@ impl Folder {
         std::fs::read_dir(self.folder.path()).unwrap().count()
     }
 
-    /// What inputs become, as [`read`] finds it, and the notes.
+    /// Returns the updates that [`read`] finds in the imported inputs, and the notes.
     fn import(&self, names: &[&str], options: &ImportOptions) -> Result<(Rows, Notes)> {
         let inputs: Vec<_> = names.iter().map(|name| self.path(name)).collect();
         let output = self.path("out.parquet");
@@ -56,7 +56,7 @@ impl Folder {
         Ok((read(&output), manifest.details))
     }
 
-    /// Inputs are refused with these words, and neither they nor a trace that was there change.
+    /// Asserts that the inputs are refused with these words, and that neither they nor an existing trace changes.
     fn refuses(&self, names: &[&str], options: &ImportOptions, words: &[&str]) {
         let before = self.count();
         let message = self.import(names, options).expect_err(&words.join(" ")).to_string();
@@ -72,7 +72,7 @@ impl Folder {
     }
 }
 
-/// All updates of a trace with their values.
+/// Returns all updates of a trace with their values.
 fn read(path: &Path) -> Rows {
     let mut reader = Reader::open(path).unwrap();
     let mut all = Vec::new();
@@ -82,7 +82,7 @@ fn read(path: &Path) -> Rows {
     all
 }
 
-/// Updates of four workers in two clusters: odd times, rewards and sizes, values that are no round numbers.
+/// Returns updates of four workers in two clusters: odd times, rewards and sizes, and values that are not round numbers.
 fn story(rows: u32) -> Rows {
     let row = |i: u32| {
         let worker = [0, 1, 0, 2, 3, 1][i as usize % 6];
@@ -158,7 +158,7 @@ fn flags_and_files_that_a_form_does_not_take_are_refused() {
 #[test]
 fn pipes_are_refused_before_they_are_read() {
     let folder = Folder::new();
-    // Without a writer whoever opens it waits for ever.
+    // Opening a pipe that has no writer would block for ever.
     for importer in IMPORTERS {
         let input = folder.path(&format!("pipe.{}", importer.extensions()[0]));
         assert!(std::process::Command::new("mkfifo").arg(&input).status().unwrap().success());

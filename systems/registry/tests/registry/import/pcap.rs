@@ -1,4 +1,4 @@
-//! Captures: of our own builder's frames, and of frames put together here.
+//! Imports of captures: of frames from our own builder, and of frames assembled here.
 
 use super::*;
 use pktgen_core::topology::Population;
@@ -14,7 +14,7 @@ fn plain() -> ImportOptions {
     ImportOptions { formats: all().protocols.formats, ..ImportOptions::default() }
 }
 
-/// A frame of OLAF, and a change to its header.
+/// Returns an OLAF frame with a changed header.
 fn frame(update: &Update, values: &[f32], attempt: u8, change: impl Fn(&mut Header)) -> Vec<u8> {
     let elements = elements_in(update.bytes as usize) as u16;
     let mut header = Header {
@@ -52,7 +52,7 @@ fn ack(worker: u32) -> Vec<u8> {
     udp((SERVER_IP, PORT), (worker_ip(worker), WORKER_PORT), &payload)
 }
 
-/// A capture of frames, each with its time and how much of it was kept.
+/// Writes a capture of frames, each with its time and cut to `snap` bytes (0: whole).
 fn write(path: &Path, form: Form, anchor_unix_ns: u64, frames: &[(i64, Vec<u8>)], snap: u32) {
     let options = WriterOptions { precision: Precision::Nano, snap, anchor_unix_ns, ..WriterOptions::new(form) };
     let mut writer = Writer::create(path, options).unwrap();
@@ -69,8 +69,8 @@ fn write(path: &Path, form: Form, anchor_unix_ns: u64, frames: &[(i64, Vec<u8>)]
     writer.finish().unwrap();
 }
 
-/// What workers send: the frames of the story, all 9 ns later than they were generated and the last first, with
-/// acknowledgements, copies and what is none of ours.
+/// Writes the workers' frames: the story, all sent 9 ns after generation and the last first, with acknowledgements,
+/// copies and foreign frames.
 pub(super) fn olaf(path: &Path, form: Form) {
     let mut frames = Vec::new();
     for (i, (update, values)) in story(60).iter().enumerate().rev() {
@@ -97,7 +97,7 @@ fn updates_of_olaf_come_back_exactly_and_in_order() {
         assert_eq!(notes["passed_over"], "6 ack, 1 duplicate, 1 foreign, 1 other, 6 retransmission");
         assert_eq!((notes["wire"].as_str(), notes["time"].as_str()), ("olaf", "of generation, as headers say"));
     }
-    // Both at once say the same: what one has, the other repeats.
+    // Both files together give the same updates: one repeats those of the other.
     assert_eq!(folder.import(&["a.pcapng", "b.pcap"], &plain()).unwrap().0, story(60));
 }
 
@@ -131,7 +131,7 @@ fn workers_and_numbers_become_dense_and_what_was_cut_is_said() {
         assert_eq!((a, values.len()), (&expected, if b.bytes > 80 { 0 } else { all.len() }));
     }
     assert_eq!(notes["workers"], "0 is 5, 1 is 8, 2 is 11, 3 is 14");
-    // Four workers begin with 2, and lack one later on.
+    // Numbers of the four workers begin with 2, and later ones are missing.
     assert_eq!(notes["seq"], "made dense; 12 numbers are not in the capture");
     assert!(
         notes["values"].starts_with("left out of ") && notes["values"].ends_with("cut short"),
@@ -145,7 +145,7 @@ fn strict_layouts_say_only_what_their_bytes_say() {
     let folder = Folder::new();
     let payload = [0.5f32, 1.0, -2.0].map(f32::to_le_bytes).concat();
     let ports = (olaf_strict::WORKER_PORT, olaf_strict::PORT);
-    // Addresses that are none of ours, the higher one first.
+    // Foreign addresses, the higher one first.
     let frames = [(0xc0a8_0007, 5_000), (0xc0a8_0002, 7_000), (0xc0a8_0007, 8_000)];
     let frames = frames.map(|(ip, t)| (t, udp((ip, ports.0), (SERVER_IP, ports.1), &payload)));
     write(&folder.path("a.pcap"), Form::Pcap, 1_700_000_000_000_000_000, &frames, 0);
@@ -179,7 +179,7 @@ fn strict_layouts_say_only_what_their_bytes_say() {
     let seen: Vec<_> = imported.iter().map(|(u, v)| (u.t_gen, u.worker, u.seq, u.cluster, u.reward, v.len())).collect();
     assert_eq!(seen, [(5_000, 0, 0, 3, None, 0), (6_000, 1, 0, 3, None, 0), (7_000, 0, 1, 3, None, 0)]);
     assert_eq!(imported[0].0.bytes as usize, HEAD + trio_ml::HEADER + 80);
-    // Packets need not be in the order of time: the begin is the earliest.
+    // Packets need not be in the order of time: the earliest is the start.
     let frames = [(6_000, trio(1)), (5_000, trio(0)), (7_000, trio(0))];
     write(&folder.path("c.pcap"), Form::Pcap, 1_700_000_000_000_000_000, &frames, 0);
     let times: Vec<_> =
@@ -227,7 +227,7 @@ fn what_is_wrong_is_named_by_packet() {
     let bytes = std::fs::read(folder.path("a.pcapng")).unwrap();
     Folder::with("a.pcapng", &bytes[..bytes.len() - 3]).refuses(&["a.pcapng"], &plain(), &["damaged at byte"]);
     Folder::with("a.pcap", b"no capture").refuses(&["a.pcap"], &plain(), &["neither pcap nor pcapng"]);
-    // A file among several is named.
+    // The error names the file among several.
     write(
         &folder.path("b.pcap"),
         Form::Pcap,

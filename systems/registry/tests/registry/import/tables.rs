@@ -1,4 +1,4 @@
-//! Parquet: foreign widths and missing columns, and what is refused.
+//! Parquet: foreign widths, missing columns, and refused inputs.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use super::*;
 use pktgen_workload::trace::{Reader, TraceManifest, check};
 use pktgen_workload::workload::Update;
 
-/// A folder with a foreign file in it.
+/// A folder with a foreign file.
 struct Foreign {
     folder: tempfile::TempDir,
 }
@@ -99,7 +99,7 @@ fn any_width_and_missing_columns_are_taken() {
     assert_eq!(manifest.details["ignored_columns"], "colour");
 }
 
-/// Recorded pairs as if they were foreign: what they were, bit for bit.
+/// Imports recorded pairs as a foreign file: they are unchanged, bit for bit.
 #[test]
 fn pairs_of_key_and_gradient_come_back_exactly() {
     let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/sparse-recorded.parquet");

@@ -1,4 +1,4 @@
-//! A device that sums nothing: it knows who contributed, and says when there is a result, whole or partial.
+//! A device that sums nothing: it tracks contributors and returns whole and partial results.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use pktgen_workload::dense::Dense;
 
 use super::setup::Setup;
 
-/// A result on its way.
+/// A result in transit.
 #[derive(Debug, Clone)]
 pub(super) struct Made {
     pub id: PacketId,
@@ -18,7 +18,7 @@ pub(super) struct Made {
     pub seq: u32,
     pub count: u16,
     pub degraded: bool,
-    /// For this worker alone.
+    /// The only recipient, if any.
     pub only: Option<u32>,
     pub frame: Vec<u8>,
 }
@@ -37,16 +37,16 @@ pub(super) struct Device {
     serial: u64,
 }
 
-/// What a contribution came to.
+/// The effect of a contribution.
 pub(super) enum Came {
     Result(Made),
-    /// The first of a block, which ages.
+    /// The first contribution to a block, which starts to age.
     Opened(u64),
     Nothing,
 }
 
 impl Device {
-    /// A contribution arrives.
+    /// Handles a contribution.
     pub fn contribution(&mut self, setup: &Setup, dense: &Dense, packet: PacketId) -> Came {
         let (worker, seq) = (packet.worker(), packet.seq());
         let key = (worker / setup.per_job, seq);
@@ -54,7 +54,7 @@ impl Device {
         let fresh = Record { serial: self.serial, id: packet, from: BTreeSet::new(), done: false };
         let record = self.records.entry(key).or_insert_with(|| fresh.clone());
         if record.done && setup.trio {
-            // The block aged out without it: it opens a record of its own.
+            // The block aged out without this contribution, which opens a new record.
             *record = fresh;
         }
         let first = record.from.is_empty();
@@ -70,7 +70,7 @@ impl Device {
         if first && setup.trio { Came::Opened(record.serial) } else { Came::Nothing }
     }
 
-    /// The record with this number has aged.
+    /// Handles the ageing of the record with this number.
     pub fn aged(&mut self, setup: &Setup, dense: &Dense, key: (u32, u32), serial: u64) -> Option<Made> {
         let record = self.records.get_mut(&key).filter(|record| record.serial == serial && !record.done)?;
         record.done = true;
@@ -86,7 +86,7 @@ fn made(setup: &Setup, dense: &Dense, key: (u32, u32), id: PacketId, count: u16,
     Made { id, job, seq, count, degraded, only, frame: framed(ip, &payload) }
 }
 
-/// A frame of the device to `ip`.
+/// Returns a frame from the device to `ip`.
 pub(super) fn framed(ip: u32, payload: &[u8]) -> Vec<u8> {
     let mut frame = vec![0; HEAD + payload.len()];
     Template::new((SERVER_IP, 1), (ip, 2), frame.len()).emit(&mut frame);
@@ -94,7 +94,7 @@ pub(super) fn framed(ip: u32, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// The payload of a result, its values all 0.
+/// Returns the payload of a result whose values are all 0.
 pub(super) fn payload_of(setup: &Setup, dense: &Dense, job: u8, seq: u32, count: u16, degraded: bool) -> Vec<u8> {
     let (iteration, block) = (seq / setup.blocks, seq % setup.blocks);
     if setup.trio {

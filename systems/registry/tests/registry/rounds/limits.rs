@@ -1,4 +1,4 @@
-//! Where numbers and times end.
+//! Tests at the ends of the ranges of numbers and times.
 
 use pktgen_core::config::Value;
 use pktgen_core::record::PacketId;
@@ -33,7 +33,7 @@ fn a_block_is_given_up_when_its_transmissions_have_no_further_number() {
         }
     }
     assert_eq!(attempts, [128; 2]);
-    // The timeout doubles after 100 of them, counted over both blocks, and after 200 more it would again.
+    // The timeout doubles after 100 timeouts, counted over both blocks, and would double again after 200 more.
     let gaps: Vec<_> = times.windows(2).map(|pair| (pair[1] - pair[0]) / (1000 * NS)).filter(|gap| *gap > 0).collect();
     assert_eq!(gaps.iter().filter(|gap| **gap == 1).count(), 50);
     assert!(gaps[50..].iter().all(|gap| *gap == 2), "{gaps:?}");
@@ -66,7 +66,7 @@ fn a_result_of_the_very_next_block_frees_nothing() {
         endpoint.pull(last, &mut pool, &mut host);
         let here: Vec<_> = host.outgoing.drain(..).map(|outgoing| outgoing.frame).collect();
         if sent.is_empty() {
-            // Eight wait for their link when the others' result of the ninth arrives: it aged out.
+            // Eight blocks wait for their link when the others' result of the ninth, which aged out, arrives.
             let header = Header { block: 8, sources: 1, degraded: true, elements: 1, ..Header::default() };
             let mut payload = vec![0; HEADER + 4];
             header.emit(&mut payload);

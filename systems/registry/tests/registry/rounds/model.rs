@@ -1,4 +1,4 @@
-//! A naive worker: what it was told, what it sent, and which rows of iterations follow from that.
+//! A naive worker: what it received, what it sent, and the resulting rows of iterations.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use pktgen_workload::dense::Dense;
 
 use super::setup::Setup;
 
-/// A result as a worker got it first.
+/// The first result that a worker received.
 struct Got {
     t: Time,
     count: u16,
     degraded: bool,
 }
 
-/// Transmissions of a block: the newest attempt, and when that left.
+/// Transmissions of a block: the newest attempt, and when it left.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Out {
     attempt: u8,
@@ -31,18 +31,18 @@ pub(super) struct Model {
     /// By iteration and block.
     got: BTreeMap<(u32, u32), Got>,
     out: BTreeMap<(u32, u32), Out>,
-    /// The iteration that it must be in.
+    /// The iteration that the worker must be in.
     iteration: u32,
     t_start: Time,
     pub t_ready: Time,
     delay: Time,
     held_up: Vec<(Time, Time)>,
     computes: bool,
-    /// Rows that the endpoint must write next, without what was sent.
+    /// Rows that the endpoint must write next, without the counts of transmissions.
     rows: VecDeque<Iteration>,
-    /// Iterations whose rows it wrote.
+    /// Number of iterations whose rows the endpoint wrote.
     written: u32,
-    /// How long iterations took in which it did not sleep and nobody was missing.
+    /// Durations of iterations without a sleep or a missing worker.
     undisturbed: Vec<Time>,
     last_t: Time,
     pub unsent: u32,
@@ -101,7 +101,7 @@ impl Model {
                 let sleeps = self.dense.stragglers().delays(self.id, self.iteration);
                 self.held_up.clear();
                 for point in 0..3 {
-                    // Each third of the computation begins with a sleep, if at all.
+                    // Each third of the computation begins with a sleep, if there is one.
                     let sleep = if at < t { 0 } else { (sleeps[point as usize] * self.typical() as f64) as Time };
                     if sleep > 0 {
                         self.held_up.push((at, at + sleep));
@@ -117,7 +117,7 @@ impl Model {
         }
     }
 
-    /// At 1 Gbit/s a bit takes 1000 ps.
+    /// At 1 Gbit/s, a bit takes 1000 ps.
     fn typical(&self) -> Time {
         let (n, bits) = (Time::from(self.setup.per_job), self.dense.elements_total() as Time * 32);
         let ring = self.dense.compute() + bits * 2 * (n - 1) * 1000 / n;
@@ -152,7 +152,7 @@ impl Model {
         self.iteration += 1;
     }
 
-    /// Time goes on to `now`.
+    /// Advances the time to `now`.
     pub fn settle(&mut self, now: Time) {
         while self.iteration < self.setup.iterations && self.t_ready <= now {
             self.computes = false;
@@ -165,7 +165,7 @@ impl Model {
         }
     }
 
-    /// A result arrives: is it the first, and when had the worker sent its part?
+    /// Handles a result; returns whether it is the first, and when the worker had sent its contribution.
     pub fn result(&mut self, seq: u32, count: u16, degraded: bool, t: Time) -> (bool, Option<Time>) {
         let at = (seq / self.setup.blocks, seq % self.setup.blocks);
         let left = self.out.get(&at).and_then(|out| out.first_left).filter(|left| *left <= t);
@@ -175,7 +175,7 @@ impl Model {
         }
         self.got.insert(at, Got { t, count, degraded });
         if self.setup.missed == "abandon" && self.computes && self.has_all(self.iteration) {
-            // What holds it up now, or did before, was; what would have come was not.
+            // Delays that have begun count; later ones do not happen.
             self.held_up.retain(|(from, _)| *from <= t);
             self.delay = self.held_up.iter().map(|(from, to)| to - from).sum();
             self.t_ready = self.held_up.iter().map(|(_, to)| *to).fold(t, Time::max);
@@ -183,7 +183,7 @@ impl Model {
         (true, left)
     }
 
-    /// The endpoint hands a frame over: may it?
+    /// Checks that the endpoint may send this frame.
     pub fn sends(&mut self, t: Time, row: &Sent) {
         let blocks = self.setup.blocks;
         let at = (row.seq / blocks, row.seq % blocks);
@@ -203,7 +203,7 @@ impl Model {
         assert!(known.is_none(), "sent twice: {row:?}");
     }
 
-    /// Is `block` of the iteration within the window?
+    /// Returns whether `block` of the iteration is within the window.
     fn may_send(&self, block: u32) -> bool {
         let (i, window) = (self.written, self.setup.window);
         if self.setup.trio {
@@ -220,12 +220,12 @@ impl Model {
         (self.unsent, self.link_free) = (self.unsent - 1, t);
     }
 
-    /// Has a contribution to this packet's sum been handed over?
+    /// Returns whether a contribution to this packet's sum has been handed over.
     pub fn contributed(&self, seq: u32) -> bool {
         self.out.contains_key(&(seq / self.setup.blocks, seq % self.setup.blocks))
     }
 
-    /// The endpoint wrote this row.
+    /// Checks a row that the endpoint wrote.
     pub fn wrote(&mut self, row: &Iteration) {
         let sent = self.out.range((row.iteration, 0)..(row.iteration + 1, 0)).count() as u32;
         let expected = self.rows.pop_front().expect("an iteration that has not ended");
@@ -234,7 +234,7 @@ impl Model {
         self.written += 1;
     }
 
-    /// Nothing is due at `now`: has it done all that it could?
+    /// Checks that the worker has done all it could when nothing is due at `now`.
     pub fn is_idle(&self, now: Time) {
         assert!(self.rows.is_empty(), "rows are missing: {:?}", self.rows);
         let sending = self.iteration < self.setup.iterations && !self.computes;

@@ -1,4 +1,4 @@
-//! What a run by hand is: protocol, jobs, who is where, how frames travel.
+//! Setup of a run by hand: protocol, jobs, places of the workers, transport of the frames.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(super) struct Setup {
     pub jobs: u32,
     pub per_job: u32,
     pub blocks: u32,
-    /// Elements that the last block lacks.
+    /// Number of elements missing from the last block.
     pub short: u32,
     pub iterations: u32,
     pub window: u32,
@@ -26,18 +26,18 @@ pub(super) struct Setup {
     pub compute_ns: u32,
     pub straggler_probability: f64,
     pub one_straggler: bool,
-    /// Sleeps are multiples of what workers measured.
+    /// Whether sleeps are multiples of measured iteration times.
     pub measured: bool,
     /// SwitchML only.
     pub retransmit_ns: Option<u32>,
-    /// Of contributions and copies of results; SwitchML with retransmission only.
+    /// Loss of contributions and copies of results; SwitchML with retransmission only.
     pub loss: f64,
-    /// Workers of one host: their ids are this far apart.
+    /// Number of hosts: ids of workers on the same host are this far apart.
     pub hosts: u32,
-    /// The endpoint is told at once when a frame will leave, and which host a result arrives at.
+    /// Whether the endpoint learns at once when a frame will leave and at which host a result arrives.
     pub virtual_time: bool,
     pub udp_checksum: bool,
-    /// Copies and frames that are no results come in between.
+    /// Whether copies and frames that are no results are inserted.
     pub disturbed: bool,
     pub seed: u64,
 }
@@ -59,8 +59,8 @@ pub(super) fn setups() -> impl Strategy<Value = Setup> {
         let (window, missed, compute_ns, straggler_probability, one_straggler, retransmit_ns, loss) = pace;
         let (trio, hosts, virtual_time, udp_checksum, [disturbed, measured], seed) = rest;
         let retransmit_ns = retransmit_ns.filter(|_| !trio);
-        // A block has 128 transmissions (the wire's counter of attempts): its timeouts must last longer than a straggler sleeps,
-        // which is up to six times an iteration as it was measured, with its own losses and timeouts.
+        // A block has 128 transmissions (the wire's counter of attempts): its timeouts must last longer than a straggler's sleep, which is
+        // up to six times a measured iteration, including that iteration's losses and timeouts.
         let (blocks, retransmit_ns) = match (measured, retransmit_ns) {
             (true, Some(ns)) => (blocks.min(4), Some(ns.max(4000))),
             _ => (blocks, retransmit_ns),
@@ -89,7 +89,7 @@ pub(super) fn setups() -> impl Strategy<Value = Setup> {
     })
 }
 
-/// What `endpoint.scale` is: contributions are clipped now and then, and sums wrap.
+/// The value of `endpoint.scale`: contributions are clipped now and then, and sums wrap.
 pub(super) const SCALE: f32 = 1e6;
 
 impl Setup {
@@ -105,7 +105,7 @@ impl Setup {
         self.retransmit_ns.map(|ns| Time::from(ns) * NS)
     }
 
-    /// The workers, and what they know.
+    /// Opens the workers; also returns their workload and facts.
     pub fn open(&self) -> (Crew, Arc<Dense>, Facts) {
         let text = format!(
             "name = \"x\"\n[workload]\nkind = \"dense\"\nmodel = \"custom\"\nparameters = {}\nworkers = {}\njobs = {}\n\
@@ -137,7 +137,7 @@ impl Setup {
     }
 }
 
-/// Workers of `kind` that train what `text` says, on `hosts` hosts behind the device, which is node 0.
+/// Opens workers of `kind` that train the workload in `text`, on `hosts` hosts behind the device, which is node 0.
 pub(super) fn open(
     text: &str,
     kind: &'static dyn WorkerKind,
@@ -173,7 +173,7 @@ pub(super) fn open(
     (crew, dense, facts)
 }
 
-/// Workers by their name.
+/// Returns the kind of workers with this name.
 pub(super) fn workers(name: &str) -> &'static dyn WorkerKind {
     *pktgen_registry::all().workers.iter().find(|kind| kind.name() == name).expect("they are listed")
 }

@@ -1,8 +1,8 @@
-//! Random valid packets of any format, made by its layout alone: a new format is tested without a line here.
+//! Makes random valid packets of any format from its layout alone: a new format is tested without changes here.
 
 use pktgen_wire::wire::layout::{After, Count, Kind, Layout, Message, Rest, Rule, bits};
 
-/// Random numbers that need no crate: SplitMix64.
+/// SplitMix64 random numbers, which need no crate.
 pub struct Random(pub u64);
 
 impl Random {
@@ -14,7 +14,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Below `end`, which is not 0.
+    /// Returns a number below `end`, which is not 0.
     pub fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }
@@ -39,7 +39,7 @@ fn get(payload: &[u8], (first, bits): (usize, usize)) -> u64 {
     (first..first + bits).fold(0, |sum, at| sum << 1 | u64::from(payload[at / 8] >> (7 - at % 8) & 1))
 }
 
-/// A payload of this message, with at most so many items.
+/// Returns a payload of this message with at most `most` items.
 pub fn payload(layout: &Layout, message: &Message, most: usize, random: &mut Random) -> Vec<u8> {
     let fixed = message.fixed_bytes(layout);
     let (rest, count) = match message.rest {
@@ -101,7 +101,7 @@ fn obey(payload: &mut [u8], layout: &Layout, message: &Message, rule: &Rule) {
     }
 }
 
-/// Changes a payload somehow: bits, length, or nothing.
+/// Damages a payload: changes bits or the length, or nothing.
 pub fn damage(payload: &mut Vec<u8>, random: &mut Random) {
     match random.below(5) {
         0 => payload.truncate(random.below(payload.len() + 1)),

@@ -1,5 +1,4 @@
-//! What the tests of layouts and dissector share: packets made by layout, what the formats' own readers say of packets,
-//! and what tshark says.
+//! Code shared by the tests of layouts and dissector: packets made from layouts, and the output of the formats' own readers and of tshark.
 
 #![allow(dead_code, reason = "not every test that includes this uses all of it")]
 
@@ -9,17 +8,17 @@ pub mod tshark;
 
 use pktgen_wire::wire::layout::{Decoded, Read, Value};
 
-/// What a packet says: names and values of fields, those of items, and bytes up to the end.
+/// Contents of a packet: names and values of its fields, those of its items, and the remaining bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Said {
     pub fields: Vec<(&'static str, Value)>,
     pub items: Vec<Vec<Value>>,
-    /// Fields behind the items.
+    /// Fields after the items.
     pub tail: Vec<(&'static str, Value)>,
     pub bytes: Vec<u8>,
 }
 
-/// The same by layout, without the fields by which the message is known unless the format's reader gives them, too.
+/// Returns the contents by layout, without the fields that identify the message unless the format's reader returns them, too.
 pub fn by_layout(decoded: &Decoded, like: &Said) -> Said {
     let known = |name: &str| decoded.message.when.iter().any(|(when, _)| *when == name);
     let wanted = |read: &&Read| {

@@ -1,10 +1,10 @@
-//! What the formats' own readers say of a payload.
+//! Contents of a payload according to the formats' own readers.
 
 use pktgen_registry::all;
 
 use super::Said;
 
-/// What the reader of `format` says; none if it refuses the payload.
+/// Returns the contents according to the reader of `format`; none if it refuses the payload.
 pub fn parsed(format: &str, payload: &[u8]) -> Option<Said> {
     let of = all().protocols.formats.iter().find(|of| of.name() == format).expect("a format");
     let mut packet = of.read(payload)?;

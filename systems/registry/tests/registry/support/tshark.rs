@@ -1,4 +1,4 @@
-//! tshark with the dissector, and what it says field by field.
+//! Runs tshark with the dissector and parses its output field by field.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,12 +8,12 @@ use pktgen_wire::wire::layout::Value;
 use super::Said;
 use pktgen_testing::{Need, skip};
 
-/// What tshark prints on stdout; none if it is not installed, and then it says so. Nothing may be on stderr but that
-/// it should not be root.
+/// Returns tshark's standard output; none, with a note, if it is not installed. Standard error may contain only the
+/// warning against running as root.
 pub fn tshark(folder: &Path, capture: &Path, args: &[&str]) -> Option<String> {
     let script = format!("lua_script:{}", folder.join("pktgen.lua").display());
     let mut command = Command::new("tshark");
-    // Nobody's own settings.
+    // Without user settings.
     command.env("WIRESHARK_CONFIG_DIR", folder.join("none")).env("LC_ALL", "C.UTF-8");
     command.args(["-n", "-X", &script, "-r"]).arg(capture).args(args);
     let output = match command.output() {
@@ -31,12 +31,12 @@ pub fn tshark(folder: &Path, capture: &Path, args: &[&str]) -> Option<String> {
     Some(String::from_utf8(output.stdout).expect("UTF-8"))
 }
 
-/// Settings that show all items of every packet.
+/// Returns settings that show all items of every packet.
 pub fn show_all(names: &[&'static str]) -> Vec<String> {
     names.iter().flat_map(|name| ["-o".to_owned(), format!("{name}.items:100000")]).collect()
 }
 
-/// A field as tshark shows it.
+/// A field shown by tshark.
 #[derive(Debug, Clone)]
 pub struct Shown {
     pub name: String,
@@ -44,11 +44,11 @@ pub struct Shown {
     pub value: String,
 }
 
-/// What tshark shows of a packet by one protocol.
+/// The fields of one protocol that tshark shows of a packet.
 #[derive(Debug, Clone, Default)]
 pub struct Packet {
     pub fields: Vec<Shown>,
-    /// Expert infos of the protocol: the last word of their names.
+    /// Expert infos of the protocol: the last parts of their names.
     pub experts: Vec<String>,
 }
 
@@ -58,7 +58,7 @@ fn attribute(line: &str, name: &str) -> String {
     text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&apos;", "'").replace("&amp;", "&")
 }
 
-/// The fields of `format` of every packet in PDML.
+/// Returns the fields of `format` of every packet in PDML.
 pub fn packets(pdml: &str, format: &str) -> Vec<Packet> {
     assert!(!pdml.contains("Lua Error"), "{}", pdml.lines().find(|line| line.contains("Lua Error")).unwrap_or(""));
     let prefix = format!("{format}.");
@@ -68,7 +68,7 @@ pub fn packets(pdml: &str, format: &str) -> Vec<Packet> {
             all.push(Packet::default());
         }
         let (name, Some(packet)) = (attribute(line, "name"), all.last_mut()) else { continue };
-        // Hidden, it is how Wireshark finds our own expert infos again; else it is a dissector that ran over the end.
+        // If hidden, it is how Wireshark finds our own expert infos; otherwise a dissector read past the end.
         assert!(name != "_ws.malformed" || attribute(line, "hide") == "yes", "{line}");
         let Some(short) = name.strip_prefix(&prefix).filter(|_| line.starts_with("<field ")) else { continue };
         if ["malformed", "snapped", "unknown"].contains(&short) {
@@ -81,13 +81,13 @@ pub fn packets(pdml: &str, format: &str) -> Vec<Packet> {
     all
 }
 
-/// Is what is shown what the packet says? `layout` names the fields of items.
+/// Compares the shown fields with the packet's contents. `items` names the fields of items.
 pub fn compare(shown: &Packet, said: &Said, items: &[&str], what: &str) {
     let mut shown = shown.fields.iter();
     let flat = said.items.iter().flat_map(|item| items.iter().copied().zip(item.iter().copied()));
     for (name, value) in said.fields.iter().copied().chain(flat).chain(said.tail.iter().copied()) {
         let found = shown.next().unwrap_or_else(|| panic!("{what}: {name} is not shown"));
-        // Fields by which a message is known, which the reader does not give.
+        // Fields that identify a message, which the reader does not return.
         let found = if found.name == name { found } else { shown.find(|other| other.name == name).unwrap_or(found) };
         assert_eq!(found.name, name, "{what}");
         match value {

@@ -1,4 +1,4 @@
-//! Clients as the public ones are: a window over slots and sets, clocked by results, with retransmission. Packets and
+//! Clients like the public ones: a window over slots and sets, clocked by results, with retransmission. Packets and
 //! results are lost at random, and in one network they overtake each other.
 
 use std::cmp::Reverse;
@@ -9,19 +9,19 @@ use rand::RngExt;
 
 use super::*;
 
-/// Longest way of a packet in the network that keeps the order.
+/// Maximum delay of a packet in the network that keeps the order.
 const WAY: Time = 2_000_000;
 const TIMEOUT: Time = 3 * WAY;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// A packet is at the switch.
+    /// A packet arrives at the switch.
     Packet { worker: u32, number: u32, attempt: u8 },
-    /// A result is at a worker.
+    /// A result arrives at a worker.
     Result { worker: u32, bytes: Vec<u8> },
-    /// A worker looks whether it has the result.
+    /// A worker checks whether it has the result.
     Timeout { worker: u32, number: u32 },
-    /// The switch wanted to be called.
+    /// The switch requested to be called.
     Wake,
 }
 
@@ -31,7 +31,7 @@ struct Network {
     order: u64,
     random: Stream,
     loss: f64,
-    /// Do packets overtake each other?
+    /// Whether packets overtake each other.
     jumbled: bool,
     workers: u8,
     window: u32,
@@ -47,7 +47,7 @@ impl Network {
         self.events.push(Reverse((t, self.order, event)));
     }
 
-    /// Carries a packet or a result, or loses it.
+    /// Delivers a packet or a result, or loses it.
     fn carry(&mut self, t: Time, event: Event) {
         if unit(&mut self.random) < self.loss {
             self.lost += 1;
@@ -101,7 +101,7 @@ impl Network {
         }
     }
 
-    /// Every worker finishes all packets.
+    /// Runs until every worker finishes all packets.
     fn run(mut self) -> Self {
         for number in 0..self.window.min(self.packets) {
             (0..u32::from(self.workers)).for_each(|worker| self.send(Time::from(worker), worker, number));

@@ -1,4 +1,4 @@
-//! The switch as one would write it on a blackboard: sets of workers, lists of contributions.
+//! The switch in its simplest form: sets of workers, lists of contributions.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -9,7 +9,7 @@ type Row = (Time, PacketId, Action, Option<PacketId>, Option<Reason>);
 #[derive(Default)]
 struct Cell {
     bits: BTreeSet<u32>,
-    /// Packets that are missing; none while nothing is summed.
+    /// Number of missing packets; `None` while no sum is in progress.
     missing: Option<usize>,
     number: Option<u32>,
     parts: Vec<(u32, u32)>,
@@ -17,7 +17,7 @@ struct Cell {
     result: Option<PacketId>,
 }
 
-/// A result: to whom, which packet asked, what it is the sum of.
+/// A result: its destination, the requesting packet, and the contributions.
 #[derive(Debug, Clone, PartialEq)]
 struct Result {
     to: Vec<u32>,
@@ -144,9 +144,9 @@ fn step() -> impl Strategy<Value = Step> {
     let job = prop_oneof![12 => Just(None), 1 => (0u16..4).prop_map(Some)];
     let parts = (0u32..5, job, 0u16..5, any::<bool>(), 0u32..3, large, wait);
     parts.prop_map(|(worker, job, slot, set, round, large, wait)| {
-        // Workers 0 to 2 are in job 0, worker 3 in job 1, nobody knows worker 4.
+        // Workers 0 to 2 are in job 0, worker 3 in job 1, and worker 4 is unknown.
         let job = job.unwrap_or(u16::from(worker == 3));
-        // A slot beyond the pool of two now and then.
+        // Occasionally a slot outside the pool of two.
         Step { worker, job, slot: if slot == 4 { 2 } else { slot % 2 }, set, round, large, wait }
     })
 }
@@ -168,7 +168,7 @@ fn header(step: &Step) -> Header {
     }
 }
 
-/// Runs the switch with bursts of these sizes; the timer is called as a driver would, or not at all.
+/// Runs the switch with bursts of these sizes; the timer is called as by a driver, or not at all.
 fn run(steps: &[Step], check: bool, several: bool, sizes: &[usize], timers: bool) -> (Vec<Row>, Vec<Left>, Rig) {
     let mut rig = Rig::new(place(&JOBS), &keys(2, check, several));
     let mut t = 0;
@@ -218,7 +218,7 @@ proptest! {
         prop_assert_eq!(rig.counter("duplicates_answered") + rig.counter("duplicates_dropped"), dropped);
         prop_assert_eq!(rig.counter("packets"), steps.len() as u64);
         prop_assert!(!check || rig.counter("overwritten") == 0);
-        // One fate for each packet.
+        // Each packet has one fate.
         let mut ended = HashSet::new();
         for (_, packet, action, ..) in &rows {
             prop_assert!(*action == Action::Queued || ended.insert(*packet), "{:?} ended twice", packet);

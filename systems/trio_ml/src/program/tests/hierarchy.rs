@@ -29,7 +29,7 @@ impl Network {
         Network { below, top: Rig::new(vec![job(&[(0, 3), (3, 3)], None, &[0, 1])], &plain()) }
     }
 
-    /// What left the devices below goes to the one on top.
+    /// Forwards the output of the devices below to the one at the top.
     fn lift(&mut self) {
         for rig in &mut self.below {
             for port in &mut rig.ports {
@@ -100,7 +100,7 @@ fn a_straggler_below_costs_one_timeout_of_its_device_only() {
     network.lift();
     network.top.finish();
     let (_, sent) = network.top.sent().remove(0);
-    // Five workers, aged, partial; the top's own timers, twice as long, never ran out.
+    // Five workers, timed out, partial; the top's own timers, twice as long, never expired.
     assert_eq!((sent.header[4], sent.header[6], sent.header[8], sent.values), (5, 1, 1, vec![10]));
     assert_eq!(
         (network.top.counter("aged"), network.top.counter("results"), network.below[1].counter("aged")),

@@ -1,4 +1,4 @@
-//! Trio-ML as one would write it on a blackboard: lists searched from the front, sums in 64 bits, timers one by one.
+//! Trio-ML in its simplest form: lists searched from the front, sums in 64 bits, timers one by one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use super::super::table::part_of;
 use super::rig::{Input, Plain, Row, key};
 
 pub struct Job {
-    /// Source and workers.
+    /// Source and number of workers.
     pub sources: Vec<(u8, u8)>,
     pub timeout_ms: i64,
 }
@@ -25,7 +25,7 @@ pub struct Naive {
     pub rows: Vec<Row>,
     pub results: Vec<Plain>,
     pub late: u64,
-    /// Is the packet at hand late?
+    /// Whether the current packet is late.
     comes_late: bool,
     pub open: Vec<Record>,
     finished: BTreeMap<(u8, u32), u16>,
@@ -46,11 +46,11 @@ pub struct Record {
     last: bool,
     degraded: bool,
     aged: bool,
-    /// A late packet opened it.
+    /// Whether a late packet opened it.
     late: bool,
 }
 
-/// Is `a` at most half a circle ahead of `b`?
+/// Whether `a` is at most half the range ahead of `b`.
 fn ahead(a: u16, b: u16) -> bool {
     let distance = (i32::from(a) - i32::from(b)).rem_euclid(65536);
     (1..32768).contains(&distance)
@@ -75,7 +75,7 @@ impl Naive {
         }
     }
 
-    /// Every tick after the last call and up to `t`, in the order of time.
+    /// Processes every tick after the last call and up to `t`, in chronological order.
     pub fn pass(&mut self, t: Time) {
         if !self.mitigation {
             return;

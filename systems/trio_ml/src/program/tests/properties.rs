@@ -1,4 +1,4 @@
-//! Random contributions: the model agrees, bursts may be split, jobs leave each other alone, and nothing panics.
+//! Random contributions: the model agrees, bursts may be split, jobs do not affect each other, and nothing panics.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,7 +35,7 @@ fn keys(blocks: u32, mitigation: bool, tombstones: bool, chip: &str) -> Vec<(&'s
     ]
 }
 
-/// Numbers from which a contribution is made.
+/// Numbers from which a contribution is generated.
 type Step = ((i64, u8, u32, u16, usize), (u8, u8, usize, [i32; 5]));
 
 fn inputs(most: usize) -> impl Strategy<Value = Vec<Input>> {
@@ -46,21 +46,21 @@ fn inputs(most: usize) -> impl Strategy<Value = Vec<Input>> {
         let mut t = 0;
         let make = |(i, step): (usize, Step)| {
             let ((dt, which, block, generation, source), (sources, flags, elements, values)) = step;
-            // Now and then a long pause; many at the same time.
+            // Occasionally a long pause; many at the same time.
             t += if dt < 750 { 0 } else { (dt - 750) * 10 * US };
             let job = [0, 0, 1, 1, 1, 0, 0, 1].get(usize::from(which)).copied().unwrap_or(which % 2);
             let job = if which == 39 { 7 } else { job };
             let ids = SOURCES[usize::from(job % 2)];
             let header = Header {
                 job,
-                // Workers go on from block to block.
+                // Workers proceed from block to block.
                 block: i as u32 / 24 + block,
                 age_op: if flags < 3 { flags } else { 0 },
                 last: flags == 5,
                 degraded: flags == 6,
                 source: if source > 38 { 77 } else { ids[source % 3].0 },
                 sources: if sources < 34 { 1 } else { sources - 34 },
-                // Mostly one iteration, the other ones around where it starts anew.
+                // Mostly one iteration; the other ones are around the wrap-around.
                 generation: generation.saturating_sub(37).wrapping_sub(1),
                 elements: 0,
             };
@@ -74,7 +74,7 @@ fn not_departed(rows: &[Row]) -> Vec<Row> {
     rows.iter().filter(|row| row.2 != Action::Departed).copied().collect()
 }
 
-/// Every packet ends once: dropped, merged, or as the one under whose id a Result departed.
+/// Every packet ends once: dropped, merged, or as the one whose id a departing Result has.
 fn fates(rows: &[Row], inputs: usize) -> Result<(), TestCaseError> {
     let mut ends = BTreeMap::new();
     for (_, packet, action, ..) in rows {
@@ -142,7 +142,7 @@ proptest! {
             }
             let rows = rig.rows();
             if chip == "trio" {
-                // The chip delays what leaves and changes nothing else.
+                // The chip delays the output and changes nothing else.
                 sent.sort();
                 expected.sort();
                 prop_assert_eq!(not_departed(&rows), not_departed(&naive.rows));
@@ -259,7 +259,7 @@ proptest! {
             sent.insert(packet, t);
         }
         rig.finish();
-        // Blocks that come twice are dropped as duplicates or opened anew.
+        // Repeated blocks are dropped as duplicates or opened again.
         let mut departed = 0;
         for (t, packet, action, ..) in rig.rows() {
             if action == Action::Departed && rig.counter("duplicates") == 0 {

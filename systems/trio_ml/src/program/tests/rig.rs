@@ -1,4 +1,4 @@
-//! One device with ports, fed by hand.
+//! One device with ports, controlled by tests.
 
 use crate::format::{Header, PORT, frame_bytes, values};
 use pktgen_core::config::{Section, Value};
@@ -17,17 +17,17 @@ use pktgen_engine::target::port::{Port, PortTiming};
 use pktgen_engine::target::program::{Place, Program, ProgramKind};
 use pktgen_engine::target::queue::{Fifo, Queue};
 
-/// Room for this many gradients.
+/// Maximum number of gradients.
 pub const ROOM: u16 = 32;
 
-/// A frame as tests think of it.
+/// A frame in tests.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Plain {
     pub header: [u32; 9],
     pub values: Vec<i32>,
 }
 
-/// A header as something that can be ordered.
+/// Returns a header in a form that can be sorted.
 pub fn key(h: &Header) -> [u32; 9] {
     [
         h.job.into(),
@@ -49,7 +49,7 @@ pub fn row(book: &Book) -> Row {
     (book.t, book.packet_in, book.action, book.packet_out, book.reason)
 }
 
-/// A contribution: when, what its header says, its gradients, its id.
+/// A contribution: time, header, gradients, and id.
 #[derive(Debug, Clone)]
 pub struct Input {
     pub t: Time,
@@ -58,18 +58,18 @@ pub struct Input {
     pub packet: PacketId,
 }
 
-/// A job at a device: its sources as (id, workers); a source that stands for several is a device.
+/// Returns a job at a device with sources (id, workers); a source that represents several workers is a device.
 pub fn job(sources: &[(u8, u8)], own: Option<u8>, ports: &[u16]) -> JobPlace {
     let sources = sources.iter().map(|&(id, workers)| Contributor {
         id,
         worker: (workers == 1).then_some(u32::from(id)),
         workers,
     });
-    // Trio-ML answers nobody alone.
+    // Trio-ML never answers a single worker.
     JobPlace { sources: sources.collect(), own, ports: ports.to_vec(), port_of: Vec::new() }
 }
 
-/// The device is node 0, the top of the network node 0 or, with `own`, node 1, to which port 0 leads.
+/// The device is node 0; the top of the network is node 0 or, with `own`, node 1, to which port 0 leads.
 pub fn place(jobs: Vec<JobPlace>) -> Place {
     let below = jobs.iter().any(|job| job.own.is_some());
     let routes = if below { vec![NO_PORT, 0] } else { vec![NO_PORT] }.into();
@@ -137,7 +137,7 @@ impl Rig {
         self.burst(&[frame]);
     }
 
-    /// Calls the program whenever it wants to be called, up to and including `t`.
+    /// Calls the program at all requested times up to and including `t`.
     pub fn pass(&mut self, t: Time) {
         while self.program.next_wake() <= t && self.program.next_wake() != NEVER {
             let wake = self.program.next_wake();
@@ -147,7 +147,7 @@ impl Rig {
         }
     }
 
-    /// Everything that is left, until nobody wants to be called.
+    /// Calls the program until it requests no more calls.
     pub fn finish(&mut self) {
         self.pass(NEVER);
         assert_eq!(self.program.next_wake(), NEVER);
@@ -160,7 +160,7 @@ impl Rig {
         }
     }
 
-    /// Frames that left so far, by link, in order; their buffers are released.
+    /// Returns the frames that left so far, by link, in order; releases their buffers.
     pub fn sent(&mut self) -> Vec<(u32, Plain)> {
         self.flush();
         let mut sent = Vec::new();
@@ -176,7 +176,7 @@ impl Rig {
         self.books.rows.iter().map(row).collect()
     }
 
-    /// Reasons of the packets that were dropped, in order.
+    /// Returns the reasons of dropped packets in order.
     pub fn drops(&self) -> Vec<Reason> {
         self.books.rows.iter().filter_map(|row| row.reason).collect()
     }

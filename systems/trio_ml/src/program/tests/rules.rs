@@ -1,4 +1,4 @@
-//! Rules by hand.
+//! Rules tested by hand.
 
 use crate::format::{Header, PORT};
 use pktgen_core::config::{Section, Value};
@@ -123,7 +123,7 @@ fn a_result_leaves_when_the_last_thread_has_ended() {
     rig.offer(&input(5, 1, 0, &[1; 20]));
     let done = 5 + chip.packet_time(20) + chip.result_time(20);
     assert_eq!((rig.program.next_wake(), rig.pool.in_use()), (done, 0));
-    // The record is gone already: the next packet of the block opens another.
+    // The record no longer exists: the next packet of the block opens another one.
     rig.offer(&input(6, 1, 1, &[1; 20]));
     rig.pass(done);
     let departed: Vec<_> = rig.rows().into_iter().filter(|row| row.2 == Action::Departed).collect();

@@ -1,4 +1,4 @@
-//! The slow timer.
+//! Tests of the slow timer.
 
 use crate::format::{Header, STRAGGLER};
 use pktgen_core::config::Value;
@@ -12,7 +12,7 @@ fn rig(remove: bool) -> Rig {
     Rig::new(vec![job(&[(0, 1), (1, 1), (2, 1)], None, &[0, 1])], &keys)
 }
 
-/// Every `block` of these, from these sources, 40 ms apart.
+/// Sends every block of `blocks` from these sources, 40 ms apart.
 fn send(rig: &mut Rig, from: Time, blocks: std::ops::Range<u32>, sources: impl Fn(u32) -> Vec<u8>) {
     for block in blocks {
         let t = from + Time::from(block) * 40 * MS;
@@ -27,7 +27,7 @@ fn send(rig: &mut Rig, from: Time, blocks: std::ops::Range<u32>, sources: impl F
 #[test]
 fn who_misses_nearly_all_is_out_of_service_and_the_others_are_told() {
     let mut rig = rig(false);
-    // Source 2 is never there, source 1 misses two blocks.
+    // Source 2 is always missing, source 1 misses two blocks.
     send(&mut rig, 0, 0..20, |block| if block < 2 { vec![0] } else { vec![0, 1] });
     rig.pass(2 * SECOND);
     assert_eq!(
@@ -53,7 +53,7 @@ fn who_misses_nearly_all_is_out_of_service_and_the_others_are_told() {
 fn the_slow_timer_ticks_by_itself_while_blocks_are_under_way() {
     let mut rig = rig(false);
     send(&mut rig, 0, 0..25, |_| vec![0, 1]);
-    // A block is under way across the tick at 1 s.
+    // A block is in progress across the tick at 1 s.
     send(&mut rig, -10 * MS, 25..26, |_| vec![0]);
     rig.pass(SECOND - 1);
     assert_eq!(rig.counter("permanent_stragglers"), 0);
@@ -77,7 +77,7 @@ fn few_aged_blocks_make_nobody_permanent() {
 fn second_records_of_late_packets_blame_nobody() {
     let mut rig = rig(false);
     send(&mut rig, 0, 0..12, |_| vec![0, 1]);
-    // Source 2 comes 30 ms after the others, each time: too late.
+    // Source 2 arrives 30 ms after the others each time: too late.
     let mut other = self::rig(false);
     for block in 0..12u32 {
         for (source, late) in [(0, 0), (1, 0), (2, 30 * MS)] {
@@ -107,9 +107,9 @@ fn who_is_removed_comes_back_when_it_sends_again() {
     let last = rig.sent().pop().unwrap().1;
     assert_eq!((last.header[4], last.header[6], last.header[8]), (2, 0, 1), "two sources, not aged, partial");
     assert_eq!(rig.program.next_wake(), NEVER);
-    // It sends, is not heard yet, and the next slow tick readmits it although nothing else is under way.
+    // It sends, is not accepted yet, and the next slow tick readmits it although nothing else is in progress.
     send(&mut rig, 2 * SECOND, 22..23, |_| vec![2]);
-    // What it sent is not lost: the others' contributions may still come.
+    // Its contribution is not lost: those of the others may still arrive.
     assert!(rig.drops().is_empty());
     rig.pass(3 * SECOND);
     assert_eq!((rig.counter("readmitted_stragglers"), rig.program.next_wake()), (1, NEVER));

@@ -1,4 +1,4 @@
-//! A window that slides: what may leave, what is sent again, and how the window follows marks.
+//! Tests of a sliding window: permitted blocks, retransmissions, and adaptation to marks.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ impl Bed {
         Bed { worker, settings, layout, host, now: 0 }
     }
 
-    /// All that it sends now, each frame leaving at once.
+    /// Sends everything it may send now; each frame leaves at once.
     fn send(&mut self) -> Vec<(u32, u8)> {
         let mut sent = Vec::new();
         while self.worker.wake(&self.settings) <= self.now {
@@ -121,14 +121,14 @@ fn silence_sends_the_oldest_again_and_waits_twice_as_long() {
     assert_eq!(bed.send(), [(2, 1)]);
 }
 
-/// Once a window, with the result that ends it: half of it if that is marked, else a step more.
+/// The window changes once per window, with the result that ends it: it is halved if that is marked, else it grows by a step.
 #[test]
 fn a_window_follows_the_marks_of_results() {
     let mut bed = Bed::new(10, |settings| Settings { control: Some(WindowControl { step: 4 }), ..settings });
     let mut windows = Vec::new();
     bed.send();
     for block in 0..BLOCKS - 1 {
-        // Marked are those that end the first two windows, and others that do not count.
+        // Marked are the results that end the first two windows, and others that do not count.
         bed.result(block, [3, 9, 11, 14].contains(&block));
         bed.send();
         if windows.last() != Some(&bed.worker.window().0) {

@@ -1,4 +1,4 @@
-//! A server, packets for it, and what comes back.
+//! A server, packets for it, and its output.
 
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ impl Bed {
         Bed { server, pool: Pool::new(FRAME_MAX, 8), host: Host::default(), rows: Vec::new() }
     }
 
-    /// Hands over a packet.
+    /// Delivers a packet.
     pub(super) fn give(&mut self, t: Time, worker: u32, header: Header, rest: &[u8], kind: Kind) {
         self.advance(t - 1);
         let frame = Frame {
@@ -124,13 +124,13 @@ impl Bed {
         self.give(t, worker, self.header(What::Ack, 0, worker, seq), &[], Kind::Request);
     }
 
-    /// A packet of a job that the worker is not in.
+    /// Delivers a packet of a job that the worker does not belong to.
     pub(super) fn other_job(&mut self, t: Time, worker: u32, seq: u32) {
         let header = self.header(What::Ack, 0, worker, seq);
         self.give(t, worker, Header { job: header.job + 1, ..header }, &[], Kind::Request);
     }
 
-    /// Asks the server whenever it wants to be asked, as a driver does.
+    /// Calls the server at all requested times, like a driver.
     pub(super) fn advance(&mut self, until: Time) {
         let mut sent = std::mem::take(&mut self.host.outgoing);
         while self.server.next_wake() <= until {
@@ -140,7 +140,7 @@ impl Bed {
         self.host.outgoing = sent;
     }
 
-    /// What leaves the server by `until`, in the order in which it leaves.
+    /// Returns the output of the server by `until`, in the order of departure.
     pub(super) fn out(&mut self, until: Time) -> Vec<Told> {
         self.advance(until);
         let mut told: Vec<Told> = Vec::new();
@@ -164,14 +164,14 @@ impl Bed {
         counters.iter().find(|own| own.name.strip_prefix("server.") == Some(name)).unwrap().value
     }
 
-    /// Nothing keeps the run alive, and no buffer is held.
+    /// Checks that nothing keeps the run alive and no buffer is held.
     pub(super) fn is_over(&mut self) {
         assert_eq!(self.server.next_wake(), pktgen_core::time::NEVER);
         assert_eq!(self.pool.in_use(), 0);
     }
 }
 
-/// Those of one kind.
+/// Returns the packets of one kind.
 pub(super) fn packets(told: &[Told], kind: What) -> Vec<Told> {
     told.iter().filter(|packet| packet.header.kind == kind).cloned().collect()
 }

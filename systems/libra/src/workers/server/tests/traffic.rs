@@ -1,4 +1,4 @@
-//! Workers over a network that loses, copies and reorders, and a model that adds what was accepted.
+//! Workers over a network that loses, copies and reorders, and a model that adds accepted packets.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -17,7 +17,7 @@ const WINDOW: u32 = 5;
 
 type Pairs = Vec<(u64, f32)>;
 
-/// Draws that need no more than differ.
+/// A simple generator of differing numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -32,7 +32,7 @@ impl Dice {
     }
 }
 
-/// A worker as `docs/libra.md` has it.
+/// A worker as defined in `docs/libra.md`.
 struct Worker {
     id: u32,
     iteration: u32,
@@ -118,7 +118,7 @@ enum Message {
     Ack(u32, u32),
 }
 
-/// Takes some of what is under way, in any order; the network loses and copies.
+/// Removes some packets in flight, in any order; the network loses and copies.
 fn arrivals<T: Clone>(under_way: &mut Vec<T>, dice: &mut Dice, loss: u64) -> Vec<T> {
     let mut arrived = Vec::new();
     for _ in 0..under_way.len().div_ceil(2) {
@@ -133,7 +133,7 @@ fn arrivals<T: Clone>(under_way: &mut Vec<T>, dice: &mut Dice, loss: u64) -> Vec
     arrived
 }
 
-/// What was pushed, by worker and number, and the sums of each job's iterations, added in the order of acceptance.
+/// The pushes by worker and number, and the sums of each job's iterations, added in the order of acceptance.
 #[derive(Default)]
 struct Model {
     pushed: HashMap<(u32, u32), (u32, Pairs)>,
