@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pktgen_core::record::Book;
+use pktgen_core::seed::Seed;
 use pktgen_core::units::{Rate, Size};
 use pktgen_engine::target::books::Books;
 use pktgen_engine::target::context::Outbox;
@@ -11,6 +12,7 @@ use pktgen_engine::target::queue::Fifo;
 use pktgen_wire::wire::frame::{SERVER_IP, Template, group_ip, mark_congestion};
 use pktgen_wire::wire::integers::{emit_values, set_values};
 use proptest::prelude::*;
+use rand::RngExt;
 
 use super::*;
 use crate::format::{ELEMENTS, UDP_FRAME_BYTES, values};
@@ -322,5 +324,26 @@ fn numbers_are_remembered_until_half_of_all_later() {
         assert!(!numbers.has(seq(number)), "{number} is new");
         numbers.add(seq(number));
         assert!(numbers.has(seq(number)) && numbers.has(seq(number.saturating_sub(32_000))), "{number}");
+    }
+}
+
+/// Numbers that never come, and those that come late, leave nothing behind: in no cycle is a new number taken for an old one.
+#[test]
+fn lost_numbers_leave_nothing_behind() {
+    let mut numbers = Numbers::new();
+    let mut stream = Seed(4).stream("lost", 0, 0);
+    let seq = |number: u32| Name { number, attempt: 0, source: 0 }.seq();
+    let mut late = None;
+    for number in 0..4 * 65_535u32 {
+        assert!(!numbers.has(seq(number)), "{number} is new");
+        if stream.random_bool(0.3) {
+            late = Some(number);
+            continue;
+        }
+        numbers.add(seq(number));
+        if let Some(late) = late.take().filter(|_| stream.random_bool(0.3)) {
+            numbers.add(seq(late));
+            assert!(numbers.has(seq(late)) && numbers.has(seq(number)));
+        }
     }
 }

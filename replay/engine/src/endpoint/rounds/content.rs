@@ -239,4 +239,35 @@ mod tests {
             }
         }
     }
+
+    /// Sums that leave 32 bits are right as registers make them, and counted.
+    #[test]
+    fn sums_of_servers_that_leave_their_range_are_counted() {
+        let plan = DensePlan { elements_total: 6400, elements_per_packet: 64, ..DensePlan::default() };
+        let dense = Arc::new(Dense::new(plan, Seed(2)).unwrap());
+        let (workers, scale) = (dense.workers_per_job(), i32::MAX as f32);
+        let layout = Layout::new(dense.clone(), Scaling::Fixed(scale), 4);
+        let summing = Summing { whole: true, registers: Registers::Wrap };
+        let mut check = ResultCheck::new(Contributions::new(layout, summing), workers);
+        let mut beyond = 0;
+        for block in 0..100 {
+            let mut exact = [0i64; 64];
+            for worker in 0..workers {
+                let mut own = [0i32; 64];
+                dense.fixed(worker, 0, block, scale, &mut own);
+                exact.iter_mut().zip(own).for_each(|(sum, own)| *sum += i64::from(own));
+            }
+            beyond += u64::from(exact.iter().any(|sum| i32::try_from(*sum).is_err()));
+            let mut bytes = vec![0; 256];
+            emit_values(&exact.map(|sum| sum as i32), &mut bytes);
+            let count = workers as u16;
+            check.look(
+                0,
+                &ResultHead { job: None, seq: block, count, degraded: false, exponent: 0, congested: false },
+                &bytes,
+            );
+        }
+        assert!(beyond > 0);
+        assert_eq!((check.right, check.wrong, check.overflowed()), (100, 0, beyond));
+    }
 }

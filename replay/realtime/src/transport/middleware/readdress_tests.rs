@@ -54,7 +54,10 @@ fn a_burst_has_the_profiles_addresses_and_what_was_not_taken_is_offered_again() 
     }
     assert!(wire.mode().ends_with("addresses of the profile"));
     let notes = wire.notes();
-    assert_eq!((notes[1].0.as_str(), notes[1].1.starts_with("1 frames left and 0 came")), ("readdress.workers", true));
+    assert_eq!(
+        (notes[1].0.as_str(), notes[1].1.ends_with("not in the profile: 1 sent, 0 received")),
+        ("readdress.workers", true)
+    );
 }
 
 #[test]
@@ -76,10 +79,10 @@ fn what_arrives_has_our_addresses_again() {
     assert_eq!(found.frames, 2);
     // With the length on the cable.
     assert_eq!(heard, [(ack, 68, true, Some(7)), (vec![1; 70], 70, false, Some(7))]);
-    assert!(wire.notes()[1].1.ends_with("1 came with addresses that the profile has not"));
+    assert!(wire.notes()[1].1.ends_with("0 sent, 1 received"));
     bench.lock().unwrap().incoming.push_back(misled);
     wire.receive(64, &mut |_| ()).unwrap();
-    assert!(wire.notes()[1].1.ends_with("; 1 came to another Ethernet address than that of their host"));
+    assert!(wire.notes()[1].1.ends_with("; 1 received frames have another Ethernet destination than their host's"));
 }
 
 /// Beside a device that switches and one that routes, which has separate Ethernet addresses on the cable.
