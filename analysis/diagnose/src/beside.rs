@@ -80,7 +80,7 @@ fn at_interfaces(interfaces: &[InterfaceCounts]) -> Vec<(String, u64)> {
 /// Returns the end of an update according to a row of the ledger; `None` if it continues.
 fn end_of(action: u8, reason: Option<u8>) -> Option<&'static str> {
     let is = |one: Action| action == one as u8;
-    let full = [Reason::QueueFull, Reason::RewardLow, Reason::EngineBusy, Reason::BypassFull, Reason::CountFull];
+    let full = [Reason::QueueFull, Reason::RewardLow, Reason::EngineBusy, Reason::BypassFull];
     if is(Action::Merged) {
         Some("merged")
     } else if is(Action::Subsumed) || is(Action::Outranked) {

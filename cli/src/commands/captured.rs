@@ -25,6 +25,7 @@ pub(super) fn asked_for(args: &Analyze) -> bool {
 /// is no packet of a known format.
 pub(super) fn run(args: &Analyze, ui: &Ui) -> Result<u8> {
     if let Some(other) = args.runs.iter().find(|path| !is_capture(path) && !is_tables(path)) {
+        std::fs::metadata(other).map_err(Error::io("read", other))?;
         return Err(Error::config(format!(
             "{} is not a capture; analyse run dirs and captures separately",
             other.display()

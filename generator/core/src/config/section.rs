@@ -1,5 +1,6 @@
 //! A section of an experiment file, read key by key.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
@@ -244,7 +245,8 @@ impl Section {
     /// Refuses unknown keys; returns the values that were read, with defaults filled in.
     pub(super) fn finish(self) -> Result<(String, Table)> {
         if let Some((key, entry)) = self.table.iter().next() {
-            let names: Vec<_> = self.known.iter().map(String::as_str).collect();
+            let mut seen = BTreeSet::new();
+            let names: Vec<_> = self.known.iter().map(String::as_str).filter(|name| seen.insert(*name)).collect();
             return Err(Error::config(format!(
                 "{}: unknown key \"{}.{key}\"{}; keys here: {}",
                 entry.origin,

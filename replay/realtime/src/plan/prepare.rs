@@ -103,6 +103,13 @@ pub(crate) fn of_share(catalogue: &'static Catalogue, mut document: Document, se
     let (udp_checksum, lanes) = read_format(catalogue, &mut document, kind, opened.source.as_ref())?;
     let (topology, routes) = read_network(&mut document, &workers, kind)?;
     let transport = read_transport(catalogue, &mut document, kind, &opened, &topology, hardware.as_ref())?;
+    if share != Shard::WHOLE && !transport.kind.capabilities().heads {
+        return Err(Error::config(format!(
+            "share {share} of the workers: with transport.kind = \"{}\" a device has one socket for all workers, connected to one sender; \
+             use one rank of workers, or several over interfaces (af_packet, af_xdp)",
+            transport.kind.name()
+        )));
+    }
     let capture = read_capture(&mut document)?.checked(opened.endless, &workers, kind)?;
     let facts = Facts {
         kind,

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pktgen_core::record::{Manifest, Rank, plan_hash};
+use pktgen_core::time::{SECOND, Time};
 use pktgen_core::whole::write_whole;
 use pktgen_core::{Error, Result};
 use serde::de::DeserializeOwned;
@@ -19,6 +20,8 @@ const READY: &str = "ready.json";
 const START: &str = "start.json";
 /// Interval of checks for the files of other ranks.
 const LOOK: Duration = Duration::from_millis(5);
+/// From so long before the start on, the threads of the run wait.
+const SOON: Time = 2 * SECOND;
 /// All begin with the next full second at least this far away: by then all ranks have read it.
 const LEAD_NS: u64 = 300_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
@@ -127,6 +130,12 @@ impl Meeting {
             (None, _) => self.follow(&own, stop)?,
         };
         let late_ms = reading().unix_ns.saturating_sub(clock.anchor_unix_ns()) / 1_000_000;
+        while clock.ahead() > SOON {
+            if stop.load(Ordering::Relaxed) {
+                return Err(Error::Invalid("interrupted while waiting for --start-at".into()));
+            }
+            std::thread::sleep(LOOK);
+        }
         if clock.ahead() > 0 {
             Ok(clock)
         } else if self.at.is_some() {

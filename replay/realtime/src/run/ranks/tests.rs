@@ -138,11 +138,14 @@ fn ranks_of_different_runs_and_files_of_earlier_ones_are_refused() {
 #[test]
 fn an_instant_that_is_given_needs_nobody() {
     let group = Group::new(2);
-    let begin =
-        |at| group.meeting(place(1, 2), 10, Some(Instant(at))).begin(&manifest(1, "a"), &AtomicBool::new(false));
-    let at = clock::unix_ns() + 10_000_000_000;
-    assert_eq!(begin(at).unwrap().anchor_unix_ns(), at);
-    let past = message(&begin(clock::unix_ns() - 2_000_000_000));
+    let begin = |at, stopped| {
+        group.meeting(place(1, 2), 10, Some(Instant(at))).begin(&manifest(1, "a"), &AtomicBool::new(stopped))
+    };
+    let at = clock::unix_ns() + 2_500_000_000;
+    assert_eq!(begin(at, false).unwrap().anchor_unix_ns(), at);
+    // The wait ends when the run is to end.
+    assert!(message(&begin(clock::unix_ns() + 3_600_000_000_000, true)).contains("waiting for --start-at"));
+    let past = message(&begin(clock::unix_ns() - 2_000_000_000, false));
     assert!(
         past.contains("--start-at: by this host's clock that was ")
             && past.contains(" ms ago")
