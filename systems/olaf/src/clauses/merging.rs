@@ -8,7 +8,7 @@ use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, has_udp_checksum, set_
 use super::card::{AHEAD, Card, Left, Sent, from, merged, update_bytes};
 use super::{BASE, SEND, merging};
 use crate::strict::{PORT, UPDATE_HEAD, WORKER_PORT};
-use pktgen_engine::clause::checks::checksum_is_finished;
+use pktgen_engine::clause::checks::{checksum_is_finished, number16, same, station};
 use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, ProbeGround, ProbeResult, ProbeStop};
 
 pub(super) static CLAUSES: &[Clause] = &[
@@ -283,14 +283,18 @@ fn right(n: usize, left: &Left) -> ProbeResult<()> {
     if has_udp_checksum(observed) {
         set_udp_checksum(&mut expected);
     }
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     for (what, at) in FIELDS {
         if observed[at.clone()] != expected[at.clone()] {
-            let what = format!("{what} of update {n}");
-            return Err(ClauseBreach::stop(what, hex(&expected[at.clone()]), hex(&observed[at])));
+            let shown = |frame: &[u8]| match what {
+                _ if at.len() == 6 => station(&frame[at.clone()]),
+                _ if what.starts_with("checksum") => format!("{:04x}", number16(frame, at.start)),
+                _ => number16(frame, at.start).to_string(),
+            };
+            return Err(ClauseBreach::stop(format!("{what} of update {n}"), shown(&expected), shown(observed)));
         }
     }
-    Ok(())
+    // A router may not send what has no hops left (RFC 1122, §3.2.1.7).
+    same(&format!("update {n}"), "time to live above 0", true, observed[22] > 0)
 }
 
 fn apart(probe: &mut ClauseProbe) -> ProbeResult<()> {

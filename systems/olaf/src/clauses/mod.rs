@@ -21,7 +21,7 @@ pub(crate) static SUITE: ClauseSuite = ClauseSuite {
     name: "olaf",
     format: "olaf",
     layout: Some("strict"),
-    version: 5,
+    version: 6,
     terms: &[
         ("update", "a packet of a worker with a reward and gradients"),
         ("cluster", "workers whose updates may be merged; the device knows it by the source address"),

@@ -63,6 +63,7 @@ enum Defect {
     AckChecksum,
     StaleIpChecksum,
     StaleUdpChecksum,
+    NoHops,
     AnyoneIsFirst,
     OneTooMany,
     AnyProtocol,
@@ -107,6 +108,7 @@ const PLANTED: &[(Defect, &[&str])] = &[
     (Defect::AckChecksum, &["olaf-ack-headers"]),
     (Defect::StaleIpChecksum, &["olaf-headers"]),
     (Defect::StaleUdpChecksum, &["olaf-headers"]),
+    (Defect::NoHops, &["olaf-headers"]),
     (Defect::AnyoneIsFirst, &["olaf-unknown-source"]),
     (Defect::OneTooMany, &["olaf-unknown-source"]),
     (Defect::AnyProtocol, &["olaf-not-udp"]),
@@ -306,6 +308,9 @@ fn merge(old: &mut Waiting, new: Waiting, defect: Defect) {
     if defect != Defect::OldestAddress {
         set_source(&mut old.frame, worker_ip(new.worker));
         old.worker = new.worker;
+    }
+    if defect == Defect::NoHops {
+        old.frame[22] = 0;
     }
     if defect != Defect::StaleIpChecksum {
         set_ip_checksum(&mut old.frame);

@@ -8,9 +8,9 @@ use std::fmt::Display;
 
 use pktgen_core::time::{MS, Time, US};
 use pktgen_core::units::Span;
-use pktgen_engine::clause::checks::{one_copy_each, same, same_sums, wrapping_sum};
+use pktgen_engine::clause::checks::{number16, one_copy_each, same, same_sums, wrapping_sum};
 use pktgen_engine::clause::{ClauseBreach, ClauseProbe, ProbeFrame, ProbeGround, ProbeResult, ProbeStop};
-use pktgen_wire::wire::frame::{Datagram, HEAD, Ip, SERVER_IP, Template, group_ip, worker_ip};
+use pktgen_wire::wire::frame::{Datagram, HEAD, Ip, SERVER_IP, Template, group_ip, source_ip, worker_ip};
 use pktgen_wire::wire::integers::emit_values;
 
 use crate::format::{AGED, HEADER, Header, PORT, frame_bytes, values};
@@ -453,7 +453,20 @@ fn read(frame: ProbeFrame) -> ProbeResult<Answer> {
         let what = format!("a frame of {} bytes at port {}", frame.bytes.len(), frame.port);
         ClauseBreach::stop(what, "a Trio-ML packet", "none")
     };
-    let Some(datagram) = Datagram::parse(&frame.bytes) else { return Err(no(&frame)) };
+    let Some(datagram) = Datagram::parse(&frame.bytes) else {
+        // A datagram whose length does not fit its packet is named so; Ethernet's padding may follow.
+        if source_ip(&frame.bytes) != 0 {
+            let (room, ip, udp) = (
+                frame.bytes.len() - 14,
+                usize::from(number16(&frame.bytes, 16)),
+                usize::from(number16(&frame.bytes, 38)),
+            );
+            let at = format!("a frame of {} bytes at port {}", frame.bytes.len(), frame.port);
+            same(&at, "length in the IPv4 header", ip.min(room), ip)?;
+            same(&at, "length in the UDP header", ip.saturating_sub(20), udp)?;
+        }
+        return Err(no(&frame));
+    };
     let Some(header) = Header::parse(datagram.payload) else { return Err(no(&frame)) };
     let bytes = values(datagram.payload, &header).as_chunks::<4>().0;
     let sums = bytes.iter().map(|four| i32::from_be_bytes(*four)).collect();
