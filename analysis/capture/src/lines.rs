@@ -553,6 +553,16 @@ fn note_of_times(facts: &Facts, totals: &Totals) -> Option<Note> {
     })
 }
 
+/// Returns what is not known where only the server's side was captured.
+fn without_a_sender(totals: &Totals, known: &Known) -> &'static str {
+    let numbered = totals.ageless == 0 && known.deliveries == Deliveries::Counted;
+    match (numbered, known.merged) {
+        (false, _) => NOTHING_SENT,
+        (true, false) => GAPS_AND_AGES,
+        (true, true) => AGES,
+    }
+}
+
 fn notes(facts: &Facts, totals: &Totals, known: Known) -> Vec<Note> {
     let [sender, server] = facts.sides;
     let mut notes = notes_of_files(facts.inputs);
@@ -583,13 +593,7 @@ fn notes(facts: &Facts, totals: &Totals, known: Known) -> Vec<Note> {
         say("late", format!("{} packets came so late that duplicates among them are counted as new", totals.late));
     }
     if ours > 0 && server && !sender {
-        let numbered = totals.ageless == 0 && known.deliveries == Deliveries::Counted;
-        let text = match (numbered, known.merged) {
-            (false, _) => NOTHING_SENT,
-            (true, false) => GAPS_AND_AGES,
-            (true, true) => AGES,
-        };
-        say("sender_not_seen", text.to_owned());
+        say("sender_not_seen", without_a_sender(totals, &known).to_owned());
     } else if ours > 0
         && sender
         && totals.found(Side::Server) > 0

@@ -7,8 +7,8 @@
 use crate::wire::FormatFacts;
 use crate::wire::frame::{HEAD, Ip, SERVER_IP, group_ip, group_of, mac_of, worker_ip, worker_of};
 
-use super::Mac;
 use super::addressing::{Addresses, CableEnd, Hop, Station};
+use super::{Address, Mac};
 
 /// Maximum growth of a frame, in bytes.
 pub const GROWTH_MAX: usize = TAG;
@@ -191,8 +191,8 @@ impl Translator {
             let pair = [self.port, self.worker_port].into_iter().flatten().find(|(ours, _)| *ours == own)?;
             return Some(pair.1.to_string());
         }
-        if let Ok(ip) = text.parse::<std::net::Ipv4Addr>() {
-            return Some(std::net::Ipv4Addr::from(self.outside(ip.into())?.ip.0).to_string());
+        if let Ok(ip) = text.parse::<Address>() {
+            return Some(self.outside(ip.0)?.ip.to_string());
         }
         let digits: String = text.chars().filter(|c| *c != ':').collect();
         let mac = u64::from_str_radix(&digits, 16).ok().filter(|_| digits.len() == 12)?.to_be_bytes();

@@ -606,9 +606,7 @@ impl Simulation {
         }
         let mut leaving = self.host.outgoing.drain(..);
         while let Some(outgoing) = leaving.next() {
-            if self.fetches {
-                fetch::senders(leaving.as_slice(), &self.places, &self.lines, &self.ledger);
-            }
+            fetch::senders(self.fetches, leaving.as_slice(), &self.places, &self.lines, &self.ledger);
             let (Place::Host(uplink) | Place::Server(uplink)) = &mut self.places[outgoing.node as usize] else {
                 unreachable!("only hosts and servers have uplinks")
             };
@@ -633,7 +631,6 @@ impl Simulation {
             }
             put(&mut self.lines[uplink.link as usize], Frame { t: arrives, ..frame }, &mut self.calendar);
         }
-        drop(leaving);
         for delivery in self.host.deliveries.drain(..) {
             let (mut row, frame) = (delivery.row, delivery.frame);
             if row.packet == PacketId::NOBODY {

@@ -97,19 +97,25 @@ fn read_senders(catalogue: &Catalogue, document: &mut Document, seed: u64, share
 }
 
 /// Plans a run for a process with a share of the workers.
-pub(crate) fn of_share(catalogue: &'static Catalogue, mut document: Document, seed: u64, share: Shard) -> Result<Plan> {
+pub(crate) fn of_share(catalogue: &'static Catalogue, document: Document, seed: u64, share: Shard) -> Result<Plan> {
+    let plan = planned(catalogue, document, seed, share)?;
+    let transport = &plan.spec.transport;
+    if share == Shard::WHOLE || transport.kind.capabilities().heads {
+        return Ok(plan);
+    }
+    Err(Error::config(format!(
+        "share {share} of the workers: with transport.kind = \"{}\" a device has one socket for all workers, connected to one sender; \
+         use one rank of workers, or several over interfaces (af_packet, af_xdp)",
+        transport.kind.name()
+    )))
+}
+
+fn planned(catalogue: &'static Catalogue, mut document: Document, seed: u64, share: Shard) -> Result<Plan> {
     let Senders { hardware, opened, workers, frame_max, endpoint, kind } =
         read_senders(catalogue, &mut document, seed, share)?;
     let (udp_checksum, lanes) = read_format(catalogue, &mut document, kind, opened.source.as_ref())?;
     let (topology, routes) = read_network(&mut document, &workers, kind)?;
     let transport = read_transport(catalogue, &mut document, kind, &opened, &topology, hardware.as_ref())?;
-    if share != Shard::WHOLE && !transport.kind.capabilities().heads {
-        return Err(Error::config(format!(
-            "share {share} of the workers: with transport.kind = \"{}\" a device has one socket for all workers, connected to one sender; \
-             use one rank of workers, or several over interfaces (af_packet, af_xdp)",
-            transport.kind.name()
-        )));
-    }
     let capture = read_capture(&mut document)?.checked(opened.endless, &workers, kind)?;
     let facts = Facts {
         kind,

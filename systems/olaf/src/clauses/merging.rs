@@ -78,7 +78,7 @@ pub(super) static CLAUSES: &[Clause] = &[
     Clause {
         id: "olaf-headers",
         title: "headers of updates are right",
-        rule: "Lengths in IPv4 and UDP are those of the frame, checksums are right (UDP's may be 0), ports are those of updates, and Ethernet addresses are those of the IPv4 addresses (RFC 791, RFC 768).",
+        rule: "Lengths in IPv4 and UDP are those of the frame, checksums are right (UDP's may be 0), ports are those of updates, Ethernet addresses are those of the IPv4 addresses, and a hop is left (RFC 791, RFC 768, RFC 1122).",
         stimulus: "two updates ahead; updates of two workers of another cluster and one of a third if there is one, all with UDP checksums; the same without",
         oracle: "headers made by the certifier, for the merge and the update",
         precondition: "a queue that merges; three clusters, two workers in each",

@@ -13,8 +13,15 @@ const NEAR: usize = 3;
 const QUARTERS: usize = 4;
 
 /// Fetches what is touched for frames that leave soon.
+#[inline]
+pub(super) fn senders(fetches: bool, soon: &[Outgoing], places: &[Place], lines: &[Line], ledger: &Ledger) {
+    if fetches {
+        fetch_senders(soon, places, lines, ledger);
+    }
+}
+
 #[inline(never)]
-pub(super) fn senders(soon: &[Outgoing], places: &[Place], lines: &[Line], ledger: &Ledger) {
+fn fetch_senders(soon: &[Outgoing], places: &[Place], lines: &[Line], ledger: &Ledger) {
     if let Some(far) = soon.get(FAR) {
         prefetch(&places[far.node as usize]);
         ledger.fetch(far.frame.worker, false);
