@@ -100,7 +100,8 @@ fn read_senders(catalogue: &Catalogue, document: &mut Document, seed: u64, share
 pub(crate) fn of_share(catalogue: &'static Catalogue, document: Document, seed: u64, share: Shard) -> Result<Plan> {
     let plan = planned(catalogue, document, seed, share)?;
     let transport = &plan.spec.transport;
-    if share == Shard::WHOLE || transport.kind.capabilities().heads {
+    let can = transport.kind.capabilities();
+    if share == Shard::WHOLE || can.heads || !can.real_time {
         return Ok(plan);
     }
     Err(Error::config(format!(
