@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use pktgen_core::registry::Named;
 use pktgen_wire::device::plan::{DeviceTemplate, Job, Planner, groups, station, worker_entry};
+use pktgen_wire::wire::update::{PORT, WORKER_PORT};
 
 /// `plan = "olaf"`.
 pub struct Olaf;
@@ -59,7 +60,9 @@ impl Planner for Olaf {
         });
         json!({
             "update_identifier": (0u32..).zip(cluster_of).map(identify).collect::<Vec<_>>(),
+            "device": station(job.addresses.device),
             "parameter_server": station(job.addresses.server),
+            "udp_ports": { "workers": job.addresses.worker_port.unwrap_or(WORKER_PORT), "parameter_server": job.addresses.port.unwrap_or(PORT) },
             "multicast_groups": groups(job),
             "regroup": moves.collect::<Vec<_>>(),
             "queue": {

@@ -61,6 +61,7 @@ impl Planner for TrioMl {
         json!({
             "router": station(device),
             "udp_port": job.addresses.port.unwrap_or(crate::format::PORT),
+            "worker_udp_port": job.addresses.worker_port.unwrap_or(crate::format::PORT),
             "job_records": job.facts.clusters().iter().enumerate().map(record).collect::<Vec<_>>(),
             "multicast_groups": groups(job),
         })
