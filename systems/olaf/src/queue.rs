@@ -13,12 +13,12 @@
 
 use std::collections::VecDeque;
 
-use pktgen_core::Result;
 use pktgen_core::config::{FromValue, KeyTables, Section, Value, settings};
 use pktgen_core::record::{Action, PacketId, Reason};
 use pktgen_core::registry::Named;
 use pktgen_core::time::{NEVER, Time};
 use pktgen_core::units::Span;
+use pktgen_core::{Result, prefetch};
 use pktgen_wire::wire::frame;
 use pktgen_wire::wire::update::{FLAG_MERGED, Header, Status, UPDATE_HEAD, add_values};
 
@@ -322,6 +322,19 @@ impl Queue for OlafQueue {
 
     fn release(&mut self) {
         self.locked = false;
+    }
+
+    fn fetch(&self, cluster: u16, pool: &Pool, found: bool) {
+        if !found {
+            self.activity.fetch();
+            return prefetch(self.position.as_slice());
+        }
+        let position = self.activity.place(cluster).and_then(|place| self.position.get(place));
+        let waiting = position.and_then(|position| position.checked_sub(1 + self.head));
+        if let Some(waiting) = waiting.and_then(|at| self.ring.get(at as usize)) {
+            prefetch(waiting);
+            prefetch(pool.frame(&waiting.frame));
+        }
     }
 
     fn status(&mut self, t: Time) -> Status {

@@ -106,6 +106,8 @@ pub struct Simulation {
     shares_rows: bool,
     /// The network is in no cache: what is touched soon is fetched.
     fetches: bool,
+    /// Frames on their way to devices.
+    coming: fetch::Coming,
     counters: Counters,
     sent: u64,
     until: Time,
@@ -215,6 +217,7 @@ impl Simulation {
             rows: Vec::new(),
             shares_rows: topology.nodes.len() > NODES_NEAR,
             fetches: topology.nodes.len() > NODES_CACHED,
+            coming: fetch::Coming::new(),
             counters: Counters::default(),
             sent: 0,
             until: NEVER,
@@ -552,6 +555,7 @@ impl Simulation {
     fn settle_device(&mut self, node: NodeId, recorder: &mut dyn Recorder) -> Result<()> {
         let Place::Device(device) = &mut self.places[node as usize] else { unreachable!("only devices settle here") };
         for port in self.touched.drain(..) {
+            device.last_port = port;
             self.calendar.set(device.first_slot + u32::from(port), device.ports[usize::from(port)].wake());
         }
         self.calendar.set(device.timer_slot, device.program.next_wake());
@@ -581,6 +585,9 @@ impl Simulation {
                 }
             } else {
                 put(line, frame, &mut self.calendar);
+                if self.fetches {
+                    self.coming.push((link, frame), &self.places, &self.lines, &self.pool);
+                }
             }
         }
     }
@@ -629,7 +636,11 @@ impl Simulation {
                 None if frame.goes_down() => self.counters.downlink_bytes += u64::from(frame.len),
                 None => {}
             }
-            put(&mut self.lines[uplink.link as usize], Frame { t: arrives, ..frame }, &mut self.calendar);
+            let link = uplink.link;
+            put(&mut self.lines[link as usize], Frame { t: arrives, ..frame }, &mut self.calendar);
+            if self.fetches {
+                self.coming.push((link, frame), &self.places, &self.lines, &self.pool);
+            }
         }
         for delivery in self.host.deliveries.drain(..) {
             let (mut row, frame) = (delivery.row, delivery.frame);

@@ -1,5 +1,6 @@
 //! The number of active clusters: those with an arrival within a window. OLAF §5 calls it N.
 
+use pktgen_core::prefetch;
 use pktgen_core::time::Time;
 
 /// No cluster.
@@ -127,6 +128,12 @@ impl Activity {
         self.newest = id;
         self.active += 1;
         Some(id as usize)
+    }
+
+    /// Fetches what is kept of clusters, if it is not much.
+    pub fn fetch(&self) {
+        prefetch(&self.seen.entries[..self.seen.entries.len().min(16)]);
+        prefetch(&self.nodes[..self.nodes.len().min(8)]);
     }
 
     fn unlink(&mut self, id: u32) {

@@ -16,6 +16,8 @@ pub struct Device {
     pub ports: Vec<Port>,
     /// Its books.
     pub books: Books,
+    /// The port that was used last, and probably is next.
+    pub(crate) last_port: u16,
     /// Event slot of its first port, in virtual time.
     pub(crate) first_slot: u32,
     /// Event slot of its timer, in virtual time.
@@ -28,6 +30,7 @@ impl Device {
         Device {
             program,
             ports,
+            last_port: 0,
             books: Books { node: node as u16, ..Default::default() },
             first_slot: 0,
             timer_slot: 0,

@@ -11,7 +11,7 @@ use pktgen_core::config::{Section, above_to, settings, spans};
 use pktgen_core::record::{Action, Reason};
 use pktgen_core::time::{NEVER, SECOND, Serialiser, Time};
 use pktgen_core::units::{Rate, Size, Span};
-use pktgen_core::{Error, Result};
+use pktgen_core::{Error, Result, prefetch};
 use pktgen_wire::wire::update::Status;
 
 use super::books::Books;
@@ -281,6 +281,16 @@ impl Port {
         let service = self.service.as_mut().map_or(on_wire, |s| s.take(bytes));
         self.busy_until = now + service.max(Time::from(bytes.div_ceil(64)) * self.block_time) + self.packet_gap;
         out.push(self.link, Frame { t: now + on_wire + self.delay, ..frame });
+    }
+
+    /// Fetches the queue into the caches.
+    pub(crate) fn fetch_queue(&self) {
+        prefetch(&*self.queue);
+    }
+
+    /// Fetches what a frame of this cluster will touch in the queue: [`Queue::fetch`].
+    pub(crate) fn fetch_waiting(&self, cluster: u16, pool: &Pool, found: bool) {
+        self.queue.fetch(cluster, pool, found);
     }
 
     /// Returns the status of the queue at `t`.

@@ -4,6 +4,7 @@ use pktgen_core::prefetch;
 
 use super::{Line, Place, Simulation, Slot};
 use crate::endpoint::Outgoing;
+use crate::frame::{Frame, Pool};
 use crate::ledger::Ledger;
 
 /// Frames between one that leaves and one whose worker's memory is fetched, and what that points to.
@@ -42,7 +43,7 @@ fn fetch_senders(soon: &[Outgoing], places: &[Place], lines: &[Line], ledger: &L
 /// Fetches what is touched by events that are near: what the next ones act on, and the nodes of a quarter of those behind them, which `turn` chooses.
 #[inline(never)]
 pub(super) fn events(simulation: &Simulation, turn: u64) {
-    let Simulation { calendar, slots, lines, places, pool, .. } = simulation;
+    let Simulation { calendar, slots, places, .. } = simulation;
     let [next, later] = calendar.soon();
     for (_, slot) in next {
         match slots[*slot as usize] {
@@ -51,21 +52,53 @@ pub(super) fn events(simulation: &Simulation, turn: u64) {
                     prefetch(&device.ports[usize::from(port)]);
                 }
             }
-            Slot::Arrival { link } => {
-                let line = &lines[link as usize];
-                if let (Place::Device(device), Some(frame)) = (&places[line.to as usize], line.frames.front()) {
-                    prefetch(pool.frame(frame));
-                    prefetch(&**device);
-                }
-            }
             _ => {}
         }
     }
     for (_, slot) in later.iter().skip(turn as usize % QUARTERS).step_by(QUARTERS) {
         match slots[*slot as usize] {
             Slot::Port { node, .. } => prefetch(&places[node as usize]),
-            Slot::Arrival { link } => prefetch(&places[lines[link as usize].to as usize]),
             _ => {}
         }
+    }
+}
+
+/// Frames on their way to devices: what each will touch there is fetched step by step, as what leads to it has come.
+pub(super) struct Coming {
+    ring: Vec<Option<(u32, Frame)>>,
+    next: usize,
+}
+
+impl Coming {
+    /// Frames between two steps, and steps.
+    const APART: usize = 6;
+    const STEPS: usize = 5;
+
+    pub(super) fn new() -> Self {
+        Coming { ring: vec![None; Self::APART * Self::STEPS + 1], next: 0 }
+    }
+
+    /// A frame was put on a link.
+    #[inline(never)]
+    pub(super) fn push(&mut self, one: (u32, Frame), places: &[Place], lines: &[Line], pool: &Pool) {
+        self.ring[self.next] = Some(one);
+        prefetch(&places[lines[one.0 as usize].to as usize]);
+        for step in 1..=Self::STEPS {
+            let at = (self.next + self.ring.len() - step * Self::APART) % self.ring.len();
+            let Some((link, frame)) = &self.ring[at] else { break };
+            let Place::Device(device) = &places[lines[*link as usize].to as usize] else { continue };
+            match (step, device.ports.get(usize::from(device.last_port))) {
+                (1, _) => prefetch(&**device),
+                (2, Some(port)) => {
+                    prefetch(&*device.program);
+                    prefetch(port);
+                }
+                (3, Some(port)) => port.fetch_queue(),
+                (4, Some(port)) => port.fetch_waiting(frame.cluster, pool, false),
+                (5, Some(port)) => port.fetch_waiting(frame.cluster, pool, true),
+                _ => {}
+            }
+        }
+        self.next = (self.next + 1) % self.ring.len();
     }
 }

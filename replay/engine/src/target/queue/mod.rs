@@ -35,6 +35,9 @@ pub trait Queue: Send {
 
     /// Returns the number of waiting frames, without the locked one.
     fn waiting(&self) -> usize;
+
+    /// Fetches into the caches what the offer of a frame of this cluster will touch: first what finds it, then (`found`) what waits.
+    fn fetch(&self, _cluster: u16, _pool: &Pool, _found: bool) {}
 }
 
 settings! {
