@@ -516,7 +516,7 @@ pub(crate) struct PlaceSoar {
     /// Consecutive workloads: a JSON list of objects from switch id to load
     #[arg(long, value_name = "FILE", conflicts_with_all = ["explain", "plan", "svg", "dot", "emit"])]
     pub(crate) workloads: Option<PathBuf>,
-    /// Maximum number of workloads per switch
+    /// Maximum number of workloads per switch; 0: no switch aggregates [default: unlimited]
     #[arg(long, value_name = "N", requires = "workloads")]
     pub(crate) capacity: Option<u32>,
     #[command(flatten)]

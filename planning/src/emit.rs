@@ -1,6 +1,6 @@
 //! Writes the experiment that executes a plan: `pktgen place … --emit EXPERIMENT.toml`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pktgen_core::plan::{Plan, PlanRole};
 use pktgen_core::time::SECOND;
@@ -26,8 +26,8 @@ pub struct Emission {
     pub bytes: u32,
     /// Number of messages of each worker.
     pub messages: u32,
-    /// Rate of messages as a multiple of the rate promised by the plan. Without a promised rate it has no meaning: all
-    /// messages of a worker are generated at once.
+    /// How fast they follow each other, as a multiple of the rate that the plan promises. At a plan without a rate it is 1:
+    /// all messages of a worker are generated at once.
     pub factor: f64,
     /// Whether the server answers with the complete sums.
     pub allreduce: bool,
@@ -54,6 +54,11 @@ pub fn emit(plan: &Plan, plan_file: &str, emission: &Emission) -> Result<String>
              at least one, and the factor is above 0 and at most 1e6"
         )));
     }
+    if plan.rate_bps.is_none() && *factor != 1.0 {
+        return Err(Error::config(format!(
+            "--factor {factor}: it multiplies the rate that a plan promises, and this plan promises none; leave --factor out"
+        )));
+    }
     let period = Span::from_ps(period_ps(plan, *bytes, *factor));
     let metrics: &[&str] = match plan.rate_bps {
         Some(_) => &["links_unlike_plan", "allreduce_rate", "rate_planned", "link_load_max", "queue_max"],
@@ -61,6 +66,14 @@ pub fn emit(plan: &Plan, plan_file: &str, emission: &Emission) -> Result<String>
     };
     // The number that may be open at once: a plan may have thousands of aggregators, and each slot needs memory.
     let open = messages.min(&OPEN_MAX);
+    if messages > open && (plan.rate_bps.is_none() || *factor > 1.0) {
+        let why =
+            if plan.rate_bps.is_none() { "the plan promises no rate" } else { "they come faster than the plan's rate" };
+        return Err(Error::config(format!(
+            "--messages {messages}: 1 to {OPEN_MAX} may be open at an aggregator, and all may be at once, since {why}; give at most \
+             {OPEN_MAX}"
+        )));
+    }
     let about = about(plan);
     let [name, about, plan_file] = [name, &about, plan_file].map(quoted);
     Ok(format!(
@@ -74,9 +87,14 @@ pub fn emit(plan: &Plan, plan_file: &str, emission: &Emission) -> Result<String>
     ))
 }
 
-/// Writes the experiment to `path` and the plan beside it as `NAME.plan.json`, replacing existing files.
+/// The file of the plan beside the experiment `path`: `NAME.plan.json`.
+pub fn plan_beside(path: &Path) -> PathBuf {
+    path.with_extension("plan.json")
+}
+
+/// Writes the experiment to `path` and the plan beside it, as [`plan_beside`] has it. Whatever stood there is replaced.
 pub fn write(plan: &Plan, path: &Path, emission: &Emission) -> Result<()> {
-    let beside = path.with_extension("plan.json");
+    let beside = plan_beside(path);
     let file = beside.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
         Error::config(format!("{}: an experiment is written to a file whose name is text", path.display()))
     })?;
@@ -121,7 +139,7 @@ mod tests {
     /// Returns three switches with four workers, of which the root aggregates.
     fn small() -> Plan {
         let tree = binary(4, Rates::Constant).unwrap().with_load(vec![1, 2, 1]);
-        tree.plan("hand", &[true, false, false], Rate::from_bps(1_000_000_000))
+        tree.plan("hand", &[true, false, false], Rate::from_bps(100_000_000_000))
     }
 
     #[test]
@@ -146,6 +164,7 @@ mod tests {
             (Emission { bytes: 10, ..Emission::of(&plan, "x") }, "10 bytes"),
             (Emission { messages: 0, ..Emission::of(&plan, "x") }, "0 messages"),
             (Emission { factor: 0.0, ..Emission::of(&plan, "x") }, "factor"),
+            (Emission { factor: 3.0, ..Emission::of(&plan, "x") }, "--factor 3: it multiplies the rate"),
         ] {
             let message = emit(&plan, "p.json", &emission).unwrap_err().to_string();
             assert!(message.contains(part), "{message}");
@@ -156,12 +175,31 @@ mod tests {
         );
     }
 
+    /// More messages than cells: an aggregator would drop what has none (`table_full`), unless messages leave as fast as they come.
+    #[test]
+    fn more_messages_than_may_be_open_are_refused_where_all_may_be() {
+        let at_once = small();
+        let rated = Plan { rate_bps: Some(50_000_000), ..small() };
+        let ask = |plan: &Plan, messages, factor| {
+            emit(plan, "p.json", &Emission { messages, factor, ..Emission::of(plan, "x") }).map_err(|e| e.to_string())
+        };
+        for (plan, messages, factor) in [(&at_once, 65_536, 1.0), (&rated, 100_000, 1.0), (&rated, 65_536, 2.0)] {
+            assert!(ask(plan, messages, factor).unwrap().contains("open_messages = 65536\n"));
+        }
+        for (plan, factor, why) in [(&at_once, 1.0, "no rate"), (&rated, 1.01, "faster than the plan's rate")] {
+            let message = ask(plan, 65_537, factor).unwrap_err();
+            let parts = ["--messages 65537", "1 to 65536", why, "give at most 65536"];
+            assert!(parts.iter().all(|part| message.contains(part)), "{message}");
+        }
+    }
+
     #[test]
     fn the_plan_is_written_beside_the_experiment() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("small.toml");
         write(&small(), &path, &Emission::of(&small(), "small")).unwrap();
-        assert_eq!(Plan::read(&folder.path().join("small.plan.json")).unwrap(), small());
+        assert_eq!(plan_beside(&path), folder.path().join("small.plan.json"));
+        assert_eq!(Plan::read(&plan_beside(&path)).unwrap(), small());
         assert!(std::fs::read_to_string(&path).unwrap().contains("\"small.plan.json\""));
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pktgen_capture::replay::is_tables;
 use pktgen_capture::tables::TablesIndex;
-use pktgen_core::record::digest::{check_files, is_sealed, unsealed};
+use pktgen_core::record::digest::{check_files, digests_of, is_sealed, unsealed};
 use pktgen_core::record::{BOOKS, Facts, ITERATIONS, Manifest, RECEIVED, RESULTS, SENT, STATES, Verified, judge};
 use pktgen_core::{Error, Result, quiet};
 use pktgen_records::Note;
@@ -157,10 +157,9 @@ impl Database {
     }
 
     fn verified(&self, run: &Run) -> Verified {
-        match (self.options.no_verify, run.manifest.files.is_empty()) {
-            (true, _) => Verified::Waived,
-            (false, true) => Verified::NoDigests,
-            (false, false) => Verified::Whole,
+        match self.options.no_verify {
+            true => Verified::Waived,
+            false => digests_of(run.text.as_bytes(), &run.manifest.files),
         }
     }
 

@@ -241,6 +241,15 @@ fn what_links_carried_is_compared_with_the_plan() {
         manifest.balance_by_worker[0].generated = 1;
     });
     assert_eq!(value(&uneven, "links_unlike_plan"), Some(4.0), "one round is what all workers have");
+    // Two clusters: the aggregator sends a sum for each, so a round has 2 messages on both links, and as many back.
+    let several = lines_of(&every_fate(), |manifest| {
+        plan_of_three_workers(manifest);
+        manifest.clusters = vec![0, 1, 1];
+        manifest.counters.links[0].iter_mut().for_each(|way| way.messages = 4);
+    });
+    for (key, expected) in [("links_unlike_plan", 0.0), ("phi", 10.0), ("phi_planned", 10.0)] {
+        assert_eq!(value(&several, key), Some(expected), "{key} of two clusters");
+    }
     let unmeasured = lines_of(&every_fate(), |manifest| {
         plan_of_three_workers(manifest);
         manifest.counters.links.clear();

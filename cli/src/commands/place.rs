@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use pktgen_core::plan::Plan;
 use pktgen_core::whole::write_whole;
 use pktgen_core::{Error, Result};
-use pktgen_planning::emit::{Emission, write as write_emission};
+use pktgen_planning::emit::{Emission, plan_beside, write as write_emission};
 use pktgen_planning::picture;
 
 use crate::args::{Place, PlanFiles};
@@ -27,10 +27,17 @@ impl PlanFiles {
         self.plan.is_some() || self.svg.is_some() || self.dot.is_some() || self.emit.is_some()
     }
 
-    /// Refuses outputs that overwrite `inputs` or each other; `more` is written in addition.
-    fn check<'a>(&'a self, more: Option<&'a PathBuf>, inputs: &[&'a Path]) -> Result<()> {
+    /// Refuses names of the `inputs`, and a name of two outputs, of which `more` are written beside these.
+    fn check(&self, more: Option<&PathBuf>, inputs: &[&Path]) -> Result<()> {
+        let beside = self.emit.as_deref().map(plan_beside);
         let own = [&self.plan, &self.svg, &self.dot, &self.emit];
-        check_outputs(own.into_iter().flatten().chain(more), inputs.iter().copied())
+        let mut outputs: Vec<&PathBuf> = own.into_iter().flatten().chain(more).collect();
+        check_outputs(outputs.iter().copied(), inputs.iter().copied())?;
+        let (Some(path), Some(beside)) = (&self.emit, &beside) else { return Ok(()) };
+        outputs.push(beside);
+        check_outputs(outputs, inputs.iter().copied()).map_err(|why| {
+            Error::config(format!("--emit {} also writes its plan to {}: {why}", path.display(), beside.display()))
+        })
     }
 
     fn write(&self, plan: &Plan, ui: &Ui) -> Result<()> {

@@ -89,6 +89,9 @@ fn atro_wires_the_papers_clusters() {
     let cluster = ["atro", "--workers", "90", "--switches", "20", "--ports", "24", "--aggregators", "4"];
     let chosen = object(at, &[&cluster[..], &["--rates", "40Gbps,25Gbps,60Gbps"]].concat());
     assert_eq!((&chosen["rate_bps"], &chosen["bound_bps"]), (&json!(40_000_000_000u64), &json!(40_000_000_000u64)));
+    let allowed = pktgen(at, &[&["place"], &cluster[..], &["--rates", "40Gbps,25Gbps"]].concat());
+    let first = String::from_utf8_lossy(&allowed.stdout).lines().next().map(str::to_owned);
+    assert_eq!(first.as_deref(), Some("rate 40 Gbit/s, the most that any wiring has of the allowed rates"));
     let text = pktgen(at, &[&["place"], &cluster[..], &["--svg", "a.svg", "--dot", "a.dot"]].concat());
     assert!(String::from_utf8_lossy(&text.stdout).starts_with("rate 50 Gbit/s, the most that any wiring has\n"));
     assert_eq!(fs::read_to_string(at.join("a.svg")).expect("a picture").matches("class=\"aggregator\"").count(), 4);
@@ -155,6 +158,11 @@ fn plans_are_carried_out() {
     assert_eq!(found("links_unlike_plan"), 0.0);
     let phi = soar["phi"].as_f64().expect("a number");
     assert!((found("phi") - phi).abs() <= 1e-12 * phi && (found("phi_planned") - phi).abs() <= 1e-12 * phi);
+    // Two messages of each worker, which reach a link one after the other: at the plan's rate its load is 1 all the same.
+    let plain = ["atro", "--workers", "6", "--switches", "4", "--ports", "4", "--aggregators", "0"];
+    object(at, &[&plain[..], &["--emit", "v.toml", "--messages", "2"]].concat());
+    let load = measured("v")("link_load_max");
+    assert!((0.999..1.001).contains(&load), "{load}");
     let cluster =
         ["atro", "--workers", "20", "--switches", "6", "--ports", "8", "--aggregators", "2", "--capacity", "10Gbps"];
     fs::write(at.join("cluster.json"), UNEQUAL).expect("writable");
@@ -177,6 +185,27 @@ fn plans_are_carried_out() {
     }
 }
 
+/// The plan beside an emitted experiment is an output as well.
+#[test]
+fn emitted_plans_replace_no_input_nor_another_output() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let at = folder.path();
+    let names = [("z.plan.json", EXAMPLE), ("c.plan.json", UNEQUAL)];
+    names.iter().for_each(|(name, text)| fs::write(at.join(name), text).expect("writable"));
+    let lost = ["z.toml", "also writes its plan to z.plan.json", "is an input"];
+    refused(at, &["soar", "z.plan.json", "-k", "2", "--emit", "z.toml"], &lost);
+    refused(at, &["atro", "--cluster", "c.plan.json", "--emit", "c.toml"], &["c.plan.json", "is an input"]);
+    for (name, text) in names {
+        assert_eq!(fs::read_to_string(at.join(name)).expect("still there"), text);
+    }
+    for flag in ["--plan", "--svg", "--dot", "--write"] {
+        let twice = ["soar", "BT(8)", "-k", "2", "--emit", "y.toml", flag, "y.plan.json"];
+        refused(at, &twice, &["y.plan.json", "two outputs have this name"]);
+    }
+    let many = ["soar", "BT(8)", "-k", "2", "--emit", "y.toml", "--messages", "65537"];
+    refused(at, &many, &["--messages 65537: 1 to 65536"]);
+}
+
 #[test]
 fn what_cannot_be_placed_is_explained() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -197,6 +226,25 @@ fn what_cannot_be_placed_is_explained() {
         at,
         &["soar", "BT(8)", "-k", "1", "--workloads", "w.json"],
         &["workload 0 has load at 9, which is no switch"],
+    );
+    write("w.json", "[{\"3\": 1}]");
+    for flags in [["--loads", "uniform"], ["--seed", "3"]] {
+        let args = [&["soar", "BT(8)", "-k", "1", "--workloads", "w.json"], &flags[..]].concat();
+        refused(at, &args, &[flags[0], "--workloads has the loads of every workload"]);
+    }
+    write("loaded.json", EXAMPLE);
+    let noted = pktgen(at, &["place", "soar", "loaded.json", "-k", "1", "--workloads", "w.json"]);
+    assert!(String::from_utf8_lossy(&noted.stderr).contains("loaded.json: its loads are not used"));
+    write("fast.json", r#"{"nodes":[{"id":0,"parent":null,"rate":1e11,"load":1}]}"#);
+    refused(
+        at,
+        &["soar", "fast.json", "-k", "1", "--plan", "f.json"],
+        &["--plan", "node 0: rate 1e11", "1e-9 to 1.8e10"],
+    );
+    refused(
+        at,
+        &["soar", "BT(8)", "-k", "1", "--emit", "f.toml", "--factor", "3"],
+        &["--factor 3", "leave --factor out"],
     );
     let atro = |workers: &'static str, layers: &'static str, ports: &'static str| {
         ["atro", "--workers", workers, "--switches", "3", "--ports", ports, "--aggregators", "1", "--layers", layers]

@@ -287,11 +287,15 @@ fn of_others(all: &mut Collector) {
     let kept = pktgen(all.folder.path(), &["--json", "-q", "trace", "check", "t.parquet", "wide.parquet"]);
     all.found.lines(&text(&kept.stdout));
     all.take(0, "place soar BT(8) -k 2 --plan plan.json");
+    all.take(0, "place soar BT(8) -k 2 --explain");
     let path = all.path("plan.json");
     all.found.file("plan", &path);
     all.write("loads.json", r#"[{"0":1,"1":2,"2":3,"3":4},{"3":1}]"#);
     all.take(0, "place soar BT(8) -k 2 --workloads loads.json --capacity 1");
-    all.take(0, "place atro --workers 12 --switches 4 --ports 8 --aggregators 2 --capacity 100Gbps");
+    all.take(0, "place soar BT(8) -k 2 --workloads loads.json");
+    let wiring = "place atro --workers 12 --switches 4 --ports 8 --aggregators 2 --capacity 100Gbps";
+    all.take(0, wiring);
+    all.take(0, &format!("{wiring} --device-ports 384"));
     all.take(0, "device show alveo-u55c-olaf");
     let table1 = root().join("configs/olaf/table1.toml").display().to_string();
     all.take(0, &format!("device check alveo-u55c-olaf {table1}"));

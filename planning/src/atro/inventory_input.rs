@@ -212,6 +212,11 @@ fn rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Rate, D::Error> {
 
 /// Returns the names of a group: its own, or numbered names for several.
 fn names(name: &str, count: Option<u64>) -> Result<Vec<String>> {
+    if name.is_empty() || name.chars().any(char::is_control) {
+        return Err(Error::config(format!(
+            "name: {name:?}; a name has a character or more, and no line break or other control character"
+        )));
+    }
     within(&format!("count of {name}"), count.unwrap_or(1), 1, SIZE_MAX)?;
     Ok(match count {
         None | Some(1) => vec![name.to_owned()],
@@ -308,6 +313,14 @@ mod tests {
         assert_eq!(plain, Inventory::of_cluster(&cluster, 9));
         let slower = Inventory { server_bps: 1, ..plain };
         assert_eq!(slower.cluster(), None);
+    }
+
+    #[test]
+    fn names_without_a_character_or_with_line_breaks_are_refused() {
+        for (from, to) in [("\"leaf\"", "\"\""), ("\"agg\", \"ports\"", "\"a\\ngg\", \"ports\""), ("\"gpu\"", "\"\"")] {
+            let why = Inventory::parse(&FILE.replace(from, to), "c.json", None).unwrap_err().to_string();
+            assert!(why.contains("c.json: name: \"") && why.contains("no line break"), "{why}");
+        }
     }
 
     #[test]

@@ -48,7 +48,12 @@ fn run(command: &str, file: &Path, seconds: u32) -> Result<(MilpReply, String)> 
             "cannot run the solver \"{program}\": {error}; install CBC with `apt-get install coinor-cbc`, or name another"
         ))
     })?;
-    let text = std::fs::read_to_string(&answer).map_err(Error::io("read", &answer))?;
+    let text = std::fs::read_to_string(&answer).map_err(|error| {
+        Error::Host(format!(
+            "the solver \"{program}\" ended with {status} and wrote no answer ({error}); name CBC or HiGHS (--solver), or \
+             leave the solver out"
+        ))
+    })?;
     let reply = read(&text).ok_or_else(|| {
         let shown: String = text.chars().take(200).collect();
         Error::Host(format!(
@@ -106,6 +111,16 @@ mod tests {
         let cbc = "Optimal - objective value 4\n  0 w_0  4  0\n  3 y_0_1  2  0\n  4 y_1_0  1e-9  0\n  9 t_1  3  0\n";
         assert_eq!(flows(cbc), [(0, Some(1)), (1, None)]);
         assert_eq!(flows("# Columns 2\ny_12_3 1\nt_3 0\n"), [(12, Some(3))]);
+    }
+
+    #[test]
+    fn a_solver_without_an_answer_is_named_with_its_exit_code() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("atro.lp");
+        std::fs::write(&file, "").unwrap();
+        let error = solve("false", &file, 1).unwrap_err();
+        let parts = ["\"false\" ended with exit status: 1", "wrote no answer", "name CBC or HiGHS", "--solver"];
+        assert!(error.exit_code() == 3 && parts.iter().all(|part| error.to_string().contains(part)), "{error}");
     }
 
     #[test]

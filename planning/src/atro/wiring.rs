@@ -49,6 +49,9 @@ pub struct Wiring {
     pub optimal: bool,
     /// Whether the bound is proved; otherwise it is that of all known shapes, which the program confirmed wherever it was run.
     pub proved: bool,
+    /// Why the solver settled nothing, if it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub solver_failure: Option<String>,
 }
 
 /// Returns the best wiring for this many workers. With `rates`, the rate is the largest possible one of them (QSR, ATRO
@@ -85,7 +88,9 @@ pub(super) fn wire_hosts(cluster: &Cluster, workers: u64, rates: &[u64], host_bp
             validate(&plan, cluster, m)
                 .map_err(|why| Error::Invalid(format!("the wiring for {workers} workers is wrong: {why}")))?;
             let optimal = rate_bps == bound_bps;
-            Some(Wiring { plan, cross_connects, flows_per_link: m, rate_bps, bound_bps, optimal, proved })
+            let flows_per_link = m;
+            let solver_failure = None;
+            Some(Wiring { plan, cross_connects, flows_per_link, rate_bps, bound_bps, optimal, proved, solver_failure })
         }
     };
     if shapes::are_all_tried(cluster) || by_shapes.as_ref().is_some_and(|wiring| wiring.optimal) {

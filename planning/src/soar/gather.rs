@@ -19,7 +19,11 @@ use super::Placement;
 /// Default memory limit of the tables in bytes.
 pub const MEMORY: u64 = 8 << 30;
 
-/// The tables of all switches, as computed by SOAR-Gather.
+/// Costs that differ by less than this share are equal: rates such as 3 have no exact inverse, so equal costs are sums that
+/// rounding makes unequal.
+const TIE: f64 = 1e-12;
+
+/// The tables of all switches, as SOAR-Gather leaves them.
 pub struct Tables {
     values: Vec<f64>,
     /// Beginning of the table of each switch: a row for each ℓ from 1 on.
@@ -129,6 +133,10 @@ pub(super) fn paths<'a>(tree: &'a Tree, v: u32) -> impl Iterator<Item = f64> + '
 
 /// Returns a placement with minimum φ and at most `k` aggregating switches.
 pub fn solve(tree: &Tree, k: usize, memory: u64) -> Result<Placement, String> {
+    // Without a choice there is nothing to compare, and tables of deep trees are large.
+    if k == 0 || !(0..tree.len() as u32).any(|v| tree.is_available(v)) {
+        return Ok(Placement::of(tree, vec![false; tree.len()]));
+    }
     Ok(Placement::of(tree, colour(tree, &tables(tree, k, memory)?, k, Root::Either)))
 }
 
@@ -158,12 +166,12 @@ impl Root {
     /// All choices with their names.
     pub const ALL: [(&'static str, Root); 3] = [("either", Root::Either), ("red", Root::Red), ("blue", Root::Blue)];
 
-    /// Whether an available switch becomes blue, given the costs of both colours.
+    /// Whether a switch that may aggregate is blue, given what both colours cost: if blue is better by more than rounding.
     pub(super) fn takes_blue(self, is_root: bool, as_blue: f64, as_red: f64) -> bool {
         match self {
             Root::Red if is_root => false,
             Root::Blue if is_root => true,
-            _ => as_blue < as_red,
+            _ => as_blue < as_red * (1.0 - TIE),
         }
     }
 }
@@ -243,7 +251,12 @@ fn parts(tree: &Tree, tables: &Tables, v: u32, l: usize, budget: usize) -> Vec<V
 
 /// Returns how many of `left` blue switches the next child gets; the minimum if several are optimal.
 fn split(before: &[f64], row: &[f64], left: usize) -> usize {
-    let cost = |own: &usize| before[left - own] + row[*own];
     let possible = (0..row.len().min(left + 1)).filter(|own| left - own < before.len());
-    possible.min_by(|a, b| cost(a).total_cmp(&cost(b))).unwrap_or(0)
+    fewest(possible, |own| before[left - own] + row[own])
+}
+
+/// The first of the `possible` numbers, in rising order, whose cost is the least but for rounding.
+pub(super) fn fewest(possible: impl Iterator<Item = usize> + Clone, cost: impl Fn(usize) -> f64) -> usize {
+    let least = possible.clone().map(&cost).fold(f64::INFINITY, f64::min);
+    possible.clone().find(|own| cost(*own) * (1.0 - TIE) <= least).unwrap_or(0)
 }

@@ -6,7 +6,7 @@
 
 use pktgen_core::tree::Tree;
 
-use super::gather::{MEMORY, Root, paths};
+use super::gather::{MEMORY, Root, fewest, paths};
 
 /// The tables of one switch.
 struct Node {
@@ -104,9 +104,8 @@ impl Tables {
                 let left = match m {
                     0 => i - usize::from(is_blue),
                     _ => {
-                        let cost = |j: &usize| at(&tables[m - 1], i - j) + self.least(child, below)[*j];
                         let possible = 0..i + usize::from(!is_blue);
-                        possible.min_by(|a, b| cost(a).total_cmp(&cost(b))).unwrap_or(0)
+                        fewest(possible, |j| at(&tables[m - 1], i - j) + self.least(child, below)[j])
                     }
                 };
                 open.push((child, below, left));

@@ -239,7 +239,15 @@ impl Study for SoarStudy {
 impl Setup {
     fn read(section: &mut Section) -> Result<Self> {
         let (tree, loads) = match nodes(section)? {
-            Some(tree) => (tree, Drawn::Given),
+            Some(tree) => {
+                if let Some(key) = ["size", "rates", "loads"].into_iter().find(|key| section.has(key)) {
+                    return Err(Error::config(format!(
+                        "{}: only for the complete binary tree; study.nodes has its own rates and loads; leave {key} out",
+                        section.place(key)
+                    )));
+                }
+                (tree, Drawn::Given)
+            }
             None => {
                 let tree = binary_tree(section)?;
                 (tree, Settings::loads(section)?)
@@ -249,6 +257,13 @@ impl Setup {
         let strategy = find(STRATEGIES, "strategy", &name, &section.place("strategy"))?;
         let exact = match strategy.name() {
             "soar" => Some(Exact { printed: Settings::method(section)?, root: Settings::root(section)? }),
+            other if section.has("root") && Settings::root(section)? != Root::Either => {
+                return Err(Error::config(format!(
+                    "{}: the colour of the root is for strategy \"soar\", and study.strategy = \"{other}\"; give \"either\" or \
+                     leave it out",
+                    section.place("root")
+                )));
+            }
             _ => None,
         };
         let k = Settings::k(section)? as usize;

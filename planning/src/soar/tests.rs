@@ -97,6 +97,11 @@ proptest! {
         prop_assert!(printed.iter().enumerate().all(|(v, blue)| !blue || tree.is_available(v as u32)));
         prop_assert!(placement.switches().count() <= k);
         prop_assert!(placement.switches().all(|v| tree.is_available(v)));
+        for v in placement.switches() {
+            let mut without = placement.blue.clone();
+            without[v as usize] = false;
+            prop_assert!(tree.phi(&without) > placement.phi + 1e-9, "switch {} gains nothing", tree.id(v));
+        }
         for strategy in STRATEGIES {
             let other = strategy.place(&tree, k).unwrap();
             prop_assert!(other.phi >= least - 1e-9 * least.max(1.0) || strategy.name() == "all_blue");
@@ -175,6 +180,39 @@ fn workloads_take_what_is_left() {
 }
 
 #[test]
+fn nothing_to_choose_takes_no_tables() {
+    let tree = example();
+    let red = gather::solve(&tree, 0, 0).unwrap();
+    assert_eq!((red.phi, red.switches().count()), (51.0, 0));
+    assert_eq!(gather::solve(&tree.with_available(vec![false; 7]), 3, 0).unwrap(), red);
+}
+
+/// Costs are multiples of ρ, so a choice is the same at any unit of rates. Switches 1 and 0 gain nothing where 2 aggregates: blue
+/// by rounding, 1 was not left for the second workload.
+#[test]
+fn the_unit_of_rates_changes_no_choice() {
+    let soar = find(STRATEGIES, "strategy", "soar", "test").unwrap();
+    for unit in [1.0, 1.0 / 3.0, 2.0, 0.5, 1e9, 7.0, 0.1, 3.0] {
+        let switch = |id, parent, rate: f64, available| Switch { id, parent, rate: rate * unit, load: 0, available };
+        let tree = Tree::new(&[
+            switch(0, None, 3.0, false),
+            switch(1, Some(0), 1.0, true),
+            switch(2, Some(1), 1.0, true),
+            switch(3, Some(2), 1.0, true),
+            switch(4, Some(1), 1.0, false),
+            switch(5, Some(1), 1.0, false),
+        ])
+        .unwrap();
+        let mut online = Online::new(&tree, 1);
+        let chosen = [vec![0, 0, 5, 0, 0, 0], vec![0, 0, 0, 0, 4, 4]].map(|load| {
+            let placement = online.place(load, 3, soar).unwrap();
+            placement.ids(&tree)
+        });
+        assert_eq!(chosen, [vec![2], vec![1]], "rates times {unit}");
+    }
+}
+
+#[test]
 fn bytes_are_those_of_unions() {
     let tree = example();
     for (_, case) in UseCase::ALL {
@@ -229,6 +267,27 @@ fn a_study_takes_a_tree_of_ones_own() {
     }
 }
 
+/// Keys that change nothing are refused, as flags of `pktgen place soar` are.
+#[test]
+fn a_study_refuses_keys_that_another_one_overrides() {
+    for key in ["size = 64", "rates = \"linear\"", "loads = \"uniform\""] {
+        let text = format!("[study]\nk = 2\n{key}\n{}", tree_of("", [0, 0, 0, 2, 6, 5, 4]));
+        let why = study_of(&text).unwrap_err().to_string();
+        let name = key.split(' ').next().unwrap();
+        assert!(why.contains(&format!("study.{name}: only for the complete binary tree")), "{why}");
+        assert!(why.contains("study.nodes has its own rates and loads"), "{why}");
+    }
+    let with =
+        |strategy: &str, root: &str| study_of(&format!("[study]\nstrategy = \"{strategy}\"\nroot = \"{root}\"\n"));
+    for (strategy, root) in [("soar", "red"), ("soar", "blue"), ("top", "either")] {
+        assert!(with(strategy, root).is_ok(), "{strategy} {root}");
+    }
+    for root in ["red", "blue"] {
+        let why = with("top", root).unwrap_err().to_string();
+        assert!(why.contains("study.root") && why.contains("study.strategy = \"top\""), "{why}");
+    }
+}
+
 fn study(values: &[(&str, Value)]) -> BTreeMap<String, Option<f64>> {
     let mut section = Section::of("study", values);
     let found = study::SoarStudy.run(&mut section, Seed(1)).unwrap();
@@ -253,4 +312,18 @@ fn a_study_finds_what_strategies_cost() {
         |values: &[(&str, Value)]| study::SoarStudy.read(&mut Section::of("study", values)).err().unwrap().to_string();
     assert!(refused(&[("size", 7i64.into())]).contains("study.size: 7;"));
     assert!(refused(&[("strategy", "levle".into())]).contains("did you mean \"level\""));
+}
+
+#[test]
+fn workloads_whose_time_no_number_holds_are_refused() {
+    let switch = |id, parent, rate| Switch { id, parent, rate, load: 0, available: true };
+    let tree = Tree::new(&[switch(0, None, 1e-300), switch(1, Some(0), 1.0)]).unwrap();
+    let soar = find(STRATEGIES, "strategy", "soar", "test").unwrap();
+    let place = |load: Vec<u64>| Online::new(&tree, 1).place(load, 0, soar);
+    assert!(place(vec![10_000_000, 0]).unwrap().phi.is_finite());
+    let why = place(vec![0, 1_000_000_000]).unwrap_err();
+    assert!(why.contains("longer than a number can say: give rates in a smaller unit"), "{why}");
+    let mut online = Online::new(&tree, 1);
+    assert!(online.place(vec![100_000_000, 0], 0, soar).is_ok());
+    assert!(online.place(vec![100_000_000, 0], 0, soar).unwrap_err().contains("of all workloads"));
 }

@@ -35,7 +35,13 @@ const DEFINITIONS: [Definition; 8] = [
         "Network utilisation φ: messages times cost, summed over links with a cost, per round.",
     )
     .source("SOAR §2"),
-    along("phi_planned", "cost", Better::Lower, "φ promised by the plan; twice that with answers.").source("SOAR §2"),
+    along(
+        "phi_planned",
+        "cost",
+        Better::Lower,
+        "φ promised by the plan, where each cluster has its own sums; twice that with answers.",
+    )
+    .source("SOAR §2"),
     along(
         "allreduce_rate",
         BPS,
@@ -83,14 +89,14 @@ impl Metric for Plan {
         let carried: Vec<[u64; 2]> = loads.iter().map(|load| load.map(|way| way.messages)).collect();
         let rounds = rounds(run);
         let expected = expected(planned, &run.manifest.clusters, &rounds);
+        let phi_planned = phi_planned(planned, &run.manifest.clusters, &rounds);
         let unlike = carried.iter().zip(&expected).filter(|(is, should)| is != should).count();
         out.push(Line::new("links_unlike_plan", "links", unlike as f64));
         let alike = rounds.iter().flatten().all(|own| Some(own) == rounds.iter().flatten().next());
         let rounds = rounds.iter().flatten().next().copied().filter(|rounds| alike && *rounds > 0);
         if plan.links.iter().any(|link| link.cost.is_some()) {
-            let ways = if planned.allreduce { 2.0 } else { 1.0 };
             out.push(Line::new("phi", "cost", rounds.map(|n| plan.utilisation_of(&carried) / n as f64)));
-            out.push(Line::new("phi_planned", "cost", ways * plan.phi.unwrap_or_else(|| plan.utilisation())));
+            out.push(Line::new("phi_planned", "cost", phi_planned));
         }
         if planned.allreduce {
             out.push(Line::new("allreduce_rate", BPS, allreduce_bps(&run.manifest.counters.answers, planned)));
@@ -137,7 +143,18 @@ fn expected(planned: &Planned, cluster_of: &[u16], rounds: &[Option<u64>]) -> Ve
     messages
 }
 
-/// Returns wire bits of messages per time at the slowest worker, between its first and last message.
+/// φ as promised for a round: the plan's own value is that of one cluster. Several share links, and each has its own sums.
+fn phi_planned(planned: &Planned, cluster_of: &[u16], rounds: &[Option<u64>]) -> f64 {
+    let plan = &planned.plan;
+    if rounds.iter().flatten().count() > 1 {
+        let one: Vec<_> = rounds.iter().map(|own| own.map(|_| 1)).collect();
+        return plan.utilisation_of(&expected(planned, cluster_of, &one));
+    }
+    let ways = if planned.allreduce { 2.0 } else { 1.0 };
+    ways * plan.phi.unwrap_or_else(|| plan.utilisation())
+}
+
+/// Wire bits of messages by time, at the worker where they came slowest, between its first and its last.
 fn allreduce_bps(answers: &[Answers], planned: &Planned) -> Option<f64> {
     let rate = |own: &Answers| {
         let (gaps, ps) = (own.messages.checked_sub(1)?, own.last_ps - own.first_ps);

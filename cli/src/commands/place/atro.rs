@@ -27,7 +27,10 @@ pub(super) fn run(args: &PlaceAtro, ui: &Ui) -> Result<u8> {
         write(path, &program(&capacities, MilpForm::Counted, MilpQuestion::Fits(workers)), ui)?;
     }
     args.files.write(&wiring.plan, ui)?;
-    let Wiring { plan, cross_connects, flows_per_link, rate_bps, bound_bps, optimal, proved } = &wiring;
+    if let Some(why) = &wiring.solver_failure {
+        ui.note(&format!("--solver: {why}"));
+    }
+    let Wiring { plan, cross_connects, flows_per_link, rate_bps, bound_bps, optimal, proved, .. } = &wiring;
     if ui.json() {
         let object = json!({ "placer": "atro", "workers": workers, "rate_bps": rate_bps, "bound_bps": bound_bps,
             "optimal": optimal, "proved": proved, "flows_per_link": flows_per_link, "topology": plan,
@@ -35,7 +38,7 @@ pub(super) fn run(args: &PlaceAtro, ui: &Ui) -> Result<u8> {
         ui.object(&schemas::WIRING, &object.to_string());
         return Ok(0);
     }
-    rows(&wiring, &inventory, ports).iter().for_each(|row| ui.result(row));
+    rows(&wiring, &inventory, ports, args).iter().for_each(|row| ui.result(row));
     switches(plan).iter().for_each(|row| ui.result(row));
     Ok(0)
 }
@@ -64,16 +67,23 @@ fn told(bps: u64) -> String {
     show("bps", bps as f64)
 }
 
-fn rows(wiring: &Wiring, inventory: &Inventory, ports: DevicePorts) -> Vec<String> {
+fn rows(wiring: &Wiring, inventory: &Inventory, ports: DevicePorts, args: &PlaceAtro) -> Vec<String> {
     let Wiring { plan, flows_per_link, rate_bps, bound_bps, optimal, proved, .. } = wiring;
     let count = |role| plan.nodes.iter().filter(|node| node.role == role).count();
     let (sums, plain) = (count(PlanRole::Aggregator), count(PlanRole::Common));
+    // Of other rates nothing is known then: a wiring may have more.
+    let of_rates = if args.rates.is_empty() { "" } else { " of the allowed rates" };
     let of_best = match (optimal, proved, inventory.cluster()) {
-        (true, true, _) => "the most that any wiring has".to_owned(),
-        (true, false, _) => "the most of all shapes that are known".to_owned(),
-        (false, _, Some(_)) => format!("no wiring has more than {}", told(*bound_bps)),
+        (true, true, _) => format!("the most that any wiring has{of_rates}"),
+        (true, false, _) => format!("the most of all shapes that are known{of_rates}"),
+        (false, _, Some(_)) => format!("no wiring has more than {}{of_rates}", told(*bound_bps)),
         (false, _, None) => {
-            format!("best known; no wiring has more than {}; --solver may settle it", told(*bound_bps))
+            let way_out = match &args.solver {
+                None => "--solver may settle it".to_owned(),
+                Some(solver) if wiring.solver_failure.is_some() => format!("{solver} failed"),
+                Some(solver) => format!("{solver} did not settle it in {} s: raise --seconds", args.seconds),
+            };
+            format!("best known; no wiring has more than {}{of_rates}; {way_out}", told(*bound_bps))
         }
     };
     let links = match inventory.cluster() {

@@ -31,11 +31,17 @@ const UNIT: Rate = Rate::from_bps(1_000_000_000);
 pub(super) fn run(args: &PlaceSoar, ui: &Ui) -> Result<u8> {
     let inputs = [Path::new(&args.tree)].into_iter().chain(args.workloads.as_deref());
     args.files.check(args.made.write.as_ref(), &inputs.collect::<Vec<_>>())?;
+    if args.workloads.is_some() && args.made.write.is_none() {
+        unused(&args.made)?;
+    }
     let tree = tree(&args.tree, &args.made)?;
     if let Some(path) = &args.made.write {
         write(path, &file::to_json(&tree), ui)?;
     }
     if let Some(path) = &args.workloads {
+        if !args.tree.starts_with("BT(") && tree.below(tree.order()[0]) > 0 {
+            ui.note(&format!("{}: its loads are not used: --workloads has those of every workload", args.tree));
+        }
         return online(&tree, args, &workloads(path, &tree)?, ui);
     }
     let wrong = |why: String| Error::config(format!("{}: {why}", args.tree));
@@ -62,6 +68,8 @@ pub(super) fn run(args: &PlaceSoar, ui: &Ui) -> Result<u8> {
                 "--plan, --svg, --dot, --emit: a plan has a host for each of up to {PLANNED_MAX} workers, and the tree has a load of {workers}; give smaller loads"
             )));
         }
+        tree.check_plan(UNIT)
+            .map_err(|why| Error::config(format!("--plan, --svg, --dot, --emit: {}: {why}", args.tree)))?;
         args.files.write(&tree.plan("soar", &best.blue, UNIT), ui)?;
     }
     if ui.json() {
@@ -72,7 +80,18 @@ pub(super) fn run(args: &PlaceSoar, ui: &Ui) -> Result<u8> {
     Ok(0)
 }
 
-/// Returns a tree from a file or BT(n).
+/// Refuses what only loads of the tree itself use, where workloads have their own and the tree is not written.
+fn unused(made: &MadeTree) -> Result<()> {
+    let given = [("--loads", made.loads.is_some()), ("--seed", made.seed.is_some())];
+    match given.iter().find(|(_, given)| *given) {
+        Some((flag, _)) => {
+            Err(Error::config(format!("{flag}: --workloads has the loads of every workload; leave {flag} out")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// A tree of a file or BT(n).
 fn tree(name: &str, made: &MadeTree) -> Result<Tree> {
     let inner = name.strip_prefix("BT(").and_then(|rest| rest.strip_suffix(')'));
     let Some(size) = inner else {

@@ -54,6 +54,11 @@ impl Section {
         value
     }
 
+    /// Whether `key` was written and nobody read it yet.
+    pub fn has(&self, key: &str) -> bool {
+        self.table.contains_key(key)
+    }
+
     /// Reads `key` if it was written.
     pub fn get_opt<T: FromValue>(&mut self, key: &str) -> Result<Option<T>> {
         let Some(entry) = self.take(key) else { return Ok(None) };

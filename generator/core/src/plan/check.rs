@@ -17,7 +17,33 @@ impl Plan {
         self.check_workers()?;
         self.check_links()?;
         self.check_flows()?;
-        self.check_ends()
+        self.check_ends()?;
+        self.check_promises()
+    }
+
+    /// Links point the way of their flows, φ is what the flows cost, and links carry them at the rate.
+    fn check_promises(&self) -> Result<(), String> {
+        let messages = self.messages();
+        let loads = || self.links.iter().zip(&messages);
+        if let Some((link, _)) = loads().find(|(_, [up, down])| *up == 0 && *down > 0) {
+            let [from, to] = [link.from, link.to].map(|end| &self.nodes[end].name);
+            return Err(format!(
+                "the link from \"{from}\" to \"{to}\": its flows run the other way; `from` is the end nearer to the workers"
+            ));
+        }
+        let own = self.utilisation_of(&messages);
+        // Sums in another order differ by rounding.
+        if let Some(phi) = self.phi.filter(|phi| phi.is_nan() || (phi - own).abs() > 1e-9 * own) {
+            return Err(format!("phi: {phi}; its flows cost {own} on its links; give that, or leave phi out"));
+        }
+        let highest = loads().filter_map(|(link, [up, down])| link.rate_bps.checked_div(up + down)).min();
+        match (self.rate_bps, highest) {
+            (Some(rate), Some(highest)) if !(1..=highest).contains(&rate) => Err(format!(
+                "rate_bps: {rate} is not from 1 to {highest}, the highest at which its links carry its flows; give such a rate, \
+                 or leave it out"
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Checks that each worker is on exactly one host, and that no worker number is missing.
@@ -59,7 +85,10 @@ impl Plan {
                 return Err(format!("the link from \"{from}\" to \"{to}\" has rate 0"));
             }
             if link.cost.is_some_and(|cost| !(cost.is_finite() && cost >= 0.0)) {
-                return Err(format!("the link from \"{from}\" to \"{to}\" has a cost that is none"));
+                let cost = link.cost.unwrap_or_default();
+                return Err(format!(
+                    "the link from \"{from}\" to \"{to}\" has cost {cost}; a cost is a number from 0 on"
+                ));
             }
         }
         if self.cables().len() != 2 * self.links.len() {

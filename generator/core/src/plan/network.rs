@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::topology::{Node, Role, Topology};
+use crate::topology::{Node, NodeId, Role, Topology};
 use crate::{Error, Result};
 
 use super::{FlowSource, PLAN_VERSION, Plan, PlanFlow, PlanLink, PlanNode, PlanRole};
@@ -94,7 +94,8 @@ fn links(topology: &Topology, next: &[Option<usize>]) -> Vec<PlanLink> {
     // Of parallel links the first is taken, as in routes.
     let mut seen = BTreeSet::new();
     let kept = kept.filter(|(from, to, _)| seen.insert((*from, *to)));
-    kept.map(|(from, to, rate_bps)| PlanLink { from, to, rate_bps, cost: None }).collect()
+    let cost = |from: usize, to: usize| topology.costs.get(&(from as NodeId, to as NodeId)).copied();
+    kept.map(|(from, to, rate_bps)| PlanLink { from, to, rate_bps, cost: cost(from, to) }).collect()
 }
 
 /// Returns the path from `node` to the next aggregator, or to the server.

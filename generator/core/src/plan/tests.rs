@@ -84,7 +84,8 @@ fn what_is_no_plan_is_refused() {
         (|p| p.links[0].to = 9, "no node 9"),
         (|p| p.links[2].to = 2, "linked to itself"),
         (|p| p.links[2].rate_bps = 0, "rate 0"),
-        (|p| p.links[2].cost = Some(f64::NAN), "a cost that is none"),
+        (|p| p.links[2].cost = Some(f64::NAN), "has cost NaN; a cost is a number from 0 on"),
+        (|p| p.links[2].cost = Some(-1.0), "has cost -1; a cost is a number from 0 on"),
         (|p| p.links.push(link(3, 2, None)), "two links join"),
         (|p| p.links.push(link(0, 3, None)), "\"h0\" has 2 links"),
         (|p| p.flows[0].path = vec![0], "flow 0: its path has fewer"),
@@ -100,6 +101,37 @@ fn what_is_no_plan_is_refused() {
         (|p| drop(p.flows.pop()), "takes 3 flows and emits 0"),
         (|p| p.flows.push(p.flows[3].clone()), "takes 3 flows and emits 2"),
     ];
+    refuses(cases);
+}
+
+/// The star costs 3.5 a round; three flows on a link of 1 Gbit/s leave each a third of it.
+#[test]
+fn what_is_promised_must_be_the_plans() {
+    let kept: &[Change] = &[
+        |p| p.phi = Some(3.5 + 1e-12),
+        |p| p.rate_bps = Some(333_333_333),
+        |p| p.links.iter_mut().for_each(|link| link.cost = Some(0.0)),
+        |p| (p.phi, p.rate_bps) = (Some(3.5), Some(1)),
+    ];
+    for change in kept {
+        let mut plan = star();
+        change(&mut plan);
+        assert_eq!(plan.check(), Ok(()));
+    }
+    refuses(&[
+        (|p| p.phi = Some(19.0), "phi: 19; its flows cost 3.5 on its links"),
+        (|p| p.phi = Some(-1.0), "phi: -1;"),
+        (|p| p.phi = Some(f64::NAN), "phi: NaN;"),
+        (|p| p.rate_bps = Some(0), "rate_bps: 0 is not from 1 to 333333333"),
+        (|p| p.rate_bps = Some(333_333_334), "rate_bps: 333333334 is not from 1 to 333333333"),
+        (
+            |p| (p.links[2].from, p.links[2].to) = (3, 2),
+            "the link from \"sums\" to \"common\": its flows run the other way; `from` is the end nearer to the workers",
+        ),
+    ]);
+}
+
+fn refuses(cases: &[(Change, &str)]) {
     for (change, part) in cases {
         let mut plan = star();
         change(&mut plan);

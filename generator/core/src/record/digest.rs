@@ -165,7 +165,12 @@ pub fn verify_run(dir: &Path, text: &[u8], files: &FileDigests) -> Result<Verifi
     }
 }
 
-/// Compares a run dir with its digests; reads the manifest anew.
+/// Whether a run whose manifest is `text` and lists `files` has digests to compare; a study lists no files, and ends with one.
+pub fn digests_of(text: &[u8], files: &FileDigests) -> Verified {
+    if split(text).is_none() && files.is_empty() { Verified::NoDigests } else { Verified::Whole }
+}
+
+/// The same for a run dir whose manifest was read elsewhere.
 pub fn verify_dir(dir: &Path) -> Result<Verified> {
     #[derive(Deserialize)]
     struct Listed {
@@ -247,6 +252,13 @@ mod tests {
         let message = is_sealed(path, sealed.replace(": 1", ": 2").as_bytes()).unwrap_err();
         assert_eq!(message.exit_code(), 1);
         assert!(message.to_string().starts_with("x.json: its content is not what was written (sha256 "), "{message}");
+    }
+
+    #[test]
+    fn a_study_has_a_digest_without_files() {
+        let (text, files) = ("{\n  \"seed\": 1\n}\n", FileDigests::default());
+        assert_eq!(digests_of(text.as_bytes(), &files), Verified::NoDigests);
+        assert_eq!(digests_of(seal(text).as_bytes(), &files), Verified::Whole);
     }
 
     #[test]

@@ -155,16 +155,28 @@ pub struct LinkLoad {
     pub messages: u64,
     /// Wire bits offered to the link, overhead included.
     pub bits: u64,
-    /// Arrival of the first and of the last of them, in ps.
+    /// When the last message of the first round came and when the last frame did, in ps.
     pub offered_ps: Option<(i64, i64)>,
-    /// The part of these bits that arrived first.
+    /// Of these bits, those that had come by the former.
     pub first_bits: u64,
     /// Maximum number of waiting frames.
     pub queue_max: u64,
 }
 
 impl LinkLoad {
-    /// Returns the offered rate in bit/s: the bits after the first, over the time in which they arrived.
+    /// Counts a frame that is to cross the link at `t`; `first_round` if it is a message of the first round.
+    #[inline]
+    pub fn offered(&mut self, t: i64, bits: u64, first_round: bool) {
+        self.bits += bits;
+        let (first, last) = self.offered_ps.get_or_insert((t, t));
+        *last = t;
+        if first_round || t == *first {
+            (*first, self.first_bits) = (t, self.bits);
+        }
+    }
+
+    /// Bits per second that wanted to cross it: those after the first round, by the time in which they came. From the end
+    /// of a round to the end of another is a whole number of periods, however the messages of a round are spread.
     pub fn offered_bps(&self) -> Option<f64> {
         let (first, last) = self.offered_ps.filter(|(first, last)| last > first)?;
         Some((self.bits - self.first_bits) as f64 * 1e12 / (last - first) as f64)
@@ -638,5 +650,23 @@ mod tests {
         (balance.in_flight, balance.delivered_alone, balance.unaccounted) = (0, 1, 2);
         balance.close();
         assert_eq!(balance.unknown, 0, "what nobody knows is a line of its own");
+    }
+
+    /// Three flows whose messages come at 0, 30 and 40 ps of every 100 ps: 3,000 bits per 100 ps.
+    #[test]
+    fn the_load_of_a_link_is_that_of_a_period_however_a_round_is_spread() {
+        for rounds in [2i64, 5, 20] {
+            let (mut spread, mut at_once) = (LinkLoad::default(), LinkLoad::default());
+            for round in 0..rounds {
+                for t in [0, 30, 40] {
+                    spread.offered(100 * round + t, 1000, round == 0);
+                    at_once.offered(100 * round, 1000, round == 0);
+                }
+            }
+            assert_eq!([spread, at_once].map(|load| load.offered_bps()), [Some(3e13); 2], "{rounds} rounds");
+        }
+        let mut single = LinkLoad::default();
+        [0, 30, 40].into_iter().for_each(|t| single.offered(t, 1000, true));
+        assert_eq!((single.bits, single.offered_bps()), (3000, None), "a single round has no rate");
     }
 }

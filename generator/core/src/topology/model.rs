@@ -1,6 +1,6 @@
 //! Nodes and links; construction and checks of the network from `[topology]`.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use super::SHAPES;
@@ -154,6 +154,8 @@ pub struct Topology {
     pub top: Option<NodeId>,
     /// The plan from which the network was built, if any.
     pub plan: Option<Arc<Plan>>,
+    /// By the ends of a link, the one nearer to the workers first: what a message costs on it, where φ counts it.
+    pub costs: BTreeMap<(NodeId, NodeId), f64>,
 }
 
 impl Topology {

@@ -1,7 +1,7 @@
 //! A weighted tree of switches (SOAR §2): from a file, or BT(n), the complete binary tree of n − 1 switches and the
 //! destination (§5). A switch with servers has one host with as many workers.
 
-use super::{Population, Shape, Topology, plan};
+use super::{NodeId, Population, Shape, Topology, plan};
 use crate::config::{KeyTables, Section, choices, settings};
 use crate::registry::Named;
 use crate::tree::make::{Rates, binary};
@@ -50,8 +50,11 @@ impl Shape for OfTree {
             Some(path) => of_file(&path, workers.len(), section)?,
             None => even(size, rates, workers.len(), section)?,
         };
+        tree.check_plan(unit_rate)
+            .map_err(|why| Error::config(format!("{}: {why}, or change it", section.place("unit_rate"))))?;
         let plan = tree.plan("tree", &vec![false; tree.len()], unit_rate);
-        Ok(Topology { plan: None, ..plan::wired(plan, delay, overhead) })
+        let costs = plan.links.iter().filter_map(|l| Some(((l.from as NodeId, l.to as NodeId), l.cost?))).collect();
+        Ok(Topology { plan: None, costs, ..plan::wired(plan, delay, overhead) })
     }
 }
 
@@ -103,6 +106,12 @@ mod tests {
         let root = t.find("s0").unwrap();
         let up = t.links.iter().find(|link| link.from == root && link.to == t.find("ps").unwrap()).unwrap();
         assert_eq!(up.rate.bps(), 4_000_000_000);
+        // A derived plan costs what the tree does: 10 messages on each of three levels.
+        let (routes, server) = (t.routes(), t.find("ps").unwrap());
+        let ports: Vec<u16> = (0..t.nodes.len() as NodeId).map(|node| routes.port(node, server)).collect();
+        let derived = |names: &[String]| crate::plan::Plan::of_network(&t, &ports, Some(names), |_| true).unwrap();
+        assert_eq!(derived(&[]).utilisation(), 10.0 + 10.0 / 2.0 + 10.0 / 4.0);
+        assert_eq!(derived(&["s0".to_owned()]).utilisation(), 10.0 + 10.0 / 2.0 + 1.0 / 4.0);
         assert!(build(9).unwrap_err().to_string().contains("2, 4, 8"));
     }
 }

@@ -59,7 +59,7 @@ pub fn to_json(tree: &Tree) -> String {
     let node = |v: u32| Node {
         id: tree.id(v),
         parent: (tree.parent(v) != ROOT).then(|| tree.id(tree.parent(v))),
-        rate: 1.0 / tree.rho(v),
+        rate: tree.rate(v),
         load: tree.load(v) as i64,
         available: tree.is_available(v),
     };

@@ -40,6 +40,8 @@ pub struct Switch {
 pub struct Tree {
     ids: Vec<u64>,
     parent: Vec<u32>,
+    /// As given: the inverse of ρ may be another number.
+    rate: Vec<f64>,
     rho: Vec<f64>,
     load: Vec<u64>,
     available: Vec<bool>,
@@ -82,6 +84,7 @@ impl Tree {
         let (first_child, children) = children_of(&parent);
         let mut tree = Tree {
             ids: switches.iter().map(|switch| switch.id).collect(),
+            rate: switches.iter().map(|switch| switch.rate).collect(),
             rho: switches.iter().map(|switch| 1.0 / switch.rate).collect(),
             load: switches.iter().map(|switch| switch.load as u64).collect(),
             available: switches.iter().map(|switch| switch.available).collect(),
@@ -94,14 +97,21 @@ impl Tree {
         };
         tree.walk()?;
         tree.below = tree.sums_below();
-        let red: f64 = tree.rho.iter().zip(&tree.below).map(|(rho, below)| rho * *below as f64).sum();
-        if !red.is_finite() {
-            return Err("its messages take longer than a number can say: give rates in a smaller unit".into());
-        }
+        tree.all_red()?;
         Ok(tree)
     }
 
-    /// Orders switches from the root on; refuses switches that are not connected to it.
+    /// φ if no switch aggregates, the most that any choice costs; refuses one that no number holds, as loads may give it that
+    /// the tree was not made with.
+    pub fn all_red(&self) -> Result<f64, String> {
+        let red: f64 = self.rho.iter().zip(&self.below).map(|(rho, below)| rho * *below as f64).sum();
+        match red.is_finite() {
+            true => Ok(red),
+            false => Err("its messages take longer than a number can say: give rates in a smaller unit".into()),
+        }
+    }
+
+    /// Orders switches from the root on; those that are not reached are not connected to it.
     fn walk(&mut self) -> Result<(), String> {
         let roots: Vec<_> = (0..self.len()).filter(|&v| self.parent[v] == ROOT).collect();
         let [root] = roots[..] else {
@@ -176,7 +186,12 @@ impl Tree {
         self.rho[v as usize]
     }
 
-    /// Returns the number of servers on a switch.
+    /// Rate of the link to the parent, as given.
+    pub fn rate(&self, v: u32) -> f64 {
+        self.rate[v as usize]
+    }
+
+    /// Servers on a switch.
     pub fn load(&self, v: u32) -> u64 {
         self.load[v as usize]
     }
@@ -241,8 +256,26 @@ impl Tree {
         self.messages(blue).iter().zip(&self.rho).map(|(messages, rho)| *messages as f64 * rho).sum()
     }
 
-    /// Returns the plan: one host per switch with servers, one flow per server and per blue switch with input. Switch
-    /// `v` is node `v` and its link upwards is link `v`; a link of rate 1 gets the rate `unit`.
+    /// Refuses rates that links of a [`plan`](Self::plan) cannot have in bit/s.
+    pub fn check_plan(&self, unit: Rate) -> Result<(), String> {
+        let bps = unit.bps() as f64;
+        let fits = |v: &usize| (1.0..u64::MAX as f64).contains(&(bps * self.rate[*v]).round());
+        match (0..self.len()).find(|v| !fits(v)) {
+            None => Ok(()),
+            Some(v) => Err(format!(
+                "node {}: rate {:e}; a link of rate 1 has {unit} in a plan, so rates are from {:.0e} to {:.1e}; give rates in units \
+                 of {unit}",
+                self.ids[v],
+                self.rate[v],
+                1.0 / bps,
+                u64::MAX as f64 / bps
+            )),
+        }
+    }
+
+    /// What is sent where: a host on every switch with servers, a flow for each server and each blue switch with input.
+    /// Switch `v` is node `v` and its link upwards link `v`; a link of rate 1 becomes one of `unit`, if
+    /// [`check_plan`](Self::check_plan) takes it.
     pub fn plan(&self, placer: &str, blue: &[bool], unit: Rate) -> Plan {
         let server = self.len();
         let role = |v: usize| if blue[v] { PlanRole::Aggregator } else { PlanRole::Common };
@@ -250,8 +283,8 @@ impl Tree {
         let mut nodes: Vec<_> = (0..self.len()).map(switch).collect();
         nodes.push(PlanNode { name: "ps".into(), role: PlanRole::Server, workers: Vec::new() });
         let up = |v: usize| if self.parent[v] == ROOT { server } else { self.parent[v] as usize };
-        let rate = |rho: f64| (unit.bps() as f64 / rho).round().max(1.0) as u64;
-        let link = |v: usize| PlanLink { from: v, to: up(v), rate_bps: rate(self.rho[v]), cost: Some(self.rho[v]) };
+        let rate = |v: usize| (unit.bps() as f64 * self.rate[v]).round().max(1.0) as u64;
+        let link = |v: usize| PlanLink { from: v, to: up(v), rate_bps: rate(v), cost: Some(self.rho[v]) };
         let mut links: Vec<_> = (0..self.len()).map(link).collect();
         let path = |first: usize, mut at: usize| {
             let mut path = vec![first, at];

@@ -58,6 +58,24 @@ fn files_are_read_back() {
     let tree = binary(16, Rates::Linear).unwrap();
     let tree = tree.with_load((0..15).map(|load| load * load).collect());
     assert_eq!(file::parse(&file::to_json(&tree), "t").unwrap(), tree);
+    // 1 / (1 / 49) is another number.
+    let text = r#"{"nodes":[{"id":0,"parent":null,"rate":49.0,"load":0,"available":true}]}"#;
+    assert_eq!(file::to_json(&file::parse(text, "t").unwrap()), text);
+}
+
+#[test]
+fn rates_that_a_plan_cannot_have_are_refused() {
+    let unit = Rate::from_bps(1_000_000_000);
+    let of =
+        |rate: f64| file::parse(&format!("{{\"nodes\":[{{\"id\":7,\"parent\":null,\"rate\":{rate}}}]}}"), "t").unwrap();
+    for (rate, bps) in [(1e-9, 1), (1.8e10, 18_000_000_000_000_000_000), (49.0, 49_000_000_000)] {
+        assert_eq!(of(rate).check_plan(unit), Ok(()));
+        assert_eq!(of(rate).plan("test", &[true], unit).links[0].rate_bps, bps);
+    }
+    for (rate, said) in [(1e11, "node 7: rate 1e11"), (1e-12, "node 7: rate 1e-12")] {
+        let why = of(rate).check_plan(unit).unwrap_err();
+        assert!(why.contains(said) && why.contains("from 1e-9 to 1.8e10; give rates in units of"), "{why}");
+    }
 }
 
 #[test]

@@ -104,10 +104,18 @@ impl Mixed<'_> {
         if above == 0 {
             return Err(self.too_many());
         }
-        let mut best = self.constructed(above);
+        let (mut best, mut solver_failure) = (self.constructed(above), None);
         let from = best.as_ref().map_or(0, |(number, _)| number + 1);
         for number in from..above {
-            match self.settle(number)? {
+            let answer = match self.settle(number) {
+                // What was found stays, whatever became of the solver.
+                Err(Error::Host(why)) if best.is_some() => {
+                    solver_failure = Some(why);
+                    break;
+                }
+                answer => answer?,
+            };
+            match answer {
                 Answer::Found(graph) => best = Some((number, graph)),
                 Answer::Refuted => {
                     above = number;
@@ -117,7 +125,7 @@ impl Mixed<'_> {
             }
         }
         let Some((number, graph)) = best else { return Err(self.none(above)) };
-        self.written(&self.at(number), graph, self.rates[above - 1])
+        Ok(Wiring { solver_failure, ..self.written(&self.at(number), graph, self.rates[above - 1])? })
     }
 
     /// Returns the highest rate below `above` at which a wiring is constructed, found by bisection.
@@ -178,12 +186,14 @@ impl Mixed<'_> {
         let Numbered { skeleton, of } = graph.numbered(capacities).ok_or_else(lost)?;
         let routes = skeleton.routes_by(&|a, b| capacities.flows(of[a], of[b])).ok_or_else(lost)?;
         let rate_bps = capacities.rate_bps;
-        let (mut plan, cross_connects, used) = write(&skeleton, routes, self.workers(), rate_bps, rate_bps)?;
+        // Links get their own rates below; until then they carry anything.
+        let (mut plan, cross_connects, used) = write(&skeleton, routes, self.workers(), u64::MAX, rate_bps)?;
         let switches: Vec<usize> = used.iter().map(|&number| of[number]).collect();
         dress(&mut plan, &switches, self.inventory);
         let flows_per_link = plan.messages().iter().map(|[up, down]| up + down).max().unwrap_or(0);
         let optimal = rate_bps == bound_bps;
-        Ok(Wiring { plan, cross_connects, flows_per_link, rate_bps, bound_bps, optimal, proved: true })
+        let (proved, solver_failure) = (true, None);
+        Ok(Wiring { plan, cross_connects, flows_per_link, rate_bps, bound_bps, optimal, proved, solver_failure })
     }
 
     /// Removes switches that are not necessary for the workers and have nothing below them.

@@ -272,7 +272,33 @@ fn what_a_solver_finds_is_found_without_it() {
     }
 }
 
-/// 400 switches of 200 kinds: an answer in seconds, which took more than five minutes before.
+/// A random cluster whose bound is not met for 45 workers: the wiring that is found stays where a solver fails.
+#[test]
+fn a_solver_that_fails_costs_no_wiring() {
+    let switch = |(number, (ports, gbps, aggregates)): (usize, (u64, u64, bool))| Switch {
+        name: format!("s{number}"),
+        ports,
+        rate_bps: gbps * GBPS,
+        aggregates,
+    };
+    let sums = [(10, 25), (11, 100), (7, 100), (8, 40), (5, 25), (9, 100)].map(|(ports, gbps)| (ports, gbps, true));
+    let plain = [(10, 40), (11, 25), (4, 25), (11, 100), (6, 40)].map(|(ports, gbps)| (ports, gbps, false));
+    let inventory = Inventory {
+        switches: sums.into_iter().chain(plain).enumerate().map(switch).collect(),
+        hosts: gpus(45, 100 * GBPS),
+        server_bps: 100 * GBPS,
+        ..Inventory::of_cluster(&cluster(1, 1, 4, 2), 1)
+    };
+    let without = wire_inventory(&inventory, &[], None).unwrap();
+    assert!(!without.optimal && without.solver_failure.is_none(), "{} of {}", without.rate_bps, without.bound_bps);
+    let ask = SolverAsk { command: "false".into(), seconds: 1 };
+    let wiring = wire_inventory(&inventory, &[], Some(&ask)).unwrap();
+    let why = wiring.solver_failure.clone().unwrap();
+    assert!(why.contains("\"false\" ended with exit status: 1 and wrote no answer"), "{why}");
+    assert_eq!(Wiring { solver_failure: None, ..wiring }, without);
+}
+
+/// 400 switches of 200 kinds: an answer in seconds, which took more than five minutes.
 #[test]
 fn many_kinds_of_switches_take_no_longer_than_few() {
     let mut inventory =

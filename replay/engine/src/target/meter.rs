@@ -9,29 +9,26 @@ use crate::frame::{Frame, Kind};
 #[derive(Debug, Clone, Default)]
 pub struct Meter {
     overhead_bits: u64,
-    /// The measured load.
+    /// The number of the first message.
+    first_number: Option<u32>,
+    /// What was measured.
     pub load: LinkLoad,
 }
 
 impl Meter {
     /// A meter of a link with this overhead per frame.
     pub fn new(overhead: Size) -> Self {
-        Meter { overhead_bits: overhead.bits(), load: LinkLoad::default() }
+        Meter { overhead_bits: overhead.bits(), ..Meter::default() }
     }
 
     /// Records a frame offered to the link, at `frame.t`.
     #[inline]
     pub fn offered(&mut self, frame: &Frame) {
         let bits = u64::from(frame.len) * 8 + self.overhead_bits;
-        let load = &mut self.load;
-        load.bits += bits;
-        match &mut load.offered_ps {
-            Some((first, last)) => {
-                load.first_bits += if frame.t == *first { bits } else { 0 };
-                *last = frame.t;
-            }
-            None => (load.offered_ps, load.first_bits) = (Some((frame.t, frame.t)), bits),
-        }
+        // Messages of the first round have the number of the first.
+        let number = matches!(frame.kind, Kind::Update | Kind::Result).then(|| frame.packet.seq());
+        self.first_number = self.first_number.or(number);
+        self.load.offered(frame.t, bits, number.is_some() && number == self.first_number);
     }
 
     /// Records a frame that crosses the link.
