@@ -31,13 +31,23 @@ pub struct Breakdown {
     pub mean_ps: i64,
     /// The parts, in chronological order.
     pub parts: Vec<TimePart>,
-    /// Number of transmissions that arrived.
+    /// What came is results: an update came when the sum did that it is for.
+    #[serde(skip)]
+    pub results: bool,
+    /// Transmissions that came.
     pub came: u64,
-    /// Numbers of transmissions that ended elsewhere, by place.
+    /// Transmissions whose block has a partial result, which does not say whether it holds them.
+    #[serde(skip_serializing_if = "is_none")]
+    pub partial: u64,
+    /// Transmissions that ended elsewhere, by place.
     pub ended: Vec<(CausePlace, u64)>,
 }
 
-/// Adds up the times of all updates that arrived.
+fn is_none(n: &u64) -> bool {
+    *n == 0
+}
+
+/// Adds up what every update took that has come.
 pub(crate) fn of(evidence: &Evidence) -> Option<Breakdown> {
     // Most parts of sums by key arrive under the id of one of their members.
     if evidence.manifest.family() == Family::Pairs {
@@ -74,8 +84,12 @@ pub(crate) fn of(evidence: &Evidence) -> Option<Breakdown> {
     }
     let mean_ps = parts.iter().filter_map(|part| part.mean_ps).sum();
     let balance = &evidence.manifest.balance;
-    let (came, ended) = (balance.delivered_alone + balance.delivered_merged, ends(evidence));
-    Some(Breakdown { updates: n as u64, mean_ps, parts, came, ended })
+    let came = balance.delivered_alone + balance.delivered_merged;
+    let in_partial = |row: &usize| evidence.join.came(*row).is_some_and(|at| evidence.results.degraded[at]);
+    let results = evidence.is_results();
+    let partial = (0..sent.packet.len()).filter(|row| results && in_partial(row)).count() as u64;
+    let partial = partial.min(balance.unaccounted);
+    Some(Breakdown { updates: n as u64, mean_ps, parts, results, came, partial, ended: ends(evidence, partial) })
 }
 
 /// Returns the parts of `n` updates with these sums.
@@ -118,15 +132,18 @@ fn rate_bps(evidence: &Evidence) -> Option<u64> {
     evidence.manifest.host.get("link.workers")?.strip_suffix(" bit/s")?.parse().ok().filter(|rate| *rate > 0)
 }
 
-/// Returns where transmissions ended that delivered nothing to the receiver, by place: together with those that arrived
-/// they add up to all.
-fn ends(evidence: &Evidence) -> Vec<(CausePlace, u64)> {
+/// Where transmissions ended that brought nothing to the receiver, by place: with those that came, and those of `partial` results, they add up
+/// to all.
+fn ends(evidence: &Evidence, partial: u64) -> Vec<(CausePlace, u64)> {
     let balance = &evidence.manifest.balance;
     let before_read =
         evidence.manifest.interfaces.iter().map(|counts| counts.rx_dropped + counts.rx_errors).sum::<u64>();
     let refused = evidence.interface("workers").map_or(0, |counts| counts.tx_dropped + counts.tx_errors);
-    let behind =
-        balance.unaccounted + balance.in_flight + balance.subsumed + balance.outranked + balance.dropped_total();
+    let behind = balance.unaccounted - partial
+        + balance.in_flight
+        + balance.subsumed
+        + balance.outranked
+        + balance.dropped_total();
     let (server, wire) = (before_read.min(behind), refused.min(behind - before_read.min(behind)));
     vec![
         (CausePlace::Window, balance.withheld),

@@ -106,7 +106,7 @@ causes! {
         by "sums to which all workers contributed and that no worker received",
         do "set the number of workers in the device's tables to that of the experiment: pktgen device plan";
     WORKER_UNKNOWN = "worker_unknown" in Device, "the device takes nothing of some workers",
-        by "all frames of these workers are missing, and those of others came",
+        by "all frames of these workers are missing, or in no sum, and those of others came",
         do "write their addresses into the device's tables: pktgen device plan";
     RESULTS_TO_SOME = "results_to_some" in Device, "results come to some workers only",
         by "sums of which these workers never had a result, and others had",
@@ -117,6 +117,9 @@ causes! {
     TAG_CHANGED = "tag_changed" in Device, "frames come back with another VLAN tag",
         by "the first frame whose tag differs from what was sent",
         do "compare addressing.vlan of the profile with the VLAN of the device's ports";
+    FIELD_CHANGED = "field_changed" in Device, "a field changes on the way that the device keeps by its profile",
+        by "the first frame with a value of that field with which nothing was sent",
+        do "compare frames.keeps of the profile with what the device writes: pktgen device compare names the field in every frame";
     BAD_CHECKSUM = "bad_checksum" in Device, "frames come back with a wrong checksum of IPv4 or UDP",
         by "the first frame whose checksum does not fit",
         do "have the device compute the checksum anew wherever it rewrites a field that it covers";
@@ -148,7 +151,7 @@ causes! {
         by "losses that no other rule explains, spread as independent ones are",
         do "look at counters of errors of the ports: cable, optics, FCS; then at the device's drops";
     RESULTS_LOST = "results_lost" in Device, "contributions or results are lost now and then",
-        by "sums that some workers had to ask for again, or never got",
+        by "sums that workers asked for again, never got, or that lack contributions sent in time",
         do "look at the device's and the interfaces' counters of drops; allow for losses by endpoint.retransmit";
     ACKS_LOST = "acks_lost" in Device, "answers of the server do not come to the workers",
         by "answers that were sent, and answers that came",

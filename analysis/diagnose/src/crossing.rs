@@ -6,13 +6,19 @@ use std::path::Path;
 use pktgen_core::Result;
 use pktgen_wire::pcap::Reader;
 
+use crate::answers::{AnswersCame, AnswersLeft, OddAnswers};
 use crate::digests::Digests;
 use crate::frame::{Datagram, Quick, content, digest, dotted};
+use crate::kept::Kept;
+use crate::known::Addressed;
+use crate::stations::Stations;
 
 /// Maximum numbers of whole frames stored for comparison: arrived and missing ones.
 const CAME_MAX: usize = 64;
 const MISSING_MAX: usize = 4096;
-/// Maximum number of frames for which memory is reserved before they are counted.
+/// Frames by which the receiver is found.
+const LOOKED_AT: usize = 4096;
+/// Frames for which there is room before they are counted.
 const ROOM_MAX: usize = 1 << 22;
 
 /// Frames with one anomaly: their number, the first, and a description.
@@ -24,7 +30,7 @@ pub(crate) struct Odd {
 }
 
 impl Odd {
-    fn add(&mut self, packet: u64, says: impl FnOnce() -> String) {
+    pub(crate) fn add(&mut self, packet: u64, says: impl FnOnce() -> String) {
         self.frames += 1;
         if self.frames == 1 {
             self.first = packet;
@@ -70,18 +76,22 @@ pub(crate) struct Crossing {
     pub(crate) address: Odd,
     /// Subset of `address`: number of frames with a payload that was sent.
     pub(crate) readdressed: u64,
-    /// Frames whose Ethernet address differs from that of most frames to the same host.
+    /// With an Ethernet address that the host does not have which they are for.
     pub(crate) station: Odd,
-    /// The profile field that differs in the first frame of `address`.
+    /// At the server, with the IPv4 address of a worker or of a group.
+    pub(crate) misled: Odd,
+    /// The field of a profile that differs in the first of those.
     pub(crate) field: &'static str,
+    /// Frames in which a field differs that the device must keep.
+    pub(crate) kept: Odd,
     pub(crate) tag: Odd,
     pub(crate) checksum: Odd,
     pub(crate) short: Odd,
     /// Frames with the length of one that was sent but other lengths in their headers.
     pub(crate) length: Odd,
     pub(crate) strangers: Odd,
-    /// Answers of the server that arrived at addresses that no worker has and to which no answer was sent.
-    pub(crate) answers: Odd,
+    /// What is odd about answers of the server that came to the workers.
+    pub(crate) answers: OddAnswers,
     pub(crate) altered: Vec<Altered>,
     /// By source address.
     pub(crate) by_source: HashMap<u32, OfSource, Quick>,
@@ -98,10 +108,23 @@ pub(crate) enum Traffic {
     Raw,
 }
 
-/// Properties of the frames that were sent.
+/// What frames must be like, as far as the profile says.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Rules<'a> {
+    /// Addresses that the device may multicast to; none where they are not known.
+    pub(crate) groups: Option<&'a HashSet<u32>>,
+    /// Addresses on the cables.
+    pub(crate) addresses: Option<&'a Addressed>,
+    /// Fields that the device must keep.
+    pub(crate) keeps: &'a [String],
+}
+
+/// What is known of the frames that left.
 #[derive(Default)]
 struct Outward {
-    /// Destination of the first frame.
+    /// The host that workers send to.
+    receiver: Option<u32>,
+    /// Where the first went.
     first: Option<(u32, u16)>,
     /// Whether all frames of the capture were sent by workers.
     all: bool,
@@ -125,102 +148,53 @@ struct Outward {
     /// Properties of the last frame: most frames have the same ones.
     last: Option<(u16, Option<u16>, usize)>,
     last_to: Option<((u32, u16), [u8; 6])>,
-    /// Destinations of the server's answers, with the first answer to each.
-    answers: Vec<(u32, Odd)>,
+    answers: AnswersCame,
+    /// Fields that the device must keep.
+    kept: Kept,
     digests: Digests,
 }
 
-/// Frames of one host by destination Ethernet address, in the order of the capture.
-#[derive(Default)]
-struct Stations {
-    of: Vec<Station>,
-    /// Ethernet address from which the host itself sends.
-    own: Option<[u8; 6]>,
-    /// Index for the last frame: most frames have the same.
-    last: usize,
-}
-
-struct Station {
-    host: u32,
-    address: [u8; 6],
-    frames: u64,
-    first: u64,
-}
-
-/// Maximum number of Ethernet addresses that are distinguished.
-const STATIONS_MAX: usize = 64;
-
-impl Stations {
-    fn add(&mut self, datagram: &Datagram, number: u64) {
-        let (host, address) = (datagram.dst.0, datagram.station);
-        let is_it = |own: &Station| own.host == host && own.address == address;
-        if !self.of.get(self.last).is_some_and(is_it) {
-            match self.of.iter().position(is_it) {
-                Some(at) => self.last = at,
-                None if self.of.len() < STATIONS_MAX => {
-                    self.last = self.of.len();
-                    self.of.push(Station { host, address, frames: 0, first: number });
-                }
-                None => return,
-            }
-        }
-        self.of[self.last].frames += 1;
-    }
-
-    /// Returns frames whose address differs from that of most frames to the same host or, if all have the same, is
-    /// neither in `sent_to` nor the host's own.
-    fn odd(&self, sent_to: &HashSet<[u8; 6], Quick>) -> Odd {
-        let text = |address: &[u8; 6]| address.map(|byte| format!("{byte:02x}")).join(":");
-        let most =
-            |own: &Station| self.of.iter().filter(|other| other.host == own.host).max_by_key(|other| other.frames);
-        let others = || {
-            self.of.iter().filter_map(|own| Some((own, most(own)?))).filter(|(own, most)| own.address != most.address)
-        };
-        if let Some((first, most)) = others().min_by_key(|(own, _)| own.first) {
-            return Odd {
-                frames: others().map(|(own, _)| own.frames).sum(),
-                first: first.first,
-                says: format!(
-                    "goes to the Ethernet address {}, and most frames to that host go to {}",
-                    text(&first.address),
-                    text(&most.address)
-                ),
-            };
-        }
-        let Some(host) = self.own else { return Odd::default() };
-        // The lowest bit of the first byte marks multicast and broadcast addresses.
-        let foreign =
-            |own: &&Station| own.address != host && own.address[0] & 1 == 0 && !sent_to.contains(&own.address);
-        let Some(first) = self.of.iter().filter(foreign).min_by_key(|own| own.first) else { return Odd::default() };
-        Odd {
-            frames: self.of.iter().filter(foreign).map(|own| own.frames).sum(),
-            first: first.first,
-            says: format!(
-                "goes to the Ethernet address {}, to which nothing was sent, and the server's own is {}",
-                text(&first.address),
-                text(&host)
-            ),
-        }
-    }
-}
-
-/// Whether a device may multicast to this address: one of `groups`, or any multicast address if these are unknown.
+/// Whether a device may multicast to this address: to one of `groups`, or to any where they are not known.
 fn is_group(to: u32, groups: Option<&HashSet<u32>>) -> bool {
     groups.map_or(to >> 28 == 0xe, |groups| groups.contains(&to))
 }
 
-/// Returns the first bytes of a payload, which contain the sum or job in aggregation protocols.
+/// The host that the frames in the capture of the workers go to: the `declared` one, or, if nothing goes there, the one that most go to, of
+/// frames that are not for a group. Others may send at the same end, and first.
+fn receiver(path: &Path, declared: Option<u32>) -> Result<Option<u32>> {
+    let mut hosts: Vec<(u32, u64)> = Vec::new();
+    let mut reader = Reader::open(path)?;
+    let mut looked = 0;
+    while let Some(packet) = reader.next()?.filter(|_| looked < LOOKED_AT) {
+        looked += 1;
+        let Some(datagram) = Datagram::read(packet.bytes).filter(|datagram| datagram.dst.0 >> 28 < 0xe) else {
+            continue;
+        };
+        match hosts.iter_mut().find(|(host, _)| *host == datagram.dst.0) {
+            Some((_, frames)) => *frames += 1,
+            None => hosts.push((datagram.dst.0, 1)),
+        }
+    }
+    let declared = declared.filter(|declared| hosts.iter().any(|(host, _)| host == declared));
+    let most = hosts.iter().map(|(_, frames)| *frames).max();
+    Ok(declared.or_else(|| Some(hosts.iter().find(|(_, frames)| Some(*frames) == most)?.0)))
+}
+
+/// The first bytes of a payload, in which protocols of sums name sum or job.
 fn head(payload: &[u8]) -> u32 {
     payload.first_chunk::<4>().map_or(0, |bytes| u32::from_be_bytes(*bytes))
 }
 
 impl Outward {
     fn is_own(&self, datagram: &Datagram) -> bool {
-        self.all || self.first.is_none_or(|to| to.0 == datagram.dst.0)
+        self.all || self.receiver == Some(datagram.dst.0)
     }
 
-    fn read(path: &Path, traffic: Traffic) -> Result<Outward> {
-        let mut out = Outward { all: traffic == Traffic::Raw, ..Outward::default() };
+    fn read(path: &Path, traffic: Traffic, rules: Rules) -> Result<Outward> {
+        let all = traffic == Traffic::Raw;
+        let declared = rules.addresses.and_then(|addresses| addresses.receiver);
+        let receiver = if all { None } else { receiver(path, declared)? };
+        let mut out = Outward { all, receiver, kept: Kept::new(rules.keeps), ..Outward::default() };
         let mut reader = Reader::open(path)?;
         let bytes = reader.file_bytes().unwrap_or(0) as usize;
         let mut number = 0;
@@ -233,10 +207,13 @@ impl Outward {
                 continue;
             };
             if !out.is_own(&datagram) {
-                out.answer(&datagram, number);
+                if out.receiver == Some(datagram.src.0) {
+                    out.answers.add(&datagram, number);
+                }
                 continue;
             }
             out.add(&datagram);
+            out.kept.left(&datagram);
             if traffic == Traffic::Contributions {
                 out.heads.insert(head(datagram.payload));
                 continue;
@@ -261,33 +238,6 @@ impl Outward {
                     station == [1, 0, 0x5e, b & 0x7f, c, d] || self.from_hosts.values().any(|(_, own)| *own == station)
                 }
             }
-    }
-
-    /// Records the destination of an answer of the server.
-    fn answer(&mut self, datagram: &Datagram, number: u64) {
-        if self.first.is_none_or(|server| server.0 != datagram.src.0) {
-            return;
-        }
-        let says = || format!("is an answer of the server and goes to {}", dotted(datagram.dst));
-        let known = self.answers.iter().position(|(to, _)| *to == datagram.dst.0);
-        if known.is_none() && self.answers.len() == STATIONS_MAX {
-            return;
-        }
-        let at = known.unwrap_or_else(|| {
-            self.answers.push((datagram.dst.0, Odd::default()));
-            self.answers.len() - 1
-        });
-        self.answers[at].1.add(number, says);
-    }
-
-    /// Returns answers to addresses that are neither workers nor in `groups` and to which the server sent none.
-    fn odd_answers(&self, answered: &HashSet<u32, Quick>, groups: Option<&HashSet<u32>>) -> Odd {
-        let foreign = |(to, _): &&(u32, Odd)| {
-            !answered.contains(to) && !self.from_hosts.contains_key(to) && !is_group(*to, groups)
-        };
-        let mut all = self.answers.iter().filter(foreign).map(|(_, odd)| odd.clone());
-        let first = all.next().unwrap_or_default();
-        all.fold(first, |sum, one| Odd { frames: sum.frames + one.frames, ..sum })
     }
 
     fn add(&mut self, datagram: &Datagram) {
@@ -328,29 +278,24 @@ impl Outward {
 }
 
 impl Crossing {
-    /// Compares the frames sent by the workers with those that arrived at the server.
-    pub(crate) fn upward(
-        workers: &Path,
-        server: &Path,
-        traffic: Traffic,
-        groups: Option<&HashSet<u32>>,
-    ) -> Result<Crossing> {
-        let mut out = Outward::read(workers, traffic)?;
+    /// Compares what left at the workers with what came at the server.
+    pub(crate) fn upward(workers: &Path, server: &Path, traffic: Traffic, rules: Rules) -> Result<Crossing> {
+        let mut out = Outward::read(workers, traffic, rules)?;
         let of = |(from, (sent, _)): (&u32, &(u64, [u8; 6]))| (*from, OfSource { sent: *sent, ..OfSource::default() });
         let mut crossing = Crossing { by_source: out.from_hosts.iter().map(of).collect(), ..Crossing::default() };
         let mut kept = Vec::new();
         let mut stations = Stations::default();
-        let mut answered: HashSet<u32, Quick> = HashSet::default();
+        let mut answered = AnswersLeft::default();
         let mut reader = Reader::open(server)?;
         let mut number = 0;
         while let Some(packet) = reader.next()? {
             number += 1;
             let datagram = Datagram::read(packet.bytes);
-            // The answers of the server are sent here.
-            let answer = datagram.filter(|datagram| !out.all && out.first.is_some_and(|to| datagram.src.0 == to.0));
+            // What the server answers leaves here.
+            let answer = datagram.filter(|datagram| !out.all && out.receiver == Some(datagram.src.0));
             if let Some(answer) = answer {
                 stations.own = Some(answer.from_station);
-                answered.insert(answer.dst.0);
+                answered.add(&answer);
                 continue;
             }
             if out.all && datagram.is_none() && crossing.other(&mut out, packet.bytes, number) {
@@ -361,8 +306,11 @@ impl Crossing {
             }
             crossing.arrival(&mut out, datagram.as_ref(), number, &mut kept);
         }
-        crossing.station = stations.odd(&out.stations);
-        crossing.answers = out.odd_answers(&answered, groups);
+        crossing.station = stations.odd(&out.stations, rules.addresses.and_then(|all| all.server_station));
+        let is_known = |to| out.from_hosts.contains_key(&to) || is_group(to, rules.groups);
+        let is_station = |own: &[u8; 6]| own[0] & 1 == 1 || out.from_hosts.values().any(|(_, known)| known == own);
+        let keeps_port = rules.keeps.iter().any(|kept| kept == "udp_src");
+        crossing.answers = out.answers.odd(&answered, &out.tags, keeps_port, is_known, is_station);
         if !kept.is_empty() {
             crossing.altered = compared(&missing(workers, &mut out)?, &kept);
         }
@@ -396,10 +344,20 @@ impl Crossing {
         if seen == Some(true) {
             self.copies.add(number, || "holds what came before".into());
         }
+        let elsewhere = out.from_hosts.contains_key(&datagram.dst.0) || datagram.dst.0 >> 28 == 0xe;
+        if elsewhere && !out.all && !out.to_hosts.contains(&datagram.dst.0) {
+            self.misled
+                .add(number, || format!("is an update and goes to {}, a worker or a group", dotted(datagram.dst)));
+        }
         if let Some((field, says)) = out.foreign_part(datagram) {
             self.field = if self.address.frames == 0 { field } else { self.field };
             self.address.add(number, || says);
             self.readdressed += u64::from(known);
+        }
+        // A stranger's frame to the server has what it likes.
+        let ours = known || out.from_hosts.contains_key(&datagram.src.0);
+        if let Some(says) = out.kept.changed(datagram).filter(|_| ours) {
+            self.kept.add(number, || says);
         }
         if datagram.tag.is_some() && !out.tags.contains(&datagram.tag) {
             self.tag
@@ -441,11 +399,12 @@ impl Crossing {
         right_length && (datagram.agrees || out.disagree)
     }
 
-    /// Checks the frames that arrive at the workers: `groups` are the addresses that the device may multicast to, if these are known.
-    pub(crate) fn downward(workers: &Path, groups: Option<&HashSet<u32>>) -> Result<Crossing> {
-        let mut out = Outward::read(workers, Traffic::Contributions)?;
+    /// What comes to the workers.
+    pub(crate) fn downward(workers: &Path, rules: Rules) -> Result<Crossing> {
+        let mut out = Outward::read(workers, Traffic::Contributions, Rules { keeps: &[], ..rules })?;
         let mut crossing = Crossing::default();
         let Some(to) = out.first else { return Ok(crossing) };
+        let mut stations = Stations::default();
         let mut reader = Reader::open(workers)?;
         let mut number = 0;
         while let Some(packet) = reader.next()? {
@@ -457,7 +416,7 @@ impl Crossing {
             if out.is_own(&datagram) {
                 continue;
             }
-            let in_group = is_group(datagram.dst.0, groups);
+            let in_group = is_group(datagram.dst.0, rules.groups);
             let rightly = in_group || out.from_hosts.contains_key(&datagram.dst.0);
             // A reply to what was sent: from its destination, or to the workers, or with the same length and first bytes.
             let ours = datagram.src.0 == to.0
@@ -488,12 +447,18 @@ impl Crossing {
                     format!("has the VLAN tag {}, with which nothing was sent", datagram.tag.unwrap_or(0))
                 });
             }
+            if in_group {
+                stations.add(&datagram, number);
+            }
             if rightly && !out.reaches(&datagram) {
                 crossing.station.add(number, || {
                     format!("goes to {} at an Ethernet address that no worker takes", dotted(datagram.dst))
                 });
             }
             crossing.of_headers(&mut out, &datagram, false, number);
+        }
+        if let Some(addresses) = rules.addresses.filter(|_| crossing.station.frames == 0) {
+            crossing.station = stations.of_one(&addresses.members);
         }
         Ok(crossing)
     }
@@ -544,3 +509,7 @@ fn altered(sent: u64, whole: &[u8], came: u64, bytes: &[u8]) -> Altered {
         shorter: whole.len().saturating_sub(bytes.len()),
     }
 }
+
+#[cfg(test)]
+#[path = "crossing_tests.rs"]
+mod tests;

@@ -50,6 +50,8 @@ pub(crate) struct Results {
     pub(crate) again: Vec<bool>,
     /// Number of sources that it represents.
     pub(crate) count: Vec<u16>,
+    /// Sources are missing.
+    pub(crate) degraded: Vec<bool>,
 }
 
 /// All evidence of a run.
@@ -86,7 +88,8 @@ impl Evidence {
         Ok(Evidence::of(dir, manifest))
     }
 
-    fn of(dir: &Path, manifest: Manifest) -> Evidence {
+    /// The same of a manifest, without streams.
+    pub(crate) fn of(dir: &Path, manifest: Manifest) -> Evidence {
         Evidence {
             dir: dir.to_owned(),
             config: manifest.config.parse().unwrap_or_default(),
@@ -158,11 +161,12 @@ impl Evidence {
 
     fn read_results(&mut self) -> Result<()> {
         let results = &mut self.results;
-        each(&self.dir, RESULTS, &["t_recv_ps", "worker", "seq", "count", "again"], &mut |batch| {
+        each(&self.dir, RESULTS, &["t_recv_ps", "worker", "seq", "count", "degraded", "again"], &mut |batch| {
             results.recv_ps.extend(required::<Int64Type>(batch, "t_recv_ps"));
             results.worker.extend(required::<UInt32Type>(batch, "worker"));
             results.seq.extend(required::<UInt32Type>(batch, "seq"));
             results.count.extend(required::<UInt16Type>(batch, "count"));
+            results.degraded.extend(batch["degraded"].as_boolean().values());
             results.again.extend(batch["again"].as_boolean().values());
         })
     }
@@ -191,7 +195,12 @@ impl Evidence {
         self.manifest.family() == Family::Results
     }
 
-    /// Whether every packet should leave the device unchanged.
+    /// After which the device goes on without workers that are late; none if it waits for all.
+    pub(crate) fn timeout_ps(&self) -> Option<i64> {
+        self.manifest.training.as_ref()?.timeout_ps
+    }
+
+    /// Whether every packet should come out as it went in.
     pub(crate) fn forwards(&self) -> bool {
         self.text("target", "program") == "forward"
             || self.manifest.unseen.as_ref().is_some_and(|unseen| !unseen.merges)
@@ -281,7 +290,20 @@ impl Evidence {
     }
 }
 
-/// Calls `use_it` with every batch of a stream of the run in `dir`; does nothing if there is no stream.
+/// The manifest of a run of our tests: nothing but what it must have, and its workers' clusters.
+#[cfg(test)]
+pub(crate) fn manifest(clusters: &[u16]) -> Manifest {
+    use pktgen_core::record::{Balance, Counters, Validity};
+    let none = serde_json::Map::new();
+    let text = serde_json::json!({
+        "version": 2, "tool": "", "experiment": "", "labels": none, "seed": 1, "state": "finished", "anchor_unix_ns": 0, "created_unix_ns": 0,
+        "trace_hash": "", "config": "", "clocks": none, "host": none, "nodes": [], "records": "full", "clusters": clusters,
+        "balance": Balance::default(), "balance_by_worker": [], "counters": Counters::default(), "validity": Validity::default(),
+    });
+    serde_json::from_value(text).expect("a manifest")
+}
+
+/// Calls `use_it` with every batch of a stream of the run in `dir`; never, if there is none.
 pub(crate) fn each(
     dir: &Path,
     stream: &str,
@@ -313,7 +335,7 @@ fn fits(column: &str, is: &DataType) -> bool {
         "worker" | "seq" | "bytes" => *is == DataType::UInt32,
         "count" | "part" | "cluster" | "job" => *is == DataType::UInt16,
         "attempt" | "action" | "reason" => *is == DataType::UInt8,
-        "again" => *is == DataType::Boolean,
+        "again" | "degraded" => *is == DataType::Boolean,
         "words" => matches!(is, DataType::List(item) if *item.data_type() == DataType::UInt32),
         _ => *is == DataType::Int64,
     }

@@ -143,8 +143,42 @@ pub(crate) fn dotted((ip, port): (u32, u16)) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// A frame of UDP over IPv4 with right checksums, from one address and port to another.
+    pub(crate) fn datagram(tag: Option<u16>, src: (u32, u16), dst: (u32, u16), payload: &[u8]) -> Vec<u8> {
+        let mac = |ip: u32| [2, 0].into_iter().chain(ip.to_be_bytes());
+        let mut frame: Vec<u8> = mac(dst.0).chain(mac(src.0)).collect();
+        frame.extend(tag.into_iter().flat_map(|tag| [0x8100, tag]).flat_map(u16::to_be_bytes));
+        frame.extend(IPV4.to_be_bytes());
+        let (len, at) = (8 + payload.len() as u16, frame.len());
+        frame.extend([0x45, 0].into_iter().chain((20 + len).to_be_bytes()));
+        frame.extend([0, 0, 0, 0, 64, UDP, 0, 0]);
+        frame.extend(src.0.to_be_bytes().into_iter().chain(dst.0.to_be_bytes()));
+        frame.extend([src.1, dst.1, len, 0].into_iter().flat_map(u16::to_be_bytes));
+        frame.extend(payload);
+        seal(&mut frame, at);
+        frame
+    }
+
+    /// Writes both checksums of a frame whose header of IPv4 begins at `at`.
+    pub(crate) fn seal(frame: &mut [u8], at: usize) {
+        let sum = |words: &[u8]| {
+            let pairs = words.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0)));
+            let all = pairs.fold(0, |all: u32, word| all + word);
+            let all = (all & 0xffff) + (all >> 16);
+            !((all & 0xffff) + (all >> 16)) as u16
+        };
+        frame[at + 10..at + 12].fill(0);
+        let own = sum(&frame[at..at + 20]);
+        frame[at + 10..at + 12].copy_from_slice(&own.to_be_bytes());
+        frame[at + 26..at + 28].fill(0);
+        let len = (frame.len() - at - 20) as u16;
+        let head = [&frame[at + 12..at + 20], &[0, UDP], &len.to_be_bytes()[..], &frame[at + 20..]].concat();
+        let own = sum(&head);
+        frame[at + 26..at + 28].copy_from_slice(&own.to_be_bytes());
+    }
 
     fn frame(tag: bool) -> Vec<u8> {
         let mut frame = vec![0; 12];

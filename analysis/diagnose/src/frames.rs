@@ -1,8 +1,9 @@
 //! Finds causes of frames that arrived changed.
 
+use crate::answers::OddAnswers;
 use crate::cause::{
-    BAD_CHECKSUM, BITS_FLIPPED, BYTE_ORDER, Cause, LENGTH_WRONG, PAYLOAD_CHANGED, STRANGERS, TAG_CHANGED, TRUNCATED,
-    WRONG_DESTINATION,
+    BAD_CHECKSUM, BITS_FLIPPED, BYTE_ORDER, COPIES, Cause, FIELD_CHANGED, LENGTH_WRONG, PAYLOAD_CHANGED, STRANGERS,
+    TAG_CHANGED, TRUNCATED, WRONG_DESTINATION,
 };
 use crate::crossing::{Altered, Crossing, Odd};
 use crate::evidence::Evidence;
@@ -31,15 +32,15 @@ pub(crate) fn look(
     if refused && crossing.address.frames > 0 {
         found.push(odd(&WRONG_DESTINATION, &crossing.address));
     }
+    if !refused && crossing.misled.frames > 0 {
+        found.push(odd(&WRONG_DESTINATION, &crossing.misled));
+    }
     if crossing.station.frames > 0 {
         found.push(odd(&WRONG_DESTINATION, &crossing.station));
     }
-    if crossing.answers.frames > 0 {
-        let place = "tap of the workers";
-        found.push(CauseFound {
-            proofs: vec![proof(place, &crossing.answers)],
-            ..odd(&WRONG_DESTINATION, &crossing.answers)
-        });
+    of_answers(&crossing.answers, found);
+    if crossing.kept.frames > 0 {
+        found.push(odd(&FIELD_CHANGED, &crossing.kept));
     }
     if crossing.tag.frames > 0 {
         found.push(odd(&TAG_CHANGED, &crossing.tag));
@@ -65,7 +66,23 @@ pub(crate) fn look(
     }
 }
 
-/// Examines payloads that equal none that was sent; `merges`: they may be sums.
+/// Answers of the server that came otherwise than they left.
+fn of_answers(answers: &OddAnswers, found: &mut Vec<CauseFound>) {
+    let all = [
+        (&WRONG_DESTINATION, &answers.address),
+        (&TAG_CHANGED, &answers.tag),
+        (&BAD_CHECKSUM, &answers.checksum),
+        (&WRONG_DESTINATION, &answers.port),
+        (&COPIES, &answers.again),
+    ];
+    found.extend(all.into_iter().filter(|(_, odd)| odd.frames > 0).map(|(cause, odd)| {
+        let says = format!("{}; {} such frames", odd.says, odd.frames);
+        let proof = EvidenceItem::packet("tap of the workers", odd.first, says);
+        CauseFound::new(cause, Certainty::Certain, odd.frames, vec![proof])
+    }));
+}
+
+/// Payloads that are like none that was sent: `merges` says that they may be sums.
 fn altered(crossing: &Crossing, merges: bool, place: &str, found: &mut Vec<CauseFound>) {
     let unlike = crossing.unlike;
     let mut add = |cause: &'static Cause, those: &[&Altered], certainty, says: &dyn Fn(&Altered) -> String| {

@@ -4,10 +4,11 @@
 //! metrics (`pktgen-records`), nor the verdict on a run (`pktgen_core::record::judge`), nor checks of a host's abilities
 //! (`pktgen-doctor`). It must not print or use `unsafe`; invalid input gives an error message, never a panic.
 //!
-//! [`diagnose`] reads a run dir (`evidence`) and the captures of its taps (`crossing`, `sums`), applies the rules
-//! (`hosts`, `loss`, `frames`, `results`, `merging`), and ranks the causes. docs/diagnose.md lists the causes.
+//! [`diagnose`] reads a run dir (`evidence`) and the captures of its taps (`crossing`, `sums`), asks the rules (`hosts`, `loss`, `frames`,
+//! `results`, `partial`, `merging`), and ranks what they found. docs/diagnose.md has the causes.
 #![forbid(unsafe_code)]
 
+mod answers;
 mod beside;
 mod breakdown;
 mod cause;
@@ -22,28 +23,34 @@ mod frame;
 mod frames;
 mod hosts;
 mod join;
+mod kept;
+mod known;
 mod links;
 mod loss;
 mod merging;
+mod partial;
 mod results;
+mod stations;
 mod sums;
 mod text;
 
-use std::collections::HashSet;
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use pktgen_core::Result;
 use pktgen_core::record::{Family, Fault};
 use pktgen_wire::device::Protocols;
-use pktgen_wire::device::shipped;
 
 pub use breakdown::Breakdown;
 pub use cause::{CAUSES, Cause, CausePlace, DIAGNOSIS};
 pub use caution::Caution;
-use crossing::{Crossing, Traffic};
+use crossing::{Crossing, Rules, Traffic};
 use evidence::Evidence;
 pub use finding::{CauseFound, Certainty, EvidenceItem, Symptom};
+use known::Known;
 use links::{Balances, LostOnLinks};
+use partial::LeftOut;
+use sums::Sums;
 pub use text::{json, list, text};
 
 /// The problems of a run and their causes.
@@ -111,10 +118,11 @@ impl Diagnosis {
 /// With `no_verify`, files are read without checking their digests.
 pub fn diagnose(dir: &Path, device: Option<&Path>, protocols: &Protocols, no_verify: bool) -> Result<Diagnosis> {
     let about = Evidence::open(dir, device, no_verify)?;
-    // Captures are longer than streams, so both are read concurrently.
+    let known = Known::of(&about, protocols);
+    // Captures are longer than streams: both are read at once.
     let (crossing, evidence) = std::thread::scope(|scope| {
         let evidence = scope.spawn(|| about.with_streams());
-        let crossing = cross(&about, protocols);
+        let crossing = cross(&about, &known);
         (crossing, evidence.join())
     });
     let evidence = evidence.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
@@ -129,15 +137,14 @@ pub fn diagnose(dir: &Path, device: Option<&Path>, protocols: &Protocols, no_ver
     }
     if let Some(crossing) = crossing.as_ref().filter(|_| evidence.manifest.external.is_some()) {
         let place = if evidence.is_results() { "tap of the workers" } else { "tap of the server" };
-        let kept = kept_fields(&evidence, protocols);
-        frames::look(&evidence, crossing, &kept, place, &mut found);
+        frames::look(&evidence, crossing, known.keeps(), place, &mut found);
     } else {
         found.extend(hosts::checksums(&evidence));
     }
     if evidence.came() == 0 {
         hosts::silence(&evidence, crossing.as_ref(), &mut found, &mut unknown);
     } else if evidence.manifest.unseen.is_some() || evidence.manifest.external.is_some() {
-        came(&evidence, crossing.as_ref(), protocols, &balances, &mut found, &mut unknown)?;
+        came(&evidence, crossing.as_ref(), &known, &balances, &mut found, &mut unknown)?;
     }
     if kept_apart && evidence.came() > 0 {
         let on_host =
@@ -145,7 +152,7 @@ pub fn diagnose(dir: &Path, device: Option<&Path>, protocols: &Protocols, no_ver
         found.extend(
             merging::answers(&evidence, balances.lost_back().and(on_host))
                 .filter(|lost| !hosts::is_counted(&found, lost.explains, LostOnLinks::NONE))
-                .filter(|lost| crossing.as_ref().is_none_or(|crossing| crossing.answers.frames * 2 < lost.explains)),
+                .filter(|lost| crossing.as_ref().is_none_or(|crossing| crossing.answers.refused() * 2 < lost.explains)),
         );
         merging::copies_of_answers(&evidence, &mut found);
         unknown.extend(balances.unknown(&evidence, &found));
@@ -163,7 +170,7 @@ pub fn diagnose(dir: &Path, device: Option<&Path>, protocols: &Protocols, no_ver
 fn came(
     evidence: &Evidence,
     crossing: Option<&Crossing>,
-    protocols: &Protocols,
+    known: &Known,
     balances: &Balances,
     found: &mut Vec<CauseFound>,
     unknown: &mut Vec<String>,
@@ -174,11 +181,18 @@ fn came(
         let results = crossing.map_or(0, |crossing| crossing.came);
         results::look(evidence, results, balances.lost_both_ways(), found);
         let wrong = wrong + evidence.unlike().map_or(0, |unlike| unlike.results);
-        match (&tap, wrong) {
-            (_, 0) => {}
-            (Some(tap), _) => sums::look_at(tap, protocols.formats, wrong, found)?,
-            (None, _) => unknown.push(format!("what is wrong with {wrong} sums: {}", evidence.next_step(""))),
+        let left_out = LeftOut::of(evidence);
+        let taken = match &tap {
+            Some(tap) if wrong + left_out.contributions > 0 => {
+                let (ports, timeout_ps) = (known.ports(evidence), evidence.timeout_ps());
+                sums::look_at(tap, Sums { formats: known.formats, ports, timeout_ps }, wrong, found)?
+            }
+            _ => BTreeMap::new(),
+        };
+        if tap.is_none() && wrong > 0 {
+            unknown.push(format!("what is wrong with {wrong} sums: {}", evidence.next_step("")));
         }
+        left_out.look(evidence, &taken, balances.lost_both_ways(), found, unknown);
         return Ok(());
     }
     found.extend(merging::copies(evidence, crossing));
@@ -213,28 +227,16 @@ fn came(
 }
 
 /// Compares the captures of the run's taps, if there are any.
-fn cross(evidence: &Evidence, protocols: &Protocols) -> Result<Option<Crossing>> {
+fn cross(evidence: &Evidence, known: &Known) -> Result<Option<Crossing>> {
     let Some(workers) = evidence.tap("workers") else { return Ok(None) };
-    let groups = groups(evidence, protocols);
+    let (groups, addresses) = (known.groups(evidence), known.addresses(evidence));
+    let rules = Rules { groups: groups.as_ref(), addresses: addresses.as_ref(), keeps: known.keeps() };
     if evidence.is_results() {
-        return Crossing::downward(&workers, groups.as_ref()).map(Some);
+        return Crossing::downward(&workers, rules).map(Some);
     }
     let traffic = if evidence.text("workload", "kind") == "raw" { Traffic::Raw } else { Traffic::Updates };
-    evidence.tap("server").map(|server| Crossing::upward(&workers, &server, traffic, groups.as_ref())).transpose()
-}
-
-/// Returns the parts of a frame that the device must not change, if the run's profile can be read.
-fn kept_fields(evidence: &Evidence, protocols: &Protocols) -> Vec<String> {
-    let profile = shipped::open(evidence.text("target", "profile"), "target.profile", protocols);
-    profile.map_or(Vec::new(), |profile| profile.keeps)
-}
-
-/// Returns the groups that results may be sent to, if the run's profile can be read.
-fn groups(evidence: &Evidence, protocols: &Protocols) -> Option<HashSet<u32>> {
-    let profile = shipped::open(evidence.text("target", "profile"), "target.profile", protocols).ok()?;
-    let base = profile.addressing.groups;
-    let clusters = evidence.manifest.clusters.iter().max().map_or(0, |last| u32::from(*last));
-    Some((0..=clusters).filter_map(|cluster| Some(base.after(cluster)?.0)).collect())
+    let of = |server: PathBuf| Crossing::upward(&workers, &server, traffic, rules);
+    evidence.tap("server").map(of).transpose()
 }
 
 fn symptoms(evidence: &Evidence, found: &[CauseFound]) -> Vec<Symptom> {

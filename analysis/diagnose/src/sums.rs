@@ -1,17 +1,20 @@
-//! Finds wrong integer sums by recomputing them from the workers' contributions: what each sum lacks or contains additionally.
+//! Sums of whole numbers, made again from what workers sent: what wrong ones lack, or have too much, and whose contributions partial ones hold.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use pktgen_core::Result;
+use pktgen_wire::device::Address;
 use pktgen_wire::pcap::Reader;
 use pktgen_wire::wire::Formats;
+use pktgen_wire::wire::frame::worker_ip;
 use pktgen_wire::wire::sight::{self, Look, Sight, What, look};
 
 use crate::cause::{
     ADDS_WRONGLY, BITS_FLIPPED, BYTE_ORDER, CONTRIBUTION_MISSING, CONTRIBUTION_TWICE, Cause, SATURATED, STALE_SUM,
 };
 use crate::finding::{CauseFound, Certainty, EvidenceItem};
+use crate::known::PortsOnCable;
 
 /// Maximum number of wrong results that are examined.
 const WRONG_MAX: usize = 256;
@@ -21,12 +24,42 @@ const HELD_MAX: usize = 256 << 20;
 /// Maximum number of workers whose subsets are tried.
 const SUBSETS_MAX: usize = 10;
 
+/// Whether a contribution that left so long after the first one of its block, in ps, was in time for a device that goes on without others after
+/// `timeout`: it left in the first quarter of that time, and of the time until the result came. However late a timer is, and however long
+/// cables and queues hold frames, a right device has had it.
+pub(crate) const fn is_in_time(after: i128, until_result: i128, timeout: i128) -> bool {
+    let least = if until_result < timeout { until_result } else { timeout };
+    after * 4 < least
+}
+
+/// What results are made again by.
+pub(crate) struct Sums {
+    pub(crate) formats: Formats,
+    /// Of the profile, where it exchanges those of the format.
+    pub(crate) ports: Option<PortsOnCable>,
+    /// After which the device goes on without others, in ps; none if it does not.
+    pub(crate) timeout_ps: Option<i64>,
+}
+
 type Key = (u16, u32, u16);
 
 /// Contributions to a sum, by address, with values in host byte order.
 #[derive(Default)]
 struct Block {
     from: Vec<(u32, Vec<i32>)>,
+    /// When each of them left, in ps; 0 where the capture does not say.
+    left_ps: Vec<i128>,
+    /// A result came.
+    answered: bool,
+}
+
+/// Contributions of one address in the first results of their blocks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Taken {
+    /// Results that hold one.
+    pub(crate) held: u64,
+    /// Results that lack one that had left in time.
+    pub(crate) left_out: u64,
 }
 
 /// A wrong result.
@@ -35,21 +68,22 @@ struct Wrong {
     bits: u32,
     cause: &'static Cause,
     says: String,
-    /// Number of contributions that it lacks.
-    lacks: usize,
+    /// Who sent the contributions that it lacks.
+    lacks: Vec<u32>,
 }
 
 /// State of checking a capture of a synchronous run.
 pub(crate) struct Reckoning<'a> {
-    formats: Formats,
+    by: Sums,
     blocks: HashMap<Key, Block>,
     /// The last result of a slot, and of a block in other iterations.
     last: HashMap<(bool, u32), Vec<i32>>,
     held: usize,
     wrong: Vec<Wrong>,
     checked: u64,
-    /// Destination of contributions and source of results: the destination of the first packet. Packets with a
-    /// profile's addresses do not show their direction otherwise.
+    taken: BTreeMap<u32, Taken>,
+    /// Where contributions go, and results come from: the first packet's destination. Packets of a profile's addresses say no more of their
+    /// direction.
     device: Option<u32>,
     path: &'a Path,
 }
@@ -60,40 +94,60 @@ fn values(datagram: &sight::Datagram, sight: &Sight) -> Option<Vec<i32>> {
     Some(datagram.payload[own..].as_chunks::<4>().0.iter().map(|word| i32::from_be_bytes(*word)).collect())
 }
 
-/// Checks every result in the capture at `path`; adds what is wrong with the sums.
-pub(crate) fn look_at(path: &Path, formats: Formats, reported: u64, found: &mut Vec<CauseFound>) -> Result<()> {
-    let mut all = Reckoning {
-        formats,
-        blocks: HashMap::new(),
-        last: HashMap::new(),
-        held: 0,
-        wrong: Vec::new(),
-        checked: 0,
-        device: None,
-        path,
-    };
+/// Looks at every result in the capture at `path`; adds what is wrong with the sums, if so many are `reported`. Returns whose contributions
+/// results hold, by address.
+pub(crate) fn look_at(
+    path: &Path,
+    by: Sums,
+    reported: u64,
+    found: &mut Vec<CauseFound>,
+) -> Result<BTreeMap<u32, Taken>> {
+    let mut all = Reckoning::new(path, by);
     let mut reader = Reader::open(path)?;
     let mut number = 0;
     while let Some(packet) = reader.next()? {
         number += 1;
         let Look::Udp(datagram) = look(packet.link_type, packet.bytes) else { continue };
-        all.packet(&datagram, number);
+        all.packet(&datagram, (number, packet.time.map_or(0, |time| time.unix_ps())));
         if all.wrong.len() >= WRONG_MAX || all.held > HELD_MAX {
             break;
         }
     }
-    all.conclude(reported, found);
-    Ok(())
+    let taken = std::mem::take(&mut all.taken);
+    if reported > 0 {
+        all.conclude(reported, found);
+    }
+    Ok(taken)
 }
 
-impl Reckoning<'_> {
-    fn packet(&mut self, datagram: &sight::Datagram, number: u64) {
-        let Some(sight) = self.formats.iter().find_map(|format| {
-            (format.has_port(datagram.dst_port) || format.has_port(datagram.src_port))
-                .then(|| format.sight(datagram))?
-        }) else {
-            return;
+impl<'a> Reckoning<'a> {
+    fn new(path: &'a Path, by: Sums) -> Self {
+        Reckoning {
+            by,
+            blocks: HashMap::new(),
+            last: HashMap::new(),
+            held: 0,
+            wrong: Vec::new(),
+            checked: 0,
+            taken: BTreeMap::new(),
+            device: None,
+            path,
+        }
+    }
+
+    fn packet(&mut self, datagram: &sight::Datagram, (number, t_ps): (u64, i128)) {
+        // Formats take a result by its receiver, which has an address of ours there.
+        let back = self.device == Some(datagram.src);
+        let datagram = &sight::Datagram { dst: if back { worker_ip(0) } else { datagram.dst }, ..*datagram };
+        let inside = self.by.ports.and_then(|ports| ports.inside(datagram));
+        let sight = match inside {
+            Some((format, inside)) => format.sight(&inside),
+            None => self.by.formats.iter().find_map(|format| {
+                (format.has_port(datagram.dst_port) || format.has_port(datagram.src_port))
+                    .then(|| format.sight(datagram))?
+            }),
         };
+        let Some(sight) = sight else { return };
         let Some(values) = values(datagram, &sight) else { return };
         let key = (sight.cluster, sight.seq, sight.round);
         let device = *self.device.get_or_insert(datagram.dst);
@@ -103,31 +157,47 @@ impl Reckoning<'_> {
             other => other,
         };
         match what {
-            What::Update => {
-                let block = self.blocks.entry(key).or_default();
-                // A repeated contribution equals the first.
-                if block.from.iter().all(|(from, _)| *from != datagram.src) {
-                    self.held += values.len() * 4;
-                    block.from.push((datagram.src, values));
-                }
-            }
-            What::Result => self.result(key, values, (number, sight.count)),
+            What::Update => self.update(key, datagram.src, values, t_ps),
+            What::Result => self.result(key, values, (number, t_ps, sight.count)),
             _ => {}
         }
     }
 
-    /// Checks a result that states this number of sources.
-    fn result(&mut self, key: Key, values: Vec<i32>, (number, sources): (u64, u16)) {
-        let Some(block) = self.blocks.get(&key) else { return };
+    fn update(&mut self, key: Key, from: u32, values: Vec<i32>, t_ps: i128) {
+        let block = self.blocks.entry(key).or_default();
+        // A repeated contribution is the same one.
+        if block.from.iter().all(|(known, _)| *known != from) {
+            self.held += values.len() * 4;
+            block.from.push((from, values));
+            block.left_ps.push(t_ps);
+        }
+    }
+
+    /// A result of so many sources, as it says.
+    fn result(&mut self, key: Key, values: Vec<i32>, (number, t_ps, sources): (u64, i128, u16)) {
+        let Some(block) = self.blocks.get_mut(&key) else { return };
         self.checked += 1;
+        // What comes behind a result opens its block anew: only the first one says what became of all.
+        let is_first = !std::mem::replace(&mut block.answered, true);
         let sum = sum(block);
+        let mut lacks = Vec::new();
         if sum.iter().map(|wide| *wide as i32).ne(values.iter().copied()) && sum.len() == values.len() {
             let places = [(false, u32::from(key.2)), (true, key.1)];
             let before: Vec<_> = places.iter().filter_map(|place| self.last.get(place)).collect();
             let wrong = judge(block, &sum, &values, &before, number);
-            // A partial result that states its number of sources (Trio-ML §5) may lack the others.
-            if wrong.lacks == 0 || usize::from(sources) + wrong.lacks != block.from.len() {
+            // A partial result that says of how many it is (Trio-ML §5) lacks the others rightly.
+            if wrong.lacks.is_empty() || usize::from(sources) + wrong.lacks.len() != block.from.len() {
                 self.wrong.push(wrong);
+            } else {
+                lacks = wrong.lacks;
+            }
+        }
+        if is_first && usize::from(sources) + lacks.len() == block.from.len() && block.tells_apart(&lacks) {
+            let timeout = i128::from(self.by.timeout_ps.unwrap_or(0));
+            for ((from, _), left_ps) in block.from.iter().zip(&block.left_ps) {
+                let own = self.taken.entry(*from).or_default();
+                own.held += u64::from(!lacks.contains(from));
+                own.left_out += u64::from(lacks.contains(from) && block.was_in_time(*left_ps, t_ps, timeout));
             }
         }
         self.last.insert((false, u32::from(key.2)), values.clone());
@@ -169,6 +239,21 @@ impl Reckoning<'_> {
     }
 }
 
+impl Block {
+    /// Whether no other contribution has the values of one of `those`.
+    fn tells_apart(&self, those: &[u32]) -> bool {
+        let of = |own: &u32| self.from.iter().find(|(from, _)| from == own).map(|(_, values)| values);
+        let alike = |own: &u32| self.from.iter().any(|(from, values)| !those.contains(from) && of(own) == Some(values));
+        !those.iter().any(alike)
+    }
+
+    /// Whether a contribution was in time for the result at `end_ps`.
+    fn was_in_time(&self, left_ps: i128, end_ps: i128, timeout: i128) -> bool {
+        let first = self.left_ps.iter().min().copied().unwrap_or(left_ps);
+        is_in_time(left_ps - first, end_ps - first, timeout)
+    }
+}
+
 fn sum(block: &Block) -> Vec<i64> {
     let len = block.from.iter().map(|(_, values)| values.len()).min().unwrap_or(0);
     (0..len).map(|i| block.from.iter().map(|(_, values)| i64::from(values[i])).sum()).collect()
@@ -176,7 +261,7 @@ fn sum(block: &Block) -> Vec<i64> {
 
 /// Returns what is wrong with a result.
 fn judge(block: &Block, sum: &[i64], values: &[i32], before: &[&Vec<i32>], number: u64) -> Wrong {
-    let wrong = |cause: &'static Cause, says: String| Wrong { number, bits: 0, cause, says, lacks: 0 };
+    let wrong = |cause: &'static Cause, says: String| Wrong { number, bits: 0, cause, says, lacks: Vec::new() };
     let right: Vec<i32> = sum.iter().map(|wide| *wide as i32).collect();
     let differing: Vec<usize> = (0..values.len()).filter(|i| values[*i] != right[*i]).collect();
     let first = differing.first().copied().unwrap_or(0);
@@ -195,9 +280,8 @@ fn judge(block: &Block, sum: &[i64], values: &[i32], before: &[&Vec<i32>], numbe
     }
     let difference: Vec<i32> = values.iter().zip(&right).map(|(a, b)| a.wrapping_sub(*b)).collect();
     let whose = |signed: &dyn Fn(i32) -> i32| some_of(block, &difference, signed);
-    if let Some(whose) = whose(&|own| own.wrapping_neg()) {
-        let lacks = whose.split(", ").count();
-        let says = format!("{}: what {whose} sent is not in it", odd(first));
+    if let Some(lacks) = whose(&|own| own.wrapping_neg()) {
+        let says = format!("{}: what {} sent is not in it", odd(first), names(&lacks));
         return Wrong { lacks, ..wrong(&CONTRIBUTION_MISSING, says) };
     }
     // Nearly empty values prove nothing.
@@ -206,7 +290,7 @@ fn judge(block: &Block, sum: &[i64], values: &[i32], before: &[&Vec<i32>], numbe
         return wrong(&STALE_SUM, format!("{}: the last result of the same place is in it", odd(first)));
     }
     if let Some(whose) = whose(&|own| own) {
-        return wrong(&CONTRIBUTION_TWICE, format!("{}: what {whose} sent is in it twice", odd(first)));
+        return wrong(&CONTRIBUTION_TWICE, format!("{}: what {} sent is in it twice", odd(first), names(&whose)));
     }
     let bits: u32 = differing.iter().map(|i| (values[*i] ^ right[*i]).count_ones()).sum();
     let cause = if differing.len() == 1 { &BITS_FLIPPED } else { &ADDS_WRONGLY };
@@ -214,11 +298,11 @@ fn judge(block: &Block, sum: &[i64], values: &[i32], before: &[&Vec<i32>], numbe
         1 => odd(first),
         n => format!("{}, and {} more differ", odd(first), n - 1),
     };
-    Wrong { number, bits, cause, says: text, lacks: 0 }
+    Wrong { number, bits, cause, says: text, lacks: Vec::new() }
 }
 
-/// Returns workers whose contributions add up to the difference, by address; with many workers, a single one.
-fn some_of(block: &Block, difference: &[i32], signed: &dyn Fn(i32) -> i32) -> Option<String> {
+/// Workers whose contributions together are the difference, by address; of many workers one.
+fn some_of(block: &Block, difference: &[i32], signed: &dyn Fn(i32) -> i32) -> Option<Vec<u32>> {
     let of = block.from.len();
     let sets = if of <= SUBSETS_MAX { 1..1u32 << of } else { 0..0 };
     let singles = (0..of.min(32)).map(|i| 1u32 << i);
@@ -228,17 +312,30 @@ fn some_of(block: &Block, difference: &[i32], signed: &dyn Fn(i32) -> i32) -> Op
     };
     let like = |set: &u32| difference.iter().enumerate().all(|(at, value)| add(*set, at) == *value);
     let set = singles.chain(sets).find(like)?;
-    let names = block.from.iter().enumerate().filter(|(i, _)| set >> i & 1 == 1);
-    let names = names.map(|(_, (from, _))| from.to_be_bytes().map(|part| part.to_string()).join("."));
-    Some(names.collect::<Vec<_>>().join(", "))
+    let own = block.from.iter().enumerate().filter(|(i, _)| set >> i & 1 == 1);
+    Some(own.map(|(_, (from, _))| *from).collect())
+}
+
+/// Addresses as people write them.
+pub(crate) fn names(addresses: &[u32]) -> String {
+    addresses.iter().map(|ip| Address(*ip).to_string()).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
 mod tests {
+    use pktgen_core::registry::Named;
+    use pktgen_wire::wire::frame::any_worker;
+    use pktgen_wire::wire::layout::Layout;
+    use pktgen_wire::wire::{Format, FormatFacts, Packet};
+
     use super::*;
 
     fn block() -> Block {
-        Block { from: vec![(1, vec![10, -20, 30]), (2, vec![100, 200, 300]), (3, vec![7, 8, 9])] }
+        of_all(vec![(1, vec![10, -20, 30]), (2, vec![100, 200, 300]), (3, vec![7, 8, 9])])
+    }
+
+    fn of_all(from: Vec<(u32, Vec<i32>)>) -> Block {
+        Block { from, ..Block::default() }
     }
 
     fn of(values: [i32; 3], before: &[&Vec<i32>]) -> &'static str {
@@ -249,8 +346,8 @@ mod tests {
     fn each_wrong_sum_has_its_cause() {
         let right = [117, 188, 339];
         assert_eq!(of(right.map(i32::swap_bytes), &[]), "byte_order");
-        // A device may reverse the bytes of only some values of a packet: three are not chance.
-        let four = Block { from: vec![(1, vec![10, -20, 30, 5]), (2, vec![100, 200, 300, 6])] };
+        // A device may reverse some values of a packet only: three are no accident.
+        let four = of_all(vec![(1, vec![10, -20, 30, 5]), (2, vec![100, 200, 300, 6])]);
         let some = [110, 180i32.swap_bytes(), 330i32.swap_bytes(), 11i32.swap_bytes()];
         assert_eq!(judge(&four, &sum(&four), &some, &[], 1).cause.code, "byte_order");
         assert_eq!(of([17, -12, 39], &[]), "contribution_missing");
@@ -258,7 +355,120 @@ mod tests {
         assert_eq!(of([118, 190, 342], &[&vec![1, 2, 3]]), "stale_sum");
         assert_eq!(of([117, 188, 339 ^ 64], &[]), "bits_flipped");
         assert_eq!(of([118, 189, 340], &[]), "adds_wrongly");
-        let wide = Block { from: vec![(1, vec![i32::MAX, 1]), (2, vec![5, 1])] };
+        let wide = of_all(vec![(1, vec![i32::MAX, 1]), (2, vec![5, 1])]);
         assert_eq!(judge(&wide, &sum(&wide), &[i32::MAX, 2], &[], 1).cause.code, "saturated");
+    }
+    /// Sums of one value: a block, the number of sources, and the value. As in Trio-ML, what does not go to a worker is a contribution.
+    struct Plain;
+
+    impl Named for Plain {
+        fn name(&self) -> &'static str {
+            "plain"
+        }
+        fn about(&self) -> &'static str {
+            "sums of our tests"
+        }
+    }
+
+    impl Format for Plain {
+        fn layout(&self) -> &'static Layout {
+            const LAYOUT: Layout = Layout {
+                ports: &[(12000, 12000)],
+                shared_ports: &[],
+                telling: false,
+                summary: &[],
+                head: &[],
+                rules: &[],
+                messages: &[],
+            };
+            &LAYOUT
+        }
+        fn read(&self, _payload: &[u8]) -> Option<Packet> {
+            None
+        }
+        fn sight(&self, datagram: &sight::Datagram) -> Option<Sight> {
+            let what = if any_worker(datagram.dst).is_some() { What::Result } else { What::Update };
+            let [seq, sources, ..] = *datagram.payload else { return None };
+            Some(Sight {
+                what,
+                cluster: 0,
+                worker: None,
+                seq: seq.into(),
+                round: 0,
+                attempt: 0,
+                generation: None,
+                count: if what == What::Update { 1 } else { sources.into() },
+                elements: 1,
+            })
+        }
+        fn facts(&self) -> &'static FormatFacts {
+            const FACTS: FormatFacts = FormatFacts::new((64, 64));
+            &FACTS
+        }
+    }
+
+    #[test]
+    fn results_say_of_how_many_sources_they_are_wherever_the_profile_has_the_workers() {
+        let mut all = Reckoning::new(Path::new("tap"), Sums { formats: &[&Plain], ports: None, timeout_ps: Some(100) });
+        let (device, group) = (0xac1e_05fe, 0xef58_0100);
+        let mut packet = |(src, dst), payload: &[u8], t_ps| {
+            let (src_port, dst_port, whole) = (12000, 12000, payload.len());
+            all.packet(&sight::Datagram { src, dst, src_port, dst_port, payload, whole, six: false }, (1, t_ps));
+        };
+        for n in 0..5u8 {
+            let start = i128::from(n) * 1000;
+            (1..4u8)
+                .for_each(|own| packet((0xac1e_0500 + u32::from(own), device), &[n, 1, 0, 0, 0, own * 10 + n], start));
+            packet((device, group), &[n, 2, 0, 0, 0, 40 + 2 * n], start + 100);
+        }
+        let of = |from: u32| all.taken.get(&(0xac1e_0500 + from)).map(|own| (own.held, own.left_out));
+        assert_eq!([1, 2, 3].map(of), [Some((5, 0)), Some((0, 5)), Some((5, 0))]);
+        assert!(all.wrong.is_empty());
+    }
+
+    /// Blocks of three workers, of which the second sends `late_ps` after the first; the device ends each after 100 ps, without those that
+    /// it does not take or that are late.
+    fn partial(late_ps: i128, takes: impl Fn(u32) -> bool) -> BTreeMap<u32, Taken> {
+        let mut all = Reckoning::new(Path::new("tap"), Sums { formats: &[], ports: None, timeout_ps: Some(100) });
+        for seq in 0..30u32 {
+            let (key, start) = ((0, seq, 0), i128::from(seq) * 1000);
+            let mut own: Vec<_> = (1..4u32).map(|from| (from, if from == 2 { late_ps } else { 0 })).collect();
+            own.sort_by_key(|(_, at)| *at);
+            let values = |from: u32| vec![(from * 100 + seq) as i32, -7 * from as i32];
+            let is_in = |(from, at): &&(u32, i128)| takes(*from) && *at < 100;
+            let sum = own
+                .iter()
+                .filter(is_in)
+                .fold(vec![0, 0], |sum, (from, _)| sum.iter().zip(values(*from)).map(|(a, b)| a + b).collect());
+            let sources = own.iter().filter(is_in).count() as u16;
+            let early = own.iter().filter(|(_, at)| *at < 110);
+            early.for_each(|(from, at)| all.update(key, *from, values(*from), start + at));
+            all.result(key, sum, (0, start + 110, sources));
+            // Who is behind it opens the block anew, and has a result of its own.
+            for (from, at) in own.iter().filter(|(_, at)| *at >= 110) {
+                all.update(key, *from, values(*from), start + at);
+                all.result(key, values(*from), (0, start + at + 100, 1));
+            }
+        }
+        assert!(all.wrong.is_empty());
+        all.taken
+    }
+
+    #[test]
+    fn partial_results_say_whose_contributions_a_device_does_not_take() {
+        let of = |all: &BTreeMap<u32, Taken>, from| all.get(&from).map(|own| (own.held, own.left_out));
+        let all = partial(1, |from| from != 2);
+        assert_eq!([1, 2, 3].map(|from| of(&all, from)), [Some((30, 0)), Some((0, 30)), Some((30, 0))]);
+        // A straggler is left out rightly, whether it is late by a little or by much.
+        for late in [30, 60, 99, 100, 105, 300] {
+            let all = partial(late, |_| true);
+            assert!(all.values().all(|own| own.left_out == 0), "{late}: {all:?}");
+        }
+    }
+
+    #[test]
+    fn contributions_with_equal_values_are_not_told_apart() {
+        let block = of_all(vec![(1, vec![5, 6]), (2, vec![5, 6]), (3, vec![1, 2])]);
+        assert!(block.tells_apart(&[3]) && block.tells_apart(&[1, 2]) && !block.tells_apart(&[1]));
     }
 }

@@ -60,7 +60,8 @@ pub fn text(diagnosis: &Diagnosis) -> String {
         line(format!("\nunknown    {unknown}"));
     }
     if let Some(breakdown) = &diagnosis.breakdown {
-        line(format!("\n{} updates came after {} in the mean:", breakdown.updates, seconds(breakdown.mean_ps)));
+        let what = if breakdown.results { "the results of " } else { "" };
+        line(format!("\n{what}{} updates came after {} in the mean:", breakdown.updates, seconds(breakdown.mean_ps)));
         for part in &breakdown.parts {
             let own = match (part.mean_ps, part.share_ppm) {
                 (Some(mean), Some(share)) => format!("{:>10} {:>6.2} %", seconds(mean), f64::from(share) / 1e4),
@@ -69,7 +70,11 @@ pub fn text(diagnosis: &Diagnosis) -> String {
             line(format!("   {:<8} {own}   {}", part.place.name(), part.about));
         }
         let ended: Vec<_> = breakdown.ended.iter().map(|(place, n)| format!("{} {n}", place.name())).collect();
-        line(format!("   transmissions: came {}, ended at {}", breakdown.came, ended.join(", ")));
+        let came = match breakdown.partial {
+            0 => format!("came {}", breakdown.came),
+            partial => format!("came {}, of partial results {partial} (some of these are in them)", breakdown.came),
+        };
+        line(format!("   transmissions: {came}, ended at {}", ended.join(", ")));
     }
     out
 }

@@ -82,8 +82,8 @@ impl Declared {
         let (group, acks) = (self.group?, outcome.counters.acks_sent);
         (acks > 0).then_some(AckCopies {
             acks,
-            expected: if group { outcome.acks_due } else { acks },
-            seen: outcome.acks_seen,
+            expected: if group { outcome.acks_due.total() } else { acks },
+            seen: if group { outcome.acks_seen.of_due(&outcome.acks_due) } else { outcome.acks_seen.total() },
             elsewhere: outcome.acks_elsewhere,
             group,
         })

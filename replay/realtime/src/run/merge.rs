@@ -20,7 +20,7 @@ use super::shard::read;
 use super::{Experiment, Finished, SWEEP, write_sweep};
 use crate::capture::{PartDirs, claim, join_records, write_manifest};
 use crate::catalogue::Catalogue;
-use crate::driver::real_time::RealOutcome;
+use crate::driver::real_time::{AcksByCluster, RealOutcome};
 use crate::plan::source;
 use agreement::Agreement;
 use parts::{PARTS, Part, anchors, find_parts, same_run, same_time};
@@ -90,8 +90,8 @@ pub fn merge(
         offered: None,
         frames: Vec::new(),
         tallies: Vec::new(),
-        acks_due: 0,
-        acks_seen: 0,
+        acks_due: AcksByCluster::default(),
+        acks_seen: AcksByCluster::default(),
         acks_elsewhere: 0,
     };
     let again = || source(catalogue, experiment.resolve(run)?, run.seed);

@@ -21,7 +21,7 @@ mod workers;
 pub(crate) use attached::FrameSet;
 pub(crate) use outcome::FIRST_LATE;
 pub use outcome::Progress;
-pub(crate) use outcome::{RealOutcome, RoleTally};
+pub(crate) use outcome::{AcksByCluster, RealOutcome, RoleTally};
 pub(crate) use roles::FIRST_WAIT;
 pub use roles::{Roles, Serve, THREADS};
 pub use start::only_device;

@@ -9,7 +9,7 @@ use pktgen_wire::wire::update::digest;
 
 use super::frames::{Noted, Waiting};
 use super::shared::PATIENCE;
-use super::{Beside, LOOK, RealOutcome, RoleTally, Shared, lost, members};
+use super::{AcksByCluster, Beside, LOOK, RealOutcome, RoleTally, Shared, lost, members};
 use crate::capture::ServerRows;
 use crate::driver::admit::{admit, strangers};
 use crate::endpoint::{Facts, Host, Server};
@@ -37,8 +37,8 @@ pub(super) struct ServerRole<'a> {
     beside: Beside,
     /// Number of members by cluster, and of members addressed by sent acknowledgements.
     members: Vec<u32>,
-    acks_due: u64,
-    /// Time of the last check of losses.
+    acks_due: AcksByCluster,
+    /// When losses were last looked at.
     looked: Time,
     /// Publishes live statistics, if set.
     shown: Option<Feed>,
@@ -55,7 +55,7 @@ impl<'a> ServerRole<'a> {
         ServerRole {
             server,
             members: members(&facts.workers),
-            acks_due: 0,
+            acks_due: AcksByCluster::new(&facts.workers),
             beside: Beside::default(),
             facts,
             wire,
@@ -145,7 +145,8 @@ impl<'a> ServerRole<'a> {
         for outgoing in self.host.outgoing.drain(..) {
             self.counters.downlink_bytes += u64::from(outgoing.frame.len);
             if outgoing.frame.kind == Kind::Control {
-                self.acks_due += self.members.get(usize::from(outgoing.frame.cluster)).copied().map_or(0, u64::from);
+                let cluster = outgoing.frame.cluster;
+                self.acks_due.count(cluster, self.members.get(usize::from(cluster)).copied().map_or(0, u64::from));
             }
             self.waiting.push(outgoing.frame, ());
         }
@@ -183,7 +184,7 @@ impl<'a> ServerRole<'a> {
             outcome.faults.extend(end.unfinished.map(|why| Fault::Unfinished { why }));
         }
         outcome.tallies.push(("server", self.tally));
-        outcome.acks_due += self.acks_due;
+        outcome.acks_due.add(&self.acks_due);
         lost("server", self.wire.as_mut(), outcome);
     }
 }

@@ -1,0 +1,229 @@
+//! Answers of the server in the captures of both ends: where they came to, and how they differ from those that left.
+
+use std::collections::HashSet;
+
+use crate::crossing::Odd;
+use crate::frame::{Datagram, Quick, digest, dotted};
+
+/// Addresses that are told apart, and VLAN tags.
+const KINDS_MAX: usize = 64;
+
+/// Most answers that may come again.
+const AGAIN_MIN: u64 = 8;
+
+/// Answers that came to the workers, by a property of theirs, and the first of each.
+struct Kinds<K>(Vec<(K, Odd)>);
+
+impl<K> Default for Kinds<K> {
+    fn default() -> Self {
+        Kinds(Vec::new())
+    }
+}
+
+impl<K: PartialEq> Kinds<K> {
+    fn add(&mut self, kind: K, number: u64, says: impl FnOnce() -> String) {
+        let known = self.0.iter().position(|(own, _)| *own == kind);
+        if known.is_none() && self.0.len() == KINDS_MAX {
+            return;
+        }
+        let at = known.unwrap_or_else(|| {
+            self.0.push((kind, Odd::default()));
+            self.0.len() - 1
+        });
+        self.0[at].1.add(number, says);
+    }
+
+    /// All of the kinds that are odd.
+    fn odd(&self, is_odd: impl Fn(&K) -> bool) -> Odd {
+        let mut all = self.0.iter().filter(|(kind, _)| is_odd(kind)).map(|(_, odd)| odd.clone());
+        let first = all.next().unwrap_or_default();
+        all.fold(first, |sum, one| Odd { frames: sum.frames + one.frames, ..sum })
+    }
+}
+
+/// Answers that came to the workers.
+#[derive(Default)]
+pub(crate) struct AnswersCame {
+    to: Kinds<u32>,
+    tags: Kinds<Option<u16>>,
+    ports: Kinds<u16>,
+    checksum: Odd,
+    /// Digests of where they went to and what they hold.
+    known: HashSet<u64, Quick>,
+    /// By the Ethernet address that they came to.
+    again: Kinds<[u8; 6]>,
+}
+
+/// Answers that left the server.
+#[derive(Default)]
+pub(crate) struct AnswersLeft {
+    to: HashSet<u32, Quick>,
+    ports: HashSet<u16, Quick>,
+    known: HashSet<u64, Quick>,
+    /// They hold what an earlier one held.
+    again: u64,
+    /// Some left with a checksum that does not fit.
+    misfits: bool,
+}
+
+/// What is odd about answers.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct OddAnswers {
+    /// They came to addresses which no worker has and which nothing was answered to.
+    pub(crate) address: Odd,
+    /// They came with a VLAN tag that no frame of the workers has.
+    pub(crate) tag: Odd,
+    /// Their checksum does not fit, and did when they left.
+    pub(crate) checksum: Odd,
+    /// They came with a source port that none left with, and the device keeps it.
+    pub(crate) port: Odd,
+    /// They came again, more often than they left.
+    pub(crate) again: Odd,
+}
+
+impl OddAnswers {
+    /// Answers that came and that workers do not take: they are not lost.
+    pub(crate) fn refused(&self) -> u64 {
+        self.address.frames.max(self.tag.frames)
+    }
+}
+
+impl AnswersLeft {
+    pub(crate) fn add(&mut self, datagram: &Datagram) {
+        self.to.insert(datagram.dst.0);
+        self.ports.insert(datagram.src.1);
+        self.again += u64::from(!self.known.insert(digest(datagram.payload)));
+        self.misfits |= !datagram.ip_fits || !datagram.udp_fits();
+    }
+}
+
+impl AnswersCame {
+    pub(crate) fn add(&mut self, datagram: &Datagram, number: u64) {
+        let to = || format!("is an answer of the server and goes to {}", dotted(datagram.dst));
+        self.to.add(datagram.dst.0, number, to);
+        let tag = datagram.tag;
+        self.tags.add(tag, number, || {
+            format!("is an answer of the server with the VLAN tag {}, with which nothing was sent", tag.unwrap_or(0))
+        });
+        let from =
+            || format!("is an answer of the server and comes from {}, from which none left", dotted(datagram.src));
+        self.ports.add(datagram.src.1, number, from);
+        let [.., a, b, c, d] = datagram.station.map(u64::from);
+        let to = u64::from(datagram.dst.0) << 32 | a << 24 | b << 16 | c << 8 | d;
+        if !self.known.insert(digest(datagram.payload) ^ to.wrapping_mul(0x9e37_79b9_7f4a_7c15)) {
+            self.again.add(datagram.station, number, || {
+                "is an answer of the server that came to the same address before".into()
+            });
+        }
+        if !datagram.ip_fits {
+            self.checksum.add(number, || "is an answer of the server, and the checksum of IPv4 does not fit".into());
+        } else if !datagram.udp_fits() {
+            self.checksum.add(number, || "is an answer of the server, and the checksum of UDP does not fit".into());
+        }
+    }
+
+    /// What is odd beside those that left. `is_known` says whether an address is a worker's or a group's, `is_station` whether one of Ethernet is; the
+    /// workers' frames have `tags`.
+    pub(crate) fn odd(
+        &self,
+        left: &AnswersLeft,
+        tags: &HashSet<Option<u16>, Quick>,
+        keeps_port: bool,
+        is_known: impl Fn(u32) -> bool,
+        is_station: impl Fn(&[u8; 6]) -> bool,
+    ) -> OddAnswers {
+        // What no worker takes may be of others.
+        let all = self.again.odd(is_station);
+        // One with the content of an earlier one may have had a copy for each host.
+        let hosts = if self.to.0.len() < KINDS_MAX { self.to.0.len() as u64 } else { u64::MAX };
+        let again = all.frames.saturating_sub(left.again.saturating_mul(hosts));
+        OddAnswers {
+            address: self.to.odd(|to| !left.to.contains(to) && !is_known(*to)),
+            // A card may have taken a tag off.
+            tag: self.tags.odd(|tag| tag.is_some() && !tags.contains(tag)),
+            checksum: if left.misfits { Odd::default() } else { self.checksum.clone() },
+            port: if keeps_port { self.ports.odd(|port| !left.ports.contains(port)) } else { Odd::default() },
+            again: if again > AGAIN_MIN { Odd { frames: again, ..all } } else { Odd::default() },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::tests::datagram;
+
+    /// What is odd about an answer that left and one that came.
+    fn odd(left: &[u8], came: &[u8], tags: &[Option<u16>]) -> OddAnswers {
+        let (mut sent, mut all) = (AnswersLeft::default(), AnswersCame::default());
+        sent.add(&Datagram::read(left).expect("a datagram"));
+        all.add(&Datagram::read(came).expect("a datagram"), 1);
+        all.odd(&sent, &tags.iter().copied().collect(), true, |to| to == 2, |_| true)
+    }
+
+    #[test]
+    fn checksums_of_answers_that_the_device_changed_do_not_fit() {
+        let right = datagram(None, (9, 7), (2, 5), b"ack");
+        let mut wrong = right.clone();
+        wrong[14 + 10] ^= 1;
+        assert_eq!(odd(&right, &right, &[None]), OddAnswers::default());
+        assert_eq!(odd(&right, &wrong, &[None]).checksum.frames, 1);
+        // The server's own.
+        assert_eq!(odd(&wrong, &wrong, &[None]), OddAnswers::default());
+        let mut wrong = right.clone();
+        *wrong.last_mut().expect("a byte") ^= 1;
+        assert_eq!(odd(&right, &wrong, &[None]).checksum.frames, 1);
+        // None at all says nothing.
+        wrong[14 + 20 + 6..][..2].fill(0);
+        assert_eq!(odd(&right, &wrong, &[None]), OddAnswers::default());
+    }
+
+    #[test]
+    fn answers_with_another_tag_are_of_another_network() {
+        let of = |tag| datagram(tag, (9, 7), (2, 5), b"ack");
+        assert_eq!(odd(&of(Some(5)), &of(Some(6)), &[Some(5)]).tag.frames, 1);
+        assert_eq!(odd(&of(Some(5)), &of(Some(5)), &[Some(5)]), OddAnswers::default());
+        // A card took it off, of one or of all.
+        assert_eq!(odd(&of(None), &of(None), &[Some(5)]), OddAnswers::default());
+    }
+
+    #[test]
+    fn answers_to_nobody_have_the_wrong_address() {
+        let of = |to| datagram(None, (9, 7), (to, 5), b"ack");
+        assert_eq!(odd(&of(2), &of(3), &[None]).address.frames, 1);
+        assert_eq!(odd(&of(3), &of(3), &[None]), OddAnswers::default());
+        assert_eq!(odd(&of(3), &of(2), &[None]), OddAnswers::default());
+    }
+
+    #[test]
+    fn source_ports_that_the_device_keeps_are_those_that_left() {
+        let of = |port| datagram(None, (9, port), (2, 5), b"ack");
+        assert_eq!(odd(&of(7), &of(8), &[None]).port.frames, 1);
+        let (mut sent, mut all) = (AnswersLeft::default(), AnswersCame::default());
+        sent.add(&Datagram::read(&of(7)).expect("a datagram"));
+        all.add(&Datagram::read(&of(8)).expect("a datagram"), 1);
+        assert_eq!(all.odd(&sent, &[None].into_iter().collect(), false, |_| true, |_| true), OddAnswers::default());
+    }
+
+    /// Answers that came again, if of thirty answers to host 2 each came as often to these hosts, and all hold the same if they are `equal`.
+    fn again(times: usize, hosts: &[u32], equal: bool) -> u64 {
+        let (mut sent, mut all) = (AnswersLeft::default(), AnswersCame::default());
+        for n in 0..30u8 {
+            let of = |to| datagram(None, (9, 7), (to, 5), &[if equal { 0 } else { n }; 8]);
+            sent.add(&Datagram::read(&of(2)).expect("a datagram"));
+            for host in hosts.iter().flat_map(|host| std::iter::repeat_n(*host, times)) {
+                all.add(&Datagram::read(&of(host)).expect("a datagram"), n.into());
+            }
+        }
+        all.odd(&sent, &[None].into_iter().collect(), true, |_| true, |station| station[5] < 9).again.frames
+    }
+
+    #[test]
+    fn answers_that_come_twice_came_again_and_copies_for_each_worker_did_not() {
+        assert_eq!(again(2, &[2], false), 30);
+        assert_eq!(again(1, &[2, 3, 4], false), 0);
+        // To a station that no worker is.
+        assert_eq!(again(2, &[9], false), 0);
+        assert_eq!((again(1, &[2], true), again(1, &[2, 3, 4], true)), (0, 0));
+    }
+}

@@ -1,0 +1,131 @@
+//! Tests of captures beside each other: made here, frame by frame.
+
+use std::path::PathBuf;
+
+use pktgen_wire::pcap::{Form, Writer, WriterOptions};
+
+use super::*;
+use crate::frame::tests::datagram;
+
+/// Workers 1 to 3, a server and the group of all three, as IPv4 addresses, each with its port.
+const WORKERS: [(u32, u16); 3] = [(0x0a00_0001, 5), (0x0a00_0002, 5), (0x0a00_0003, 5)];
+const SERVER: (u32, u16) = (0x0a00_0009, 7);
+const GROUP: (u32, u16) = (0xe000_0001, 5);
+
+/// Writes a capture.
+fn capture(dir: &Path, name: &str, frames: &[Vec<u8>]) -> PathBuf {
+    let path = dir.join(name);
+    let mut writer = Writer::create(&path, WriterOptions::new(Form::Pcap)).expect("a file");
+    for (t, frame) in (0..).zip(frames) {
+        writer.packet(0, t, frame, frame.len() as u32).expect("room");
+    }
+    writer.finish().expect("a capture");
+    path
+}
+
+fn update(worker: (u32, u16), n: u32) -> Vec<u8> {
+    datagram(None, worker, SERVER, &[&worker.0.to_be_bytes()[..], &n.to_be_bytes()].concat())
+}
+
+/// Thirty updates of each worker.
+fn updates() -> Vec<Vec<u8>> {
+    (0..30).flat_map(|n| WORKERS.map(|worker| update(worker, n))).collect()
+}
+
+/// Frames with another Ethernet destination.
+fn to_station(frames: Vec<Vec<u8>>, station: [u8; 6]) -> Vec<Vec<u8>> {
+    frames.into_iter().map(|frame| [&station, &frame[6..]].concat()).collect()
+}
+
+fn station(host: (u32, u16)) -> [u8; 6] {
+    let [a, b, c, d] = host.0.to_be_bytes();
+    [2, 0, a, b, c, d]
+}
+
+fn addressed() -> Addressed {
+    Addressed {
+        receiver: Some(SERVER.0),
+        server_station: Some(station(SERVER)),
+        members: [(GROUP.0, WORKERS.map(station).into())].into(),
+    }
+}
+
+fn upward(workers: &[Vec<u8>], server: &[Vec<u8>], addresses: Option<&Addressed>) -> Crossing {
+    let dir = tempfile::tempdir().expect("a folder");
+    let [workers, server] = [("w.pcap", workers), ("s.pcap", server)].map(|(name, all)| capture(dir.path(), name, all));
+    Crossing::upward(&workers, &server, Traffic::Updates, Rules { addresses, ..Rules::default() }).expect("captures")
+}
+
+#[test]
+fn a_frame_of_others_before_all_is_not_to_the_server() {
+    let foreign = datagram(None, (0xc0a8_0101, 9), (0xc0a8_0102, 9), b"hello");
+    let workers = [vec![foreign], updates()].concat();
+    for addresses in [None, Some(&addressed())] {
+        let crossing = upward(&workers, &updates(), addresses);
+        assert_eq!((crossing.came, crossing.unlike, crossing.strangers.frames), (90, 0, 0));
+    }
+    // One worker that others send more to than it sends: the profile says who is the server.
+    let answers: Vec<_> = (0..60).map(|n: u32| datagram(None, SERVER, WORKERS[0], &n.to_be_bytes())).collect();
+    let own: Vec<_> = (0..30).map(|n| update(WORKERS[0], n)).collect();
+    let workers = [answers.clone(), own.clone()].concat();
+    let crossing = upward(&workers, &[own, answers].concat(), Some(&addressed()));
+    assert_eq!((crossing.came, crossing.unlike, crossing.strangers.frames), (30, 0, 0));
+}
+
+#[test]
+fn updates_to_an_ethernet_address_that_the_server_has_not_are_misled() {
+    let workers = to_station(updates(), [2, 9, 9, 9, 9, 9]);
+    // The router's own, which it left as it was; all hosts.
+    for wrong in [[2, 9, 9, 9, 9, 9], [0xff; 6], station(WORKERS[0])] {
+        let crossing = upward(&workers, &to_station(updates(), wrong), Some(&addressed()));
+        assert_eq!((crossing.station.frames, crossing.came, crossing.misled.frames), (90, 90, 0), "{wrong:?}");
+    }
+    let crossing = upward(&workers, &updates(), Some(&addressed()));
+    assert_eq!(crossing.station, Odd::default());
+    // A device that may leave it as it is.
+    let addresses = Addressed { server_station: None, ..addressed() };
+    assert_eq!(upward(&workers, &workers, Some(&addresses)).station, Odd::default());
+}
+
+#[test]
+fn updates_to_a_worker_are_misled() {
+    let to_worker =
+        |n| datagram(None, WORKERS[0], WORKERS[1], &[&WORKERS[0].0.to_be_bytes()[..], &u32::to_be_bytes(n)].concat());
+    let wrong: Vec<_> = (0..30).map(to_worker).collect();
+    let crossing = upward(&updates(), &wrong, Some(&addressed()));
+    assert_eq!(crossing.misled.frames, 30);
+    assert_eq!(upward(&updates(), &updates(), Some(&addressed())).misled, Odd::default());
+}
+
+/// Results to the group of all workers, at these Ethernet addresses.
+fn results(stations: &[[u8; 6]], members: bool) -> Odd {
+    let dir = tempfile::tempdir().expect("a folder");
+    let result = |n: u32| datagram(None, SERVER, GROUP, &[&[0; 4], &n.to_be_bytes()[..]].concat());
+    let results = (0..30).flat_map(|n| stations.iter().flat_map(move |to| to_station(vec![result(n)], *to)));
+    let capture = capture(dir.path(), "w.pcap", &[updates(), results.collect()].concat());
+    let groups = HashSet::from([GROUP.0]);
+    let own = addressed();
+    let rules = Rules { groups: Some(&groups), addresses: Some(&own).filter(|_| members), ..Rules::default() };
+    Crossing::downward(&capture, rules).expect("a capture").station
+}
+
+#[test]
+fn results_of_a_group_at_the_ethernet_address_of_one_worker_are_misled() {
+    assert_eq!(results(&[station(WORKERS[1])], true).frames, 30);
+    // A copy for each, the group's own address, all.
+    assert_eq!(results(&WORKERS.map(station), true), Odd::default());
+    for right in [[1, 0, 0x5e, 0, 0, 1], [0xff; 6]] {
+        assert_eq!(results(&[right], true), Odd::default(), "{right:?}");
+    }
+    assert_eq!(results(&[station(WORKERS[1])], false), Odd::default());
+}
+
+#[test]
+fn the_servers_address_is_the_profiles_where_interfaces_are_exchanged() {
+    // The server's tap has what the device sends to the workers: answers with the device's address.
+    let device = [2, 9, 9, 9, 9, 9];
+    let answers: Vec<_> = (0..30).map(|n: u32| datagram(None, SERVER, WORKERS[0], &n.to_be_bytes())).collect();
+    let answers: Vec<_> = answers.into_iter().map(|frame| [&frame[..6], &device, &frame[12..]].concat()).collect();
+    let server = [answers, updates()].concat();
+    assert_eq!(upward(&updates(), &server, Some(&addressed())).station, Odd::default());
+}
