@@ -120,7 +120,7 @@ impl Merged {
 }
 
 /// Workers whose rhythms stay in the caches of a core.
-const CACHED: usize = 2048;
+const CACHED: usize = 16_384;
 /// The first levels of the heap below its top.
 const SOON: usize = 6;
 

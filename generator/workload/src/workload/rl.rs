@@ -189,7 +189,7 @@ impl Rewards {
 }
 
 /// Workers whose memory stays in the caches of a core, and updates that are drawn before they are due if there are more.
-const WORKERS_CACHED: u64 = 2048;
+const WORKERS_CACHED: u64 = 16_384;
 const AHEAD: usize = 8;
 
 /// The synthetic source.
@@ -281,7 +281,7 @@ mod tests {
     /// What is drawn ahead changes nothing, and says who comes.
     #[test]
     fn large_populations_are_drawn_ahead() {
-        let values = [("clusters", 30.into()), ("workers_per_cluster", 100.into()), ("updates", 3.into())];
+        let values = [("clusters", 30.into()), ("workers_per_cluster", 600.into()), ("updates", 3.into())];
         let made = |lookahead: usize| {
             let mut schedule = Section::of("schedule", &[("offered", "60Gbps".into()), ("jitter", 0.3.into())]);
             let mut source = Synthetic::read(&mut Section::of("workload", &values), &mut schedule, Seed(5)).unwrap();
@@ -290,7 +290,7 @@ mod tests {
             source
         };
         let (one_by_one, mut source) = (drain(Box::new(made(0))), made(AHEAD));
-        assert_eq!(one_by_one.len(), 9000);
+        assert_eq!(one_by_one.len(), 54_000);
         for (i, update) in one_by_one.iter().enumerate() {
             assert_eq!(source.peek(), Some(update));
             for n in 0..AHEAD {

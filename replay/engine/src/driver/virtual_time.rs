@@ -141,7 +141,7 @@ pub struct Outcome {
 const NODES_NEAR: usize = 64;
 
 /// Nodes whose memory stays in the caches of a core.
-const NODES_CACHED: usize = 2048;
+const NODES_CACHED: usize = 16_384;
 
 /// Frames that hosts which do not react have not got yet, at most.
 const HELD_MAX: usize = 4096;
