@@ -58,9 +58,8 @@ impl Planner for Olaf {
             json!({ "at_ps": change.at, "worker": change.worker, "cluster": change.cluster,
                     "multicast_group": u64::from(job.profile.addressing.group_ids) + u64::from(change.cluster) })
         });
-        json!({
+        let mut plan = json!({
             "update_identifier": (0u32..).zip(cluster_of).map(identify).collect::<Vec<_>>(),
-            "device": station(job.addresses.device),
             "parameter_server": station(job.addresses.server),
             "udp_ports": { "workers": job.addresses.worker_port.unwrap_or(WORKER_PORT), "parameter_server": job.addresses.port.unwrap_or(PORT) },
             "multicast_groups": groups(job),
@@ -71,7 +70,11 @@ impl Planner for Olaf {
                 "blocks_per_segment": job.facts.frame_bytes.div_ceil(BLOCK),
                 "cluster_slots": job.facts.workers.clusters_ever(),
             },
-        })
+        });
+        if job.addresses.device.is_some() {
+            plan["device"] = station(job.addresses.device);
+        }
+        plan
     }
 
     fn unpublished(&self) -> &'static str {

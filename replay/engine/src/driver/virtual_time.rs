@@ -104,9 +104,7 @@ pub struct Simulation {
     /// separate memory would not be in the cache.
     rows: Vec<Book>,
     shares_rows: bool,
-    /// The network is in no cache: what is touched soon is fetched.
-    fetches: bool,
-    /// Frames on their way to devices.
+    /// Frames on their way to devices, of a network that is in no cache.
     coming: fetch::Coming,
     counters: Counters,
     sent: u64,
@@ -216,8 +214,7 @@ impl Simulation {
             touched: Vec::new(),
             rows: Vec::new(),
             shares_rows: topology.nodes.len() > NODES_NEAR,
-            fetches: topology.nodes.len() > NODES_CACHED,
-            coming: fetch::Coming::new(),
+            coming: fetch::Coming::new(topology.nodes.len() > NODES_CACHED),
             counters: Counters::default(),
             sent: 0,
             until: NEVER,
@@ -262,7 +259,7 @@ impl Simulation {
                 break;
             }
             self.event(t, slot, recorder)?;
-            if self.fetches {
+            if self.coming.is_active() {
                 fetch::events(&self, events);
             }
             self.counters.end_ps = t;
@@ -585,9 +582,7 @@ impl Simulation {
                 }
             } else {
                 put(line, frame, &mut self.calendar);
-                if self.fetches {
-                    self.coming.push((link, frame), &self.places, &self.lines, &self.pool);
-                }
+                self.coming.push((link, frame), &self.places, &self.lines, &self.pool);
             }
         }
     }
@@ -613,12 +608,12 @@ impl Simulation {
         }
         let mut leaving = self.host.outgoing.drain(..);
         while let Some(outgoing) = leaving.next() {
-            fetch::senders(self.fetches, leaving.as_slice(), &self.places, &self.lines, &self.ledger);
+            self.coming.senders(leaving.as_slice(), &self.places, &self.lines, &self.ledger);
             let (Place::Host(uplink) | Place::Server(uplink)) = &mut self.places[outgoing.node as usize] else {
                 unreachable!("only hosts and servers have uplinks")
             };
             let frame = outgoing.frame;
-            let (leaves, arrives) = uplink.send(&frame);
+            let (link, (leaves, arrives)) = (uplink.link, uplink.send(&frame));
             match outgoing.record {
                 Some(row) => {
                     self.sent += 1;
@@ -636,11 +631,8 @@ impl Simulation {
                 None if frame.goes_down() => self.counters.downlink_bytes += u64::from(frame.len),
                 None => {}
             }
-            let link = uplink.link;
             put(&mut self.lines[link as usize], Frame { t: arrives, ..frame }, &mut self.calendar);
-            if self.fetches {
-                self.coming.push((link, frame), &self.places, &self.lines, &self.pool);
-            }
+            self.coming.push((link, frame), &self.places, &self.lines, &self.pool);
         }
         for delivery in self.host.deliveries.drain(..) {
             let (mut row, frame) = (delivery.row, delivery.frame);

@@ -14,13 +14,6 @@ const NEAR: usize = 3;
 const QUARTERS: usize = 4;
 
 /// Fetches what is touched for frames that leave soon.
-#[inline]
-pub(super) fn senders(fetches: bool, soon: &[Outgoing], places: &[Place], lines: &[Line], ledger: &Ledger) {
-    if fetches {
-        fetch_senders(soon, places, lines, ledger);
-    }
-}
-
 #[inline(never)]
 fn fetch_senders(soon: &[Outgoing], places: &[Place], lines: &[Line], ledger: &Ledger) {
     if let Some(far) = soon.get(FAR) {
@@ -65,6 +58,7 @@ pub(super) fn events(simulation: &Simulation, turn: u64) {
 
 /// Frames on their way to devices: what each will touch there is fetched step by step, as what leads to it has come.
 pub(super) struct Coming {
+    is_active: bool,
     ring: Vec<Option<(u32, Frame)>>,
     next: usize,
 }
@@ -74,13 +68,33 @@ impl Coming {
     const APART: usize = 6;
     const STEPS: usize = 5;
 
-    pub(super) fn new() -> Self {
-        Coming { ring: vec![None; Self::APART * Self::STEPS + 1], next: 0 }
+    /// If it `is_active`, frames are followed.
+    pub(super) fn new(is_active: bool) -> Self {
+        Coming { is_active, ring: vec![None; Self::APART * Self::STEPS + 1], next: 0 }
+    }
+
+    pub(super) fn is_active(&self) -> bool {
+        self.is_active
+    }
+
+    /// Frames leave soon.
+    #[inline]
+    pub(super) fn senders(&self, soon: &[Outgoing], places: &[Place], lines: &[Line], ledger: &Ledger) {
+        if self.is_active {
+            fetch_senders(soon, places, lines, ledger);
+        }
     }
 
     /// A frame was put on a link.
-    #[inline(never)]
+    #[inline]
     pub(super) fn push(&mut self, one: (u32, Frame), places: &[Place], lines: &[Line], pool: &Pool) {
+        if self.is_active {
+            self.follow(one, places, lines, pool);
+        }
+    }
+
+    #[inline(never)]
+    fn follow(&mut self, one: (u32, Frame), places: &[Place], lines: &[Line], pool: &Pool) {
         self.ring[self.next] = Some(one);
         prefetch(&places[lines[one.0 as usize].to as usize]);
         for step in 1..=Self::STEPS {
