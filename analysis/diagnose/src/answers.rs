@@ -12,15 +12,15 @@ const KINDS_MAX: usize = 64;
 const AGAIN_MIN: u64 = 8;
 
 /// Answers that came to the workers, by a property of theirs, and the first of each.
-struct Kinds<K>(Vec<(K, Odd)>);
+struct OddKinds<K>(Vec<(K, Odd)>);
 
-impl<K> Default for Kinds<K> {
+impl<K> Default for OddKinds<K> {
     fn default() -> Self {
-        Kinds(Vec::new())
+        OddKinds(Vec::new())
     }
 }
 
-impl<K: PartialEq> Kinds<K> {
+impl<K: PartialEq> OddKinds<K> {
     fn add(&mut self, kind: K, number: u64, says: impl FnOnce() -> String) {
         let known = self.0.iter().position(|(own, _)| *own == kind);
         if known.is_none() && self.0.len() == KINDS_MAX {
@@ -44,14 +44,14 @@ impl<K: PartialEq> Kinds<K> {
 /// Answers that came to the workers.
 #[derive(Default)]
 pub(crate) struct AnswersCame {
-    to: Kinds<u32>,
-    tags: Kinds<Option<u16>>,
-    ports: Kinds<u16>,
+    to: OddKinds<u32>,
+    tags: OddKinds<Option<u16>>,
+    ports: OddKinds<u16>,
     checksum: Odd,
     /// Digests of where they went to and what they hold.
     known: HashSet<u64, Quick>,
     /// By the Ethernet address that they came to.
-    again: Kinds<[u8; 6]>,
+    again: OddKinds<[u8; 6]>,
 }
 
 /// Answers that left the server.

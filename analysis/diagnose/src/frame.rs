@@ -166,7 +166,7 @@ pub(crate) mod tests {
     pub(crate) fn seal(frame: &mut [u8], at: usize) {
         let sum = |words: &[u8]| {
             let pairs = words.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0)));
-            let all = pairs.fold(0, |all: u32, word| all + word);
+            let all = pairs.sum::<u32>();
             let all = (all & 0xffff) + (all >> 16);
             !((all & 0xffff) + (all >> 16)) as u16
         };

@@ -55,8 +55,7 @@ impl Known {
 
     /// Addresses on the cables; none where frames have others there than the profile's.
     pub(crate) fn addresses(&self, evidence: &Evidence) -> Option<Addressed> {
-        let wires = evidence.manifest.host.iter().filter(|(fact, _)| fact.starts_with("wire."));
-        if !wires.map(|(_, mode)| mode).any(|mode| mode.contains("addresses of the profile")) {
+        if !evidence.flag("transport", "readdress") {
             return None;
         }
         let profile = self.profile.as_ref()?;

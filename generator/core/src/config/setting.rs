@@ -88,7 +88,7 @@ pub fn takes<T: FromValue>(list: bool) -> String {
 /// - `key: Option<Type>`: `None` if it is not written;
 /// - `key: Vec<Type> = ["a", "b"]`: a list;
 /// - `key: Type = "name" of [("name", value, "explanation"), …]`: one of these by name ([`Choice`]), or an
-/// `Option<Type>`.
+///   `Option<Type>`.
 ///
 /// `in range, "why"` may follow: values must be in the range ([`above`], [`spans`]), and the message ends with `why`, which is optional.
 /// `said "words"` after the default replaces it in docs. The key's `#[doc]` is its description in docs.

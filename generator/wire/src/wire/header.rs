@@ -191,7 +191,7 @@ pub use at;
 ///
 /// - `name: Type, bits, "about"`: a member of the struct ([`Bits`]); `le` before it: little-endian;
 /// - `name: Type = [fields]`: a member that layouts show as these fields; `via (decode, encode)` after it: functions
-/// that convert its bits, `None` if they have no meaning, and back;
+///   that convert its bits, `None` if they have no meaning, and back;
 /// - `fixed name: bits = value, "about"`: always this `u64`; a packet with another value is not read;
 /// - `open name: bits, "about", names`: written and read elsewhere, here 0;
 /// - `unused bits`: written as 0, ignored when read;

@@ -14,7 +14,7 @@ const LINE: usize = HEAD + UPDATE_HEAD;
 
 /// The head of a worker's frames: what is the same in many is written once.
 #[derive(Debug, Clone)]
-pub struct Line {
+pub struct FrameHead {
     template: Template,
     head: [u8; LINE],
     /// For updates of this cluster in frames of this length.
@@ -23,13 +23,13 @@ pub struct Line {
     elements: u16,
 }
 
-impl Line {
+impl FrameHead {
     fn new(worker: u32, cluster: u16) -> Self {
         let template = match cluster {
             NO_CLUSTER => Template::new((background_ip(worker), DISCARD), (SERVER_IP, DISCARD), HEAD),
             _ => Template::new((worker_ip(worker), WORKER_PORT), (SERVER_IP, PORT), HEAD),
         };
-        Line { template, head: [0; LINE], cluster, bytes: 0, elements: 0 }
+        FrameHead { template, head: [0; LINE], cluster, bytes: 0, elements: 0 }
     }
 
     #[cold]
@@ -56,7 +56,7 @@ impl Line {
 /// Builds the frames of all workers of a run.
 #[derive(Debug, Clone)]
 pub struct Builder {
-    lines: Vec<Line>,
+    lines: Vec<FrameHead>,
     udp_checksum: bool,
     flags: u8,
 }
@@ -65,7 +65,7 @@ impl Builder {
     /// For these workers; the UDP checksum is left out (0) unless asked for.
     pub fn new(workers: &Population, udp_checksum: bool) -> Self {
         let clusters = (0..).zip(&workers.cluster_of);
-        let lines = clusters.map(|(worker, cluster)| Line::new(worker, *cluster)).collect();
+        let lines = clusters.map(|(worker, cluster)| FrameHead::new(worker, *cluster)).collect();
         Builder { lines, udp_checksum, flags: 0 }
     }
 
@@ -75,7 +75,7 @@ impl Builder {
     }
 
     /// What the frames of a worker are made from: in large networks it is in no cache.
-    pub fn line(&self, worker: u32) -> Option<&Line> {
+    pub fn line(&self, worker: u32) -> Option<&FrameHead> {
         self.lines.get(worker as usize)
     }
 

@@ -34,7 +34,7 @@ impl Seen {
     #[inline]
     fn first(&self, cluster: u16) -> usize {
         let spread = usize::from(cluster.wrapping_mul(0x9e37));
-        spread * self.entries.len() >> 16
+        (spread * self.entries.len()) >> 16
     }
 
     /// Puts in a cluster that is not there.

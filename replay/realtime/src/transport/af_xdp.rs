@@ -277,7 +277,7 @@ impl AfXdp {
         self.burst.room = BURST;
         for chunk in frames[..frames.len().min(room)].chunks(BURST) {
             for (i, frame) in chunk.iter().enumerate().take_while(|(_, f)| f.len() <= self.frame_max) {
-                chunk.get(i + AHEAD).into_iter().for_each(|f| prefetch(f));
+                chunk.get(i + AHEAD).into_iter().for_each(|f| prefetch::<[u8]>(f));
                 // SAFETY: the packet goes to the TX ring below; the UMEM outlives the socket: see the struct.
                 let Some(mut packet) = (unsafe { self.umem.alloc() }) else { break };
                 if packet.append(frame).is_err() {

@@ -50,7 +50,7 @@ pub(crate) use ethtool::card_clock;
 pub(crate) use interface_counts::InterfaceReading;
 pub(crate) use listen::RETIRE_MS;
 pub use listen::{Listen, ListenKind, Listener};
-pub use nowhere::Nowhere;
+pub(crate) use nowhere::Nowhere;
 pub(crate) use packet_socket::all_frames;
 pub(crate) use plan::QUEUES_MAX;
 pub use plan::{Fanout, Frames, Late, Pacing, RealTime, TransportPlan, Wait};

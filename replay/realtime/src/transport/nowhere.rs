@@ -5,7 +5,7 @@ use pktgen_core::Result;
 use super::{Arrival, Found, Submitted, Wire, WireCounters};
 
 /// Accepts nothing, and yields nothing.
-pub struct Nowhere;
+pub(crate) struct Nowhere;
 
 impl Wire for Nowhere {
     fn send(&mut self, _frames: &[&[u8]]) -> Result<Submitted> {

@@ -305,7 +305,7 @@ impl XdpLive {
         // The program checks against the limit, not the length: the last frame starts where any would fit.
         let last = self.area.size() - FRAME_LIMIT;
         for (i, frame) in frames.iter().enumerate().take(self.options.quantum_frames as usize) {
-            frames.get(i + AHEAD).into_iter().for_each(|f| prefetch(f));
+            frames.get(i + AHEAD).into_iter().for_each(|f| prefetch::<[u8]>(f));
             if at > last || frame.len() > self.frame_max || frame.len() < FRAME_MIN {
                 break;
             }

@@ -33,25 +33,21 @@ fn fetch_senders(soon: &[Outgoing], places: &[Place], lines: &[Line], ledger: &L
     }
 }
 
-/// Fetches what is touched by events that are near: what the next ones act on, and the nodes of a quarter of those behind them, which `turn` chooses.
+/// Fetches the ports that act next, and the nodes of a quarter of those behind them, which `turn` chooses.
 #[inline(never)]
 pub(super) fn events(simulation: &Simulation, turn: u64) {
     let Simulation { calendar, slots, places, .. } = simulation;
     let [next, later] = calendar.soon();
     for (_, slot) in next {
-        match slots[*slot as usize] {
-            Slot::Port { node, port } => {
-                if let Place::Device(device) = &places[node as usize] {
-                    prefetch(&device.ports[usize::from(port)]);
-                }
-            }
-            _ => {}
+        if let Slot::Port { node, port } = slots[*slot as usize]
+            && let Place::Device(device) = &places[node as usize]
+        {
+            prefetch(&device.ports[usize::from(port)]);
         }
     }
     for (_, slot) in later.iter().skip(turn as usize % QUARTERS).step_by(QUARTERS) {
-        match slots[*slot as usize] {
-            Slot::Port { node, .. } => prefetch(&places[node as usize]),
-            _ => {}
+        if let Slot::Port { node, .. } = slots[*slot as usize] {
+            prefetch(&places[node as usize]);
         }
     }
 }
