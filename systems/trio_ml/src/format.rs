@@ -12,7 +12,7 @@
 
 use pktgen_core::record::lanes::Number;
 use pktgen_core::registry::Named;
-use pktgen_wire::wire::frame::{FRAME_MAX, HEAD, any_worker, group_of};
+use pktgen_wire::wire::frame::{FRAME_MAX, HEAD, any_worker};
 use pktgen_wire::wire::header::{Group, header};
 use pktgen_wire::wire::lanes::LaneForm;
 use pktgen_wire::wire::layout::{After, Count, Field, Layout, Message, PLAIN, Rest};
@@ -156,12 +156,10 @@ impl Format for TrioMl {
     fn sight(&self, datagram: &Datagram) -> Option<Sight> {
         let h = Header::get(datagram.payload)?;
         let need = HEADER + usize::from(h.elements) * 4;
-        // Contributions go to the router, Results to a group or a worker.
-        let to_workers = group_of(datagram.dst).is_some() || any_worker(datagram.dst).is_some();
-        let what = match (h.age_op, datagram.dst_port) {
-            (STRAGGLER, _) => What::Control,
-            (_, PORT) if !to_workers => What::Update,
-            _ => What::Result,
+        let what = match h.age_op {
+            STRAGGLER => What::Control,
+            _ if is_result(&h, datagram) => What::Result,
+            _ => What::Update,
         };
         let fits = datagram.whole >= need && datagram.whole <= need.max(PADDED);
         fits.then_some(Sight {
@@ -176,6 +174,14 @@ impl Format for TrioMl {
             elements: h.elements,
         })
     }
+}
+
+/// Whether a packet is a result, whatever addresses the run has: results go to multicast groups, are partial or of several sources, or go to
+/// a worker from what is none. Contributions are of one source.
+fn is_result(header: &Header, datagram: &Datagram) -> bool {
+    let is_multicast = datagram.dst >> 28 == 0xe;
+    let from_above = any_worker(datagram.dst).is_some() && any_worker(datagram.src).is_none();
+    is_multicast || header.sources > 1 || header.degraded || from_above
 }
 
 #[cfg(test)]
@@ -196,6 +202,44 @@ mod tests {
             generation: 0xbcde,
             elements: 2,
         }
+    }
+
+    /// Contributions and results of any addresses: ours, a profile's within and outside of 10/8.
+    #[test]
+    fn results_are_known_in_every_network() {
+        let (server, group) = (0xc612_0001, 0xefc0_0000);
+        let one = Header { degraded: false, sources: 1, ..header() };
+        for (device, workers, group) in [
+            (server, 0x0a00_0001, group),
+            (0x0a32_00fe, 0x0a32_0001, 0xef32_0000),
+            (0xac1e_05fe, 0xac1e_0501, 0xef4d_0000),
+        ] {
+            let what = |header: &Header, src, dst| {
+                let mut payload = vec![0; HEADER + 8];
+                header.emit(&mut payload);
+                let (whole, port) = (payload.len(), 13_000);
+                let datagram =
+                    Datagram { src, dst, src_port: port, dst_port: port, payload: &payload, whole, six: false };
+                TrioMl.sight(&datagram).expect("it is one").what
+            };
+            assert_eq!(what(&one, workers, device), What::Update);
+            assert_eq!(what(&Header { sources: 0, ..one }, workers, device), What::Update);
+            for result in [Header { sources: 4, ..one }, Header { degraded: true, ..one }] {
+                assert_eq!(what(&result, device, workers), What::Result);
+            }
+            assert_eq!(what(&one, device, group), What::Result);
+        }
+        assert_eq!(what_of_ours(&one, server), What::Result);
+    }
+
+    /// Returns what a packet from `src` to the first worker's address is.
+    fn what_of_ours(header: &Header, src: u32) -> What {
+        let mut payload = vec![0; HEADER + 8];
+        header.emit(&mut payload);
+        let (whole, port) = (payload.len(), PORT);
+        let dst = 0x0a00_0001;
+        let datagram = Datagram { src, dst, src_port: port, dst_port: port, payload: &payload, whole, six: false };
+        TrioMl.sight(&datagram).expect("it is one").what
     }
 
     #[test]
