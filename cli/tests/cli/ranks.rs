@@ -362,9 +362,11 @@ fn what_cannot_be_a_rank_is_refused_before_anything_is_sent() {
     let dense = ["--set", "workload.kind=dense", "--set", "topology.kind=rack", "--set", "target.program=trio_ml"];
     refused(&[&["--rank", "0/3"], &dense[..], &udp[..]].concat(), "wait for each other's results");
     // No other rank arrives.
-    let wait = ["--rank", "0/3", "--wait-ranks", "300ms"];
+    let roles = ["--rank", "0/3", "--roles", "device,workers,server"];
+    let wait = [&roles[..], &["--wait-ranks", "300ms"]].concat();
     refused(&[&wait[..], &udp[..]].concat(), "ranks 1, 2 are missing, of 3; rank 0 is ready");
     refused(&[&wait[..], &udp[..]].concat(), "the folder is not empty");
     fs::remove_dir_all(dir.join("job")).expect("it is there");
-    refused(&[&["--rank", "0/3", "--start-at", "1000000000"], &udp[..]].concat(), "give a later instant");
+    refused(&[&roles[..], &["--start-at", "1000000000"], &udp[..]].concat(), "give a later instant");
+    refused(&[&["--rank", "0/3"], &udp[..]].concat(), "one socket for all workers, connected to one sender");
 }
