@@ -22,8 +22,9 @@ pub(crate) const ETHERNET_HEADER: usize = 14;
 /// Request for the card's stamping configuration.
 const SIOCGHWTSTAMP: libc::Ioctl = 0x89b1;
 
-/// Number of checks for a missing carrier, and pause between them.
-const CARRIER_TRIES: u32 = 100;
+/// Number of checks for a missing carrier, and pause between them: the kernel may hold the news back for a second, and longer where many
+/// interfaces change.
+const CARRIER_TRIES: u32 = 300;
 const CARRIER_PAUSE: Duration = Duration::from_millis(10);
 
 /// Frames that an interface lost, by its own count, over all its users.
