@@ -223,7 +223,9 @@ fn the_screen_shows_the_run_and_hears_keys() {
         screen.lines().map(cells).filter(|row: &Vec<String>| row.len() == 8 && row[0] != "cluster").collect()
     };
     // Complete rows: tmux may be queried while half of a screen is drawn.
-    let drawn = |row: &Vec<String>| row[1..=3].iter().all(|cell| cell != "0") && !["-", "up to"].contains(&&*row[5]);
+    let drawn = |row: &Vec<String>| {
+        row[1..=3].iter().all(|cell| cell != "0") && row[5].strip_prefix("up to ").is_some_and(|of| of.contains('.'))
+    };
     let busy = |screen: &str| rows(screen).len() == 3 && rows(screen).iter().all(drawn);
     let screen = tmux.until("three clusters at work", busy);
     for word in ["cluster", "mean age", "updates sent, each tenth of a second", "lost 0", "q end", "space pause"] {

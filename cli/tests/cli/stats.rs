@@ -48,7 +48,8 @@ fn intervals_add_up_to_what_was_recorded_and_nothing_arrives_unsent() {
     let output = replay(folder.path(), &["--out", "out", "--stats", "200ms", "--stats-to", "s.csv"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let rows = csv(&folder.path().join("s.csv"));
-    assert!(rows.len() > 3, "{} rows", rows.len());
+    // A host that is late has fewer and longer ones.
+    assert!(rows.len() > 1, "{} rows", rows.len());
     let (mut ended, mut sums, mut timed) = (0.0, [0.0; 4], 0);
     for (i, row) in rows.iter().enumerate() {
         assert_eq!((cell(row, "schema"), cell(row, "run")), ("stats/1".to_owned(), "seed=1".to_owned()));
