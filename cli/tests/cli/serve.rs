@@ -390,6 +390,8 @@ fn a_run_is_watched_while_it_lasts() {
         .spawn()
         .expect("it starts");
     eventually("it is in progress", || served.listed("live").is_some_and(|run| run["state"] == "in_progress"));
+    // The file of rows is made after the run has begun.
+    eventually("rows", || served.get("/api/rows?run=live&from=0").status() == 200);
     let (mut from, mut rows) = (0, Vec::new());
     eventually("rows with ages", || {
         let piece = served.json(&format!("/api/rows?run=live&from={from}"));
