@@ -360,8 +360,7 @@ impl Crossing {
             self.kept.add(number, || says);
         }
         if datagram.tag.is_some() && !out.tags.contains(&datagram.tag) {
-            self.tag
-                .add(number, || format!("has the VLAN tag {}, with which nothing was sent", datagram.tag.unwrap_or(0)));
+            self.tag.add(number, || other_tag(datagram));
         }
         let right_length = self.of_headers(out, datagram, known, number);
         let of_source = self.by_source.entry(datagram.src.0).or_default();
@@ -443,9 +442,7 @@ impl Crossing {
                     .add(number, || format!("goes to {}, and no worker has that port", dotted(datagram.dst)));
             }
             if datagram.tag.is_some() && !out.tags.contains(&datagram.tag) {
-                crossing.tag.add(number, || {
-                    format!("has the VLAN tag {}, with which nothing was sent", datagram.tag.unwrap_or(0))
-                });
+                crossing.tag.add(number, || other_tag(&datagram));
             }
             if in_group {
                 stations.add(&datagram, number);
@@ -462,6 +459,11 @@ impl Crossing {
         }
         Ok(crossing)
     }
+}
+
+/// A frame has a VLAN tag with which nothing was sent.
+fn other_tag(datagram: &Datagram) -> String {
+    format!("has the VLAN tag {}, with which nothing was sent", datagram.tag.unwrap_or(0))
 }
 
 /// Returns the whole frames that were sent and did not arrive unchanged.

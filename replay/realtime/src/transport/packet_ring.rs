@@ -12,6 +12,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::Arrival;
+use super::receive_batch::vlan_tag;
 
 /// Offset of the sender's address after a frame's header.
 const ADDRESS: usize = mem::size_of::<libc::tpacket3_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
@@ -156,17 +157,13 @@ impl PacketRing {
 
     /// Restores the tag that the kernel or the card removed from the frame, by moving the addresses in front of it.
     fn restore_tag(&mut self, header: &libc::tpacket3_hdr, start: usize) {
-        let kind = match header.tp_status & libc::TP_STATUS_VLAN_TPID_VALID {
-            0 => libc::ETH_P_8021Q as u16,
-            _ => header.hv1.tp_vlan_tpid,
-        };
-        let tag = [kind.to_be_bytes(), (header.hv1.tp_vlan_tci as u16).to_be_bytes()];
+        let tag = vlan_tag(header.tp_status, header.hv1.tp_vlan_tci as u16, header.hv1.tp_vlan_tpid);
         // SAFETY: the block is ours; `TAG` bytes before each frame were reserved (PACKET_RESERVE), and the frame has the
         // addresses that are moved. The move may overlap.
         unsafe {
             let frame = self.place(start - TAG);
             ptr::copy(frame.add(TAG), frame, ADDRESSES);
-            ptr::copy_nonoverlapping(tag.as_ptr().cast(), frame.add(ADDRESSES), TAG);
+            ptr::copy_nonoverlapping(tag.as_ptr(), frame.add(ADDRESSES), TAG);
         }
     }
 

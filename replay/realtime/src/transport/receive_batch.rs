@@ -140,13 +140,16 @@ fn tag_of(content: &[u8]) -> Option<[u8; TAG]> {
     if status & libc::TP_STATUS_VLAN_VALID == 0 {
         return None;
     }
-    let kind = match status & libc::TP_STATUS_VLAN_TPID_VALID {
-        0 => libc::ETH_P_8021Q as u16,
-        _ => word(mem::offset_of!(libc::tpacket_auxdata, tp_vlan_tpid))?,
-    };
-    let number = word(mem::offset_of!(libc::tpacket_auxdata, tp_vlan_tci))?;
-    let (kind, number) = (kind.to_be_bytes(), number.to_be_bytes());
-    Some([kind[0], kind[1], number[0], number[1]])
+    let [number, kind] =
+        [mem::offset_of!(libc::tpacket_auxdata, tp_vlan_tci), mem::offset_of!(libc::tpacket_auxdata, tp_vlan_tpid)];
+    Some(vlan_tag(status, word(number)?, word(kind)?))
+}
+
+/// Returns the tag that a packet socket describes by its status, number and kind; old kernels do not give the kind.
+pub(super) fn vlan_tag(status: u32, number: u16, kind: u16) -> [u8; TAG] {
+    let kind = if status & libc::TP_STATUS_VLAN_TPID_VALID == 0 { libc::ETH_P_8021Q as u16 } else { kind };
+    let ([a, b], [c, d]) = (kind.to_be_bytes(), number.to_be_bytes());
+    [a, b, c, d]
 }
 
 #[cfg(test)]
