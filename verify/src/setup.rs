@@ -372,7 +372,7 @@ fn read_clusters(section: &mut Section) -> Result<Vec<Cluster>> {
             )));
         }
     }
-    ["period", "phase", "jitter", "gap_min", "gap_max"].iter().for_each(|key| section.allow_name(key));
+    ["period", "phase", "jitter", "gap_min", "gap_max"].iter().for_each(|key| section.allow_elsewhere(key));
     Ok(clusters)
 }
 

@@ -5,6 +5,7 @@ use pktgen_core::{Error, Result};
 use pktgen_realtime::draft::{CounterReading, Draft, Load, draft};
 use pktgen_realtime::run::Experiment;
 
+use crate::commands::experiment::say_unused;
 use crate::schemas;
 use crate::ui::Ui;
 
@@ -24,6 +25,8 @@ pub(super) fn run(experiment: &Experiment, frames: usize, ui: &Ui) -> Result<u8>
     } else {
         print(&drafted, ui);
     }
+    experiment.check_points()?;
+    say_unused(experiment.unused(), ui);
     if others > 0 {
         ui.note(&format!("{others} more runs in the sweep; choose another with --run NAME"));
     }

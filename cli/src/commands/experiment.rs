@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use pktgen_core::config::Document;
+use pktgen_core::config::{Document, Unused};
 use pktgen_core::record::{Note, RunState};
 use pktgen_core::{Error, Result};
 use pktgen_planning::STUDIES;
@@ -74,6 +74,7 @@ pub(super) fn execute(
     });
     bar.finish_and_clear();
     let written = looking.end(ui);
+    say_unused(experiment.unused(), ui);
     let finished = finished?;
     say_roles(&finished, ui);
     let interrupted =
@@ -97,6 +98,15 @@ pub(super) fn execute(
         ui.result(&out.display().to_string());
     }
     Ok(own)
+}
+
+/// Prints a note of keys that were written and that no run reads.
+pub(super) fn say_unused(unused: &[Unused], ui: &Ui) {
+    if !unused.is_empty() {
+        let keys: Vec<_> = unused.iter().map(Unused::to_string).collect();
+        let keys = keys.join(", ");
+        ui.note(&format!("note: without effect, since nothing that was chosen reads it: {keys}"));
+    }
 }
 
 /// Prints the traffic of each role in real-time runs.

@@ -7,6 +7,7 @@ mod prepare;
 
 use std::sync::Arc;
 
+use pktgen_core::config::Unused;
 use pktgen_core::record::{Family, Note, Planned, Training};
 use pktgen_core::topology::Population;
 use pktgen_workload::lanes::Lanes;
@@ -57,6 +58,8 @@ pub struct Spec {
     pub(crate) probing: Probing,
     /// The resolved configuration.
     pub config: String,
+    /// Keys that were written and that this run does not read.
+    pub unused: Vec<Unused>,
 }
 
 /// A run, ready to start.

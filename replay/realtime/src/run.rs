@@ -7,6 +7,7 @@ mod join;
 mod large_pages;
 mod launched;
 mod merge;
+mod points;
 mod ranks;
 mod real;
 mod report_plan;
@@ -21,9 +22,9 @@ mod wrong;
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
-use pktgen_core::config::{Document, Run, Sweep, Value, with_variants};
+use pktgen_core::config::{Document, Run, Sweep, Unused, Value, with_variants};
 use pktgen_core::record::{
     Balance, Counters, Fault, Incidents, MANIFEST_VERSION, Manifest, Published, ReportPlan, RunState, SweepManifest,
     SweepRun, Unseen, Validity, digest,
@@ -86,6 +87,7 @@ pub struct Experiment {
     steering: Option<Arc<Steering>>,
     may_launch: bool,
     probes: bool,
+    unused: OnceLock<Vec<Unused>>,
 }
 
 impl Experiment {
@@ -162,6 +164,7 @@ impl Experiment {
             steering: None,
             may_launch: false,
             probes: false,
+            unused: OnceLock::new(),
         })
     }
 
@@ -309,26 +312,6 @@ impl Experiment {
         }
         let _ = std::fs::remove_file(out.join(SWEEP));
         let _ = std::fs::remove_dir(out);
-    }
-
-    /// Plans one run of every point; returns whether any of them is in real time.
-    fn check_points(&self) -> Result<bool> {
-        let mut real_time = false;
-        let mut seen = HashSet::new();
-        for run in &self.runs {
-            if !seen.insert(&run.labels) {
-                continue;
-            }
-            let document = self.resolve(run)?;
-            if study::is_one(&document) {
-                study::check(document, run.seed, self.studies)?;
-            } else {
-                let plan = self.prepare(run)?;
-                self.check_launch(&plan)?;
-                real_time |= plan.spec.is_real_time();
-            }
-        }
-        Ok(real_time)
     }
 
     /// Runs these, each into its folder in `out`.
@@ -498,7 +481,10 @@ impl Experiment {
             trace_hash: plan.spec.trace_hash.clone(),
             config: plan.spec.config.clone(),
             command: self.command.clone(),
-            overrides: with_variants(&self.overrides, std::slice::from_ref(run)),
+            overrides: points::with_unused(
+                with_variants(&self.overrides, std::slice::from_ref(run)),
+                &plan.spec.unused,
+            ),
             uses_chance: true,
             clocks: [
                 "sent.t_gen_ps",

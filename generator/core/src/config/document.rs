@@ -57,7 +57,7 @@ pub enum Origin {
 
 impl Origin {
     /// Returns whether the value overrides files.
-    pub(super) fn is_override(&self) -> bool {
+    pub fn is_override(&self) -> bool {
         matches!(self, Origin::Environment(_) | Origin::Flag(_))
     }
 }
@@ -80,7 +80,23 @@ pub struct Document {
     root: Table,
     /// The values that were read, with defaults filled in; grows as sections are closed.
     resolved: Table,
+    unused: Vec<Unused>,
     name: Arc<str>,
+}
+
+/// A value that was written and is without effect: alternatives of what was chosen would read it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unused {
+    /// Dotted path of the key.
+    pub path: String,
+    /// Where it was written.
+    pub origin: Origin,
+}
+
+impl fmt::Display for Unused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.path, self.origin)
+    }
 }
 
 /// Prefix of environment variables that set a key: `PKTGEN_SET_TARGET__SLOTS=16`.
@@ -117,7 +133,7 @@ impl Document {
             Error::config(format!("{at}: not valid TOML: {}", e.message()))
         })?;
         let root = table_from_toml(parsed.get_ref(), &place)?;
-        Ok(Document { root, resolved: Table::new(), name: name.clone() })
+        Ok(Document { root, resolved: Table::new(), unused: Vec::new(), name: name.clone() })
     }
 
     /// Returns the name of the file.
@@ -183,12 +199,21 @@ impl Document {
 
     /// Returns the value at the dotted `path`, if it was written.
     pub fn get(&self, path: &str) -> Option<&Value> {
+        self.entry(path).map(|entry| &entry.value)
+    }
+
+    /// Returns whether the value at this path was written at this place.
+    pub fn holds(&self, Unused { path, origin }: &Unused) -> bool {
+        self.entry(path).is_some_and(|entry| entry.origin == *origin)
+    }
+
+    fn entry(&self, path: &str) -> Option<&Entry> {
         let mut table = &self.root;
         let mut parts = path.split('.').peekable();
         while let Some(part) = parts.next() {
             let entry = table.get(part)?;
             match (&entry.value, parts.peek()) {
-                (value, None) => return Some(value),
+                (_, None) => return Some(entry),
                 (Value::Table(inner), Some(_)) => table = inner,
                 _ => return None,
             }
@@ -243,12 +268,21 @@ impl Document {
 
     /// Ends the reading of a section: refuses keys that no reader requested.
     pub fn close(&mut self, section: Section) -> Result<()> {
-        let (name, resolved) = section.finish()?;
+        let (name, resolved, unused) = section.finish()?;
+        for key in unused {
+            let origin = resolved.get(&key).map_or(Origin::Default, |entry| entry.origin.clone());
+            self.unused.push(Unused { path: format!("{name}.{key}"), origin });
+        }
         if !resolved.is_empty() {
             let value = Value::Table(resolved);
             self.resolved.insert(name, Entry { value, origin: Origin::Default });
         }
         Ok(())
+    }
+
+    /// Returns the written keys of closed sections that were not read, because only alternatives read them.
+    pub fn unused(&self) -> &[Unused] {
+        &self.unused
     }
 
     /// Reads a top-level key.
@@ -428,7 +462,7 @@ mod tests {
     fn the_resolved_whole_parses_again() {
         let mut doc = Document::parse("[a]\nx = [1, 2]\ny = \"q\\\"\"\n[a.b]\n\"k.l\" = 2.5", "x.toml").unwrap();
         let mut section = doc.section("a").unwrap();
-        ["x", "y", "b"].iter().for_each(|key| section.allow_name(key));
+        ["x", "y", "b"].iter().for_each(|key| section.allow_elsewhere(key));
         doc.close(section).unwrap();
         let again = Document::parse(&doc.resolved(), "again").unwrap();
         assert_eq!(again.get("a.y"), Some(&Value::Text("q\"".into())));

@@ -19,6 +19,8 @@ pub struct Section {
     origin: Origin,
     known: Vec<String>,
     resolved: Table,
+    /// Keys that were written and not read, because only alternatives read them.
+    unused: Vec<String>,
 }
 
 /// Types that are read from a configuration value; the error names the expected form.
@@ -35,7 +37,7 @@ pub trait FromValue: Sized {
 impl Section {
     /// A section called `name`.
     pub(super) fn new(name: &str, table: Table, origin: Origin) -> Self {
-        Section { name: name.to_owned(), table, origin, known: Vec::new(), resolved: Table::new() }
+        Section { name: name.to_owned(), table, origin, known: Vec::new(), resolved: Table::new(), unused: Vec::new() }
     }
 
     /// A section of `values` and defaults alone; for tests and library users.
@@ -182,15 +184,19 @@ impl Section {
     }
 
     /// Accepts keys that this run does not read: those of the alternatives that a sweep also visits. Their written
-    /// values stay unchanged in the resolved document, so that it can be run again and nothing is hidden.
+    /// values stay unchanged in the resolved document, so that it can be run again and nothing is hidden;
+    /// [`unused`](super::Document::unused) lists them.
     pub fn allow(&mut self, keys: KeyTables) {
         for key in names_of(keys) {
-            self.allow_name(key);
+            if self.table.contains_key(key) {
+                self.unused.push(key.to_owned());
+            }
+            self.allow_elsewhere(key);
         }
     }
 
-    /// Accepts one key that this run does not read.
-    pub fn allow_name(&mut self, key: &str) {
+    /// Accepts a key that another reader reads, or another driver for the same file.
+    pub fn allow_elsewhere(&mut self, key: &str) {
         if let Some(entry) = self.table.remove(key) {
             self.resolved.insert(key.to_owned(), entry);
         }
@@ -247,8 +253,8 @@ impl Section {
         Error::config(format!("{}: {}.{key} is {}; it must be {wanted}", entry.origin, self.name, entry.value.kind()))
     }
 
-    /// Refuses unknown keys; returns the values that were read, with defaults filled in.
-    pub(super) fn finish(self) -> Result<(String, Table)> {
+    /// Refuses unknown keys; returns the values that were read, with defaults filled in, and the keys that were not read.
+    pub(super) fn finish(self) -> Result<(String, Table, Vec<String>)> {
         if let Some((key, entry)) = self.table.iter().next() {
             let mut seen = BTreeSet::new();
             let names: Vec<_> = self.known.iter().map(String::as_str).filter(|name| seen.insert(*name)).collect();
@@ -260,7 +266,7 @@ impl Section {
                 names.join(", ")
             )));
         }
-        Ok((self.name, self.resolved))
+        Ok((self.name, self.resolved, self.unused))
     }
 }
 
@@ -393,14 +399,14 @@ mod tests {
         let mut section = Section::of("x", &values);
         let _: String = section.get("kind", "b").unwrap();
         section.settle("kind", "c");
-        ["other", "absent", "kind"].iter().for_each(|key| section.allow_name(key));
+        ["other", "absent", "kind"].iter().for_each(|key| section.allow_elsewhere(key));
         let message = section.finish().unwrap_err().to_string();
         assert!(message.contains("\"x.rubbish\"") && message.matches("kind").count() == 1, "{message}");
         let mut section = Section::of("x", &values[..2]);
         let _: String = section.get("kind", "b").unwrap();
         section.settle("kind", "c");
-        ["other", "absent"].iter().for_each(|key| section.allow_name(key));
-        let (_, resolved) = section.finish().unwrap();
+        ["other", "absent"].iter().for_each(|key| section.allow_elsewhere(key));
+        let (_, resolved, _) = section.finish().unwrap();
         let found: Vec<_> = resolved.iter().map(|(key, entry)| (key.as_str(), entry.value.to_toml())).collect();
         assert_eq!(found, [("kind", "\"c\"".into()), ("other", "3".into())]);
     }

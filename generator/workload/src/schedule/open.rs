@@ -22,7 +22,7 @@ pub fn open(section: &mut Section, default: &str, pace: &Pace, seed: Seed) -> Re
 /// Makes the keys of all schedules valid in `section`: a sweep over kinds needs those of each. Called after one is
 /// open, or after a trace took the place of all.
 pub(crate) fn allow_unused(section: &mut Section) {
-    section.allow_name("kind");
+    section.allow_elsewhere("kind");
     section.allow(COMMON);
     for schedule in SCHEDULES {
         section.allow(schedule.keys());

@@ -45,7 +45,7 @@ pub(super) fn read_devices(
 ) -> Result<DeviceSet> {
     let coupled = !facts.real_time && document.get("target.lockstep").is_some();
     let mut target = document.section("target")?;
-    target.allow_name("lockstep");
+    target.allow_elsewhere("lockstep");
     check_kind(&mut target, coupled)?;
     let devices =
         Devices::read(catalogue, &mut target, (topology, routes), facts, frame_bytes, declared.sparse.as_ref())?;

@@ -165,6 +165,7 @@ fn planned(catalogue: &'static Catalogue, mut document: Document, seed: u64, sha
         probing,
         raw: kind.protocol().whole,
         config: document.resolved(),
+        unused: document.unused().to_vec(),
         transport,
     };
     let parts = Parts {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use pktgen_core::config::{Document, FromValue, Origin, Section, Value, settings, spans};
+use pktgen_core::config::{Document, FromValue, Origin, Section, Value, names_of, settings, spans};
 use pktgen_core::registry::find;
 use pktgen_core::time::{MS, NEVER, Time};
 use pktgen_core::units::Span;
@@ -309,7 +309,8 @@ impl TransportPlan {
             let lockstep = lockstep.map(Arc::new);
             TransportPlan { faults, middleware, lockstep, ..Self::carrying(kind, frames, dialect) }
         };
-        section.allow(&[RealTime::KEYS]);
+        // A file for wires is also run in virtual time.
+        names_of(&[RealTime::KEYS]).for_each(|key| section.allow_elsewhere(key));
         document.close(section)?;
         Ok(plan)
     }

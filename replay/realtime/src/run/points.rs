@@ -1,0 +1,106 @@
+//! The points of a sweep, planned before anything is written: mistakes, and keys that no run reads.
+
+use std::collections::HashSet;
+
+use pktgen_core::Result;
+use pktgen_core::config::Unused;
+
+use super::{Experiment, study};
+
+impl Experiment {
+    /// Plans one run of every point; returns whether any of them is in real time.
+    pub fn check_points(&self) -> Result<bool> {
+        let mut real_time = false;
+        let mut seen = HashSet::new();
+        let mut points = Vec::new();
+        for run in &self.runs {
+            if !seen.insert(&run.labels) {
+                continue;
+            }
+            let document = self.resolve(run)?;
+            if study::is_one(&document) {
+                study::check(document, run.seed, self.studies)?;
+                points.push((run, Vec::new()));
+            } else {
+                let plan = self.prepare(run)?;
+                self.check_launch(&plan)?;
+                real_time |= plan.spec.is_real_time();
+                points.push((run, plan.spec.unused));
+            }
+        }
+        let mut unused: Vec<&Unused> = points.iter().flat_map(|(_, unused)| unused).collect();
+        unused.sort_by_key(|key| &key.path);
+        unused.dedup();
+        for (run, own) in &points {
+            if unused.is_empty() {
+                break;
+            }
+            let document = self.resolve(run)?;
+            unused.retain(|key| own.contains(key) || !document.holds(key));
+        }
+        let _ = self.unused.set(unused.into_iter().cloned().collect());
+        Ok(real_time)
+    }
+
+    /// Returns the keys that were written and that no run reads, since only other choices would; known after
+    /// [`check_points`](Self::check_points), with which [`execute`](Self::execute) begins.
+    pub fn unused(&self) -> &[Unused] {
+        self.unused.get().map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Returns the overrides (`key=value`), those among the `unused` of a run marked.
+pub(super) fn with_unused(overrides: Vec<String>, unused: &[Unused]) -> Vec<String> {
+    let told = |text: String| {
+        let is_meant = |key: &Unused| text.split_once('=').is_some_and(|(path, _)| path == key.path);
+        let is_unused = unused.iter().any(|key| key.origin.is_override() && is_meant(key));
+        if is_unused { format!("{text} (without effect: nothing of this run reads it)") } else { text }
+    };
+    overrides.into_iter().map(told).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use pktgen_core::config::Document;
+
+    use super::*;
+
+    /// A bottleneck; one key is that of another topology.
+    const SMALL: &str = "workload.updates = 3\nworkload.bytes = \"256B\"\nschedule.offered = \"1Gbps\"\n\
+        target.queue = \"fifo\"\ntopology.leaves = 3\n";
+
+    fn experiment(more: &str, flags: &[&str]) -> Experiment {
+        let mut document = Document::parse(&format!("{SMALL}{more}"), "x.toml").unwrap();
+        let flags: Vec<_> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        document.overlay(std::iter::empty(), &flags).unwrap();
+        Experiment::open(pktgen_registry::all(), document).unwrap()
+    }
+
+    fn unused(more: &str, flags: &[&str]) -> Vec<String> {
+        let experiment = experiment(more, flags);
+        experiment.check_points().unwrap();
+        experiment.unused().iter().map(Unused::to_string).collect()
+    }
+
+    #[test]
+    fn keys_that_no_run_reads_are_named_with_their_place() {
+        assert_eq!(
+            unused("", &["target.reward_threshold=2"]),
+            ["target.reward_threshold (--set target.reward_threshold=2)", "topology.leaves (x.toml:5:10)"]
+        );
+        assert!(unused("topology.kind = \"leaf_spine\"\n", &[]).is_empty());
+        let other =
+            "[[sweep.variants]]\nname = \"a\"\n[[sweep.variants]]\nname = \"b\"\ntopology.kind = \"leaf_spine\"\n";
+        assert!(unused(other, &[]).is_empty(), "one variant reads it");
+        // Each value has a place of its own: the file's is read by nobody, the variant's by its runs.
+        assert_eq!(unused(&format!("{other}topology.leaves = 4\n"), &[]), ["topology.leaves (x.toml:5:10)"]);
+    }
+
+    #[test]
+    fn overrides_without_effect_in_a_run_say_so() {
+        let experiment = experiment("", &["topology.leaves=4", "target.slots=2"]);
+        let plan = experiment.prepare(&experiment.runs[0]).unwrap();
+        let overrides = experiment.manifest(&experiment.runs[0], &plan).overrides;
+        assert_eq!(overrides, ["target.slots=2", "topology.leaves=4 (without effect: nothing of this run reads it)"]);
+    }
+}
