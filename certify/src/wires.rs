@@ -72,17 +72,24 @@ pub struct WireBench<'a> {
     lost_before: u64,
     /// Room for a frame with an address that the profile does not have.
     room: Vec<u8>,
+    /// Frames without the VLAN tag of the profile, which are none of the device's answers.
+    of_other_vlan: u64,
 }
 
 /// A frame that middleware left as it was on the cable, because one of its addresses is not of this run, with ours in place of the others.
-fn readable<'a>(bytes: &'a [u8], outer: &Outer, end: End, room: &'a mut Vec<u8>) -> &'a [u8] {
+/// None if it is of another VLAN.
+fn readable<'a>(bytes: &'a [u8], outer: &Outer, end: End, room: &'a mut Vec<u8>) -> Option<&'a [u8]> {
     let is_ours =
         |ip| ip == SERVER_IP || group_of(ip).is_some() || worker_of(ip, outer.addresses.workers.len()).is_some();
     if is_ours(source_ip(bytes)) && is_ours(target_ip(bytes)) {
-        return bytes;
+        return Some(bytes);
+    }
+    let translator = outer.translator(end);
+    if translator.is_of_other_vlan(bytes) {
+        return None;
     }
     room.resize(bytes.len(), 0);
-    outer.translator(end).inward_odd(bytes, room).map_or(bytes, |len| &room[..len])
+    Some(translator.inward_odd(bytes, room).map_or(bytes, |len| &room[..len]))
 }
 
 impl<'a> WireBench<'a> {
@@ -128,6 +135,7 @@ impl<'a> WireBench<'a> {
             looked: Vec::new(),
             lost_before: 0,
             room: Vec::new(),
+            of_other_vlan: 0,
         };
         bench.begin()?;
         Ok((bench, ground))
@@ -171,7 +179,7 @@ impl<'a> WireBench<'a> {
     fn take(&mut self, as_found: bool, each: EachFrame) -> Result<usize> {
         let (mut found, begun) = (0, self.clock.now());
         let (clock, is_kernels) = (&self.clock, self.transport.stamps != Stamps::Card);
-        let (outer, room) = (self.outer.as_deref(), &mut self.room);
+        let (outer, room, of_other_vlan) = (self.outer.as_deref(), &mut self.room, &mut self.of_other_vlan);
         for (port, (wire, looked)) in self.wires.iter_mut().zip(&mut self.looked).enumerate() {
             let (floor, is_first) = (looked.0, !looked.1);
             let otherwise = if is_first { floor } else { begun };
@@ -185,7 +193,11 @@ impl<'a> WireBench<'a> {
                 };
                 let bytes = match (outer, [End::Workers, End::Server].get(port)) {
                     (Some(outer), Some(end)) => readable(arrival.bytes, outer, *end, room),
-                    _ => arrival.bytes,
+                    _ => Some(arrival.bytes),
+                };
+                let Some(bytes) = bytes else {
+                    *of_other_vlan += 1;
+                    return;
                 };
                 if bytes.get(TYPE) == Some(&IPV4[..]) && !arrival.lost {
                     found += 1;
@@ -218,9 +230,15 @@ impl ProbeWitness for WireBench<'_> {
     fn on_cables(&self, breach: ClauseBreach) -> ClauseBreach {
         let Some(outer) = &self.outer else { return breach };
         let translator = outer.translator(End::Workers);
-        let (is_port, comes) = (breach.what.contains("port"), breach.what.contains("source"));
+        let is_port = ["source port", "destination port"].iter().any(|name| breach.what.contains(name));
+        let comes = breach.what.contains("source");
         let outside = |text: &str| translator.outer_text(text, is_port, comes).unwrap_or_else(|| text.to_owned());
-        let (expected, observed) = (outside(&breach.expected), outside(&breach.observed));
+        let (expected, mut observed) = (outside(&breach.expected), outside(&breach.observed));
+        if self.of_other_vlan > 0 {
+            let (frames, vlan) = (self.of_other_vlan, outer.addresses.vlan);
+            observed +=
+                &format!("; {frames} frames came so far without the profile's VLAN tag {vlan}, and are no answers");
+        }
         ClauseBreach { expected, observed, ..breach }
     }
 
@@ -237,6 +255,8 @@ impl ProbeWitness for WireBench<'_> {
         let [from, to] = [source_ip(&frame.bytes), target_ip(&frame.bytes)];
         for (at, ip) in [(0, to), (6, from)].into_iter().filter(|_| from != 0) {
             if let Some(address) = frame.bytes.get(at..at + 6).filter(|address| **address != mac_of(ip)) {
+                // That of the profile stands for ours.
+                let address = if *address == room[at..at + 6] { &mac_of(ip) } else { address };
                 room[at..at + 6].copy_from_slice(address);
             }
         }

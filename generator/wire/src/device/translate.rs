@@ -90,6 +90,12 @@ impl Translator {
         }
     }
 
+    /// Returns our address of the host with this Ethernet address.
+    fn host_of(&self, mac: &[u8]) -> Option<Ip> {
+        let mut all = self.back.iter().map(|(_, ours)| *ours);
+        all.find(|ours| self.outside(*ours).is_some_and(|station| mac == station.mac.0))
+    }
+
     fn inside(&self, ip: Ip) -> Option<Ip> {
         let at = self.back.binary_search_by_key(&ip, |(outer, _)| *outer).ok()?;
         Some(self.back[at].1)
@@ -153,15 +159,25 @@ impl Translator {
     /// How many bytes of tag a frame of the run's VLAN has, and its addresses.
     #[inline]
     fn untagged(&self, frame: &[u8]) -> Option<(usize, (Ip, Ip))> {
+        let (skip, id) = self.tag(frame)?;
+        (id == self.vlan).then_some((skip, addresses(frame, skip)?))
+    }
+
+    /// Returns the bytes of a frame's tag, and the VLAN that it belongs to.
+    #[inline]
+    fn tag(&self, frame: &[u8]) -> Option<(usize, u16)> {
         // A card may have taken the tag off; one with another number is another network's.
         let tagged = frame.get(12..14)? == TAG_TYPE;
-        let id = match tagged {
-            true => u16::from_be_bytes([*frame.get(14)?, *frame.get(15)?]) & 0xfff,
-            false if self.sees_tags => 0,
-            false => self.vlan,
-        };
-        let skip = if tagged { TAG } else { 0 };
-        (id == self.vlan).then_some((skip, addresses(frame, skip)?))
+        Some(match tagged {
+            true => (TAG, u16::from_be_bytes([*frame.get(14)?, *frame.get(15)?]) & 0xfff),
+            false if self.sees_tags => (0, 0),
+            false => (0, self.vlan),
+        })
+    }
+
+    /// Returns whether a frame is of another VLAN than the profile's.
+    pub fn is_of_other_vlan(&self, frame: &[u8]) -> bool {
+        self.tag(frame).is_some_and(|(_, id)| id != self.vlan)
     }
 
     #[inline]
@@ -172,9 +188,14 @@ impl Translator {
         let hops = [self.from_hop, self.to_hop];
         for (i, ip) in [to, from].into_iter().enumerate() {
             let on_cable = &frame[6 * i..6 * i + 6];
-            let own = self.outside(ip).is_some_and(|station| on_cable == hops[i].unwrap_or(station.mac.0));
-            let ours = mac_of(ip);
-            out[6 * i..6 * i + 6].copy_from_slice(if own { &ours } else { on_cable });
+            let theirs = self.outside(ip).map(|station| hops[i].unwrap_or(station.mac.0));
+            let other = match theirs {
+                Some(theirs) => other_of((theirs, mac_of(ip)), on_cable.try_into().ok()?),
+                // A device sends as the server.
+                None if i == 1 && hops[1].is_some_and(|hop| hop == on_cable) => Some(mac_of(SERVER_IP)),
+                None => self.host_of(on_cable).map(mac_of),
+            };
+            out[6 * i..6 * i + 6].copy_from_slice(other.as_ref().map_or(on_cable, |mac| &mac[..]));
         }
         let turned = |pair: Change| pair.map(|(ours, theirs)| (theirs, ours));
         let (worker, peer) = (turned(self.worker_port), turned(self.port));
@@ -188,8 +209,8 @@ impl Translator {
     pub fn outer_text(&self, text: &str, is_port: bool, comes: bool) -> Option<String> {
         if is_port {
             let own: u16 = text.parse().ok()?;
-            let pair = [self.port, self.worker_port].into_iter().flatten().find(|(ours, _)| *ours == own)?;
-            return Some(pair.1.to_string());
+            let pairs = [self.port, self.worker_port].into_iter().flatten();
+            return pairs.filter_map(|pair| other_of(pair, own)).next().map(|other| other.to_string());
         }
         if let Ok(ip) = text.parse::<Address>() {
             return Some(self.outside(ip.0)?.ip.to_string());
@@ -199,6 +220,16 @@ impl Translator {
         let ours = self.back.iter().map(|(_, ours)| *ours).find(|ip| mac_of(*ip) == mac[2..])?;
         let hop = if comes { self.to_hop } else { self.from_hop };
         Some(Mac(hop.unwrap_or(self.outside(ours)?.mac.0)).to_string())
+    }
+}
+
+/// Returns the other of a pair that `one` belongs to.
+#[inline]
+fn other_of<T: PartialEq>((a, b): (T, T), one: T) -> Option<T> {
+    match one {
+        one if one == a => Some(b),
+        one if one == b => Some(a),
+        _ => None,
     }
 }
 
@@ -213,7 +244,8 @@ fn addresses(frame: &[u8], skip: usize) -> Option<(Ip, Ip)> {
     ([head[12], head[13]] == [0x08, 0x00] && plain).then(|| (word(26), word(30)))
 }
 
-/// Replaces addresses and ports in an untagged frame, ignoring its Ethernet addresses, and updates its checksums.
+/// Replaces addresses and ports in an untagged frame, ignoring its Ethernet addresses, and updates its checksums. The two
+/// numbers of a port change places, so a frame with the number of the other side does not become right.
 fn exchange(frame: &mut [u8], (src, dst): (Ip, Ip), ports: [Change; 2]) {
     let unfinished = frame[40..42] == pseudo_sum(frame);
     // What changes: the sum of ~old + new over 16-bit words.
@@ -225,10 +257,10 @@ fn exchange(frame: &mut [u8], (src, dst): (Ip, Ip), ports: [Change; 2]) {
     }
     let mut udp = ip;
     for (at, pair) in [(34, ports[0]), (36, ports[1])] {
-        if let Some((old, new)) = pair
-            && frame[at..at + 2] == old.to_be_bytes()
-        {
-            udp += change(frame, at, new);
+        let Some((old, new)) = pair else { continue };
+        let number = u16::from_be_bytes([frame[at], frame[at + 1]]);
+        if let Some(other) = other_of((old, new), number) {
+            udp += change(frame, at, other);
         }
     }
     correct(frame, 24, ip);

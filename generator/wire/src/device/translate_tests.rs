@@ -235,3 +235,26 @@ fn what_is_said_of_our_addresses_is_said_of_the_profiles() {
         assert_eq!(text(unknown, false), None, "{unknown}");
     }
 }
+
+/// A device that answers to our numbers instead of the profile's is as wrong as any other.
+#[test]
+fn our_own_ports_and_ethernet_addresses_are_wrong_on_a_cable_of_the_profile() {
+    let translator = Translator::new(&own_addresses(), &FACTS[0], CableEnd::DeviceUp);
+    let server = Translator::new(&own_addresses(), &FACTS[0], CableEnd::Server);
+    let mut frame = vec![0; 60];
+    Template::new((worker_ip(0), 48_501), (SERVER_IP, 48_500), 60).emit(&mut frame);
+    let (mut wire, mut back) = ([0; 64], [0; 64]);
+    translator.outward(&frame, &mut wire).expect("of this run");
+    let right = wire;
+    server.inward(&wire, &mut back).expect("of this run");
+    assert_eq!(&back[..60], &frame[..]);
+    for (at, ours) in [(38, &frame[34..36]), (40, &frame[36..38]), (0, &frame[..6]), (6, &frame[6..12])] {
+        wire = right;
+        wire[at..at + ours.len()].copy_from_slice(ours);
+        server.inward(&wire, &mut back).expect("of this run");
+        let inside = if at < 12 { at } else { at - 4 };
+        assert_eq!(&back[inside..inside + ours.len()], &right[at..at + ours.len()], "shown as what is wrong: {at}");
+    }
+    // As the one of the profile stands for ours, ours stands for that of the profile.
+    assert_eq!(server.outer_text("7000", true, false).as_deref(), Some("48500"));
+}

@@ -1,6 +1,5 @@
 //! The probe with marked frames, which must leave at the right port.
 
-use std::fs::File;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -11,12 +10,13 @@ use pktgen_wire::wire::frame::Template;
 use super::kernel::readable;
 use super::probe::{Probe, Seen};
 use crate::clock::Stopwatch;
-use crate::transport::{End, TransportPlan, all_frames};
+use crate::transport::{AllFrames, End, TransportPlan};
 
 /// Interval of marked frames.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Bytes of a marked frame, without a tag; its content; and its UDP port, which discards it.
+/// Bytes of a marked frame, without a tag; room for one with tags; its content; and its UDP port, which discards it.
 const BYTES: usize = 106;
+const ROOM: usize = 256;
 const MARK: &[u8] = b"pktgen launch probe ";
 const DISCARD: u16 = 9;
 
@@ -25,9 +25,9 @@ pub(super) struct Marks {
     frame: Vec<u8>,
     from: String,
     to: String,
-    out: File,
+    out: AllFrames,
     /// The far end, if it is another interface.
-    back: Option<File>,
+    back: Option<AllFrames>,
     seen: Seen,
 }
 
@@ -39,7 +39,7 @@ impl Marks {
         let to = if transport.has_server { transport.interface_at(End::Server) } else { None };
         let to = to.filter(|to| !to.is_empty() && *to != from);
         let frame = marked(key, addresses, transport.has_server)?;
-        let open = |interface: &str| all_frames(interface).map(File::from);
+        let open = |interface: &str| AllFrames::open(interface, ROOM);
         let (out, back) = (open(&from)?, to.as_deref().map(open).transpose()?);
         Ok(Marks { frame, to: to.unwrap_or_else(|| from.clone()), from, out, back, seen: Seen::default() })
     }
@@ -58,11 +58,10 @@ impl Probe for Marks {
     }
 
     fn look(&mut self) -> Result<()> {
-        let mut room = [0; 256];
         let mark = &self.frame[self.frame.len() - BYTES + 42..];
         for (socket, counts) in [(Some(&mut self.out), self.back.is_none()), (self.back.as_mut(), true)] {
             let Some(socket) = socket else { continue };
-            self.seen.take(socket, &mut room, |frame| counts && frame.windows(mark.len()).any(|part| part == mark));
+            self.seen.take(socket, |frame| counts && frame.windows(mark.len()).any(|part| part == mark));
         }
         self.seen.check()
     }

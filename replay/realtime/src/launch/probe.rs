@@ -1,12 +1,11 @@
 //! The common part of the probes of a device: an exchange of frames, and detection of floods.
 
-use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
 use std::time::Duration;
 
 use pktgen_core::{Error, Result};
 
 use crate::clock::Stopwatch;
+use crate::transport::AllFrames;
 
 /// Wait for copies of sent frames after a device is ready.
 const AFTER: Duration = Duration::from_millis(100);
@@ -59,9 +58,9 @@ pub(super) struct Seen {
 
 impl Seen {
     /// Sends one of the probe's frames.
-    pub(super) fn send(&mut self, over: &mut File, name: &str, frame: &[u8]) -> Result<()> {
-        match over.write(frame) {
-            Ok(_) => self.sent += 1,
+    pub(super) fn send(&mut self, over: &mut AllFrames, name: &str, frame: &[u8]) -> Result<()> {
+        match over.send(frame) {
+            Ok(()) => self.sent += 1,
             // The other end of the cable is not up yet.
             Err(e) if [Some(libc::ENETDOWN), Some(libc::ENOBUFS), Some(libc::EAGAIN)].contains(&e.raw_os_error()) => {}
             Err(e) => return Err(Error::Host(format!("this host cannot send a marked frame over {name}: {e}"))),
@@ -70,14 +69,17 @@ impl Seen {
     }
 
     /// Takes the frames that wait at a socket; `is_own` selects those that belong to the probe.
-    pub(super) fn take(&mut self, from: &mut File, room: &mut [u8], mut is_own: impl FnMut(&[u8]) -> bool) {
+    pub(super) fn take(&mut self, from: &mut AllFrames, mut is_own: impl FnMut(&[u8]) -> bool) {
         // Bounded, since a flood would never end.
-        for _ in 0..FLOOD {
-            match from.read(room) {
-                Ok(got) if is_own(&room[..got]) => self.came += 1,
-                Ok(_) => self.unasked += 1,
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(_) => break,
+        let mut left = FLOOD as usize;
+        while left > 0 {
+            let got = from.take(|frame| match is_own(frame) {
+                true => self.came += 1,
+                false => self.unasked += 1,
+            });
+            match got {
+                0 => break,
+                got => left = left.saturating_sub(got),
             }
         }
     }

@@ -4,7 +4,6 @@
 //! contributions arrived is cleared by the next one, and after two correct rounds, the last in set 1, the slot's set 0
 //! is as empty as after the start of the device.
 
-use std::fs::File;
 use std::ops::RangeInclusive;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -22,7 +21,7 @@ use super::kernel::readable;
 use super::probe::{Probe, Seen};
 use crate::clock::{Stopwatch, unix_ns};
 use crate::plan::Spec;
-use crate::transport::{End, all_frames};
+use crate::transport::{AllFrames, End};
 
 /// Number of the first round's packets. Those of a run begin with 0, which follow these in 32-bit sequence order.
 const FIRST: u32 = 0xffff_0000;
@@ -51,7 +50,7 @@ pub(super) struct Rounds {
     translator: Translator,
     workers: Arc<Population>,
     ports: (u16, u16),
-    socket: File,
+    socket: AllFrames,
     from: String,
     /// The current slot, the first and the last.
     slot: u16,
@@ -100,8 +99,8 @@ impl Rounds {
             )));
         };
         let from = spec.transport.interface_at(End::Workers).unwrap_or_default();
-        let socket = File::from(all_frames(&from)?);
         let room = vec![0; frame_bytes + GROWTH_MAX];
+        let socket = AllFrames::open(&from, room.len())?;
         Ok(Rounds {
             form,
             translator: outer.translator(End::Workers),
@@ -210,7 +209,7 @@ impl Probe for Rounds {
     }
 
     fn look(&mut self) -> Result<()> {
-        let Rounds { form, translator, workers, now, slot, begun, back, seen, socket, room, .. } = self;
+        let Rounds { form, translator, workers, now, slot, begun, back, seen, socket, .. } = self;
         let current = FIRST.wrapping_add(*begun);
         let is_result = |frame: &[u8]| {
             let Some(inner) = translator.inward(frame, back).map(|len| &back[..len]) else { return false };
@@ -231,7 +230,7 @@ impl Probe for Rounds {
             // Late results of earlier rounds are expected.
             mark.number.wrapping_sub(FIRST) <= *begun
         };
-        seen.take(socket, room, is_result);
+        seen.take(socket, is_result);
         seen.check()
     }
 

@@ -92,18 +92,6 @@ pub fn bind(socket: &OwnedFd, index: i32, protocol: u16) -> io::Result<()> {
     if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Opens a socket for all frames of an interface except our own.
-pub(crate) fn all_frames(interface: &str) -> Result<OwnedFd> {
-    let io = |action| Error::io(action, Path::new(interface));
-    let opened = socket(interface)?;
-    let index = examine(&opened, interface)?.index;
-    socket::set_option(opened.as_fd(), libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1i32)
-        .map_err(io("leave out our own frames on"))?;
-    listen_to_all(&opened, index).map_err(io("switch to promiscuous mode"))?;
-    bind(&opened, index, (libc::ETH_P_ALL as u16).to_be()).map_err(io("bind a packet socket to"))?;
-    Ok(opened)
-}
-
 /// Enables promiscuous mode while the socket is open: the kernel counts such requests, so nothing is left behind.
 pub(crate) fn listen_to_all(socket: &OwnedFd, index: i32) -> io::Result<()> {
     let wish = libc::packet_mreq {
