@@ -1,5 +1,6 @@
 //! Starting the threads of a run, and waiting for them.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Scope, ScopedJoinHandle};
@@ -396,6 +397,8 @@ impl<'a> RunRoles<'a> {
             let result = join(threads);
             ended.store(true, Ordering::Relaxed);
             told.thread().unpark();
+            told.join().map_err(stopped)?;
+            progress(Progress { over: true, ..shared.progress() });
             result
         })
     }
@@ -500,8 +503,8 @@ fn start<'scope, 'env>(
     Ok(())
 }
 
-/// Reports the progress of the run every tenth of a second of its time until it has `ended`, and once more then.
-/// Drawing and serving reports must not take a core from a role.
+/// Reports the progress of the run every tenth of a second of its time until it has `ended`. Drawing and serving reports must
+/// not take a core from a role.
 fn tell(ended: &AtomicBool, shared: &Shared, progress: &(dyn Fn(Progress) + Sync)) {
     // If this is refused, it runs with normal priority; the roles fail if privileges cannot be dropped.
     let _ = (thread::give_way(), thread::drop_privileges(&[]));
@@ -510,14 +513,16 @@ fn tell(ended: &AtomicBool, shared: &Shared, progress: &(dyn Fn(Progress) + Sync
         std::thread::park_timeout(Duration::from_nanos((rest / NS).max(1) as u64));
         progress(shared.progress());
     }
-    progress(Progress { over: true, ..shared.progress() });
 }
 
 /// Waits for the threads.
 fn join(threads: Handles) -> Result<()> {
-    let gone = |_| Error::Invalid("a thread of the run stopped unexpectedly; please report this".into());
-    let results: Vec<_> = threads.into_iter().map(|thread| thread.join().map_err(gone)).collect();
+    let results: Vec<_> = threads.into_iter().map(|thread| thread.join().map_err(stopped)).collect();
     results.into_iter().collect()
+}
+
+fn stopped(_: Box<dyn Any + Send>) -> Error {
+    Error::Invalid("a thread of the run stopped unexpectedly; please report this".into())
 }
 
 /// Drops the privileges that were needed to open the wires.

@@ -58,12 +58,10 @@ pub(super) fn wake_on_time() -> io::Result<()> {
     Ok(())
 }
 
-/// Gives this thread idle priority. It cannot revoke this, nor can the threads that it starts.
+/// Gives this thread the lowest priority that still makes progress beside busy processes (nice 19). It cannot revoke this.
 pub(super) fn give_way() -> io::Result<()> {
-    // SAFETY: a C struct of integers, for which all bits zero is a valid value: the priority 0.
-    let lowest: libc::sched_param = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel reads the priority, which is there; concerns this thread.
-    let code = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &lowest) };
+    // SAFETY: takes numbers only; 0 is this thread, and only this thread.
+    let code = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
     if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
