@@ -1,7 +1,9 @@
 //! Tests of the metrics on constructed runs.
 
 use pktgen_core::plan::Plan;
-use pktgen_core::record::{Answers, Balance, LinkLoad, Manifest, NO_CLUSTER, PacingCounts, Planned, Reason, Unseen};
+use pktgen_core::record::{
+    Answers, Balance, LinkLoad, Manifest, NO_CLUSTER, Note, PacingCounts, Planned, Reason, Unseen,
+};
 use pktgen_core::tree::{Switch, Tree};
 use pktgen_core::units::Rate;
 use pktgen_workload::study::{Finding, STUDIES};
@@ -387,4 +389,37 @@ fn what_the_host_made_late_is_a_share_and_the_others_are_apart() {
     assert_eq!((value(&found, "late_by_host"), has(&found, "late_others_p99")), (Some(0.15), false));
     let found = lines_of(&every_fate(), |manifest| manifest.pacing = Some(PacingCounts::default()));
     assert!(!has(&found, "late_by_host") && !has(&found, "late_others_p99"));
+}
+
+/// A device that merges and keeps no books: a packet names one of its updates, and, without our header, not how many they are.
+#[test]
+fn what_packets_of_a_merging_device_do_not_say_has_no_value() {
+    let of = |notes: Vec<Note>, merges: bool| {
+        lines_of(&every_fate(), |manifest| {
+            (manifest.external, manifest.unseen) =
+                (Some("generic".into()), Some(Unseen { merges, ..Unseen::default() }));
+            manifest.incidents.notes.clone_from(&notes);
+            manifest.counters.received_ps = Some((11_000, 21_000));
+            manifest.counters.elements_delivered = 58;
+        })
+    };
+    let known = |lines: &[Line], key: &str| {
+        let (metric, flow) = key.split_once('/').map_or((key, None), |(metric, flow)| (metric, Some(flow)));
+        let is_flow = |line: &&Line| line.labels.get("flow").and_then(serde_json::Value::as_str) == flow;
+        let own: Vec<_> = lines.iter().filter(|line| line.metric == metric).filter(is_flow).collect();
+        !own.is_empty() && own.iter().any(|line| line.value.is_some())
+    };
+    let by_one = ["merged", "downlink_bytes_per_delivered_update", "aom_mean/worker", "flows_never_delivered/worker"];
+    let by_none = ["updates_per_s", "elements_per_s", "aom_mean/cluster", "aggregation_mean"];
+    for (notes, merges, without) in [
+        (vec![], false, 0),
+        (vec![Note::Headless {}], false, 0),
+        (vec![], true, by_one.len()),
+        (vec![Note::Headless {}], true, by_one.len() + by_none.len()),
+    ] {
+        let lines = of(notes, merges);
+        for (i, key) in by_one.iter().chain(&by_none).enumerate() {
+            assert_eq!(known(&lines, key), i >= without, "{key}, {merges}, {without}");
+        }
+    }
 }

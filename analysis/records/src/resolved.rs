@@ -9,7 +9,7 @@ use pktgen_core::config::Document;
 use pktgen_core::record::{Balance, Facts, Family, Fault, Manifest, Validity, Verified, judge};
 use pktgen_workload::study::Study;
 
-use crate::age::{AgeOf, Ages};
+use crate::age::{AgeOf, Ages, FlowAge};
 use crate::arrivals::ServerTally;
 use crate::column::NumberList;
 use crate::fates::{self, Tallies, is_update};
@@ -208,6 +208,22 @@ impl Analysis {
     /// Whether packets may contain several updates without listing them: metrics of members then have no value, except those of lanes.
     pub fn hides_members(&self) -> bool {
         Facts::of(&self.manifest).hides_members()
+    }
+
+    /// Whether packets may contain several updates of which they name one: the device merges and keeps no books. Metrics of the
+    /// others then have no value, except those of lanes.
+    pub fn names_one_member(&self) -> bool {
+        self.manifest.family() == Family::Updates && self.manifest.unseen.as_ref().is_some_and(|unseen| unseen.merges)
+    }
+
+    /// Returns the ages of clusters, if packets say of which updates they are.
+    pub fn ages(&self) -> Option<&Ages> {
+        self.resolved.as_ref().and_then(Resolved::ages).filter(|_| !self.hides_members())
+    }
+
+    /// Returns the ages of workers, if packets name all of their updates.
+    pub fn ages_of_workers(&self) -> Option<&[FlowAge]> {
+        self.ages().filter(|_| !self.names_one_member()).map(|ages| &ages.workers[..])
     }
 
     /// Whether pairs are summed by key. The parts of such a sum do not contain how many updates they represent.

@@ -59,12 +59,11 @@ pub(crate) fn lines(run: &Analysis, plan: &ReportPlan) -> Vec<Line> {
     for group in &plan.groups {
         let has = |cluster: u16| group.clusters.contains(&cluster);
         let began = |worker: u32| run.manifest.clusters.get(worker as usize).is_some_and(|cluster| has(*cluster));
-        let ages = run.resolved.as_ref().and_then(|resolved| resolved.ages());
-        if let Some(ages) = ages.filter(|_| !run.hides_members()) {
+        if let Some(ages) = run.ages() {
             let clusters = mean(&ages.clusters, &|id| u16::try_from(id).is_ok_and(has));
             means.push(clusters);
             out.push(named(Line::new("aom_mean", NS, clusters).with("flow", "cluster"), group));
-            let workers = mean(&ages.workers, &began);
+            let workers = run.ages_of_workers().and_then(|workers| mean(workers, &began));
             out.push(named(Line::new("aom_mean", NS, workers).with("flow", "worker"), group));
         }
         let balance = run.balance_of_workers(&began).filter(|balance| balance.sent > 0);

@@ -313,8 +313,7 @@ fn summarise(
 /// Returns the clusters in which workers began, and those that had updates.
 fn clusters_of(run: &Analysis) -> Vec<u32> {
     let began = run.manifest.clusters.iter().filter(|cluster| is_update(**cluster)).map(|cluster| u32::from(*cluster));
-    let ages = run.resolved.iter().filter_map(|resolved| resolved.ages());
-    let aged = ages.flat_map(|ages| ages.clusters.iter().map(|age| age.id));
+    let aged = run.ages().into_iter().flat_map(|ages| ages.clusters.iter().map(|age| age.id));
     let mut clusters: Vec<u32> = began.chain(aged).collect();
     clusters.sort_unstable();
     clusters.dedup();

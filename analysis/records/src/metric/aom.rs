@@ -78,14 +78,16 @@ impl Metric for Aom {
     }
 
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
-        let Some(ages) = run.resolved.as_ref().and_then(|resolved| resolved.ages()) else { return Ok(()) };
-        if run.hides_members() {
-            let unknown = |flow| PARTS.iter().map(move |(metric, _)| Line::of(metric, None).with("flow", flow));
-            out.extend(["cluster", "worker"].into_iter().flat_map(unknown));
+        if run.resolved.as_ref().is_none_or(|resolved| resolved.ages().is_none()) {
             return Ok(());
         }
-        lines("cluster", &ages.clusters, out);
-        lines("worker", &ages.workers, out);
+        for (flow, ages) in [("cluster", run.ages().map(|ages| &ages.clusters[..])), ("worker", run.ages_of_workers())]
+        {
+            match ages {
+                Some(ages) => lines(flow, ages, out),
+                None => out.extend(PARTS.iter().map(|(metric, _)| Line::of(metric, None).with("flow", flow))),
+            }
+        }
         Ok(())
     }
 }

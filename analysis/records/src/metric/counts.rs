@@ -37,7 +37,11 @@ const DEFINITIONS: [Definition; 25] = [
     Definition::new("loss", SHARE, Better::Lower, "Share of sent updates that were dropped, without subsumed and outranked ones, and without repeats of what a device or a server had already (`duplicate`). For a device without books: share that did not arrive if it only forwards, no value if it may merge.")
         .source("design §4"),
     updates("dropped", Better::Lower, "Sent updates that were dropped; with a label, for that reason.").labels(&[REASON]),
-    updates("merged", Better::Neither, "Updates delivered inside aggregates."),
+    updates(
+        "merged",
+        Better::Neither,
+        "Updates delivered inside aggregates; no value for a device that merges and keeps no books, whose packets name one of them.",
+    ),
     updates(
         "absorbed",
         Better::Neither,
@@ -110,7 +114,8 @@ impl Metric for Counts {
         out.push(Line::new("loss", SHARE, lost.and_then(|lost| share(lost, balance.sent))));
         out.push(updates("dropped", dropped));
         out.extend(balance.dropped.iter().map(|(reason, n)| updates("dropped", *n).with("reason", reason.as_str())));
-        out.push(updates("merged", balance.delivered_merged));
+        let merged = (!run.names_one_member()).then_some(balance.delivered_merged as f64);
+        out.push(Line::new("merged", UPDATES, merged));
         out.push(Line::new("absorbed", UPDATES, whole.then_some(absorbed)));
         let represented = balance.delivered_alone + balance.delivered_merged;
         out.push(Line::new("aggregated", UPDATES, whole.then_some(represented as f64 - received as f64)));

@@ -44,11 +44,8 @@ impl Metric for Fairness {
     }
 
     fn compute(&self, run: &Analysis, out: &mut Vec<Line>) -> Result<()> {
-        let Some(ages) = run.resolved.as_ref().and_then(|resolved| resolved.ages()).filter(|_| !run.hides_members())
-        else {
-            return Ok(());
-        };
-        out.extend([line("cluster", &ages.clusters), line("worker", &ages.workers)]);
+        out.extend(run.ages().map(|ages| line("cluster", &ages.clusters)));
+        out.extend(run.ages_of_workers().map(|workers| line("worker", workers)));
         Ok(())
     }
 }

@@ -20,21 +20,22 @@ pub(super) struct Throughput;
 const DEFINITIONS: [Definition; 4] = [
     Definition::new("throughput_bps", "bps", Better::Higher, "Bits per second of frames received by the parameter server, from the first packet to the last.")
         .needs(FULL),
-    Definition::new("updates_per_s", "updates/s", Better::Higher, "Represented updates per second at the parameter server, from the first packet to the last; no value for sums by key.")
+    Definition::new("updates_per_s", "updates/s", Better::Higher, "Represented updates per second at the parameter server, from the first packet to the last; no value for sums by key, and where packets do not contain how many updates they represent.")
         .needs(FULL),
     Definition::new(
         "elements_per_s",
         "elements/s",
         Better::Higher,
         "Gradients per second at the parameter server, counted once per represented update; without a server, of results at \
-         their first arrival.",
+         their first arrival. No value where packets do not contain how many updates they represent.",
     )
     .source("design §4"),
     Definition::new(
         "downlink_bytes_per_delivered_update",
         "bytes",
         Better::Lower,
-        "Bytes of acknowledgements and results to workers on all links, divided by delivered updates.",
+        "Bytes of acknowledgements and results to workers on all links, divided by delivered updates; no value for a device \
+         that merges and keeps no books.",
     ),
 ];
 
@@ -61,14 +62,15 @@ impl Metric for Throughput {
         // Counters contain this regardless of what was recorded.
         let rest = counters.elements_delivered - counters.first_elements;
         out.push(elements(counters.received_ps.unwrap_or((0, 0)), rest));
-        // A part of a sum by key does not contain how many updates it represents.
-        if run.has_sums_by_key() {
+        // A part of a sum by key does not contain how many updates it represents, nor does a packet that hides its members.
+        if run.has_sums_by_key() || run.hides_members() {
             let of_updates = ["updates_per_s", "elements_per_s"];
             out.iter_mut().filter(|line| of_updates.contains(&&*line.metric)).for_each(|line| line.value = None);
         }
         let balance = run.balance();
         let delivered = balance.delivered_alone + balance.delivered_merged;
-        let downlink = (delivered > 0).then(|| counters.downlink_bytes as f64 / delivered as f64);
+        let downlink =
+            (delivered > 0 && !run.names_one_member()).then(|| counters.downlink_bytes as f64 / delivered as f64);
         out.push(Line::new("downlink_bytes_per_delivered_update", "bytes", downlink));
         Ok(())
     }

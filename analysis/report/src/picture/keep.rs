@@ -9,7 +9,7 @@ use pktgen_core::Result;
 use pktgen_records::age::{PeaksOf, Sawtooth};
 use pktgen_records::over_time::quantiles;
 use pktgen_records::quantile::{Values, nearest_ranks};
-use pktgen_records::resolved::{Analysis, Resolved};
+use pktgen_records::resolved::Analysis;
 use pktgen_records::stats::quantile_of_sorted;
 
 use super::{lateness, network};
@@ -39,16 +39,16 @@ pub fn of(run: &Analysis, dir: &Path, depth: Depth) -> Result<Kept> {
     if let Some(resolved) = &run.resolved {
         kept.device_cdf = cdf_of(resolved.device_ps())?;
         kept.host_cdf = cdf_of(resolved.host_ps())?;
-        keep_ages(resolved, depth, &mut kept)?;
     }
+    keep_ages(run, depth, &mut kept)?;
     if depth == Depth::All {
         kept.network = network::of(run);
     }
     Ok(kept)
 }
 
-fn keep_ages(resolved: &Resolved, depth: Depth, kept: &mut Kept) -> Result<()> {
-    let Some(ages) = resolved.ages() else { return Ok(()) };
+fn keep_ages(run: &Analysis, depth: Depth, kept: &mut Kept) -> Result<()> {
+    let Some(ages) = run.ages() else { return Ok(()) };
     let shares: Vec<f64> = shares().collect();
     let found = quantiles(ages.traces.as_slice(), &shares, 1.0)?.over_time.unwrap_or_default();
     kept.age_cdf = found.into_iter().map(|ps| ps / 1000.0).zip(shares).collect();
