@@ -1,4 +1,6 @@
-//! Finds where the mean of a series changed: the largest jump of means, tested against random orders of the same values.
+//! Finds where the mean of a series changed: the largest jump of means, and the stretch that differs most from the values around it (a
+//! change that was taken back hides from a single jump), each tested against random orders of the same values. This is circular binary
+//! segmentation (Olshen et al., Biostatistics 2004) after the plain one.
 //!
 //! Called by [`super::history`]. A change is reported for a series without one with a probability of [`ALPHA`].
 //! Deterministic: the seed of the permutations is a constant.
@@ -9,8 +11,12 @@ use pktgen_records::stats::{self, SplitMix};
 
 /// Probability that a series without a change is reported to have one.
 pub(crate) const ALPHA: f64 = 0.01;
+/// The part of it for single jumps; the rest is for stretches.
+const SPLIT_ALPHA: f64 = 0.009;
+/// Number of ends of stretches that are compared at most.
+const GRID: usize = 150;
 /// Number of permutations that a series is compared with.
-const PERMUTATIONS: usize = 1999;
+const PERMUTATIONS: usize = 9999;
 /// Minimum number of values on each side of a change.
 const SIDE_MIN: usize = 2;
 
@@ -38,8 +44,10 @@ pub fn changes(values: &[f64]) -> Vec<Change> {
     let mut parts = vec![(0, values.len())];
     while let Some((from, to)) = parts.pop() {
         if let Some((at, p)) = largest(&values[from..to]) {
-            found.push((from + at, p));
-            parts.extend([(from, from + at), (from + at, to)]);
+            found.extend(at.iter().map(|at| (from + at, p)));
+            let ends = std::iter::once(from).chain(at.iter().map(|at| from + at)).chain([to]);
+            let ends: Vec<_> = ends.collect();
+            parts.extend(ends.windows(2).map(|part| (part[0], part[1])));
         }
     }
     found.sort_by_key(|(at, _)| *at);
@@ -54,42 +62,80 @@ pub fn changes(values: &[f64]) -> Vec<Change> {
     out
 }
 
-/// Returns the largest change of a part if at most [`ALPHA`] of random orders have such a jump.
-fn largest(values: &[f64]) -> Option<(usize, f64)> {
-    let (at, size) = jump(values)?;
+/// Returns the changes of a part, with the share of random orders that have one at least as large: its largest jump or, if there is no
+/// significant one, the stretch that differs most from what is around it, whose mean comes and goes.
+fn largest(values: &[f64]) -> Option<(Vec<usize>, f64)> {
+    let split = jump(values).and_then(|(at, size)| {
+        let p = as_large(values, size, SPLIT_ALPHA, |order| jump(order).map(|(_, size)| size))?;
+        Some((vec![at], p))
+    });
+    split.or_else(|| {
+        let (ends, size) = stretch(values)?;
+        let p = as_large(values, size, ALPHA - SPLIT_ALPHA, |order| stretch(order).map(|(_, size)| size))?;
+        Some((ends.into(), p))
+    })
+}
+
+/// Returns the share of random orders of the values whose difference is at least `size`; `None` if it is above `alpha`.
+fn as_large(values: &[f64], size: f64, alpha: f64, of: impl Fn(&[f64]) -> Option<f64>) -> Option<f64> {
     let mut order = values.to_vec();
     let mut random = SplitMix::new(0x6368_616e_6765_7300);
-    let most = (ALPHA * (PERMUTATIONS + 1) as f64) as usize;
+    let most = (alpha * (PERMUTATIONS + 1) as f64) as usize;
     let mut as_large = 1;
     for _ in 0..PERMUTATIONS {
         for i in (1..order.len()).rev() {
             order.swap(i, random.below(i + 1));
         }
-        // The same split in another order differs by rounding errors only.
-        as_large += usize::from(jump(&order).is_some_and(|(_, other)| other >= size * (1.0 - 1e-9)));
+        // The same difference in another order differs by rounding errors only.
+        as_large += usize::from(of(&order).is_some_and(|other| other >= size * (1.0 - 1e-9)));
         if as_large > most {
             return None;
         }
     }
-    Some((at, as_large as f64 / (PERMUTATIONS + 1) as f64))
+    Some(as_large as f64 / (PERMUTATIONS + 1) as f64)
+}
+
+/// Returns the sums of the first values less their mean, from that of none on; `None` if all values are the same.
+fn sums(values: &[f64]) -> Option<Vec<f64>> {
+    let mean = stats::mean(values)?;
+    let spread = values.iter().map(|value| (value - mean).abs()).fold(0.0, f64::max);
+    let mut sum = 0.0;
+    let all = values.iter().map(|value| {
+        sum += value - mean;
+        sum
+    });
+    (spread > 1e-12 * mean.abs()).then(|| std::iter::once(0.0).chain(all).collect())
+}
+
+/// Returns the difference of `of` values that sum up to `sum` from the other ones of `n`, in relation to their numbers.
+fn difference(sum: f64, of: usize, n: usize) -> f64 {
+    f64::abs(sum) / (of as f64 * (n - of) as f64 / n as f64).sqrt()
 }
 
 /// Returns where the means before and after differ most in relation to their lengths, and by how much; `None` if nothing differs.
 fn jump(values: &[f64]) -> Option<(usize, f64)> {
-    let n = values.len();
-    let mean = stats::mean(values)?;
-    let mut sum = 0.0;
-    let mut best = (0, 0.0);
-    for (i, value) in values.iter().enumerate().take(n.saturating_sub(SIDE_MIN)) {
-        sum += value - mean;
-        let k = i + 1;
-        let size = f64::abs(sum) / (k as f64 * (n - k) as f64 / n as f64).sqrt();
-        if k >= SIDE_MIN && size > best.1 {
-            best = (k, size);
-        }
-    }
-    let spread = values.iter().map(|value| (value - mean).abs()).fold(0.0, f64::max);
-    (best.0 > 0 && spread > 1e-12 * mean.abs()).then_some(best)
+    let (sums, n) = (sums(values)?, values.len());
+    let places = SIDE_MIN..(n + 1).saturating_sub(SIDE_MIN);
+    places.map(|at| (at, difference(sums[at], at, n))).reduce(|best, own| if own.1 > best.1 { own } else { best })
+}
+
+/// Returns the ends of the stretch whose mean differs most from that of all other values, which are on both sides, and by how much. Of long
+/// series only ends on a grid are compared, and the best are moved by less than its step.
+fn stretch(values: &[f64]) -> Option<([usize; 2], f64)> {
+    let (sums, n) = (sums(values)?, values.len());
+    let step = n.div_ceil(GRID);
+    let of = |from: usize, to: usize| difference(sums[to] - sums[from], to - from, n);
+    let last = n.checked_sub(SIDE_MIN)?;
+    let ([from, to], size) = (SIDE_MIN..=last)
+        .step_by(step)
+        .flat_map(|from| (from + SIDE_MIN.max(step)..=last).step_by(step).map(move |to| [from, to]))
+        .map(|[from, to]| ([from, to], of(from, to)))
+        .reduce(|best, own| if own.1 > best.1 { own } else { best })?;
+    let near = |at: usize| (at + 1).saturating_sub(step).max(SIDE_MIN)..=(at + step - 1).min(last);
+    let moved = near(from).flat_map(|from| near(to).map(move |to| [from, to]));
+    let long = moved.filter(|[from, to]| to >= &(from + SIDE_MIN));
+    let best = long.max_by(|a, b| of(a[0], a[1]).total_cmp(&of(b[0], b[1])));
+    Some((best.unwrap_or([from, to]), size))
 }
 
 #[cfg(test)]
@@ -118,6 +164,20 @@ mod tests {
             near += usize::from(changes(&series).iter().any(|change| change.at.abs_diff(15) <= 2));
         }
         assert!(near >= 85, "{near} of 100");
+    }
+
+    #[test]
+    fn a_change_that_was_taken_back_has_two_ends() {
+        let mut dice = Dice::new(7);
+        for lengths in [[10, 10, 10], [6, 6, 6], [20, 5, 20], [10, 10, 20], [300, 90, 310]] {
+            let [a, b, c] = lengths;
+            for height in [-30.0, 30.0] {
+                let is_high = |i: usize| if (a..a + b).contains(&i) { height } else { 0.0 };
+                let series: Vec<f64> = (0..a + b + c).map(|i| 430.0 + is_high(i) + noise(&mut dice)).collect();
+                let found: Vec<_> = changes(&series).iter().map(|change| change.at).collect();
+                assert_eq!(found, [a, a + b], "{lengths:?}, {height}");
+            }
+        }
     }
 
     #[test]

@@ -46,19 +46,27 @@ fn compared(of: &Captured, ui: &Ui) -> Result<u8> {
     if ui.json() {
         ui.object(&schemas::DEVICE_COMPARISON, &json!(found).to_string());
     } else {
-        let Compared { packets, others, right, wrong, copies, passed_over, first, .. } = &found;
+        let Compared { packets, others, right, wrong, copies, reordered, passed_over, first, .. } = &found;
         if let Some(first) = first {
             ui.result(&first.to_string());
         }
         let copies = if *copies > 0 { format!(" ({copies} copies)") } else { String::new() };
+        let behind = if *reordered > 0 { format!(" ({reordered} behind later ones)") } else { String::new() };
         ui.result(&format!(
-            "{packets} packets: {right} right, {wrong} wrong{copies}, {others} of others; {passed_over} frames of the run are not there"
+            "{packets} packets: {right} right{behind}, {wrong} wrong{copies}, {others} of others; {passed_over} frames of the run are not there"
+        ));
+    }
+    let is_empty = found.right + found.wrong == 0;
+    if is_empty {
+        ui.error(&format!(
+            "{}: no packet of the run's senders is in it; give the capture of this experiment, of an interface where its frames pass",
+            of.capture.display()
         ));
     }
     if let Some(damage) = &found.damage {
         ui.error(damage);
     }
-    Ok(u8::from(found.wrong > 0 || found.damage.is_some()))
+    Ok(u8::from(is_empty || found.wrong > 0 || found.damage.is_some()))
 }
 
 fn list(ui: &Ui) -> Result<u8> {

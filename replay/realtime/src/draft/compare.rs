@@ -98,8 +98,10 @@ pub struct Compared {
     pub wrong: u64,
     /// Wrong packets that are copies of earlier packets.
     pub copies: u64,
-    /// Frames of the run that are not in the capture, or that came behind later ones. Of a run that a goal ends, only those before the
-    /// last one that is there; of a damaged file, those before the damage.
+    /// Right packets that came behind later ones of their sender.
+    pub reordered: u64,
+    /// Frames of the run that are not in the capture. Of a run that a goal ends, only those before the last one that is there; of a
+    /// damaged file, those before the damage.
     pub passed_over: u64,
     /// The first wrong packet.
     pub first: Option<Wrong>,
@@ -160,9 +162,10 @@ pub fn compare(plan: Plan, capture: &Path, at: At) -> Result<Compared> {
         };
         match found {
             Ok(place) => {
-                let seen: usize = waiting.drain(..=place).map(|frame| frame.len()).sum();
-                expected.held -= seen;
-                compared.passed_over += place as u64;
+                compared.reordered += u64::from(matches!(place, Place::Behind(_)));
+                let (gone, lost) = waiting.take(place);
+                expected.held -= gone;
+                compared.passed_over += lost;
                 compared.right += 1;
             }
             Err(mistake) => {
@@ -172,6 +175,7 @@ pub fn compare(plan: Plan, capture: &Path, at: At) -> Result<Compared> {
             }
         }
     }
+    compared.passed_over += expected.waiting.values().map(|own| own.behind.len() as u64).sum::<u64>();
     if compared.damage.is_none() && !has_goal {
         compared.passed_over += expected.rest();
     }
@@ -200,6 +204,43 @@ impl Earlier {
     }
 }
 
+/// The frames of a sender that have not been seen.
+#[derive(Default)]
+struct Waiting {
+    /// Those before the last one seen, the latest [`LOOK`] of them.
+    behind: VecDeque<Vec<u8>>,
+    /// Those after it.
+    ahead: VecDeque<Vec<u8>>,
+}
+
+/// The place of a frame that was not seen yet.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    Behind(usize),
+    Ahead(usize),
+}
+
+impl Waiting {
+    /// Returns the candidates for a captured frame, those in order first.
+    fn all(&self) -> impl Iterator<Item = (Place, &Vec<u8>)> {
+        let ahead = self.ahead.iter().take(LOOK).enumerate().map(|(i, frame)| (Place::Ahead(i), frame));
+        ahead.chain(self.behind.iter().enumerate().map(|(i, frame)| (Place::Behind(i), frame)))
+    }
+
+    /// Takes the frame at `place`. Returns the bytes that wait no longer, and the number of frames that are given up.
+    fn take(&mut self, place: Place) -> (usize, u64) {
+        let (frame, lost) = match place {
+            Place::Behind(place) => (self.behind.remove(place), 0),
+            Place::Ahead(place) => {
+                self.behind.extend(self.ahead.drain(..place));
+                (self.ahead.pop_front(), self.behind.len().saturating_sub(LOOK))
+            }
+        };
+        let given_up: usize = self.behind.drain(..lost).map(|frame| frame.len()).sum();
+        (frame.map_or(0, |frame| frame.len()) + given_up, lost as u64)
+    }
+}
+
 /// The frames of the run by sender, made on demand.
 struct Expected {
     workers: Box<dyn Workers>,
@@ -208,7 +249,7 @@ struct Expected {
     pool: Pool,
     host: Host,
     /// By source address.
-    waiting: HashMap<Ip, VecDeque<Vec<u8>>>,
+    waiting: HashMap<Ip, Waiting>,
     /// Their total bytes.
     held: usize,
     over: bool,
@@ -231,11 +272,11 @@ impl Expected {
     }
 
     /// Returns the candidates for a captured frame; `None` if no worker of the run has its source address.
-    fn waiting(&mut self, captured: &[u8]) -> Result<Option<&mut VecDeque<Vec<u8>>>> {
+    fn waiting(&mut self, captured: &[u8]) -> Result<Option<&mut Waiting>> {
         let Some(source) = source_of(captured).filter(|source| self.outward.sources.contains(source)) else {
             return Ok(None);
         };
-        while !self.over && self.waiting.get(&source).is_none_or(|own| own.len() < LOOK) {
+        while !self.over && self.waiting.get(&source).is_none_or(|own| own.ahead.len() < LOOK) {
             self.make();
             if self.held > HELD_MAX {
                 return Err(Error::config(format!(
@@ -247,11 +288,11 @@ impl Expected {
         Ok(Some(self.waiting.entry(source).or_default()))
     }
 
-    /// How many frames are left.
+    /// How many frames are left after the last ones that were seen.
     fn rest(&mut self) -> u64 {
         let mut left = 0;
         loop {
-            left += self.waiting.values_mut().map(|own| own.drain(..).len() as u64).sum::<u64>();
+            left += self.waiting.values_mut().map(|own| own.ahead.drain(..).len() as u64).sum::<u64>();
             if self.over {
                 return left;
             }
@@ -271,7 +312,7 @@ impl Expected {
             let bytes = self.outward.frame(self.pool.frame(&outgoing.frame));
             if let Some(source) = source_of(bytes) {
                 self.held += bytes.len();
-                self.waiting.entry(source).or_default().push_back(bytes.to_vec());
+                self.waiting.entry(source).or_default().ahead.push_back(bytes.to_vec());
             }
             self.pool.release(outgoing.frame.buffer);
         }
@@ -297,25 +338,24 @@ struct Judge {
 }
 
 impl Judge {
-    /// Returns the index of the candidate that equals the captured frame.
-    fn exact(&self, waiting: &VecDeque<Vec<u8>>, found: &[u8]) -> Option<usize> {
-        waiting.iter().take(LOOK).position(|frame| frame == found)
+    /// Returns the place of the candidate that equals the captured frame.
+    fn exact(&self, waiting: &Waiting, found: &[u8]) -> Option<Place> {
+        waiting.all().find(|(_, frame)| *frame == found).map(|(place, _)| place)
     }
 
-    /// Returns the index of the candidate that is equal in all relevant fields; else the defect relative to the most similar one.
-    fn nearest(&self, waiting: &VecDeque<Vec<u8>>, found: &[u8]) -> std::result::Result<usize, Mistake> {
-        let mut best: Option<(usize, usize)> = None;
-        for (place, frame) in waiting.iter().take(LOOK).enumerate() {
+    /// Returns the place of the candidate that is equal in all relevant fields; else the defect relative to the most similar one.
+    fn nearest(&self, waiting: &Waiting, found: &[u8]) -> std::result::Result<Place, Mistake> {
+        let mut best: Option<(usize, &Vec<u8>)> = None;
+        for (place, frame) in waiting.all() {
             let wrong = usize::from(frame.len() != found.len()) * 1000 + self.wrong_parts(frame, found).count();
             if wrong == 0 {
                 return Ok(place);
             }
             if best.is_none_or(|(least, _)| wrong < least) {
-                best = Some((wrong, place));
+                best = Some((wrong, frame));
             }
         }
-        let (_, place) = best.ok_or(Mistake::Surplus)?;
-        let expected = &waiting[place];
+        let (_, expected) = best.ok_or(Mistake::Surplus)?;
         let part = self.wrong_parts(expected, found).next();
         let shorter = expected.len() != found.len() && part.as_ref().is_none_or(|part| part.is_content);
         Err(match part.filter(|_| !shorter) {

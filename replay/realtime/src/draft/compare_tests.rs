@@ -20,8 +20,8 @@ fn frames(more: &str) -> Vec<Vec<u8>> {
     }
     let mut waiting: Vec<_> = expected.waiting.into_values().collect();
     let mut all = Vec::new();
-    while waiting.iter().any(|own| !own.is_empty()) {
-        all.extend(waiting.iter_mut().filter_map(VecDeque::pop_front));
+    while waiting.iter().any(|own| !own.ahead.is_empty()) {
+        all.extend(waiting.iter_mut().filter_map(|own| own.ahead.pop_front()));
     }
     all
 }
@@ -87,6 +87,30 @@ fn what_was_sent_is_right_in_every_form_and_gaps_are_counted() {
         probe[payload..payload + 20].copy_from_slice(b"pktgen launch probe ");
         let after = judged(form, At::Workers, &[&[strange, probe][..], &all].concat());
         assert_eq!((after.others, after.right, after.wrong), (2, 240, 0), "{form} {after:?}");
+    }
+}
+
+#[test]
+fn reordered_packets_are_right_and_counted() {
+    for form in FORMS {
+        let all = frames(form);
+        let mut swapped = all.clone();
+        let other = (1..all.len()).find(|at| source_of(&all[*at]) == source_of(&all[0])).expect("more of this sender");
+        swapped.swap(0, other);
+        let found = judged(form, At::Workers, &swapped);
+        assert_eq!((found.right, found.wrong, found.reordered, found.passed_over), (240, 0, 1, 0), "{form} {found:?}");
+        // Backwards, all but the first of each of six senders are behind a later one.
+        let backwards: Vec<_> = all.iter().rev().cloned().collect();
+        let found = judged(form, At::Workers, &backwards);
+        assert_eq!(
+            (found.right, found.wrong, found.reordered, found.passed_over),
+            (240, 0, 234, 0),
+            "{form} {found:?}"
+        );
+        // One that is missing stays missing.
+        swapped.remove(other);
+        let found = judged(form, At::Workers, &swapped);
+        assert_eq!((found.right, found.wrong, found.reordered, found.passed_over), (239, 0, 0, 1), "{form} {found:?}");
     }
 }
 

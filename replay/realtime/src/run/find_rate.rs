@@ -323,12 +323,13 @@ impl Trials<'_> {
         let mut stalled = 0;
         loop {
             let Some((mut judged, stall)) = self.attempt(pps, seeds)? else { return Ok(None) };
-            if let (Attempt::Failed(why, _), Some(stall)) = (&mut judged.attempt, stall) {
+            if let (Attempt::Failed(why, by), Some(stall)) = (&mut judged.attempt, stall) {
                 stalled += 1;
                 if stalled < ATTEMPTS {
                     continue;
                 }
                 *why += &format!("; {stall}, which explains it, and so in {} trials before", ATTEMPTS - 1);
+                *by = Limiter::Host;
             }
             return Ok(Some(judged));
         }
