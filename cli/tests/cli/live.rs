@@ -226,11 +226,12 @@ fn the_screen_shows_the_run_and_hears_keys() {
     let drawn = |row: &Vec<String>| {
         row[1..=3].iter().all(|cell| cell != "0") && row[5].strip_prefix("up to ").is_some_and(|of| of.contains('.'))
     };
-    let busy = |screen: &str| rows(screen).len() == 3 && rows(screen).iter().all(drawn);
+    let words = ["cluster", "mean age", "updates sent, each tenth of a second", "lost 0", "q end", "space pause"];
+    let busy = |screen: &str| {
+        let rows = rows(screen);
+        rows.len() == 3 && rows.iter().all(drawn) && words.iter().all(|word| screen.contains(word))
+    };
     let screen = tmux.until("three clusters at work", busy);
-    for word in ["cluster", "mean age", "updates sent, each tenth of a second", "lost 0", "q end", "space pause"] {
-        assert!(screen.contains(word), "{word}:\n{screen}");
-    }
     for row in rows(&screen) {
         // A FIFO: each packet is one update, and ages are a few milliseconds.
         assert!(row[4] == "1.00" && row[5].starts_with("up to ") && row[6].ends_with('s'), "{row:?}\n{screen}");
