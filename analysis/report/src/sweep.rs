@@ -95,8 +95,8 @@ impl Listed {
     pub fn check(&self, no_verify: bool) -> Result<()> {
         let path = self.dir.join("manifest.json");
         if self.planned && !path.exists() {
-            let what = "the run never began: its sweep ended before; run the experiment again into another folder (with --shard \
-                        1/1 the same command goes on where it stopped)";
+            let what = "the run never began: its sweep ended before; run the experiment again into another folder (a sweep begun \
+                        with --shard 1/1 goes on where it stopped)";
             return Err(Error::data(&self.dir, what));
         }
         let (Some(said), Ok(text), false) = (&self.digest, std::fs::read(&path), no_verify) else { return Ok(()) };

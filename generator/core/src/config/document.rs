@@ -60,6 +60,11 @@ impl Origin {
     pub fn is_override(&self) -> bool {
         matches!(self, Origin::Environment(_) | Origin::Flag(_))
     }
+
+    /// Returns whether it is a flag of its own (`--rate`), not `--set`.
+    pub fn is_flag(&self) -> bool {
+        matches!(self, Origin::Flag(text) if text.starts_with("--"))
+    }
 }
 
 impl fmt::Display for Origin {
@@ -67,7 +72,7 @@ impl fmt::Display for Origin {
         match self {
             Origin::File { path, line, column } => write!(f, "{path}:{line}:{column}"),
             Origin::Environment(name) => write!(f, "environment variable {name}"),
-            Origin::Flag(text) if text.starts_with("--") => f.write_str(text),
+            Origin::Flag(text) if self.is_flag() => f.write_str(text),
             Origin::Flag(text) => write!(f, "--set {text}"),
             Origin::Default => f.write_str("default"),
         }

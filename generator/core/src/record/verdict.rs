@@ -193,7 +193,7 @@ findings! {
         /// Lanes that no set of updates explains.
         LanesContradict = "lanes_contradict" { packets: u64 } =>
             "the lanes of {packets} packets are explained by no set of updates: the device adds otherwise than format.lanes_merge says, \
-             or changes payloads (docs/provenance.md)";
+             changes payloads, or packets were copied (docs/provenance.md)";
         /// Sums that were checked by lanes.
         CheckedByLanes = "sums_checked_by_lanes" { packets: u64, smallest: String } =>
             "{packets} sums were checked by the members that their lanes prove, in any order of additions: an error of {smallest} or \

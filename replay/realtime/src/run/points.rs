@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use pktgen_core::Result;
 use pktgen_core::config::Unused;
+use pktgen_core::{Error, Result};
 
 use super::{Experiment, study};
 
@@ -38,6 +38,13 @@ impl Experiment {
             let document = self.resolve(run)?;
             unused.retain(|key| own.contains(key) || !document.holds(key));
         }
+        if let Some(key) = unused.iter().find(|key| key.origin.is_flag()) {
+            return Err(Error::config(format!(
+                "{}: it has no effect: nothing of this experiment reads {} (workers that wait for results send at the pace of the \
+                 results; transport.limit limits their rate in real time); leave it out",
+                key.origin, key.path
+            )));
+        }
         let _ = self.unused.set(unused.into_iter().cloned().collect());
         Ok(real_time)
     }
@@ -61,7 +68,7 @@ pub(super) fn with_unused(overrides: Vec<String>, unused: &[Unused]) -> Vec<Stri
 
 #[cfg(test)]
 mod tests {
-    use pktgen_core::config::Document;
+    use pktgen_core::config::{Document, Origin};
 
     use super::*;
 
@@ -94,6 +101,15 @@ mod tests {
         assert!(unused(other, &[]).is_empty(), "one variant reads it");
         // Each value has a place of its own: the file's is read by nobody, the variant's by its runs.
         assert_eq!(unused(&format!("{other}topology.leaves = 4\n"), &[]), ["topology.leaves (x.toml:5:10)"]);
+    }
+
+    #[test]
+    fn a_flag_that_nothing_reads_is_refused() {
+        let mut document = Document::parse(SMALL, "x.toml").unwrap();
+        document.set("topology.leaves", 4i64.into(), Origin::Flag("--leaves 4".into())).unwrap();
+        let experiment = Experiment::open(pktgen_registry::all(), document).unwrap();
+        let why = experiment.check_points().unwrap_err().to_string();
+        assert!(why.starts_with("--leaves 4: it has no effect"), "{why}");
     }
 
     #[test]
