@@ -87,7 +87,17 @@ impl Section {
         default: impl Into<Value>,
         range: RangeInclusive<T>,
     ) -> Result<T> {
-        let value: T = self.get(key, default)?;
+        let value: T = match self.get(key, default) {
+            Ok(value) => value,
+            // A whole number that the type does not hold is outside of the range, too.
+            Err(error) => match self.resolved.get(key).map(|entry| &entry.value) {
+                Some(Value::Integer(n)) => {
+                    let (least, most) = range.into_inner();
+                    return Err(Error::config(format!("{}: {n} is not from {least} to {most}", self.place(key))));
+                }
+                _ => return Err(error),
+            },
+        };
         if range.contains(&value) {
             return Ok(value);
         }
@@ -271,7 +281,7 @@ impl Section {
 }
 
 macro_rules! from_text {
-    ($($type:ty: $takes:literal),*) => {$(
+    ($($type:ty: $takes:literal, as $example:literal;)*) => {$(
         impl FromValue for $type {
             fn takes() -> String {
                 $takes.to_owned()
@@ -281,16 +291,21 @@ macro_rules! from_text {
                 match value {
                     Value::Text(text) => text.parse().map_err(|e: crate::units::UnitError| e.to_string()),
                     other => Err(format!(
-                        "{} is {}; it must be a text with a unit",
+                        "{} is {}; it must be a text with a unit, such as {:?}",
                         other.to_toml(),
-                        other.kind()
+                        other.kind(),
+                        $example
                     )),
                 }
             }
         }
     )*};
 }
-from_text!(Rate: "a rate", Size: "a size", Span: "a span of time");
+from_text! {
+    Rate: "a rate", as "10Gbps";
+    Size: "a size", as "256B";
+    Span: "a span of time", as "1.5us";
+}
 
 macro_rules! from_number {
     ($($type:ty: $takes:literal),*) => {$(
@@ -379,7 +394,7 @@ mod tests {
 
     #[test]
     fn names_and_ranges_are_checked() {
-        let values = [("order", "randon".into()), ("n", 9u32.into()), ("share", 1.5.into())];
+        let values = [("order", "randon".into()), ("n", 9u32.into()), ("below", (-1i64).into()), ("share", 1.5.into())];
         let mut section = Section::of("x", &values);
         let orders = [("random", 1, ""), ("reversed", 2, "")];
         assert_eq!(section.choose("other", "reversed", &orders).unwrap(), 2);
@@ -389,6 +404,8 @@ mod tests {
         let message = |result: Result<String>| result.unwrap_err().to_string();
         let n = section.get_in("n", 1u32, 1..=8u32).map(|n| n.to_string());
         assert_eq!(message(n), "x.n: 9 is not from 1 to 8");
+        let n = section.get_in("below", 1u32, 1..=8u32).map(|n| n.to_string());
+        assert_eq!(message(n), "x.below: -1 is not from 1 to 8");
         let share = section.get_in("share", 0.5, 0.0..=1.0).map(|share: f64| share.to_string());
         assert_eq!(message(share), "x.share: 1.5 is not from 0 to 1");
     }

@@ -110,7 +110,7 @@ findings! {
         /// A launched device ended during the run.
         DeviceEnded = "device_ended" { why: String } => "{why}";
         /// A frame was later than the experiment allows.
-        TooLateAborted = "too_late_aborted" { late_us: i64 } => "aborted: a frame was {late_us} us late, above transport.late_limit";
+        TooLateAborted = "too_late_aborted" { late_us: i64 } => "aborted: a frame was {} late, above transport.late_limit", if *late_us == 0 { "less than 1 us".to_owned() } else { format!("{late_us} us") };
         /// A fault of one part of a joined run.
         InPart = "in_part" { part: String, fault: Box<Fault> } => "{part}: {fault}";
         /// A capture lost frames.
