@@ -54,6 +54,7 @@ pub(super) fn read_devices(
         let (program, queue) = (devices.program.name().to_owned(), devices.queue.name().to_owned());
         remarks.push(Note::NoCongestionSignal { program, queue });
     }
+    remarks.extend((facts.states && !facts.kind.behaviour().listens).then_some(Note::StatesUnused {}));
     let launch = Launch::of(&mut target)?;
     let probing = Probing::read(&mut target)?;
     let changes = Groups::new(topology, &devices.routes, facts).changes(facts);

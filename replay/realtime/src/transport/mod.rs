@@ -6,7 +6,6 @@
 
 mod af_packet;
 mod af_xdp;
-mod all_frames;
 mod bpf;
 mod departures;
 pub mod ethtool;
@@ -46,13 +45,13 @@ use pktgen_core::registry::Named;
 use pktgen_wire::wire::frame::FRAME_MAX;
 
 pub use af_xdp::{XdpFacts, bind_sender, memory_of_a_port, xdp_facts};
-pub(crate) use all_frames::AllFrames;
 pub use departures::{Departure, Departures};
 pub(crate) use ethtool::card_clock;
 pub(crate) use interface_counts::InterfaceReading;
 pub(crate) use listen::RETIRE_MS;
 pub use listen::{Listen, ListenKind, Listener};
 pub(crate) use nowhere::Nowhere;
+pub(crate) use packet_socket::AllFrames;
 pub(crate) use plan::QUEUES_MAX;
 pub use plan::{Fanout, Frames, Late, Pacing, RealTime, TransportPlan, Wait};
 pub use queues::Ports;
