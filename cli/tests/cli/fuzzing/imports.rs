@@ -6,21 +6,19 @@ use pktgen_workload::trace::{self, IMPORTERS, ImportOptions};
 
 use super::Samples;
 use super::mutate::Random;
-
-/// Groups of examples that are read together.
-const GROUPS: [&[&str]; 5] =
-    [&["updates.csv"], &["updates.arrow"], &["updates.parquet"], &["olaf.pcapng"], &["ranks.0.et", "ranks.1.et"]];
+use crate::support::example_groups;
 
 pub fn prepare(folder: &Path) -> Samples {
-    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../traces/examples");
-    let names = ["a", "b", "c", "d", "e"];
-    for (name, group) in names.iter().zip(GROUPS) {
+    let groups = example_groups();
+    let names: Vec<String> = (0..groups.len()).map(|n| n.to_string()).collect();
+    for (name, group) in names.iter().zip(groups) {
         std::fs::create_dir_all(folder.join(name)).expect("writable");
         for file in group {
-            std::fs::copy(examples.join(file), folder.join(name).join(file)).expect("an example");
+            let own = folder.join(name).join(file.file_name().expect("a name"));
+            std::fs::copy(file, own).expect("an example");
         }
     }
-    Samples::of(folder, &names)
+    Samples::of(folder, &names.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 pub fn attempt(samples: &Samples, random: &mut Random) {

@@ -14,6 +14,7 @@ pub mod sharded;
 pub mod tools;
 pub mod wired;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 
@@ -39,6 +40,21 @@ fn folders(member: &str) -> Vec<String> {
     let entries = std::fs::read_dir(root().join(parent)).expect("a folder of crates");
     let crates = entries.map(|entry| entry.expect("an entry").path()).filter(|path| path.join("Cargo.toml").is_file());
     crates.filter_map(|path| Some(format!("{parent}/{}", path.file_name()?.to_str()?))).collect()
+}
+
+/// Returns the examples of importers. Those that share the first and the last part of their names, as `ranks.0.et` and `ranks.1.et`,
+/// are read together.
+pub fn example_groups() -> Vec<Vec<PathBuf>> {
+    let folder = std::fs::canonicalize(root().join("traces/examples")).expect("the examples");
+    let mut groups: BTreeMap<(String, String), Vec<PathBuf>> = BTreeMap::new();
+    for entry in std::fs::read_dir(&folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        let part = |part: Option<&str>| part.unwrap_or_default().to_owned();
+        groups.entry((part(name.split('.').next()), part(name.rsplit('.').next()))).or_default().push(path);
+    }
+    groups.values_mut().for_each(|group| group.sort());
+    groups.into_values().collect()
 }
 
 /// Runs the binary in `folder`.

@@ -64,7 +64,8 @@ impl ImportOptions {
 
 /// A form of files that can become a trace.
 pub trait Importer: Named + Sync {
-    /// Extensions by which it is recognised, in lower case.
+    /// Extensions by which it is recognised, in lower case; empty where first bytes ([`begins`](Self::begins)) or `--format` tell it.
+    /// Of two importers with one extension the first in [`IMPORTERS`] reads the file.
     fn extensions(&self) -> &'static [&'static str];
 
     /// Whether a file that begins so looks like its own. Asked where no extension says it.
@@ -144,7 +145,10 @@ pub fn recognise(path: &Path) -> Result<&'static dyn Importer> {
     let file = File::open(path).map_err(Error::io("open", path))?;
     file.take(16).read_to_end(&mut head).map_err(Error::io("read", path))?;
     IMPORTERS.iter().find(|importer| importer.begins(&head)).copied().ok_or_else(|| {
-        let known = IMPORTERS.iter().map(|i| format!("{} (.{})", i.name(), i.extensions().join(", .")));
+        let known = IMPORTERS.iter().map(|i| match i.extensions() {
+            [] => i.name().to_owned(),
+            some => format!("{} (.{})", i.name(), some.join(", .")),
+        });
         Error::data(
             path,
             format!(
