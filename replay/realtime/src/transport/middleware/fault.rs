@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use pktgen_core::Result;
-use pktgen_core::config::{KeyTables, Section};
+use pktgen_core::config::{KeyTables, Section, Value};
 use pktgen_core::registry::Named;
 use pktgen_core::time::{NS, Time};
 use pktgen_core::{Error, seed::Seed};
@@ -43,6 +43,10 @@ impl Middleware for Fault {
 
     fn declares(&self) -> Declared {
         Declared { by_time: true, virtual_time: true, ..Declared::default() }
+    }
+
+    fn sample(&self) -> Vec<(&'static str, Value)> {
+        vec![("fault_loss", 1e-9.into())]
     }
 
     fn read(&self, section: &mut Section, linger: Time) -> Result<Option<Arc<dyn Layer>>> {

@@ -1,6 +1,6 @@
 //! Middleware between a role and its wire: a tap, a rate limit, faults, addresses, layouts.
 //!
-//! Each kind is a filter over frames; one wrapper makes a [`Wire`] of it and of the wire behind it, on every transport.
+//! To add one: a new file here, its `mod` line and its entry in [`MIDDLEWARE`]. Each kind is a filter over frames; one wrapper makes a [`Wire`] of it and of the wire behind it, on every transport.
 //! A kind reads its keys of `[transport]`; an end without middleware keeps its bare wire, without overhead.
 //!
 //! [`wrap`] nests them in the order of the list, the first next to the cable: a tap sees what its role sees. So a tap of the device
@@ -26,7 +26,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pktgen_core::Result;
-use pktgen_core::config::{KeyTables, Section};
+use pktgen_core::config::{KeyTables, Section, Value};
 use pktgen_core::registry::Named;
 use pktgen_core::seed::Seed;
 use pktgen_core::time::Time;
@@ -67,6 +67,9 @@ pub trait Middleware: Named + Sync {
 
     /// Returns its requirements on runs.
     fn declares(&self) -> Declared;
+
+    /// Returns settings of `[transport]` with which it wraps an end and leaves a single frame as it is: tests of all kinds use them.
+    fn sample(&self) -> Vec<(&'static str, Value)>;
 
     /// Reads its keys; `None` if they configure nothing. `linger` is how long roles continue after the last frame.
     fn read(&self, section: &mut Section, linger: Time) -> Result<Option<Arc<dyn Layer>>>;

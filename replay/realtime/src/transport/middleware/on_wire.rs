@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use pktgen_core::config::{KeyTables, Section, settings};
+use pktgen_core::config::{KeyTables, Section, Value, settings};
 use pktgen_core::registry::Named;
 use pktgen_core::time::Time;
 use pktgen_core::{Error, Result};
@@ -50,6 +50,10 @@ impl Middleware for OnWire {
 
     fn declares(&self) -> Declared {
         Declared { one_wire: true, at_edge: true, ..Declared::default() }
+    }
+
+    fn sample(&self) -> Vec<(&'static str, Value)> {
+        vec![(ON_WIRE, "strict".into())]
     }
 
     fn read(&self, section: &mut Section, _linger: Time) -> Result<Option<Arc<dyn Layer>>> {

@@ -66,6 +66,10 @@ impl Middleware for RateLimit {
         Declared { one_wire: true, by_time: true, ..Declared::default() }
     }
 
+    fn sample(&self) -> Vec<(&'static str, Value)> {
+        vec![("limit", "100Gbps".into())]
+    }
+
     fn read(&self, section: &mut Section, _linger: Time) -> Result<Option<Arc<dyn Layer>>> {
         let Some(Limiting(Some(rate))) = Settings::limit(section)? else { return Ok(None) };
         if rate.bps() == 0 {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pktgen_core::config::{KeyTables, Section, settings};
+use pktgen_core::config::{KeyTables, Section, Value, settings};
 use pktgen_core::registry::Named;
 use pktgen_core::time::Time;
 use pktgen_core::{Error, Result};
@@ -43,6 +43,10 @@ impl Middleware for Readdress {
 
     fn declares(&self) -> Declared {
         Declared { addresses: true, at_edge: true, ..Declared::default() }
+    }
+
+    fn sample(&self) -> Vec<(&'static str, Value)> {
+        vec![("readdress", true.into())]
     }
 
     fn read(&self, section: &mut Section, _linger: Time) -> Result<Option<Arc<dyn Layer>>> {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pktgen_core::config::{KeyTables, Section, settings};
+use pktgen_core::config::{KeyTables, Section, Value, settings};
 use pktgen_core::registry::Named;
 use pktgen_core::time::Time;
 use pktgen_core::{Error, Result};
@@ -45,6 +45,10 @@ impl Middleware for Tap {
 
     fn declares(&self) -> Declared {
         Declared { one_wire: true, ..Declared::default() }
+    }
+
+    fn sample(&self) -> Vec<(&'static str, Value)> {
+        vec![("tap", "tap.pcapng".into())]
     }
 
     fn read(&self, section: &mut Section, _linger: Time) -> Result<Option<Arc<dyn Layer>>> {
