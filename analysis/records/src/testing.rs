@@ -295,12 +295,12 @@ pub(crate) fn write(path: &Path, columns: Vec<Column>) {
     crate::table::write(path, &DataFrame::new_infer_height(columns).unwrap()).unwrap();
 }
 
-/// Returns the sorted names of the Rust files in a folder except `mod.rs`: what a registry must contain.
+/// Returns the sorted names of the Rust files in a folder except `mod.rs` and files of tests: what a registry must contain.
 pub fn files(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let rust = entries.filter(|path| path.extension().is_some_and(|extension| extension == "rs"));
     let names = rust.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned());
-    let mut names: Vec<String> = names.filter(|name| name != "mod").collect();
+    let mut names: Vec<String> = names.filter(|name| name != "mod" && !name.ends_with("_tests")).collect();
     names.sort();
     names
 }
