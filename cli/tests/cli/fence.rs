@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::LazyLock;
 
 use crate::support::netns::Net;
 use crate::support::root;
@@ -137,9 +138,39 @@ fn compared(name: &str, found: &str) -> Vec<String> {
         }
         return Vec::new();
     }
-    let Ok(packed) = fs::read(&path) else { return vec![format!("{name}: nothing is kept")] };
-    let old = String::from_utf8(unpacked(&packed)).expect("UTF-8");
-    compare::differences(&old, found).into_iter().map(|what| format!("{name}: {what}")).collect()
+    let Some(old) = kept_dump(name) else { return vec![format!("{name}: nothing is kept")] };
+    let found = without_new_metrics(&old, found);
+    compare::differences(&old, &found).into_iter().map(|what| format!("{name}: {what}")).collect()
+}
+
+/// Returns the stored dump of this name.
+fn kept_dump(name: &str) -> Option<String> {
+    let packed = fs::read(kept().join(format!("{name}.zst"))).ok()?;
+    Some(String::from_utf8(unpacked(&packed)).expect("UTF-8"))
+}
+
+/// Returns the name of the metric of a line.
+fn metric_of(line: &str) -> Option<&str> {
+    line.strip_prefix("metric\t")?.split('\t').next()
+}
+
+/// Returns `found` without metrics that neither `old` nor the texts of other stored dumps have: a new metric changes no number.
+fn without_new_metrics(old: &str, found: &str) -> String {
+    static KNOWN: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
+        let files = fs::read_dir(kept()).expect("a folder").map(|entry| entry.expect("an entry").path());
+        let texts = files.filter(|path| path.extension().is_some_and(|end| end == "txt"));
+        let names = |text: String| text.lines().filter_map(metric_of).map(str::to_owned).collect::<Vec<_>>();
+        texts.flat_map(|path| names(fs::read_to_string(path).expect("a text"))).collect()
+    });
+    let own: BTreeSet<&str> = old.lines().filter_map(metric_of).collect();
+    let is_known = |line: &&str| metric_of(line).is_none_or(|name| own.contains(name) || KNOWN.contains(name));
+    found.lines().filter(is_known).map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn new_metrics_are_no_differences() {
+    let (old, new) = ("run\t.\nmetric\tsent\t\tupdates\t1\n", "metric\tsent\t\tupdates\t2\nmetric\tloss\t\tshare\t0\n");
+    assert_eq!(without_new_metrics(old, &format!("{new}metric\tnever_stored\t\tns\t5\n")), new);
 }
 
 fn unpacked(packed: &[u8]) -> Vec<u8> {
@@ -152,7 +183,8 @@ fn compared_with_summary(name: &str, found: &str, digests: &str) -> Vec<String> 
     let differences = compared(name, found);
     if updates() {
         fs::write(&path, text).expect("writable");
-    } else if differences.is_empty() && fs::read_to_string(&path).is_ok_and(|old| old != text) {
+    } else if kept_dump(name).is_some_and(|old| old == found) && fs::read_to_string(&path).is_ok_and(|old| old != text)
+    {
         return vec![format!("{name}: {name}.txt is not of the same dump; dump --digest?")];
     }
     differences
