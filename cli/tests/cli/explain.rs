@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::support::pktgen;
+use crate::support::{cases_of_systems, pktgen, root};
 use pktgen_capture::DEFINITIONS;
 use pktgen_planning::STUDIES;
 use pktgen_records::Line;
@@ -172,6 +172,14 @@ fn everything(folder: &Path) -> Vec<Line> {
     lines.extend(lines_of(folder, "switchml", SWITCHML));
     for workers in ["libra", "ps_lite"] {
         lines.extend(lines_of(folder, workers, &sparse(workers)));
+    }
+    // Systems with an experiment for wires, in virtual time and small, as the fence runs it.
+    for (config, set) in cases_of_systems().into_iter().filter(|(config, _)| config.ends_with("/wires")) {
+        let (file, out) = (root().join("configs").join(format!("{config}.toml")), config.replace('/', "-"));
+        let set = set.iter().flat_map(|set| ["--set", set]);
+        let words = ["-q", "replay", file.to_str().expect("UTF-8"), "--no-report", "--out", out.as_str()];
+        succeeds(folder, &words.into_iter().chain(set).collect::<Vec<_>>());
+        lines.extend(analyzed(folder, &[&out]));
     }
     for (i, (kind, keys)) in EXAMPLES.iter().enumerate() {
         lines.extend(lines_of(folder, &format!("study{i}"), &format!("[study]\nkind = \"{kind}\"\n{keys}\n")));

@@ -6,14 +6,14 @@ mod cases;
 mod compare;
 mod older;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::LazyLock;
 
 use crate::support::netns::Net;
-use crate::support::root;
+use crate::support::{cases_of_systems, root};
 use cases::{Case, DAMAGED, FILES, MODELS, PROFILES, RULES, SENDERS, VIRTUAL, WIRES};
 use pktgen_core::record::digest::file_digest;
 use pktgen_testing::{Need, skip};
@@ -208,16 +208,6 @@ fn toml(config: &str) -> String {
     format!("configs/{config}.toml")
 }
 
-/// Returns cases defined by systems in `systems/*/fence.json`: settings by the name of the config.
-fn of_systems() -> BTreeMap<String, Vec<String>> {
-    let systems = fs::read_dir(root().join("systems")).expect("systems");
-    let files = systems.map(|system| system.expect("an entry").path().join("fence.json")).filter(|path| path.is_file());
-    let read = |path: PathBuf| -> BTreeMap<String, Vec<String>> {
-        serde_json::from_str(&fs::read_to_string(&path).expect("readable")).expect("configs, and what is set for each")
-    };
-    files.flat_map(read).collect()
-}
-
 /// Runs the cases in virtual time whose config begins with `prefix`.
 fn in_virtual_time(prefix: &str) {
     let cases: Vec<&Case> = VIRTUAL.iter().filter(|(config, _)| config.starts_with(prefix)).collect();
@@ -243,7 +233,7 @@ fn in_virtual_time_of(config: &str, set: &[&str]) -> Vec<String> {
 
 #[test]
 fn systems_with_cases_of_their_own() {
-    let cases = of_systems();
+    let cases = cases_of_systems();
     assert!(!cases.is_empty());
     let differences = cases
         .iter()
@@ -517,7 +507,7 @@ fn every_config_is_fenced() {
     }
     let listed = VIRTUAL.iter().chain(MODELS).map(|(config, _)| *config);
     let listed = listed.chain(PROFILES.iter().map(|(profile, ..)| *profile)).chain(RULES.iter().copied());
-    let listed: BTreeSet<String> = listed.map(str::to_owned).chain(of_systems().into_keys()).collect();
+    let listed: BTreeSet<String> = listed.map(str::to_owned).chain(cases_of_systems().into_keys()).collect();
     let only = |some: &BTreeSet<String>, others: &BTreeSet<String>| {
         some.difference(others).map(String::as_str).collect::<Vec<_>>().join(", ")
     };

@@ -57,6 +57,17 @@ pub fn example_groups() -> Vec<Vec<PathBuf>> {
     groups.into_values().collect()
 }
 
+/// Returns cases defined by systems in `systems/*/fence.json`: settings by the name of the config.
+pub fn cases_of_systems() -> BTreeMap<String, Vec<String>> {
+    let systems = std::fs::read_dir(root().join("systems")).expect("systems");
+    let files = systems.map(|system| system.expect("an entry").path().join("fence.json")).filter(|path| path.is_file());
+    let read = |path: PathBuf| -> BTreeMap<String, Vec<String>> {
+        serde_json::from_str(&std::fs::read_to_string(&path).expect("readable"))
+            .expect("configs, and what is set for each")
+    };
+    files.flat_map(read).collect()
+}
+
 /// Runs the binary in `folder`.
 pub fn pktgen(folder: &Path, args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_pktgen")).current_dir(folder).args(args).output().expect("the binary runs")
