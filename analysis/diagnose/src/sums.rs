@@ -141,8 +141,8 @@ impl<'a> Reckoning<'a> {
         let datagram = &sight::Datagram { dst: if back { worker_ip(0) } else { datagram.dst }, ..*datagram };
         let inside = self.by.ports.and_then(|ports| ports.inside(datagram));
         let sight = match inside {
-            Some((format, inside)) => format.sight(&inside),
-            None => self.by.formats.iter().find_map(|format| {
+            Some((format, inside)) => format.sight(&inside).filter(|_| format.facts().adds),
+            None => self.by.formats.iter().filter(|format| format.facts().adds).find_map(|format| {
                 (format.has_port(datagram.dst_port) || format.has_port(datagram.src_port))
                     .then(|| format.sight(datagram))?
             }),

@@ -106,6 +106,9 @@ pub struct FormatFacts {
     pub seal: Option<fn(&mut [u8])>,
     /// The probe of a device that sums in slots of two sets; none for other devices.
     pub round: Option<RoundForm>,
+    /// Whether values at one place are added; if not, a diagnosis does not make results again. Values are i32 in network order and end
+    /// the payload.
+    pub adds: bool,
 }
 
 /// Contributions to a round of sums in a slot, and their results, as written and read by probes of devices. Values are i32 in network
@@ -159,6 +162,7 @@ impl FormatFacts {
             ports: None,
             seal: None,
             round: None,
+            adds: true,
         }
     }
 }
