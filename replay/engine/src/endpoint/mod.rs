@@ -167,7 +167,8 @@ pub struct ScalingError {
 
 /// The integers that workers contribute, as a pure function.
 pub trait Content: Send {
-    /// Adds the contributions of `members` to `sums`, with wrap-around; returns how many elements the last one has.
+    /// Adds the contributions of `members` to `sums`, which are 0, with wrap-around; returns how many elements the last one has. A system
+    /// whose devices combine contributions in another way writes what they make of all members.
     fn add(&mut self, members: &[PacketId], sums: &mut [i32]) -> usize;
     /// Returns the error of the mean that a worker computes from `sums` (Trio §5: divided by the number of sources),
     /// compared with that of the gradients of `members` before scaling.
