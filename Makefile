@@ -119,7 +119,7 @@ test-long-all: build
 # that fails is an answer, exit code 1, not an error); then one table of all of it, docs/evidence.md.
 evidence: build
 	mkdir -p runs/evidence
-	for config in configs/olaf/*.toml configs/trio/*.toml configs/libra/*.toml configs/soar/*.toml configs/atro/*.toml; do \
+	for config in $(wildcard $(patsubst docs/published/%.toml,configs/%/*.toml,$(wildcard docs/published/*.toml))); do \
 	  name=$$(basename $$(dirname $$config))-$$(basename $$config .toml); rm -rf runs/evidence/$$name; cp $$config runs/evidence/$$name.toml; \
 	  target/release/pktgen replay $$config --out runs/evidence/$$name || exit 1; \
 	done

@@ -5,8 +5,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Folders of configs with published results.
-const SYSTEMS: &[&str] = &["olaf", "trio", "libra", "soar", "atro", "verify"];
+/// Returns the folders of configs with published results.
+fn systems() -> Vec<String> {
+    let lists =
+        fs::read_dir(root().join("docs/published")).expect("the lists").map(|list| list.expect("an entry").path());
+    let lists = lists.filter(|path| path.extension().is_some_and(|end| end == "toml"));
+    let names = lists.map(|path| path.file_stem().expect("a name").to_string_lossy().into_owned());
+    names.chain(["verify".to_owned()]).collect()
+}
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -28,8 +34,8 @@ fn evidence(root: &Path, arguments: &[&str]) -> Option<Output> {
 /// Returns the names (`olaf/table1`) of all configs that belong in the table.
 fn configs() -> Vec<String> {
     let mut names = Vec::new();
-    for system in SYSTEMS {
-        for entry in fs::read_dir(root().join("configs").join(system)).expect("configs") {
+    for system in systems() {
+        for entry in fs::read_dir(root().join("configs").join(&system)).expect("configs") {
             let path = entry.expect("an entry").path();
             if path.extension().is_some_and(|e| e == "toml") {
                 names.push(format!("{system}/{}", path.file_stem().expect("a name").to_string_lossy()));
@@ -77,7 +83,7 @@ fn every_published_number_is_in_the_table_once() {
 /// Returns a copy of the script's inputs that can be modified.
 fn copy() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let mut names: Vec<_> = SYSTEMS.iter().map(|system| format!("configs/{system}")).collect();
+    let mut names: Vec<_> = systems().iter().map(|system| format!("configs/{system}")).collect();
     names.extend(["docs", "docs/published", "scripts"].map(str::to_owned));
     for name in names {
         fs::create_dir_all(folder.path().join(&name)).expect("a folder");
