@@ -19,9 +19,12 @@ const MOMENT: Duration = Duration::from_secs(2);
 fn configs() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs");
     let mut found = Vec::new();
-    for system in ["olaf", "trio", "libra", "soar", "atro", "wires"] {
-        let files = std::fs::read_dir(root.join(system)).expect("a folder of experiments");
-        found.extend(files.map(|file| file.expect("a file").path()));
+    for folder in std::fs::read_dir(root).expect("configs").map(|folder| folder.expect("an entry").path()) {
+        // These are no experiments.
+        if !["hardware", "rules", "verify"].iter().any(|other| folder.ends_with(other)) {
+            let files = std::fs::read_dir(folder).expect("a folder of experiments");
+            found.extend(files.map(|file| file.expect("a file").path()));
+        }
     }
     found.sort();
     found
