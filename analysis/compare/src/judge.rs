@@ -128,11 +128,15 @@ pub(crate) struct Draft {
 pub(crate) fn drafts(old: &Side, new: &Side, paired: &Paired, rules: &Rules) -> Result<Vec<Draft>> {
     let mut drafts = Vec::new();
     for rule in &rules.rules {
+        if let Some(why) = &rule.withheld {
+            drafts.push(Draft::absent(rule, why));
+            continue;
+        }
         let unit = new.sweep.units.get(&rule.metric).or_else(|| old.sweep.units.get(&rule.metric));
         let has = |pair: &&Pair| [pair.0, pair.1].iter().any(|run| run.value(&rule.metric).is_some());
         let present: Vec<_> = paired.points.iter().filter(|(_, pairs)| pairs.iter().any(|pair| has(&pair))).collect();
         if present.is_empty() && !rules.built_in {
-            drafts.push(Draft::absent(rule));
+            drafts.push(Draft::absent(rule, "no run has this metric"));
         }
         for (labels, pairs) in present {
             drafts.push(Draft::new(rule, unit.map_or("", String::as_str), labels, pairs)?);
@@ -142,11 +146,11 @@ pub(crate) fn drafts(old: &Side, new: &Side, paired: &Paired, rules: &Rules) -> 
 }
 
 impl Draft {
-    /// Returns the draft of a metric that no run has.
-    fn absent(rule: &Rule) -> Draft {
+    /// Returns the draft of a metric that cannot be compared.
+    fn absent(rule: &Rule, why: &str) -> Draft {
         let differences = Differences::of(&[], super::rules::Band::Absolute(0.0));
         let mut judgement = blank(rule, "", &Labels::new(), &differences);
-        judgement.why = "no run has this metric".to_owned();
+        judgement.why = why.to_owned();
         Draft { judgement, differences, sample: None }
     }
 

@@ -81,7 +81,8 @@ struct Lacks(Vec<Vec<usize>>);
 pub(crate) fn rank(sides: &[Side], rules: &Rules) -> Vec<Ranking> {
     let across = across_all(sides);
     let mut rows = Vec::new();
-    for rule in rules.rules.iter().filter(|rule| rule.direction != Direction::Equal) {
+    let ranks = |rule: &&Rule| rule.direction != Direction::Equal && rule.withheld.is_none();
+    for rule in rules.rules.iter().filter(ranks) {
         let points = common(sides, &rule.metric, across);
         let exact = rule.metric != TIME && sides.iter().all(|side| side.sweep.runs.iter().all(|run| run.exact));
         rows.extend(Row::over_all(rule, &points, exact));

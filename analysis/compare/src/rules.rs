@@ -14,6 +14,7 @@ use pktgen_core::units::{Rate, Size, Span};
 use pktgen_core::user_metric::UserMetric;
 use pktgen_core::{Error, Result};
 use pktgen_records::user::is_taken;
+use pktgen_report::check::definition;
 use serde::Serialize;
 
 use super::Side;
@@ -94,6 +95,8 @@ pub struct Rule {
     pub direction: Direction,
     /// Whether it counts for the overall verdict.
     pub required: bool,
+    /// Why the metric is not compared; `None` if it is.
+    pub(crate) withheld: Option<String>,
     tolerance: Tolerance,
     /// Where it was written, for error messages.
     place: String,
@@ -119,7 +122,8 @@ impl Rule {
             Better::Neither => return None,
         };
         let place = format!("metrics.{}", metric.name);
-        Some(Rule { metric: key.to_owned(), direction, required: true, tolerance: tolerance(OWN).ok()?, place })
+        let (metric, tolerance) = (key.to_owned(), tolerance(OWN).ok()?);
+        Some(Rule { metric, direction, required: true, withheld: None, tolerance, place })
     }
 
     /// Returns the tolerance as written.
@@ -156,6 +160,17 @@ impl Rule {
     }
 }
 
+/// Returns why a metric is not the same number on all sides: the sections `[report]` of their experiments define it, and
+/// differ. `None` if it is the same.
+fn defined_otherwise(sides: &[Side], key: &str) -> Option<String> {
+    let of = |side: &Side| definition(&side.sweep.manifest.report, key);
+    let first = of(sides.first()?);
+    let (side, other) = sides.iter().map(|side| (side, of(side))).find(|(_, other)| *other != first)?;
+    let shown = |definition: Option<String>| definition.unwrap_or_else(|| "none".to_owned());
+    let (a, b) = (&sides[0].name, &side.name);
+    Some(format!("{key} is not defined alike ({a}: {}, {b}: {})", shown(first), shown(other)))
+}
+
 /// Returns the metric of a key.
 fn metric_of(key: &str) -> &str {
     key.split('/').next().unwrap_or_default()
@@ -166,14 +181,15 @@ impl Rules {
     pub fn built_in() -> Rules {
         let rule = |(metric, direction, text): (&str, Direction, &str)| {
             let tolerance = tolerance(text).unwrap_or_else(|_| Tolerance::none());
-            Rule { metric: metric.to_owned(), direction, required: true, tolerance, place: "built-in rules".to_owned() }
+            let place = "built-in rules".to_owned();
+            Rule { metric: metric.to_owned(), direction, required: true, withheld: None, tolerance, place }
         };
         Rules { alpha: ALPHA, rules: BUILT_IN.map(rule).to_vec(), built_in: true }
     }
 
     /// Adds a rule for every own metric of the experiments that has a better direction, if these are the built-in
     /// rules, and replaces or removes Age-of-Model if packets hide their members. Excludes metrics whose definitions
-    /// differ between `sides`. Returns notes on these changes.
+    /// differ between `sides`; those with a rule of a file are withheld. Returns notes on these changes.
     pub(crate) fn with_own(&self, sides: &[Side]) -> (Rules, Vec<String>) {
         let mut known: BTreeMap<&str, (&UserMetric, bool)> = BTreeMap::new();
         let runs = sides.iter().flat_map(|side| &side.sweep.runs);
@@ -203,11 +219,19 @@ impl Rules {
                 ));
             }
         }
-        rules.rules.retain(|rule| known.get(metric_of(&rule.metric)).is_none_or(|(_, same)| *same));
-        let note = |name: &&str| {
-            format!("metrics.{name} is not defined alike in all runs (sql, unit or better differ): it is not compared.")
-        };
-        notes.extend(known.iter().filter(|(_, (_, same))| !same).map(|(name, _)| note(name)));
+        let why = |name: &str| format!("metrics.{name} is not defined alike in all runs (sql, unit or better differ)");
+        for rule in &mut rules.rules {
+            let name = metric_of(&rule.metric);
+            let own = known.get(name).filter(|(_, same)| !same).map(|_| why(name));
+            rule.withheld = own.or_else(|| defined_otherwise(sides, &rule.metric));
+        }
+        let plans = rules.rules.iter().filter(|rule| !known.contains_key(metric_of(&rule.metric)));
+        notes.extend(plans.filter_map(|rule| Some(format!("{}: it is not compared.", rule.withheld.as_ref()?))));
+        if self.built_in {
+            rules.rules.retain(|rule| rule.withheld.is_none());
+        }
+        let unlike = known.iter().filter(|(_, (_, same))| !same);
+        notes.extend(unlike.map(|(name, _)| format!("{}: it is not compared.", why(name))));
         (rules, notes)
     }
 
@@ -296,7 +320,7 @@ fn read(item: &Entry) -> Result<Rule> {
         Some(entry) => bool::from_value(&entry.value)
             .map_err(|why| Error::config(format!("{}: rule.required: {why}", entry.origin)))?,
     };
-    Ok(Rule { metric, direction, required, tolerance, place: item.origin.to_string() })
+    Ok(Rule { metric, direction, required, withheld: None, tolerance, place: item.origin.to_string() })
 }
 
 /// A text, or a number converted to text.

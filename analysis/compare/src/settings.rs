@@ -9,8 +9,10 @@ use pktgen_core::seed::mix;
 
 use super::pairs::{Paired, Pairing};
 
-/// Sections and keys that do not affect the runs.
+/// Sections and keys that affect neither the runs nor the meaning of their metrics, except [`MEANING`].
 const ASIDE: [&str; 8] = ["name", "about", "seed", "sweep.", "metrics.", "report.", "paper.", "verify."];
+/// Keys that define metrics: what runs are compared with, and over which clusters.
+const MEANING: [&str; 2] = ["report.baseline", "report.groups"];
 /// Maximum number of values of a key that are listed.
 const NAMED_MAX: usize = 3;
 
@@ -23,7 +25,8 @@ fn keys(config: &str) -> Option<BTreeMap<String, String>> {
         return None;
     }
     let mut leaves = Document::parse(config, "manifest.json").ok()?.leaves();
-    leaves.retain(|key, _| !ASIDE.iter().any(|aside| key == aside || aside.ends_with('.') && key.starts_with(aside)));
+    let is_aside = |key: &str| ASIDE.iter().any(|aside| key == *aside || aside.ends_with('.') && key.starts_with(aside));
+    leaves.retain(|key, _| MEANING.contains(&key.as_str()) || !is_aside(key));
     Some(leaves)
 }
 
@@ -93,13 +96,15 @@ mod tests {
 
     #[test]
     fn a_key_that_differs_is_named_with_both_values() {
-        let old = "name = \"a\"\nseed = 1\n[target]\nslots = 8\nqueue = \"olaf\"\n[report]\nbaseline = \"x\"\n";
+        let old = "name = \"a\"\nseed = 1\n[target]\nslots = 8\nqueue = \"olaf\"\n[report]\nmetrics = []\n";
         let new = "name = \"b\"\nseed = 2\n[target]\nslots = 6\nqueue = \"olaf\"\n[topology]\nrate = \"5Gbps\"\n";
         let of = |(key, old, new): (&str, &str, &str)| (key.to_owned(), old.to_owned(), new.to_owned());
         let wanted = [("target.slots", "8", "6"), ("topology.rate", "–", "5Gbps")].map(of);
         assert_eq!(differences(old, new).unwrap(), wanted);
         assert_eq!(differences(old, old), Some(Vec::new()));
         assert!(identity(old) != identity(new) && identity(old) == identity(&old.replace("seed = 1", "seed = 7")));
+        let plan = |name: &str| format!("[report]\nbaseline = \"{name}\"\nnotes = [\"{name}\"]\n");
+        assert_eq!(differences(&plan("a"), &plan("b")).unwrap(), [of(("report.baseline", "a", "b"))]);
         assert_eq!((differences("", old), differences("= 1", old)), (None, None));
         assert_eq!(sentence("a", "b", Some(&[]), &Pairing::default()), "Configurations of a and b: the same.");
         let other = Pairing { pairs: 4, other_network: 4, ..Pairing::default() };

@@ -1,6 +1,6 @@
 //! Tests of whole comparisons of runs constructed by hand.
 
-use pktgen_core::record::{Fault, MANIFEST_VERSION, Note, ReportPlan, SweepManifest, Validity};
+use pktgen_core::record::{Fault, Group, MANIFEST_VERSION, Note, ReportPlan, SweepManifest, Validity};
 use pktgen_records::Options;
 use pktgen_report::sweep::data::{Labels, PointSummary, RunSummary};
 
@@ -316,6 +316,37 @@ fn metrics_that_nobody_has_cannot_be_told() {
     assert_eq!(comparison.outcome, Some(Outcome::CannotTell));
     let judgement = &comparison.versus[0].judgements[0];
     assert_eq!((judgement.metric.as_str(), judgement.why.as_str()), ("received", "no run has this metric"));
+}
+
+#[test]
+fn metrics_that_reports_define_otherwise_are_withheld() {
+    let of = |name: &str, clusters: &[u16], baseline: &str| {
+        let own = [("aom_mean/cluster/near", 5.0), ("aom_cut/cluster", 0.5), ("loss", 0.25)];
+        let mut side = side(name, (1..=6).map(|seed| run("", seed, &own)).collect());
+        let group = Group { name: "near".to_owned(), clusters: clusters.to_vec() };
+        let plan = ReportPlan { baseline: Some(baseline.to_owned()), groups: vec![group], ..ReportPlan::default() };
+        side.sweep.manifest.report = plan;
+        side
+    };
+    let rule = |metric: &str| format!("[[rule]]\nmetric = \"{metric}\"\ndirection = \"lower\"\ntolerance = \"1%\"\n");
+    let rules = ["aom_mean/cluster/near", "aom_cut/cluster", "loss"].map(rule).concat();
+    let rules = Rules::parse(&rules, "r.toml").unwrap();
+    let outcomes = |other: Side| {
+        let all = [of("old", &[0, 1], "FIFO"), other];
+        let found = Comparison::of(&all, Some(0), &rules).unwrap();
+        let ranked = Comparison::of(&all, None, &rules).unwrap().rankings.len();
+        (found.versus[0].judgements.iter().map(|one| one.outcome).collect::<Vec<_>>(), ranked, found.notes)
+    };
+    use Outcome::{CannotTell, Same};
+    assert_eq!(outcomes(of("new", &[1, 0], "FIFO")).0, [Same; 3]);
+    let (groups, ranked, notes) = outcomes(of("new", &[2], "FIFO"));
+    assert_eq!((groups.as_slice(), ranked), ([CannotTell, Same, Same].as_slice(), 2));
+    let wanted =
+        "aom_mean/cluster/near is not defined alike (old: clusters 0, 1, new: cluster 2): it is not compared.";
+    assert!(notes.iter().any(|note| note == wanted), "{notes:?}");
+    let (baseline, ranked, notes) = outcomes(of("new", &[0, 1], "Slow"));
+    assert_eq!((baseline.as_slice(), ranked), ([Same, CannotTell, Same].as_slice(), 2));
+    assert!(notes.iter().any(|note| note.contains("(old: against FIFO, new: against Slow)")), "{notes:?}");
 }
 
 #[test]

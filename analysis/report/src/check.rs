@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use pktgen_core::definition::Definition;
+use pktgen_core::record::ReportPlan;
 use pktgen_core::registry::suggest;
 use pktgen_core::study::Study;
 use pktgen_records::metric::{METRICS, findings};
@@ -17,6 +18,14 @@ pub fn known_keys(studies: &[&dyn Study]) -> Vec<String> {
     let added = findings::added(studies);
     let added = added.iter().flat_map(Definition::keys);
     METRICS.iter().flat_map(|metric| metric.keys()).chain(added).chain(baseline::keys()).collect()
+}
+
+/// Returns what a report's plan adds to the definition of a metric: the baseline, or the clusters of groups. `None` if nothing.
+pub fn definition(plan: &ReportPlan, key: &str) -> Option<String> {
+    if baseline::keys().any(|derived| derived == key) {
+        return plan.baseline.as_ref().map(|name| format!("against {name}"));
+    }
+    group::definition(plan, key)
 }
 
 /// Returns one sentence per unknown name, with the most similar known one.

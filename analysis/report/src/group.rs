@@ -16,6 +16,8 @@ use pktgen_records::stats;
 
 const GROUP: Label = Label::new("group", "name of the group");
 const GROUPS: &str = "report.groups";
+/// Key of the index over all groups.
+const OF_GROUPS: &str = "aom_fairness/groups";
 
 /// Definitions of the lines below.
 pub(crate) const DEFINITIONS: [Definition; 3] = [
@@ -43,11 +45,28 @@ pub(crate) fn keys(plan: &ReportPlan) -> Vec<String> {
     if plan.groups.is_empty() {
         return Vec::new();
     }
+    plan.groups.iter().flat_map(keys_of).chain([OF_GROUPS.to_owned()]).collect()
+}
+
+fn keys_of(group: &Group) -> [String; 3] {
+    let name = &group.name;
+    [format!("aom_mean/cluster/{name}"), format!("aom_mean/worker/{name}"), format!("loss/{name}")]
+}
+
+/// Returns the clusters over which the plan defines `key`; `None` if it is not one of [`keys`].
+pub(crate) fn definition(plan: &ReportPlan, key: &str) -> Option<String> {
     let of = |group: &Group| {
-        let name = &group.name;
-        [format!("aom_mean/cluster/{name}"), format!("aom_mean/worker/{name}"), format!("loss/{name}")]
+        let mut clusters = group.clusters.clone();
+        clusters.sort_unstable();
+        clusters.dedup();
+        let named = clusters.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
+        format!("{} {named}", if clusters.len() == 1 { "cluster" } else { "clusters" })
     };
-    plan.groups.iter().flat_map(of).chain(["aom_fairness/groups".to_owned()]).collect()
+    if key == OF_GROUPS {
+        let all: Vec<String> = plan.groups.iter().map(of).collect();
+        return (!all.is_empty()).then(|| all.join("; "));
+    }
+    plan.groups.iter().find(|group| keys_of(group).iter().any(|own| own == key)).map(of)
 }
 
 /// Returns for each group the mean over its clusters' ages, that over its workers' ages, and the loss of its workers,
