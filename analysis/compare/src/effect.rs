@@ -16,9 +16,24 @@ const LEAST_SPREAD: f64 = 0.1;
 /// Spread of paired values, relative to their size, that is attributed to rounding.
 const ROUNDING: f64 = 1e-12;
 
-/// Returns the number of resamples for this many simultaneous judgements: enough for several resamples beyond the smallest level.
-pub(crate) fn resamples(judgements: usize) -> usize {
-    (80 * judgements).clamp(9_999, 99_999)
+/// Smallest and largest number of resamples.
+const RESAMPLES_MIN: usize = 9_999;
+const RESAMPLES_MAX: usize = 99_999;
+
+/// Returns the number of resamples for this many simultaneous judgements: enough for two resamples beyond each end at the
+/// smallest level, `alpha` divided by the number of judgements, up to a maximum.
+pub(crate) fn resamples(judgements: usize, alpha: f64) -> usize {
+    ((4.0 * judgements as f64 / alpha).round() as usize).clamp(RESAMPLES_MIN, RESAMPLES_MAX)
+}
+
+/// Whether intervals at the smallest level end beyond all resamples, so that their ends are extended.
+pub(crate) fn extends(judgements: usize, alpha: f64) -> bool {
+    rank_of_end(alpha / judgements.max(1) as f64, resamples(judgements, alpha)) == 0
+}
+
+/// Returns which of the outermost resamples is the end of an interval at level `alpha`; 0: beyond all of them.
+fn rank_of_end(alpha: f64, resamples: usize) -> usize {
+    (alpha / 2.0 * (resamples + 1) as f64) as usize
 }
 
 /// How pairs are compared.
@@ -137,7 +152,7 @@ impl Sample {
         }
         let t = (self.mean - x) / self.error();
         let beyond = self.studentised.iter().filter(|one| **one >= t).count();
-        student::tail(t, self.freedom()).max(self.share(beyond))
+        student::tail(t, self.freedom()).max(self.share(beyond, t))
     }
 
     /// Returns the same if the true mean is not below `x`.
@@ -147,12 +162,26 @@ impl Sample {
         }
         let t = (self.mean - x) / self.error();
         let beyond = self.studentised.iter().filter(|one| **one <= t).count();
-        student::tail(-t, self.freedom()).max(self.share(beyond))
+        student::tail(-t, self.freedom()).max(self.share(beyond, t))
     }
 
-    /// Returns the share of resamples beyond a value, counting the sample itself.
-    fn share(&self, beyond: usize) -> f64 {
-        if self.studentised.is_empty() { 0.0 } else { (beyond + 1) as f64 / (self.studentised.len() + 1) as f64 }
+    /// Returns the share of resamples beyond `t`, counting the sample itself. Beyond all of the largest number of resamples
+    /// it falls as in Student's distribution, stretched to pass through the outermost resample.
+    fn share(&self, beyond: usize, t: f64) -> f64 {
+        let all = self.studentised.len();
+        if beyond == 0 && all >= RESAMPLES_MAX {
+            let (low, high) = self.outermost();
+            return student::tail(t / if t < 0.0 { low } else { high }, self.freedom());
+        }
+        if all == 0 { 0.0 } else { (beyond + 1) as f64 / (all + 1) as f64 }
+    }
+
+    /// Returns the smallest and the largest resample, in multiples of Student's quantile for the share of one resample.
+    fn outermost(&self) -> (f64, f64) {
+        let unit = student::quantile(1.0 / (self.studentised.len() + 1) as f64, self.freedom());
+        let ends = |(lo, hi): (f64, f64), t: &f64| (lo.min(*t), hi.max(*t));
+        let (low, high) = self.studentised.iter().fold((0.0, 0.0), ends);
+        (low / unit, high / unit)
     }
 
     /// Returns the interval that misses the true mean with probability `alpha`, half of it on each side.
@@ -164,11 +193,12 @@ impl Sample {
         let all = self.studentised.len();
         let (mut low, mut high) = (-t, t);
         if all > 0 {
-            let k = (alpha / 2.0 * (all + 1) as f64) as usize;
-            // With fewer resamples than the level requires, the end is unknown.
-            let ends = match k {
-                0 => (f64::NEG_INFINITY, f64::INFINITY),
-                _ => (nth(&self.studentised, k - 1), nth(&self.studentised, all - k)),
+            let ends = match rank_of_end(alpha, all) {
+                0 => {
+                    let (low, high) = self.outermost();
+                    (low * t, high * t)
+                }
+                k => (nth(&self.studentised, k - 1), nth(&self.studentised, all - k)),
             };
             (low, high) = (low.min(ends.0), high.max(ends.1));
         }

@@ -89,6 +89,31 @@ fn chances_and_intervals_say_the_same() {
 }
 
 #[test]
+fn small_levels_have_an_end_and_enough_resamples() {
+    assert_eq!([1, 125, 1250, 5000].map(|n| resamples(n, 0.05)), [9_999, 10_000, 99_999, 99_999]);
+    assert_eq!([(1, 1e-4), (60, 0.01)].map(|(n, alpha)| resamples(n, alpha)), [40_000, 24_000]);
+    assert_eq!([(1, 1e-4), (2500, 0.05), (2501, 0.05), (1, 1e-9)].map(|(n, alpha)| extends(n, alpha)), [false, false, true, true]);
+    let mut dice = Dice::new(11);
+    for n in [5, 8, 30] {
+        let values: Vec<f64> = (0..n).map(|_| dice.exponential()).collect();
+        let sample = Sample::of(&of(&values), RESAMPLES_MAX).unwrap();
+        let mut last = sample.interval(1e-3);
+        for alpha in [1e-4, 2e-5, 1.9e-5, 1e-5, 1e-7, 1e-12] {
+            let (lo, hi) = sample.interval(alpha);
+            assert!(lo.is_finite() && hi.is_finite() && lo <= last.0 && hi >= last.1, "{n} {alpha}: {lo} {hi}");
+            let width = hi - lo;
+            for (x, inside) in [(lo - 1e-6 * width, false), (lo + 1e-6 * width, true)] {
+                assert_eq!(sample.above(x) > alpha / 2.0, inside, "{n} {alpha} {x} {lo}");
+            }
+            for (x, inside) in [(hi + 1e-6 * width, false), (hi - 1e-6 * width, true)] {
+                assert_eq!(sample.below(x) > alpha / 2.0, inside, "{n} {alpha} {x} {hi}");
+            }
+            last = (lo, hi);
+        }
+    }
+}
+
+#[test]
 fn further_seeds_are_as_many_as_the_formula_needs() {
     let sample = Sample { n: 5, mean: 0.0, deviation: 1.0, exact: false, studentised: Vec::new() };
     // About ((1.96 + 0.84)/0.5)² = 31.4 pairs in all, a little more for t.

@@ -273,7 +273,7 @@ fn zone(lo: f64, hi: f64, band: f64, direction: Direction) -> Outcome {
 
 /// Judges all drafts of a report together.
 pub(crate) fn judge(mut drafts: Vec<Draft>, alpha: f64) -> Vec<Judgement> {
-    let resamples = resamples(drafts.len());
+    let resamples = resamples(drafts.len(), alpha);
     let sample = |draft: &Draft| Sample::of(&draft.differences, resamples);
     let samples = in_parallel(&drafts, &sample, &mut |_, _| {});
     for (draft, sample) in drafts.iter_mut().zip(samples) {

@@ -117,6 +117,19 @@ fn many_judgements_at_once_need_more_and_show_it() {
 }
 
 #[test]
+fn a_clear_difference_is_told_at_any_level() {
+    let of = |pairs: Vec<(f64, f64)>, alpha| judge(vec![draft(&pairs)], alpha).remove(0);
+    for alpha in [1e-3, 1e-4, 1e-6, 1e-9] {
+        let judgement = of(around(2.0, 0.01, 30), alpha);
+        assert_eq!(judgement.outcome, Outcome::Worse, "{alpha}: {judgement:?}");
+    }
+    // What further seeds are said to decide, they decide.
+    let open = of(around(1.0, 0.05, 8), 1e-7);
+    let Some(Further::Seeds(more)) = open.further else { panic!("{open:?}") };
+    assert_eq!(of(around(1.0, 0.05, 8 + more), 1e-7).outcome, Outcome::Same, "{more}");
+}
+
+#[test]
 fn the_overall_verdict_is_by_required_judgements() {
     let of = |outcomes: &[(Outcome, bool)]| {
         let one = |(outcome, required): &(Outcome, bool)| {

@@ -188,7 +188,7 @@ fn ordered(sides: &[Side], rows: Vec<Row>, alpha: f64) -> Vec<Ranking> {
     let pairs: Vec<(usize, usize)> = (0..sides.len()).flat_map(|j| (0..j).map(move |i| (i, j))).collect();
     let tests: Vec<(usize, usize, usize)> =
         (0..rows.len()).flat_map(|row| pairs.iter().map(move |(i, j)| (row, *i, *j))).collect();
-    let resamples = resamples(tests.len());
+    let resamples = resamples(tests.len(), alpha);
     let sample = |(row, i, j): &(usize, usize, usize)| {
         let values = &rows[*row].values;
         let both: Vec<(f64, f64)> = values[*i].iter().copied().zip(values[*j].iter().copied()).collect();

@@ -10,6 +10,7 @@ use pktgen_records::stats::{Estimate, Interval, too_few};
 use pktgen_report::answer::setting;
 use pktgen_report::sweep::data::{Labels, VARIANT};
 
+use super::effect::extends;
 use super::{Comparison, Implementation, Judgement, NAMED_MAX, Outcome, Pairing, Ranking, Versus, settings};
 
 /// Maximum number of judgements that the terminal lists.
@@ -132,6 +133,17 @@ pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
         ));
     } else if judged == 1 {
         notes.push(format!("The interval is at {level} %."));
+    }
+    // The places of a ranking are tests of all pairs of implementations.
+    let sides = comparison.implementations.len();
+    let places = comparison.rankings.len() * (sides * sides.saturating_sub(1) / 2);
+    let most = judged.max(places);
+    if extends(most, comparison.alpha) {
+        notes.push(format!(
+            "{most} judgements at once with alpha = {} need more resamples than are drawn: intervals that end beyond all of \
+             them are extended in Student's proportion. Fewer metrics or points, or a larger alpha, need no such extension.",
+            comparison.alpha
+        ));
     }
     if !comparison.rankings.is_empty() {
         notes.push(format!(
