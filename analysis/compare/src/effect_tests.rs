@@ -92,7 +92,10 @@ fn chances_and_intervals_say_the_same() {
 fn small_levels_have_an_end_and_enough_resamples() {
     assert_eq!([1, 125, 1250, 5000].map(|n| resamples(n, 0.05)), [9_999, 10_000, 99_999, 99_999]);
     assert_eq!([(1, 1e-4), (60, 0.01)].map(|(n, alpha)| resamples(n, alpha)), [40_000, 24_000]);
-    assert_eq!([(1, 1e-4), (2500, 0.05), (2501, 0.05), (1, 1e-9)].map(|(n, alpha)| extends(n, alpha)), [false, false, true, true]);
+    assert_eq!(
+        [(1, 1e-4), (2500, 0.05), (2501, 0.05), (1, 1e-9)].map(|(n, alpha)| extends(n, alpha)),
+        [false, false, true, true]
+    );
     let mut dice = Dice::new(11);
     for n in [5, 8, 30] {
         let values: Vec<f64> = (0..n).map(|_| dice.exponential()).collect();

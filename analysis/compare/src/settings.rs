@@ -25,7 +25,8 @@ fn keys(config: &str) -> Option<BTreeMap<String, String>> {
         return None;
     }
     let mut leaves = Document::parse(config, "manifest.json").ok()?.leaves();
-    let is_aside = |key: &str| ASIDE.iter().any(|aside| key == *aside || aside.ends_with('.') && key.starts_with(aside));
+    let is_aside =
+        |key: &str| ASIDE.iter().any(|aside| key == *aside || aside.ends_with('.') && key.starts_with(aside));
     leaves.retain(|key, _| MEANING.contains(&key.as_str()) || !is_aside(key));
     Some(leaves)
 }

@@ -341,8 +341,7 @@ fn metrics_that_reports_define_otherwise_are_withheld() {
     assert_eq!(outcomes(of("new", &[1, 0], "FIFO")).0, [Same; 3]);
     let (groups, ranked, notes) = outcomes(of("new", &[2], "FIFO"));
     assert_eq!((groups.as_slice(), ranked), ([CannotTell, Same, Same].as_slice(), 2));
-    let wanted =
-        "aom_mean/cluster/near is not defined alike (old: clusters 0, 1, new: cluster 2): it is not compared.";
+    let wanted = "aom_mean/cluster/near is not defined alike (old: clusters 0, 1, new: cluster 2): it is not compared.";
     assert!(notes.iter().any(|note| note == wanted), "{notes:?}");
     let (baseline, ranked, notes) = outcomes(of("new", &[0, 1], "Slow"));
     assert_eq!((baseline.as_slice(), ranked), ([Same, CannotTell, Same].as_slice(), 2));

@@ -6,7 +6,7 @@ use pktgen_records::human::{self, Scale, scale_for};
 use pktgen_records::stats::{Estimate, Interval, SEEDS_MIN, too_few};
 
 use crate::headings::{heading, metric_keys};
-use crate::sweep::data::{Labels, SweepData, VARIANT};
+use crate::sweep::data::{Labels, Lacking, SweepData, VARIANT};
 
 /// Maximum number of points whose values a sentence lists; for more, only the smallest and the largest.
 pub(crate) const NAMED_MAX: usize = 4;
@@ -65,31 +65,59 @@ pub(crate) fn kind(values: &[At]) -> &'static str {
     }
 }
 
-/// Numbers of points whose interval is above `zero`, below it, or contains it, and of points with too few seeds.
+/// Numbers of points whose interval is above `zero`, below it, or contains it, and of points with too few seeds. A run
+/// without a value, such as one that missed its goal, may be the worst: where only the variant's runs lack values no point
+/// is above, where only the baseline's lack them none is below.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) above: usize,
     pub(crate) below: usize,
     pub(crate) undecided: usize,
+    /// Pairs of undecided points that lack a value, and the number of pairs of these points.
+    hidden: Option<(Lacking, usize)>,
     /// Number of points with too few seeds, and the minimum number of seeds among them.
     pub(crate) few: Option<(usize, usize)>,
 }
 
 impl Tally {
-    pub(crate) fn of(values: &[At], zero: f64) -> Tally {
+    /// Counts `values`; `lacking` are the points that have pairs without a value.
+    pub(crate) fn of(values: &[At], zero: f64, lacking: &[(&Labels, Lacking)]) -> Tally {
         let mut tally = Tally::default();
-        for (_, value) in values {
+        for (labels, value) in values {
+            let lacks = lacking.iter().find(|(at, _)| at == labels).map_or(Lacking::default(), |(_, lacks)| *lacks);
             match value.interval {
                 None => {
                     let (points, least) = tally.few.unwrap_or((0, usize::MAX));
                     tally.few = Some((points + 1, least.min(value.n)));
                 }
-                Some(interval) if interval.lo > zero => tally.above += 1,
-                Some(interval) if interval.hi < zero => tally.below += 1,
+                Some(interval) if interval.lo > zero && lacks.own == 0 => tally.above += 1,
+                Some(interval) if interval.hi < zero && lacks.baseline == 0 => tally.below += 1,
+                Some(interval) if interval.lo > zero || interval.hi < zero => tally.hide(lacks, value.n),
                 Some(_) => tally.undecided += 1,
             }
         }
+        // Points at which no pair has a value.
+        for (_, lacks) in lacking.iter().filter(|(at, _)| !values.iter().any(|(labels, _)| labels == at)) {
+            tally.hide(*lacks, 0);
+        }
         tally
+    }
+
+    fn hide(&mut self, lacks: Lacking, valued: usize) {
+        let (sum, pairs) = self.hidden.unwrap_or_default();
+        let sum = Lacking { own: sum.own + lacks.own, baseline: sum.baseline + lacks.baseline };
+        self.hidden = Some((sum, pairs + valued + lacks.own + lacks.baseline));
+        self.undecided += 1;
+    }
+
+    /// Returns how many pairs lack a value at points that are undecided for that reason; empty if there are none.
+    fn shown_hidden(&self) -> String {
+        let Some((Lacking { own, baseline }, pairs)) = self.hidden else { return String::new() };
+        match (own, baseline) {
+            (_, 0) => format!("in {own} of {pairs} pairs only the baseline has a value"),
+            (0, _) => format!("in {baseline} of {pairs} pairs the baseline has no value"),
+            _ => format!("in {own} of {pairs} pairs only the baseline has a value, in {baseline} it has none"),
+        }
     }
 
     /// Describes the numbers, with the given words for above and below.
@@ -99,14 +127,18 @@ impl Tally {
         if let Some((_, least)) = self.few.filter(|(points, _)| *points == all) {
             return too_few(least);
         }
+        let hidden = match self.shown_hidden() {
+            hidden if hidden.is_empty() => hidden,
+            hidden => format!(": {hidden}"),
+        };
         let mut parts: Vec<String> = Vec::new();
         for (n, word) in
             [(self.above, above), (self.below, below), (self.undecided, "undecided"), (few, "not compared")]
         {
             match n {
                 0 => {}
-                n if n == all && all == 1 => return word.to_owned(),
-                n if n == all => return format!("{word} at all {all} points"),
+                n if n == all && all == 1 => return format!("{word}{hidden}"),
+                n if n == all => return format!("{word} at all {all} points{hidden}"),
                 n => parts.push(format!("{word} at {n}")),
             }
         }
@@ -119,7 +151,7 @@ impl Tally {
         } else {
             ""
         };
-        format!("{} of {all} points{more}", parts.join(", "))
+        format!("{} of {all} points{more}{hidden}", parts.join(", "))
     }
 }
 
@@ -184,26 +216,45 @@ mod tests {
         let enough = [(&five, cut(0.50, SEEDS_MIN)), (&forty, cut(0.60, SEEDS_MIN))];
         let said = each(&enough, &percent());
         assert_eq!(said, "52.0 % [50.0, 54.0] at rate 5 Gbit/s, 62.0 % [60.0, 64.0] at rate 40 Gbit/s");
-        assert_eq!(Tally::of(&enough, 0.0).told("better", "worse"), "better at all 2 points");
+        assert_eq!(Tally::of(&enough, 0.0, &[]).told("better", "worse"), "better at all 2 points");
         assert_eq!(
-            Tally::of(&enough, 0.55).told("better", "worse"),
+            Tally::of(&enough, 0.55, &[]).told("better", "worse"),
             "better at 1, worse at 1 of 2 points, no undecided points"
         );
         assert_eq!(
-            Tally::of(&enough, 0.53).told("better", "worse"),
+            Tally::of(&enough, 0.53, &[]).told("better", "worse"),
             "better at 1, undecided at 1 of 2 points, each by its own 95 % interval"
         );
         for n in 1..SEEDS_MIN {
             let few = [(&five, cut(0.5, n)), (&forty, cut(0.6, n))];
-            let tally = Tally::of(&few, 0.0);
+            let tally = Tally::of(&few, 0.0, &[]);
             assert_eq!((tally.above, tally.below, tally.undecided), (0, 0, 0));
             assert_eq!(tally.told("better", "worse"), too_few(n));
             assert!(!each(&few, &percent()).contains('['));
         }
         let mixed = [(&five, cut(0.5, 5)), (&forty, cut(0.6, 3))];
-        let said = Tally::of(&mixed, 0.0).told("better", "worse");
+        let said = Tally::of(&mixed, 0.0, &[]).told("better", "worse");
         assert_eq!(said, "better at 1, not compared at 1 of 2 points (fewer than 5 seeds)");
+        // A variant without values in some pairs is not better, and may be worse.
+        let own = [(&five, Lacking { own: 3, baseline: 0 })];
+        let told =
+            |zero: f64, lacking: &[(&Labels, Lacking)]| Tally::of(&enough, zero, lacking).told("better", "worse");
+        assert_eq!(
+            told(0.0, &own),
+            "better at 1, undecided at 1 of 2 points, each by its own 95 % interval: in 3 of 8 pairs only the baseline has a value"
+        );
+        assert_eq!(told(0.7, &own), "worse at all 2 points");
+        let baseline = [(&forty, Lacking { own: 0, baseline: 1 })];
+        assert_eq!(
+            (told(0.0, &baseline).as_str(), &told(0.7, &baseline)[..9]),
+            ("better at all 2 points", "worse at ")
+        );
+        // At one more point no pair has a value.
+        let one = Tally::of(&enough[..1], 0.0, &[(&forty, Lacking { own: 5, baseline: 0 })]);
+        assert!(one.told("better", "worse").starts_with("better at 1, undecided at 1 of 2 points"), "{one:?}");
+        let alone = Tally::of(&enough[..1], 0.0, &own).told("better", "worse");
+        assert_eq!(alone, "undecided: in 3 of 8 pairs only the baseline has a value");
         let exact = [(&five, estimate(&[0.5], true).unwrap())];
-        assert_eq!((Tally::of(&exact, 0.0).told("better", "worse").as_str(), kind(&exact)), ("better", "exact"));
+        assert_eq!((Tally::of(&exact, 0.0, &[]).told("better", "worse").as_str(), kind(&exact)), ("better", "exact"));
     }
 }

@@ -11,7 +11,7 @@ use pktgen_records::metric::goal::TIME_TO_GOAL;
 use pktgen_records::metric::iterations::{EFFECTIVE_TIME, ITERATION_TIME, USEFUL_RATE};
 use pktgen_records::metric::learning::REWARD_END;
 
-use crate::sweep::data::{Labels, RunSummary, VARIANT};
+use crate::sweep::data::{Labels, Lack, RunSummary, VARIANT};
 
 /// A metric derived by comparison: its key, its unit, the key that it is computed from, and the function of our value and the baseline's.
 type Derived = (&'static str, &'static str, &'static str, fn(f64, f64) -> f64);
@@ -92,7 +92,18 @@ pub(crate) fn compare(runs: &mut [RunSummary], units: &mut BTreeMap<String, Stri
     for run in runs.iter_mut().filter(|run| !is_of(run, baseline)) {
         let Some(theirs) = base.get(&pairing(run)) else { continue };
         for (((key, unit, of, compared), shared), theirs) in DERIVED.iter().zip(&keys).zip(theirs) {
-            let (Some(&ours), &Some(theirs)) = (run.scalars.get(*of), theirs) else { continue };
+            let (ours, theirs) = match (run.scalars.get(*of), *theirs) {
+                (Some(ours), Some(theirs)) => (*ours, theirs),
+                (None, Some(_)) => {
+                    run.lacks.push((*key, Lack::Own));
+                    continue;
+                }
+                (Some(_), None) => {
+                    run.lacks.push((*key, Lack::Baseline));
+                    continue;
+                }
+                (None, None) => continue,
+            };
             let value = compared(ours, theirs);
             // A ratio to a baseline of 0 is undefined.
             if theirs > 0.0 && value.is_finite() {

@@ -36,6 +36,10 @@ fn speedup_is_paired_and_never_extrapolated() {
     // A missed goal on either side, a time of 0 and a missing partner give no value.
     assert_eq!(speedups(&runs), [None, None, None, None, Some(3.0), None, None, None, None]);
     assert_eq!(units[SPEEDUP], "ratio");
+    let lacks = |i: usize| runs[i].lacks.as_slice();
+    let found = [lacks(4), lacks(5), lacks(6), lacks(7), lacks(8)];
+    let wanted: [&[(&str, Lack)]; 5] = [&[], &[(SPEEDUP, Lack::Baseline)], &[(SPEEDUP, Lack::Own)], &[], &[]];
+    assert_eq!(found, wanted);
     let missed = missed_goals(&runs);
     assert_eq!(missed.len(), 2, "{missed:?}");
     assert!(
@@ -86,6 +90,21 @@ fn the_verdict_says_the_speedup_and_what_is_missing() {
     );
     assert!(!all.contains("no run could be paired"), "{all}");
     assert!(all.contains("fifo: 1 of 1 runs did not reach 200 updates"), "{all}");
+    // Missed goals that the baseline reached: no verdict, in no form, and the table has the number of runs with a value.
+    let mut missed = sweep.clone();
+    missed.points[2].lacking.insert(SPEEDUP, crate::sweep::data::Lacking { own: 3, baseline: 0 });
+    missed.points[2].runs = (0..8).collect();
+    let hidden = crate::Model::build(&missed);
+    let all = hidden.verdict.lines.join("\n");
+    assert!(
+        all.contains("intervals); undecided: in 3 of 8 pairs only the baseline has a value.")
+            && !all.contains("faster"),
+        "{all}"
+    );
+    for report in crate::REPORTS.iter().filter(|report| report.extension() != "json") {
+        assert!(report.render(&hidden).unwrap().contains("(5 of 8 runs)"), "{}", report.name());
+    }
+    assert!(crate::summary::summary(&hidden, "").contains("2.500 (5 of 8 runs)"));
     let chart = model.charts.iter().find(|chart| chart.title.starts_with("Speedup over the baseline")).unwrap();
     assert_eq!((chart.series.len(), chart.series[0].points.as_slice()), (1, [(20.0, 2.5)].as_slice()));
     assert_eq!((chart.series[0].spans[0].lo, chart.series[0].spans[0].hi), (2.0, 3.0));

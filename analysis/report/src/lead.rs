@@ -2,6 +2,8 @@
 //!
 //! Called by [`crate::model`], [`crate::report`] and, for the chart, by [`crate::picture`].
 
+use std::collections::BTreeSet;
+
 use pktgen_core::definition::Better;
 use pktgen_records::human::{Scale, scale_for, setting as setting_of, title};
 use pktgen_records::stats::{Estimate, Interval, SEEDS_MIN, too_few};
@@ -10,8 +12,8 @@ use crate::answer::{At, NAMED_MAX, Tally, extremes, setting};
 use crate::baseline::{ITERATION_SPEEDUP, SPEEDUP, TARGET_SPEEDUP, THROUGHPUT_RATIO};
 use crate::definitions::families;
 use crate::headings::{axes, heading, is_study, metric_keys};
-use crate::sweep::data::{Labels, SweepData, VARIANT, without_variant};
-use crate::verdict::by_variant;
+use crate::sweep::data::{Labels, PointSummary, SweepData, VARIANT, without_variant};
+use crate::verdict::{by_variant, lacking};
 
 /// Maximum number of lines shown immediately, and of variants in a question.
 const OPEN_MAX: usize = 4;
@@ -177,7 +179,7 @@ fn against_baseline(sweep: &SweepData, against: &Against, base: &str) -> Lead {
     let of = by_variant(sweep, against.key);
     let answers = in_order(sweep).into_iter().filter_map(|variant| {
         let values = of.get(variant)?;
-        let tally = Tally::of(values, against.zero);
+        let tally = Tally::of(values, against.zero, &lacking(sweep, against.key, variant));
         let class = match (tally.above, tally.below) {
             (_, 1..) => "worse",
             (1.., 0) => "better",
@@ -258,24 +260,32 @@ fn direction(sweep: &SweepData, key: &str) -> Better {
 }
 
 /// Returns the variants that are best at each setting that several variants have, and the number of these settings. A
-/// variant is best if every value in its interval is better than all values in the intervals of the others.
+/// variant is best if every value in its interval is better than all values in the intervals of the others, and it has a
+/// value for every seed for which another one has one: a run without a value, such as a missed goal, may be the worst.
 fn best_at<'a>(sweep: &'a SweepData, key: &str, better: Better) -> (Vec<&'a str>, usize) {
-    let mut settings: Vec<(Labels, Vec<(&str, Estimate)>)> = Vec::new();
+    type One<'a> = (&'a str, Estimate, &'a PointSummary);
+    let mut settings: Vec<(Labels, Vec<One>)> = Vec::new();
     for point in &sweep.points {
         let (Some(variant), Some(cell)) = (point.labels.get(VARIANT), point.cells.get(key)) else { continue };
         let setting = without_variant(&point.labels);
         match settings.iter_mut().find(|(labels, _)| *labels == setting) {
-            Some((_, values)) => values.push((variant, *cell)),
-            None => settings.push((setting, vec![(variant, *cell)])),
+            Some((_, values)) => values.push((variant, *cell, point)),
+            None => settings.push((setting, vec![(variant, *cell, point)])),
         }
     }
     settings.retain(|(_, values)| values.len() > 1 && better != Better::Neither);
-    let is_best = |own: &(&str, Estimate), all: &[(&str, Estimate)]| {
-        all.iter().all(|other| other.0 == own.0 || is_better(&own.1, &other.1, better))
+    let seeds = |point: &PointSummary, valued: bool| -> BTreeSet<u64> {
+        let runs = point.runs.iter().filter_map(|run| sweep.runs.get(*run));
+        runs.filter(|run| run.value(key).is_some() == valued).map(|run| run.seed).collect()
+    };
+    let is_best = |own: &One, all: &[One]| {
+        let lacks = seeds(own.2, false);
+        let beats = |other: &One| is_better(&own.1, &other.1, better) && lacks.is_disjoint(&seeds(other.2, true));
+        all.iter().all(|other| other.0 == own.0 || beats(other))
     };
     let best = settings
         .iter()
-        .flat_map(|(_, values)| values.iter().filter(|own| is_best(own, values)).map(|(variant, _)| *variant));
+        .flat_map(|(_, values)| values.iter().filter(|own| is_best(own, values)).map(|(variant, ..)| *variant));
     (best.collect(), settings.len())
 }
 

@@ -56,6 +56,12 @@ fn without_a_baseline_the_best_variant_is_named() {
     let told: Vec<_> =
         lead.answers.iter().chain(&lead.more).map(|one| (one.name.as_str(), one.told.as_str(), one.class)).collect();
     assert_eq!(told, [("olaf", "lowest at all 2 points", "better"), ("fifo", "", "open")]);
+    // A variant without a value for a seed for which the other has one is not the best.
+    let mut missed = sweep.clone();
+    let runs: Vec<usize> = missed.points.iter().flat_map(|point| point.runs.clone()).collect();
+    let first = *runs.iter().find(|run| missed.runs[**run].labels[VARIANT] == "olaf").unwrap();
+    missed.runs[first].scalars.remove("loss");
+    assert_eq!(Lead::of(&missed).answers[0].told, "lowest at 1 of 2 points");
     // If intervals overlap, none is best; nor with few seeds.
     let mut near = sweep.clone();
     for point in &mut near.points {

@@ -97,6 +97,12 @@ pub struct Cell {
 const DECIMALS_MAX: usize = 9;
 
 impl Cell {
+    /// Returns how many of a row's `runs` have a value, if not all: " (11 of 20 runs)".
+    pub(crate) fn shown_runs(&self, runs: usize) -> String {
+        let some = self.ours.filter(|ours| ours.n < runs);
+        some.map_or(String::new(), |ours| format!(" ({} of {runs} runs)", ours.n))
+    }
+
     /// Returns the scale of a column, with enough digits to show whether our interval contains the published value.
     pub fn scale(&self, scale: Scale) -> Scale {
         let interval = self.ours.as_ref().and_then(Estimate::spread);

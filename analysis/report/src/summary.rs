@@ -144,7 +144,9 @@ fn last_part(axis: &str, all: &[&String]) -> String {
 /// Returns the columns of values, each with its header.
 fn columns(model: &Model, order: &[usize]) -> Vec<Vec<String>> {
     let column = |(i, heading): (usize, &Heading)| {
-        let cell = |row: &usize| model.rows[*row].cells.get(i).map_or(String::new(), |cell| show(cell, heading));
+        let cell = |row: &usize| {
+            model.rows[*row].cells.get(i).map_or(String::new(), |cell| show(cell, heading, model.rows[*row].runs))
+        };
         let cells = order.iter().map(cell).map(|text| cut(text, WIDTH / 3));
         std::iter::once(cut(title(heading), WIDTH / 3)).chain(cells).collect()
     };
@@ -179,8 +181,9 @@ fn title(heading: &Heading) -> String {
     if heading.scale.unit.is_empty() { name } else { format!("{name} [{}]", heading.scale.unit) }
 }
 
-fn show(cell: &Cell, heading: &Heading) -> String {
+fn show(cell: &Cell, heading: &Heading, runs: usize) -> String {
     let ours = cell.ours.map_or("–".to_owned(), |ours| heading.scale.number(ours.median));
+    let ours = format!("{ours}{}", cell.shown_runs(runs));
     match &cell.paper {
         None => ours,
         Some(paper) => format!("{ours} (paper {}{})", paper.sign, heading.scale.number(paper.value)),

@@ -342,6 +342,9 @@ fn points(runs: &[RunSummary]) -> Vec<PointSummary> {
         for (key, value) in point.runs.iter().flat_map(|run| &runs[*run].scalars) {
             values.entry(key).or_default().push(*value);
         }
+        for (key, lack) in point.runs.iter().flat_map(|run| &runs[*run].lacks) {
+            point.lacking.entry(*key).or_default().count(*lack);
+        }
         let own = point.runs.iter().all(|run| runs[*run].exact);
         // Comparisons also depend on the baseline's runs; wall time is never exact.
         let exact = |key: &str| own && key != TIME && (all_exact || !baseline::keys().any(|derived| derived == key));

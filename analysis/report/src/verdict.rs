@@ -15,7 +15,7 @@ use crate::answer::{self, At, Tally};
 use crate::baseline::{self, ITERATION_SPEEDUP, SPEEDUP, TARGET_SPEEDUP, missed_goals};
 use crate::headings::{heading, is_study};
 use crate::lead;
-use crate::sweep::data::{PointSummary, RunSummary, SweepData, VARIANT};
+use crate::sweep::data::{Labels, Lacking, PointSummary, RunSummary, SweepData, VARIANT};
 use crate::sweep::data::{describe, matches};
 
 /// The answer of a report.
@@ -203,7 +203,7 @@ fn against(
 ) -> Vec<String> {
     let Some(base) = &sweep.manifest.report.baseline else { return Vec::new() };
     let sentence = |(variant, values): (&str, Vec<At>)| {
-        let tally = Tally::of(&values, zero).told(more, less);
+        let tally = Tally::of(&values, zero, &lacking(sweep, key, variant)).told(more, less);
         let (each, kind) = (answer::each(&values, scale), answer::kind(&values));
         format!("{variant} against {base}: {what} {each} ({kind}); {tally}.")
     };
@@ -220,6 +220,13 @@ pub(crate) fn by_variant<'a>(sweep: &'a SweepData, key: &str) -> BTreeMap<&'a st
         }
     }
     variants
+}
+
+/// Returns the points of a variant with pairs that have no value of `key`, since one run of the pair has none.
+pub(crate) fn lacking<'a>(sweep: &'a SweepData, key: &str, variant: &str) -> Vec<(&'a Labels, Lacking)> {
+    let is_of = |point: &&PointSummary| point.labels.get(VARIANT).map_or("", String::as_str) == variant;
+    let of = |point: &'a PointSummary| Some((&point.labels, *point.lacking.get(key)?));
+    sweep.points.iter().filter(is_of).filter_map(of).collect()
 }
 
 /// Returns one sentence per variant about its Age-of-Model compared with the baseline's, and whether any point is worse.
@@ -241,7 +248,7 @@ fn against_baseline(sweep: &SweepData) -> (Vec<String>, bool) {
     }
     let mut worse_anywhere = false;
     let sentence = |(variant, cuts): (&str, Vec<At>)| {
-        let tally = Tally::of(&cuts, 0.0);
+        let tally = Tally::of(&cuts, 0.0, &lacking(sweep, CUT, variant));
         worse_anywhere |= tally.below > 0;
         let (each, kind) = (answer::each(&cuts, &answer::percent()), answer::kind(&cuts));
         let tally = tally.told("better", "worse");

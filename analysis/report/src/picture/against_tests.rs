@@ -20,7 +20,7 @@ fn sweep_of(points: &[&[(&str, &str)]]) -> SweepData {
             let interval = Some(Interval { lo: value - 0.5, hi: value + 0.5 });
             let cell = Estimate { median: value, interval, n: 5, exact: false };
             let labels = labels.iter().map(|(axis, value)| ((*axis).to_owned(), (*value).to_owned())).collect();
-            PointSummary { labels, runs: vec![0], cells: [(SPEEDUP.to_owned(), cell)].into() }
+            PointSummary { labels, runs: vec![0], cells: [(SPEEDUP.to_owned(), cell)].into(), ..Default::default() }
         })
         .collect();
     sweep

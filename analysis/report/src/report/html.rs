@@ -256,14 +256,14 @@ fn table(model: &Model, out: &mut String) {
         }
         let _ = write!(out, "<td class=\"n\">{}</td>", row.runs);
         for (cell, column) in row.cells.iter().zip(&model.columns) {
-            show(cell, column, out);
+            show(cell, column, row.runs, out);
         }
         out.push_str("</tr>\n");
     }
     out.push_str("</tbody>\n</table></div>\n");
 }
 
-fn show(cell: &Cell, column: &Heading, out: &mut String) {
+fn show(cell: &Cell, column: &Heading, runs: usize, out: &mut String) {
     let scale = cell.scale(column.scale);
     out.push_str("<td class=\"n\">");
     match &cell.ours {
@@ -275,6 +275,7 @@ fn show(cell: &Cell, column: &Heading, out: &mut String) {
             }
         }
     }
+    out.push_str(&cell.shown_runs(runs));
     if let Some(paper) = &cell.paper {
         let class = if paper.inside == Some(false) { "paper off" } else { "paper" };
         let difference = paper.difference.map(|by| format!(", {}", scale.difference(by))).unwrap_or_default();

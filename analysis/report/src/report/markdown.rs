@@ -71,14 +71,14 @@ fn table(model: &Model, out: &mut String) {
     let _ = writeln!(out, "| {} |", text.chain(numbers).collect::<Vec<_>>().join(" | "));
     for row in &model.rows {
         let labels = model.axes.iter().map(|axis| row.labels.get(axis).map_or("–".to_owned(), |value| plain(value)));
-        let cells = row.cells.iter().zip(&model.columns).map(|(cell, column)| show(cell, column));
+        let cells = row.cells.iter().zip(&model.columns).map(|(cell, column)| show(cell, column, row.runs));
         let all: Vec<String> = labels.chain([row.runs.to_string()]).chain(cells).collect();
         let _ = writeln!(out, "| {} |", all.join(" | "));
     }
     out.push('\n');
 }
 
-fn show(cell: &Cell, column: &Heading) -> String {
+fn show(cell: &Cell, column: &Heading, runs: usize) -> String {
     let scale = cell.scale(column.scale);
     let mut text = match &cell.ours {
         None => "–".to_owned(),
@@ -89,6 +89,7 @@ fn show(cell: &Cell, column: &Heading) -> String {
             }
         },
     };
+    text.push_str(&cell.shown_runs(runs));
     if let Some(paper) = &cell.paper {
         let difference = paper.difference.map(|by| format!(", {}", scale.difference(by))).unwrap_or_default();
         let _ = write!(

@@ -30,6 +30,8 @@ pub struct RunSummary {
     pub notes: Vec<String>,
     /// Values by [`Line::key`], including comparisons with the baseline. Runs of a sweep share the keys.
     pub scalars: BTreeMap<Arc<str>, f64>,
+    /// Comparisons with the baseline that have no value since one run of the pair has none: the key, and which run.
+    pub lacks: Vec<(&'static str, Lack)>,
     /// Its clusters, by number.
     pub clusters: Vec<u32>,
     /// Average Age-of-Model of each cluster, in ns.
@@ -58,6 +60,33 @@ pub struct RunSummary {
     pub user_metrics: Vec<UserMetric>,
     /// States of some workers under transmission control, for plots.
     pub states: Vec<WorkerStates>,
+}
+
+/// The run of a pair that has no value where the other has one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lack {
+    /// The variant's.
+    Own,
+    /// The baseline's.
+    Baseline,
+}
+
+/// Numbers of pairs in which only one run has a value.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Lacking {
+    /// Pairs in which the variant's run has none.
+    pub own: usize,
+    /// Pairs in which the baseline's run has none.
+    pub baseline: usize,
+}
+
+impl Lacking {
+    pub(crate) fn count(&mut self, lack: Lack) {
+        match lack {
+            Lack::Own => self.own += 1,
+            Lack::Baseline => self.baseline += 1,
+        }
+    }
 }
 
 /// Metrics with a line for each occurring reason: a run with the total and without such a line has none for that reason.
@@ -121,6 +150,8 @@ pub struct PointSummary {
     pub runs: Vec<usize>,
     /// Median and interval over the seeds, by key.
     pub cells: BTreeMap<String, Estimate>,
+    /// Pairs without a value of a comparison with the baseline, by its key.
+    pub lacking: BTreeMap<&'static str, Lacking>,
 }
 
 /// An analysed sweep.
