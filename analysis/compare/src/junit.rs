@@ -1,4 +1,4 @@
-//! A comparison as JUnit XML, which continuous integration displays: a case per metric and point.
+//! A comparison as JUnit XML, which continuous integration displays: a case per metric and point, and the rest as output.
 //!
 //! Called by [`super`].
 
@@ -31,8 +31,22 @@ pub(super) fn page(comparison: &Comparison) -> String {
             case(&class, &name, said(one), &mut out);
         }
     }
-    out.push_str("</testsuite>\n</testsuites>\n");
+    let lines: Vec<String> = about(comparison).iter().map(|line| escape(line)).collect();
+    let _ = writeln!(out, "<system-out>{}</system-out>\n</testsuite>\n</testsuites>", lines.join("\n"));
     out
+}
+
+/// Returns what the other formats state beside the judgements: the answer with cautions and differences of configuration, what
+/// was run, notes, and runs without a partner.
+fn about(comparison: &Comparison) -> Vec<String> {
+    let mut lines = comparison.lines.clone();
+    for one in &comparison.implementations {
+        lines.push(format!("{}: {}; {}", one.name, one.experiment, one.made.line()));
+    }
+    lines.extend(comparison.notes.iter().map(|note| format!("Note: {note}")));
+    let unpaired = comparison.versus.iter().flat_map(|versus| &versus.pairing.unpaired);
+    lines.extend(unpaired.map(|one| format!("In no pair: {} of {}: {}", one.run, one.implementation, one.why)));
+    lines
 }
 
 /// Whether a judgement fails; only required ones do.
