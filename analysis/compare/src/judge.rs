@@ -159,13 +159,16 @@ impl Draft {
         let value = |run: &pktgen_report::sweep::data::RunSummary| run.value(&rule.metric);
         let both: Vec<(f64, f64)> = pairs.iter().filter_map(|(old, new)| value(old).zip(value(new))).collect();
         let exact = rule.metric != TIME && pairs.iter().all(|(old, new)| old.exact && new.exact);
+        let median = |pick: fn(&(f64, f64)) -> f64| stats::estimate(&both.iter().map(pick).collect::<Vec<_>>(), exact);
+        let (old, new) = (median(|pair| pair.0), median(|pair| pair.1));
+        // Values that differ between seeds are not exact, whatever their runs state.
+        let exact = [old, new].iter().flatten().all(|side| side.exact);
         let differences = Differences::of(&both, band).exactly(exact);
         let mut judgement = blank(rule, unit, labels, &differences);
         judgement.pairs = both.len();
         judgement.new_lacks = pairs.iter().filter(|(old, new)| value(old).is_some() && value(new).is_none()).count();
         judgement.old_lacks = pairs.iter().filter(|(old, new)| value(old).is_none() && value(new).is_some()).count();
-        let median = |pick: fn(&(f64, f64)) -> f64| stats::estimate(&both.iter().map(pick).collect::<Vec<_>>(), exact);
-        (judgement.old, judgement.new) = (median(|pair| pair.0), median(|pair| pair.1));
+        (judgement.old, judgement.new) = (old, new);
         Ok(Draft { judgement, differences, sample: None })
     }
 

@@ -152,12 +152,18 @@ impl Lacks {
     }
 }
 
+/// Whether each side has the same value for every seed; otherwise its values are not exact, whatever their runs state.
+fn all_alike(values: &[Vec<f64>]) -> bool {
+    values.iter().all(|side| side.iter().all(|value| *value == side[0]))
+}
+
 impl<'a> Row<'a> {
     fn of(rule: &'a Rule, point: Point, exact: bool) -> Row<'a> {
         let shared = point.shared();
         let values = |side| shared.iter().filter_map(|seed| point.value(side, *seed)).collect();
-        let values = (0..point.sides.len()).map(values).collect();
+        let values: Vec<Vec<f64>> = (0..point.sides.len()).map(values).collect();
         let lacks = point.lacks();
+        let exact = exact && all_alike(&values);
         Row { rule, labels: Some(point.labels), points_left_out: 0, exact, values, lacks }
     }
 
@@ -178,7 +184,9 @@ impl<'a> Row<'a> {
             let mean = stats::mean(&all).unwrap_or(0.0);
             if positive { mean.exp() } else { mean }
         };
-        let values = (0..sides).map(|side| shared.iter().map(|seed| mean(side, *seed)).collect()).collect();
+        let of = |side| shared.iter().map(|seed| mean(side, *seed)).collect();
+        let values: Vec<Vec<f64>> = (0..sides).map(of).collect();
+        let exact = exact && all_alike(&values);
         Some(Row { rule, labels: None, points_left_out: points.len() - whole.len(), exact, values, lacks })
     }
 }

@@ -115,6 +115,22 @@ fn few_pairs_claim_nothing_in_any_form_and_runs_without_chance_are_exact() {
     assert_eq!((judgement.exact, judgement.shown_outcome().as_str()), (true, "worse (exact)"));
     // One exact side alone is not enough.
     assert_eq!(against(&sweep("old", 1.0, 1), &exact("new", 1.5)).outcome, Some(Outcome::CannotTell));
+    // Values that differ between seeds are not exact, even if all pairs differ by the same.
+    let differs = |name: &str, by: f64| {
+        let runs = (1..=2).map(|seed| run("", seed, &[("received", 10.0 * seed as f64 + by)]));
+        let mut side = side(name, runs.collect());
+        side.sweep.runs.iter_mut().for_each(|run| run.exact = true);
+        side
+    };
+    let sides = [differs("a", 0.0), differs("b", 1.0)];
+    let rules = Rules::parse("[[rule]]\nmetric = \"received\"\ndirection = \"lower\"\ntolerance = 0.1", "x").unwrap();
+    let found = Comparison::of(&sides, Some(0), &rules).unwrap();
+    let judgement = &found.versus[0].judgements[0];
+    assert_eq!(
+        (judgement.exact, judgement.shown_outcome()),
+        (false, "2 seeds: not compared, 5 are needed; at least 3 more seeds".into())
+    );
+    assert!(!Comparison::of(&sides, None, &rules).unwrap().rankings[0].compared);
     let order = Comparison::of(&[exact("a", 1.0), exact("b", 1.5)], None, &Rules::built_in()).unwrap();
     assert_eq!(order.rankings[0].places.iter().map(Standing::shown).collect::<Vec<_>>(), ["1", "2"]);
 }
