@@ -86,6 +86,11 @@ impl Differences {
         Differences { exact, ..self }
     }
 
+    /// Returns the largest effect within the tolerance: the tolerance itself, and rounding beyond it.
+    pub(crate) fn limit(&self) -> f64 {
+        self.band + self.noise
+    }
+
     /// Converts `value` from the scale of the differences to a share of the old value or an amount.
     pub(crate) fn shown(&self, value: f64) -> f64 {
         match self.kind {

@@ -175,12 +175,12 @@ impl Draft {
     /// Returns the probability of the data if the suggested verdict is wrong; `None` if no judgement is possible.
     fn chance(&self) -> Option<f64> {
         let sample = self.sample.as_ref().filter(|sample| sample.is_judged())?;
-        let band = self.differences.band;
+        let limit = self.differences.limit();
         if sample.is_nothing() {
             return Some(0.0);
         }
-        let outside = sample.above(band).min(sample.below(-band));
-        let inside = sample.below(band).max(sample.above(-band));
+        let outside = sample.above(limit).min(sample.below(-limit));
+        let inside = sample.below(limit).max(sample.above(-limit));
         Some((2.0 * outside.min(inside)).min(1.0))
     }
 
@@ -205,7 +205,7 @@ impl Draft {
             median: shown(stats::median(&differences.values).unwrap_or(sample.mean)),
         });
         let band = differences.band;
-        judgement.outcome = zone(lo, hi, band, judgement.direction);
+        judgement.outcome = zone(lo, hi, differences.limit(), judgement.direction);
         if judgement.is_hidden() {
             judgement.outcome = Outcome::CannotTell;
             judgement.why = lacking(&judgement);
@@ -255,9 +255,9 @@ fn lacking(judgement: &Judgement) -> String {
     }
 }
 
-/// Returns where an interval lies: below, within or above the tolerance.
-fn zone(lo: f64, hi: f64, band: f64, direction: Direction) -> Outcome {
-    if -band <= lo && hi <= band {
+/// Returns where an interval lies: below, within (its ends included) or above the tolerance.
+fn zone(lo: f64, hi: f64, limit: f64, direction: Direction) -> Outcome {
+    if -limit <= lo && hi <= limit {
         return Outcome::Same;
     }
     let (up, down) = match direction {
@@ -265,9 +265,9 @@ fn zone(lo: f64, hi: f64, band: f64, direction: Direction) -> Outcome {
         Direction::Higher => (Outcome::Better, Outcome::Worse),
         Direction::Equal => (Outcome::Worse, Outcome::Worse),
     };
-    if lo > band {
+    if lo > limit {
         up
-    } else if hi < -band {
+    } else if hi < -limit {
         down
     } else {
         Outcome::CannotTell

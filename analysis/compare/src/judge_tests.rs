@@ -39,9 +39,13 @@ fn an_interval_lies_in_one_zone_or_cannot_tell() {
 }
 
 fn draft(pairs: &[(f64, f64)]) -> Draft {
+    draft_within(pairs, Band::Relative(0.02))
+}
+
+fn draft_within(pairs: &[(f64, f64)], band: Band) -> Draft {
     let rules = Rules::built_in();
     let rule = &rules.rules[0];
-    let differences = Differences::of(pairs, Band::Relative(0.02));
+    let differences = Differences::of(pairs, band);
     let mut judgement = blank(rule, "ns", &Labels::new(), &differences);
     judgement.pairs = pairs.len();
     Draft { judgement, differences, sample: None }
@@ -83,6 +87,24 @@ fn samples_are_judged_as_people_would() {
     }
     let effect = judged(&around(1.05, 0.0, 5)).effect.unwrap();
     assert!((effect.value - 0.05).abs() < 1e-12 && effect.lo == effect.hi && effect.level == 0.95, "{effect:?}");
+}
+
+#[test]
+fn an_effect_of_exactly_the_tolerance_is_within_it_both_ways() {
+    let of = |old: f64, new: f64, band| judge(vec![draft_within(&[(old, new); 5], band)], 0.05).remove(0).outcome;
+    for base in 1..=400 {
+        for (percent, share) in [(1, 0.01), (2, 0.02), (5, 0.05), (10, 0.1)] {
+            // Quotients of integers are the nearest numbers to the decimals.
+            let (old, new) = (f64::from(base) / 100.0, f64::from(base * (100 + percent)) / 1e4);
+            let band = Band::Relative(share);
+            assert_eq!([of(old, new, band), of(new, old, band)], [Outcome::Same; 2], "{old} {new} {percent} %");
+            let beyond = new * (1.0 + 1e-9);
+            assert_eq!([of(old, beyond, band), of(beyond, old, band)], [Outcome::Worse, Outcome::Better]);
+        }
+        let (old, new, band) = (f64::from(base) / 1e3, f64::from(base + 5) / 1e3, Band::Absolute(0.005));
+        assert_eq!([of(old, new, band), of(new, old, band)], [Outcome::Same; 2], "{old} {new}");
+        assert_eq!(of(old, new * (1.0 + 1e-9), band), Outcome::Worse);
+    }
 }
 
 #[test]
