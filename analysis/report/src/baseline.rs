@@ -83,11 +83,11 @@ fn pairing(run: &RunSummary) -> (Labels, u64) {
     (labels.map(|(axis, value)| (axis.clone(), value.clone())).collect(), run.seed)
 }
 
-/// Adds comparisons with `baseline` to the other runs, paired by seed and all axes except the variant.
+/// Adds comparisons with the valid runs of `baseline` to the other runs, paired by seed and all axes except the variant.
 pub(crate) fn compare(runs: &mut [RunSummary], units: &mut BTreeMap<String, String>, baseline: &str) {
     let values = |run: &RunSummary| DERIVED.map(|(_, _, of, _)| run.scalars.get(of).copied());
-    let base: HashMap<_, _> =
-        runs.iter().filter(|run| is_of(run, baseline)).map(|run| (pairing(run), values(run))).collect();
+    let valid = |run: &&RunSummary| is_of(run, baseline) && run.validity.is_valid();
+    let base: HashMap<_, _> = runs.iter().filter(valid).map(|run| (pairing(run), values(run))).collect();
     let keys = DERIVED.map(|(key, ..)| Arc::<str>::from(key));
     for run in runs.iter_mut().filter(|run| !is_of(run, baseline)) {
         let Some(theirs) = base.get(&pairing(run)) else { continue };

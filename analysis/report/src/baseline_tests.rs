@@ -52,6 +52,20 @@ fn speedup_is_paired_and_never_extrapolated() {
 }
 
 #[test]
+fn nothing_is_compared_with_an_invalid_run() {
+    let mut runs = [
+        run("FIFO", "5", 1, Ok(900.0)),
+        run("FIFO", "5", 2, Ok(900.0)),
+        run("Olaf", "5", 1, Ok(300.0)),
+        run("Olaf", "5", 2, Ok(300.0)),
+    ];
+    runs[1].validity.faults.push(pktgen_core::record::Fault::Interrupted {});
+    compare(&mut runs, &mut BTreeMap::new(), "FIFO");
+    assert_eq!(speedups(&runs), [None, None, Some(3.0), None]);
+    assert!(runs[3].lacks.is_empty());
+}
+
+#[test]
 fn runs_without_a_goal_say_nothing_about_it() {
     let mut runs = [run("FIFO", "5", 1, Ok(9.0)), run("Olaf", "5", 1, Ok(3.0))];
     assert!(missed_goals(&runs).is_empty());
