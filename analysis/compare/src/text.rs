@@ -129,7 +129,7 @@ pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
     if judged > 1 {
         notes.push(format!(
             "{judged} judgements are made at once. Each interval is the one that its judgement was made by: {level} % or \
-             more, by Holm's procedure, so that all of them together are right with a chance of {level} %."
+             more, by Holm's procedure, so that all verdicts together are right with a chance of {level} %."
         ));
     } else if judged == 1 {
         notes.push(format!("The interval is at {level} %."));
