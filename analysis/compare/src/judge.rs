@@ -101,6 +101,8 @@ pub struct Judgement {
     pub new_lacks: usize,
     /// Pairs in which only the new run has a value.
     pub old_lacks: usize,
+    /// Pairs in which neither run has a value.
+    pub both_lack: usize,
     /// Median of the old runs in pairs.
     pub old: Option<Estimate>,
     /// Median of the new runs in pairs.
@@ -168,6 +170,7 @@ impl Draft {
         judgement.pairs = both.len();
         judgement.new_lacks = pairs.iter().filter(|(old, new)| value(old).is_some() && value(new).is_none()).count();
         judgement.old_lacks = pairs.iter().filter(|(old, new)| value(old).is_none() && value(new).is_some()).count();
+        judgement.both_lack = pairs.len() - both.len() - judgement.new_lacks - judgement.old_lacks;
         (judgement.old, judgement.new) = (old, new);
         Ok(Draft { judgement, differences, sample: None })
     }
@@ -233,6 +236,7 @@ fn blank(rule: &Rule, unit: &str, labels: &Labels, differences: &Differences) ->
         pairs: 0,
         new_lacks: 0,
         old_lacks: 0,
+        both_lack: 0,
         old: None,
         new: None,
         effect: None,
@@ -246,8 +250,8 @@ fn blank(rule: &Rule, unit: &str, labels: &Labels, differences: &Differences) ->
 /// Describes runs without a value. Such runs, for example without a time to a goal that they missed, may be the worst,
 /// and the other runs do not represent them.
 fn lacking(judgement: &Judgement) -> String {
-    let Judgement { pairs, new_lacks, old_lacks, .. } = judgement;
-    let all = pairs + new_lacks + old_lacks;
+    let Judgement { pairs, new_lacks, old_lacks, both_lack, .. } = judgement;
+    let all = pairs + new_lacks + old_lacks + both_lack;
     match (new_lacks, old_lacks) {
         (0, _) => format!("in {old_lacks} of {all} pairs only the new run has a value"),
         (_, 0) => format!("in {new_lacks} of {all} pairs only the old run has a value"),

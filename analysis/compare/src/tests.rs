@@ -278,6 +278,13 @@ fn a_value_that_only_the_old_run_has_is_no_success() {
     assert_eq!((won.outcome, won.old_lacks), (Outcome::CannotTell, 3));
     assert!(won.why.contains("in 3 of 8 pairs only the new run has a value"), "{}", won.why);
     assert_eq!(text::cells(&won)[6], "5 of 8");
+    // Pairs in which both missed it are counted, too.
+    let both = judgement(2, 2);
+    assert_eq!(
+        (both.outcome, both.pairs, both.both_lack, text::cells(&both)[6].as_str()),
+        (Outcome::Same, 6, 2, "6 of 8")
+    );
+    assert!(judgement(2, 3).why.contains("in 1 of 8 pairs"));
 }
 
 fn judgement_of(metric: &str, outcome: Outcome, [lo, hi]: [f64; 2], tolerance: f64) -> judge::Judgement {

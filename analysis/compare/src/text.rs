@@ -183,7 +183,7 @@ fn by_size(a: &Judgement, b: &Judgement) -> Ordering {
 pub(super) fn cells(judgement: &Judgement) -> [String; 8] {
     let scale = judgement.scale();
     let shown = |value: Option<Estimate>| value.map_or("–".to_owned(), |one| scale.show(one.median));
-    let lacking = judgement.new_lacks + judgement.old_lacks;
+    let lacking = judgement.new_lacks + judgement.old_lacks + judgement.both_lack;
     let pairs = if lacking == 0 {
         judgement.pairs.to_string()
     } else {
