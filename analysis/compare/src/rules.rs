@@ -204,6 +204,12 @@ impl Rules {
             rules.rules.extend(keys.into_iter().filter_map(rule));
         }
         let mut notes = Vec::new();
+        let valued = |key: &str| sides.iter().any(|side| side.sweep.runs.iter().any(|run| run.value(key).is_some()));
+        let own = rules.rules.iter().filter(|rule| known.contains_key(metric_of(&rule.metric)));
+        let without = own.filter(|rule| self.built_in && !valued(&rule.metric));
+        notes.extend(
+            without.map(|rule| format!("metrics.{} has no value in any run: it is not compared.", rule.metric)),
+        );
         let hidden = sides.iter().any(|side| side.sweep.runs.iter().any(|run| run.hides_members));
         if self.built_in && hidden && rules.rules.iter().any(|rule| rule.metric == AGE) {
             let by_lanes = sides.iter().all(|side| side.sweep.units.contains_key(AGE_BY_LANES));

@@ -371,6 +371,26 @@ fn metrics_that_reports_define_otherwise_are_withheld() {
 }
 
 #[test]
+fn own_metrics_without_values_are_noted() {
+    let of = |name: &str| {
+        let mut side = sweep(name, 1.0, 5);
+        let metric = pktgen_core::user_metric::UserMetric {
+            name: "quotient".to_owned(),
+            sql: "SELECT 1.0 / 0.0 AS value".to_owned(),
+            unit: "ratio".to_owned(),
+            better: pktgen_core::definition::Better::Lower,
+            about: String::new(),
+        };
+        side.sweep.runs.iter_mut().for_each(|run| run.user_metrics.push(metric.clone()));
+        side.sweep.units.insert("quotient".to_owned(), "ratio".to_owned());
+        side
+    };
+    let found = against(&of("old"), &of("new"));
+    let note = "metrics.quotient has no value in any run: it is not compared.";
+    assert!(found.notes.iter().any(|one| one == note), "{:?}", found.notes);
+}
+
+#[test]
 fn variants_may_be_what_is_compared() {
     let named = |name: &str, variant: &str, by: f64| {
         let mut side = sweep(name, by, 5);
