@@ -204,9 +204,17 @@ impl fmt::Display for Quantity {
     }
 }
 
-/// Returns a number or quantity in canonical spelling, independent of its unit; any other text unchanged.
+/// Largest number up to which all integers are numbers of 64 bits.
+const INTEGERS_MAX: f64 = 9_007_199_254_740_992.0;
+
+/// Returns a number or quantity in canonical spelling, independent of its unit; any other text unchanged, and integers
+/// that would be rounded.
 pub fn canonical(text: &str) -> String {
-    Quantity::read(text).map_or_else(|| text.to_owned(), |quantity| quantity.to_string())
+    match Quantity::read(text) {
+        Some(Quantity::Number(number)) if number.abs() >= INTEGERS_MAX => text.to_owned(),
+        Some(quantity) => quantity.to_string(),
+        None => text.to_owned(),
+    }
 }
 
 /// An exact decimal number, zero or more, of at most 18 significant digits: a factor without float rounding.
@@ -338,7 +346,8 @@ mod tests {
         ] {
             assert_eq!(texts.map(canonical), [one; 3], "{texts:?}");
         }
-        for text in ["olaf", "", "NaN", "inf", "[\"20Gbps\"]", "20 Gb"] {
+        // Integers above 2⁵³ are not rounded to the same number.
+        for text in ["olaf", "", "NaN", "inf", "[\"20Gbps\"]", "20 Gb", "9007199254740993", "18446744073709551615"] {
             assert_eq!(canonical(text), text);
         }
     }
