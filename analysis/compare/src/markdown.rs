@@ -58,17 +58,18 @@ pub(super) fn page(comparison: &Comparison) -> String {
     out
 }
 
-/// Outputs the judgements other than "same" first, and all of them collapsed unless these are all.
+/// Outputs the judgements, the worst first; of many those other than "same", and all of them collapsed.
 fn judgements(versus: &Versus, out: &mut String) {
     let heads = HEADS.map(str::to_owned);
     let rows = |all: Vec<&Judgement>| all.into_iter().map(|one| cells(one).to_vec()).collect::<Vec<_>>();
     let all: Vec<&Judgement> = versus.judgements.iter().collect();
+    let mut sorted = all.clone();
+    sorted.sort_by(|a, b| by_severity(a, b));
     if all.len() <= SHORT {
-        table(&heads, rows(all).into_iter(), out);
+        table(&heads, rows(sorted).into_iter(), out);
         return;
     }
-    let mut telling: Vec<&Judgement> = all.iter().filter(|one| one.outcome != Outcome::Same).copied().collect();
-    telling.sort_by(|a, b| by_severity(a, b));
+    let mut telling: Vec<&Judgement> = sorted.into_iter().filter(|one| one.outcome != Outcome::Same).collect();
     let n = telling.len();
     if n > SHORT {
         let _ = writeln!(out, "{SHORT} of {n} that are not the same, the worst first:\n");

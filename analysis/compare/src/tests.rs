@@ -447,6 +447,8 @@ fn markdown_says_the_verdict_first_and_tables_are_whole() {
     let rows: Vec<&str> = text.lines().filter(|line| line.starts_with('|')).collect();
     assert_eq!(rows.len(), 2 + 4);
     assert!(rows.iter().all(|row| row.replace("\\|", "").matches('|').count() == 9), "{text}");
+    let order: Vec<bool> = rows[2..].iter().map(|row| row.ends_with("| worse |")).collect();
+    assert_eq!(order, [true, true, false, false], "{text}");
     assert!(text.contains("AoM mean, cluster | rate 20 |") && text.contains("| 2%, lower | 10 | worse |"), "{text}");
     assert_eq!(text.matches("<details>").count(), text.matches("</details>").count());
     // Many judgements: the important ones are outside, all are inside.
