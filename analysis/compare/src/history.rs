@@ -132,6 +132,7 @@ impl Runs {
         let mut hash = [0x6c62_272e_07bb_0142u64, 0x62b8_2175_6295_c58d];
         let mut first: Option<Manifest> = None;
         for run in run_dirs(dir, no_verify)? {
+            run.check(no_verify)?;
             let path = run.dir.join("manifest.json");
             let bytes = std::fs::read(&path).map_err(Error::io("read", &path))?;
             if serde_json::from_slice::<Stated>(&bytes).is_ok_and(|run| run.state == RunState::Running) {

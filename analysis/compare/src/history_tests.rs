@@ -57,6 +57,12 @@ fn a_run_is_remembered_once() {
     assert_ne!(other.run, entry.run);
     assert!(other.append(&file).unwrap().0);
     assert_eq!(read(&file).unwrap().entries.len(), 2);
+    // A run that never began is named.
+    let gone = fs::read(&manifest).unwrap();
+    fs::remove_file(&manifest).unwrap();
+    let refusal = Runs::of(dir.path(), false).unwrap_err().to_string();
+    assert!(refusal.contains("the run never began") && refusal.contains("fifo-20-1"), "{refusal}");
+    fs::write(&manifest, gone).unwrap();
     // A run that has not ended is refused.
     let running = fs::read_to_string(&manifest).unwrap().replacen("\"finished\"", "\"running\"", 1);
     fs::write(&manifest, running).unwrap();
