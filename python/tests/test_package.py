@@ -144,7 +144,8 @@ def test_changed_files_are_refused_or_warned_of(copy: Path, small: pktgen.Sweep)
         pktgen.open(copy).metrics("received")
     assert not pktgen.open(copy).valid
     with pytest.warns(pktgen.InvalidRunWarning, match="INVALID"):
-        assert not pktgen.compare(copy, small).valid
+        found = pktgen.compare(copy, small)
+    assert not found.valid and repr(found).split("\n")[0].endswith(": invalid>")
     manifest = run.path / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"seed": 1', '"seed": 3'))
     with pytest.raises(pktgen.PktgenError, match="manifest.json: its content is not what was written"):

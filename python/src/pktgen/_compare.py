@@ -23,7 +23,7 @@ class Comparison:
     def __init__(self, said: dict[str, Any]) -> None:
         self.said = said
         self.title = str(said["title"])
-        #: "better", "worse", "same" or "cannot_tell".
+        #: "better", "worse", "same" or "cannot_tell", of the valid runs: see `valid`.
         self.outcome = str(said["outcome"])
         self.valid = bool(said["valid"])
         self.lines: list[str] = said["lines"]
@@ -52,10 +52,12 @@ class Comparison:
         return pl.DataFrame(rows, infer_schema_length=None)
 
     def __repr__(self) -> str:
-        return f"<pktgen.Comparison {self.title}: {self.outcome}>\n" + "\n".join(html.some(self.lines))
+        verdict = self.outcome if self.valid else "invalid"
+        return f"<pktgen.Comparison {self.title}: {verdict}>\n" + "\n".join(html.some(self.lines))
 
     def _repr_html_(self) -> str:
-        return html.box(f"{self.title}: {self.outcome.replace('_', ' ')}", self.valid, self.lines + self.notes, True)
+        verdict = self.outcome.replace("_", " ") if self.valid else "invalid"
+        return html.box(f"{self.title}: {verdict}", self.valid, self.lines + self.notes, True)
 
 
 def compare(
