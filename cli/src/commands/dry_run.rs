@@ -25,7 +25,7 @@ pub(super) fn run(experiment: &Experiment, frames: usize, ui: &Ui) -> Result<u8>
     } else {
         print(&drafted, ui);
     }
-    experiment.check_points()?;
+    experiment.check_drafts()?;
     say_unused(experiment.unused(), ui);
     if others > 0 {
         ui.note(&format!("{others} more runs in the sweep; choose another with --run NAME"));

@@ -2,14 +2,28 @@
 
 use std::collections::HashSet;
 
-use pktgen_core::config::Unused;
+use pktgen_core::config::{Run, Unused};
 use pktgen_core::{Error, Result};
 
 use super::{Experiment, study};
+use crate::plan::Plan;
 
 impl Experiment {
     /// Plans one run of every point; returns whether any of them is in real time.
-    pub fn check_points(&self) -> Result<bool> {
+    pub(super) fn check_points(&self) -> Result<bool> {
+        self.look_at_points(&|run| {
+            let plan = self.prepare(run)?;
+            self.check_launch(&plan)?;
+            Ok(plan)
+        })
+    }
+
+    /// Plans one run of every point for inspection.
+    pub fn check_drafts(&self) -> Result<()> {
+        self.look_at_points(&|run| self.draft(run)).map(drop)
+    }
+
+    fn look_at_points(&self, plan: &dyn Fn(&Run) -> Result<Plan>) -> Result<bool> {
         let mut real_time = false;
         let mut seen = HashSet::new();
         let mut points = Vec::new();
@@ -22,8 +36,7 @@ impl Experiment {
                 study::check(document, run.seed, self.studies)?;
                 points.push((run, Vec::new()));
             } else {
-                let plan = self.prepare(run)?;
-                self.check_launch(&plan)?;
+                let plan = plan(run)?;
                 real_time |= plan.spec.is_real_time();
                 points.push((run, plan.spec.unused));
             }
@@ -50,7 +63,7 @@ impl Experiment {
     }
 
     /// Returns the keys that were written and that no run reads, since only other choices would; known after
-    /// [`check_points`](Self::check_points), with which [`execute`](Self::execute) begins.
+    /// [`execute`](Self::execute), which plans all points first, or [`check_drafts`](Self::check_drafts).
     pub fn unused(&self) -> &[Unused] {
         self.unused.get().map_or(&[], Vec::as_slice)
     }
