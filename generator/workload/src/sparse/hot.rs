@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use rand::RngExt;
 use rand_distr::{Binomial, Distribution, Poisson};
 
 use super::curve::Curve;
@@ -202,11 +203,11 @@ impl UpdateCounts {
         UpdateCounts { first, total }
     }
 
-    /// Ranks by count, the most updated first. Equal counts are in an order that says nothing of the true ranks: a
-    /// training knows keys, not ranks.
-    pub fn order(&self) -> Vec<u64> {
+    /// Ranks by count, the most updated first; ties are in an arbitrary order that depends on `salt`. Two lists that are
+    /// compared need different ones: with one order of ties they agree on parameters without updates.
+    pub fn order(&self, salt: u64) -> Vec<u64> {
         let mut order: Vec<u64> = (0..self.first.len() as u64).collect();
-        order.sort_unstable_by_key(|rank| (std::cmp::Reverse(self.first[*rank as usize]), mix(!*rank)));
+        order.sort_unstable_by_key(|rank| (std::cmp::Reverse(self.first[*rank as usize]), mix(salt ^ *rank)));
         order
     }
 
@@ -214,22 +215,24 @@ impl UpdateCounts {
     /// have less.
     pub(crate) fn ranks_for(&self, p: f64) -> Option<u64> {
         let least = p * self.total as f64;
+        let mut counts = self.first.clone();
+        counts.sort_unstable_by_key(|count| std::cmp::Reverse(*count));
         let mut sum = 0;
-        let reached = self.order().iter().position(|rank| {
-            sum += self.first[*rank as usize];
+        let reached = counts.iter().position(|count| {
+            sum += count;
             sum as f64 >= least
         });
         reached.filter(|_| sum > 0).map(|at| at as u64 + 1)
     }
 
     /// Where the rule of LIBRA §5.3 stops on ranks in `order`: `step` at a time, until that raises the cumulative share
-    /// by less than `threshold`. The step that does not raise it enough does not count (our choice, as in
+    /// by less than `threshold`, or not at all. The step that does not raise it enough does not count (our choice, as in
     /// [`Curve::stop`]).
     pub fn stop(&self, order: &[u64], step: usize, threshold: f64) -> usize {
         let least = threshold * self.total as f64;
         let steps = order.chunks(step.max(1));
         let raises = steps.map(|ranks| ranks.iter().map(|rank| self.first[*rank as usize]).sum::<u64>() as f64);
-        (raises.take_while(|raise| *raise >= least).count() * step.max(1)).min(order.len())
+        (raises.take_while(|raise| *raise >= least && *raise > 0.0).count() * step.max(1)).min(order.len())
     }
 }
 
@@ -255,10 +258,15 @@ fn sample(curve: &Curve, ranks: u64, rate: f64, updates: f64, seed: Seed) -> Upd
     UpdateCounts::draw(curve, rate * updates, ranks, &mut seed.stream("sparse.identify", 0, 0))
 }
 
+/// The salt of a list's ties ([`UpdateCounts::order`]).
+pub(crate) fn ties(seed: Seed, list: &str) -> u64 {
+    seed.stream(list, 0, 0).random()
+}
+
 /// The `hot` most updated parameters of a training with the share `rate` of a data set of `updates` updates (§3.3).
 pub fn identify(curve: &Curve, hot: u32, rate: f64, updates: f64, seed: Seed) -> Result<HotOrder> {
     let counts = sample(curve, counted(hot.into()), rate, updates, seed);
-    let mut ranks = counts.order();
+    let mut ranks = counts.order(ties(seed, "sparse.identify.ties"));
     ranks.truncate(hot as usize);
     match ranks.last().map(|last| counts.first[*last as usize]) {
         Some(0) => Err(Error::config(format!(
@@ -325,15 +333,16 @@ mod tests {
         assert!(long.abs_diff(truth) < truth / 100, "{long} of a long one, {truth} in truth");
         // These many are what the same sample ranks first, and have the proportion of its updates; one less has not.
         let counts = sample(&curve, counted(truth), 0.08, 3e6, Seed(1));
+        let order = counts.order(ties(Seed(1), "sparse.identify.ties"));
         let share = |k: u64| {
-            let own: u64 = counts.order()[..k as usize].iter().map(|rank| counts.first[*rank as usize]).sum();
+            let own: u64 = order[..k as usize].iter().map(|rank| counts.first[*rank as usize]).sum();
             own as f64 / counts.total as f64
         };
         assert!(share(short) >= p && share(short - 1) < p);
         let HotOrder::Identified { ranks, .. } = identify(&curve, short as u32, 0.08, 3e6, Seed(1)).unwrap() else {
             panic!("identified")
         };
-        assert_eq!(ranks, counts.order()[..short as usize]);
+        assert_eq!(ranks, order[..short as usize]);
         assert!(principle_of_sample(&curve, 0.5, 0.05, 0.08, 1.0, Seed(1)).is_err());
     }
 
@@ -370,7 +379,7 @@ mod tests {
                 let sample = whole.thinned(rate, &mut stream);
                 [whole, sample]
             };
-            let orders = [whole.order(), sample.order()];
+            let orders = [whole.order(training), sample.order(!training)];
             let stops = [whole.stop(&orders[0], step, threshold), sample.stop(&orders[1], step, threshold)];
             let values = [
                 precision(&orders[0][..stops[0]], &orders[1][..stops[1]]),
@@ -394,12 +403,26 @@ mod tests {
     #[test]
     fn the_rule_adds_steps_while_they_raise_the_share() {
         let counts = UpdateCounts { first: vec![50, 1, 30, 10, 9, 0, 0], total: 100 };
-        let order = counts.order();
+        let order = counts.order(1);
         assert_eq!(order[..5], [0, 2, 3, 4, 1]);
         for (step, threshold, expected) in
             [(1, 0.1, 3), (1, 0.01, 5), (2, 0.19, 4), (2, 0.2, 2), (1, 0.6, 0), (9, 0.5, 7)]
         {
             assert_eq!(counts.stop(&order, step, threshold), expected, "{step}, {threshold}");
+        }
+        let none = UpdateCounts { first: vec![0; 7], total: 0 };
+        assert_eq!(none.stop(&order, 2, 0.1), 0, "no parameter is hot without updates");
+    }
+
+    /// Of two lists of parameters without updates, each list has any parameter with the same chance.
+    #[test]
+    fn ties_of_two_lists_are_broken_independently() {
+        let none = UpdateCounts { first: vec![0; 10_000], total: 0 };
+        let order = |seed: u64, list: &str| none.order(ties(Seed(seed), list));
+        assert_eq!(order(1, "whole"), order(1, "whole"));
+        for other in [order(1, "sample"), order(2, "whole")] {
+            let common = precision(&order(1, "whole")[..1000], &other[..1000]);
+            assert!((0.05..0.15).contains(&common), "{common} of 1000 out of 10000");
         }
     }
 

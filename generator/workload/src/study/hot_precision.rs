@@ -5,6 +5,9 @@
 //! is the share of the whole's list that is in the sample's. The rule lets the two differ in length, and counts of a
 //! sample lie further apart than frequencies do, so the precision with both lists cut to the model's number of hot
 //! parameters (§5.2) is found too.
+//!
+//! Ties are broken at random in each list. A list that ends with a parameter without updates says nothing of what is hot:
+//! its numbers have no value.
 
 use super::{Finding, Study, Task};
 use crate::config::{KeyTables, Section, settings};
@@ -12,7 +15,7 @@ use crate::definition::{Better, Definition};
 use crate::registry::Named;
 use crate::seed::Seed;
 use crate::sparse::fit::{STEP, THRESHOLD};
-use crate::sparse::hot::{UpdateCounts, counted, precision};
+use crate::sparse::hot::{UpdateCounts, counted, precision, ties};
 use crate::sparse::read::{Model, Shape, shape};
 use crate::{Error, Result};
 
@@ -28,7 +31,8 @@ static METRICS: [Definition; 5] = [
         "hot_precision",
         "share",
         Better::Higher,
-        "Share of the whole training's hot parameters found by training with a sample.",
+        "Share of the whole training's hot parameters found by training with a sample; ties are broken at random. No value if \
+         a list includes parameters without updates.",
     ),
     found(
         "hot_precision_fixed",
@@ -106,25 +110,41 @@ impl Training {
         let mut stream = seed.stream("study.hot_precision.whole", 0, 0);
         let whole = UpdateCounts::draw(&self.shape.curve, self.updates, counted, &mut stream);
         let sample = whole.thinned(self.rate, &mut seed.stream("study.hot_precision.sample", 0, 0));
-        let (whole_order, sample_order) = (whole.order(), sample.order());
+        let whole_order = whole.order(ties(seed, "study.hot_precision.whole.ties"));
+        let sample_order = sample.order(ties(seed, "study.hot_precision.sample.ties"));
         let stop = |counts: &UpdateCounts, order: &[u64]| counts.stop(order, self.step as usize, self.threshold);
         let (global, sampled) = (stop(&whole, &whole_order), stop(&sample, &sample_order));
-        if global == 0 || whole.total == 0 {
+        if global == 0 {
             return Err(Error::config(format!(
                 "{}: no {} parameters get {} of the updates, so none are hot; lower it or raise study.step",
                 self.place, self.step, self.threshold
             )));
         }
-        let common = hot.min(whole_order.len() as u64) as usize;
-        let intercepted: u64 = sample_order[..sampled].iter().map(|rank| whole.first[*rank as usize]).sum();
-        Ok(vec![
-            Finding::new("hot_precision", "share", precision(&whole_order[..global], &sample_order[..sampled])),
-            Finding::new("hot_precision_fixed", "share", precision(&whole_order[..common], &sample_order[..common])),
-            Finding::new("hot_count_global", "parameters", global as f64),
-            Finding::new("hot_count_sample", "parameters", sampled as f64),
-            Finding::new("hot_share", "share", intercepted as f64 / whole.total as f64),
-        ])
+        let fixed = hot.min(whole_order.len() as u64) as usize;
+        let found = |k, n| Some(precision(updated(&whole, &whole_order, k)?, updated(&sample, &sample_order, n)?));
+        let list = |counts, order, k| updated(counts, order, k).map(|ranks| ranks.len() as f64);
+        let intercepted = updated(&sample, &sample_order, sampled)
+            .map(|ranks| ranks.iter().map(|rank| whole.first[*rank as usize]).sum::<u64>() as f64 / whole.total as f64);
+        let values = [
+            found(global, sampled),
+            found(fixed, fixed),
+            list(&whole, &whole_order, global),
+            list(&sample, &sample_order, sampled),
+            intercepted,
+        ];
+        let finding = |(definition, value): (&Definition, Option<f64>)| Finding {
+            value,
+            ..Finding::new(definition.metric, definition.unit, 0.0)
+        };
+        Ok(METRICS.iter().zip(values).map(finding).collect())
     }
+}
+
+/// The first `k` ranks of `order`; none if they include one without updates, or if there are no updates.
+fn updated<'a>(counts: &UpdateCounts, order: &'a [u64], k: usize) -> Option<&'a [u64]> {
+    let ranks = &order[..k];
+    let all = ranks.last().map_or(counts.total, |rank| counts.first[*rank as usize]) > 0;
+    all.then_some(ranks)
 }
 
 #[cfg(test)]
@@ -154,8 +174,23 @@ mod tests {
     #[test]
     fn all_of_the_data_finds_all() {
         let found = run(&[("sample_rate", 1.0.into())], 2);
-        assert_eq!(found[..2], [1.0, 1.0]);
+        // Ties at the ends of the lists are broken twice.
+        assert!(found[..2].iter().all(|precision| (0.999..=1.0).contains(precision)), "{found:?}");
         assert_eq!(found[2], found[3]);
+    }
+
+    #[test]
+    fn lists_of_parameters_without_updates_have_no_precision() {
+        let run = |updates: f64, rate: f64| {
+            let values = [("updates", updates.into()), ("sample_rate", rate.into())];
+            let findings = HotPrecision.run(&mut Section::of("study", &values), Seed(1)).unwrap();
+            findings.iter().map(|finding| finding.value).collect::<Vec<_>>()
+        };
+        // 800 updates of 30,000 hot parameters; 100 updates of the whole, none of the sample.
+        assert_eq!(run(1e4, 0.08)[..2], [None, None]);
+        assert_eq!(run(100.0, 1e-9)[..2], [None, None]);
+        assert_eq!(run(1e8, 1e-9)[1..], [None, Some(30_000.0), None, None]);
+        assert!(run(1e8, 0.08).iter().all(Option::is_some));
     }
 
     #[test]
