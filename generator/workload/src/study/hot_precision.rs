@@ -14,6 +14,7 @@ use crate::config::{KeyTables, Section, settings};
 use crate::definition::{Better, Definition};
 use crate::registry::Named;
 use crate::seed::Seed;
+use crate::sparse::HOT_MAX;
 use crate::sparse::fit::{STEP, THRESHOLD};
 use crate::sparse::hot::{UpdateCounts, counted, precision, ties};
 use crate::sparse::read::{Model, Shape, shape};
@@ -86,11 +87,25 @@ impl Study for HotPrecision {
     fn read(&self, section: &mut Section) -> Result<Task> {
         let shape = shape(section)?;
         let Settings { updates, sample_rate: rate, step, threshold } = Settings::read(section)?;
+        let stop = shape.curve.stop(step, threshold);
+        let (key, list) = if stop > shape.hot.into() { ("step", stop) } else { ("hot", shape.hot.into()) };
+        let (counts, most) = (counted(list).min(shape.curve.ranks()), u64::from(HOT_MAX));
+        if list > most && counts > counted(most) {
+            return Err(Error::config(format!(
+                "{}: a list of {list} hot parameters needs counts of {counts} parameters, {} MB of memory; lists have at most \
+                 {most} parameters, as many as the memory of a switch holds; lower study.{key}",
+                section.place(key),
+                counts.saturating_mul(COUNT_BYTES) / 1_000_000
+            )));
+        }
         let place = section.place("threshold");
         let training = Training { shape, updates, rate, step, threshold, place };
         Ok(Box::new(move |seed, _| training.compare(seed)))
     }
 }
+
+/// Memory of a counted parameter: its counts in the whole and in the sample, and its places in both lists.
+const COUNT_BYTES: u64 = 32;
 
 /// What is trained, and by which rule parameters are hot.
 struct Training {
@@ -199,6 +214,21 @@ mod tests {
         let _ = HotPrecision.run(&mut section, Seed(1));
         let asked: BTreeSet<_> = section.asked().to_vec().into_iter().collect();
         assert_eq!(asked, crate::config::names_of(HotPrecision.keys()).map(str::to_owned).collect());
+    }
+
+    #[test]
+    fn lists_beyond_the_memory_are_refused_before_they_are_counted() {
+        for (key, value) in [("step", 1_000_000_000u32), ("hot", 100_000_000)] {
+            let mut section = Section::of("study", &[("model", "oa".into()), (key, value.into())]);
+            let why = HotPrecision.read(&mut section).err().map(|error| error.to_string()).unwrap_or_default();
+            let parts = [&format!("study.{key}"), "hot parameters", "4800 MB", "5000000"];
+            assert!(parts.iter().all(|part| why.contains(part)), "{why}");
+        }
+        // As many as there are parameters are no more.
+        let few = [("parameters", 200_000u32.into()), ("step", 1_000_000_000u32.into()), ("threshold", 0.1.into())];
+        let mut section =
+            Section::of("study", &[&[("curve", "zipf".into()), ("hot", 1000u32.into())], &few[..]].concat());
+        assert!(HotPrecision.read(&mut section).is_ok());
     }
 
     #[test]
