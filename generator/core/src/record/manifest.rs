@@ -256,6 +256,7 @@ impl Counters {
             (&mut self.clipped, other.clipped),
         ];
         pairs.into_iter().for_each(|(sum, more)| *sum += more);
+        self.scaling_error_ppb = self.scaling_error_ppb.max(other.scaling_error_ppb);
         for (name, value) in &other.device {
             let largest = [&self.device_largest, &other.device_largest].iter().any(|names| names.contains(name));
             let rule = if largest { CounterRule::Largest } else { CounterRule::Sum };

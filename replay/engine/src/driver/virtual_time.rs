@@ -365,6 +365,7 @@ impl Simulation {
         self.counters.acks_received = self.host.acks_received;
         self.counters.foreign = self.host.foreign;
         self.counters.clipped = workers.clipped;
+        self.counters.scaling_error_ppb = workers.scaling_error_ppb;
         if let Some(goal) = self.ledger.goal() {
             self.counters.workers_at_goal = goal.workers() - goal.short();
         }

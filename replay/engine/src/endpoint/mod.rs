@@ -115,6 +115,8 @@ pub struct WorkersEnd {
     pub answers: Vec<Answers>,
     /// Elements that exceeded an integer when they were scaled.
     pub clipped: u64,
+    /// Error of the means of a server's results, relative to the gradients before scaling, in 10⁻⁹; none without such results.
+    pub scaling_error_ppb: Option<u64>,
     /// Results of a server that are not the sums of all contributions.
     pub wrong_results: u64,
     /// Copies of results that differ, if any do.
@@ -163,6 +165,21 @@ pub struct ScalingError {
     pub off: f64,
     /// Sum of the exact values.
     pub of: f64,
+}
+
+impl ScalingError {
+    /// It is measured in every n-th block.
+    pub(crate) const SAMPLED: u32 = 64;
+
+    pub(crate) fn add(&mut self, more: ScalingError) {
+        self.off += more.off;
+        self.of += more.of;
+    }
+
+    /// Returns Σ|error| in 10⁻⁹ of Σ|exact|; `None` if nothing was scaled.
+    pub(crate) fn ppb(self) -> Option<u64> {
+        (self.of > 0.0).then(|| (self.off / self.of * 1e9).round() as u64)
+    }
 }
 
 /// The integers that workers contribute, as a pure function.

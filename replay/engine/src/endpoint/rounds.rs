@@ -195,6 +195,7 @@ impl<P: RoundProtocol> Rounds<P> {
         P: 'static,
     {
         let content = Contributions::new(self.layout.clone(), self.protocol.summing());
+        let content = if self.check.is_some() { content.partial() } else { content };
         let declared = Declaration {
             reacts: true,
             training: Some(self.settings.training.clone()),
@@ -415,6 +416,7 @@ impl<P: RoundProtocol> Workers for Rounds<P> {
         WorkersEnd {
             unfinished,
             clipped: self.clipped,
+            scaling_error_ppb: check.and_then(ResultCheck::scaling_error_ppb),
             wrong_results: check.map_or(0, |check| check.wrong),
             unlike_results: self.copies.fault(),
             counters: self.counters(),

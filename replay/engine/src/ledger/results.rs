@@ -11,9 +11,6 @@ use super::{Carried, DuePacket, PayloadValues, Receipt};
 use crate::endpoint::overflow::Overflow;
 use crate::endpoint::{Content, ScalingError};
 
-/// The error of scaling is measured in every n-th block.
-const SAMPLED: u32 = 64;
-
 /// Maximum number of choices of workers that are tried for a partial result.
 const CHOICES_MAX: u64 = 256;
 
@@ -65,9 +62,8 @@ impl Results {
             return SumOk::Unknown;
         };
         let elements = self.add_up(group);
-        if packet.seq().is_multiple_of(SAMPLED) {
-            let ScalingError { off, of } = self.content.error(&self.members, &self.sums[..elements]);
-            self.error = ScalingError { off: self.error.off + off, of: self.error.of + of };
+        if packet.seq().is_multiple_of(ScalingError::SAMPLED) {
+            self.error.add(self.content.error(&self.members, &self.sums[..elements]));
         }
         let right = match u32::from(receipt.count) == group.count {
             true => self.is_right(elements, &receipt.carried),
@@ -207,7 +203,7 @@ impl Results {
     /// Returns the error of the means that workers compute from results, relative to the gradients before scaling:
     /// Σ|error| in 10⁻⁹ of Σ|exact|, over every 64th block; `None` if nothing was scaled.
     pub(super) fn scaling_error_ppb(&self) -> Option<u64> {
-        (self.error.of > 0.0).then(|| (self.error.off / self.error.of * 1e9).round() as u64)
+        self.error.ppb()
     }
 }
 

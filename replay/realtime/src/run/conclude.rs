@@ -18,7 +18,8 @@ pub(super) fn conclude(manifest: &mut Manifest, outcome: Outcome) {
     let seen = manifest.unseen.take().unwrap_or_default();
     manifest.unseen = ledger.unseen().map(|own| Unseen { load: seen.load, acks: seen.acks, ..own });
     manifest.counters = counters;
-    manifest.counters.scaling_error_ppb = ledger.scaling_error_ppb();
+    // Of the results of a server its workers know, of those of a device its account.
+    manifest.counters.scaling_error_ppb = manifest.counters.scaling_error_ppb.or(ledger.scaling_error_ppb());
     if let Some(exact) = ledger.exactness() {
         let counts = [("counted_twice", exact.twice), ("never_counted", exact.never)];
         manifest.counters.device.extend(counts.map(|(name, n)| (name.to_owned(), n)));

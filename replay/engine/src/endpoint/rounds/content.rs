@@ -20,6 +20,8 @@ pub struct Summing {
 pub struct Contributions {
     layout: Layout,
     summing: Summing,
+    /// Whether packets carry results, whose means have an error; not if a server completes their sums.
+    are_results: bool,
     left_range: bool,
     room: Vec<i32>,
     floats: Vec<f32>,
@@ -33,11 +35,17 @@ impl Contributions {
         Contributions {
             layout,
             summing,
+            are_results: true,
             left_range: false,
             room: vec![0; elements],
             floats: vec![0.0; elements],
             exact: vec![0.0; elements],
         }
+    }
+
+    /// The same in packets to a server that completes the sums.
+    pub(super) fn partial(self) -> Self {
+        Contributions { are_results: false, ..self }
     }
 
     /// Returns iteration and block of a packet; no block if its data do not count.
@@ -100,7 +108,8 @@ impl Content for Contributions {
     }
 
     fn error(&mut self, members: &[PacketId], sums: &[i32]) -> ScalingError {
-        let Some((iteration, Some(block))) = members.first().map(|first| self.find(*first)) else {
+        let first = members.first().filter(|_| self.are_results);
+        let Some((iteration, Some(block))) = first.map(|first| self.find(*first)) else {
             return ScalingError::default();
         };
         let elements = usize::from(self.layout.dense.elements_of(block));
@@ -142,6 +151,7 @@ pub(super) struct ResultCheck {
     members: Vec<PacketId>,
     sums: Vec<i32>,
     overflow: Overflow,
+    error: ScalingError,
     /// Correct results.
     pub(super) right: u64,
     /// Wrong results.
@@ -158,6 +168,7 @@ impl ResultCheck {
             members: Vec::with_capacity(workers as usize),
             sums,
             overflow: Overflow::default(),
+            error: ScalingError::default(),
             right: 0,
             wrong: 0,
         }
@@ -166,6 +177,11 @@ impl ResultCheck {
     /// Results with sums that 32 bits do not hold.
     pub(super) fn overflowed(&self) -> u64 {
         self.overflow.results
+    }
+
+    /// Error of the means that workers compute from them, in 10⁻⁹; `None` if nothing was scaled.
+    pub(super) fn scaling_error_ppb(&self) -> Option<u64> {
+        self.error.ppb()
     }
 
     /// Looks at the values of a result of `job`, as they lie in its packet.
@@ -183,6 +199,11 @@ impl ResultCheck {
         let right = self.overflow.judge(&mut self.content, &self.members, sums, (same, Some(values)));
         if right == Some(true) && u32::from(head.count) == self.workers {
             self.right += 1;
+            if head.seq.is_multiple_of(ScalingError::SAMPLED) {
+                // The sums as they are: registers may saturate.
+                self.sums.iter_mut().zip(integers).for_each(|(sum, v)| *sum = i32::from_be_bytes(*v));
+                self.error.add(self.content.error(&self.members, &self.sums[..elements]));
+            }
         } else {
             self.wrong += 1;
         }
@@ -236,8 +257,23 @@ mod tests {
                 let mut check = ResultCheck::new(Contributions::new(layout.clone(), summing), workers);
                 check.look(0, &head(count), &values);
                 assert_eq!((check.right, check.wrong), (u64::from(right), u64::from(!right)));
+                // Means are of results, and every 64th block is measured.
+                assert_eq!(check.scaling_error_ppb().is_some(), right && block == 0);
             }
         }
+    }
+
+    /// A packet to a server that completes the sums is not a result: its mean is none of a worker.
+    #[test]
+    fn parts_of_results_have_no_scaling_error() {
+        let plan = DensePlan { elements_total: 100, elements_per_packet: 64, ..DensePlan::default() };
+        let layout = Layout::new(Arc::new(Dense::new(plan, Seed(2)).unwrap()), Scaling::Fixed(1e6), 4);
+        let summing = Summing { whole: true, registers: Registers::Wrap };
+        let (lone, mut sums) = ([PacketId::new(1, 0, 0)], [0; 64]);
+        let mut content = Contributions::new(layout, summing);
+        content.add(&lone, &mut sums);
+        assert!(content.error(&lone, &sums).of > 0.0);
+        assert_eq!(content.partial().error(&lone, &sums), ScalingError::default());
     }
 
     /// Sums that leave 32 bits are right as registers make them, and counted.

@@ -364,6 +364,7 @@ impl<'a> WorkersRole<'a> {
     pub(super) fn count(&mut self, outcome: &mut RealOutcome) {
         let end = self.workers.end();
         self.counters.clipped = end.clipped;
+        self.counters.scaling_error_ppb = end.scaling_error_ppb;
         end.counters.iter().for_each(|own| self.counters.count(own));
         outcome.counters.add(&self.counters);
         outcome.counters.acks_received += self.host.acks_received;
