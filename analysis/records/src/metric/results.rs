@@ -115,7 +115,7 @@ const COUNTERS: [Definition; 10] = [
         Better::Neither,
         "Results received by workers, independent of what was recorded; not counted for sums by key.",
     ),
-    counted("clipped", "elements", Better::Lower, "Gradients clipped because they did not fit 32 bits after scaling."),
+    counted("clipped", "elements", Better::Lower, "Gradients clipped because they did not fit 32 bits after scaling; retransmissions are not counted again."),
     counted(
         "scaling_error",
         "ratio",

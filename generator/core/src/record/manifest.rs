@@ -133,7 +133,7 @@ pub struct Counters {
     /// Results that arrived at workers of synchronous training.
     #[serde(default)]
     pub replies: u64,
-    /// Elements that exceeded a 32-bit integer when gradients were scaled, and were clipped.
+    /// Elements that exceeded a 32-bit integer when gradients were scaled, and were clipped; not those of retransmissions.
     #[serde(default)]
     pub clipped: u64,
     /// Error of the means that workers compute from results, compared with the gradients before scaling: the sum of

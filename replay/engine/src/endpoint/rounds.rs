@@ -250,7 +250,9 @@ impl<P: RoundProtocol> Rounds<P> {
         let buffer = pool.take();
         let frame_bytes = &mut pool.bytes_mut(buffer)[..bytes];
         self.templates[worker as usize].emit_to_fit(frame_bytes);
-        self.clipped += u64::from(self.protocol.emit(&self.layout, &what, &mut frame_bytes[HEAD..]));
+        let clipped = self.protocol.emit(&self.layout, &what, &mut frame_bytes[HEAD..]);
+        // A retransmission has the same gradients.
+        self.clipped += if attempt == 0 { u64::from(clipped) } else { 0 };
         if self.facts.udp_checksum {
             set_udp_checksum(frame_bytes);
         }
