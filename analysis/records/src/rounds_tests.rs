@@ -92,6 +92,16 @@ fn what_is_not_stated_is_not_said() {
 }
 
 #[test]
+fn a_time_that_no_program_counted_is_not_0() {
+    let lines = lines_of(&training(), |manifest| {
+        manifest.counters.device = [("packets".to_owned(), 4), ("packet_time_ps".to_owned(), 0)].into();
+    });
+    for key in ["aggregation_latency_mean", "aggregation_rate"] {
+        assert_eq!(value(&lines, key), None, "{key}");
+    }
+}
+
+#[test]
 fn no_age_is_made_up_whatever_was_recorded() {
     for (records, notes, results) in [
         ("full", ["age_of_model_not_defined"].as_slice(), true),

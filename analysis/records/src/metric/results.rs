@@ -128,7 +128,7 @@ const COUNTERS: [Definition; 10] = [
         "aggregation_latency_mean",
         NS,
         Better::Lower,
-        "Mean time of a packet in devices, as counted by their programs.",
+        "Mean time of a packet in devices, as counted by their programs; no value where they count none, as in real time.",
     )
     .source("TRIO §6.3, Figure 15"),
     counted(
@@ -227,7 +227,9 @@ fn recovery(mut waits_ps: Vec<i64>, timeout_ps: Option<i64>, out: &mut Vec<Line>
 /// Outputs the mean time of packets in devices, and gradients of a packet per that time (§6.3, Figure 15).
 fn aggregation(run: &Analysis, out: &mut Vec<Line>) {
     let device = &run.manifest.counters.device;
-    let both = device.get("packet_time_ps").zip(device.get("packets")).filter(|(_, packets)| **packets > 0);
+    // Programs that count no times (in real time, or without a model of the chip) have a sum of 0.
+    let measured = |(time_ps, packets): &(&u64, &u64)| **time_ps > 0 && **packets > 0;
+    let both = device.get("packet_time_ps").zip(device.get("packets")).filter(measured);
     let ns = both.map(|(time_ps, packets)| *time_ps as f64 / 1000.0 / *packets as f64);
     out.push(Line::new("aggregation_latency_mean", NS, ns));
     let training = run.manifest.training.as_ref().filter(|training| training.blocks > 0);
