@@ -135,7 +135,7 @@ const COUNTERS: [Definition; 10] = [
         "aggregation_rate",
         "elements/s",
         Better::Higher,
-        "Gradients per packet, divided by `aggregation_latency_mean`.",
+        "Mean number of gradients per packet, divided by `aggregation_latency_mean`.",
     )
     .source("TRIO §6.3, Figure 15"),
     device(
@@ -233,7 +233,7 @@ fn aggregation(run: &Analysis, out: &mut Vec<Line>) {
     let ns = both.map(|(time_ps, packets)| *time_ps as f64 / 1000.0 / *packets as f64);
     out.push(Line::new("aggregation_latency_mean", NS, ns));
     let training = run.manifest.training.as_ref().filter(|training| training.blocks > 0);
-    let elements = training.map(|training| training.elements.div_ceil(u64::from(training.blocks)));
-    let rate = ns.zip(elements).filter(|(ns, _)| *ns > 0.0).map(|(ns, elements)| elements as f64 / ns * 1e9);
+    let elements = training.map(|training| training.elements as f64 / f64::from(training.blocks));
+    let rate = ns.zip(elements).map(|(ns, elements)| elements / ns * 1e9);
     out.push(Line::new("aggregation_rate", "elements/s", rate));
 }
