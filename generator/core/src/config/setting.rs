@@ -74,6 +74,19 @@ impl Section {
             None => Ok(()),
         }
     }
+
+    /// Returns the factor `value` of `key` as a 32-bit float; refuses those that become 0 or lose digits.
+    pub fn factor(&self, key: &str, value: f64) -> Result<f32> {
+        let factor = value as f32;
+        match factor.is_normal() {
+            true => Ok(factor),
+            false => Err(Error::config(format!(
+                "{}: {value:e} is no normal number of 32 bits, which are {:e} or more; raise it",
+                self.place(key),
+                f32::MIN_POSITIVE
+            ))),
+        }
+    }
 }
 
 /// Returns the expected form of this type, or of a list of it.

@@ -184,7 +184,8 @@ impl Models {
 
     /// Makes the models for clusters of these sizes.
     fn of(section: &mut Section, sizes: &[u32], how: Learns, carries: Carries) -> Result<Self> {
-        let Moves { gate_weight, gate, learning_rate: rate } = Moves::read(section)?;
+        let Moves { gate_weight, gate, learning_rate } = Moves::read(section)?;
+        let rate = section.factor("learning_rate", learning_rate)?;
         let gate = if let Gate::MovingAverage(_) = gate { Gate::MovingAverage(gate_weight) } else { gate };
         let model = |size: &u32| Model {
             reward: f64::NEG_INFINITY,
@@ -200,7 +201,7 @@ impl Models {
         };
         let learns = matches!(carries, Carries::Average | Carries::Weights);
         let models = sizes.iter().map(model).collect();
-        Ok(Models { how, gate, rate: rate as f32, learns, models })
+        Ok(Models { how, gate, rate, learns, models })
     }
 
     /// Sets the workers' first weights. §2.1 takes the weights of the worker that comes first; here all workers of a
@@ -291,6 +292,19 @@ mod tests {
 
     fn bytes(values: &[f32]) -> Vec<u8> {
         values.iter().flat_map(|v| v.to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn a_learning_rate_that_32_bits_do_not_hold_is_refused() {
+        let read = |rate: f64| {
+            let mut section = Section::of("endpoint", &[("learning_rate", rate.into())]);
+            Models::of(&mut section, &[3], Learns::default(), Carries::Weights).err().map(|error| error.to_string())
+        };
+        for rate in [1e-46, 1e-40] {
+            let why = read(rate).expect("refused");
+            assert!(why.contains("endpoint.learning_rate") && why.contains("1.1754944e-38"), "{why}");
+        }
+        assert_eq!(read(1e-37), None);
     }
 
     #[test]

@@ -94,7 +94,8 @@ impl Layout {
 
 /// Reads the factor of fixed scaling.
 pub fn read_scale(section: &mut Section) -> Result<f32> {
-    Ok(Scaled::scale(section)? as f32)
+    let scale = Scaled::scale(section)?;
+    section.factor("scale", scale)
 }
 
 /// Reads how gradients are scaled.
@@ -109,6 +110,17 @@ mod tests {
     use pktgen_workload::dense::DensePlan;
 
     use super::*;
+
+    #[test]
+    fn a_scale_that_32_bits_do_not_hold_is_refused() {
+        let read = |scale: f64| read_scale(&mut Section::of("endpoint", &[("scale", scale.into())]));
+        for scale in [1e-46, 1e-40] {
+            let why = read(scale).unwrap_err().to_string();
+            let parts = ["endpoint.scale", &format!("{scale:e}"), "1.1754944e-38"];
+            assert!(parts.iter().all(|part| why.contains(part)), "{why}");
+        }
+        assert_eq!(read(1e-37).unwrap(), 1e-37);
+    }
 
     #[test]
     fn exponents_make_the_most_of_the_integers_and_never_overflow() {
