@@ -5,7 +5,8 @@ SELECT COUNT(*) AS value FROM fates WHERE fate <> 'withheld'
 SELECT COUNT(*) AS value FROM received
 
 -- loss
-SELECT AVG(CASE WHEN fate = 'dropped' THEN 1.0 ELSE 0.0 END) AS value FROM fates WHERE fate <> 'withheld'
+SELECT AVG(CASE WHEN fate = 'dropped' AND reason <> 'duplicate' THEN 1.0 ELSE 0.0 END) AS value
+FROM fates WHERE fate <> 'withheld'
 
 -- dropped
 SELECT COUNT(*) AS value FROM fates WHERE fate = 'dropped'

@@ -9,7 +9,7 @@ GROUP BY node, reason ORDER BY node, reason
 
 -- Which share of the sent updates of each cluster was dropped?
 -- olaf/Olaf_TC,seed=1
-SELECT cluster, AVG(CASE WHEN fate = 'dropped' THEN 1.0 ELSE 0.0 END) AS loss
+SELECT cluster, AVG(CASE WHEN fate = 'dropped' AND reason <> 'duplicate' THEN 1.0 ELSE 0.0 END) AS loss
 FROM fates WHERE fate <> 'withheld' GROUP BY cluster ORDER BY cluster
 
 -- How long from sending to reception, in ns, on the mean and for 99 of 100?
