@@ -60,8 +60,7 @@ findings! {
         /// Payloads that are not the sum of their members.
         WrongSums = "wrong_sums" { packets: u64 } => "{packets} packets carried a wrong sum";
         /// Results of a server that are not the sums of all contributions.
-        WrongResults = "wrong_results" { results: u64 } =>
-            "{results} results of the server are not the sums of their contributions";
+        WrongResults = "wrong_results" { results: u64 } => "{results} results of the server are not the sums of their contributions";
         /// Copies of results that hold something else than the first.
         UnlikeResults = "unlike_results" { results: u64, worker: u32, block: u32 } =>
             "{results} results differ from the first copy of the same sum, which another worker received, or this one before; the first at \
@@ -182,6 +181,9 @@ findings! {
         Overflowed = "sums_overflowed" { packets: u64 } =>
             "{packets} packets of results have sums that 32 bits do not hold: registers wrap around, or stop at the end, and workers have \
              another number; lower endpoint.scale";
+        /// Gradients of workers that learn became infinite or undefined.
+        Diverged = "learning_diverged" { worker: u32, iteration: u32 } =>
+            "learning diverged: the first gradient that is not finite is of worker {worker} in iteration {iteration}; lower endpoint.learning_rate";
         /// Sums by key whose members are not known.
         KeysNotChecked = "keys_not_checked" { packets: u64 } =>
             "{packets} packets of hot sums were not checked: whose pairs they hold is not known (asynchronous training, pushes that workers \
@@ -217,8 +219,7 @@ findings! {
         /// Frames that were too late to be sent.
         TooLate = "too_late" { frames: u64 } => "{frames} frames were too late and were not sent";
         /// Generation times mean nothing.
-        TopSpeed = "top_speed" {} =>
-            "frames left as fast as they could: generation times are the schedule's, and ages mean nothing";
+        TopSpeed = "top_speed" {} => "frames left as fast as they could: generation times are the schedule's, and ages mean nothing";
         /// The run was changed while it lasted.
         Steered = "steered" { changes: u64 } =>
             "it was steered while it lasted ({changes} changes, in controls.parquet): its rate is not the experiment's, and it has no \
@@ -228,11 +229,9 @@ findings! {
         /// A clock of stamps cannot be compared.
         StampClock = "stamp_clock" { column: String, why: String } => "{column} cannot be compared with the run's times: {why}";
         /// Stamps stay where they are.
-        StampsElsewhere = "stamps_elsewhere" {} =>
-            "stamps of what was sent are of several clocks, and stay in the senders' run dirs";
+        StampsElsewhere = "stamps_elsewhere" {} => "stamps of what was sent are of several clocks, and stay in the senders' run dirs";
         /// Parts of several hosts.
-        DifferentHosts = "different_hosts" {} =>
-            "the parts are of different hosts: their times were joined by their wall clocks";
+        DifferentHosts = "different_hosts" {} => "the parts are of different hosts: their times were joined by their wall clocks";
         /// Wall clocks are apart by a known limit.
         ClocksWithin = "clocks_within" { ns: u64 } =>
             "workers and server are on different hosts, whose wall clocks are {:.3} us apart at most: one-way ages and latencies may be \

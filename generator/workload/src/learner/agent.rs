@@ -64,6 +64,11 @@ impl Agent {
         self.reward
     }
 
+    /// Whether its gradient is made of numbers.
+    pub fn is_finite(&self) -> bool {
+        self.gradient.iter().all(|value| value.is_finite())
+    }
+
     /// Writes its gradient as little-endian f32s, as many as fit.
     pub fn write(&self, values: &mut [u8]) {
         let places = values.as_chunks_mut::<4>().0;

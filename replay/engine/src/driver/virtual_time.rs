@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pktgen_core::Result;
-use pktgen_core::record::{Book, Counters, Fault, LinkLoad, PacketId, Reason, Sent, SumOk};
+use pktgen_core::record::{Book, Counters, Fault, LinkLoad, Note, PacketId, Reason, Sent, SumOk};
 use pktgen_core::time::{HORIZON, NEVER, Time};
 use pktgen_core::topology::NodeId;
 use pktgen_wire::wire::update::digest;
@@ -129,6 +129,8 @@ pub struct Outcome {
     pub beyond_horizon: bool,
     /// Reasons against the run's numbers.
     pub faults: Vec<Fault>,
+    /// The workers' note, if they have one.
+    pub note: Option<Note>,
     /// Events that nodes of virtual time handled.
     pub events: u64,
     /// Buffers that were not released although nothing was in flight: a defect.
@@ -381,6 +383,7 @@ impl Simulation {
             goal_reached: false,
             events: 0,
             faults,
+            note: workers.note,
             leaked,
         }
     }

@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use pktgen_core::config::{KeyTables, Section};
-use pktgen_core::record::PacketId;
+use pktgen_core::record::{Note, PacketId};
 use pktgen_core::registry::Named;
 use pktgen_core::time::{HORIZON, NEVER, Time, too_late};
 use pktgen_core::topology::NodeId;
@@ -72,6 +72,8 @@ struct Learners {
     audience: Audience,
     facts: Facts,
     failure: Option<String>,
+    /// Worker and iteration of the first gradient that is not finite.
+    diverged: Option<(u32, u32)>,
 }
 
 impl Learners {
@@ -98,6 +100,7 @@ impl Learners {
             audience: Audience::new(facts),
             facts: facts.clone(),
             failure: None,
+            diverged: None,
             learning,
         };
         (0..learners.learning.workers()).for_each(|worker| learners.begin(worker, 0));
@@ -120,6 +123,9 @@ impl Learners {
     fn send(&mut self, worker: u32, t: Time, pool: &mut Pool, host: &mut Host) {
         let agent = &self.agents[worker as usize];
         let update = self.learning.update(agent, worker, t);
+        if self.diverged.is_none() && !agent.is_finite() {
+            self.diverged = Some((worker, agent.iteration()));
+        }
         let buffer = pool.take();
         let bytes = &mut pool.bytes_mut(buffer)[..update.bytes as usize];
         self.builder.emit(&update, 0, bytes);
@@ -194,7 +200,8 @@ impl Workers for Learners {
                  has no remedy; use a network that loses nothing, or endpoint.mode = \"asynchronous\" or \"periodic\""
             )
         });
-        WorkersEnd { failure: self.failure.clone(), unfinished, ..WorkersEnd::default() }
+        let note = self.diverged.map(|(worker, iteration)| Note::Diverged { worker, iteration });
+        WorkersEnd { failure: self.failure.clone(), unfinished, note, ..WorkersEnd::default() }
     }
 }
 

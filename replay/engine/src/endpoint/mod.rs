@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use pktgen_core::Result;
 use pktgen_core::config::{KeyTables, Section};
-use pktgen_core::record::{Answers, Counter, Fault, Iteration, PacketId, Received, Reply, Sent, State, Training};
+use pktgen_core::record::{Answers, Counter, Fault, Iteration, Note, PacketId, Received, Reply, Sent, State, Training};
 use pktgen_core::registry::Named;
 use pktgen_core::seed::Seed;
 use pktgen_core::shard::Shard;
@@ -119,6 +119,8 @@ pub struct WorkersEnd {
     pub scaling_error_ppb: Option<u64>,
     /// Results of a server that are not the sums of all contributions.
     pub wrong_results: u64,
+    /// A note for readers of the run, if there is one.
+    pub note: Option<Note>,
     /// Copies of results that differ, if any do.
     pub unlike_results: Option<Fault>,
     /// Their counters; several values of a name are combined by the counter's rule.

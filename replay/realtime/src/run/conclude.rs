@@ -8,8 +8,18 @@ use crate::ledger::total;
 
 /// Fills in what is known only at the end, and judges the run.
 pub(super) fn conclude(manifest: &mut Manifest, outcome: Outcome) {
-    let Outcome { counters, mut ledger, interrupted, cut, source_failure, beyond_horizon, mut faults, leaked, .. } =
-        outcome;
+    let Outcome {
+        counters,
+        mut ledger,
+        interrupted,
+        cut,
+        source_failure,
+        beyond_horizon,
+        mut faults,
+        note,
+        leaked,
+        ..
+    } = outcome;
     let by_worker = ledger.close();
     manifest.balance = total(&by_worker);
     manifest.balance_by_worker = by_worker;
@@ -32,6 +42,7 @@ pub(super) fn conclude(manifest: &mut Manifest, outcome: Outcome) {
         own.faults.push(Fault::Leaked { frames: leaked as u64 });
     }
     own.faults.append(&mut faults);
+    own.notes.extend(note);
     own.faults.extend(source_failure.map(|why| Fault::WorkersStopped { why }));
     // Sums of a device, or results of a server that added the rest.
     let at_workers = manifest.counters.device.get(RESULTS_OVERFLOWED).copied().unwrap_or(0);

@@ -417,6 +417,7 @@ fn outcome_of(outcome: RealOutcome) -> Outcome {
         goal_reached: false,
         source_failure: None,
         faults: outcome.faults,
+        note: None,
         events: 0,
         leaked: 0,
     }

@@ -12,6 +12,25 @@ use pktgen_workload::workload;
 use super::*;
 use crate::endpoint::{Server, UpdateServer};
 
+/// A learning rate without measure makes weights infinite, and gradients of them.
+#[test]
+fn the_first_gradient_that_is_not_finite_is_noted() {
+    let end = |rate: f64| {
+        let mut bed = Bed::new(&[("learning_rate", rate.into())]);
+        let mut first = None;
+        while let Some((worker, iteration, model, _)) = bed.next() {
+            if first.is_none() && !model.iter().all(|weight| weight.is_finite()) {
+                first = Some((worker, iteration));
+            }
+        }
+        (bed.learners.end().note, first)
+    };
+    assert_eq!(end(0.001), (None, None));
+    let (note, first) = end(1000.0);
+    let Some(Note::Diverged { worker, iteration }) = note else { panic!("{note:?}") };
+    assert!(worker < 6 && iteration > 0 && iteration < 20, "{note:?}, the first infinite model is that of {first:?}");
+}
+
 struct Bed {
     learners: Learners,
     server: UpdateServer,
