@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pktgen_core::config::{Document, Section};
-use pktgen_core::record::{Note, Training};
+use pktgen_core::record::Note;
 use pktgen_core::registry::{Named, find};
 use pktgen_core::topology::{Link, Node, NodeId, Population, Role, Routes, Topology};
 use pktgen_core::{Error, Result};
@@ -69,15 +69,26 @@ pub(super) fn read_devices(
     Ok(DeviceSet { devices, changes, remarks, launch, probing })
 }
 
-/// Checks that the windows of workers fit their devices. If a block without room is lost for good, they must fit; if
+/// Checks that jobs, packets and windows of workers fit their devices. If a block without room is lost for good, they must fit; if
 /// workers go on without it, a note is returned.
-pub(super) fn check_room(training: &mut Training, devices: &[Option<Device>]) -> Result<Option<Note>> {
+pub(super) fn check_room(declared: &mut Declaration, devices: &[Option<Device>]) -> Result<Option<Note>> {
+    let Some(training) = &mut declared.training else { return Ok(None) };
     let limits: Vec<_> = devices.iter().flatten().map(|device| device.program.limits()).collect();
     training.timeout_ps = limits.iter().filter_map(|own| own.timeout).min();
     if let Some((served, remedy)) = limits.iter().find_map(|own| own.jobs.filter(|(n, _)| *n < training.jobs)) {
         return Err(Error::config(format!(
             "workload.jobs = {}: the device serves {served}, and other jobs would never complete; {remedy}",
             training.jobs
+        )));
+    }
+    // A model may be smaller than a packet.
+    let elements = declared.elements.map_or(0, |elements| training.elements.min(elements as u64));
+    if let Some((most, key)) =
+        limits.iter().filter_map(|own| own.elements).find(|(most, _)| u64::from(*most) < elements)
+    {
+        return Err(Error::config(format!(
+            "workload.elements: packets have {elements} elements and {key} = {most}: the device would drop them; lower workload.elements \
+             or raise {key}"
         )));
     }
     let rooms = limits.iter().filter_map(|own| Some((own.room?, own.timeout)));

@@ -145,7 +145,7 @@ fn planned(catalogue: &'static Catalogue, mut document: Document, seed: u64, sha
     let frame_bytes = declared.frame_bytes.unwrap_or(frame_max + beside(&facts));
     let DeviceSet { devices, changes, mut remarks, launch, probing } =
         read_devices(catalogue, &mut document, (&topology, &routes), &facts, frame_bytes, &declared)?;
-    remarks.extend(declared.training.as_mut().map_or(Ok(None), |training| check_room(training, &devices))?);
+    remarks.extend(check_room(&mut declared, &devices)?);
     let subject = subject(payloads, updates(&facts, frame_max, capture.goal, &transport), &devices, &mut remarks);
     document.finish(SECTIONS)?;
     let spec = Spec {

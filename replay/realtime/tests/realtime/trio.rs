@@ -172,6 +172,19 @@ fn a_hundredth_in_size_takes_the_same_time() {
     }
 }
 
+/// A device would drop every packet with more gradients than a block has there.
+#[test]
+fn packets_beyond_a_block_are_refused_before_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = text(1, 4, 1, "[target]\nblock_grad_max = 99\n");
+    let experiment = Experiment::open(all(), Document::parse(&text, "test").unwrap()).unwrap();
+    let refused = experiment.execute(&folder.path().join("run"), 1, &AtomicBool::new(false), &|_, _| {}).unwrap_err();
+    let why = refused.to_string();
+    let parts = ["workload.elements", "100", "target.block_grad_max = 99"];
+    assert!(parts.iter().all(|part| why.contains(part)), "{why}");
+    is_sound(&run(&text.replace("99", "100"), &folder.path().join("fits")));
+}
+
 /// Late partial results of the lower engines must not exclude a block that others wait for from the top table, and
 /// removed sources must not leave a block without any contributor. Otherwise all workers would wait for ever.
 #[test]

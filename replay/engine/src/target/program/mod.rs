@@ -57,6 +57,8 @@ pub struct Limits {
     pub timeout: Option<Time>,
     /// Maximum number of blocks of a job under way, and the key of `[target]` that sets it; none if there is no limit.
     pub room: Option<(u32, &'static str)>,
+    /// Maximum number of elements of a packet, and the key of `[target]` that sets it; none if there is no limit.
+    pub elements: Option<(u16, &'static str)>,
     /// Number of jobs that it serves, and advice to serve more; none if it serves all.
     pub jobs: Option<(u16, &'static str)>,
     /// Its floating-point adder, if it sums pairs.
