@@ -32,7 +32,7 @@ pub use batch::Batch;
 use curve::Curve;
 use hot::{Hot, HotOrder};
 use keys::Keys;
-pub(crate) use plan::{DENSE_SHARE, HOT_MAX, PARAMETERS_MAX};
+pub(crate) use plan::{DENSE_SHARE, HOT_MAX, MEMBERS_MAX, PARAMETERS_MAX};
 pub use plan::{HotFrom, SparsePlan};
 pub use recording::{Recording, Replay};
 

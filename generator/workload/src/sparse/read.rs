@@ -31,7 +31,7 @@ settings! {
         /// Name of the model (docs/libra.md), or `custom`.
         model: String = "oa";
         /// Parameters of the model; default: those of the named model (docs/sparse.md).
-        parameters: Option<u64>;
+        parameters: Option<u64> in 1..=(i64::MAX as u64);
         /// Hot parameters; default: those of the named model (docs/sparse.md).
         hot: Option<u32>;
         /// Share of the updates that hot parameters have.

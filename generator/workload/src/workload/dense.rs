@@ -11,8 +11,8 @@ use std::sync::Arc;
 use super::{Driven, Known, Source, Update, Workload};
 use crate::config::{Entry, FromValue, KeyTables, Origin, Section, Value, above_to, settings};
 use crate::dense::models::MODELS;
-use crate::dense::straggler::{PATTERNS, Slowness};
-use crate::dense::{self, DensePlan};
+use crate::dense::straggler::{PATTERNS, POINTS_MAX, Slowness};
+use crate::dense::{self, DensePlan, ELEMENTS_MAX, ITERATIONS_MAX, JOBS_MAX};
 use crate::registry::{Named, find};
 use crate::seed::Seed;
 use crate::sparse;
@@ -35,13 +35,16 @@ impl Named for Dense {
     }
 }
 
+/// Most elements of a model: integers of TOML have 64 bits with a sign.
+const PARAMETERS_MAX: u64 = i64::MAX as u64;
+
 settings! {
     /// What is read of the model.
     struct Model {
         /// Name of the model (`pktgen list models`), of a sparse one too.
         model: String = "resnet50";
         /// Elements of the model; required for `custom`.
-        parameters: Option<u64>;
+        parameters: Option<u64> in 1..=PARAMETERS_MAX;
         /// Share of the model that is sent.
         scale: f64 = 1.0 in above_to(0.0, 1.0), "it is the share of the model that is sent";
     }
@@ -51,21 +54,21 @@ settings! {
     /// What it reads from `[workload]` beside the model and stragglers, for a model with this share of elements that are not 0.
     struct Settings(density: f64) {
         /// Elements of a packet.
-        elements: u16 = 1024;
+        elements: u16 = 1024 in 1..=ELEMENTS_MAX;
         /// Maximum number of blocks of the model that are sent; sufficient where every block takes the same time.
-        blocks_max: Option<u32>;
+        blocks_max: Option<u32> in 1..=u32::MAX;
         /// Jobs.
-        jobs: u16 = 1;
+        jobs: u16 = 1 in 1..=JOBS_MAX;
         /// Workers per job.
-        workers: u32 = 6;
+        workers: u32 = 6 in 1..=u32::from(JOBS_MAX);
         /// Iterations per worker.
-        iterations: u32 = 100;
+        iterations: u32 = 100 in 1..=ITERATIONS_MAX;
         /// Computation time per iteration; not stated in the paper.
         compute: Span = "100ms";
         /// Relative jitter of the computation time, in both directions.
-        compute_jitter: f64 = 0.0;
+        compute_jitter: f64 = 0.0 in 0.0..=1.0;
         /// Share of elements that count as useful (`useful_elements_per_s`); all that is sent is not zero.
-        density: f64 = density said "1; of a sparse model, its own";
+        density: f64 = density said "1; of a sparse model, its own" in 0.0..=1.0;
         /// Typical iteration time, the unit of straggler delays; computed by a formula if not set.
         typical: Option<Span>;
     }
@@ -77,11 +80,11 @@ settings! {
         /// Which workers may straggle: `one`, `fixed`, `each`, `none` (docs/trio.md).
         stragglers: String = "one";
         /// Probability that such a worker is delayed at a delay point.
-        straggler_probability: f64 = 0.0;
+        straggler_probability: f64 = 0.0 in 0.0..=1.0;
         /// Range of a straggler's delay, in typical iteration times.
         straggler_delay: Range = (Range::default_value());
         /// Delay points per iteration.
-        delay_points: u8 = 3;
+        delay_points: u8 = 3 in 1..=POINTS_MAX as u8;
     }
 }
 
@@ -96,8 +99,7 @@ impl Workload for Dense {
         let settings = Settings::read(section, density)?;
         let elements_per_packet = settings.elements;
         // A model of which every part takes the same time need not be sent whole.
-        let most =
-            settings.blocks_max.map_or(u64::MAX, |blocks| u64::from(blocks.max(1)) * u64::from(elements_per_packet));
+        let most = settings.blocks_max.map_or(u64::MAX, |blocks| u64::from(blocks) * u64::from(elements_per_packet));
         let plan = DensePlan {
             model,
             elements_total: elements.min(most),
@@ -133,7 +135,7 @@ fn model(section: &mut Section) -> Result<(String, u64, f64)> {
         return Ok((name, elements, f64::from(facts.pairs) / facts.parameters as f64));
     }
     let model = find(MODELS, "model", &name, &section.place("model"))?;
-    if model.needs_parameters() && parameters.is_none_or(|n| n == 0) {
+    if model.needs_parameters() && parameters.is_none() {
         return Err(Error::config(format!(
             "{}: model \"{name}\" has as many elements as workload.parameters says; set it to 1 or more",
             section.place("model")

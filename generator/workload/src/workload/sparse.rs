@@ -18,7 +18,7 @@ use crate::registry::Named;
 use crate::seed::Seed;
 use crate::sparse::hot::{memory_limit, principle, principle_of_sample};
 use crate::sparse::read::{Model, OfBatch, shape};
-use crate::sparse::{self, Batch, DENSE_SHARE, HotFrom, SparsePlan};
+use crate::sparse::{self, Batch, DENSE_SHARE, HotFrom, MEMBERS_MAX, SparsePlan};
 use crate::time::{HORIZON, Time, too_late};
 use crate::topology::Population;
 use crate::units::Span;
@@ -44,19 +44,19 @@ settings! {
         /// Basis for choosing hot parameters: all updates, or a sample of the training.
         hot_from: HotFrom = "exact" of [("exact", HotFrom::Exact, ""), ("sample", HotFrom::Sample, "")];
         /// Share of the data in the sample (§5.3: precision above 90 %).
-        sample_rate: f64 = 0.08;
+        sample_rate: f64 = 0.08 in above_to(0.0, 1.0);
         /// Updates of the training that is sampled.
-        training_updates: f64 = 1e8;
+        training_updates: f64 = 1e8 in 1.0..=1e15;
         /// Jobs; a trace has its own number.
-        jobs: u16 = 1;
+        jobs: u16 = 1 in 1..=MEMBERS_MAX;
         /// Workers per job; a trace has its own number.
-        workers: u32 = 8;
+        workers: u32 = 8 in 1..=u32::from(MEMBERS_MAX);
         /// Iterations per worker.
         iterations: u32 said "100; a trace has its own number";
         /// Computation time per iteration; not stated in the paper.
         compute: Span = "100ms";
         /// Relative jitter of the computation time, in both directions.
-        compute_jitter: f64 = 0.0;
+        compute_jitter: f64 = 0.0 in 0.0..=1.0;
     }
 }
 

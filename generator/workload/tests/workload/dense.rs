@@ -112,6 +112,8 @@ fn bad_values_are_named_with_their_place() {
         ("iterations = 65536", "workload.iterations: 65536 is not from 1 to 65535"),
         ("elements = 2246", "workload.elements: 2246 is not from 1 to 2245"),
         ("elements = 70000", "workload.elements"),
+        ("blocks_max = 0", "workload.blocks_max: 0 is not from 1"),
+        ("density = 1.5", "workload.density: 1.5 is not from 0 to 1"),
         ("delay_points = 0", "workload.delay_points: 0 is not from 1 to 8"),
         ("compute_jitter = 1.1", "workload.compute_jitter: 1.1"),
         ("straggler_probability = -0.1", "workload.straggler_probability: -0.1"),

@@ -76,7 +76,7 @@ settings! {
 settings! {
     /// What the server reads for workers that learn.
     pub(super) keys Steps {
-        /// Updates per step in periodic mode; if not set, the number of workers of the cluster.
+        /// Updates per step in periodic mode, which alone reads it; if not set, the number of workers of the cluster.
         batch: Option<u32> in 1.., "a step of 0 updates moves nothing";
         /// Optimiser: how a step changes the model.
         step: Step = "average" of [("average", Step::Average, ""), ("adam", Step::Adam, "")];
@@ -120,9 +120,11 @@ impl Default for Learns {
 impl Learns {
     /// Reads `mode`, `batch`, `step` and `step_per` from `[endpoint]`.
     fn read(section: &mut Section) -> Result<Self> {
+        let mode = Learners::mode(section)?;
         Ok(Learns {
-            batch: Steps::batch(section)?,
-            mode: Learners::mode(section)?,
+            // Not read in other modes, so that it is noted as a key without effect.
+            batch: if mode == Mode::Periodic { Steps::batch(section)? } else { None },
+            mode,
             step: Steps::step(section)?,
             per_update: Steps::step_per(section)?,
         })
@@ -340,6 +342,15 @@ mod tests {
         let mut section = Section::of("endpoint", keys);
         let how = Learns::read(&mut section).unwrap();
         Models::of(&mut section, &[3], how, Carries::Weights).unwrap()
+    }
+
+    #[test]
+    fn only_periodic_mode_reads_the_batch() {
+        for (mode, reads) in [("asynchronous", false), ("synchronous", false), ("periodic", true)] {
+            let mut section = Section::of("endpoint", &[("mode", mode.into()), ("batch", 4u32.into())]);
+            Learns::read(&mut section).unwrap();
+            assert_eq!(section.asked().iter().any(|key| key == "batch"), reads, "{mode}");
+        }
     }
 
     /// A batch makes one step by its mean; rejected updates count as arrived, and move nothing.

@@ -119,9 +119,6 @@ fn read(survey: &Survey, parameters: Option<u64>, mut recording: Recording) -> R
 fn hottest(recording: &Recording, section: &mut Section) -> Result<Vec<u64>> {
     let sampled = Settings::hot_from(section)? == HotFrom::Sample;
     let rate = Settings::sample_rate(section)?;
-    if !(rate > 0.0 && rate <= 1.0) {
-        return Err(Error::config(format!("{}: {rate} is not above 0 and at most 1", section.place("sample_rate"))));
-    }
     let counted = recording.count(if sampled { rate } else { 1.0 });
     let (updated, told) = (counted.keys.len(), section.get_opt::<u32>("hot")?);
     if updated == 0 {
