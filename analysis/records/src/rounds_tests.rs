@@ -37,6 +37,8 @@ fn every_line_by_hand() {
         ("skipped_share", 3.0 / 8.0),
         ("missed_share", 0.25),
         ("iterations", 4.0),
+        // No gradient of these iterations counts as useful.
+        ("useful_elements_per_s", 0.0),
         ("result_latency_mean", 2_000.0),
         ("result_latency_p50", 1_000.0),
         ("result_latency_p99", 3_000.0),

@@ -150,7 +150,7 @@ fn useful_per_s(iterations: &IterationColumns, rows: &[usize]) -> Option<f64> {
     let end = rows.iter().map(|row| iterations.t_end_ps[*row]).max()?;
     let elements: u128 = rows.iter().map(|row| u128::from(iterations.elements[*row])).sum();
     let seconds = span_ns(start, end) / 1e9;
-    (seconds > 0.0 && elements > 0).then(|| elements as f64 / seconds)
+    (seconds > 0.0).then(|| elements as f64 / seconds)
 }
 
 /// Returns the minimum loss of an iteration that lacks a straggler throughout: each window of blocks waits for one timeout (§5).

@@ -232,6 +232,9 @@ macro_rules! settings {
     (@range $type:tt [of $choices:tt] []) => {
         || $crate::config::names(&$choices)
     };
+    (@range [Vec<$type:ident>] [] [in $range:expr]) => {
+        || format!("a list, each {}", $crate::config::words(&$range))
+    };
     (@range $type:tt [] [in $range:expr]) => {
         || $crate::config::words(&$range)
     };
@@ -296,6 +299,8 @@ mod tests {
             name: Option<String>;
             /// As many as others have.
             slots: u32 said "as others" in 1..=9;
+            /// Each of them.
+            factors: Vec<f64> = [] in above(0.0);
         }
     }
 
@@ -338,6 +343,7 @@ mod tests {
             ("3", "1 to 9"),
             ("none", "a text"),
             ("as others", "1 to 9"),
+            ("[]", "a list, each above 0"),
         ];
         assert_eq!(said, wanted.map(|(default, range)| (default.to_owned(), range.to_owned())));
         assert_eq!(Every::KEYS[1].about, "Of two lines.");

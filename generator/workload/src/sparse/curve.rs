@@ -125,11 +125,18 @@ impl Curve {
                 near * edge
             ));
         }
+        // Without the last digits of the difference.
+        let rest = ((1.0 - share) * 1e9).round() / 1e9;
+        if far == 0.0 {
+            return Err(format!(
+                "a model of {ranks} parameters has none beside its {hot} hot ones, and the others have a share of {rest} of the updates; \
+                 ask for more parameters"
+            ));
+        }
         if far * edge <= 1.0 - share {
             return Err(format!(
-                "the {far} ranks after the first {hot} have a share of {}, but at most {edge} each: so many cannot; ask \
-                 for more parameters or a larger share of the first",
-                1.0 - share
+                "the {far} ranks after the first {hot} have a share of {rest}, but at most {edge} each: so many cannot; ask \
+                 for more parameters or a larger share of the first"
             ));
         }
         // The share of the first falls with its offset, that of the second rises: (hot + q) ln(1 + hot/q) and

@@ -84,7 +84,16 @@ pub fn shape(section: &mut Section) -> Result<Shape> {
     facts.hot_share = hot_share.unwrap_or(facts.hot_share);
     let law = Told { kind: &curve, exponent, offset, points: points.and_then(|points| points.of(&name)) };
     let (key, made) = law.curve(&facts);
-    let curve = made.map_err(|why| Error::config(format!("{}: {why}", section.place(key))))?;
+    let curve = made.map_err(|why| {
+        // Of a curve that follows from other keys, one that was written is to blame.
+        let written =
+            [("parameters", parameters.map(|n| n.to_string())), ("hot_share", hot_share.map(|n| n.to_string()))];
+        let cause = written.into_iter().find_map(|(key, value)| Some((key, value?))).filter(|_| key == "curve");
+        Error::config(match cause {
+            Some((key, value)) => format!("{}: {value}: {why}", section.place(key)),
+            None => format!("{}: {why}", section.place(key)),
+        })
+    })?;
     // Half of what can be, where nothing else says how many.
     let limit = 1.0 / curve.frequency(0);
     let pairs =
@@ -180,5 +189,23 @@ impl FromValue for Points {
             Ok((name.clone(), points.unwrap_or_else(|| Err(format!("there is no model \"{name}\"")))?))
         });
         named.collect::<Result<_, String>>().map(Points::Named)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_without_a_curve_names_the_key_that_was_written() {
+        let refused = |values: &[(&str, Value)]| shape(&mut Section::of("workload", values)).unwrap_err().to_string();
+        let why = refused(&[("model", "oa".into()), ("parameters", 1u32.into())]);
+        let parts = ["workload.parameters", ": 1: ", "30000 hot ones", "0.5 of the updates"];
+        assert!(parts.iter().all(|part| why.contains(part)), "{why}");
+        let why = refused(&[("model", "se".into()), ("parameters", 30_010u32.into())]);
+        let parts = ["workload.parameters", ": 30010: ", "a share of 0.3,"];
+        assert!(parts.iter().all(|part| why.contains(part)), "{why}");
+        let why = refused(&[("model", "se".into()), ("hot_share", 0.01.into())]);
+        assert!(why.contains("workload.hot_share") && why.contains(": 0.01: "), "{why}");
     }
 }

@@ -10,7 +10,7 @@ use rand_distr::{Distribution, StandardNormal};
 
 use super::background::frame_bytes;
 use super::{Known, Source, Update, Workload};
-use crate::config::{KeyTables, Section, settings};
+use crate::config::{KeyTables, Section, above, settings};
 use crate::gradient::GradientPool;
 use crate::record::PacketId;
 use crate::registry::Named;
@@ -56,7 +56,7 @@ settings! {
         /// Standard deviation of the logarithm of a worker's mean period within its cluster.
         worker_sigma: f64 = 0.0 in 0.0..=10.0;
         /// Factors of the clusters' mean periods, one per cluster; empty: all 1.
-        cluster_periods: Vec<f64> = [];
+        cluster_periods: Vec<f64> = [] in above(0.0);
     }
 }
 
@@ -128,10 +128,9 @@ impl Synthetic {
 /// Relative mean period of each worker: log-normal over clusters, and over workers within one.
 pub(super) fn periods(section: &mut Section, clusters: u16, workers: u32, seed: Seed) -> Result<Vec<f64>> {
     let Spread { cluster_sigma, worker_sigma, cluster_periods: factors } = Spread::read(section)?;
-    let fits = factors.is_empty() || factors.len() == usize::from(clusters);
-    if !fits || factors.iter().any(|f| *f <= 0.0) {
+    if !factors.is_empty() && factors.len() != usize::from(clusters) {
         return Err(Error::config(format!(
-            "{}: {} factors for {clusters} clusters; give none, or one above 0 per cluster",
+            "{}: {} factors for {clusters} clusters; give none, or one per cluster",
             section.place("cluster_periods"),
             factors.len()
         )));
@@ -276,6 +275,20 @@ mod tests {
             source.take(&mut []);
         }
         all
+    }
+
+    #[test]
+    fn a_factor_of_a_period_that_is_not_above_0_is_named() {
+        let refused = |text: &str| {
+            let text = format!("[workload]\nclusters = 2\ncluster_periods = {text}\n");
+            let mut document = crate::config::Document::parse(&text, "x.toml").unwrap();
+            let mut section = document.section("workload").unwrap();
+            periods(&mut section, 2, 1, Seed(1)).err().map(|error| error.to_string()).unwrap_or_default()
+        };
+        let why = refused("[1.0, 0.0]");
+        assert!(why.contains("workload.cluster_periods") && why.contains("0 is not above 0"), "{why}");
+        assert!(refused("[1.0]").contains("1 factors for 2 clusters"));
+        assert_eq!(refused("[1.0, 2.0]"), "");
     }
 
     /// What is drawn ahead changes nothing, and says who comes.
