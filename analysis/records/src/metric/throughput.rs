@@ -20,14 +20,15 @@ pub(super) struct Throughput;
 const DEFINITIONS: [Definition; 4] = [
     Definition::new("throughput_bps", "bps", Better::Higher, "Bits per second of frames received by the parameter server, from the first packet to the last.")
         .needs(FULL),
-    Definition::new("updates_per_s", "updates/s", Better::Higher, "Represented updates per second at the parameter server, from the first packet to the last; no value for sums by key, and where packets do not contain how many updates they represent.")
+    Definition::new("updates_per_s", "updates/s", Better::Higher, "Updates per second at the parameter server, from the first packet to the last: each packet counts for the updates that it represents, a retransmitted copy again; no value for sums by key, and where packets do not contain how many updates they represent.")
         .needs(FULL),
     Definition::new(
         "elements_per_s",
         "elements/s",
         Better::Higher,
-        "Gradients per second at the parameter server, counted once per represented update; without a server, of results at \
-         their first arrival. No value where packets do not contain how many updates they represent.",
+        "Gradients per second at the parameter server: each packet counts for the updates that it represents, a retransmitted \
+         copy again; without a server, of results at their first arrival. No value where packets do not contain how many updates \
+         they represent.",
     )
     .source("design §4"),
     Definition::new(
