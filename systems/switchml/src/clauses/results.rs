@@ -13,7 +13,9 @@ pub(super) static CLAUSES: &[Clause] = &[
         title: "a result goes to every worker once, and to nobody else",
         rule: "One copy at each worker's port, to its address or to the job's group, and no other frame.",
         stimulus: "one contribution of each worker, in random order",
-        oracle: "one copy for each worker of the job",
+        observation: "all ports, until the device is silent, and for certify.late",
+        oracle: "one copy for each worker of the job, and none later",
+        error: "a copy that comes unasked later than certify.late is not found",
         probe: receivers,
         ..BASE
     },
@@ -21,7 +23,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         id: "switchml-echo",
         title: "a result names the contributions that it answers",
         rule: "Size, job, packet number, set and slot of a result are those of the contributions.",
-        stimulus: "contributions with random job numbers to random slots",
+        stimulus: "contributions with random job numbers to random slots; after the result a random one again",
         oracle: "the same fields",
         probe: echo,
         ..BASE
@@ -30,7 +32,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         id: "switchml-addresses",
         title: "results come from the address and port that contributions go to",
         rule: "A result is from the device's address and port 0xBEE0, and to the workers' port 4000.",
-        stimulus: "one contribution of each worker",
+        stimulus: "one contribution of each worker; after the result a random one again",
         oracle: "the addresses of the experiment or of its profile",
         repeats: 2,
         probe: addresses,
@@ -40,7 +42,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         id: "switchml-headers",
         title: "headers of results are right",
         rule: "Lengths in IPv4 and UDP are those of the frame, the IPv4 checksum is right, the UDP checksum right or 0.",
-        stimulus: "one contribution of each worker without a UDP checksum; the same with one",
+        stimulus: "one contribution of each worker without a UDP checksum, after the result a random one again; the same with one",
         oracle: "headers made by the certifier",
         repeats: 2,
         probe: headers,
@@ -96,13 +98,7 @@ pub(super) static CLAUSES: &[Clause] = &[
 /// A worker and its frame.
 type Contribution = (u32, Vec<u8>);
 
-/// Performs a sum of random parts of all workers; returns its results.
-fn one(switch: &mut Switch) -> ProbeResult<(Spot, Vec<Answer>)> {
-    let (spot, answers, _) = dressed(switch, |_, _| ())?;
-    Ok((spot, answers))
-}
-
-/// Does the same with changed headers of contributions; also returns the last contribution.
+/// Performs a sum of random parts of all workers with changed headers; returns its results and the last contribution.
 fn dressed(
     switch: &mut Switch,
     dress: impl Fn(&mut Switch, &mut [u8]),
@@ -163,14 +159,16 @@ fn fields(probe: &mut ClauseProbe) -> ProbeResult<()> {
 
 fn receivers(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut switch = Switch::new(probe)?;
-    let (spot, answers) = one(&mut switch)?;
+    let (spot, answers, _) = dressed(&mut switch, |_, _| ())?;
     let workers = switch.workers.clone();
-    switch.reaches(&answers, &workers, &spot)
+    switch.reaches(&answers, &workers, &spot)?;
+    let late = switch.probe.ground.late;
+    switch.waits(late, "a sum is complete and nobody asks again")
 }
 
 fn echo(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut switch = Switch::new(probe)?;
-    let (spot, answers) = one(&mut switch)?;
+    let (spot, answers) = with_answer(&mut switch, |_, _| ())?;
     for Answer { header, .. } in &answers {
         same(&spot, "values of the result", switch.elements, header.elements)?;
         same(&spot, "job of the result", spot.job, header.job)?;
@@ -183,7 +181,7 @@ fn echo(probe: &mut ClauseProbe) -> ProbeResult<()> {
 
 fn addresses(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut switch = Switch::new(probe)?;
-    let (spot, answers) = one(&mut switch)?;
+    let (spot, answers) = with_answer(&mut switch, |_, _| ())?;
     for answer in &answers {
         same(&spot, "source address of the result", dotted(SERVER_IP), dotted(answer.from.0))?;
         same(&spot, "source port of the result", PORT, answer.from.1)?;
@@ -195,7 +193,7 @@ fn addresses(probe: &mut ClauseProbe) -> ProbeResult<()> {
 fn headers(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut switch = Switch::new(probe)?;
     for with in [false, true] {
-        let (spot, answers, _) = dressed(&mut switch, |_, frame| {
+        let (spot, answers) = with_answer(&mut switch, |_, frame| {
             if with {
                 set_udp_checksum(frame);
             }

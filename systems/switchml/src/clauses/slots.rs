@@ -1,7 +1,7 @@
 //! Clauses on slots and their sets: reuse, many at once, and several jobs.
 
 use super::BASE;
-use super::switch::{Spot, Switch, has_sums, jobs, sum};
+use super::switch::{Answer, Part, Spot, Switch, has_sums, jobs, sum};
 use pktgen_engine::clause::checks::same;
 use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, ProbeGround, ProbeResult};
 
@@ -28,7 +28,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         precondition: "a pool of two slots or more",
         exempt: single,
         stimulus: "contributions to up to 8 slots, all in random order",
-        oracle: "one result for each slot, with its sum",
+        oracle: "one result for each slot, with its sum, once to each worker; no other frame",
         probe: apart,
         ..BASE
     },
@@ -49,8 +49,8 @@ pub(super) static CLAUSES: &[Clause] = &[
         rule: "Two jobs that use the same slots at once get their own sums (ours: target.jobs = \"several\").",
         precondition: "two jobs",
         exempt: ProbeGround::one_job,
-        stimulus: "contributions of both jobs to the same slots, in turn",
-        oracle: "results of each job with the sums of its workers, to its workers only",
+        stimulus: "contributions of both jobs to the same slots, in turn; after its result a random one of each job again",
+        oracle: "results of each job with the sums of its workers, to its workers only; for each repeated one a copy to its worker alone",
         probe: both_jobs,
         ..BASE
     },
@@ -102,9 +102,12 @@ fn apart(probe: &mut ClauseProbe) -> ProbeResult<()> {
             return Err(ClauseBreach::stop(format!("{spot}: results"), "a result", "none"));
         }
         has_sums(&own, spot, &sum(parts))?;
+        let all = switch.workers.clone();
+        switch.reaches(&own, &all, spot)?;
         switch.end(spot);
     }
-    Ok(())
+    let strays = answers.iter().filter(|it| !spots.iter().any(|spot| spot.slot == it.header.slot)).count();
+    same(&"sums of several slots", "results of other slots", 0, strays)
 }
 
 fn sets(probe: &mut ClauseProbe) -> ProbeResult<()> {
@@ -143,12 +146,21 @@ fn both_jobs(probe: &mut ClauseProbe) -> ProbeResult<()> {
     has_sums(&answers, &there, &sum(&other_parts))?;
     let workers = second.workers.clone();
     second.reaches(&answers, &workers, &there)?;
+    asks_again(&mut second, &there, &other_parts, &answers[0])?;
     let mut first = Switch::of(probe, 0)?;
     first.send(*last, &spot, &parts[*last])?;
     let answers = first.results(&spot)?;
     has_sums(&answers, &spot, &sum(&parts))?;
     let workers = first.workers.clone();
-    first.reaches(&answers, &workers, &spot)
+    first.reaches(&answers, &workers, &spot)?;
+    asks_again(&mut first, &spot, &parts, &answers[0])
+}
+
+/// Sends a random contribution again, and checks that its worker alone is answered.
+fn asks_again(switch: &mut Switch, spot: &Spot, parts: &[Part], result: &Answer) -> ProbeResult<()> {
+    let n = switch.probe.below(parts.len());
+    switch.send(n, spot, &parts[n])?;
+    switch.answered_alone(n, spot, result)
 }
 
 fn foreign(probe: &mut ClauseProbe) -> ProbeResult<()> {

@@ -61,7 +61,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         id: "switchml-exponent",
         title: "the exponent is the largest of all",
         rule: "The first exponent of a result is the maximum of those of the contributions, as signed bytes.",
-        stimulus: "contributions with random exponents, in some repeats all negative",
+        stimulus: "contributions with random exponents, in some repeats all negative; after the result a random one again",
         oracle: "the maximum made by the certifier",
         repeats: 8,
         error: "with 2 workers an unsigned maximum is found in a repeat with probability 1/2, a first or last one, too",
@@ -72,7 +72,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         id: "switchml-exponent-2",
         title: "so is the second exponent",
         rule: "The second exponent of a result is the maximum of those of the contributions, as signed bytes.",
-        stimulus: "contributions with random exponents, in some repeats all negative",
+        stimulus: "contributions with random exponents, in some repeats all negative; after the result a random one again",
         oracle: "the maximum made by the certifier",
         repeats: 8,
         error: "with 2 workers an unsigned maximum is found in a repeat with probability 1/2, a first or last one, too",
@@ -178,7 +178,9 @@ fn exponent(probe: &mut ClauseProbe, which: usize) -> ProbeResult<()> {
     }
     let order = switch.any_order();
     switch.send_all(&order, &spot, &parts)?;
-    let answers = switch.results(&spot)?;
+    let mut answers = switch.results(&spot)?;
+    switch.send(order[0], &spot, &parts[order[0]])?;
+    answers.extend(switch.answers()?);
     let Some(largest) = parts.iter().map(|part| part.exponents[which]).max() else {
         return Err(ClauseBreach::stop(spot.to_string(), "workers", "none"));
     };

@@ -69,6 +69,14 @@ enum Defect {
     AnyProtocol,
     EvenPorts,
     RefusesTrailer,
+    AnswerForgetsJob,
+    AnswerWrongPort,
+    AnswerWrongLength,
+    AnswerZeroExponents,
+    AnswersFirstJob,
+    RepeatsUnasked,
+    TwiceBesideOthers,
+    StrayBesideOthers,
 }
 
 /// Defects, and the clauses that must detect each.
@@ -116,6 +124,14 @@ const PLANTED: &[(Defect, &[&str])] = &[
     (Defect::AnyProtocol, &["switchml-not-udp"]),
     (Defect::EvenPorts, &["switchml-ports"]),
     (Defect::RefusesTrailer, &["switchml-trailer"]),
+    (Defect::AnswerForgetsJob, &["switchml-echo"]),
+    (Defect::AnswerWrongPort, &["switchml-addresses"]),
+    (Defect::AnswerWrongLength, &["switchml-headers"]),
+    (Defect::AnswerZeroExponents, &["switchml-exponent", "switchml-exponent-2"]),
+    (Defect::AnswersFirstJob, &["switchml-jobs"]),
+    (Defect::RepeatsUnasked, &["switchml-receivers"]),
+    (Defect::TwiceBesideOthers, &["switchml-slots"]),
+    (Defect::StrayBesideOthers, &["switchml-slots"]),
 ];
 
 #[derive(Debug, Clone, Default)]
@@ -132,6 +148,12 @@ struct Cell {
 /// A switch over bytes, with a port for every worker.
 struct Naive {
     defect: Defect,
+    /// Results go to each worker's address instead of the job's group.
+    unicast: bool,
+    /// All workers are on one cable, port 0.
+    on_cable: bool,
+    /// A result that is repeated, and when.
+    again: Option<(Time, u16, Vec<u8>)>,
     cells: BTreeMap<(u16, u16, bool), Cell>,
     out: Vec<(u16, Vec<u8>)>,
     now: Time,
@@ -258,15 +280,17 @@ impl Naive {
         }
     }
 
-    fn answer(&mut self, frame: &[u8], it: &Read, sums: &[i32], exponents: [i8; 2], alone: bool) {
+    /// Returns a result to this address.
+    fn result(&self, frame: &[u8], to: u32, sums: &[i32], exponents: [i8; 2], alone: bool) -> Vec<u8> {
+        let is = |defect, later| self.is(defect) || alone && self.is(later);
         let mut bytes = frame.to_vec();
         bytes.resize(HEAD + HEADER + 4 * VALUES, 0);
-        let to = if alone { worker_ip(it.worker) } else { group_ip(it.job) };
-        let from = if self.is(Defect::WrongSourcePort) { PORT + 1 } else { PORT };
+        let from = if is(Defect::WrongSourcePort, Defect::AnswerWrongPort) { PORT + 1 } else { PORT };
         Template::new((SERVER_IP, from), (to, WORKER_PORT), bytes.len()).emit(&mut bytes);
+        let exponents = if alone && self.is(Defect::AnswerZeroExponents) { [0, 0] } else { exponents };
         bytes[HEAD + 8] = exponents[0] as u8;
         bytes[HEAD + 9] = exponents[1] as u8;
-        if self.is(Defect::ForgetsJob) {
+        if is(Defect::ForgetsJob, Defect::AnswerForgetsJob) {
             bytes[HEAD + 1] = 0;
         }
         for (at, sum) in bytes[HEAD + HEADER..].chunks_mut(4).zip(sums) {
@@ -275,7 +299,7 @@ impl Naive {
         if self.is(Defect::SwapsBytes) {
             bytes.swap(HEAD + HEADER, HEAD + HEADER + 1);
         }
-        if self.is(Defect::WrongLength) {
+        if is(Defect::WrongLength, Defect::AnswerWrongLength) {
             bytes[39] = bytes[39].wrapping_sub(1);
         }
         match self.defect {
@@ -286,15 +310,35 @@ impl Naive {
             _ => {}
         }
         set_ip_checksum(&mut bytes);
+        bytes
+    }
+
+    fn answer(&mut self, frame: &[u8], it: &Read, sums: &[i32], exponents: [i8; 2], alone: bool) {
+        let asking = if self.is(Defect::AnswersFirstJob) { it.worker % WORKERS } else { it.worker };
         let first = u32::from(it.job) * WORKERS;
-        for worker in first..first + WORKERS {
-            if alone && worker != it.worker || self.is(Defect::SkipsLastWorker) && worker == first + WORKERS - 1 {
+        let all = if alone { asking..asking + 1 } else { first..first + WORKERS };
+        let beside = self.cells.values().any(|cell| cell.missing > 0);
+        for worker in all {
+            let to = if alone || self.unicast { worker_ip(worker) } else { group_ip(it.job) };
+            // One copy to the group is on the cable of all.
+            let is_there = self.on_cable && !alone && !self.unicast && worker > first;
+            if is_there || self.is(Defect::SkipsLastWorker) && worker == first + WORKERS - 1 {
                 continue;
             }
-            self.out.push((worker as u16, bytes.clone()));
-            if self.is(Defect::SendsTwice) && worker == first {
+            let bytes = self.result(frame, to, sums, exponents, alone);
+            let twice = self.is(Defect::SendsTwice) || beside && self.is(Defect::TwiceBesideOthers);
+            if twice && worker == first {
                 self.out.push((worker as u16, bytes.clone()));
             }
+            if beside && self.is(Defect::StrayBesideOthers) && worker == first {
+                let mut stray = bytes.clone();
+                stray[HEAD + 7] ^= 0x80;
+                self.out.push((worker as u16, stray));
+            }
+            if self.is(Defect::RepeatsUnasked) && worker == first {
+                self.again = Some((self.now + 50 * MS, worker as u16, bytes.clone()));
+            }
+            self.out.push((worker as u16, bytes));
         }
     }
 }
@@ -338,10 +382,14 @@ impl ProbeBench for Naive {
     }
     fn pass(&mut self, span: Time, each: EachFrame) -> Result<()> {
         self.now += span;
+        if let Some((_, port, bytes)) = self.again.take_if(|(t, ..)| *t <= self.now) {
+            self.out.push((port, bytes));
+        }
         self.settle(each)
     }
     fn settle(&mut self, each: EachFrame) -> Result<()> {
-        self.out.drain(..).for_each(|(port, bytes)| each(self.now, port, &bytes));
+        let port_of = |port: u16| if self.on_cable { 0 } else { port };
+        self.out.drain(..).for_each(|(port, bytes)| each(self.now, port_of(port), &bytes));
         Ok(())
     }
     fn restart(&mut self, _repeat: u32) -> Result<bool> {
@@ -352,11 +400,12 @@ impl ProbeBench for Naive {
     }
 }
 
-fn ground() -> ProbeGround {
+/// Returns the ground of a switch with a port for every worker, or one cable for all.
+fn ground(on_cable: bool) -> ProbeGround {
     let text = format!("[target]\nelements = {VALUES}\npool = {POOL}\ncheck = true\njobs = \"several\"\n");
     let workers = Population::regular(JOBS, WORKERS);
     ProbeGround {
-        port_of: (0..workers.len() as u16).collect(),
+        port_of: (0..workers.len() as u16).map(|port| if on_cable { 0 } else { port }).collect(),
         workers: Arc::new(workers),
         server: None,
         late: 100 * MS,
@@ -369,7 +418,7 @@ fn ground() -> ProbeGround {
 
 /// Runs all repeats of a clause on one switch that was used by clauses before; returns whether it holds.
 fn holds(clause: &Clause, switch: &mut Naive, memory: &mut ProbeMemory, seed: u64) -> bool {
-    let ground = ground();
+    let ground = ground(switch.on_cable);
     assert_eq!((clause.exempt)(&ground), None, "{}", clause.id);
     (0..clause.repeats).all(|repeat| {
         let mut probe = ClauseProbe::new(&ground, memory, switch, Seed(seed), (clause.id, repeat, 0)).unwrap();
@@ -382,7 +431,8 @@ fn holds(clause: &Clause, switch: &mut Naive, memory: &mut ProbeMemory, seed: u6
 }
 
 fn naive(defect: Defect) -> Naive {
-    Naive { defect, cells: BTreeMap::new(), out: Vec::new(), now: 0 }
+    let cells = BTreeMap::new();
+    Naive { defect, unicast: false, on_cable: false, again: None, cells, out: Vec::new(), now: 0 }
 }
 
 /// Returns the clauses that are checked by probes.
@@ -392,13 +442,18 @@ fn correctness() -> impl Iterator<Item = &'static Clause> {
 
 #[test]
 fn a_whole_switch_passes_every_clause_although_it_was_used_before() {
-    for seed in 0..40 {
-        let (mut switch, mut memory) = (naive(Defect::None), ProbeMemory::new());
+    for (seed, (on_cable, unicast)) in (0..20).flat_map(|seed| FORMS.map(|form| (seed, form))) {
+        let mut switch = Naive { on_cable, unicast, ..naive(Defect::None) };
+        let mut memory = ProbeMemory::new();
         for clause in correctness() {
-            assert!(holds(clause, &mut switch, &mut memory, seed), "{}", clause.id);
+            let what = (clause.id, on_cable, unicast);
+            assert!(holds(clause, &mut switch, &mut memory, seed), "{what:?}");
         }
     }
 }
+
+/// A port or a cable for the workers; results to the group or to each.
+const FORMS: [(bool, bool); 4] = [(false, false), (false, true), (true, false), (true, true)];
 
 #[test]
 fn every_defect_is_found_by_the_clauses_that_name_it() {
@@ -409,10 +464,14 @@ fn every_defect_is_found_by_the_clauses_that_name_it() {
                 misses.push(format!("no clause {id}"));
                 continue;
             };
-            let missed =
-                (0..20).filter(|seed| holds(clause, &mut naive(*defect), &mut ProbeMemory::new(), *seed)).count();
-            if missed > 0 {
-                misses.push(format!("{defect:?} is missed by {id} with {missed} of 20 seeds"));
+            // On a cable a copy for the group is one for all, and none of them can be left out.
+            for on_cable in [false, true] {
+                let switch = || Naive { on_cable, unicast: on_cable, ..naive(*defect) };
+                let missed =
+                    (0..20).filter(|seed| holds(clause, &mut switch(), &mut ProbeMemory::new(), *seed)).count();
+                if missed > 0 {
+                    misses.push(format!("{defect:?}, cable {on_cable}: missed by {id} with {missed} of 20 seeds"));
+                }
             }
         }
     }
