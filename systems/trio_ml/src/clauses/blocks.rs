@@ -18,7 +18,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         precondition: "target.block_cnt_max of 33 or more",
         exempt: |ground| few_blocks(ground, BITS as usize + 1),
         stimulus: "contributions of all workers to a block and to those whose numbers differ from it in one bit, all in random order",
-        oracle: "one result for each block, with its sum",
+        oracle: "one result for each block, with its sum, once to each worker",
         repeats: 2,
         probe: |probe| with_router(probe, apart),
         ..BASE
@@ -30,7 +30,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         precondition: "two workers or more",
         exempt: ProbeGround::alone,
         stimulus: "contributions of all workers but one to all blocks of a window; then the last one's",
-        oracle: "no frame before the last worker's contributions; then one result for each block, with its sum",
+        oracle: "no frame before the last worker's contributions; then one result for each block, with its sum, once to each worker",
         repeats: 2,
         probe: |probe| with_router(probe, window),
         ..BASE

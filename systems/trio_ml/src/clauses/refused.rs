@@ -132,7 +132,7 @@ fn without_effect(router: &mut Router, make: Make, then: impl Fn(&mut Router) ->
     let frames = make(router, last, &spot, &other);
     frames.iter().try_for_each(|frame| router.send_frame(last, frame))?;
     then(router)?;
-    router.ages_nothing(&spot)?;
+    router.ages_nothing(&spot, "that nobody contributed to")?;
     router.sums_to(&order, &spot, &parts)?;
     Ok(())
 }

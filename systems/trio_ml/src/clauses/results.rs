@@ -13,7 +13,8 @@ pub(super) static CLAUSES: &[Clause] = &[
         title: "a result goes to every worker once, and to nobody else",
         rule: "One copy at each worker's port, to its address or to the job's group, and no other frame (§4, \"Result packet\").",
         stimulus: "one contribution of each worker, in random order",
-        oracle: "one copy for each worker of the job",
+        observation: "all ports, until the device is silent, and for three timeouts",
+        oracle: "one copy for each worker of the job, and none later",
         probe: |probe| with_router(probe, receivers),
         ..BASE
     },
@@ -89,8 +90,12 @@ pub(super) static CLAUSES: &[Clause] = &[
 ];
 
 fn receivers(router: &mut Router) -> ProbeResult<()> {
-    let (spot, answers) = router.whole()?;
-    router.reaches(&answers, &spot)
+    let spot = router.begin();
+    let (order, parts) = (router.any_order(), router.parts());
+    router.send_all(&order, &spot, &parts)?;
+    let answers = router.answers_of(&[spot])?;
+    router.reaches(&answers, &spot)?;
+    router.ages_nothing(&spot, "whose result has left")
 }
 
 fn echo(router: &mut Router) -> ProbeResult<()> {

@@ -240,18 +240,14 @@ impl<'p, 'a> Router<'p, 'a> {
         }
     }
 
-    /// Checks that no result of this block arrives for three timeouts; later frames open it.
-    pub(super) fn ages_nothing(&mut self, spot: &Spot) -> ProbeResult<()> {
+    /// Checks that no result of this block, of which `what` holds, arrives for three timeouts; later frames open it.
+    pub(super) fn ages_nothing(&mut self, spot: &Spot, what: &str) -> ProbeResult<()> {
         if let Some(timeout) = timeout(self.probe.ground) {
             let out = self.probe.pass(3 * timeout)?;
             let results = out.into_iter().filter_map(|frame| read(frame).ok());
             let own = results.filter(|answer| answer.from.0 == SERVER_IP && answer.is_of(spot)).count();
             if own > 0 {
-                return Err(ClauseBreach::stop(
-                    format!("{spot}: results of a block that nobody contributed to"),
-                    "none",
-                    own,
-                ));
+                return Err(ClauseBreach::stop(format!("{spot}: results of a block {what}"), "none", own));
             }
         }
         self.begins_anew();
@@ -282,7 +278,7 @@ impl<'p, 'a> Router<'p, 'a> {
     }
 
     /// Does the same, waiting for results of all these blocks.
-    fn answers_of(&mut self, spots: &[Spot]) -> ProbeResult<Vec<Answer>> {
+    pub(super) fn answers_of(&mut self, spots: &[Spot]) -> ProbeResult<Vec<Answer>> {
         self.answers_until(|frames| {
             let came: BTreeSet<_> = frames.iter().filter_map(named).collect();
             spots.iter().all(|spot| came.contains(&(spot.job, spot.block, spot.generation)))
@@ -317,12 +313,13 @@ impl<'p, 'a> Router<'p, 'a> {
         Err(ClauseBreach::stop(format!("{spot}: results"), "a result", "none"))
     }
 
-    /// Checks the results of these blocks, each with its sum; nothing is in progress afterwards.
+    /// Checks the results of these blocks, each with its sum and once at each worker; nothing is in progress afterwards.
     pub(super) fn all_sums(&mut self, spots: &[Spot], parts: &[Vec<Vec<i32>>]) -> ProbeResult<()> {
         let answers = self.answers_of(spots)?;
         for (spot, parts) in spots.iter().zip(parts) {
             let own = own(&answers, spot, "a result", || "none".to_owned())?;
             has_sums(&own, spot, &wrapping_sum(parts))?;
+            self.reaches(&own, spot)?;
         }
         Ok(())
     }

@@ -37,7 +37,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         title: "a partial result says what it lacks",
         rule: "The result of a block that aged has the sum of those that contributed, their number in src_cnt, degraded 1 and age_op 1 (§5).",
         stimulus: "at a random moment, contributions of one to all but one of the workers to each of up to 16 blocks anywhere in 32 bits, in random order",
-        oracle: "for each block 32-bit sums made by the certifier; that number, 1 and 1",
+        oracle: "for each block 32-bit sums made by the certifier; that number, 1 and 1; once to each worker",
         probe: |probe| with_router(probe, partial),
         ..AGING
     },
@@ -136,6 +136,7 @@ fn partial(router: &mut Router) -> ProbeResult<()> {
     for (at, answers) in answers.iter().enumerate() {
         counts(answers, &spots[at], orders[at].len(), workers)?;
         has_sums(answers, &spots[at], &wrapping_sum(orders[at].iter().map(|n| &parts[at][*n])))?;
+        router.reaches(answers, &spots[at])?;
     }
     Ok(())
 }

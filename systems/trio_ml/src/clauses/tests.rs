@@ -8,7 +8,7 @@ use pktgen_core::config::Document;
 use pktgen_core::seed::Seed;
 use pktgen_core::time::{MS, NEVER, Time, US};
 use pktgen_core::topology::Population;
-use pktgen_wire::wire::frame::{Datagram, HEAD, SERVER_IP, Template, group_ip, set_ip_checksum};
+use pktgen_wire::wire::frame::{Datagram, HEAD, SERVER_IP, Template, group_ip, readdress, set_ip_checksum, worker_ip};
 
 use super::SUITE;
 use crate::format::{HEADER, PORT};
@@ -75,6 +75,10 @@ enum Defect {
     OpensForStrangers,
     ComparesUnsigned,
     NoHopsLeft,
+    OtherJobToo,
+    AgesWhole,
+    AgedTwice,
+    TwiceBesideOthers,
 }
 
 /// Defects, and the clauses that must detect each.
@@ -129,6 +133,10 @@ const PLANTED: &[(Defect, &[&str])] = &[
     (Defect::OpensForStrangers, &["trio-ml-unknown-source"]),
     (Defect::ComparesUnsigned, &["trio-ml-newer"]),
     (Defect::NoHopsLeft, &["trio-ml-headers"]),
+    (Defect::OtherJobToo, &["trio-ml-receivers"]),
+    (Defect::AgesWhole, &["trio-ml-receivers"]),
+    (Defect::AgedTwice, &["trio-ml-partial"]),
+    (Defect::TwiceBesideOthers, &["trio-ml-blocks", "trio-ml-window"]),
 ];
 
 /// A sum in progress, or one whose result has left.
@@ -142,12 +150,18 @@ struct Record {
     opened: Time,
     touched: Time,
     is_done: bool,
+    /// A result leaves once more, as if it aged.
+    ages_again: bool,
 }
 
 /// A router over bytes, with a port for every worker.
 struct Naive {
     defect: Defect,
     timers: bool,
+    /// Results go to each worker's address instead of the job's group.
+    unicast: bool,
+    /// All workers are on one cable, port 0, on which silence is a pause.
+    on_cable: bool,
     records: BTreeMap<(u8, u32), Record>,
     out: Vec<(Time, u16, Vec<u8>)>,
     now: Time,
@@ -273,7 +287,7 @@ impl Naive {
         record.last |= it.last;
         let early = u8::from(defect == Defect::CompletesEarly);
         if record.count == WORKERS as u8 - early {
-            record.is_done = true;
+            (record.is_done, record.ages_again) = (true, defect == Defect::AgesWhole);
             let record = record.clone();
             self.answer(now, key, &record, false);
         }
@@ -282,7 +296,7 @@ impl Naive {
     /// Returns when a record times out.
     fn ages(&self, (_, block): (u8, u32), record: &Record) -> Time {
         match self.defect {
-            _ if record.is_done || !self.timers => NEVER,
+            _ if record.is_done && !record.ages_again || !self.timers => NEVER,
             Defect::AgesEvenBlocks if block % 2 == 1 => NEVER,
             Defect::NeverAges => NEVER,
             Defect::AgesEarly => record.touched + TIMEOUT / 2,
@@ -300,6 +314,10 @@ impl Naive {
         let Some(record) = self.records.get_mut(&key) else { return false };
         let mut left = record.clone();
         // A record that stays is in progress for ever.
+        record.ages_again = self.defect == Defect::AgedTwice && !record.is_done;
+        if record.ages_again {
+            record.touched = t - TIMEOUT;
+        }
         (record.is_done, record.touched) = (!stays, if stays { NEVER / 2 } else { record.touched });
         if stays {
             record.generation = record.generation.wrapping_add(1);
@@ -344,22 +362,46 @@ impl Naive {
         match self.defect {
             Defect::WrongLength => bytes[39] = bytes[39].wrapping_sub(1),
             Defect::NoHopsLeft => bytes[22] = 0,
-            Defect::WrongStation => bytes[2] ^= 1,
-            Defect::AgedWrongStation if aged => bytes[2] ^= 1,
             _ => {}
         }
         set_ip_checksum(&mut bytes);
+        self.distribute(t, job, aged, bytes);
+    }
+
+    fn distribute(&mut self, t: Time, job: u8, aged: bool, bytes: Vec<u8>) {
         let first = usize::from(job) * WORKERS;
+        let beside = self.records.values().any(|record| !record.is_done);
         for worker in first..first + WORKERS {
+            // One copy to the group is on the cable of all.
+            let is_there = self.on_cable && !self.unicast && worker > first;
             let skips = self.is(Defect::SkipsLastWorker) && worker == first + WORKERS - 1;
-            if skips || self.is(Defect::AgedToOne) && aged && worker > first {
+            if is_there || skips || self.is(Defect::AgedToOne) && aged && worker > first {
                 continue;
             }
-            self.out.push((t, worker as u16, bytes.clone()));
-            if self.is(Defect::SendsTwice) && worker == first {
+            let mut bytes = bytes.clone();
+            if self.unicast {
+                readdress(&mut bytes, worker_ip(worker as u32));
+            }
+            if self.is(Defect::WrongStation) || aged && self.is(Defect::AgedWrongStation) {
+                bytes[2] ^= 1;
+            }
+            let twice = self.is(Defect::SendsTwice) || self.is(Defect::TwiceBesideOthers) && beside;
+            if twice && worker == first {
                 self.out.push((t, worker as u16, bytes.clone()));
             }
+            self.out.push((t, worker as u16, bytes));
         }
+        if self.is(Defect::OtherJobToo) && job < JOBS as u8 {
+            let (other, mut bytes) = (1 - job, bytes);
+            readdress(&mut bytes, group_ip(other.into()));
+            bytes[HEAD] = other;
+            self.out.push((t, u16::from(other) * WORKERS as u16, bytes));
+        }
+    }
+
+    fn leave(&mut self, each: EachFrame) {
+        let port_of = |port: u16| if self.on_cable { 0 } else { port };
+        self.out.drain(..).for_each(|(t, port, bytes)| each(t, port_of(port), &bytes));
     }
 }
 
@@ -378,12 +420,12 @@ impl ProbeBench for Naive {
         let until = self.now + span;
         while self.age(until) {}
         self.now = until;
-        self.out.drain(..).for_each(|(t, port, bytes)| each(t, port, &bytes));
+        self.leave(each);
         Ok(())
     }
     fn settle(&mut self, each: EachFrame) -> Result<()> {
-        while self.age(NEVER / 4) {}
-        self.out.drain(..).for_each(|(t, port, bytes)| each(t, port, &bytes));
+        while !self.on_cable && self.age(NEVER / 4) {}
+        self.leave(each);
         Ok(())
     }
     fn restart(&mut self, _repeat: u32) -> Result<bool> {
@@ -394,13 +436,14 @@ impl ProbeBench for Naive {
     }
 }
 
-fn ground(timers: bool) -> ProbeGround {
+/// Returns the ground of a router with a port for every worker, or one cable for all.
+fn ground(timers: bool, on_cable: bool) -> ProbeGround {
     let text = format!(
         "[target]\ntimeout = \"10ms\"\nmitigation = {timers}\n[workload]\nelements = {VALUES}\n[endpoint]\nwindow = 32\n"
     );
     let workers = Population::regular(JOBS, WORKERS as u32);
     ProbeGround {
-        port_of: (0..workers.len() as u16).collect(),
+        port_of: (0..workers.len() as u16).map(|port| if on_cable { 0 } else { port }).collect(),
         workers: Arc::new(workers),
         server: None,
         late: 100 * MS,
@@ -413,7 +456,7 @@ fn ground(timers: bool) -> ProbeGround {
 
 /// Runs all repeats of a clause on one router that was used by clauses before; returns whether it holds.
 fn holds(clause: &Clause, router: &mut Naive, memory: &mut ProbeMemory, seed: u64) -> bool {
-    let ground = ground(router.timers);
+    let ground = ground(router.timers, router.on_cable);
     assert_eq!((clause.exempt)(&ground), None, "{}", clause.id);
     (0..clause.repeats).all(|repeat| {
         let mut probe = ClauseProbe::new(&ground, memory, router, Seed(seed), (clause.id, repeat, 0)).unwrap();
@@ -426,26 +469,32 @@ fn holds(clause: &Clause, router: &mut Naive, memory: &mut ProbeMemory, seed: u6
 }
 
 fn naive(defect: Defect) -> Naive {
-    Naive { defect, timers: true, records: BTreeMap::new(), out: Vec::new(), now: 0, aged: (-TIMEOUT, Vec::new()) }
+    let (records, aged) = (BTreeMap::new(), (-TIMEOUT, Vec::new()));
+    Naive { defect, timers: true, unicast: false, on_cable: false, records, out: Vec::new(), now: 0, aged }
 }
 
 /// Returns the clauses that apply to a device with or without timers.
 fn clauses(timers: bool) -> impl Iterator<Item = &'static Clause> {
-    let ground = ground(timers);
+    let ground = ground(timers, false);
     SUITE.numbered().map(|(_, clause)| clause).filter(move |clause| (clause.exempt)(&ground).is_none())
 }
 
 #[test]
 fn a_whole_router_passes_every_clause_although_it_was_used_before() {
-    for seed in 0..40 {
+    for (seed, (on_cable, unicast)) in (0..20).flat_map(|seed| FORMS.map(|form| (seed, form))) {
         for timers in [true, false] {
-            let (mut router, mut memory) = (Naive { timers, ..naive(Defect::None) }, ProbeMemory::new());
+            let mut router = Naive { timers, on_cable, unicast, ..naive(Defect::None) };
+            let mut memory = ProbeMemory::new();
             for clause in clauses(timers) {
-                assert!(holds(clause, &mut router, &mut memory, seed), "{}", clause.id);
+                let what = (clause.id, timers, on_cable, unicast);
+                assert!(holds(clause, &mut router, &mut memory, seed), "{what:?}");
             }
         }
     }
 }
+
+/// A port or a cable for the workers; results to the group or to each.
+const FORMS: [(bool, bool); 4] = [(false, false), (false, true), (true, false), (true, true)];
 
 #[test]
 fn every_defect_is_found_by_the_clauses_that_name_it() {
@@ -456,10 +505,14 @@ fn every_defect_is_found_by_the_clauses_that_name_it() {
                 misses.push(format!("no clause {id}"));
                 continue;
             };
-            let missed =
-                (0..20).filter(|seed| holds(clause, &mut naive(*defect), &mut ProbeMemory::new(), *seed)).count();
-            if missed > 0 {
-                misses.push(format!("{defect:?} is missed by {id} with {missed} of 20 seeds"));
+            // On a cable a copy for the group is one for all, and none of them can be left out.
+            for on_cable in [false, true] {
+                let router = || Naive { on_cable, unicast: on_cable, ..naive(*defect) };
+                let missed =
+                    (0..20).filter(|seed| holds(clause, &mut router(), &mut ProbeMemory::new(), *seed)).count();
+                if missed > 0 {
+                    misses.push(format!("{defect:?}, cable {on_cable}: missed by {id} with {missed} of 20 seeds"));
+                }
             }
         }
     }
@@ -473,7 +526,7 @@ fn every_clause_finds_a_defect() {
     let without: Vec<_> = clauses(true).map(|clause| clause.id).filter(|id| !found.contains(id)).collect();
     assert!(without.is_empty(), "no defect fails {without:?}");
     let patient = clauses(false).find(|clause| clause.id == "trio-ml-patient").expect("a clause");
-    let (ground, mut router, mut memory) = (ground(false), naive(Defect::None), ProbeMemory::new());
+    let (ground, mut router, mut memory) = (ground(false, false), naive(Defect::None), ProbeMemory::new());
     let mut probe = ClauseProbe::new(&ground, &mut memory, &mut router, Seed(1), (patient.id, 0, 0)).unwrap();
     assert!(matches!((patient.probe)(&mut probe), Err(ProbeStop::Breach(_))));
 }
