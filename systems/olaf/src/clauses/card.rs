@@ -6,6 +6,7 @@ use pktgen_wire::wire::frame::{Datagram, HEAD, Ip, SERVER_IP, Template, any_work
 use pktgen_wire::wire::update::UPDATE_HEAD;
 
 use crate::strict::{self, PORT, Update, WORKER_PORT};
+use pktgen_engine::clause::checks;
 use pktgen_engine::clause::{ClauseBreach, ClauseProbe, ProbeFrame, ProbeGround, ProbeResult, ProbeStop};
 
 /// Maximum number of gradients of an update: one less than there is space for, so that another may have one more.
@@ -54,6 +55,8 @@ pub(super) struct Card<'p, 'a> {
     departures: Vec<(Time, usize)>,
     /// Those behind the updates ahead.
     pub(super) observed: Vec<Sent>,
+    /// Number of OLAF's frames that left towards workers.
+    down: usize,
 }
 
 impl<'p, 'a> Card<'p, 'a> {
@@ -72,6 +75,7 @@ impl<'p, 'a> Card<'p, 'a> {
             begun: None,
             departures: Vec::new(),
             observed: Vec::new(),
+            down: 0,
             probe,
         }
     }
@@ -134,7 +138,8 @@ impl<'p, 'a> Card<'p, 'a> {
         let (server, aside) = (self.probe.ground.server.unwrap_or_default(), &mut self.aside);
         let is_update = |frame: &&ProbeFrame| frame.port == server && Self::which_aside(aside, frame).is_none();
         let frames = self.probe.expect(|frames| frames.iter().filter(is_update).count() >= count)?;
-        let (up, _): (Vec<_>, Vec<_>) = frames.into_iter().partition(|frame| frame.port == server);
+        let (up, down): (Vec<_>, Vec<_>) = frames.into_iter().partition(|frame| frame.port == server);
+        self.down += down.iter().filter(|frame| is_of_olaf(frame)).count();
         let (aside_up, updates): (Vec<_>, Vec<_>) =
             up.into_iter().partition(|frame| Self::which_aside(aside, frame).is_some());
         for frame in &aside_up {
@@ -147,6 +152,11 @@ impl<'p, 'a> Card<'p, 'a> {
             Some((_, times)) => Err(ClauseBreach::stop("copies of a frame that is no update", "one at most", times)),
             None => Ok(updates),
         }
+    }
+
+    /// Checks that nothing of the updates so far left towards workers.
+    pub(super) fn leaves_nothing_down(&self) -> ProbeResult<()> {
+        checks::same(&"updates", "frames at the workers' ports", 0, self.down)
     }
 
     /// Stores the departure times of these updates.
@@ -367,6 +377,11 @@ pub(super) fn merged(all: &[Sent], largest: bool) -> Sent {
     let rewards = all.iter().map(|sent| sent.reward);
     sum.reward = if largest { rewards.fold(f32::MIN, f32::max) } else { rewards.sum::<f32>() / all.len() as f32 };
     sum
+}
+
+/// Returns whether a frame is to a port of updates or of acknowledgements.
+fn is_of_olaf(frame: &ProbeFrame) -> bool {
+    Datagram::parse(&frame.bytes).is_some_and(|datagram| [PORT, WORKER_PORT].contains(&datagram.dst_port))
 }
 
 fn read(frame: ProbeFrame) -> ProbeResult<Left> {

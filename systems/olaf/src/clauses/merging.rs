@@ -11,13 +11,17 @@ use crate::strict::{PORT, UPDATE_HEAD, WORKER_PORT};
 use pktgen_engine::clause::checks::{checksum_is_finished, number16, same, station};
 use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, ProbeGround, ProbeResult, ProbeStop};
 
+const DOWN_TOO: &str =
+    "all ports, until the device is silent; not decidable if what is ahead left before the last frame went in";
+
 pub(super) static CLAUSES: &[Clause] = &[
     Clause {
         id: "olaf-merge",
         title: "updates of a cluster merge",
         rule: "An update that finds another worker's of its cluster waiting is added to it (Algorithm 1, lines 10 to 15).",
         stimulus: "two updates ahead; updates of two workers of another cluster, with whole numbers",
-        oracle: "one update, with the sums of the gradients (a sum, not a mean: ours)",
+        observation: DOWN_TOO,
+        oracle: "one update, with the sums of the gradients (a sum, not a mean: ours); no frame at the workers' ports",
         repeats: 10,
         probe: |probe| many(probe, 2),
         ..BASE
@@ -29,7 +33,8 @@ pub(super) static CLAUSES: &[Clause] = &[
         precondition: "a queue that merges; three clusters, three workers in each",
         exempt: |ground| merging(ground, 3, 3),
         stimulus: "two updates ahead; updates of up to eight workers of another cluster, in random order",
-        oracle: "one update, with the sums of the gradients",
+        observation: DOWN_TOO,
+        oracle: "one update, with the sums of the gradients; no frame at the workers' ports",
         probe: |probe| many(probe, 8),
         ..BASE
     },
@@ -127,7 +132,8 @@ fn many(probe: &mut ClauseProbe, most: usize) -> ProbeResult<()> {
     let members: Vec<_> = card.clusters[0].iter().take(most).copied().collect();
     let all: Vec<_> = members.iter().map(|worker| card.update(*worker)).collect();
     card.send_all(&all)?;
-    card.leaves(&[merged(&all, false)]).map(drop)
+    card.leaves(&[merged(&all, false)])?;
+    card.leaves_nothing_down()
 }
 
 /// Number of members of the longest merge in other clauses, of two workers.

@@ -18,8 +18,8 @@ pub(super) static CLAUSES: &[Clause] = &[
         precondition: "a server",
         exempt: |ground| few(ground, 1, 1),
         stimulus: "one update with random bits as gradients",
-        observation: "the server's port, until the device is silent",
-        oracle: "the same update",
+        observation: "all ports, until the device is silent",
+        oracle: "the same update at the server's port, and no frame at the workers'",
         probe: pass,
         ..BASE
     },
@@ -78,7 +78,8 @@ fn pass(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let values = (0..card.lanes).map(|_| number(card.probe.bits())).collect();
     let update = Sent { worker, reward: card.reward(), values };
     card.send(&update)?;
-    card.leaves_whole(&[update])
+    card.leaves_whole(&[update])?;
+    card.leaves_nothing_down()
 }
 
 /// Returns the number of free slots behind the two updates ahead.

@@ -73,6 +73,10 @@ enum Defect {
     HasTwiceTheRate,
     NeverQueues,
     AddsCut,
+    CopiesDown,
+    CopiesMergesDown,
+    AckToServerToo,
+    AcksOthersAlone,
 }
 
 /// Defects, and the clauses that must detect each.
@@ -118,6 +122,10 @@ const PLANTED: &[(Defect, &[&str])] = &[
     (Defect::HasTwiceTheRate, &["olaf-output"]),
     (Defect::NeverQueues, &["olaf-output"]),
     (Defect::AddsCut, &["olaf-truncated"]),
+    (Defect::CopiesDown, &["olaf-pass"]),
+    (Defect::CopiesMergesDown, &["olaf-merge", "olaf-merge-many"]),
+    (Defect::AckToServerToo, &["olaf-ack-workers"]),
+    (Defect::AcksOthersAlone, &["olaf-ack-workers"]),
 ];
 
 #[derive(Debug, Clone)]
@@ -170,6 +178,9 @@ impl Naive {
             }
             if self.is(Defect::KeepsResidue) && update.count > 1 {
                 self.residue[usize::from(cluster(update.worker))] = Some(floats(&update.frame));
+            }
+            if self.is(Defect::CopiesDown) || self.is(Defect::CopiesMergesDown) && update.count > 1 {
+                self.out.push((t, 0, update.frame.clone()));
             }
             self.out.push((t, SERVER, update.frame));
             self.start(t);
@@ -273,7 +284,8 @@ impl Naive {
             bytes[HEAD + 5] ^= 1;
         }
         let of = cluster(worker);
-        readdress(&mut bytes, if self.is(Defect::AcksOne) { worker_ip(worker) } else { group_ip(of) });
+        let alone = self.is(Defect::AcksOne) || self.is(Defect::AcksOthersAlone) && !worker.is_multiple_of(WORKERS);
+        readdress(&mut bytes, if alone { worker_ip(worker) } else { group_ip(of) });
         match self.defect {
             Defect::AckPort => bytes[37] ^= 1,
             Defect::AckStation => bytes[..6].fill(0xff),
@@ -282,10 +294,13 @@ impl Naive {
             _ => {}
         }
         for other in 0..u32::from(CLUSTERS) * WORKERS {
-            let meant = if self.is(Defect::AcksOne) { other == worker } else { cluster(other) == of };
+            let meant = if alone { other == worker } else { cluster(other) == of };
             if meant || self.is(Defect::AcksAll) {
                 self.out.push((self.now, other as u16, bytes.clone()));
             }
+        }
+        if self.is(Defect::AckToServerToo) {
+            self.out.push((self.now, SERVER, bytes));
         }
     }
 }
