@@ -381,6 +381,8 @@ enum { REGISTERS = 65536, NUMBERS = 1 << 20, RESULTS_MAX = 1 << 16, PAIR = 8, PA
 static float registers[REGISTERS];
 /* Which numbers of each worker were added, or ended an iteration. */
 static uint8_t taken[WORKERS_MAX][NUMBERS / 8];
+/* Ethernet addresses of the workers, as their frames had them. */
+static uint8_t stations[WORKERS_MAX][6];
 static uint32_t ends;
 /* The first push that was added to empty registers. */
 static uint64_t opener = UINT64_MAX;
@@ -476,9 +478,7 @@ static void resend(int64_t now) {
             uint8_t copy[sizeof own->bytes];
             if (own->acks >> w & 1) continue;
             memcpy(copy, own->bytes, own->len);
-            /* Locally administered addresses end with that of IPv4. */
-            put16(copy, 0x0200);
-            put32(copy + 2, options.first + (uint32_t)w);
+            memcpy(copy, stations[w], 6);
             put32(copy + ETH + 16, options.first + (uint32_t)w);
             ip_checksum(copy);
             copy[PAYLOAD] = first_byte(RESULT, own->attempt);
@@ -508,6 +508,7 @@ void libra(uint8_t *f, size_t len, int64_t now) {
         return;
     }
     if (!results_made && !(results_made = calloc(RESULTS_MAX, sizeof *results_made))) abort();
+    memcpy(stations[worker], f + 6, 6);
     int kind = p[0] >> 5;
     if (p[1] != 0 || number >= NUMBERS || (kind == END && payload != LIBRA_HEAD + 4)) {
         counts.refused++;

@@ -79,6 +79,12 @@ pub fn same_sums(at: &dyn Display, number: &str, expected: &[i32], observed: &[i
     }
 }
 
+/// Returns whether a copy, a destination address and an output port, reaches this worker: it is to its address or to that of `group`.
+/// Workers may share a port.
+pub fn reaches(ground: &ProbeGround, worker: u32, group: Option<Ip>, (to, port): (Ip, u16)) -> bool {
+    (to == worker_ip(worker) || group == Some(to)) && port == ground.port_towards(worker)
+}
+
 /// Checks that exactly one copy leaves at each worker's port, to its address or to that of `group`, and that nobody
 /// else receives one. Copies are pairs of destination address and output port.
 pub fn one_copy_each(
@@ -88,15 +94,11 @@ pub fn one_copy_each(
     group: Option<Ip>,
     copies: &[(Ip, u16)],
 ) -> ProbeResult<()> {
-    let meant = |(to, port): &(Ip, u16), worker: u32| {
-        let own = ground.port_towards(worker);
-        (*to == worker_ip(worker) || group == Some(*to)) && *port == own
-    };
     for &worker in workers {
-        let count = copies.iter().filter(|copy| meant(copy, worker)).count();
+        let count = copies.iter().filter(|copy| reaches(ground, worker, group, **copy)).count();
         same(at, &format!("copies for worker {worker}"), 1, count)?;
     }
-    match copies.iter().find(|copy| !workers.iter().any(|worker| meant(copy, *worker))) {
+    match copies.iter().find(|copy| !workers.iter().any(|worker| reaches(ground, *worker, group, **copy))) {
         None => Ok(()),
         Some((to, port)) => same(at, &format!("a copy to {} at port {port}", dotted(*to)), "none", "one"),
     }

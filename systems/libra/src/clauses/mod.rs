@@ -2,6 +2,8 @@
 //! in the terms of docs/libra.md.
 
 mod acks;
+#[cfg(test)]
+mod naive;
 mod refused;
 mod repeated;
 mod results;
@@ -19,7 +21,7 @@ pub(crate) static SUITE: ClauseSuite = ClauseSuite {
     name: "libra",
     format: "libra",
     layout: None,
-    version: 1,
+    version: 2,
     terms: &[
         ("push", "a packet of a worker with hot pairs: index and gradient"),
         ("end", "a packet by which a worker says that all its pushes of the iteration were acknowledged"),

@@ -2,7 +2,8 @@
 //! type), and on separate jobs.
 
 use super::BASE;
-use super::switch::{Answer, Push, Switch, bytes_of, told, with_switch};
+use super::results::reach_all;
+use super::switch::{Push, Switch, bytes_of, with_switch};
 use crate::format::{HEADER, HOT_PAIR, HOT_PAIRS, Header, Kind, PORT, WORKER_PORT};
 use pktgen_engine::clause::{Clause, ClauseBreach, ProbeFrame, ProbeGround, ProbeResult, checks};
 use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, refit, worker_ip};
@@ -17,7 +18,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         precondition: "synchronous training of three iterations or more, two jobs",
         exempt: |ground| super::unfit(ground).or_else(|| ground.one_job()),
         stimulus: "pushes of all workers of two jobs to the same parameters; the ends of one job, then of the other",
-        oracle: "results of each job after its own ends, with its own sums, at its own workers",
+        oracle: "results of each job after its own ends, with its own sums, to its own workers",
         repeats: 3,
         probe: |probe| with_switch(probe, jobs),
         ..BASE
@@ -249,23 +250,10 @@ fn jobs(switch: &mut Switch) -> ProbeResult<()> {
         let mut other = Switch::of(switch.probe, 1)?;
         other.push_acked()?;
         let results = other.finish_all()?;
-        at_own_ports(&other, &results)?;
+        reach_all(&other, &results)?;
     }
     let results = switch.finish_all()?;
-    at_own_ports(switch, &results)
-}
-
-/// Checks that results are only at ports of the job's workers.
-fn at_own_ports(switch: &Switch, results: &[Answer]) -> ProbeResult<()> {
-    let port_of = |worker: &u32| switch.probe.ground.port_towards(*worker);
-    match results.iter().find(|answer| !switch.workers.iter().any(|worker| port_of(worker) == answer.frame.port)) {
-        None => Ok(()),
-        Some(answer) => Err(ClauseBreach::stop(
-            switch.at(&told(&answer.header).to_string()),
-            "at ports of its workers",
-            format!("at port {}", answer.frame.port),
-        )),
-    }
+    reach_all(switch, &results)
 }
 
 /// Number of forwarded packets in a clause: a fault in one of twenty is detected.

@@ -1,6 +1,6 @@
 //! Clauses on results: destinations, times and headers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::BASE;
 use super::switch::{Answer, Switch, result_timeout, told, with_switch};
@@ -9,7 +9,7 @@ use pktgen_core::record::PacketId;
 use pktgen_core::units::Span;
 use pktgen_engine::clause::checks::{dotted, headers_fit, one_copy_each, same, station};
 use pktgen_engine::clause::{Clause, ClauseBreach, ProbeResult, ProbeStop};
-use pktgen_wire::wire::frame::{HEAD, SERVER_IP, group_ip, mac_of};
+use pktgen_wire::wire::frame::{HEAD, SERVER_IP, group_ip, mac_of, worker_ip};
 
 pub(super) static CLAUSES: &[Clause] = &[
     Clause {
@@ -85,12 +85,12 @@ pub(super) static CLAUSES: &[Clause] = &[
     Clause {
         id: "libra-result-resent",
         title: "a worker that did not acknowledge a result gets it again",
-        rule: "A result that a worker has not acknowledged within target.result_timeout is sent to it again, with another attempt; those that have acknowledged it get no copy, and nobody does after the last ack (§3.6).",
+        rule: "A result that a worker has not acknowledged within target.result_timeout is sent to its address again, once with each further attempt, in headers as right as before; nobody else gets a copy, and nobody does after the last ack (§3.6).",
         precondition: "synchronous training of three iterations or more, two workers or more",
         exempt: |ground| super::unfit(ground).or_else(|| ground.alone()),
-        stimulus: "a push of each worker; ends; acks of all workers but one; its ack after a copy",
+        stimulus: "pushes of all workers to three times as many parameters as fit a result; ends; acks of all workers but one, and of one part from that one; its other acks after copies",
         observation: "all ports, for the timeout and once more as long",
-        oracle: "the same sums with an attempt above 0 to that worker alone; nothing after its ack",
+        oracle: "the same sums of every other part with an attempt above 0 to that worker alone; nothing after its ack",
         repeats: 2,
         probe: |probe| with_switch(probe, resent),
         ..BASE
@@ -114,6 +114,12 @@ fn complete(switch: &mut Switch) -> ProbeResult<()> {
 
 /// Performs an iteration whose sums need several parts; returns its results.
 fn long(switch: &mut Switch) -> ProbeResult<Vec<Answer>> {
+    push_long(switch)?;
+    switch.finish_all()
+}
+
+/// Sends pushes of all workers whose sums need several parts.
+fn push_long(switch: &mut Switch) -> ProbeResult<()> {
     for _ in 0..3 {
         for rank in switch.any_order() {
             let pairs = switch.pairs(18);
@@ -128,21 +134,22 @@ fn long(switch: &mut Switch) -> ProbeResult<Vec<Answer>> {
         let pairs = (first..first + count).map(|index| (index, 1024.0)).collect();
         switch.push(rank, pairs)?;
     }
-    switch.settles()?;
-    switch.finish_all()
+    switch.settles()
 }
 
-/// Groups results of the first attempt by the port that they left from.
-fn by_port(results: &[Answer]) -> BTreeMap<u16, Vec<&Answer>> {
-    let mut ports: BTreeMap<u16, Vec<&Answer>> = BTreeMap::new();
-    for answer in results.iter().filter(|answer| answer.header.attempt == 0) {
-        ports.entry(answer.frame.port).or_default().push(answer);
-    }
-    ports
+/// Returns the results of the first attempt that reach each worker.
+fn by_worker<'r>(switch: &Switch, results: &'r [Answer]) -> Vec<(u32, Vec<&'r Answer>)> {
+    let own = |worker| switch.results_of(worker, results).filter(|answer| answer.header.attempt == 0);
+    switch.workers.iter().map(|worker| (*worker, own(*worker).collect())).collect()
 }
 
 fn receivers(switch: &mut Switch) -> ProbeResult<()> {
     let results = long(switch)?;
+    reach_all(switch, &results)
+}
+
+/// Checks that each worker of the job gets each result once, and nobody else does.
+pub(super) fn reach_all(switch: &Switch, results: &[Answer]) -> ProbeResult<()> {
     let numbers: BTreeSet<u32> = results.iter().map(|answer| answer.header.seq).collect();
     for number in numbers {
         let own = results.iter().filter(|answer| answer.header.seq == number && answer.header.attempt == 0);
@@ -155,8 +162,8 @@ fn receivers(switch: &mut Switch) -> ProbeResult<()> {
 
 fn parts(switch: &mut Switch) -> ProbeResult<()> {
     let results = long(switch)?;
-    for (port, own) in by_port(&results) {
-        let at = format!("results at port {port}");
+    for (worker, own) in by_worker(switch, &results) {
+        let at = format!("results at worker {worker}");
         let (mut seen, mut indices) = (BTreeSet::new(), BTreeSet::new());
         for answer in &own {
             let Some(head) = answer.head else { continue };
@@ -182,10 +189,10 @@ fn numbers(switch: &mut Switch) -> ProbeResult<()> {
         switch.settles()?;
         let (iteration, first) = (switch.iteration(), switch.next_result());
         let results = switch.finish_all()?;
-        for (port, own) in by_port(&results) {
+        for (worker, own) in by_worker(switch, &results) {
             for answer in own {
                 let Some(head) = answer.head else { continue };
-                let at = format!("part {} of iteration {iteration} at port {port}", head.part);
+                let at = format!("part {} of iteration {iteration} at worker {worker}", head.part);
                 same(&at, "number", first + 2 * u32::from(head.part), answer.header.seq)?;
                 same(&at, "job", switch.job as u8, answer.header.job)?;
             }
@@ -224,29 +231,32 @@ fn opener(switch: &mut Switch) -> ProbeResult<()> {
 fn addresses(switch: &mut Switch) -> ProbeResult<()> {
     switch.push_all()?;
     switch.settles()?;
-    for answer in switch.finish_all()? {
-        let at = format!("a result at port {}", answer.frame.port);
-        same(&at, "source address", dotted(SERVER_IP), dotted(answer.from.0))?;
-        same(&at, "source port", PORT, answer.from.1)?;
-        same(&at, "destination port", WORKER_PORT, answer.to.1)?;
-        let (to, from) = answer.frame.bytes[..12].split_at(6);
-        same(&at, "Ethernet destination", station(&mac_of(answer.to.0)), station(to))?;
-        same(&at, "Ethernet source", station(&mac_of(SERVER_IP)), station(from))?;
-    }
-    Ok(())
+    switch.finish_all()?.iter().try_for_each(|answer| is_well_addressed("a result", answer))
+}
+
+/// Checks that an answer is from the address and port that pushes go to, to the workers' port, and that its Ethernet addresses fit.
+pub(super) fn is_well_addressed(what: &str, answer: &Answer) -> ProbeResult<()> {
+    let at = format!("{what} at port {}", answer.frame.port);
+    same(&at, "source address", dotted(SERVER_IP), dotted(answer.from.0))?;
+    same(&at, "source port", PORT, answer.from.1)?;
+    same(&at, "destination port", WORKER_PORT, answer.to.1)?;
+    let (to, from) = answer.frame.bytes[..12].split_at(6);
+    same(&at, "Ethernet destination", station(&mac_of(answer.to.0)), station(to))?;
+    same(&at, "Ethernet source", station(&mac_of(SERVER_IP)), station(from))
 }
 
 fn headers(switch: &mut Switch) -> ProbeResult<()> {
-    for answer in long(switch)? {
-        let at = format!("a result at port {}", answer.frame.port);
-        headers_fit(&at, &answer.frame.bytes, HEADER + RESULT_HEAD + answer.pairs.len() * HOT_PAIR)?;
-    }
-    Ok(())
+    long(switch)?.iter().try_for_each(|answer| has_right_headers("a result", answer))
+}
+
+/// Checks lengths and checksums of a result.
+fn has_right_headers(what: &str, answer: &Answer) -> ProbeResult<()> {
+    let at = format!("{what} at port {}", answer.frame.port);
+    headers_fit(&at, &answer.frame.bytes, HEADER + RESULT_HEAD + answer.pairs.len() * HOT_PAIR)
 }
 
 fn resent(switch: &mut Switch) -> ProbeResult<()> {
-    switch.push_all()?;
-    switch.settles()?;
+    push_long(switch)?;
     let (others, last) = switch.any_order_and_last();
     for rank in &others {
         switch.end(*rank)?;
@@ -256,9 +266,13 @@ fn resent(switch: &mut Switch) -> ProbeResult<()> {
     let results = switch.results()?;
     switch.has_sums(&results)?;
     switch.confirm(&results, &others)?;
+    // One part is acknowledged by all.
+    let numbers: BTreeSet<u32> = results.iter().map(|answer| answer.header.seq).collect();
+    let acked = numbers.iter().nth(switch.probe.below(numbers.len())).filter(|_| numbers.len() > 1).copied();
+    let (done, open): (Vec<_>, Vec<_>) = results.iter().cloned().partition(|answer| Some(answer.header.seq) == acked);
+    switch.confirm(&done, &[last])?;
     let took = switch.probe.now() - ended;
     let worker = switch.workers[last];
-    let port = switch.probe.ground.port_towards(worker);
     let (timeout, patience) = (result_timeout(switch.probe.ground), switch.probe.ground.patience);
     if took > timeout / 2 {
         return Err(ProbeStop::Undecidable(format!(
@@ -267,34 +281,50 @@ fn resent(switch: &mut Switch) -> ProbeResult<()> {
             Span::from_ps(timeout)
         )));
     }
-    let (mut copies, mut waited) = (Vec::new(), 0);
-    while waited < 2 * timeout + patience && copies.is_empty() {
+    let numbers: BTreeSet<u32> = open.iter().map(|answer| answer.header.seq).collect();
+    let (mut copies, mut waited): (Vec<Answer>, _) = (Vec::new(), 0);
+    let lacks =
+        |copies: &[Answer]| numbers.iter().find(|seq| !copies.iter().any(|copy| copy.header.seq == **seq)).copied();
+    while waited < 2 * timeout + patience && lacks(&copies).is_some() {
         copies.extend(switch.copies(timeout / 2)?);
         waited += timeout / 2;
     }
-    let at = format!("result {}", results.first().map_or(0, |answer| answer.header.seq));
-    let Some(first) = copies.first() else {
+    if let Some(number) = lacks(&copies) {
         let expected = format!("a copy for worker {worker} within {}", Span::from_ps(2 * timeout));
-        return Err(ClauseBreach::stop(at, expected, format!("none within {}", Span::from_ps(waited))));
-    };
-    for copy in &copies {
-        let at = told(&copy.header);
-        same(&at, "port of a copy", port, copy.frame.port)?;
-        same(&at, "attempt above 0", true, copy.header.attempt > 0)?;
-        let sent = results.iter().find(|answer| answer.header.seq == copy.header.seq && answer.frame.port == port);
-        let alike = sent.is_some_and(|sent| sent.head == copy.head && sent.pairs == copy.pairs);
-        same(&at, "the same sums as before", true, alike)?;
+        let observed = format!("none within {}", Span::from_ps(waited));
+        return Err(ClauseBreach::stop(format!("result {number}"), expected, observed));
     }
-    let first = first.clone();
-    switch.confirm(&results, &[last])?;
+    are_copies(switch, &copies, worker, &open)?;
+    switch.confirm(&open, &[last])?;
     // One may be in flight.
     switch.copies(timeout / 4)?;
     match switch.copies(8 * timeout)?.first() {
         None => Ok(()),
         Some(copy) => Err(ClauseBreach::stop(
-            format!("copies of {} after its ack", told(&first.header)),
+            format!("copies of result {} after its ack", copy.header.seq),
             "none",
             format!("{} at port {}", told(&copy.header), copy.frame.port),
         )),
     }
+}
+
+/// Checks that these are further transmissions of these results to this worker alone.
+fn are_copies(switch: &Switch, copies: &[Answer], worker: u32, results: &[Answer]) -> ProbeResult<()> {
+    let (port, mut attempts) = (switch.probe.ground.port_towards(worker), BTreeSet::new());
+    for copy in copies {
+        let at = told(&copy.header);
+        same(&at, "port of a copy", port, copy.frame.port)?;
+        same(&at, "destination address of a copy", dotted(worker_ip(worker)), dotted(copy.to.0))?;
+        same(&at, "attempt above 0", true, copy.header.attempt > 0)?;
+        if !attempts.insert((copy.header.seq, copy.header.attempt)) {
+            return Err(ClauseBreach::stop(format!("{at}: copies"), 1, 2));
+        }
+        let Some(sent) = results.iter().find(|answer| answer.header.seq == copy.header.seq) else {
+            return Err(ClauseBreach::stop(format!("{at}: a copy of what its worker has acknowledged"), "none", "one"));
+        };
+        same(&at, "the same sums as before", true, sent.head == copy.head && sent.pairs == copy.pairs)?;
+        is_well_addressed("a copy", copy)?;
+        has_right_headers("a copy", copy)?;
+    }
+    Ok(())
 }

@@ -8,10 +8,10 @@ use std::fmt::Display;
 
 use pktgen_core::time::{MS, Time};
 use pktgen_core::units::Span;
-use pktgen_engine::clause::checks::same;
+use pktgen_engine::clause::checks::{dotted, reaches, same};
 use pktgen_engine::clause::{ClauseBreach, ClauseProbe, ProbeFrame, ProbeGround, ProbeResult, ProbeStop};
 use pktgen_engine::target::sparse::{Adder, AdditionError};
-use pktgen_wire::wire::frame::{Datagram, HEAD, Ip, SERVER_IP, Template, worker_ip};
+use pktgen_wire::wire::frame::{Datagram, HEAD, Ip, SERVER_IP, Template, group_ip, worker_ip};
 
 use crate::format::{
     HEADER, HOT_PAIR, HOT_PAIRS, Header, Kind, PORT, ResultHead, WORKER_PORT, emit_hot, hot_pairs, pairs,
@@ -258,7 +258,7 @@ impl<'p, 'a> Switch<'p, 'a> {
         frames.into_iter().filter(|frame| Some(frame.port) != server).map(read).collect()
     }
 
-    /// Checks that exactly these packets are acknowledged, each at the port of its worker, and nothing else arrives.
+    /// Checks that exactly these packets are acknowledged, each to its worker, and nothing else arrives.
     pub(super) fn acked(&mut self, sent: &[(usize, Header)]) -> ProbeResult<Vec<Answer>> {
         let answers = self.answers(sent.len())?;
         self.are_acks(&answers, sent)?;
@@ -271,16 +271,19 @@ impl<'p, 'a> Switch<'p, 'a> {
         for (rank, header) in sent {
             let port = self.probe.ground.port_towards(self.workers[*rank]);
             let ack = Header { kind: Kind::Ack, ..*header };
-            let Some(at) = left.iter().position(|answer| answer.frame.port == port && answer.header == ack) else {
+            let worker = self.workers[*rank];
+            let alike = |answer: &&Answer| answer.frame.port == port && answer.header == ack;
+            let own = left.iter().position(|answer| alike(answer) && answer.to.0 == worker_ip(worker));
+            let Some(at) = own else {
+                let at = format!("the answer to {} of worker {worker}", told(header));
+                if let Some(answer) = left.iter().find(|answer| alike(answer)) {
+                    same(&at, "destination address", dotted(worker_ip(worker)), dotted(answer.to.0))?;
+                }
                 let observed = match left.iter().find(|answer| answer.header.seq == header.seq) {
                     Some(answer) => format!("{} at port {}", told(&answer.header), answer.frame.port),
                     None => format!("{} other packets", left.len()),
                 };
-                return Err(ClauseBreach::stop(
-                    format!("the answer to {} of worker {}", told(header), self.workers[*rank]),
-                    format!("{} at port {port}", told(&ack)),
-                    observed,
-                ));
+                return Err(ClauseBreach::stop(at, format!("{} at port {port}", told(&ack)), observed));
             };
             left.remove(at);
         }
@@ -317,6 +320,19 @@ impl<'p, 'a> Switch<'p, 'a> {
     pub(super) fn finish_all(&mut self) -> ProbeResult<Vec<Answer>> {
         let order = self.any_order();
         self.finish(&order)
+    }
+
+    /// Sends the last missing end, and checks its ack and the results; returns the ack.
+    pub(super) fn finish_acked(&mut self, last: usize) -> ProbeResult<Vec<Answer>> {
+        let (end, mut seen) = (self.end(last)?, Vec::new());
+        let results = self.results_seen(&mut seen)?;
+        self.confirm(&results, &(0..self.workers.len()).collect::<Vec<_>>())?;
+        seen.extend(self.probe.settle()?);
+        self.has_sums(&results)?;
+        let mut acks = self.at_workers(seen)?;
+        acks.retain(|answer| answer.head.is_none());
+        self.are_acks(&acks, &[(last, end)])?;
+        Ok(acks)
     }
 
     /// Ends the iteration for these workers, the last missing ones; returns its results, which are acknowledged.
@@ -386,10 +402,15 @@ impl<'p, 'a> Switch<'p, 'a> {
     fn has_every_part(&self, results: &[Answer]) -> bool {
         let parts = results.iter().filter_map(|answer| answer.head).map(|head| head.parts).max().unwrap_or(1);
         self.workers.iter().all(|worker| {
-            let port = self.probe.ground.port_towards(*worker);
-            let own = results.iter().filter(|answer| answer.frame.port == port).filter_map(|answer| answer.head);
+            let own = self.results_of(*worker, results).filter_map(|answer| answer.head);
             own.map(|head| head.part).collect::<BTreeSet<_>>().len() >= usize::from(parts)
         })
+    }
+
+    /// Returns the results among these that reach a worker: those to its address or to that of its job.
+    pub(super) fn results_of<'r>(&self, worker: u32, results: &'r [Answer]) -> impl Iterator<Item = &'r Answer> {
+        let (ground, group) = (self.probe.ground, Some(group_ip(self.job)));
+        results.iter().filter(move |answer| reaches(ground, worker, group, (answer.to.0, answer.frame.port)))
     }
 
     /// Acknowledges results from these workers, each number once.
@@ -405,10 +426,9 @@ impl<'p, 'a> Switch<'p, 'a> {
         Ok(())
     }
 
-    /// Returns the answers during `span`.
+    /// Returns all packets during `span`, wherever they leave.
     pub(super) fn copies(&mut self, span: Time) -> ProbeResult<Vec<Answer>> {
-        let frames = self.probe.pass(span)?;
-        self.at_workers(frames)
+        self.probe.pass(span)?.into_iter().map(read).collect()
     }
 
     /// Returns a description of the iteration as a place in a message.
@@ -420,13 +440,9 @@ impl<'p, 'a> Switch<'p, 'a> {
     pub(super) fn has_sums(&mut self, results: &[Answer]) -> ProbeResult<()> {
         let (cells, error) = (std::mem::take(&mut self.cells), self.error());
         for worker in &self.workers {
-            let port = self.probe.ground.port_towards(*worker);
-            let own: Vec<_> = results.iter().filter(|answer| answer.frame.port == port).collect();
-            let mut values: BTreeMap<u32, f32> = BTreeMap::new();
-            for answer in &own {
-                values.extend(answer.pairs.iter().copied());
-            }
-            for (index, value) in &values {
+            let mut came = BTreeSet::new();
+            for (index, value) in self.results_of(*worker, results).flat_map(|answer| &answer.pairs) {
+                came.insert(*index);
                 let cell = cells.get(index).copied().unwrap_or_default();
                 if !error.allows((*value).into(), cell.exact, cell.size, cell.members) {
                     return Err(ClauseBreach::stop(
@@ -436,9 +452,9 @@ impl<'p, 'a> Switch<'p, 'a> {
                     ));
                 }
             }
-            let missing = cells.iter().find(|(index, cell)| {
-                !values.contains_key(index) && !error.allows(0.0, cell.exact, cell.size, cell.members)
-            });
+            let missing = cells
+                .iter()
+                .find(|(index, cell)| !came.contains(index) && !error.allows(0.0, cell.exact, cell.size, cell.members));
             if let Some((index, cell)) = missing {
                 return Err(ClauseBreach::stop(
                     self.at(&format!("parameter {index} in results at worker {worker}")),

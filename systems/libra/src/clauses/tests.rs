@@ -1,527 +1,18 @@
-//! A simple switch over bytes, correct and with planted defects: every clause passes with the correct one and detects its defects.
+//! Tests of the clauses with a simple switch: every clause passes with the correct one and detects its defects.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use pktgen_core::Result;
 use pktgen_core::config::Document;
 use pktgen_core::seed::Seed;
-use pktgen_core::time::{MS, NEVER, Time, US};
+use pktgen_core::time::MS;
 use pktgen_core::topology::Population;
-use pktgen_wire::wire::frame::{Datagram, HEAD, SERVER_IP, Template, group_ip, set_ip_checksum, worker_ip};
 
 use super::SUITE;
-use pktgen_engine::clause::{
-    Clause, ClauseProbe, EachFrame, ProbeBench, ProbeGround, ProbeMemory, ProbeStop, ProbeWitness,
-};
+use super::naive::{Defect, JOBS, Naive, PLANTED, SERVER, WORKERS, naive, naive_on};
+use pktgen_engine::clause::{Clause, ClauseProbe, ProbeGround, ProbeMemory, ProbeStop};
 
-const WORKERS: usize = 4;
-const JOBS: u8 = 2;
-const HOT: u32 = 1000;
-const TIMEOUT: Time = MS;
-const SERVER: u16 = 100;
-const PORT: u16 = 0x11b4;
-
-/// The defect of a switch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Defect {
-    None,
-    LosesPair18,
-    LastWins,
-    DropsNegative,
-    NeedsOrder,
-    KeepsSums,
-    NoEmptyResult,
-    NoAck,
-    AcksTwice,
-    AckForgetsAttempt,
-    AckOfEndLate,
-    AckFromWorker,
-    AckWrongPort,
-    AckWrongLength,
-    AckWrongStation,
-    AckCarriesPairs,
-    AddsResent,
-    AddsCopies,
-    DropsResent,
-    ForgetsIteration,
-    InOrderOnly,
-    ForgetsSoon,
-    EndsCountTwice,
-    OldEndsCount,
-    CompletesEarly,
-    SkipsLastWorker,
-    SendsTwice,
-    LongParts,
-    OverlappingParts,
-    ConstantParts,
-    NumbersRestart,
-    ForgetsJob,
-    NoOpener,
-    LastOpener,
-    OpenerStays,
-    ResultFromWorker,
-    ResultWrongLength,
-    NeverResends,
-    ResendsToAll,
-    ResendsForever,
-    ResendsEmpty,
-    JobsShare,
-    AnyJob,
-    TakesCold,
-    EatsCold,
-    FlipsCold,
-    FlipsBack,
-    LosesBack,
-    PassesHot,
-    NumbersFrom5,
-    TakesStrangers,
-    WrapsIndex,
-    AcksIndex,
-    ReadsTruncated,
-    IgnoresLengths,
-    AnyKind,
-    AnyPort,
-    AnyProtocol,
-}
-
-/// Defects, and the clauses that must detect each.
-const PLANTED: &[(Defect, &[&str])] = &[
-    (Defect::LosesPair18, &["libra-sizes"]),
-    (Defect::LastWins, &["libra-order", "libra-cancel"]),
-    (Defect::DropsNegative, &["libra-sum", "libra-cancel"]),
-    (Defect::NeedsOrder, &["libra-order"]),
-    (Defect::KeepsSums, &["libra-reuse"]),
-    (Defect::NoEmptyResult, &["libra-empty"]),
-    (Defect::NoAck, &["libra-ack"]),
-    (Defect::AcksTwice, &["libra-ack"]),
-    (Defect::AckForgetsAttempt, &["libra-resent", "libra-first-lost"]),
-    (Defect::AckOfEndLate, &["libra-ack-end"]),
-    (Defect::AckFromWorker, &["libra-ack-addresses"]),
-    (Defect::AckWrongPort, &["libra-ack-addresses"]),
-    (Defect::AckWrongLength, &["libra-ack-headers"]),
-    (Defect::AckWrongStation, &["libra-ack-addresses"]),
-    (Defect::AckCarriesPairs, &["libra-ack"]),
-    (Defect::AddsResent, &["libra-resent", "libra-late"]),
-    (Defect::AddsCopies, &["libra-copied"]),
-    (Defect::DropsResent, &["libra-first-lost"]),
-    (Defect::ForgetsIteration, &["libra-late"]),
-    (Defect::InOrderOnly, &["libra-reordered"]),
-    (Defect::ForgetsSoon, &["libra-window"]),
-    (Defect::EndsCountTwice, &["libra-end-again"]),
-    (Defect::OldEndsCount, &["libra-end-again"]),
-    (Defect::CompletesEarly, &["libra-complete"]),
-    (Defect::SkipsLastWorker, &["libra-receivers"]),
-    (Defect::SendsTwice, &["libra-receivers"]),
-    (Defect::LongParts, &["libra-parts"]),
-    (Defect::OverlappingParts, &["libra-parts"]),
-    (Defect::ConstantParts, &["libra-parts"]),
-    (Defect::NumbersRestart, &["libra-numbers"]),
-    (Defect::ForgetsJob, &["libra-numbers"]),
-    (Defect::NoOpener, &["libra-opener"]),
-    (Defect::LastOpener, &["libra-opener"]),
-    (Defect::OpenerStays, &["libra-opener"]),
-    (Defect::ResultFromWorker, &["libra-result-addresses"]),
-    (Defect::ResultWrongLength, &["libra-result-headers"]),
-    (Defect::NeverResends, &["libra-result-resent"]),
-    (Defect::ResendsToAll, &["libra-result-resent"]),
-    (Defect::ResendsForever, &["libra-result-resent"]),
-    (Defect::ResendsEmpty, &["libra-result-resent"]),
-    (Defect::JobsShare, &["libra-jobs"]),
-    (Defect::AnyJob, &["libra-job"]),
-    (Defect::TakesCold, &["libra-cold"]),
-    (Defect::EatsCold, &["libra-cold"]),
-    (Defect::FlipsCold, &["libra-cold"]),
-    (Defect::FlipsBack, &["libra-back"]),
-    (Defect::LosesBack, &["libra-back"]),
-    (Defect::PassesHot, &["libra-kept"]),
-    (Defect::NumbersFrom5, &["libra-numbers"]),
-    (Defect::TakesStrangers, &["libra-stranger"]),
-    (Defect::WrapsIndex, &["libra-index"]),
-    (Defect::AcksIndex, &["libra-index"]),
-    (Defect::ReadsTruncated, &["libra-truncated"]),
-    (Defect::IgnoresLengths, &["libra-lengths"]),
-    (Defect::AnyKind, &["libra-kind"]),
-    (Defect::AnyPort, &["libra-port"]),
-    (Defect::AnyProtocol, &["libra-not-udp"]),
-];
-
-/// A result that some workers have not acknowledged.
-#[derive(Clone)]
-struct Kept {
-    job: u8,
-    payload: Vec<u8>,
-    missing: BTreeSet<usize>,
-    attempt: u8,
-    due: Time,
-}
-
-#[derive(Default)]
-struct Job {
-    registers: BTreeMap<u32, f32>,
-    opener: Option<u64>,
-    ended: BTreeSet<usize>,
-    ends: usize,
-    iteration: u32,
-    made: u32,
-}
-
-/// A switch over bytes, with a port for every worker and one for the server.
-struct Naive {
-    defect: Defect,
-    jobs: Vec<Job>,
-    taken: BTreeSet<(usize, u32)>,
-    order: Vec<(usize, u32)>,
-    kept: BTreeMap<(u8, u32), Kept>,
-    held: Vec<(usize, Vec<u8>)>,
-    out: Vec<(Time, u16, Vec<u8>)>,
-    now: Time,
-    passed: u32,
-}
-
-fn naive(defect: Defect) -> Naive {
-    let jobs = (0..JOBS).map(|_| Job::default()).collect();
-    Naive {
-        defect,
-        jobs,
-        taken: BTreeSet::new(),
-        order: Vec::new(),
-        kept: BTreeMap::new(),
-        held: Vec::new(),
-        out: Vec::new(),
-        now: 0,
-        passed: 0,
-    }
-}
-
-fn word(bytes: &[u8], at: usize) -> u32 {
-    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
-}
-
-impl Naive {
-    fn is(&self, defect: Defect) -> bool {
-        self.defect == defect
-    }
-
-    fn take(&mut self, port: u16, frame: &[u8]) {
-        let mut bytes = frame.to_vec();
-        if self.is(Defect::AnyProtocol) {
-            (bytes[12], bytes[13], bytes[14], bytes[23]) = (8, 0, 0x45, 17);
-        }
-        let Some(datagram) = Datagram::parse(&bytes) else { return };
-        let mut p = datagram.payload.to_vec();
-        if port == SERVER {
-            self.passed += 1;
-            let mut left = frame.to_vec();
-            match self.defect {
-                Defect::FlipsBack if self.passed.is_multiple_of(10) => left[HEAD + 5] ^= 0x40,
-                Defect::LosesBack if self.passed.is_multiple_of(20) => return,
-                _ => {}
-            }
-            return self.out.push((self.now, (datagram.dst - worker_ip(0)) as u16, left));
-        }
-        let is_ours = datagram.dst_port == PORT || self.is(Defect::AnyPort);
-        let is_cold = p.len() >= 6 && p[5] & 1 == 1;
-        if is_ours && is_cold && self.is(Defect::EatsCold) {
-            return;
-        }
-        if !is_ours || is_cold && !self.is(Defect::TakesCold) {
-            self.passed += 1;
-            let mut left = frame.to_vec();
-            if self.is(Defect::FlipsCold) && self.passed.is_multiple_of(10) {
-                left[HEAD + 9] ^= 1;
-            }
-            self.out.push((self.now, SERVER, left));
-            return;
-        }
-        if self.is(Defect::PassesHot) {
-            self.out.push((self.now, SERVER, frame.to_vec()));
-        }
-        if self.is(Defect::IgnoresLengths) {
-            p = bytes[HEAD..].to_vec();
-            p.truncate(6 + (p.len() - 6) / 8 * 8);
-        }
-        if self.is(Defect::ReadsTruncated) && p.len() >= 6 {
-            p.truncate(6 + (p.len() - 6) / 8 * 8);
-        }
-        let from = datagram.src.wrapping_sub(worker_ip(0)) as usize;
-        let strange = from >= WORKERS * usize::from(JOBS);
-        if strange && !self.is(Defect::TakesStrangers) || p.len() < 6 {
-            return;
-        }
-        let worker = if strange { usize::from(port) } else { from };
-        let own = (worker / WORKERS) as u8;
-        if p[1] != own && !self.is(Defect::AnyJob) {
-            return;
-        }
-        let mut kind = p[0] >> 5;
-        if self.is(Defect::AnyKind) && kind > 5 {
-            kind = 0;
-        }
-        match kind {
-            0 => self.push(worker, own, &p),
-            1 if p.len() == 10 => self.end(worker, own, &p),
-            2 => self.confirmed(worker, own, word(&p, 2)),
-            _ => {}
-        }
-    }
-
-    fn push(&mut self, worker: usize, job: u8, p: &[u8]) {
-        if !(p.len() - 6).is_multiple_of(8) || p.len() > 6 + 18 * 8 {
-            return;
-        }
-        let mut pairs: Vec<_> = p[6..].chunks(8).map(|b| (word(b, 0), f32::from_bits(word(b, 4)))).collect();
-        if self.is(Defect::WrapsIndex) {
-            pairs.iter_mut().for_each(|(index, _)| *index %= 0x8000_0000);
-        }
-        if pairs.iter().any(|(index, _)| *index >= HOT) && !self.is(Defect::AcksIndex) {
-            return;
-        }
-        if self.is(Defect::LosesPair18) {
-            pairs.truncate(17);
-        }
-        let (number, attempt) = (word(p, 2), p[0] & 15);
-        let floor = self.order.iter().filter(|(own, _)| *own == worker).map(|(_, number)| *number).max();
-        if self.is(Defect::InOrderOnly) && floor.is_some_and(|floor| number < floor) && attempt == 0 {
-            return self.answer(worker, p);
-        }
-        let is_new = match self.defect {
-            Defect::AddsResent => attempt > 0 || !self.taken.contains(&(worker, number)),
-            Defect::AddsCopies => attempt == 0 || !self.taken.contains(&(worker, number)),
-            Defect::DropsResent => attempt == 0 && !self.taken.contains(&(worker, number)),
-            Defect::ForgetsSoon => {
-                !self.order.iter().rev().filter(|(own, _)| *own == worker).take(16).any(|(_, own)| *own == number)
-            }
-            _ => !self.taken.contains(&(worker, number)),
-        };
-        let defect = self.defect;
-        let at = if self.is(Defect::JobsShare) { 0 } else { usize::from(job) };
-        if is_new {
-            self.taken.insert((worker, number));
-            self.order.push((worker, number));
-            let own = &mut self.jobs[at];
-            let packet = (worker as u64) << 40 | u64::from(attempt) << 32 | u64::from(number);
-            if own.opener.is_none() || defect == Defect::LastOpener {
-                own.opener = Some(packet);
-            }
-            let opened_by = own.opener.unwrap_or(0) >> 40;
-            for (index, value) in pairs {
-                let value = match defect {
-                    Defect::DropsNegative => value.max(0.0),
-                    // Loses packets after a push of the last worker.
-                    Defect::NeedsOrder if opened_by == 3 && worker != 3 => 0.0,
-                    _ => value,
-                };
-                let sum = own.registers.entry(index).or_default();
-                *sum = if defect == Defect::LastWins { value } else { *sum + value };
-            }
-        }
-        self.answer(worker, p);
-    }
-
-    fn answer(&mut self, worker: usize, p: &[u8]) {
-        let copies = match self.defect {
-            Defect::NoAck if worker % WORKERS == 1 => 0,
-            Defect::AcksTwice => 2,
-            _ => 1,
-        };
-        let mut ack = p[..6].to_vec();
-        ack[0] = ack[0] & 31 | 2 << 5;
-        if self.is(Defect::AckForgetsAttempt) {
-            ack[0] &= 7 << 5;
-        }
-        if self.is(Defect::AckCarriesPairs) {
-            ack.extend(&p[6..]);
-        }
-        let from = if self.is(Defect::AckFromWorker) { worker_ip(worker as u32) } else { SERVER_IP };
-        let to = if self.is(Defect::AckWrongPort) { PORT } else { PORT + 1 };
-        let mut frame = framed((from, PORT), (worker_ip(worker as u32), to), &ack);
-        match self.defect {
-            Defect::AckWrongLength => frame[39] += 1,
-            Defect::AckWrongStation => frame[2] ^= 1,
-            _ => {}
-        }
-        for _ in 0..copies {
-            self.out.push((self.now, worker as u16, frame.clone()));
-        }
-    }
-
-    fn end(&mut self, worker: usize, job: u8, p: &[u8]) {
-        let (number, iteration, rank) = (word(p, 2), word(p, 6), worker % WORKERS);
-        let again = !self.taken.insert((worker, number));
-        match self.defect {
-            Defect::AckOfEndLate => self.held.push((worker, p.to_vec())),
-            _ => self.answer(worker, p),
-        }
-        let defect = self.defect;
-        let at = if defect == Defect::JobsShare { 0 } else { usize::from(job) };
-        let own = &mut self.jobs[at];
-        // Numbers distinguish ends; those of a finished iteration do not count.
-        if !again || defect == Defect::EndsCountTwice {
-            own.ends += 1;
-        }
-        if again && !(defect == Defect::OldEndsCount && iteration < own.iteration) && defect != Defect::EndsCountTwice {
-            return;
-        }
-        own.ended.insert(rank);
-        let needed = if defect == Defect::CompletesEarly { WORKERS - 1 } else { WORKERS };
-        let all = if defect == Defect::EndsCountTwice { own.ends } else { own.ended.len() };
-        if all >= needed {
-            self.finish(job, iteration);
-            for (worker, p) in std::mem::take(&mut self.held) {
-                self.answer(worker, &p);
-            }
-        }
-    }
-
-    fn finish(&mut self, job: u8, iteration: u32) {
-        let defect = self.defect;
-        let at = if defect == Defect::JobsShare { 0 } else { usize::from(job) };
-        let own = &mut self.jobs[at];
-        let pairs: Vec<_> = own.registers.iter().filter(|(_, sum)| **sum != 0.0).map(|(i, sum)| (*i, *sum)).collect();
-        let (size, step) = match defect {
-            Defect::LongParts => (20, 20),
-            Defect::OverlappingParts => (16, 15),
-            _ => (16, 16),
-        };
-        let mut parts: Vec<&[(u32, f32)]> = pairs.chunks(step).collect();
-        if defect == Defect::OverlappingParts {
-            parts = (0..pairs.len()).step_by(step).map(|at| &pairs[at..(at + size).min(pairs.len())]).collect();
-        }
-        if parts.is_empty() && defect != Defect::NoEmptyResult {
-            parts.push(&[]);
-        }
-        if defect == Defect::NumbersRestart {
-            own.made = 0;
-        }
-        let opener = if defect == Defect::NoOpener { None } else { own.opener };
-        let count = if defect == Defect::ConstantParts { 1000 } else { parts.len() as u16 };
-        for (part, pairs) in parts.iter().enumerate() {
-            let mut p = vec![3 << 5, if defect == Defect::ForgetsJob { 9 } else { job }];
-            p.extend((2 * own.made + if defect == Defect::NumbersFrom5 { 10 } else { 0 }).to_be_bytes());
-            p.extend((part as u16).to_be_bytes());
-            p.extend(count.to_be_bytes());
-            p.extend(iteration.to_be_bytes());
-            p.extend(opener.unwrap_or(u64::MAX).to_be_bytes());
-            for (index, sum) in *pairs {
-                p.extend(index.to_be_bytes());
-                p.extend(sum.to_be_bytes());
-            }
-            let kept = Kept { job, payload: p, missing: (0..WORKERS).collect(), attempt: 0, due: self.now + TIMEOUT };
-            self.kept.insert((job, 2 * own.made), kept);
-            own.made += 1;
-        }
-        if defect != Defect::KeepsSums {
-            own.registers.clear();
-        }
-        if defect != Defect::OpenerStays {
-            own.opener = None;
-        }
-        (own.ended, own.ends, own.iteration) = (BTreeSet::new(), 0, iteration + 1);
-        if defect == Defect::ForgetsIteration {
-            self.taken.clear();
-        }
-        let new: Vec<_> = self
-            .kept
-            .values()
-            .filter(|one| one.job == job && one.attempt == 0 && one.due == self.now + TIMEOUT)
-            .cloned()
-            .collect();
-        for kept in new {
-            let from = if defect == Defect::ResultFromWorker { SERVER_IP + 1 } else { SERVER_IP };
-            let mut frame = framed((from, PORT), (group_ip(job.into()), PORT + 1), &kept.payload);
-            if defect == Defect::ResultWrongLength {
-                frame[39] = frame[39].wrapping_sub(1);
-            }
-            for rank in 0..WORKERS {
-                let worker = usize::from(job) * WORKERS + rank;
-                if defect == Defect::SkipsLastWorker && rank == WORKERS - 1 {
-                    continue;
-                }
-                self.out.push((self.now, worker as u16, frame.clone()));
-                if defect == Defect::SendsTwice && rank == 0 {
-                    self.out.push((self.now, worker as u16, frame.clone()));
-                }
-            }
-        }
-    }
-
-    fn confirmed(&mut self, worker: usize, job: u8, number: u32) {
-        if self.is(Defect::ResendsForever) {
-            return;
-        }
-        if let Some(kept) = self.kept.get_mut(&(job, number)) {
-            kept.missing.remove(&(worker % WORKERS));
-        }
-        self.kept.retain(|_, kept| !kept.missing.is_empty());
-    }
-
-    /// Sends the first result that is due by this time again.
-    fn resend(&mut self, until: Time) -> bool {
-        if self.is(Defect::NeverResends) {
-            return false;
-        }
-        let (to_all, empty) = (self.is(Defect::ResendsToAll), self.is(Defect::ResendsEmpty));
-        let due = self.kept.values_mut().filter(|kept| kept.attempt < 15).min_by_key(|kept| kept.due);
-        let Some(kept) = due.filter(|kept| kept.due <= until) else { return false };
-        kept.attempt += 1;
-        self.now = self.now.max(kept.due);
-        kept.due += TIMEOUT << kept.attempt.min(4);
-        let mut payload = kept.payload.clone();
-        payload[0] = 3 << 5 | 16 | kept.attempt;
-        if empty {
-            payload.truncate(22);
-        }
-        let ranks: Vec<_> = if to_all { (0..WORKERS).collect() } else { kept.missing.iter().copied().collect() };
-        for rank in ranks {
-            let worker = usize::from(kept.job) * WORKERS + rank;
-            let frame = framed((SERVER_IP, PORT), (worker_ip(worker as u32), PORT + 1), &payload);
-            self.out.push((self.now, worker as u16, frame));
-        }
-        true
-    }
-}
-
-fn framed(from: (u32, u16), to: (u32, u16), payload: &[u8]) -> Vec<u8> {
-    let len = HEAD + payload.len();
-    let mut frame = vec![0; len.max(60)];
-    Template::new(from, to, len).emit(&mut frame);
-    frame[HEAD..len].copy_from_slice(payload);
-    set_ip_checksum(&mut frame);
-    frame
-}
-
-impl ProbeWitness for Naive {}
-
-impl ProbeBench for Naive {
-    fn now(&mut self) -> Time {
-        self.now
-    }
-    fn frame_in(&mut self, port: u16, bytes: &[u8]) -> Result<()> {
-        self.now += US;
-        self.take(port, bytes);
-        Ok(())
-    }
-    fn pass(&mut self, span: Time, each: EachFrame) -> Result<()> {
-        let until = self.now + span;
-        while self.resend(until) {}
-        self.now = until;
-        self.out.drain(..).for_each(|(t, port, bytes)| each(t, port, &bytes));
-        Ok(())
-    }
-    fn settle(&mut self, each: EachFrame) -> Result<()> {
-        while self.resend(NEVER / 4) {}
-        self.out.drain(..).for_each(|(t, port, bytes)| each(t, port, &bytes));
-        Ok(())
-    }
-    fn restart(&mut self, _repeat: u32) -> Result<bool> {
-        Ok(false)
-    }
-    fn lost(&mut self) -> Result<u64> {
-        Ok(0)
-    }
-}
-
+/// Returns the ground of a switch with a port for every worker.
 fn ground(more: &str) -> ProbeGround {
     let text = format!(
         "[target]\nadd = \"exact\"\nresult_timeout = \"1ms\"\nrepeat_writes = \"strict\"\n[workload]\niterations = 1000\n\
@@ -540,9 +31,18 @@ fn ground(more: &str) -> ProbeGround {
     }
 }
 
+/// Returns the ground of this switch, which may have one cable for all workers.
+fn ground_of(switch: &Naive) -> ProbeGround {
+    let ground = ground("");
+    if !switch.on_cables {
+        return ground;
+    }
+    ProbeGround { port_of: vec![0; ground.workers.len()], server: Some(1), ..ground }
+}
+
 /// Runs all repeats of a clause on one switch that was used by clauses before; returns whether it holds.
 fn holds(clause: &Clause, switch: &mut Naive, memory: &mut ProbeMemory, seed: u64) -> bool {
-    let ground = ground("");
+    let ground = ground_of(switch);
     assert_eq!((clause.exempt)(&ground), None, "{}", clause.id);
     (0..clause.repeats).all(|repeat| {
         let mut probe = ClauseProbe::new(&ground, memory, switch, Seed(seed), (clause.id, repeat, 0)).unwrap();
@@ -560,14 +60,19 @@ fn clauses() -> impl Iterator<Item = &'static Clause> {
 
 #[test]
 fn a_whole_switch_passes_every_clause_although_it_was_used_before() {
-    for seed in 0..20 {
-        let (mut switch, mut memory) = (naive(Defect::None), ProbeMemory::new());
+    for (seed, (on_cables, unicast)) in (0..20).flat_map(|seed| FORMS.map(|form| (seed, form))) {
+        let mut switch = naive_on(on_cables, unicast, Defect::None);
+        let mut memory = ProbeMemory::new();
         for clause in clauses() {
-            assert!(holds(clause, &mut switch, &mut memory, seed), "{}", clause.id);
+            let what = (clause.id, on_cables, unicast);
+            assert!(holds(clause, &mut switch, &mut memory, seed), "{what:?}");
         }
         assert!(switch.kept.is_empty(), "all results were acknowledged");
     }
 }
+
+/// A port or a cable for the workers; results to the group or to each.
+const FORMS: [(bool, bool); 4] = [(false, false), (false, true), (true, false), (true, true)];
 
 #[test]
 fn every_defect_is_found_by_the_clauses_that_name_it() {
@@ -578,10 +83,14 @@ fn every_defect_is_found_by_the_clauses_that_name_it() {
                 misses.push(format!("no clause {id}"));
                 continue;
             };
-            let missed =
-                (0..10).filter(|seed| holds(clause, &mut naive(*defect), &mut ProbeMemory::new(), *seed)).count();
-            if missed > 0 {
-                misses.push(format!("{defect:?} is missed by {id} with {missed} of 10 seeds"));
+            // On a cable a copy for the group is one for all, and none of them can be left out.
+            for on_cables in [false, true] {
+                let switch = || naive_on(on_cables, on_cables, *defect);
+                let missed =
+                    (0..10).filter(|seed| holds(clause, &mut switch(), &mut ProbeMemory::new(), *seed)).count();
+                if missed > 0 {
+                    misses.push(format!("{defect:?}, cables {on_cables}: missed by {id} with {missed} of 10 seeds"));
+                }
             }
         }
     }
