@@ -89,6 +89,9 @@ pub(super) enum Defect {
     ResendsWrongStation,
     AnyAckIsForAll,
     ResendsAcked,
+    PassesBadChecksum,
+    PassesNoHops,
+    PassesWrongStation,
 }
 
 /// Defects, and the clauses that must detect each.
@@ -163,6 +166,9 @@ pub(super) const PLANTED: &[(Defect, &[&str])] = &[
     (Defect::ResendsWrongStation, &["libra-result-resent"]),
     (Defect::AnyAckIsForAll, &["libra-result-resent"]),
     (Defect::ResendsAcked, &["libra-result-resent"]),
+    (Defect::PassesBadChecksum, &["libra-cold", "libra-back"]),
+    (Defect::PassesNoHops, &["libra-cold", "libra-back"]),
+    (Defect::PassesWrongStation, &["libra-cold", "libra-back"]),
 ];
 
 /// A result that some workers have not acknowledged.
@@ -235,6 +241,19 @@ impl Naive {
         self.defect == defect
     }
 
+    /// Changes what a faulty router would in a packet that passes.
+    fn route(&self, left: &mut [u8]) {
+        match self.defect {
+            Defect::PassesBadChecksum => left[24] ^= 1,
+            Defect::PassesNoHops => {
+                left[22] = 0;
+                set_ip_checksum(left);
+            }
+            Defect::PassesWrongStation => left[2] ^= 1,
+            _ => {}
+        }
+    }
+
     fn take(&mut self, port: u16, frame: &[u8]) {
         let mut bytes = frame.to_vec();
         if self.is(Defect::AnyProtocol) {
@@ -248,7 +267,7 @@ impl Naive {
             match self.defect {
                 Defect::FlipsBack if self.passed.is_multiple_of(10) => left[HEAD + 5] ^= 0x40,
                 Defect::LosesBack if self.passed.is_multiple_of(20) => return,
-                _ => {}
+                _ => self.route(&mut left),
             }
             return self.out.push((self.now, (datagram.dst - worker_ip(0)) as u16, left));
         }
@@ -263,6 +282,7 @@ impl Naive {
             if self.is(Defect::FlipsCold) && self.passed.is_multiple_of(10) {
                 left[HEAD + 9] ^= 1;
             }
+            self.route(&mut left);
             self.out.push((self.now, SERVER, left));
             return;
         }

@@ -40,7 +40,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         precondition: "synchronous training of three iterations or more, a server",
         exempt: no_server,
         stimulus: "a push of each worker; 48 cold pushes, every other of as many bytes as three hot pairs have; ends",
-        oracle: "the cold packets at the server's port, payload and addresses as they came; the sums of the hot ones",
+        oracle: "the cold packets at the server's port, payload and addresses as they came, in right headers; the sums of the hot ones",
         repeats: 3,
         probe: |probe| with_switch(probe, cold),
         ..BASE
@@ -52,7 +52,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         precondition: "synchronous training of three iterations or more, a server",
         exempt: no_server,
         stimulus: "a push of each worker; 48 packets of the server to workers: cold acks, and cold results of up to 18 pairs; ends",
-        oracle: "each packet at the port of its worker, payload and addresses as they came, and nothing else",
+        oracle: "each packet at the port of its worker, payload and addresses as they came, in right headers, and nothing else",
         repeats: 3,
         probe: |probe| with_switch(probe, back),
         ..BASE
@@ -284,10 +284,14 @@ fn cold_number(switch: &mut Switch) -> u32 {
 /// Checks that the frame sent last leaves unchanged at this port alone; padding is not compared.
 fn passes(switch: &mut Switch, what: &str, sent: &[u8], port: u16) -> ProbeResult<()> {
     let came = switch.probe.expect(|frames| !frames.is_empty())?;
-    // Ethernet addresses and the time to live may be changed by a router.
+    // The Ethernet source and the time to live may be changed by a router.
     let alike = |left: &ProbeFrame| left.port == port && left.bytes.get(26..sent.len()) == sent.get(26..);
-    if matches!(&came[..], [left] if alike(left)) {
-        return Ok(());
+    if let [left] = &came[..]
+        && alike(left)
+    {
+        let at = format!("{what} of {} bytes", sent.len());
+        checks::same(&at, "Ethernet destination", checks::station(&sent[..6]), checks::station(&left.bytes[..6]))?;
+        return checks::headers_fit(&at, &left.bytes, sent.len() - HEAD);
     }
     let observed = match came.first() {
         None => "none".to_owned(),
