@@ -31,8 +31,8 @@ pub(super) static CLAUSES: &[Clause] = &[
     },
     Clause {
         id: "libra-ack-addresses",
-        title: "acks go from the device to the worker",
-        rule: "An ack is from the device's address and port 0x11b4 to the worker's address and port 0x11b5; Ethernet addresses are those of both (docs/libra.md).",
+        title: "acks come from the address that pushes go to",
+        rule: "An ack is from the address and port 0x11b4 that the push went to, to the worker's address and port 0x11b5; Ethernet addresses are those of both (docs/libra.md).",
         stimulus: "a push of each worker; ends",
         oracle: "the addresses of the experiment or of its profile",
         repeats: 2,

@@ -64,8 +64,8 @@ pub(super) static CLAUSES: &[Clause] = &[
     },
     Clause {
         id: "libra-result-addresses",
-        title: "results go from the device to the workers' port",
-        rule: "A result is from the device's address and port 0x11b4 to port 0x11b5; Ethernet addresses are the device's, and the worker's or its group's (RFC 1112, docs/libra.md).",
+        title: "results come from the address that pushes go to",
+        rule: "A result is from the address and port 0x11b4 that pushes go to, to port 0x11b5; Ethernet addresses are those of that address, and the worker's or its group's (RFC 1112, docs/libra.md).",
         stimulus: "a push of each worker; ends",
         oracle: "the addresses of the experiment or of its profile",
         repeats: 2,
