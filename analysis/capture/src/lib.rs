@@ -6,7 +6,7 @@
 //!
 //! Called by the CLI's `analyze`. [`input`] converts the packets of a file into [`Event`]s, [`merge`] combines several files into one
 //! stream in the order of time, [`meter`] adds them up in bounded memory, and [`lines`] outputs the metrics of a run dir as far as a
-//! capture can give them, with notes about those that it cannot. [`clock`] decides whether times of the two sides may be compared.
+//! capture can give them, with [`notes`] about those that it cannot. [`clock`] decides whether times of the two sides may be compared.
 //! [`tables`] exports the updates, and [`replay`] reads them again. The numbers are computed by the same code as those of run dirs:
 //! [`pktgen_records::age::Sums`], [`pktgen_records::quantile`] and the metrics' own functions. docs/analyze.md has the definitions.
 #![forbid(unsafe_code)]
@@ -18,6 +18,7 @@ pub mod input;
 mod lines;
 mod merge;
 mod meter;
+mod notes;
 pub mod replay;
 pub mod spool;
 mod sums;

@@ -2,9 +2,8 @@
 
 use pktgen_core::Result;
 use pktgen_core::definition::{Better, Definition, Label};
-use pktgen_records::human::show;
+use pktgen_records::line::Measured;
 use pktgen_records::line::{Line, NS, PACKETS, SHARE, UPDATES};
-use pktgen_records::line::{Measured, Note};
 use pktgen_records::metric::{aggregation, aom, fairness, latency, throughput};
 use pktgen_records::quantile::Values;
 use pktgen_wire::wire::sight::{Delivery, What};
@@ -13,6 +12,7 @@ use super::Side;
 use super::clock::Clocks;
 use super::input::{InputFacts, Tally};
 use super::meter::{Meter, Totals};
+use super::notes::notes;
 use pktgen_records::column::NumberList;
 
 /// A kind of packets that are not events: its name and its count.
@@ -103,19 +103,19 @@ pub(super) struct Facts<'a> {
 
 impl Facts<'_> {
     /// Whether several addresses share a worker number: two jobs or two runs.
-    fn shares_numbers(&self) -> bool {
+    pub(super) fn shares_numbers(&self) -> bool {
         self.inputs.iter().any(|input| input.tally.shared > 0)
     }
 
     /// Whether the captures of the server show what arrived. One without packets of a known format may be of another
     /// place; an empty one means that nothing arrived.
-    fn tells_of_server(&self, totals: &Totals) -> bool {
+    pub(super) fn tells_of_server(&self, totals: &Totals) -> bool {
         let of_server = self.inputs.iter().filter(|input| input.side == Side::Server);
         totals.found(Side::Server) > 0 || of_server.map(|input| input.tally.packets).sum::<u64>() == 0
     }
 
     /// Returns the number of packets of a side that may hold updates but could not be read or were dropped while recording.
-    fn unread(&self, side: Side) -> u64 {
+    pub(super) fn unread(&self, side: Side) -> u64 {
         let of_side = self.inputs.iter().filter(|input| input.side == side);
         of_side.map(|input| input.tally.unread() + input.dropped + u64::from(input.damage.is_some())).sum()
     }
@@ -163,7 +163,7 @@ pub(super) fn measured(facts: &Facts, mut meter: Meter) -> Result<Measured> {
 
 /// What is known about packets that deliver updates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Deliveries {
+pub(super) enum Deliveries {
     /// Which packets these are, and how many updates each represents.
     Counted,
     /// Only which packets these are.
@@ -204,7 +204,7 @@ impl Deliveries {
 
 /// Information that packets do not contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Unsaid {
+pub(super) enum Unsaid {
     /// For results to many workers: how many updates they represent.
     Count,
     /// For results: which of several jobs they belong to.
@@ -222,7 +222,7 @@ enum Unsaid {
 }
 
 impl Unsaid {
-    fn text(self, totals: &Totals) -> String {
+    pub(super) fn text(self, totals: &Totals) -> String {
         let (delivery, text) = match self {
             Unsaid::Count => (
                 Delivery::Unsaid,
@@ -382,254 +382,15 @@ fn clock_lines(clocks: &Clocks, out: &mut Vec<Line>) {
 }
 
 /// Returns the uncertainty of times between the clocks, in ps.
-fn clocks_error(clocks: &Clocks) -> i64 {
+pub(super) fn clocks_error(clocks: &Clocks) -> i64 {
     clocks.measured_offset().map_or(0, |(_, error)| error)
 }
 
 /// What could be determined.
-struct Known<'a> {
-    merged: bool,
-    aged: bool,
-    deliveries: Deliveries,
-    numbered: u64,
-    latency: &'a NumberList,
-}
-
-const GAPS_AND_AGES: &str = "what was sent is not known: \"numbers_missing\" counts gaps in the numbers of what arrived, and ages \
-                             begin with the first generation that arrived; --sent FILE adds the senders' side";
-const AGES: &str = "what was sent is not known, and ages begin with the first generation that arrived; --sent FILE adds the senders' side";
-const NOTHING_SENT: &str = "what was sent is not known; --sent FILE adds the senders' side";
-const NO_FATES: &str = "\"missing\" was sent and is in nothing that arrived: dropped, replaced or under way; if the device only \
-                        forwards, --forwards calls it loss";
-
-/// Returns notes about problems of files.
-fn notes_of_files(inputs: &[InputFacts]) -> Vec<Note> {
-    let mut notes = Vec::new();
-    let mut say = |note, text: String| notes.push(Note { note, text });
-    for input in inputs {
-        let (path, tally) = (&input.path, &input.tally);
-        if let Some(error) = &input.damage {
-            say("damaged", format!("{error}; what stands before it was analysed"));
-        }
-        if input.dropped > 0 {
-            let text = format!(
-                "{path}: {} packets were dropped where it was made, by its own count: what is missing in it may be these",
-                input.dropped
-            );
-            say("invalid", text);
-        }
-        if tally.unordered > 0 {
-            let n = tally.unordered;
-            let text = match input.is_unordered() {
-                false => {
-                    format!("{path}: {n} packets are earlier than the one before: they were put in the order of time")
-                }
-                true => format!(
-                    "{path}: {n} packets are earlier than the one before, and they are too many to be put in order here (--memory): no ages \
-                     and latencies; sort it: reordercap"
-                ),
-            };
-            say("unordered", text);
-        }
-        if tally.resolution_ps > 1000 {
-            let resolution = show("ns", tally.resolution_ps as f64 / 1000.0);
-            let text =
-                format!("{path}: the file has {resolution} stamps: latencies and ages are exact to {resolution}");
-            say("resolution", text);
-        }
-        if tally.early > 0 {
-            let n = tally.early;
-            let text = format!(
-                "{path}: {n} packets were received before they were generated: the clocks do not agree (--offset, --anchor)"
-            );
-            say("invalid", text);
-        }
-        if tally.links > 0 {
-            let text = format!(
-                "{path}: {} packets are of a link type that is not read, so what they hold is in no metric; capture on Ethernet, any (cooked) \
-                 or raw IP",
-                tally.links
-            );
-            say("invalid", text);
-        }
-        for (n, what) in [
-            (
-                tally.misfits,
-                "have a port of a known format and another content (damaged, another protocol, or several datagrams that the host joined: \
-                 ethtool -K IF gro off rx-gro-hw off)",
-            ),
-            (
-                tally.undirected,
-                "came over IPv6 in a format of which only IPv4 addresses tell contributions from results",
-            ),
-            (tally.unreadable, "are cut within their headers"),
-            (tally.fragments, "are fragments"),
-            (tally.timeless, "have no time"),
-            (tally.absurd, "have a time or generation that no run has"),
-        ] {
-            if n > 0 {
-                say("not_counted", format!("{path}: {n} packets {what}, and are not counted as updates"));
-            }
-        }
-    }
-    notes
-}
-
-/// Returns notes about packets that the captures of a side lack or contain twice.
-fn notes_of_sides(facts: &Facts, totals: &Totals) -> Vec<Note> {
-    let mut notes = Vec::new();
-    let mut say = |note, text: String| notes.push(Note { note, text });
-    for side in Side::ALL.into_iter().zip(facts.sides).filter_map(|(side, given)| given.then_some(side)) {
-        if totals.found(side) == 0 {
-            let names: Vec<_> = totals.formats.iter().map(|format| format.name()).collect();
-            let at = match (side, facts.sides) {
-                (_, [false, _] | [_, false]) => "",
-                (Side::Sender, _) => " at the senders",
-                (Side::Server, _) => " at the server",
-            };
-            say(
-                "nothing_found",
-                format!(
-                    "no packet{at} is of a known format; if ports are others, name it: --format {}",
-                    names.join("|")
-                ),
-            );
-        }
-    }
-    let anew = totals.anew.iter().max().copied().unwrap_or(0);
-    if anew > 0 {
-        say(
-            "anew",
-            format!(
-                "{anew} updates have a number that another update of their worker had before: workers or runs began anew, or jobs share \
-                 numbers; gaps in numbers are not known"
-            ),
-        );
-    }
-    if totals.copies > 0 {
-        say(
-            "copies",
-            format!(
-                "{} packets of the senders' captures were there before: they are not counted as sent; capture at one interface",
-                totals.copies
-            ),
-        );
-    }
-    if totals.duplicates > 0 {
-        say(
-            "duplicates",
-            format!(
-                "{} of {} packets at the server had arrived before, and are among what was received: the network copied them, or they were \
-                 captured twice (several interfaces, both directions of a mirror)",
-                totals.duplicates, totals.received
-            ),
-        );
-    }
-    notes
-}
-
-/// Returns the reason why there are no ages.
-fn why_no_ages(facts: &Facts, totals: &Totals, deliveries: Deliveries) -> &'static str {
-    match (totals.ageless > 0 || deliveries != Deliveries::Counted, facts.clocks.comparable()) {
-        _ if !facts.tells_of_server(totals) => "no packet at the server is of a known format",
-        _ if facts.inputs.iter().any(InputFacts::is_unordered) => "packets are not in the order of time",
-        (true, _) => "these formats carry no generation time",
-        (false, true) => "no update arrived",
-        (false, false) => "the clocks are not known to agree",
-    }
-}
-
-/// Notes packets that arrived before they were sent by more than the uncertainty of times.
-fn note_of_times(facts: &Facts, totals: &Totals) -> Option<Note> {
-    let exact = facts.inputs.iter().map(|input| input.tally.resolution_ps).max().unwrap_or(0);
-    let exact = i64::try_from(exact).unwrap_or(i64::MAX).saturating_add(clocks_error(facts.clocks));
-    (totals.backwards > 0 && facts.clocks.comparable() && totals.backwards_ps > exact).then(|| {
-        let most = show("ns", totals.backwards_ps as f64 / 1000.0);
-        let count = totals.backwards;
-        let text = format!(
-            "{count} packets arrived before they were sent, by up to {most}: the clocks do not agree (--offset)"
-        );
-        Note { note: "invalid", text }
-    })
-}
-
-/// Returns what is not known where only the server's side was captured.
-fn without_a_sender(totals: &Totals, known: &Known) -> &'static str {
-    let numbered = totals.ageless == 0 && known.deliveries == Deliveries::Counted;
-    match (numbered, known.merged) {
-        (false, _) => NOTHING_SENT,
-        (true, false) => GAPS_AND_AGES,
-        (true, true) => AGES,
-    }
-}
-
-fn notes(facts: &Facts, totals: &Totals, known: Known) -> Vec<Note> {
-    let [sender, server] = facts.sides;
-    let mut notes = notes_of_files(facts.inputs);
-    notes.extend(note_of_times(facts, totals));
-    let ours: u64 = totals.kinds.iter().flatten().flatten().sum();
-    let found: u64 = Side::ALL.iter().map(|side| totals.found(*side)).sum();
-    notes.extend(notes_of_sides(facts, totals));
-    let mut say = |note, text: String| notes.push(Note { note, text });
-    if let Some(shard) = &facts.shard {
-        say(
-            "shard",
-            format!("this is shard {shard} of the clusters: merge the tables of all (--tables, pktgen merge)"),
-        );
-    }
-    if found > 0 {
-        say("clocks", facts.clocks.about());
-    }
-    if ours > 0 && server && !known.aged {
-        say("age_of_model_not_defined", format!("no Age-of-Model: {}", why_no_ages(facts, totals, known.deliveries)));
-    }
-    if let (true, Deliveries::Uncounted(why) | Deliveries::Unknown(why)) = (server, known.deliveries) {
-        say("deliveries_unknown", why.text(totals));
-    }
-    if known.merged && known.aged {
-        say("members_unknown", "packets do not name all updates in an aggregate: no Age-of-Model by worker".to_owned());
-    }
-    if totals.late > 0 {
-        say("late", format!("{} packets came so late that duplicates among them are counted as new", totals.late));
-    }
-    if ours > 0 && server && !sender {
-        say("sender_not_seen", without_a_sender(totals, &known).to_owned());
-    } else if ours > 0
-        && sender
-        && totals.found(Side::Server) > 0
-        && known.deliveries == Deliveries::Counted
-        && !facts.forwards
-    {
-        say("fates_unknown", NO_FATES.to_owned());
-    }
-    if server && known.deliveries == Deliveries::Counted {
-        let (held, sent, numbered) = (totals.distinct().unwrap_or(0), totals.sent_updates, known.numbered);
-        if totals.distinct().is_none() {
-            let text = "updates were sent again, and packets do not name all updates in an aggregate: how many different ones arrived is not \
-                        known";
-            say("repeats_unknown", text.to_owned());
-        }
-        if sender && held > sent {
-            say(
-                "senders_incomplete",
-                format!(
-                    "{held} updates arrived, and the senders' capture has {sent}: it lacks some, so what is missing is not known"
-                ),
-            );
-        }
-        if numbered > 0 && known.merged && totals.ageless == 0 {
-            let least = numbered.saturating_sub(held);
-            say(
-                "numbers_incomplete",
-                format!(
-                    "packets do not name all updates in an aggregate: of the {numbered} numbers that arrived span, at least {least} are \
-                     missing"
-                ),
-            );
-        }
-    }
-    if totals.unseen > 0 && !known.latency.is_empty() {
-        say("unseen", format!("{} packets arrived whose sending was not captured", totals.unseen));
-    }
-    notes
+pub(super) struct Known<'a> {
+    pub(super) merged: bool,
+    pub(super) aged: bool,
+    pub(super) deliveries: Deliveries,
+    pub(super) numbered: u64,
+    pub(super) latency: &'a NumberList,
 }
