@@ -78,7 +78,8 @@ pub const DEFINITIONS: [Definition; 10] = [
         "missing",
         UPDATES,
         Better::Lower,
-        "Different updates sent that are in no packet that arrived: dropped, replaced by a newer one, or in flight.",
+        "Different updates sent that are in no packet that arrived: dropped, replaced by a newer one, or in flight; no value if the \
+         senders' captures lack some of what arrived.",
     )
     .needs(BOTH),
     of_captures("missing_share", SHARE, Better::Lower, "`missing` divided by the different updates sent.").needs(BOTH),
@@ -348,8 +349,9 @@ fn counts(facts: &Facts, totals: &Totals, deliveries: Deliveries, numbered: u64,
         }
     }
     if sender && given && counted {
-        // Unreadable packets may be the missing ones.
+        // Unreadable packets may be the missing ones, and what a part of the senders sent is not what all sent.
         let seen = Side::ALL.iter().all(|side| totals.found(*side) > 0 && facts.unread(*side) == 0);
+        let seen = seen && !totals.lacks_senders();
         let of = |sent: u64, arrived: Option<u64>| {
             let missing = arrived.and_then(|arrived| sent.checked_sub(arrived)).filter(|_| seen);
             let missing = missing.map(|missing| missing as f64);

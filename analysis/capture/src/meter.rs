@@ -1,7 +1,7 @@
 //! Adds up events: counts, Age-of-Model, rates, latency. Memory does not grow with the length of the capture, only with the number of
 //! workers and clusters; lists of numbers for quantiles go to a temporary file ([`pktgen_records::column`]).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::hash::BuildHasherDefault;
 
 use pktgen_core::record::PacketId;
@@ -80,6 +80,9 @@ impl Places {
 /// Send times of the latest packets.
 type Pending = Recent<u64, i64, BuildHasherDefault<IdHasher>>;
 
+/// A worker of a cluster, with its format.
+type Source = (u8, u16, u32);
+
 /// Returns how each format delivers updates.
 fn deliveries(formats: Formats) -> [Delivery; FORMATS_MAX] {
     let mut all = [Delivery::Updates; FORMATS_MAX];
@@ -98,6 +101,8 @@ pub(super) struct Meter {
     ahead: Option<Pending>,
     deliveries: [Delivery; FORMATS_MAX],
     sums: Sums,
+    /// Workers with updates without a generation time, by side, if there is a capture of the senders.
+    sources: [HashSet<Source>; 2],
     latency_ps: NumberList,
     file: Shared,
     held: usize,
@@ -145,8 +150,12 @@ pub(super) struct Totals {
     pub(super) uncounted_results: u64,
     /// Packets of formats without a generation time or a worker.
     pub(super) ageless: u64,
-    /// Received packets whose sending was not captured.
+    /// Different transmissions received whose sending was not captured.
     pub(super) unseen: u64,
+    /// Whether some of these may have been captured, and were forgotten.
+    pub(super) forgot: bool,
+    /// Whether the server's captures have contributions of a worker that the senders' captures lack.
+    pub(super) unsent_workers: bool,
     /// Received packets that were sent later, and the maximum difference in ps.
     pub(super) backwards: u64,
     pub(super) backwards_ps: i64,
@@ -194,6 +203,11 @@ impl Totals {
     /// aggregates do not list all members.
     pub(super) fn distinct(&self) -> Option<u64> {
         (!self.aggregates || !self.repeats && self.resent == 0).then_some(self.represented)
+    }
+
+    /// Whether the captures of the senders certainly lack some of what arrived.
+    pub(super) fn lacks_senders(&self) -> bool {
+        self.unsent_workers || self.unseen > 0 && !self.forgot
     }
 
     /// Returns the number of packets of known formats and of background traffic at a side.
@@ -266,6 +280,7 @@ impl Meter {
             ahead: sender.then(|| Pending::new(AHEAD)),
             deliveries: deliveries(formats),
             sums: Sums::new(formats),
+            sources: Default::default(),
             latency_ps: NumberList::default(),
             file: Shared::default(),
             held: 0,
@@ -293,6 +308,8 @@ impl Meter {
                 uncounted_results: 0,
                 ageless: 0,
                 unseen: 0,
+                forgot: false,
+                unsent_workers: false,
                 backwards: 0,
                 backwards_ps: 0,
                 at_server: AtServer::default(),
@@ -324,6 +341,7 @@ impl Meter {
             (Side::Sender, What::Update, _) => self.sent(event, delivery)?,
             (Side::Server, What::Update, Delivery::Updates | Delivery::UncountedUpdates) => self.received(event)?,
             (Side::Server, What::Result, Delivery::Results | Delivery::ResultsOfAll) => self.result(event, delivery),
+            (Side::Server, What::Update, Delivery::Results | Delivery::ResultsOfAll) => self.source(event),
             _ => {}
         }
         if self.held > self.held_max { self.spill() } else { Ok(()) }
@@ -332,6 +350,7 @@ impl Meter {
     fn sent(&mut self, event: &Event, delivery: Delivery) -> Result<()> {
         let sight = &event.sight;
         let (Some(generation), Some(worker)) = (sight.generation, sight.worker) else {
+            self.source(event);
             // Contributions do not necessarily contain the transmission.
             let again = matches!(delivery, Delivery::Results | Delivery::ResultsOfAll) && self.sums.contribution(event);
             self.totals.sent += 1;
@@ -366,6 +385,13 @@ impl Meter {
         Ok(())
     }
 
+    /// Records the worker of an update without a generation time.
+    fn source(&mut self, event: &Event) {
+        if let (Some(worker), 1, true) = (event.sight.worker, event.sight.count, self.pending.is_some()) {
+            self.sources[event.side as usize].insert((event.format, event.sight.cluster, worker));
+        }
+    }
+
     /// Records a result at the workers: its first copy delivers the sum.
     fn result(&mut self, event: &Event, delivery: Delivery) {
         let of_all = delivery == Delivery::ResultsOfAll;
@@ -391,6 +417,7 @@ impl Meter {
             totals.ageless += 1;
             totals.represented += u64::from(sight.count);
             totals.transmitted += u64::from(sight.count);
+            self.source(event);
             return Ok(());
         };
         if let (Some(pending), Some(ahead)) = (&self.pending, &mut self.ahead) {
@@ -401,7 +428,7 @@ impl Meter {
                     self.held += 1;
                 }
                 None => {
-                    self.totals.unseen += 1;
+                    self.totals.unseen += u64::from(ahead.get(&packet).is_none());
                     ahead.put(packet, t);
                 }
             }
@@ -487,6 +514,13 @@ impl Meter {
         self.workers.iter().filter_map(|worker| worker.seqs).map(|(low, high)| u64::from(high - low) + 1).sum()
     }
 
+    /// Determines whether the captures of the senders have what arrived. Called after the last event.
+    pub(super) fn compare_sides(&mut self) {
+        let [senders, server] = &self.sources;
+        self.totals.unsent_workers = !server.is_subset(senders);
+        self.totals.forgot = [&self.pending, &self.ahead].into_iter().flatten().any(Pending::forgot);
+    }
+
     /// Multiplies what results with all workers represent by the number of workers, if it is known.
     pub(super) fn count_contributors(&mut self) {
         let totals = &mut self.totals;
@@ -494,7 +528,8 @@ impl Meter {
         if totals.results_of_all == 0 {
             return;
         }
-        match self.sums.workers().filter(|_| totals.results_of_all == totals.received) {
+        let all_seen = totals.results_of_all == totals.received && !totals.unsent_workers;
+        match self.sums.workers().filter(|_| all_seen) {
             Some(workers) => totals.multiply(workers),
             None => totals.uncounted_results = totals.results_of_all,
         }
@@ -536,4 +571,63 @@ impl Transmissions {
 #[inline]
 fn packet_of(worker: u32, sight: &Sight, generation: i64) -> u64 {
     PacketId::new(worker, sight.seq, sight.attempt).0 ^ (generation as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+#[cfg(test)]
+mod tests {
+    use pktgen_registry::all;
+
+    use super::*;
+
+    /// Adds ten sums of two workers, the second of whom the senders' captures have or not.
+    fn sums_of(format: &str, whole: bool) -> Meter {
+        let formats = all().protocols.formats;
+        let format = formats.iter().position(|known| known.name() == format).expect("a format") as u8;
+        let mut meter = Meter::new(formats, true, 1 << 20);
+        for seq in 0..10 {
+            let mut add = |side, what, worker, count| {
+                let sight = Sight {
+                    what,
+                    cluster: 0,
+                    worker: Some(worker),
+                    seq,
+                    round: 0,
+                    attempt: 0,
+                    generation: None,
+                    count,
+                    elements: 64,
+                };
+                meter
+                    .add(&Event { t: i64::from(seq), side, bytes: 300, format, sight, content: 0 })
+                    .expect("it is added");
+            };
+            for worker in 0..2 {
+                if whole || worker == 0 {
+                    add(Side::Sender, What::Update, worker, 1);
+                }
+                add(Side::Server, What::Update, worker, 1);
+            }
+            add(Side::Server, What::Result, 0, 2);
+        }
+        meter.compare_sides();
+        meter.count_contributors();
+        meter
+    }
+
+    #[test]
+    fn contributions_of_workers_that_no_sender_shows_are_a_proof() {
+        for format in all().protocols.formats {
+            let delivery = format.delivery();
+            if !matches!(delivery, Delivery::Results | Delivery::ResultsOfAll) {
+                continue;
+            }
+            for whole in [true, false] {
+                let totals = sums_of(format.name(), whole).totals;
+                assert_eq!(totals.lacks_senders(), !whole, "{}", format.name());
+                // The number of workers is not that of those who were captured.
+                let uncounted = totals.uncounted_results > 0;
+                assert_eq!(uncounted, delivery == Delivery::ResultsOfAll && !whole, "{}", format.name());
+            }
+        }
+    }
 }

@@ -222,7 +222,7 @@ pub(super) fn notes(facts: &Facts, totals: &Totals, known: Known) -> Vec<Note> {
                         known";
             say("repeats_unknown", text.to_owned());
         }
-        if sender && held > sent {
+        if sender && held > sent && !totals.lacks_senders() {
             say(
                 "senders_incomplete",
                 format!(
@@ -241,7 +241,17 @@ pub(super) fn notes(facts: &Facts, totals: &Totals, known: Known) -> Vec<Note> {
             );
         }
     }
-    if totals.unseen > 0 && !known.latency.is_empty() {
+    if sender && totals.lacks_senders() {
+        let what = match totals.unsent_workers {
+            true => "contributions arrived of workers of whom the senders' captures have none".to_owned(),
+            false => format!("{} packets arrived whose sending was not captured", totals.unseen),
+        };
+        let text = format!(
+            "{what}: the senders' captures lack some of what was sent, so what is missing is not known; give those of all \
+             workers, from before the first packet on (--sent FILE, repeatable)"
+        );
+        say("senders_incomplete", text);
+    } else if totals.unseen > 0 && !known.latency.is_empty() {
         say("unseen", format!("{} packets arrived whose sending was not captured", totals.unseen));
     }
     notes

@@ -41,7 +41,9 @@ pub fn analyze_tables(dir: &Path, formats: Formats, forwards: bool, no_verify: b
         }
         source.advance()?;
     }
-    // The tables hold updates; the index holds the counts of other packets.
+    meter.compare_sides();
+    // The tables hold deliveries; the index holds the counts of other packets, and whose contributions they were.
+    meter.totals.unsent_workers |= index.unsent_workers;
     meter.totals.kinds = Totals::kinds_of(formats, &index.kinds);
     meter.totals.background = index.background;
     let shard = index.shard.map(|(index, of)| format!("{index}/{of}"));
@@ -228,6 +230,7 @@ pub fn merge_tables(shards: &[PathBuf], out: &Path) -> Result<TablesIndex> {
                 for (kind, n) in index.kinds {
                     *first.kinds.entry(kind).or_default() += n;
                 }
+                first.unsent_workers |= index.unsent_workers;
                 first.files.extend(index.files);
                 first.background = [0, 1].map(|side| first.background[side] + index.background[side]);
             }

@@ -19,23 +19,30 @@ pub(super) struct Recent<K, V, S = RandomState> {
     young: HashMap<K, V, S>,
     old: HashMap<K, V, S>,
     kept: usize,
+    forgot: bool,
 }
 
 impl<K: Eq + Hash, V: Copy, S: BuildHasher + Default> Recent<K, V, S> {
     /// Creates a map that remembers at least the latest `kept` entries.
     pub(super) fn new(kept: usize) -> Self {
-        Recent { young: HashMap::default(), old: HashMap::default(), kept }
+        Recent { young: HashMap::default(), old: HashMap::default(), kept, forgot: false }
     }
 
     pub(super) fn put(&mut self, key: K, value: V) {
         if self.young.len() == self.kept {
-            self.old = std::mem::take(&mut self.young);
+            let old = std::mem::replace(&mut self.old, std::mem::take(&mut self.young));
+            self.forgot |= !old.is_empty();
         }
         self.young.insert(key, value);
     }
 
     pub(super) fn get(&self, key: &K) -> Option<V> {
         self.young.get(key).or_else(|| self.old.get(key)).copied()
+    }
+
+    /// Whether it no longer has all that was put into it.
+    pub(super) fn forgot(&self) -> bool {
+        self.forgot
     }
 
     pub(super) fn take(&mut self, key: &K) -> Option<V> {
@@ -310,5 +317,9 @@ mod tests {
         let mut recent: Recent<u32, u32> = Recent::new(4);
         (0..20).for_each(|i| recent.put(i, i * i));
         assert_eq!((recent.get(&19), recent.get(&16), recent.get(&2)), (Some(361), Some(256), None));
+        assert!(recent.forgot());
+        let mut recent: Recent<u32, u32> = Recent::new(4);
+        (0..8).for_each(|i| recent.put(i, i));
+        assert!(!recent.forgot());
     }
 }

@@ -93,6 +93,9 @@ pub struct TablesIndex {
     pub kinds: BTreeMap<String, u64>,
     /// Background traffic by side.
     pub background: [u64; 2],
+    /// Whether the server's captures have contributions of a worker that the senders' captures lack.
+    #[serde(default)]
+    pub unsent_workers: bool,
     /// Digests of the parts, by their paths in the folder. Earlier versions listed none.
     #[serde(default, skip_serializing_if = "FileDigests::is_empty")]
     pub files: FileDigests,
@@ -225,6 +228,7 @@ impl Tables {
             formats: self.formats.iter().map(|format| format.name().to_owned()).collect(),
             kinds: totals.named_kinds(),
             background: totals.background,
+            unsent_workers: totals.unsent_workers,
             files: self.files,
         };
         index.write(&self.plan.dir)

@@ -525,3 +525,25 @@ fn what_could_not_be_read_is_not_missing() {
     };
     assert_eq!(missing(&joined), [None; 3]);
 }
+
+/// What a part of the workers sent is not what all sent: the losses of the others are not in it.
+#[test]
+fn a_part_of_the_senders_says_nothing_of_losses() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut sides = some(0, 100);
+    // Of each worker two updates are lost; the senders' capture has worker 0 only.
+    sides[1].drain(3..9);
+    sides[0].retain(|(_, frame)| Header::peek(&frame[HEAD..]).unwrap().worker == 0);
+    // Copies at the server are no further proof.
+    let copy = sides[1][1].clone();
+    sides[1].insert(2, copy);
+    let names = ["sent.pcapng", "received.pcapng"].map(|name| dir.path().join(name));
+    names.iter().zip(&sides).for_each(|(name, frames)| write(name, frames));
+    let measured = analysed(&CapturePlan { forwards: true, ..both(&names) });
+    assert_eq!(value(&measured.lines, "sent"), Some(7.0));
+    for metric in ["missing", "missing_share", "loss", "dropped"] {
+        assert_eq!(value(&measured.lines, metric), None, "{metric}");
+    }
+    let note = measured.notes.iter().find(|note| note.note == "senders_incomplete").expect("a note");
+    assert!(note.text.starts_with("9 packets arrived whose sending was not captured: "), "{}", note.text);
+}
