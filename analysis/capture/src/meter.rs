@@ -165,9 +165,25 @@ pub(super) struct Totals {
     pub(super) elements: u64,
     pub(super) first_elements: u64,
     pub(super) received_ps: Option<(i64, i64)>,
+    /// Times of the first and last sending.
+    pub(super) sent_ps: Option<(i64, i64)>,
+    /// Transmissions before the first arrival, and after the last.
+    pub(super) sent_outside: [u64; 2],
+    /// The largest latency, and the largest time between two arrivals.
+    pub(super) latency_max_ps: i64,
+    pub(super) pause_max_ps: i64,
 }
 
 impl Totals {
+    /// Records the time of a transmission.
+    #[inline]
+    fn sent_at(&mut self, t: i64) {
+        let (first, last) = self.sent_ps.unwrap_or((t, t));
+        self.sent_ps = Some((first.min(t), last.max(t)));
+        self.sent_outside[0] += u64::from(self.received_ps.is_none());
+        self.sent_outside[1] += 1;
+    }
+
     /// Records a packet that delivered updates.
     #[inline]
     fn delivered(&mut self, event: &Event) {
@@ -175,6 +191,7 @@ impl Totals {
         self.received += 1;
         self.bins[usize::from(sight.count)] += 1;
         self.at_server.add(t, event.bytes, sight.count);
+        self.sent_outside[1] = 0;
         let elements = u64::from(sight.elements) * u64::from(sight.count);
         self.elements += elements;
         match &mut self.received_ps {
@@ -183,6 +200,7 @@ impl Totals {
                 if t < *first {
                     (*first, self.first_elements) = (t, elements);
                 }
+                self.pause_max_ps = self.pause_max_ps.max(t.saturating_sub(*last));
                 *last = (*last).max(t);
             }
             None => (self.received_ps, self.first_elements) = (Some((t, t)), elements),
@@ -316,6 +334,10 @@ impl Meter {
                 elements: 0,
                 first_elements: 0,
                 received_ps: None,
+                sent_ps: None,
+                sent_outside: [0; 2],
+                latency_max_ps: 0,
+                pause_max_ps: 0,
             },
         }
     }
@@ -354,6 +376,7 @@ impl Meter {
             // Contributions do not necessarily contain the transmission.
             let again = matches!(delivery, Delivery::Results | Delivery::ResultsOfAll) && self.sums.contribution(event);
             self.totals.sent += 1;
+            self.totals.sent_at(event.t);
             self.totals.resent += u64::from(again || sight.attempt > 0);
             self.totals.sent_updates += u64::from(!(again || sight.attempt > 0));
             return Ok(());
@@ -365,6 +388,7 @@ impl Meter {
             return Ok(());
         }
         self.totals.sent += 1;
+        self.totals.sent_at(event.t);
         self.totals.resent += u64::from(sight.attempt > 0);
         self.totals.sent_updates += u64::from(update != Known::Again);
         self.totals.anew[Side::Sender as usize] += u64::from(update == Known::Anew);
@@ -425,6 +449,7 @@ impl Meter {
             match pending.get(&packet) {
                 Some(sent) => {
                     self.latency_ps.push(t - sent);
+                    self.totals.latency_max_ps = self.totals.latency_max_ps.max(t - sent);
                     self.held += 1;
                 }
                 None => {

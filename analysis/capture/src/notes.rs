@@ -166,6 +166,28 @@ fn note_of_times(facts: &Facts, totals: &Totals) -> Option<Note> {
     })
 }
 
+/// Fewer updates than these may be lost one after another.
+const OUTSIDE: u64 = 16;
+
+/// Notes that the packets at the server span less than those of the senders: by more than 1 % and several times the
+/// longest that an update, or the server, waited.
+fn note_of_spans(facts: &Facts, totals: &Totals) -> Option<Note> {
+    let ((sent, sent_last), (received, received_last)) = (totals.sent_ps?, totals.received_ps?);
+    let longest = totals.latency_max_ps.max(totals.pause_max_ps);
+    let least = (sent_last.saturating_sub(sent) / 100).max(longest.saturating_mul(4));
+    let gaps = [received.saturating_sub(sent), sent_last.saturating_sub(received_last)];
+    let found = gaps.into_iter().zip(totals.sent_outside).filter(|(gap, n)| *gap > least && *n >= OUTSIDE);
+    let (gap_ps, n) = found.reduce(|(gap, n), (other, m)| (gap.saturating_add(other), n.saturating_add(m)))?;
+    (!facts.inputs.iter().any(InputFacts::is_unordered)).then(|| {
+        let text = format!(
+            "the packets at the server span {} less than the senders', in which {n} updates were sent: if the server's capture began \
+             later or ended earlier, these are not missing, and ages are too large; give captures of the same time",
+            show("ns", gap_ps as f64 / 1000.0)
+        );
+        Note { note: "spans_differ", text }
+    })
+}
+
 /// Returns what is not known where only the server's side was captured.
 fn without_a_sender(totals: &Totals, known: &Known) -> &'static str {
     let numbered = totals.ageless == 0 && known.deliveries == Deliveries::Counted;
@@ -180,6 +202,7 @@ pub(super) fn notes(facts: &Facts, totals: &Totals, known: Known) -> Vec<Note> {
     let [sender, server] = facts.sides;
     let mut notes = notes_of_files(facts.inputs);
     notes.extend(note_of_times(facts, totals));
+    notes.extend(note_of_spans(facts, totals));
     let ours: u64 = totals.kinds.iter().flatten().flatten().sum();
     let found: u64 = Side::ALL.iter().map(|side| totals.found(*side)).sum();
     notes.extend(notes_of_sides(facts, totals));

@@ -547,3 +547,21 @@ fn a_part_of_the_senders_says_nothing_of_losses() {
     let note = measured.notes.iter().find(|note| note.note == "senders_incomplete").expect("a note");
     assert!(note.text.starts_with("9 packets arrived whose sending was not captured: "), "{}", note.text);
 }
+
+/// A capture of the server that began later or ended earlier lacks what arrived meanwhile: it was not lost.
+#[test]
+fn a_server_that_was_captured_for_less_time_is_noted() {
+    let dir = tempfile::tempdir().unwrap();
+    let update = |n: i64| Sent { worker: 1, seq: n as u32, t_gen: n * 1000, t_sent: 0, arrives: None };
+    let frames = |later: i64| (0..100).map(|n| (n * 1000 + later, frame_of(&update(n), 1))).collect::<Vec<_>>();
+    let noted = |from: usize, to: usize| {
+        let sides = [frames(500), frames(600)[from..to].to_vec()];
+        let found = of_sides(dir.path(), &sides).notes.into_iter().find(|note| note.note == "spans_differ");
+        found.map(|note| note.text)
+    };
+    // Some at the beginning and at the end may have been lost.
+    assert_eq!((noted(0, 100), noted(10, 90)), (None, None));
+    assert!(noted(40, 100).expect("a note").contains("in which 40 updates were sent"));
+    assert!(noted(0, 70).expect("a note").contains("in which 30 updates were sent"));
+    assert!(noted(40, 70).expect("a note").contains("in which 70 updates were sent"));
+}
