@@ -254,14 +254,13 @@ pub(super) fn notes(facts: &Facts, totals: &Totals, known: Known) -> Vec<Note> {
             );
         }
         if numbered > 0 && known.merged && totals.ageless == 0 {
-            let least = numbered.saturating_sub(held);
-            say(
-                "numbers_incomplete",
-                format!(
-                    "packets do not name all updates in an aggregate: of the {numbered} numbers that arrived span, at least {least} are \
-                     missing"
-                ),
-            );
+            let text =
+                "packets do not name all updates in an aggregate: how many of the numbers are missing is not known";
+            let text = match totals.distinct().map(|held| numbered.saturating_sub(held)) {
+                Some(least) => format!("{text}; of the {numbered} that arrived span, at least {least} are"),
+                None => text.to_owned(),
+            };
+            say("numbers_incomplete", text);
         }
     }
     if sender && totals.lacks_senders() {

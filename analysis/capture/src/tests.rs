@@ -499,6 +499,8 @@ fn updates_are_counted_once_however_often_they_are_sent() {
     assert_eq!(value(&merged.lines, "sent"), Some(23.0));
     let notes: Vec<_> = merged.notes.iter().map(|note| note.note).collect();
     assert!(notes.contains(&"repeats_unknown") && !notes.contains(&"senders_incomplete"), "{notes:?}");
+    let numbers = merged.notes.iter().find(|note| note.note == "numbers_incomplete").expect("a note");
+    assert!(!numbers.text.contains("at least"), "nothing is known of them: {}", numbers.text);
 }
 
 /// Unreadable packets may be the missing ones: cut within the header, or two datagrams joined by the host.
