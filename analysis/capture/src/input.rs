@@ -159,7 +159,7 @@ struct Decoder {
     error_ps: Option<i64>,
     last: i64,
     tally: Tally,
-    /// Address of each worker, in captures of the senders.
+    /// Address of each worker.
     addresses: HashMap<u32, Ip, BuildHasherDefault<IdHasher>>,
 }
 
@@ -358,7 +358,8 @@ impl Decoder {
     #[inline(always)]
     fn keep(&mut self, packet: &Packet, found: Found, events: &mut Vec<Event>) {
         let Found { format, sight, content, src } = found;
-        if self.side == Side::Sender
+        // An aggregate has the address of any of its members.
+        if sight.count == 1
             && src != 0
             && let (What::Update, Some(worker), Some(_)) = (sight.what, sight.worker, sight.generation)
         {

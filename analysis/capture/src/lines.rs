@@ -135,7 +135,11 @@ pub(super) fn measured(facts: &Facts, mut meter: Meter) -> Result<Measured> {
     let deliveries = Deliveries::of(facts, &totals);
     counts(facts, &totals, deliveries, numbered, &mut lines);
     let unordered = facts.inputs.iter().any(InputFacts::is_unordered);
-    let aged = seen && clocks.comparable() && !unordered && !(clusters.is_empty() && workers.is_empty());
+    let aged = seen
+        && clocks.comparable()
+        && !facts.shares_numbers()
+        && !unordered
+        && !(clusters.is_empty() && workers.is_empty());
     if aged {
         aom::lines("cluster", &clusters, &mut lines);
         if !merged {

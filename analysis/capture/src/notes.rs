@@ -119,6 +119,10 @@ fn notes_of_sides(facts: &Facts, totals: &Totals) -> Vec<Note> {
             ),
         );
     }
+    // Updates of two jobs look like copies of each other.
+    if facts.shares_numbers() {
+        return notes;
+    }
     if totals.copies > 0 {
         say(
             "copies",
@@ -145,6 +149,7 @@ fn notes_of_sides(facts: &Facts, totals: &Totals) -> Vec<Note> {
 fn why_no_ages(facts: &Facts, totals: &Totals, deliveries: Deliveries) -> &'static str {
     match (totals.ageless > 0 || deliveries != Deliveries::Counted, facts.clocks.comparable()) {
         _ if !facts.tells_of_server(totals) => "no packet at the server is of a known format",
+        _ if facts.shares_numbers() => "several addresses use the same worker numbers",
         _ if facts.inputs.iter().any(InputFacts::is_unordered) => "packets are not in the order of time",
         (true, _) => "these formats carry no generation time",
         (false, true) => "no update arrived",

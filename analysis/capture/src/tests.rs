@@ -563,7 +563,40 @@ fn a_server_that_was_captured_for_less_time_is_noted() {
     };
     // Some at the beginning and at the end may have been lost.
     assert_eq!((noted(0, 100), noted(10, 90)), (None, None));
-    assert!(noted(40, 100).expect("a note").contains("in which 40 updates were sent"));
+    assert!(noted(40, 100).expect("a note").contains("in which 41 updates were sent"));
     assert!(noted(0, 70).expect("a note").contains("in which 30 updates were sent"));
-    assert!(noted(40, 70).expect("a note").contains("in which 70 updates were sent"));
+    assert!(noted(40, 70).expect("a note").contains("in which 71 updates were sent"));
+}
+
+/// Two jobs with the same worker numbers, at the server: their updates are no copies of each other.
+#[test]
+fn jobs_that_share_worker_numbers_are_not_one_job() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("c.pcapng");
+    let measured = |addresses: u32, count: u16| {
+        let frame = |n: u32| {
+            let seq = n / 2;
+            let update = Sent { worker: 1, seq, t_gen: i64::from(seq) * 1000, t_sent: 0, arrives: None };
+            let mut frame = frame_of(&update, count);
+            frame[26..30].copy_from_slice(&worker_ip(n % addresses).to_be_bytes());
+            set_ip_checksum(&mut frame);
+            (i64::from(n) * 1000 + 500, frame)
+        };
+        write(&path, &(0..20).map(frame).collect::<Vec<_>>());
+        analysed(&CapturePlan::new(all().protocols.formats, vec![path.clone()], Vec::new()))
+    };
+    let has = |measured: &Measured, name: &str| measured.lines.iter().any(|line| line.metric.starts_with(name));
+    let two = measured(2, 1);
+    assert!(
+        ["represented", "duplicates", "received", "aom_mean"].iter().all(|name| !has(&two, name)),
+        "{:?}",
+        two.lines
+    );
+    let note = two.notes.iter().find(|note| note.note == "deliveries_unknown").expect("a note");
+    assert!(note.text.contains("worker numbers that several addresses use"), "{}", note.text);
+    assert!(two.notes.iter().all(|note| note.note != "duplicates"), "{:?}", two.notes);
+    // One job, with copies; and aggregates, which have the address of any of their members.
+    for one in [measured(1, 1), measured(2, 2)] {
+        assert!(has(&one, "represented") && has(&one, "aom_mean"), "{:?}", one.notes);
+    }
 }
