@@ -5,7 +5,7 @@ use std::hash::BuildHasherDefault;
 use std::path::{Path, PathBuf};
 
 use pktgen_core::index::IdHasher;
-use pktgen_core::record::NO_CLUSTER;
+use pktgen_core::record::{NO_CLUSTER, PacketId};
 use pktgen_core::time::{HORIZON, NS};
 use pktgen_core::{Error, Result};
 use pktgen_wire::pcap::{Packet, Reader, Stamp};
@@ -79,7 +79,7 @@ pub struct Tally {
     pub fragments: u64,
     /// Packets without a time.
     pub timeless: u64,
-    /// Packets with a time or a generation that is impossible in a run.
+    /// Packets with a time, a generation or a worker that is impossible in a run.
     pub absurd: u64,
     /// Packets earlier than the one before.
     pub unordered: u64,
@@ -371,7 +371,9 @@ impl Decoder {
             return;
         };
         let t = i64::try_from(time.unix_ps() - self.anchor_ps).ok().filter(sane);
-        let Some(t) = t.filter(|_| sight.generation.as_ref().is_none_or(sane)) else {
+        // Only packets with a generation time are known by their worker.
+        let fits = |generation| sane(generation) && sight.worker.is_none_or(|worker| worker < PacketId::WORKERS_MAX);
+        let Some(t) = t.filter(|_| sight.generation.as_ref().is_none_or(fits)) else {
             self.tally.absurd += 1;
             return;
         };

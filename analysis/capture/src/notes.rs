@@ -78,7 +78,7 @@ fn notes_of_files(inputs: &[InputFacts]) -> Vec<Note> {
             (tally.unreadable, "are cut within their headers"),
             (tally.fragments, "are fragments"),
             (tally.timeless, "have no time"),
-            (tally.absurd, "have a time or generation that no run has"),
+            (tally.absurd, "have a time, a generation or a worker that no run has"),
         ] {
             if n > 0 {
                 say("not_counted", format!("{path}: {n} packets {what}, and are not counted as updates"));

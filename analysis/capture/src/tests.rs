@@ -600,3 +600,25 @@ fn jobs_that_share_worker_numbers_are_not_one_job() {
         assert!(has(&one, "represented") && has(&one, "aom_mean"), "{:?}", one.notes);
     }
 }
+
+/// One damaged packet does not end the analysis of all others.
+#[test]
+fn a_worker_that_no_run_has_is_absurd() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("c.pcapng");
+    let update = |worker: u32| Sent { worker, seq: 0, t_gen: 0, t_sent: 0, arrives: None };
+    let workers = [1, PacketId::WORKERS_MAX - 1, PacketId::WORKERS_MAX, u32::MAX];
+    let frame = |(t, worker): (i64, u32)| {
+        let mut frame = frame_of(&update(1), 1);
+        let header = Header { worker, ..Header::peek(&frame[HEAD..]).unwrap() };
+        header.emit_update(&mut frame[HEAD..]);
+        frame[26..30].copy_from_slice(&(0x0a00_0000 + t as u32).to_be_bytes());
+        set_ip_checksum(&mut frame);
+        (t, frame)
+    };
+    write(&path, &(10..).zip(workers).map(frame).collect::<Vec<_>>());
+    let measured = analysed(&CapturePlan::new(all().protocols.formats, vec![path], Vec::new()));
+    assert_eq!(value(&measured.lines, "received"), Some(2.0));
+    let note = measured.notes.iter().find(|note| note.note == "not_counted").expect("a note");
+    assert!(note.text.contains("2 packets have a time, a generation or a worker that no run has"), "{}", note.text);
+}
