@@ -100,13 +100,21 @@ fn notes_of_sides(facts: &Facts, totals: &Totals) -> Vec<Note> {
                 (Side::Sender, _) => " at the senders",
                 (Side::Server, _) => " at the server",
             };
-            say(
-                "nothing_found",
-                format!(
+            let of_side = || facts.inputs.iter().filter(move |input| input.side == side);
+            let packets: u64 = of_side().map(|input| input.tally.packets).sum();
+            let unread: u64 = of_side().map(|input| input.tally.unread()).sum();
+            let text = match packets {
+                0 => format!("there is no packet{at}"),
+                // Another format would not help.
+                _ if packets == unread => {
+                    format!("no packet{at} could be counted, of {packets}: the other notes say why")
+                }
+                _ => format!(
                     "no packet{at} is of a known format; if ports are others, name it: --format {}",
                     names.join("|")
                 ),
-            );
+            };
+            say("nothing_found", text);
         }
     }
     let anew = totals.anew.iter().max().copied().unwrap_or(0);
