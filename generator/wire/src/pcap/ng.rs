@@ -345,7 +345,11 @@ impl Ng {
         }
         let start = HEAD + fixed;
         let options = fixed + (kept as usize).next_multiple_of(4);
-        let mut before = 0;
+        // Drops since the packet before; all ones if unknown.
+        let mut before = match kind {
+            OBSOLETE_PACKET => u64::from(Some(order.u16(body, 2)).filter(|drops| *drops != u16::MAX).unwrap_or(0)),
+            _ => 0,
+        };
         let beyond = match body.get(options..) {
             Some(rest) if kind == PACKET && !rest.is_empty() => {
                 before = self.dropped_before(rest);

@@ -406,12 +406,19 @@ fn what_was_dropped_where_a_capture_was_made_is_known() {
         let fixed: Vec<u8> = [0u32, 0, 7, 4, 4].iter().flat_map(|word| word.to_le_bytes()).collect();
         block(6, &[&fixed[..], b"abcd", &option(4, dropped)].concat())
     };
+    // The obsolete form, with the interface and the drops in one word each.
+    let obsolete = |dropped: u16| {
+        let words = [0u32, 7, 4, 4].iter().flat_map(|word| word.to_le_bytes());
+        let fixed: Vec<u8> = [0, 0].into_iter().chain(dropped.to_le_bytes()).chain(words).collect();
+        block(2, &[&fixed[..], b"abcd"].concat())
+    };
     let counted = |options: &[u8]| block(5, &[&[0; 12][..], options].concat());
     let section = [block(0x0a0d_0d0a, &begin), block(1, &[1, 0, 0, 0, 0, 0, 0, 0])].concat();
     let both = |interface, host| counted(&[option(5, interface), option(7, host)].concat());
     for (blocks, dropped) in [
         (vec![packet(0)], 0),
         (vec![packet(3), packet(4)], 7),
+        (vec![obsolete(0), obsolete(7), obsolete(u16::MAX)], 7),
         (vec![packet(3), both(10, 2)], 12),
         (vec![both(1, 0), packet(9), both(8, 0)], 9),
         (vec![both(1, 0), packet(0), both(8, 0), section.clone(), packet(5)], 13),
