@@ -328,7 +328,8 @@ impl Format for AtpUdp {
         let result = header.ack;
         Some(Sight {
             what: if result { What::Result } else { What::Update },
-            cluster: header.app.wrapping_sub(1),
+            // Jobs are numbered from 1 on.
+            cluster: header.app.checked_sub(1)?,
             worker: any_worker(if result { datagram.dst } else { datagram.src }),
             seq: name.map_or(u32::from(header.seq.wrapping_sub(1)), |name| name.number),
             round: 0,
@@ -371,6 +372,19 @@ mod tests {
         }
         frame[13] = 1;
         assert!(!matches!(look(1, &frame), Look::Layer(ETHER_TYPE, _)), "background traffic of another type");
+    }
+
+    /// Job 0 does not exist: one less would be the mark of background traffic.
+    #[test]
+    fn packets_over_udp_are_of_a_job() {
+        let cluster = |app: u16| {
+            let mut payload = vec![0; BYTES];
+            Header { app, ..header() }.emit(&mut payload);
+            let (src_port, dst_port) = (WORKER_PORT, PORT);
+            let datagram = Datagram { src: 1, dst: 2, src_port, dst_port, payload: &payload, whole: BYTES, six: false };
+            AtpUdp.sight(&datagram).map(|sight| sight.cluster)
+        };
+        assert_eq!([0, 1, u16::MAX].map(cluster), [None, Some(0), Some(u16::MAX - 1)]);
     }
 
     #[test]
