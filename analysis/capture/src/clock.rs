@@ -138,6 +138,11 @@ impl Clocks {
         !matches!(self.relation, Relation::Unknown(_)) && self.origin != Origin::FirstPacket
     }
 
+    /// Whether generation times have no meaning, since the origin of times is not known.
+    pub(super) fn lacks_origin(&self) -> bool {
+        self.origin == Origin::FirstPacket
+    }
+
     /// Describes the clocks in one sentence.
     pub fn about(&self) -> String {
         if self.origin == Origin::FirstPacket {

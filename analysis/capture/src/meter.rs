@@ -159,6 +159,10 @@ pub(super) struct Totals {
     /// Received packets that were sent later, and the maximum difference in ps.
     pub(super) backwards: u64,
     pub(super) backwards_ps: i64,
+    /// Received packets whose sending was captured.
+    pub(super) matched: u64,
+    /// Whether any packet carried a generation time.
+    pub(super) timed: bool,
     /// Rates.
     pub(super) at_server: AtServer,
     /// Number of elements, those of the first packet, and times of the first and last arrival.
@@ -330,6 +334,8 @@ impl Meter {
                 unsent_workers: false,
                 backwards: 0,
                 backwards_ps: 0,
+                matched: 0,
+                timed: false,
                 at_server: AtServer::default(),
                 elements: 0,
                 first_elements: 0,
@@ -396,6 +402,7 @@ impl Meter {
         // The clock of the receiving side may be behind.
         if let Some(received) = self.ahead.as_mut().and_then(|ahead| ahead.take(&packet)) {
             self.totals.unseen -= 1;
+            self.totals.matched += 1;
             self.totals.backwards += 1;
             self.totals.backwards_ps = self.totals.backwards_ps.max(event.t - received);
             self.latency_ps.push(received - event.t);
@@ -448,6 +455,7 @@ impl Meter {
             let packet = packet_of(worker, sight, generation);
             match pending.get(&packet) {
                 Some(sent) => {
+                    self.totals.matched += 1;
                     self.latency_ps.push(t - sent);
                     self.totals.latency_max_ps = self.totals.latency_max_ps.max(t - sent);
                     self.held += 1;
@@ -498,6 +506,7 @@ impl Meter {
 
     #[inline]
     fn worker(&mut self, worker: u32) -> Result<&mut Worker> {
+        self.totals.timed = true;
         if worker >= PacketId::WORKERS_MAX || self.workers.len() >= WORKERS_MAX {
             return Err(Error::config(format!(
                 "worker {worker}, after {} others: a capture has at most {WORKERS_MAX} workers, numbered below {}; is it of \

@@ -172,8 +172,12 @@ fn note_of_times(facts: &Facts, totals: &Totals) -> Option<Note> {
     (totals.backwards > 0 && facts.clocks.comparable() && totals.backwards_ps > exact).then(|| {
         let most = show("ns", totals.backwards_ps as f64 / 1000.0);
         let count = totals.backwards;
+        let swapped = match totals.backwards * 2 > totals.matched {
+            true => ", or the files are exchanged (--sent takes those of the workers)",
+            false => "",
+        };
         let text = format!(
-            "{count} packets arrived before they were sent, by up to {most}: the clocks do not agree (--offset)"
+            "{count} packets arrived before they were sent, by up to {most}: the clocks do not agree (--offset){swapped}"
         );
         Note { note: "invalid", text }
     })
@@ -226,7 +230,8 @@ pub(super) fn notes(facts: &Facts, totals: &Totals, known: Known) -> Vec<Note> {
             format!("this is shard {shard} of the clusters: merge the tables of all (--tables, pktgen merge)"),
         );
     }
-    if found > 0 {
+    // Without generation times there is nothing that an origin would give.
+    if found > 0 && (totals.timed || !facts.clocks.lacks_origin()) {
         say("clocks", facts.clocks.about());
     }
     if ours > 0 && server && !known.aged {

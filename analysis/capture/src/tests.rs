@@ -8,6 +8,7 @@ use pktgen_records::run::{ReceivedColumns, Records, SentColumns};
 use pktgen_registry::all;
 use pktgen_wire::pcap::{Form, Writer, WriterOptions};
 use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, set_ip_checksum, worker_ip};
+use pktgen_wire::wire::sight::Delivery;
 use pktgen_wire::wire::update::{Header, PORT, UPDATE_HEAD, WORKER_PORT};
 use proptest::prelude::*;
 
@@ -465,6 +466,14 @@ fn latencies_below_zero_are_counted_and_invalid() {
     let invalid =
         |note: &&Note| note.note == "invalid" && note.text.contains("19 packets arrived before they were sent");
     assert!(measured.notes.iter().any(|note| invalid(&note)), "{:?}", measured.notes);
+    // Exchanged files look like clocks that do not agree.
+    let exchanged = |notes: &[Note]| notes.iter().any(|note| note.note == "invalid" && note.text.contains("exchanged"));
+    let [workers, server] = some(0, 3000);
+    assert!(exchanged(&of_sides(dir.path(), &[server.clone(), workers.clone()]).notes));
+    let mut early = server;
+    early[3].0 -= 3500;
+    early.sort_by_key(|(t, _)| *t);
+    assert!(!exchanged(&of_sides(dir.path(), &[workers, early]).notes));
 }
 
 /// Transmissions of one update count as one update; with a device that only forwards, every one that did not arrive was lost.
@@ -628,4 +637,28 @@ fn a_worker_that_no_run_has_is_absurd() {
     assert_eq!(value(&measured.lines, "received"), Some(2.0));
     let note = measured.notes.iter().find(|note| note.note == "not_counted").expect("a note");
     assert!(note.text.contains("2 packets have a time, a generation or a worker that no run has"), "{}", note.text);
+}
+
+/// A format without generation times gains nothing from the origin of times.
+#[test]
+fn an_origin_of_times_is_asked_for_only_where_it_gives_something() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("c.pcap");
+    let options = WriterOptions { anchor_unix_ns: 1_700_000_000_000_000_000, ..WriterOptions::new(Form::Pcap) };
+    let asked = |frame: &[u8]| {
+        let mut writer = Writer::create(&path, options.clone()).unwrap();
+        writer.packet(0, 1000, frame, frame.len() as u32).unwrap();
+        writer.finish().unwrap();
+        let measured = analysed(&CapturePlan::new(all().protocols.formats, vec![path.clone()], Vec::new()));
+        assert!(measured.notes.iter().all(|note| note.note != "nothing_found"), "{:?}", measured.notes);
+        measured.notes.iter().any(|note| note.text.contains("--anchor"))
+    };
+    let formats = all().protocols.formats;
+    let strict =
+        formats.iter().find(|format| format.delivery() == Delivery::UncountedUpdates).expect("a strict format");
+    let port = (0..u16::MAX).find(|port| strict.has_port(*port)).expect("a port");
+    let mut frame = vec![0; HEAD + 64];
+    Template::new((worker_ip(1), port), (SERVER_IP, port), frame.len()).emit(&mut frame);
+    let update = Sent { worker: 1, seq: 0, t_gen: 0, t_sent: 0, arrives: None };
+    assert_eq!((asked(&frame_of(&update, 1)), asked(&frame)), (true, false));
 }
