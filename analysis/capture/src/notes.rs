@@ -243,6 +243,11 @@ pub(super) fn notes(facts: &Facts, totals: &Totals, known: Known) -> Vec<Note> {
     if known.merged && known.aged {
         say("members_unknown", "packets do not name all updates in an aggregate: no Age-of-Model by worker".to_owned());
     }
+    if facts.forwards && totals.aggregates {
+        let text = "packets with several updates arrived, so the device does not only forward: what it replaced or merged counts as lost; \
+                    leave --forwards out";
+        say("not_only_forwarded", text.to_owned());
+    }
     if totals.late > 0 {
         say("late", format!("{} packets came so late that duplicates among them are counted as new", totals.late));
     }

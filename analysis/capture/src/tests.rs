@@ -505,10 +505,13 @@ fn updates_are_counted_once_however_often_they_are_sent() {
     let names = ["sent.pcapng", "received.pcapng"].map(|name| dir.path().join(name));
     let forwards = analysed(&CapturePlan { forwards: true, ..both(&names) });
     assert_eq!(value(&forwards.lines, "dropped"), Some(3.0));
+    assert!(forwards.notes.iter().all(|note| note.note != "not_only_forwarded"));
     // An aggregate may contain one of them again.
     let header = Header { count: 2, ..Header::peek(&sides[1][0].1[HEAD..]).unwrap() };
     header.emit_update(&mut sides[1][0].1[HEAD..]);
     let merged = of_sides(dir.path(), &sides);
+    let forwards = analysed(&CapturePlan { forwards: true, ..both(&names) });
+    assert!(forwards.notes.iter().any(|note| note.note == "not_only_forwarded"), "{:?}", forwards.notes);
     for metric in ["represented", "missing", "missing_share", "numbers_missing"] {
         assert_eq!(value(&merged.lines, metric), None, "{metric}");
     }

@@ -27,6 +27,7 @@ pub(super) fn run(args: Analyze, ui: &Ui) -> Result<u8> {
     if captured::asked_for(&args) {
         return captured::run(&args, ui);
     }
+    captured::refuse_flags(&args)?;
     if args.wrong {
         return wrong::run(&args, ui);
     }

@@ -12,7 +12,7 @@ use pktgen_core::units::Span;
 use pktgen_core::{Error, Result, registry};
 use pktgen_registry::all;
 
-use crate::args::Analyze;
+use crate::args::{Analyze, CaptureFlags};
 use crate::commands::analyze::{print, say_notes, summary_text};
 use crate::ui::Ui;
 
@@ -44,6 +44,14 @@ pub(super) fn run(args: &Analyze, ui: &Ui) -> Result<u8> {
     }
     let measured = match args.runs.as_slice() {
         [dir] if is_tables(dir) && args.capture.sent.is_empty() => {
+            let flags: Vec<_> = own_flags(&args.capture).into_iter().filter(|flag| *flag != "--forwards").collect();
+            if !flags.is_empty() {
+                return Err(Error::config(format!(
+                    "{}: {} has what was given when its captures were read; leave it out, or give the captures",
+                    flags.join(", "),
+                    dir.display()
+                )));
+            }
             analyze_tables(dir, all().protocols.formats, args.capture.forwards, args.no_verify)?
         }
         all if all.iter().any(|path| is_tables(path)) => {
@@ -68,6 +76,30 @@ pub(super) fn run(args: &Analyze, ui: &Ui) -> Result<u8> {
     let fails = say_notes(name, &measured, ui);
     print(&[summary_text(name, &measured, "read whole")], &measured.lines, args, ui)?;
     Ok(u8::from(fails))
+}
+
+/// Returns the flags that only captures have; those of tables, and those which require others, are named by these.
+fn own_flags(flags: &CaptureFlags) -> Vec<&'static str> {
+    let given = [
+        ("--format", flags.format.is_some()),
+        ("--anchor", flags.anchor.is_some()),
+        ("--offset", flags.offset.is_some()),
+        ("--tables", flags.tables.is_some()),
+        ("--forwards", flags.forwards),
+    ];
+    given.into_iter().filter_map(|(flag, given)| given.then_some(flag)).collect()
+}
+
+/// Refuses flags of captures for run dirs, which would ignore them.
+pub(super) fn refuse_flags(args: &Analyze) -> Result<()> {
+    match own_flags(&args.capture) {
+        flags if flags.is_empty() => Ok(()),
+        flags => Err(Error::config(format!(
+            "{}: for captures only, and these are run dirs, whose records have formats, times and tables; leave it out, or give \
+             RUN/capture.pcapng",
+            flags.join(", ")
+        ))),
+    }
 }
 
 fn plan(args: &Analyze) -> Result<CapturePlan> {

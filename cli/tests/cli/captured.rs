@@ -613,7 +613,7 @@ fn failures_say_why_however_quiet() {
     fs::write(folder.join("bad.toml"), "[workload]\nclusters = 0\n").expect("writable");
     let cases: [(&[&str], i32, &str); 8] = [
         (&["analyze", "dns.pcap"], 1, "no packet is of a known format"),
-        (&["analyze", "header.pcap"], 1, "no packet is of a known format"),
+        (&["analyze", "header.pcap"], 1, "there is no packet"),
         (&["analyze", "cut.pcap"], 1, "damaged at byte"),
         (&["analyze", "nosuch.pcap"], 2, "no such file or folder: nosuch.pcap"),
         (&["analyze", "whole.pcap", "--metric", "aom"], 2, "--metric aom: no such metric"),
@@ -628,6 +628,19 @@ fn failures_say_why_however_quiet() {
             assert_eq!(output.status.code(), Some(code), "{words:?}: {said}");
             assert!(said.contains(why), "{words:?}: {said}");
         }
+    }
+    // A run dir has no use for the flags of captures; tables hold what these gave.
+    fs::create_dir(folder.join("run")).expect("a folder");
+    fs::write(folder.join("run/manifest.json"), "{}").expect("writable");
+    assert!(pktgen(folder, &["analyze", "whole.pcap", "--tables", "rows"]).status.success());
+    let flags = ["--format", "olaf", "--anchor", "5", "--offset", "1s", "--tables", "more"];
+    for (path, more, said) in
+        [("run", &["--forwards"][..], ", --forwards: for captures only"), ("rows", &[], ": rows has")]
+    {
+        let output = pktgen(folder, &[&["analyze", path][..], &flags, more].concat());
+        let expected = format!("--format, --anchor, --offset, --tables{said}");
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains(&expected), "{}", text(&output.stderr));
     }
     // Success prints nothing.
     let output = pktgen(folder, &["-q", "analyze", "whole.pcap"]);
