@@ -151,7 +151,7 @@ fn chosen<'a>(lines: &'a [Line], patterns: &[String]) -> Result<Vec<&'a Line>> {
 }
 
 /// Whether `pattern`, in which `*` matches anything, matches all of `text`.
-fn matches(pattern: &str, text: &str) -> bool {
+pub(super) fn matches(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,
         Some((head, rest)) => text

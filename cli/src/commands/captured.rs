@@ -6,14 +6,17 @@ use pktgen_capture::clock::{Anchor, Offset};
 use pktgen_capture::replay::{analyze_tables, is_tables};
 use pktgen_capture::spool::Spool;
 use pktgen_capture::tables::{TableForm, TablesPlan, is_plain};
-use pktgen_capture::{CapturePlan, analyze_captures, is_capture};
+use pktgen_capture::{CapturePlan, DEFINITIONS, analyze_captures, is_capture};
 use pktgen_core::shard::Shard;
 use pktgen_core::units::Span;
 use pktgen_core::{Error, Result, registry};
+use pktgen_planning::STUDIES;
+use pktgen_records::Measured;
 use pktgen_registry::all;
+use pktgen_report::definitions::families;
 
 use crate::args::{Analyze, CaptureFlags};
-use crate::commands::analyze::{print, say_notes, summary_text};
+use crate::commands::analyze::{matches, print, say_notes, summary_text};
 use crate::ui::Ui;
 
 /// Whether there are captures or tables among the arguments.
@@ -74,8 +77,25 @@ pub(super) fn run(args: &Analyze, ui: &Ui) -> Result<u8> {
     };
     let name = args.runs.first().or(args.capture.sent.first()).map_or(Path::new(""), PathBuf::as_path);
     let fails = say_notes(name, &measured, ui);
+    refuse_valueless(&args.metrics, &measured)?;
     print(&[summary_text(name, &measured, "read whole")], &measured.lines, args, ui)?;
     Ok(u8::from(fails))
+}
+
+/// Notes that give no reason why a metric has no value.
+const NO_REASONS: [&str; 3] = ["clocks", "resolution", "unordered"];
+
+/// Refuses patterns of metrics that exist and have no line here: the capture is at fault, not the name.
+fn refuse_valueless(patterns: &[String], measured: &Measured) -> Result<()> {
+    let lacks = |pattern: &&String| !measured.lines.iter().any(|line| matches(pattern, &line.metric));
+    let Some(pattern) = patterns.iter().find(lacks) else { return Ok(()) };
+    let families = families(&STUDIES, &DEFINITIONS);
+    if !families.iter().flat_map(|family| &family.definitions).any(|known| matches(pattern, known.metric)) {
+        return Ok(());
+    }
+    let reasons = measured.notes.iter().filter(|note| !NO_REASONS.contains(&note.note));
+    let reasons: Vec<&str> = reasons.map(|note| note.text.as_str()).collect();
+    Err(Error::Invalid(format!("--metric {pattern}: has no value here: {}", reasons.join("; "))))
 }
 
 /// Returns the flags that only captures have; those of tables, and those which require others, are named by these.

@@ -611,12 +611,13 @@ fn failures_say_why_however_quiet() {
     let whole = fs::read(folder.join("whole.pcap")).expect("a capture");
     fs::write(folder.join("cut.pcap"), &whole[..whole.len() - 7]).expect("writable");
     fs::write(folder.join("bad.toml"), "[workload]\nclusters = 0\n").expect("writable");
-    let cases: [(&[&str], i32, &str); 8] = [
+    let cases: [(&[&str], i32, &str); 9] = [
         (&["analyze", "dns.pcap"], 1, "no packet is of a known format"),
         (&["analyze", "header.pcap"], 1, "there is no packet"),
         (&["analyze", "cut.pcap"], 1, "damaged at byte"),
         (&["analyze", "nosuch.pcap"], 2, "no such file or folder: nosuch.pcap"),
         (&["analyze", "whole.pcap", "--metric", "aom"], 2, "--metric aom: no such metric"),
+        (&["analyze", "dns.pcap", "--metric", "received"], 1, "--metric received: has no value here: no packet is of"),
         (&["report", "nosuch"], 2, "nosuch"),
         (&["replay", "bad.toml"], 2, "clusters"),
         (&["merge", "nosuch", "other", "-o", "all"], 2, "nosuch"),
