@@ -200,6 +200,8 @@ def test_captures_have_the_metrics_of_their_run() -> None:
     own = run.metrics("aom_mean").filter(pl.col("flow") == "cluster", pl.col("id").is_null())["value"].item()
     assert found.valid and found.value("aom_mean", flow="cluster") == own
     assert ">valid</b>" in found._repr_html_()
+    both = pktgen.analyze(run.path / "capture.pcapng", sent=[run.path / "sent.pcapng", str(run.path / "sent.pcapng")])
+    assert both.value("sent") == found.value("sent")
     (text := bytearray((run.path / "capture.pcapng").read_bytes())).extend(b"damaged")
     Path("damaged.pcapng").write_bytes(text)
     with pytest.warns(pktgen.InvalidRunWarning, match="damaged.pcapng"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,7 +52,7 @@ class Analysis:
 
 def analyze(
     *paths: str | os.PathLike[str],
-    sent: str | os.PathLike[str] | None = None,
+    sent: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
     metrics: str | tuple[str, ...] | list[str] = (),
     format: str | None = None,
     anchor: str | os.PathLike[str] | int | None = None,
@@ -61,11 +62,13 @@ def analyze(
 ) -> Analysis:
     """Metrics of captures at the server (pcap, pcapng), with those of the senders (`sent`) if there are any; also of run dirs.
 
-    `metrics` are names or patterns; `format`, `anchor`, `offset` and `forwards` are flags of `pktgen analyze` (docs/analyze.md).
+    `sent` is one file or several; `metrics` are names or patterns; `format`, `anchor`, `offset` and `forwards` are flags of `pktgen analyze` (docs/analyze.md).
     """
     patterns = (metrics,) if isinstance(metrics, str) else metrics
     flags: list[object] = []
-    for flag, value in [("--sent", sent), ("--format", format), ("--anchor", anchor), ("--offset", offset)]:
+    for file in [sent] if isinstance(sent, str | os.PathLike) else sent or ():
+        flags += ["--sent", file]
+    for flag, value in [("--format", format), ("--anchor", anchor), ("--offset", offset)]:
         flags += [flag, value] if value is not None else []
     flags += ["--forwards"] if forwards else []
     flags += [] if verify else ["--no-verify"]
