@@ -5,7 +5,7 @@
 
 mod order;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -100,8 +100,8 @@ struct Gathered {
     file: usize,
     found: Vec<Found>,
     values: Vec<f32>,
-    /// Sender and number of what was found, where packets have numbers.
-    seen: HashSet<(u64, u32)>,
+    /// Sender, number and generation of what was found, where packets have these, with the transmission.
+    seen: HashMap<(u64, u32, i64), u8>,
     /// What was no update, and what was seen before.
     passed: BTreeMap<&'static str, u64>,
     /// Updates of which not all was kept.
@@ -124,7 +124,7 @@ impl Gathered {
             file: 0,
             found: Vec::new(),
             values: Vec::new(),
-            seen: HashSet::new(),
+            seen: HashMap::new(),
             passed: BTreeMap::new(),
             cut: 0,
             grown: 0,
@@ -215,10 +215,15 @@ impl Gathered {
                 sight.count
             ));
         }
-        // Numbers of other formats begin again with every iteration, or there are none.
-        let known = ours && !self.seen.insert((sender, sight.seq));
-        if known || (!ours && sight.attempt > 0) {
-            return self.pass(if sight.attempt > 0 { "retransmission" } else { "duplicate" });
+        // Numbers of other formats begin again with every iteration, or there are none. A number with another generation is of
+        // another update: its worker began anew.
+        let update = (sender, sight.seq, sight.generation.unwrap_or_default());
+        if ours && let Some(before) = self.seen.insert(update, sight.attempt) {
+            self.seen.insert(update, before);
+            return self.pass(if sight.attempt == before { "duplicate" } else { "retransmission" });
+        }
+        if !ours && sight.attempt > 0 {
+            return self.pass("retransmission");
         }
         let t = match (sight.generation, packet.time) {
             (Some(t), _) => i128::from(t),

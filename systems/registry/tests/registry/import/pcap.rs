@@ -101,6 +101,27 @@ fn updates_of_olaf_come_back_exactly_and_in_order() {
     assert_eq!(folder.import(&["a.pcapng", "b.pcap"], &plain()).unwrap().0, story(60));
 }
 
+/// A worker that restarted uses its numbers again, with other generation times; retransmissions have the same ones.
+#[test]
+fn numbers_that_begin_anew_are_other_updates() {
+    let folder = Folder::new();
+    let (first, late) = (story(30), 1_000_000_000);
+    let begin = |(u, values): &(Update, Vec<f32>), attempt: u8, later: i64| {
+        let update = Update { t_gen: u.t_gen + later, ..*u };
+        (update.t_gen, frame(&update, values, attempt, |_| ()))
+    };
+    let mut frames: Vec<_> = [0, late].iter().flat_map(|later| first.iter().map(|row| begin(row, 0, *later))).collect();
+    // Whichever transmission comes first in the file, the other one is no copy.
+    frames.insert(0, begin(&first[0], 1, 0));
+    frames.push(begin(&first[5], 1, 0));
+    frames.push(begin(&first[6], 0, 0));
+    write(&folder.path("a.pcap"), Form::Pcap, 0, &frames, 0);
+    let (imported, notes) = folder.import(&["a.pcap"], &plain()).unwrap();
+    assert_eq!(imported.len(), 2 * first.len());
+    assert_eq!(notes["passed_over"], "1 duplicate, 2 retransmission");
+    assert!(notes["anew"].contains("these workers began anew") && !notes.contains_key("seq"), "{notes:?}");
+}
+
 #[test]
 fn what_the_builder_of_runs_sends_is_what_is_imported() {
     let updates: Vec<_> = story(40).into_iter().map(|(update, _)| update).collect();

@@ -1,6 +1,6 @@
 //! What was found in captures, in the order of time, with dense workers and numbers.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use super::{BY_ADDRESS, Found, Gathered, place, sender_name};
@@ -21,6 +21,7 @@ pub(super) fn push(mut all: Gathered, inputs: &[PathBuf], sink: &mut Sink, notes
     let workers = workers(&all.found, notes);
     all.found.sort_by_key(|found| (found.t, found.sender, found.seq, found.file, found.packet));
     let mut latest: HashMap<u64, (u32, u32, usize)> = HashMap::new();
+    let anew = if numbered { anew(&all.found) } else { HashSet::new() };
     let mut missing = 0u64;
     for (i, found) in all.found.iter().enumerate() {
         let refuse = |what: String| {
@@ -37,7 +38,8 @@ pub(super) fn push(mut all: Gathered, inputs: &[PathBuf], sink: &mut Sink, notes
             None => (None, 0),
         };
         if numbered {
-            if let Some((before, _, at)) = latest.get(&found.sender).filter(|(before, ..)| *before > found.seq) {
+            let latest = latest.get(&found.sender).filter(|_| !anew.contains(&found.sender));
+            if let Some((before, _, at)) = latest.filter(|(before, ..)| *before > found.seq) {
                 return Err(refuse(format!(
                     "update {} of worker {} is generated after its update {before} ({}); its numbers or times are damaged",
                     found.seq,
@@ -45,7 +47,8 @@ pub(super) fn push(mut all: Gathered, inputs: &[PathBuf], sink: &mut Sink, notes
                     place(&all.found[*at], inputs)
                 )));
             }
-            missing += u64::from(found.seq - before.map_or(0, |before| before + 1));
+            let expected = before.map_or(0, |before| before.saturating_add(1));
+            missing += if anew.contains(&found.sender) { 0 } else { u64::from(found.seq.saturating_sub(expected)) };
         }
         latest.insert(found.sender, (found.seq, seq, i));
         let update = Update {
@@ -60,7 +63,25 @@ pub(super) fn push(mut all: Gathered, inputs: &[PathBuf], sink: &mut Sink, notes
         sink.push(&update, &all.values[found.values.clone()], || place(found, inputs))?;
     }
     note(&all, numbered, missing, notes);
+    if !anew.is_empty() {
+        let mut names: Vec<u64> = anew.into_iter().collect();
+        names.sort_unstable();
+        let named: Vec<_> = names.iter().take(NAMED).map(|sender| sender_name(*sender)).collect();
+        let more = if names.len() > NAMED { format!(" and {} more", names.len() - NAMED) } else { String::new() };
+        let text = format!(
+            "numbers of {}{more} with several generation times: these workers began anew, or jobs share their numbers; which numbers \
+             are missing of them is not known",
+            named.join(", ")
+        );
+        notes.insert("anew".to_owned(), text);
+    }
     Ok(())
+}
+
+/// Returns the senders with several updates of one number.
+fn anew(found: &[Found]) -> HashSet<u64> {
+    let mut numbers = HashSet::new();
+    found.iter().filter(|found| !numbers.insert((found.sender, found.seq))).map(|found| found.sender).collect()
 }
 
 /// What was derived, in words.
