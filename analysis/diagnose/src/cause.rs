@@ -151,7 +151,7 @@ causes! {
         by "losses that no other rule explains, spread as independent ones are",
         do "look at counters of errors of the ports: cable, optics, FCS; then at the device's drops";
     RESULTS_LOST = "results_lost" in Device, "contributions or results are lost now and then",
-        by "sums that workers asked for again, never got, or that lack contributions sent in time",
+        by "sums or acknowledgements that workers asked for again, never got, or that lack contributions sent in time",
         do "look at the device's and the interfaces' counters of drops; allow for losses by endpoint.retransmit";
     ACKS_LOST = "acks_lost" in Device, "answers of the server do not come to the workers",
         by "answers that were sent, and answers that came",

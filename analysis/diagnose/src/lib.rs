@@ -29,6 +29,7 @@ mod links;
 mod loss;
 mod merging;
 mod partial;
+mod repeats;
 mod results;
 mod stations;
 mod sums;
@@ -156,6 +157,9 @@ pub fn diagnose(dir: &Path, device: Option<&Path>, protocols: &Protocols, no_ver
         );
         merging::copies_of_answers(&evidence, &mut found);
         unknown.extend(balances.unknown(&evidence, &found));
+    }
+    if evidence.came() > 0 && evidence.manifest.external.is_some() && evidence.manifest.family() == Family::Pairs {
+        repeats::look_at(&evidence, &known, &balances, &mut found, &mut unknown)?;
     }
     let symptoms = symptoms(&evidence, &found);
     if found.is_empty() && !symptoms.is_empty() && unknown.is_empty() {

@@ -237,9 +237,6 @@ impl Balances {
                 ));
             }
         }
-        if external && evidence.manifest.family() == Family::Pairs && self.nothing_known() && !evidence.is_lockstep() {
-            all.extend(repeated(evidence));
-        }
         let lost_on_the_way = |found: &&CauseFound| {
             let of = ["dropped_at_random", "dropped_in_bursts", "rate_limited", "results_lost", "acks_lost"];
             of.contains(&found.cause.code)
@@ -259,18 +256,6 @@ impl Balances {
     fn nothing_known(&self) -> bool {
         self.links.iter().all(|link| link.lost().is_none())
     }
-}
-
-/// Describes retransmissions of workers of which it is unknown whether frames were lost or late.
-fn repeated(evidence: &Evidence) -> Option<String> {
-    let balance = &evidence.manifest.balance;
-    (balance.retransmitted > FEW.max(balance.sent / 100)).then(|| {
-        format!(
-            "why {} of {} transmissions were repeated: nothing counts what the device took, sent and dropped; have its counters read ([target.launch] \
-             counters, or --device FILE)",
-            balance.retransmitted, balance.sent
-        )
-    })
 }
 
 /// Compares what a merging device received with the ends of these frames by its own counters.

@@ -1,0 +1,402 @@
+//! Sums by key: packets that were sent again, and which of them or of their answers are missing, by the captures of both ends.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::path::Path;
+
+use pktgen_core::Result;
+use pktgen_wire::device::Address;
+use pktgen_wire::pcap::Reader;
+use pktgen_wire::wire::Formats;
+use pktgen_wire::wire::sight::{Datagram, Look, Sight, What, look};
+
+use crate::cause::{
+    ACKS_LOST, COPIES, HOST_LATE, PAYLOAD_CHANGED, REORDERED, RESULTS_LOST, RESULTS_TO_SOME, RESULTS_UNMATCHED,
+};
+use crate::counted::DOWN_TAKEN;
+use crate::crossing::Odd;
+use crate::evidence::Evidence;
+use crate::finding::{CauseFound, Certainty, EvidenceItem};
+use crate::frame::{Quick, digest};
+use crate::known::{Known, PortsOnCable};
+use crate::links::Balances;
+
+/// Place of the workers' packets.
+const TAP: &str = "tap of the workers";
+
+/// Repetitions about which nothing is said where no capture shows their reason.
+const FEW: u64 = 3;
+
+/// Results of others by which a worker without any is conspicuous.
+const RESULTS_MIN: u64 = 8;
+
+/// The address of a worker, its job, and the number of a packet.
+type Key = (u32, u16, u32);
+
+/// A worker's packet, and what it was answered with.
+#[derive(Default)]
+struct Exchange {
+    /// Transmissions at the workers, and those that came to the server.
+    sent: u64,
+    at_server: u64,
+    /// Repetitions after an answer had come.
+    needless: u64,
+    /// Acknowledgements that left the server, and those that came to the worker.
+    acks_left: u64,
+    acks: u64,
+    /// The same of results, with digests of those that left.
+    results_left: Vec<u64>,
+    results: u64,
+    /// Place of the first repetition in the capture of the workers.
+    repeated_at: u64,
+}
+
+/// What both captures show.
+#[derive(Default)]
+struct Exchanges {
+    of: HashMap<Key, Exchange, Quick>,
+    /// Acknowledgements of packets that the worker had not sent, or not so often.
+    unasked: Odd,
+    /// Results of the server that came with a content that it did not send.
+    changed: Odd,
+    /// Results of the device that came as first transmissions to a worker or a group, and as repetitions to a worker.
+    first: HashSet<Key, Quick>,
+    again: HashMap<Key, (u64, u64), Quick>,
+}
+
+/// The missing packets.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Missing {
+    repeated: u64,
+    /// Repetitions of packets of which every transmission was answered, after the timeout.
+    late: u64,
+    /// Transmissions to the device without an acknowledgement, with the first repetition.
+    unanswered: Odd,
+    /// Transmissions that left for the server and did not come there.
+    to_server: Odd,
+    /// Transmissions that came to the server, which did not answer them.
+    refused: u64,
+    /// Answers that left the server and did not come.
+    from_server: u64,
+    /// Results of the device of which only a repetition came, and other results that it repeated.
+    results: Odd,
+    results_again: u64,
+    /// Results of the device that came to others, by the worker that they did not come to; and how many came.
+    to_others: BTreeMap<u32, u64>,
+    results_came: u64,
+}
+
+fn is_group(to: u32) -> bool {
+    to >> 28 == 0xe
+}
+
+/// What a datagram is, and whether it is on its way to a worker; `None` if it is none of the protocol's.
+fn sight(formats: Formats, ports: Option<PortsOnCable>, datagram: &Datagram) -> Option<(Sight, bool)> {
+    if let Some((format, inside)) = ports.and_then(|ports| ports.inside(datagram)) {
+        let (workers, _) = format.facts().ports?;
+        return Some((format.sight(&inside)?, inside.dst_port == workers));
+    }
+    formats.iter().find_map(|format| {
+        let (workers, receiver) = format.facts().ports?;
+        let own = [workers, receiver].contains(&datagram.dst_port);
+        Some((format.sight(datagram).filter(|_| own)?, datagram.dst_port == workers))
+    })
+}
+
+impl Exchanges {
+    /// Reads what came to the server and left it, then what left the workers and came to them.
+    fn read(workers: &Path, server: &Path, formats: Formats, ports: Option<PortsOnCable>) -> Result<Exchanges> {
+        let mut all = Exchanges::default();
+        for (path, at_server) in [(server, true), (workers, false)] {
+            let (mut reader, mut number) = (Reader::open(path)?, 0);
+            while let Some(packet) = reader.next()? {
+                number += 1;
+                let Look::Udp(datagram) = look(packet.link_type, packet.bytes) else { continue };
+                let Some((sight, back)) = sight(formats, ports, &datagram) else { continue };
+                match at_server {
+                    true => all.at_server(&sight, &datagram, back),
+                    false => all.at_workers(&sight, &datagram, back, number),
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    fn at_server(&mut self, sight: &Sight, datagram: &Datagram, back: bool) {
+        let host = if back { datagram.dst } else { datagram.src };
+        let own = self.of.entry((host, sight.cluster, sight.seq)).or_default();
+        match (sight.what, back) {
+            (What::Update | What::Control, false) => own.at_server += 1,
+            (What::Ack, true) => own.acks_left += 1,
+            (What::Result, true) => own.results_left.push(digest(datagram.payload)),
+            _ => {}
+        }
+    }
+
+    fn at_workers(&mut self, sight: &Sight, datagram: &Datagram, back: bool, number: u64) {
+        let key = (if back { datagram.dst } else { datagram.src }, sight.cluster, sight.seq);
+        match (sight.what, back) {
+            (What::Update | What::Control, false) => {
+                let own = self.of.entry(key).or_default();
+                own.sent += 1;
+                if own.sent > 1 {
+                    own.needless += u64::from(own.acks > 0);
+                    own.repeated_at = if own.sent == 2 { number } else { own.repeated_at };
+                }
+            }
+            // A request is answered with itself, and a repeated request again.
+            (What::Ack | What::Control, true) => match self.of.get_mut(&key).filter(|own| own.acks < own.sent) {
+                Some(own) => own.acks += 1,
+                None => self.unasked.add(number, || {
+                    format!("acknowledges packet {} to a worker that did not send it, or not so often", sight.seq)
+                }),
+            },
+            (What::Result, true) => match self.of.get_mut(&key).filter(|own| !own.results_left.is_empty()) {
+                Some(own) => {
+                    own.results += 1;
+                    if !own.results_left.contains(&digest(datagram.payload)) {
+                        self.changed.add(number, || {
+                            format!("is the server's result {} and holds what the server did not send", sight.seq)
+                        });
+                    }
+                }
+                None if sight.attempt == 0 => {
+                    let to = if is_group(key.0) { 0 } else { key.0 };
+                    self.first.insert((to, key.1, key.2));
+                }
+                None => self.again.entry(key).or_insert((number, 0)).1 += 1,
+            },
+            _ => {}
+        }
+    }
+
+    fn missing(&self) -> Missing {
+        let mut missing = Missing::default();
+        let add = |odd: &mut Odd, frames: u64, at: u64| {
+            odd.first = if odd.frames == 0 { at } else { odd.first.min(at) };
+            odd.frames += frames;
+        };
+        for own in self.of.values() {
+            let results_left = own.results_left.len() as u64;
+            if results_left > 1 {
+                missing.from_server += results_left.saturating_sub(own.results);
+            }
+            if own.sent < 2 {
+                continue;
+            }
+            missing.repeated += own.sent - 1;
+            let answers_left = own.acks_left.max(results_left);
+            let refused = own.at_server.saturating_sub(answers_left);
+            // A packet to the device may have been forwarded, once.
+            let is_servers = answers_left > 0 || own.at_server > 0 && own.acks == 0;
+            let (up, back) = match is_servers {
+                true => (own.sent.saturating_sub(own.at_server), own.acks_left.saturating_sub(own.acks)),
+                false => ((own.sent - own.acks).saturating_sub(refused), 0),
+            };
+            if up > 0 {
+                let odd = if is_servers { &mut missing.to_server } else { &mut missing.unanswered };
+                add(odd, up, own.repeated_at);
+            }
+            missing.from_server += back;
+            missing.refused += refused;
+            if up + back + refused == 0 {
+                missing.late += own.sent - 1 - own.needless;
+            }
+        }
+        let mut only_again = BTreeMap::new();
+        for ((to, cluster, seq), (number, frames)) in &self.again {
+            if [0, *to].iter().any(|to| self.first.contains(&(*to, *cluster, *seq))) {
+                missing.results_again += frames;
+            } else {
+                let first = only_again.entry((cluster, seq)).or_insert(*number);
+                *first = (*first).min(*number);
+            }
+        }
+        only_again.values().for_each(|number| add(&mut missing.results, 1, *number));
+        self.to_others(&mut missing);
+        missing
+    }
+
+    /// Finds workers that lack results which came to others of their job.
+    fn to_others(&self, missing: &mut Missing) {
+        let senders = self.of.iter().filter(|(_, own)| own.sent > 0);
+        let workers: BTreeSet<_> = senders.map(|((host, cluster, _), _)| (*cluster, *host)).collect();
+        let came: HashSet<&Key> = self.first.iter().chain(self.again.keys()).collect();
+        let results: BTreeSet<_> = came.iter().map(|(_, cluster, seq)| (*cluster, *seq)).collect();
+        missing.results_came = results.len() as u64;
+        for (cluster, seq) in results {
+            for (_, host) in workers.range((cluster, 0)..=(cluster, u32::MAX)) {
+                let has = [0, *host].iter().any(|to| came.contains(&(*to, cluster, seq)));
+                *missing.to_others.entry(*host).or_default() += u64::from(!has);
+            }
+        }
+        missing.to_others.retain(|_, lacking| *lacking > 0);
+    }
+}
+
+/// Finds packets and answers that were lost, where something was repeated.
+pub(crate) fn look_at(
+    evidence: &Evidence,
+    known: &Known,
+    balances: &Balances,
+    found: &mut Vec<CauseFound>,
+    unknown: &mut Vec<String>,
+) -> Result<()> {
+    if evidence.has_faulty_links() {
+        return Ok(());
+    }
+    let balance = &evidence.manifest.balance;
+    let told = |found: &[CauseFound]| {
+        let other = |found: &&CauseFound| ![&HOST_LATE, &COPIES, &REORDERED].contains(&found.cause);
+        found.iter().filter(other).map(|found| found.explains).sum::<u64>()
+    };
+    let repeated = format!("{} of {} transmissions were repeated", balance.retransmitted, balance.sent);
+    let (Some(workers), Some(server)) = (evidence.tap("workers"), evidence.tap("server")) else {
+        if balance.retransmitted > FEW.max(balance.sent / 100) && told(found) * 2 < balance.retransmitted {
+            unknown.push(format!(
+                "why {repeated}, lost or late, of the packets or of their answers: {}",
+                evidence.next_step("")
+            ));
+        }
+        return Ok(());
+    };
+    let all = Exchanges::read(&workers, &server, known.formats, known.ports(evidence))?;
+    let missing = all.missing();
+    let before = told(found);
+    let lost = Lost { missing: &missing, all: &all, balances, evidence };
+    lost.look(before, found);
+    if missing.late > FEW.max(balance.sent / 100) && told(found) * 2 < missing.late {
+        unknown.push(format!(
+            "why {repeated}: every transmission of {} of these was acknowledged, but later than the timeout; the device or a host was late",
+            missing.late
+        ));
+    }
+    if missing.refused > 0 && told(found) * 2 < missing.refused {
+        unknown.push(format!(
+            "why {repeated}: {} of them came to the server, which did not take them; compare them in its capture with those of the workers",
+            missing.refused
+        ));
+    }
+    if missing.results_again > FEW.max(balance.sent / 100) && told(found) * 2 < missing.results_again {
+        unknown.push(format!(
+            "why the device sent {} results again that had left before: their acknowledgements were lost or late",
+            missing.results_again
+        ));
+    }
+    Ok(())
+}
+
+/// What is missing, and by what it is judged.
+struct Lost<'a> {
+    missing: &'a Missing,
+    all: &'a Exchanges,
+    balances: &'a Balances,
+    evidence: &'a Evidence,
+}
+
+impl Lost<'_> {
+    /// `told` frames are explained by other causes.
+    fn look(&self, told: u64, found: &mut Vec<CauseFound>) {
+        let missing = self.missing;
+        // What came with another number, to another worker or in another form is not lost.
+        let strays = self.all.unasked.frames.max(self.evidence.manifest.counters.foreign);
+        let mut left = strays;
+        let mut less_strays = |frames: u64| {
+            let astray = frames.min(left);
+            left -= astray;
+            frames - astray
+        };
+        let unanswered = less_strays(missing.unanswered.frames);
+        let to_server = less_strays(missing.to_server.frames);
+        let results = less_strays(missing.results.frames);
+        let from_server = less_strays(missing.from_server);
+        self.of_strays(strays - left, told, found);
+        let changed = &self.all.changed;
+        if changed.frames > told * 2 {
+            let says = format!("{}; {} such frames", changed.says, changed.frames);
+            let proofs = vec![EvidenceItem::packet(TAP, changed.first, says)];
+            found.push(CauseFound::new(&PAYLOAD_CHANGED, Certainty::Certain, changed.frames, proofs));
+        }
+        let mut lost = self.contributions(unanswered, to_server);
+        if results > 0 {
+            let says = format!("repeats a result whose first transmission did not come; {results} such results");
+            lost.push((results, EvidenceItem::packet(TAP, missing.results.first, says)));
+        }
+        lost.extend(self.of_others(strays + changed.frames, found));
+        let frames = lost.iter().map(|(frames, _)| frames).sum::<u64>();
+        if frames > told * 2 && !self.balances.lost_both_ways().may_explain(frames) {
+            let taken = self.evidence.device(DOWN_TAKEN);
+            let counter = taken.map(|(name, n)| EvidenceItem::new(format!("device counter {name}"), n.to_string()));
+            let proofs = lost.into_iter().map(|(_, proof)| proof).chain(counter).collect();
+            found.push(CauseFound::new(&RESULTS_LOST, Certainty::Certain, frames, proofs));
+        }
+        if from_server > told * 2 && !self.balances.lost_back().may_explain(from_server) {
+            let says = format!("{from_server} repeated answers left the server and did not come to the workers");
+            let proofs = vec![EvidenceItem::new("taps of the server and of the workers", says)];
+            found.push(CauseFound::new(&ACKS_LOST, Certainty::Certain, from_server, proofs));
+        }
+    }
+
+    /// Acknowledgements that no worker asked for: of `astray` packets in the place of those that are missing, or copies.
+    fn of_strays(&self, astray: u64, told: u64, found: &mut Vec<CauseFound>) {
+        let unasked = &self.all.unasked;
+        let (cause, frames) = if astray > 0 { (&RESULTS_UNMATCHED, astray) } else { (&COPIES, unasked.frames) };
+        if frames <= told * 2 || found.iter().any(|found| found.cause == cause) {
+            return;
+        }
+        let (certainty, proof) = match unasked.frames {
+            0 => {
+                let foreign = self.evidence.manifest.counters.foreign;
+                let says = format!("{foreign} frames came that are none of the run, and {astray} that are did not");
+                (Certainty::Likely, EvidenceItem::new("manifest.json, counters.foreign", says))
+            }
+            frames => {
+                let says = format!("{}; {frames} such frames", unasked.says);
+                (Certainty::Certain, EvidenceItem::packet(TAP, unasked.first, says))
+            }
+        };
+        found.push(CauseFound::new(cause, certainty, frames, vec![proof]));
+    }
+
+    /// Contributions that were repeated because they or their acknowledgements are missing.
+    fn contributions(&self, unanswered: u64, to_server: u64) -> Vec<(u64, EvidenceItem)> {
+        let missing = self.missing;
+        let mut lost = Vec::new();
+        if unanswered > 0 {
+            let says = format!(
+                "is repeated; {unanswered} transmissions to the device were never acknowledged: they or their acknowledgements are lost in it"
+            );
+            lost.push((unanswered, EvidenceItem::packet(TAP, missing.unanswered.first, says)));
+        }
+        if to_server > 0 {
+            let says = format!("is repeated; {to_server} transmissions to the server did not come there");
+            lost.push((to_server, EvidenceItem::packet(TAP, missing.to_server.first, says)));
+        }
+        lost
+    }
+
+    /// Results that never came to some workers: to those of a job that had none, or now and then. `odd` others came to
+    /// single workers.
+    fn of_others(&self, odd: u64, found: &mut Vec<CauseFound>) -> Option<(u64, EvidenceItem)> {
+        let Missing { to_others, results_came, .. } = self.missing;
+        let lacking = to_others.values().sum::<u64>();
+        if lacking <= odd * 2 {
+            return None;
+        }
+        let without = || to_others.iter().filter(|(_, lacking)| *lacking == results_came).map(|(host, _)| host);
+        let is_to_some = *results_came >= RESULTS_MIN && without().count() > 0;
+        let hosts: Vec<_> = if is_to_some { without().collect() } else { to_others.keys().collect() };
+        let hosts: Vec<_> = hosts.into_iter().map(|host| Address(*host).to_string()).collect();
+        let says =
+            format!("of {results_came} results that came to others, {lacking} never came to {}", hosts.join(", "));
+        let proof = EvidenceItem::new(TAP, says);
+        if !is_to_some {
+            return Some((lacking, proof));
+        }
+        found.push(CauseFound::new(&RESULTS_TO_SOME, Certainty::Certain, lacking, vec![proof]));
+        None
+    }
+}
+
+#[cfg(test)]
+#[path = "repeats_tests.rs"]
+mod tests;

@@ -1,0 +1,135 @@
+use super::*;
+
+const DEVICE: u32 = 900;
+const GROUP: u32 = 0xef00_0001;
+
+/// A packet of an exchange with worker `host`.
+fn packet(what: What, host: u32, seq: u32, back: bool) -> (Sight, Datagram<'static>, bool) {
+    let sight =
+        Sight { what, cluster: 0, worker: None, seq, round: 0, attempt: 0, generation: None, count: 1, elements: 0 };
+    let (src, dst) = if back { (DEVICE, host) } else { (host, DEVICE) };
+    let datagram = Datagram { src, dst, src_port: 1, dst_port: 2, payload: b"pairs", whole: 5, six: false };
+    (sight, datagram, back)
+}
+
+fn push(host: u32, seq: u32) -> (Sight, Datagram<'static>, bool) {
+    packet(What::Update, host, seq, false)
+}
+
+fn ack(host: u32, seq: u32) -> (Sight, Datagram<'static>, bool) {
+    packet(What::Ack, host, seq, true)
+}
+
+fn result(host: u32, seq: u32, attempt: u8) -> (Sight, Datagram<'static>, bool) {
+    let (sight, datagram, back) = packet(What::Result, host, seq, true);
+    (Sight { attempt, ..sight }, datagram, back)
+}
+
+type Packets<'a> = &'a [(Sight, Datagram<'static>, bool)];
+
+fn exchanges(at_server: Packets, at_workers: Packets) -> Exchanges {
+    let mut all = Exchanges::default();
+    at_server.iter().for_each(|(sight, datagram, back)| all.at_server(sight, datagram, *back));
+    for (number, (sight, datagram, back)) in (1..).zip(at_workers) {
+        all.at_workers(sight, datagram, *back, number);
+    }
+    all
+}
+
+#[test]
+fn a_repeated_packet_that_was_acknowledged_once_or_its_acknowledgement_is_lost_in_the_device() {
+    let missing = exchanges(&[], &[push(1, 0), push(1, 2), ack(1, 2), push(1, 0), ack(1, 0)]).missing();
+    assert_eq!((missing.repeated, missing.unanswered.frames, missing.unanswered.first, missing.late), (1, 1, 4, 0));
+}
+
+#[test]
+fn a_packet_whose_every_transmission_was_acknowledged_is_late() {
+    let missing = exchanges(&[], &[push(1, 0), push(1, 0), ack(1, 0), ack(1, 0)]).missing();
+    assert_eq!((missing.unanswered.frames, missing.late), (0, 1));
+    // The acknowledgement was there: the worker had not read it.
+    let missing = exchanges(&[], &[push(1, 0), ack(1, 0), push(1, 0), ack(1, 0)]).missing();
+    assert_eq!((missing.unanswered.frames, missing.late), (0, 0));
+}
+
+#[test]
+fn captures_of_both_ends_tell_packets_to_the_server_from_its_answers() {
+    let workers = [push(1, 1), push(1, 1), ack(1, 1)];
+    let missing = exchanges(&[push(1, 1), ack(1, 1)], &workers).missing();
+    assert_eq!((missing.to_server.frames, missing.from_server), (1, 0));
+    let missing = exchanges(&[push(1, 1), ack(1, 1), push(1, 1), ack(1, 1)], &workers).missing();
+    assert_eq!((missing.to_server.frames, missing.from_server), (0, 1));
+    let missing = exchanges(&[push(1, 1), push(1, 1), ack(1, 1)], &workers).missing();
+    assert_eq!((missing.to_server.frames, missing.from_server, missing.refused), (0, 0, 1));
+    // A result that the server sent twice, since the first did not come.
+    let missing = exchanges(&[result(1, 1, 0), result(1, 1, 1)], &[result(1, 1, 1)]).missing();
+    assert_eq!(missing.from_server, 1);
+}
+
+#[test]
+fn acknowledgements_of_what_was_not_sent_are_unasked() {
+    let all = exchanges(&[], &[push(1, 0), push(2, 0), ack(2, 0), ack(2, 0), push(1, 0), ack(1, 0), ack(1, 4)]);
+    assert_eq!((all.unasked.frames, all.unasked.first, all.missing().unanswered.frames), (2, 4, 1));
+}
+
+#[test]
+fn results_of_the_server_hold_what_left_it() {
+    let changed = |payload: &'static [u8]| {
+        let (sight, datagram, back) = result(1, 1, 0);
+        exchanges(&[result(1, 1, 0)], &[(sight, Datagram { payload, ..datagram }, back)]).changed.frames
+    };
+    assert_eq!((changed(b"pairs"), changed(b"pears")), (0, 1));
+}
+
+#[test]
+fn results_that_came_only_when_they_were_repeated_were_lost() {
+    let missing = exchanges(&[], &[push(1, 0), push(2, 0), result(GROUP, 0, 0), result(1, 0, 1)]).missing();
+    assert_eq!((missing.results.frames, missing.results_again, missing.to_others.len()), (0, 1, 0));
+    let missing = exchanges(&[], &[push(1, 0), push(2, 0), result(1, 0, 1), result(2, 0, 1)]).missing();
+    assert_eq!((missing.results.frames, missing.results.first, missing.results_again), (1, 3, 0));
+}
+
+#[test]
+fn results_that_never_came_to_a_worker_came_to_some_only() {
+    let mut all = vec![push(1, 0), push(2, 0)];
+    all.extend((0..9).map(|seq| result(1, seq, 0)));
+    let missing = exchanges(&[], &all).missing();
+    assert_eq!((missing.to_others, missing.results_came), (BTreeMap::from([(2, 9)]), 9));
+}
+
+/// What is found in exchanges, beside causes that explain `told` frames, of a run with so many `foreign` ones.
+fn found(all: &Exchanges, foreign: u64, told: u64) -> Vec<(&'static str, Certainty, u64)> {
+    let mut manifest = crate::evidence::manifest(&[0, 0]);
+    manifest.counters.foreign = foreign;
+    let evidence = Evidence::of(Path::new(""), manifest);
+    let missing = all.missing();
+    let (balances, mut found) = (Balances::of(&evidence), Vec::new());
+    Lost { missing: &missing, all, balances: &balances, evidence: &evidence }.look(told, &mut found);
+    found.iter().map(|found| (found.cause.code, found.certainty, found.explains)).collect()
+}
+
+#[test]
+fn each_loss_has_its_cause() {
+    let lost = exchanges(&[], &[push(1, 0), push(1, 0), ack(1, 0)]);
+    assert_eq!(found(&lost, 0, 0), [("results_lost", Certainty::Certain, 1)]);
+    // It came in another form, or another cause explains it.
+    assert_eq!(found(&lost, 1, 0), [("results_unmatched", Certainty::Likely, 1)]);
+    assert_eq!(found(&lost, 0, 1), []);
+    let other = exchanges(&[], &[push(1, 0), push(2, 0), ack(2, 0), ack(2, 0), push(1, 0), ack(1, 0)]);
+    assert_eq!(found(&other, 0, 0), [("results_unmatched", Certainty::Certain, 1)]);
+    let twice = exchanges(&[], &[push(1, 0), ack(1, 0), ack(1, 0)]);
+    assert_eq!(found(&twice, 0, 0), [("copies", Certainty::Certain, 1)]);
+    let answers = [push(1, 1), push(1, 1), ack(1, 1), ack(1, 1)];
+    let back = exchanges(&answers, &[push(1, 1), push(1, 1), ack(1, 1)]);
+    assert_eq!(found(&back, 0, 0), [("acks_lost", Certainty::Certain, 1)]);
+    let results = (0..9).map(|seq| result(1, seq, 0));
+    let some: Vec<_> = [push(1, 0), push(2, 0)].into_iter().chain(results).collect();
+    assert_eq!(found(&exchanges(&[], &some), 0, 0), [("results_to_some", Certainty::Certain, 9)]);
+    let right = exchanges(&[], &[push(1, 0), ack(1, 0), result(GROUP, 0, 0)]);
+    assert_eq!(found(&right, 0, 0), []);
+}
+
+#[test]
+fn a_packet_to_the_device_that_it_forwarded_was_refused_by_the_server() {
+    let missing = exchanges(&[push(1, 0)], &[push(1, 0), push(1, 0), ack(1, 0)]).missing();
+    assert_eq!((missing.refused, missing.unanswered.frames, missing.to_server.frames), (1, 0, 0));
+}
