@@ -216,18 +216,58 @@ fn came(
         loss::ends(evidence, balances.lost_forward(), found);
     }
     let unchecked = evidence.manifest.unseen.as_ref().map_or(0, |unseen| unseen.unchecked);
-    let told = found.iter().any(|found| found.explains >= wrong);
-    if wrong > 0 && !floats::look_at(evidence, found)? && !told {
-        // Sums by key have no lanes; their workers count errors.
-        let next = match evidence.manifest.family() {
-            Family::Pairs => "the run's counters hot_sums_* say in which way they are (docs/libra.md)".to_owned(),
-            _ => evidence.next_step(", format.lanes = true"),
-        };
+    if evidence.manifest.family() == Family::Pairs {
+        unknown.extend(wrong_by_key(evidence, found));
+    } else if wrong > 0 && !floats::look_at(evidence, found)? && told_of_sums(found) < wrong {
+        let next = evidence.next_step(", format.lanes = true");
         unknown.push(format!("what is wrong with {wrong} sums: {next}"));
     } else if wrong == 0 && unchecked > 0 {
         floats::look_at(evidence, found)?;
     }
     Ok(())
+}
+
+/// Causes that make sums wrong.
+const OF_SUMS: [&Cause; 11] = [
+    &cause::LENGTH_WRONG,
+    &cause::TRUNCATED,
+    &cause::WRONG_CLUSTER,
+    &cause::BITS_FLIPPED,
+    &cause::BYTE_ORDER,
+    &cause::CONTRIBUTION_MISSING,
+    &cause::CONTRIBUTION_TWICE,
+    &cause::STALE_SUM,
+    &cause::SATURATED,
+    &cause::ADDS_WRONGLY,
+    &cause::PAYLOAD_CHANGED,
+];
+
+/// Returns the number of wrong sums that the causes explain: a late host and lost frames explain none.
+fn told_of_sums(found: &[CauseFound]) -> u64 {
+    found.iter().filter(|found| OF_SUMS.contains(&found.cause)).map(|found| found.explains).max().unwrap_or(0)
+}
+
+/// Returns what is not known of wrong sums by key. They have no lanes: workers count the errors of hot ones, and cold
+/// pushes are compared with what was sent.
+fn wrong_by_key(evidence: &Evidence, found: &[CauseFound]) -> Vec<String> {
+    let counters = &evidence.manifest.counters;
+    let of_hot: Vec<_> = counters.device.iter().filter(|(name, _)| name.starts_with("hot_sums_")).collect();
+    let hot = of_hot.iter().map(|(_, packets)| **packets).sum::<u64>().min(counters.sums_wrong);
+    let mut unknown = Vec::new();
+    if hot > 0 {
+        let counted: Vec<_> = of_hot.iter().map(|(name, packets)| format!("{name} {packets}")).collect();
+        let counted = counted.join(", ");
+        unknown.push(format!("what is wrong with {hot} hot sums: the run counted {counted} (docs/libra.md)"));
+    }
+    let cold = counters.sums_wrong - hot;
+    if cold > told_of_sums(found) {
+        let next = match evidence.tap("server") {
+            Some(_) => "compare these pushes in the captures of both ends (sum_ok in received)".to_owned(),
+            None => evidence.next_step(""),
+        };
+        unknown.push(format!("why {cold} cold pushes came otherwise than their workers sent them: {next}"));
+    }
+    unknown
 }
 
 /// Compares the captures of the run's taps, if there are any.
@@ -327,5 +367,22 @@ mod tests {
         assert_eq!(order(&[late, (&cause::BYTE_ORDER, Certainty::Certain, 5)]), ["byte_order", "host_late"]);
         assert_eq!(order(&[late, (&cause::ADDS_WRONGLY, Certainty::Likely, 5)]), ["adds_wrongly", "host_late"]);
         assert_eq!(order(&[late, (&cause::BITS_FLIPPED, Certainty::Possible, 5)]), ["host_late", "bits_flipped"]);
+    }
+
+    #[test]
+    fn wrong_sums_are_named_beside_a_late_host_hot_and_cold_ones_apart() {
+        let mut manifest = evidence::manifest(&[0, 0]);
+        manifest.counters.sums_wrong = 7;
+        manifest.counters.device.insert("hot_sums_off".to_owned(), 4);
+        let evidence = Evidence::of(Path::new(""), manifest);
+        let late = || CauseFound::new(&cause::HOST_LATE, Certainty::Certain, 900, vec![]);
+        let unknown = wrong_by_key(&evidence, &[late()]);
+        assert_eq!(unknown.len(), 2, "{unknown:?}");
+        assert!(unknown[0].contains("4 hot sums: the run counted hot_sums_off 4"), "{unknown:?}");
+        assert!(unknown[1].contains("3 cold pushes"), "{unknown:?}");
+        // Flipped bits explain the cold ones.
+        let flipped = CauseFound::new(&cause::BITS_FLIPPED, Certainty::Certain, 3, vec![]);
+        assert_eq!(wrong_by_key(&evidence, &[late(), flipped]).len(), 1);
+        assert_eq!(told_of_sums(&[late()]), 0);
     }
 }
