@@ -52,6 +52,8 @@ pub(crate) struct AnswersCame {
     known: HashSet<u64, Quick>,
     /// By the Ethernet address that they came to.
     again: OddKinds<[u8; 6]>,
+    /// By where they went to and the Ethernet address that they came to.
+    stations: OddKinds<(u32, [u8; 6])>,
 }
 
 /// Answers that left the server.
@@ -79,6 +81,8 @@ pub(crate) struct OddAnswers {
     pub(crate) port: Odd,
     /// They came again, more often than they left.
     pub(crate) again: Odd,
+    /// They came to an Ethernet address that no worker takes.
+    pub(crate) station: Odd,
 }
 
 impl OddAnswers {
@@ -108,6 +112,10 @@ impl AnswersCame {
         let from =
             || format!("is an answer of the server and comes from {}, from which none left", dotted(datagram.src));
         self.ports.add(datagram.src.1, number, from);
+        let (host, station) = (datagram.dst.0, datagram.station);
+        self.stations.add((host, station), number, || {
+            format!("is an answer to {} at an Ethernet address that no worker takes", dotted(datagram.dst))
+        });
         let [.., a, b, c, d] = datagram.station.map(u64::from);
         let to = u64::from(datagram.dst.0) << 32 | a << 24 | b << 16 | c << 8 | d;
         if !self.known.insert(digest(datagram.payload) ^ to.wrapping_mul(0x9e37_79b9_7f4a_7c15)) {
@@ -122,8 +130,8 @@ impl AnswersCame {
         }
     }
 
-    /// What is odd beside those that left. `is_known` says whether an address is a worker's or a group's, `is_station` whether one of Ethernet is; the
-    /// workers' frames have `tags`.
+    /// What is odd beside those that left. `is_known` says whether an address is a worker's or a group's, `is_station` whether one of Ethernet is a
+    /// worker's; the workers' frames have `tags`.
     pub(crate) fn odd(
         &self,
         left: &AnswersLeft,
@@ -133,7 +141,7 @@ impl AnswersCame {
         is_station: impl Fn(&[u8; 6]) -> bool,
     ) -> OddAnswers {
         // What no worker takes may be of others.
-        let all = self.again.odd(is_station);
+        let all = self.again.odd(|station| station[0] & 1 == 1 || is_station(station));
         // One with the content of an earlier one may have had a copy for each host.
         let hosts = if self.to.0.len() < KINDS_MAX { self.to.0.len() as u64 } else { u64::MAX };
         let again = all.frames.saturating_sub(left.again.saturating_mul(hosts));
@@ -144,8 +152,17 @@ impl AnswersCame {
             checksum: if left.misfits { Odd::default() } else { self.checksum.clone() },
             port: if keeps_port { self.ports.odd(|port| !left.ports.contains(port)) } else { Odd::default() },
             again: if again > AGAIN_MIN { Odd { frames: again, ..all } } else { Odd::default() },
+            station: self.stations.odd(|(to, station)| {
+                is_known(*to) && !is_station(station) && *station != [0xff; 6] && *station != of_group(*to)
+            }),
         }
     }
+}
+
+/// The Ethernet address of an IPv4 multicast group.
+pub(crate) fn of_group(group: u32) -> [u8; 6] {
+    let [_, b, c, d] = group.to_be_bytes();
+    [1, 0, 0x5e, b & 0x7f, c, d]
 }
 
 #[cfg(test)]
@@ -225,5 +242,20 @@ mod tests {
         // To a station that no worker is.
         assert_eq!(again(2, &[9], false), 0);
         assert_eq!((again(1, &[2], true), again(1, &[2, 3, 4], true)), (0, 0));
+    }
+
+    #[test]
+    fn answers_at_an_ethernet_address_that_no_worker_has_reach_none() {
+        let at = |station: [u8; 6]| {
+            let mut frame = datagram(None, (9, 7), (2, 5), b"ack");
+            frame[..6].copy_from_slice(&station);
+            let mut all = AnswersCame::default();
+            all.add(&Datagram::read(&frame).expect("a datagram"), 1);
+            let is_worker = |station: &[u8; 6]| *station == [2, 0, 0, 0, 0, 2];
+            let tags = [None].into_iter().collect();
+            all.odd(&AnswersLeft::default(), &tags, true, |to| to == 2, is_worker).station.frames
+        };
+        assert_eq!([[2, 0, 0, 0, 0, 2], [0xff; 6], of_group(2)].map(at), [0; 3]);
+        assert_eq!([[2, 0, 0, 0, 0, 3], [1, 0, 0x5e, 0, 0, 0x42]].map(at), [1; 2]);
     }
 }

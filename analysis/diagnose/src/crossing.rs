@@ -6,7 +6,7 @@ use std::path::Path;
 use pktgen_core::Result;
 use pktgen_wire::pcap::Reader;
 
-use crate::answers::{AnswersCame, AnswersLeft, OddAnswers};
+use crate::answers::{AnswersCame, AnswersLeft, OddAnswers, of_group};
 use crate::digests::Digests;
 use crate::frame::{Datagram, Quick, content, digest, dotted};
 use crate::kept::Kept;
@@ -230,13 +230,11 @@ impl Outward {
     /// Whether network cards of workers accept a frame: its Ethernet address is that of its host, of its group, or the
     /// broadcast address; for a group, the address of any worker is accepted.
     fn reaches(&self, datagram: &Datagram) -> bool {
-        let (station, [_, b, c, d]) = (datagram.station, datagram.dst.0.to_be_bytes());
+        let station = datagram.station;
         station == [0xff; 6]
             || match self.from_hosts.get(&datagram.dst.0) {
                 Some((_, own)) => station == *own,
-                None => {
-                    station == [1, 0, 0x5e, b & 0x7f, c, d] || self.from_hosts.values().any(|(_, own)| *own == station)
-                }
+                None => station == of_group(datagram.dst.0) || self.from_hosts.values().any(|(_, own)| *own == station),
             }
     }
 
@@ -308,7 +306,7 @@ impl Crossing {
         }
         crossing.station = stations.odd(&out.stations, rules.addresses.and_then(|all| all.server_station));
         let is_known = |to| out.from_hosts.contains_key(&to) || is_group(to, rules.groups);
-        let is_station = |own: &[u8; 6]| own[0] & 1 == 1 || out.from_hosts.values().any(|(_, known)| known == own);
+        let is_station = |own: &[u8; 6]| out.from_hosts.values().any(|(_, known)| known == own);
         let keeps_port = rules.keeps.iter().any(|kept| kept == "udp_src");
         crossing.answers = out.answers.odd(&answered, &out.tags, keeps_port, is_known, is_station);
         if !kept.is_empty() {

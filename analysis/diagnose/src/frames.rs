@@ -73,6 +73,7 @@ fn of_answers(answers: &OddAnswers, found: &mut Vec<CauseFound>) {
         (&TAG_CHANGED, &answers.tag),
         (&BAD_CHECKSUM, &answers.checksum),
         (&WRONG_DESTINATION, &answers.port),
+        (&WRONG_DESTINATION, &answers.station),
         (&COPIES, &answers.again),
     ];
     found.extend(all.into_iter().filter(|(_, odd)| odd.frames > 0).map(|(cause, odd)| {
