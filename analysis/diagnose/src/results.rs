@@ -88,15 +88,25 @@ pub(crate) fn look(evidence: &Evidence, came: u64, on_links: LostOnLinks, found:
     if found.iter().all(|found| found.cause != &LOCKSTEP_BROKEN) {
         missing(&blocks, workers, on_links, found);
     }
-    // A worker that repeats before all have contributed does not request a lost result.
-    let late = |(packet, t): (&PacketId, &Option<i64>)| {
-        packet.attempt() > 0 && blocks.get(&packet.seq()).is_some_and(|block| t.is_some_and(|t| t > block.last_ps))
-    };
-    let late = sent.packet.iter().zip(&sent.sent_ps).filter(|row| late(*row)).count() as u64;
+    let late = late_repeats(evidence, &blocks, workers, found);
     of_repeats(evidence, (late, again.min(late)), on_links, found);
     // Results of blocks without contributions belong to other sums or contain a wrong number.
     let odd: u32 = blocks.values().filter(|block| block.contributions == 0).map(|block| block.results).sum();
     unmatched(evidence, (came, u64::from(odd)), found);
+}
+
+/// Returns the contributions that request a result which came to others or not at all.
+fn late_repeats(evidence: &Evidence, blocks: &HashMap<u32, Block, Quick>, workers: u32, found: &[CauseFound]) -> u64 {
+    // A device that stopped answers nothing from then on: what workers request of it is not lost now and then.
+    let stopped = found.iter().any(|found| found.cause == &DEVICE_STOPPED && found.certainty > Certainty::Possible);
+    // A worker that repeats before all have contributed does not request a lost result.
+    let late = |(packet, t): &(&PacketId, &Option<i64>)| {
+        packet.attempt() > 0
+            && blocks
+                .get(&packet.seq())
+                .is_some_and(|block| t.is_some_and(|t| t > block.last_ps) && !(stopped && block.results < workers))
+    };
+    evidence.sent.packet.iter().zip(&evidence.sent.sent_ps).filter(late).count() as u64
 }
 
 /// Finds results that came `again` without a reason, given the number of repeated contributions.
@@ -223,5 +233,26 @@ fn of_repeats(evidence: &Evidence, (repeats, again): (u64, u64), on_links: LostO
             needed,
             vec![EvidenceItem::new("sent.parquet, attempt", says)],
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evidence::manifest;
+
+    #[test]
+    fn what_workers_request_of_a_device_that_stopped_is_not_lost_now_and_then() {
+        let mut evidence = Evidence::of(std::path::Path::new(""), manifest(&[0, 0]));
+        for (seq, attempt) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+            evidence.sent.packet.push(PacketId::new(0, seq, attempt));
+            evidence.sent.sent_ps.push(Some(10 + 10 * i64::from(attempt)));
+        }
+        let block = |results| Block { contributions: 2, last_ps: 10, results, sources: None };
+        let blocks = [(0, block(2)), (1, block(0))].into_iter().collect();
+        assert_eq!(late_repeats(&evidence, &blocks, 2, &[]), 2);
+        let stopped = |certainty| [CauseFound::new(&DEVICE_STOPPED, certainty, 2, Vec::new())];
+        assert_eq!(late_repeats(&evidence, &blocks, 2, &stopped(Certainty::Possible)), 2);
+        assert_eq!(late_repeats(&evidence, &blocks, 2, &stopped(Certainty::Likely)), 1);
     }
 }
