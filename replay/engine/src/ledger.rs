@@ -272,8 +272,9 @@ impl Ledger {
             (Account::Results(own), None) => own.received(receipt, counts),
             (Account::Results(own), Some(device)) => device.result(own, receipt, counts),
             // Hot packets are summed, without a list of members.
-            (Account::Pairs(_), Some(device)) if receipt.heat == Some(Heat::Hot) => device.hot(receipt.judged),
-            (Account::Pairs(own), _) => own.received(receipt, counts),
+            (Account::Pairs(own), Some(device)) if receipt.heat == Some(Heat::Hot) => device.hot(own, receipt, counts),
+            (Account::Pairs(own), Some(device)) => device.cold(own, receipt, counts),
+            (Account::Pairs(own), None) => own.received(receipt, counts),
         }
     }
 

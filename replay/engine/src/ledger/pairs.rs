@@ -155,6 +155,16 @@ impl PairSums {
         counts.stranger_if(!known);
     }
 
+    /// Whether this transmission was sent.
+    pub(super) fn was_sent(&mut self, packet: PacketId) -> bool {
+        self.states.get_mut(packet).is_some()
+    }
+
+    /// Whether this transmission has arrived.
+    pub(super) fn has_arrived(&mut self, packet: PacketId) -> bool {
+        self.states.get_mut(packet).is_some_and(|state| *state == State::Delivered)
+    }
+
     /// Records the arrival of a part of a sum; the receipt says whether it completes the sum at a worker.
     #[inline]
     pub(super) fn received(&mut self, receipt: &Receipt, counts: &mut FateCounts) -> SumOk {

@@ -11,6 +11,7 @@ use pktgen_core::topology::Population;
 
 use super::Receipt;
 use super::fates::FateCounts;
+use super::pairs::PairSums;
 use super::results::Results;
 use super::updates::Updates;
 use crate::target::sparse::Adder;
@@ -108,10 +109,18 @@ impl BlackBox {
         self.contradict = proven.contradict;
     }
 
-    /// Records a packet of hot pairs, whose members are not listed; workers may know its content.
-    pub(super) fn hot(&mut self, judged: SumOk) -> SumOk {
-        *if judged == SumOk::Unknown { &mut self.sums } else { &mut self.by_key } += 1;
-        judged
+    /// Records a packet of hot pairs, whose members are not listed; workers may know its content. The sum has the id of
+    /// a packet that was sent.
+    pub(super) fn hot(&mut self, pairs: &mut PairSums, receipt: &Receipt, counts: &mut FateCounts) -> SumOk {
+        counts.stranger_if(!pairs.was_sent(receipt.packet));
+        *if receipt.judged == SumOk::Unknown { &mut self.sums } else { &mut self.by_key } += 1;
+        receipt.judged
+    }
+
+    /// Records a packet of cold pairs.
+    pub(super) fn cold(&mut self, pairs: &mut PairSums, receipt: &Receipt, counts: &mut FateCounts) -> SumOk {
+        self.repeated += u64::from(pairs.has_arrived(receipt.packet));
+        pairs.received(receipt, counts)
     }
 
     /// Records results that reached workers again.
@@ -266,5 +275,44 @@ mod tests {
         let balance = total(&ledger.close());
         let fates = (balance.delivered_alone, balance.delivered_merged, balance.unaccounted);
         assert_eq!((fates, balance.sent, balance.unknown), ((1, 4, 3), 8, 0));
+    }
+
+    /// Pushes whose contents do not matter.
+    struct Pushes;
+
+    impl Pairs for Pushes {
+        fn payload(&mut self, _: PacketId) -> &[u8] {
+            &[]
+        }
+        fn hot(&mut self, _: PacketId) -> &[(u32, f32)] {
+            &[]
+        }
+        fn slots(&self) -> usize {
+            1
+        }
+        fn part(&self) -> usize {
+            1
+        }
+        fn write(&self, _: &[(u32, f32)], _: &mut Vec<u8>) {}
+    }
+
+    #[test]
+    fn sums_by_key_are_of_pushes_that_were_sent_and_cold_pushes_may_come_again() {
+        let workers = Population { cluster_of: vec![0, 0], moves: Vec::new() };
+        let subject = Subject::Pairs(Box::new(Pushes), Adder::Exact);
+        let mut ledger = Ledger::open(2, subject, Evidence::Nothing { workers: &workers, merges: true });
+        ledger.sent(id(0, 0), Some(Heat::Hot), &[]);
+        ledger.sent(id(0, 1), Some(Heat::Cold), &[]);
+        ledger.sent(PacketId::new(0, 1, 1), Some(Heat::Cold), &[]);
+        let of = |packet, heat, judged| Receipt { heat: Some(heat), judged, ..whole(packet, 1, &[]) };
+        assert_eq!(ledger.received(&of(id(0, 0), Heat::Hot, SumOk::Yes)), SumOk::Yes);
+        assert_eq!(ledger.strangers(), 0);
+        assert_eq!(ledger.received(&of(id(1, 0), Heat::Hot, SumOk::Yes)), SumOk::Yes);
+        assert_eq!(ledger.strangers(), 1, "nobody sent what identifies this sum");
+        // A transmission that comes twice came again; a further transmission did not.
+        for packet in [id(0, 1), id(0, 1), PacketId::new(0, 1, 1)] {
+            ledger.received(&of(packet, Heat::Cold, SumOk::Unknown));
+        }
+        assert_eq!((ledger.unseen().map(|unseen| unseen.duplicates), ledger.strangers()), (Some(1), 1));
     }
 }
