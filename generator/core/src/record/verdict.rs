@@ -345,7 +345,7 @@ pub const CHECKSUMS_WRONG: &str = "lockstep.checksums_wrong";
 pub const WIRES_CHECKSUMS_WRONG: &str = "wires.checksums_wrong";
 /// Counter of ns that a device waited for workers, for one that never went on without them.
 pub const WAITS_FOR_ALL: &str = "waits_for_all_ns";
-/// Prefix of counter names of a device in lockstep.
+/// Prefix of counter names of a device in lockstep, and of those of a launched device that pktgen's own counters have.
 pub const LOCKSTEP_COUNTER: &str = "device.";
 
 /// The facts on which the verdict of a run depends.

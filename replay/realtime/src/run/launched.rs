@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use pktgen_core::config::Run;
-use pktgen_core::record::{Fault, Note};
+use pktgen_core::record::{Fault, LOCKSTEP_COUNTER, Note};
 use pktgen_core::time::{NS, Time};
 use pktgen_core::{Error, Result};
 
@@ -201,8 +201,29 @@ pub(super) fn dismiss(device: Option<LaunchedDevice>, outcome: &mut RealOutcome)
         return;
     }
     let (counted, wrong) = device.counted_since();
-    outcome.counters.device.extend(counted);
+    add(&mut outcome.counters.device, counted);
     outcome.notes.extend(wrong.map(|why| Note::DeviceCounters { why }));
     let wrong = device.stop().unwrap_or_else(|error| Some(error.to_string()));
     outcome.notes.extend(wrong.map(|why| Note::DeviceStop { why }));
+}
+
+/// Adds counters of the device to `own` ones of the run; a name that the run has counts there for itself.
+fn add(own: &mut BTreeMap<String, u64>, counted: BTreeMap<String, u64>) {
+    for (name, n) in counted {
+        let name = if own.contains_key(&name) { format!("{LOCKSTEP_COUNTER}{name}") } else { name };
+        own.insert(name, n);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_of_a_device_do_not_replace_those_of_the_run() {
+        let of = |all: &[(&str, u64)]| all.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect::<BTreeMap<_, _>>();
+        let mut own = of(&[("server.packets", 36)]);
+        add(&mut own, of(&[("server.packets", 8), ("received", 5)]));
+        assert_eq!(own, of(&[("device.server.packets", 8), ("received", 5), ("server.packets", 36)]));
+    }
 }
