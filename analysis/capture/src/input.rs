@@ -386,6 +386,8 @@ impl Decoder {
             }
             _ => t,
         };
+        // The address tells senders apart where the packet names no worker.
+        let content = if (sight.what, sight.worker) == (What::Update, None) { src } else { content };
         events.push(Event { t, side: self.side, bytes: packet.len, format, sight, content });
     }
 

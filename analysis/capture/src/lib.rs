@@ -83,7 +83,7 @@ pub struct Event {
     pub format: u8,
     /// Contents of its header.
     pub sight: Sight,
-    /// Digest of the first values of a result whose header several sums may share; otherwise 0.
+    /// Digest of the first values of a result whose header several sums may share; source address of a contribution without a worker; otherwise 0.
     pub content: u32,
 }
 

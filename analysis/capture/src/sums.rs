@@ -158,7 +158,8 @@ impl Sums {
 
     /// Records a contribution; returns true if its worker had sent it before.
     pub(super) fn contribution(&mut self, event: &Event) -> bool {
-        let Some(worker) = event.sight.worker else { return false };
+        // An address, where the packet names no worker.
+        let Some(worker) = event.sight.worker.or((event.content != 0).then_some(event.content)) else { return false };
         let sum = self.renewals.sum(event, Some(worker));
         let known = self.contributions.get(&(sum, worker));
         self.contributions.put((sum, worker), known.is_some());
@@ -231,6 +232,18 @@ mod tests {
             let copies: Vec<_> = (0..3).map(|to| sums.result(&packet(What::Result, to, job), true)).collect();
             assert_eq!(copies, [true, false, false], "{job}");
         }
+        assert_eq!(sums.workers(), Some(3));
+    }
+
+    #[test]
+    fn senders_without_a_worker_number_are_told_apart_by_their_addresses() {
+        let mut sums = sums(Renewal::Slots);
+        for src in [0xac14_0721, 0xac14_0722, 0xac14_0723] {
+            let update = Event { content: src, ..event(What::Update, None, 0, 0) };
+            assert!(!sums.contribution(&update));
+            assert!(sums.contribution(&update));
+        }
+        assert!(sums.result(&event(What::Result, None, 0, 0), true));
         assert_eq!(sums.workers(), Some(3));
     }
 
