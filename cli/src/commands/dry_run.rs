@@ -71,9 +71,10 @@ fn print(drafted: &Draft, ui: &Ui) {
 
 fn totals(drafted: &Draft, ui: &Ui) {
     let at_least = if drafted.complete { "" } else { "more than " };
-    let (about, lasts) = if drafted.closed_loop { ("about ", "at least ") } else { ("", "") };
+    // Frames of training are taken to have the largest size.
+    let (about, most, lasts) = if drafted.closed_loop { ("about ", "at most ", "at least ") } else { ("", "", "") };
     ui.result(&format!(
-        "\nin all: {at_least}{about}{} frames, {} bytes, {lasts}{:.6} s",
+        "\nin all: {at_least}{about}{} frames, {most}{} bytes, {lasts}{:.6} s",
         drafted.frames_total,
         drafted.bytes_total,
         drafted.duration_ps as f64 / 1e12

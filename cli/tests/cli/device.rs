@@ -182,6 +182,8 @@ fn a_dry_run_says_what_would_be_sent_and_sends_nothing() {
         &["target.profile=tofino-libra"],
     );
     assert!(text.contains("10.30.255.1"), "{text}");
+    // Frames of sparse training are shorter than the longest.
+    assert!(text.contains(" frames, at most "), "{text}");
     let slow = folder.path().join("slow.toml").display().to_string();
     let shipped = fs::read_to_string(root().join("configs/hardware/alveo-u55c-olaf.toml")).expect("a profile");
     fs::write(&slow, shipped.replace("\"100Gbps\"", "\"10Mbps\"")).expect("writable");

@@ -72,7 +72,7 @@ pub struct Draft {
     pub frames: Vec<FrameSample>,
     /// Number of frames that workers would send; for workers that wait for results, without retransmissions.
     pub frames_total: u64,
-    /// Their bytes on the wire, without FCS, preamble and gap.
+    /// Their bytes on the wire, without FCS, preamble and gap; in training as if all had the largest size.
     pub bytes_total: u64,
     /// Whether all updates were examined; else the totals cover only the first ones.
     pub complete: bool,
