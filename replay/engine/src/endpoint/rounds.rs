@@ -13,7 +13,7 @@ mod patience;
 mod settings;
 mod worker;
 
-use pktgen_core::record::{Counter, PacketId, Received, Reply, Sent};
+use pktgen_core::record::{Counter, PacketId, Received, Reply, Sent, SumOk};
 use pktgen_core::time::Time;
 use pktgen_core::topology::NodeId;
 use pktgen_wire::wire::frame::{HEAD, Template, set_udp_checksum, target_port};
@@ -350,7 +350,12 @@ impl<P: RoundProtocol> Rounds<P> {
             return pool.release(frame.buffer);
         }
         // A result does not contain the generation times of its parts.
-        let row = Received { newest_seq: head.seq, count: head.count, ..roster::received_in_training(frame, node) };
+        let mut row = Received { newest_seq: head.seq, count: head.count, ..roster::received_in_training(frame, node) };
+        // Workers scale by it: a wrong one spoils what is sent a window later.
+        let of_all = u32::from(head.count) == self.layout.dense.workers_per_job();
+        if self.facts.external && of_all && !self.layout.has_exponent(frame.cluster, head.seq, head.exponent) {
+            row.sum_ok = SumOk::No;
+        }
         host.deliveries.push(Delivery { row, frame: *frame });
     }
 }

@@ -182,7 +182,7 @@ impl BlackBox {
             return self.again(known, counts);
         };
         self.arrived.insert(known.0);
-        right
+        if receipt.judged == SumOk::No { SumOk::No } else { right }
     }
 
     /// Returns the workers of a job.
@@ -260,12 +260,15 @@ mod tests {
         let workers = Population { cluster_of: vec![0, 0, 1], moves: Vec::new() };
         let mut ledger =
             Ledger::open(3, Subject::Results(Box::new(Numbers)), Evidence::Nothing { workers: &workers, merges: true });
-        for (worker, seq) in [(0, 0), (1, 0), (0, 1), (1, 1), (2, 0), (0, 2), (1, 2)] {
+        for (worker, seq) in [(0, 0), (1, 0), (0, 1), (1, 1), (2, 0), (0, 2), (1, 2), (0, 3), (1, 3)] {
             ledger.sent(id(worker, seq), None, &[]);
         }
         // Sent again, and still in flight.
         ledger.sent(PacketId::new(1, 0, 1), None, &[]);
         assert_eq!(ledger.received(&whole(id(0, 0), 2, &3i32.to_be_bytes())), SumOk::Yes);
+        let sum = 3i32.to_be_bytes();
+        let judged = Receipt { judged: SumOk::No, ..whole(id(0, 3), 2, &sum) };
+        assert_eq!(ledger.received(&judged), SumOk::No, "its worker found something else wrong");
         assert_eq!(ledger.received(&whole(id(0, 1), 1, &1i32.to_be_bytes())), SumOk::Yes, "of one of them");
         assert_eq!(ledger.received(&whole(id(0, 1), 1, &4i32.to_be_bytes())), SumOk::No, "of none of them");
         assert_eq!(ledger.received(&whole(id(2, 0), 1, &3i32.to_be_bytes())), SumOk::Yes, "a job of one worker");
@@ -274,7 +277,7 @@ mod tests {
         assert_eq!(ledger.strangers(), 0);
         let balance = total(&ledger.close());
         let fates = (balance.delivered_alone, balance.delivered_merged, balance.unaccounted);
-        assert_eq!((fates, balance.sent, balance.unknown), ((1, 4, 3), 8, 0));
+        assert_eq!((fates, balance.sent, balance.unknown), ((1, 6, 3), 10, 0));
     }
 
     /// Pushes whose contents do not matter.

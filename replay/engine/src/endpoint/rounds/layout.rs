@@ -71,6 +71,17 @@ impl Layout {
         }
     }
 
+    /// Whether a result of all workers of a job has the largest of their exponents.
+    pub(crate) fn has_exponent(&self, job: u16, seq: u32, exponent: i8) -> bool {
+        if self.scaling != Scaling::Exponents {
+            return true;
+        }
+        let (iteration, index) = (seq / self.packets(), seq % self.packets());
+        let per_job = self.dense.workers_per_job();
+        let first = u32::from(job) * per_job;
+        (first..first + per_job).map(|worker| self.exponent(worker, iteration, index)).max() == Some(exponent)
+    }
+
     /// Returns the scaling factor for this exponent.
     #[inline]
     pub fn scale_told(&self, exponent: i8) -> f32 {
@@ -143,6 +154,10 @@ mod tests {
             // At least half of a sixth of the range is used.
             assert!(largest >= (i32::MAX as u32) / 13, "{largest}");
         }
+        // Block 7 of iteration 2 of the first job: all but the largest are wrong, also where no block is.
+        let largest = (0..6).map(|worker| layout.exponent(worker, 2, 7)).max().unwrap();
+        assert_eq!([-1, 0, 1].map(|off| layout.has_exponent(0, 2 * 116 + 7, largest + off)), [false, true, false]);
+        assert_eq!([i8::MIN, 0].map(|told| layout.has_exponent(0, 2 * 116 + 100, told)), [true, false]);
         assert_eq!(layout.exponent(0, 2, 100), i8::MIN, "what no block has wins nowhere");
     }
 }
