@@ -13,7 +13,6 @@ use super::clock::Clocks;
 use super::input::{InputFacts, Tally};
 use super::meter::{Meter, Totals};
 use super::notes::notes;
-use pktgen_records::column::NumberList;
 
 /// A kind of packets that are not events: its name and its count.
 type Oddity = (&'static str, fn(&Tally) -> u64);
@@ -162,7 +161,7 @@ pub(super) fn measured(facts: &Facts, mut meter: Meter) -> Result<Measured> {
         latency::describe(&latency::HOST, &latency_ps, &mut lines)?;
     }
     clock_lines(clocks, &mut lines);
-    let notes = notes(facts, &totals, Known { merged, aged, deliveries, numbered, latency: &latency_ps });
+    let notes = notes(facts, &totals, Known { merged, aged, deliveries, numbered });
     Ok(Measured { lines, notes })
 }
 
@@ -393,10 +392,9 @@ pub(super) fn clocks_error(clocks: &Clocks) -> i64 {
 }
 
 /// What could be determined.
-pub(super) struct Known<'a> {
+pub(super) struct Known {
     pub(super) merged: bool,
     pub(super) aged: bool,
     pub(super) deliveries: Deliveries,
     pub(super) numbered: u64,
-    pub(super) latency: &'a NumberList,
 }

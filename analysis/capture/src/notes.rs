@@ -172,7 +172,7 @@ fn note_of_times(facts: &Facts, totals: &Totals) -> Option<Note> {
     (totals.backwards > 0 && facts.clocks.comparable() && totals.backwards_ps > exact).then(|| {
         let most = show("ns", totals.backwards_ps as f64 / 1000.0);
         let count = totals.backwards;
-        let swapped = match totals.backwards * 2 > totals.matched {
+        let swapped = match totals.backwards * 2 > totals.matched && facts.clocks.measured_offset().is_none() {
             true => ", or the files are exchanged (--sent takes those of the workers)",
             false => "",
         };
@@ -261,6 +261,15 @@ pub(super) fn notes(facts: &Facts, totals: &Totals, known: Known) -> Vec<Note> {
     {
         say("fates_unknown", NO_FATES.to_owned());
     }
+    notes.extend(notes_of_counts(facts, totals, &known));
+    notes
+}
+
+/// Returns notes about counts of updates that are not known.
+fn notes_of_counts(facts: &Facts, totals: &Totals, known: &Known) -> Vec<Note> {
+    let [sender, server] = facts.sides;
+    let mut notes = Vec::new();
+    let mut say = |note, text: String| notes.push(Note { note, text });
     if server && known.deliveries == Deliveries::Counted {
         let (held, sent, numbered) = (totals.distinct().unwrap_or(0), totals.sent_updates, known.numbered);
         if totals.distinct().is_none() {
@@ -277,12 +286,14 @@ pub(super) fn notes(facts: &Facts, totals: &Totals, known: Known) -> Vec<Note> {
             );
         }
         if numbered > 0 && known.merged && totals.ageless == 0 {
-            let text =
-                "packets do not name all updates in an aggregate: how many of the numbers are missing is not known";
-            let text = match totals.distinct().map(|held| numbered.saturating_sub(held)) {
-                Some(least) => format!("{text}; of the {numbered} that arrived span, at least {least} are"),
-                None => text.to_owned(),
+            let least = totals.distinct().map(|held| numbered.saturating_sub(held));
+            let of = match least {
+                Some(least) => format!("at least {least} are missing"),
+                None => "it is not known how many are missing".to_owned(),
             };
+            let text = format!(
+                "packets do not name all updates in an aggregate: of the {numbered} numbers that arrived span, {of}"
+            );
             say("numbers_incomplete", text);
         }
     }
@@ -296,7 +307,7 @@ pub(super) fn notes(facts: &Facts, totals: &Totals, known: Known) -> Vec<Note> {
              workers, from before the first packet on (--sent FILE, repeatable)"
         );
         say("senders_incomplete", text);
-    } else if totals.unseen > 0 && !known.latency.is_empty() {
+    } else if totals.unseen > 0 && totals.matched > 0 {
         say("unseen", format!("{} packets arrived whose sending was not captured", totals.unseen));
     }
     notes

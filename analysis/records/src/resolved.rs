@@ -212,7 +212,7 @@ impl Analysis {
 
     /// Whether packets may contain several updates of which they name one: the device merges and keeps no books. Metrics of the
     /// others then have no value, except those of lanes.
-    pub fn names_one_member(&self) -> bool {
+    pub(crate) fn names_one_member(&self) -> bool {
         self.manifest.family() == Family::Updates && self.manifest.unseen.as_ref().is_some_and(|unseen| unseen.merges)
     }
 

@@ -24,6 +24,7 @@ mod evidence_libra;
 mod evidence_table;
 mod evidence_trio;
 mod explain;
+mod failures;
 mod fence;
 mod files;
 mod foreign;

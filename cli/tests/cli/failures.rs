@@ -1,0 +1,54 @@
+//! Errors of commands that were told to be quiet.
+
+use std::fs;
+
+use crate::captured::updates;
+use crate::support::{pktgen, text};
+use pktgen_wire::wire::update::PORT;
+
+#[test]
+fn failures_say_why_however_quiet() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let folder = folder.path();
+    updates(&folder.join("whole.pcap"), 100, PORT);
+    updates(&folder.join("dns.pcap"), 10, 53);
+    updates(&folder.join("header.pcap"), 0, PORT);
+    let whole = fs::read(folder.join("whole.pcap")).expect("a capture");
+    fs::write(folder.join("cut.pcap"), &whole[..whole.len() - 7]).expect("writable");
+    fs::write(folder.join("bad.toml"), "[workload]\nclusters = 0\n").expect("writable");
+    let cases: [(&[&str], i32, &str); 9] = [
+        (&["analyze", "dns.pcap"], 1, "no packet is of a known format"),
+        (&["analyze", "header.pcap"], 1, "there is no packet"),
+        (&["analyze", "cut.pcap"], 1, "damaged at byte"),
+        (&["analyze", "nosuch.pcap"], 2, "no such file or folder: nosuch.pcap"),
+        (&["analyze", "whole.pcap", "--metric", "aom"], 2, "--metric aom: no such metric"),
+        (&["analyze", "dns.pcap", "--metric", "received"], 1, "--metric received: has no value here: no packet is of"),
+        (&["report", "nosuch"], 2, "nosuch"),
+        (&["replay", "bad.toml"], 2, "clusters"),
+        (&["merge", "nosuch", "other", "-o", "all"], 2, "nosuch"),
+    ];
+    for (words, code, why) in cases {
+        for quiet in [&["-q"][..], &["-q", "--json"]] {
+            let output = pktgen(folder, &[quiet, words].concat());
+            let said = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(code), "{words:?}: {said}");
+            assert!(said.contains(why), "{words:?}: {said}");
+        }
+    }
+    // A run dir has no use for the flags of captures; tables hold what these gave.
+    fs::create_dir(folder.join("run")).expect("a folder");
+    fs::write(folder.join("run/manifest.json"), "{}").expect("writable");
+    assert!(pktgen(folder, &["analyze", "whole.pcap", "--tables", "rows"]).status.success());
+    let flags = ["--format", "olaf", "--anchor", "5", "--offset", "1s", "--tables", "more"];
+    for (path, more, said) in
+        [("run", &["--forwards"][..], ", --forwards: for captures only"), ("rows", &[], ": rows has")]
+    {
+        let output = pktgen(folder, &[&["analyze", path][..], &flags, more].concat());
+        let expected = format!("--format, --anchor, --offset, --tables{said}");
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains(&expected), "{}", text(&output.stderr));
+    }
+    // Success prints nothing.
+    let output = pktgen(folder, &["-q", "analyze", "whole.pcap"]);
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+}
