@@ -217,7 +217,10 @@ impl Translator {
         }
         let digits: String = text.chars().filter(|c| *c != ':').collect();
         let mac = u64::from_str_radix(&digits, 16).ok().filter(|_| digits.len() == 12)?.to_be_bytes();
-        let ours = self.back.iter().map(|(_, ours)| *ours).find(|ip| mac_of(*ip) == mac[2..])?;
+        let Some(ours) = self.back.iter().map(|(_, ours)| *ours).find(|ip| mac_of(*ip) == mac[2..]) else {
+            // That of the profile stands for ours.
+            return Some(Mac(mac_of(self.host_of(&mac[2..])?)).to_string());
+        };
         let hop = if comes { self.to_hop } else { self.from_hop };
         Some(Mac(hop.unwrap_or(self.outside(ours)?.mac.0)).to_string())
     }

@@ -257,4 +257,5 @@ fn our_own_ports_and_ethernet_addresses_are_wrong_on_a_cable_of_the_profile() {
     }
     // As the one of the profile stands for ours, ours stands for that of the profile.
     assert_eq!(server.outer_text("7000", true, false).as_deref(), Some("48500"));
+    assert_eq!(server.outer_text("0a:00:00:00:00:01", false, false).as_deref(), Some("02:00:0a:00:00:01"));
 }
