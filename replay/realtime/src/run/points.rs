@@ -42,6 +42,8 @@ impl Experiment {
             }
         }
         let mut unused: Vec<&Unused> = points.iter().flat_map(|(_, unused)| unused).collect();
+        // What overrides a file leaves keys of it without effect, such as those of the kind that it replaces.
+        unused.retain(|key| self.overrides.is_empty() || key.origin.is_override());
         unused.sort_by_key(|key| &key.path);
         unused.dedup();
         for (run, own) in &points {
@@ -62,7 +64,8 @@ impl Experiment {
         Ok(real_time)
     }
 
-    /// Returns the keys that were written and that no run reads, since only other choices would; known after
+    /// Returns the keys that were written and that no run reads, since only other choices would (those of a file only where nothing
+    /// overrides it); known after
     /// [`execute`](Self::execute), which plans all points first, or [`check_drafts`](Self::check_drafts).
     pub fn unused(&self) -> &[Unused] {
         self.unused.get().map_or(&[], Vec::as_slice)
@@ -106,8 +109,9 @@ mod tests {
     fn keys_that_no_run_reads_are_named_with_their_place() {
         assert_eq!(
             unused("", &["target.reward_threshold=2"]),
-            ["target.reward_threshold (--set target.reward_threshold=2)", "topology.leaves (x.toml:5:10)"]
+            ["target.reward_threshold (--set target.reward_threshold=2)"]
         );
+        assert_eq!(unused("", &[]), ["topology.leaves (x.toml:5:10)"]);
         assert!(unused("topology.kind = \"leaf_spine\"\n", &[]).is_empty());
         let other =
             "[[sweep.variants]]\nname = \"a\"\n[[sweep.variants]]\nname = \"b\"\ntopology.kind = \"leaf_spine\"\n";
