@@ -39,35 +39,6 @@ fn a_block_is_given_up_when_its_transmissions_have_no_further_number() {
     assert!(gaps[50..].iter().all(|gap| *gap == 2), "{gaps:?}");
 }
 
-/// `clipped` counts gradients, however often they are sent.
-#[test]
-fn retransmissions_clip_nothing_again() {
-    let text = "name = \"x\"\n[workload]\nkind = \"dense\"\nmodel = \"custom\"\nparameters = 1024\nworkers = 1\niterations = 1\n\
-        elements = 64\ncompute = \"0s\"\n";
-    let keys = [
-        ("pool", Value::Integer(16)),
-        ("scaling", Value::from("fixed")),
-        ("scale", Value::Float(f64::from(i32::MAX))),
-        ("retransmit", Value::from("1us")),
-    ];
-    let (Crew { workers: mut endpoint, declared, .. }, dense, _) = open(text, workers("switchml"), &keys, 1, false);
-    let (mut pool, mut host) = (Pool::new(declared.frame_bytes.unwrap(), 4), Host::default());
-    let mut values = [0; 64];
-    let clipped: u32 = (0..16).map(|block| dense.fixed(0, 0, block, i32::MAX as f32, &mut values)).sum();
-    let mut again = 0;
-    while again < 100 {
-        let t = endpoint.next_wake();
-        endpoint.pull(t, &mut pool, &mut host);
-        for outgoing in host.outgoing.drain(..) {
-            again += u32::from(outgoing.frame.packet.attempt() > 0);
-            endpoint.left(outgoing.frame.packet, t);
-            pool.release(outgoing.frame.buffer);
-        }
-    }
-    assert!(clipped > 0);
-    assert_eq!(endpoint.end().clipped, u64::from(clipped));
-}
-
 #[test]
 fn what_would_be_beyond_the_horizon_is_there_and_not_before_it() {
     for (compute, delay) in
