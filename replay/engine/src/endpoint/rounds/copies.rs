@@ -49,7 +49,9 @@ impl Copies {
         if earlier.is_some() && !self.compared {
             return false;
         }
-        if earlier.is_none() && known[1].packet != PacketId::NOBODY && known.iter().all(|known| head.seq < known.seq) {
+        let is_old = known[1].packet != PacketId::NOBODY && known.iter().all(|known| head.seq < known.seq);
+        // A partial result may come for the first time behind later ones: others did not wait for it.
+        if earlier.is_none() && is_old && !head.degraded {
             return false;
         }
         let digest = if self.compared { of(head, values()) } else { 0 };
@@ -128,6 +130,8 @@ mod tests {
             [first(0), first(8), first(0), first(16), first(8), first(0)],
             [true, true, false, true, false, false]
         );
+        let mut partial = |seq| copies.is_first((0, PacketId::new(1, seq, 0)), 0, &head(seq, 2, true), || &[0; 4]);
+        assert!(partial(0), "one that is made behind later ones");
         assert_eq!(copies.fault(), None);
     }
 }
