@@ -87,22 +87,16 @@ impl Section {
         default: impl Into<Value>,
         range: RangeInclusive<T>,
     ) -> Result<T> {
-        let value: T = match self.get(key, default) {
-            Ok(value) => value,
+        let read = self.get::<T>(key, default);
+        let beyond = match (&read, self.resolved.get(key).map(|entry| &entry.value)) {
+            (Ok(value), _) if range.contains(value) => return read,
+            (Ok(value), _) => value.to_string(),
             // A whole number that the type does not hold is outside of the range, too.
-            Err(error) => match self.resolved.get(key).map(|entry| &entry.value) {
-                Some(Value::Integer(n)) => {
-                    let (least, most) = range.into_inner();
-                    return Err(Error::config(format!("{}: {n} is not from {least} to {most}", self.place(key))));
-                }
-                _ => return Err(error),
-            },
+            (Err(_), Some(Value::Integer(n))) => n.to_string(),
+            (Err(_), _) => return read,
         };
-        if range.contains(&value) {
-            return Ok(value);
-        }
         let (least, most) = range.into_inner();
-        Err(Error::config(format!("{}: {value} is not from {least} to {most}", self.place(key))))
+        Err(Error::config(format!("{}: {beyond} is not from {least} to {most}", self.place(key))))
     }
 
     /// Reads a list of texts or quantities, or `default`.
