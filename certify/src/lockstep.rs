@@ -165,8 +165,4 @@ impl ProbeBench for LockstepBench<'_> {
     fn ended(&mut self) -> Option<String> {
         self.ended.clone()
     }
-
-    fn lost(&mut self) -> Result<u64> {
-        Ok(0)
-    }
 }

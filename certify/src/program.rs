@@ -180,8 +180,4 @@ impl ProbeBench for ProgramBench<'_> {
         self.rig = Rig::of((self.make)()?, self.suite)?;
         Ok(true)
     }
-
-    fn lost(&mut self) -> Result<u64> {
-        Ok(0)
-    }
 }

@@ -629,10 +629,4 @@ impl ProbeBench for Naive {
         self.leave(each);
         Ok(())
     }
-    fn restart(&mut self, _repeat: u32) -> Result<bool> {
-        Ok(false)
-    }
-    fn lost(&mut self) -> Result<u64> {
-        Ok(0)
-    }
 }

@@ -379,12 +379,6 @@ impl ProbeBench for Naive {
         self.now = self.out.iter().map(|(t, ..)| *t).max().unwrap_or(0).max(self.now);
         self.pass(0, each)
     }
-    fn restart(&mut self, _repeat: u32) -> Result<bool> {
-        Ok(false)
-    }
-    fn lost(&mut self) -> Result<u64> {
-        Ok(0)
-    }
 }
 
 fn naive(defect: Defect) -> Naive {
@@ -501,12 +495,6 @@ impl ProbeBench for Hasty {
     fn settle(&mut self, each: EachFrame) -> Result<()> {
         self.read(each, |card, each| card.settle(each))
     }
-    fn restart(&mut self, _repeat: u32) -> Result<bool> {
-        Ok(false)
-    }
-    fn lost(&mut self) -> Result<u64> {
-        Ok(0)
-    }
 }
 
 /// Outputs of 10 Gbit/s and 20 Mbit/s with frames 40 µs apart, and one of 1 Mbit/s that is idle when the second frame arrives.
@@ -615,12 +603,6 @@ fn an_output_that_is_never_busy_decides_nothing() {
         }
         fn settle(&mut self, each: EachFrame) -> Result<()> {
             self.0.settle(each)
-        }
-        fn restart(&mut self, _repeat: u32) -> Result<bool> {
-            Ok(false)
-        }
-        fn lost(&mut self) -> Result<u64> {
-            Ok(0)
         }
     }
     let (ground, mut memory) = (ground(), ProbeMemory::new());

@@ -392,12 +392,6 @@ impl ProbeBench for Naive {
         self.out.drain(..).for_each(|(port, bytes)| each(self.now, port_of(port), &bytes));
         Ok(())
     }
-    fn restart(&mut self, _repeat: u32) -> Result<bool> {
-        Ok(false)
-    }
-    fn lost(&mut self) -> Result<u64> {
-        Ok(0)
-    }
 }
 
 /// Returns the ground of a switch with a port for every worker, or one cable for all.

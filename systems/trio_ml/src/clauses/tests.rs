@@ -428,12 +428,6 @@ impl ProbeBench for Naive {
         self.leave(each);
         Ok(())
     }
-    fn restart(&mut self, _repeat: u32) -> Result<bool> {
-        Ok(false)
-    }
-    fn lost(&mut self) -> Result<u64> {
-        Ok(0)
-    }
 }
 
 /// Returns the ground of a router with a port for every worker, or one cable for all.
