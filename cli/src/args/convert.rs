@@ -14,7 +14,7 @@ pub(crate) struct Convert {
     /// Trace to write (Parquet); appears under its name only after success
     #[arg(short, long)]
     pub(crate) out: PathBuf,
-    /// Format of the files (pktgen list importers) [default: detected from extension or first bytes]
+    /// Format of the files (pktgen list importers) [default: detected from first bytes or extension]
     #[arg(long, value_name = "IMPORTER")]
     pub(crate) format: Option<String>,
     /// Frame size, if neither the file nor its values determine it

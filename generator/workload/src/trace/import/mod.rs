@@ -64,11 +64,11 @@ impl ImportOptions {
 
 /// A form of files that can become a trace.
 pub trait Importer: Named + Sync {
-    /// Extensions by which it is recognised, in lower case; empty where first bytes ([`begins`](Self::begins)) or `--format` tell it.
+    /// Extensions by which it is recognised, in lower case, where first bytes ([`begins`](Self::begins)) say nothing; may be empty.
     /// Of two importers with one extension the first in [`IMPORTERS`] reads the file.
     fn extensions(&self) -> &'static [&'static str];
 
-    /// Whether a file that begins so looks like its own. Asked where no extension says it.
+    /// Whether a file that begins so looks like its own, whatever its name.
     fn begins(&self, _head: &[u8]) -> bool {
         false
     }
@@ -90,7 +90,7 @@ pub trait Importer: Named + Sync {
 /// Every importer, by name.
 pub static IMPORTERS: &[&dyn Importer] = &[&parquet::Parquet, &csv::Csv, &arrow::Arrow, &pcap::Pcap, &chakra::Chakra];
 
-/// Makes the trace `output` of `inputs`, which are of the form `format`, or of the one that extension or first bytes say.
+/// Makes the trace `output` of `inputs`, which are of the form `format`, or of the one that first bytes or extension say.
 /// A file that breaks a rule of [`check`](super::check) is refused; on any error nothing is left behind, and a trace that
 /// was there stays as it was.
 pub fn convert(
@@ -134,17 +134,17 @@ pub fn convert(
     sink.finish(first, details, licence)
 }
 
-/// The importer for a file, by its extension, else by its first bytes.
+/// The importer for a file, by its first bytes, else by its extension: a name may be wrong.
 pub fn recognise(path: &Path) -> Result<&'static dyn Importer> {
-    let (name, _) = unpacked_name(path);
-    let extension = Path::new(&name).extension().unwrap_or_default().to_string_lossy().into_owned();
-    if let Some(importer) = IMPORTERS.iter().find(|i| i.extensions().contains(&extension.as_str())) {
-        return Ok(*importer);
-    }
     let mut head = Vec::new();
     let file = File::open(path).map_err(Error::io("open", path))?;
     file.take(16).read_to_end(&mut head).map_err(Error::io("read", path))?;
-    IMPORTERS.iter().find(|importer| importer.begins(&head)).copied().ok_or_else(|| {
+    if let Some(importer) = IMPORTERS.iter().find(|importer| importer.begins(&head)) {
+        return Ok(*importer);
+    }
+    let (name, _) = unpacked_name(path);
+    let extension = Path::new(&name).extension().unwrap_or_default().to_string_lossy().into_owned();
+    IMPORTERS.iter().find(|i| i.extensions().contains(&extension.as_str())).copied().ok_or_else(|| {
         let known = IMPORTERS.iter().map(|i| match i.extensions() {
             [] => i.name().to_owned(),
             some => format!("{} (.{})", i.name(), some.join(", .")),
@@ -152,7 +152,7 @@ pub fn recognise(path: &Path) -> Result<&'static dyn Importer> {
         Error::data(
             path,
             format!(
-                "neither the extension \"{extension}\" nor its first bytes say what it is; name it with --format; there \
+                "neither its first bytes nor the extension \"{extension}\" say what it is; name it with --format; there \
                  are: {}",
                 known.collect::<Vec<_>>().join(", ")
             ),

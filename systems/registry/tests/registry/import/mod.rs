@@ -104,13 +104,15 @@ fn story(rows: u32) -> Rows {
 }
 
 #[test]
-fn a_form_is_known_by_extension_then_by_first_bytes() {
+fn a_form_is_known_by_first_bytes_then_by_extension() {
     let by = |name: &str, bytes: &[u8]| {
         let folder = Folder::with(name, bytes);
         recognise(&folder.path(name)).map(|importer| importer.name()).map_err(|e| e.to_string())
     };
     for (name, bytes, importer) in [
-        ("a.csv", &b"PAR1"[..], "csv"),
+        ("a.csv", &b"PAR1"[..], "parquet"),
+        ("a.et", b"\xa1\xb2\xc3\xd4", "pcap"),
+        ("a.parquet", b"t_ps,cluster", "parquet"),
         ("A.CSV", b"", "csv"),
         ("a.pq", b"", "parquet"),
         ("a.feather", b"", "arrow"),
