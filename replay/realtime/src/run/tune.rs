@@ -105,7 +105,7 @@ impl TuningPlan {
                 "--peer {peer}: it is the interface itself; name the other end of its cable"
             ))),
             Some(peer) if InterfaceReading::of(peer).is_none() => {
-                Err(Error::config(format!("--peer {peer}: there is no such interface in this network namespace")))
+                Err(Error::Host(format!("--peer {peer}: there is no such interface in this network namespace")))
             }
             _ => Ok(()),
         }

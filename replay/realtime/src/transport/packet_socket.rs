@@ -46,7 +46,11 @@ pub fn socket(interface: &str) -> Result<OwnedFd> {
 
 /// Looks up the interface, and refuses one that cannot carry Ethernet frames now.
 pub fn examine(socket: &OwnedFd, interface: &str) -> Result<InterfaceFacts> {
-    let missing = || Error::config(format!("no interface {interface} in this network namespace; see: ip link"));
+    let missing = || {
+        Error::Host(format!(
+            "there is no interface {interface} in this network namespace; `ip -br link` lists those there are"
+        ))
+    };
     let name = CString::new(interface).map_err(|_| missing())?;
     // SAFETY: the name ends with a zero and outlives the call.
     let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
