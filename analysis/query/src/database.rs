@@ -45,7 +45,12 @@ struct Run {
 
 enum Content {
     Runs(Vec<Run>),
-    Capture { dir: PathBuf, index: Box<TablesIndex> },
+    /// Tables in `dir`, and the path that users know: the same, or a capture's.
+    Capture {
+        dir: PathBuf,
+        known: PathBuf,
+        index: Box<TablesIndex>,
+    },
 }
 
 /// The tables in a folder.
@@ -61,16 +66,9 @@ impl Database {
     /// Opens a run dir, a sweep or a folder of tables of captures. Runs of a sweep that cannot be read are excluded and
     /// listed in [`unread`](Self::unread).
     pub fn open(path: &Path, options: Options) -> Result<Database> {
-        if options.memory < LEAST {
-            return Err(Error::config(format!("--memory {}: at least {}", size(options.memory), size(LEAST))));
-        }
+        check_memory(options)?;
         if is_tables(path) {
-            let index = TablesIndex::read(path)?;
-            if !options.no_verify {
-                index.verify(path)?;
-            }
-            let content = Content::Capture { dir: path.to_owned(), index: Box::new(index) };
-            return Ok(Database { content, tables: of_captures(), options, several: true, unread: Vec::new() });
+            return Database::of_capture(path, path, options);
         }
         let sweep = read_sweep(path, options.no_verify)?;
         // A single run has a sweep.json that names the folder itself.
@@ -106,6 +104,23 @@ impl Database {
         let own = of_runs(&axes);
         let tables = if several { own.into_iter().map(QueryTable::of_sweep).collect() } else { own };
         Ok(Database { content: Content::Runs(runs), tables, options, several, unread })
+    }
+
+    /// Opens a folder of tables of captures; messages name it by `known`, the path of the capture if the folder is temporary.
+    pub fn of_capture(dir: &Path, known: &Path, options: Options) -> Result<Database> {
+        check_memory(options)?;
+        let index = TablesIndex::read(dir)?;
+        if !options.no_verify {
+            index.verify(dir)?;
+        }
+        let content = Content::Capture { dir: dir.to_owned(), known: known.to_owned(), index: Box::new(index) };
+        Ok(Database { content, tables: of_captures(), options, several: true, unread: Vec::new() })
+    }
+
+    /// Checks a statement over captures and its options before a capture is read.
+    pub fn check_of_capture(sql: &str, options: Options) -> Result<()> {
+        check_memory(options)?;
+        Statement::parse(sql, &of_captures()).map(drop)
     }
 
     /// Returns its tables.
@@ -146,10 +161,10 @@ impl Database {
             notes.into_iter().map(|note| (run.dir.clone(), note)).collect::<Vec<_>>()
         };
         let clocks = match &self.content {
-            Content::Capture { dir, index } if !index.clocks.comparable() => {
+            Content::Capture { known, index, .. } if !index.clocks.comparable() => {
                 let text =
                     format!("times of senders and server do not count from one instant: {}", index.clocks.about());
-                Some((dir.clone(), Note { note: "clocks", text }))
+                Some((known.clone(), Note { note: "clocks", text }))
             }
             Content::Capture { .. } | Content::Runs(_) => None,
         };
@@ -227,8 +242,16 @@ impl Database {
     /// Returns the parts of a table; if there are none, fails with a description of what a run must have.
     fn parts(&self, table: &QueryTable) -> Result<Vec<(Option<String>, Part)>> {
         match &self.content {
-            Content::Capture { dir, index } => {
-                Ok(parts_of(dir, index, table.name)?.into_iter().map(|part| (Some(index.run.clone()), part)).collect())
+            Content::Capture { dir, known, index } => {
+                let parts = parts_of(dir, index, table.name)?;
+                if parts.is_empty() {
+                    let what = format!(
+                        "it has no table `{}`: the capture of that side was not given to pktgen analyze",
+                        table.name
+                    );
+                    return Err(Error::config(format!("{}: {what}", known.display())));
+                }
+                Ok(parts.into_iter().map(|part| (Some(index.run.clone()), part)).collect())
             }
             Content::Runs(runs) if table.name == "runs" => Ok(vec![(None, Part::Rows(self.rows(runs, table)?))]),
             Content::Runs(runs) => {
@@ -267,6 +290,13 @@ impl Database {
         });
         DataFrame::new(runs.len(), cells.collect()).map_err(crate::source::broken)
     }
+}
+
+fn check_memory(options: Options) -> Result<()> {
+    if options.memory < LEAST {
+        return Err(Error::config(format!("--memory {}: at least {}", size(options.memory), size(LEAST))));
+    }
+    Ok(())
 }
 
 fn name_of(dir: &Path) -> String {
@@ -379,13 +409,12 @@ impl Run {
     }
 }
 
-/// Returns the parts of a table of captures, by cluster and in order.
+/// Returns the parts of a table of captures, by cluster and in order; none if the capture of that side was not analysed.
 fn parts_of(dir: &Path, index: &TablesIndex, side: &str) -> Result<Vec<Part>> {
     let run = dir.join(side).join(format!("run={}", index.run));
     let (mut found, form) = (Vec::new(), index.form.name());
     if !run.exists() {
-        let what = format!("it has no table `{side}`: the capture of that side was not given to pktgen analyze");
-        return Err(Error::config(format!("{}: {what}", dir.display())));
+        return Ok(Vec::new());
     }
     for (cluster, folder) in numbered(&run, "cluster=", "")? {
         for (part, path) in numbered(&folder, "part-", &format!(".{form}"))? {

@@ -19,6 +19,7 @@ use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
 use crate::exact::GUARD;
 use crate::memory::deep;
+use crate::scopes;
 use crate::tables::QueryTable;
 
 /// Maximum length of a statement in bytes.
@@ -44,7 +45,7 @@ pub(crate) struct Statement {
     pub(crate) tables: BTreeSet<String>,
 }
 
-fn at(place: Location, what: impl std::fmt::Display) -> Error {
+pub(crate) fn at(place: Location, what: impl std::fmt::Display) -> Error {
     Error::config(format!("SQL, line {}, column {}: {what}", place.line, place.column))
 }
 
@@ -118,6 +119,7 @@ impl Statement {
             return Err(fault);
         }
         let named = check.named;
+        scopes::check(query)?;
         if let ControlFlow::Break(fault) = VisitMut::visit(&mut parsed, &mut Guards { tables }) {
             return Err(fault);
         }

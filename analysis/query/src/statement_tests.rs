@@ -148,6 +148,28 @@ fn what_polars_does_not_understand_is_told_in_words() {
 }
 
 #[test]
+fn a_subquery_names_its_own_tables() {
+    for (sql, place) in [
+        ("SELECT seq FROM sent s WHERE EXISTS (SELECT 1 FROM received r WHERE r.packet = s.packet)", 78),
+        ("SELECT seq FROM sent WHERE NOT EXISTS (SELECT 1 FROM received WHERE received.packet = sent.packet)", 87),
+        ("SELECT seq FROM sent WHERE packet IN (SELECT packet FROM received WHERE bytes > sent.bytes)", 80),
+        ("SELECT s.seq FROM sent s CROSS JOIN (SELECT MAX(r.seq) AS m FROM received r WHERE r.seq > s.seq) m", 91),
+    ] {
+        let refused = refusal(sql);
+        assert!(refused.starts_with(&format!("SQL, line 1, column {place}: s")), "{sql}: {refused}");
+        assert!(refused.contains("SEMI JOIN … ON s"), "{sql}: {refused}");
+    }
+    for sql in [
+        "SELECT s.seq FROM sent s WHERE s.packet IN (SELECT s.packet FROM received s WHERE s.bytes > 1)",
+        "SELECT s.seq FROM sent s SEMI JOIN received r ON s.packet = r.packet WHERE s.seq > 1 ORDER BY s.seq",
+        "SELECT a.n FROM (SELECT s.seq AS n FROM sent s UNION ALL SELECT r.seq AS n FROM received r) a WHERE a.n > 1",
+        "WITH w AS (SELECT s.seq AS n FROM (sent s JOIN received r ON s.packet = r.packet)) SELECT w.n FROM w",
+    ] {
+        parse(sql).unwrap_or_else(|fault| panic!("{sql}: {fault}"));
+    }
+}
+
+#[test]
 fn numbers_with_exponents_are_decimals() {
     let guarded = parse("SELECT worker FROM sent WHERE worker > 1.5e3 OR worker < 2E-3").unwrap().guarded;
     assert!(guarded.contains("1500.0") && guarded.contains("0.002"), "{guarded}");

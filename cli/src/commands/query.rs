@@ -62,7 +62,7 @@ mod asked {
     use pktgen_capture::{CapturePlan, analyze_captures, is_capture};
     use pktgen_core::whole::WholeFile;
     use pktgen_core::{Error, Result};
-    use pktgen_query::tables::QueryTable;
+    use pktgen_query::tables::{QueryTable, of_captures};
     use pktgen_query::{AnswerForm, Database, Options, QueryAnswer};
     use pktgen_records::Measured;
     use pktgen_records::memory::of_machine;
@@ -77,11 +77,23 @@ mod asked {
 
     /// Executes a query; returns 1 if a run is invalid or could not be read.
     pub(super) fn run(args: &Query, ui: &Ui) -> Result<u8> {
-        let folder = is_capture(&args.path).then(|| tabulated(&args.path, args.no_verify, ui)).transpose()?;
-        let path = folder.as_ref().map_or(args.path.as_path(), |(folder, _)| folder.path());
-        let mut fails = folder.as_ref().is_some_and(|(_, fails)| *fails);
         let memory = args.memory.and_then(|size| size.bytes()).unwrap_or_else(|| of_machine() / 2);
-        let database = Database::open(path, Options { no_verify: args.no_verify, memory })?;
+        let options = Options { no_verify: args.no_verify, memory };
+        let sql = args.sql.as_deref().unwrap_or_default();
+        let captured = is_capture(&args.path);
+        if captured && args.tables {
+            of_captures().iter().for_each(|table| list(table, ui));
+            return Ok(0);
+        }
+        if captured {
+            Database::check_of_capture(sql, options)?;
+        }
+        let folder = captured.then(|| tabulated(&args.path, args.no_verify, ui)).transpose()?;
+        let mut fails = folder.as_ref().is_some_and(|(_, fails)| *fails);
+        let database = match &folder {
+            Some((folder, _)) => Database::of_capture(folder.path(), &args.path, options)?,
+            None => Database::open(&args.path, options)?,
+        };
         if args.tables {
             database.tables().iter().for_each(|table| list(table, ui));
             return Ok(0);
@@ -93,7 +105,6 @@ mod asked {
         for (dir, note) in database.notes() {
             fails |= say_notes(&dir, &Measured { lines: Vec::new(), notes: vec![note] }, ui);
         }
-        let sql = args.sql.as_deref().unwrap_or_default();
         let answer = if args.explain { database.explain(sql) } else { database.query(sql) }?;
         print(&answer, args, ui)?;
         Ok(u8::from(fails))

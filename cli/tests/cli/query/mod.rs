@@ -264,5 +264,8 @@ fn captures_have_the_rows_of_their_run() {
         assert_eq!(formats, "{\"run\":\"capture\",\"format\":\"olaf\",\"format_code\":0}\n");
     }
     assert!(refused(folder.path(), &["parquet", "SELECT * FROM sent"], 2).contains("the capture of that side"));
+    assert!(
+        refused(folder.path(), &[capture, "SELECT * FROM sent"], 2).contains(&format!("{capture}: it has no table"))
+    );
     assert!(refused(folder.path(), &[capture, "SELECT * FROM books"], 2).contains("there is no table"));
 }
