@@ -18,7 +18,7 @@ use pktgen_realtime::launch::LaunchedDevice;
 use pktgen_realtime::plan::Plan;
 use pktgen_realtime::transport::middleware::{Outer, Site, wrap};
 use pktgen_realtime::transport::{End, Ports, Stamps, TransportPlan, Wire};
-use pktgen_wire::device::GROWTH_MAX;
+use pktgen_wire::device::{GROWTH_MAX, PlaceText};
 use pktgen_wire::wire::frame::{SERVER_IP, group_of, mac_of, source_ip, target_ip, worker_of};
 
 use crate::ground::{strangers, wired};
@@ -230,14 +230,19 @@ impl ProbeWitness for WireBench<'_> {
     fn on_cables(&self, breach: ClauseBreach) -> ClauseBreach {
         let Some(outer) = &self.outer else { return breach };
         let translator = outer.translator(End::Workers);
-        let is_port = ["source port", "destination port"].iter().any(|name| breach.what.contains(name));
-        let comes = breach.what.contains("source");
-        let outside = |text: &str| translator.outer_text(text, is_port, comes).unwrap_or_else(|| text.to_owned());
-        let (expected, mut observed) = (outside(&breach.expected), outside(&breach.observed));
+        let is_of = |name: &str| breach.what.contains(name);
+        let place = PlaceText {
+            is_port: is_of("source port") || is_of("destination port"),
+            is_ethernet: is_of("Ethernet"),
+            comes: is_of("source"),
+        };
+        let [expected, mut observed] = translator.outer_texts([&breach.expected, &breach.observed], place);
         if self.of_other_vlan > 0 {
-            let (frames, vlan) = (self.of_other_vlan, outer.addresses.vlan);
-            observed +=
-                &format!("; {frames} frames came so far without the profile's VLAN tag {vlan}, and are no answers");
+            let how = match outer.addresses.vlan {
+                0 => "with a VLAN tag, and the profile has none".to_owned(),
+                vlan => format!("in another VLAN than the profile's {vlan}, or in none"),
+            };
+            observed += &format!("; {} frames came so far {how}: they are no answers", self.of_other_vlan);
         }
         ClauseBreach { expected, observed, ..breach }
     }

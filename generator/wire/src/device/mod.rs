@@ -21,7 +21,7 @@ pub use facts::{Facts, HotParameter};
 pub use limit::{LIMITS, Limit, LimitKind};
 pub use profile::{FIELDS, Profile, ProfileCounter, ProfilePorts};
 pub use shipped::open;
-pub use translate::{GROWTH_MAX, Translator};
+pub use translate::{GROWTH_MAX, PlaceText, Translator};
 
 use crate::wire::Formats;
 

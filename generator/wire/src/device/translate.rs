@@ -204,26 +204,49 @@ impl Translator {
         Some(len)
     }
 
-    /// An address or, if it `is_port`, a port of ours as text, as the profile has it; None if it is none of this run. The far end of a
-    /// cable is the next hop, where there is one: what comes from there (`comes`) has its Ethernet address.
-    pub fn outer_text(&self, text: &str, is_port: bool, comes: bool) -> Option<String> {
-        if is_port {
+    /// Returns what was expected and observed at a place, in texts of ours, as it was on a cable.
+    pub fn outer_texts(&self, [expected, observed]: [&str; 2], place: PlaceText) -> [String; 2] {
+        let outside = |text: &str| self.outer_text(text, place).unwrap_or_else(|| text.to_owned());
+        let on_cable = outside(expected);
+        // There, and only there, the profile's number became ours, and ours the profile's; any other was the same. Of IPv4 addresses all
+        // became ours.
+        let by_place = place.is_port || place.is_ethernet && on_cable != expected;
+        let observed = match observed {
+            own if !by_place => outside(own),
+            own if own == on_cable => expected.to_owned(),
+            own => own.to_owned(),
+        };
+        [on_cable, observed]
+    }
+
+    /// An address or port of ours as text, as the profile has it where it is right; None if it is none of this run. The far end of a
+    /// cable is the next hop, where there is one: what comes from there has its Ethernet address.
+    fn outer_text(&self, text: &str, place: PlaceText) -> Option<String> {
+        if place.is_port {
             let own: u16 = text.parse().ok()?;
-            let pairs = [self.port, self.worker_port].into_iter().flatten();
-            return pairs.filter_map(|pair| other_of(pair, own)).next().map(|other| other.to_string());
+            let pair = [self.port, self.worker_port].into_iter().flatten().find(|(ours, _)| *ours == own)?;
+            return Some(pair.1.to_string());
         }
         if let Ok(ip) = text.parse::<Address>() {
             return Some(self.outside(ip.0)?.ip.to_string());
         }
         let digits: String = text.chars().filter(|c| *c != ':').collect();
         let mac = u64::from_str_radix(&digits, 16).ok().filter(|_| digits.len() == 12)?.to_be_bytes();
-        let Some(ours) = self.back.iter().map(|(_, ours)| *ours).find(|ip| mac_of(*ip) == mac[2..]) else {
-            // That of the profile stands for ours.
-            return Some(Mac(mac_of(self.host_of(&mac[2..])?)).to_string());
-        };
-        let hop = if comes { self.to_hop } else { self.from_hop };
+        let ours = self.back.iter().map(|(_, ours)| *ours).find(|ip| mac_of(*ip) == mac[2..])?;
+        let hop = if place.comes { self.to_hop } else { self.from_hop };
         Some(Mac(hop.unwrap_or(self.outside(ours)?.mac.0)).to_string())
     }
+}
+
+/// What a text is of: an address or port at one place in frames.
+#[derive(Debug, Clone, Copy)]
+pub struct PlaceText {
+    /// Of a UDP port.
+    pub is_port: bool,
+    /// Of an Ethernet address.
+    pub is_ethernet: bool,
+    /// Of a source.
+    pub comes: bool,
 }
 
 /// Returns the other of a pair that `one` belongs to.

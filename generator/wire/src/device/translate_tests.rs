@@ -226,13 +226,37 @@ fn where_tags_are_seen_a_missing_one_is_missing() {
 #[test]
 fn what_is_said_of_our_addresses_is_said_of_the_profiles() {
     let translator = Translator::new(&own_addresses(), &FACTS[0], CableEnd::Workers);
-    let text = |text: &str, is_port| translator.outer_text(text, is_port, false);
+    let text =
+        |text: &str, is_port| translator.outer_text(text, PlaceText { is_port, is_ethernet: !is_port, comes: false });
     assert_eq!(text("10.0.0.1", false).as_deref(), Some("172.30.0.1"));
     assert_eq!(text("02:00:0a:00:00:01", false).as_deref(), Some("0a:00:00:00:00:01"));
     assert_eq!(text("02000a000001", false).as_deref(), Some("0a:00:00:00:00:01"));
     assert_eq!((text("48500", true).as_deref(), text("48500", false)), (Some("7000"), None));
     for unknown in ["10.0.0.2", "172.30.0.1", "a frame of 60 bytes", "02:00:0a:00:00:09", ""] {
         assert_eq!(text(unknown, false), None, "{unknown}");
+    }
+}
+
+#[test]
+fn what_was_observed_is_said_as_it_was_on_the_cable() {
+    let translator = Translator::new(&own_addresses(), &FACTS[0], CableEnd::Workers);
+    let port = PlaceText { is_port: true, is_ethernet: false, comes: false };
+    let mac = PlaceText { is_port: false, is_ethernet: true, comes: false };
+    let ip = PlaceText { is_ethernet: false, ..mac };
+    for (place, ours, cable) in [
+        // Of the profile: right. Ours: as they were. Those of the other side, too.
+        (port, ["48501", "7001"], ["7001", "48501"]),
+        (port, ["48500", "7000"], ["7000", "48500"]),
+        (port, ["48500", "7001"], ["7000", "7001"]),
+        (port, ["48500", "48501"], ["7000", "48501"]),
+        (port, ["48500", "9"], ["7000", "9"]),
+        (mac, ["02:00:0a:00:00:01", "0a:00:00:00:00:01"], ["0a:00:00:00:00:01", "02:00:0a:00:00:01"]),
+        (mac, ["02:00:c6:12:00:01", "0a:00:00:00:00:01"], ["0a:00:00:00:00:09", "0a:00:00:00:00:01"]),
+        (mac, ["02:00:c6:12:00:01", "02:00:0a:00:00:01"], ["0a:00:00:00:00:09", "02:00:0a:00:00:01"]),
+        (ip, ["10.0.0.1", "10.0.0.2"], ["172.30.0.1", "10.0.0.2"]),
+        (ip, ["10.0.0.1", "10.0.0.1"], ["172.30.0.1", "172.30.0.1"]),
+    ] {
+        assert_eq!(translator.outer_texts(ours, place), cable, "{ours:?}");
     }
 }
 
@@ -255,7 +279,4 @@ fn our_own_ports_and_ethernet_addresses_are_wrong_on_a_cable_of_the_profile() {
         let inside = if at < 12 { at } else { at - 4 };
         assert_eq!(&back[inside..inside + ours.len()], &right[at..at + ours.len()], "shown as what is wrong: {at}");
     }
-    // As the one of the profile stands for ours, ours stands for that of the profile.
-    assert_eq!(server.outer_text("7000", true, false).as_deref(), Some("48500"));
-    assert_eq!(server.outer_text("0a:00:00:00:00:01", false, false).as_deref(), Some("02:00:0a:00:00:01"));
 }
