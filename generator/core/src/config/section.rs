@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
-use std::ops::RangeInclusive;
+use std::ops::{RangeBounds, RangeInclusive};
 
 use super::document::Origin;
 use super::key::{Choice, KeyTables, names, names_of};
@@ -25,6 +25,9 @@ pub struct Section {
 
 /// Types that are read from a configuration value; the error names the expected form.
 pub trait FromValue: Sized {
+    /// Whether it reads whole numbers only: one that it does not hold is outside of every range of it.
+    const IS_INTEGER: bool = false;
+
     /// Converts `value`.
     fn from_value(value: &Value) -> Result<Self, String>;
 
@@ -88,15 +91,23 @@ impl Section {
         range: RangeInclusive<T>,
     ) -> Result<T> {
         let read = self.get::<T>(key, default);
-        let beyond = match (&read, self.resolved.get(key).map(|entry| &entry.value)) {
-            (Ok(value), _) if range.contains(value) => return read,
-            (Ok(value), _) => value.to_string(),
-            // A whole number that the type does not hold is outside of the range, too.
-            (Err(_), Some(Value::Integer(n))) => n.to_string(),
-            (Err(_), _) => return read,
-        };
-        let (least, most) = range.into_inner();
-        Err(Error::config(format!("{}: {beyond} is not from {least} to {most}", self.place(key))))
+        let value = self.or_beyond(key, read, &range, "")?;
+        self.within(key, [&value], &range, "")?;
+        Ok(value)
+    }
+
+    /// Returns what was `read` of `key`; of a whole number that its type does not hold, that it is not in `range`.
+    pub fn or_beyond<T: FromValue + PartialOrd + Display, R>(
+        &self,
+        key: &str,
+        read: Result<R>,
+        range: &impl RangeBounds<T>,
+        why: &str,
+    ) -> Result<R> {
+        match (&read, self.resolved.get(key).map(|entry| &entry.value)) {
+            (Err(_), Some(Value::Integer(n))) if T::IS_INTEGER => Err(self.beyond(key, n, range, why)),
+            _ => read,
+        }
     }
 
     /// Reads a list of texts or quantities, or `default`.
@@ -326,6 +337,8 @@ from_number!(Decimal: "a decimal number", PacketRate: "packets per second");
 macro_rules! from_integer {
     ($($type:ty),*) => {$(
         impl FromValue for $type {
+            const IS_INTEGER: bool = true;
+
             fn takes() -> String {
                 format!("a whole number from {} to {}", <$type>::MIN, <$type>::MAX)
             }

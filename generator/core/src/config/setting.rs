@@ -62,20 +62,29 @@ impl Section {
         why: &str,
     ) -> Result<()> {
         match values.into_iter().find(|value| !range.contains(value)) {
-            Some(value) => {
-                let (place, gap) = (self.place(key), if why.is_empty() { "" } else { "; " });
-                let wrong = match (range.start_bound(), range.end_bound()) {
-                    (Bound::Unbounded, Bound::Included(most)) => format!("above {most}"),
-                    (Bound::Included(_), Bound::Included(_)) => format!("not from {}", words(range)),
-                    _ => format!("not {}", words(range)),
-                };
-                Err(Error::config(format!("{place}: {value} is {wrong}{gap}{why}")))
-            }
+            Some(value) => Err(self.beyond(key, value, range, why)),
             None => Ok(()),
         }
     }
 
-    /// Returns the factor `value` of `key` as a 32-bit float; refuses those that become 0 or lose digits.
+    /// The refusal of a value of `key` outside `range`.
+    pub(super) fn beyond<T: Display>(
+        &self,
+        key: &str,
+        value: &dyn Display,
+        range: &impl RangeBounds<T>,
+        why: &str,
+    ) -> Error {
+        let (place, gap) = (self.place(key), if why.is_empty() { "" } else { "; " });
+        let wrong = match (range.start_bound(), range.end_bound()) {
+            (Bound::Unbounded, Bound::Included(most)) => format!("above {most}"),
+            (Bound::Included(_), Bound::Included(_)) => format!("not from {}", words(range)),
+            _ => format!("not {}", words(range)),
+        };
+        Error::config(format!("{place}: {value} is {wrong}{gap}{why}"))
+    }
+
+    /// Returns the factor `value` of `key`, at most [`f32::MAX`], as a 32-bit float; refuses those that become 0 or lose digits.
     pub fn factor(&self, key: &str, value: f64) -> Result<f32> {
         let factor = value as f32;
         match factor.is_normal() {
@@ -130,7 +139,9 @@ macro_rules! settings {
             #[allow(unused_parens)]
             $vis fn read(section: &mut $crate::config::Section $($(, $more: $given)+)?) -> $crate::Result<Self> {
                 Ok($table { $($key: {
-                    let value = $crate::settings!(@read section $key [$outer $(<$inner>)?] [$(= $default)?] [$(of $choices)?]);
+                    let read = $crate::settings!(@read section $key [$outer $(<$inner>)?] [$(= $default)?] [$(of $choices)?]);
+                    let value = $crate::settings!(@ranged section $key read [$outer $(<$inner>)?]
+                        [$(in $range, concat!($($why)?))?])?;
                     $($crate::settings!(@within section $key value [$outer] $range, concat!($($why)?));)?
                     value
                 },)+ })
@@ -167,7 +178,8 @@ macro_rules! settings {
         $($doc)+
         #[allow(dead_code)]
         $vis fn $key(section: &mut $crate::config::Section, default: impl Into<$crate::config::Value>) -> $crate::Result<$type> {
-            let value = section.get::<$type>(stringify!($key), default)?;
+            let read = section.get::<$type>(stringify!($key), default);
+            let value = $crate::settings!(@ranged section $key read [$type] $range)?;
             $crate::settings!(@checked section $key value [$type] $range)
         }
     };
@@ -175,7 +187,8 @@ macro_rules! settings {
         $($doc)+
         #[allow(dead_code)]
         $vis fn $key(section: &mut $crate::config::Section) -> $crate::Result<$outer $(<$inner>)?> {
-            let value = $crate::settings!(@read section $key [$outer $(<$inner>)?] $default $choices);
+            let read = $crate::settings!(@read section $key [$outer $(<$inner>)?] $default $choices);
+            let value = $crate::settings!(@ranged section $key read [$outer $(<$inner>)?] $range)?;
             $crate::settings!(@checked section $key value [$outer] $range)
         }
     };
@@ -186,23 +199,35 @@ macro_rules! settings {
         $crate::settings!(@within $section $key $value $type $range, $why);
         Ok($value)
     }};
+    (@ranged $section:ident $key:ident $read:ident $type:tt []) => {
+        $read
+    };
+    (@ranged $section:ident $key:ident $read:ident [$outer:ident $(<$inner:ident>)?] [in $range:expr, $why:expr]) => {
+        $section.or_beyond::<$crate::settings!(@base $outer $($inner)?), _>(stringify!($key), $read, &$range, $why)
+    };
+    (@base $outer:ident $inner:ident) => {
+        $inner
+    };
+    (@base $type:ident) => {
+        $type
+    };
     (@read $section:ident $key:ident [Option<$type:ident>] [] []) => {
-        $section.get_opt::<$type>(stringify!($key))?
+        $section.get_opt::<$type>(stringify!($key))
     };
     (@read $section:ident $key:ident [Option<$type:ident>] [] [of $choices:tt]) => {
         match $section.get_opt::<String>(stringify!($key))? {
-            Some(name) => Some($section.choose::<$type>(stringify!($key), &name, &$choices)?),
-            None => None,
+            Some(name) => $section.choose::<$type>(stringify!($key), &name, &$choices).map(Some),
+            None => Ok(None),
         }
     };
     (@read $section:ident $key:ident [Vec<$type:ident>] [= $default:tt] []) => {
-        $section.get_list::<$type>(stringify!($key), &$default)?
+        $section.get_list::<$type>(stringify!($key), &$default)
     };
     (@read $section:ident $key:ident [$type:ident] [= $default:tt] []) => {
-        $section.get::<$type>(stringify!($key), $default)?
+        $section.get::<$type>(stringify!($key), $default)
     };
     (@read $section:ident $key:ident [$type:ident] [= $default:tt] [of $choices:tt]) => {
-        $section.choose::<$type>(stringify!($key), $default, &$choices)?
+        $section.choose::<$type>(stringify!($key), $default, &$choices)
     };
     (@within $section:ident $key:ident $value:ident [Option] $range:expr, $why:expr) => {
         $section.within(stringify!($key), &$value, &$range, $why)?
