@@ -33,7 +33,7 @@ settings! {
         /// Parameters of the model; default: those of the named model (docs/sparse.md).
         parameters: Option<u64> in 1..=(i64::MAX as u64);
         /// Hot parameters; default: those of the named model (docs/sparse.md).
-        hot: Option<u32>;
+        hot: Option<u32> in 1..=u32::MAX;
         /// Share of the updates that hot parameters have.
         hot_share: Option<f64>;
         /// Distribution of updates over parameters: `fitted`, `mandelbrot`, `zipf`, `joined`, `empirical`.
@@ -85,10 +85,12 @@ pub fn shape(section: &mut Section) -> Result<Shape> {
     let law = Told { kind: &curve, exponent, offset, points: points.and_then(|points| points.of(&name)) };
     let (key, made) = law.curve(&facts);
     let curve = made.map_err(|why| {
-        // Of a curve that follows from other keys, one that was written is to blame.
+        // Of a curve that follows from other keys, one that was written is to blame; not of a name that is no curve's.
+        let is_known = CURVES.split(", ").any(|known| known == curve);
         let written =
             [("parameters", parameters.map(|n| n.to_string())), ("hot_share", hot_share.map(|n| n.to_string()))];
-        let cause = written.into_iter().find_map(|(key, value)| Some((key, value?))).filter(|_| key == "curve");
+        let cause =
+            written.into_iter().find_map(|(key, value)| Some((key, value?))).filter(|_| key == "curve" && is_known);
         Error::config(match cause {
             Some((key, value)) => format!("{}: {value}: {why}", section.place(key)),
             None => format!("{}: {why}", section.place(key)),

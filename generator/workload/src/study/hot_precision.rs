@@ -239,5 +239,7 @@ mod tests {
             let refused = HotPrecision.run(&mut Section::of("study", &[(key, value.into())]), Seed(1));
             assert!(refused.unwrap_err().to_string().contains(&format!("study.{key}")));
         }
+        let refused = HotPrecision.run(&mut Section::of("study", &[("hot", 0i64.into())]), Seed(1));
+        assert!(refused.unwrap_err().to_string().contains("study.hot"));
     }
 }
