@@ -46,7 +46,9 @@ impl Importer for Arrow {
     }
 
     fn begins(&self, head: &[u8]) -> bool {
-        head.starts_with(MAGIC) || head.starts_with(&CONTINUES)
+        let length = |rest: &[u8]| rest.first_chunk().map(|length| u64::from(u32::from_le_bytes(*length)));
+        let is_length = |rest| length(rest).is_some_and(|length| length > 0 && length <= HEAD_MAX);
+        head.starts_with(MAGIC) || head.strip_prefix(&CONTINUES).is_some_and(is_length)
     }
 
     fn read(&self, inputs: &[PathBuf], options: &ImportOptions, sink: &mut Sink) -> Result<Notes> {
