@@ -235,6 +235,15 @@ fn hot_sums_of_a_device_without_books_are_checked_by_key() {
     let Some(right) = right else { return };
     assert!(checked(&right) > 1000 && notes(&right).contains("keys_checked"), "{right}");
     assert!(right["counters"]["device"].get("counted_twice").is_none(), "no books say it: {}", right["counters"]);
+    // Iterations without a hot pair have sums without an opener, of which nothing was added.
+    let few = ["workload.pairs=1", "workload.dense=0", "workload.hot_share=0.35", "workload.iterations=40"];
+    let few = undisturbed("iterations without hot pairs", |i| {
+        let manifest = black_box(&net, &own(&format!("few-{i}")), &few, &few);
+        assert_eq!((wrong(&manifest), manifest["strangers"].as_u64().unwrap_or(0)), (0, 0), "{manifest}");
+        (manifest["validity"]["valid"] == true).then_some(manifest)
+    });
+    let Some(few) = few else { return };
+    assert!((1..40).contains(&checked(&few)), "some iterations have no hot pair: {few}");
     // Additions by tables are no additions of f32s.
     let off = black_box(&net, &own("off"), &["target.add=tables"], &["target.add=exact"]);
     assert!(wrong(&off) > 100 && counter(&off, "hot_sums_off") == wrong(&off), "{off}");

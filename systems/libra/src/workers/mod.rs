@@ -147,7 +147,7 @@ fn identify(bytes: &[u8], facts: &Facts) -> Option<Identity> {
     }
     let is_result = header.kind == format::Kind::Result && !header.is_cold();
     let opener = if is_result { ResultHead::parse(payload)?.opener } else { None };
-    // Results of a device without a ledger are checked whether or not they contain the opener of the sum.
+    // Results of a device without a ledger are checked whether or not they contain the opener of the sum, without which nothing was added.
     let kind = if opener.is_some() || is_result && facts.external { Kind::Result } else { Kind::Control };
     let worker = if let FrameDirection::To(worker) = side { worker } else { 0 };
     let identity = side.identity(kind, opener.unwrap_or_else(|| own(worker)), facts);
@@ -459,8 +459,10 @@ impl SparseWorkers {
         let (accepted, last) = (known.is_new(number, &head), all && known.is_over(number, &head));
         let pairs = || format::hot_pairs(format::pairs(pool.payload(frame)));
         let sum_ok = self.proof.as_mut().map_or(SumOk::Unknown, |proof| proof.judge(sum, &head, pairs(), all));
-        // Without an opener nothing was added; a device without a ledger may omit it in any sum.
-        let opener = head.opener.or(self.proof.is_some().then_some(frame.packet));
+        // Without an opener nothing was added. A device without a ledger that omits it where there is a sum, or sends a wrong part, is
+        // recorded.
+        let is_recorded = self.proof.is_some() && (sum_ok == SumOk::No || pairs().next().is_some());
+        let opener = head.opener.or(is_recorded.then_some(frame.packet));
         let Some(opener) = opener.filter(|_| accepted || last || sum_ok == SumOk::No) else {
             return pool.release(frame.buffer);
         };
