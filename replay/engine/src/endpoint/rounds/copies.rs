@@ -1,5 +1,7 @@
 //! Copies of results: all workers receive the same sum, and a repeated result is the same sum.
 
+use std::collections::HashSet;
+
 use pktgen_core::record::{Fault, PacketId};
 use pktgen_wire::wire::update::digest;
 
@@ -21,6 +23,8 @@ pub(super) struct Copies {
     /// Two are enough: a worker has the result before when it contributes to the next, so what is older than both has arrived, and comes
     /// once more, however late.
     known: Vec<[Known; 2]>,
+    /// Partial results that came: nobody waits for them, so they and their copies may come behind any number of later ones.
+    partials: HashSet<PacketId>,
     /// Whether copies are compared. Devices of this program share the bytes of all copies.
     compared: bool,
     /// Whether a partial result may be repeated with other contributions, because these are repeated.
@@ -32,7 +36,8 @@ pub(super) struct Copies {
 impl Copies {
     /// Copies at `places` places; `compared` if the device is external, `partial` if one packet may open two results.
     pub(super) fn new(places: usize, compared: bool, partial: bool) -> Self {
-        Copies { known: vec![[NONE; 2]; places], compared, partial, unlike: 0, first: None }
+        let (known, partials) = (vec![[NONE; 2]; places], HashSet::new());
+        Copies { known, partials, compared, partial, unlike: 0, first: None }
     }
 
     /// Notes a result, by its place and packet, that arrived at `worker` with these `values`; returns whether it is the first copy.
@@ -50,12 +55,14 @@ impl Copies {
             return false;
         }
         let is_old = known[1].packet != PacketId::NOBODY && known.iter().all(|known| head.seq < known.seq);
-        // A partial result may come for the first time behind later ones: others did not wait for it.
-        if earlier.is_none() && is_old && !head.degraded {
-            return false;
+        if earlier.is_none() && is_old {
+            return head.degraded && self.partials.insert(packet);
         }
         let digest = if self.compared { of(head, values()) } else { 0 };
         let Some(earlier) = earlier else {
+            if head.degraded {
+                self.partials.insert(packet);
+            }
             *known = [Known { packet, digest, seq: head.seq }, known[0]];
             return true;
         };
@@ -130,8 +137,14 @@ mod tests {
             [first(0), first(8), first(0), first(16), first(8), first(0)],
             [true, true, false, true, false, false]
         );
-        let mut partial = |seq| copies.is_first((0, PacketId::new(1, seq, 0)), 0, &head(seq, 2, true), || &[0; 4]);
-        assert!(partial(0), "one that is made behind later ones");
+        let mut of = |(worker, seq), degraded| {
+            let packet = PacketId::new(worker, seq, 0);
+            copies.is_first((0, packet), 0, &head(seq, if degraded { 2 } else { 4 }, degraded), || &[0; 4])
+        };
+        assert!(of((1, 0), true), "a partial one that is made behind later ones");
+        assert!(!of((1, 0), true) && !of((0, 8), false) && !of((0, 16), false), "their copies are known still");
+        // One that was in time, and whose copy comes behind two later ones.
+        assert!(of((1, 24), true) && of((0, 32), false) && of((0, 40), false) && !of((1, 24), true));
         assert_eq!(copies.fault(), None);
     }
 }
