@@ -203,8 +203,10 @@ impl RoundProtocol for Atp {
         let header = Header::parse(payload).filter(|h| h.ack && !h.overflow && h.workers == self.workers)?;
         let name = Name::of(header.key);
         let known = name.number / layout.packets() < layout.dense.iterations() && header.seq == name.seq();
+        // Jobs count from 1 in headers.
+        let job = header.app.checked_sub(1)?;
         known.then_some(ResultHead {
-            job: header.app.checked_sub(1),
+            job: Some(job),
             seq: name.number,
             count: u16::from(header.workers),
             degraded: false,

@@ -187,7 +187,8 @@ impl ScalingError {
 /// The integers that workers contribute, as a pure function.
 pub trait Content: Send {
     /// Adds the contributions of `members` to `sums`, which are 0, with wrap-around; returns how many elements the last one has. A system
-    /// whose devices combine contributions in another way writes what they make of all members.
+    /// whose devices combine contributions in another way writes what they make of all members; verdicts on partial results and on overflow
+    /// add members one by one, and are of sums only.
     fn add(&mut self, members: &[PacketId], sums: &mut [i32]) -> usize;
     /// Returns the error of the mean that a worker computes from `sums` (Trio §5: divided by the number of sources),
     /// compared with that of the gradients of `members` before scaling.

@@ -284,7 +284,7 @@ fn cold_number(switch: &mut Switch) -> u32 {
 /// Checks that the frame sent last leaves unchanged at this port alone; padding is not compared.
 fn passes(switch: &mut Switch, what: &str, sent: &[u8], port: u16) -> ProbeResult<()> {
     let came = switch.probe.expect(|frames| !frames.is_empty())?;
-    // The Ethernet source and the time to live may be changed by a router.
+    // A router may change the Ethernet source and the time to live; the destination is that of the next host, as the bench sees it.
     let alike = |left: &ProbeFrame| left.port == port && left.bytes.get(26..sent.len()) == sent.get(26..);
     if let [left] = &came[..]
         && alike(left)

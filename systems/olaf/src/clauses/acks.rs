@@ -6,6 +6,7 @@ use pktgen_wire::wire::frame::{
 };
 
 use super::card::Card;
+use super::passing::free;
 use super::{BASE, acknowledging, merging};
 use crate::strict::{ACK_HEAD, Ack, PORT, WORKER_PORT};
 use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, ProbeFrame, ProbeResult};
@@ -82,7 +83,9 @@ fn introduced<'p, 'a>(probe: &'p mut ClauseProbe<'a>) -> ProbeResult<Card<'p, 'a
         let update = card.update(worker);
         card.send(&update)?;
     }
-    card.probe.settle()?;
+    // What left later would be at the server's port behind an acknowledgement.
+    let (server, least) = (card.probe.ground.server, card.clusters.len().min(1 + free(&card)));
+    card.probe.expect(|frames| frames.iter().filter(|frame| Some(frame.port) == server).count() >= least)?;
     Ok(card)
 }
 

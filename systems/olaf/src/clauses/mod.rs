@@ -21,7 +21,7 @@ pub(crate) static SUITE: ClauseSuite = ClauseSuite {
     name: "olaf",
     format: "olaf",
     layout: Some("strict"),
-    version: 7,
+    version: 8,
     terms: &[
         ("update", "a packet of a worker with a reward and gradients"),
         ("cluster", "workers whose updates may be merged; the device knows it by the source address"),

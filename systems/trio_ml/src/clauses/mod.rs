@@ -19,7 +19,7 @@ pub(crate) static SUITE: ClauseSuite = ClauseSuite {
     name: "trio_ml",
     format: "trio_ml",
     layout: None,
-    version: 3,
+    version: 4,
     terms: &[
         ("contribution", "a packet of a worker with its gradients of one block"),
         ("result", "a packet of the device with the sum of a block; partial: of some of the workers"),

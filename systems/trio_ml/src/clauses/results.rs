@@ -13,7 +13,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         title: "a result goes to every worker once, and to nobody else",
         rule: "One copy at each worker's port, to its address or to the job's group, and no other frame (§4, \"Result packet\").",
         stimulus: "one contribution of each worker, in random order",
-        observation: "all ports, until the device is silent, and for three timeouts",
+        observation: "all ports, until the device is silent, and for three timeouts; without mitigation for certify.late",
         oracle: "one copy for each worker of the job, and none later",
         probe: |probe| with_router(probe, receivers),
         ..BASE
@@ -95,6 +95,11 @@ fn receivers(router: &mut Router) -> ProbeResult<()> {
     router.send_all(&order, &spot, &parts)?;
     let answers = router.answers_of(&[spot])?;
     router.reaches(&answers, &spot)?;
+    if super::router::timeout(router.probe.ground).is_none() {
+        let late = router.probe.ground.late;
+        let more = router.probe.pass(late)?.len();
+        same(&spot, "frames after the result", 0, more)?;
+    }
     router.ages_nothing(&spot, "whose result has left")
 }
 

@@ -344,6 +344,7 @@ impl<'p, 'a> Router<'p, 'a> {
     /// Lets a block without some workers time out: returns its partial results, and limits of the time from the last
     /// contribution to these.
     pub(super) fn aged(&mut self, spot: &Spot, before: Time) -> ProbeResult<(Vec<Answer>, Time, Time)> {
+        self.in_time()?;
         let timeout = timeout(self.probe.ground).unwrap_or(MS);
         let sent = self.probe.last_sent();
         let (mut frames, mut waited) = (Vec::new(), 0);
@@ -363,6 +364,7 @@ impl<'p, 'a> Router<'p, 'a> {
 
     /// Lets blocks without some workers time out; returns the partial results of each.
     pub(super) fn all_aged(&mut self, spots: &[Spot]) -> ProbeResult<Vec<Vec<Answer>>> {
+        self.in_time()?;
         let timeout = timeout(self.probe.ground).unwrap_or(MS);
         let frames = self.probe.pass(3 * timeout + self.probe.ground.patience)?;
         self.since = None;

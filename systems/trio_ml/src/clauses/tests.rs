@@ -296,7 +296,7 @@ impl Naive {
     /// Returns when a record times out.
     fn ages(&self, (_, block): (u8, u32), record: &Record) -> Time {
         match self.defect {
-            _ if record.is_done && !record.ages_again || !self.timers => NEVER,
+            _ if (record.is_done || !self.timers) && !record.ages_again => NEVER,
             Defect::AgesEvenBlocks if block % 2 == 1 => NEVER,
             Defect::NeverAges => NEVER,
             Defect::AgesEarly => record.touched + TIMEOUT / 2,
@@ -511,6 +511,15 @@ fn every_defect_is_found_by_the_clauses_that_name_it() {
         }
     }
     assert!(misses.is_empty(), "{misses:#?}");
+}
+
+#[test]
+fn a_result_that_comes_again_is_found_without_timers_too() {
+    let (_, clause) = SUITE.numbered().find(|(_, clause)| clause.id == "trio-ml-receivers").unwrap();
+    for (seed, (on_cable, unicast)) in (0..20).flat_map(|seed| FORMS.map(|form| (seed, form))) {
+        let mut router = Naive { timers: false, on_cable, unicast, ..naive(Defect::AgesWhole) };
+        assert!(!holds(clause, &mut router, &mut ProbeMemory::new(), seed), "{seed} {on_cable} {unicast}");
+    }
 }
 
 /// A device with timers, although the experiment declares none, is detected by the clause for that.
