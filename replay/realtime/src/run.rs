@@ -276,7 +276,7 @@ impl Experiment {
         progress: &(dyn Fn(usize, Progress) + Sync),
     ) -> Result<Vec<Finished>> {
         // Planning every point first finds mistakes before anything is written.
-        let real_time = self.check_points()?;
+        let real_time = self.check_points(&mut |_, _| Ok(()))?;
         if self.runs.len() == 1 {
             let task = Task { progress: &|p| progress(0, p), ..Task::whole(stop) };
             let finished = self.run_one(&self.runs[0], out, &task)?;
@@ -405,6 +405,9 @@ impl Experiment {
         }
         let before = drawn();
         let plan = self.prepare_share(run, task.share)?;
+        if task.roles.part().is_some() || task.meeting.is_some() {
+            points::refuse_flags(&plan.spec.unused, "run")?;
+        }
         let mut manifest = self.manifest(run, &plan);
         manifest.rank = task.meeting.map(Meeting::rank);
         if manifest.rank.is_some() && plan.spec.transport.kind.capabilities().own_time {

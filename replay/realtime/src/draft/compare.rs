@@ -227,17 +227,22 @@ impl Waiting {
         ahead.chain(self.behind.iter().enumerate().map(|(i, frame)| (Place::Behind(i), frame)))
     }
 
-    /// Takes the frame at `place`. Returns the bytes that wait no longer, and the number of frames that are given up.
+    /// Takes the frame at `place`. Returns the bytes that are no longer ahead, and the number of frames that are given up.
     fn take(&mut self, place: Place) -> (usize, u64) {
-        let (frame, lost) = match place {
-            Place::Behind(place) => (self.behind.remove(place), 0),
-            Place::Ahead(place) => {
-                self.behind.extend(self.ahead.drain(..place));
-                (self.ahead.pop_front(), self.behind.len().saturating_sub(LOOK))
+        match place {
+            Place::Behind(place) => {
+                self.behind.remove(place);
+                (0, 0)
             }
-        };
-        let given_up: usize = self.behind.drain(..lost).map(|frame| frame.len()).sum();
-        (frame.map_or(0, |frame| frame.len()) + given_up, lost as u64)
+            Place::Ahead(place) => {
+                let passed = self.ahead.iter().take(place + 1).map(Vec::len).sum();
+                self.behind.extend(self.ahead.drain(..place));
+                self.ahead.pop_front();
+                let lost = self.behind.len().saturating_sub(LOOK);
+                self.behind.drain(..lost);
+                (passed, lost as u64)
+            }
+        }
     }
 }
 
@@ -250,7 +255,7 @@ struct Expected {
     host: Host,
     /// By source address.
     waiting: HashMap<Ip, Waiting>,
-    /// Their total bytes.
+    /// Total bytes of those ahead; those behind are few for each sender.
     held: usize,
     over: bool,
 }

@@ -6,6 +6,9 @@ use crate::driver::virtual_time::Outcome;
 use crate::endpoint::rounds::RESULTS_OVERFLOWED;
 use crate::ledger::total;
 
+/// Counters of a run with an account of exact updates: those counted twice, and never.
+pub(super) const EXACTNESS: [&str; 2] = ["counted_twice", "never_counted"];
+
 /// Fills in what is known only at the end, and judges the run.
 pub(super) fn conclude(manifest: &mut Manifest, outcome: Outcome) {
     let Outcome {
@@ -31,7 +34,7 @@ pub(super) fn conclude(manifest: &mut Manifest, outcome: Outcome) {
     // Of the results of a server its workers know, of those of a device its account.
     manifest.counters.scaling_error_ppb = manifest.counters.scaling_error_ppb.or(ledger.scaling_error_ppb());
     if let Some(exact) = ledger.exactness() {
-        let counts = [("counted_twice", exact.twice), ("never_counted", exact.never)];
+        let counts = EXACTNESS.into_iter().zip([exact.twice, exact.never]);
         manifest.counters.device.extend(counts.map(|(name, n)| (name.to_owned(), n)));
     }
     let own = &mut manifest.incidents;

@@ -10,6 +10,7 @@ use pktgen_core::record::{Fault, LOCKSTEP_COUNTER, Note};
 use pktgen_core::time::{NS, Time};
 use pktgen_core::{Error, Result};
 
+use super::conclude::EXACTNESS;
 use super::{Experiment, Task, simulated};
 use crate::driver::real_time::{Progress, RealOutcome, RunOrder, drop_privileges};
 use crate::launch::{LaunchedDevice, probe_before};
@@ -207,10 +208,14 @@ pub(super) fn dismiss(device: Option<LaunchedDevice>, outcome: &mut RealOutcome)
     outcome.notes.extend(wrong.map(|why| Note::DeviceStop { why }));
 }
 
-/// Adds counters of the device to `own` ones of the run; a name that the run has counts there for itself.
+/// Adds counters of the device to `own` ones of the run; a name that the run has, or gives later, counts there for itself.
 fn add(own: &mut BTreeMap<String, u64>, counted: BTreeMap<String, u64>) {
     for (name, n) in counted {
-        let name = if own.contains_key(&name) { format!("{LOCKSTEP_COUNTER}{name}") } else { name };
+        let name = if own.contains_key(&name) || EXACTNESS.contains(&name.as_str()) {
+            format!("{LOCKSTEP_COUNTER}{name}")
+        } else {
+            name
+        };
         own.insert(name, n);
     }
 }
@@ -223,7 +228,8 @@ mod tests {
     fn counters_of_a_device_do_not_replace_those_of_the_run() {
         let of = |all: &[(&str, u64)]| all.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect::<BTreeMap<_, _>>();
         let mut own = of(&[("server.packets", 36)]);
-        add(&mut own, of(&[("server.packets", 8), ("received", 5)]));
-        assert_eq!(own, of(&[("device.server.packets", 8), ("received", 5), ("server.packets", 36)]));
+        add(&mut own, of(&[("server.packets", 8), ("received", 5), ("never_counted", 7)]));
+        let all = [("device.server.packets", 8), ("device.never_counted", 7), ("received", 5), ("server.packets", 36)];
+        assert_eq!(own, of(&all));
     }
 }

@@ -9,21 +9,27 @@ use super::{Experiment, study};
 use crate::plan::Plan;
 
 impl Experiment {
-    /// Plans one run of every point; returns whether any of them is in real time.
-    pub(super) fn check_points(&self) -> Result<bool> {
-        self.look_at_points(&|run| {
+    /// Plans one run of every point; returns whether any of them is in real time. `each` is called with each of these runs and its plan, if
+    /// it is no study.
+    pub(super) fn check_points(&self, each: &mut dyn FnMut(&Run, Option<&Plan>) -> Result<()>) -> Result<bool> {
+        let plan = |run: &Run| {
             let plan = self.prepare(run)?;
             self.check_launch(&plan)?;
             Ok(plan)
-        })
+        };
+        self.look_at_points(&plan, each)
     }
 
     /// Plans one run of every point for inspection.
     pub fn check_drafts(&self) -> Result<()> {
-        self.look_at_points(&|run| self.draft(run)).map(drop)
+        self.look_at_points(&|run| self.draft(run), &mut |_, _| Ok(())).map(drop)
     }
 
-    fn look_at_points(&self, plan: &dyn Fn(&Run) -> Result<Plan>) -> Result<bool> {
+    fn look_at_points(
+        &self,
+        plan: &dyn Fn(&Run) -> Result<Plan>,
+        each: &mut dyn FnMut(&Run, Option<&Plan>) -> Result<()>,
+    ) -> Result<bool> {
         let mut real_time = false;
         let mut seen = HashSet::new();
         let mut points = Vec::new();
@@ -34,9 +40,11 @@ impl Experiment {
             let document = self.resolve(run)?;
             if study::is_one(&document) {
                 study::check(document, run.seed, self.studies)?;
+                each(run, None)?;
                 points.push((run, Vec::new()));
             } else {
                 let plan = plan(run)?;
+                each(run, Some(&plan))?;
                 real_time |= plan.spec.is_real_time();
                 points.push((run, plan.spec.unused));
             }
@@ -44,7 +52,7 @@ impl Experiment {
         let mut unused: Vec<&Unused> = points.iter().flat_map(|(_, unused)| unused).collect();
         // What overrides a file leaves keys of it without effect, such as those of the kind that it replaces.
         unused.retain(|key| self.overrides.is_empty() || key.origin.is_override());
-        unused.sort_by_key(|key| &key.path);
+        unused.sort_by_cached_key(|key| key.to_string());
         unused.dedup();
         for (run, own) in &points {
             if unused.is_empty() {
@@ -53,23 +61,26 @@ impl Experiment {
             let document = self.resolve(run)?;
             unused.retain(|key| own.contains(key) || !document.holds(key));
         }
-        if let Some(key) = unused.iter().find(|key| key.origin.is_flag()) {
-            return Err(Error::config(format!(
-                "{}: it has no effect: nothing of this experiment reads {} (workers that wait for results send at the pace of the \
-                 results; transport.limit limits their rate in real time); leave it out",
-                key.origin, key.path
-            )));
-        }
+        refuse_flags(unused.iter().copied(), "experiment")?;
         let _ = self.unused.set(unused.into_iter().cloned().collect());
         Ok(real_time)
     }
 
     /// Returns the keys that were written and that no run reads, since only other choices would (those of a file only where nothing
-    /// overrides it); known after
-    /// [`execute`](Self::execute), which plans all points first, or [`check_drafts`](Self::check_drafts).
+    /// overrides it); known after [`execute`](Self::execute), which plans all points first, or [`check_drafts`](Self::check_drafts).
     pub fn unused(&self) -> &[Unused] {
         self.unused.get().map_or(&[], Vec::as_slice)
     }
+}
+
+/// Refuses keys without effect that a flag has set; `whole` is what they have no effect in.
+pub(super) fn refuse_flags<'a>(unused: impl IntoIterator<Item = &'a Unused>, whole: &str) -> Result<()> {
+    let Some(key) = unused.into_iter().find(|key| key.origin.is_flag()) else { return Ok(()) };
+    Err(Error::config(format!(
+        "{}: it has no effect: nothing of this {whole} reads {} (workers that wait for results send at the pace of the results; \
+         transport.limit limits their rate in real time); leave it out",
+        key.origin, key.path
+    )))
 }
 
 /// Returns the overrides (`key=value`), those among the `unused` of a run marked.
@@ -101,7 +112,7 @@ mod tests {
 
     fn unused(more: &str, flags: &[&str]) -> Vec<String> {
         let experiment = experiment(more, flags);
-        experiment.check_points().unwrap();
+        experiment.check_points(&mut |_, _| Ok(())).unwrap();
         experiment.unused().iter().map(Unused::to_string).collect()
     }
 
@@ -118,6 +129,10 @@ mod tests {
         assert!(unused(other, &[]).is_empty(), "one variant reads it");
         // Each value has a place of its own: the file's is read by nobody, the variant's by its runs.
         assert_eq!(unused(&format!("{other}topology.leaves = 4\n"), &[]), ["topology.leaves (x.toml:5:10)"]);
+        let three = "[[sweep.variants]]\nname = \"a\"\n[[sweep.variants]]\nname = \"b\"\ntopology.leaves = 4\n\
+            [[sweep.variants]]\nname = \"c\"\n";
+        let places = unused(three, &[]);
+        assert!(places.len() == 2 && places[0] != places[1], "each place once: {places:?}");
     }
 
     #[test]
@@ -125,7 +140,7 @@ mod tests {
         let mut document = Document::parse(SMALL, "x.toml").unwrap();
         document.set("topology.leaves", 4i64.into(), Origin::Flag("--leaves 4".into())).unwrap();
         let experiment = Experiment::open(pktgen_registry::all(), document).unwrap();
-        let why = experiment.check_points().unwrap_err().to_string();
+        let why = experiment.check_points(&mut |_, _| Ok(())).unwrap_err().to_string();
         assert!(why.starts_with("--leaves 4: it has no effect"), "{why}");
     }
 

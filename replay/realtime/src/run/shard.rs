@@ -20,7 +20,7 @@ use pktgen_core::whole::write_whole;
 use pktgen_core::{Error, Result};
 use serde::de::DeserializeOwned;
 
-use super::{Experiment, Finished, SWEEP, study, sweep_text, tool, write_sweep};
+use super::{Experiment, Finished, SWEEP, sweep_text, tool, write_sweep};
 use crate::driver::real_time::Progress;
 
 /// Locked by the process that works in a shard's folder; the lock of a killed one is released.
@@ -85,19 +85,14 @@ impl Experiment {
     /// Returns the resolved configuration of every point, for its first seed, and its trace; and whether any is in real
     /// time. Mistakes are found here, equally in every shard, before anything is written.
     fn points(&self) -> Result<(bool, Vec<String>)> {
-        let (mut real_time, mut points, mut seen) = (false, Vec::new(), HashSet::new());
-        for run in &self.runs {
-            if !seen.insert(&run.labels) {
-                continue;
+        let mut points = Vec::new();
+        let real_time = self.check_points(&mut |run, plan| {
+            match plan {
+                Some(plan) => points.extend([plan.spec.config.clone(), plan.spec.trace_hash.clone()]),
+                None => points.push(self.config(run)?),
             }
-            if study::is_one(&self.resolve(run)?) {
-                points.push(self.config(run)?);
-            } else {
-                let plan = self.prepare(run)?;
-                real_time |= plan.spec.is_real_time();
-                points.extend([plan.spec.config, plan.spec.trace_hash]);
-            }
-        }
+            Ok(())
+        })?;
         Ok((real_time, points))
     }
 }

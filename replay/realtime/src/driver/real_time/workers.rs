@@ -372,6 +372,7 @@ impl<'a> WorkersRole<'a> {
         outcome.lateness = self.lateness.clone();
         outcome.skipped = self.skipped;
         outcome.cut = self.cut;
+        outcome.notes.extend(end.note.clone());
         outcome.faults.extend(self.fault.take());
         outcome.faults.extend(end.faults(!self.cut && !outcome.interrupted));
         outcome.faults.extend(end.failure.map(|why| Fault::WorkersStopped { why }));

@@ -1,7 +1,7 @@
 //! Middleware between a role and its wire: a tap, a rate limit, faults, addresses, layouts.
 //!
-//! To add one: a new file here, its `mod` line and its entry in [`MIDDLEWARE`]. Each kind is a filter over frames; one wrapper makes a [`Wire`] of it and of the wire behind it, on every transport.
-//! A kind reads its keys of `[transport]`; an end without middleware keeps its bare wire, without overhead.
+//! To add one: a new file here, its `mod` line and its entry in [`MIDDLEWARE`]. Each kind is a filter over frames; one
+//! wrapper makes a [`Wire`] of it and of the wire behind it, on every transport. A kind reads its keys of `[transport]`; an end without middleware keeps its bare wire, without overhead.
 //!
 //! [`wrap`] nests them in the order of the list, the first next to the cable: a tap sees what its role sees. So a tap of the device
 //! contains frames that the device sent and a fault then lost, but not those that a fault lost on arrival; a comparison with a tap of the
