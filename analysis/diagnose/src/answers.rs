@@ -1,43 +1,38 @@
 //! Answers of the server in the captures of both ends: where they came to, and how they differ from those that left.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
 
 use crate::crossing::Odd;
 use crate::frame::{Datagram, Quick, digest, dotted};
 
 /// Addresses that are told apart, and VLAN tags.
-const KINDS_MAX: usize = 64;
+const KINDS_MAX: usize = 1 << 16;
 
 /// Most answers that may come again.
 const AGAIN_MIN: u64 = 8;
 
 /// Answers that came to the workers, by a property of theirs, and the first of each.
-struct OddKinds<K>(Vec<(K, Odd)>);
+struct OddKinds<K>(HashMap<K, Odd, Quick>);
 
 impl<K> Default for OddKinds<K> {
     fn default() -> Self {
-        OddKinds(Vec::new())
+        OddKinds(HashMap::default())
     }
 }
 
-impl<K: PartialEq> OddKinds<K> {
+impl<K: Eq + Hash> OddKinds<K> {
     fn add(&mut self, kind: K, number: u64, says: impl FnOnce() -> String) {
-        let known = self.0.iter().position(|(own, _)| *own == kind);
-        if known.is_none() && self.0.len() == KINDS_MAX {
-            return;
+        if self.0.len() < KINDS_MAX || self.0.contains_key(&kind) {
+            self.0.entry(kind).or_default().add(number, says);
         }
-        let at = known.unwrap_or_else(|| {
-            self.0.push((kind, Odd::default()));
-            self.0.len() - 1
-        });
-        self.0[at].1.add(number, says);
     }
 
     /// All of the kinds that are odd.
     fn odd(&self, is_odd: impl Fn(&K) -> bool) -> Odd {
-        let mut all = self.0.iter().filter(|(kind, _)| is_odd(kind)).map(|(_, odd)| odd.clone());
-        let first = all.next().unwrap_or_default();
-        all.fold(first, |sum, one| Odd { frames: sum.frames + one.frames, ..sum })
+        let all = || self.0.iter().filter(|(kind, _)| is_odd(kind)).map(|(_, odd)| odd);
+        let first = all().min_by_key(|odd| odd.first).cloned().unwrap_or_default();
+        Odd { frames: all().map(|odd| odd.frames).sum(), ..first }
     }
 }
 

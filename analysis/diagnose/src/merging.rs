@@ -244,7 +244,8 @@ pub(crate) fn answers(evidence: &Evidence, on_links: LostOnLinks) -> Option<Caus
 /// Finds answers that did not reach all their workers.
 pub(crate) fn copies_of_answers(evidence: &Evidence, found: &mut Vec<CauseFound>) {
     let Some(acks) = evidence.manifest.unseen.as_ref().and_then(|unseen| unseen.acks) else { return };
-    if acks.elsewhere > 0 {
+    // The captures may have shown the same frames.
+    if acks.elsewhere > 0 && found.iter().all(|found| found.cause != &WRONG_DESTINATION) {
         let says = format!("{} answers came with the Ethernet address of another", acks.elsewhere);
         let proof = EvidenceItem::new("manifest.json, acks", says);
         found.push(CauseFound::new(&WRONG_DESTINATION, Certainty::Certain, acks.elsewhere, vec![proof]));

@@ -10,7 +10,8 @@ use pktgen_wire::wire::Formats;
 use pktgen_wire::wire::sight::{Datagram, Look, Sight, What, look};
 
 use crate::cause::{
-    ACKS_LOST, COPIES, HOST_LATE, PAYLOAD_CHANGED, REORDERED, RESULTS_LOST, RESULTS_TO_SOME, RESULTS_UNMATCHED,
+    ACKS_LOST, BITS_FLIPPED, BYTE_ORDER, COPIES, FIELD_CHANGED, HOST_LATE, PAYLOAD_CHANGED, REORDERED, RESULTS_LOST,
+    RESULTS_TO_SOME, RESULTS_UNMATCHED,
 };
 use crate::counted::DOWN_TAKEN;
 use crate::crossing::Odd;
@@ -56,6 +57,11 @@ struct Exchanges {
     of: HashMap<Key, Exchange, Quick>,
     /// Acknowledgements of packets that the worker had not sent, or not so often.
     unasked: Odd,
+    /// Those of packets that it did not send at all, and how often the others came, by job and number.
+    misnumbered: u64,
+    too_many: HashMap<(u16, u32), u64, Quick>,
+    /// Datagrams with a port of the protocol that are none of its packets.
+    unread: u64,
     /// Results of the server that came with a content that it did not send.
     changed: Odd,
     /// Results of the device that came as first transmissions to a worker or a group, and as repetitions to a worker.
@@ -77,12 +83,16 @@ struct Missing {
     refused: u64,
     /// Answers that left the server and did not come.
     from_server: u64,
+    /// Acknowledgements too many that have the number of one that is missing at another worker.
+    misdirected: u64,
     /// Results of the device of which only a repetition came, and other results that it repeated.
     results: Odd,
     results_again: u64,
     /// Results of the device that came to others, by the worker that they did not come to; and how many came.
     to_others: BTreeMap<u32, u64>,
     results_came: u64,
+    /// Workers that some result came to.
+    reached: BTreeSet<u32>,
 }
 
 fn is_group(to: u32) -> bool {
@@ -102,6 +112,15 @@ fn sight(formats: Formats, ports: Option<PortsOnCable>, datagram: &Datagram) -> 
     })
 }
 
+/// Whether a datagram has a port of a protocol.
+fn has_port(formats: Formats, ports: Option<PortsOnCable>, datagram: &Datagram) -> bool {
+    let is_own = |(workers, receiver): (u16, u16)| {
+        [datagram.src_port, datagram.dst_port].iter().any(|port| [workers, receiver].contains(port))
+    };
+    ports.is_some_and(|ports| ports.inside(datagram).is_some())
+        || formats.iter().any(|format| format.facts().ports.is_some_and(is_own))
+}
+
 impl Exchanges {
     /// Reads what came to the server and left it, then what left the workers and came to them.
     fn read(workers: &Path, server: &Path, formats: Formats, ports: Option<PortsOnCable>) -> Result<Exchanges> {
@@ -111,7 +130,10 @@ impl Exchanges {
             while let Some(packet) = reader.next()? {
                 number += 1;
                 let Look::Udp(datagram) = look(packet.link_type, packet.bytes) else { continue };
-                let Some((sight, back)) = sight(formats, ports, &datagram) else { continue };
+                let Some((sight, back)) = sight(formats, ports, &datagram) else {
+                    all.unread += u64::from(has_port(formats, ports, &datagram));
+                    continue;
+                };
                 match at_server {
                     true => all.at_server(&sight, &datagram, back),
                     false => all.at_workers(&sight, &datagram, back, number),
@@ -139,16 +161,22 @@ impl Exchanges {
                 let own = self.of.entry(key).or_default();
                 own.sent += 1;
                 if own.sent > 1 {
-                    own.needless += u64::from(own.acks > 0);
+                    own.needless += u64::from(own.acks + own.results > 0);
                     own.repeated_at = if own.sent == 2 { number } else { own.repeated_at };
                 }
             }
             // A request is answered with itself, and a repeated request again.
             (What::Ack | What::Control, true) => match self.of.get_mut(&key).filter(|own| own.acks < own.sent) {
                 Some(own) => own.acks += 1,
-                None => self.unasked.add(number, || {
-                    format!("acknowledges packet {} to a worker that did not send it, or not so often", sight.seq)
-                }),
+                None => {
+                    match self.of.get(&key).is_some_and(|own| own.sent > 0) {
+                        true => *self.too_many.entry((key.1, key.2)).or_default() += 1,
+                        false => self.misnumbered += 1,
+                    }
+                    self.unasked.add(number, || {
+                        format!("acknowledges packet {} to a worker that did not send it, or not so often", sight.seq)
+                    });
+                }
             },
             (What::Result, true) => match self.of.get_mut(&key).filter(|own| !own.results_left.is_empty()) {
                 Some(own) => {
@@ -175,7 +203,8 @@ impl Exchanges {
             odd.first = if odd.frames == 0 { at } else { odd.first.min(at) };
             odd.frames += frames;
         };
-        for own in self.of.values() {
+        let mut too_many = self.too_many.clone();
+        for ((_, cluster, seq), own) in &self.of {
             let results_left = own.results_left.len() as u64;
             if results_left > 1 {
                 missing.from_server += results_left.saturating_sub(own.results);
@@ -198,6 +227,11 @@ impl Exchanges {
             }
             missing.from_server += back;
             missing.refused += refused;
+            if let Some(left) = too_many.get_mut(&(*cluster, *seq)) {
+                let placed = (up + back).min(*left);
+                missing.misdirected += placed;
+                *left -= placed;
+            }
             if up + back + refused == 0 {
                 missing.late += own.sent - 1 - own.needless;
             }
@@ -226,6 +260,9 @@ impl Exchanges {
         for (cluster, seq) in results {
             for (_, host) in workers.range((cluster, 0)..=(cluster, u32::MAX)) {
                 let has = [0, *host].iter().any(|to| came.contains(&(*to, cluster, seq)));
+                if has {
+                    missing.reached.insert(*host);
+                }
                 *missing.to_others.entry(*host).or_default() += u64::from(!has);
             }
         }
@@ -253,7 +290,7 @@ pub(crate) fn look_at(
     let (Some(workers), Some(server)) = (evidence.tap("workers"), evidence.tap("server")) else {
         if balance.retransmitted > FEW.max(balance.sent / 100) && told(found) * 2 < balance.retransmitted {
             unknown.push(format!(
-                "why {repeated}, lost or late, of the packets or of their answers: {}",
+                "why {repeated}: packets or their answers were lost or late, and no capture shows which; {}",
                 evidence.next_step("")
             ));
         }
@@ -262,8 +299,11 @@ pub(crate) fn look_at(
     let all = Exchanges::read(&workers, &server, known.formats, known.ports(evidence))?;
     let missing = all.missing();
     let before = told(found);
+    // A frame with changed contents is one packet less, and no more than that.
+    let changed = found.iter().filter(|found| [&BITS_FLIPPED, &BYTE_ORDER, &FIELD_CHANGED].contains(&found.cause));
+    let changed = changed.map(|found| found.explains).sum::<u64>();
     let lost = Lost { missing: &missing, all: &all, balances, evidence };
-    lost.look(before, found);
+    lost.look(before, changed.min(before), found);
     if missing.late > FEW.max(balance.sent / 100) && told(found) * 2 < missing.late {
         unknown.push(format!(
             "why {repeated}: every transmission of {} of these was acknowledged, but later than the timeout; the device or a host was late",
@@ -294,11 +334,17 @@ struct Lost<'a> {
 }
 
 impl Lost<'_> {
-    /// `told` frames are explained by other causes.
-    fn look(&self, told: u64, found: &mut Vec<CauseFound>) {
+    /// Frames that came and were none of the run: in another form, or with numbers of none, and not of others.
+    fn foreign(&self) -> u64 {
+        let renumbered: u64 = self.all.of.values().filter(|own| own.sent == 0).map(|own| own.at_server).sum();
+        self.evidence.manifest.counters.foreign.min(self.all.unread + renumbered)
+    }
+
+    /// `told` frames are explained by other causes, `changed` of them by changed contents.
+    fn look(&self, told: u64, changed: u64, found: &mut Vec<CauseFound>) {
         let missing = self.missing;
         // What came with another number, to another worker or in another form is not lost.
-        let strays = self.all.unasked.frames.max(self.evidence.manifest.counters.foreign);
+        let strays = self.all.unasked.frames.max(self.foreign());
         let mut left = strays;
         let mut less_strays = |frames: u64| {
             let astray = frames.min(left);
@@ -310,51 +356,64 @@ impl Lost<'_> {
         let results = less_strays(missing.results.frames);
         let from_server = less_strays(missing.from_server);
         self.of_strays(strays - left, told, found);
-        let changed = &self.all.changed;
-        if changed.frames > told * 2 {
-            let says = format!("{}; {} such frames", changed.says, changed.frames);
-            let proofs = vec![EvidenceItem::packet(TAP, changed.first, says)];
-            found.push(CauseFound::new(&PAYLOAD_CHANGED, Certainty::Certain, changed.frames, proofs));
+        let unlike = &self.all.changed;
+        if unlike.frames > told * 2 {
+            let says = format!("{}; {} such frames", unlike.says, unlike.frames);
+            let proofs = vec![EvidenceItem::packet(TAP, unlike.first, says)];
+            found.push(CauseFound::new(&PAYLOAD_CHANGED, Certainty::Certain, unlike.frames, proofs));
         }
+        let limit = told * 2 - changed;
         let mut lost = self.contributions(unanswered, to_server);
         if results > 0 {
             let says = format!("repeats a result whose first transmission did not come; {results} such results");
             lost.push((results, EvidenceItem::packet(TAP, missing.results.first, says)));
         }
-        lost.extend(self.of_others(strays + changed.frames, found));
+        lost.extend(self.of_others(strays + unlike.frames, found));
         let frames = lost.iter().map(|(frames, _)| frames).sum::<u64>();
-        if frames > told * 2 && !self.balances.lost_both_ways().may_explain(frames) {
+        if frames > limit && !self.balances.lost_both_ways().may_explain(frames) {
             let taken = self.evidence.device(DOWN_TAKEN);
             let counter = taken.map(|(name, n)| EvidenceItem::new(format!("device counter {name}"), n.to_string()));
             let proofs = lost.into_iter().map(|(_, proof)| proof).chain(counter).collect();
             found.push(CauseFound::new(&RESULTS_LOST, Certainty::Certain, frames, proofs));
         }
-        if from_server > told * 2 && !self.balances.lost_back().may_explain(from_server) {
+        if from_server > limit && !self.balances.lost_back().may_explain(from_server) {
             let says = format!("{from_server} repeated answers left the server and did not come to the workers");
             let proofs = vec![EvidenceItem::new("taps of the server and of the workers", says)];
+            // The counters may have shown some of them.
+            found.retain(|found| found.cause != &ACKS_LOST);
             found.push(CauseFound::new(&ACKS_LOST, Certainty::Certain, from_server, proofs));
         }
     }
 
-    /// Acknowledgements that no worker asked for: of `astray` packets in the place of those that are missing, or copies.
+    /// Acknowledgements that no worker asked for: of `astray` packets in the place of those that are missing, or copies. Where only their
+    /// number says so, both are possible, and that the missing ones are lost.
     fn of_strays(&self, astray: u64, told: u64, found: &mut Vec<CauseFound>) {
         let unasked = &self.all.unasked;
-        let (cause, frames) = if astray > 0 { (&RESULTS_UNMATCHED, astray) } else { (&COPIES, unasked.frames) };
-        if frames <= told * 2 || found.iter().any(|found| found.cause == cause) {
-            return;
-        }
-        let (certainty, proof) = match unasked.frames {
-            0 => {
-                let foreign = self.evidence.manifest.counters.foreign;
-                let says = format!("{foreign} frames came that are none of the run, and {astray} that are did not");
-                (Certainty::Likely, EvidenceItem::new("manifest.json, counters.foreign", says))
+        let placed = self.all.misnumbered + self.missing.misdirected;
+        let mut add = |cause, certainty, frames: u64| {
+            if frames <= told * 2 || found.iter().any(|found| found.cause == cause) {
+                return;
             }
-            frames => {
-                let says = format!("{}; {frames} such frames", unasked.says);
-                (Certainty::Certain, EvidenceItem::packet(TAP, unasked.first, says))
-            }
+            let proof = match unasked.frames {
+                0 => {
+                    let foreign = self.foreign();
+                    let says = format!("{foreign} frames came that are none of the run, and {astray} that are did not");
+                    EvidenceItem::new("manifest.json, counters.foreign", says)
+                }
+                all => EvidenceItem::packet(TAP, unasked.first, format!("{}; {all} such frames", unasked.says)),
+            };
+            found.push(CauseFound::new(cause, certainty, frames, vec![proof]));
         };
-        found.push(CauseFound::new(cause, certainty, frames, vec![proof]));
+        match (astray, unasked.frames) {
+            (0, frames) => add(&COPIES, Certainty::Certain, frames),
+            (_, 0) => add(&RESULTS_UNMATCHED, Certainty::Likely, astray),
+            (_, _) if astray <= placed => add(&RESULTS_UNMATCHED, Certainty::Certain, astray),
+            (_, frames) => {
+                add(&RESULTS_UNMATCHED, Certainty::Possible, astray);
+                add(&COPIES, Certainty::Possible, frames);
+                add(&RESULTS_LOST, Certainty::Possible, astray);
+            }
+        }
     }
 
     /// Contributions that were repeated because they or their acknowledgements are missing.
@@ -374,26 +433,22 @@ impl Lost<'_> {
         lost
     }
 
-    /// Results that never came to some workers: to those of a job that had none, or now and then. `odd` others came to
-    /// single workers.
+    /// Results that never came to some workers: to those that had none, or now and then. `odd` others came to single workers.
     fn of_others(&self, odd: u64, found: &mut Vec<CauseFound>) -> Option<(u64, EvidenceItem)> {
-        let Missing { to_others, results_came, .. } = self.missing;
-        let lacking = to_others.values().sum::<u64>();
-        if lacking <= odd * 2 {
-            return None;
+        let Missing { to_others, results_came, reached, .. } = self.missing;
+        let told = |hosts: &[(&u32, &u64)]| {
+            let lacking = hosts.iter().map(|(_, lacking)| **lacking).sum::<u64>();
+            let names: Vec<_> = hosts.iter().map(|(host, _)| Address(**host).to_string()).collect();
+            let says =
+                format!("of {results_came} results that came to others, {lacking} never came to {}", names.join(", "));
+            (lacking > odd * 2).then(|| (lacking, EvidenceItem::new(TAP, says)))
+        };
+        let (without, others): (Vec<_>, Vec<_>) =
+            to_others.iter().partition(|(host, lacking)| **lacking >= RESULTS_MIN && !reached.contains(host));
+        if let Some((lacking, proof)) = told(&without) {
+            found.push(CauseFound::new(&RESULTS_TO_SOME, Certainty::Certain, lacking, vec![proof]));
         }
-        let without = || to_others.iter().filter(|(_, lacking)| *lacking == results_came).map(|(host, _)| host);
-        let is_to_some = *results_came >= RESULTS_MIN && without().count() > 0;
-        let hosts: Vec<_> = if is_to_some { without().collect() } else { to_others.keys().collect() };
-        let hosts: Vec<_> = hosts.into_iter().map(|host| Address(*host).to_string()).collect();
-        let says =
-            format!("of {results_came} results that came to others, {lacking} never came to {}", hosts.join(", "));
-        let proof = EvidenceItem::new(TAP, says);
-        if !is_to_some {
-            return Some((lacking, proof));
-        }
-        found.push(CauseFound::new(&RESULTS_TO_SOME, Certainty::Certain, lacking, vec![proof]));
-        None
+        told(&others)
     }
 }
 

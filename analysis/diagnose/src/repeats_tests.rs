@@ -103,19 +103,29 @@ fn found(all: &Exchanges, foreign: u64, told: u64) -> Vec<(&'static str, Certain
     let evidence = Evidence::of(Path::new(""), manifest);
     let missing = all.missing();
     let (balances, mut found) = (Balances::of(&evidence), Vec::new());
-    Lost { missing: &missing, all, balances: &balances, evidence: &evidence }.look(told, &mut found);
+    Lost { missing: &missing, all, balances: &balances, evidence: &evidence }.look(told, 0, &mut found);
     found.iter().map(|found| (found.cause.code, found.certainty, found.explains)).collect()
 }
 
 #[test]
 fn each_loss_has_its_cause() {
-    let lost = exchanges(&[], &[push(1, 0), push(1, 0), ack(1, 0)]);
+    let mut lost = exchanges(&[], &[push(1, 0), push(1, 0), ack(1, 0)]);
     assert_eq!(found(&lost, 0, 0), [("results_lost", Certainty::Certain, 1)]);
-    // It came in another form, or another cause explains it.
-    assert_eq!(found(&lost, 1, 0), [("results_unmatched", Certainty::Likely, 1)]);
+    // Foreign frames of others say nothing.
+    assert_eq!(found(&lost, 1, 0), [("results_lost", Certainty::Certain, 1)]);
     assert_eq!(found(&lost, 0, 1), []);
+    // It came in another form.
+    lost.unread = 1;
+    assert_eq!(found(&lost, 1, 0), [("results_unmatched", Certainty::Likely, 1)]);
     let other = exchanges(&[], &[push(1, 0), push(2, 0), ack(2, 0), ack(2, 0), push(1, 0), ack(1, 0)]);
     assert_eq!(found(&other, 0, 0), [("results_unmatched", Certainty::Certain, 1)]);
+    // Copies of other packets and losses are as likely.
+    let both = exchanges(&[], &[push(1, 0), push(2, 1), ack(2, 1), ack(2, 1), push(1, 0), ack(1, 0)]);
+    let possible = ["results_unmatched", "copies", "results_lost"].map(|code| (code, Certainty::Possible, 1));
+    assert_eq!(found(&both, 0, 0), possible);
+    // A number that no worker sent is no copy.
+    let renumbered = exchanges(&[], &[push(1, 0), ack(1, 7), push(1, 0), ack(1, 0)]);
+    assert_eq!(found(&renumbered, 0, 0), [("results_unmatched", Certainty::Certain, 1)]);
     let twice = exchanges(&[], &[push(1, 0), ack(1, 0), ack(1, 0)]);
     assert_eq!(found(&twice, 0, 0), [("copies", Certainty::Certain, 1)]);
     let answers = [push(1, 1), push(1, 1), ack(1, 1), ack(1, 1)];
@@ -124,6 +134,15 @@ fn each_loss_has_its_cause() {
     let results = (0..9).map(|seq| result(1, seq, 0));
     let some: Vec<_> = [push(1, 0), push(2, 0)].into_iter().chain(results).collect();
     assert_eq!(found(&exchanges(&[], &some), 0, 0), [("results_to_some", Certainty::Certain, 9)]);
+    // A worker can lack its own job's results only.
+    let other_job = |host, seq| {
+        let (sight, datagram, back) = result(host, seq, 0);
+        (Sight { cluster: 1, ..sight }, datagram, back)
+    };
+    let (sight, datagram, back) = push(5, 0);
+    let of_both = some.iter().cloned().chain([(Sight { cluster: 1, ..sight }, datagram, back)]);
+    let of_both: Vec<_> = of_both.chain((0..20).map(|seq| other_job(5, seq))).collect();
+    assert_eq!(found(&exchanges(&[], &of_both), 0, 0), [("results_to_some", Certainty::Certain, 9)]);
     let right = exchanges(&[], &[push(1, 0), ack(1, 0), result(GROUP, 0, 0)]);
     assert_eq!(found(&right, 0, 0), []);
 }
