@@ -133,6 +133,11 @@ impl Clocks {
         }
     }
 
+    /// Whether nothing relates the two clocks.
+    pub(super) fn is_unrelated(&self) -> bool {
+        matches!(self.relation, Relation::Unknown(_))
+    }
+
     /// Returns whether a time at the server may be compared with one at a sender.
     pub fn comparable(&self) -> bool {
         !matches!(self.relation, Relation::Unknown(_)) && self.origin != Origin::FirstPacket

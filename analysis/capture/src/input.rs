@@ -358,13 +358,6 @@ impl Decoder {
     #[inline(always)]
     fn keep(&mut self, packet: &Packet, found: Found, events: &mut Vec<Event>) {
         let Found { format, sight, content, src } = found;
-        // An aggregate has the address of any of its members.
-        if sight.count == 1
-            && src != 0
-            && let (What::Update, Some(worker), Some(_)) = (sight.what, sight.worker, sight.generation)
-        {
-            self.tally.shared += u64::from(*self.addresses.entry(worker).or_insert(src) != src);
-        }
         let sane = |t: &i64| t.unsigned_abs() <= HORIZON as u64;
         let Some(time) = packet.time else {
             self.tally.timeless += 1;
@@ -377,6 +370,13 @@ impl Decoder {
             self.tally.absurd += 1;
             return;
         };
+        // An aggregate has the address of any of its members.
+        if sight.count == 1
+            && src != 0
+            && let (What::Update, Some(worker), Some(_)) = (sight.what, sight.worker, sight.generation)
+        {
+            self.tally.shared += u64::from(*self.addresses.entry(worker).or_insert(src) != src);
+        }
         self.tally.unordered += u64::from(t < self.last);
         self.last = t;
         self.tally.resolution_ps = self.tally.resolution_ps.max(packet.resolution_ps);

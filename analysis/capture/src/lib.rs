@@ -87,6 +87,13 @@ pub struct Event {
     pub content: u32,
 }
 
+impl Event {
+    /// Returns the worker of a contribution, or the address of one that names none.
+    fn sender(&self) -> Option<u32> {
+        self.sight.worker.or((self.content != 0).then_some(self.content))
+    }
+}
+
 /// Captures to analyse, with options.
 #[derive(Clone)]
 pub struct CapturePlan {

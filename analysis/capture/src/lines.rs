@@ -2,8 +2,7 @@
 
 use pktgen_core::Result;
 use pktgen_core::definition::{Better, Definition, Label};
-use pktgen_records::line::Measured;
-use pktgen_records::line::{Line, NS, PACKETS, SHARE, UPDATES};
+use pktgen_records::line::{Line, Measured, NS, PACKETS, SHARE, UPDATES};
 use pktgen_records::metric::{aggregation, aom, fairness, latency, throughput};
 use pktgen_records::quantile::Values;
 use pktgen_wire::wire::sight::{Delivery, What};

@@ -369,7 +369,9 @@ impl Meter {
             (Side::Sender, What::Update, _) => self.sent(event, delivery)?,
             (Side::Server, What::Update, Delivery::Updates | Delivery::UncountedUpdates) => self.received(event)?,
             (Side::Server, What::Result, Delivery::Results | Delivery::ResultsOfAll) => self.result(event, delivery),
-            (Side::Server, What::Update, Delivery::Results | Delivery::ResultsOfAll) => self.source(event),
+            (Side::Server, What::Update, Delivery::Results | Delivery::ResultsOfAll) => {
+                self.source(event, event.sender());
+            }
             _ => {}
         }
         if self.held > self.held_max { self.spill() } else { Ok(()) }
@@ -378,7 +380,7 @@ impl Meter {
     fn sent(&mut self, event: &Event, delivery: Delivery) -> Result<()> {
         let sight = &event.sight;
         let (Some(generation), Some(worker)) = (sight.generation, sight.worker) else {
-            self.source(event);
+            self.source(event, event.sender());
             // Contributions do not necessarily contain the transmission.
             let again = matches!(delivery, Delivery::Results | Delivery::ResultsOfAll) && self.sums.contribution(event);
             self.totals.sent += 1;
@@ -416,10 +418,10 @@ impl Meter {
         Ok(())
     }
 
-    /// Records the worker of an update without a generation time.
-    fn source(&mut self, event: &Event) {
-        if let (Some(worker), 1, true) = (event.sight.worker, event.sight.count, self.pending.is_some()) {
-            self.sources[event.side as usize].insert((event.format, event.sight.cluster, worker));
+    /// Records the sender of an update without a generation time.
+    fn source(&mut self, event: &Event, sender: Option<u32>) {
+        if let (Some(sender), 1, true) = (sender, event.sight.count, self.pending.is_some()) {
+            self.sources[event.side as usize].insert((event.format, event.sight.cluster, sender));
         }
     }
 
@@ -448,7 +450,8 @@ impl Meter {
             totals.ageless += 1;
             totals.represented += u64::from(sight.count);
             totals.transmitted += u64::from(sight.count);
-            self.source(event);
+            // An aggregate may have the address of the device.
+            self.source(event, event.sight.worker);
             return Ok(());
         };
         if let (Some(pending), Some(ahead)) = (&self.pending, &mut self.ahead) {
@@ -551,7 +554,10 @@ impl Meter {
     /// Determines whether the captures of the senders have what arrived. Called after the last event.
     pub(super) fn compare_sides(&mut self) {
         let [senders, server] = &self.sources;
-        self.totals.unsent_workers = !server.is_subset(senders);
+        // Of a worker of whom much arrived and nothing was sent, no limit of memory hides it.
+        let is_unsent = |own: &Worker| own.received.newest.is_some() && own.sent.newest.is_none();
+        self.totals.unsent_workers =
+            !server.is_subset(senders) || self.pending.is_some() && self.workers.iter().any(is_unsent);
         self.totals.forgot = [&self.pending, &self.ahead].into_iter().flatten().any(Pending::forgot);
     }
 

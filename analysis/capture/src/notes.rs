@@ -195,7 +195,8 @@ fn note_of_spans(facts: &Facts, totals: &Totals) -> Option<Note> {
     let gaps = [received.saturating_sub(sent), sent_last.saturating_sub(received_last)];
     let found = gaps.into_iter().zip(totals.sent_outside).filter(|(gap, n)| *gap > least && *n >= OUTSIDE);
     let (gap_ps, n) = found.reduce(|(gap, n), (other, m)| (gap.saturating_add(other), n.saturating_add(m)))?;
-    (!facts.inputs.iter().any(InputFacts::is_unordered)).then(|| {
+    // Clocks without relation count each side from a packet of its own, whatever it is.
+    (!facts.clocks.is_unrelated() && !facts.inputs.iter().any(InputFacts::is_unordered)).then(|| {
         let text = format!(
             "the packets at the server span {} less than the senders', in which {n} updates were sent: if the server's capture began \
              later or ended earlier, these are not missing, and ages are too large; give captures of the same time",
@@ -298,9 +299,9 @@ fn notes_of_counts(facts: &Facts, totals: &Totals, known: &Known) -> Vec<Note> {
         }
     }
     if sender && totals.lacks_senders() {
-        let what = match totals.unsent_workers {
-            true => "contributions arrived of workers of whom the senders' captures have none".to_owned(),
-            false => format!("{} packets arrived whose sending was not captured", totals.unseen),
+        let what = match totals.unseen {
+            0 => "contributions arrived of workers of whom the senders' captures have none".to_owned(),
+            unseen => format!("{unseen} packets arrived whose sending was not captured"),
         };
         let text = format!(
             "{what}: the senders' captures lack some of what was sent, so what is missing is not known; give those of all \

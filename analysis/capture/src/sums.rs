@@ -158,8 +158,7 @@ impl Sums {
 
     /// Records a contribution; returns true if its worker had sent it before.
     pub(super) fn contribution(&mut self, event: &Event) -> bool {
-        // An address, where the packet names no worker.
-        let Some(worker) = event.sight.worker.or((event.content != 0).then_some(event.content)) else { return false };
+        let Some(worker) = event.sender() else { return false };
         let sum = self.renewals.sum(event, Some(worker));
         let known = self.contributions.get(&(sum, worker));
         self.contributions.put((sum, worker), known.is_some());

@@ -95,7 +95,11 @@ fn refuse_valueless(patterns: &[String], measured: &Measured) -> Result<()> {
     }
     let reasons = measured.notes.iter().filter(|note| !NO_REASONS.contains(&note.note));
     let reasons: Vec<&str> = reasons.map(|note| note.text.as_str()).collect();
-    Err(Error::Invalid(format!("--metric {pattern}: has no value here: {}", reasons.join("; "))))
+    let why = if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join("; ")) };
+    let what = format!("--metric {pattern}: has no value in these captures{why}");
+    Err(Error::Invalid(format!(
+        "{what} (`pktgen explain {pattern}` says what it needs, and docs/analyze.md which sides show what)"
+    )))
 }
 
 /// Returns the flags that only captures have; those of tables, and those which require others, are named by these.

@@ -22,7 +22,11 @@ fn failures_say_why_however_quiet() {
         (&["analyze", "cut.pcap"], 1, "damaged at byte"),
         (&["analyze", "nosuch.pcap"], 2, "no such file or folder: nosuch.pcap"),
         (&["analyze", "whole.pcap", "--metric", "aom"], 2, "--metric aom: no such metric"),
-        (&["analyze", "dns.pcap", "--metric", "received"], 1, "--metric received: has no value here: no packet is of"),
+        (
+            &["analyze", "dns.pcap", "--metric", "received"],
+            1,
+            "--metric received: has no value in these captures: no packet is of",
+        ),
         (&["report", "nosuch"], 2, "nosuch"),
         (&["replay", "bad.toml"], 2, "clusters"),
         (&["merge", "nosuch", "other", "-o", "all"], 2, "nosuch"),
