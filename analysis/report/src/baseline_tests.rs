@@ -58,11 +58,18 @@ fn nothing_is_compared_with_an_invalid_run() {
         run("FIFO", "5", 2, Ok(900.0)),
         run("Olaf", "5", 1, Ok(300.0)),
         run("Olaf", "5", 2, Ok(300.0)),
+        run("FIFO", "5", 3, Ok(900.0)),
+        run("Olaf", "5", 3, Ok(300.0)),
+        run("FIFO", "5", 4, Ok(900.0)),
+        run("Olaf", "5", 4, Err(1)),
     ];
-    runs[1].validity.faults.push(pktgen_core::record::Fault::Interrupted {});
+    // A baseline's, one with a value, and one that could not be read and has none.
+    for i in [1, 5, 7] {
+        runs[i].validity.faults.push(pktgen_core::record::Fault::Interrupted {});
+    }
     compare(&mut runs, &mut BTreeMap::new(), "FIFO");
-    assert_eq!(speedups(&runs), [None, None, Some(3.0), None]);
-    assert!(runs[3].lacks.is_empty());
+    assert_eq!(speedups(&runs), [None, None, Some(3.0), None, None, None, None, None]);
+    assert!(runs.iter().all(|run| run.lacks.is_empty()));
 }
 
 #[test]

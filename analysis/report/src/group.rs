@@ -11,6 +11,7 @@ use pktgen_core::record::{Group, ReportPlan};
 use pktgen_records::age::FlowAge;
 use pktgen_records::labels::{FLOW, FULL};
 use pktgen_records::line::{Line, NS, SHARE};
+use pktgen_records::metric::counts;
 use pktgen_records::resolved::Analysis;
 use pktgen_records::stats;
 
@@ -30,7 +31,7 @@ pub(crate) const DEFINITIONS: [Definition; 3] = [
     .labels(&[FLOW, GROUP])
     .source("design §4")
     .needs(FULL),
-    Definition::new("loss", SHARE, Better::Lower, "Share of the updates of the group's workers that were dropped.")
+    Definition::new("loss", SHARE, Better::Lower, "`loss` of the group's workers.")
         .labels(&[GROUP])
         .source("design §4")
         .needs(GROUPS),
@@ -63,7 +64,8 @@ pub(crate) fn definition(plan: &ReportPlan, key: &str) -> Option<String> {
         format!("{} {named}", if clusters.len() == 1 { "cluster" } else { "clusters" })
     };
     if key == OF_GROUPS {
-        let all: Vec<String> = plan.groups.iter().map(of).collect();
+        let mut all: Vec<String> = plan.groups.iter().map(of).collect();
+        all.sort_unstable();
         return (!all.is_empty()).then(|| all.join("; "));
     }
     plan.groups.iter().find(|group| keys_of(group).iter().any(|own| own == key)).map(of)
@@ -85,8 +87,7 @@ pub(crate) fn lines(run: &Analysis, plan: &ReportPlan) -> Vec<Line> {
             let workers = run.ages_of_workers().and_then(|workers| mean(workers, &began));
             out.push(named(Line::new("aom_mean", NS, workers).with("flow", "worker"), group));
         }
-        let balance = run.balance_of_workers(&began).filter(|balance| balance.sent > 0);
-        let loss = balance.map(|balance| balance.dropped_total() as f64 / balance.sent as f64);
+        let loss = run.balance_of_workers(&began).and_then(|balance| counts::loss(run, &balance));
         out.push(named(Line::new("loss", SHARE, loss), group));
     }
     // An index over some of the groups could be mistaken for one over all.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pktgen_core::record::{Manifest, Reason, Unseen};
 use pktgen_records::testing::{Story, small_run, write_sweep};
 use pktgen_records::{Options, stats};
 
@@ -52,6 +53,36 @@ fn ages_losses_and_fairness_of_groups() {
     // Without records there are no ages, but the loss is the same.
     let counted = values(&three_clusters(), "none", &plan);
     assert_eq!(counted, [("loss/S1".to_owned(), Some(0.0)), ("loss/S2".to_owned(), Some(0.5))].into());
+}
+
+#[test]
+fn loss_of_a_group_is_defined_as_that_of_a_run() {
+    let plan = plan(&[("S1", &[0, 1]), ("S2", &[2])]);
+    let of = |change: &dyn Fn(&mut Manifest)| {
+        let (dir, story) = (tempfile::tempdir().unwrap(), three_clusters());
+        let mut manifest = story.manifest();
+        manifest.records = "none".to_owned();
+        change(&mut manifest);
+        story.write_with(dir.path(), &manifest);
+        let run = Analysis::open(dir.path(), Options::default()).unwrap();
+        let found = lines(&run, &plan);
+        ["loss/S1", "loss/S2"].map(|key| found.iter().find(|line| line.key().as_deref() == Some(key)).unwrap().value)
+    };
+    assert_eq!(of(&|_| ()), [Some(0.0), Some(0.5)]);
+    // What the device or the server had already is not lost.
+    let repeated = |manifest: &mut Manifest| {
+        let balance = &mut manifest.balance_by_worker[2];
+        balance.dropped = [(Reason::Duplicate.name().to_owned(), 1)].into();
+    };
+    assert_eq!(of(&repeated), [Some(0.0), Some(0.0)]);
+    // A device without books that may merge does not say what it lost, one that forwards has lost what did not arrive.
+    let unseen = |merges| {
+        move |manifest: &mut Manifest| {
+            manifest.unseen = Some(Unseen { merges, ..Default::default() });
+            manifest.balance_by_worker[0].unaccounted = 1;
+        }
+    };
+    assert_eq!((of(&unseen(true)), of(&unseen(false))), ([None, None], [Some(0.5), Some(0.0)]));
 }
 
 #[test]

@@ -276,7 +276,7 @@ fn best_at<'a>(sweep: &'a SweepData, key: &str, better: Better) -> (Vec<&'a str>
     settings.retain(|(_, values)| values.len() > 1 && better != Better::Neither);
     let seeds = |point: &PointSummary, valued: bool| -> BTreeSet<u64> {
         let runs = point.runs.iter().filter_map(|run| sweep.runs.get(*run));
-        runs.filter(|run| run.value(key).is_some() == valued).map(|run| run.seed).collect()
+        runs.filter(|run| run.validity.is_valid() && run.value(key).is_some() == valued).map(|run| run.seed).collect()
     };
     let is_best = |own: &One, all: &[One]| {
         let lacks = seeds(own.2, false);

@@ -21,7 +21,7 @@ use pktgen_core::study::TIME;
 use pktgen_core::{Error, Result};
 use pktgen_records::fates::is_update;
 use pktgen_records::line::Line;
-use pktgen_records::metric::findings;
+use pktgen_records::metric::{counts, findings};
 use pktgen_records::resolved::{Analysis, Options};
 use pktgen_records::run::{read_json, read_sealed};
 use pktgen_records::stats;
@@ -303,6 +303,7 @@ fn summarise(
         short: goal.short(),
     });
     summary.hides_members = analysis.hides_members();
+    summary.hides_losses = !counts::knows_loss(&analysis);
     summary.user_metrics = analysis.manifest.metrics.clone();
     summary.study_keys = findings::default_keys(&analysis.manifest, options.studies);
     summary.states = states::thinned(&analysis);

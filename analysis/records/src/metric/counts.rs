@@ -101,17 +101,12 @@ impl Metric for Counts {
         // Updates that left the network without a packet of their own and without being lost; OLAF's Table 1 calls
         // these "aggregated". Negative only if packets were duplicated.
         let absorbed = balance.sent as f64 - (received + dropped + balance.in_flight) as f64;
-        // Hardware that may merge does not report its losses; a device that only forwards has lost all missing packets.
         let known = run.manifest.external.is_none();
         // A sum by key leaves in many packets, each of which is a part of it.
         let whole = known && !run.has_sums_by_key();
         out.push(updates("sent", balance.sent));
         out.push(Line::new("received", PACKETS, received as f64));
-        let lost = match &run.manifest.unseen {
-            Some(unseen) => (!unseen.merges).then_some(balance.unaccounted),
-            None => known.then_some(dropped - repeats(run, &balance)),
-        };
-        out.push(Line::new("loss", SHARE, lost.and_then(|lost| share(lost, balance.sent))));
+        out.push(Line::new("loss", SHARE, loss(run, &balance)));
         out.push(updates("dropped", dropped));
         out.extend(balance.dropped.iter().map(|(reason, n)| updates("dropped", *n).with("reason", reason.as_str())));
         let merged = (!run.names_one_member()).then_some(balance.delivered_merged as f64);
@@ -143,6 +138,21 @@ impl Metric for Counts {
         of_no_cluster(run, out);
         Ok(())
     }
+}
+
+/// Whether the losses of a run are known: hardware that may merge does not report them.
+pub fn knows_loss(run: &Analysis) -> bool {
+    run.manifest.unseen.as_ref().map_or(run.manifest.external.is_none(), |unseen| !unseen.merges)
+}
+
+/// Returns the share of a balance's sent updates that were lost; `None` if that is not known. A device without books that only forwards has
+/// lost all missing packets.
+pub fn loss(run: &Analysis, balance: &Balance) -> Option<f64> {
+    let lost = match &run.manifest.unseen {
+        Some(_) => balance.unaccounted,
+        None => balance.dropped_total() - repeats(run, balance),
+    };
+    (knows_loss(run) && balance.sent > 0).then(|| lost as f64 / balance.sent as f64)
 }
 
 /// Returns the number of updates that were dropped because the device or the server already had them. These are not

@@ -5,7 +5,7 @@
 
 pub mod aggregation;
 pub mod aom;
-mod counts;
+pub mod counts;
 mod exactness;
 pub mod fairness;
 pub mod findings;

@@ -1,4 +1,4 @@
-//! Lost updates by reason, one bar per point of the sweep.
+//! Dropped updates by reason, one bar per point of the sweep.
 
 use pktgen_core::record::Reason;
 use pktgen_core::registry::Named;
@@ -18,13 +18,13 @@ impl Named for Loss {
     }
 
     fn about(&self) -> &'static str {
-        "share of sent updates that were dropped, by reason, as stacked bars per point"
+        "share of sent updates that were dropped, by reason, as stacked bars per point; duplicates are not lost"
     }
 }
 
 impl Picture for Loss {
     fn heading(&self) -> &'static str {
-        "Loss by reason"
+        "Drops by reason"
     }
 
     fn charts(&self, sweep: &SweepData) -> Vec<Chart> {
@@ -47,7 +47,8 @@ impl Picture for Loss {
         }
         vec![Chart {
             kind: Kind::Stack,
-            title: "Lost updates by reason, share of those sent, mean over seeds".to_owned(),
+            title: "Dropped updates by reason, share of those sent, mean over seeds (duplicates are not lost)"
+                .to_owned(),
             note,
             x: ("share of sent updates".to_owned(), "share"),
             categories: rows.iter().map(|point| point_name(&point.labels)).collect(),

@@ -56,6 +56,8 @@ pub struct RunSummary {
     pub made: RunMade,
     /// Whether its device may merge while only lanes of payloads show which updates a packet contains.
     pub hides_members: bool,
+    /// Whether its device may merge and does not say what it lost.
+    pub hides_losses: bool,
     /// Its experiment's own metrics.
     pub user_metrics: Vec<UserMetric>,
     /// States of some workers under transmission control, for plots.
