@@ -33,7 +33,7 @@ pub struct Change {
     pub before: f64,
     /// Mean of the values up to the next change, or to the end.
     pub after: f64,
-    /// Share of permutations with a jump at least this large.
+    /// Share of permutations with a jump, or a stretch, at least as large.
     pub p: f64,
 }
 
@@ -72,7 +72,7 @@ fn largest(values: &[f64]) -> Option<(Vec<usize>, f64)> {
     split.or_else(|| {
         let (ends, size) = stretch(values)?;
         let p = as_large(values, size, ALPHA - SPLIT_ALPHA, |order| stretch(order).map(|(_, size)| size))?;
-        Some((ends.into(), p))
+        Some((moved(values, ends).into(), p))
     })
 }
 
@@ -120,22 +120,26 @@ fn jump(values: &[f64]) -> Option<(usize, f64)> {
 }
 
 /// Returns the ends of the stretch whose mean differs most from that of all other values, which are on both sides, and by how much. Of long
-/// series only ends on a grid are compared, and the best are moved by less than its step.
+/// series only ends on a grid are compared.
 fn stretch(values: &[f64]) -> Option<([usize; 2], f64)> {
     let (sums, n) = (sums(values)?, values.len());
     let step = n.div_ceil(GRID);
-    let of = |from: usize, to: usize| difference(sums[to] - sums[from], to - from, n);
     let last = n.checked_sub(SIDE_MIN)?;
-    let ([from, to], size) = (SIDE_MIN..=last)
+    (SIDE_MIN..=last)
         .step_by(step)
         .flat_map(|from| (from + SIDE_MIN.max(step)..=last).step_by(step).map(move |to| [from, to]))
-        .map(|[from, to]| ([from, to], of(from, to)))
-        .reduce(|best, own| if own.1 > best.1 { own } else { best })?;
+        .map(|[from, to]| ([from, to], difference(sums[to] - sums[from], to - from, n)))
+        .reduce(|best, own| if own.1 > best.1 { own } else { best })
+}
+
+/// Moves the ends of a stretch by less than a step of the grid to where its mean differs most.
+fn moved(values: &[f64], ends: [usize; 2]) -> [usize; 2] {
+    let (Some(sums), n) = (sums(values), values.len()) else { return ends };
+    let (step, last) = (n.div_ceil(GRID), n - SIDE_MIN);
     let near = |at: usize| (at + 1).saturating_sub(step).max(SIDE_MIN)..=(at + step - 1).min(last);
-    let moved = near(from).flat_map(|from| near(to).map(move |to| [from, to]));
-    let long = moved.filter(|[from, to]| to >= &(from + SIDE_MIN));
-    let best = long.max_by(|a, b| of(a[0], a[1]).total_cmp(&of(b[0], b[1])));
-    Some((best.unwrap_or([from, to]), size))
+    let all = near(ends[0]).flat_map(|from| near(ends[1]).map(move |to| [from, to]));
+    let of = |[from, to]: &[usize; 2]| difference(sums[*to] - sums[*from], to - from, n);
+    all.filter(|[from, to]| *to >= from + SIDE_MIN).max_by(|a, b| of(a).total_cmp(&of(b))).unwrap_or(ends)
 }
 
 #[cfg(test)]

@@ -111,25 +111,31 @@ pub(crate) struct Sample {
     pub(crate) deviation: f64,
     /// Whether no chance was involved and the differences are equal in all pairs.
     pub(crate) exact: bool,
-    /// Distances of the resamples' means from the sample's mean, in standard errors. Empty if all differences are equal or too few.
-    studentised: Vec<f64>,
+    /// Distances of the resamples' means from the sample's mean, in standard errors: the outermost on each side, outermost first.
+    low: Vec<f64>,
+    high: Vec<f64>,
+    /// Number of resamples; 0 if all differences are equal or too few.
+    all: usize,
 }
 
 impl Sample {
-    /// Resamples `differences` this many times; `None` without differences.
-    pub(crate) fn of(differences: &Differences, resamples: usize) -> Option<Sample> {
+    /// Resamples `differences` this many times, for judgements at levels up to `alpha`; `None` without differences.
+    pub(crate) fn of(differences: &Differences, resamples: usize, alpha: f64) -> Option<Sample> {
         let values = &differences.values;
         let (n, mean) = (values.len(), stats::mean(values)?);
         let (least, most) = values.iter().fold((f64::MAX, f64::MIN), |(lo, hi), x| (lo.min(*x), hi.max(*x)));
         if most - least <= differences.noise {
             // All equal; values that differ from 0 by rounding only become 0.
             let mean = if mean.abs() <= differences.noise { 0.0 } else { mean };
-            return Some(Sample { n, mean, deviation: 0.0, exact: differences.exact, studentised: Vec::new() });
+            let (low, high) = Default::default();
+            return Some(Sample { n, mean, deviation: 0.0, exact: differences.exact, low, high, all: 0 });
         }
         let (_, deviation) = moments(values.iter().copied(), n);
-        let studentised =
-            if n < SEEDS_MIN { Vec::new() } else { studentised(values, mean, LEAST_SPREAD * deviation, resamples) };
-        Some(Sample { n, mean, deviation, exact: false, studentised })
+        let resamples = if n < SEEDS_MIN { 0 } else { resamples };
+        let studentised = studentised(values, mean, LEAST_SPREAD * deviation, resamples);
+        // No other resample is the end of an interval, and a probability above `alpha` fails at every level.
+        let (low, high) = outermost(studentised, rank_of_end(alpha, resamples) + 1);
+        Some(Sample { n, mean, deviation, exact: false, low, high, all: resamples })
     }
 
     /// Whether there are enough pairs, or nothing that chance could explain.
@@ -150,13 +156,14 @@ impl Sample {
         self.n as f64 - 1.0
     }
 
-    /// Returns the probability of a mean like this one if the true mean is not above `x`: the larger of Student's and the bootstrap's.
+    /// Returns the probability of a mean like this one if the true mean is not above `x`: the larger of Student's and the bootstrap's. Of
+    /// one above half of the sample's `alpha` it is only known that it is above.
     pub(crate) fn above(&self, x: f64) -> f64 {
         if self.deviation == 0.0 {
             return if self.mean > x { 0.0 } else { 1.0 };
         }
         let t = (self.mean - x) / self.error();
-        let beyond = self.studentised.iter().filter(|one| **one >= t).count();
+        let beyond = self.high.iter().take_while(|one| **one >= t).count();
         student::tail(t, self.freedom()).max(self.share(beyond, t))
     }
 
@@ -166,14 +173,14 @@ impl Sample {
             return if self.mean < x { 0.0 } else { 1.0 };
         }
         let t = (self.mean - x) / self.error();
-        let beyond = self.studentised.iter().filter(|one| **one <= t).count();
+        let beyond = self.low.iter().take_while(|one| **one <= t).count();
         student::tail(-t, self.freedom()).max(self.share(beyond, t))
     }
 
     /// Returns the share of resamples beyond `t`, counting the sample itself. Beyond all of the largest number of resamples
     /// it falls as in Student's distribution, stretched to pass through the outermost resample.
     fn share(&self, beyond: usize, t: f64) -> f64 {
-        let all = self.studentised.len();
+        let all = self.all;
         if beyond == 0 && all >= RESAMPLES_MAX {
             let (low, high) = self.outermost();
             return student::tail(t / if t < 0.0 { low } else { high }, self.freedom());
@@ -183,9 +190,8 @@ impl Sample {
 
     /// Returns the smallest and the largest resample, in multiples of Student's quantile for the share of one resample.
     fn outermost(&self) -> (f64, f64) {
-        let unit = student::quantile(1.0 / (self.studentised.len() + 1) as f64, self.freedom());
-        let ends = |(lo, hi): (f64, f64), t: &f64| (lo.min(*t), hi.max(*t));
-        let (low, high) = self.studentised.iter().fold((0.0, 0.0), ends);
+        let unit = student::quantile(1.0 / (self.all + 1) as f64, self.freedom());
+        let (low, high) = (self.low.first().map_or(0.0, |t| t.min(0.0)), self.high.first().map_or(0.0, |t| t.max(0.0)));
         (low / unit, high / unit)
     }
 
@@ -195,15 +201,14 @@ impl Sample {
             return (self.mean, self.mean);
         }
         let t = student::quantile(alpha / 2.0, self.freedom());
-        let all = self.studentised.len();
         let (mut low, mut high) = (-t, t);
-        if all > 0 {
-            let ends = match rank_of_end(alpha, all) {
+        if self.all > 0 {
+            let ends = match rank_of_end(alpha, self.all) {
                 0 => {
                     let (low, high) = self.outermost();
                     (low * t, high * t)
                 }
-                k => (nth(&self.studentised, k - 1), nth(&self.studentised, all - k)),
+                k => (self.low[k - 1], self.high[k - 1]),
             };
             (low, high) = (low.min(ends.0), high.max(ends.1));
         }
@@ -236,10 +241,20 @@ impl Sample {
     }
 }
 
-/// Returns the value at `rank` of the sorted values; selection is much cheaper than sorting.
-fn nth(values: &[f64], rank: usize) -> f64 {
-    let mut values = values.to_vec();
-    *values.select_nth_unstable_by(rank, f64::total_cmp).1
+/// Returns the `kept` smallest and the `kept` largest values, outermost first; selection is much cheaper than sorting.
+fn outermost(mut values: Vec<f64>, kept: usize) -> (Vec<f64>, Vec<f64>) {
+    let kept = kept.min(values.len());
+    if kept == 0 {
+        return Default::default();
+    }
+    let first_high = values.len() - kept;
+    values.select_nth_unstable_by(kept - 1, f64::total_cmp);
+    let mut low = values[..kept].to_vec();
+    values.select_nth_unstable_by(first_high, f64::total_cmp);
+    let mut high = values.split_off(first_high);
+    low.sort_unstable_by(f64::total_cmp);
+    high.sort_unstable_by(|a, b| b.total_cmp(a));
+    (low, high)
 }
 
 /// Returns mean and standard deviation.

@@ -27,20 +27,21 @@ fn ratios_where_they_exist_and_differences_elsewhere() {
 
 #[test]
 fn the_same_in_every_pair_is_certain_and_rounding_is_nothing() {
-    let sample = Sample::of(&of(&[5.0; 4]), 99).unwrap();
+    let sample = Sample::of(&of(&[5.0; 4]), 99, 1.0).unwrap();
     assert_eq!((sample.interval(0.05), sample.above(4.9), sample.above(5.0)), ((5.0, 5.0), 0.0, 1.0));
     let third = 0.1 + 0.2 - 0.3;
-    let nothing = Sample::of(&of(&[third, 0.0, -third]), 99).unwrap();
+    let nothing = Sample::of(&of(&[third, 0.0, -third]), 99, 1.0).unwrap();
     assert!(nothing.is_nothing() && nothing.is_judged());
     // One pair without a difference is judged; one with a difference is not.
-    assert!(Sample::of(&of(&[0.0]), 99).unwrap().is_judged());
+    assert!(Sample::of(&of(&[0.0]), 99, 1.0).unwrap().is_judged());
     assert!(
-        !Sample::of(&of(&[1.0; 4]), 99).unwrap().is_judged() && Sample::of(&of(&[1.0; 5]), 99).unwrap().is_judged()
+        !Sample::of(&of(&[1.0; 4]), 99, 1.0).unwrap().is_judged()
+            && Sample::of(&of(&[1.0; 5]), 99, 1.0).unwrap().is_judged()
     );
     // Unless no chance was involved and every pair agrees.
-    assert!(Sample::of(&of(&[1.0]).exactly(true), 99).unwrap().is_judged());
-    assert!(!Sample::of(&of(&[1.0, 2.0]).exactly(true), 99).unwrap().is_judged());
-    assert!(Sample::of(&of(&[]), 99).is_none());
+    assert!(Sample::of(&of(&[1.0]).exactly(true), 99, 1.0).unwrap().is_judged());
+    assert!(!Sample::of(&of(&[1.0, 2.0]).exactly(true), 99, 1.0).unwrap().is_judged());
+    assert!(Sample::of(&of(&[]), 99, 1.0).is_none());
 }
 
 #[test]
@@ -48,14 +49,14 @@ fn the_interval_is_never_narrower_than_students_and_longer_where_values_lean() {
     let mut dice = Dice::new(3);
     for _ in 0..50 {
         let values: Vec<f64> = (0..8).map(|_| dice.exponential()).collect();
-        let sample = Sample::of(&of(&values), 1999).unwrap();
+        let sample = Sample::of(&of(&values), 1999, 1.0).unwrap();
         let (lo, hi) = sample.interval(0.05);
         let half = pktgen_records::student::quantile(0.025, 7.0) * sample.deviation / 8f64.sqrt();
         assert!(lo <= sample.mean - half + 1e-12 && hi >= sample.mean + half - 1e-12);
-        assert_eq!(Sample::of(&of(&values), 1999).unwrap().interval(0.05), (lo, hi), "deterministic");
+        assert_eq!(Sample::of(&of(&values), 1999, 1.0).unwrap().interval(0.05), (lo, hi), "deterministic");
     }
     let values = [0.0, 0.1, 0.1, 0.2, 0.2, 0.3, 0.4, 6.0];
-    let sample = Sample::of(&of(&values), 9999).unwrap();
+    let sample = Sample::of(&of(&values), 9999, 1.0).unwrap();
     let (lo, hi) = sample.interval(0.05);
     assert!(hi - sample.mean > 1.5 * (sample.mean - lo), "{lo} {} {hi}", sample.mean);
 }
@@ -64,11 +65,11 @@ fn the_interval_is_never_narrower_than_students_and_longer_where_values_lean() {
 fn nearly_equal_values_have_an_interval_with_an_end() {
     // Nine of ten resamples of these have hardly any spread.
     let mut values = vec![-10.0, -10.0, -10.001, -10.0, -9.999, -10.0, -10.0, -10.001, -10.0, -9.5];
-    let sample = Sample::of(&of(&values), 9999).unwrap();
+    let sample = Sample::of(&of(&values), 9999, 1.0).unwrap();
     let (lo, hi) = sample.interval(0.001);
     assert!(lo > -11.0 && hi < -9.0, "{lo} {hi}");
     values[9] = -10.0;
-    assert!(Sample::of(&of(&values), 9999).unwrap().interval(0.05).1 < -9.99);
+    assert!(Sample::of(&of(&values), 9999, 1.0).unwrap().interval(0.05).1 < -9.99);
 }
 
 #[test]
@@ -77,7 +78,7 @@ fn chances_and_intervals_say_the_same() {
     for n in [3, 5, 9, 20] {
         for _ in 0..40 {
             let values: Vec<f64> = (0..n).map(|_| dice.exponential() - 0.7).collect();
-            let sample = Sample::of(&of(&values), 1999).unwrap();
+            let sample = Sample::of(&of(&values), 1999, 1.0).unwrap();
             let x = 2.0 * dice.uniform() - 1.0;
             for alpha in [0.1, 0.05, 0.01] {
                 let (lo, hi) = sample.interval(alpha);
@@ -99,7 +100,7 @@ fn small_levels_have_an_end_and_enough_resamples() {
     let mut dice = Dice::new(11);
     for n in [5, 8, 30] {
         let values: Vec<f64> = (0..n).map(|_| dice.exponential()).collect();
-        let sample = Sample::of(&of(&values), RESAMPLES_MAX).unwrap();
+        let sample = Sample::of(&of(&values), RESAMPLES_MAX, 1.0).unwrap();
         let mut last = sample.interval(1e-3);
         for alpha in [1e-4, 2e-5, 1.9e-5, 1e-5, 1e-7, 1e-12] {
             let (lo, hi) = sample.interval(alpha);
@@ -118,7 +119,7 @@ fn small_levels_have_an_end_and_enough_resamples() {
 
 #[test]
 fn further_seeds_are_as_many_as_the_formula_needs() {
-    let sample = Sample { n: 5, mean: 0.0, deviation: 1.0, exact: false, studentised: Vec::new() };
+    let sample = Sample { n: 5, mean: 0.0, deviation: 1.0, exact: false, low: Vec::new(), high: Vec::new(), all: 0 };
     // About ((1.96 + 0.84)/0.5)² = 31.4 pairs in all, a little more for t.
     let more = sample.further(0.5, 0.05, 1000).unwrap();
     assert!((27..=30).contains(&more), "{more}");

@@ -281,7 +281,7 @@ fn zone(lo: f64, hi: f64, limit: f64, direction: Direction) -> Outcome {
 /// Judges all drafts of a report together.
 pub(crate) fn judge(mut drafts: Vec<Draft>, alpha: f64) -> Vec<Judgement> {
     let resamples = resamples(drafts.len(), alpha);
-    let sample = |draft: &Draft| Sample::of(&draft.differences, resamples);
+    let sample = |draft: &Draft| Sample::of(&draft.differences, resamples, alpha);
     let samples = in_parallel(&drafts, &sample, &mut |_, _| {});
     for (draft, sample) in drafts.iter_mut().zip(samples) {
         draft.sample = sample;

@@ -200,7 +200,7 @@ fn ordered(sides: &[Side], rows: Vec<Row>, alpha: f64) -> Vec<Ranking> {
     let sample = |(row, i, j): &(usize, usize, usize)| {
         let values = &rows[*row].values;
         let both: Vec<(f64, f64)> = values[*i].iter().copied().zip(values[*j].iter().copied()).collect();
-        Sample::of(&Differences::of(&both, Band::Relative(0.0)).exactly(rows[*row].exact), resamples)
+        Sample::of(&Differences::of(&both, Band::Relative(0.0)).exactly(rows[*row].exact), resamples, alpha)
     };
     let samples = in_parallel(&tests, &sample, &mut |_, _| {});
     let chance = |sample: &Option<Sample>| {
@@ -261,7 +261,7 @@ fn ranking(sides: &[Side], row: Row, places: &[(usize, usize)]) -> Ranking {
         by_place.then(size(a).total_cmp(&size(b)))
     });
     let seeds = row.values.iter().map(Vec::len).max().unwrap_or(0);
-    let compared = seeds >= SEEDS_MIN || row.exact;
+    let compared = seeds >= SEEDS_MIN || row.exact && seeds > 0;
     let Row { rule, labels, points_left_out, .. } = row;
     Ranking { metric, unit, direction: rule.direction, labels, seeds, points_left_out, compared, places: all }
 }

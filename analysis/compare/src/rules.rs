@@ -15,6 +15,7 @@ use pktgen_core::user_metric::UserMetric;
 use pktgen_core::{Error, Result};
 use pktgen_records::user::is_taken;
 use pktgen_report::check::definition;
+use pktgen_report::sweep::data::RunSummary;
 use serde::Serialize;
 
 use super::Side;
@@ -210,7 +211,17 @@ impl Rules {
         notes.extend(
             without.map(|rule| format!("metrics.{} has no value in any run: it is not compared.", rule.metric)),
         );
-        let hidden = sides.iter().any(|side| side.sweep.runs.iter().any(|run| run.hides_members));
+        let any = |is: fn(&RunSummary) -> bool| sides.iter().any(|side| side.sweep.runs.iter().any(is));
+        let (hidden, loses_unseen) = (any(|run| run.hides_members), any(|run| run.hides_losses));
+        for (metric, is_lacking, why) in [
+            ("loss", loses_unseen, "a device that may merge does not say what it lost"),
+            ("elements_per_s", hidden, "packets of the device do not say how many updates they hold"),
+        ] {
+            if self.built_in && is_lacking && valued(metric) {
+                rules.rules.retain(|rule| rule.metric != metric);
+                notes.push(format!("{metric} is not compared: {why}."));
+            }
+        }
         if self.built_in && hidden && rules.rules.iter().any(|rule| rule.metric == AGE) {
             let by_lanes = sides.iter().all(|side| side.sweep.units.contains_key(AGE_BY_LANES));
             let what = "a packet of the device does not say which updates it holds, and counts as one of them";

@@ -35,7 +35,7 @@ fn coverage(distribution: &Distribution, n: usize, alpha: f64) -> f64 {
         .filter(|_| {
             // Pairs of 0 and the difference, so that they are compared by difference.
             let pairs: Vec<(f64, f64)> = (0..n).map(|_| (0.0, (distribution.1)(&mut dice))).collect();
-            let sample = Sample::of(&Differences::of(&pairs, Band::Absolute(0.1)), RESAMPLES).unwrap();
+            let sample = Sample::of(&Differences::of(&pairs, Band::Absolute(0.1)), RESAMPLES, 1.0).unwrap();
             let (lo, hi) = sample.interval(alpha);
             lo <= distribution.2 && distribution.2 <= hi
         })

@@ -574,6 +574,34 @@ fn ages_of_devices_that_hide_members_are_compared_by_lanes_or_not_at_all() {
     assert_eq!(found.outcome, Some(Outcome::Better), "{:?}", found.lines);
 }
 
+#[test]
+fn what_a_merging_device_does_not_say_is_not_compared() {
+    let of = |name: &str, known: bool| {
+        let one = |seed: u64| {
+            let mut values = vec![("iteration_time_mean", 1e9 + seed as f64)];
+            values.extend([("loss", 0.25), ("elements_per_s", 1e6)].into_iter().filter(|_| known));
+            RunSummary { hides_losses: !known, hides_members: !known, ..run("rate=20", seed, &values) }
+        };
+        side(name, (1..=8).map(one).collect())
+    };
+    for (old, new) in [(of("books", true), of("hardware", false)), (of("hardware", false), of("books", true))] {
+        let found = against(&old, &new);
+        let judged: Vec<_> = found.versus[0].judgements.iter().map(|one| one.metric.as_str()).collect();
+        assert!(!judged.contains(&"loss") && !judged.contains(&"elements_per_s"), "{judged:?}");
+        for metric in ["loss", "elements_per_s"] {
+            let what = format!("{metric} is not compared");
+            assert!(found.notes.iter().any(|note| note.starts_with(&what)), "{:?}", found.notes);
+        }
+    }
+    // Nobody has them: nothing is said.
+    let found = against(&of("a", false), &of("b", false));
+    assert!(
+        !found.notes.iter().any(|note| note.starts_with("loss") || note.starts_with("elements")),
+        "{:?}",
+        found.notes
+    );
+}
+
 /// Returns times to a goal of seeds 1 to 10 at two rates; the runs in `missed` have none.
 fn goals(name: &str, by: f64, missed: &[(u64, u64)]) -> Side {
     let mut side = sweep(name, by, 10);
