@@ -150,9 +150,9 @@ fn what_polars_does_not_understand_is_told_in_words() {
 #[test]
 fn a_subquery_names_its_own_tables() {
     for (sql, place) in [
-        ("SELECT seq FROM sent s WHERE EXISTS (SELECT 1 FROM received r WHERE r.packet = s.packet)", 78),
+        ("SELECT seq FROM sent s WHERE EXISTS (SELECT 1 FROM received r WHERE r.packet = s.packet)", 80),
         ("SELECT seq FROM sent WHERE NOT EXISTS (SELECT 1 FROM received WHERE received.packet = sent.packet)", 87),
-        ("SELECT seq FROM sent WHERE packet IN (SELECT packet FROM received WHERE bytes > sent.bytes)", 80),
+        ("SELECT seq FROM sent WHERE packet IN (SELECT packet FROM received WHERE bytes > sent.bytes)", 81),
         ("SELECT s.seq FROM sent s CROSS JOIN (SELECT MAX(r.seq) AS m FROM received r WHERE r.seq > s.seq) m", 91),
     ] {
         let refused = refusal(sql);

@@ -104,7 +104,7 @@ fn refusals(net: &Net) {
         (&["w0", "--rounds", "5"], 2, "6 to 1000"),
         (&["w0", "--pps", "0.5"], 2, "1 to 1e9"),
         (&["w0", "--trial", "1us"], 2, "--trial 1us"),
-        (&["w0", "--rounds", "6", "--trial", "1ms", "--peer", "nothing1"], 2, "nothing1"),
+        (&["w0", "--rounds", "6", "--trial", "1ms", "--peer", "nothing1"], 3, "nothing1"),
         (&["w0", "--pps", "100M", "--rounds", "6"], 3, "allow_above_link"),
     ] {
         let folder = tempfile::tempdir().expect("a temporary folder");
