@@ -4,7 +4,7 @@ CARGO ?= cargo
 # Everything is built once, in release: the demo, the tests and the benches share it.
 RELEASE = --release
 
-.PHONY: packages demo site test test-all test-rust test-cli test-cli-quiet test-cli-many test-realtime test-units test-units-beside test-pages test-python test-benches test-texts check fence fence-check test-long test-long-all evidence bench lint tools build ns3 testbed sender rates pacing capture-rates queue-rates raw-rates nic-evidence traces-rl traces-sparse traces-dense traces-again devices
+.PHONY: packages demo site test test-all test-cli test-cli-quiet test-cli-many test-realtime test-units test-pages test-python test-benches test-texts check fence fence-check test-long test-long-all evidence bench lint tools build ns3 testbed sender rates pacing capture-rates queue-rates raw-rates nic-evidence traces-rl traces-sparse traces-dense traces-again devices
 
 # Half of what tests do is wait, for wires and processes: two for each core at a time. Of the binary's tests those that compare what a run on wires
 # does in time (QUIET, by modules) go first; of the others six at a time.
@@ -15,8 +15,6 @@ QUIET = blackbox:: capture:: captured:: diagnose:: nic_evidence:: parts:: proven
 TEST = $(CARGO) test $(RELEASE) --workspace $(FEATURES)
 # Integration tests of crates that open no wire.
 UNITS = compare registry workload
-# Takes time that nobody else wants.
-SPARE = $(shell chrt --idle 0 true 2>/dev/null && echo chrt --idle 0)
 
 # Measurements of interfaces need root.
 ROOT = $(if $(filter 0,$(shell id -u)),,sudo -E)
@@ -43,10 +41,7 @@ test-all: build lint
 	@pkg-config --exists libpcap 2>/dev/null || scripts/skip libpcap "captures by libpcap" "libpcap-dev is not installed"
 	$(MAKE) test-cli
 	$(MAKE) test-realtime
-	$(MAKE) --jobs 4 --output-sync=target test-units-beside test-pages test-python test-benches test-texts
-
-# Of all crates, one after the other. No comment has a test (tidy).
-test-rust: test-cli test-realtime test-units
+	$(MAKE) --jobs 4 --output-sync=target test-units test-pages test-python test-benches test-texts
 
 # Tests over wires, and of processes that are killed: even what takes a core in spare time only, beside them, made 4 of 408 fail.
 test-cli: test-cli-quiet test-cli-many
@@ -62,10 +57,6 @@ test-realtime:
 
 test-units:
 	$(TEST) --lib $(patsubst %,--test %,$(UNITS)) $(TESTS)
-
-# Where a core would be idle.
-test-units-beside:
-	$(SPARE) $(MAKE) test-units
 
 # Beside each other, and beside the units of all crates: pages in a browser; what is written in Python; benches, each once; what texts say of each other.
 test-pages:
