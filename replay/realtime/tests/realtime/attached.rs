@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::net::UdpSocket;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use pktgen_core::Result;
@@ -15,9 +17,10 @@ use pktgen_core::record::Manifest;
 use pktgen_realtime::run::Experiment;
 use pktgen_realtime::transport::{AttachedFrames, End, TRANSPORTS, TransportPlan};
 use pktgen_registry::all;
+use pktgen_testing::HANG;
 
 use crate::support::cases::{LIVE, drain};
-use crate::support::namespace::{FOUR, cables, in_namespace};
+use crate::support::namespace::{FOUR, cables, in_namespace, ip};
 
 /// Returns frames of these lengths, all different.
 fn frames(lengths: impl Iterator<Item = usize>) -> Vec<Vec<u8>> {
@@ -148,5 +151,41 @@ fn each_of_several_queues_has_its_own_attached() {
         }
         let folder = tempfile::tempdir().unwrap();
         run(&folder.path().join("queues"), 3, "top", "full", 2);
+    });
+}
+
+/// What the device's interface hears of others does not keep a run alive.
+#[test]
+fn a_run_does_not_wait_for_frames_of_others() {
+    in_namespace(module_path!(), "a_run_does_not_wait_for_frames_of_others", || {
+        cables(1500, "");
+        ip(&format!("addr add 10.9.0.1/24 dev {}", FOUR[0]));
+        ip(&format!("neigh add 10.9.0.2 lladdr 02:00:00:00:00:99 dev {}", FOUR[0]));
+        let (text, folder) = (
+            format!(
+                "workload.updates = 20\nworkload.bytes = \"256B\"\nschedule.offered = \"10Mbps\"\n[target]\nqueue = \"fifo\"\n\
+                 [transport]\nkind = \"af_packet\"\ninterfaces = {FOUR:?}\nlinger = \"100ms\"\n"
+            ),
+            tempfile::tempdir().unwrap(),
+        );
+        let experiment = Experiment::open(all(), Document::parse(&text, "test").unwrap()).unwrap();
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let socket = UdpSocket::bind("10.9.0.1:0").expect("an address");
+                let begun = Instant::now();
+                while !over.load(Ordering::Relaxed) && begun.elapsed() < HANG {
+                    socket.send_to(&[0; 40], "10.9.0.2:9").expect("a neighbour");
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                assert!(over.load(Ordering::Relaxed), "the run ends beside them");
+            });
+            let finished = experiment.execute(&folder.path().join("run"), 1, &AtomicBool::new(false), &|_, _| {});
+            over.store(true, Ordering::Relaxed);
+            finished.unwrap();
+        });
+        let manifest: Manifest =
+            serde_json::from_slice(&std::fs::read(folder.path().join("run/manifest.json")).unwrap()).unwrap();
+        assert!(manifest.counters.foreign > 0, "they were there: {:?}", manifest.counters);
     });
 }

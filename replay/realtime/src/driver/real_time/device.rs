@@ -112,9 +112,11 @@ impl<'a> DeviceRole<'a> {
     pub(super) fn run(&mut self, shared: &Shared) -> Result<()> {
         let (mut quiet_since, mut moved) = (0, 0);
         loop {
-            let mut busy = 0;
+            let (mut busy, mut own) = (0, 0);
             for side in [DOWN, UP] {
-                busy += self.receive(side, shared)?;
+                // A run does not wait for foreign frames.
+                let (found, ours) = self.receive(side, shared)?;
+                (busy, own) = (busy + found, own + ours);
             }
             let now = shared.clock.now();
             if self.device.program.next_wake() <= now {
@@ -132,8 +134,9 @@ impl<'a> DeviceRole<'a> {
                     }
                     Ok(())
                 };
-                busy +=
-                    self.waiting[side].send_due((now, BURST), self.wires[side].as_mut(), &mut self.pool, each)?.taken;
+                let sent =
+                    self.waiting[side].send_due((now, BURST), self.wires[side].as_mut(), &mut self.pool, each)?;
+                (busy, own) = (busy + sent.taken, own + sent.taken);
             }
             let ports = self.device.ports.iter().map(|port| port.wake());
             let next = ports.chain(self.waiting.iter().map(Waiting::next)).min().unwrap_or(NEVER);
@@ -141,11 +144,11 @@ impl<'a> DeviceRole<'a> {
             if shared.is_cut_off(now) {
                 return self.flush();
             }
-            if busy > 0 || next > now {
+            if own > 0 || next > now {
                 moved = now;
             }
             // Due frames that are not accepted for long wait for a peer that is gone.
-            if busy > 0 || (next != NEVER && now - moved < PATIENCE) {
+            if own > 0 || (next != NEVER && now - moved < PATIENCE) {
                 quiet_since = now;
             } else if shared.over(quiet_since) || self.ended[DOWN] {
                 return self.flush();
@@ -175,8 +178,9 @@ impl<'a> DeviceRole<'a> {
         }
     }
 
-    /// Passes a burst from one wire to the program, with the time at which it was found.
-    fn receive(&mut self, side: usize, shared: &Shared) -> Result<usize> {
+    /// Passes a burst from one wire to the program, with the time at which it was found; returns the number of its frames, and of those
+    /// of the run.
+    fn receive(&mut self, side: usize, shared: &Shared) -> Result<(usize, usize)> {
         let (pool, batch, foreign, facts) = (&mut self.pool, &mut self.batch, &mut self.foreign, &self.facts);
         let (faulted, marks, marked) = (&mut self.faulted, &mut self.marks, self.marked);
         let mut beside = Beside::default();
@@ -193,6 +197,7 @@ impl<'a> DeviceRole<'a> {
                 None => *foreign += strangers(arrival.bytes),
             })?;
         self.ended[side] = ended;
+        let own = self.batch.len() + self.faulted.len() + self.marks.len();
         if shared.device_only {
             shared.live.received.fetch_add(found as u64, Ordering::Relaxed);
         }
@@ -220,7 +225,7 @@ impl<'a> DeviceRole<'a> {
             self.touched.clear();
             self.settle()?;
         }
-        Ok(found)
+        Ok((found, own))
     }
 
     /// Forwards marked frames unchanged, towards the server, or back if there is none, so that a probe of this device,
