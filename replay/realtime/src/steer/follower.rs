@@ -188,7 +188,9 @@ impl Cap {
         let present = self.coming.speed(now);
         if present != self.rate {
             self.coming.forget(now);
-            (self.rate, self.next) = (present, self.next.max(now));
+            // Within one interval of the new rate: the former one may have put the next frame beyond any run.
+            let interval = (1.0 / (present * PS)) as Time;
+            (self.rate, self.next) = (present, self.next.clamp(now, now.saturating_add(interval)));
         }
         if self.rate == f64::INFINITY {
             return BURST;
@@ -249,6 +251,19 @@ mod tests {
         assert!(publisher.has_room());
         (0..WAITING).for_each(|_| publisher.push(WarpPiece::first(false)));
         assert!(!publisher.has_room());
+    }
+
+    #[test]
+    fn a_raised_cap_does_not_wait_for_the_former_one() {
+        let published = Arc::new(AtomicU64::new(0));
+        let (mut publisher, mut cap) = Cap::open(&published, false);
+        publish(&mut publisher, &published, Cap::piece(0, 0.001));
+        assert_eq!(cap.allowed(1), 1);
+        cap.left(1);
+        assert_eq!(cap.allowed(SECOND), 0);
+        publish(&mut publisher, &published, Cap::piece(SECOND, 1000.0));
+        assert_eq!(cap.allowed(SECOND), 0);
+        assert!(cap.allowed(SECOND + 2 * MS) > 0);
     }
 
     #[test]
