@@ -86,7 +86,7 @@ pub fn merge(
         queues: Vec::new(),
         facts: Vec::new(),
         interrupted: parts.iter().any(|part| part.manifest.state == RunState::Interrupted),
-        cut: false,
+        cut: parts.iter().any(Part::is_cut),
         offered: None,
         frames: Vec::new(),
         tallies: Vec::new(),
@@ -140,6 +140,18 @@ fn faults(parts: &[Part]) -> Vec<Fault> {
     faults
 }
 
+/// Whether the whole says this itself: from its counters and its balance, or by the sum of its parts.
+fn is_of_whole(note: &Note) -> bool {
+    matches!(
+        note,
+        Note::Part { .. }
+            | Note::CutOff { .. }
+            | Note::TooLate { .. }
+            | Note::CarrierChanged { .. }
+            | Note::InterfaceDisagrees { .. }
+    )
+}
+
 /// Returns the manifest of the whole, with the account still open.
 fn joined(parts: &[Part], late: &[Time], one_host: bool) -> Manifest {
     let (mut manifest, mut stay) = (parts[0].manifest.clone(), None);
@@ -162,13 +174,16 @@ fn joined(parts: &[Part], late: &[Time], one_host: bool) -> Manifest {
     for part in parts {
         let of_part = |(key, value): (&String, &String)| (format!("{}.{key}", part.prefix()), value.clone());
         manifest.host.extend(part.manifest.host.iter().map(of_part));
-        let told = part.manifest.validity.notes.iter().filter(|note| !matches!(note, Note::Part { .. }));
+        let told = part.manifest.validity.notes.iter().filter(|note| !is_of_whole(note));
         for note in told {
             if !manifest.incidents.notes.contains(note) {
                 manifest.incidents.notes.push(note.clone());
             }
         }
     }
+    let notes = parts.iter().flat_map(|part| &part.manifest.validity.notes);
+    let frames = notes.filter_map(|note| if let Note::TooLate { frames } = note { Some(*frames) } else { None }).sum();
+    manifest.incidents.notes.extend((frames > 0).then_some(Note::TooLate { frames }));
     manifest.queues.clear();
     for queue in parts.iter().flat_map(|part| &part.manifest.queues) {
         // Queues of several senders are numbered consecutively.
@@ -196,4 +211,26 @@ fn joined(parts: &[Part], late: &[Time], one_host: bool) -> Manifest {
         manifest.counters.add(&Counters { end_ps: own.end_ps + late, received_ps, ..own.clone() });
     }
     manifest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parts::testing::part;
+    use super::*;
+
+    #[test]
+    fn notes_of_parts_are_of_the_whole_once() {
+        let sender = |end: &str| {
+            let mut part = part("workers", "a", None);
+            let changed =
+                Note::CarrierChanged { end: end.into(), interface: "e0".into(), changes: 1, state: "up".into() };
+            part.manifest.validity.notes =
+                vec![Note::TooLate { frames: 5 }, Note::CutOff { in_flight: 0 }, Note::DifferentHosts {}, changed];
+            part
+        };
+        let parts = [sender("workers"), sender("workers")];
+        assert!(parts.iter().all(Part::is_cut));
+        let notes = joined(&parts, &[0, 0], true).incidents.notes;
+        assert_eq!(notes, [Note::DifferentHosts {}, Note::TooLate { frames: 10 }]);
+    }
 }

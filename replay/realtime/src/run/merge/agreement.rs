@@ -6,7 +6,7 @@ use pktgen_core::time::{NS, Time};
 use super::parts::{PARTS, Part};
 
 /// The fact of a part with the maximum error of its wall clock, in ns; missing if that clock was not synchronised.
-const CLOCK_ERROR: &str = "clock.error_ns";
+pub(super) const CLOCK_ERROR: &str = "clock.error_ns";
 
 /// The relation of the clocks of senders and server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,23 +69,8 @@ impl Agreement {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
+    use super::super::parts::testing::part;
     use super::*;
-
-    /// A part of a host with this boot and error of its wall clock.
-    fn part(name: &str, boot: &str, error_ns: Option<&str>) -> Part {
-        let json = serde_json::json!({
-            "version": 1, "tool": "t", "experiment": "x", "labels": {}, "seed": 1, "state": "finished", "part": name,
-            "anchor_unix_ns": 7, "created_unix_ns": 0, "trace_hash": "t", "config": "", "clocks": {},
-            "host": { "clock.boot_id": boot }, "nodes": [], "records": "full", "clusters": [],
-            "balance": pktgen_core::record::Balance::default(), "balance_by_worker": [],
-            "counters": pktgen_core::record::Counters::default(), "validity": { "valid": false, "reasons": [] },
-        });
-        let mut manifest: Manifest = serde_json::from_value(json).unwrap();
-        manifest.host.extend(error_ns.map(|ns| (CLOCK_ERROR.to_owned(), ns.to_owned())));
-        Part::of(PathBuf::from(name), manifest)
-    }
 
     #[test]
     fn ages_are_between_workers_and_server_and_a_device_elsewhere_does_not_matter() {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use pktgen_core::config::Document;
 use pktgen_core::record::digest::verify_run;
-use pktgen_core::record::{Manifest, Rank, RunState, Verified};
+use pktgen_core::record::{Manifest, Note, Rank, RunState, Verified};
 use pktgen_core::regular::check_regular;
 use pktgen_core::shard::Shard;
 use pktgen_core::time::{HORIZON, NS, Time};
@@ -83,6 +83,11 @@ fn read_manifest(dir: &Path, waived: bool) -> Result<(Manifest, Verified)> {
 }
 
 impl Part {
+    /// Whether it ended at `capture.until`.
+    pub(super) fn is_cut(&self) -> bool {
+        self.manifest.validity.notes.iter().any(|note| matches!(note, Note::CutOff { .. }))
+    }
+
     fn read(given: &Path, out: &Path, waived: bool) -> Result<Self> {
         let (manifest, verified) = read_manifest(given, waived)?;
         if manifest.part.is_some() && manifest.records != "full" {
@@ -341,4 +346,24 @@ pub(super) fn same_time(parts: &[Part], late: &[Time], slack: Time) -> Result<()
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+pub(super) mod testing {
+    use super::super::agreement::CLOCK_ERROR;
+    use super::*;
+
+    /// A part of a host with this boot and error of its wall clock.
+    pub(crate) fn part(name: &str, boot: &str, error_ns: Option<&str>) -> Part {
+        let json = serde_json::json!({
+            "version": 1, "tool": "t", "experiment": "x", "labels": {}, "seed": 1, "state": "finished", "part": name,
+            "anchor_unix_ns": 7, "created_unix_ns": 0, "trace_hash": "t", "config": "", "clocks": {},
+            "host": { "clock.boot_id": boot }, "nodes": [], "records": "full", "clusters": [],
+            "balance": pktgen_core::record::Balance::default(), "balance_by_worker": [],
+            "counters": pktgen_core::record::Counters::default(), "validity": { "valid": false, "reasons": [] },
+        });
+        let mut manifest: Manifest = serde_json::from_value(json).unwrap();
+        manifest.host.extend(error_ns.map(|ns| (CLOCK_ERROR.to_owned(), ns.to_owned())));
+        Part::of(PathBuf::from(name), manifest)
+    }
 }
