@@ -7,7 +7,7 @@ use pktgen_core::{Error, Result};
 use super::host::Host;
 use super::needs::Needs;
 use super::{Finding, Level, veth, xdp};
-use pktgen_realtime::driver::real_time::{Roles, only_device};
+use pktgen_realtime::driver::real_time::{Roles, only_device, threads};
 use pktgen_realtime::plan::Plan;
 use pktgen_realtime::run::Experiment;
 use pktgen_realtime::transport::{End, TransportPlan, Wait, safety};
@@ -74,7 +74,7 @@ fn of_plan(plan: &Plan, roles: Roles, host: &Host, verdict: &mut Suitability) ->
     let transport = &plan.spec.transport;
     let kind = transport.kind.name();
     let cores = host.answers().cores();
-    let threads = [roles.workers, roles.device, roles.server].into_iter().filter(|has| *has).count();
+    let threads = threads(&plan.parts, transport, roles);
     let ends: Vec<End> = transport.ends().iter().copied().filter(|end| roles.holds(*end)).collect();
     if transport.wait == Wait::Spin && cores < threads {
         verdict.hinder(

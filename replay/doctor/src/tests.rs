@@ -121,6 +121,7 @@ fn what_hinders_an_experiment_is_told_with_its_remedy() {
     let packet = ["transport.kind=af_packet", FOUR];
     let xdp = ["transport.kind=af_xdp", FOUR];
     let absent = FOUR.replace("[\"eth1\"", "[\"eth9\"");
+    let queues = ["transport.kind=ring", "transport.wait=spin", "transport.queues=4"];
     let long = ["transport.kind=af_packet", FOUR, "workload.bytes=4000B"];
     for (fixture, set, subject, value, remedy) in [
         (Fixture::good(), &["transport.kind=af_packet", &absent][..], "eth9", "refused", "ip -br link"),
@@ -133,6 +134,7 @@ fn what_hinders_an_experiment_is_told_with_its_remedy() {
         (plain, &xdp[..], "eth1", "no XDP", "transport.kind=af_packet"),
         (no_redirect, &["transport.kind=xdp_live", FOUR][..], "eth1", "drops live frames", "transport.kind=af_xdp"),
         (few, &["transport.kind=ring", "transport.wait=spin"][..], "transport.wait", "spin", "transport.wait=block"),
+        (Fixture::good(), &queues[..], "transport.wait", "spin", "transport.wait=block"),
     ] {
         let found = hindrances(&fixture, set);
         let right = found.iter().any(|f| f.0 == subject && f.1 == value && f.2.contains(remedy));

@@ -24,8 +24,8 @@ pub use outcome::Progress;
 pub(crate) use outcome::{AcksByCluster, RealOutcome, RoleTally};
 pub(crate) use roles::FIRST_WAIT;
 pub use roles::{Roles, Serve, THREADS};
-pub use start::only_device;
 pub(crate) use start::{OpenedRoles, RunOrder, open, run};
+pub use start::{only_device, threads};
 pub use thread::drop_privileges;
 
 /// Interval of checks of losses.

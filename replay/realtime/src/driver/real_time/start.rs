@@ -82,13 +82,13 @@ type Wires = Vec<Box<dyn Wire>>;
 /// Opens the wires of `roles`, and attaches `set` for the workers if that is possible.
 pub(crate) fn open(parts: &Parts, plan: &TransportPlan, roles: Roles, set: Option<&FrameSet>) -> Result<OpenedRoles> {
     let node = only_device(&parts.topology)?;
+    let lanes = lanes(parts, plan);
     let apart = |end: End| match end {
-        End::Workers => plan.queues > 1 && sends_apart(parts, plan),
+        End::Workers => lanes > 1,
         // Upward traffic returns as ACKs, if at all.
         End::DeviceUp => false,
         End::DeviceDown | End::Server => plan.queues > 1,
     };
-    let lanes = if apart(End::Workers) { plan.queues } else { 1 };
     let placement = Placement::new(plan, &roles.threads(lanes as usize, plan.queues as usize))?;
     let ends = roles.ends(has_server(parts));
     let opened = plan.kind.open(plan, &ends, plan.wire_bytes(parts.frame_bytes))?;
@@ -104,6 +104,16 @@ pub(crate) fn open(parts: &Parts, plan: &TransportPlan, roles: Roles, set: Optio
 /// Returns the n of "every n-th worker" of this process. Values far above the number of workers are refused elsewhere.
 fn stride(facts: &Facts) -> u32 {
     u32::try_from(facts.share.of()).unwrap_or(1)
+}
+
+/// Returns the number of queues for which the workers have a thread.
+fn lanes(parts: &Parts, plan: &TransportPlan) -> u32 {
+    if plan.queues > 1 && sends_apart(parts, plan) { plan.queues } else { 1 }
+}
+
+/// Returns the number of sending and receiving threads of `roles`.
+pub fn threads(parts: &Parts, plan: &TransportPlan, roles: Roles) -> usize {
+    roles.threads(lanes(parts, plan) as usize, plan.queues as usize).len()
 }
 
 /// Returns whether each queue of the workers may have a sending thread. Workers that react are one endpoint, some middleware supports one
