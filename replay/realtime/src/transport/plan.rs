@@ -319,7 +319,7 @@ impl TransportPlan {
 impl TransportPlan {
     /// Refuses workers that would send more than `offered_bps`, including gaps between frames, on a slower link.
     pub(crate) fn check_link(&self, offered_bps: f64) -> Result<()> {
-        let Some(interface) = self.interfaces.get(End::Workers as usize) else { return Ok(()) };
+        let Some(interface) = self.bound(End::Workers) else { return Ok(()) };
         match safety::link_bps(interface) {
             Some(link) if offered_bps > link as f64 && !self.allow_above_link => Err(Error::Host(format!(
                 "the workers would send {:.3} Gbit/s (with preambles and gaps), and {interface} says that its link carries \
@@ -413,6 +413,13 @@ impl TransportPlan {
         }
     }
 
+    /// Returns the interface that was written for an end; `None` for transports without privileges, which have none: names may be for
+    /// another kind.
+    pub(super) fn bound(&self, end: End) -> Option<&String> {
+        let name = self.interfaces.get(end as usize).filter(|_| self.kind.capabilities().privileged);
+        name.filter(|name| !name.is_empty())
+    }
+
     /// Returns the ends of the cables of a run.
     pub fn ends(&self) -> &'static [End] {
         if self.has_server { &End::ALL } else { &End::LOWER }
@@ -420,8 +427,7 @@ impl TransportPlan {
 
     /// Returns whether each queue of the workers' end may have a sending thread.
     pub(crate) fn sends_from_all(&self) -> bool {
-        // Transports without privileges have no interfaces: names may be given for another kind.
-        let name = self.interfaces.get(End::Workers as usize).filter(|_| self.kind.capabilities().privileged);
+        let name = self.bound(End::Workers);
         name.is_none_or(|name| of_interface::sends_from(Path::new("/sys/class/net"), name, self.queues))
     }
 

@@ -115,7 +115,7 @@ impl TransportPlan {
 
     /// Returns the interface of an end, also if only its address is known; `None` if this host has none.
     pub(crate) fn interface_at(&self, end: End) -> Option<String> {
-        let name = self.interfaces.get(end as usize).filter(|name| !name.is_empty());
+        let name = self.bound(end);
         // Without addresses both cables use the loopback interface.
         let address = || self.addresses.get(end as usize).map_or(IpAddr::from([127, 0, 0, 1]), |address| address.ip());
         name.cloned().or_else(|| interface_of(address()))
@@ -168,8 +168,17 @@ pub(super) mod testing {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::TRANSPORTS;
     use super::testing::{note, times};
     use super::*;
+
+    #[test]
+    fn interfaces_are_those_of_transports_that_have_some() {
+        let kind = TRANSPORTS.iter().find(|kind| kind.name() == "udp").unwrap();
+        let plan = TransportPlan { interfaces: vec!["eth7".into(); 4], ..TransportPlan::of(*kind) };
+        assert_eq!(plan.interface_at(End::Server).as_deref(), Some("lo"));
+        assert!(plan.check_link(1e15).is_ok());
+    }
 
     #[test]
     fn a_stamp_is_of_the_clock_that_was_asked_for() {

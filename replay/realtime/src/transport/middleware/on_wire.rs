@@ -110,6 +110,7 @@ impl Layer for Written {
             outgoing: vec![0; BURST * stride],
             incoming: vec![0; stride],
             ahead: 0,
+            gone: true,
             word: kind.word,
             translated: 0,
             others: 0,
@@ -131,6 +132,8 @@ struct Translated {
     incoming: Vec<u8>,
     /// Number of copies of the next offered frame that have already left.
     ahead: usize,
+    /// Whether all of those were lost.
+    gone: bool,
     word: &'static str,
     /// Translated arrivals, and arrivals of other formats.
     translated: u64,
@@ -139,7 +142,7 @@ struct Translated {
 
 impl Filter for Translated {
     fn outward(&mut self, frames: &[&[u8]], offer: &mut Offer<'_>) -> Result<Submitted> {
-        let Translated { dialect, outgoing, stride, ahead, .. } = self;
+        let Translated { dialect, outgoing, stride, ahead, gone, .. } = self;
         let mut slices: [&[u8]; BURST] = [&[]; BURST];
         // Whether each is the last copy of its frame.
         let mut last = [false; BURST];
@@ -159,14 +162,14 @@ impl Filter for Translated {
         }
         let below = offer(&slices[..filled])?;
         // A frame is lost if all its copies are.
-        let (mut sent, mut gone) = (Submitted::default(), *ahead == 0);
+        let mut sent = Submitted::default();
         for (i, last) in last[..below.taken].iter().enumerate() {
-            gone &= below.lost >> i & 1 == 1;
+            *gone &= below.lost >> i & 1 == 1;
             *ahead += 1;
             if *last {
-                sent.lost |= u64::from(gone) << sent.taken;
+                sent.lost |= u64::from(*gone) << sent.taken;
                 sent.taken += 1;
-                (gone, *ahead) = (true, 0);
+                (*gone, *ahead) = (true, 0);
             }
         }
         Ok(sent)
@@ -300,6 +303,12 @@ mod tests {
         assert_eq!(wire.send(&[all.as_slice(); 9]).unwrap().taken, 9);
         assert_eq!(targets(5), [[three, four, five]; 30].concat());
         assert_eq!(wire.mode(), "memory; roce layouts");
+        // The copies of a frame leave in several calls, and each of them is lost.
+        for copy in 0..3 {
+            bench.lock().unwrap().room = 1;
+            let sent = wire.send(&[&all]).unwrap();
+            assert_eq!((sent.taken, sent.lost), if copy == 2 { (1, 1) } else { (0, 0) });
+        }
     }
 
     #[test]
