@@ -129,7 +129,7 @@ settings! {
         fault_reorder: Option<f64> said "0" in 0.0..=1.0;
         /// Frames that overtake a delayed frame.
         fault_reorder_by: u64 = 3 in 1..=BY_MAX;
-        /// Maximum time for which a frame is delayed; below `linger`.
+        /// Maximum time for which a frame is delayed, on wires time without a later frame; below `linger`.
         fault_reorder_hold: Span = "5ms";
         /// Probability that one bit of a frame is flipped, anywhere in it.
         fault_corrupt: Option<f64> said "0" in 0.0..=1.0;

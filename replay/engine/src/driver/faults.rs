@@ -7,14 +7,18 @@ use pktgen_core::seed::Seed;
 use pktgen_core::time::{NEVER, Time};
 use pktgen_core::topology::{Link, NodeId, Role, Topology};
 
+use super::calendar::Calendar;
 use super::fates::{FaultStreams, Faults};
 use crate::frame::Frame;
 
-/// A frame that is held until a number of others have passed, or until a time.
+/// A frame that is held until a number of others have come, or until a time. On wires it is a time without another frame: protocols that
+/// bound delays (Libra's failover) are examined here.
 struct Held {
     frame: Frame,
     passes: u64,
     until: Time,
+    /// Whether it then passes twice.
+    twice: bool,
 }
 
 /// The faults of one link.
@@ -42,8 +46,8 @@ pub(super) enum Strike {
 pub(super) struct LinkFaults {
     faults: Faults,
     links: Vec<Option<Struck>>,
-    /// Number of held frames.
-    held: usize,
+    /// By link: until when its first frame is held.
+    due: Calendar,
 }
 
 impl LinkFaults {
@@ -71,44 +75,111 @@ impl LinkFaults {
                 device,
             })
         };
-        LinkFaults { links: topology.links.iter().enumerate().map(one).collect(), faults, held: 0 }
+        let due = Calendar::new(topology.links.len());
+        LinkFaults { links: topology.links.iter().enumerate().map(one).collect(), faults, due }
     }
 
     /// Applies faults to `frame`, which arrives over `link` at `frame.t`.
     pub(super) fn strike(&mut self, link: usize, frame: &Frame) -> Strike {
         let Some(struck) = &mut self.links[link] else { return Strike::Passes };
         let fate = struck.fates.draw();
-        if fate.lost || fate.flip.is_some() {
-            // A damaged frame fails its checksum, and network cards discard it.
-            return Strike::Lost(struck.device);
-        }
-        for held in &mut struck.held {
-            held.passes = held.passes.saturating_sub(1);
-        }
-        if fate.held {
+        struck.held.iter_mut().for_each(|held| held.passes = held.passes.saturating_sub(1));
+        // A damaged frame fails its checksum, and network cards discard it.
+        let is_lost = fate.lost || fate.flip.is_some();
+        if fate.held && !is_lost {
             let until = frame.t.saturating_add(self.faults.hold);
-            struck.held.push_back(Held { frame: *frame, passes: self.faults.by, until });
-            self.held += 1;
-            return Strike::Held;
+            if struck.held.is_empty() {
+                self.due.set(link as u32, until);
+            }
+            struck.held.push_back(Held { frame: *frame, passes: self.faults.by, until, twice: fate.duplicated });
         }
-        if fate.duplicated { Strike::Twice } else { Strike::Passes }
+        match (is_lost, fate.held, fate.duplicated) {
+            (true, ..) => Strike::Lost(struck.device),
+            (_, true, _) => Strike::Held,
+            (_, _, true) => Strike::Twice,
+            _ => Strike::Passes,
+        }
     }
 
-    /// Releases a frame of `link` that has been held long enough at `t`.
-    pub(super) fn release(&mut self, link: usize, t: Time) -> Option<Frame> {
+    /// Releases a frame of `link` that has been held long enough at `t`; also returns whether it passes twice.
+    pub(super) fn release(&mut self, link: usize, t: Time) -> Option<(Frame, bool)> {
         let struck = self.links[link].as_mut()?;
         let held = struck.held.pop_front_if(|held| held.passes == 0 || held.until <= t)?;
-        self.held -= 1;
-        Some(Frame { t, ..held.frame })
+        self.due.set(link as u32, struck.held.front().map_or(NEVER, |next| next.until));
+        Some((Frame { t, ..held.frame }, held.twice))
     }
 
-    /// Returns when the next frame must be released although nothing passes, and its link.
+    /// Returns when the next frame must be released although nothing comes, and its link.
     pub(super) fn next(&self) -> (Time, usize) {
-        if self.held == 0 {
-            return (NEVER, 0);
+        let (t, link) = self.due.first();
+        (t, link as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pktgen_core::record::PacketId;
+    use pktgen_core::time::MS;
+
+    use super::*;
+    use crate::frame::{Kind, Pool};
+
+    fn frame(t: Time, seq: u32) -> Frame {
+        let (packet, buffer) = (PacketId::new(0, seq, 0), Pool::new(64, 1).take());
+        Frame { t, packet, buffer, worker: 0, len: 60, cluster: 0, flow: 0, head: 42, kind: Kind::Update }
+    }
+
+    fn faults(reorder: f64, duplicate: f64) -> LinkFaults {
+        let faults = Faults {
+            loss: 0.0,
+            burst: None,
+            duplicate,
+            reorder,
+            by: 3,
+            hold: 5 * MS,
+            corrupt: 0.0,
+            up: true,
+            down: true,
+        };
+        let struck = Struck { fates: FaultStreams::new(faults, Seed(1), 0, true), held: VecDeque::new(), device: 7 };
+        LinkFaults { faults, links: vec![None, Some(struck)], due: Calendar::new(2) }
+    }
+
+    #[test]
+    fn a_frame_is_held_until_others_have_come_or_for_a_time() {
+        let mut faults = faults(1.0, 0.0);
+        assert_eq!(faults.strike(0, &frame(0, 0)), Strike::Passes);
+        for (t, seq) in [(0, 0), (MS, 1), (2 * MS, 2)] {
+            assert_eq!(faults.strike(1, &frame(t, seq)), Strike::Held);
+            assert!(faults.release(1, t).is_none(), "fewer than three have come");
+            assert_eq!(faults.next(), (5 * MS, 1));
         }
-        let firsts =
-            self.links.iter().enumerate().filter_map(|(i, struck)| Some((struck.as_ref()?.held.front()?.until, i)));
-        firsts.min().unwrap_or((NEVER, 0))
+        assert_eq!(faults.strike(1, &frame(3 * MS, 3)), Strike::Held);
+        let seq = |released: Option<(Frame, bool)>| released.map(|(frame, twice)| (frame.packet.seq(), frame.t, twice));
+        assert_eq!(seq(faults.release(1, 3 * MS)), Some((0, 3 * MS, false)), "three have come");
+        assert_eq!((seq(faults.release(1, 3 * MS)), faults.next()), (None, (6 * MS, 1)));
+        let rest: Vec<_> = (0..3).map(|_| seq(faults.release(1, 7 * MS)).map(|(seq, ..)| seq)).collect();
+        assert_eq!((rest, faults.next()), (vec![Some(1), Some(2), None], (8 * MS, 1)));
+    }
+
+    /// Lost ones come, too.
+    #[test]
+    fn lost_frames_overtake_one_that_is_held() {
+        let mut faults = faults(1.0, 0.0);
+        assert_eq!(faults.strike(1, &frame(0, 0)), Strike::Held);
+        faults.links[1].as_mut().unwrap().fates =
+            FaultStreams::new(Faults { loss: 1.0, ..faults.faults }, Seed(1), 0, true);
+        for seq in 1..4 {
+            assert!(faults.release(1, 1).is_none());
+            assert_eq!(faults.strike(1, &frame(1, seq)), Strike::Lost(7));
+        }
+        assert!(faults.release(1, 1).is_some());
+    }
+
+    #[test]
+    fn a_frame_that_is_held_may_pass_twice() {
+        let mut faults = faults(1.0, 1.0);
+        assert_eq!(faults.strike(1, &frame(0, 0)), Strike::Held);
+        assert!(faults.release(1, 5 * MS).is_some_and(|(_, twice)| twice));
     }
 }

@@ -8,18 +8,19 @@
 mod fetch;
 mod places;
 mod remote;
+mod struck;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pktgen_core::Result;
-use pktgen_core::record::{Book, Counters, Fault, LinkLoad, Note, PacketId, Reason, Sent, SumOk};
+use pktgen_core::record::{Book, Counters, Fault, LinkLoad, Note, PacketId, Sent, SumOk};
 use pktgen_core::time::{HORIZON, NEVER, Time};
 use pktgen_core::topology::NodeId;
 use pktgen_wire::wire::update::digest;
 
 use super::calendar::Calendar;
-use super::faults::{LinkFaults, Strike};
+use super::faults::LinkFaults;
 use super::uplink::Uplink;
 use crate::endpoint::{Facts, Host, Server, Workers};
 use crate::frame::{BURST, Frame, Kind, Pool};
@@ -246,6 +247,13 @@ impl Simulation {
         loop {
             let (t, slot) = self.calendar.first();
             if t == NEVER {
+                cut = !interrupted && self.is_late(until);
+                if cut {
+                    self.counters.end_ps = until;
+                }
+                break;
+            }
+            if self.only_control_is_left(slot) {
                 break;
             }
             if t > HORIZON {
@@ -255,9 +263,6 @@ impl Simulation {
             if t > until {
                 self.counters.end_ps = until;
                 cut = !interrupted;
-                break;
-            }
-            if self.only_control_is_left(slot) {
                 break;
             }
             self.event(t, slot, recorder)?;
@@ -292,6 +297,11 @@ impl Simulation {
         progress(self.sent);
         self.hand_over_rest(if early { end } else { NEVER });
         Ok(Outcome { interrupted, cut, beyond_horizon, goal_reached, events, ..self.finish(!early) })
+    }
+
+    /// Returns whether frames are on their way to hosts that do not react, and have no events, after `until`.
+    fn is_late(&self, until: Time) -> bool {
+        self.lines.iter().any(|line| line.lazy && line.frames.back().is_some_and(|frame| frame.t > until))
     }
 
     /// Returns whether only the control plane would still act.
@@ -465,47 +475,6 @@ impl Simulation {
             wake = wake.max(uplink.free_at);
         }
         self.calendar.set(self.workers_slot, wake);
-    }
-
-    /// Handles the arrival of `frame` over `link`, which has faults.
-    fn arrive_perhaps(&mut self, link: usize, frame: Frame, recorder: &mut dyn Recorder) -> Result<()> {
-        let Some(faults) = &mut self.faults else { return Ok(()) };
-        match faults.strike(link, &frame) {
-            Strike::Lost(node) => {
-                if let Place::Device(device) = &mut self.places[node as usize] {
-                    lend(self.shares_rows, &mut self.rows, &mut device.books.rows);
-                    device.books.dropped(frame.t, &frame, Reason::Fault, None);
-                }
-                self.pool.release(frame.buffer);
-                // A device of another process keeps no books.
-                if matches!(self.places[node as usize], Place::Device(_)) {
-                    self.settle_device(node, recorder)?;
-                }
-            }
-            Strike::Held => {}
-            Strike::Passes => self.arrive(link, frame, recorder)?,
-            Strike::Twice => {
-                // A copy of the bytes: a device may write to either frame.
-                self.pool.share(frame.buffer);
-                let buffer = self.pool.unshare(frame.buffer);
-                // Accounts that count each worker once drop the copy of a contribution: nobody sent it, so it gets no row.
-                let unsent = frame.kind == Kind::Update && !self.unsettled && self.ledger.counts_once();
-                let packet = if unsent { PacketId::NOBODY } else { frame.packet };
-                self.arrive(link, frame, recorder)?;
-                self.arrive(link, Frame { buffer, packet, ..frame }, recorder)?;
-            }
-        }
-        self.release_held(link, frame.t, recorder)
-    }
-
-    /// Releases frames on `link` that have been held long enough.
-    fn release_held(&mut self, link: usize, t: Time, recorder: &mut dyn Recorder) -> Result<()> {
-        while let Some(frame) = self.faults.as_mut().and_then(|faults| faults.release(link, t)) {
-            self.arrive(link, frame, recorder)?;
-        }
-        let next = self.faults.as_ref().map_or(NEVER, |faults| faults.next().0);
-        self.calendar.set(self.faults_slot, next);
-        Ok(())
     }
 
     /// Sets the server's timer.

@@ -380,9 +380,24 @@ fn moves_and_timers_do_not_prolong_a_run() {
     let plain = simulate(RETRANSMIT).1.counters.end_ps;
     let moved = "\n[[workload.moves]]\nat = \"600h\"\nworker = 0\ncluster = 1\n[schedule]";
     assert_eq!(simulate(&RETRANSMIT.replace("\n[schedule]", moved)).1.counters.end_ps, plain);
+    // Beyond the end of the capture, or of any run, it is no event of the run either.
+    for (at, more) in [("700h", ""), ("600h", "[capture]\nuntil = \"1h\"\n")] {
+        let outcome = simulate(&(RETRANSMIT.replace("\n[schedule]", &moved.replace("600h", at)) + more)).1;
+        assert_eq!((outcome.cut, outcome.beyond_horizon, outcome.counters.end_ps), (false, false, plain), "{at}");
+    }
     // Acknowledged packets need no timer: the run ends with its last packet.
     let slow = RETRANSMIT.replace("3Gbps", "10Mbps").replace("timeout = \"8us\"", "timeout = \"600h\"");
     assert!(simulate(&slow).1.counters.end_ps < SECOND);
+}
+
+#[test]
+fn acknowledgements_after_the_end_of_the_capture_do_not_arrive() {
+    let text = RETRANSMIT.replace("\"retransmit\"\ntimeout = \"8us\"", "\"open_loop\"");
+    let whole = simulate(&text).1;
+    let until = whole.counters.end_ps - 1;
+    let cut = simulate(&format!("{text}[capture]\nuntil = \"{until}ps\"\n")).1;
+    assert_eq!((whole.cut, cut.cut, cut.counters.end_ps), (false, true, until));
+    assert!(cut.counters.acks_received < whole.counters.acks_received);
 }
 
 #[test]
