@@ -153,8 +153,8 @@ pub struct Audience {
     host_of: Arc<Vec<NodeId>>,
     /// The next move.
     at: usize,
-    /// Workers of each cluster that are in this process.
-    members: Vec<Vec<u32>>,
+    /// Workers of each cluster that are in this process, with their hosts; in order.
+    members: Vec<Vec<(NodeId, u32)>>,
     share: Shard,
 }
 
@@ -164,9 +164,10 @@ impl Audience {
         let mut members = vec![Vec::new(); facts.workers.clusters_ever()];
         for (worker, &cluster) in facts.workers.cluster_of.iter().enumerate() {
             if let Some(own) = members.get_mut(usize::from(cluster)).filter(|_| facts.share.takes(worker as u64)) {
-                own.push(worker as u32);
+                own.push((facts.host_of[worker], worker as u32));
             }
         }
+        members.iter_mut().for_each(|own| own.sort_unstable());
         let (workers, host_of) = (facts.workers.clone(), facts.host_of.clone());
         Audience { workers, host_of, at: 0, members, share: facts.share }
     }
@@ -174,9 +175,11 @@ impl Audience {
     /// Applies the moves up to `t`.
     fn advance(&mut self, t: Time) {
         while let Some(m) = self.workers.moves.get(self.at).filter(|m| m.at <= t) {
-            self.members.iter_mut().for_each(|own| own.retain(|w| *w != m.worker));
+            self.members.iter_mut().for_each(|own| own.retain(|(_, w)| *w != m.worker));
             if self.share.takes(u64::from(m.worker)) {
-                self.members[usize::from(m.cluster)].push(m.worker);
+                let (one, own) =
+                    ((self.host_of[m.worker as usize], m.worker), &mut self.members[usize::from(m.cluster)]);
+                own.insert(own.partition_point(|other| *other < one), one);
             }
             self.at += 1;
         }
@@ -191,8 +194,8 @@ impl Audience {
         match group_of(ip) {
             Some(cluster) => {
                 let members = self.members.get(usize::from(cluster)).map_or(&[][..], Vec::as_slice);
-                let here = members.iter().filter(|w| self.host_of[**w as usize] == node);
-                here.for_each(|worker| each(*worker, &ack));
+                let here = members[members.partition_point(|(host, _)| *host < node)..].iter();
+                here.take_while(|(host, _)| *host == node).for_each(|(_, worker)| each(*worker, &ack));
             }
             None => {
                 let own = |worker: &u32| self.share.takes(u64::from(*worker));

@@ -10,8 +10,8 @@ use super::chains::{Chains, Group, Step};
 use super::fates::{Fate, FateCounts};
 use super::{Carried, DuePacket, Goal, PayloadValues, Receipt};
 
-/// Maximum number of packets of a worker that are compared if ids are lost: more than a cable loses in a row.
-const LOOK: usize = 1024;
+/// Maximum number of packets of a worker that are compared if ids are lost: twice as many as a cable loses in a row.
+const LOOK: usize = 2048;
 
 /// Packets that left devices, or workers whose device keeps no books, and have not arrived.
 enum Departed {
@@ -165,6 +165,8 @@ impl Updates {
         };
         let found = own.iter().take(LOOK).position(|packet| self.digest_of(*packet) == Some(digest));
         let packet = found.and_then(|at| own.remove(at));
+        // What so many have overtaken is lost, and must not use up the reach of those after it.
+        own.drain(..found.map_or(0, |at| at.saturating_sub(LOOK / 2)));
         if let Some(Departed::InOrder(all)) = &mut self.departed {
             all[worker as usize] = own;
         }
@@ -262,6 +264,21 @@ mod tests {
             (2, 1, 1)
         );
         assert!(balances.iter().all(|b| b.in_flight == 0 && b.unknown == 0) && ledger.strangers() == 0);
+    }
+
+    /// Lost ones do not use up the reach of those after them.
+    #[test]
+    fn any_number_of_lost_ones_is_passed_over() {
+        let subject = Subject::Updates { elements: 1, goal: None, named: false };
+        let mut ledger = Ledger::open(1, subject, Evidence::Books);
+        for seq in 0..6000 {
+            ledger.sent(id(0, seq), None, &bytes(seq as f32));
+            ledger.book(&book(id(0, seq), Action::Departed, None));
+            if seq % 2 == 1 {
+                assert_eq!(receive(&mut ledger, 0, seq as f32), SumOk::Yes, "{seq}");
+            }
+        }
+        assert_eq!((ledger.close()[0].in_flight, ledger.strangers()), (3000, 0));
     }
 
     #[test]

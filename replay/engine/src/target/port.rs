@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use pktgen_core::config::{Section, above_to, settings, spans};
+use pktgen_core::config::{Section, settings, spans};
 use pktgen_core::record::{Action, Reason};
 use pktgen_core::time::{NEVER, SECOND, Serialiser, Time};
 use pktgen_core::units::{Rate, Size, Span};
@@ -91,7 +91,7 @@ settings! {
     /// Port settings of a device's section.
     pub struct PortSettings(bypass_slots: u32) {
         /// Share of the line rate that the output reaches.
-        dequeue_efficiency: f64 = 1.0 in above_to(0.0, 1.0);
+        dequeue_efficiency: f64 = 1.0 in 0.001..=1.0, "it is kept in millionths";
         /// Minimum output time per 64-byte block of a frame.
         block_time: Span = "0ns" in spans(..=SECOND);
         /// Idle time of the output after each frame.
