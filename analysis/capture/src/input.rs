@@ -153,6 +153,8 @@ struct Decoder {
     ports: Ports,
     /// The format that was specified; ports are ignored then.
     given: Option<u8>,
+    /// What all UDP datagrams are if a format was specified: that format, or none if it is not over UDP.
+    given_udp: Option<u8>,
     /// Origin of times, in the clock of the capture.
     anchor_ps: i128,
     /// Uncertainty of times between the clocks; `None` if they are not compared.
@@ -168,6 +170,7 @@ impl Input {
     pub(crate) fn open(path: &Path, side: Side, formats: Formats, format: Option<&'static dyn Format>) -> Result<Self> {
         let named = |format: &dyn Format| formats.iter().position(|other| other.name() == format.name());
         let given = format.and_then(named).map(|index| index as u8);
+        let is_over_udp = format.is_none_or(|format| format.ether_type().is_none());
         Ok(Input {
             reader: if path.is_dir() {
                 Source::Frames(Frames::open(path)?)
@@ -180,6 +183,7 @@ impl Input {
                 side,
                 ports: Ports::new(formats),
                 given,
+                given_udp: given.map(|given| if is_over_udp { given } else { NOBODY }),
                 anchor_ps: 0,
                 error_ps: None,
                 last: i64::MIN,
@@ -413,6 +417,8 @@ impl Decoder {
                     Ok(Found { format, sight, content, src: datagram.src })
                 }
                 None if self.is_undirected(&datagram) => Err(Odd::Undirected),
+                // It cannot be of the specified format.
+                None if self.given_udp == Some(NOBODY) => Err(Odd::Foreign),
                 // A packet cut within its header may be of a known format.
                 None if datagram.payload.len() < datagram.whole.min(CUT) => Err(Odd::Unreadable),
                 None if self.ports.format(&datagram) != NOBODY => Err(Odd::Misfit),
@@ -454,10 +460,10 @@ impl Decoder {
         }
     }
 
-    /// Returns the specified format of a datagram, or the one that its ports indicate.
+    /// Returns the specified format of a datagram if that is over UDP, or the one that its ports indicate.
     #[inline]
     fn format(&self, datagram: &Datagram) -> u8 {
-        self.given.unwrap_or_else(|| self.ports.format(datagram))
+        self.given_udp.unwrap_or_else(|| self.ports.format(datagram))
     }
 
     /// Whether the direction of a datagram cannot be determined.
@@ -491,9 +497,14 @@ impl Decoder {
         background.then_some((BACKGROUND, nothing))
     }
 
-    /// Parses a format that follows IPv4 in an Ethernet type of its own.
+    /// Parses a format that follows IPv4 in an Ethernet type of its own, if no other one was specified.
     fn layer(&self, kind: u16, datagram: &Datagram) -> std::result::Result<(u8, Sight), Odd> {
-        let known = self.formats.iter().position(|format| format.ether_type() == Some(kind)).ok_or(Odd::Other)?;
+        let fits = |index: &usize| self.formats[*index].ether_type() == Some(kind);
+        let known = match self.given {
+            Some(given) => Some(usize::from(given)).filter(fits),
+            None => (0..self.formats.len()).find(fits),
+        };
+        let known = known.ok_or(Odd::Other)?;
         self.formats[known].sight(datagram).map(|sight| (known as u8, sight)).ok_or(Odd::Foreign)
     }
 }

@@ -1,5 +1,7 @@
 //! Compares the meter with a straightforward computation from the tables of a run dir, on random input.
 
+mod sources;
+
 use pktgen_core::record::PacketId;
 use pktgen_records::age::{AgeOf, Ages, FlowAge};
 use pktgen_records::line::Line;

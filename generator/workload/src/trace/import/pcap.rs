@@ -158,11 +158,10 @@ impl Gathered {
     fn packet(&mut self, packet: &Packet, number: u64) -> Result<(), String> {
         let (datagram, format) = match look(packet.link_type, packet.bytes) {
             Look::Udp(datagram) => (datagram, self.format_of(&datagram)),
-            Look::Layer(kind, datagram) => {
-                let known = self.formats.iter().find(|format| format.ether_type() == Some(kind));
-                let Some(format) = known else { return self.pass("other") };
-                (datagram, Some(*format))
-            }
+            Look::Layer(kind, datagram) => match self.format_of_type(kind) {
+                Some(format) => (datagram, Some(format)),
+                None => return self.pass("other"),
+            },
             Look::Fragment => return self.pass("fragment"),
             Look::Unreadable => return self.pass("unreadable"),
             Look::Other | Look::Link => return self.pass("other"),
@@ -176,10 +175,18 @@ impl Gathered {
         }
     }
 
-    /// The format that was given, or what the ports say.
+    /// The format of an Ethernet type: only the one that was given, if any.
+    fn format_of_type(&self, kind: u16) -> Option<&'static dyn Format> {
+        if self.given {
+            return self.format.filter(|format| format.ether_type() == Some(kind));
+        }
+        self.formats.iter().find(|format| format.ether_type() == Some(kind)).copied()
+    }
+
+    /// The format that was given, if it is over UDP, or what the ports say.
     fn format_of(&self, datagram: &Datagram) -> Option<&'static dyn Format> {
         if self.given {
-            return self.format;
+            return self.format.filter(|format| format.ether_type().is_none());
         }
         let of = |port: u16| self.formats.iter().find(|format| format.has_port(port)).copied();
         of(datagram.dst_port).or_else(|| of(datagram.src_port))

@@ -1,12 +1,13 @@
 //! Imports of captures: of frames from our own builder, and of frames assembled here.
 
 use super::*;
+use pktgen_atp::format as atp_ml;
 use pktgen_core::topology::Population;
 use pktgen_olaf::strict as olaf_strict;
 use pktgen_switchml::format as switchml;
 use pktgen_trio_ml::format as trio_ml;
 use pktgen_wire::pcap::{Form, Precision, Writer, WriterOptions};
-use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, worker_ip};
+use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, mac_of, worker_ip};
 use pktgen_wire::wire::update::{Ack, FLAG_MERGED, Header, PORT, Status, UPDATE_HEAD, WORKER_PORT, elements_in};
 use pktgen_workload::workload::build::Builder;
 
@@ -276,4 +277,31 @@ fn jobs_of_switchml_are_tensors_and_no_clusters() {
         [(1_000, 0, 0), (3_000, 1, 0)]
     );
     assert_eq!(notes["passed_over"], "1 retransmission");
+}
+
+/// Returns a contribution of ATP, which is over IPv4 without UDP.
+fn atp() -> Vec<u8> {
+    let mut frame = vec![0; atp_ml::FRAME_BYTES];
+    let worker = worker_ip(2);
+    atp_ml::emit_head(&mut frame, mac_of(worker), atp_ml::Towards::Server, 1, worker, SERVER_IP);
+    let header = atp_ml::Header { bitmap: 1 << 2, workers: 8, app: 3, seq: 7, ..atp_ml::Header::default() };
+    header.emit(&mut frame[atp_ml::HEAD..]);
+    frame
+}
+
+/// A format without UDP is not sought in datagrams, and a format over UDP not in frames of other Ethernet types.
+#[test]
+fn a_given_format_is_sought_only_where_it_can_be() {
+    let (update, values) = &story(1)[0];
+    let olaf = (1_000, frame(update, values, 0, |_| ()));
+    let question = (3_000, udp((1, 53), (2, 53), &[0; 300]));
+    for (wire, frames, passed) in
+        [("olaf", [olaf, (2_000, atp())], "1 other"), ("atp_ml", [(2_000, atp()), question], "1 foreign")]
+    {
+        let folder = Folder::new();
+        write(&folder.path("a.pcap"), Form::Pcap, 0, &frames, 0);
+        let wire = all().protocols.formats.iter().copied().find(|format| format.name() == wire);
+        let (imported, notes) = folder.import(&["a.pcap"], &ImportOptions { wire, ..plain() }).unwrap();
+        assert_eq!((imported.len(), notes["passed_over"].as_str()), (1, passed));
+    }
 }
