@@ -5,6 +5,7 @@ use pktgen_atp::format as atp_ml;
 use pktgen_core::topology::Population;
 use pktgen_olaf::strict as olaf_strict;
 use pktgen_switchml::format as switchml;
+use pktgen_switchml::roce;
 use pktgen_trio_ml::format as trio_ml;
 use pktgen_wire::pcap::{Form, Precision, Writer, WriterOptions};
 use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, mac_of, worker_ip};
@@ -304,4 +305,27 @@ fn a_given_format_is_sought_only_where_it_can_be() {
         let (imported, notes) = folder.import(&["a.pcap"], &ImportOptions { wire, ..plain() }).unwrap();
         assert_eq!((imported.len(), notes["passed_over"].as_str()), (1, passed));
     }
+}
+
+/// Over IPv6, addresses do not show the direction of RoCE packets: results would be updates.
+#[test]
+fn what_only_addresses_show_is_not_taken_from_ipv6() {
+    let message = roce::Message { pair: roce::pair_of(2, 5), ..roce::Message::default() };
+    let header = message.header(0, 64);
+    let mut frame = vec![0; HEAD + header.payload_bytes()];
+    let way = roce::Way::ToSwitch { port: 0xc123 };
+    roce::emit_frame(way, worker_ip(2), SERVER_IP, &header, &[0; 256], &mut frame);
+    // The same datagram after a header of IPv6.
+    let datagram = &frame[34..];
+    let mut over_ipv6 = [&frame[..12], &[0x86, 0xdd, 0x60, 0, 0, 0]].concat();
+    over_ipv6.extend((datagram.len() as u16).to_be_bytes());
+    over_ipv6.extend([17, 64]);
+    over_ipv6.extend([1; 32]);
+    over_ipv6.extend(datagram);
+    let folder = Folder::new();
+    write(&folder.path("four.pcap"), Form::Pcap, 0, &[(1_000, frame)], 0);
+    assert_eq!(folder.import(&["four.pcap"], &plain()).unwrap().0.len(), 1);
+    let folder = Folder::new();
+    write(&folder.path("six.pcap"), Form::Pcap, 0, &[(1_000, over_ipv6)], 0);
+    folder.refuses(&["six.pcap"], &plain(), &["no updates", "1 foreign"]);
 }
