@@ -201,8 +201,8 @@ fn first_of(plan: &CapturePlan, side: Side) -> Result<Option<First>> {
     Ok(Some(First { noted, anchor: first.map(|first| inputs[0].anchor_for(first)) }))
 }
 
-/// Capture times of packets in ps, by worker, sequence number and attempt.
-type Stamps = HashMap<(u32, u32, u8), i128>;
+/// Capture times of packets in ps, by worker, sequence number, attempt and generation time: numbers may restart.
+type Stamps = HashMap<(u32, u32, u8, i64), i128>;
 
 /// Updates and acknowledgements with their capture times at one side.
 #[derive(Default)]
@@ -217,14 +217,15 @@ fn look_at(plan: &CapturePlan, side: Side) -> Result<Seen> {
         for _ in 0..LOOKED_AT {
             let Some((stamp, found)) = input.next_stamped() else { break };
             let Some((_, sight)) = found else { continue };
-            let Some(worker) = sight.worker else { continue };
+            // Without a generation time, a packet of one side cannot be identified at the other.
+            let (Some(worker), Some(generation)) = (sight.worker, sight.generation) else { continue };
             let map = match sight.what {
                 What::Update if sight.count == 1 => &mut seen.updates,
                 What::Ack => &mut seen.acks,
                 _ => continue,
             };
             // The first copy gives the tightest bound.
-            map.entry((worker, sight.seq, sight.attempt)).or_insert(stamp.unix_ps());
+            map.entry((worker, sight.seq, sight.attempt, generation)).or_insert(stamp.unix_ps());
         }
     }
     Ok(seen)
@@ -289,7 +290,7 @@ mod tests {
         fn the_offset_is_within_its_bounds(offset in -1i64 << 60..1 << 60, ways in prop::collection::vec((0i64..1 << 40, 0i64..1 << 40, 0i128..1 << 70), 1..50)) {
             let (mut sender, mut server) = (Seen::default(), Seen::default());
             for (i, (there, back, at)) in ways.iter().enumerate() {
-                let id = (1, i as u32, 0);
+                let id = (1, i as u32, 0, i as i64);
                 sender.updates.insert(id, *at);
                 server.updates.insert(id, at + i128::from(offset) + i128::from(*there));
                 server.acks.insert(id, at + i128::from(offset));
@@ -310,10 +311,10 @@ mod tests {
         let (mut sender, mut server) = (Seen::default(), Seen::default());
         for i in 0..=1000u32 {
             let (at, offset) = (i128::from(i) * 2_500_000_000, i128::from(i) * 50_000);
-            sender.updates.insert((1, i, 0), at);
-            server.updates.insert((1, i, 0), at + offset + 25_000_000);
-            server.acks.insert((1, i, 0), at + offset);
-            sender.acks.insert((1, i, 0), at + 25_000_000);
+            sender.updates.insert((1, i, 0, i64::from(i)), at);
+            server.updates.insert((1, i, 0, i64::from(i)), at + offset + 25_000_000);
+            server.acks.insert((1, i, 0, i64::from(i)), at + offset);
+            sender.acks.insert((1, i, 0, i64::from(i)), at + 25_000_000);
         }
         let Relation::Estimated(found, ..) = bounded(&sender, &server) else { panic!("no estimate") };
         assert!(found.ps - found.error_ps <= 100_000 && found.ps + found.error_ps >= 49_900_000, "{found:?}");
@@ -324,12 +325,12 @@ mod tests {
     fn clocks_that_drift_or_say_nothing_give_no_offset() {
         let (mut sender, mut server) = (Seen::default(), Seen::default());
         assert!(matches!(bounded(&sender, &server), Relation::Unknown(why) if why.contains("no updates")));
-        sender.updates.insert((1, 1, 0), 0);
-        server.updates.insert((1, 1, 0), 5);
+        sender.updates.insert((1, 1, 0, 7), 0);
+        server.updates.insert((1, 1, 0, 7), 5);
         assert!(matches!(bounded(&sender, &server), Relation::Unknown(why) if why.contains("no acknowledgements")));
         // The acknowledgement proves an offset of at least 9.
-        server.acks.insert((1, 1, 0), 109);
-        sender.acks.insert((1, 1, 0), 100);
+        server.acks.insert((1, 1, 0, 7), 109);
+        sender.acks.insert((1, 1, 0, 7), 100);
         assert!(matches!(bounded(&sender, &server), Relation::Unknown(why) if why.contains("different speeds")));
     }
 }

@@ -1,4 +1,4 @@
-//! Tests of what is read: packets of given formats.
+//! Tests of what packets of given formats show.
 
 use pktgen_wire::wire::Format;
 
@@ -45,4 +45,33 @@ fn only_packets_that_can_be_of_the_given_format_are_read_as_such() {
         let (found, tally) = events(&path, given.map(format));
         assert_eq!((&found[..], tally.other, tally.foreign, tally.misfits), (names, other, foreign, 0), "{given:?}");
     }
+}
+
+/// Updates without numbers and generation times are the same packet only by chance.
+#[test]
+fn formats_without_generation_times_give_no_offset() {
+    let dir = tempfile::tempdir().unwrap();
+    let (own_port, server_port) = format("olaf_strict").facts().ports.expect("ports");
+    let packet = |from: (u32, u16), to: (u32, u16), bytes: usize| {
+        let mut frame = vec![0; HEAD + bytes];
+        Template::new(from, to, frame.len()).emit(&mut frame);
+        frame
+    };
+    let (worker, server) = ((worker_ip(1), own_port), (SERVER_IP, server_port));
+    // The length of an acknowledgement is a multiple of four and one.
+    let (update, ack) = (packet(worker, server, 40), packet(server, worker, 41));
+    let names = ["sent.pcap", "received.pcap"].map(|name| dir.path().join(name));
+    // The clocks agree; the server's capture begins a second earlier.
+    let (start, second) = (2_000_000_000_000, 1_000_000_000_000);
+    for (name, first) in names.iter().zip([start, start - second]) {
+        let options = WriterOptions { anchor_unix_ns: 1_700_000_000_000_000_000, ..WriterOptions::new(Form::Pcap) };
+        let mut writer = Writer::create(name, options).unwrap();
+        for n in [first, start + 1_000_000, start + 2_000_000] {
+            writer.packet(0, n, &update, update.len() as u32).unwrap();
+            writer.packet(0, n + 500_000, &ack, ack.len() as u32).unwrap();
+        }
+        writer.finish().unwrap();
+    }
+    let measured = analysed(&both(&names));
+    assert!(measured.lines.iter().all(|line| !line.metric.starts_with("clock_")), "{:?}", measured.lines);
 }
