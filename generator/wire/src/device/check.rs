@@ -95,11 +95,13 @@ fn of_format(profile: &Profile, facts: &Facts, checked: &mut Checked) {
     checked.refuse("format", text);
 }
 
-/// Checks that there are enough ports.
+/// Checks that there are enough ports, and that the server's port is no worker's.
 fn of_ports(profile: &Profile, facts: &Facts, checked: &mut Checked) {
     let ports = &profile.ports;
     let numbers = (0..facts.workers.len() as u32).filter(|worker| profile.addressing.port_of(*worker).is_none());
-    let Some(last) = numbers.map(|worker| profile.port_number(worker)).max() else { return };
+    let Some(last) = numbers.map(|worker| profile.port_number(worker)).max() else {
+        return of_server_port(profile, facts, checked);
+    };
     // The server has a separate port, usually the last one.
     let room = match (facts.has_server, ports.server) {
         (true, server) if server >= last => server.saturating_sub(ports.first),
@@ -108,7 +110,7 @@ fn of_ports(profile: &Profile, facts: &Facts, checked: &mut Checked) {
     let needed = last - ports.first + 1;
     if needed <= room {
         checked.kept.push(format!("ports for workers: {needed}, at most {room}"));
-        return;
+        return of_server_port(profile, facts, checked);
     }
     let text = format!(
         "{}: {} workers need {needed} ports, {} to each, and {} has {room} for them; lower the number of workers, raise \
@@ -116,6 +118,23 @@ fn of_ports(profile: &Profile, facts: &Facts, checked: &mut Checked) {
         facts.experiment,
         facts.workers.len(),
         ports.workers_per_port,
+        profile.name
+    );
+    checked.refuse("ports", text);
+}
+
+/// Checks that no worker is at the server's port.
+fn of_server_port(profile: &Profile, facts: &Facts, checked: &mut Checked) {
+    if !facts.has_server {
+        return;
+    }
+    let server = profile.server_port();
+    let Some(worker) = (0..facts.workers.len() as u32).find(|worker| profile.port_of(*worker) == server) else {
+        return;
+    };
+    let text = format!(
+        "{}: worker {worker} and the server are both at port {server}; change ports.server, ports.count, \
+         ports.workers_per_port or addressing.hosts",
         profile.name
     );
     checked.refuse("ports", text);

@@ -156,9 +156,11 @@ fn addresses_ports_formats_and_clusters_that_cannot_be_are_refused() {
         (("\"239.1.0.0\"", "\"239.255.255.255\"".into()), &["239.255.255.255 plus 1", "no multicast group"]),
         (("\"olaf\", ", String::new()), &["send olaf", "supports libra", "endpoint.workers"]),
         (("count = 7", "count = 6".into()), &["6 workers need 6 ports", "has 5", "ports.workers_per_port"]),
+        (("count = 7", "count = 7\nserver = 1".into()), &["worker 0 and the server", "port 1", "ports.server"]),
+        (hosts("{ worker = 4, port = \"7\" }"), &["worker 4 and the server", "port 7", "addressing.hosts"]),
         (hosts("{ worker = 6, ip = \"10.1.0.9\" }"), &["worker 6", "workers 0 to 5", "remove the entry"]),
         (hosts("{ worker = 1, cluster = 1 }"), &["worker 1 is in cluster 0", "cluster 1", "addressing.hosts"]),
-        (hosts("{ worker = 1, port = \"7\" }, { worker = 1, ip = \"10.1.0.9\" }"), &["worker 1 twice", "join them"]),
+        (hosts("{ worker = 1, port = \"9\" }, { worker = 1, ip = \"10.1.0.9\" }"), &["worker 1 twice", "join them"]),
         (hosts("{ worker = 1, ip = \"10.1.0.1\" }"), &["worker 0 and worker 1", "10.1.0.1"]),
     ] {
         let texts = refusals(&profile((from, &to)), &facts());
