@@ -31,6 +31,8 @@ use crate::{Error, Result};
 
 /// Largest exponent of a skew.
 const SKEW_MAX: f64 = 4.0;
+/// Most updates of a worker that a skew makes without a wanted number of them.
+const SKEWED_MAX: f64 = (1u64 << 28) as f64;
 
 /// What to make of a trace; what is none stays as it is.
 #[derive(Debug, Clone, Default)]
@@ -129,6 +131,18 @@ fn paces(members: &[Member], skew: Option<f64>) -> Vec<f64> {
     logs.iter().map(|log| log.map_or(1.0, |log| ((log - mean) * (skew - 1.0)).exp())).collect()
 }
 
+/// Refuses a skew that makes so many updates of a worker that they would fill a disk.
+fn refuse_flood(own: &Member, pace: f64, updates: Option<u32>) -> Result<()> {
+    let made = f64::from(own.n) / pace;
+    if updates.is_some() || pace >= 1.0 || made <= SKEWED_MAX {
+        return Ok(());
+    }
+    Err(Error::config(format!(
+        "--skew: worker {} would have {made:.1e} updates; give --updates, or a skew nearer to 1",
+        own.worker
+    )))
+}
+
 /// The workers that are made, in the order of their ids.
 fn walks<'a>(spool: &'a Spool, scaling: &ScalePlan) -> Result<Vec<Walk<'a>>> {
     let paces = paces(&spool.members, scaling.skew);
@@ -150,6 +164,7 @@ fn walks<'a>(spool: &'a Spool, scaling: &ScalePlan) -> Result<Vec<Walk<'a>>> {
         }
         for slot in 0..workers {
             let (own, pace) = source[slot as usize % source.len()];
+            refuse_flood(own, pace, scaling.updates)?;
             let again = slot as usize / source.len();
             let first = usize::from(cluster) < clusters.len() && again == 0;
             let original = first && pace == 1.0 && scaling.updates.is_none_or(|updates| updates == own.n);

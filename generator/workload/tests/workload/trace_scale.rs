@@ -283,6 +283,30 @@ fn a_rate_is_met_to_the_picosecond() {
     assert_eq!((info.first_ps, info.last_ps as u128), (0, wanted));
 }
 
+/// Writes 100 updates of each of two workers, which have these periods.
+fn two_paces(path: &Path, periods: [Time; 2]) {
+    let mut updates = Vec::new();
+    for (worker, seq) in (0..2u32).flat_map(|worker| (0..100u32).map(move |seq| (worker, seq))) {
+        let t_gen = Time::from(seq) * periods[worker as usize];
+        updates.push(Update { t_gen, cluster: 0, worker, seq, bytes: 256, reward: None, iteration: None });
+    }
+    updates.sort_by_key(|update| (update.t_gen, update.worker));
+    let mut writer = Writer::create(path).unwrap();
+    updates.iter().for_each(|update| writer.push(update, &[]).unwrap());
+    writer.finish("recorded", BTreeMap::new(), "CC0-1.0").unwrap();
+}
+
+#[test]
+fn gaps_below_a_picosecond_come_to_an_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let (small, made) = (folder.path().join("small.parquet"), folder.path().join("made.parquet"));
+    // The faster worker's gaps of 100 ps become a tenth of a picosecond, and are one.
+    two_paces(&small, [100, 100_000_000]);
+    scale(&small, &made, &ScalePlan { skew: Some(2.0), ..Default::default() }).unwrap();
+    let updates = workers(&made)[0].len();
+    assert!((5_000..=9_901).contains(&updates), "{updates}");
+}
+
 #[test]
 fn what_cannot_be_is_refused_and_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -320,6 +344,9 @@ fn what_cannot_be_is_refused_and_leaves_nothing() {
         ".parquet",
     );
     refuses(none(), "small.parquet", "another output");
+    // A microsecond and 20 ms.
+    two_paces(&small, [1_000_000, 20_000_000_000]);
+    refuses(ScalePlan { skew: Some(4.0), ..none() }, "x.parquet", "--skew: worker 0 would have 2.8e8 updates");
     write(&[good, good]);
     refuses(none(), "x.parquet", "seq 0 after 1");
 }

@@ -103,8 +103,9 @@ impl<'a> Walk<'a> {
             self.load()?;
         }
         let gap = self.rows[self.next].gap;
-        // No rounding where nothing is changed.
-        let gap = if self.pace == 1.0 { gap } else { (gap as f64 * self.pace) as Time };
+        // No rounding where nothing is changed; a gap stays one, so that the worker comes to its end.
+        let scaled = || ((gap as f64 * self.pace) as Time).max(Time::from(gap > 0));
+        let gap = if self.pace == 1.0 { gap } else { scaled() };
         let at = self.at.saturating_add(gap);
         // All at once, it does not come to the end by time.
         let all = self.own.mean_pause() == 0 && self.seq >= self.own.n;
