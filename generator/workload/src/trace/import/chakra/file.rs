@@ -14,6 +14,8 @@ use crate::{Error, Result};
 const MESSAGE_MAX: u64 = 16 << 20;
 /// Most nodes of a file, which are held in memory.
 const NODES_MAX: usize = 1 << 24;
+/// Most dependencies of all nodes of a file, which are held in memory, too: a byte of the file may be one.
+const DEPS_MAX: usize = 1 << 26;
 /// Most characters of the name of a process group.
 const GROUP_MAX: usize = 256;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
@@ -40,8 +42,30 @@ pub(super) struct Node {
     pub(super) on_host: bool,
 }
 
+/// How many dependencies are held, and how many may be.
+struct Held {
+    deps: usize,
+    most: usize,
+}
+
+impl Held {
+    fn add(&mut self, more: usize) -> Result<(), String> {
+        self.deps = self.deps.saturating_add(more);
+        if self.deps > self.most {
+            return Err(format!("there are more than {} dependencies; cut the trace", self.most));
+        }
+        Ok(())
+    }
+}
+
 /// All nodes of a file, in its order, with the byte at which each begins.
 pub(super) fn nodes(path: &Path) -> Result<Vec<(u64, Node)>> {
+    nodes_of(path, DEPS_MAX)
+}
+
+/// The same with at most `most` dependencies.
+fn nodes_of(path: &Path, most: usize) -> Result<Vec<(u64, Node)>> {
+    let mut held = Held { deps: 0, most };
     let mut messages = Messages::open(path)?;
     let mut nodes = Vec::new();
     let mut first = true;
@@ -54,7 +78,7 @@ pub(super) fn nodes(path: &Path) -> Result<Vec<(u64, Node)>> {
         if nodes.len() >= NODES_MAX {
             return Err(damaged(format!("there are more than {NODES_MAX} nodes; cut the trace")));
         }
-        nodes.push((at, node(&message).map_err(damaged)?));
+        nodes.push((at, node(&message, &mut held).map_err(damaged)?));
     }
     if first {
         return Err(Error::data(path, "it is empty; an execution trace begins with its metadata"));
@@ -156,30 +180,37 @@ fn metadata(message: &[u8]) -> Result<(), String> {
 }
 
 /// The node in a message.
-fn node(message: &[u8]) -> Result<Node, String> {
+fn node(message: &[u8], held: &mut Held) -> Result<Node, String> {
     let mut node = Node::default();
     let within = |id: u64, what: String| format!("node {id}: {what}");
     let mut fields = Fields::new(message);
     while let Some((field, value)) = fields.next().map_err(|what| within(node.id, what))? {
-        let taken = take(&mut node, field, value);
+        let taken = take(&mut node, field, value, held);
         taken.map_err(|what| within(node.id, what))?;
     }
     Ok(node)
 }
 
-fn take(node: &mut Node, field: u64, value: Value) -> Result<(), String> {
+fn take(node: &mut Node, field: u64, value: Value, held: &mut Held) -> Result<(), String> {
     match field {
         1 => node.id = value.number("id")?,
         3 => node.kind = value.number("type")?,
         // Numbers that repeat are packed, or fields of their own.
         4 | 5 => match value {
             Value::Bytes(bytes) => {
+                // The last byte of a number has no highest bit.
+                let count = bytes.iter().filter(|byte| **byte < 0x80).count();
+                held.add(count)?;
+                node.deps.reserve(count);
                 let mut packed = Fields::new(bytes);
                 while !packed.is_empty() {
                     node.deps.push(packed.varint()?);
                 }
             }
-            other => node.deps.push(other.number("ctrl_deps or data_deps")?),
+            other => {
+                held.add(1)?;
+                node.deps.push(other.number("ctrl_deps or data_deps")?);
+            }
         },
         6 => node.start = value.number("start_time_micros")?,
         7 => node.duration = value.number("duration_micros")?,
@@ -237,4 +268,26 @@ fn whole(field: u64, value: Value) -> Option<i128> {
         (25, Value::Fixed64(n)) => i128::from(n as i64),
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dependencies_of_all_nodes_together_have_a_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.0.et");
+        // Metadata; a node with three packed dependencies, one of two bytes; a node with one in a field of its own.
+        let messages = [&[0x0a, 1, b'1'][..], &[0x08, 1, 0x22, 4, 0, 0x80, 1, 9], &[0x08, 2, 0x28, 7]];
+        let bytes: Vec<u8> = messages.iter().flat_map(|m| [&[m.len() as u8][..], *m].concat()).collect();
+        std::fs::write(&path, bytes).unwrap();
+        let deps: Vec<_> = nodes_of(&path, 4).unwrap().into_iter().map(|(_, node)| node.deps).collect();
+        assert_eq!(deps, [vec![0u64, 128, 9], vec![7]]);
+        for (most, place) in [(3, "node 2"), (2, "node 1"), (0, "node 1")] {
+            let message = nodes_of(&path, most).unwrap_err().to_string();
+            let what = format!("{place}: there are more than {most} dependencies; cut the trace");
+            assert!(message.contains(&what), "{message}");
+        }
+    }
 }
