@@ -96,6 +96,8 @@ pub(super) struct Meter {
     cluster_places: Places,
     workers: Vec<Worker>,
     worker_places: Places,
+    /// See [`WORKERS_MAX`]; lower in tests.
+    workers_max: usize,
     pending: Option<Pending>,
     /// Arrival times of packets whose sending was not captured.
     ahead: Option<Pending>,
@@ -298,6 +300,7 @@ impl Meter {
             cluster_places: Places::default(),
             workers: Vec::new(),
             worker_places: Places::default(),
+            workers_max: WORKERS_MAX,
             pending: sender.then(|| Pending::new(PENDING)),
             ahead: sender.then(|| Pending::new(AHEAD)),
             deliveries: deliveries(formats),
@@ -510,20 +513,29 @@ impl Meter {
     #[inline]
     fn worker(&mut self, worker: u32) -> Result<&mut Worker> {
         self.totals.timed = true;
-        if worker >= PacketId::WORKERS_MAX || self.workers.len() >= WORKERS_MAX {
-            return Err(Error::config(format!(
-                "worker {worker}, after {} others: a capture has at most {WORKERS_MAX} workers, numbered below {}; is it of \
-                 this format? (--format)",
-                self.workers.len(),
-                PacketId::WORKERS_MAX
-            )));
+        if worker >= PacketId::WORKERS_MAX {
+            return Err(self.too_many_workers(worker));
         }
         let place = self.worker_places.of(worker, self.workers.len());
         if place == self.workers.len() {
+            if place >= self.workers_max {
+                return Err(self.too_many_workers(worker));
+            }
             let flow = Flow { id: worker, ..Flow::default() };
             self.workers.push(Worker { flow, ..Worker::default() });
         }
         Ok(&mut self.workers[place])
+    }
+
+    #[cold]
+    fn too_many_workers(&self, worker: u32) -> Error {
+        Error::config(format!(
+            "worker {worker}, after {} others: a capture has at most {} workers, numbered below {}; is it of this \
+             format? (--format)",
+            self.workers.len(),
+            self.workers_max,
+            PacketId::WORKERS_MAX
+        ))
     }
 
     #[cold]
@@ -614,60 +626,4 @@ fn packet_of(worker: u32, sight: &Sight, generation: i64) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use pktgen_registry::all;
-
-    use super::*;
-
-    /// Adds ten sums of two workers, the second of whom the senders' captures have or not.
-    fn sums_of(format: &str, whole: bool) -> Meter {
-        let formats = all().protocols.formats;
-        let format = formats.iter().position(|known| known.name() == format).expect("a format") as u8;
-        let mut meter = Meter::new(formats, true, 1 << 20);
-        for seq in 0..10 {
-            let mut add = |side, what, worker, count| {
-                let sight = Sight {
-                    what,
-                    cluster: 0,
-                    worker: Some(worker),
-                    seq,
-                    round: 0,
-                    attempt: 0,
-                    generation: None,
-                    count,
-                    elements: 64,
-                };
-                meter
-                    .add(&Event { t: i64::from(seq), side, bytes: 300, format, sight, content: 0 })
-                    .expect("it is added");
-            };
-            for worker in 0..2 {
-                if whole || worker == 0 {
-                    add(Side::Sender, What::Update, worker, 1);
-                }
-                add(Side::Server, What::Update, worker, 1);
-            }
-            add(Side::Server, What::Result, 0, 2);
-        }
-        meter.compare_sides();
-        meter.count_contributors();
-        meter
-    }
-
-    #[test]
-    fn contributions_of_workers_that_no_sender_shows_are_a_proof() {
-        for format in all().protocols.formats {
-            let delivery = format.delivery();
-            if !matches!(delivery, Delivery::Results | Delivery::ResultsOfAll) {
-                continue;
-            }
-            for whole in [true, false] {
-                let totals = sums_of(format.name(), whole).totals;
-                assert_eq!(totals.lacks_senders(), !whole, "{}", format.name());
-                // The number of workers is not that of those who were captured.
-                let uncounted = totals.uncounted_results > 0;
-                assert_eq!(uncounted, delivery == Delivery::ResultsOfAll && !whole, "{}", format.name());
-            }
-        }
-    }
-}
+mod tests;

@@ -1,0 +1,76 @@
+//! Tests of counters with events made here.
+
+use pktgen_registry::all;
+
+use super::*;
+
+/// Adds ten sums of two workers, the second of whom the senders' captures have or not.
+fn sums_of(format: &str, whole: bool) -> Meter {
+    let formats = all().protocols.formats;
+    let format = formats.iter().position(|known| known.name() == format).expect("a format") as u8;
+    let mut meter = Meter::new(formats, true, 1 << 20);
+    for seq in 0..10 {
+        let mut add = |side, what, worker, count| {
+            let sight = Sight {
+                what,
+                cluster: 0,
+                worker: Some(worker),
+                seq,
+                round: 0,
+                attempt: 0,
+                generation: None,
+                count,
+                elements: 64,
+            };
+            meter.add(&Event { t: i64::from(seq), side, bytes: 300, format, sight, content: 0 }).expect("it is added");
+        };
+        for worker in 0..2 {
+            if whole || worker == 0 {
+                add(Side::Sender, What::Update, worker, 1);
+            }
+            add(Side::Server, What::Update, worker, 1);
+        }
+        add(Side::Server, What::Result, 0, 2);
+    }
+    meter.compare_sides();
+    meter.count_contributors();
+    meter
+}
+
+#[test]
+fn contributions_of_workers_that_no_sender_shows_are_a_proof() {
+    for format in all().protocols.formats {
+        let delivery = format.delivery();
+        if !matches!(delivery, Delivery::Results | Delivery::ResultsOfAll) {
+            continue;
+        }
+        for whole in [true, false] {
+            let totals = sums_of(format.name(), whole).totals;
+            assert_eq!(totals.lacks_senders(), !whole, "{}", format.name());
+            // The number of workers is not that of those who were captured.
+            let uncounted = totals.uncounted_results > 0;
+            assert_eq!(uncounted, delivery == Delivery::ResultsOfAll && !whole, "{}", format.name());
+        }
+    }
+}
+
+/// Only a worker beyond the limit is refused: packets of those that are known are counted still.
+#[test]
+fn as_many_workers_as_may_be_are_counted() {
+    let formats = all().protocols.formats;
+    let format = formats.iter().position(|known| known.name() == "olaf").expect("a format") as u8;
+    let mut meter = Meter { workers_max: 2, ..Meter::new(formats, false, 1 << 20) };
+    let mut add = |worker: u32, seq: u32| {
+        let generation = Some(i64::from(seq));
+        let what = What::Update;
+        let worker = Some(worker);
+        let sight = Sight { what, cluster: 0, worker, seq, round: 0, attempt: 0, generation, count: 1, elements: 64 };
+        let t = i64::from(seq) + 10;
+        meter.add(&Event { t, side: Side::Server, bytes: 300, format, sight, content: 0 })
+    };
+    for (worker, seq) in [(5, 0), (9, 1), (5, 2), (9, 3)] {
+        add(worker, seq).expect("it is counted");
+    }
+    let message = add(7, 4).expect_err("a third one").to_string();
+    assert!(message.contains("worker 7, after 2 others: a capture has at most 2 workers"), "{message}");
+}
