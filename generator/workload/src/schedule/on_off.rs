@@ -70,7 +70,7 @@ impl Schedule for OnOff {
             return Err(Error::config(too_late(&what, cycle.length(cycles), keys)));
         }
         Ok(Box::new(Bursts {
-            left: vec![pace.updates; pace.period.len()],
+            left: Left::new(pace.updates, pace.period.len()),
             total,
             burst,
             cycle,
@@ -112,8 +112,47 @@ impl Cycle {
     }
 }
 
+/// Updates that each worker has left, with sums (a Fenwick tree), so that a ticket finds its worker in logarithmic time.
+struct Left {
+    of: Vec<u32>,
+    /// `sums[i]` is the sum of the last `i & -i` workers up to worker `i - 1`; `sums[0]` is 0.
+    sums: Vec<u64>,
+}
+
+impl Left {
+    fn new(updates: u32, workers: usize) -> Self {
+        let sums = (0..=workers as u64).map(|i| u64::from(updates) * (i & i.wrapping_neg())).collect();
+        Left { of: vec![updates; workers], sums }
+    }
+
+    /// The worker with this ticket: the first up to which there are more updates than that.
+    fn find(&self, mut ticket: u64) -> usize {
+        let workers = self.of.len();
+        let mut worker = 0;
+        let mut step = 1usize << workers.ilog2();
+        while step > 0 {
+            if worker + step <= workers && self.sums[worker + step] <= ticket {
+                worker += step;
+                ticket -= self.sums[worker];
+            }
+            step >>= 1;
+        }
+        worker
+    }
+
+    /// Takes an update from a worker that has one.
+    fn take(&mut self, worker: usize) {
+        self.of[worker] -= 1;
+        let mut i = worker + 1;
+        while i < self.sums.len() {
+            self.sums[i] -= 1;
+            i += i & i.wrapping_neg();
+        }
+    }
+}
+
 struct Bursts {
-    left: Vec<u32>,
+    left: Left,
     total: u64,
     burst: u32,
     cycle: Cycle,
@@ -131,21 +170,15 @@ impl Bursts {
     /// Whose turn it is: in proportion to what each has left, so that no worker is left over at the end.
     fn pick(&mut self) -> usize {
         if self.round_robin {
-            while self.left[self.turn] == 0 {
-                self.turn = (self.turn + 1) % self.left.len();
+            while self.left.of[self.turn] == 0 {
+                self.turn = (self.turn + 1) % self.left.of.len();
             }
             let worker = self.turn;
-            self.turn = (self.turn + 1) % self.left.len();
+            self.turn = (self.turn + 1) % self.left.of.len();
             return worker;
         }
-        let mut ticket = self.stream.random_range(0..self.total);
-        for (worker, &left) in self.left.iter().enumerate() {
-            if ticket < u64::from(left) {
-                return worker;
-            }
-            ticket -= u64::from(left);
-        }
-        unreachable!("tickets are fewer than updates left")
+        // Tickets are fewer than updates left.
+        self.left.find(self.stream.random_range(0..self.total))
     }
 }
 
@@ -164,7 +197,7 @@ impl Timeline for Bursts {
         let time = self.at;
         self.at = self.at.saturating_add(self.peak.take(self.bytes));
         self.in_burst += 1;
-        self.left[worker] -= 1;
+        self.left.take(worker);
         self.total -= 1;
         Some((time, worker as u32))
     }
@@ -173,6 +206,28 @@ impl Timeline for Bursts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn tickets_find_the_worker_that_counting_finds(updates in 1u32..5, workers in 1usize..40, draws in prop::collection::vec(0.0f64..1.0, 0..160)) {
+            let mut left = Left::new(updates, workers);
+            for draw in draws {
+                let total: u64 = left.of.iter().map(|own| u64::from(*own)).sum();
+                if total == 0 {
+                    break;
+                }
+                let ticket = (draw * total as f64) as u64;
+                let mut before = 0;
+                let counted = left.of.iter().position(|own| {
+                    before += u64::from(*own);
+                    ticket < before
+                });
+                prop_assert_eq!(Some(left.find(ticket)), counted);
+                left.take(left.find(ticket));
+            }
+        }
+    }
 
     fn collect(order: &str) -> Vec<(Time, u32)> {
         let values = [("burst", 125u32.into()), ("order", order.into())];
