@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pktgen_core::arrow::array::{Array, AsArray, RecordBatch};
+use pktgen_core::arrow::array::{Array, AsArray, BinaryArray, Int64Array, RecordBatch, UInt32Array};
 use pktgen_core::arrow::datatypes::{Int64Type, UInt32Type};
 use pktgen_core::record::digest::{Verified, verify_dir};
 use pktgen_core::record::{Fault, Manifest};
@@ -39,10 +39,30 @@ pub(super) fn other_faults(dir: &Path) -> Result<Vec<String>> {
     Ok(manifest.validity.faults.iter().filter(|fault| lost(fault).is_none()).map(Fault::to_string).collect())
 }
 
+/// The columns of a batch of frames.
+struct Columns {
+    t: Int64Array,
+    stamp: Int64Array,
+    len: UInt32Array,
+    bytes: BinaryArray,
+}
+
+impl Columns {
+    /// Finds them in a batch; `None` if one is missing or of another type.
+    fn of(batch: &RecordBatch) -> Option<Columns> {
+        Some(Columns {
+            t: batch.column_by_name("t_recv_ps")?.as_primitive_opt::<Int64Type>()?.clone(),
+            stamp: batch.column_by_name("stamp_ns")?.as_primitive_opt::<Int64Type>()?.clone(),
+            len: batch.column_by_name("len")?.as_primitive_opt::<UInt32Type>()?.clone(),
+            bytes: batch.column_by_name("bytes")?.as_binary_opt::<i32>()?.clone(),
+        })
+    }
+}
+
 /// A run dir of frames that is being read.
 pub(super) struct Frames {
     batches: Batches,
-    batch: Option<RecordBatch>,
+    columns: Option<Columns>,
     row: usize,
     read: u64,
     file_bytes: u64,
@@ -61,31 +81,28 @@ impl Frames {
         let batches = Batches::open(&path)?;
         let anchor_unix_ns = manifest.anchor_unix_ns;
         let dropped = manifest.validity.faults.iter().filter_map(lost).sum();
-        Ok(Frames { batches, batch: None, row: 0, read: 0, file_bytes, anchor_unix_ns, dropped })
+        Ok(Frames { batches, columns: None, row: 0, read: 0, file_bytes, anchor_unix_ns, dropped })
     }
 
     /// Returns the next frame, with the kernel's timestamp if it has one.
     pub(super) fn next(&mut self) -> Result<Option<Packet<'_>>> {
-        while self.batch.as_ref().is_none_or(|batch| self.row >= batch.num_rows()) {
+        while self.columns.as_ref().is_none_or(|columns| self.row >= columns.t.len()) {
             let Some(batch) = self.batches.next_batch()? else { return Ok(None) };
             self.read += batch.get_array_memory_size() as u64;
-            (self.batch, self.row) = (Some(batch), 0);
+            // Once per batch: names are not looked up for each frame.
+            let columns = Columns::of(&batch).ok_or_else(|| {
+                Error::data(
+                    self.batches.path(),
+                    "a column of t_recv_ps, stamp_ns, len, bytes is missing or of another type",
+                )
+            })?;
+            (self.columns, self.row) = (Some(columns), 0);
         }
         let row = self.row;
         self.row += 1;
         let anchor_ps = i128::from(self.anchor_unix_ns) * 1000;
-        let missing = || {
-            Error::data(
-                self.batches.path(),
-                "a column of t_recv_ps, stamp_ns, len, bytes is missing or of another type",
-            )
-        };
-        let Some(batch) = &self.batch else { return Ok(None) };
-        let column = |name: &str| batch.column_by_name(name).ok_or_else(missing);
-        let t = column("t_recv_ps")?.as_primitive_opt::<Int64Type>().ok_or_else(missing)?;
-        let stamp = column("stamp_ns")?.as_primitive_opt::<Int64Type>().ok_or_else(missing)?;
-        let len = column("len")?.as_primitive_opt::<UInt32Type>().ok_or_else(missing)?;
-        let bytes = column("bytes")?.as_binary_opt::<i32>().ok_or_else(missing)?.value(row);
+        let Some(Columns { t, stamp, len, bytes }) = &self.columns else { return Ok(None) };
+        let bytes = bytes.value(row);
         let ps = if stamp.is_valid(row) {
             i128::from(stamp.value(row)) * 1000
         } else {
@@ -106,5 +123,31 @@ impl Frames {
 
     pub(super) fn file_bytes(&self) -> u64 {
         self.file_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use pktgen_core::arrow::array::{ArrayRef, UInt64Array};
+
+    use super::*;
+
+    #[test]
+    fn columns_are_known_by_name_and_type() {
+        let t: ArrayRef = Arc::new(Int64Array::from(vec![5, 6]));
+        let stamp: ArrayRef = Arc::new(Int64Array::from(vec![Some(7), None]));
+        let len: ArrayRef = Arc::new(UInt32Array::from(vec![60, 61]));
+        let bytes: ArrayRef = Arc::new(BinaryArray::from(vec![&b"a"[..], b"bc"]));
+        let long: ArrayRef = Arc::new(UInt64Array::from(vec![60, 61]));
+        let batch = |name: &str, len: &ArrayRef| {
+            let (t, stamp, len, bytes) = (t.clone(), stamp.clone(), len.clone(), bytes.clone());
+            RecordBatch::try_from_iter([(name, len), ("bytes", bytes), ("stamp_ns", stamp), ("t_recv_ps", t)]).unwrap()
+        };
+        let columns = Columns::of(&batch("len", &len)).expect("all four");
+        assert_eq!((columns.t.value(1), columns.stamp.is_valid(1), columns.len.value(1)), (6, false, 61));
+        assert_eq!(columns.bytes.value(1), b"bc");
+        assert!(Columns::of(&batch("len", &long)).is_none() && Columns::of(&batch("length", &len)).is_none());
     }
 }
