@@ -204,6 +204,9 @@ fn measure(walks: Vec<Walk<'_>>, scaling: &ScalePlan) -> Result<Stretch> {
         }
         last = last.max(walk.at);
     }
+    if scaling.offered.is_some() && last <= first {
+        return Err(Error::config("--rate: all updates are at one time, so there is no rate to be met; leave it out"));
+    }
     let stretch = match (scaling.offered, scaling.time) {
         (Some(rate), _) => Stretch::offered(first, last, bits, rate),
         (None, Some(factor)) => Stretch::factor(0, factor),

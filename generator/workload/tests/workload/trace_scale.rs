@@ -347,6 +347,9 @@ fn what_cannot_be_is_refused_and_leaves_nothing() {
     // A microsecond and 20 ms.
     two_paces(&small, [1_000_000, 20_000_000_000]);
     refuses(ScalePlan { skew: Some(4.0), ..none() }, "x.parquet", "--skew: worker 0 would have 2.8e8 updates");
+    write(&[good, Update { seq: 1, ..good }]);
+    let rate = Some(Rate::from_bps(1_000_000));
+    refuses(ScalePlan { offered: rate, ..none() }, "x.parquet", "--rate: all updates are at one time");
     write(&[good, good]);
     refuses(none(), "x.parquet", "seq 0 after 1");
 }
