@@ -102,6 +102,11 @@ pub fn scale(input: &Path, output: &Path, scaling: &ScalePlan) -> Result<TraceMa
             "--bytes: the trace has keys, so the size of a frame follows from its pairs; leave it out",
         ));
     }
+    if spool.in_step.is_some() && scaling.skew.is_some_and(|skew| skew != 1.0) {
+        return Err(Error::config(
+            "--skew: the workers pass iterations together, and with other rates they would not; leave it out",
+        ));
+    }
     let stretch = measure(walks(&spool, scaling)?, scaling)?;
     write(walks(&spool, scaling)?, &spool, stretch, scaling, &mut writer)?;
     let origin = TraceManifest::load(input)?;

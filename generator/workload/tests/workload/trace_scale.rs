@@ -171,6 +171,13 @@ fn iterations_and_instants_stay_together() {
     }
     let refused = scale(&small, &large, &ScalePlan { bytes: Some(300), ..Default::default() }).unwrap_err();
     assert!(refused.to_string().contains("--bytes: the trace has keys"), "{refused}");
+    let refused = scale(&small, &large, &ScalePlan { skew: Some(0.0), ..Default::default() }).unwrap_err();
+    assert!(refused.to_string().contains("--skew: the workers pass iterations together"), "{refused}");
+    // The first updates in the recorded order, not some of the whole run.
+    scale(&small, &large, &ScalePlan { updates: Some(30), skew: Some(1.0), ..Default::default() }).unwrap();
+    for (copy, source) in workers(&large).iter().zip(&sources) {
+        assert_eq!(copy[..], source[..30]);
+    }
 
     // The same without iterations: copies have times of their own, and frames of one instant stay together.
     let mut writer = Writer::create(&small).unwrap();
