@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use pktgen_core::config::{Entry, Origin, Run};
+use pktgen_core::config::{Entry, Origin, Run, Value};
 use pktgen_core::record::digest::hex;
 use pktgen_core::{Error, Result};
 use pktgen_realtime::run::Experiment;
@@ -126,6 +126,7 @@ pub struct ExperimentTwin<'a> {
     experiment: Experiment,
     space: &'a Space,
     targets: &'a [TargetValue],
+    over: &'a [(String, Value)],
     dir: PathBuf,
     jobs: usize,
     options: Options,
@@ -143,6 +144,8 @@ pub struct TwinPlan<'a> {
     pub space: &'a Space,
     /// What is measured.
     pub targets: &'a [TargetValue],
+    /// Keys with values that replace those of variants and parameters.
+    pub over: &'a [(String, Value)],
     /// Seeds of each point.
     pub seeds: u32,
     /// Runs at once.
@@ -180,6 +183,7 @@ impl<'a> ExperimentTwin<'a> {
             experiment,
             space: plan.space,
             targets: plan.targets,
+            over: plan.over,
             dir: dir.to_owned(),
             jobs: plan.jobs,
             options: plan.options,
@@ -199,7 +203,8 @@ impl<'a> ExperimentTwin<'a> {
         let mut experiment = self.experiment.clone();
         experiment.runs.clear();
         for (i, setting) in settings.iter().enumerate() {
-            experiment.runs.extend(self.experiment.runs.iter().map(|run| self.space.applied(run, i, setting)));
+            let applied = |run| self.space.applied(run, i, setting, self.over);
+            experiment.runs.extend(self.experiment.runs.iter().map(applied));
         }
         let folder = self.dir.join("runs");
         if folder.exists() {
@@ -255,17 +260,21 @@ impl Twin for ExperimentTwin<'_> {
 }
 
 impl Space {
-    /// A run with a setting over it, the `i`-th of a sweep.
-    fn applied(&self, run: &Run, i: usize, setting: &[f64]) -> Run {
+    /// A run with a setting over it, the `i`-th of a sweep, and `over` over both.
+    fn applied(&self, run: &Run, i: usize, setting: &[f64], over: &[(String, Value)]) -> Run {
+        let flag = |key: &str, value: Value| {
+            let origin = Origin::Flag(format!("{key}={}", value.to_label()));
+            (key.to_owned(), Entry { value, origin })
+        };
         let mut run = run.clone();
         let variant = run.labels.get("variant").cloned();
         run.labels.insert(LABEL.to_owned(), i.to_string());
         for (parameter, value) in self.parameters.iter().zip(self.values(setting)) {
             if parameter.variant.is_none() || parameter.variant == variant {
-                let origin = Origin::Flag(format!("{}={}", parameter.key, value.to_label()));
-                run.set.push((parameter.key.clone(), Entry { value, origin }));
+                run.set.push(flag(&parameter.key, value));
             }
         }
+        run.set.extend(over.iter().map(|(key, value)| flag(key, value.clone())));
         run
     }
 }

@@ -43,8 +43,8 @@ pub(super) fn run(args: Calibrate, ui: &Ui) -> Result<u8> {
     let stop = stop_flag();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let jobs = args.jobs.map_or(cores, usize::from);
-    let plan =
-        TwinPlan { space: &settings.space, targets: &targets, seeds: settings.keys.seeds, jobs, options, stop: &stop };
+    let (space, seeds) = (&settings.space, settings.keys.seeds);
+    let plan = TwinPlan { space, targets: &targets, over: &[], seeds, jobs, options, stop: &stop };
     let identity = identity(&document, &settings, &targets);
     let mut twin = ExperimentTwin::open(experiment.clone(), plan, &folder, &identity)?;
     if twin.remembered > 0 {
@@ -61,6 +61,7 @@ pub(super) fn run(args: Calibrate, ui: &Ui) -> Result<u8> {
     for (i, point) in settings.predict.iter().enumerate() {
         let experiment = open(at_point(&document, point)?)?;
         let dir = folder.join(format!("predict-{}", i + 1));
+        let plan = TwinPlan { over: &point.set, ..plan };
         let mut twin = ExperimentTwin::open(experiment, plan, &dir, &format!("{identity}{}", point.name()))?;
         predictions.extend(predict(&answer, &targets, point, &mut twin)?);
     }

@@ -107,6 +107,31 @@ fn planted_parameters_are_found_and_predict_another_rate() {
     assert!(page.contains("target.slots") && page.contains("<svg") && page.contains("Predictions"));
 }
 
+/// The values of a point replace those of parameters and of variants.
+#[test]
+fn a_prediction_is_of_its_point() {
+    let folder = measured(PLANTED);
+    let at = folder.path();
+    let variant = "[[sweep.variants]]\nname = \"one\"\ntopology.rate = \"8Gbps\"\n";
+    fs::write(at.join("twin.toml"), format!("{TWIN}{variant}")).expect("written");
+    let words = format!("-q replay twin.toml --out varied --no-report --set sweep.seeds=101..104 {PLANTED}");
+    assert_eq!(pktgen(at, &words).status.code(), Some(0));
+    let points = "--predict target.slots=2 --predict target.slots=40 --predict target.slots=40,topology.rate=2Gbps";
+    let words = format!("calibrate twin.toml --to varied --out a --set calibrate.settings=24 {points}");
+    let output = pktgen(at, &words);
+    assert!([Some(0), Some(1)].contains(&output.status.code()), "{}", told(&output));
+    let found = answer(at, "a");
+    let received = |point: &str| {
+        let all = found["predictions"].as_array().expect("predictions");
+        let own = all.iter().find(|it| it["point"] == point && it["metric"] == "received").expect("predicted");
+        own["value"].as_f64().expect("a value")
+    };
+    let [few, many] = ["target.slots=2", "target.slots=40"].map(received);
+    assert!(few < many, "{few} {many}");
+    let slow = received("target.slots=40, topology.rate=2Gbps");
+    assert!(slow < many, "{slow} {many}");
+}
+
 #[test]
 fn a_calibration_that_was_killed_goes_on_to_the_same_answer() {
     let folder = measured(PLANTED);
