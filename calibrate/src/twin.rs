@@ -1,13 +1,13 @@
 //! The twin: the experiment at a setting of its parameters, run with several seeds, and the resulting metrics of the targets.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use pktgen_core::config::{Entry, Origin, Run, Value};
-use pktgen_core::record::digest::hex;
+use pktgen_core::record::plan_hash;
 use pktgen_core::{Error, Result};
 use pktgen_realtime::run::Experiment;
 use pktgen_records::Options;
@@ -24,7 +24,7 @@ const AT_ONCE: usize = 8;
 const LABEL: &str = "setting";
 /// The file with the evaluated settings.
 const FILE: &str = "evaluations.jsonl";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Returns whether a calibration has begun in `dir`.
 pub fn is_in(dir: &Path) -> bool {
@@ -162,10 +162,11 @@ impl<'a> ExperimentTwin<'a> {
     pub fn open(mut experiment: Experiment, plan: TwinPlan<'a>, dir: &Path, identity: &str) -> Result<Self> {
         check(&experiment, plan.space)?;
         experiment.runs = chosen(&experiment, plan.targets, plan.seeds)?;
+        let digest = digest(&experiment, &plan, identity)?;
         fs::create_dir_all(dir).map_err(Error::io("create folder", dir))?;
         let path = dir.join(FILE);
         let tool = format!("pktgen {}", env!("CARGO_PKG_VERSION"));
-        let head = Head { version: VERSION, tool, digest: hex(identity.as_bytes()) };
+        let head = Head { version: VERSION, tool, digest };
         let mut file = OpenOptions::new().create(true).append(true).open(&path).map_err(Error::io("open", &path))?;
         // A launcher that lost sight of a process starts it a second time.
         if matches!(file.try_lock(), Err(fs::TryLockError::WouldBlock)) {
@@ -352,6 +353,19 @@ fn chosen(experiment: &Experiment, targets: &[TargetValue], seeds: u32) -> Resul
     Ok(points.iter().zip(&wanted).filter(|(_, wanted)| **wanted).flat_map(|(point, _)| of(point)).collect())
 }
 
+/// Returns the digest of what must be the same for going on: `identity`, and the updates and network of each point, whose files may have
+/// been made anew.
+fn digest(experiment: &Experiment, plan: &TwinPlan, identity: &str) -> Result<String> {
+    let setting = plan.space.setting(&vec![0; plan.space.parameters.len()], &[]);
+    let mut seen = HashSet::new();
+    let mut contents = Vec::new();
+    for run in experiment.runs.iter().filter(|run| seen.insert(&run.labels)) {
+        let point = experiment.prepare(&plan.space.applied(run, 0, &setting, plan.over))?;
+        contents.extend([point.spec.trace_hash.clone(), format!("{:?}", point.parts.topology)]);
+    }
+    Ok(plan_hash(identity, contents.iter().map(String::as_str)))
+}
+
 /// What a file says that was run before; none if there is no file.
 fn remembered(path: &Path, head: &Head) -> Result<Option<Vec<Evaluated>>> {
     let text = match fs::read_to_string(path) {
@@ -369,7 +383,8 @@ fn remembered(path: &Path, head: &Head) -> Result<Option<Vec<Evaluated>>> {
     let found: Head = serde_json::from_str(first).map_err(|error| Error::data(path, error.to_string()))?;
     if found != *head {
         return Err(Error::config(format!(
-            "{}: another calibration's (experiment, parameters, targets, seeds or version differ); choose another folder with --out",
+            "{}: another calibration's (experiment, its trace, frames or network, parameters, targets, seeds or version \
+             differ); choose another folder with --out",
             path.display()
         )));
     }

@@ -164,6 +164,35 @@ fn a_calibration_that_was_killed_goes_on_to_the_same_answer() {
     assert!(told(&other).contains("another calibration's"), "{}", told(&other));
 }
 
+/// Evaluations of a trace do not count for another one of the same name.
+#[test]
+fn a_calibration_of_another_trace_is_refused() {
+    let folder = measured("");
+    let at = folder.path();
+    for seed in [1, 2] {
+        fs::create_dir(at.join(format!("of-{seed}"))).expect("a folder");
+        let words = format!("-q trace synth twin.toml -o of-{seed}/t.parquet --set seed={seed}");
+        let output = pktgen(at, &words);
+        assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    }
+    let words =
+        "calibrate twin.toml --to measured --out a --set calibrate.settings=24 --set workload.trace=now/t.parquet";
+    fs::rename(at.join("of-1"), at.join("now")).expect("renamed");
+    for kept in [false, true] {
+        let output = pktgen(at, words);
+        assert!([Some(0), Some(1)].contains(&output.status.code()), "{}", told(&output));
+        assert_eq!(told(&output).contains("settings were run before and are kept"), kept, "{}", told(&output));
+    }
+    let first = fs::read_to_string(at.join("a/evaluations.jsonl")).expect("evaluations");
+    let digest = first.lines().next().map(|line| serde_json::from_str::<Value>(line).expect("JSON")["digest"].clone());
+    assert_eq!(digest.as_ref().and_then(Value::as_str).map(str::len), Some(64), "SHA-256");
+    fs::rename(at.join("now"), at.join("before")).expect("renamed");
+    fs::rename(at.join("of-2"), at.join("now")).expect("renamed");
+    let output = pktgen(at, words);
+    assert_eq!(output.status.code(), Some(2), "{}", told(&output));
+    assert!(told(&output).contains("another calibration's"), "{}", told(&output));
+}
+
 #[test]
 fn what_has_no_effect_is_named() {
     let folder = measured("");
