@@ -36,6 +36,9 @@ pub struct CalibrateSettings {
     pub predict: Vec<PredictPoint>,
 }
 
+/// Maximum length of a point's name in that of its folder.
+const NAME_MAX: usize = 200;
+
 /// A point that was not measured: keys with their values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PredictPoint {
@@ -61,6 +64,12 @@ impl PredictPoint {
     pub fn name(&self) -> String {
         let each: Vec<_> = self.set.iter().map(|(key, value)| format!("{key}={}", value.to_label())).collect();
         each.join(", ")
+    }
+
+    /// Returns the name of its folder, valid on every file system.
+    pub fn folder(&self) -> String {
+        let safe = |c: char| if c.is_ascii_alphanumeric() || "=.-".contains(c) { c } else { '_' };
+        format!("predict-{}", self.name().chars().take(NAME_MAX).map(safe).collect::<String>())
     }
 }
 

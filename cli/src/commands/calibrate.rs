@@ -59,9 +59,9 @@ pub(super) fn run(args: Calibrate, ui: &Ui) -> Result<u8> {
     bar.finish_and_clear();
     let answer = answer?;
     let mut predictions = Vec::new();
-    for (i, point) in settings.predict.iter().enumerate() {
+    for point in &settings.predict {
         let experiment = open(at_point(&document, point)?)?;
-        let dir = folder.join(format!("predict-{}", i + 1));
+        let dir = folder.join(point.folder());
         let plan = TwinPlan { over: &point.set, ..plan };
         let mut twin = ExperimentTwin::open(experiment, plan, &dir, &format!("{identity}{}", point.name()))?;
         predictions.extend(predict(&answer, &targets, point, &mut twin)?);

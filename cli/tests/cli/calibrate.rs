@@ -130,6 +130,15 @@ fn a_prediction_is_of_its_point() {
     assert!(few < many, "{few} {many}");
     let slow = received("target.slots=40, topology.rate=2Gbps");
     assert!(slow < many, "{slow} {many}");
+    // Another point in the same folder: the settings before are kept.
+    let words = "calibrate twin.toml --to varied --out a --set calibrate.settings=24 --predict target.slots=20";
+    let again = pktgen(at, words);
+    assert_eq!(again.status.code(), output.status.code(), "{}", told(&again));
+    assert!(told(&again).contains("settings were run before and are kept"), "{}", told(&again));
+    for folder in ["predict-target.slots=2", "predict-target.slots=40__topology.rate=2Gbps", "predict-target.slots=20"]
+    {
+        assert!(at.join("a").join(folder).join("evaluations.jsonl").exists(), "{folder}");
+    }
 }
 
 #[test]
