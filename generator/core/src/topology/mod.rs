@@ -87,9 +87,14 @@ fn hosts_of_racks(
     Ok(())
 }
 
-/// Returns the number of workers per host, so that each has a host; with 0 hosts each worker has its own.
-fn per_host(workers: usize, hosts: u32) -> usize {
-    if hosts == 0 { 1 } else { workers.div_ceil(hosts as usize).max(1) }
+/// Returns the number of hosts with workers; with 0 hosts each worker has its own.
+fn hosts_of(workers: usize, hosts: u32) -> usize {
+    if hosts == 0 { workers } else { workers.min(hosts as usize) }
+}
+
+/// Splits workers into neighbours on each of `hosts`, which differ by at most one worker.
+fn split(workers: &[u32], hosts: usize) -> impl Iterator<Item = &[u32]> {
+    (0..hosts).map(move |i| &workers[i * workers.len() / hosts..(i + 1) * workers.len() / hosts])
 }
 
 #[cfg(test)]

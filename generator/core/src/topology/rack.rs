@@ -3,6 +3,9 @@
 //! With one engine, all servers are on it. With several, each has an equal share of the servers, and a further engine
 //! is on top: in the paper PFE1 and PFE2 have three servers each and PFE4 is the top-level aggregator.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use super::{Population, Role, Shape, Topology};
 use crate::config::{KeyTables, Section, settings};
 use crate::registry::Named;
@@ -61,7 +64,6 @@ impl Shape for Rack {
         }
         let mut t = Topology::default();
         let leaves: Vec<_> = (1..=engines).map(|i| t.add(format!("PFE{i}"), Role::Device)).collect();
-        let per_host = super::per_host(workers.len(), hosts);
         let mut on = vec![Vec::new(); leaves.len()];
         let mut members = vec![0usize; usize::from(u16::MAX) + 1];
         let of_job = |job: u16| workers.cluster_of.iter().filter(|c| **c == job).count();
@@ -74,9 +76,10 @@ impl Shape for Rack {
             *index += 1;
             on[leaf as usize].push(worker as u32);
         }
-        for (&leaf, workers) in leaves.iter().zip(&on) {
+        let shares = hosts_on(&on, super::hosts_of(workers.len(), hosts));
+        for ((&leaf, workers), hosts) in leaves.iter().zip(&on).zip(shares) {
             // Hosts are named after their first worker.
-            for members in workers.chunks(per_host) {
+            for members in super::split(workers, hosts) {
                 let host = t.add(format!("w{}", members[0]), Role::Host(members.to_vec()));
                 t.connect(host, leaf, host_rate, host_rate, delay.ps(), overhead);
             }
@@ -95,13 +98,58 @@ impl Shape for Rack {
     }
 }
 
+/// Returns the number of hosts on each engine, `hosts` in all: one where there are workers, and each further one where most workers
+/// share a host.
+fn hosts_on(on: &[Vec<u32>], hosts: usize) -> Vec<usize> {
+    let mut shares: Vec<usize> = on.iter().map(|workers| workers.len().min(1)).collect();
+    let shared = |engine: usize, hosts: usize| (((on[engine].len() as u64) << 24) / hosts as u64, Reverse(engine));
+    let used = (0..on.len()).filter(|engine| shares[*engine] > 0);
+    let mut order: BinaryHeap<_> = used.map(|engine| shared(engine, 1)).collect();
+    for _ in shares.iter().sum::<usize>()..hosts {
+        let Some((_, Reverse(engine))) = order.pop() else { break };
+        shares[engine] += 1;
+        order.push(shared(engine, shares[engine]));
+    }
+    shares
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Value;
 
     fn build(engines: u32, jobs: u16, workers: u32) -> Result<Topology> {
-        let mut section = Section::of("topology", &[("engines", crate::config::Value::Integer(i64::from(engines)))]);
-        Rack.build(&mut section, &Population::regular(jobs, workers))
+        build_with(engines, 0, &Population::regular(jobs, workers))
+    }
+
+    fn build_with(engines: u32, hosts: u32, workers: &Population) -> Result<Topology> {
+        let keys = [("engines", engines), ("hosts", hosts)].map(|(key, n)| (key, Value::Integer(i64::from(n))));
+        Rack.build(&mut Section::of("topology", &keys), workers)
+    }
+
+    #[test]
+    fn there_are_as_many_hosts_as_are_asked_for() {
+        for (engines, hosts, workers, on) in [
+            (1, 7, 8, vec![7]),
+            (2, 8, 12, vec![4, 4]),
+            (2, 3, 6, vec![2, 1]),
+            (3, 4, 12, vec![2, 1, 1]),
+            (2, 4, 12, vec![2, 2]),
+            // A host has one link, so every engine needs one.
+            (2, 1, 4, vec![1, 1]),
+            (2, 9, 4, vec![2, 2]),
+        ] {
+            let t = build_with(engines, hosts, &Population::regular(1, workers)).unwrap();
+            t.check(workers as usize).unwrap();
+            let uplinks = usize::from(engines > 1);
+            let found: Vec<_> = (0..engines).map(|engine| t.ports(engine).count() - uplinks).collect();
+            assert_eq!(found, on, "{hosts} hosts of {workers} workers on {engines} engines");
+        }
+        // 4 and 2 workers on the engines: two on each host.
+        let uneven = Population { cluster_of: vec![0, 0, 0, 0, 1, 2], moves: Vec::new() };
+        let t = build_with(2, 3, &uneven).unwrap();
+        t.check(6).unwrap();
+        assert_eq!([0, 1].map(|engine| t.ports(engine).count() - 1), [2, 1]);
     }
 
     #[test]

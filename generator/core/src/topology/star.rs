@@ -65,7 +65,7 @@ impl Shape for Star {
         let mut t = Topology::default();
         let switch = t.add("switch", Role::Device);
         let all: Vec<u32> = (0..workers.len() as u32).collect();
-        for (i, members) in all.chunks(super::per_host(all.len(), hosts)).enumerate() {
+        for (i, members) in super::split(&all, super::hosts_of(all.len(), hosts)).enumerate() {
             let host = t.add(format!("h{i}"), Role::Host(members.to_vec()));
             t.connect(host, switch, host_rate, host_rate, delay.ps(), overhead);
         }
@@ -105,6 +105,13 @@ mod tests {
         let t = build(&[("hosts", 3)], 10).unwrap();
         t.check(10).unwrap();
         assert_eq!((t.nodes.len(), t.host_of(10)[9]), (5, 3));
+        // As many hosts as are asked for, and no more than workers.
+        for (hosts, workers, built) in [(7, 8, 7), (8, 12, 8), (8, 16, 8), (0, 5, 5), (9, 4, 4)] {
+            let t = build(&[("hosts", hosts)], workers).unwrap();
+            t.check(workers as usize).unwrap();
+            let is_host = |node: &&super::super::Node| matches!(node.role, Role::Host(_));
+            assert_eq!(t.nodes.iter().filter(is_host).count(), built, "{hosts} hosts of {workers} workers");
+        }
         assert_eq!(t.aggregators(), [0]);
         assert!(t.controller().is_none());
         let t = build(&[("servers", 3)], 2).unwrap();
