@@ -242,6 +242,13 @@ impl Topology {
             if !matches!(node.role, Role::Device) && degree != 1 {
                 return fail(format!("\"{}\" has {degree} links; a host or server has exactly 1", node.name));
             }
+            // Ports are numbered below NO_PORT.
+            if degree > usize::from(NO_PORT) {
+                return fail(format!(
+                    "\"{}\" has {degree} links; a device has at most {NO_PORT}, so put several workers on a host or use more devices",
+                    node.name
+                ));
+            }
         }
         let mut seen = vec![0u32; workers];
         for node in &self.nodes {

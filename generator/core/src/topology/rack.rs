@@ -172,6 +172,17 @@ mod tests {
     }
 
     #[test]
+    fn a_device_has_no_more_links_than_port_numbers() {
+        let workers = |count: u32| (build(1, 1, count).unwrap(), count as usize);
+        let (t, count) = workers(65_535);
+        t.check(count).unwrap();
+        let (t, count) = workers(65_536);
+        let message = t.check(count).unwrap_err().to_string();
+        assert!(message.contains("\"PFE1\" has 65536 links; a device has at most 65535"), "{message}");
+        build_with(1, 40_000, &Population::regular(1, 65_536)).unwrap().check(count).unwrap();
+    }
+
+    #[test]
     fn every_job_is_on_all_engines() {
         let t = build(2, 2, 2).unwrap();
         let on = |leaf: &str| t.ports(t.find(leaf).unwrap()).count() - 1;
