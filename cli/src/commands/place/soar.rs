@@ -1,6 +1,6 @@
 //! `pktgen place soar`: the exact placement compared with other strategies.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use pktgen_core::registry::{Named, suggest};
@@ -217,16 +217,17 @@ fn workloads(path: &Path, tree: &Tree) -> Result<Vec<Vec<u64>>> {
             path.display()
         ))
     })?;
+    let switches: HashMap<u64, usize> = (0..tree.len()).map(|v| (tree.id(v as u32), v)).collect();
     let one = |(number, OfWorkload(loads)): (usize, OfWorkload)| {
         let mut own = vec![0; tree.len()];
         for (id, load) in loads {
-            let v = tree.find(id).ok_or_else(|| {
+            let v = switches.get(&id).ok_or_else(|| {
                 Error::config(format!(
                     "--workloads {}: workload {number} has load at {id}, which is no switch",
                     path.display()
                 ))
             })?;
-            own[v as usize] = load;
+            own[*v] = load;
         }
         let total: u128 = own.iter().map(|load| u128::from(*load)).sum();
         if total > u128::from(LOAD_MAX) {

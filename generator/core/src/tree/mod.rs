@@ -171,11 +171,6 @@ impl Tree {
         self.ids[v as usize]
     }
 
-    /// Returns the switch with an id.
-    pub fn find(&self, id: u64) -> Option<u32> {
-        self.ids.iter().position(|own| *own == id).map(|v| v as u32)
-    }
-
     /// Returns the parent; [`ROOT`] for the root.
     pub fn parent(&self, v: u32) -> u32 {
         self.parent[v as usize]
