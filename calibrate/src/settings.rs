@@ -80,9 +80,20 @@ impl CalibrateSettings {
         let keys = CalibrateKeys::read(&mut section)?;
         let metrics = section.get_list("metrics", &[])?;
         let [parameters_at, targets_at] = ["parameters", "targets"].map(|key| section.place(key));
-        let mut parameters = Vec::new();
+        let mut parameters: Vec<Parameter> = Vec::new();
         for (i, table) in section.get_tables("parameters")?.into_iter().enumerate() {
-            parameters.push(Parameter::read(table, &format!("{parameters_at} {}", i + 1))?);
+            let place = format!("{parameters_at} {}", i + 1);
+            let new = Parameter::read(table, &place)?;
+            // Keys are set in the order of the file, so the last one of a run counts.
+            let undone = |old: &&Parameter| old.key == new.key && (new.variant.is_none() || old.variant == new.variant);
+            if let Some(old) = parameters.iter().find(undone) {
+                return Err(Error::config(format!(
+                    "{place}: {} would undo an earlier parameter of the same key, {}; take one out, or write that of all variants first",
+                    new.name(),
+                    old.name()
+                )));
+            }
+            parameters.push(new);
         }
         let mut targets = Vec::new();
         for (i, table) in section.get_tables("targets")?.into_iter().enumerate() {

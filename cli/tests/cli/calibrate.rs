@@ -293,6 +293,11 @@ fn bad_input_names_the_value_and_the_remedy() {
             "--to measured",
             "there is no such variant",
         ),
+        (
+            format!("{TWIN}[[calibrate.parameters]]\nkey = \"target.slots\"\nfrom = 1\nto = 9\n"),
+            "--to measured",
+            "3: target.slots would undo an earlier parameter of the same key, target.slots; take one out",
+        ),
         (TWIN.to_owned(), "", "there are no targets: give --to"),
         (TWIN.to_owned(), "--to nowhere", "--to nowhere: neither \"paper\""),
         (TWIN.to_owned(), "--to paper", "there are no targets"),
