@@ -91,7 +91,7 @@ pub struct WantedTarget {
     pub at: PointLabels,
     value: Option<f64>,
     deviation: Option<f64>,
-    repeats: usize,
+    repeats: Option<usize>,
     precision: Option<f64>,
     weight: f64,
 }
@@ -104,7 +104,7 @@ impl WantedTarget {
             at: PointLabels::new(),
             value: None,
             deviation: None,
-            repeats: 1,
+            repeats: None,
             precision: None,
             weight: 1.0,
         };
@@ -120,7 +120,7 @@ impl WantedTarget {
                 ("deviation", Some(x), _) if x >= 0.0 => wanted.deviation = Some(x),
                 ("precision", Some(x), _) if x > 0.0 => wanted.precision = Some(x),
                 ("weight", Some(x), _) if x > 0.0 => wanted.weight = x,
-                ("repeats", Some(x), Value::Integer(_)) if x >= 1.0 => wanted.repeats = x as usize,
+                ("repeats", Some(x), Value::Integer(_)) if x >= 1.0 => wanted.repeats = Some(x as usize),
                 (name, ..) if name.starts_with("at.") => {
                     wanted.at.insert(name["at.".len()..].to_owned(), value.to_label());
                 }
@@ -136,6 +136,18 @@ impl WantedTarget {
         if wanted.metric.is_empty() {
             return Err(Error::config(format!("{place}: a target has no metric; write metric = \"throughput_bps\"")));
         }
+        let without_effect = match wanted {
+            WantedTarget { repeats: Some(n), deviation: None, .. } => Some(format!(
+                "repeats = {n} has no effect without deviation; add the standard deviation of single runs, or leave repeats out"
+            )),
+            WantedTarget { precision: Some(half), deviation: Some(_), .. } => {
+                Some(format!("precision = {half} has no effect beside deviation; leave one of the two out"))
+            }
+            _ => None,
+        };
+        if let Some(why) = without_effect {
+            return Err(Error::config(format!("{place}: {why}")));
+        }
         Ok(wanted)
     }
 
@@ -148,7 +160,7 @@ impl WantedTarget {
             )));
         };
         let known = match (self.deviation, self.precision, found) {
-            (Some(deviation), ..) => Known::Repeats { n: self.repeats, deviation },
+            (Some(deviation), ..) => Known::Repeats { n: self.repeats.unwrap_or(1), deviation },
             (None, Some(half), _) => Known::Printed { half },
             (None, None, Some(found)) if self.value.is_none() => found.known,
             _ => Known::Once,
@@ -236,10 +248,28 @@ mod tests {
         let own =
             read(&[("metric", "received".into()), ("value", Value::Integer(9)), ("deviation", Value::Integer(1))]);
         assert_eq!(choose(&[own.unwrap()], vec![]).unwrap()[0].known, Known::Repeats { n: 1, deviation: 1.0 });
+        let repeated = [
+            ("metric", "received".into()),
+            ("value", Value::Integer(9)),
+            ("deviation", Value::Integer(1)),
+            ("repeats", Value::Integer(4)),
+        ];
+        let repeated = read(&repeated).unwrap();
+        assert_eq!(choose(&[repeated], vec![]).unwrap()[0].known, Known::Repeats { n: 4, deviation: 1.0 });
         assert!(choose(&[], vec![]).unwrap_err().to_string().contains("no targets"));
         assert!(choose(&[], vec![found.clone(), found]).unwrap_err().to_string().contains("twice"));
         for wrong in [("weight", Value::Integer(0)), ("valu", Value::Integer(1)), ("precision", "a".into())] {
             assert!(read(&[wrong]).unwrap_err().to_string().contains("a target has metric"));
+        }
+        for (more, part) in [
+            (vec![("repeats", Value::Integer(4))], "x:1: repeats = 4 has no effect without deviation; add the"),
+            (
+                vec![("precision", Value::Float(0.5)), ("deviation", Value::Integer(1))],
+                "x:1: precision = 0.5 has no effect beside deviation; leave one of the two out",
+            ),
+        ] {
+            let message = read(&[vec![("metric", "loss".into())], more].concat()).unwrap_err().to_string();
+            assert!(message.contains(part), "{message}");
         }
     }
 }
