@@ -1,12 +1,14 @@
 //! The results of a calibration: the best setting, an interval for each parameter, and what the targets leave undetermined.
 
+use std::cell::Cell;
+
 use pktgen_core::Result;
 use pktgen_core::config::Value;
 use pktgen_core::record::Bound;
 use serde::Serialize;
 
 use crate::emulator::Region;
-use crate::fit::{Fit, residual};
+use crate::fit::{Fit, Place, residual};
 use crate::interval::{Profile, allowed, profile};
 use crate::minimum::minimum;
 use crate::parameter::{NumberRange, ParameterRange, Setting, Space};
@@ -145,7 +147,7 @@ pub fn calibrate(
     twin: &mut dyn Twin,
     progress: Progress,
 ) -> Result<CalibrationAnswer> {
-    let task = Task { space, targets, keys };
+    let task = Task { space, targets, keys, ran: &Cell::new(0) };
     let mut branches = search(task, twin, progress)?;
     let mut order: Vec<(f64, usize)> = Vec::new();
     for (i, branch) in branches.iter_mut().enumerate() {
@@ -179,7 +181,7 @@ pub fn calibrate(
     let setting = space.setting(&branch.choice, &look.best);
     // The results given for the best setting are those of runs.
     let at_best = twin.evaluate(std::slice::from_ref(&setting))?.pop();
-    let at_best = at_best.map(|evaluated| crate::fit::Place { shares: look.best.clone(), evaluated });
+    let at_best = at_best.map(|evaluated| Place { shares: look.best.clone(), evaluated, number: 0 });
     let chosen = order.iter().filter(|(least, _)| least - look.least <= allowed(f64::INFINITY, inflation));
     let chosen: Vec<Vec<usize>> = chosen.map(|(_, i)| branches[*i].choice.clone()).collect();
     let branch = &branches[best];
@@ -240,7 +242,7 @@ fn left_out(task: Task, branch: &Branch) -> Vec<String> {
     while left.len() > dimensions {
         let targets: Vec<TargetValue> = left.iter().map(|i| task.targets[*i].clone()).collect();
         let floors: Vec<f64> = left.iter().map(|i| branch.floors[*i]).collect();
-        let places: Vec<crate::fit::Place> = branch.places.iter().map(|place| place.only(&left)).collect();
+        let places: Vec<Place> = branch.places.iter().map(|place| place.only(&left)).collect();
         let Some(fit) = Fit::of(Region::whole(dimensions), &targets, &places, &floors) else { break };
         let mut starts: Vec<(f64, &Vec<f64>)> =
             places.iter().map(|place| (fit.distance(&place.shares), &place.shares)).collect();
@@ -265,11 +267,13 @@ fn left_out(task: Task, branch: &Branch) -> Vec<String> {
 fn history(task: Task, branches: &[Branch], known: &[f64]) -> Vec<(usize, f64)> {
     let mut nearest = f64::INFINITY;
     let mut out = Vec::new();
-    for (i, place) in branches.iter().flat_map(|branch| &branch.places).enumerate() {
+    let mut places: Vec<&Place> = branches.iter().flat_map(|branch| &branch.places).collect();
+    places.sort_by_key(|place| place.number);
+    for place in places {
         match measured(task.targets, place, known) {
             Some(distance) if distance < nearest => {
                 nearest = distance;
-                out.push((i + 1, distance));
+                out.push((place.number, distance));
             }
             _ => {}
         }
@@ -358,7 +362,7 @@ impl AnswerParts<'_> {
         }
     }
 
-    fn targets(&self, best: Option<&crate::fit::Place>) -> Vec<FoundTarget> {
+    fn targets(&self, best: Option<&Place>) -> Vec<FoundTarget> {
         let of = |(i, target): (usize, &TargetValue)| {
             let deviation = self.deviation(i);
             let twin = best.and_then(|place| place.mean(i));
@@ -442,9 +446,8 @@ impl AnswerParts<'_> {
         let mut order: Vec<usize> = (0..found.len()).collect();
         order.sort_by(|a, b| off(b).total_cmp(&off(a)));
         let [a, b] = order.get(..2)?.try_into().ok()?;
-        let at = |place: &crate::fit::Place, i: usize| {
-            Some(residual(&self.task.targets[i], place.mean(i)?).abs() / self.deviation(i))
-        };
+        let at =
+            |place: &Place, i: usize| Some(residual(&self.task.targets[i], place.mean(i)?).abs() / self.deviation(i));
         let settings = self.branch.places.iter().filter_map(|place| Some((at(place, a)?, at(place, b)?))).collect();
         Some(Conflict { targets: [a, b].map(|i| self.task.targets[i].name()), settings })
     }

@@ -29,13 +29,16 @@ pub(crate) struct Fit<'a> {
 pub(crate) struct Place {
     pub(crate) shares: Vec<f64>,
     pub(crate) evaluated: Evaluated,
+    /// Its place in the order in which the settings of all branches were run, from 1.
+    pub(crate) number: usize,
 }
 
 impl Place {
     /// Returns the same with only these targets.
     pub(crate) fn only(&self, targets: &[usize]) -> Self {
         let values = targets.iter().map(|i| self.evaluated.values[*i].clone()).collect();
-        Place { shares: self.shares.clone(), evaluated: Evaluated { values, ..self.evaluated.clone() } }
+        let evaluated = Evaluated { values, ..self.evaluated.clone() };
+        Place { shares: self.shares.clone(), evaluated, number: self.number }
     }
 
     /// Returns the mean of a target over the seeds; none if a seed has no value.
@@ -235,7 +238,7 @@ mod tests {
             let shares = sequence.next_point();
             let values = [shares[0] + shares[1], shares[0]].map(|value| vec![Some(value); 2]).to_vec();
             let evaluated = Evaluated { setting: shares.clone(), values, invalid: 0, why: None };
-            Place { shares, evaluated }
+            Place { shares, evaluated, number: 0 }
         };
         let places: Vec<Place> = (0..16).map(place).collect();
         let fit = Fit::of(Region::whole(2), &targets, &places, &[1e-9; 2]).expect("a fit");

@@ -1,11 +1,14 @@
 //! Calibrations of functions whose parameters are known.
 
+use std::cell::RefCell;
+
 use crate::answer::{CalibrationAnswer, calibrate};
 use crate::parameter::{NumberRange, Parameter, ParameterRange, Setting, Space};
 use crate::settings::CalibrateKeys;
 use crate::target::{PointLabels, TargetValue};
 use crate::twin::{Evaluated, Twin};
 use pktgen_core::Result;
+use pktgen_core::config::Value;
 
 /// A function of a setting and a seed, and its first seed.
 struct Function<F>(F, u64);
@@ -122,4 +125,38 @@ fn intervals_of_targets_that_contradict_each_other_reach_as_far_as_they_must() {
         assert!((high - low) / 2.0 >= 0.95 * least.min(3.0), "{apart}: {low} to {high}");
         assert!(answer.inflation > 10.0, "{}", answer.inflation);
     }
+}
+
+/// Two choices, each run in several waves: the progress counts the settings of both in the order in which they were run.
+#[test]
+fn progress_counts_settings_in_the_order_in_which_they_were_run() {
+    let choices = ParameterRange::Choices(vec![Value::Integer(0), Value::Integer(1)]);
+    let kind = Parameter { key: "kind".into(), variant: None, range: choices };
+    let space = Space { parameters: vec![numbers("at", 0.0, 1.0), kind] };
+    let ran = RefCell::new(Vec::new());
+    let curve = |setting: &[f64], seed: u64| {
+        // The second choice is nearer to the target everywhere.
+        let value = match setting[1] as u64 {
+            0 => 10.0 * (1.0 + (12.0 * setting[0]).sin()) + 4.0,
+            _ => 3.0 + setting[0] + 0.2 * (9.0 * setting[0]).sin(),
+        };
+        let value = value + 1e-3 * normal(seed, 1);
+        ran.borrow_mut().push(value);
+        vec![value]
+    };
+    let targets = [TargetValue::measured("value", &PointLabels::new(), &[3.299, 3.3, 3.301]).expect("values")];
+    let answer = calibrate(&space, &targets, &keys(), &mut Function(curve, 50), &mut |_, _| {}).expect("an answer");
+    let mut nearest = f64::INFINITY;
+    let mut wanted = Vec::new();
+    for (i, values) in ran.borrow().chunks(SEEDS as usize).take(answer.settings).enumerate() {
+        let off = (values.iter().sum::<f64>() / values.len() as f64 - targets[0].value).abs();
+        if off < nearest {
+            nearest = off;
+            wanted.push(i + 1);
+        }
+    }
+    let found: Vec<usize> = answer.progress.iter().map(|(settings, _)| *settings).collect();
+    assert_eq!(found, wanted);
+    // The first settings of the second choice come before the first wave of the first one.
+    assert!(found.iter().any(|settings| (13..=24).contains(settings)), "{found:?}");
 }

@@ -1,6 +1,7 @@
 //! Selects the settings to run: first some that fill the ranges, then, in waves, plausible ones about which the emulators are least
 //! certain; the region shrinks to the plausible ones. Every combination of choices is a separate branch.
 
+use std::cell::Cell;
 use std::collections::HashSet;
 
 use pktgen_core::{Error, Result};
@@ -36,6 +37,8 @@ pub(crate) struct Task<'a> {
     pub(crate) space: &'a Space,
     pub(crate) targets: &'a [TargetValue],
     pub(crate) keys: &'a CalibrateKeys,
+    /// Settings that were run, of all branches.
+    pub(crate) ran: &'a Cell<usize>,
 }
 
 /// One combination of choices, and its runs.
@@ -105,7 +108,10 @@ impl Branch {
             }
         }
         let found = twin.evaluate(&settings)?;
-        let place = |evaluated: crate::Evaluated| Place { shares: task.space.shares(&evaluated.setting), evaluated };
+        let place = |evaluated: crate::Evaluated| {
+            task.ran.set(task.ran.get() + 1);
+            Place { shares: task.space.shares(&evaluated.setting), evaluated, number: task.ran.get() }
+        };
         self.places.extend(found.into_iter().map(place));
         Ok(settings.len())
     }
