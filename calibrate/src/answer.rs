@@ -2,9 +2,9 @@
 
 use std::cell::Cell;
 
-use pktgen_core::Result;
 use pktgen_core::config::Value;
 use pktgen_core::record::Bound;
+use pktgen_core::{Error, Result};
 use serde::Serialize;
 
 use crate::emulator::Region;
@@ -156,14 +156,13 @@ pub fn calibrate(
         }
     }
     order.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let Some((_, best)) = order.first().copied() else {
-        return Err(pktgen_core::Error::Invalid("too few settings have values: nothing can be said".to_owned()));
-    };
+    let too_few = || Error::Invalid("too few settings have values: nothing can be said".to_owned());
+    let (_, best) = order.first().copied().ok_or_else(too_few)?;
     let mut ran: usize = branches.iter().map(|branch| branch.places.len()).sum();
     let most = keys.settings as usize;
     let mut widened = 0;
     let (look, mut profiles, inflation) = loop {
-        let Some(look) = branches[best].look(task) else { continue };
+        let look = branches[best].look(task).ok_or_else(too_few)?;
         let (profiles, inflation) = profiles(task, &look);
         let open: Vec<(bool, bool)> = profiles.iter().map(|profile| profile.open).collect();
         if !open.iter().any(|(low, high)| *low || *high) || widened >= WIDENED || ran >= most {

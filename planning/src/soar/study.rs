@@ -267,27 +267,22 @@ impl Setup {
             _ => None,
         };
         let k = Settings::k(section)? as usize;
-        // The root is the destination's only child.
-        let root = tree.order()[0];
-        let may = tree.is_available(root) && k > 0;
+        let (workloads, capacity) = (Settings::workloads(section)?, Settings::capacity(section)?);
         if let Some(Exact { root: Root::Blue, .. }) = exact
-            && !may
+            && let Some(why) = why_red(&tree, k, workloads, capacity)
         {
-            let why =
-                if k == 0 { "study.k = 0".to_owned() } else { format!("switch {} is not available", tree.id(root)) };
             return Err(Error::config(format!(
                 "{} = \"blue\": the root cannot aggregate, since {why}; give \"either\" or \"red\"",
                 section.place("root")
             )));
         }
-        let capacity = Settings::capacity(section)?;
         Ok(Setup {
             tree,
             loads,
             strategy,
             exact,
             k,
-            workloads: Settings::workloads(section)?,
+            workloads,
             capacity: (capacity > 0).then_some(capacity),
             use_case: Settings::use_case(section)?,
         })
@@ -351,6 +346,21 @@ impl Setup {
             found.extend(phases.findings());
         }
         Ok(found)
+    }
+}
+
+/// Returns why the root cannot aggregate for every workload, if it cannot.
+fn why_red(tree: &Tree, k: usize, workloads: u32, capacity: u32) -> Option<String> {
+    // The root is the destination's only child.
+    let root = tree.order()[0];
+    if k == 0 {
+        Some("study.k = 0".to_owned())
+    } else if !tree.is_available(root) {
+        Some(format!("switch {} is not available", tree.id(root)))
+    } else if capacity > 0 && capacity < workloads {
+        Some(format!("a switch aggregates for study.capacity = {capacity} of study.workloads = {workloads}"))
+    } else {
+        None
     }
 }
 

@@ -288,6 +288,24 @@ fn a_study_refuses_keys_that_another_one_overrides() {
     }
 }
 
+#[test]
+fn a_blue_root_is_blue_for_every_workload() {
+    let with = |more: &str| study_of(&format!("[study]\nsize = 16\nroot = \"blue\"\n{more}"));
+    for more in ["workloads = 2", "workloads = 2\ncapacity = 2", "workloads = 2\ncapacity = 3", "capacity = 1"] {
+        assert!(with(more).is_ok(), "{more}");
+    }
+    for (more, part) in [
+        ("workloads = 2\ncapacity = 1", "a switch aggregates for study.capacity = 1 of study.workloads = 2"),
+        ("k = 0", "study.k = 0"),
+    ] {
+        let why = with(more).unwrap_err().to_string();
+        assert!(
+            why.contains("study.root = \"blue\": the root cannot aggregate, since ") && why.contains(part),
+            "{why}"
+        );
+    }
+}
+
 fn study(values: &[(&str, Value)]) -> BTreeMap<String, Option<f64>> {
     let mut section = Section::of("study", values);
     let found = study::SoarStudy.run(&mut section, Seed(1)).unwrap();
