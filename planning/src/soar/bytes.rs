@@ -7,12 +7,16 @@ use rand::RngExt;
 use pktgen_core::seed::{Seed, Stream};
 use pktgen_core::tree::{ROOT, Tree};
 
+use super::gather::MEMORY;
+
 /// Number of words in the text, and of different ones (appendix A: a Wikipedia dump with 54M and 800K; ours is random).
 const WORDS: u64 = 54_000_000;
 const UNIQUE: usize = 800_000;
 /// Number of features of the model, and the share that a worker's dropout keeps (appendix A).
 const FEATURES: usize = 10_000;
 const KEPT: f64 = 0.5;
+/// Maximum number of servers whose messages are drawn, one after another.
+const SERVERS_MAX: u64 = 1_000_000;
 
 /// The contents of servers' messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +38,42 @@ impl UseCase {
             UseCase::ParameterServer => FEATURES,
         }
     }
+
+    /// Refuses what would take too long or too much memory: at least `servers` messages are drawn, and joined along `tree`.
+    pub(super) fn check(self, tree: &Tree, servers: u64) -> Result<(), String> {
+        if servers > SERVERS_MAX {
+            return Err(format!(
+                "the messages of {servers} servers would be drawn; at most {SERVERS_MAX} are supported: give a smaller tree or \
+                 smaller loads, or \"none\""
+            ));
+        }
+        let sets = sets_at_once(tree);
+        let bytes = (sets * Keys::words(self.keys()) * size_of::<u64>()) as u64;
+        if bytes > MEMORY {
+            return Err(format!(
+                "{sets} sets of {} keys take {:.1} GiB at once, above the limit of {:.1} GiB; give a smaller tree, or \"none\"",
+                self.keys(),
+                bytes as f64 / (1u64 << 30) as f64,
+                MEMORY as f64 / (1u64 << 30) as f64
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Returns the maximum number of sets that [`Sizes::draw`] holds at once.
+fn sets_at_once(tree: &Tree) -> usize {
+    let mut begun = vec![false; tree.len()];
+    let (mut held, mut most) = (0, 0);
+    for &v in tree.order().iter().rev() {
+        held += usize::from(!begun[v as usize]);
+        // And that of a server's message.
+        most = most.max(held + 1);
+        let parent = tree.parent(v);
+        let joins = parent == ROOT || std::mem::replace(&mut begun[parent as usize], true);
+        held -= usize::from(joins);
+    }
+    most
 }
 
 /// A set of keys.
@@ -41,7 +81,12 @@ struct Keys(Vec<u64>);
 
 impl Keys {
     fn new(keys: usize) -> Self {
-        Keys(vec![0; keys.div_ceil(64)])
+        Keys(vec![0; Keys::words(keys)])
+    }
+
+    /// Returns the number of words of a set.
+    fn words(keys: usize) -> usize {
+        keys.div_ceil(64)
     }
 
     #[inline]

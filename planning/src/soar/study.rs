@@ -276,16 +276,14 @@ impl Setup {
                 section.place("root")
             )));
         }
-        Ok(Setup {
-            tree,
-            loads,
-            strategy,
-            exact,
-            k,
-            workloads,
-            capacity: (capacity > 0).then_some(capacity),
-            use_case: Settings::use_case(section)?,
-        })
+        let use_case = Settings::use_case(section)?;
+        if let Some(case) = use_case {
+            // Every leaf has a server, if loads are drawn later.
+            let leaves = || (0..tree.len() as u32).filter(|v| tree.children(*v).is_empty()).count() as u64;
+            let servers = if let Drawn::Given = loads { tree.below(tree.order()[0]) } else { leaves() };
+            case.check(&tree, servers).map_err(|why| Error::config(format!("{}: {why}", section.place("use_case"))))?;
+        }
+        Ok(Setup { tree, loads, strategy, exact, k, workloads, capacity: (capacity > 0).then_some(capacity), use_case })
     }
 
     /// Returns the loads of workload `number`.
@@ -323,6 +321,7 @@ impl Setup {
             red += Placement::of(&tree, all(false)).phi;
             blue += placement.switches().count();
             if let Some(case) = self.use_case {
+                case.check(&tree, tree.below(tree.order()[0])).map_err(|why| wrong(format!("use_case: {why}")))?;
                 let sizes = Sizes::draw(&tree, case, Seed(seed.0 ^ number << 32));
                 bytes += sizes.on_links(&tree, &placement.blue);
                 bytes_red += sizes.on_links(&tree, &all(false));

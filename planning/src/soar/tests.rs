@@ -239,6 +239,30 @@ fn bytes_are_those_of_unions() {
     }
 }
 
+#[test]
+fn use_cases_beyond_memory_and_time_are_refused() {
+    for (text, part) in [
+        (
+            "use_case = \"word_count\"\n[[study.nodes]]\nid = 0\nload = 1000000000000000\n",
+            "study.use_case: the messages of 1000000000000000 servers would be drawn; at most 1000000 are supported",
+        ),
+        (
+            "size = 1048576\nstrategy = \"top\"\nuse_case = \"word_count\"\n",
+            "study.use_case: 262146 sets of 800000 keys take 24.4 GiB at once, above the limit of 8.0 GiB",
+        ),
+    ] {
+        let why = study_of(&format!("[study]\n{text}")).unwrap_err().to_string();
+        assert!(why.contains(part) && why.contains("\"none\""), "{why}");
+    }
+    // A chain holds few sets, however long it is.
+    let switch = |v: u64| Switch { id: v, parent: v.checked_sub(1), rate: 1.0, load: 1, available: true };
+    let chain = Tree::new(&(0..100_000).map(switch).collect::<Vec<_>>()).unwrap();
+    for (_, case) in UseCase::ALL {
+        assert_eq!(case.check(&chain, 100_000), Ok(()));
+        assert!(case.check(&chain, 1_000_001).is_err());
+    }
+}
+
 /// Returns the example's tree as tables of a study, the root with `more`.
 fn tree_of(more: &str, loads: [u64; 7]) -> String {
     let parent = |v: usize| if v == 0 { more.to_owned() } else { format!("parent = {}", (v - 1) / 2) };
