@@ -240,10 +240,12 @@ fn partial_results_of_a_coupled_router_are_checked() {
     assert!(number(&right["balance"]["unaccounted"]) > 50, "some aged: {}", right["balance"]);
     assert_eq!((&counters["sums_ok"], &unseen["unchecked"]), (&counters["packets_received"], &json!(0)), "{unseen}");
     let aged = |manifest: &Value| !manifest["validity"]["notes"].to_string().contains("nothing_aged");
-    // Without a timeout it waits for all, and for longer than three of its declared timeouts.
-    let patient =
-        manifest(&Ran::coupled(&trio, &words[..6], &["workload.typical=300ms", "workload.iterations=6"]).dir());
+    // Without a timeout it waits for all, and for longer than three of its declared timeouts; declared without, that is right.
+    let set = ["workload.typical=300ms", "workload.iterations=6", "target.mitigation=false"];
+    let [patient, declared] = [2, 3].map(|keys| manifest(&Ran::coupled(&trio, &words[..6], &set[..keys]).dir()));
     assert!(aged(&right) && !aged(&patient), "{}", patient["validity"]);
+    assert!(aged(&declared) && declared["training"]["timeout_ps"].is_null(), "{}", declared["validity"]);
+    assert_eq!(declared["validity"]["valid"], json!(true), "{}", declared["validity"]);
     let wrong = manifest_of(&[&words[..], &["--wrong", "0.2", "--seed", "7"]].concat());
     let counters = &wrong["counters"];
     assert!(number(&counters["sums_wrong"]) > 50, "{counters}");

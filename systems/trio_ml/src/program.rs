@@ -474,7 +474,9 @@ impl Program for TrioMl {
     fn limits(&self) -> Limits {
         let room = Some((u32::from(self.settings.block_cnt_max), "target.block_cnt_max"));
         let elements = Some((self.settings.block_grad_max, "target.block_grad_max"));
-        Limits { timeout: self.scanners.iter().map(Scanner::period).min(), room, elements, ..Limits::default() }
+        // Without mitigation nothing ages.
+        let timeout = self.scanners.iter().map(Scanner::period).min().filter(|_| self.settings.mitigation);
+        Limits { timeout, room, elements, ..Limits::default() }
     }
 
     fn counters(&self) -> Vec<Counter> {

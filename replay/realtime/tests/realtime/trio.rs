@@ -185,6 +185,23 @@ fn packets_beyond_a_block_are_refused_before_the_run() {
     is_sound(&run(&text.replace("99", "100"), &folder.path().join("fits")));
 }
 
+/// Without mitigation no block ages, so one that finds no room is never complete. With it, a run goes on, and notes it.
+#[test]
+fn windows_beyond_the_room_are_refused_where_nothing_ages() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = text(1, 4, 1, "[target]\nblock_cnt_max = 8\nmitigation = false\n");
+    let refusal = |text: &str| {
+        let experiment = Experiment::open(all(), Document::parse(text, "test").unwrap()).unwrap();
+        experiment.prepare(&experiment.runs[0]).err().map(|why| why.to_string())
+    };
+    let why = refusal(&text).unwrap();
+    assert!(why.contains("target.block_cnt_max = 8") && why.contains("endpoint.window"), "{why}");
+    assert_eq!(refusal(&text.replace("mitigation = false", "mitigation = true")), None);
+    let waits = run(&text.replace("block_cnt_max = 8", "block_cnt_max = 64"), &folder.path().join("fits"));
+    is_sound(&waits);
+    assert_eq!(waits.training.unwrap().timeout_ps, None);
+}
+
 /// Late partial results of the lower engines must not exclude a block that others wait for from the top table, and
 /// removed sources must not leave a block without any contributor. Otherwise all workers would wait for ever.
 #[test]
