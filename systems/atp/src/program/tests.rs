@@ -315,6 +315,30 @@ fn packets_of_others_are_dropped() {
     }
 }
 
+/// All copies that links make in virtual time have one id, so the first of them looks new.
+#[test]
+fn a_copy_of_a_retransmitted_packet_goes_no_further() {
+    let name = Name { number: 0, attempt: 1, source: 0 };
+    let header = Header { bitmap: 1, resent: true, ..base(0, name, 0) };
+    let mut bed = Bed::new();
+    let (mut out, mut touched) = (Outbox::default(), Vec::new());
+    for packet in [PacketId::new(0, 0, 1), PacketId::NOBODY] {
+        let buffer = bed.pool.take();
+        let bytes = &mut bed.pool.bytes_mut(buffer)[..UDP_FRAME_BYTES];
+        Template::new((worker_ip(0), WORKER_PORT), (SERVER_IP, PORT), UDP_FRAME_BYTES).emit(bytes);
+        header.emit(&mut bytes[HEAD..]);
+        let (len, head) = (UDP_FRAME_BYTES as u16, HEAD as u8);
+        let frame = Frame { t: 1, packet, buffer, worker: 0, len, cluster: 0, flow: 1, head, kind: Kind::Update };
+        let mut context = Context::new(&mut bed.pool, &mut bed.books, &mut bed.ports, &mut out, &mut touched);
+        bed.program.on_burst(&[frame], &mut context);
+    }
+    bed.ports.iter_mut().for_each(|port| port.advance(999_999, &mut bed.pool, &mut bed.books, &mut out));
+    let left: Vec<_> = out.frames.iter().map(|(_, frame)| frame.packet).collect();
+    assert_eq!(left, [PacketId::new(0, 0, 1)]);
+    let duplicates = bed.program.counters().into_iter().find(|own| own.name == "duplicates").unwrap();
+    assert_eq!((duplicates.value, bed.pool.in_use()), (1, 1));
+}
+
 /// Numbers restart at 1: each is remembered until half of all numbers later, and forgotten then.
 #[test]
 fn numbers_are_remembered_until_half_of_all_later() {
