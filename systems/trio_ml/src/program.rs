@@ -21,7 +21,7 @@ use std::collections::BinaryHeap;
 
 use crate::format::{AGED, Header, PORT, values};
 use pktgen_core::config::{KeyTables, Section};
-use pktgen_core::record::{Action, Counter, Reason};
+use pktgen_core::record::{Action, Counter, PacketId, Reason};
 use pktgen_core::registry::Named;
 use pktgen_core::time::{NEVER, Time};
 use pktgen_core::{Error, Result};
@@ -361,6 +361,14 @@ impl TrioMl {
             return context.drop(*frame, Reason::Malformed);
         };
         let index = match self.judge(&header) {
+            // The copy that a link made in virtual time has no place in the books: it may neither be in a sum nor represent one.
+            Ok(_) if frame.packet == PacketId::NOBODY => {
+                self.counts.duplicates += 1;
+                if let Some(chip) = &mut self.chip {
+                    chip.refuse(frame.t);
+                }
+                return context.pool.release(frame.buffer);
+            }
             Ok(Way::Join(index)) => {
                 let opener = self.table.get(index).opener;
                 context.books.yields(frame.t, frame.packet, Action::Merged, opener);

@@ -225,3 +225,18 @@ fn no_block_is_lost_for_good() {
         }
     }
 }
+
+/// A link's copy of a contribution may come after the result of its block, when retransmissions open another record.
+#[test]
+fn copies_of_links_are_in_no_sum() {
+    let folder = tempfile::tempdir().unwrap();
+    for engines in [1, 2] {
+        let text = text(1, 6, engines, "[transport]\nfault_duplicate = 0.1\n");
+        let text = text.replace("window = 64\n", "window = 64\nretransmit = \"1ms\"\n");
+        let manifest = run(&text, &folder.path().join(engines.to_string()));
+        let (balance, counters) = (&manifest.balance, &manifest.counters);
+        assert!(manifest.validity.is_valid(), "{engines} engines: {:?}", manifest.validity);
+        assert_eq!((balance.unknown, counters.sums_wrong), (0, 0));
+        assert!(balance.retransmitted > 0 && counters.device["duplicates"] > 0, "{balance:?}");
+    }
+}

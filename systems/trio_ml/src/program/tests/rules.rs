@@ -89,6 +89,24 @@ fn a_newer_generation_ends_the_older_one() {
 }
 
 #[test]
+fn a_copy_of_a_link_represents_no_sum() {
+    for chip in ["none", "trio"] {
+        let mut rig = Rig::new(two(), &[("chip", chip.into())]);
+        rig.offer(&input(0, 0, 0, &[1]));
+        rig.offer(&input(1, 1, 0, &[2]));
+        rig.offer(&Input { packet: PacketId::NOBODY, ..input(1, 1, 0, &[2]) });
+        rig.offer(&input(2, 0, 0, &[1]));
+        rig.finish();
+        let retransmitted = PacketId::new(0, 2, 0);
+        assert!(rig.rows().iter().all(|row| row.1 != PacketId::NOBODY && row.3 != Some(PacketId::NOBODY)));
+        assert!(rig.rows().iter().any(|row| (row.1, row.2) == (retransmitted, Action::Queued)), "it opens a record");
+        assert_eq!((rig.counter("duplicates"), rig.counter("results")), (1, 2), "{chip}");
+        rig.sent();
+        assert_eq!(rig.pool.in_use(), 0);
+    }
+}
+
+#[test]
 fn any_lookup_sets_the_ref_flag() {
     // A duplicate every 9 ms keeps a block of 10 ms alive; without them it is gone after 20 ms.
     let mut rig = Rig::new(two(), &plain());
