@@ -124,8 +124,8 @@ enum Way {
     Open { late: bool },
     /// It joins the record of its block.
     Join(u32),
-    /// The record of its block belongs to an earlier iteration.
-    Replace(u32),
+    /// The record of its block belongs to an earlier iteration; the packet may be late all the same.
+    Replace { old: u32, late: bool },
     /// It opens a record in the place of one that a late packet opened.
     MakeRoom(u32),
 }
@@ -338,11 +338,13 @@ impl TrioMl {
         let record = self.table.get(index);
         // §4: the generation distinguishes blocks of consecutive iterations.
         if header.generation != record.generation {
-            return if is_newer(header.generation, record.generation) {
-                Ok(Way::Replace(index))
-            } else {
-                Err(Reason::Stale)
-            };
+            if !is_newer(header.generation, record.generation) {
+                return Err(Reason::Stale);
+            }
+            // A late packet of an even earlier iteration may have opened the record.
+            let late = job.finished.knows(header.block, header.generation);
+            self.counts.late += u64::from(late);
+            return Ok(Way::Replace { old: index, late });
         }
         // §4: the source identifies retransmissions.
         if record.rcvd_mask.has(header.source) {
@@ -376,12 +378,12 @@ impl TrioMl {
                 index
             }
             Ok(Way::Open { late }) => self.open(frame, &header, late, context),
-            Ok(Way::Replace(old)) => {
+            Ok(Way::Replace { old, late }) => {
                 // The paper does not specify this; its servers have finished the earlier iteration, so its partial sum leaves.
                 self.counts.evicted += 1;
                 self.table.get_mut(old).aged = true;
                 self.give_up(frame.t, old, context);
-                self.open(frame, &header, false, context)
+                self.open(frame, &header, late, context)
             }
             Ok(Way::MakeRoom(late)) => {
                 self.counts.late_evicted += 1;

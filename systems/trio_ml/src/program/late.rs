@@ -33,9 +33,12 @@ impl FinishedBlocks {
         block as usize & (self.entries.len() - 1)
     }
 
-    /// Records that the block is finished.
+    /// Records that the block is finished; the record of a late packet does not hide a later generation.
     #[inline]
     pub fn remember(&mut self, block: u32, generation: u16) {
+        if self.knows(block, generation) {
+            return;
+        }
         let place = self.place(block);
         self.entries[place] = Entry { block, generation, used: true };
     }
@@ -66,6 +69,8 @@ mod tests {
         finished.remember(5, 65535);
         assert!(finished.knows(5, 65535) && finished.knows(5, 65000) && !finished.knows(5, 0));
         assert!(!finished.knows(69, 65535));
+        finished.remember(5, 65533);
+        assert!(finished.knows(5, 65534), "an earlier generation hides no later one");
         finished.remember(69, 0);
         assert!(!finished.knows(5, 65535) && finished.knows(69, 0));
     }

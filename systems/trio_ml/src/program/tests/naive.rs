@@ -110,7 +110,9 @@ impl Naive {
     }
 
     fn close(&mut self, t: Time, record: Record) {
-        self.finished.insert((record.job, record.block), record.generation);
+        if !self.is_finished(record.job, record.block, record.generation) {
+            self.finished.insert((record.job, record.block), record.generation);
+        }
         let all: u32 = self.jobs[usize::from(record.job)].sources.iter().map(|s| u32::from(s.1)).sum();
         let header = Header {
             job: record.job,
@@ -125,6 +127,11 @@ impl Naive {
         };
         self.results.push(Plain { header: key(&header), values: record.sums.iter().map(|s| *s as i32).collect() });
         self.rows.push((t, record.opener, Action::Departed, None, None));
+    }
+
+    /// Whether the block was finished in this generation or in a later one.
+    fn is_finished(&self, job: u8, block: u32, generation: u16) -> bool {
+        self.finished.get(&(job, block)).is_some_and(|finished| !ahead(generation, *finished))
     }
 
     fn reason(&mut self, input: &Input) -> Result<Option<usize>, Reason> {
@@ -155,14 +162,15 @@ impl Naive {
                 }
             }
             Some(i) if ahead(h.generation, self.open[i].generation) => {
+                self.comes_late = self.is_finished(h.job, h.block, h.generation);
+                self.late += u64::from(self.comes_late);
                 let old = self.open.remove(i);
                 self.close(input.t, Record { aged: true, degraded: true, ..old });
                 Ok(None)
             }
             Some(_) => Err(Reason::Stale),
             None => {
-                let before = self.finished.get(&(h.job, h.block));
-                let late = before.is_some_and(|finished| !ahead(h.generation, *finished));
+                let late = self.is_finished(h.job, h.block, h.generation);
                 self.late += u64::from(late);
                 self.comes_late = late;
                 if late && self.tombstones {

@@ -89,6 +89,21 @@ fn a_newer_generation_ends_the_older_one() {
 }
 
 #[test]
+fn late_generations_do_not_hide_later_ones() {
+    // The record that a late packet opened has aged, or is replaced by the next one.
+    for wait in [30 * MS, 3] {
+        let mut rig = Rig::new(two(), &plain());
+        rig.offer(&input(0, 0, 9, &[1]));
+        rig.offer(&input(1, 1, 9, &[1]));
+        rig.offer(&input(2, 0, 7, &[1]));
+        rig.pass(2 + wait);
+        rig.offer(&input(2 + wait, 0, 8, &[1]));
+        rig.finish();
+        assert_eq!((rig.counter("late"), rig.counter("evicted")), (2, u64::from(wait < MS)), "after {wait} ps");
+    }
+}
+
+#[test]
 fn a_copy_of_a_link_represents_no_sum() {
     for chip in ["none", "trio"] {
         let mut rig = Rig::new(two(), &[("chip", chip.into())]);
