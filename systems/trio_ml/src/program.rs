@@ -418,7 +418,7 @@ impl TrioMl {
         }
         let index = self.table.insert(record, class);
         if let (true, Some(job)) = (late, &mut self.jobs[usize::from(header.job)]) {
-            job.late.push_back((index, header.block, frame.packet));
+            job.opened_late((index, header.block, frame.packet), &self.table);
         }
         self.counts.records_max = self.counts.records_max.max(u64::from(self.table.live()));
         context.books.passes(frame.t, frame, Action::Queued);

@@ -47,7 +47,7 @@ pub(crate) struct JobRecord {
     pub class: usize,
     /// Recently finished blocks.
     pub finished: FinishedBlocks,
-    /// Records opened by late packets, the oldest first; those that no longer exist are skipped.
+    /// Records opened by late packets, the oldest first: index, block and opener. Some no longer exist.
     pub late: VecDeque<(u32, u32, PacketId)>,
     /// Counters of stragglers.
     pub watch: StragglerCounts,
@@ -89,13 +89,25 @@ impl JobRecord {
 
     /// Returns the oldest existing record that a late packet opened.
     pub(crate) fn oldest_late(&mut self, table: &Table) -> Option<u32> {
-        while let Some((index, block, opener)) = self.late.pop_front() {
+        self.forget_late(table);
+        self.late.pop_front().map(|(index, ..)| index)
+    }
+
+    /// Adds a record that a late packet opened.
+    pub(crate) fn opened_late(&mut self, record: (u32, u32, PacketId), table: &Table) {
+        self.forget_late(table);
+        self.late.push_back(record);
+    }
+
+    /// Removes records that no longer exist, so that the first one exists.
+    fn forget_late(&mut self, table: &Table) {
+        let id = self.id;
+        let gone = |entry: &mut (u32, u32, PacketId)| {
+            let (index, block, opener) = *entry;
             let record = table.get(index);
-            if table.find(self.id, block) == Some(index) && record.late && record.opener == opener {
-                return Some(index);
-            }
-        }
-        None
+            table.find(id, block) != Some(index) || !record.late || record.opener != opener
+        };
+        while self.late.pop_front_if(gone).is_some() {}
     }
 
     /// Returns the timeout.

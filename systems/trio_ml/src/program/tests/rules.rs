@@ -7,7 +7,10 @@ use pktgen_core::time::{MS, Time, US};
 use pktgen_wire::wire::frame::{Datagram, SERVER_IP, group_ip, has_udp_checksum, set_udp_checksum};
 
 use super::super::TrioMlKind;
-use super::rig::{Input, Rig, job, place};
+use super::super::job::JobRecord;
+use super::super::settings::Settings;
+use super::super::table::{BlockRecord, Table};
+use super::rig::{Input, ROOM, Rig, job, place};
 use crate::chip::ChipSettings;
 use pktgen_engine::frame::Kind;
 use pktgen_engine::groups::JobPlace;
@@ -86,6 +89,34 @@ fn a_newer_generation_ends_the_older_one() {
     let sent: Vec<_> = rig.sent().into_iter().map(|(_, plain)| (plain.header, plain.values)).collect();
     assert_eq!(sent, [([0, 0, 65535, 0, 1, 1, 1, 0, 1], vec![1]), ([0, 0, 0, 0, 2, 2, 0, 0, 0], vec![7, 9])]);
     assert_eq!((rig.drops(), rig.counter("evicted")), (vec![Reason::Stale], 1));
+}
+
+#[test]
+fn late_records_are_forgotten_when_they_have_left() {
+    let place = place(two());
+    let settings = Settings::read(&mut Section::of("target", &[]), &place).unwrap();
+    let mut job = JobRecord::new(0, &place.jobs[0], &settings, 1);
+    let mut table = Table::new(ROOM, 1, 1);
+    let mut open = |job: &mut JobRecord, block: u32| {
+        let opener = PacketId::new(0, block, 0);
+        let record = BlockRecord { late: true, ..BlockRecord::new(0, block, opener, 0) };
+        let index = table.insert(record, 0);
+        job.opened_late((index, block, opener), &table);
+        // Every tenth one leaves with the next of these, the others at once.
+        let leaves = match block.is_multiple_of(10) {
+            true => block.checked_sub(10).and_then(|before| table.find(0, before)),
+            false => Some(index),
+        };
+        if let Some(index) = leaves {
+            table.remove(index);
+            table.release(index);
+        }
+        job.late.len()
+    };
+    assert!((0..1000).all(|block| open(&mut job, block) <= 12));
+    let last = table.find(0, 990);
+    assert!(last.is_some() && job.oldest_late(&table) == last);
+    assert_eq!(job.oldest_late(&table), None);
 }
 
 #[test]
