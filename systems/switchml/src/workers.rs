@@ -106,11 +106,13 @@ impl WorkerKind for SwitchMlKind {
                 dense.workers_per_job()
             )));
         }
-        if dense.iterations().checked_mul(layout.packets()).is_none() {
+        // The packets of one iteration alone may be too many.
+        let packets = u64::from(dense.blocks()) + u64::from(layout.lead());
+        if u64::from(dense.iterations()) * packets > u64::from(u32::MAX) {
             return Err(Error::config(format!(
-                "workload.iterations: {} iterations of {} packets are more than the 32 bits of packet numbers tell apart",
-                dense.iterations(),
-                layout.packets()
+                "workload.iterations: {} iterations of {packets} packets are more than the 32 bits of packet numbers tell apart; use fewer \
+                 iterations, more workload.elements or a smaller model",
+                dense.iterations()
             )));
         }
         let workers = dense.workers_per_job() as u16;

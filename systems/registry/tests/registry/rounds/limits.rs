@@ -7,7 +7,7 @@ use pktgen_trio_ml::format::{HEADER, Header};
 use pktgen_wire::wire::frame::{HEAD, group_ip};
 
 use super::device::framed;
-use super::setup::{open, workers};
+use super::setup::{open, try_open, workers};
 use pktgen_engine::endpoint::{Crew, Host};
 use pktgen_engine::frame::{Frame, Kind, Pool};
 
@@ -86,4 +86,14 @@ fn a_result_of_the_very_next_block_frees_nothing() {
         }
     }
     assert_eq!(sent, (0..8).chain(9..13).collect::<Vec<_>>());
+}
+
+/// With exponents an iteration has one window of packets more than the model, which 32 bits may no longer number.
+#[test]
+fn packets_beyond_their_numbers_are_refused() {
+    let text = "name = \"x\"\n[workload]\nkind = \"dense\"\nmodel = \"custom\"\nparameters = 274877906880\nworkers = 1\n\
+        iterations = 1\nelements = 64\ncompute = \"0s\"\n";
+    let keys = [("scaling", Value::from("exponents"))];
+    let why = try_open(text, workers("switchml"), &keys, 1, false).0.err().unwrap().to_string();
+    assert!(why.contains("workload.iterations") && why.contains("4294967807 packets"), "{why}");
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pktgen_core::Result;
 use pktgen_core::config::{Document, Section, Value};
 use pktgen_core::seed::Seed;
 use pktgen_core::time::{NS, Time};
@@ -145,6 +146,18 @@ pub(super) fn open(
     hosts: u32,
     udp_checksum: bool,
 ) -> (Crew, Arc<Dense>, Facts) {
+    let (crew, dense, facts) = try_open(text, kind, keys, hosts, udp_checksum);
+    (crew.unwrap(), dense, facts)
+}
+
+/// As [`open`], with the refusal of workers that cannot train the workload.
+pub(super) fn try_open(
+    text: &str,
+    kind: &'static dyn WorkerKind,
+    keys: &[(&str, Value)],
+    hosts: u32,
+    udp_checksum: bool,
+) -> (Result<Crew>, Arc<Dense>, Facts) {
     let source = workload::open(&mut Document::parse(text, "test").unwrap(), Seed(7)).unwrap().source;
     let dense = source.known().dense().unwrap();
     let facts = Facts {
@@ -169,7 +182,7 @@ pub(super) fn open(
         learning: None,
         raw: None,
     };
-    let crew = kind.open(&mut Section::of("endpoint", keys), &facts, source).unwrap();
+    let crew = kind.open(&mut Section::of("endpoint", keys), &facts, source);
     (crew, dense, facts)
 }
 
