@@ -135,6 +135,11 @@ const THRESHOLD: u32 = 100;
 /// The maximum attempt of a block: SwitchML's packets have 7 bits for it (`systems/switchml/src/format.rs`).
 const ATTEMPT_MAX: u8 = i8::MAX as u8;
 
+/// Returns the part of `elements` that `sent` of all `packets` carry: the product may need more than 64 bits.
+fn share_of(elements: u64, sent: u32, packets: u32) -> u64 {
+    (u128::from(elements) * u128::from(sent) / u128::from(packets)) as u64
+}
+
 impl Worker {
     pub fn new(id: u32, layout: &Layout, settings: &Settings) -> Self {
         let dense = &layout.dense;
@@ -468,7 +473,7 @@ impl Worker {
 
     fn record(&self, t_end: Time, layout: &Layout, missed: bool, host: &mut Host) {
         let (round, packets) = (&self.rounds[0], layout.packets());
-        let elements = layout.dense.nonzero() * u64::from(self.sent) / u64::from(packets);
+        let elements = share_of(layout.dense.nonzero(), self.sent, packets);
         host.iterations.push(Iteration {
             t_start: self.t_start,
             t_ready: self.t_ready,

@@ -138,3 +138,11 @@ fn a_window_follows_the_marks_of_results() {
     assert_eq!(windows, [10, 5, 2, 6, 10]);
     assert_eq!(bed.worker.window().1, 2, "halved twice");
 }
+
+#[test]
+fn the_share_of_a_large_model_does_not_overflow() {
+    assert_eq!(share_of(1000, 1, 3), 333);
+    let (elements, packets) = (1 << 38, 1 << 28);
+    assert_eq!(share_of(elements, packets / 2, packets), elements / 2);
+    assert_eq!(share_of(u64::MAX, u32::MAX, u32::MAX), u64::MAX);
+}
