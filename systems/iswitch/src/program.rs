@@ -78,11 +78,11 @@ struct Counts {
     copies: u64,
 }
 
-/// An open sum with its deadline.
+/// An open sum with its number among all sums of the device.
 #[derive(Debug, Clone, Copy)]
 struct Open {
     sum: Sum,
-    deadline: Time,
+    number: u64,
 }
 
 /// One device.
@@ -94,8 +94,12 @@ struct Iswitch {
     sizes: Vec<u32>,
     /// By cluster.
     open: Vec<Option<Open>>,
-    /// Clusters with open sums, the oldest first.
-    order: VecDeque<u16>,
+    /// Number of open sums, and of all sums so far.
+    held: usize,
+    opened: u64,
+    /// With a timeout: deadlines of sums with their clusters and numbers, in order. The first belongs to an open sum; some others have
+    /// left since.
+    deadlines: VecDeque<(Time, u16, u64)>,
     /// By worker: the latest packets, and the index of the next one.
     came: Vec<([Option<PacketId>; REMEMBERED], usize)>,
     counts: Counts,
@@ -112,7 +116,9 @@ impl Iswitch {
             timeout: timeout.map(Span::ps),
             sizes,
             open: vec![None; clusters],
-            order: VecDeque::with_capacity(clusters),
+            held: 0,
+            opened: 0,
+            deadlines: VecDeque::with_capacity(clusters),
             came: vec![([None; REMEMBERED], 0); place.workers.len()],
             counts: Counts::default(),
             place,
@@ -156,9 +162,11 @@ impl Iswitch {
         match &mut self.open[usize::from(header.cluster)] {
             Some(open) => open.sum.take(frame, header, context),
             none => {
-                let deadline = self.timeout.map_or(NEVER, |timeout| frame.t.saturating_add(timeout));
-                *none = Some(Open { sum: Sum { frame: *frame, header }, deadline });
-                self.order.push_back(header.cluster);
+                (self.held, self.opened) = (self.held + 1, self.opened + 1);
+                *none = Some(Open { sum: Sum { frame: *frame, header }, number: self.opened });
+                if let Some(timeout) = self.timeout {
+                    self.deadlines.push_back((frame.t.saturating_add(timeout), header.cluster, self.opened));
+                }
                 context.books.passes(frame.t, frame, Action::Arrived);
             }
         }
@@ -171,9 +179,8 @@ impl Iswitch {
     /// Sends the sum of a cluster, if one is open.
     fn emit(&mut self, t: Time, cluster: u16, flags: u8, context: &mut Context) {
         let Some(Open { sum, .. }) = self.open[usize::from(cluster)].take() else { return };
-        if let Some(at) = self.order.iter().position(|open| *open == cluster) {
-            self.order.remove(at);
-        }
+        self.held -= 1;
+        self.forget_deadlines();
         let header = Header { flags: sum.header.flags | flags, ..sum.header };
         self.counts.sums += 1;
         self.counts.partial += u64::from(flags & FLAG_PARTIAL != 0);
@@ -190,9 +197,20 @@ impl Iswitch {
     /// Sends sums whose deadline is reached at `t`.
     #[inline]
     fn give_up(&mut self, t: Time, context: &mut Context) {
-        while let Some(cluster) = self.order.front().copied().filter(|_| self.next_wake() <= t) {
-            self.emit(self.next_wake(), cluster, FLAG_PARTIAL, context);
+        while let Some((deadline, cluster, _)) = self.deadlines.pop_front_if(|(deadline, ..)| *deadline <= t) {
+            self.emit(deadline, cluster, FLAG_PARTIAL, context);
         }
+    }
+
+    /// Removes deadlines of sums that have left, so that the first one belongs to an open sum.
+    #[inline]
+    fn forget_deadlines(&mut self) {
+        let open = &self.open;
+        let gone = |entry: &mut (Time, u16, u64)| {
+            let (_, cluster, number) = *entry;
+            open[usize::from(cluster)].is_none_or(|open| open.number != number)
+        };
+        while self.deadlines.pop_front_if(gone).is_some() {}
     }
 
     /// Sends an answer of the server to a sum to all workers of the cluster, once through each port.
@@ -239,8 +257,7 @@ impl Program for Iswitch {
     }
 
     fn next_wake(&self) -> Time {
-        let oldest = self.order.front().and_then(|cluster| self.open[usize::from(*cluster)]);
-        oldest.map_or(NEVER, |open| open.deadline)
+        self.deadlines.front().map_or(NEVER, |(deadline, ..)| *deadline)
     }
 
     fn on_timer(&mut self, t: Time, context: &mut Context) {
@@ -252,7 +269,7 @@ impl Program for Iswitch {
     }
 
     fn held(&self) -> usize {
-        self.order.len()
+        self.held
     }
 
     fn counters(&self) -> Vec<Counter> {
@@ -261,7 +278,7 @@ impl Program for Iswitch {
             Counter::sum("sums", counts.sums),
             Counter::sum("sums_partial", counts.partial),
             Counter::sum("copies", counts.copies),
-            Counter::sum("open_at_end", self.order.len() as u64),
+            Counter::sum("open_at_end", self.held as u64),
         ]
     }
 

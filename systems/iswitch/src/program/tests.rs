@@ -154,6 +154,20 @@ fn old_sums_leave_partial_at_their_deadline() {
 }
 
 #[test]
+fn sums_with_the_same_deadline_leave_in_the_order_in_which_they_were_opened() {
+    let mut rig = Rig::new(&[("timeout", "1ns".into())]);
+    // The first sum of cluster 0 is complete; the second is opened after that of cluster 1.
+    for part in [part(0, 0), part(2, 0), part(1, 0), part(0, 1)] {
+        rig.send(5, part);
+    }
+    assert_eq!((rig.program.held(), rig.program.next_wake()), (2, 1005));
+    rig.send(1006, part(4, 0));
+    let left: Vec<_> = rig.left().into_iter().map(|(cluster, count, partial, ..)| (cluster, count, partial)).collect();
+    assert_eq!(left, [(0, 2, false), (1, 1, true), (0, 1, true)]);
+    assert_eq!((rig.counter("open_at_end"), rig.program.next_wake()), (1, 2006));
+}
+
+#[test]
 fn copies_are_left_out_and_what_is_unknown_is_refused() {
     let mut rig = Rig::new(&[]);
     rig.send(1, part(0, 0));
