@@ -14,7 +14,6 @@ use std::collections::{HashSet, VecDeque};
 use pktgen_core::config::{KeyTables, Section};
 use pktgen_core::record::{Action, Counter, PacketId, Reason};
 use pktgen_core::registry::Named;
-use pktgen_core::time::Time;
 use pktgen_core::{Error, Result};
 use pktgen_engine::frame::{Frame, Kind, Pool};
 use pktgen_engine::target::context::Context;
@@ -114,7 +113,6 @@ struct Atp {
     seen: Vec<Numbers>,
     /// Retransmitted packets that arrived, for the same reason.
     resent: Recent,
-    now: Time,
     counts: Counts,
     place: Place,
 }
@@ -201,7 +199,6 @@ impl Atp {
             members,
             sizes: place.jobs.iter().map(|job| job.sources.len() as u8).collect(),
             passed: vec![Numbers::new(); place.jobs.len()],
-            now: 0,
             counts: Counts::default(),
             place,
         }
@@ -384,15 +381,12 @@ fn emit(header: &Header, frame: &Frame, pool: &mut Pool) {
 impl Program for Atp {
     fn on_burst(&mut self, burst: &[Frame], context: &mut Context) {
         for frame in burst {
-            // Rows are in chronological order, even if the clocks of two wires differ.
-            self.now = self.now.max(frame.t);
-            let frame = Frame { t: self.now, ..*frame };
             match frame.kind {
-                Kind::Update => self.take(&frame, context),
-                Kind::Result => self.back(&frame, context),
+                Kind::Update => self.take(frame, context),
+                Kind::Result => self.back(frame, context),
                 Kind::Plain | Kind::Control | Kind::Request => {
                     let port = self.place.routes.port(frame.flow);
-                    context.emit(port, frame);
+                    context.emit(port, *frame);
                 }
             }
         }

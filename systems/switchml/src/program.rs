@@ -306,7 +306,7 @@ fn write(job: &Job, headers: &Template, asked: &Header, frame: &Frame, context: 
 impl Program for SwitchMl {
     fn on_burst(&mut self, burst: &[Frame], context: &mut Context) {
         for frame in burst {
-            // Rows are in chronological order, even if the clocks of two wires differ.
+            // Rows are in chronological order, even if a caller's frames are not; those of a driver have one clock.
             self.now = self.now.max(frame.t);
             let frame = Frame { t: self.now, ..*frame };
             self.leave(frame.t, context);

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pktgen_core::record::Book;
 use pktgen_core::seed::Seed;
+use pktgen_core::time::Time;
 use pktgen_core::units::{Rate, Size};
 use pktgen_engine::target::books::Books;
 use pktgen_engine::target::context::Outbox;
