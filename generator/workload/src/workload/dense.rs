@@ -77,7 +77,7 @@ settings! {
 settings! {
     /// What is read of stragglers.
     struct Slow {
-        /// Which workers may straggle: `one`, `fixed`, `each`, `none` (docs/trio.md).
+        /// Which workers may straggle: `one`, `fixed`, `each`, `none` (docs/dense.md).
         stragglers: String = "one";
         /// Probability that such a worker is delayed at a delay point.
         straggler_probability: f64 = 0.0 in 0.0..=1.0;
