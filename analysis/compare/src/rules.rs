@@ -215,7 +215,11 @@ impl Rules {
         let (hidden, loses_unseen) = (any(|run| run.hides_members), any(|run| run.hides_losses));
         for (metric, is_lacking, why) in [
             ("loss", loses_unseen, "a device that may merge does not say what it lost"),
-            ("elements_per_s", hidden, "packets of the device do not say how many updates they hold"),
+            (
+                "elements_per_s",
+                any(|run| run.hides_elements),
+                "packets of the device do not say how many updates they hold",
+            ),
         ] {
             if self.built_in && is_lacking && valued(metric) {
                 rules.rules.retain(|rule| rule.metric != metric);

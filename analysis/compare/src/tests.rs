@@ -580,7 +580,8 @@ fn what_a_merging_device_does_not_say_is_not_compared() {
         let one = |seed: u64| {
             let mut values = vec![("iteration_time_mean", 1e9 + seed as f64)];
             values.extend([("loss", 0.25), ("elements_per_s", 1e6)].into_iter().filter(|_| known));
-            RunSummary { hides_losses: !known, hides_members: !known, ..run("rate=20", seed, &values) }
+            let summary = run("rate=20", seed, &values);
+            RunSummary { hides_losses: !known, hides_members: !known, hides_elements: !known, ..summary }
         };
         side(name, (1..=8).map(one).collect())
     };

@@ -391,6 +391,26 @@ fn what_the_host_made_late_is_a_share_and_the_others_are_apart() {
     assert!(!has(&found, "late_by_host") && !has(&found, "late_others_p99"));
 }
 
+/// In a layout without our header an aggregate of a software device counts as one update until its content identifies it.
+#[test]
+fn elements_of_aggregates_without_a_count_have_no_value() {
+    let of = |story: &Story, notes: Vec<Note>| {
+        lines_of(story, |manifest| {
+            manifest.incidents.notes.clone_from(&notes);
+            manifest.counters.received_ps = Some((11_000, 21_000));
+            manifest.counters.elements_delivered = 58;
+        })
+    };
+    for (notes, is_known) in [(vec![], true), (vec![Note::Headless {}], false)] {
+        let lines = of(&every_fate(), notes);
+        assert_eq!(value(&lines, "elements_per_s").is_some(), is_known);
+        assert!(value(&lines, "updates_per_s").is_some(), "records have the members");
+    }
+    // Without merging every packet is one update.
+    let alone = of(&small_run(false, 1_000), vec![Note::Headless {}]);
+    assert!(value(&alone, "elements_per_s").is_some());
+}
+
 /// A device that merges and keeps no books: a packet names one of its updates, and, without our header, not how many they are.
 #[test]
 fn what_packets_of_a_merging_device_do_not_say_has_no_value() {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use pktgen_core::Result;
 use pktgen_core::config::Document;
-use pktgen_core::record::{Balance, Facts, Family, Fault, Manifest, Validity, Verified, judge};
+use pktgen_core::record::{Balance, Facts, Family, Fault, Manifest, Note, Validity, Verified, judge};
 use pktgen_workload::study::Study;
 
 use crate::age::{AgeOf, Ages, FlowAge};
@@ -208,6 +208,14 @@ impl Analysis {
     /// Whether packets may contain several updates without listing them: metrics of members then have no value, except those of lanes.
     pub fn hides_members(&self) -> bool {
         Facts::of(&self.manifest).hides_members()
+    }
+
+    /// Whether elements at the server are not known: packets hide their members, or the server counted aggregates of a software
+    /// device as one update each, since their layout does not contain how many they are. Records know their members afterwards.
+    pub fn hides_elements(&self) -> bool {
+        let headless = |note: &Note| matches!(note, Note::Headless {});
+        let counted_as_one = self.manifest.unseen.is_none() && self.manifest.incidents.notes.iter().any(headless);
+        self.hides_members() || (counted_as_one && self.balance().delivered_merged > 0)
     }
 
     /// Whether packets may contain several updates of which they name one: the device merges and keeps no books. Metrics of the

@@ -303,6 +303,7 @@ fn summarise(
         short: goal.short(),
     });
     summary.hides_members = analysis.hides_members();
+    summary.hides_elements = analysis.hides_elements();
     summary.hides_losses = !counts::knows_loss(&analysis);
     summary.user_metrics = analysis.manifest.metrics.clone();
     summary.study_keys = findings::default_keys(&analysis.manifest, options.studies);

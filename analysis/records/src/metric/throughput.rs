@@ -62,7 +62,8 @@ impl Metric for Throughput {
         }
         // Counters contain this regardless of what was recorded.
         let rest = counters.elements_delivered - counters.first_elements;
-        out.push(elements(counters.received_ps.unwrap_or((0, 0)), rest));
+        let elements = elements(counters.received_ps.unwrap_or((0, 0)), rest);
+        out.push(if run.hides_elements() { Line { value: None, ..elements } } else { elements });
         // A part of a sum by key does not contain how many updates it represents, nor does a packet that hides its members.
         if run.has_sums_by_key() || run.hides_members() {
             let of_updates = ["updates_per_s", "elements_per_s"];

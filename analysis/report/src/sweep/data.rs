@@ -56,6 +56,8 @@ pub struct RunSummary {
     pub made: RunMade,
     /// Whether its device may merge while only lanes of payloads show which updates a packet contains.
     pub hides_members: bool,
+    /// Whether packets at its server do not contain how many updates they represent, so that elements are not known.
+    pub hides_elements: bool,
     /// Whether its device may merge and does not say what it lost.
     pub hides_losses: bool,
     /// Its experiment's own metrics.
