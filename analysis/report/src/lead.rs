@@ -259,18 +259,18 @@ fn direction(sweep: &SweepData, key: &str) -> Better {
     own.or_else(|| known.find(|better| *better != Better::Neither)).unwrap_or(Better::Neither)
 }
 
-/// Returns the variants that are best at each setting that several variants have, and the number of these settings. A
-/// variant is best if every value in its interval is better than all values in the intervals of the others, and it has a
+/// Returns the variants that are best at each setting that several variants have, and the number of these settings, by valid
+/// runs. A variant is best if every value in its interval is better than all values in the intervals of the others, and it has a
 /// value for every seed for which another one has one: a run without a value, such as a missed goal, may be the worst.
 fn best_at<'a>(sweep: &'a SweepData, key: &str, better: Better) -> (Vec<&'a str>, usize) {
     type One<'a> = (&'a str, Estimate, &'a PointSummary);
     let mut settings: Vec<(Labels, Vec<One>)> = Vec::new();
     for point in &sweep.points {
-        let (Some(variant), Some(cell)) = (point.labels.get(VARIANT), point.cells.get(key)) else { continue };
+        let (Some(variant), Some(cell)) = (point.labels.get(VARIANT), sweep.of_valid(point, key)) else { continue };
         let setting = without_variant(&point.labels);
         match settings.iter_mut().find(|(labels, _)| *labels == setting) {
-            Some((_, values)) => values.push((variant, *cell, point)),
-            None => settings.push((setting, vec![(variant, *cell, point)])),
+            Some((_, values)) => values.push((variant, cell, point)),
+            None => settings.push((setting, vec![(variant, cell, point)])),
         }
     }
     settings.retain(|(_, values)| values.len() > 1 && better != Better::Neither);

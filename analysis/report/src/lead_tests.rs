@@ -1,6 +1,7 @@
 //! Tests of the question and answer of a small sweep: with a baseline, of variants alone, along an axis, and of single runs.
 
 use super::*;
+use pktgen_core::record::Fault;
 use pktgen_records::testing::write_sweep;
 
 use crate::model::Model;
@@ -62,6 +63,22 @@ fn without_a_baseline_the_best_variant_is_named() {
     let first = *runs.iter().find(|run| missed.runs[**run].labels[VARIANT] == "olaf").unwrap();
     missed.runs[first].scalars.remove("loss");
     assert_eq!(Lead::of(&missed).answers[0].told, "lowest at 1 of 2 points");
+    // Invalid runs are not compared.
+    let invalid = Fault::Interrupted {};
+    let mut broken = sweep.clone();
+    let of_olaf = broken.runs.iter_mut().filter(|run| run.labels[VARIANT] == "olaf");
+    of_olaf.for_each(|run| run.validity.faults.push(invalid.clone()));
+    let lead = Lead::of(&broken);
+    assert!(lead.answers.iter().all(|one| one.class != "better" && one.told.is_empty()), "{:?}", lead.answers);
+    let of_olaf = broken.points.iter().filter(|point| point.labels[VARIANT] == "olaf");
+    assert!(of_olaf.clone().all(|point| point.cells.contains_key("loss")));
+    assert!(of_olaf.clone().all(|point| broken.of_valid(point, "loss").is_none()));
+    let compared = crate::verdict::compare(&broken).lines.join("\n");
+    assert!(
+        compared.contains("received at rate=40, variant=olaf is published, but our valid runs have no"),
+        "{compared}"
+    );
+    assert!(!compared.contains("ours"), "{compared}");
     // If intervals overlap, none is best; nor with few seeds.
     let mut near = sweep.clone();
     for point in &mut near.points {

@@ -244,8 +244,9 @@ fn cell(sweep: &SweepData, point: &PointSummary, key: &str) -> Cell {
     let published = sweep.manifest.paper.iter().filter(|published| matches(published, point));
     let paper = published.into_iter().find_map(|published| {
         let value = *published.values.get(key)?;
-        let difference = ours.map(|ours| ours.median - value);
-        let inside = ours.and_then(|ours| agrees(&ours, value, published.bound));
+        let compared = sweep.of_valid(point, key);
+        let difference = compared.map(|ours| ours.median - value);
+        let inside = compared.and_then(|ours| agrees(&ours, value, published.bound));
         let sign = Bound::sign(published.bound);
         Some(Paper { value, sign, difference, inside, source: published.source.clone() })
     });

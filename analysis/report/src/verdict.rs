@@ -73,7 +73,7 @@ pub(crate) fn compare(sweep: &SweepData) -> Comparison {
             for ((_, value), keys) in readings {
                 let value = f64::from_bits(value);
                 let off =
-                    |key: &&&str| point.cells.get(**key).map_or(f64::INFINITY, |ours| (ours.median - value).abs());
+                    |key: &&&str| sweep.of_valid(point, key).map_or(f64::INFINITY, |ours| (ours.median - value).abs());
                 let nearest = keys.iter().min_by(|a, b| off(a).total_cmp(&off(b)));
                 if let Some(key) = nearest {
                     comparison.add(sweep, point, published, key, value);
@@ -94,11 +94,12 @@ impl Comparison {
     fn add(&mut self, sweep: &SweepData, point: &PointSummary, published: &Published, key: &str, value: f64) {
         let source = &published.source;
         let at = describe(&point.labels);
-        let Some(ours) = point.cells.get(key) else {
-            self.lines.push(format!("{source}: {key} at {at} is published, but our runs have no such value"));
+        let Some(ours) = sweep.of_valid(point, key) else {
+            let valid = if point.cells.contains_key(key) { "valid runs" } else { "runs" };
+            self.lines.push(format!("{source}: {key} at {at} is published, but our {valid} have no such value"));
             return;
         };
-        let (Some(agrees), Some(interval)) = (agrees(ours, value, published.bound), ours.interval) else {
+        let (Some(agrees), Some(interval)) = (agrees(&ours, value, published.bound), ours.interval) else {
             let (values, least) = self.few.unwrap_or((0, usize::MAX));
             self.few = Some((values + 1, least.min(ours.n)));
             return;

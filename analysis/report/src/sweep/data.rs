@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pktgen_core::record::{Published, SweepManifest, Validity};
 use pktgen_core::user_metric::UserMetric;
 use pktgen_records::resolved::Options;
-use pktgen_records::stats::Estimate;
+use pktgen_records::stats::{self, Estimate};
 
 use crate::sweep::kept::{Kept, WorkerStates};
 
@@ -181,6 +181,17 @@ impl SweepData {
             metrics.entry(&metric.name).or_insert(metric);
         }
         metrics.into_values().collect()
+    }
+
+    /// Returns the value of a point over its valid runs; only these are compared.
+    pub(crate) fn of_valid(&self, point: &PointSummary, key: &str) -> Option<Estimate> {
+        let cell = *point.cells.get(key)?;
+        let runs: Vec<&RunSummary> = point.runs.iter().filter_map(|run| self.runs.get(*run)).collect();
+        if runs.iter().all(|run| run.validity.is_valid()) {
+            return Some(cell);
+        }
+        let valid = runs.iter().filter(|run| run.validity.is_valid());
+        stats::estimate(&valid.filter_map(|run| run.value(key)).collect::<Vec<_>>(), cell.exact)
     }
 }
 
