@@ -92,7 +92,7 @@ fn describe(chart: &Chart) -> String {
     let across = matches!(chart.kind, Kind::Stack | Kind::Dots);
     let values = if across { &chart.x } else { &chart.y };
     let all = || chart.series.iter().flat_map(|series| &series.points).map(|point| point.1);
-    let scale = scale_for(values.1, all().fold(0.0, f64::max));
+    let scale = scale_for(values.1, all().map(f64::abs).fold(0.0, f64::max));
     let mut words = format!("{}.", values.0);
     for series in chart.series.iter().filter(|series| !series.points.is_empty()) {
         let own = || series.points.iter().map(|point| point.1);

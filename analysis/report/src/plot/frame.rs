@@ -15,7 +15,7 @@ const TOP: f64 = 12.0;
 const BOTTOM: f64 = 50.0;
 /// Size of the area in which lines are drawn.
 const INNER: (f64, f64) = (WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM);
-/// Factor of space above the highest value, so that it is not cut off.
+/// Factor of space above the highest value and below the lowest negative one, so that they are not cut off.
 const ROOM: f64 = 1.05;
 
 /// Returns the corners of a step line: flat up to the next point, then up; from 0 on the left.
@@ -44,8 +44,9 @@ impl Frame {
         let points = || chart.series.iter().flat_map(|series| &series.points);
         let least = points().map(|point| point.0).fold(f64::INFINITY, f64::min);
         let most = points().map(|point| point.0).fold(f64::NEG_INFINITY, f64::max);
-        let spans = chart.series.iter().flat_map(|series| &series.spans).map(|span| span.hi);
-        let top = points().filter(shown).map(|point| point.1).chain(spans).fold(0.0, f64::max);
+        let spans = || chart.series.iter().flat_map(|series| &series.spans);
+        let top = points().filter(shown).map(|point| point.1).chain(spans().map(|span| span.hi)).fold(0.0, f64::max);
+        let low = points().filter(shown).map(|point| point.1).chain(spans().map(|span| span.lo)).fold(0.0, f64::min);
         let x = match (chart.kind, chart.zoom) {
             (_, Some(first)) => first,
             (Kind::Bars, _) => (-0.5, chart.categories.len() as f64 - 0.5),
@@ -55,8 +56,10 @@ impl Frame {
         let x = if x.0.is_finite() && x.1 > x.0 { x } else { (0.0, 1.0) };
         // Sums of shares may differ from 1 by rounding errors.
         let top = if (top - 1.0).abs() < 1e-9 { 1.0 } else { top };
-        let y = (0.0, if top > 0.0 { top * if chart.y.1 == "share" { 1.0 } else { ROOM } } else { 1.0 });
-        Frame { x, y, x_scale: scale_for(chart.x.1, x.1), y_scale: scale_for(chart.y.1, y.1) }
+        let room = if chart.y.1 == "share" { 1.0 } else { ROOM };
+        let y = if top > 0.0 || low < 0.0 { (low * room, top * room) } else { (0.0, 1.0) };
+        let largest = y.1.max(-y.0);
+        Frame { x, y, x_scale: scale_for(chart.x.1, x.1), y_scale: scale_for(chart.y.1, largest) }
     }
 
     /// Draws the whole chart.
@@ -208,7 +211,9 @@ impl Frame {
     fn bars(&self, chart: &Chart, series: &Series, i: usize, out: &mut String) {
         for &(x, y) in &series.points {
             let (left, width) = self.bar(chart, x, i);
-            let (top, height) = (self.py(y), HEIGHT - BOTTOM - self.py(y));
+            // From 0, which is the bottom unless there are negative values.
+            let top = self.py(y.max(0.0));
+            let height = self.py(y.min(0.0)) - top;
             let category = chart.categories.get(x as usize).map_or("", String::as_str);
             let tip = format!("{} {category}, {}: {}", chart.x.0, series.name, self.y_scale.show(y));
             let _ = writeln!(

@@ -181,8 +181,8 @@ fn colour(share: f64) -> String {
 
 fn heat(chart: &Chart, height: f64, out: &mut String) {
     let values = || chart.series.iter().flat_map(|series| &series.points).map(|point| point.1);
-    let (least, most) = (values().fold(f64::INFINITY, f64::min).max(0.0), values().fold(0.0, f64::max));
-    let scale = scale_for(chart.y.1, most);
+    let (least, most) = (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max));
+    let scale = scale_for(chart.y.1, values().map(f64::abs).fold(0.0, f64::max));
     // Values of very different size are coloured by their logarithm; otherwise, all but the largest would look alike.
     let log = least > 0.0 && most > 30.0 * least;
     let share = |value: f64| match log {

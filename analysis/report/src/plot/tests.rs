@@ -1,7 +1,7 @@
 //! Tests of [`super`]: positions in drawings, and escaping of names.
 
 use super::*;
-use crate::chart::{Cable, ChartNode, Network, Series};
+use crate::chart::{Cable, ChartNode, Network, Series, Span};
 
 fn bars(names: Vec<String>) -> Chart {
     let points = (0..names.len()).map(|i| (i as f64, 1.0)).collect();
@@ -36,6 +36,45 @@ fn figures_escape_names_and_place_points() {
         assert!(text.contains("points=\"70.0,250.0 496.0,12.0\""), "{text}");
     }
     assert!(figure(&Chart { series: vec![], ..chart }).contains("<svg"));
+}
+
+/// Returns the numbers in the attributes `name` of the elements of a class.
+fn numbers(text: &str, class: &str, name: &str) -> Vec<f64> {
+    let of = |line: &str| -> Option<f64> {
+        let from = line.split(&format!(" {name}=\"")).nth(1)?;
+        from.split('"').next()?.parse().ok()
+    };
+    text.lines().filter(|line| line.contains(&format!("class=\"{class}"))).filter_map(of).collect()
+}
+
+#[test]
+fn negative_values_are_inside_the_frame() {
+    let spans = vec![Span { x: 1.0, lo: -220.0, hi: -80.0 }];
+    let points = vec![(0.0, -200.0), (1.0, -100.0)];
+    let series = vec![Series { points, spans, ..Default::default() }];
+    let line = Chart { series: series.clone(), ..Default::default() };
+    // From 12 below the upper edge to 50 above the lower one; 0 is the top.
+    let inside = |y: &f64| (12.0..=250.0).contains(y);
+    let found = numbers(&figure(&line), "bar s0", "cy");
+    assert!(found.len() == 2 && found.iter().all(inside) && found[0] > found[1], "{found:?}");
+    let categories = vec!["a".to_owned(), "b".to_owned()];
+    let bars = Chart { kind: Kind::Bars, categories, series, ..Default::default() };
+    let text = figure(&bars);
+    let (tops, heights) = (numbers(&text, "bar s0", "y"), numbers(&text, "bar s0", "height"));
+    assert_eq!(tops, [12.0, 12.0], "{text}");
+    assert!(heights[0] > heights[1] && heights.iter().all(|height| (0.0..=238.0).contains(height)), "{heights:?}");
+    assert!(text.contains(">−200</text>"), "{text}");
+    // Bars of both signs begin at 0, between the edges.
+    let series = vec![Series { points: vec![(0.0, -1.0), (1.0, 1.0)], ..Default::default() }];
+    let both = figure(&Chart { series, ..bars });
+    let (tops, heights) = (numbers(&both, "bar s0", "y"), numbers(&both, "bar s0", "height"));
+    assert!((tops[1] + heights[1] - tops[0]).abs() < 0.2 && (heights[0] - heights[1]).abs() < 0.2, "{both}");
+    // Cells of negative values differ in colour, too.
+    let points = vec![(0.0, -9.0), (1.0, -1.0)];
+    let heat = Chart { kind: Kind::Heat, series: vec![Series { points, ..Default::default() }], ..line };
+    assert!(
+        figure(&heat).contains("fill=\"rgb(0,34,78)\"><title>") && figure(&heat).contains("rgb(254,232,56)\"><title>")
+    );
 }
 
 #[test]
