@@ -8,8 +8,9 @@ use pktgen_core::tree::{Switch, Tree};
 use pktgen_core::units::Rate;
 use pktgen_workload::study::{Finding, STUDIES};
 
+use crate::age::AgeOf;
 use crate::testing::{Story, small_run};
-use crate::{Line, METRICS, Measured, analyze_run};
+use crate::{Analysis, Line, METRICS, Measured, Options, analyze_run};
 
 pub(crate) fn lines_of(story: &Story, change: impl Fn(&mut Manifest)) -> Vec<Line> {
     measured(story, change).lines
@@ -441,5 +442,26 @@ fn what_packets_of_a_merging_device_do_not_say_has_no_value() {
         for (i, key) in by_one.iter().chain(&by_none).enumerate() {
             assert_eq!(known(&lines, key), i >= without, "{key}, {merges}, {without}");
         }
+    }
+}
+
+/// The packets of such a device name the newest of their updates.
+#[test]
+fn ages_of_members_that_packets_do_not_name_have_no_value() {
+    for (merges, age_of, is_known) in [
+        (true, AgeOf::Newest, true),
+        (true, AgeOf::Own, true),
+        (true, AgeOf::Oldest, false),
+        (true, AgeOf::Mean, false),
+        (false, AgeOf::Oldest, true),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut manifest = every_fate().manifest();
+        (manifest.external, manifest.unseen) = (Some("generic".into()), Some(Unseen { merges, ..Unseen::default() }));
+        every_fate().write_with(dir.path(), &manifest);
+        let analysis = Analysis::open(dir.path(), Options { age_of, ..Options::default() }).unwrap();
+        assert_eq!(analysis.ages().is_some(), is_known, "{merges}, {age_of:?}");
+        let lines = analysis.lines().unwrap();
+        assert_eq!(value(&lines, "aom_mean/cluster").is_some(), is_known, "{merges}, {age_of:?}");
     }
 }

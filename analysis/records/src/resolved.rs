@@ -57,6 +57,8 @@ pub struct Resolved {
     /// The streams, for access to rows.
     pub streams: Streams,
     found: Found,
+    /// Which member's generation time an aggregate carries.
+    age_of: AgeOf,
     /// Whether a time at the server may be compared with one at a worker.
     pub one_clock: bool,
     /// Kind of the account.
@@ -176,7 +178,8 @@ impl Analysis {
                 held_max: options.memory.held_max(&streams)?,
             };
             let found = pass.read()?;
-            Ok(Resolved { found, one_clock, family: run.manifest.family(), streams })
+            let family = run.manifest.family();
+            Ok(Resolved { found, age_of: options.age_of, one_clock, family, streams })
         };
         let resolved = run.records.clone().map(read).transpose()?;
         let goal = Goal::find(&run.manifest, resolved.as_ref().and_then(Resolved::firsts));
@@ -224,9 +227,13 @@ impl Analysis {
         self.manifest.family() == Family::Updates && self.manifest.unseen.as_ref().is_some_and(|unseen| unseen.merges)
     }
 
-    /// Returns the ages of clusters, if packets say of which updates they are.
+    /// Returns the ages of clusters, if packets say of which updates they are. The oldest member and the mean of all are unknown
+    /// where packets name one.
     pub fn ages(&self) -> Option<&Ages> {
-        self.resolved.as_ref().and_then(Resolved::ages).filter(|_| !self.hides_members())
+        let resolved = self.resolved.as_ref()?;
+        let of_all = matches!(resolved.age_of, AgeOf::Oldest | AgeOf::Mean);
+        let is_unknown = self.hides_members() || (of_all && self.names_one_member());
+        resolved.ages().filter(|_| !is_unknown)
     }
 
     /// Returns the ages of workers, if packets name all of their updates.
