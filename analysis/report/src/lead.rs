@@ -129,8 +129,12 @@ impl Subject<'_> {
         }
         let age =
             Some("aom_mean/cluster".to_owned()).filter(|key| sweep.manifest.report.metrics.is_empty() && has(key));
-        let mut chosen: Vec<String> = age.into_iter().chain(keys).collect();
-        chosen.dedup();
+        let mut chosen: Vec<String> = Vec::new();
+        for key in age.into_iter().chain(keys) {
+            if !chosen.contains(&key) {
+                chosen.push(key);
+            }
+        }
         let unit = |key: &String| sweep.units.get(key).cloned();
         // Along an axis: metrics that fit into one chart.
         if !axes(sweep).is_empty() {
