@@ -31,7 +31,13 @@ pub(crate) const DEFINITIONS: [Definition; 3] = [
     .labels(&[FLOW, GROUP])
     .source("design §4")
     .needs(FULL),
-    Definition::new("loss", SHARE, Better::Lower, "`loss` of the group's workers.")
+    Definition::new(
+        "loss",
+        SHARE,
+        Better::Lower,
+        "`loss` of the group's workers; no value if updates of several groups were dropped as repeats and some of these are \
+         in no sum (`never_counted`).",
+    )
         .labels(&[GROUP])
         .source("design §4")
         .needs(GROUPS),

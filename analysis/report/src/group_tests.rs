@@ -75,6 +75,24 @@ fn loss_of_a_group_is_defined_as_that_of_a_run() {
         balance.dropped = [(Reason::Duplicate.name().to_owned(), 1)].into();
     };
     assert_eq!(of(&repeated), [Some(0.0), Some(0.0)]);
+    // Some of them were mistaken for repeats: it is not known which, unless one group has all.
+    let mistaken = |duplicates: [u64; 3]| {
+        move |manifest: &mut Manifest| {
+            for (balance, n) in manifest.balance_by_worker.iter_mut().zip(duplicates) {
+                balance.sent = 20;
+                balance.dropped = [(Reason::Duplicate.name().to_owned(), n)].into();
+            }
+            manifest.counters.device.insert("never_counted".to_owned(), 3);
+        }
+    };
+    assert_eq!(of(&mistaken([3, 0, 10])), [None, None]);
+    assert_eq!(of(&mistaken([0, 0, 10])), [Some(0.0), Some(0.15)]);
+    let (dir, mut manifest) = (tempfile::tempdir().unwrap(), three_clusters().manifest());
+    manifest.records = "none".to_owned();
+    mistaken([3, 0, 10])(&mut manifest);
+    three_clusters().write_with(dir.path(), &manifest);
+    let run = Analysis::open(dir.path(), Options::default()).unwrap();
+    assert_eq!(counts::loss(&run, &run.balance()), Some(3.0 / 60.0));
     // A device without books that may merge does not say what it lost, one that forwards has lost what did not arrive.
     let unseen = |merges| {
         move |manifest: &mut Manifest| {

@@ -148,18 +148,27 @@ pub fn knows_loss(run: &Analysis) -> bool {
 /// Returns the share of a balance's sent updates that were lost; `None` if that is not known. A device without books that only forwards has
 /// lost all missing packets.
 pub fn loss(run: &Analysis, balance: &Balance) -> Option<f64> {
+    if !knows_loss(run) || balance.sent == 0 {
+        return None;
+    }
     let lost = match &run.manifest.unseen {
         Some(_) => balance.unaccounted,
-        None => balance.dropped_total() - repeats(run, balance),
+        None => balance.dropped_total() - repeats(run, balance)?,
     };
-    (knows_loss(run) && balance.sent > 0).then(|| lost as f64 / balance.sent as f64)
+    Some(lost as f64 / balance.sent as f64)
 }
 
 /// Returns the number of updates that were dropped because the device or the server already had them. These are not
-/// lost, except those that a device mistook for repeated ones.
-fn repeats(run: &Analysis, balance: &Balance) -> u64 {
+/// lost, except those that a device mistook for repeated ones: only their number in the whole run is known, so a part of the
+/// run has no value if these may be others'.
+fn repeats(run: &Analysis, balance: &Balance) -> Option<u64> {
+    let duplicates = |balance: &Balance| balance.dropped.get(Reason::Duplicate.name()).copied().unwrap_or(0);
     let mistaken = run.manifest.counters.device.get("never_counted").copied().unwrap_or(0);
-    balance.dropped.get(Reason::Duplicate.name()).map_or(0, |repeats| repeats.saturating_sub(mistaken))
+    let own = duplicates(balance);
+    if own == 0 || mistaken == 0 {
+        return Some(own);
+    }
+    (own == duplicates(&run.balance())).then(|| own.saturating_sub(mistaken))
 }
 
 /// Whether every kind of packet was checked. For unchecked kinds there is no number of wrong packets.
