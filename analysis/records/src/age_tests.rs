@@ -116,6 +116,47 @@ fn empty_runs_and_empty_windows_have_no_mean() {
     assert_eq!((ages.clusters[0].mean_ns, ages.clusters[0].quantiles_ns), (None, None));
 }
 
+/// Packets at their times, with their members: worker and generation.
+type Packets = Vec<(i64, Vec<(u32, i64)>)>;
+
+/// Returns the ages of workers if packets arrive with these members.
+fn of_workers(age_of: AgeOf, packets: &Packets) -> Vec<FlowAge> {
+    let pass = |meters: &mut Meters| {
+        (0..6).for_each(|worker| meters.generated(0, worker, 0));
+        meters.begin();
+        for (t, members) in packets {
+            let newest = members.iter().map(|(_, generation)| *generation).max();
+            meters.delivered(Arrival { t: *t, cluster: 0, newest }, members.iter().copied());
+        }
+        Ok(())
+    };
+    Meters::settled(age_of, pass).unwrap().workers
+}
+
+proptest! {
+    #[test]
+    fn a_packet_delivers_the_newest_update_of_each_worker(
+        sizes in prop::collection::vec(0usize..200, 1..6), seed in any::<u64>()
+    ) {
+        let mut dice = Dice::new(seed);
+        let mut draw = |below: f64| (dice.uniform() * below) as i64;
+        let packet = |(i, size): (usize, &usize)| {
+            let t = (i as i64 + 1) * 1_000_000;
+            let members: Vec<(u32, i64)> = (0..*size).map(|_| (draw(6.0) as u32, draw(t as f64))).collect();
+            (t, members)
+        };
+        let packets: Packets = sizes.iter().enumerate().map(packet).collect();
+        // Naive: a packet of its own for each worker's newest update.
+        let alone = |(t, members): &(i64, Vec<(u32, i64)>)| {
+            let newest = |worker: u32| members.iter().filter(|one| one.0 == worker).map(|one| one.1).max();
+            let own: Packets = (0..6).filter_map(|worker| Some((*t, vec![(worker, newest(worker)?)]))).collect();
+            own
+        };
+        let naive: Packets = packets.iter().flat_map(alone).collect();
+        prop_assert_eq!(of_workers(AgeOf::Own, &packets), of_workers(AgeOf::Newest, &naive));
+    }
+}
+
 /// Generates deliveries (t, generation) of several flows; generations are never later than deliveries.
 fn runs() -> impl Strategy<Value = Vec<Vec<(i64, i64)>>> {
     let delivery = (1i64..5_000_000, 0.0f64..1.0).prop_map(|(t, share)| (t, (t as f64 * share) as i64));

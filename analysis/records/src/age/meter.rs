@@ -4,6 +4,7 @@
 //! chronological order. Both hold for all but a few runs. If a member turns out to be older than its flow, or a
 //! delivery is out of order, the pass is repeated with that knowledge ([`Meters::settled`]).
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use pktgen_core::Result;
@@ -197,6 +198,8 @@ pub(crate) struct Meters {
     age_of: AgeOf,
     clusters: Flows,
     workers: Flows,
+    /// Workers and generations of the members of a packet.
+    own: Vec<(u32, i64)>,
 }
 
 impl Meters {
@@ -258,15 +261,25 @@ impl Meters {
         if let Some(flow) = cluster {
             flow.deliver(packet.t, generation);
         }
-        for (at, (worker, own)) in members.clone().enumerate() {
-            let by_own = self.age_of == AgeOf::Own;
-            // One delivery per worker, with the newest of its updates in the packet.
-            let newer = |(other, (of, t)): (usize, (u32, i64))| of == worker && (t, other) > (own, at);
-            if by_own && members.clone().enumerate().any(newer) {
-                continue;
-            }
+        if self.age_of == AgeOf::Own {
+            return self.deliver_own(packet.t, members);
+        }
+        for (worker, _) in members {
             if let Some(flow) = self.workers.get(worker) {
-                flow.deliver(packet.t, if by_own { own } else { generation });
+                flow.deliver(packet.t, generation);
+            }
+        }
+    }
+
+    /// Makes one delivery per worker, with the newest of its updates in the packet.
+    fn deliver_own(&mut self, t: i64, members: impl Iterator<Item = (u32, i64)>) {
+        self.own.clear();
+        self.own.extend(members);
+        self.own.sort_unstable_by_key(|(worker, generation)| (*worker, Reverse(*generation)));
+        self.own.dedup_by_key(|(worker, _)| *worker);
+        for (worker, generation) in &self.own {
+            if let Some(flow) = self.workers.get(*worker) {
+                flow.deliver(t, *generation);
             }
         }
     }
@@ -287,7 +300,12 @@ impl Meters {
         let wrong = [self.clusters.again(), self.workers.again()];
         let next = |flows: &mut Flows| Flows { known: std::mem::take(&mut flows.known), ..Flows::default() };
         let (clusters, workers) = (&mut self.clusters, &mut self.workers);
-        wrong.contains(&true).then(|| Meters { age_of: self.age_of, clusters: next(clusters), workers: next(workers) })
+        wrong.contains(&true).then(|| Meters {
+            age_of: self.age_of,
+            clusters: next(clusters),
+            workers: next(workers),
+            own: Vec::new(),
+        })
     }
 
     /// Ends the windows of all flows.
