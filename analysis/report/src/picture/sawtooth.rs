@@ -45,30 +45,41 @@ impl Picture for Sawteeth {
     fn charts(&self, sweep: &SweepData) -> Vec<Chart> {
         let baseline = sweep.manifest.report.baseline.as_deref();
         let groups = settings(sweep);
-        let firsts = groups.iter().filter_map(|(rest, runs)| draw(rest, runs, baseline, 0));
+        let firsts = groups.iter().filter_map(|(rest, runs)| draw(rest, runs, baseline, *clusters(runs).first()?));
         let mut charts: Vec<Chart> = firsts.take(CHARTS_MAX).collect();
         if let Some((rest, runs)) = groups.first() {
-            let further = (1..=FURTHER_MAX).filter_map(|cluster| draw(rest, runs, baseline, cluster));
+            let others = clusters(runs).into_iter().skip(1).take(FURTHER_MAX);
+            let further = others.filter_map(|id| draw(rest, runs, baseline, id));
             charts.extend(further.map(|chart| Chart { folded: true, ..chart }));
         }
         charts
     }
 }
 
-/// Draws the baseline and the first other variants, for the cluster at this index.
-fn draw(rest: &Labels, runs: &[&RunSummary], baseline: Option<&str>, cluster: usize) -> Option<Chart> {
+/// Returns the numbers of the runs' clusters.
+fn clusters(runs: &[&RunSummary]) -> Vec<u32> {
+    let mut ids: Vec<u32> = runs.iter().flat_map(|run| &run.kept.sawteeth).map(|own| own.id).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}
+
+/// Draws the baseline and the first other variants, for the cluster `id`; runs without it have no line.
+fn draw(rest: &Labels, runs: &[&RunSummary], baseline: Option<&str>, id: u32) -> Option<Chart> {
     // Teeth are extracted for the first seed only, so this uses its runs.
-    let with_teeth = |run: &&&RunSummary| run.kept.sawteeth.get(cluster).is_some_and(|own| !own.teeth.is_empty());
-    let mut runs: Vec<_> = runs.iter().filter(with_teeth).collect();
-    runs.sort_by_key(|run| Some(variant(run)) != baseline);
-    let others = runs.len().saturating_sub(SAWTEETH_MAX);
-    runs.truncate(SAWTEETH_MAX);
-    let sawteeth: Vec<&Sawtooth> = runs.iter().map(|run| &run.kept.sawteeth[cluster]).collect();
+    let mut drawn: Vec<(&str, &Sawtooth)> = Vec::new();
+    for run in runs {
+        let own = run.kept.sawteeth.iter().find(|own| own.id == id && !own.teeth.is_empty());
+        drawn.extend(own.map(|own| (variant(run), own)));
+    }
+    drawn.sort_by_key(|(name, _)| Some(*name) != baseline);
+    let others = drawn.len().saturating_sub(SAWTEETH_MAX);
+    drawn.truncate(SAWTEETH_MAX);
+    let sawteeth: Vec<&Sawtooth> = drawn.iter().map(|(_, own)| *own).collect();
     let (from, to) = window(&sawteeth)?;
-    let id = sawteeth.first()?.id;
     let exact = sawteeth.iter().all(|own| own.teeth.len() <= EXACT_MAX);
-    let series = runs.iter().zip(&sawteeth).map(|(run, own)| Series {
-        name: variant(run).to_owned(),
+    let series = drawn.iter().map(|(name, own)| Series {
+        name: (*name).to_owned(),
         points: if exact { points(own, own.start.0, own.end_ps) } else { thinned(own, from, to) },
         ..Default::default()
     });

@@ -128,6 +128,24 @@ fn a_sawtooth_shows_the_baseline_and_two_others() {
 }
 
 #[test]
+fn variants_are_compared_by_the_number_of_the_cluster() {
+    let run = |(name, ids): (&str, [u32; 2])| {
+        let mut run = RunSummary { labels: [("variant".to_owned(), name.to_owned())].into(), ..Default::default() };
+        run.kept.sawteeth = ids.map(|id| Sawtooth { id, ..regular(10_000, 50) }).to_vec();
+        run
+    };
+    let runs = [("a", [0, 1]), ("b", [1, 2])].map(run);
+    let runs: Vec<&RunSummary> = runs.iter().collect();
+    assert_eq!(clusters(&runs), [0, 1, 2]);
+    for (id, wanted) in [(0, vec!["a"]), (1, vec!["a", "b"]), (2, vec!["b"])] {
+        let chart = draw(&Labels::new(), &runs, None, id).unwrap();
+        let names: Vec<_> = chart.series.iter().map(|series| series.name.as_str()).collect();
+        assert_eq!(names, wanted);
+        assert!(chart.title.contains(&format!("of cluster {id} over time")), "{}", chart.title);
+    }
+}
+
+#[test]
 fn a_line_is_cut_at_both_ends() {
     let points = points(&regular(10_000, 5), 15_000, 25_000);
     // 5 ns after the tooth at 10 ns the age is 5.007 ns; then the tooth at 20 ns; 5 ns after it.
