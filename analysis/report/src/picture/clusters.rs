@@ -8,6 +8,9 @@ use crate::chart::{CHARTS_MAX, Chart, Kind, SERIES_MAX, Series};
 use crate::sweep::data::{Labels, RunSummary, SweepData};
 use crate::sweep::settings::{at, settings, variants};
 
+/// Maximum number of clusters: more bars are not readable, and the table has the mean.
+const CLUSTERS_MAX: usize = 40;
+
 /// See the module documentation.
 pub(super) struct Clusters;
 
@@ -36,8 +39,8 @@ fn bars(rest: &Labels, runs: &[&RunSummary]) -> Option<Chart> {
     let mut ids: Vec<u64> = runs.iter().flat_map(|run| run.cluster_aom_ns.iter().map(|(id, _)| *id)).collect();
     ids.sort_unstable();
     ids.dedup();
-    // More bars than this are not readable; the table has the mean.
-    ids.truncate(40);
+    let more = ids.len().saturating_sub(CLUSTERS_MAX);
+    ids.truncate(CLUSTERS_MAX);
     if ids.is_empty() {
         return None;
     }
@@ -53,6 +56,11 @@ fn bars(rest: &Labels, runs: &[&RunSummary]) -> Option<Chart> {
     Some(Chart {
         kind: Kind::Bars,
         title: format!("Average Age-of-Model per cluster{}, median over seeds", at(rest)),
+        note: match more {
+            0 => String::new(),
+            1 => "1 further cluster is not drawn.".to_owned(),
+            _ => format!("{more} further clusters are not drawn."),
+        },
         x: ("cluster".to_owned(), ""),
         y: ("average age".to_owned(), "ns"),
         categories: ids.iter().map(u64::to_string).collect(),
@@ -61,4 +69,22 @@ fn bars(rest: &Labels, runs: &[&RunSummary]) -> Option<Chart> {
             .collect(),
         ..Default::default()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clusters_that_are_not_drawn_are_counted() {
+        let of = |clusters: u64| {
+            let cluster_aom_ns = (0..clusters).map(|id| (id, 1.0)).collect();
+            let run = RunSummary { cluster_aom_ns, ..Default::default() };
+            let chart = bars(&Labels::new(), &[&run]).unwrap();
+            (chart.categories.len(), chart.note)
+        };
+        assert_eq!(of(40), (40, String::new()));
+        assert_eq!(of(41), (40, "1 further cluster is not drawn.".to_owned()));
+        assert_eq!(of(60), (40, "20 further clusters are not drawn.".to_owned()));
+    }
 }
