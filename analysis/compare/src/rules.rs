@@ -194,7 +194,7 @@ impl Rules {
     pub(crate) fn with_own(&self, sides: &[Side]) -> (Rules, Vec<String>) {
         let mut known: BTreeMap<&str, (&UserMetric, bool)> = BTreeMap::new();
         let runs = sides.iter().flat_map(|side| &side.sweep.runs);
-        for metric in runs.flat_map(|run| &run.user_metrics).filter(|metric| !is_taken(&metric.name)) {
+        for metric in runs.flat_map(|run| run.user_metrics.iter()).filter(|metric| !is_taken(&metric.name)) {
             let (first, same) = known.entry(&metric.name).or_insert((metric, true));
             *same &= first.sql == metric.sql && first.unit == metric.unit && first.better == metric.better;
         }

@@ -139,7 +139,7 @@ fn few_pairs_claim_nothing_in_any_form_and_runs_without_chance_are_exact() {
 fn what_differs_between_configurations_comes_first() {
     let of = |name: &str, slots: u32| {
         let mut side = sweep(name, 1.0, 5);
-        side.sweep.runs.iter_mut().for_each(|run| run.config = format!("[target]\nslots = {slots}\n"));
+        side.sweep.runs.iter_mut().for_each(|run| run.config = format!("[target]\nslots = {slots}\n").into());
         side
     };
     let differ = against(&of("old", 8), &of("new", 6));
@@ -157,10 +157,11 @@ fn cautions_of_the_runs_and_files_that_differ_come_before_the_verdict() {
     let (old, mut new) = (sweep("old", 1.0, 5), sweep("new", 1.0, 5));
     for run in &mut new.sweep.runs {
         run.validity.notes.extend([Note::LimitDecided { share_percent: 95 }, Note::NotVerified {}]);
-        (run.config, run.network) = ("[target]\nslots = 8\n".to_owned(), Some(7));
+        run.config = "[target]\nslots = 8\n".into();
+        run.network = Some(7);
     }
     let mut old = old;
-    old.sweep.runs.iter_mut().for_each(|run| run.config = "[target]\nslots = 8\n".to_owned());
+    old.sweep.runs.iter_mut().for_each(|run| run.config = "[target]\nslots = 8\n".into());
     let found = against(&old, &new);
     assert!(found.lines[1].starts_with("new: Caution, 10 of 10 runs: transport.limit"), "{:?}", found.lines);
     assert!(found.lines[2].starts_with("new: Note, 10 of 10 runs: its files were not compared"), "{:?}", found.lines);
@@ -381,7 +382,7 @@ fn own_metrics_without_values_are_noted() {
             better: pktgen_core::definition::Better::Lower,
             about: String::new(),
         };
-        side.sweep.runs.iter_mut().for_each(|run| run.user_metrics.push(metric.clone()));
+        side.sweep.runs.iter_mut().for_each(|run| run.user_metrics = std::sync::Arc::new(vec![metric.clone()]));
         side.sweep.units.insert("quotient".to_owned(), "ratio".to_owned());
         side
     };

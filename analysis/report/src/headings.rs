@@ -63,7 +63,7 @@ pub(crate) fn metric_keys(sweep: &SweepData) -> Vec<String> {
     let named = &sweep.manifest.report.metrics;
     if named.is_empty() && is_study(sweep) {
         let mut keys: Vec<String> = Vec::new();
-        for key in sweep.runs.iter().flat_map(|run| &run.study_keys) {
+        for key in sweep.runs.iter().flat_map(|run| run.study_keys.iter()) {
             if !keys.contains(key) {
                 keys.push(key.clone());
             }

@@ -123,7 +123,7 @@ fn date(unix_ns: u64) -> String {
 
 fn host(runs: &[RunSummary]) -> String {
     let mut facts: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for (name, value) in runs.iter().flat_map(|run| &run.made.host) {
+    for (name, value) in runs.iter().flat_map(|run| run.made.host.iter()) {
         facts.entry(name).or_default().insert(value);
     }
     if facts.is_empty() {
@@ -190,8 +190,8 @@ mod tests {
                 ("frames.server", "sent 9"),
                 ("wire.server", &"x".repeat(99)),
             ];
-            let host = facts.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-            RunSummary { made: RunMade { host, ..RunMade::default() }, ..RunSummary::default() }
+            let host: BTreeMap<String, String> = facts.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+            RunSummary { made: RunMade { host: host.into(), ..RunMade::default() }, ..RunSummary::default() }
         };
         let cut = "x".repeat(60);
         assert_eq!(

@@ -3,6 +3,7 @@
 //! Called by the CLI's `report` and by [`crate::model`]. A point is a set of labels without the seed. A single run dir
 //! is a sweep of one run.
 
+mod common;
 pub mod data;
 mod gather;
 pub mod kept;
@@ -31,6 +32,7 @@ use crate::picture::keep;
 use crate::picture::states;
 use crate::sweep::kept::Depth;
 use crate::{baseline, group};
+use common::{Common, without_seed};
 use data::{GoalSummary, Labels, PointSummary, RunMade, RunSummary, SweepData, with_all_reasons, without_variant};
 use gather::gathered;
 
@@ -53,12 +55,13 @@ impl SweepData {
         let plan = &manifest.report;
         let at_once = thread::available_parallelism().map_or(2, usize::from).min(manifest.runs.len());
         let options = Options { memory: options.memory.shared_by(at_once), ..options };
-        let keys = Mutex::new(Keys::default());
+        let (keys, common) = (Mutex::new(Keys::default()), Mutex::new(Common::default()));
         let job = |(number, run): &(usize, &SweepRun)| {
             let own = below(dir, run)?;
             own.check(options.no_verify)?;
             let (mut summary, lines) = summarise(&own.dir, run, plan, options, depth(run))?;
             summary.scalars = keys.lock().unwrap_or_else(PoisonError::into_inner).scalars(lines, *number);
+            common.lock().unwrap_or_else(PoisonError::into_inner).share(&mut summary);
             Ok(summary)
         };
         let numbered: Vec<_> = manifest.runs.iter().enumerate().collect();
@@ -290,12 +293,12 @@ fn summarise(
         Some(text.bytes().fold(0, |hash, byte| mix(hash ^ u64::from(byte))))
     });
     summary.exact = !analysis.manifest.uses_chance;
-    summary.config = analysis.manifest.config.clone();
+    summary.config = without_seed(&analysis.manifest.config);
     summary.made = RunMade {
         tool: analysis.manifest.tool.clone(),
         unix_ns: analysis.manifest.created_unix_ns,
-        host: analysis.manifest.host.clone(),
-        command: analysis.manifest.command.clone(),
+        host: Arc::new(analysis.manifest.host.clone()),
+        command: Arc::new(analysis.manifest.command.clone()),
     };
     summary.goal = analysis.goal.as_ref().map(|goal| GoalSummary {
         updates: goal.updates,
@@ -305,8 +308,8 @@ fn summarise(
     summary.hides_members = analysis.hides_members();
     summary.hides_elements = analysis.hides_elements();
     summary.hides_losses = !counts::knows_loss(&analysis);
-    summary.user_metrics = analysis.manifest.metrics.clone();
-    summary.study_keys = findings::default_keys(&analysis.manifest, options.studies);
+    summary.user_metrics = Arc::new(analysis.manifest.metrics.clone());
+    summary.study_keys = Arc::new(findings::default_keys(&analysis.manifest, options.studies));
     summary.states = states::thinned(&analysis);
     summary.kept = keep::of(&analysis, dir, depth)?;
     Ok((summary, cells))

@@ -42,16 +42,16 @@ pub struct RunSummary {
     pub kept: Kept,
     /// Progress to the goal; `None` if it had no goal.
     pub goal: Option<GoalSummary>,
-    /// Default columns of its table, if it is a study.
-    pub study_keys: Vec<String>,
+    /// Default columns of its table, if it is a study. Runs of a sweep share this, its configuration and others where they are equal.
+    pub study_keys: Arc<Vec<String>>,
     /// Identifies its workload and schedule.
     pub workload: String,
     /// Identifies the plan of its network; `None` without a plan.
     pub network: Option<u64>,
     /// Whether its manifest states that no chance was involved: any seed gives these values.
     pub exact: bool,
-    /// The resolved configuration.
-    pub config: String,
+    /// The resolved configuration without its seed.
+    pub config: Arc<str>,
     /// What made it, when and where.
     pub made: RunMade,
     /// Whether its device may merge while only lanes of payloads show which updates a packet contains.
@@ -61,7 +61,7 @@ pub struct RunSummary {
     /// Whether its device may merge and does not say what it lost.
     pub hides_losses: bool,
     /// Its experiment's own metrics.
-    pub user_metrics: Vec<UserMetric>,
+    pub user_metrics: Arc<Vec<UserMetric>>,
     /// States of some workers under transmission control, for plots.
     pub states: Vec<WorkerStates>,
 }
@@ -129,9 +129,9 @@ pub struct RunMade {
     /// Time in ns since 1970.
     pub unix_ns: u64,
     /// Facts about the host; empty in virtual time.
-    pub host: BTreeMap<String, String>,
+    pub host: Arc<BTreeMap<String, String>>,
     /// The command line; empty if it was not recorded.
-    pub command: Vec<String>,
+    pub command: Arc<Vec<String>>,
 }
 
 /// Progress of a run to a goal.
@@ -177,7 +177,7 @@ impl SweepData {
     /// Returns the experiments' own metrics in the order of their names; of several with one name, that of the first run.
     pub fn user_metrics(&self) -> Vec<&UserMetric> {
         let mut metrics: BTreeMap<&str, &UserMetric> = BTreeMap::new();
-        for metric in self.runs.iter().flat_map(|run| &run.user_metrics) {
+        for metric in self.runs.iter().flat_map(|run| run.user_metrics.iter()) {
             metrics.entry(&metric.name).or_insert(metric);
         }
         metrics.into_values().collect()
