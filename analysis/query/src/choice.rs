@@ -12,6 +12,9 @@ use polars::prelude::*;
 use crate::keys::Known;
 use crate::tables::{Made, QueryColumn, QueryTable};
 
+/// Column that contains whether a row is kept. No column of a table has a space in its name.
+const KEPT: &str = "row kept";
+
 /// The predicate of a scan, by conjuncts.
 pub(crate) struct Choice {
     /// All conjuncts.
@@ -147,7 +150,7 @@ impl Choice {
         self.whole.iter().all(|conjunct| ranges.may_hold(conjunct))
     }
 
-    /// Returns the rows of a batch of `table` that are kept; columns of codes may have become text.
+    /// Returns the rows of a batch of `table` that are kept, with the columns as they are decoded.
     pub(crate) fn kept(&self, table: &QueryTable, mut batch: DataFrame) -> PolarsResult<DataFrame> {
         for (name, kept) in &self.codes {
             let column = batch.column(name)?;
@@ -164,7 +167,13 @@ impl Choice {
         }
         match &self.rest {
             Some(rest) if batch.height() > 0 => {
-                texts(table, batch, &columns_of(rest))?.lazy().filter(rest.clone()).collect()
+                let named = columns_of(rest);
+                if named.is_empty() {
+                    return batch.lazy().filter(rest.clone()).collect();
+                }
+                let told = texts(table, batch.clone(), &named)?.lazy();
+                let told = told.with_columns([rest.clone().alias(KEPT)]).collect()?;
+                batch.filter(told.column(KEPT)?.bool()?)
             }
             _ => Ok(batch),
         }
