@@ -16,9 +16,14 @@ pub(crate) const LEAST: u64 = 16 << 20;
 
 /// Returns the memory in use by this process in bytes; `None` if the system does not provide it.
 fn resident() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
-    // The page size is 4 KiB on all supported machines.
-    text.split(' ').nth(1)?.parse::<u64>().ok().map(|pages| pages << 12)
+    resident_in(&std::fs::read_to_string("/proc/self/status").ok()?)
+}
+
+/// Returns the memory in use in bytes according to the text of /proc/self/status, whose unit does not depend on the page size.
+fn resident_in(status: &str) -> Option<u64> {
+    let value = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = value.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
+    kib.checked_mul(1024)
 }
 
 /// Formats a number of bytes.
@@ -144,6 +149,16 @@ mod tests {
         let refused = budget.hold("`sent`", 200_000, 5, Some(10)).unwrap_err().to_string();
         assert!(refused.starts_with("`sent` needs about 2 MB, --memory is 1 MB: "), "{refused}");
         assert!(Budget::new(10).expect("x", 5, 5).is_ok() && Budget::new(10).expect("x", 5, 6).is_err());
+    }
+
+    #[test]
+    fn memory_in_use_is_read_in_kib() {
+        let status = "Name:\tpktgen\nVmHWM:\t    9000 kB\nVmRSS:\t    2052 kB\nRssAnon:\t     100 kB\n";
+        assert_eq!(resident_in(status), Some(2052 * 1024));
+        for status in ["", "Name:\tpktgen\n", "VmRSS:\t 12 pages\n", "VmRSS:\t kB\n"] {
+            assert_eq!(resident_in(status), None, "{status:?}");
+        }
+        assert!(resident().is_some_and(|bytes| bytes > 1 << 20));
     }
 
     #[test]
