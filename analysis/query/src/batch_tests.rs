@@ -233,6 +233,8 @@ fn answers_are_those_of_polars_over_all_rows() {
         "SELECT action, COUNT(*) AS n FROM books GROUP BY action ORDER BY n DESC LIMIT 2",
         "SELECT action, COUNT(*) AS n FROM books WHERE action = 'merged' OR worker = 2 GROUP BY action",
         "SELECT COUNT(*) FILTER (WHERE action = 'merged') AS n FROM books WHERE action = 'merged' OR worker = 2",
+        "SELECT SUM(CASE WHEN action = 'dropped' THEN 1 ELSE 0 END) AS n, MAX(CASE WHEN worker = 2 THEN 2 ELSE 1 END) AS m FROM books",
+        "SELECT node, AVG(CASE WHEN action = 'dropped' THEN 1 END) AS n, MIN(CASE WHEN worker = 2 THEN 0.5 ELSE 1.5 END) AS m FROM books GROUP BY node",
         "SELECT action, reason, seq FROM books WHERE reason = 'queue_full' OR action = 'merged'",
         "SELECT s.seq, cluster FROM sent s JOIN (SELECT worker, cluster FROM sent WHERE seq = 7) t USING (worker, cluster)",
         "SELECT a.seq, b.seq AS other, b.t_ps FROM sent a JOIN books b ON a.packet = b.packet_in WHERE a.worker = 2 AND a.seq < 90",
@@ -290,6 +292,8 @@ fn groupings_that_decompose_are_gathered_and_others_are_not() {
         "SELECT COUNT(*) AS n, SUM(seq) AS s FROM books WHERE action = 'merged'",
         "SELECT node, AVG(seq) FILTER (WHERE worker = 1) AS s FROM books GROUP BY node HAVING COUNT(*) > 2 ORDER BY s LIMIT 3",
         "SELECT w, n FROM (SELECT worker % 3 AS w, COUNT(reason) AS n FROM books GROUP BY w) x WHERE n > 1",
+        "SELECT AVG(CASE WHEN action = 'dropped' THEN 1.0 ELSE 0.0 END) AS f FROM books",
+        "SELECT SUM(CASE WHEN action = 'dropped' THEN 1 ELSE 0 END) AS n FROM books",
     ] {
         assert!(gathered(sql), "{sql}");
     }

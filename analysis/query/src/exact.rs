@@ -44,7 +44,7 @@ impl Functions {
 }
 
 /// Returns the type in which cells are added up.
-fn wide(of: &DataType) -> DataType {
+pub(crate) fn wide(of: &DataType) -> DataType {
     match of {
         DataType::UInt32 | DataType::Int32 => DataType::Int64,
         other => other.clone(),

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use polars::prelude::*;
 
 use crate::choice::{Choice, as_text, columns_of, dictionary, is_elementwise, names_of, texts};
-use crate::exact::{guarded, too_much};
+use crate::exact::{guarded, too_much, wide};
 use crate::groups::{Aggregate, Groups};
 use crate::joined::with_keys;
 use crate::scan::{Reading, Scan, query_fault, source};
@@ -160,8 +160,13 @@ impl Grouping {
     /// Adds an aggregate of `of` and returns its column.
     fn partial(&mut self, scan: &Scan, aggregate: Aggregate, of: Option<Expr>) -> Option<Expr> {
         let (mut kind, mut place) = (DataType::UInt64, None);
-        if let Some(of) = of {
+        if let Some(mut of) = of {
             kind = of.to_field(&self.schema).ok()?.dtype;
+            if matches!(kind, DataType::Unknown(_)) && aggregate != Aggregate::Count {
+                // The type of literals.
+                kind = wide(&kind.materialize_unknown(true).ok()?);
+                of = of.cast(kind.clone());
+            }
             let fits = matches!(kind, DataType::Int64 | DataType::UInt64 | DataType::Float64);
             if !fits && aggregate != Aggregate::Count {
                 return None;
