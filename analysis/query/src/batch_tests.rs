@@ -7,7 +7,7 @@ use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 use pktgen_core::record::{PacketId, Reason};
 use pktgen_records::batches::Batches;
-use pktgen_records::testing::{Dice, Story};
+use pktgen_records::testing::{Dice, Story, write_sweep};
 use polars::prelude::*;
 use polars::sql::SQLContext;
 use tempfile::TempDir;
@@ -276,6 +276,32 @@ fn row_groups_without_rows_are_not_read() {
     assert_eq!(read(col("worker").gt(lit(8)).and(col("t_gen_ps").gt(lit(0)))), 0);
     assert_eq!(read(col("t_gen_ps").lt(lit(-0.5))), 0);
     assert_eq!(read((col("seq") + lit(1)).lt(lit(1))), ROWS / GROUP);
+}
+
+#[test]
+fn runs_that_the_statement_excludes_are_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    write_sweep(folder.path(), 1);
+    // The pages are damaged, but not the footer, whose length is before the last four bytes.
+    let path = folder.path().join("olaf-20-1/sent.parquet");
+    let mut file = std::fs::read(&path).unwrap();
+    let end = file.len() - 8;
+    let footer = u32::from_le_bytes(file[end..end + 4].try_into().unwrap());
+    file[4..end - footer as usize].fill(0);
+    std::fs::write(&path, file).unwrap();
+    let database = Database::open(folder.path(), Options { no_verify: true, memory: 1 << 30 }).unwrap();
+    for of in ["SUM(seq) AS s", "seq", "worker, SUM(seq) AS s"] {
+        let by = if of.starts_with("worker") { " GROUP BY worker" } else { "" };
+        let query = |chosen: &str| database.query(&format!("SELECT {of} FROM sent WHERE {chosen}{by}"));
+        for chosen in
+            ["run = 'fifo-20-1'", "worker >= 0 AND run <> 'olaf-20-1'", "run = 'fifo-20-1' OR run = 'olaf-40-1'"]
+        {
+            assert!(query(chosen).unwrap().0.height() > 0, "{of} of {chosen}");
+        }
+        for chosen in ["run = 'olaf-20-1'", "seq = 1", "run = 'fifo-20-1' OR seq = 1"] {
+            assert!(query(chosen).is_err(), "{of} of {chosen}");
+        }
+    }
 }
 
 #[test]

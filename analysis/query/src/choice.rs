@@ -150,6 +150,20 @@ impl Choice {
         self.whole.iter().all(|conjunct| ranges.may_hold(conjunct))
     }
 
+    /// Whether rows may be kept whose column `run` has this value, according to the conjuncts over that column alone.
+    pub(crate) fn may_keep_run(&self, run: &str) -> bool {
+        let is_of_run = |conjunct: &&Expr| {
+            matches!(columns_of(conjunct).as_slice(), [name] if name.as_str() == "run") && is_elementwise(conjunct)
+        };
+        // Invalid conjuncts are reported when rows are read.
+        let may_hold = |conjunct: &Expr| {
+            let frame = DataFrame::new(1, vec![Column::new("run".into(), vec![run])]);
+            let kept = frame.and_then(|frame| frame.lazy().filter(conjunct.clone()).collect());
+            !kept.is_ok_and(|kept| kept.height() == 0)
+        };
+        self.whole.iter().filter(is_of_run).all(may_hold)
+    }
+
     /// Returns the rows of a batch of `table` that are kept, with the columns as they are decoded.
     pub(crate) fn kept(&self, table: &QueryTable, mut batch: DataFrame) -> PolarsResult<DataFrame> {
         for (name, kept) in &self.codes {

@@ -147,7 +147,12 @@ impl<'a> Reading<'a> {
     /// Accumulates the selected rows piece by piece and returns the accumulators in order: of the first rows, or of all on all cores.
     pub(crate) fn all_pieces<T: Send>(&self, first: Option<usize>, new: New<T>, take: Take<T>) -> Result<Vec<T>> {
         let mut pieces = Vec::new();
-        for (at, (_, part)) in self.scan.parts.iter().enumerate() {
+        for (at, (run, part)) in self.scan.parts.iter().enumerate() {
+            // A limit applies before the predicate, to rows of all runs.
+            if first.is_none() && run.as_deref().is_some_and(|run| !self.choice.may_keep_run(run)) {
+                self.done.fetch_add(part.rows()?.unwrap_or(0), Ordering::Relaxed);
+                continue;
+            }
             pieces.extend((0..part.pieces()?).map(|piece| (at, piece)));
         }
         let apart = self.scan.parts.iter().all(|(_, part)| !matches!(part, Part::Fates { .. } | Part::Metrics { .. }));
