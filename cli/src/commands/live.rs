@@ -10,7 +10,8 @@ mod table;
 
 use std::collections::BTreeSet;
 use std::io::IsTerminal;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use indicatif::ProgressBar;
@@ -47,10 +48,43 @@ pub(crate) struct Live {
     stats: Option<Mutex<StatsWriter>>,
     steering: Option<Arc<Steering>>,
     control: Option<ControlServer>,
-    /// Clusters with a previous warning.
-    said: Mutex<BTreeSet<u16>>,
+    said: Mutex<Said>,
+}
+
+/// The warnings that were printed about a run.
+#[derive(Default)]
+struct Said {
+    /// Its run dir.
+    dir: Option<Arc<Path>>,
+    /// Clusters with a warning.
+    clusters: BTreeSet<u16>,
     /// Whether it was reported that nothing is sent.
-    refused: AtomicBool,
+    refused: bool,
+}
+
+impl Said {
+    /// Returns the new warnings: one per cluster of a run.
+    fn news(&mut self, glance: &Glance) -> Vec<String> {
+        if self.dir.as_deref() != Some(&*glance.dir) {
+            *self = Said { dir: Some(glance.dir.clone()), ..Said::default() };
+        }
+        let mut news = Vec::new();
+        if let Some(refused) = &glance.refused
+            && !std::mem::replace(&mut self.refused, true)
+        {
+            news.push(format!("{}: {refused}", glance.name));
+        }
+        for warning in &glance.warnings {
+            if self.clusters.len() > SAID_MAX || !self.clusters.insert(warning.cluster) {
+                continue;
+            }
+            news.push(match self.clusters.len() {
+                n if n > SAID_MAX => "and more clusters (--tui shows all)".to_owned(),
+                _ => format!("{}: {warning}", glance.name),
+            });
+        }
+        news
+    }
 }
 
 impl Live {
@@ -87,17 +121,7 @@ impl Live {
         let (steering, control) = steer(flags, &stop, &view, ui)?;
         let exporter = flags.metrics.map(Exporter::serve).transpose()?;
         let screen = flags.tui.then(Screen::open).transpose()?.map(Mutex::new);
-        Ok(Live {
-            view,
-            stop,
-            screen,
-            exporter,
-            stats,
-            steering,
-            control,
-            said: Mutex::default(),
-            refused: AtomicBool::new(false),
-        })
+        Ok(Live { view, stop, screen, exporter, stats, steering, control, said: Mutex::default() })
     }
 
     /// Returns the experiment with observation.
@@ -169,23 +193,10 @@ impl Live {
         }
     }
 
-    /// Warns of problems, once per cluster.
+    /// Warns of problems, once per cluster and run.
     fn warn(&self, glance: &Glance, bar: &ProgressBar, ui: &Ui) {
-        if let Some(refused) = &glance.refused
-            && !self.refused.swap(true, Ordering::Relaxed)
-        {
-            self.note(&format!("{}: {refused}", glance.name), bar, ui);
-        }
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        for warning in &glance.warnings {
-            if said.len() > SAID_MAX || !said.insert(warning.cluster) {
-                continue;
-            }
-            match said.len() {
-                n if n > SAID_MAX => self.note("and more clusters (--tui shows all)", bar, ui),
-                _ => self.note(&format!("{}: {warning}", glance.name), bar, ui),
-            }
-        }
+        let news = self.said.lock().unwrap_or_else(PoisonError::into_inner).news(glance);
+        news.iter().for_each(|text| self.note(text, bar, ui));
     }
 }
 
@@ -207,4 +218,44 @@ fn steer(
     let steering = Arc::new(Steering::new(stop.clone(), view.clone(), flags.hold, Some(path), tell));
     let server = socket.serve(steering.clone())?;
     Ok((Some(steering), Some(server)))
+}
+
+#[cfg(test)]
+mod tests {
+    use pktgen_core::time::SECOND;
+    use pktgen_engine::target::program::Expected;
+    use pktgen_realtime::live::{LiveTotals, Refused, Warning, WarningKind};
+
+    use super::*;
+
+    fn glance(dir: &str, clusters: std::ops::Range<u16>) -> Glance {
+        let what = WarningKind::Silence;
+        let warning = |cluster| Warning { cluster, what, sent: 100, packets: 0, length: SECOND };
+        Glance {
+            name: dir.to_owned(),
+            dir: Arc::from(Path::new(dir)),
+            progress: Progress::default(),
+            expected: Expected::Single,
+            clusters: Vec::new(),
+            skipped: 0,
+            warnings: clusters.map(warning).collect(),
+            refused: Some(Refused { attempts: 9, length: SECOND }),
+            totals: LiveTotals::default(),
+            interval: None,
+        }
+    }
+
+    #[test]
+    fn every_run_has_its_own_warnings() {
+        let mut said = Said::default();
+        for dir in ["sweep/a", "sweep/b"] {
+            let news = said.news(&glance(dir, 0..2));
+            assert_eq!(news.len(), 3, "{news:?}");
+            assert!(news.iter().all(|text| text.starts_with(dir)), "{news:?}");
+            assert_eq!(said.news(&glance(dir, 0..2)), [""; 0]);
+            // One more line than clusters are named.
+            assert_eq!(said.news(&glance(dir, 0..20)).len(), SAID_MAX - 2 + 1);
+            assert_eq!(said.news(&glance(dir, 0..40)), [""; 0]);
+        }
+    }
 }
