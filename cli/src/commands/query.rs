@@ -71,12 +71,15 @@ mod asked {
 
     use crate::args::Query;
     use crate::commands::analyze::say_notes;
-    use crate::output::check_output;
+    use crate::output::check_outputs;
     use crate::schemas;
     use crate::ui::Ui;
 
     /// Executes a query; returns 1 if a run is invalid or could not be read.
     pub(super) fn run(args: &Query, ui: &Ui) -> Result<u8> {
+        if let Some(out) = &args.out {
+            check_outputs([out], [args.path.as_path()])?;
+        }
         let memory = args.memory.and_then(|size| size.bytes()).unwrap_or_else(|| of_machine() / 2);
         let options = Options { no_verify: args.no_verify, memory };
         let sql = args.sql.as_deref().unwrap_or_default();
@@ -140,7 +143,6 @@ mod asked {
         let default = if ui.json() { AnswerForm::Jsonl } else { AnswerForm::Table };
         let form = args.format.as_ref().and_then(named).unwrap_or(default);
         if let Some(path) = &args.out {
-            check_output(path)?;
             let mut file = BufWriter::new(WholeFile::create(path)?);
             answer.write(form, &mut file).map_err(Error::io("write", path))?;
             let file = file.into_inner().map_err(|fault| Error::io("write", path)(fault.into_error()))?;

@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 
 use crate::args::Verify;
 use crate::commands::experiment::{OutFolder, load};
+use crate::output::check_outputs;
 use crate::schemas;
 use crate::ui::Ui;
 
@@ -33,7 +34,7 @@ pub(super) fn run(args: Verify, ui: &Ui) -> Result<u8> {
         .map_err(|_| Error::config(format!("--timeout {}: give seconds from 0 on", args.timeout)))?;
     let solver = Solver { command: args.solver.clone(), timeout, clock: Box::new(move || watch.elapsed()) };
     if let Some(path) = &args.emit {
-        emit(question.as_ref(), path, ui)?;
+        emit(question.as_ref(), path, &args.experiment.experiment, ui)?;
     }
     let mut folder = Folder { name: question.name().to_owned(), asked: args.out.clone(), made: None };
     match args.find {
@@ -42,16 +43,21 @@ pub(super) fn run(args: Verify, ui: &Ui) -> Result<u8> {
     }
 }
 
-/// Writes the models; with several cases, their number is added before the extension.
-fn emit(question: &dyn Question, path: &Path, ui: &Ui) -> Result<()> {
-    for index in 0..question.cases() {
+/// Writes the models of an experiment; with several cases, their number is added before the extension.
+fn emit(question: &dyn Question, path: &Path, experiment: &Path, ui: &Ui) -> Result<()> {
+    let own = |index: usize| {
         let mut own = path.to_owned();
         if question.cases() > 1 {
             let stem = path.file_stem().unwrap_or_default().to_string_lossy();
             let extension = path.extension().map_or("smt2".into(), |e| e.to_string_lossy());
             own.set_file_name(format!("{stem}-{}.{extension}", index + 1));
         }
-        write_whole(&own, question.script(index))?;
+        own
+    };
+    let outputs: Vec<PathBuf> = (0..question.cases()).map(own).collect();
+    check_outputs(&outputs, [experiment])?;
+    for (index, own) in outputs.iter().enumerate() {
+        write_whole(own, question.script(index))?;
         ui.detail(&format!("wrote {}", own.display()));
     }
     Ok(())

@@ -75,6 +75,15 @@ fn fair_is_accepted_and_unfair_rejected() {
 }
 
 #[test]
+fn the_model_does_not_replace_the_experiment() {
+    let folder = folder(FAIR);
+    let output = pktgen(folder.path(), &["verify", "aom-fairness", "x.toml", "--emit", "x.toml"]);
+    let said = text(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains("x.toml: is an input, and would be lost"), "{said}");
+    assert_eq!(fs::read_to_string(folder.path().join("x.toml")).expect("readable"), FAIR);
+}
+
+#[test]
 fn a_counterexample_is_an_experiment_of_its_own() {
     let folder = folder("[verify]\nupdates = [6, 2]\nperiod = [\"100ms\", \"300ms\"]\nslots = 1\nepsilon = \"1ms\"\n");
     let whole = verified(folder.path(), &["--out", "out"], 1);

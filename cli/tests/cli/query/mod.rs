@@ -263,6 +263,11 @@ fn captures_have_the_rows_of_their_run() {
             answered(folder.path(), &[form, "SELECT DISTINCT run, format, format_code FROM received", "--json"]);
         assert_eq!(formats, "{\"run\":\"capture\",\"format\":\"olaf\",\"format_code\":0}\n");
     }
+    let before = fs::read(folder.path().join(capture)).expect("readable");
+    fs::copy(folder.path().join(capture), folder.path().join("own.pcapng")).expect("copied");
+    let said = refused(folder.path(), &["own.pcapng", sql, "-o", "own.pcapng"], 2);
+    assert!(said.contains("own.pcapng: is an input, and would be lost"), "{said}");
+    assert!(fs::read(folder.path().join("own.pcapng")).expect("readable") == before);
     assert!(refused(folder.path(), &["parquet", "SELECT * FROM sent"], 2).contains("the capture of that side"));
     assert!(
         refused(folder.path(), &[capture, "SELECT * FROM sent"], 2).contains(&format!("{capture}: it has no table"))
