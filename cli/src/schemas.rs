@@ -32,6 +32,7 @@ kinds! {
     DRAFT = "draft" / 1, "preview of a run: `pktgen replay --dry-run`";
     ENTRY = "entry" / 1, "a name of `pktgen list` or `pktgen device list`";
     FINDING = "finding" / 1, "result of one check: `pktgen doctor`";
+    FOLDER = "folder" / 1, "a folder or file that a command wrote";
     INITIATED = "initiated" / 1, "files written by `pktgen init`";
     KEY = "key" / 1, "a key of an experiment: `pktgen list --keys`";
     MERGED = "merged" / 1, "shards joined by `pktgen merge`";

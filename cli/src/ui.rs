@@ -3,12 +3,14 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io::Write;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::Common;
+use crate::schemas;
 use pktgen_core::json_kind::JsonKind;
 use pktgen_core::printable::printable;
 use pktgen_realtime::driver::real_time::Progress;
@@ -57,6 +59,15 @@ impl Ui {
     /// Prints a result as JSON, with its kind and version.
     pub(crate) fn object(&self, kind: &JsonKind, text: &str) {
         self.result(&kind.stamp(text));
+    }
+
+    /// Prints the path of a folder or file that was written.
+    pub(crate) fn wrote(&self, path: &Path) {
+        let path = path.display().to_string();
+        match self.json() {
+            true => self.object(&schemas::FOLDER, &serde_json::json!({ "path": path }).to_string()),
+            false => self.result(&path),
+        }
     }
 
     /// Returns the exit code of a program that would end with `code`: 1 instead of 0 if results could not be written, which is reported.
@@ -114,7 +125,7 @@ impl Ui {
         let _ = write!(std::io::stderr(), "{}", printable(question));
         let mut line = String::new();
         let read = std::io::stdin().read_line(&mut line);
-        let read = read.map_err(pktgen_core::Error::io("read", std::path::Path::new("standard input")))?;
+        let read = read.map_err(pktgen_core::Error::io("read", Path::new("standard input")))?;
         Ok((read > 0).then_some(line))
     }
 

@@ -197,7 +197,7 @@ fn write(job: &Job, syntax: &str, out: Option<&Path>, ui: &Ui) -> Result<u8> {
     for (name, text) in parts {
         let path = out.join(name);
         write_whole(&path, text)?;
-        ui.result(&path.display().to_string());
+        ui.wrote(&path);
     }
     Ok(0)
 }

@@ -22,7 +22,7 @@ pub(super) fn run(args: &Merge, ui: &Ui) -> Result<u8> {
         }
         let index = merge_tables(&args.parts, &args.out)?;
         ui.note(&format!("{}: the updates of {} captures", args.out.display(), index.inputs.len()));
-        ui.result(&args.out.display().to_string());
+        ui.wrote(&args.out);
         return Ok(0);
     }
     for dir in &args.parts {
@@ -61,7 +61,7 @@ pub(super) fn parts(dirs: &[PathBuf], out: &Path, clock_error: Option<Span>, no_
         ui.note(&skew.to_string());
     }
     let valid = say_validity(std::slice::from_ref(&merged.finished), ui);
-    ui.result(&out.display().to_string());
+    ui.wrote(out);
     Ok(u8::from(!valid))
 }
 

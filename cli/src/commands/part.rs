@@ -66,7 +66,7 @@ pub(super) fn run(experiment: Experiment, serve: args::Serve, roles: Roles, ui: 
     let finished = finished?;
     say_roles(std::slice::from_ref(&finished), ui);
     let valid = say_validity(std::slice::from_ref(&finished), ui);
-    ui.result(&out.display().to_string());
+    ui.wrote(&out);
     let nothing = serve.idle.is_some() && !came.load(Ordering::Relaxed) && !stop.load(Ordering::Relaxed);
     if nothing {
         ui.error("no frame came; start the other parts within 60 s, or name a longer --idle");

@@ -36,7 +36,7 @@ pub(super) fn run(experiment: Experiment, rank: RankFlag, args: &Replay, ui: &Ui
     say_roles(std::slice::from_ref(&finished), ui);
     let valid = say_validity(std::slice::from_ref(&finished), ui);
     if !(first && flags.merge) {
-        ui.result(&finished.dir.display().to_string());
+        ui.wrote(&finished.dir);
         return Ok(u8::from(!valid).max(written));
     }
     meeting.wait_for_ends(&stop)?;

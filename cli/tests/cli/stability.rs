@@ -226,12 +226,14 @@ struct Collector {
 }
 
 impl Collector {
-    /// Runs a command with `--json` and collects its stdout; the exit code must be `code`.
-    fn take(&mut self, code: i32, words: &str) {
+    /// Runs a command with `--json` and collects its stdout, which is returned; the exit code must be `code`.
+    fn take(&mut self, code: i32, words: &str) -> String {
         let args: Vec<_> = words.split(' ').collect();
         let output = pktgen(self.folder.path(), &[&["--json", "-q"], &args[..]].concat());
         assert_eq!(output.status.code(), Some(code), "{words}: {}", text(&output.stderr));
-        self.found.lines(&text(&output.stdout));
+        let lines = text(&output.stdout);
+        self.found.lines(&lines);
+        lines
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -269,6 +271,26 @@ fn of_runs(all: &mut Collector) {
     all.take(0, "replay x.toml --out few --no-report --set capture.records=\"every:10\"");
     let noted = pktgen(all.folder.path(), &["--json", "analyze", "few"]);
     all.found.lines(&text(&noted.stderr));
+}
+
+/// Parts of a run, their merge, and plans of devices: commands whose result is a folder or files.
+fn of_folders(all: &mut Collector) {
+    let [wires, table1] =
+        ["table1-wires", "table1"].map(|name| root().join(format!("configs/olaf/{name}.toml")).display().to_string());
+    let file = |name: &str| all.path(name).display().to_string();
+    let files = format!("transport.files=[\"{}\",\"{}\"]", file("workers.pcapng"), file("server.pcapng"));
+    let part = format!("{wires} --run Olaf,rate=40Mbps,seed=1 --set transport.kind=pcap --set {files} --out part");
+    for words in [
+        format!("replay --role workers {part}/workers"),
+        format!("target {part}/device"),
+        format!("capture {part}/server"),
+        "merge part/workers part/device part/server -o joined".to_owned(),
+        format!("device plan alveo-u55c-olaf {table1} --out planned"),
+    ] {
+        let lines = all.take(0, &words);
+        let is_object = |line: &str| line.starts_with('{');
+        assert!(lines.contains("\"folder/1\"") && lines.lines().all(is_object), "{words}: {lines}");
+    }
 }
 
 /// Lists, definitions, what the host can do.
@@ -443,6 +465,7 @@ fn nothing_changes_without_a_new_version() {
     let mut all = Collector { folder: tempfile::tempdir().expect("a temporary folder"), found: Collection::default() };
     let mut left_out = Vec::new();
     of_runs(&mut all);
+    of_folders(&mut all);
     of_lists(&mut all);
     of_others(&mut all);
     of_live(&mut all);
