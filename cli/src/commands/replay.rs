@@ -4,7 +4,7 @@ use pktgen_core::{Error, Result};
 use pktgen_realtime::driver::real_time::Roles;
 
 use crate::args;
-use crate::args::Replay;
+use crate::args::{Looking, Replay};
 use crate::commands::experiment::{OutFolder, execute, load, open};
 use crate::commands::{dry_run, find_rate, part, ranks, rfc2544, shard, tempo};
 use crate::ui::Ui;
@@ -24,12 +24,7 @@ pub(super) fn run(args: Replay, ui: &Ui) -> Result<u8> {
         return Ok(0);
     }
     if args.dry_run || args.find.find_rate || args.shard.is_some() {
-        let flags = [(args.looking.stats.is_some(), "--stats"), (args.looking.control.is_some(), "--control")];
-        if let Some((_, flag)) = flags.into_iter().find(|(given, _)| *given) {
-            return Err(Error::config(format!(
-                "{flag}: it is not for --dry-run, --find-rate and --shard; leave it out"
-            )));
-        }
+        refuse_looking(&args.looking)?;
     }
     if args.dry_run {
         return dry_run::run(&experiment, args.frames.into(), ui);
@@ -53,5 +48,23 @@ pub(super) fn run(args: Replay, ui: &Ui) -> Result<u8> {
     match args.shard {
         Some(shard) => shard::run(&experiment, shard, &out, jobs, ui),
         None => execute(experiment, &out, jobs, !args.no_report, &args.looking, ui),
+    }
+}
+
+/// Refuses flags that watch or control a run, for commands that do not.
+fn refuse_looking(flags: &Looking) -> Result<()> {
+    let Looking { tui, metrics, stats, control, hold, stats_to: _ } = flags;
+    let given = [
+        (*tui, "--tui"),
+        (metrics.is_some(), "--metrics"),
+        (stats.is_some(), "--stats"),
+        (control.is_some(), "--control"),
+        (*hold, "--hold"),
+    ];
+    match given.into_iter().find(|(given, _)| *given) {
+        Some((_, flag)) => {
+            Err(Error::config(format!("{flag}: it is not for --dry-run, --find-rate and --shard; leave it out")))
+        }
+        None => Ok(()),
     }
 }

@@ -129,6 +129,14 @@ fn what_cannot_be_written_is_refused_before_the_run() {
         assert!(output.status.code() == Some(2) && said.contains(word), "{args:?}: {said}");
         assert!(!folder.path().join("out").exists(), "{args:?}");
     }
+    for flag in [&["--tui"][..], &["--metrics", "127.0.0.1:0"], &["--stats", "1s"], &["--control"], &["--hold"]] {
+        for of in [&["--dry-run"][..], &["--find-rate"], &["--shard", "1/2"]] {
+            let output = pktgen(folder.path(), &[&["replay", "x.toml", "--out", "out"], of, flag].concat());
+            let (said, word) = (text(&output.stderr), format!("{}: it is not for --dry-run", flag[0]));
+            assert!(output.status.code() == Some(2) && said.contains(&word), "{of:?} {flag:?}: {said}");
+            assert!(!folder.path().join("out").exists(), "{of:?} {flag:?}");
+        }
+    }
     // A full disk is reported, and the run is kept.
     let output = replay(folder.path(), &["--out", "full", "--stats", "200ms", "--stats-to", "full.csv"]);
     assert_eq!(output.status.code(), Some(0));
