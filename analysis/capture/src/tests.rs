@@ -171,14 +171,14 @@ proptest! {
         }
         let joined = if of == 1 { folders[0].clone() } else {
             let out = dir.path().join("joined");
-            merge_tables(&folders, &out).unwrap();
+            merge_tables(&folders, &out, false).unwrap();
             out
         };
         let again = analyze_tables(&joined, all().protocols.formats, false, false).unwrap();
         prop_assert_eq!(again.lines, whole.lines);
         prop_assert_eq!(again.notes, whole.notes);
         if of > 1 {
-            let missing = merge_tables(&folders[1..], &dir.path().join("less")).unwrap_err().to_string();
+            let missing = merge_tables(&folders[1..], &dir.path().join("less"), false).unwrap_err().to_string();
             prop_assert!(missing.contains("shards are missing: 1/"), "{}", missing);
         }
     }

@@ -20,13 +20,18 @@ pub(super) fn run(args: &Merge, ui: &Ui) -> Result<u8> {
                 "--partial is for shards of a sweep: a capture without some of its clusters is another one",
             ));
         }
-        let index = merge_tables(&args.parts, &args.out)?;
+        refuse_clock_error(args)?;
+        let index = merge_tables(&args.parts, &args.out, args.no_verify)?;
+        if args.no_verify {
+            ui.note("note: the digests of the files were not checked; the merged tables state those of the shards");
+        }
         ui.note(&format!("{}: the updates of {} captures", args.out.display(), index.inputs.len()));
         ui.wrote(&args.out);
         return Ok(0);
     }
     for dir in &args.parts {
         if is_shard(dir)? {
+            refuse_clock_error(args)?;
             return shards(args, ui);
         }
     }
@@ -34,6 +39,14 @@ pub(super) fn run(args: &Merge, ui: &Ui) -> Result<u8> {
         return Err(Error::config("--partial is for shards of a sweep, and none of the given folders is one"));
     }
     parts(&args.parts, &args.out, args.clock_error, args.no_verify, ui)
+}
+
+/// Refuses a flag that only parts of a run have a use for.
+fn refuse_clock_error(args: &Merge) -> Result<()> {
+    match args.clock_error {
+        Some(_) => Err(Error::config("--clock-error is for parts of a run: leave it out")),
+        None => Ok(()),
+    }
 }
 
 /// Joins the parts of a run, and prints the result.

@@ -200,6 +200,21 @@ fn shards_of_a_capture_join_and_others_read_the_tables() {
     let half = pktgen(folder, &["merge", "part-1", "-o", "half"]);
     assert_eq!(half.status.code(), Some(2));
     assert!(text(&half.stderr).contains("2/2"), "{}", text(&half.stderr));
+    let clocks = pktgen(folder, &["merge", "part-1", "part-2", "-o", "clocks", "--clock-error", "1us"]);
+    let said = text(&clocks.stderr);
+    assert!(clocks.status.code() == Some(2) && said.contains("--clock-error is for parts of a run"), "{said}");
+    // A changed file is accepted only on request.
+    let sides = fs::read_dir(folder.join("part-1/received/run=r1")).expect("clusters");
+    let cluster = sides.map(|entry| entry.expect("a folder").path()).next().expect("a cluster");
+    let (part, kept) = (cluster.join("part-0.parquet"), cluster.join("kept"));
+    fs::rename(&part, &kept).expect("movable");
+    fs::write(&part, [fs::read(&kept).expect("readable"), vec![0]].concat()).expect("writable");
+    fs::remove_file(&kept).expect("removable");
+    let merge = |flags: &[&str]| pktgen(folder, &[&["merge", "part-1", "part-2", "-o", "changed"], flags].concat());
+    let refused = merge(&[]);
+    assert!(!refused.status.success() && !folder.join("changed").exists(), "{}", text(&refused.stderr));
+    let merged = merge(&["--no-verify"]);
+    assert!(merged.status.success() && text(&merged.stderr).contains("not checked"), "{}", text(&merged.stderr));
 }
 
 /// A gigabyte in `make test`, ten in `make test-long`: the memory is the same.

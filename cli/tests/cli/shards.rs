@@ -299,6 +299,7 @@ fn wrong_shards_and_folders_are_refused() {
     let merge = |more: &[&str]| refused(dir, &[&["merge", "-o", "out"], more].concat());
     assert!(merge(&["parts-2/1", "mine"]).contains("mine: it is no shard of a sweep"));
     assert!(merge(&["parts-2/1", "whole/sweep"]).contains("whole/sweep: it is a whole sweep"));
+    assert!(merge(&["parts-2/1", "parts-2/2", "--clock-error", "1us"]).contains("--clock-error is for parts"));
     assert!(merge(&["whole/sweep", "--partial"]).contains("--partial is for shards"));
     // A run dir that was put in the place of another.
     let (a, b) = (dir.join("parts-2/1/FIFO,rate=40Gbps,seed=1"), dir.join("parts-2/1/Olaf,rate=40Gbps,seed=1"));
