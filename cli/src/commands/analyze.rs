@@ -28,14 +28,14 @@ pub(super) fn run(args: Analyze, ui: &Ui) -> Result<u8> {
         return captured::run(&args, ui);
     }
     captured::refuse_flags(&args)?;
+    for path in args.runs.iter().filter(|_| args.recover) {
+        recover_all(path, args.no_verify, ui)?;
+    }
     if args.wrong {
         return wrong::run(&args, ui);
     }
     let mut dirs: Vec<Listed> = Vec::new();
     for path in &args.runs {
-        if args.recover {
-            recover_all(path, args.no_verify, ui)?;
-        }
         dirs.extend(run_dirs(path, args.no_verify)?);
     }
     let several = dirs.len() > 1;

@@ -563,6 +563,9 @@ fn a_killed_run_is_recovered_whichever_stream_is_left() {
     assert!(out.contains("aom_mean") && said.contains("run: recovered 0 sent"), "{said}");
     // A second recovery is unnecessary.
     assert!(!code(dir, &["analyze", "run", "--recover"]).2.contains("recovered"));
+    // A list of wrong packets is of a recovered run, too.
+    fs::write(&path, pktgen_core::record::digest::seal(&running)).expect("writable");
+    assert!(code(dir, &["analyze", "run", "--recover", "--wrong"]).2.contains("run: recovered 0 sent"));
 }
 
 #[test]
