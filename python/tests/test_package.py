@@ -100,6 +100,12 @@ def test_errors_are_known_by_exit_code() -> None:
         pktgen.query(pktgen.run("olaf/table1", **SMALL).path, "SELECT x FROM sent")
 
 
+def test_a_statement_may_begin_with_a_comment() -> None:
+    sweep = pktgen.run("olaf/table1", **SMALL)
+    counted = "SELECT COUNT(*) AS n FROM sent"
+    assert sweep.query(f"-- updates\n{counted}")["n"].item() == sweep.query(counted)["n"].item() > 0
+
+
 def test_a_binary_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PKTGEN", "/nowhere/pktgen")
     with pytest.raises(pktgen.PktgenError, match="/nowhere/pktgen cannot be started: No such file"):

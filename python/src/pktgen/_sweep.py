@@ -398,7 +398,7 @@ def query(path: str | os.PathLike[str], sql: str, verify: bool = True) -> pl.Dat
     flags = () if verify else ("--no-verify",)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "answer.parquet"
-        answer = tool.call("query", path, sql, "--format", "parquet", "-o", file, *flags, allow=(0, 1))
+        answer = tool.call("query", "--format", "parquet", "-o", file, *flags, "--", path, sql, allow=(0, 1))
         if not file.exists():
             raise PktgenError(answer.message())
         rows = pl.read_parquet(file)
