@@ -59,9 +59,29 @@ pub(super) fn insert<T, K: Ord>(queue: &mut VecDeque<T>, item: T, key: impl Fn(&
     let at = key(&item);
     match queue.back() {
         Some(last) if key(last) > at => {
-            let place = queue.iter().rposition(|other| key(other) <= at).map_or(0, |place| place + 1);
+            let place = queue.partition_point(|other| key(other) <= at);
             queue.insert(place, item);
         }
         _ => queue.push_back(item),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn equal_times_leave_in_the_order_of_arrival(times in prop::collection::vec(0u8..20, 0..200)) {
+            let mut queue: VecDeque<(u8, usize)> = VecDeque::new();
+            let mut naive: Vec<(u8, usize)> = Vec::new();
+            for (number, t) in times.into_iter().enumerate() {
+                insert(&mut queue, (t, number), |(t, _)| *t);
+                let place = naive.iter().rposition(|(other, _)| *other <= t).map_or(0, |place| place + 1);
+                naive.insert(place, (t, number));
+                prop_assert!(queue.iter().eq(&naive));
+            }
+        }
     }
 }
