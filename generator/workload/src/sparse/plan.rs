@@ -56,7 +56,7 @@ pub struct SparsePlan {
     pub hot_from: HotFrom,
     /// Share of the data set that is trained with to find them.
     pub sample_rate: f64,
-    /// Updates of a training with the whole data set.
+    /// Updates of a training with the whole data set, of all parameters.
     pub training_updates: f64,
     /// How often which sparse parameter is updated.
     pub curve: Curve,
@@ -101,7 +101,8 @@ impl SparsePlan {
         }
     }
 
-    /// The same shape, `scale` times as large: parameters, pairs, dense and hot ones, and the curve's ranks.
+    /// The same shape, `scale` times as large: parameters, pairs, dense and hot ones, the curve's ranks, and the updates of a training, so
+    /// that a sample counts each parameter as often.
     pub fn scaled(self, scale: f64) -> Self {
         let times = |n: u32| (f64::from(n) * scale).round() as u32;
         let curve = self.curve.scaled(scale);
@@ -110,6 +111,7 @@ impl SparsePlan {
             pairs: times(self.pairs).max(1),
             dense: times(self.dense),
             hot: times(self.hot).max(1),
+            training_updates: (self.training_updates * scale).max(1.0),
             curve,
             ..self
         }
@@ -214,6 +216,22 @@ mod tests {
                 && SparsePlan::of("oa", 0.0).is_err()
                 && SparsePlan::of("ao", 1.0).is_err()
         );
+    }
+
+    #[test]
+    fn a_sample_counts_each_parameter_as_often_at_any_scale() {
+        for model in MODELS.iter().filter(|model| model.facts().is_some()) {
+            let name = crate::registry::Named::name(*model);
+            let plan = SparsePlan::of(name, 1.0).unwrap();
+            let counted = |plan: &SparsePlan| plan.training_updates * plan.curve.frequency(0);
+            let mean =
+                |plan: &SparsePlan| plan.training_updates * plan.curve.share(plan.hot.into()) / f64::from(plan.hot);
+            let scaled = plan.clone().scaled(0.1);
+            let (means, first) = (mean(&scaled) / mean(&plan), counted(&scaled) / counted(&plan));
+            assert!((0.99..1.01).contains(&means), "{name}: {means}");
+            assert!((0.99..1.01).contains(&first), "{name}: {first}");
+        }
+        assert_eq!(SparsePlan::of("oa", 1.0).unwrap().scaled(1e-12).training_updates, 1.0);
     }
 
     /// Makes a plan worse.

@@ -45,7 +45,7 @@ settings! {
         hot_from: HotFrom = "exact" of [("exact", HotFrom::Exact, ""), ("sample", HotFrom::Sample, "")];
         /// Share of the data in the sample (§5.3: precision above 90 %).
         sample_rate: f64 = 0.08 in above_to(0.0, 1.0);
-        /// Updates of the training that is sampled.
+        /// Updates of the training that is sampled, before scaling.
         training_updates: f64 = 1e8 in 1.0..=1e15;
         /// Jobs; a trace has its own number.
         jobs: u16 = 1 in 1..=MEMBERS_MAX;
