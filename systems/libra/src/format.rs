@@ -49,6 +49,8 @@ pub(crate) const RESULT_PAIRS: usize = (HOT_FRAME_MAX - HEAD - HEADER - RESULT_H
 /// Number of low bits of a switch's result number; the bits above identify the switch that began counting, since one
 /// that takes over without the previous state restarts.
 pub const FRESH_SHIFT: u32 = 27;
+/// Maximum number of changes of switches: a result number has 31 bits, beside the one that marks cold packets.
+pub(crate) const SESSION_MAX: u32 = (1 << (31 - FRESH_SHIFT)) - 1;
 /// Maximum attempt in the header.
 pub const ATTEMPT_MAX: u8 = 15;
 

@@ -151,7 +151,7 @@ impl Results {
     }
 }
 
-/// Returns the first result number of a switch that restarts in this session; the number before is for workers that are behind.
+/// Returns the first result number of a switch that restarts in this session, at most [`SESSION_MAX`](crate::format::SESSION_MAX); the number before is for workers that are behind.
 pub(super) fn fresh_number(session: u32) -> u32 {
     (session << FRESH_SHIFT) + 1
 }
@@ -203,6 +203,8 @@ impl Timers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::{Numbers, SESSION_MAX};
+    use pktgen_core::record::Heat;
 
     #[test]
     fn results_are_kept_until_everybody_has_them() {
@@ -223,6 +225,22 @@ mod tests {
         assert_eq!(results.get(0).map(|kept| (kept.missing.len(), kept.pairs().len())), Some((1, 1)));
         results.has_all(1);
         assert_eq!((results.iter().count(), results.next(), results.kept.len()), (0, 3, 0));
+    }
+
+    #[test]
+    fn every_session_has_numbers_that_packets_contain() {
+        let numbers = Numbers::default();
+        for session in 1..=SESSION_MAX {
+            let first = fresh_number(session);
+            for number in [first - 1, first, first - 2 + (1 << FRESH_SHIFT)] {
+                assert_eq!(number >> FRESH_SHIFT, session);
+                assert_eq!(numbers.split(numbers.seq(0, number, Heat::Hot)), (0, number), "{session}");
+            }
+        }
+        assert_ne!(
+            numbers.split(numbers.seq(0, fresh_number(SESSION_MAX + 1), Heat::Hot)).1,
+            fresh_number(SESSION_MAX + 1)
+        );
     }
 
     #[test]

@@ -4,10 +4,12 @@
 //! It has its own node but shares the endpoint of the parameter server: [`open`] combines both. [`watch`] draws
 //! conclusions from heartbeats.
 
+#[cfg(test)]
+mod tests;
 pub(super) mod watch;
 
 use crate::format::control::{Control, What};
-use crate::format::{self, HEADER, Header, PORT};
+use crate::format::{self, HEADER, Header, PORT, SESSION_MAX};
 use pktgen_core::config::Section;
 use pktgen_core::record::{Counter, PacketId};
 use pktgen_core::time::{NEVER, NS, Time};
@@ -98,7 +100,7 @@ struct Controller {
     active: usize,
     session: u32,
     change: Option<Change>,
-    /// Whether a switch must be replaced but no standby switch is healthy.
+    /// Whether a switch must be replaced but no standby switch is healthy, or there were as many changes as there may be.
     stuck: bool,
     requests: Vec<Request>,
     pieces: Vec<Piece>,
@@ -177,7 +179,8 @@ impl Controller {
     /// Begins to replace the switch that adds up.
     fn change(&mut self, fresh: bool, t: Time, pool: &mut Pool, host: &mut Host) {
         let healthy = |switch: &usize| self.watch.is_healthy(*switch, t, &self.settings);
-        let Some(to) = (0..self.known.aggregators.len()).filter(|switch| *switch != self.active).find(healthy) else {
+        let mut others = (0..self.known.aggregators.len()).filter(|switch| *switch != self.active);
+        let Some(to) = others.find(healthy).filter(|_| self.session < SESSION_MAX) else {
             self.counts.no_standby += 1;
             self.stuck = true;
             return;
@@ -372,6 +375,18 @@ impl Controller {
         self.counts.resumed = t;
     }
 
+    /// Returns why training could not go on, if it could not.
+    fn unfinished(&self) -> Option<String> {
+        let why = match self.session {
+            SESSION_MAX => {
+                "a switch was to be replaced after 15 changes of switches, which is as many as results have numbers for; raise \
+                 endpoint.heartbeat_timeout"
+            }
+            _ => "a switch was to be replaced and no standby switch was well; raise topology.standby",
+        };
+        (self.stuck && self.change.is_some()).then(|| why.to_owned())
+    }
+
     fn counters(&self) -> Vec<Counter> {
         let ns = |t: Time| (t / NS) as u64;
         vec![
@@ -420,10 +435,8 @@ impl Server for PsAndController {
     }
 
     fn end(&self, worked: Option<Time>) -> ServerEnd {
-        let none = (self.controller.stuck && self.controller.change.is_some())
-            .then(|| "a switch was to be replaced and no standby switch was well; raise topology.standby".to_owned());
         let mut end = self.server.end(worked);
-        end.unfinished = end.unfinished.or(none);
+        end.unfinished = end.unfinished.or_else(|| self.controller.unfinished());
         end.counters.extend(self.controller.counters());
         end
     }
