@@ -173,7 +173,11 @@ impl Libra {
                 self.failover.pieces.get(number as usize)?;
                 Some(What::Piece(number, &[]))
             }
-            What::Prepare { fresh } if newer && matches!(duty, Duty::Standby | Duty::Restoring) => {
+            What::Prepare { fresh } if newer && matches!(duty, Duty::Standby | Duty::Restoring | Duty::Active) => {
+                // It began, but its answer was lost and another switch was chosen in the meantime.
+                if duty == Duty::Active {
+                    self.lose(books);
+                }
                 (self.failover.session, self.failover.duty) = (control.session, Duty::Restoring);
                 self.forget();
                 if fresh {

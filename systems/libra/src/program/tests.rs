@@ -5,6 +5,7 @@ mod racks;
 mod rig;
 mod state;
 
+use crate::format::control::{Control, What};
 use crate::format::{HEADER, ResultHead, hot_pairs, pairs};
 use pktgen_core::config::Value;
 use pktgen_core::record::{Book, PacketId};
@@ -204,6 +205,33 @@ fn beside_standby_switches_the_middle_only_steers() {
     assert_eq!(all.len(), 2, "one ACK, and one result for all");
     assert_eq!(middle.pass(&all[1]).iter().map(|left| left.link).collect::<Vec<_>>(), [0, 1]);
     assert_eq!(middle.counter("memory_bytes"), 0);
+}
+
+#[test]
+fn a_switch_that_began_is_prepared_again_in_a_later_change() {
+    // Node 6 is a standby switch beside node 5, and the controller is at the server.
+    let mut place = place(1, 2);
+    (place.node, place.aggregators) = (6, std::sync::Arc::new(vec![5, 6]));
+    place.routes = vec![NO_PORT, SERVER_LINK as u16, NO_PORT, NO_PORT, NO_PORT, NO_PORT, NO_PORT].into();
+    let mut rig = Rig::new(place, &[]);
+    let mut ask = |session, what| {
+        let control = Control { from: 1, to: 6, session, what };
+        let mut content = vec![0; control.len()];
+        control.emit(&mut content);
+        let header = Header { kind: Wire::Control, attempt: 0, job: 0, seq: 0 };
+        let frame = Frame { flow: 6, ..rig.frame(0, header, &content, rig.now()) };
+        rig.burst(&[frame]);
+        let left = rig.finish();
+        let answers = left.iter().map(|left| Control::parse(&left.bytes[HEAD + HEADER..]).unwrap());
+        answers.map(|answer| (answer.session, format!("{:?}", answer.what))).collect::<Vec<_>>()
+    };
+    let answer = |session, what: &str| vec![(session, what.to_owned())];
+    for (session, fresh) in [(1, false), (3, true)] {
+        assert_eq!(ask(session, What::Prepare { fresh }), answer(session, "Prepared"));
+        assert_eq!(ask(session, What::Begin), answer(session, "Begun"));
+        assert_eq!(ask(session + 1, What::Prepare { fresh }), answer(session + 1, "Prepared"));
+    }
+    assert_eq!(rig.program.failover.duty, Duty::Restoring);
 }
 
 #[test]

@@ -162,12 +162,18 @@ impl Controller {
             None => silent(self.active),
             Some(change) => silent(change.to) || (!change.fresh && self.misses_pieces() && silent(self.active)),
         };
-        if gone {
-            let fresh = silent(self.active);
-            self.change(fresh, t, pool, host);
-        } else {
+        if !gone {
             self.stuck = false;
+            return;
         }
+        // The switch in the middle may send packets to the silent switch already: from then on this one has the sums.
+        if let Some(change) = self.change
+            && self.requests.iter().any(|request| matches!(request.ask, Ask::Activate(_)))
+        {
+            self.complete(change, t, pool, host);
+        }
+        let fresh = self.watch.is_silent(self.active, t, &self.settings);
+        self.change(fresh, t, pool, host);
     }
 
     /// Whether parts of the state exist only in the switch that adds up.
@@ -307,7 +313,13 @@ impl Controller {
         {
             return self.watch.retired(switch);
         }
-        let Some(change) = self.change.filter(|_| session == self.session) else { return };
+        let Some(change) = self.change.filter(|_| session == self.session) else {
+            // Perhaps of a change that was completed without this answer.
+            if what == What::Activated {
+                self.settle(from, session, |ask| matches!(ask, Ask::Activate(_)));
+            }
+            return;
+        };
         let heir = self.node(change.to);
         match what {
             What::Frozen(pieces) if self.settle(from, session, |ask| ask == Ask::Freeze) => {
@@ -335,12 +347,7 @@ impl Controller {
                 self.ask(self.known.switch, Ask::Activate(heir), t, pool, host);
             }
             What::Activated if self.settle(from, session, |ask| matches!(ask, Ask::Activate(_))) => {
-                let from = self.node(self.active);
-                self.done(change, t);
-                if !change.fresh {
-                    // It may forget its state.
-                    self.ask(from, Ask::Retire, t, pool, host);
-                }
+                self.complete(change, t, pool, host);
             }
             _ => {}
         }
@@ -363,7 +370,8 @@ impl Controller {
     }
 
     /// Completes a change: the other switch adds up.
-    fn done(&mut self, change: Change, t: Time) {
+    fn complete(&mut self, change: Change, t: Time, pool: &mut Pool, host: &mut Host) {
+        let from = self.node(self.active);
         self.watch.leaves(self.active, change.fresh);
         self.active = change.to;
         self.change = None;
@@ -373,6 +381,10 @@ impl Controller {
             false => self.counts.migrations += 1,
         }
         self.counts.resumed = t;
+        if !change.fresh {
+            // It may forget its state.
+            self.ask(from, Ask::Retire, t, pool, host);
+        }
     }
 
     /// Returns why training could not go on, if it could not.

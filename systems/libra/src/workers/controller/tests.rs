@@ -64,3 +64,50 @@ fn a_sixteenth_change_is_refused() {
         assert_eq!((rig.sent(), rig.controller.session), (sent, 15));
     }
 }
+
+/// A full switch 5 whose state switch 6 has: the switch in the middle is asked to send packets there.
+fn activating() -> Rig {
+    let mut rig = Rig::new();
+    rig.beat(0, &[6, 7]);
+    rig.hear(5, 1, FULL, US);
+    rig.hear(5, 1, What::Frozen(0), 2 * US);
+    rig.hear(6, 1, What::Prepared, 3 * US);
+    rig.hear(6, 1, What::Begun, 4 * US);
+    let asked = [(5, "Freeze"), (6, "Prepare { fresh: false }"), (6, "Begin"), (0, "Activate(6)")];
+    assert_eq!(rig.sent(), asked.map(|(to, what)| request(to, 1, what)));
+    rig
+}
+
+#[test]
+fn a_silent_switch_that_may_have_begun_is_replaced_itself() {
+    let mut rig = activating();
+    // The answer is lost, and switch 6 is silent.
+    (1..=3).for_each(|n| rig.beat(n * MS, &[5, 7]));
+    assert_eq!(rig.sent(), vec![request(0, 1, "Activate(6)"); 2], "sent again");
+    rig.beat(4 * MS, &[5, 7]);
+    assert_eq!(rig.sent(), [request(5, 1, "Retire"), request(7, 2, "Prepare { fresh: true }")]);
+    rig.hear(7, 2, What::Prepared, 4 * MS + 2 * US);
+    rig.hear(7, 2, What::Begun, 4 * MS + 3 * US);
+    rig.hear(0, 2, What::Activated, 4 * MS + 4 * US);
+    rig.hear(5, 1, What::Retired, 4 * MS + 5 * US);
+    let counts = rig.controller.counts;
+    assert_eq!((rig.controller.active, counts.migrations, counts.takeovers), (2, 1, 1));
+    rig.sent();
+    // It speaks again: what it has added is lost.
+    rig.hear(6, 5, WELL, 4 * MS + 6 * US);
+    assert_eq!(rig.sent(), [request(6, 2, "Retire")]);
+}
+
+#[test]
+fn without_another_standby_switch_the_switch_in_the_middle_is_asked_until_it_answers() {
+    let mut rig = activating();
+    (1..=4).for_each(|n| rig.beat(n * MS, &[5]));
+    rig.sent();
+    assert_eq!((rig.controller.active, rig.controller.stuck), (1, true));
+    rig.hear(0, 1, What::Activated, 4 * MS + 2 * US);
+    rig.hear(5, 1, What::Retired, 4 * MS + 3 * US);
+    // Switch 6 was slow, and is the one that adds up.
+    rig.hear(6, 5, WELL, 4 * MS + 4 * US);
+    rig.beat(5 * MS, &[5, 6]);
+    assert_eq!((rig.sent(), rig.controller.active, rig.controller.stuck), (Vec::new(), 1, false));
+}
