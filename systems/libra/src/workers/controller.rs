@@ -12,7 +12,7 @@ use crate::format::control::{Control, What};
 use crate::format::{self, HEADER, Header, PORT, SESSION_MAX};
 use pktgen_core::config::Section;
 use pktgen_core::record::{Counter, PacketId};
-use pktgen_core::time::{NEVER, NS, Time};
+use pktgen_core::time::{NS, Time};
 use pktgen_core::topology::NodeId;
 use pktgen_core::{Error, Result};
 use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, set_udp_checksum};
@@ -431,7 +431,8 @@ impl Server for PsAndController {
     }
 
     fn pull(&mut self, until: Time, pool: &mut Pool, host: &mut Host) {
-        if self.controller.next() <= until && self.controller.next() != NEVER {
+        // At exactly this time while there is anything to monitor. After it the server's timers are no heartbeats.
+        if self.controller.next() == until {
             self.controller.tick(until, pool, host);
         }
         self.server.pull(until, pool, host);

@@ -111,3 +111,16 @@ fn without_another_standby_switch_the_switch_in_the_middle_is_asked_until_it_ans
     rig.beat(5 * MS, &[5, 6]);
     assert_eq!((rig.sent(), rig.controller.active, rig.controller.stuck), (Vec::new(), 1, false));
 }
+
+#[test]
+fn a_switch_that_waited_for_a_standby_switch_is_no_fault() {
+    let mut rig = Rig::new();
+    rig.beat(0, &[]);
+    rig.hear(5, 1, FULL, US);
+    assert_eq!((rig.controller.counts.no_standby, rig.controller.stuck, rig.controller.unfinished()), (1, true, None));
+    rig.hear(6, 1, WELL, 2 * US);
+    rig.hear(5, 1, FULL, 3 * US);
+    // The run ends before the change does.
+    assert_eq!(rig.sent(), [request(5, 1, "Freeze")]);
+    assert_eq!(rig.controller.unfinished(), None);
+}
