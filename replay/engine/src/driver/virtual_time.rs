@@ -483,8 +483,8 @@ impl Simulation {
         let Some(slot) = self.server_slot else { return };
         let watch = match self.server.watches() {
             NEVER => NEVER,
-            // After training there is nothing to monitor.
-            at if self.workers.waits() => at,
+            // After training there is nothing to monitor. Without a timer of workers or server nothing ends a wait.
+            at if self.workers.waits() && self.workers.next_wake().min(self.server.next_wake()) != NEVER => at,
             _ => NEVER,
         };
         self.calendar.set(slot, self.server.next_wake().min(watch));

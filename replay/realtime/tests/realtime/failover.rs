@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use pktgen_core::config::Document;
-use pktgen_core::record::Manifest;
+use pktgen_core::record::{Fault, Manifest};
 use pktgen_realtime::run::Experiment;
 use pktgen_registry::all;
 use proptest::prelude::*;
@@ -116,6 +116,21 @@ fn a_crash_loses_what_the_switch_had_and_says_so() {
             let held = if faults == [0; 3] { 0 } else { 250_000 };
             assert!((900_000..1_200_000 + held).contains(&resumed), "{mode}: {resumed}");
         }
+    }
+}
+
+/// Every answer is later than `delay_max`, so that no standby switch is well.
+#[test]
+fn a_run_that_cannot_go_on_ends_and_says_why() {
+    for mode in ["sync", "async"] {
+        let text = text(&Case { mode, at_us: 525, ..case("crash", [0; 3]) });
+        let late = text.replace("delay_max = \"150us\"", "delay_max = \"1ns\"");
+        assert_ne!(late, text);
+        let manifest = run_text(&late);
+        let faults = &manifest.validity.faults;
+        let says =
+            |part: &str| faults.iter().any(|fault| matches!(fault, Fault::Unfinished { why } if why.contains(part)));
+        assert!(says("did not finish") && says("no standby switch was well"), "{mode}: {faults:?}");
     }
 }
 

@@ -102,6 +102,8 @@ struct Controller {
     change: Option<Change>,
     /// Whether a switch must be replaced but no standby switch is healthy, or there were as many changes as there may be.
     stuck: bool,
+    /// Whether the switch that adds up was silent for too long at the last look, outside of a change.
+    silent: bool,
     requests: Vec<Request>,
     pieces: Vec<Piece>,
     /// The last arrival.
@@ -120,6 +122,7 @@ impl Controller {
             session: 0,
             change: None,
             stuck: false,
+            silent: false,
             requests: Vec::new(),
             pieces: Vec::new(),
             payload: Vec::new(),
@@ -134,6 +137,15 @@ impl Controller {
     /// Returns the time of its next action.
     fn next(&self) -> Time {
         self.requests.iter().map(|request| request.due).fold(self.watch.next_beat(), Time::min)
+    }
+
+    /// Goes on at `t` if its last action is overdue, since it was not called while no worker could proceed: nothing was asked
+    /// meanwhile, so silence means nothing.
+    fn resume(&mut self, t: Time) {
+        if self.next() < t {
+            self.watch.resume(t);
+            self.requests.iter_mut().for_each(|request| request.due = request.due.max(t));
+        }
     }
 
     /// Performs the actions that are due at `t`.
@@ -163,7 +175,7 @@ impl Controller {
             Some(change) => silent(change.to) || (!change.fresh && self.misses_pieces() && silent(self.active)),
         };
         if !gone {
-            self.stuck = false;
+            (self.stuck, self.silent) = (false, false);
             return;
         }
         // The switch in the middle may send packets to the silent switch already: from then on this one has the sums.
@@ -173,6 +185,7 @@ impl Controller {
             self.complete(change, t, pool, host);
         }
         let fresh = self.watch.is_silent(self.active, t, &self.settings);
+        self.silent = self.change.is_none();
         self.change(fresh, t, pool, host);
     }
 
@@ -273,6 +286,7 @@ impl Controller {
         let switch = self.known.aggregators.iter().position(|node| *node == NodeId::from(control.from));
         if let Some(switch) = switch {
             self.watch.heard(switch, t);
+            self.silent &= switch != self.active;
         }
         match (control.what, switch) {
             (What::Status { packets, dropped, memory_ppm }, Some(switch)) => {
@@ -396,7 +410,7 @@ impl Controller {
             }
             _ => "a switch was to be replaced and no standby switch was well; raise topology.standby",
         };
-        (self.stuck && self.change.is_some()).then(|| why.to_owned())
+        (self.stuck && (self.silent || self.change.is_some())).then(|| why.to_owned())
     }
 
     fn counters(&self) -> Vec<Counter> {
@@ -439,6 +453,9 @@ impl Server for PsAndController {
     }
 
     fn on_burst(&mut self, node: NodeId, burst: &[Frame], pool: &mut Pool, host: &mut Host) {
+        if let Some(first) = burst.first() {
+            self.controller.resume(first.t);
+        }
         if node != self.controller.known.controller {
             return self.server.on_burst(node, burst, pool, host);
         }

@@ -197,6 +197,8 @@ struct SparseWorkers {
     templates: Vec<Template>,
     /// By job and switch.
     delivered: Vec<Delivered>,
+    /// Whether a worker may have sent its end as often as it may, in vain.
+    nudged_in_vain: bool,
     /// The expected sums of a device without a ledger, if all workers are in this process and none proceeds alone.
     proof: Option<Proof>,
 }
@@ -228,6 +230,7 @@ impl SparseWorkers {
             ends: destinations.all().map(end).collect(),
             roster: Roster::new(facts, per_job),
             delivered: vec![Delivered::default(); sums],
+            nudged_in_vain: false,
             proof: provable.then(|| Proof::new(sums, per_job, &settings.adder)),
             packing,
             settings,
@@ -317,7 +320,19 @@ impl SparseWorkers {
             }
         }
         self.note_given_up(worker);
+        self.nudged_in_vain |= self.workers[worker as usize].has_nudged_in_vain();
         self.reschedule(worker, t);
+    }
+
+    /// Lets workers whose ends were in vain send them again: another worker proceeds, so results may come.
+    fn nudge_again(&mut self, t: Time) {
+        for worker in 0..self.workers.len() as u32 {
+            let own = &mut self.workers[worker as usize];
+            if own.has_nudged_in_vain() {
+                own.nudge_again(t, &self.settings);
+                self.reschedule(worker, t);
+            }
+        }
     }
 
     fn send(&mut self, worker: u32, due: &Due, t: Time, pool: &mut Pool, host: &mut Host) {
@@ -400,19 +415,19 @@ impl SparseWorkers {
 
     /// Handles a packet for a worker; returns whether it completes a sum there.
     fn hear(&mut self, worker: u32, header: &Header, frame: &Frame, pool: &mut Pool, host: &mut Host) -> bool {
-        let (t, mut all) = (frame.t, false);
+        let (t, mut all, mut proceeds) = (frame.t, false, false);
         let SparseWorkers { workers, packing, .. } = self;
         let own = &mut workers[worker as usize];
         let acknowledge = match header.kind {
             format::Kind::Ack => {
                 host.acks_received += 1;
-                own.acknowledged(header.seq, t, packing);
+                proceeds = own.acknowledged(header.seq, t, packing);
                 false
             }
             format::Kind::Result if header.is_cold() => own.cold_result(header.seq, t, packing),
             // The switch returns pulls.
             format::Kind::Pull => {
-                own.acknowledged(header.seq, t, packing);
+                proceeds = own.acknowledged(header.seq, t, packing);
                 false
             }
             format::Kind::Result => match ResultHead::parse(pool.payload(frame)) {
@@ -440,6 +455,9 @@ impl SparseWorkers {
         self.end_if_all(worker, t, host);
         if self.settings.failover {
             self.workers[worker as usize].waits(t, &self.settings);
+        }
+        if proceeds && std::mem::take(&mut self.nudged_in_vain) {
+            self.nudge_again(t);
         }
         self.reschedule(worker, t);
         all

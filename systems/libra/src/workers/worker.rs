@@ -195,9 +195,13 @@ impl Worker {
         if !settings.failover || t < self.nudge.0 {
             return None;
         }
+        if self.nudge.1 >= ATTEMPT_MAX {
+            self.nudge.0 = NEVER;
+            return None;
+        }
         // The switch that acknowledged the end may be gone with it.
         let lane = &self.lanes[0];
-        let attempt = (self.nudge.1 + 1).min(ATTEMPT_MAX);
+        let attempt = self.nudge.1 + 1;
         self.nudge = (t.saturating_add(settings.reliable.after(attempt)), attempt);
         let to = Destination { heat: Heat::Hot, number: 0 };
         Some(Due { to, item: Item::End, number: lane.number(lane.shape.total() - 1), attempt })
@@ -237,10 +241,23 @@ impl Worker {
             && lane.has_all_before(lane.shape.total())
             && !self.results[0].are_all();
         match (waits, self.nudge.0) {
-            (true, NEVER) => self.nudge = (t.saturating_add(settings.reliable.after(0)), 0),
+            (true, NEVER) if self.nudge.1 < ATTEMPT_MAX => {
+                self.nudge = (t.saturating_add(settings.reliable.after(0)), 0);
+            }
             (true, _) => {}
             (false, _) => self.nudge = (NEVER, 0),
         }
+    }
+
+    /// Whether it has sent its end as often as it may, and still waits for results.
+    pub fn has_nudged_in_vain(&self) -> bool {
+        self.nudge == (NEVER, ATTEMPT_MAX)
+    }
+
+    /// Lets such a worker send its end as often again.
+    pub fn nudge_again(&mut self, t: Time, settings: &Settings) {
+        self.nudge = (NEVER, 0);
+        self.waits(t, settings);
     }
 
     /// Records that a transmission left.
@@ -250,16 +267,18 @@ impl Worker {
         }
     }
 
-    /// Records that a packet was acknowledged, or a pull answered.
-    pub fn acknowledged(&mut self, seq: u32, t: Time, packing: &Packing) {
-        let Some((to, number)) = self.destinations.find(seq) else { return };
-        if self.lanes[self.destinations.place(to)].acknowledge(number) {
+    /// Records that a packet was acknowledged, or a pull answered; returns false if it was before.
+    pub fn acknowledged(&mut self, seq: u32, t: Time, packing: &Packing) -> bool {
+        let Some((to, number)) = self.destinations.find(seq) else { return false };
+        let first = self.lanes[self.destinations.place(to)].acknowledge(number);
+        if first {
             self.pulled(t, packing);
             let left = self.lanes.iter().all(|lane| lane.has_all_before(lane.shape.total()));
             if self.phase == Phase::Leaving && left {
                 self.phase = Phase::Done;
             }
         }
+        first
     }
 
     /// Adds a result of a switch; returns whether it is the last missing one of the switch's in this iteration. Those of other iterations,

@@ -104,6 +104,7 @@ fn without_another_standby_switch_the_switch_in_the_middle_is_asked_until_it_ans
     (1..=4).for_each(|n| rig.beat(n * MS, &[5]));
     rig.sent();
     assert_eq!((rig.controller.active, rig.controller.stuck), (1, true));
+    assert!(rig.controller.unfinished().is_some_and(|why| why.contains("no standby switch was well")));
     rig.hear(0, 1, What::Activated, 4 * MS + 2 * US);
     rig.hear(5, 1, What::Retired, 4 * MS + 3 * US);
     // Switch 6 was slow, and is the one that adds up.
@@ -123,4 +124,26 @@ fn a_switch_that_waited_for_a_standby_switch_is_no_fault() {
     // The run ends before the change does.
     assert_eq!(rig.sent(), [request(5, 1, "Freeze")]);
     assert_eq!(rig.controller.unfinished(), None);
+}
+
+#[test]
+fn a_silent_switch_without_a_standby_switch_is_named_at_the_end() {
+    let mut rig = Rig::new();
+    rig.beat(0, &[5]);
+    (1..=4).for_each(|n| rig.beat(n * MS, &[]));
+    assert!(rig.controller.unfinished().is_some_and(|why| why.contains("topology.standby")));
+    rig.hear(5, 5, WELL, 4 * MS + US);
+    assert_eq!(rig.controller.unfinished(), None, "it was slow");
+}
+
+#[test]
+fn a_pause_of_heartbeats_is_no_silence() {
+    let mut rig = Rig::new();
+    rig.beat(0, &[5, 6, 7]);
+    rig.controller.resume(MS);
+    assert_eq!(rig.controller.next(), MS, "not overdue");
+    rig.controller.resume(20 * MS);
+    assert_eq!(rig.controller.next(), 20 * MS);
+    rig.beat(20 * MS, &[5, 6, 7]);
+    assert_eq!((rig.sent(), rig.controller.unfinished()), (Vec::new(), None));
 }

@@ -118,6 +118,12 @@ impl Watch {
         self.beats as u32
     }
 
+    /// Continues at `t` after a pause without heartbeats: silence counts from here.
+    pub(super) fn resume(&mut self, t: Time) {
+        self.next = self.next.max(t);
+        self.switches.iter_mut().for_each(|switch| switch.heard = switch.heard.max(t));
+    }
+
     pub(super) fn heard(&mut self, switch: usize, t: Time) {
         (self.switches[switch].heard, self.switches[switch].ever) = (t, true);
     }
