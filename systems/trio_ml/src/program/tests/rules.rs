@@ -99,7 +99,8 @@ fn late_records_are_forgotten_when_they_have_left() {
     let mut table = Table::new(ROOM, 1, 1);
     let mut open = |job: &mut JobRecord, block: u32| {
         let opener = PacketId::new(0, block, 0);
-        let record = BlockRecord { late: true, ..BlockRecord::new(0, block, opener, 0) };
+        let mut record = BlockRecord::new(0, block, opener, 0);
+        record.late = true;
         let index = table.insert(record, 0);
         job.opened_late((index, block, opener), &table);
         // Every tenth one leaves with the next of these, the others at once.
