@@ -109,6 +109,8 @@ pub struct Groups {
     ways: Vec<Vec<(NodeId, u16)>>,
     members: Vec<BTreeSet<u32>>,
     nodes: usize,
+    /// In real time all workers are at the end of one cable: a frame for a group leaves once.
+    together: bool,
 }
 
 impl Groups {
@@ -134,7 +136,14 @@ impl Groups {
                 own.insert(worker as u32);
             }
         }
-        Groups { ways: facts.host_of.iter().map(way).collect(), members, nodes }
+        Groups { ways: facts.host_of.iter().map(way).collect(), members, nodes, together: facts.real_time }
+    }
+
+    /// Limits the ports of a group to those through which a frame leaves.
+    fn limit(&self, ports: &mut Vec<u16>) {
+        if self.together {
+            ports.truncate(1);
+        }
     }
 
     /// Returns the ports towards the members of `cluster`, by node.
@@ -143,6 +152,7 @@ impl Groups {
         for (node, port) in self.members[cluster].iter().flat_map(|worker| &self.ways[*worker as usize]) {
             add(&mut ports[*node as usize], *port);
         }
+        ports.iter_mut().for_each(|own| self.limit(own));
         ports
     }
 
@@ -156,7 +166,8 @@ impl Groups {
             for (node, port) in members.iter().flat_map(|worker| &self.ways[*worker as usize]) {
                 add(ports.entry(*node).or_default(), *port);
             }
-            for (node, ports) in ports {
+            for (node, mut ports) in ports {
+                self.limit(&mut ports);
                 tables.entry(node).or_insert_with(|| nothing.clone()).set(cluster, &ports);
             }
         }
@@ -291,5 +302,13 @@ mod tests {
         let workers = |job: &JobPlace| job.sources.iter().map(|source| source.worker).collect::<Vec<_>>();
         assert_eq!((workers(&jobs[0]), &jobs[0].port_of), (vec![Some(0), Some(2), Some(3)], &vec![3, 1, 0]));
         assert_eq!((workers(&jobs[1]), &jobs[1].port_of, &jobs[1].ports), (vec![Some(1)], &vec![2], &vec![2]));
+        let ports = |facts: &Facts| {
+            let groups = Groups::new(&topology, &topology.routes(), facts);
+            let all = groups.tables()[device as usize].get(0).map(<[u16]>::len);
+            (all, groups.jobs()[device as usize][0].ports.len())
+        };
+        assert_eq!(ports(&facts), (Some(3), 3));
+        // One cable leads to all workers.
+        assert_eq!(ports(&Facts { real_time: true, ..facts }), (Some(1), 1));
     }
 }

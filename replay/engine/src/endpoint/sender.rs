@@ -155,21 +155,24 @@ pub struct Audience {
     at: usize,
     /// Workers of each cluster that are in this process, with their hosts; in order.
     members: Vec<Vec<(NodeId, u32)>>,
+    /// In real time all workers are at the end of one cable, and a frame for a group comes once.
+    together: bool,
     share: Shard,
 }
 
 impl Audience {
     /// An audience of all workers of a run.
     pub fn new(facts: &Facts) -> Self {
+        let together = facts.real_time;
+        let host_of = if together { Arc::new(vec![0; facts.workers.len()]) } else { facts.host_of.clone() };
         let mut members = vec![Vec::new(); facts.workers.clusters_ever()];
         for (worker, &cluster) in facts.workers.cluster_of.iter().enumerate() {
             if let Some(own) = members.get_mut(usize::from(cluster)).filter(|_| facts.share.takes(worker as u64)) {
-                own.push((facts.host_of[worker], worker as u32));
+                own.push((host_of[worker], worker as u32));
             }
         }
         members.iter_mut().for_each(|own| own.sort_unstable());
-        let (workers, host_of) = (facts.workers.clone(), facts.host_of.clone());
-        Audience { workers, host_of, at: 0, members, share: facts.share }
+        Audience { workers: facts.workers.clone(), host_of, at: 0, members, together, share: facts.share }
     }
 
     /// Applies the moves up to `t`.
@@ -190,6 +193,7 @@ impl Audience {
     pub fn hear(&mut self, node: NodeId, frame: &Frame, pool: &Pool, mut each: impl FnMut(u32, &Ack)) -> bool {
         let Some(ack) = Ack::parse(pool.payload(frame)) else { return false };
         self.advance(frame.t);
+        let node = if self.together { 0 } else { node };
         let ip = target_ip(pool.frame(frame));
         match group_of(ip) {
             Some(cluster) => {

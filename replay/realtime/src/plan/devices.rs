@@ -193,11 +193,7 @@ impl Devices {
         // A window of results may wait for a worker's link: a router's packet memory holds them.
         let timing = PortTiming::read(section, if synchronous { 1 << 20 } else { 1024 })?;
         let groups = Groups::new(topology, routes, facts);
-        let mut jobs = if synchronous { groups.jobs() } else { vec![Vec::new(); topology.nodes.len()] };
-        if facts.real_time {
-            // All workers are at the end of one cable.
-            jobs.iter_mut().flatten().for_each(|job| job.ports.truncate(1));
-        }
+        let jobs = if synchronous { groups.jobs() } else { vec![Vec::new(); topology.nodes.len()] };
         let group_ports = groups.tables();
         let deep = facts.kind.behaviour().several_servers && section.get_opt::<u32>("slots")?.is_none();
         Ok(Devices {

@@ -358,3 +358,15 @@ fn whoever_stops_a_run_need_not_wait_for_its_end() {
         assert!((100..5_400_000).contains(&sent), "{endpoint}: {sent}");
     }
 }
+
+/// All workers are at the end of one cable: an answer for a cluster comes once, and all of its workers hear it.
+#[test]
+fn an_answer_for_a_cluster_is_heard_by_all_of_it() {
+    let text = "name = \"group\"\nworkload = { clusters = 1, workers_per_cluster = 3, updates = 20, bytes = \"256B\" }\n\
+        schedule = { kind = \"constant\", period = \"10ms\", jitter = 0.3 }\ntopology = { kind = \"star\", rate = \"1Gbps\" }\n\
+        target = { program = \"olaf\", queue = \"olaf\" }\nendpoint = { workers = \"transmission_control\" }\n\
+        transport = { kind = \"ring\" }\n";
+    let folder = tempfile::tempdir().unwrap();
+    let counters = run(text, &folder.path().join("run")).counters;
+    assert!(counters.acks_sent > 0 && counters.acks_received == counters.acks_sent, "{counters:?}");
+}
