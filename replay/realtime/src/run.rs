@@ -173,6 +173,11 @@ impl Experiment {
         Experiment { command, ..self }
     }
 
+    /// Whether its workload is recorded.
+    pub fn replays_trace(&self) -> bool {
+        self.document.get("workload.trace").is_some()
+    }
+
     /// Returns the axes of the sweep with their values; `variant` is first, if present.
     pub fn axes(&self) -> &[(String, Vec<String>)] {
         &self.axes

@@ -1,6 +1,8 @@
 //! From an experiment to its source of updates: the one place where workload, schedule, trace file
 //! and background traffic come together.
 
+use std::path::Path;
+
 use sha2::{Digest, Sha256};
 
 use super::mix::Mix;
@@ -54,6 +56,7 @@ pub fn open(document: &mut Document, seed: Seed) -> Result<Opened> {
     let passes = Passes::repeat(&mut section)?;
     let scaling = if kind.keeps_tempo() { None } else { Scaling::read(kind, &section, &mut schedule, seed)? };
     let (again, again_schedule) = (section.clone(), schedule.clone());
+    let captures = ["frames", "pattern"].map(|key| again.clone().get_opt::<String>(key));
     let pass = OnePass { kind, scaling, seed };
     let mut source = pass.open(&mut section, &mut schedule)?;
     if passes != 1 && !source.repeat(passes) {
@@ -87,6 +90,11 @@ pub fn open(document: &mut Document, seed: Seed) -> Result<Opened> {
             hash.update(document.resolved_section("workload"));
             hash.update(document.resolved_section("schedule"));
             hash.update(seed.0.to_le_bytes());
+            if source.known().raw.is_some() {
+                for capture in captures.into_iter().flatten().flatten() {
+                    hash.update(trace::file_hash(Path::new(&capture))?);
+                }
+            }
             hex(&hash.finalize())
         }
     };

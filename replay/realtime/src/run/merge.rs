@@ -72,6 +72,7 @@ pub fn merge(
     let experiment = Experiment::open(catalogue, Document::parse(&workers.manifest.config, &name)?)?;
     let run = experiment.choose(None)?;
     let plan = experiment.prepare(run)?;
+    check_trace(&experiment, &plan.spec.trace_hash, &workers.manifest)?;
     let _claim = claim(out)?;
     manifest.files = join_records(&records(&parts, &late), out)?;
     let lateness = Histogram::new(3).map_err(|e| Error::Invalid(format!("no histogram: {e}")))?;
@@ -138,6 +139,17 @@ fn faults(parts: &[Part]) -> Vec<Fault> {
         faults.extend(part.manifest.validity.faults.iter().map(of_part));
     }
     faults
+}
+
+/// Refuses a recorded trace that was changed since the run: its sums are recomputed from it.
+pub(super) fn check_trace(experiment: &Experiment, found: &str, ran: &Manifest) -> Result<()> {
+    if experiment.replays_trace() && found != ran.trace_hash {
+        return Err(Error::config(format!(
+            "workload.trace was changed since the run, and sums are recomputed from it; restore the trace (sha256 {})",
+            ran.trace_hash
+        )));
+    }
+    Ok(())
 }
 
 /// Whether the whole says this itself: from its counters and its balance, or by the sum of its parts.

@@ -88,7 +88,11 @@ impl Experiment {
         let mut points = Vec::new();
         let real_time = self.check_points(&mut |run, plan| {
             match plan {
-                Some(plan) => points.extend([plan.spec.config.clone(), plan.spec.trace_hash.clone()]),
+                Some(plan) => {
+                    // Files that the configuration names, such as a plan, are in it by name only.
+                    let network = plan_hash(&format!("{:?}", plan.parts.topology), std::iter::empty());
+                    points.extend([plan.spec.config.clone(), plan.spec.trace_hash.clone(), network]);
+                }
                 None => points.push(self.config(run)?),
             }
             Ok(())
