@@ -51,6 +51,12 @@ impl Sweep {
             if items.is_empty() {
                 return Err(Error::config(format!("{}: {path} has no values", entry.origin)));
             }
+            if items.iter().any(|item| matches!(item.value, Value::Table(_))) {
+                return Err(Error::config(format!(
+                    "{}: {path}: a value of an axis cannot be a table; several keys are set at once by [[sweep.variants]]",
+                    entry.origin
+                )));
+            }
             let (values, origins) = items.into_iter().map(|item| (item.value, item.origin)).unzip();
             sweep.axes.push((path, values));
             sweep.origins.push(origins);
@@ -58,6 +64,15 @@ impl Sweep {
         for table in section.get_entry_tables("variants")? {
             let place = section.place("variants");
             sweep.variants.push(read_variant(table, &place)?);
+        }
+        for (path, _) in &sweep.axes {
+            let sets = |set: &[(String, Entry)]| set.iter().any(|(own, _)| own == path);
+            if let Some((name, _)) = sweep.variants.iter().find(|(_, set)| sets(set)) {
+                return Err(Error::config(format!(
+                    "{}: {path} is an axis, and variant \"{name}\" sets it; leave one of them out",
+                    section.place("axes")
+                )));
+            }
         }
         sweep.yield_to_overrides(document);
         let lengths = sweep.axes.iter().map(|(_, values)| values.len());
@@ -205,12 +220,14 @@ impl FromValue for Seeds {
 
 /// Parses `1..30` (both ends included), `3,5,7` or a mix.
 fn parse_seeds(text: &str) -> Option<Vec<u64>> {
+    // The resolved configuration repeats a seed as a whole number of TOML.
+    let seed = |text: &str| text.trim().parse().ok().filter(|seed: &u64| i64::try_from(*seed).is_ok());
     let mut seeds = Vec::new();
     for part in text.split(',') {
         match part.split_once("..") {
-            None => seeds.push(part.trim().parse().ok()?),
+            None => seeds.push(seed(part)?),
             Some((first, last)) => {
-                let (first, last): (u64, u64) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+                let (first, last) = (seed(first)?, seed(last)?);
                 if first > last || last - first >= RUNS_MAX as u64 {
                     return None;
                 }
@@ -282,12 +299,23 @@ name = "Olaf"
     }
 
     #[test]
+    fn a_key_is_set_by_an_axis_or_by_a_variant() {
+        let both = "[sweep.axes]\na.b = [1, 2]\n[[sweep.variants]]\nname = \"x\"\na.b = 3\n";
+        let why = read(both, &[]).unwrap_err().to_string();
+        assert!(why.contains("a.b is an axis, and variant \"x\" sets it"), "{why}");
+        let why = read("[sweep.axes]\na = [{ b = 1 }]", &["a.c=2"]).unwrap_err().to_string();
+        assert!(why.contains("cannot be a table"), "{why}");
+    }
+
+    #[test]
     fn without_a_sweep_there_is_one_run() {
         let mut doc = Document::parse("", "x.toml").unwrap();
         let runs = Sweep::read(&mut doc, 42).unwrap().runs();
         assert_eq!((runs.len(), runs[0].seed), (1, 42));
         assert_eq!(parse_seeds("3..1"), None);
         assert_eq!(parse_seeds("a"), None);
+        assert_eq!(parse_seeds("9223372036854775807"), Some(vec![i64::MAX as u64]));
+        assert_eq!(parse_seeds("1,9223372036854775808"), None);
     }
 
     fn read(text: &str, flags: &[&str]) -> Result<Sweep> {
