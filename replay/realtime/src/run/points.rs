@@ -39,9 +39,9 @@ impl Experiment {
             }
             let document = self.resolve(run)?;
             if study::is_one(&document) {
-                study::check(document, run.seed, self.studies)?;
+                let unused = study::unused(document, run.seed, self.studies)?;
                 each(run, None)?;
-                points.push((run, Vec::new()));
+                points.push((run, unused));
             } else {
                 let plan = plan(run)?;
                 each(run, Some(&plan))?;
@@ -133,6 +133,17 @@ mod tests {
             [[sweep.variants]]\nname = \"c\"\n";
         let places = unused(three, &[]);
         assert!(places.len() == 2 && places[0] != places[1], "each place once: {places:?}");
+    }
+
+    #[test]
+    fn keys_that_a_study_does_not_read_are_named() {
+        let text = "[study]\nkind = \"float_sum\"\nmethod = \"integer\"\n";
+        let mut document = Document::parse(text, "x.toml").unwrap();
+        document.overlay(std::iter::empty(), &["study.steps=256".to_owned()]).unwrap();
+        let experiment = Experiment::open(pktgen_registry::all(), document).unwrap();
+        experiment.check_points(&mut |_, _| Ok(())).unwrap();
+        let unused: Vec<_> = experiment.unused().iter().map(Unused::to_string).collect();
+        assert_eq!(unused, ["study.steps (--set study.steps=256)"]);
     }
 
     #[test]

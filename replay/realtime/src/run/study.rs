@@ -3,17 +3,17 @@
 //! Used by [`super::Experiment`]. The study reads its keys and produces findings; they go into the manifest of a run
 //! dir without streams. Sweeps, seeds and reports work as for runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
-use pktgen_core::config::{Document, Run, SECTIONS, Section};
+use pktgen_core::config::{Document, Run, SECTIONS, Section, Unused, with_variants};
 use pktgen_core::record::{Balance, Counters, Incidents, MANIFEST_VERSION, Manifest, RunState, Validity};
 use pktgen_core::registry::find;
 use pktgen_core::seed::{Seed, drawn};
 use pktgen_core::{Error, Result};
 use pktgen_workload::study::{Finding, Study, TIME_TAKEN, Task as Ready};
 
-use super::{Experiment, Finished, Task, tool};
+use super::{Experiment, Finished, Task, points, tool};
 use crate::capture::{claim, write_manifest};
 use crate::clock;
 use crate::plan::read_top;
@@ -48,7 +48,8 @@ pub(super) fn metrics(experiment: &Document, runs: &[Run], studies: Studies) -> 
         return Ok(None);
     }
     let mut metrics: Vec<&str> = Vec::new();
-    for run in runs {
+    let mut seen = HashSet::new();
+    for run in runs.iter().filter(|run| seen.insert(&run.labels)) {
         let mut document = experiment.clone();
         run.apply(&mut document)?;
         if is_one(&document) {
@@ -92,8 +93,13 @@ pub(super) fn check(mut document: Document, seed: u64, studies: Studies) -> Resu
     document.finish(SECTIONS)
 }
 
-/// Reads the study. Returns it, its task, and the resolved configuration.
-fn read(mut document: Document, seed: u64, studies: Studies) -> Result<(&'static dyn Study, Ready, String)> {
+/// Returns the keys that were written and that the study does not read.
+pub(super) fn unused(document: Document, seed: u64, studies: Studies) -> Result<Vec<Unused>> {
+    Ok(read(document, seed, studies)?.2.unused().to_vec())
+}
+
+/// Reads the study. Returns it, its task, and the document as it was read.
+fn read(mut document: Document, seed: u64, studies: Studies) -> Result<(&'static dyn Study, Ready, Document)> {
     check(document.clone(), seed, studies)?;
     read_top(&mut document, seed)?;
     let (study, mut section) = open(&mut document, studies)?;
@@ -102,18 +108,18 @@ fn read(mut document: Document, seed: u64, studies: Studies) -> Result<(&'static
     section.allow(study.keys());
     document.close(section)?;
     document.finish(SECTIONS)?;
-    Ok((study, ready, document.resolved()))
+    Ok((study, ready, document))
 }
 
-/// Runs the study. Returns its name, its findings, and the resolved configuration.
-fn find_out(document: Document, seed: u64, studies: Studies) -> Result<(&'static str, Vec<Finding>, String)> {
-    let (study, ready, config) = read(document, seed, studies)?;
+/// Runs the study. Returns its name, its findings, and the document as it was read.
+fn find_out(document: Document, seed: u64, studies: Studies) -> Result<(&'static str, Vec<Finding>, Document)> {
+    let (study, ready, read) = read(document, seed, studies)?;
     let watch = clock::Stopwatch::start();
     let mut findings = ready(Seed(seed), &|| watch.elapsed().as_nanos() as u64)?;
     if study.metrics().contains(&TIME_TAKEN) {
         findings.push(Finding::new(TIME_TAKEN.metric, TIME_TAKEN.unit, watch.elapsed().as_nanos() as f64));
     }
-    Ok((study.name(), findings, config))
+    Ok((study.name(), findings, read))
 }
 
 impl Experiment {
@@ -121,7 +127,7 @@ impl Experiment {
     pub fn config(&self, run: &Run) -> Result<String> {
         let document = self.resolve(run)?;
         if is_one(&document) {
-            Ok(read(document, run.seed, self.studies)?.2)
+            Ok(read(document, run.seed, self.studies)?.2.resolved())
         } else {
             Ok(self.prepare(run)?.spec.config)
         }
@@ -137,7 +143,7 @@ impl Experiment {
         }
         let _claim = claim(dir)?;
         let before = drawn();
-        let (study, findings, config) = find_out(document, run.seed, self.studies)?;
+        let (study, findings, read) = find_out(document, run.seed, self.studies)?;
         let uses_chance = drawn() != before;
         let manifest = Manifest {
             version: MANIFEST_VERSION,
@@ -150,9 +156,9 @@ impl Experiment {
             anchor_unix_ns: 0,
             created_unix_ns: clock::unix_ns(),
             trace_hash: String::new(),
-            config,
+            config: read.resolved(),
             command: self.command.clone(),
-            overrides: self.overrides(),
+            overrides: points::with_unused(with_variants(&self.overrides, std::slice::from_ref(run)), read.unused()),
             uses_chance,
             clocks: BTreeMap::new(),
             stamp_clocks: BTreeMap::new(),
