@@ -176,8 +176,14 @@ impl Layout {
             return Ok(());
         }
         let fitting = |window: &u32| Layout { window: *window, ..*self }.lanes() <= room;
-        let advice = match (1..window).rev().find(fitting) {
-            Some(most) if !self.shared => format!("lower format.lanes_window to {most} or less"),
+        // Larger windows never need fewer lanes.
+        let (mut most, mut high) = (0, window.saturating_sub(1));
+        while most < high {
+            let middle = most + (high - most).div_ceil(2);
+            (most, high) = if fitting(&middle) { (middle, high) } else { (most, middle - 1) };
+        }
+        let advice = match most {
+            1.. if !self.shared => format!("lower format.lanes_window to {most} or less"),
             _ => "use lanes = \"who\" or \"count\"".to_owned(),
         };
         let why = format!(
@@ -346,6 +352,7 @@ mod tests {
             ("trio_ml", Which, Mean, (6, 64), 99, "remainder"),
             ("olaf", Count, Mean, (3, 64), 46, "mean of ones is one"),
             ("olaf", Which, RunningMean, (3, 64), 46, "lanes_window to 44"),
+            ("olaf", Which, RunningMean, (3, u32::MAX), 46, "lanes_window to 44"),
             ("olaf", Which, Sum, (1, 1 << 20), 46, "leave 3 of the 24 bits"),
             ("olaf", Which, Sum, (3, 0), 46, "0 updates"),
         ] {

@@ -666,6 +666,10 @@ fn recover_or_empty<R: Row>(dir: &Path, files: &mut FileDigests) -> Result<u64> 
 
 fn recover_stream<R: Row>(dir: &Path, files: &mut FileDigests) -> Result<u64> {
     let path = running_path(dir, R::STREAM.name);
+    // A Parquet file has its name when it is whole: the run was killed before it removed this one, which may have fewer rows.
+    if path.exists() && dir.join(format!("{}.parquet", R::STREAM.name)).exists() {
+        return std::fs::remove_file(&path).map_err(Error::io("remove", &path)).map(|()| 0);
+    }
     match path.metadata() {
         // The run was killed before the schema was on disk.
         Ok(about) if about.len() == 0 => {

@@ -205,3 +205,17 @@ fn both_streams_of_a_killed_run_are_recovered() {
     assert_eq!(recover_received(dir.path(), &mut FileDigests::new()).unwrap(), 0);
     assert_eq!((read(dir.path()).len(), path.exists()), (10_000 + whole as usize, false));
 }
+
+/// The process was killed after it had written the whole file, and before it removed the other one.
+#[test]
+fn recovery_keeps_a_whole_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let (dir, mut files) = (folder.path(), FileDigests::new());
+    let mut stream = Stream::<Received>::create(dir).unwrap();
+    let early = std::fs::read(running_path(dir, RECEIVED)).unwrap();
+    stream.push(&row((1, 0, 0))).unwrap();
+    stream.finish(dir, &mut files).unwrap();
+    std::fs::write(running_path(dir, RECEIVED), early).unwrap();
+    recover_stream::<Received>(dir, &mut files).unwrap();
+    assert_eq!((read(dir), running_path(dir, RECEIVED).exists()), (vec![(1, 0, 0)], false));
+}
