@@ -165,6 +165,13 @@ impl Iswitch {
                 (self.held, self.opened) = (self.held + 1, self.opened + 1);
                 *none = Some(Open { sum: Sum { frame: *frame, header }, number: self.opened });
                 if let Some(timeout) = self.timeout {
+                    // Those of sums that have left may be behind that of an open one.
+                    if self.deadlines.len() >= 2 * self.open.len() {
+                        let open = &self.open;
+                        self.deadlines.retain(|(_, cluster, number)| {
+                            open[usize::from(*cluster)].is_some_and(|open| open.number == *number)
+                        });
+                    }
                     self.deadlines.push_back((frame.t.saturating_add(timeout), header.cluster, self.opened));
                 }
                 context.books.passes(frame.t, frame, Action::Arrived);

@@ -296,7 +296,7 @@ impl TrioMl {
 
     /// Returns how a contribution is handled, or why it is refused (§4, "Trio-ML aggregation Microcode program workflow").
     #[inline]
-    fn judge(&mut self, header: &Header) -> Result<Way, Reason> {
+    fn judge(&mut self, header: &Header, is_copy: bool) -> Result<Way, Reason> {
         if header.age_op > AGED {
             return Err(Reason::Malformed);
         }
@@ -320,6 +320,11 @@ impl TrioMl {
         let workers = job.workers_of[usize::from(header.source)];
         if header.sources == 0 || header.sources > workers || header.elements > job.block_grad_max {
             return Err(Reason::WrongCount);
+        }
+        // The copy that a link made in virtual time has no place in the books: it may neither be in a sum nor represent one.
+        if is_copy {
+            self.counts.duplicates += 1;
+            return Err(Reason::Duplicate);
         }
         let Some(index) = found else {
             let late = job.finished.knows(header.block, header.generation);
@@ -362,15 +367,7 @@ impl TrioMl {
         let Some(header) = Header::parse(context.pool.payload(frame)).filter(|_| is_own) else {
             return context.drop(*frame, Reason::Malformed);
         };
-        let index = match self.judge(&header) {
-            // The copy that a link made in virtual time has no place in the books: it may neither be in a sum nor represent one.
-            Ok(_) if frame.packet == PacketId::NOBODY => {
-                self.counts.duplicates += 1;
-                if let Some(chip) = &mut self.chip {
-                    chip.refuse(frame.t);
-                }
-                return context.pool.release(frame.buffer);
-            }
+        let index = match self.judge(&header, frame.packet == PacketId::NOBODY) {
             Ok(Way::Join(index)) => {
                 let opener = self.table.get(index).opener;
                 context.books.yields(frame.t, frame.packet, Action::Merged, opener);

@@ -201,9 +201,12 @@ impl Libra {
                 self.failover.duty = Duty::Retired;
                 Some(What::Retired)
             }
-            What::Retire if newer && matches!(duty, Duty::Active | Duty::Frozen) => {
+            What::Retire if newer && matches!(duty, Duty::Restoring | Duty::Active | Duty::Frozen) => {
                 (self.failover.session, self.failover.duty) = (control.session, Duty::Retired);
-                self.lose(books);
+                // What it was still being given is elsewhere.
+                if duty != Duty::Restoring {
+                    self.lose(books);
+                }
                 Some(What::Retired)
             }
             What::Retire if same && duty == Duty::Retired => Some(What::Retired),

@@ -208,6 +208,12 @@ impl Controller {
         if self.change.is_none() {
             self.counts.detected = t;
         }
+        // The switch that was to take over may have begun, and then has the sums: it retires when it is heard again.
+        if let Some(before) = self.change
+            && self.requests.iter().any(|request| request.ask == Ask::Begin)
+        {
+            self.watch.leaves(before.to, true);
+        }
         self.session += 1;
         self.change = Some(Change { to, fresh });
         self.requests.retain(|request| request.ask == Ask::Retire);

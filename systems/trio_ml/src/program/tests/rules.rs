@@ -147,7 +147,7 @@ fn a_copy_of_a_link_represents_no_sum() {
         let retransmitted = PacketId::new(0, 2, 0);
         assert!(rig.rows().iter().all(|row| row.1 != PacketId::NOBODY && row.3 != Some(PacketId::NOBODY)));
         assert!(rig.rows().iter().any(|row| (row.1, row.2) == (retransmitted, Action::Queued)), "it opens a record");
-        assert_eq!((rig.counter("duplicates"), rig.counter("results")), (1, 2), "{chip}");
+        assert_eq!((rig.counter("duplicates"), rig.counter("late"), rig.counter("results")), (1, 1, 2), "{chip}");
         rig.sent();
         assert_eq!(rig.pool.in_use(), 0);
     }
