@@ -246,14 +246,11 @@ impl Simulation {
         let mut goal_reached = false;
         loop {
             let (t, slot) = self.calendar.first();
-            if t == NEVER {
+            if t == NEVER || self.only_control_is_left(slot) {
                 cut = !interrupted && self.is_late(until);
                 if cut {
                     self.counters.end_ps = until;
                 }
-                break;
-            }
-            if self.only_control_is_left(slot) {
                 break;
             }
             if t > HORIZON {

@@ -1,6 +1,6 @@
 //! Copies of results: all workers receive the same sum, and a repeated result is the same sum.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 
 use pktgen_core::record::{Fault, PacketId};
 use pktgen_wire::wire::update::digest;
@@ -16,6 +16,9 @@ struct Known {
     seq: u32,
 }
 
+/// Partial results that are remembered: more than a network has copies of under way.
+const PARTIALS: usize = 1 << 16;
+
 const NONE: Known = Known { packet: PacketId::NOBODY, digest: 0, seq: 0 };
 
 /// The latest delivered results of a run, by place: a job and a block.
@@ -23,8 +26,10 @@ pub(super) struct Copies {
     /// Two are enough: a worker has the result before when it contributes to the next, so what is older than both has arrived, and comes
     /// once more, however late.
     known: Vec<[Known; 2]>,
-    /// Partial results that came: nobody waits for them, so they and their copies may come behind any number of later ones.
+    /// The latest [`PARTIALS`] partial results that came, and their order: nobody waits for them, so they and their copies may come behind
+    /// later ones.
     partials: HashSet<PacketId>,
+    order: VecDeque<PacketId>,
     /// Whether copies are compared. Devices of this program share the bytes of all copies.
     compared: bool,
     /// Whether a partial result may be repeated with other contributions, because these are repeated.
@@ -37,7 +42,7 @@ impl Copies {
     /// Copies at `places` places; `compared` if the device is external, `partial` if one packet may open two results.
     pub(super) fn new(places: usize, compared: bool, partial: bool) -> Self {
         let (known, partials) = (vec![[NONE; 2]; places], HashSet::new());
-        Copies { known, partials, compared, partial, unlike: 0, first: None }
+        Copies { known, partials, order: VecDeque::new(), compared, partial, unlike: 0, first: None }
     }
 
     /// Notes a result, by its place and packet, that arrived at `worker` with these `values`; returns whether it is the first copy.
@@ -56,14 +61,14 @@ impl Copies {
         }
         let is_old = known[1].packet != PacketId::NOBODY && known.iter().all(|known| head.seq < known.seq);
         if earlier.is_none() && is_old {
-            return head.degraded && self.partials.insert(packet);
+            return head.degraded && self.is_new_partial(packet);
         }
         let digest = if self.compared { of(head, values()) } else { 0 };
         let Some(earlier) = earlier else {
-            if head.degraded {
-                self.partials.insert(packet);
-            }
             *known = [Known { packet, digest, seq: head.seq }, known[0]];
+            if head.degraded {
+                self.is_new_partial(packet);
+            }
             return true;
         };
         if earlier.digest != digest && !(self.partial && head.degraded) {
@@ -71,6 +76,20 @@ impl Copies {
             self.first.get_or_insert((worker, head.seq));
         }
         false
+    }
+
+    /// Remembers a partial result; returns whether it had not come.
+    fn is_new_partial(&mut self, packet: PacketId) -> bool {
+        if !self.partials.insert(packet) {
+            return false;
+        }
+        if self.order.len() == PARTIALS
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.partials.remove(&oldest);
+        }
+        self.order.push_back(packet);
+        true
     }
 
     /// Returns the fault of the device, if copies differ.
@@ -146,5 +165,9 @@ mod tests {
         // One that was in time, and whose copy comes behind two later ones.
         assert!(of((1, 24), true) && of((0, 32), false) && of((0, 40), false) && !of((1, 24), true));
         assert_eq!(copies.fault(), None);
+        for seq in 0..2 * PARTIALS as u32 {
+            assert!(copies.is_first((0, PacketId::new(2, seq, 0)), 0, &head(seq, 2, true), || &[0; 4]));
+        }
+        assert_eq!((copies.partials.len(), copies.order.len()), (PARTIALS, PARTIALS));
     }
 }
