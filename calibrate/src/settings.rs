@@ -1,6 +1,7 @@
 //! `[calibrate]`: parameters with their ranges, targets, and how much may be run.
 
 use pktgen_core::config::{Document, Value, settings};
+use pktgen_core::record::plan_hash;
 use pktgen_core::{Error, Result};
 
 use crate::parameter::{Parameter, Space};
@@ -69,7 +70,13 @@ impl PredictPoint {
     /// Returns the name of its folder, valid on every file system.
     pub fn folder(&self) -> String {
         let safe = |c: char| if c.is_ascii_alphanumeric() || "=.-".contains(c) { c } else { '_' };
-        format!("predict-{}", self.name().chars().take(NAME_MAX).map(safe).collect::<String>())
+        let name = self.name();
+        let mut folder: String = name.chars().take(NAME_MAX).map(safe).collect();
+        if folder != name {
+            // Another point may look alike.
+            folder = format!("{folder}-{}", &plan_hash(&name, std::iter::empty())[..8]);
+        }
+        format!("predict-{folder}")
     }
 }
 
@@ -108,5 +115,19 @@ impl CalibrateSettings {
             )));
         }
         Ok(CalibrateSettings { keys, space: Space { parameters }, targets, metrics, predict })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn points_have_folders_of_their_own() {
+        let folder = |value: &str| PredictPoint { set: vec![("workload.trace".to_owned(), value.into())] }.folder();
+        assert_ne!(folder("a/b"), folder("a_b"));
+        assert_ne!(folder(&format!("{}x", "a".repeat(300))), folder(&format!("{}y", "a".repeat(300))));
+        let slots = PredictPoint { set: vec![("target.slots".to_owned(), 16i64.into())] };
+        assert_eq!(slots.folder(), "predict-target.slots=16");
     }
 }
