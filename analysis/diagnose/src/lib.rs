@@ -155,7 +155,8 @@ pub fn diagnose(dir: &Path, device: Option<&Path>, protocols: &Protocols, no_ver
                 .filter(|lost| !hosts::is_counted(&found, lost.explains, LostOnLinks::NONE))
                 .filter(|lost| crossing.as_ref().is_none_or(|crossing| crossing.answers.refused() * 2 < lost.explains)),
         );
-        merging::copies_of_answers(&evidence, &mut found);
+        let shown = crossing.as_ref().map_or(0, |crossing| crossing.answers.station.frames);
+        merging::copies_of_answers(&evidence, shown, &mut found);
         unknown.extend(balances.unknown(&evidence, &found));
     }
     if evidence.came() > 0 && evidence.manifest.external.is_some() && evidence.manifest.family() == Family::Pairs {

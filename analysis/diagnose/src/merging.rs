@@ -241,11 +241,10 @@ pub(crate) fn answers(evidence: &Evidence, on_links: LostOnLinks) -> Option<Caus
     Some(CauseFound::new(&ACKS_LOST, certainty, missing, proofs))
 }
 
-/// Finds answers that did not reach all their workers.
-pub(crate) fn copies_of_answers(evidence: &Evidence, found: &mut Vec<CauseFound>) {
+/// Finds answers that did not reach all their workers; the captures showed `shown` of them at Ethernet addresses of no worker.
+pub(crate) fn copies_of_answers(evidence: &Evidence, shown: u64, found: &mut Vec<CauseFound>) {
     let Some(acks) = evidence.manifest.unseen.as_ref().and_then(|unseen| unseen.acks) else { return };
-    // The captures may have shown the same frames.
-    if acks.elsewhere > 0 && found.iter().all(|found| found.cause != &WRONG_DESTINATION) {
+    if acks.elsewhere > shown * 2 {
         let says = format!("{} answers came with the Ethernet address of another", acks.elsewhere);
         let proof = EvidenceItem::new("manifest.json, acks", says);
         found.push(CauseFound::new(&WRONG_DESTINATION, Certainty::Certain, acks.elsewhere, vec![proof]));

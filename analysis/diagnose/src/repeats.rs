@@ -57,8 +57,7 @@ struct Exchanges {
     of: HashMap<Key, Exchange, Quick>,
     /// Acknowledgements of packets that the worker had not sent, or not so often.
     unasked: Odd,
-    /// Those of packets that it did not send at all, and how often the others came, by job and number.
-    misnumbered: u64,
+    /// How often they came, by job and number.
     too_many: HashMap<(u16, u32), u64, Quick>,
     /// Datagrams with a port of the protocol that are none of its packets.
     unread: u64,
@@ -83,14 +82,15 @@ struct Missing {
     refused: u64,
     /// Answers that left the server and did not come.
     from_server: u64,
-    /// Acknowledgements too many that have the number of one that is missing at another worker.
+    /// Acknowledgements too many that have the number of one that is missing at another worker, and those of numbers that no worker of the
+    /// job sent.
     misdirected: u64,
+    misnumbered: u64,
     /// Results of the device of which only a repetition came, and other results that it repeated.
     results: Odd,
     results_again: u64,
-    /// Results of the device that came to others, by the worker that they did not come to; and how many came.
+    /// Results of the device that came to others, by the worker that they did not come to.
     to_others: BTreeMap<u32, u64>,
-    results_came: u64,
     /// Workers that some result came to.
     reached: BTreeSet<u32>,
 }
@@ -169,10 +169,7 @@ impl Exchanges {
             (What::Ack | What::Control, true) => match self.of.get_mut(&key).filter(|own| own.acks < own.sent) {
                 Some(own) => own.acks += 1,
                 None => {
-                    match self.of.get(&key).is_some_and(|own| own.sent > 0) {
-                        true => *self.too_many.entry((key.1, key.2)).or_default() += 1,
-                        false => self.misnumbered += 1,
-                    }
+                    *self.too_many.entry((key.1, key.2)).or_default() += 1;
                     self.unasked.add(number, || {
                         format!("acknowledges packet {} to a worker that did not send it, or not so often", sight.seq)
                     });
@@ -204,6 +201,9 @@ impl Exchanges {
             odd.frames += frames;
         };
         let mut too_many = self.too_many.clone();
+        let sent: HashSet<(u16, u32)> =
+            self.of.iter().filter(|(_, own)| own.sent > 0).map(|((_, job, seq), _)| (*job, *seq)).collect();
+        missing.misnumbered = too_many.iter().filter(|(id, _)| !sent.contains(*id)).map(|(_, n)| n).sum();
         for ((_, cluster, seq), own) in &self.of {
             let results_left = own.results_left.len() as u64;
             if results_left > 1 {
@@ -256,7 +256,6 @@ impl Exchanges {
         let workers: BTreeSet<_> = senders.map(|((host, cluster, _), _)| (*cluster, *host)).collect();
         let came: HashSet<&Key> = self.first.iter().chain(self.again.keys()).collect();
         let results: BTreeSet<_> = came.iter().map(|(_, cluster, seq)| (*cluster, *seq)).collect();
-        missing.results_came = results.len() as u64;
         for (cluster, seq) in results {
             for (_, host) in workers.range((cluster, 0)..=(cluster, u32::MAX)) {
                 let has = [0, *host].iter().any(|to| came.contains(&(*to, cluster, seq)));
@@ -374,6 +373,8 @@ impl Lost<'_> {
             let taken = self.evidence.device(DOWN_TAKEN);
             let counter = taken.map(|(name, n)| EvidenceItem::new(format!("device counter {name}"), n.to_string()));
             let proofs = lost.into_iter().map(|(_, proof)| proof).chain(counter).collect();
+            // What is certain replaces what was possible beside copies.
+            found.retain(|found| found.cause != &RESULTS_LOST || found.certainty > Certainty::Possible);
             found.push(CauseFound::new(&RESULTS_LOST, Certainty::Certain, frames, proofs));
         }
         if from_server > limit && !self.balances.lost_back().may_explain(from_server) {
@@ -389,7 +390,7 @@ impl Lost<'_> {
     /// number says so, both are possible, and that the missing ones are lost.
     fn of_strays(&self, astray: u64, told: u64, found: &mut Vec<CauseFound>) {
         let unasked = &self.all.unasked;
-        let placed = self.all.misnumbered + self.missing.misdirected;
+        let placed = self.missing.misnumbered + self.missing.misdirected;
         let mut add = |cause, certainty, frames: u64| {
             if frames <= told * 2 || found.iter().any(|found| found.cause == cause) {
                 return;
@@ -435,12 +436,11 @@ impl Lost<'_> {
 
     /// Results that never came to some workers: to those that had none, or now and then. `odd` others came to single workers.
     fn of_others(&self, odd: u64, found: &mut Vec<CauseFound>) -> Option<(u64, EvidenceItem)> {
-        let Missing { to_others, results_came, reached, .. } = self.missing;
+        let Missing { to_others, reached, .. } = self.missing;
         let told = |hosts: &[(&u32, &u64)]| {
             let lacking = hosts.iter().map(|(_, lacking)| **lacking).sum::<u64>();
             let names: Vec<_> = hosts.iter().map(|(host, _)| Address(**host).to_string()).collect();
-            let says =
-                format!("of {results_came} results that came to others, {lacking} never came to {}", names.join(", "));
+            let says = format!("{lacking} results that came to others of the job never came to {}", names.join(", "));
             (lacking > odd * 2).then(|| (lacking, EvidenceItem::new(TAP, says)))
         };
         let (without, others): (Vec<_>, Vec<_>) =

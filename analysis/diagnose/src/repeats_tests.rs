@@ -93,7 +93,7 @@ fn results_that_never_came_to_a_worker_came_to_some_only() {
     let mut all = vec![push(1, 0), push(2, 0)];
     all.extend((0..9).map(|seq| result(1, seq, 0)));
     let missing = exchanges(&[], &all).missing();
-    assert_eq!((missing.to_others, missing.results_came), (BTreeMap::from([(2, 9)]), 9));
+    assert_eq!(missing.to_others, BTreeMap::from([(2, 9)]));
 }
 
 /// What is found in exchanges, beside causes that explain `told` frames, of a run with so many `foreign` ones.
@@ -123,6 +123,11 @@ fn each_loss_has_its_cause() {
     let both = exchanges(&[], &[push(1, 0), push(2, 1), ack(2, 1), ack(2, 1), push(1, 0), ack(1, 0)]);
     let possible = ["results_unmatched", "copies", "results_lost"].map(|code| (code, Certainty::Possible, 1));
     assert_eq!(found(&both, 0, 0), possible);
+    let copied = exchanges(&[], &[push(1, 0), push(2, 5), ack(2, 5), ack(1, 5), push(1, 0), ack(1, 0)]);
+    assert_eq!(found(&copied, 0, 0), possible, "to another worker, too");
+    // More is missing than they could be.
+    let more = exchanges(&[], &[push(1, 0), push(1, 0), push(2, 1), ack(2, 1), ack(2, 1)]);
+    assert_eq!(found(&more, 0, 0).iter().filter(|one| one.0 == "results_lost").count(), 1);
     // A number that no worker sent is no copy.
     let renumbered = exchanges(&[], &[push(1, 0), ack(1, 7), push(1, 0), ack(1, 0)]);
     assert_eq!(found(&renumbered, 0, 0), [("results_unmatched", Certainty::Certain, 1)]);
