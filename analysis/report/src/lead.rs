@@ -214,7 +214,8 @@ fn among(sweep: &SweepData, key: &str) -> Lead {
     let (best, all) = best_at(sweep, key, better);
     let word = if better == Better::Lower { "lowest" } else { "highest" };
     let count = |variant: &str| best.iter().filter(|one| **one == variant).count();
-    let seeds = of.values().flatten().filter(|(_, value)| !value.exact).map(|(_, value)| value.n).min();
+    let valid = sweep.points.iter().filter_map(|point| sweep.of_valid(point, key));
+    let seeds = valid.filter(|value| !value.exact).map(|value| value.n).min();
     let undecided = match seeds {
         _ if better == Better::Neither || all == 0 => String::new(),
         Some(n) if n < SEEDS_MIN => too_few(n),

@@ -250,6 +250,8 @@ fn cell(sweep: &SweepData, point: &PointSummary, key: &str) -> Cell {
         let sign = Bound::sign(published.bound);
         Some(Paper { value, sign, difference, inside, source: published.source.clone() })
     });
+    // What is compared is shown; without valid runs, all.
+    let ours = if paper.is_some() { sweep.of_valid(point, key).or(ours) } else { ours };
     Cell { ours, paper }
 }
 

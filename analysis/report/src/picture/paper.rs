@@ -3,7 +3,7 @@
 use pktgen_core::record::{Bound, Published};
 use pktgen_core::registry::Named;
 use pktgen_records::human;
-use pktgen_records::stats::Interval;
+use pktgen_records::stats::{Estimate, Interval};
 
 use super::{Picture, medians};
 use crate::chart::{Chart, Kind, ROWS_MAX, Series, Span, rows_note};
@@ -60,8 +60,9 @@ fn draw(sweep: &SweepData, key: &str) -> Option<Chart> {
     let all: Vec<(&PointSummary, (f64, Option<Bound>))> = with.collect();
     let rows = &all[..all.len().min(ROWS_MAX)];
     let mut ours = Series { name: "ours".to_owned(), ..Default::default() };
-    for (row, (point, _)) in rows.iter().enumerate() {
-        if let Some(cell) = point.cells.get(key) {
+    let valid: Vec<Option<Estimate>> = rows.iter().map(|(point, _)| sweep.of_valid(point, key)).collect();
+    for (row, cell) in valid.iter().enumerate() {
+        if let Some(cell) = cell {
             ours.points.push((row as f64, cell.median));
             ours.spans.extend(cell.interval.map(|Interval { lo, hi }| Span { x: row as f64, lo, hi }));
         }
@@ -78,10 +79,7 @@ fn draw(sweep: &SweepData, key: &str) -> Option<Chart> {
     let title = human::title(key);
     Some(Chart {
         kind: Kind::Dots,
-        title: format!(
-            "{title}: paper beside ours, {}",
-            medians(rows.iter().filter_map(|(point, _)| point.cells.get(key)))
-        ),
+        title: format!("{title}: paper beside ours, {}", medians(valid.iter().flatten())),
         note: rows_note(all.len()),
         x: (title, UNITS.into_iter().find(|known| *known == unit).unwrap_or("")),
         categories: rows.iter().map(|(point, _)| point_name(&point.labels)).collect(),
