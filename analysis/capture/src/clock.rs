@@ -253,7 +253,7 @@ fn bounded(sender: &Seen, server: &Seen) -> Relation {
     let Some((least, most)) = bounds(&|_| true) else {
         let what = if up.is_empty() { "updates" } else { "acknowledgements" };
         return Relation::Unknown(format!(
-            "the sides are captures of different clocks, and no {what} were seen at both"
+            "the sides are captures of different clocks, and no {what} with generation times were seen at both (--offset gives the difference)"
         ));
     };
     if least > most {

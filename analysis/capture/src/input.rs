@@ -132,7 +132,7 @@ impl InputFacts {
 /// Where packets are read from.
 enum Source {
     File(Box<Reader>),
-    Frames(Frames),
+    Frames(Box<Frames>),
 }
 
 /// An open capture.
@@ -173,7 +173,7 @@ impl Input {
         let is_over_udp = format.is_none_or(|format| format.ether_type().is_none());
         Ok(Input {
             reader: if path.is_dir() {
-                Source::Frames(Frames::open(path)?)
+                Source::Frames(Box::new(Frames::open(path)?))
             } else {
                 Source::File(Box::new(Reader::open(path)?))
             },

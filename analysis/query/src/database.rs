@@ -245,10 +245,13 @@ impl Database {
             Content::Capture { dir, known, index } => {
                 let parts = parts_of(dir, index, table.name)?;
                 if parts.is_empty() {
-                    let what = format!(
-                        "it has no table `{}`: the capture of that side was not given to pktgen analyze",
-                        table.name
-                    );
+                    let why = match dir == known {
+                        true => "the capture of that side was not given to pktgen analyze",
+                        false => {
+                            "a capture is that of the server; pktgen analyze --sent FILE --tables FOLDER makes tables of both sides"
+                        }
+                    };
+                    let what = format!("it has no table `{}`: {why}", table.name);
                     return Err(Error::config(format!("{}: {what}", known.display())));
                 }
                 Ok(parts.into_iter().map(|part| (Some(index.run.clone()), part)).collect())

@@ -69,7 +69,10 @@ fn of_joins(table: &TableWithJoins, names: &mut Vec<String>) {
             TableFactor::Table { alias: Some(alias), .. } | TableFactor::Derived { alias: Some(alias), .. } => {
                 names.push(alias.name.value.clone());
             }
-            TableFactor::Table { name, alias: None, .. } => names.push(name.to_string()),
+            // Names have one word.
+            TableFactor::Table { name, alias: None, .. } => {
+                names.extend(name.0.first().and_then(|part| part.as_ident()).map(|name| name.value.clone()));
+            }
             TableFactor::NestedJoin { table_with_joins, .. } => of_joins(table_with_joins, names),
             _ => {}
         }

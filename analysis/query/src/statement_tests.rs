@@ -159,7 +159,12 @@ fn a_subquery_names_its_own_tables() {
         assert!(refused.starts_with(&format!("SQL, line 1, column {place}: s")), "{sql}: {refused}");
         assert!(refused.contains("SEMI JOIN … ON s"), "{sql}: {refused}");
     }
+    assert!(
+        refusal("SELECT seq FROM \"sent\" WHERE EXISTS (SELECT 1 FROM received WHERE bytes = sent.bytes)")
+            .contains("SEMI")
+    );
     for sql in [
+        "SELECT seq FROM sent WHERE packet IN (SELECT packet FROM \"sent\" WHERE \"sent\".bytes > 1)",
         "SELECT s.seq FROM sent s WHERE s.packet IN (SELECT s.packet FROM received s WHERE s.bytes > 1)",
         "SELECT s.seq FROM sent s SEMI JOIN received r ON s.packet = r.packet WHERE s.seq > 1 ORDER BY s.seq",
         "SELECT a.n FROM (SELECT s.seq AS n FROM sent s UNION ALL SELECT r.seq AS n FROM received r) a WHERE a.n > 1",

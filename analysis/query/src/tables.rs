@@ -274,6 +274,7 @@ fn needs(stream: &str) -> &'static str {
         STATES => "capture.states = true, with transmission control",
         ITERATIONS => "synchronous training",
         RESULTS => "synchronous training, and capture.records = \"full\" or \"every:N\"",
+        SENT | BOOKS | RECEIVED => "capture.records = \"full\" or \"every:N\"",
         _ => FULL,
     }
 }
