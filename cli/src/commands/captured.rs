@@ -90,15 +90,15 @@ fn refuse_valueless(patterns: &[String], measured: &Measured) -> Result<()> {
     let lacks = |pattern: &&String| !measured.lines.iter().any(|line| matches(pattern, &line.metric));
     let Some(pattern) = patterns.iter().find(lacks) else { return Ok(()) };
     let families = families(&STUDIES, &DEFINITIONS);
-    if !families.iter().flat_map(|family| &family.definitions).any(|known| matches(pattern, known.metric)) {
-        return Ok(());
-    }
+    let mut known = families.iter().flat_map(|family| &family.definitions);
+    let Some(known) = known.find(|known| matches(pattern, known.metric)) else { return Ok(()) };
     let reasons = measured.notes.iter().filter(|note| !NO_REASONS.contains(&note.note));
     let reasons: Vec<&str> = reasons.map(|note| note.text.as_str()).collect();
     let why = if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join("; ")) };
     let what = format!("--metric {pattern}: has no value in these captures{why}");
     Err(Error::Invalid(format!(
-        "{what} (`pktgen explain {pattern}` says what it needs, and docs/analyze.md which sides show what)"
+        "{what} (`pktgen explain {}` says what it needs, and docs/analyze.md which sides show what)",
+        known.metric
     )))
 }
 
