@@ -174,7 +174,7 @@ impl Experiment {
     }
 
     /// Whether its workload is recorded.
-    pub fn replays_trace(&self) -> bool {
+    pub(crate) fn replays_trace(&self) -> bool {
         self.document.get("workload.trace").is_some()
     }
 

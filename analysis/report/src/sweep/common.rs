@@ -44,7 +44,8 @@ fn first<T: Ord + ?Sized>(known: &mut BTreeSet<Arc<T>>, own: &mut Arc<T>) {
 pub(super) fn without_seed(config: &str) -> Arc<str> {
     let sections = if config.starts_with('[') { 0 } else { config.find("\n[").map_or(config.len(), |at| at + 1) };
     let (top, sections) = config.split_at(sections);
-    let others = top.split_inclusive('\n').filter(|line| !line.starts_with("seed = "));
+    let is_seed = |line: &&str| line.split_once(" = ").is_some_and(|(key, _)| key == "seed");
+    let others = top.split_inclusive('\n').filter(|line| !is_seed(line));
     others.chain([sections]).collect::<String>().into()
 }
 

@@ -250,12 +250,12 @@ impl Worker {
     }
 
     /// Whether it has sent its end as often as it may, and still waits for results.
-    pub fn has_nudged_in_vain(&self) -> bool {
+    pub(super) fn has_nudged_in_vain(&self) -> bool {
         self.nudge == (NEVER, ATTEMPT_MAX)
     }
 
     /// Lets such a worker send its end as often again.
-    pub fn nudge_again(&mut self, t: Time, settings: &Settings) {
+    pub(super) fn nudge_again(&mut self, t: Time, settings: &Settings) {
         self.nudge = (NEVER, 0);
         self.waits(t, settings);
     }
