@@ -91,6 +91,16 @@ fn exit_codes_are_those_of_every_command() {
     assert_eq!(code(&["dump", "a"]), Some(2), "--canonical is required");
     assert_eq!(code(&["dump", "--canonical", "nowhere"]), Some(2));
     assert_eq!(code(&["dump", "--canonical", "a", "-o", "no/folder/a.txt"]), Some(1));
+    // The name of the output is checked before anything is read.
+    let said = |args: &[&str]| String::from_utf8_lossy(&pktgen(dir, args).stderr).into_owned();
+    let manifest = "a/queue=olaf,seed=1/manifest.json";
+    let fault = said(&["dump", "--canonical", "nowhere", "-o", manifest]);
+    assert!(fault.contains(manifest) && fault.contains("which would be lost"), "{fault}");
+    // Nothing is left behind by a dump that fails, and a file that was there remains.
+    fs::write(dir.join("kept.txt"), "before").expect("writable");
+    assert_eq!(code(&["dump", "--canonical", "nowhere", "-o", "kept.txt"]), Some(2));
+    assert_eq!(fs::read_to_string(dir.join("kept.txt")).expect("there"), "before");
+    assert!(!dir.join("kept.txt.partial").exists());
     // An unreadable run is named, and the others are printed; damage is found.
     let path = dir.join("a/queue=fifo,seed=1/sent.parquet");
     let mut bytes = fs::read(&path).expect("a stream");

@@ -182,6 +182,12 @@ fn an_experiment_measures_by_queries_of_its_own() {
     assert!(!dropped.is_empty() && values(&lines, "drops") == dropped, "{dropped:?}");
     let ids: Vec<_> = values(&lines, "members").iter().map(|(labels, _)| labels["id"].clone()).collect();
     assert_eq!(ids, [0, 1, 2]);
+    // In a dump, as in the analysis.
+    let (dump, _) = ran(folder, &["-q", "dump", "--canonical", "new/seed=1"], 0);
+    let of_dump = dump.lines().filter(|line| line.starts_with("metric\ttail_age\t")).count();
+    assert_eq!(of_dump, 1, "{dump}");
+    let members = dump.lines().filter(|line| line.starts_with("metric\tmembers\t")).count();
+    assert_eq!(members, 3, "{dump}");
     // In the report: columns, their descriptions, and the keys of labelled metrics.
     let (report, _) = ran(folder, &["-q", "report", "new", "--json"], 0);
     let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
