@@ -1,6 +1,7 @@
 //! Reads tables back as events, and joins tables of shards.
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -32,14 +33,15 @@ pub fn analyze_tables(dir: &Path, formats: Formats, forwards: bool, no_verify: b
     let mut sources = Source::find(dir, &index, &Rc::new(Numbers::of(dir, &index, formats)?))?;
     let sides = Side::ALL.map(|side| index.inputs.iter().any(|input| input.side == side));
     let mut meter = Meter::new(formats, sides[Side::Sender as usize], MEMORY);
-    loop {
-        let next = sources.iter().enumerate().filter_map(|(i, source)| Some((source.next.as_ref()?.0, i))).min();
-        let Some((_, first)) = next else { break };
+    let mut heads: BinaryHeap<Reverse<(u64, usize)>> =
+        sources.iter().enumerate().filter_map(|(i, source)| source.head(i)).collect();
+    while let Some(Reverse((_, first))) = heads.pop() {
         let source = &mut sources[first];
         if let Some((_, event)) = source.next.take() {
             meter.add(&event)?;
         }
         source.advance()?;
+        heads.extend(source.head(first));
     }
     meter.compare_sides();
     // The tables hold deliveries; the index holds the counts of other packets, and whose contributions they were.
@@ -77,7 +79,8 @@ struct Source {
     side: Side,
     cluster: u16,
     parts: std::vec::IntoIter<PathBuf>,
-    open: Option<Batches>,
+    /// The part being read, and its next batch. It is closed after its last batch: most parts of many clusters have one.
+    open: Option<(Batches, RecordBatch)>,
     rows: Vec<(u64, Event)>,
     at: usize,
     next: Option<(u64, Event)>,
@@ -110,6 +113,11 @@ impl Source {
         Ok(sources)
     }
 
+    /// Returns the number of the next event, with the position of this source among all.
+    fn head(&self, at: usize) -> Option<Reverse<(u64, usize)>> {
+        self.next.as_ref().map(|(number, _)| Reverse((*number, at)))
+    }
+
     fn advance(&mut self) -> Result<()> {
         loop {
             if let Some(row) = self.rows.get(self.at) {
@@ -117,23 +125,22 @@ impl Source {
                 self.next = Some(*row);
                 return Ok(());
             }
-            match &mut self.open {
-                Some(batches) => match batches.next_batch()? {
-                    Some(batch) => {
-                        let path = batches.path().to_owned();
-                        self.rows = self.read(&path, &batch)?;
-                        self.at = 0;
-                    }
-                    None => self.open = None,
-                },
+            let mut batches = match self.open.take() {
+                Some((batches, batch)) => {
+                    self.rows = self.read(batches.path(), &batch)?;
+                    self.at = 0;
+                    batches
+                }
                 None => match self.parts.next() {
-                    Some(path) => self.open = Some(Batches::open(&path)?),
+                    Some(path) => Batches::open(&path)?,
                     None => {
                         self.next = None;
                         return Ok(());
                     }
                 },
-            }
+            };
+            let ahead = batches.next_batch()?;
+            self.open = ahead.map(|batch| (batches, batch));
         }
     }
 
@@ -177,6 +184,14 @@ impl Source {
         };
         (0..batch.num_rows()).map(row).collect()
     }
+}
+
+/// Returns the number of sources of tables, and of those whose part is still open after their first events were read.
+#[cfg(test)]
+pub(super) fn open_parts(dir: &Path, formats: Formats) -> Result<(usize, usize)> {
+    let index = TablesIndex::read(dir)?;
+    let sources = Source::find(dir, &index, &Rc::new(Numbers::of(dir, &index, formats)?))?;
+    Ok((sources.len(), sources.iter().filter(|source| source.open.is_some()).count()))
 }
 
 fn damaged(path: &Path, what: &str) -> Error {

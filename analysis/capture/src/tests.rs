@@ -1,5 +1,6 @@
 //! Compares the meter with a straightforward computation from the tables of a run dir, on random input.
 
+mod clusters;
 mod sources;
 
 use pktgen_core::record::PacketId;

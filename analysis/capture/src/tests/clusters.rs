@@ -1,0 +1,32 @@
+//! Tests of tables of many clusters.
+
+use super::super::replay::open_parts;
+use super::*;
+
+/// Number of clusters, whose parts at both sides are more files than a process may have open by default.
+const MANY: u16 = 600;
+
+#[test]
+fn tables_of_many_clusters_are_read_with_few_open_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let update = |cluster: u16| {
+        let (worker, generation) = (u32::from(cluster), i64::from(cluster) * 1000);
+        let mut frame = frame_of(&Sent { worker, seq: 0, t_gen: generation, t_sent: 0, arrives: None }, 1);
+        let header =
+            Header { flags: 0, cluster, count: 1, worker, seq: 0, generation, attempt: 0, elements: 2, reward: 0.0 };
+        header.emit_update(&mut frame[HEAD..]);
+        frame
+    };
+    let names = ["sent.pcapng", "received.pcapng"].map(|name| dir.path().join(name));
+    for (name, later) in names.iter().zip([500, 600]) {
+        let frames: Vec<_> = (0..MANY).map(|cluster| (i64::from(cluster) * 1000 + later, update(cluster))).collect();
+        write(name, &frames);
+    }
+    let out = dir.path().join("tables");
+    let tables = TablesPlan { dir: out.clone(), run: "run".into(), form: TableForm::Parquet };
+    let measured = analysed(&CapturePlan { tables: Some(tables), ..both(&names) });
+    assert_eq!(open_parts(&out, all().protocols.formats).unwrap(), (2 * usize::from(MANY), 0));
+    let again = analyze_tables(&out, all().protocols.formats, false, false).unwrap();
+    assert_eq!(value(&again.lines, "sent"), Some(f64::from(MANY)));
+    assert!(again.lines == measured.lines);
+}
