@@ -83,7 +83,7 @@ struct Whole {
 
 impl Whole {
     fn of(folder: &Path) -> Whole {
-        let database = Database::open(folder, Options { no_verify: true, memory: 1 << 30 }).unwrap();
+        let database = Database::open(folder, Options { no_verify: true, memory: 1 << 30, process: 1 << 30 }).unwrap();
         let frame = |of: &str, name| database.query(&format!("SELECT {of} FROM {name}")).unwrap().0;
         let frames = [("sent", OF_SENT), ("books", "*")].map(|(name, of)| (name, frame(of, name)));
         assert!(frames.iter().all(|(_, frame)| frame.height() == ROWS), "{frames:?}");
@@ -289,7 +289,8 @@ fn runs_that_the_statement_excludes_are_not_read() {
     let footer = u32::from_le_bytes(file[end..end + 4].try_into().unwrap());
     file[4..end - footer as usize].fill(0);
     std::fs::write(&path, file).unwrap();
-    let database = Database::open(folder.path(), Options { no_verify: true, memory: 1 << 30 }).unwrap();
+    let database =
+        Database::open(folder.path(), Options { no_verify: true, memory: 1 << 30, process: 1 << 30 }).unwrap();
     for of in ["SUM(seq) AS s", "seq", "worker, SUM(seq) AS s"] {
         let by = if of.starts_with("worker") { " GROUP BY worker" } else { "" };
         let query = |chosen: &str| database.query(&format!("SELECT {of} FROM sent WHERE {chosen}{by}"));

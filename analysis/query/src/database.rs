@@ -33,6 +33,8 @@ pub struct Options {
     pub no_verify: bool,
     /// Maximum number of bytes that a query may hold in memory.
     pub memory: u64,
+    /// Maximum growth of the process during a query: more than `memory` where other work runs beside it.
+    pub process: u64,
 }
 
 struct Run {
@@ -227,7 +229,7 @@ impl Database {
         };
         // Checked concurrently with reading; the answer is used only if the files are unchanged.
         let check = || if verifies { self.check(&names) } else { Ok(()) };
-        let (checked, answer) = beside(check, || watched(self.options.memory, "the query", answer))?;
+        let (checked, answer) = beside(check, || watched(self.options.process, "the query", answer))?;
         checked.and(answer)
     }
 

@@ -45,7 +45,9 @@ impl UserMetrics for SqlMetrics {
         memory: MemoryBound,
     ) -> std::result::Result<Vec<Line>, Unanswered> {
         // The analysis has checked the digests of the files or was told not to.
-        let options = Options { no_verify: true, memory: memory.bound().max(LEAST) };
+        // Runs analysed at the same time grow the process, too.
+        let (memory, process) = (memory.bound().max(LEAST), memory.of_all().max(LEAST));
+        let options = Options { no_verify: true, memory, process };
         let database = Database::open(dir, options).map_err(Unanswered::Failed)?;
         if let Some(lacking) = database.lacking(&metric.sql).map_err(Unanswered::Failed)? {
             return Err(Unanswered::NotRecorded(lacking));
@@ -149,7 +151,12 @@ fn no_value(names: &[&str]) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::hint::black_box;
+    use std::sync::atomic::{AtomicBool, Ordering as Order};
+    use std::thread;
+
     use pktgen_core::definition::Better;
+    use pktgen_records::testing::Story;
 
     use super::*;
 
@@ -209,5 +216,37 @@ mod tests {
         assert!(fault.contains("two rows without labels"), "{fault}");
         let none = DataFrame::empty_with_schema(&Schema::from_iter([Field::new("n".into(), DataType::Int64)]));
         assert_eq!(lines_of(&own, &QueryAnswer::of(none).unwrap()).unwrap()[0].value, None);
+    }
+
+    /// Other analyses of a sweep grow the process, and are not counted against this one's share.
+    #[test]
+    fn memory_of_other_threads_does_not_end_a_metric() {
+        let (mut story, rows) = (Story::new(), 1500u32);
+        for seq in 0..rows {
+            story.sent_seq(0, seq, i64::from(seq), Some(i64::from(seq)), 0);
+        }
+        let folder = tempfile::tempdir().unwrap();
+        story.write(folder.path());
+        let slow = metric(
+            "pairs",
+            "SELECT a.worker, COUNT(*) AS value FROM sent a JOIN sent b ON a.cluster = b.cluster GROUP BY a.worker",
+        );
+        let memory = MemoryBound::bytes(4 << 30).shared_by(256);
+        let done = AtomicBool::new(false);
+        let answers = thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Order::Relaxed) {
+                    let held: Vec<Vec<u8>> = (0..64).map(|_| vec![1; 1 << 20]).collect();
+                    black_box(held);
+                }
+            });
+            let answers: Vec<_> = (0..5).map(|_| SqlMetrics.lines(folder.path(), &slow, memory)).collect();
+            done.store(true, Order::Relaxed);
+            answers
+        });
+        for answer in answers {
+            let lines = answer.unwrap();
+            assert_eq!((lines.len(), lines[0].value), (1, Some(f64::from(rows) * f64::from(rows))));
+        }
     }
 }

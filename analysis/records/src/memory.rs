@@ -3,6 +3,7 @@
 //! Called by [`crate::run`] and [`crate::resolved`]. The table of packets grows with the run and must fit into memory;
 //! the numbers for quantiles also grow but spill to a file.
 
+use std::num::NonZeroU64;
 use std::path::Path;
 
 use pktgen_core::record::{LANES, Manifest, RECEIVED, SENT};
@@ -20,32 +21,44 @@ const WHOLE: u64 = 160;
 /// Minimum size of numbers, in bytes, before any spill; small in tests.
 const HELD_MIN: u64 = if cfg!(test) { 1 << 10 } else { 16 << 20 };
 
-/// A limit in bytes; half of the machine's memory by default.
+/// A limit in bytes, half of the machine's memory by default, and the number of concurrent analyses that share it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct MemoryBound(Option<u64>);
+pub struct MemoryBound {
+    all: Option<u64>,
+    among: Option<NonZeroU64>,
+}
 
 impl MemoryBound {
     /// Half of the machine's memory.
-    pub const HALF: MemoryBound = MemoryBound(None);
+    pub const HALF: MemoryBound = MemoryBound { all: None, among: None };
 
     /// Creates a limit in bytes.
     pub const fn bytes(bytes: u64) -> MemoryBound {
-        MemoryBound(Some(bytes))
+        MemoryBound { all: Some(bytes), among: None }
     }
 
     /// Creates a limit in MiB; half of the machine's memory without a number.
     pub fn mib(mib: Option<u32>) -> MemoryBound {
-        MemoryBound(mib.map(|mib| u64::from(mib) << 20))
+        MemoryBound { all: mib.map(|mib| u64::from(mib) << 20), among: None }
     }
 
     /// Returns the share of one of `count` concurrent analyses.
     pub fn shared_by(self, count: usize) -> MemoryBound {
-        MemoryBound(Some(self.bound() / count.max(1) as u64))
+        MemoryBound { among: NonZeroU64::new(self.among().saturating_mul(count.max(1) as u64)), ..self }
     }
 
-    /// Returns the limit in bytes.
+    fn among(self) -> u64 {
+        self.among.map_or(1, NonZeroU64::get)
+    }
+
+    /// Returns the limit of one analysis in bytes.
     pub fn bound(self) -> u64 {
-        self.0.unwrap_or_else(|| of_machine() / 2)
+        self.of_all() / self.among()
+    }
+
+    /// Returns the limit of all analyses that share it in bytes.
+    pub fn of_all(self) -> u64 {
+        self.all.unwrap_or_else(|| of_machine() / 2)
     }
 
     /// Refuses a run whose packets do not fit into memory.
@@ -108,6 +121,7 @@ mod tests {
         let fault = open(MemoryBound::mib(Some(200))).unwrap_err().to_string();
         assert!(fault.contains("160 transmissions takes 257 MiB") && fault.contains("give it --memory 257"), "{fault}");
         assert!(open(MemoryBound::mib(Some(257))).is_ok());
-        assert_eq!(MemoryBound::bytes(12).shared_by(3), MemoryBound::bytes(4));
+        let shared = MemoryBound::bytes(12).shared_by(3);
+        assert_eq!((shared.bound(), shared.of_all(), shared.shared_by(2).bound()), (4, 12, 2));
     }
 }

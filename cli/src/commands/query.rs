@@ -81,7 +81,7 @@ mod asked {
             check_outputs([out], [args.path.as_path()])?;
         }
         let memory = args.memory.and_then(|size| size.bytes()).unwrap_or_else(|| of_machine() / 2);
-        let options = Options { no_verify: args.no_verify, memory };
+        let options = Options { no_verify: args.no_verify, memory, process: memory };
         let sql = args.sql.as_deref().unwrap_or_default();
         let captured = is_capture(&args.path);
         if captured && args.tables {

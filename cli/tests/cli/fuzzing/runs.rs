@@ -26,7 +26,7 @@ const ANY: Options = Options {
     user_metrics: UserAnswers::By(&SqlMetrics),
 };
 
-const QUERY: pktgen_query::Options = pktgen_query::Options { no_verify: true, memory: 1 << 30 };
+const QUERY: pktgen_query::Options = pktgen_query::Options { no_verify: true, memory: 1 << 30, process: 1 << 30 };
 
 const SMALL: &str = "[workload]\nclusters = 2\nworkers_per_cluster = 3\nupdates = 30\n\
                      [schedule]\nkind = \"poisson\"\noffered = \"60Gbps\"\n[topology]\nrate = \"20Gbps\"\n\
