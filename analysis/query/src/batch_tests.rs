@@ -57,15 +57,15 @@ fn run() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     story.write(folder.path());
     for name in ["sent", "books"] {
-        in_groups(&folder.path().join(format!("{name}.parquet")));
+        in_groups(&folder.path().join(format!("{name}.parquet")), GROUP);
     }
     folder
 }
 
-/// Rewrites a file with row groups of [`GROUP`] rows.
-fn in_groups(path: &Path) {
+/// Rewrites a file with row groups of this many rows.
+fn in_groups(path: &Path, rows: usize) {
     let mut batches = Batches::open(path).unwrap();
-    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(GROUP)).build();
+    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(rows)).build();
     let mut file = Vec::new();
     let mut writer = ArrowWriter::try_new(&mut file, batches.schema(), Some(properties)).unwrap();
     while let Some(batch) = batches.next_batch().unwrap() {
@@ -352,4 +352,24 @@ fn rows_that_no_join_keeps_are_left_out() {
     assert!(keys.set(Keys::of(&few).unwrap()).is_ok());
     let left = frame(Some(("packet".into(), keys))).height();
     assert!((10..ROWS / 2).contains(&left), "{left}");
+}
+
+#[test]
+fn groups_are_held_once_and_not_once_per_row_group() {
+    let (workers, times) = (5000u32, 200u32);
+    let mut story = Story::new();
+    for seq in 0..times {
+        for worker in 0..workers {
+            story.sent_seq(worker, seq, i64::from(seq), Some(i64::from(seq)), 0);
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    story.write(folder.path());
+    in_groups(&folder.path().join("sent.parquet"), workers as usize);
+    // Groups of one row group take half a megabyte. Threads are ahead of the slowest one by far less than a hundred.
+    let options = Options { no_verify: true, memory: 64 << 20, process: 4 << 30 };
+    let database = Database::open(folder.path(), options).unwrap();
+    let answer = database.query("SELECT worker, COUNT(*) AS n FROM sent GROUP BY worker").unwrap().0;
+    assert_eq!(answer.height(), workers as usize);
+    assert!(rows(&answer).iter().all(|row| row.ends_with(" 200")));
 }

@@ -7,6 +7,7 @@
 use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use pktgen_core::Result;
 use polars::prelude::*;
 
 use crate::choice::{Choice, as_text, columns_of, dictionary, is_elementwise, names_of, texts};
@@ -300,16 +301,21 @@ impl GroupedScan {
             *held = bytes;
             Ok(())
         };
-        let gathered = reading.all_pieces(None, &new, &take);
+        // Groups of a piece are held until they are joined to those of the pieces before.
+        let join = |(whole, held): &mut (Groups, u64), (own, own_held): (Groups, u64)| -> Result<()> {
+            whole.merge(own);
+            let bytes = whole.bytes();
+            reading.hold(bytes - *held)?;
+            *held = bytes;
+            reading.free(own_held);
+            Ok(())
+        };
+        let gathered = reading.all_pieces(None, &new, &take, &join);
         if let Some(fault) = theirs.into_inner().unwrap_or_else(PoisonError::into_inner) {
             return Err(fault);
         }
-        let gathered = gathered.map_err(|error| scan.failed(error))?;
-        let whole = gathered.into_iter().map(|(groups, _)| groups).reduce(|mut whole, groups| {
-            whole.merge(groups);
-            whole
-        });
-        self.answer(&whole.unwrap_or_else(|| new().0))
+        let (whole, _) = gathered.map_err(|error| scan.failed(error))?;
+        self.answer(&whole)
     }
 
     fn gather(&self, scan: &Scan, groups: &mut Groups, batch: DataFrame) -> PolarsResult<()> {

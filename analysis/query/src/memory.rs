@@ -76,6 +76,11 @@ impl Budget {
         Err(self.refused(what, (self.in_all(held) as f64 / share) as u64))
     }
 
+    /// Counts rows that are no longer in memory.
+    pub(crate) fn free(&self, bytes: u64) {
+        self.held.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
     fn refused(&self, what: &str, needs: u64) -> Error {
         Error::config(format!(
             "{what} needs about {}, --memory is {}: name fewer columns, choose rows by WHERE, or give more memory",
@@ -148,6 +153,8 @@ mod tests {
         budget.hold("`sent`", 400_000, 1, Some(10)).unwrap();
         let refused = budget.hold("`sent`", 200_000, 5, Some(10)).unwrap_err().to_string();
         assert!(refused.starts_with("`sent` needs about 2 MB, --memory is 1 MB: "), "{refused}");
+        budget.free(500_000);
+        budget.hold("`sent`", 400_000, 6, Some(10)).unwrap();
         assert!(Budget::new(10).expect("x", 5, 5).is_ok() && Budget::new(10).expect("x", 5, 6).is_err());
     }
 

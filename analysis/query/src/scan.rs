@@ -1,6 +1,7 @@
 //! A table as scanned by polars: the columns that a plan needs, of the rows that its predicate keeps, batch by batch and on all cores.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -75,10 +76,8 @@ impl Scan {
             reading.hold(batch.estimated_size() as u64)?;
             kept.vstack_mut_owned(batch).map_err(broken).map(drop)
         };
-        let kept = reading.all_pieces(first, &|| none.clone(), &take)?;
-        let mut whole = none;
-        kept.into_iter().try_for_each(|kept| whole.vstack_mut_owned(kept).map(drop)).map_err(broken)?;
-        Ok(whole)
+        let join = |whole: &mut DataFrame, kept: DataFrame| whole.vstack_mut_owned(kept).map_err(broken).map(drop);
+        reading.all_pieces(first, &|| none.clone(), &take, &join)
     }
 
     /// Converts an error of this crate into one for polars.
@@ -124,6 +123,31 @@ pub(crate) struct Reading<'a> {
 type New<'a, T> = &'a (dyn Fn() -> T + Sync);
 /// Adds a batch to the accumulator of a piece.
 type Take<'a, T> = &'a (dyn Fn(&mut T, DataFrame) -> Result<()> + Sync);
+/// Adds the accumulator of a piece to that of all pieces before it.
+type Join<'a, T> = &'a (dyn Fn(&mut T, T) -> Result<()> + Sync);
+
+/// The accumulators of finished pieces, joined in the order of pieces, so that sums of floats do not depend on threads.
+struct Joined<T> {
+    whole: Option<T>,
+    /// The first piece that is not in `whole`.
+    next: usize,
+    /// Finished pieces behind it.
+    waiting: BTreeMap<usize, T>,
+}
+
+impl<T> Joined<T> {
+    fn add(&mut self, at: usize, own: T, join: Join<T>) -> Result<()> {
+        self.waiting.insert(at, own);
+        while let Some(own) = self.waiting.remove(&self.next) {
+            self.next += 1;
+            match &mut self.whole {
+                Some(whole) => join(whole, own)?,
+                None => self.whole = Some(own),
+            }
+        }
+        Ok(())
+    }
+}
 
 impl<'a> Reading<'a> {
     pub(crate) fn new(scan: &'a Scan, doing: &str, columns: &[PlSmallStr], choice: &'a Choice) -> Result<Self> {
@@ -144,8 +168,19 @@ impl<'a> Reading<'a> {
         self.scan.budget.hold(&self.what, bytes, self.done.load(Ordering::Relaxed), self.all)
     }
 
-    /// Accumulates the selected rows piece by piece and returns the accumulators in order: of the first rows, or of all on all cores.
-    pub(crate) fn all_pieces<T: Send>(&self, first: Option<usize>, new: New<T>, take: Take<T>) -> Result<Vec<T>> {
+    /// Counts `bytes` less in memory.
+    pub(crate) fn free(&self, bytes: u64) {
+        self.scan.budget.free(bytes);
+    }
+
+    /// Accumulates the selected rows piece by piece and joins the accumulators in order: of the first rows, or of all on all cores.
+    pub(crate) fn all_pieces<T: Send>(
+        &self,
+        first: Option<usize>,
+        new: New<T>,
+        take: Take<T>,
+        join: Join<T>,
+    ) -> Result<T> {
         let mut pieces = Vec::new();
         for (at, (run, part)) in self.scan.parts.iter().enumerate() {
             // A limit applies before the predicate, to rows of all runs.
@@ -164,21 +199,22 @@ impl<'a> Reading<'a> {
                     break;
                 }
             }
-            return Ok(vec![gathered]);
+            return Ok(gathered);
         }
         let (next, stopped) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let (gathered, fault) = (Mutex::new(Vec::new()), Mutex::new(None));
+        let joined = Mutex::new(Joined { whole: None, next: 0, waiting: BTreeMap::new() });
+        let fault = Mutex::new(None);
         let work = || {
             loop {
                 let at = next.fetch_add(1, Ordering::Relaxed);
                 let Some(&piece) = pieces.get(at).filter(|_| !stopped.load(Ordering::Relaxed)) else { return };
                 let mut own = new();
-                match self.piece(piece, &mut usize::MAX.clone(), &mut |batch| take(&mut own, batch)) {
-                    Ok(()) => gathered.lock().unwrap_or_else(PoisonError::into_inner).push((at, own)),
-                    Err(error) => {
-                        stopped.store(true, Ordering::Relaxed);
-                        fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-                    }
+                let done = self.piece(piece, &mut usize::MAX.clone(), &mut |batch| take(&mut own, batch));
+                // Joining computes nothing in other threads, so the lock is never held by a thread that waits.
+                let done = done.and_then(|()| joined.lock().unwrap_or_else(PoisonError::into_inner).add(at, own, join));
+                if let Err(error) = done {
+                    stopped.store(true, Ordering::Relaxed);
+                    fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
                 }
             }
         };
@@ -187,9 +223,7 @@ impl<'a> Reading<'a> {
         if let Some(fault) = fault.into_inner().unwrap_or_else(PoisonError::into_inner) {
             return Err(fault);
         }
-        let mut gathered = gathered.into_inner().unwrap_or_else(PoisonError::into_inner);
-        gathered.sort_by_key(|(at, _)| *at);
-        Ok(gathered.into_iter().map(|(_, own)| own).collect())
+        Ok(joined.into_inner().unwrap_or_else(PoisonError::into_inner).whole.unwrap_or_else(new))
     }
 
     /// Passes the selected rows of a piece to `take`, limited to the first `left` rows: plans apply the limit before the predicate.
