@@ -39,10 +39,16 @@ impl TraceProperty for Rewards {
         let share = |tenths: &[Vec<f64>], sample: &Sample| tenths.concat().len() as f64 / sample.updates() as f64;
         let moved = (share(&one, original) - share(&other, scaled)).abs();
         let shares = PropertyFinding::judged(self, "difference of the share of updates with a reward", moved, SHARE);
-        let deviation = (all.iter().map(|r| (r - middle).powi(2)).sum::<f64>() / all.len() as f64).sqrt();
-        if deviation == 0.0 {
-            return vec![PropertyFinding::not_applicable(self, "all rewards of the original are equal"), shares];
+        let is_first = |reward: &f64| *reward == all[0];
+        if all.iter().all(is_first) {
+            let trend = if other.iter().flatten().all(is_first) {
+                PropertyFinding::not_applicable(self, "all rewards of the original are equal")
+            } else {
+                PropertyFinding::lost(self, "all rewards of the original are equal; the scaled trace has others")
+            };
+            return vec![trend, shares];
         }
+        let deviation = (all.iter().map(|r| (r - middle).powi(2)).sum::<f64>() / all.len() as f64).sqrt();
         // With few updates, some tenths have none.
         let both = one.iter().zip(&other).filter_map(|(a, b)| Some((mean(a)?, mean(b)?, a.len().min(b.len()))));
         let (mut most, mut fewest) = (0.0f64, usize::MAX);
@@ -67,4 +73,24 @@ fn tenths(sample: &Sample) -> [Vec<f64>; 10] {
         }
     }
     tenths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::PropertyOutcome;
+    use super::super::sample::Own;
+    use super::*;
+
+    #[test]
+    fn equal_rewards_stay_as_they_are() {
+        let sample = |rewards: Vec<f32>| {
+            let times = (0..40).collect();
+            Sample { workers: vec![Own { times, rewards, ..Own::default() }], ..Sample::default() }
+        };
+        let original = sample(vec![1.0; 40]);
+        let outcome = |rewards: Vec<f32>| Rewards.compare(&original, &sample(rewards))[0].outcome;
+        assert_eq!(outcome(vec![1.0; 40]), PropertyOutcome::NotApplicable);
+        assert_eq!(outcome(vec![2.0; 40]), PropertyOutcome::Fail);
+        assert_eq!(outcome([vec![1.0; 39], vec![1.5]].concat()), PropertyOutcome::Fail);
+    }
 }
