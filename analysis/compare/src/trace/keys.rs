@@ -41,11 +41,11 @@ impl TraceProperty for Keys {
         let difference = |share: &f64| (part(&one, at(*share)) - part(&other, at(*share))).abs();
         let most = SHARES.iter().map(difference).fold(0.0, f64::max);
         let was: HashSet<u64> = one[..at(HOT)].iter().map(|(_, key)| *key).collect();
-        let new = other.iter().take(at(HOT)).filter(|(_, key)| !was.contains(key)).count();
-        let new = new as f64 / was.len() as f64;
+        let kept = other.iter().take(at(HOT)).filter(|(_, key)| was.contains(key)).count();
+        let gone = (was.len() - kept) as f64 / was.len() as f64;
         vec![
             PropertyFinding::judged(self, "difference of the share of the hottest 0.1 to 30 %", most, TOLERANCE),
-            PropertyFinding::judged(self, "share of the hottest 1 % that are others", new, OTHERS),
+            PropertyFinding::judged(self, "share of the hottest 1 % that are others", gone, OTHERS),
         ]
     }
 }
@@ -66,6 +66,19 @@ fn part(all: &[(u64, u64)], n: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hot_keys_that_vanish_are_replaced() {
+        let sample = |keys: std::ops::Range<u64>| Sample {
+            keys: keys.map(|key| (key, 1000 - key)).collect(),
+            ..Sample::default()
+        };
+        let gone = |scaled: Sample| Keys.compare(&sample(0..1000), &scaled)[1].value;
+        assert_eq!(gone(sample(0..1000)), Some(0.0));
+        assert_eq!(gone(sample(5..1000)), Some(0.5));
+        // Only 4 of the 10 hottest keys are left, and no others.
+        assert_eq!(gone(sample(0..4)), Some(0.6));
+    }
 
     #[test]
     fn the_hottest_come_first() {
