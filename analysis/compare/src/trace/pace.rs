@@ -12,6 +12,9 @@ const TOLERANCE: f64 = 0.1;
 const LEAST: usize = 20;
 /// Means of n gaps with a coefficient of variation v have an error of v/√n; gaps within a tenth are correlated, so fewer of them count.
 const CHANCE: f64 = 4.0;
+/// Reasons why there is no mean, or no ratio of means.
+const NONE_OF_ORIGINAL: &str = "the original has no worker with 20 gaps, or a tenth in which no time passes";
+const NONE_OF_SCALED: &str = "the scaled trace has no worker with 20 gaps, or a tenth in which no time passes";
 
 pub(super) struct Pace;
 
@@ -28,8 +31,8 @@ impl TraceProperty for Pace {
     fn compare(&self, original: &Sample, scaled: &Sample) -> Vec<PropertyFinding> {
         let [one, other] = [original, scaled].map(|sample| tenths(&sample.gaps()));
         vec![match (one, other) {
-            (None, _) => PropertyFinding::not_applicable(self, "no worker of the original has 20 gaps"),
-            (_, None) => PropertyFinding::lost(self, "no worker of the scaled trace has 20 gaps"),
+            (None, _) => PropertyFinding::not_applicable(self, NONE_OF_ORIGINAL),
+            (_, None) => PropertyFinding::lost(self, NONE_OF_SCALED),
             (Some((one, error)), Some((other, _))) => {
                 let most = one.iter().zip(&other).map(|(a, b)| (a / b).ln().abs()).fold(0.0, f64::max);
                 PropertyFinding::judged(
@@ -60,6 +63,7 @@ fn tenths(gaps: &[Vec<f64>]) -> Option<([f64; 10], f64)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::sample::Own;
     use super::*;
 
     #[test]
@@ -69,5 +73,18 @@ mod tests {
         assert_eq!(means, std::array::from_fn(|i| i as f64 + 1.0));
         assert_eq!(error, 0.0);
         assert!(tenths(&[slower[..19].to_vec()]).is_none());
+    }
+
+    #[test]
+    fn a_tenth_in_which_no_time_passes_is_a_reason() {
+        let sample = |still: usize| {
+            let times = (0..=40).map(|i| if i < still { 0 } else { (i - still) as i64 }).collect();
+            Sample { workers: vec![Own { times, ..Own::default() }], ..Sample::default() }
+        };
+        let statistic = |one, other| Pace.compare(&sample(one), &sample(other)).remove(0).statistic;
+        for reason in [statistic(5, 0), statistic(0, 5)] {
+            assert!(reason.contains("a tenth in which no time passes"), "{reason}");
+        }
+        assert!(statistic(0, 0).starts_with("log ratio"));
     }
 }
