@@ -99,6 +99,11 @@ pub(super) fn point(labels: &Labels) -> String {
     if parts.is_empty() { "all defaults".to_owned() } else { parts.join(", ") }
 }
 
+/// Returns the confidence level in percent, without the noise of floating-point arithmetic.
+fn level(alpha: f64) -> f64 {
+    (1e11 * (1.0 - alpha)).round() / 1e9
+}
+
 /// Returns further notes for readers.
 pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
     let mut notes = Vec::new();
@@ -125,7 +130,7 @@ pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
         }
     }
     let judged: usize = comparison.versus.iter().map(|versus| versus.judgements.len()).sum();
-    let level = 100.0 * (1.0 - comparison.alpha);
+    let level = level(comparison.alpha);
     if judged > 1 {
         notes.push(format!(
             "{judged} judgements are made at once. Each interval is the one that its judgement was made by: {level} % or \
@@ -284,5 +289,16 @@ fn table(heads: &[String], rows: &[Vec<String>], out: &mut String) {
         let cell = |(i, text): (usize, &String)| format!("{text}{}", " ".repeat(width(i) - length(text)));
         let line = row.iter().enumerate().map(cell).collect::<Vec<_>>().join("  ");
         let _ = writeln!(out, "{}", line.trim_end());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_as_alpha_was_written() {
+        let all = [0.07, 0.05, 0.29, 1e-9].map(|alpha| level(alpha).to_string());
+        assert_eq!(all, ["93", "95", "71", "99.9999999"]);
     }
 }
