@@ -26,7 +26,7 @@ const TWIN: f64 = 0.98;
 /// of one pair is 1/√n, and all pairs share the windows.
 const TOLERANCE: f64 = 0.1;
 const CHANCE: f64 = 1.0;
-/// Tolerated increase of the share of workers with a twin.
+/// Tolerated difference of the share of workers with a twin.
 const TWINS: f64 = 0.02;
 
 pub(super) struct Correlation;
