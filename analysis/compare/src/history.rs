@@ -16,7 +16,7 @@ use pktgen_core::seed::mix;
 use pktgen_core::{Error, Result};
 use pktgen_records::human::{self, day, title};
 use pktgen_records::run::read_json;
-use pktgen_records::stats::SEEDS_MIN;
+use pktgen_records::stats::{Estimate, SEEDS_MIN};
 use pktgen_report::made::RunProvenance;
 use pktgen_report::plot::ticks::ticks;
 use pktgen_report::sweep::data::{Labels, SweepData};
@@ -64,8 +64,11 @@ pub struct Point {
     /// Identifies its configuration without seeds; empty in lines of builds that did not record it.
     #[serde(default)]
     pub settings: String,
-    /// Median over the seeds, by metric.
+    /// Median over the seeds that have a value, by metric.
     pub medians: BTreeMap<String, f64>,
+    /// Number of seeds without a value, such as a goal that was missed, by metric; without metrics that all seeds have.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub lacking: BTreeMap<String, usize>,
 }
 
 /// The contents of a history file.
@@ -103,14 +106,21 @@ pub struct Value {
     pub tool: String,
     /// Hash of the run.
     pub run: String,
-    /// The median over the seeds.
+    /// The median over the seeds that have a value.
     pub value: f64,
     /// The seeds.
     pub seeds: Vec<u64>,
+    /// Number of seeds without a value; absent if all have one.
+    #[serde(skip_serializing_if = "is_none")]
+    pub lacking: usize,
     /// Identifies its configuration.
     pub settings: String,
     /// Settings that were changed in addition to the experiment file.
     pub overrides: Vec<String>,
+}
+
+fn is_none(seeds: &usize) -> bool {
+    *seeds == 0
 }
 
 /// Identifies the runs in a folder before they are analysed.
@@ -167,6 +177,7 @@ impl Entry {
             seeds: point.runs.iter().map(|run| sweep.runs[*run].seed).collect(),
             settings: point.runs.first().map_or(String::new(), |run| settings::identity(&sweep.runs[*run].config)),
             medians: point.cells.iter().map(|(key, cell)| (key.clone(), cell.median)).collect(),
+            lacking: lacking(&point.cells, point.runs.len()),
         };
         Ok(Entry {
             version: VERSION,
@@ -204,6 +215,12 @@ impl Entry {
         file.write_all(&line).map_err(Error::io("append to history", path))?;
         Ok((true, history.damaged))
     }
+}
+
+/// Returns the number of `seeds` without a value, by metric, where there are any.
+fn lacking(cells: &BTreeMap<String, Estimate>, seeds: usize) -> BTreeMap<String, usize> {
+    let some = cells.iter().filter(|(_, cell)| cell.n < seeds);
+    some.map(|(key, cell)| (key.clone(), seeds - cell.n)).collect()
 }
 
 /// Reads the history in `path`.
@@ -260,8 +277,9 @@ impl History {
                     });
                     let (tool, run, day) = (entry.tool.clone(), entry.run.clone(), day(entry.created_unix_ns));
                     let (seeds, settings) = (point.seeds.clone(), point.settings.clone());
-                    let overrides = entry.overrides.clone();
-                    series.values.push(Value { day, tool, run, value: *value, seeds, settings, overrides });
+                    let (lacking, overrides) = (point.lacking.get(metric).copied(), entry.overrides.clone());
+                    let lacking = lacking.unwrap_or(0);
+                    series.values.push(Value { day, tool, run, value: *value, seeds, lacking, settings, overrides });
                 }
             }
         }
@@ -322,7 +340,7 @@ impl Series {
         self.values.len() < RUNS_MIN
     }
 
-    /// Returns notes for readers: too few runs, or runs with other settings or other seeds than the last one.
+    /// Returns notes for readers: too few runs, runs with other settings or other seeds than the last one, or seeds without a value.
     fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
         let (n, Some(last)) = (self.values.len(), self.values.last()) else { return remarks };
@@ -349,6 +367,13 @@ impl Series {
         let few = others(&|value| value.seeds.len() < SEEDS_MIN);
         if few > 0 {
             remarks.push(format!("{few} of {} of fewer than {SEEDS_MIN} seeds", counted(n)));
+        }
+        let lacking = others(&|value| value.lacking > 0);
+        if lacking > 0 {
+            remarks.push(format!(
+                "{lacking} of {} have seeds without a value, such as a goal that was missed: their medians are of the others",
+                counted(n)
+            ));
         }
         remarks
     }

@@ -21,6 +21,7 @@ fn entry(i: u64, value: f64) -> Entry {
             seeds: vec![1, 2, 3, 4, 5],
             settings: "a".into(),
             medians: [("aom_mean/cluster".to_owned(), value), ("loss".to_owned(), 0.5)].into(),
+            lacking: BTreeMap::new(),
         }],
     }
 }
@@ -168,6 +169,25 @@ fn three_runs_show_no_change_and_say_that_they_cannot() {
     }
     assert!(!page.contains("verdict fine") && page.contains("class=\"plot\""), "nothing was found to be fine");
     assert!(text.contains("(75.81 % to 75.83 %)"), "the ends of the line can be told apart: {text}");
+}
+
+#[test]
+fn seeds_without_a_value_are_counted_and_named() {
+    let estimate = |n| Estimate { median: 1.0, interval: None, n, exact: false };
+    let cells: BTreeMap<String, Estimate> = [("goal".to_owned(), estimate(2)), ("loss".to_owned(), estimate(5))].into();
+    assert_eq!(lacking(&cells, 5), [("goal".to_owned(), 3)].into());
+    let mut entries: Vec<Entry> = (1..=3).map(|i| entry(i, 1.0)).collect();
+    entries[1].points[0].lacking.insert("loss".to_owned(), 3);
+    let bytes: Vec<u8> =
+        entries.iter().flat_map(|one| [serde_json::to_vec(one).unwrap(), vec![b'\n']].concat()).collect();
+    assert_eq!(bytes.windows(9).filter(|part| part == b"\"lacking\"").count(), 1, "only where seeds lack a value");
+    let series = parse(&bytes, Path::new("h")).unwrap().series(&["loss".to_owned()]);
+    assert_eq!(series[0].values.iter().map(|value| value.lacking).collect::<Vec<_>>(), [0, 3, 0]);
+    let (text, page, json) = (text(&series), page(&series), serde_json::to_string(&series).unwrap());
+    let said =
+        "1 of 3 runs have seeds without a value, such as a goal that was missed: their medians are of the others";
+    assert!(text.contains(said) && page.contains(said), "{said} is not in\n{text}");
+    assert!(json.matches("\"lacking\":3").count() == 1 && json.matches("lacking").count() == 1, "{json}");
 }
 
 #[test]

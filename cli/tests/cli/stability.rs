@@ -32,6 +32,7 @@ const MAPS: &[&str] = &[
     "comparison.versus[].judgements[].labels",
     "device_plan.entries",
     "history.points[].labels",
+    "history.points[].lacking",
     "history.points[].medians",
     "history.units",
     "manifest.balance.dropped",
