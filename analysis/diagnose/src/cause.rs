@@ -106,10 +106,10 @@ causes! {
         by "sums to which all workers contributed and that no worker received",
         do "set the number of workers in the device's tables to that of the experiment: pktgen device plan";
     WORKER_UNKNOWN = "worker_unknown" in Device, "the device takes nothing of some workers",
-        by "all frames of these workers are missing, or in no sum, and those of others came",
+        by "all frames of these workers are missing, or in no sum, or their job had no result, and those of others came",
         do "write their addresses into the device's tables: pktgen device plan";
     RESULTS_TO_SOME = "results_to_some" in Device, "results come to some workers only",
-        by "sums of which these workers never had a result, and others had",
+        by "sums of which these workers never had a result, and others of their job had",
         do "compare the members of the multicast group with pktgen device plan";
     WRONG_DESTINATION = "wrong_destination" in Device, "frames come back with addresses or ports that the run does not have",
         by "the first frame that differs from what was sent in an address or a port",

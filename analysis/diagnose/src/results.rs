@@ -6,6 +6,7 @@ use pktgen_core::record::PacketId;
 
 use crate::cause::{
     COPIES, DEVICE_STOPPED, LOCKSTEP_BROKEN, RESULTS_LOST, RESULTS_TO_SOME, RESULTS_UNLIKE, RESULTS_UNMATCHED,
+    WORKER_UNKNOWN,
 };
 use crate::evidence::Evidence;
 use crate::finding::{CauseFound, Certainty, EvidenceItem};
@@ -19,9 +20,17 @@ const FEW: u64 = 8;
 /// Number of later sums that show that an earlier one is lost.
 const OVERTAKEN: usize = 2;
 
+/// Job and number of a block: every job counts its blocks from 0.
+type Key = (u16, u32);
+type Blocks = HashMap<Key, Block, Quick>;
+/// First results of each worker, by job.
+type OfJobs = BTreeMap<u16, BTreeMap<u32, u64>>;
+
 /// A block: its contributions, the time of the last one, and the workers with its result.
 #[derive(Default, Clone)]
 struct Block {
+    /// Number of workers of its job.
+    workers: u32,
     contributions: u32,
     last_ps: i64,
     results: u32,
@@ -29,35 +38,71 @@ struct Block {
     sources: Option<(u16, u16)>,
 }
 
+impl Block {
+    /// Whether all workers contributed.
+    fn is_complete(&self) -> bool {
+        self.contributions >= self.workers
+    }
+
+    /// Whether all workers have its result.
+    fn is_answered(&self) -> bool {
+        self.results >= self.workers
+    }
+}
+
+/// Contributions and results of a run.
+struct Tally {
+    blocks: Blocks,
+    of_jobs: OfJobs,
+    /// Number of repeated contributions.
+    repeats: u64,
+    /// Number of results that came again.
+    again: u64,
+}
+
+impl Tally {
+    fn of(evidence: &Evidence) -> Tally {
+        let (sent, results) = (&evidence.sent, &evidence.results);
+        let mut of_jobs = OfJobs::new();
+        for (worker, job) in (0u32..).zip(&evidence.manifest.clusters) {
+            of_jobs.entry(*job).or_default().insert(worker, 0);
+        }
+        let mut tally = Tally { blocks: Blocks::default(), of_jobs, repeats: 0, again: 0 };
+        for (packet, t) in sent.packet.iter().zip(&sent.sent_ps) {
+            let Some(t) = *t else { continue };
+            if packet.attempt() > 0 {
+                tally.repeats += 1;
+                continue;
+            }
+            let block = tally.block(evidence.cluster(packet.worker()), packet.seq());
+            block.contributions += 1;
+            block.last_ps = block.last_ps.max(t);
+        }
+        for row in 0..results.seq.len() {
+            if results.again[row] {
+                tally.again += 1;
+                continue;
+            }
+            let (worker, own) = (results.worker[row], results.count[row]);
+            let job = evidence.cluster(worker);
+            *tally.of_jobs.entry(job).or_default().entry(worker).or_default() += 1;
+            let block = tally.block(job, results.seq[row]);
+            block.results += 1;
+            let (least, most) = block.sources.unwrap_or((u16::MAX, 0));
+            block.sources = Some((least.min(own), most.max(own)));
+        }
+        tally
+    }
+
+    fn block(&mut self, job: u16, seq: u32) -> &mut Block {
+        let workers = self.of_jobs.get(&job).map_or(1, |own| own.len() as u32);
+        self.blocks.entry((job, seq)).or_insert_with(|| Block { workers, ..Block::default() })
+    }
+}
+
 /// Finds out why results are missing or too many; `came` frames with results are in the capture of the workers, if there is one.
 pub(crate) fn look(evidence: &Evidence, came: u64, on_links: LostOnLinks, found: &mut Vec<CauseFound>) {
-    let workers = evidence.manifest.clusters.len().max(1) as u32;
-    let (sent, results) = (&evidence.sent, &evidence.results);
-    let mut blocks: HashMap<u32, Block, Quick> = HashMap::default();
-    let mut repeats = 0;
-    for (packet, t) in sent.packet.iter().zip(&sent.sent_ps) {
-        let Some(t) = *t else { continue };
-        if packet.attempt() > 0 {
-            repeats += 1;
-            continue;
-        }
-        let block = blocks.entry(packet.seq()).or_default();
-        block.contributions += 1;
-        block.last_ps = block.last_ps.max(t);
-    }
-    let mut of_worker: BTreeMap<u32, u64> = (0..workers).map(|worker| (worker, 0)).collect();
-    let mut again = 0u64;
-    for row in 0..results.seq.len() {
-        if results.again[row] {
-            again += 1;
-            continue;
-        }
-        *of_worker.entry(results.worker[row]).or_default() += 1;
-        let block = blocks.entry(results.seq[row]).or_default();
-        block.results += 1;
-        let (own, (least, most)) = (results.count[row], block.sources.unwrap_or((u16::MAX, 0)));
-        block.sources = Some((least.min(own), most.max(own)));
-    }
+    let Tally { mut blocks, of_jobs, repeats, again } = Tally::of(evidence);
     // Results that differ from the first copy are not copies.
     let unlike = evidence.unlike();
     if let Some(unlike) = unlike {
@@ -73,49 +118,90 @@ pub(crate) fn look(evidence: &Evidence, came: u64, on_links: LostOnLinks, found:
     let certainty = if unlike.is_some() { Certainty::Possible } else { Certainty::Certain };
     found.extend(copies(evidence, &blocks, (again, repeats)).map(|copies| CauseFound { certainty, ..copies }));
     found.extend(unequal(&blocks));
-    let most = of_worker.values().max().copied().unwrap_or(0);
-    let without: Vec<_> = of_worker.iter().filter(|(_, n)| **n == 0).map(|(worker, _)| worker.to_string()).collect();
-    if most >= FEW && !without.is_empty() {
-        let says = format!("worker {} had no result, and others up to {most}", without.join(", "));
-        let proofs = vec![
-            EvidenceItem::new("results.parquet", says),
-            EvidenceItem::new("device table", "the members of the multicast group"),
-        ];
-        found.push(CauseFound::new(&RESULTS_TO_SOME, Certainty::Certain, most * without.len() as u64, proofs));
-        return;
-    }
+    to_some(&of_jobs, &mut blocks, found);
     // A device that ended did not lose what it no longer answered.
     if found.iter().all(|found| found.cause != &LOCKSTEP_BROKEN) {
-        missing(&blocks, workers, on_links, found);
+        unserved(&of_jobs, &mut blocks, on_links, found);
+        missing(&blocks, on_links, found);
     }
-    let late = late_repeats(evidence, &blocks, workers, found);
+    let late = late_repeats(evidence, &blocks, found);
     of_repeats(evidence, (late, again.min(late)), on_links, found);
     // Results of blocks without contributions belong to other sums or contain a wrong number.
     let odd: u32 = blocks.values().filter(|block| block.contributions == 0).map(|block| block.results).sum();
     unmatched(evidence, (came, u64::from(odd)), found);
 }
 
+/// Finds workers without any result beside others of their job; removes the blocks of these jobs.
+fn to_some(of_jobs: &OfJobs, blocks: &mut Blocks, found: &mut Vec<CauseFound>) {
+    let (mut proofs, mut explains) = (Vec::new(), 0);
+    for (job, own) in of_jobs {
+        let most = own.values().max().copied().unwrap_or(0);
+        let without: Vec<_> = own.iter().filter(|(_, n)| **n == 0).map(|(worker, _)| worker.to_string()).collect();
+        if most < FEW || without.is_empty() {
+            continue;
+        }
+        let of = if of_jobs.len() > 1 { format!(" of job {job}") } else { String::new() };
+        let says = format!("worker {} had no result, and others{of} up to {most}", without.join(", "));
+        proofs.push(EvidenceItem::new("results.parquet", says));
+        explains += most * without.len() as u64;
+        blocks.retain(|(of, _), _| of != job);
+    }
+    if !proofs.is_empty() {
+        proofs.push(EvidenceItem::new("device table", "the members of the multicast group"));
+        found.push(CauseFound::new(&RESULTS_TO_SOME, Certainty::Certain, explains, proofs));
+    }
+}
+
+/// Finds jobs without any result beside other jobs; removes their blocks.
+fn unserved(of_jobs: &OfJobs, blocks: &mut Blocks, on_links: LostOnLinks, found: &mut Vec<CauseFound>) {
+    let most = of_jobs.values().flat_map(BTreeMap::values).max().copied().unwrap_or(0);
+    if most < FEW {
+        return;
+    }
+    let (mut proofs, mut explains) = (Vec::new(), 0);
+    for (job, _) in of_jobs.iter().filter(|(_, own)| own.values().all(|n| *n == 0)) {
+        let complete = || blocks.iter().filter(|((of, _), block)| of == job && block.is_complete());
+        let sums = complete().count() as u64;
+        if sums == 0 || is_counted(found, sums, on_links) {
+            continue;
+        }
+        explains += complete().map(|(_, block)| u64::from(block.workers)).sum::<u64>();
+        let says = format!(
+            "no sum of job {job} came, and others did: {sums} to which all its workers contributed; workers of other jobs had up to {most} results"
+        );
+        proofs.push(EvidenceItem::new("results.parquet", says));
+        proofs.push(EvidenceItem::new("device table", format!("the entry of job {job}")));
+        blocks.retain(|(of, _), _| of != job);
+    }
+    if explains > 0 {
+        found.push(CauseFound::new(&WORKER_UNKNOWN, Certainty::Likely, explains, proofs));
+    }
+}
+
+/// Names a block, with its job if there are several.
+fn name(blocks: &Blocks, (job, seq): Key) -> String {
+    let several = blocks.keys().any(|(other, _)| *other != job);
+    if several { format!("block {seq} of job {job}") } else { format!("block {seq}") }
+}
+
 /// Returns the contributions that request a result which came to others or not at all.
-fn late_repeats(evidence: &Evidence, blocks: &HashMap<u32, Block, Quick>, workers: u32, found: &[CauseFound]) -> u64 {
+fn late_repeats(evidence: &Evidence, blocks: &Blocks, found: &[CauseFound]) -> u64 {
     // A device that stopped answers nothing from then on: what workers request of it is not lost now and then.
     let stopped = found.iter().any(|found| found.cause == &DEVICE_STOPPED && found.certainty > Certainty::Possible);
     // A worker that repeats before all have contributed does not request a lost result.
     let late = |(packet, t): &(&PacketId, &Option<i64>)| {
         packet.attempt() > 0
             && blocks
-                .get(&packet.seq())
-                .is_some_and(|block| t.is_some_and(|t| t > block.last_ps) && !(stopped && block.results < workers))
+                .get(&(evidence.cluster(packet.worker()), packet.seq()))
+                .is_some_and(|block| t.is_some_and(|t| t > block.last_ps) && !(stopped && !block.is_answered()))
     };
     evidence.sent.packet.iter().zip(&evidence.sent.sent_ps).filter(late).count() as u64
 }
 
 /// Finds results that came `again` without a reason, given the number of repeated contributions.
-fn copies(
-    evidence: &Evidence,
-    blocks: &HashMap<u32, Block, Quick>,
-    (again, repeats): (u64, u64),
-) -> Option<CauseFound> {
-    let workers = evidence.manifest.clusters.len().max(1) as u64;
+fn copies(evidence: &Evidence, blocks: &Blocks, (again, repeats): (u64, u64)) -> Option<CauseFound> {
+    // Results are for all workers of a job.
+    let workers = u64::from(blocks.values().map(|block| block.workers).max().unwrap_or(1));
     // A server that answers a repeated contribution answers all workers (ATP §3.2).
     let resent = evidence.manifest.counters.device.get("server.results_resent").copied().unwrap_or(0);
     let reasons = repeats.max(resent * workers);
@@ -125,8 +211,8 @@ fn copies(
     // A contribution after a partial result reopens its block (Trio-ML §5), which times out, too, and gives another
     // result for every worker. It may have been sent before that result arrived.
     let late = late_contributions(evidence);
-    let aged: u64 =
-        blocks.values().filter_map(|block| block.sources).map(|(least, _)| workers.saturating_sub(least.into())).sum();
+    let lacks = |block: &Block| Some(block.workers.saturating_sub(block.sources?.0.into()));
+    let aged: u64 = blocks.values().filter_map(lacks).map(u64::from).sum();
     let without = again.saturating_sub(reasons + late.max(aged) * workers);
     (without > 0).then(|| {
         let says = format!(
@@ -139,17 +225,17 @@ fn copies(
 
 /// Finds blocks whose first results have different numbers of sources at different workers: the sources of the smaller
 /// one were left out of the other.
-fn unequal(blocks: &HashMap<u32, Block, Quick>) -> Option<CauseFound> {
+fn unequal(blocks: &Blocks) -> Option<CauseFound> {
     let differs = |block: &&Block| block.sources.is_some_and(|(least, most)| least < most);
     let odd = blocks.values().filter(differs).count() as u64;
-    let first = blocks.iter().filter(|(_, block)| differs(block)).min_by_key(|(seq, _)| **seq)?;
-    let (least, most) = first.1.sources?;
+    let (first, block) = blocks.iter().filter(|(_, block)| differs(block)).min_by_key(|(key, _)| **key)?;
+    let (least, most) = block.sources?;
     // A partial result may be lost occasionally.
     (odd > FEW.max(blocks.len() as u64 / 20)).then(|| {
         let says = format!(
-            "{odd} of {} sums came with different numbers of sources to different workers first; in block {} with {least} and {most}",
+            "{odd} of {} sums came with different numbers of sources to different workers first; in {} with {least} and {most}",
             blocks.len(),
-            first.0
+            name(blocks, *first)
         );
         CauseFound::new(&RESULTS_TO_SOME, Certainty::Likely, odd, vec![EvidenceItem::new("results.parquet, count", says)])
     })
@@ -157,13 +243,16 @@ fn unequal(blocks: &HashMap<u32, Block, Quick>) -> Option<CauseFound> {
 
 /// Returns the number of contributions sent after a result of their block had reached some worker.
 fn late_contributions(evidence: &Evidence) -> u64 {
-    let mut first: HashMap<u32, i64, Quick> = HashMap::default();
-    for (seq, t) in evidence.results.seq.iter().zip(&evidence.results.recv_ps) {
-        first.entry(*seq).and_modify(|known| *known = (*known).min(*t)).or_insert(*t);
+    let results = &evidence.results;
+    let mut first: HashMap<Key, i64, Quick> = HashMap::default();
+    for (row, t) in results.recv_ps.iter().enumerate() {
+        let key = (evidence.cluster(results.worker[row]), results.seq[row]);
+        first.entry(key).and_modify(|known| *known = (*known).min(*t)).or_insert(*t);
     }
     let sent = evidence.sent.packet.iter().zip(&evidence.sent.sent_ps);
     let is_late = |(packet, t): &(&PacketId, &Option<i64>)| {
-        packet.attempt() == 0 && t.is_some_and(|t| first.get(&packet.seq()).is_some_and(|first| t > *first))
+        let key = (evidence.cluster(packet.worker()), packet.seq());
+        packet.attempt() == 0 && t.is_some_and(|t| first.get(&key).is_some_and(|first| t > *first))
     };
     sent.filter(is_late).count() as u64
 }
@@ -192,31 +281,33 @@ fn unmatched(evidence: &Evidence, (came, odd): (u64, u64), found: &mut Vec<Cause
 }
 
 /// Finds blocks to which all contributed and whose result reached no worker or not all.
-fn missing(blocks: &HashMap<u32, Block, Quick>, workers: u32, on_links: LostOnLinks, found: &mut Vec<CauseFound>) {
-    let complete = || blocks.iter().filter(|(_, block)| block.contributions >= workers && block.results < workers);
+fn missing(blocks: &Blocks, on_links: LostOnLinks, found: &mut Vec<CauseFound>) {
+    let complete = || blocks.iter().filter(|(_, block)| block.is_complete() && !block.is_answered());
     let all = complete().count() as u64;
     if all == 0 || is_counted(found, all, on_links) {
         return;
     }
     // A device processes frames in order: a sum overtaken by later ones is lost, but where it stops, nothing is.
     let mut answered: Vec<i64> =
-        blocks.values().filter(|block| block.results >= workers).map(|block| block.last_ps).collect();
+        blocks.values().filter(|block| block.is_answered()).map(|block| block.last_ps).collect();
     answered.sort_unstable();
     let overtaken = |block: &Block| answered.len() - answered.partition_point(|t| *t <= block.last_ps) >= OVERTAKEN;
     let early = complete().filter(|(_, block)| overtaken(block)).count() as u64;
-    let first = complete().min_by_key(|(seq, block)| (block.last_ps, **seq)).map_or(0, |(seq, _)| *seq);
+    let first = complete().min_by_key(|(key, block)| (block.last_ps, **key)).map_or((0, 0), |(key, _)| *key);
     let partly = complete().filter(|(_, block)| block.results > 0).count();
+    let explains: u64 = complete().map(|(_, block)| u64::from(block.workers - block.results)).sum();
     let says = format!(
-        "{all} sums to which all {workers} workers contributed came to nobody or not to all ({partly}); the first is block {first}; {early} of them were complete before others that came"
+        "{all} sums to which all workers contributed came to nobody or not to all ({partly}); the first is {}; {early} of them were complete before others that came",
+        name(blocks, first)
     );
     let proofs = vec![EvidenceItem::new("sent.parquet, results.parquet", says)];
     match (early, all) {
-        (0, 4..) => found.push(CauseFound::new(&DEVICE_STOPPED, Certainty::Likely, all * u64::from(workers), proofs)),
+        (0, 4..) => found.push(CauseFound::new(&DEVICE_STOPPED, Certainty::Likely, explains, proofs)),
         (0, _) => {
-            found.push(CauseFound::new(&RESULTS_LOST, Certainty::Possible, all * u64::from(workers), proofs.clone()));
-            found.push(CauseFound::new(&DEVICE_STOPPED, Certainty::Possible, all * u64::from(workers), proofs));
+            found.push(CauseFound::new(&RESULTS_LOST, Certainty::Possible, explains, proofs.clone()));
+            found.push(CauseFound::new(&DEVICE_STOPPED, Certainty::Possible, explains, proofs));
         }
-        _ => found.push(CauseFound::new(&RESULTS_LOST, Certainty::Likely, all * u64::from(workers), proofs)),
+        _ => found.push(CauseFound::new(&RESULTS_LOST, Certainty::Likely, explains, proofs)),
     }
 }
 
@@ -248,11 +339,59 @@ mod tests {
             evidence.sent.packet.push(PacketId::new(0, seq, attempt));
             evidence.sent.sent_ps.push(Some(10 + 10 * i64::from(attempt)));
         }
-        let block = |results| Block { contributions: 2, last_ps: 10, results, sources: None };
-        let blocks = [(0, block(2)), (1, block(0))].into_iter().collect();
-        assert_eq!(late_repeats(&evidence, &blocks, 2, &[]), 2);
+        let block = |results| Block { workers: 2, contributions: 2, last_ps: 10, results, sources: None };
+        let blocks = [((0, 0), block(2)), ((0, 1), block(0))].into_iter().collect();
+        assert_eq!(late_repeats(&evidence, &blocks, &[]), 2);
         let stopped = |certainty| [CauseFound::new(&DEVICE_STOPPED, certainty, 2, Vec::new())];
-        assert_eq!(late_repeats(&evidence, &blocks, 2, &stopped(Certainty::Possible)), 2);
-        assert_eq!(late_repeats(&evidence, &blocks, 2, &stopped(Certainty::Likely)), 1);
+        assert_eq!(late_repeats(&evidence, &blocks, &stopped(Certainty::Possible)), 2);
+        assert_eq!(late_repeats(&evidence, &blocks, &stopped(Certainty::Likely)), 1);
+    }
+
+    /// Two jobs of two workers with 40 blocks each; `sources` says by worker and block of how many a result is, if it comes.
+    fn two_jobs(sources: impl Fn(u32, u32) -> Option<u16>) -> Vec<(&'static str, Certainty, u64)> {
+        let mut evidence = Evidence::of(std::path::Path::new(""), manifest(&[0, 0, 1, 1]));
+        for seq in 0..40u32 {
+            for worker in 0..4u32 {
+                let t = i64::from(seq) * 1000;
+                evidence.sent.packet.push(PacketId::new(worker, seq, 0));
+                evidence.sent.sent_ps.push(Some(t));
+                let Some(count) = sources(worker, seq) else { continue };
+                let results = &mut evidence.results;
+                results.recv_ps.push(t + 500);
+                results.worker.push(worker);
+                results.seq.push(seq);
+                results.again.push(false);
+                results.count.push(count);
+                results.degraded.push(count < 2);
+            }
+        }
+        let mut found = Vec::new();
+        look(&evidence, 0, LostOnLinks::NONE, &mut found);
+        found.iter().map(|found| (found.cause.code, found.certainty, found.explains)).collect()
+    }
+
+    #[test]
+    fn blocks_of_different_jobs_with_one_number_are_different_blocks() {
+        assert_eq!(two_jobs(|worker, _| Some(if worker < 2 { 1 } else { 2 })), []);
+        assert_eq!(two_jobs(|worker, _| (worker < 2).then_some(2)), [("worker_unknown", Certainty::Likely, 80)]);
+        assert_eq!(two_jobs(|worker, _| (worker != 3).then_some(2)), [("results_to_some", Certainty::Certain, 40)]);
+        // Others are served on, so the device did not stop.
+        let stops = two_jobs(|worker, seq| (worker < 2 || seq < 20).then_some(2));
+        assert_eq!(stops, [("results_lost", Certainty::Likely, 40)]);
+        // One worker of a job lacks one result.
+        let lost = two_jobs(|worker, seq| ((worker, seq) != (2, 5)).then_some(2));
+        assert_eq!(lost, [("results_lost", Certainty::Likely, 1)]);
+    }
+
+    #[test]
+    fn repeats_of_every_job_request_the_results_of_that_job() {
+        let mut evidence = Evidence::of(std::path::Path::new(""), manifest(&[0, 1]));
+        for (worker, attempt, t) in [(0, 0, 1000), (1, 0, 10), (1, 1, 20)] {
+            evidence.sent.packet.push(PacketId::new(worker, 0, attempt));
+            evidence.sent.sent_ps.push(Some(t));
+        }
+        let blocks = Tally::of(&evidence).blocks;
+        assert_eq!(blocks.len(), 2);
+        assert_eq!(late_repeats(&evidence, &blocks, &[]), 1);
     }
 }

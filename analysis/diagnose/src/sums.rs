@@ -43,6 +43,11 @@ pub(crate) struct Sums {
 
 type Key = (u16, u32, u16);
 
+/// Returns the slot of a job that a result is of, and its block in any iteration.
+fn places((job, seq, round): Key) -> [(bool, u16, u32); 2] {
+    [(false, job, round.into()), (true, job, seq)]
+}
+
 /// Contributions to a sum, by address, with values in host byte order.
 #[derive(Default)]
 struct Block {
@@ -76,8 +81,8 @@ struct Wrong {
 pub(crate) struct Reckoning<'a> {
     by: Sums,
     blocks: HashMap<Key, Block>,
-    /// The last result of a slot, and of a block in other iterations.
-    last: HashMap<(bool, u32), Vec<i32>>,
+    /// The last result of a slot of a job, and of a block of it in other iterations.
+    last: HashMap<(bool, u16, u32), Vec<i32>>,
     held: usize,
     wrong: Vec<Wrong>,
     checked: u64,
@@ -182,7 +187,7 @@ impl<'a> Reckoning<'a> {
         let sum = sum(block);
         let mut lacks = Vec::new();
         if sum.iter().map(|wide| *wide as i32).ne(values.iter().copied()) && sum.len() == values.len() {
-            let places = [(false, u32::from(key.2)), (true, key.1)];
+            let places = places(key);
             let before: Vec<_> = places.iter().filter_map(|place| self.last.get(place)).collect();
             let wrong = judge(block, &sum, &values, &before, number);
             // A partial result that says of how many it is (Trio-ML §5) lacks the others rightly.
@@ -200,8 +205,9 @@ impl<'a> Reckoning<'a> {
                 own.left_out += u64::from(lacks.contains(from) && block.was_in_time(*left_ps, t_ps, timeout));
             }
         }
-        self.last.insert((false, u32::from(key.2)), values.clone());
-        self.last.insert((true, key.1), values);
+        let [slot, block] = places(key);
+        self.last.insert(slot, values.clone());
+        self.last.insert(block, values);
     }
 
     fn conclude(self, reported: u64, found: &mut Vec<CauseFound>) {
@@ -464,6 +470,21 @@ mod tests {
             let all = partial(late, |_| true);
             assert!(all.values().all(|own| own.left_out == 0), "{late}: {all:?}");
         }
+    }
+
+    #[test]
+    fn a_stale_sum_is_of_the_last_result_of_the_same_job() {
+        let mut all = Reckoning::new(Path::new("tap"), Sums { formats: &[], ports: None, timeout_ps: None });
+        let mut sum = |key: Key, own: [[i32; 2]; 2], result: [i32; 2]| {
+            own.into_iter().zip(1..).for_each(|(values, from)| all.update(key, from, values.to_vec(), 0));
+            all.result(key, result.to_vec(), (0, 0, 2));
+        };
+        sum((0, 0, 0), [[1000, 2000], [40, 50]], [1040, 2050]);
+        sum((1, 0, 0), [[7, 8], [9, 10]], [16, 18]);
+        // The slot still had the first result.
+        sum((0, 1, 0), [[100, 300], [5, 6]], [1145, 2356]);
+        let causes: Vec<_> = all.wrong.iter().map(|wrong| wrong.cause.code).collect();
+        assert_eq!(causes, ["stale_sum"]);
     }
 
     #[test]
