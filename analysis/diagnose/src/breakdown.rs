@@ -134,11 +134,11 @@ fn rate_bps(evidence: &Evidence) -> Option<u64> {
 
 /// Where transmissions ended that brought nothing to the receiver, by place: with those that came, and those of `partial` results, they add up
 /// to all.
-fn ends(evidence: &Evidence, partial: u64) -> Vec<(CausePlace, u64)> {
+pub(crate) fn ends(evidence: &Evidence, partial: u64) -> Vec<(CausePlace, u64)> {
     let balance = &evidence.manifest.balance;
     let before_read =
         evidence.manifest.interfaces.iter().map(|counts| counts.rx_dropped + counts.rx_errors).sum::<u64>();
-    let refused = evidence.interface("workers").map_or(0, |counts| counts.tx_dropped + counts.tx_errors);
+    let refused = evidence.interfaces("workers").map(|counts| counts.tx_dropped + counts.tx_errors).sum::<u64>();
     let behind = balance.unaccounted - partial
         + balance.in_flight
         + balance.subsumed

@@ -227,11 +227,16 @@ impl Evidence {
         self.manifest.counters.packets_received + if self.is_results() { self.manifest.counters.replies } else { 0 }
     }
 
-    /// Returns the interface of an end if its counters could be read: one that is absent at the end of a run has none.
-    pub(crate) fn interface(&self, end: &str) -> Option<&InterfaceCounts> {
+    /// Returns the interfaces of an end, of all its hosts, whose counters could be read: one that is absent at the end of a run has none.
+    pub(crate) fn interfaces(&self, end: &str) -> impl Iterator<Item = &InterfaceCounts> {
         let known =
-            |counts: &&InterfaceCounts| counts.end == end && (counts.state != "absent" || counts.tx_packets > 0);
-        self.manifest.interfaces.iter().find(known)
+            move |counts: &&InterfaceCounts| counts.end == end && (counts.state != "absent" || counts.tx_packets > 0);
+        self.manifest.interfaces.iter().filter(known)
+    }
+
+    /// Returns the first interface of an end whose counters could be read.
+    pub(crate) fn interface(&self, end: &str) -> Option<&InterfaceCounts> {
+        self.interfaces(end).next()
     }
 
     /// Returns the sum of the device's counters of all ports whose names end with `end`; `None` if it has no such counter.
@@ -288,6 +293,16 @@ impl Evidence {
         let stem = self.text("transport", "tap").strip_suffix(".pcapng")?;
         Some(self.dir.join(format!("{stem}-{end}.pcapng"))).filter(|path| path.exists())
     }
+}
+
+/// Returns a name of interfaces, with the parts of the run that they are of, if it has any.
+pub(crate) fn named<'a>(interfaces: impl IntoIterator<Item = &'a InterfaceCounts>) -> String {
+    let name = |counts: &InterfaceCounts| match &counts.part {
+        Some(part) => format!("{} ({part})", counts.interface),
+        None => counts.interface.clone(),
+    };
+    let names: Vec<_> = interfaces.into_iter().map(name).collect();
+    format!("interface {}", names.join(", "))
 }
 
 /// The manifest of a run of our tests: nothing but what it must have, and its workers' clusters.

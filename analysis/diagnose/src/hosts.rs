@@ -9,7 +9,7 @@ use crate::cause::{
 };
 use crate::counted::{GIVEN, OF_PORT, OVERRUN, RESULTS, SUMMED, TAKEN, UNKNOWN};
 use crate::crossing::Crossing;
-use crate::evidence::Evidence;
+use crate::evidence::{Evidence, named};
 use crate::finding::{CauseFound, Certainty, EvidenceItem};
 use crate::links::LostOnLinks;
 
@@ -26,15 +26,18 @@ pub(crate) fn look(evidence: &Evidence, found: &mut Vec<CauseFound>) {
     if evidence.is_lockstep() {
         of_lockstep(evidence, found);
     }
-    let ends = ["workers", "server"];
     let dead = found.iter().any(|found| found.cause == &DEVICE_ENDED);
-    for counts in ends.iter().filter_map(|end| evidence.interface(end)) {
-        // Cables of a launched device disappear with it; without a carrier every frame is refused.
-        let carrier = carrier(evidence, counts).filter(|_| !dead);
-        if carrier.is_none() {
-            found.extend(refused(evidence, counts));
+    for end in ["workers", "server"] {
+        let mut any = false;
+        for counts in evidence.interfaces(end) {
+            // Cables of a launched device disappear with it; without a carrier every frame is refused.
+            let carrier = carrier(evidence, counts).filter(|_| !dead);
+            let refused = refused(evidence, counts).filter(|_| carrier.is_none());
+            any |= carrier.is_some() || refused.is_some();
+            found.extend(refused);
+            found.extend(carrier);
         }
-        found.extend(carrier);
+        found.extend(refused_at(evidence, end).filter(|_| !any));
     }
     found.extend(overrun(evidence));
     found.extend(device_overrun(evidence));
@@ -83,29 +86,39 @@ fn carrier(evidence: &Evidence, counts: &InterfaceCounts) -> Option<CauseFound> 
     let missing = evidence.left().saturating_sub(evidence.came());
     (down || counts.carrier_changes > 0).then(|| {
         let certainty = if missing > 0 || down { Certainty::Certain } else { Certainty::Possible };
-        CauseFound::new(
-            &NO_CARRIER,
-            certainty,
-            missing,
-            vec![EvidenceItem::new(format!("interface {}", counts.interface), counts.to_string())],
-        )
+        CauseFound::new(&NO_CARRIER, certainty, missing, vec![EvidenceItem::new(named([counts]), counts.to_string())])
     })
 }
 
+/// Finds frames that an interface refused: by its own counters, or, if no other is of its end, by the run's.
 fn refused(evidence: &Evidence, counts: &InterfaceCounts) -> Option<CauseFound> {
     let lost = counts.tx_dropped + counts.tx_errors;
+    let is_it = lost > 0 || evidence.interfaces(&counts.end).count() == 1;
     let failed = evidence.faults().find_map(|fault| match fault {
         Fault::RoleFailed { why } if lost > 0 && why.contains(&counts.interface) => Some(why.clone()),
-        Fault::FramesLost { end, out, .. } if *end == counts.end && *out > 0 => Some(fault.to_string()),
+        Fault::FramesLost { end, out, .. } if *end == counts.end && *out > 0 && is_it => Some(fault.to_string()),
         _ => None,
     });
     let sent = counts.sent.unwrap_or(counts.tx_packets);
     if failed.is_none() && lost * 200 <= sent {
         return None;
     }
-    let mut proofs = vec![EvidenceItem::new(format!("interface {}", counts.interface), counts.to_string())];
+    let mut proofs = vec![EvidenceItem::new(named([counts]), counts.to_string())];
     proofs.extend(failed.map(|why| EvidenceItem::new("manifest.json, validity", why)));
     Some(CauseFound::new(&SEND_REFUSED, Certainty::Certain, lost.clamp(1, sent.max(1)), proofs))
+}
+
+/// Finds frames that an end lost on the way out by the run's count, where several interfaces are of it and none counted a loss.
+fn refused_at(evidence: &Evidence, end: &str) -> Option<CauseFound> {
+    if evidence.interfaces(end).count() < 2 {
+        return None;
+    }
+    let (frames, says) = evidence.faults().find_map(|fault| match fault {
+        Fault::FramesLost { end: of, out, .. } if of == end && *out > 0 => Some((*out, fault.to_string())),
+        _ => None,
+    })?;
+    let proofs = vec![EvidenceItem::new("manifest.json, validity", says)];
+    Some(CauseFound::new(&SEND_REFUSED, Certainty::Certain, frames, proofs))
 }
 
 fn overrun(evidence: &Evidence) -> Option<CauseFound> {
@@ -130,7 +143,7 @@ fn overrun(evidence: &Evidence) -> Option<CauseFound> {
                 counts.rx_dropped + counts.rx_errors,
                 counts.rx_packets
             );
-            proofs.push(EvidenceItem::new(format!("interface {}", counts.interface), says));
+            proofs.push(EvidenceItem::new(named([counts]), says));
         }
     }
     (lost > 0).then(|| CauseFound::new(&HOST_OVERRUN, Certainty::Certain, lost, proofs))
@@ -240,32 +253,28 @@ pub(crate) fn silence(
         found.push(CauseFound::new(&RESULTS_UNMATCHED, Certainty::Certain, left, vec![proof]));
         return;
     }
-    let at_server = evidence.interface(if evidence.is_results() { "workers" } else { "server" });
-    let came_unseen = at_server.filter(|counts| counts.rx_packets > 3 && crossing.is_none());
-    if let Some(counts) = came_unseen {
+    let receiver = if evidence.is_results() { "workers" } else { "server" };
+    let took: Vec<_> = evidence.interfaces(receiver).filter(|counts| counts.rx_packets > 3).collect();
+    if !took.is_empty() && crossing.is_none() {
+        let frames: u64 = took.iter().map(|counts| counts.rx_packets).sum();
         unknown.push(format!(
-            "{} counted {} frames that the run did not take: what is wrong with them, only a capture shows; set transport.tap = \"tap.pcapng\" and run again",
-            counts.interface, counts.rx_packets
+            "{} counted {frames} frames that the run did not take: what is wrong with them, only a capture shows; set transport.tap = \"tap.pcapng\" and run again",
+            named(took)
         ));
         return;
     }
-    by_counters(evidence, at_server, found, unknown);
+    by_counters(evidence, receiver, found, unknown);
 }
 
 /// Examines counters along the path of frames if nothing arrived.
-fn by_counters(
-    evidence: &Evidence,
-    at_server: Option<&InterfaceCounts>,
-    found: &mut Vec<CauseFound>,
-    unknown: &mut Vec<String>,
-) {
+fn by_counters(evidence: &Evidence, receiver: &str, found: &mut Vec<CauseFound>, unknown: &mut Vec<String>) {
     let left = evidence.left();
-    let handed = evidence.interface("workers").map(|counts| {
-        EvidenceItem::new(
-            format!("interface {}", counts.interface),
-            format!("{} of {left} frames left", counts.tx_packets),
-        )
-    });
+    let total = |end: &str, count: fn(&InterfaceCounts) -> u64| {
+        evidence.interface(end)?;
+        Some((named(evidence.interfaces(end)), evidence.interfaces(end).map(count).sum::<u64>()))
+    };
+    let handed = total("workers", |counts| counts.tx_packets)
+        .map(|(at, frames)| EvidenceItem::new(at, format!("{frames} of {left} frames left")));
     let (into, out) = through(evidence);
     let told = |name: &str, value: u64| EvidenceItem::new("device counters", format!("{name} {value}"));
     let proofs = |more: Vec<EvidenceItem>| handed.iter().cloned().chain(more).collect::<Vec<_>>();
@@ -290,12 +299,8 @@ fn by_counters(
             }
         }
         _ => {
-            let nothing = at_server.map(|counts| {
-                EvidenceItem::new(
-                    format!("interface {}", counts.interface),
-                    format!("{} frames came", counts.rx_packets),
-                )
-            });
+            let nothing = total(receiver, |counts| counts.rx_packets)
+                .map(|(at, frames)| EvidenceItem::new(at, format!("{frames} frames came")));
             found.push(CauseFound::new(
                 &DEVICE_SILENT,
                 Certainty::Possible,
@@ -350,5 +355,47 @@ fn of_silent_device(evidence: &Evidence, into: u64) -> (&'static crate::cause::C
             (&WAITS_FOR_OTHERS, Certainty::Likely, Some(EvidenceItem::new(format!("device counter {name}"), says)))
         }
         _ => (&DEVICE_SILENT, Certainty::Certain, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evidence::manifest;
+
+    fn at_workers(part: &str, tx_dropped: u64) -> InterfaceCounts {
+        InterfaceCounts {
+            part: Some(part.to_owned()),
+            end: "workers".to_owned(),
+            interface: "eth1".to_owned(),
+            sent: Some(1000),
+            tx_packets: 1000 - tx_dropped,
+            tx_dropped,
+            state: "up".to_owned(),
+            ..InterfaceCounts::default()
+        }
+    }
+
+    fn causes(evidence: &Evidence) -> Vec<(&'static str, u64, String)> {
+        let mut found = Vec::new();
+        look(evidence, &mut found);
+        found.iter().map(|found| (found.cause.code, found.explains, found.proofs[0].at.clone())).collect()
+    }
+
+    #[test]
+    fn the_interfaces_of_all_senders_are_examined() {
+        let mut manifest = manifest(&[0; 2]);
+        manifest.interfaces = vec![at_workers("one", 0), at_workers("two", 300)];
+        let lost = Fault::FramesLost { end: "workers".to_owned(), out: 300, before_read: 0 };
+        manifest.validity.faults.push(Fault::InPart { part: "two".to_owned(), fault: Box::new(lost) });
+        let mut evidence = Evidence::of(std::path::Path::new(""), manifest);
+        let of = |at: &str| vec![("send_refused", 300u64, at.to_owned())];
+        assert_eq!(causes(&evidence), of("interface eth1 (two)"));
+        evidence.manifest.balance.unaccounted = 1000;
+        let ended = |evidence: &Evidence| crate::breakdown::ends(evidence, 0);
+        assert!(ended(&evidence).contains(&(crate::CausePlace::Wire, 300)));
+        // Lost, and no interface counted it.
+        evidence.manifest.interfaces = vec![at_workers("one", 0), at_workers("two", 0)];
+        assert_eq!(causes(&evidence), of("manifest.json, validity"));
     }
 }

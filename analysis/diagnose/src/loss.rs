@@ -8,7 +8,7 @@ use crate::cause::{
     DEVICE_DROPS, DEVICE_ENDED, DEVICE_LATE_START, DEVICE_STOPPED, DROPPED_AT_RANDOM, DROPPED_IN_BURSTS, NO_CARRIER,
     RATE_LIMITED, REORDERED, TOO_LONG, WORKER_UNKNOWN,
 };
-use crate::evidence::Evidence;
+use crate::evidence::{Evidence, named};
 use crate::finding::{CauseFound, Certainty, EvidenceItem};
 use crate::frame::Quick;
 use crate::hosts::is_counted;
@@ -80,8 +80,8 @@ pub(crate) fn ends(evidence: &Evidence, on_links: LostOnLinks, found: &mut Vec<C
 /// whether the device stopped.
 fn taken_elsewhere(evidence: &Evidence, found: &mut [CauseFound]) {
     let Some(stopped) = found.iter_mut().find(|found| found.cause == &DEVICE_STOPPED) else { return };
-    let Some(counts) = evidence.interface("server") else { return };
-    let InterfaceCounts { rx_packets, received, interface, .. } = counts;
+    let total = |count: fn(&InterfaceCounts) -> u64| evidence.interfaces("server").map(count).sum::<u64>();
+    let (rx_packets, received) = (total(|counts| counts.rx_packets), total(|counts| counts.received));
     if rx_packets.saturating_sub(received + evidence.manifest.counters.foreign) <= stopped.explains / 4 {
         return;
     }
@@ -89,7 +89,7 @@ fn taken_elsewhere(evidence: &Evidence, found: &mut [CauseFound]) {
         "{rx_packets} packets came, and the run had {received}: something else on this host took them (an XDP program, another capture, a filter)"
     );
     stopped.certainty = Certainty::Possible;
-    stopped.proofs.push(EvidenceItem::new(format!("interface {interface}"), says));
+    stopped.proofs.push(EvidenceItem::new(named(evidence.interfaces("server")), says));
 }
 
 fn rows(evidence: &Evidence) -> Vec<Row> {
