@@ -105,18 +105,29 @@ fn of_device(evidence: &Evidence, names: &[&'static str]) -> Option<Count> {
     evidence.device(names).map(|(name, frames)| Count { at: format!("device counter {name}"), frames })
 }
 
+/// Adds frames that the device's ports dropped to those that it received, as far as the other end sent more: they had reached the device. One
+/// counter is of both ports, so it fills the gap at the workers' side first, and what is left fills that at the server's.
+fn add_overrun(links: &mut [Link], mut overrun: u64) {
+    for way in [Way::FromWorkers, Way::FromServer] {
+        let Some(link) = links.iter_mut().find(|link| link.way == way) else { continue };
+        let reached = link.lost().unwrap_or(0).min(overrun);
+        overrun -= reached;
+        if let Some(taken) = &mut link.taken {
+            taken.frames += reached;
+        }
+    }
+}
+
 impl Balances {
     pub(crate) fn of(evidence: &Evidence) -> Balances {
         // A software device of this project, in this run or in a part of it, has interfaces of its own.
         let taken = |end: &str, names| came_to(evidence, end).or_else(|| of_device(evidence, names));
         let given = |end: &str, names| sent_by(evidence, end).or_else(|| of_device(evidence, names));
         let overrun = evidence.device(OVERRUN).map_or(0, |(_, frames)| frames);
-        // Frames dropped by the device's ports had reached them.
-        let with_overrun = |count: Option<Count>| count.map(|count| Count { frames: count.frames + overrun, ..count });
         let mut links = vec![Link {
             way: Way::FromWorkers,
             given: sent_by(evidence, "workers"),
-            taken: with_overrun(taken("device.down", DOWN_TAKEN)),
+            taken: taken("device.down", DOWN_TAKEN),
         }];
         if evidence.is_results() {
             let given = given("device.down", ONE_GIVEN);
@@ -125,12 +136,13 @@ impl Balances {
             let way = Way::ToServer;
             links.push(Link { way, given: given("device.up", UP_GIVEN), taken: came_to(evidence, "server") });
             let way = Way::FromServer;
-            let took = with_overrun(taken("device.up", UP_TAKEN));
-            links.push(Link { way, given: sent_by(evidence, "server"), taken: took });
+            let taken_back = taken("device.up", UP_TAKEN);
+            links.push(Link { way, given: sent_by(evidence, "server"), taken: taken_back });
             let way = Way::ToWorkers;
             let taken = came_to(evidence, "workers");
             links.push(Link { way, given: given("device.down", DOWN_GIVEN), taken });
         }
+        add_overrun(&mut links, overrun);
         let mut balances = Balances { links, other_span: None, faulty: evidence.has_faulty_links() };
         balances.leave_out_other_spans();
         balances
@@ -282,4 +294,41 @@ fn inner(evidence: &Evidence) -> Option<CauseFound> {
     let lost = dropped + if odd { gap } else { 0 };
     let certainty = if dropped > 0 { Certainty::Certain } else { Certainty::Likely };
     (lost > 0).then(|| CauseFound::new(&DEVICE_DROPS, certainty, lost, proofs))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evidence::manifest;
+
+    #[test]
+    fn frames_that_the_ports_of_the_device_dropped_explain_one_gap() {
+        let balances = |overrun: u64, received: u64, back_received: u64| {
+            let mut manifest = manifest(&[0; 2]);
+            let counted = [("overrun", overrun), ("received", received), ("back_received", back_received)];
+            manifest.counters.device.extend(counted.map(|(name, frames)| (name.to_owned(), frames)));
+            let at = |end: &str, frames| InterfaceCounts {
+                end: end.to_owned(),
+                interface: end.to_owned(),
+                sent: Some(frames),
+                tx_packets: frames,
+                ..InterfaceCounts::default()
+            };
+            manifest.interfaces = vec![at("workers", 100_000), at("server", 5000)];
+            let evidence = Evidence::of(std::path::Path::new(""), manifest);
+            let balances = Balances::of(&evidence);
+            let mut found = Vec::new();
+            balances.look(&evidence, &mut found);
+            let lost: Vec<_> = balances.links.iter().filter_map(Link::lost).collect();
+            (lost, found.len(), balances.other_span)
+        };
+        assert_eq!(balances(1000, 99_000, 5000), (vec![0, 0], 0, None));
+        // The rest is of the server's port, and no frame explains two gaps.
+        assert_eq!(balances(1000, 99_400, 4600), (vec![0, 0], 0, None));
+        assert_eq!(balances(1000, 99_400, 4500), (vec![0, 100], 1, None));
+        // Without a gap, the counters are right as they are.
+        assert_eq!(balances(1000, 100_000, 5000), (vec![0, 0], 0, None));
+        let (lost, _, other_span) = balances(0, 120_000, 5000);
+        assert!(lost.is_empty() && other_span.is_some_and(|why| why.contains("took more than was sent")));
+    }
 }
