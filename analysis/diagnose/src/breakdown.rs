@@ -50,7 +50,7 @@ fn is_none(n: &u64) -> bool {
 /// Adds up what every update took that has come.
 pub(crate) fn of(evidence: &Evidence) -> Option<Breakdown> {
     // Most parts of sums by key arrive under the id of one of their members.
-    if evidence.manifest.family() == Family::Pairs {
+    if evidence.manifest.family() == Family::Pairs || !evidence.has_all_rows() {
         return None;
     }
     let sent = &evidence.sent;

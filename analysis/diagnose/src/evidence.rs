@@ -217,9 +217,17 @@ impl Evidence {
         value.and_then(toml::Value::as_bool).unwrap_or(false)
     }
 
-    /// Returns the number of transmissions that were sent.
+    /// Whether the run recorded every transmission and arrival: rows of a part do not show what became of the others.
+    pub(crate) fn has_all_rows(&self) -> bool {
+        self.manifest.records == "full"
+    }
+
+    /// Returns the number of transmissions that were sent: of the rows, or, if not all were recorded, of the account.
     pub(crate) fn left(&self) -> u64 {
-        self.sent.sent_ps.iter().flatten().count() as u64
+        match self.has_all_rows() {
+            true => self.sent.sent_ps.iter().flatten().count() as u64,
+            false => self.manifest.balance.sent,
+        }
     }
 
     /// Returns the number of packets that came back, whether useful or not.

@@ -177,6 +177,9 @@ pub(crate) fn is_counted(found: &[CauseFound], lost: u64, on_links: LostOnLinks)
 
 /// Finds frames that left increasingly late, or were skipped for that reason.
 fn late(evidence: &Evidence) -> Option<CauseFound> {
+    if !evidence.has_all_rows() {
+        return None;
+    }
     let skipped = evidence.manifest.validity.notes.iter().find_map(|note| match note {
         Note::TooLate { frames } => Some(*frames),
         _ => None,
@@ -236,7 +239,7 @@ pub(crate) fn silence(
         found.certainty == Certainty::Certain && (found.explains > 0 || lost.contains(&found.cause))
     };
     let explained = found.iter().any(sure);
-    if left == 0 && !explained {
+    if left == 0 && !explained && evidence.has_all_rows() {
         let proof = EvidenceItem::new(
             "sent.parquet",
             format!("{} rows, none with a time of sending", evidence.sent.packet.len()),

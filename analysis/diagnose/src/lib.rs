@@ -129,7 +129,7 @@ pub fn diagnose(dir: &Path, device: Option<&Path>, protocols: &Protocols, no_ver
     let evidence = evidence.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
     let crossing = crossing?;
     let mut found = Vec::new();
-    let mut unknown = Vec::new();
+    let mut unknown: Vec<String> = without_all_rows(&evidence).into_iter().collect();
     hosts::look(&evidence, &mut found);
     let balances = Balances::of(&evidence);
     let kept_apart = evidence.is_real() || evidence.is_lockstep();
@@ -171,6 +171,14 @@ pub fn diagnose(dir: &Path, device: Option<&Path>, protocols: &Protocols, no_ver
     Ok(Diagnosis { cautions, symptoms, causes: found, unknown, breakdown: breakdown::of(&evidence) })
 }
 
+/// Returns what is not known of a run that recorded a part of its transmissions or none: rules that read rows are not applied.
+fn without_all_rows(evidence: &Evidence) -> Option<String> {
+    let records = &evidence.manifest.records;
+    (!evidence.has_all_rows()).then(|| {
+        format!("what became of the frames: the run kept capture.records = \"{records}\"; set \"full\" and run again")
+    })
+}
+
 /// Applies the rules for runs in which something came back.
 fn came(
     evidence: &Evidence,
@@ -180,13 +188,15 @@ fn came(
     found: &mut Vec<CauseFound>,
     unknown: &mut Vec<String>,
 ) -> Result<()> {
-    let tap = evidence.tap("workers");
+    let (tap, all) = (evidence.tap("workers"), evidence.has_all_rows());
     let wrong = evidence.manifest.counters.sums_wrong;
     if evidence.is_results() {
-        let results = crossing.map_or(0, |crossing| crossing.came);
-        results::look(evidence, results, balances.lost_both_ways(), found);
+        if all {
+            let results = crossing.map_or(0, |crossing| crossing.came);
+            results::look(evidence, results, balances.lost_both_ways(), found);
+        }
         let wrong = wrong + evidence.unlike().map_or(0, |unlike| unlike.results);
-        let left_out = LeftOut::of(evidence);
+        let left_out = if all { LeftOut::of(evidence) } else { LeftOut::default() };
         let taken = match &tap {
             Some(tap) if wrong + left_out.contributions > 0 => {
                 let (ports, timeout_ps) = (known.ports(evidence), evidence.timeout_ps());
@@ -201,7 +211,7 @@ fn came(
         return Ok(());
     }
     found.extend(merging::copies(evidence, crossing));
-    if evidence.forwards() {
+    if all && evidence.forwards() {
         let altered = match crossing {
             Some(crossing) => crossing.unlike,
             None => evidence.manifest.unseen.as_ref().map_or(0, |unseen| unseen.damaged),
@@ -211,7 +221,7 @@ fn came(
         let elsewhere = found.iter().any(|found| found.cause == &cause::WRONG_DESTINATION);
         let elsewhere = crossing.filter(|_| elsewhere).map_or(0, |crossing| crossing.readdressed);
         loss::look(evidence, altered + elsewhere, balances.lost_forward(), found);
-    } else if evidence.manifest.family() != Family::Pairs {
+    } else if all && evidence.manifest.family() != Family::Pairs {
         // Sums by key contain no updates that packets could identify.
         merging::look(evidence, crossing, balances.lost_forward(), found)?;
         loss::ends(evidence, balances.lost_forward(), found);
@@ -219,10 +229,10 @@ fn came(
     let unchecked = evidence.manifest.unseen.as_ref().map_or(0, |unseen| unseen.unchecked);
     if evidence.manifest.family() == Family::Pairs {
         unknown.extend(wrong_by_key(evidence, found));
-    } else if wrong > 0 && !floats::look_at(evidence, found)? && told_of_sums(found) < wrong {
+    } else if wrong > 0 && !(all && floats::look_at(evidence, found)?) && told_of_sums(found) < wrong {
         let next = evidence.next_step(", format.lanes = true");
         unknown.push(format!("what is wrong with {wrong} sums: {next}"));
-    } else if wrong == 0 && unchecked > 0 {
+    } else if all && wrong == 0 && unchecked > 0 {
         floats::look_at(evidence, found)?;
     }
     Ok(())
@@ -368,6 +378,39 @@ mod tests {
         assert_eq!(order(&[late, (&cause::BYTE_ORDER, Certainty::Certain, 5)]), ["byte_order", "host_late"]);
         assert_eq!(order(&[late, (&cause::ADDS_WRONGLY, Certainty::Likely, 5)]), ["adds_wrongly", "host_late"]);
         assert_eq!(order(&[late, (&cause::BITS_FLIPPED, Certainty::Possible, 5)]), ["host_late", "bits_flipped"]);
+    }
+
+    #[test]
+    fn rows_of_a_part_of_the_frames_are_no_evidence_of_all() {
+        use pktgen_core::record::PacketId;
+        let run = |records: &str, rows: u32| {
+            let mut manifest = evidence::manifest(&[0, 0]);
+            manifest.records = records.to_owned();
+            (manifest.balance.generated, manifest.balance.sent) = (1000, 1000);
+            let mut evidence = Evidence::of(Path::new(""), manifest);
+            for row in 0..rows {
+                evidence.sent.packet.push(PacketId::new(0, row, 0));
+                evidence.sent.due_ps.push(i64::from(row));
+                evidence.sent.sent_ps.push(Some(i64::from(row) + 10_000_000_000));
+            }
+            evidence
+        };
+        let codes = |evidence: &Evidence| {
+            let (mut found, mut unknown) = (Vec::new(), Vec::new());
+            hosts::look(evidence, &mut found);
+            hosts::silence(evidence, None, &mut found, &mut unknown);
+            found.iter().map(|found: &CauseFound| found.cause.code).collect::<Vec<_>>()
+        };
+        assert_eq!(codes(&run("full", 0)), ["nothing_sent"]);
+        assert_eq!(codes(&run("full", 1000)), ["host_late"]);
+        for (records, rows) in [("none", 0), ("every:100", 10)] {
+            let part = run(records, rows);
+            assert_eq!((part.left(), codes(&part)), (1000, vec!["device_silent"]));
+            assert!(breakdown::of(&part).is_none());
+            let says = without_all_rows(&part).expect("something is not known");
+            assert!(says.contains(&format!("capture.records = \"{records}\"; set \"full\"")), "{says}");
+        }
+        assert_eq!(without_all_rows(&run("full", 0)), None);
     }
 
     #[test]
