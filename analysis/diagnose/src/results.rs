@@ -193,7 +193,7 @@ fn late_repeats(evidence: &Evidence, blocks: &Blocks, found: &[CauseFound]) -> u
         packet.attempt() > 0
             && blocks
                 .get(&(evidence.cluster(packet.worker()), packet.seq()))
-                .is_some_and(|block| t.is_some_and(|t| t > block.last_ps) && !(stopped && !block.is_answered()))
+                .is_some_and(|block| t.is_some_and(|t| t > block.last_ps) && (!stopped || block.is_answered()))
     };
     evidence.sent.packet.iter().zip(&evidence.sent.sent_ps).filter(late).count() as u64
 }
