@@ -10,6 +10,7 @@ mod certificate;
 mod evidence;
 mod ground;
 mod junit;
+mod link;
 mod lockstep;
 mod measure;
 mod page;

@@ -10,6 +10,7 @@ use pktgen_engine::target::remote::{Advanced, Remote};
 use pktgen_realtime::plan::Plan;
 
 use crate::ground::{at_node, strangers};
+use crate::link::is_of_link;
 use crate::settings::CertifySettings;
 
 /// Time between two input frames: more than a hardware device needs for one.
@@ -68,7 +69,7 @@ impl<'a> LockstepBench<'a> {
         let mut left = Vec::new();
         let mut note = |port, frame: &[u8]| {
             // Link-level frames between devices are no answers.
-            if admit::strangers(frame) > 0 {
+            if admit::strangers(frame) > 0 && !is_of_link(frame) {
                 left.push((port, frame.to_vec()));
             }
         };

@@ -1,8 +1,9 @@
 //! The bench of a device at the other end of interfaces: workers on one cable, the server on another.
 //!
 //! Frames have the addresses of the experiment's profile; other middleware of the experiment (taps, faults) works as in a run. What is no
-//! IPv4 frame is none of the device's answers: hosts and switches send such frames by themselves. A device that the experiment starts is
-//! started anew for every clause, and after it ended.
+//! IPv4 frame is none of the device's answers, nor is an IPv4 frame to a group of the link (224.0.0.0/24) or to 255.255.255.255:
+//! hosts, switches and routers send such frames by themselves. A device that the experiment starts is started anew for every clause, and
+//! after it ended.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,6 +23,7 @@ use pktgen_wire::device::{GROWTH_MAX, PlaceText};
 use pktgen_wire::wire::frame::{SERVER_IP, group_of, mac_of, source_ip, target_ip, worker_of};
 
 use crate::ground::{strangers, wired};
+use crate::link::{is_ipv4, is_of_link};
 use crate::settings::CertifySettings;
 
 /// Frames of the device's output in whose time one would have come, if any waited.
@@ -31,9 +33,6 @@ const FRAMES_OF_SILENCE: Time = 3;
 const BURST: usize = 64;
 /// Before a deadline so near the bench stays awake.
 const AWAKE: Time = 100 * US;
-/// Where the type of a frame is, and IPv4.
-const TYPE: std::ops::Range<usize> = 12..14;
-const IPV4: [u8; 2] = [0x08, 0x00];
 
 /// Starts the device of a plan, if the experiment does.
 type Start<'a> = dyn Fn(&Plan) -> Result<Option<LaunchedDevice>> + 'a;
@@ -199,7 +198,7 @@ impl<'a> WireBench<'a> {
                     *of_other_vlan += 1;
                     return;
                 };
-                if bytes.get(TYPE) == Some(&IPV4[..]) && !arrival.lost {
+                if is_ipv4(bytes) && !is_of_link(bytes) && !arrival.lost {
                     found += 1;
                     each(t, port as u16, bytes);
                 }
