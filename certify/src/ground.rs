@@ -24,6 +24,7 @@ pub(crate) fn wired(plan: &Plan, settings: &CertifySettings) -> Result<ProbeGrou
         late: settings.late(true),
         patience: settings.patience.ps(),
         output: output(plan)?,
+        hot: hot(plan),
         keys: Document::parse(&plan.spec.config, "the resolved experiment")?,
     })
 }
@@ -42,8 +43,14 @@ pub(crate) fn at_node(plan: &Plan, late: Time) -> Result<ProbeGround> {
         late,
         patience: 0,
         output: None,
+        hot: hot(plan),
         keys: Document::parse(&plan.spec.config, "the resolved experiment")?,
     })
+}
+
+/// Returns the number of hot parameters of a job in sparse training.
+fn hot(plan: &Plan) -> Option<u32> {
+    plan.parts.declared.sparse.as_ref().map(|place| place.sparse.hot().len())
 }
 
 /// Returns the link behind the device's port towards the server.

@@ -23,6 +23,8 @@ pub struct ProbeGround {
     pub patience: Time,
     /// On wires, the link behind the device's output towards the server, according to the experiment.
     pub output: Option<Link>,
+    /// Number of hot parameters of a job in sparse training.
+    pub hot: Option<u32>,
     /// The experiment with all defaults: the declared properties of the device.
     pub keys: Document,
 }

@@ -21,7 +21,7 @@ pub(crate) static SUITE: ClauseSuite = ClauseSuite {
     name: "libra",
     format: "libra",
     layout: None,
-    version: 2,
+    version: 3,
     terms: &[
         ("push", "a packet of a worker with hot pairs: index and gradient"),
         ("end", "a packet by which a worker says that all its pushes of the iteration were acknowledged"),
@@ -46,7 +46,7 @@ const BASE: Clause = Clause {
     id: "",
     title: "",
     rule: "",
-    precondition: "synchronous training of three iterations or more",
+    precondition: "synchronous training of three iterations or more with 66 hot parameters or more",
     exempt: unfit,
     stimulus: "",
     observation: "all ports, until the device is silent",
@@ -60,13 +60,19 @@ const BASE: Clause = Clause {
 /// Number of iterations of a clause.
 const ITERATIONS: i64 = 3;
 
+/// Number of hot parameters of a clause.
+const HOT_LEAST: u32 = switch::PARAMETERS + 2;
+
 /// Returns why clauses do not apply to an experiment.
 fn unfit(ground: &ProbeGround) -> Option<String> {
     if ground.word("endpoint.mode") == "async" {
         return Some("asynchronous training has no results".to_owned());
     }
-    let iterations = ground.number("workload.iterations").filter(|iterations| *iterations < ITERATIONS)?;
-    Some(format!("workload.iterations = {iterations}: clauses take up to {ITERATIONS}"))
+    if let Some(iterations) = ground.number("workload.iterations").filter(|iterations| *iterations < ITERATIONS) {
+        return Some(format!("workload.iterations = {iterations}: clauses take up to {ITERATIONS}"));
+    }
+    let hot = ground.hot.filter(|hot| *hot < HOT_LEAST)?;
+    Some(format!("{hot} hot parameters (workload.hot, workload.scale): clauses push up to {HOT_LEAST}"))
 }
 
 /// A timeout on wires within which a host may not acknowledge results.

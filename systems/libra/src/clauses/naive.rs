@@ -10,7 +10,7 @@ use pktgen_engine::clause::{EachFrame, ProbeBench, ProbeWitness};
 
 pub(super) const WORKERS: usize = 4;
 pub(super) const JOBS: u8 = 2;
-const HOT: u32 = 1000;
+pub(super) const HOT: u32 = 30_000;
 const TIMEOUT: Time = MS;
 pub(super) const SERVER: u16 = 100;
 const PORT: u16 = 0x11b4;
@@ -92,6 +92,7 @@ pub(super) enum Defect {
     PassesBadChecksum,
     PassesNoHops,
     PassesWrongStation,
+    SevenBits,
 }
 
 /// Defects, and the clauses that must detect each.
@@ -169,6 +170,7 @@ pub(super) const PLANTED: &[(Defect, &[&str])] = &[
     (Defect::PassesBadChecksum, &["libra-cold", "libra-back"]),
     (Defect::PassesNoHops, &["libra-cold", "libra-back"]),
     (Defect::PassesWrongStation, &["libra-cold", "libra-back"]),
+    (Defect::SevenBits, &["libra-registers"]),
 ];
 
 /// A result that some workers have not acknowledged.
@@ -328,6 +330,9 @@ impl Naive {
         }
         if pairs.iter().any(|(index, _)| *index >= HOT) && !self.is(Defect::AcksIndex) {
             return;
+        }
+        if self.is(Defect::SevenBits) {
+            pairs.iter_mut().for_each(|(index, _)| *index &= 127);
         }
         if self.is(Defect::LosesPair18) {
             pairs.truncate(17);

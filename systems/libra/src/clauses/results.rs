@@ -86,7 +86,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         id: "libra-result-resent",
         title: "a worker that did not acknowledge a result gets it again",
         rule: "A result that a worker has not acknowledged within target.result_timeout is sent to its address again, once with each further attempt, in headers as right as before; nobody else gets a copy, and nobody does after the last ack (§3.6).",
-        precondition: "synchronous training of three iterations or more, two workers or more",
+        precondition: "synchronous training of three iterations or more with 66 hot parameters or more, two workers or more",
         exempt: |ground| super::unfit(ground).or_else(|| ground.alone()),
         stimulus: "pushes of all workers to three times as many parameters as fit a result; ends; acks of all workers but one, and of one part from that one; its other acks after copies",
         observation: "all ports, for the timeout and once more as long",

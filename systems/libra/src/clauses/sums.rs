@@ -1,5 +1,7 @@
 //! Clauses on sums.
 
+use std::collections::BTreeSet;
+
 use super::switch::{PARAMETERS, Pairs, room, with_switch};
 use super::{BASE, switch::Switch};
 use pktgen_engine::clause::checks::{orders, same};
@@ -76,6 +78,17 @@ pub(super) static CLAUSES: &[Clause] = &[
         probe: |probe| with_switch(probe, empty),
         ..BASE
     },
+    Clause {
+        id: "libra-registers",
+        title: "every hot parameter has a register of its own",
+        rule: "The device has a register for every hot parameter, from index 0 to the last one (§3.3, §3.4).",
+        stimulus: "a push of one pair for each of the first, the last, and all hot parameters whose index is a power of 2, each of a random worker; the ends of all",
+        oracle: "an ack for each push; exact sums made by the certifier, within what additions may be off (§3.5)",
+        error: "registers of parameters at other indices are not compared",
+        repeats: 2,
+        probe: |probe| with_switch(probe, registers),
+        ..BASE
+    },
 ];
 
 fn sum(switch: &mut Switch) -> ProbeResult<()> {
@@ -146,5 +159,22 @@ fn empty(switch: &mut Switch) -> ProbeResult<()> {
         same(&at, "part", 0, head.part)?;
         same(&at, "parts", 1, head.parts)?;
     }
+    Ok(())
+}
+
+fn registers(switch: &mut Switch) -> ProbeResult<()> {
+    let hot = switch.probe.ground.hot.unwrap_or(PARAMETERS);
+    let powers = (0..u32::BITS).map(|bit| 1u32 << bit).filter(|index| *index < hot);
+    let indices: BTreeSet<u32> = powers.chain([0, hot - 1]).collect();
+    let indices: Vec<u32> = indices.into_iter().collect();
+    let mut sent = Vec::new();
+    for index in switch.probe.shuffled(&indices) {
+        let rank = switch.probe.below(switch.workers.len());
+        let value = switch.gradient();
+        let push = switch.push(rank, vec![(index, value)])?;
+        sent.push((rank, push.header));
+    }
+    switch.acked(&sent)?;
+    switch.finish_all()?;
     Ok(())
 }

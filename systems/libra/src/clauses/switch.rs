@@ -19,7 +19,7 @@ use crate::format::{
 
 /// Length of Ethernet's shortest frame.
 const FRAME_MIN: usize = 60;
-/// Number of parameters that clauses push: every model has more hot ones.
+/// Number of parameters that most clauses push; they do not apply to experiments with less than two more hot ones.
 pub(super) const PARAMETERS: u32 = 64;
 /// Keys in a probe's memory besides the next number of each worker.
 const ITERATION: u64 = 1 << 32;

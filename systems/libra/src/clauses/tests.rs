@@ -9,7 +9,7 @@ use pktgen_core::time::MS;
 use pktgen_core::topology::Population;
 
 use super::SUITE;
-use super::naive::{Defect, JOBS, Naive, PLANTED, SERVER, WORKERS, naive, naive_on};
+use super::naive::{Defect, HOT, JOBS, Naive, PLANTED, SERVER, WORKERS, naive, naive_on};
 use pktgen_engine::clause::{Clause, ClauseProbe, ProbeGround, ProbeMemory, ProbeStop};
 
 /// Returns the ground of a switch with a port for every worker.
@@ -27,6 +27,7 @@ fn ground(more: &str) -> ProbeGround {
         output: None,
         patience: 0,
         frame_bytes: 1500,
+        hot: Some(HOT),
         keys: Document::parse(&text, "test").unwrap(),
     }
 }
@@ -129,5 +130,14 @@ fn what_clauses_do_not_apply_to_is_said() {
     };
     assert!(exempt("libra-sum", "mode = \"async\"").is_some_and(|why| why.contains("asynchronous")));
     assert_eq!(exempt("libra-sum", ""), None);
+    // Without registers for all parameters that clauses push.
+    for (hot, applies) in [(40, false), (65, false), (66, true)] {
+        let ground = ProbeGround { hot: Some(hot), ..ground("") };
+        for clause in clauses() {
+            let why = (clause.exempt)(&ground);
+            assert_eq!(why.is_none(), applies, "{}: {why:?}", clause.id);
+            assert!(why.is_none_or(|why| why.starts_with(&format!("{hot} hot parameters"))), "{}", clause.id);
+        }
+    }
     assert_eq!(exempt("libra-copied", ""), None);
 }

@@ -21,6 +21,7 @@ fn ground(clusters: u16, workers: u32) -> ProbeGround {
         output: None,
         patience: 0,
         frame_bytes: 256,
+        hot: None,
         keys: Document::parse("", "test").unwrap(),
     }
 }

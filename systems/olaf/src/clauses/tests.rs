@@ -408,6 +408,7 @@ fn ground() -> ProbeGround {
         output: Some(link("1.4Mbps")),
         patience: 0,
         frame_bytes: 256,
+        hot: None,
         keys: Document::parse(&text, "test").unwrap(),
     }
 }

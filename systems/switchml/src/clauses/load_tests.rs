@@ -22,6 +22,7 @@ fn ground(workers: u32, pool: u16) -> ProbeGround {
         output: None,
         patience: 0,
         frame_bytes: 308,
+        hot: None,
         keys: Document::parse(&text, "test").unwrap(),
     }
 }

@@ -406,6 +406,7 @@ fn ground(on_cable: bool) -> ProbeGround {
         output: None,
         patience: 0,
         frame_bytes: 308,
+        hot: None,
         keys: Document::parse(&text, "test").unwrap(),
     }
 }

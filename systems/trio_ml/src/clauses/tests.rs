@@ -444,6 +444,7 @@ fn ground(timers: bool, on_cable: bool) -> ProbeGround {
         output: None,
         patience: 0,
         frame_bytes: HEAD + HEADER + 4 * VALUES,
+        hot: None,
         keys: Document::parse(&text, "test").unwrap(),
     }
 }
