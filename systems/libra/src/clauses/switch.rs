@@ -25,6 +25,9 @@ pub(super) const PARAMETERS: u32 = 64;
 const ITERATION: u64 = 1 << 32;
 const UNFINISHED: u64 = 2 << 32;
 const RESULTS: u64 = 3 << 32;
+const ENDS: u64 = 4 << 32;
+/// Numbers of results that an unfinished iteration can have used.
+const DRAINED_MOST: u32 = 256;
 
 /// Pairs of a packet.
 pub(super) type Pairs = Vec<(u32, f32)>;
@@ -83,10 +86,12 @@ pub(super) fn with_switch(
     probe: &mut ClauseProbe,
     act: impl FnOnce(&mut Switch) -> ProbeResult<()>,
 ) -> ProbeResult<()> {
-    let mut switch = Switch::of(probe, 0)?;
-    if switch.probe.memory.insert(UNFINISHED, 1).is_some() {
-        switch.drain()?;
+    if probe.memory.insert(UNFINISHED, 1).is_some() {
+        for n in 0..probe.ground.clusters().len() {
+            Switch::of(probe, n)?.drain()?;
+        }
     }
+    let mut switch = Switch::of(probe, 0)?;
     act(&mut switch)?;
     switch.probe.memory.remove(&UNFINISHED);
     Ok(())
@@ -234,6 +239,8 @@ impl<'p, 'a> Switch<'p, 'a> {
     /// Ends the iteration for a worker.
     pub(super) fn end(&mut self, rank: usize) -> ProbeResult<Header> {
         let header = Header { kind: Kind::End, attempt: 0, job: self.job as u8, seq: self.number(rank) };
+        let sent = u64::from(self.iteration()) << 32 | u64::from(header.seq);
+        self.probe.memory.insert(ENDS + u64::from(self.workers[rank]), sent);
         self.send_end(rank, &header)?;
         Ok(header)
     }
@@ -416,8 +423,13 @@ impl<'p, 'a> Switch<'p, 'a> {
     /// Acknowledges results from these workers, each number once.
     pub(super) fn confirm(&mut self, results: &[Answer], ranks: &[usize]) -> ProbeResult<()> {
         let numbers: BTreeSet<u32> = results.iter().map(|answer| answer.header.seq).collect();
+        self.confirm_numbers(&numbers, ranks)
+    }
+
+    /// Acknowledges the results with these numbers from these workers.
+    fn confirm_numbers(&mut self, numbers: &BTreeSet<u32>, ranks: &[usize]) -> ProbeResult<()> {
         for rank in ranks {
-            for &seq in &numbers {
+            for &seq in numbers {
                 let header = Header { kind: Kind::Ack, attempt: 0, job: self.job as u8, seq };
                 let frame = self.frame(*rank, &header, &[]);
                 self.send_frame(*rank, &frame)?;
@@ -468,20 +480,51 @@ impl<'p, 'a> Switch<'p, 'a> {
 
     /// Ends iterations that an earlier probe left unfinished, whatever their results.
     fn drain(&mut self) -> ProbeResult<()> {
-        for rank in 0..self.workers.len() {
-            self.end(rank)?;
+        let first = self.next_result();
+        let mut last: Option<u32> = None;
+        // The device may have finished the first of them before: only the second one certainly has results now.
+        for _ in 0..2 {
+            for rank in 0..self.workers.len() {
+                self.end_at_last(rank)?;
+            }
+            let results = self.own_results(result_timeout(self.probe.ground) / 4 + self.probe.ground.patience)?;
+            last = last.max(results.iter().map(|answer| answer.header.seq).max());
+            self.confirm(&results, &(0..self.workers.len()).collect::<Vec<_>>())?;
+            self.settles()?;
+            let next = self.iteration() + 1;
+            self.probe.memory.insert(ITERATION + u64::from(self.job), next.into());
         }
-        // The results may have arrived before.
-        let (mut results, timeout) = (Vec::new(), result_timeout(self.probe.ground));
-        let frames = self.probe.pass(timeout / 4 + self.probe.ground.patience)?;
-        results.extend(frames.into_iter().filter_map(|frame| read(frame).ok()).filter(|answer| answer.head.is_some()));
-        self.note_results(&results);
-        let all: Vec<_> = (0..self.workers.len()).collect();
-        self.confirm(&results, &all)?;
+        let Some(last) = last.filter(|last| *last >= first && *last - first < DRAINED_MOST) else { return Ok(()) };
+        // Results of finished iterations that the earlier probe did not acknowledge.
+        let numbers: BTreeSet<u32> = (first..=last).step_by(2).collect();
+        self.confirm_numbers(&numbers, &(0..self.workers.len()).collect::<Vec<_>>())?;
         self.settles()?;
-        let next = self.iteration() + 1;
-        self.probe.memory.insert(ITERATION + u64::from(self.job), next.into());
+        self.probe.memory.insert(RESULTS + u64::from(self.job), u64::from(last / 2) + 1);
         Ok(())
+    }
+
+    /// Ends the iteration for a worker; sends its end again if it was sent before.
+    fn end_at_last(&mut self, rank: usize) -> ProbeResult<()> {
+        match self.sent_end(rank) {
+            Some(seq) => {
+                let header = Header { kind: Kind::End, attempt: 1, job: self.job as u8, seq };
+                self.send_end(rank, &header)
+            }
+            None => self.end(rank).map(drop),
+        }
+    }
+
+    /// Returns the number of the end that a worker has sent in the iteration.
+    fn sent_end(&self, rank: usize) -> Option<u32> {
+        let sent = *self.probe.memory.get(&(ENDS + u64::from(self.workers[rank])))?;
+        (sent >> 32 == u64::from(self.iteration())).then_some(sent as u32)
+    }
+
+    /// Returns the results of the job that arrive during `span`.
+    fn own_results(&mut self, span: Time) -> ProbeResult<Vec<Answer>> {
+        let (frames, job) = (self.probe.pass(span)?, self.job as u8);
+        let answers = frames.into_iter().filter_map(|frame| read(frame).ok());
+        Ok(answers.filter(|answer| answer.head.is_some() && answer.header.job == job).collect())
     }
 }
 

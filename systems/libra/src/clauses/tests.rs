@@ -3,14 +3,18 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use pktgen_core::Result;
 use pktgen_core::config::Document;
 use pktgen_core::seed::Seed;
-use pktgen_core::time::MS;
+use pktgen_core::time::{MS, Time};
 use pktgen_core::topology::Population;
 
 use super::SUITE;
 use super::naive::{Defect, HOT, JOBS, Naive, PLANTED, SERVER, WORKERS, naive, naive_on};
-use pktgen_engine::clause::{Clause, ClauseProbe, ProbeGround, ProbeMemory, ProbeStop};
+use pktgen_engine::clause::{
+    Clause, ClauseProbe, EachFrame, ProbeBench, ProbeGround, ProbeMemory, ProbeResult, ProbeStop, ProbeWitness,
+};
+use pktgen_wire::wire::frame::HEAD;
 
 /// Returns the ground of a switch with a port for every worker.
 fn ground(more: &str) -> ProbeGround {
@@ -119,6 +123,74 @@ fn an_iteration_that_was_left_under_way_is_ended_first() {
     assert!(matches!(left, Err(ProbeStop::Undecidable(_))));
     for clause in clauses() {
         assert!(holds(clause, &mut switch, &mut memory, 1), "{}", clause.id);
+    }
+}
+
+/// A switch behind a bench that loses a frame.
+struct Losing {
+    switch: Naive,
+    /// The number of frames until one does not reach the switch, which the bench does not report.
+    swallows: Option<u32>,
+    /// Whether the next result of the second job is reported as lost.
+    loses_result: bool,
+    lost: u64,
+}
+
+impl Losing {
+    fn watch(&mut self, each: EachFrame, act: impl FnOnce(&mut Naive, EachFrame) -> Result<()>) -> Result<()> {
+        let mut is_result = false;
+        act(&mut self.switch, &mut |t, port, bytes| {
+            is_result |= bytes[HEAD] >> 5 == 3 && bytes[HEAD + 1] == 1;
+            each(t, port, bytes);
+        })?;
+        if is_result && std::mem::take(&mut self.loses_result) {
+            self.lost += 1;
+        }
+        Ok(())
+    }
+}
+
+impl ProbeWitness for Losing {}
+
+impl ProbeBench for Losing {
+    fn now(&mut self) -> Time {
+        self.switch.now()
+    }
+    fn frame_in(&mut self, port: u16, bytes: &[u8]) -> Result<()> {
+        let left = self.swallows.map(|left| left.wrapping_sub(1));
+        self.swallows = left.filter(|left| *left > 0);
+        if left == Some(0) { Ok(()) } else { self.switch.frame_in(port, bytes) }
+    }
+    fn pass(&mut self, span: Time, each: EachFrame) -> Result<()> {
+        self.watch(each, |switch, each| switch.pass(span, each))
+    }
+    fn settle(&mut self, each: EachFrame) -> Result<()> {
+        self.watch(each, |switch, each| switch.settle(each))
+    }
+    fn lost(&mut self) -> Result<u64> {
+        Ok(self.lost)
+    }
+}
+
+/// Runs the first repeat of a clause on a bench.
+fn first_repeat(id: &str, bench: &mut dyn ProbeBench, memory: &mut ProbeMemory, seed: u64) -> ProbeResult<()> {
+    let ground = ground("");
+    let clause = clauses().find(|clause| clause.id == id).expect("a clause");
+    let mut probe = ClauseProbe::new(&ground, memory, bench, Seed(seed), (id, 0, 0))?;
+    (clause.probe)(&mut probe)
+}
+
+#[test]
+fn a_second_job_that_was_left_under_way_is_ended_first() {
+    for seed in 0..10 {
+        let mut bench = Losing { switch: naive(Defect::None), swallows: None, loses_result: true, lost: 0 };
+        let mut memory = ProbeMemory::new();
+        let ended = first_repeat("libra-jobs", &mut bench, &mut memory, seed);
+        assert!(matches!(ended, Err(ProbeStop::Undecidable(_))), "{ended:?}");
+        for clause in ["libra-jobs", "libra-numbers"].into_iter().chain(clauses().map(|clause| clause.id)) {
+            let ended = first_repeat(clause, &mut bench, &mut memory, seed);
+            assert!(ended.is_ok(), "{clause}: {ended:?}");
+        }
     }
 }
 
