@@ -202,6 +202,8 @@ pub(super) struct Naive {
     unicast: bool,
     /// All workers are on one cable, port 0, and the server on another, port 1.
     pub(super) on_cables: bool,
+    /// Drops packets that are this many or more behind a worker's lowest missing one.
+    pub(super) window: Option<u32>,
     jobs: Vec<Job>,
     taken: BTreeSet<(usize, u32)>,
     order: Vec<(usize, u32)>,
@@ -218,6 +220,7 @@ pub(super) fn naive(defect: Defect) -> Naive {
         defect,
         unicast: false,
         on_cables: false,
+        window: None,
         jobs,
         taken: BTreeSet::new(),
         order: Vec::new(),
@@ -312,12 +315,23 @@ impl Naive {
         if self.is(Defect::AnyKind) && kind > 5 {
             kind = 0;
         }
+        if kind < 2 && self.is_beyond(worker, word(&p, 2)) {
+            return;
+        }
         match kind {
             0 => self.push(worker, own, &p),
             1 if p.len() == 10 => self.end(worker, own, &p),
             2 => self.confirmed(worker, own, word(&p, 2)),
             _ => {}
         }
+    }
+
+    /// Returns whether a number is beyond the window of a worker, which begins at its lowest missing one.
+    fn is_beyond(&self, worker: usize, number: u32) -> bool {
+        self.window.is_some_and(|window| {
+            let lowest = (0..number).step_by(2).find(|lower| !self.taken.contains(&(worker, *lower)));
+            lowest.is_some_and(|lowest| number - lowest >= 2 * window)
+        })
     }
 
     fn push(&mut self, worker: usize, job: u8, p: &[u8]) {

@@ -1,7 +1,7 @@
 //! Clauses on packets that arrive repeatedly, late or out of order (LIBRA §3.6).
 
 use super::BASE;
-use super::switch::{Switch, with_switch};
+use super::switch::{AT_ONCE, Switch, window_of, with_switch};
 use crate::format::Header;
 use pktgen_engine::clause::{Clause, ProbeGround, ProbeResult};
 
@@ -172,13 +172,8 @@ fn late(switch: &mut Switch) -> ProbeResult<()> {
     Ok(())
 }
 
-/// Returns the number of packets that a worker may have without an ack.
-fn window_of(switch: &Switch) -> usize {
-    switch.probe.ground.number("endpoint.window").unwrap_or(1).max(1) as usize
-}
-
 fn reordered(switch: &mut Switch) -> ProbeResult<()> {
-    let most = window_of(switch).min(64);
+    let most = window_of(switch.probe.ground).min(AT_ONCE);
     let mut sent = Vec::new();
     for rank in switch.any_order() {
         let mut pushes = Vec::new();
@@ -205,12 +200,12 @@ fn window(switch: &mut Switch) -> ProbeResult<()> {
     let first = switch.push(rank, pairs)?;
     switch.acked(&[(rank, first.header)])?;
     let mut sent = Vec::new();
-    for _ in 1..window_of(switch) {
+    for _ in 1..window_of(switch.probe.ground) {
         let pairs = switch.pairs(1);
         let push = switch.push(rank, pairs)?;
         sent.push((rank, push.header));
         // No more at once than fit into a host's buffers.
-        if sent.len() == 64 {
+        if sent.len() == AT_ONCE {
             switch.acked(&std::mem::take(&mut sent))?;
         }
     }

@@ -26,6 +26,10 @@ const ITERATION: u64 = 1 << 32;
 const UNFINISHED: u64 = 2 << 32;
 const RESULTS: u64 = 3 << 32;
 const ENDS: u64 = 4 << 32;
+/// Largest window of a worker.
+const WINDOW_MOST: i64 = 1 << 16;
+/// Number of packets that are sent before answers are read.
+pub(super) const AT_ONCE: usize = 64;
 /// Numbers of results that an unfinished iteration can have used.
 const DRAINED_MOST: u32 = 256;
 
@@ -73,6 +77,11 @@ pub(super) struct Switch<'p, 'a> {
 /// Returns the time after which a result without acknowledgement is sent again.
 pub(super) fn result_timeout(ground: &ProbeGround) -> Time {
     ground.word("target.result_timeout").parse::<Span>().map_or(MS, Span::ps)
+}
+
+/// Returns the number of packets that a worker may have without an ack.
+pub(super) fn window_of(ground: &ProbeGround) -> usize {
+    ground.number("endpoint.window").unwrap_or(1).clamp(1, WINDOW_MOST) as usize
 }
 
 /// Returns the maximum number of consecutive indices in a packet without two in one register.
@@ -480,6 +489,9 @@ impl<'p, 'a> Switch<'p, 'a> {
 
     /// Ends iterations that an earlier probe left unfinished, whatever their results.
     fn drain(&mut self) -> ProbeResult<()> {
+        for rank in 0..self.workers.len() {
+            self.fill_gaps(rank)?;
+        }
         let first = self.next_result();
         let mut last: Option<u32> = None;
         // The device may have finished the first of them before: only the second one certainly has results now.
@@ -501,6 +513,27 @@ impl<'p, 'a> Switch<'p, 'a> {
         self.settles()?;
         self.probe.memory.insert(RESULTS + u64::from(self.job), u64::from(last / 2) + 1);
         Ok(())
+    }
+
+    /// Sends a worker's last numbers again: packets a window or more behind one that was lost may be dropped
+    /// (docs/libra.md). Whatever the device lacks is a push of nothing, or the end of the iteration.
+    fn fill_gaps(&mut self, rank: usize) -> ProbeResult<()> {
+        let next = self.probe.memory.get(&u64::from(self.workers[rank])).copied().unwrap_or(0) as u32;
+        let first = next.saturating_sub(2 * 2 * window_of(self.probe.ground) as u32);
+        for (n, seq) in (first..next).step_by(2).enumerate() {
+            let header = Header { kind: Kind::Push, attempt: 1, job: self.job as u8, seq };
+            if self.sent_end(rank) == Some(seq) {
+                self.end_at_last(rank)?;
+            } else {
+                let frame = self.frame(rank, &header, &bytes_of(&[(0, 0.0)]));
+                self.send_frame(rank, &frame)?;
+            }
+            // No more at once than fit into a host's buffers.
+            if n % AT_ONCE == AT_ONCE - 1 {
+                self.settles()?;
+            }
+        }
+        self.settles()
     }
 
     /// Ends the iteration for a worker; sends its end again if it was sent before.

@@ -194,6 +194,23 @@ fn a_second_job_that_was_left_under_way_is_ended_first() {
     }
 }
 
+/// A device keeps a window of numbers from the lowest missing one on.
+#[test]
+fn a_lost_push_fails_no_later_clause() {
+    for seed in 0..20 {
+        let mut switch = naive(Defect::None);
+        switch.window = Some(128);
+        let mut bench = Losing { switch, swallows: Some(3), loses_result: false, lost: 0 };
+        let mut memory = ProbeMemory::new();
+        let ended = first_repeat("libra-ack", &mut bench, &mut memory, seed);
+        assert!(matches!(ended, Err(ProbeStop::Breach(_))), "{ended:?}");
+        for clause in ["libra-window", "libra-reordered", "libra-numbers", "libra-reordered", "libra-sum"] {
+            let ended = first_repeat(clause, &mut bench, &mut memory, seed);
+            assert!(ended.is_ok(), "{clause}: {ended:?}");
+        }
+    }
+}
+
 #[test]
 fn what_clauses_do_not_apply_to_is_said() {
     let exempt = |id: &str, more: &str| {
