@@ -300,17 +300,22 @@ impl<'p, 'a> Router<'p, 'a> {
     /// Does the same while other blocks are in progress.
     pub(super) fn results_beside(&mut self, spot: &Spot) -> ProbeResult<Vec<Answer>> {
         let Some(calm) = self.calm() else { return self.results(spot) };
-        let mut own = Vec::new();
-        for _ in 0..3 {
+        self.in_time()?;
+        let (most, mut waited) = ((3 * calm).max(self.probe.ground.patience), 0);
+        while waited < most {
             let frames = self.probe.pass(calm)?;
+            waited += calm;
             let answers: Vec<_> = frames.into_iter().map(read).collect::<ProbeResult<_>>()?;
-            own.extend(answers.into_iter().filter(|answer| answer.is_of(spot)));
+            let own: Vec<_> = answers.into_iter().filter(|answer| answer.is_of(spot)).collect();
             if !own.is_empty() {
                 return Ok(own);
             }
         }
-        self.in_time()?;
-        Err(ClauseBreach::stop(format!("{spot}: results"), "a result", "none"))
+        Err(ClauseBreach::stop(
+            format!("{spot}: results"),
+            "a result",
+            format!("none within {}", Span::from_ps(waited)),
+        ))
     }
 
     /// Checks the results of these blocks, each with its sum and once at each worker; nothing is in progress afterwards.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pktgen_core::Result;
 use pktgen_core::config::Document;
 use pktgen_core::seed::Seed;
-use pktgen_core::time::{MS, NEVER, Time, US};
+use pktgen_core::time::{MS, NEVER, SECOND, Time, US};
 use pktgen_core::topology::Population;
 use pktgen_wire::wire::frame::{Datagram, HEAD, SERVER_IP, Template, group_ip, readdress, set_ip_checksum, worker_ip};
 
@@ -520,6 +520,57 @@ fn a_result_that_comes_again_is_found_without_timers_too() {
     for (seed, (on_cable, unicast)) in (0..20).flat_map(|seed| FORMS.map(|form| (seed, form))) {
         let mut router = Naive { timers: false, on_cable, unicast, ..naive(Defect::AgesWhole) };
         assert!(!holds(clause, &mut router, &mut ProbeMemory::new(), seed), "{seed} {on_cable} {unicast}");
+    }
+}
+
+/// A correct router whose frames a host receives late.
+struct Delayed {
+    router: Naive,
+    by: Time,
+    held: Vec<(Time, u16, Vec<u8>)>,
+}
+
+impl Delayed {
+    fn hold(&mut self, each: EachFrame, act: impl FnOnce(&mut Naive, EachFrame) -> Result<()>) -> Result<()> {
+        let (by, held) = (self.by, &mut self.held);
+        act(&mut self.router, &mut |t, port, bytes| held.push((t + by, port, bytes.to_vec())))?;
+        let now = self.router.now;
+        let (due, later): (Vec<_>, Vec<_>) = std::mem::take(&mut self.held).into_iter().partition(|(t, ..)| *t <= now);
+        self.held = later;
+        due.iter().for_each(|(t, port, bytes)| each(*t, *port, bytes));
+        Ok(())
+    }
+}
+
+impl ProbeWitness for Delayed {}
+
+impl ProbeBench for Delayed {
+    fn now(&mut self) -> Time {
+        self.router.now
+    }
+    fn frame_in(&mut self, port: u16, bytes: &[u8]) -> Result<()> {
+        self.router.frame_in(port, bytes)
+    }
+    fn pass(&mut self, span: Time, each: EachFrame) -> Result<()> {
+        self.hold(each, |router, each| router.pass(span, each))
+    }
+    fn settle(&mut self, each: EachFrame) -> Result<()> {
+        self.hold(each, |router, each| router.settle(each))
+    }
+}
+
+/// Results that arrive almost a timeout late, within the patience of the certificate.
+#[test]
+fn a_late_host_is_no_breach_of_jobs() {
+    let (_, clause) = SUITE.numbered().find(|(_, clause)| clause.id == "trio-ml-jobs").unwrap();
+    let ground = ProbeGround { patience: SECOND, ..ground(true, true) };
+    for seed in 0..10 {
+        let router = Naive { on_cable: true, ..naive(Defect::None) };
+        let mut bench = Delayed { router, by: TIMEOUT * 9 / 10, held: Vec::new() };
+        let mut memory = ProbeMemory::new();
+        let mut probe = ClauseProbe::new(&ground, &mut memory, &mut bench, Seed(seed), (clause.id, 0, 0)).unwrap();
+        let ended = (clause.probe)(&mut probe);
+        assert!(matches!(ended, Err(ProbeStop::Undecidable(_))), "{ended:?}");
     }
 }
 
