@@ -23,7 +23,14 @@ fn our_router_conforms_in_virtual_time() {
         (&["target.tombstones=true", "target.chip=none"], &["trio-ml-jobs", "trio-ml-patient"]),
         (
             &["workload.jobs=2", "target.mitigation=false"],
-            &["trio-ml-aged", "trio-ml-partial", "trio-ml-partial-receivers", "trio-ml-touched", "trio-ml-after-aging"],
+            &[
+                "trio-ml-aged",
+                "trio-ml-partial",
+                "trio-ml-partial-receivers",
+                "trio-ml-touched",
+                "trio-ml-after-aging",
+                "trio-ml-late",
+            ],
         ),
     ]
     .into_iter()

@@ -380,6 +380,15 @@ impl<'p, 'a> Router<'p, 'a> {
         spots.iter().map(of).collect()
     }
 
+    /// Returns the results of this block, if any, that leave until what was just sent must have timed out.
+    pub(super) fn late_results(&mut self, spot: &Spot) -> ProbeResult<Vec<Answer>> {
+        let timeout = timeout(self.probe.ground).unwrap_or(MS);
+        let frames = self.probe.pass(3 * timeout + self.probe.ground.patience)?;
+        self.since = None;
+        let answers: Vec<_> = frames.into_iter().map(read).collect::<ProbeResult<_>>()?;
+        Ok(answers.into_iter().filter(|answer| answer.is_of(spot)).collect())
+    }
+
     /// Checks the time of a partial result: not before the timeout, nor after twice as long (§5).
     pub(super) fn ages_in_time(&self, spot: &Spot, least: Time, most: Time) -> ProbeResult<()> {
         let Some(timeout) = timeout(self.probe.ground) else { return Ok(()) };

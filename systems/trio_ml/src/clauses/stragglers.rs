@@ -88,6 +88,17 @@ pub(super) static CLAUSES: &[Clause] = &[
         probe: |probe| with_router(probe, patient),
         ..BASE
     },
+    Clause {
+        id: "trio-ml-late",
+        title: "a contribution to a block that aged makes no second sum of all",
+        rule: "The partial result ends the record of a block that aged (§5): a contribution that comes after it opens a new record, which ages, or is dropped (docs/trio.md).",
+        stimulus: "contributions of all workers but one, which age; then that one's, to the same block and generation",
+        observation: "all ports, for four timeouts at most, and for three more behind the last contribution",
+        oracle: "no result behind the partial one, or a partial one with that contribution alone: its gradients, src_cnt 1, degraded 1 and age_op 1",
+        repeats: 3,
+        probe: |probe| with_router(probe, late),
+        ..AGING
+    },
 ];
 
 fn never_ages(ground: &ProbeGround) -> Option<String> {
@@ -217,4 +228,16 @@ fn patient(router: &mut Router) -> ProbeResult<()> {
     }
     let answers = router.sums_to(&[last], &spot, &parts)?;
     counts(&answers, &spot, parts.len(), parts.len())
+}
+
+fn late(router: &mut Router) -> ProbeResult<()> {
+    let spot = router.begin();
+    let ((others, last), parts) = (router.any_order_and_last(), router.parts());
+    router.send_all(&others, &spot, &parts)?;
+    let before = router.probe.now();
+    router.aged(&spot, before)?;
+    router.send(last, &spot, &parts[last])?;
+    let answers = router.late_results(&spot)?;
+    has_sums(&answers, &spot, &parts[last])?;
+    counts(&answers, &spot, 1, parts.len())
 }

@@ -79,6 +79,7 @@ enum Defect {
     AgesWhole,
     AgedTwice,
     TwiceBesideOthers,
+    KeepsAged,
 }
 
 /// Defects, and the clauses that must detect each.
@@ -137,6 +138,7 @@ const PLANTED: &[(Defect, &[&str])] = &[
     (Defect::AgesWhole, &["trio-ml-receivers"]),
     (Defect::AgedTwice, &["trio-ml-partial"]),
     (Defect::TwiceBesideOthers, &["trio-ml-blocks", "trio-ml-window"]),
+    (Defect::KeepsAged, &["trio-ml-late"]),
 ];
 
 /// A sum in progress, or one whose result has left.
@@ -310,7 +312,7 @@ impl Naive {
         let first = self.records.iter().map(|(key, record)| (self.ages(*key, record), *key)).min();
         let Some((t, key)) = first.filter(|(t, _)| *t <= until && *t != NEVER) else { return false };
         self.now = self.now.max(t);
-        let stays = self.is(Defect::AgedStays);
+        let (stays, is_kept) = (self.is(Defect::AgedStays) || self.is(Defect::KeepsAged), self.is(Defect::KeepsAged));
         let Some(record) = self.records.get_mut(&key) else { return false };
         let mut left = record.clone();
         // A record that stays is in progress for ever.
@@ -319,7 +321,7 @@ impl Naive {
             record.touched = t - TIMEOUT;
         }
         (record.is_done, record.touched) = (!stays, if stays { NEVER / 2 } else { record.touched });
-        if stays {
+        if stays && !is_kept {
             record.generation = record.generation.wrapping_add(1);
         }
         if self.is(Defect::AgedMixesSums) {
