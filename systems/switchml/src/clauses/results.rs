@@ -23,7 +23,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         id: "switchml-echo",
         title: "a result names the contributions that it answers",
         rule: "Size, job, packet number, set and slot of a result are those of the contributions.",
-        stimulus: "contributions with random job numbers to random slots; after the result a random one again",
+        stimulus: "contributions with random job numbers to random slots, in a later round of the slot, so that packet numbers have up to 31 bits; after the result a random one again",
         oracle: "the same fields",
         probe: echo,
         ..BASE
@@ -101,9 +101,9 @@ type Contribution = (u32, Vec<u8>);
 /// Performs a sum of random parts of all workers with changed headers; returns its results and the last contribution.
 fn dressed(
     switch: &mut Switch,
+    spot: Spot,
     dress: impl Fn(&mut Switch, &mut [u8]),
 ) -> ProbeResult<(Spot, Vec<Answer>, Contribution)> {
-    let spot = switch.begin()?;
     let (order, parts) = (switch.any_order(), switch.parts());
     let mut last = (0, Vec::new());
     for n in order {
@@ -119,7 +119,17 @@ fn dressed(
 
 /// Does the same, including the answer to the repeated last contribution.
 fn with_answer(switch: &mut Switch, dress: impl Fn(&mut Switch, &mut [u8])) -> ProbeResult<(Spot, Vec<Answer>)> {
-    let (spot, mut answers, (worker, frame)) = dressed(switch, dress)?;
+    let spot = switch.begin()?;
+    with_answer_at(switch, spot, dress)
+}
+
+/// Does the same for this sum.
+fn with_answer_at(
+    switch: &mut Switch,
+    spot: Spot,
+    dress: impl Fn(&mut Switch, &mut [u8]),
+) -> ProbeResult<(Spot, Vec<Answer>)> {
+    let (spot, mut answers, (worker, frame)) = dressed(switch, spot, dress)?;
     switch.probe.send(worker, &frame)?;
     answers.extend(switch.answers()?);
     Ok((spot, answers))
@@ -159,7 +169,8 @@ fn fields(probe: &mut ClauseProbe) -> ProbeResult<()> {
 
 fn receivers(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut switch = Switch::new(probe)?;
-    let (spot, answers, _) = dressed(&mut switch, |_, _| ())?;
+    let spot = switch.begin()?;
+    let (spot, answers, _) = dressed(&mut switch, spot, |_, _| ())?;
     let workers = switch.workers.clone();
     switch.reaches(&answers, &workers, &spot)?;
     let late = switch.probe.ground.late;
@@ -168,7 +179,8 @@ fn receivers(probe: &mut ClauseProbe) -> ProbeResult<()> {
 
 fn echo(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut switch = Switch::new(probe)?;
-    let (spot, answers) = with_answer(&mut switch, |_, _| ())?;
+    let spot = switch.begin_later()?;
+    let (spot, answers) = with_answer_at(&mut switch, spot, |_, _| ())?;
     for Answer { header, .. } in &answers {
         same(&spot, "values of the result", switch.elements, header.elements)?;
         same(&spot, "job of the result", spot.job, header.job)?;

@@ -15,6 +15,8 @@ use pktgen_engine::clause::{ClauseBreach, ClauseProbe, ProbeFrame, ProbeGround, 
 
 /// Marks a slot whose state is unknown.
 pub(super) const SPOILED: u64 = u64::MAX;
+/// Packet numbers of later rounds are below this.
+const NUMBERS: u64 = 1 << 31;
 
 /// The position of a sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,6 +116,15 @@ impl<'p, 'a> Switch<'p, 'a> {
         }
     }
 
+    /// Begins a new sum in a much later round of its slot, whose packet number has up to 31 bits. The set is that of the
+    /// next round, and numbers still grow along the slot.
+    pub(super) fn begin_later(&mut self) -> ProbeResult<Spot> {
+        let spot = self.begin()?;
+        let left = (NUMBERS / u64::from(self.pool)).saturating_sub(spot.round);
+        let round = spot.round + 2 * self.probe.below((left / 4) as usize + 1) as u64;
+        Ok(Spot { round, packet: self.packet(round, spot.slot), ..spot })
+    }
+
     /// Begins a new sum in a slot other than this one.
     pub(super) fn begin_elsewhere(&mut self, than: &Spot) -> ProbeResult<Spot> {
         let taken = than.slot;
@@ -153,8 +164,12 @@ impl<'p, 'a> Switch<'p, 'a> {
             Some(SPOILED) | None => 0,
             Some(round) => round,
         };
-        let packet = (round as u32).wrapping_mul(u32::from(self.pool)).wrapping_add(u32::from(slot));
-        Spot { slot, round, job: self.probe.bits() as u8, packet }
+        Spot { slot, round, job: self.probe.bits() as u8, packet: self.packet(round, slot) }
+    }
+
+    /// Returns the packet number of a round of a slot.
+    fn packet(&self, round: u64, slot: u16) -> u32 {
+        (round as u32).wrapping_mul(u32::from(self.pool)).wrapping_add(u32::from(slot))
     }
 
     /// Records that the sum of this spot is complete, so that its slot can be reused.

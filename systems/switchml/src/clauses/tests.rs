@@ -77,6 +77,7 @@ enum Defect {
     RepeatsUnasked,
     TwiceBesideOthers,
     StrayBesideOthers,
+    SixteenBitNumber,
 }
 
 /// Defects, and the clauses that must detect each.
@@ -132,6 +133,7 @@ const PLANTED: &[(Defect, &[&str])] = &[
     (Defect::RepeatsUnasked, &["switchml-receivers"]),
     (Defect::TwiceBesideOthers, &["switchml-slots"]),
     (Defect::StrayBesideOthers, &["switchml-slots"]),
+    (Defect::SixteenBitNumber, &["switchml-echo"]),
 ];
 
 #[derive(Debug, Clone, Default)]
@@ -295,6 +297,9 @@ impl Naive {
         }
         for (at, sum) in bytes[HEAD + HEADER..].chunks_mut(4).zip(sums) {
             at.copy_from_slice(&sum.to_be_bytes());
+        }
+        if self.is(Defect::SixteenBitNumber) {
+            bytes[HEAD + 4..HEAD + 6].fill(0);
         }
         if self.is(Defect::SwapsBytes) {
             bytes.swap(HEAD + HEADER, HEAD + HEADER + 1);
