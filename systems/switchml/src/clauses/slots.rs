@@ -1,5 +1,7 @@
 //! Clauses on slots and their sets: reuse, many at once, and several jobs.
 
+use std::collections::BTreeSet;
+
 use super::BASE;
 use super::switch::{Answer, Part, Spot, Switch, has_sums, jobs, sum};
 use pktgen_engine::clause::checks::same;
@@ -7,8 +9,10 @@ use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, ProbeGround, Prob
 
 /// Number of rounds of one slot.
 const ROUNDS: usize = 16;
-/// Maximum number of slots in use at once.
+/// Maximum number of random slots in use at once.
 const SLOTS: usize = 8;
+/// Number of bits of a slot's number.
+const SLOT_BITS: u16 = 14;
 
 pub(super) static CLAUSES: &[Clause] = &[
     Clause {
@@ -27,7 +31,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         rule: "Sums that are under way at once in different slots do not touch each other.",
         precondition: "a pool of two slots or more",
         exempt: single,
-        stimulus: "contributions to up to 8 slots, all in random order",
+        stimulus: "contributions to slot 0, to the slots whose number is a power of 2, to the last slot of the pool, and to up to 8 random ones, all in random order",
         oracle: "one result for each slot, with its sum, once to each worker; no other frame",
         probe: apart,
         ..BASE
@@ -84,14 +88,26 @@ fn reuse(probe: &mut ClauseProbe) -> ProbeResult<()> {
     Ok(())
 }
 
+/// Begins sums in slots of which any two differ where a device that ignores a bit mixes them, in the last one, and in random ones.
+fn distant(switch: &mut Switch) -> ProbeResult<Vec<Spot>> {
+    let mut spots = vec![switch.begin()?];
+    let powers = (0..SLOT_BITS).map(|bit| 1u16 << bit).filter(|slot| *slot < switch.pool);
+    let slots: BTreeSet<u16> = powers.chain([0, switch.pool.saturating_sub(1)]).collect();
+    for slot in slots {
+        spots.extend(switch.begin_in(slot));
+    }
+    // Fewer in a small pool.
+    spots.extend((1..SLOTS).map_while(|_| switch.begin().ok()));
+    Ok(spots)
+}
+
 /// Sends contributions spot by worker, and checks one result of each spot against its sum.
 fn apart(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut switch = Switch::new(probe)?;
-    let count = SLOTS.min(usize::from(switch.pool));
-    let spots = (0..count).map(|_| switch.begin()).collect::<ProbeResult<Vec<Spot>>>()?;
+    let spots = distant(&mut switch)?;
     let parts: Vec<_> = spots.iter().map(|_| switch.parts()).collect();
     let workers = switch.workers.len();
-    let all: Vec<_> = (0..count).flat_map(|spot| (0..workers).map(move |n| (spot, n))).collect();
+    let all: Vec<_> = (0..spots.len()).flat_map(|spot| (0..workers).map(move |n| (spot, n))).collect();
     for (spot, n) in switch.probe.shuffled(&all) {
         switch.send(n, &spots[spot], &parts[spot][n])?;
     }

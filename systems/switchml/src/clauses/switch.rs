@@ -125,6 +125,12 @@ impl<'p, 'a> Switch<'p, 'a> {
         Ok(Spot { round, packet: self.packet(round, spot.slot), ..spot })
     }
 
+    /// Begins a new sum in this slot, if its state is known.
+    pub(super) fn begin_in(&mut self, slot: u16) -> Option<Spot> {
+        self.rounds(self.job, slot)?;
+        Some(self.open(slot))
+    }
+
     /// Begins a new sum in a slot other than this one.
     pub(super) fn begin_elsewhere(&mut self, than: &Spot) -> ProbeResult<Spot> {
         let taken = than.slot;

@@ -78,6 +78,8 @@ enum Defect {
     TwiceBesideOthers,
     StrayBesideOthers,
     SixteenBitNumber,
+    EightBitSlots,
+    RefusesLastSlot,
 }
 
 /// Defects, and the clauses that must detect each.
@@ -134,6 +136,7 @@ const PLANTED: &[(Defect, &[&str])] = &[
     (Defect::TwiceBesideOthers, &["switchml-slots"]),
     (Defect::StrayBesideOthers, &["switchml-slots"]),
     (Defect::SixteenBitNumber, &["switchml-echo"]),
+    (Defect::RefusesLastSlot, &["switchml-slots"]),
 ];
 
 #[derive(Debug, Clone, Default)]
@@ -154,6 +157,7 @@ struct Naive {
     unicast: bool,
     /// All workers are on one cable, port 0.
     on_cable: bool,
+    pool: u16,
     /// A result that is repeated, and when.
     again: Option<(Time, u16, Vec<u8>)>,
     cells: BTreeMap<(u16, u16, bool), Cell>,
@@ -214,8 +218,10 @@ impl Naive {
         }
         let slot = u16::from_be_bytes([p[6], p[7]]) & 0x3fff;
         let slot = match self.defect {
-            Defect::PoolAliases => slot % POOL,
+            Defect::PoolAliases => slot % self.pool,
             Defect::SlotsAlias => slot & !1,
+            Defect::EightBitSlots => slot & 255,
+            Defect::RefusesLastSlot if slot == self.pool - 1 => u16::MAX,
             _ => slot,
         };
         let job = (worker / WORKERS) as u16;
@@ -229,7 +235,7 @@ impl Naive {
             exponents: [p[8] as i8, p[9] as i8],
             values,
         })
-        .filter(|it| it.slot < POOL)
+        .filter(|it| it.slot < self.pool)
     }
 
     /// Whether the contribution would change a sum other than its own.
@@ -400,8 +406,8 @@ impl ProbeBench for Naive {
 }
 
 /// Returns the ground of a switch with a port for every worker, or one cable for all.
-fn ground(on_cable: bool) -> ProbeGround {
-    let text = format!("[target]\nelements = {VALUES}\npool = {POOL}\ncheck = true\njobs = \"several\"\n");
+fn ground(on_cable: bool, pool: u16) -> ProbeGround {
+    let text = format!("[target]\nelements = {VALUES}\npool = {pool}\ncheck = true\njobs = \"several\"\n");
     let workers = Population::regular(JOBS, WORKERS);
     ProbeGround {
         port_of: (0..workers.len() as u16).map(|port| if on_cable { 0 } else { port }).collect(),
@@ -418,7 +424,7 @@ fn ground(on_cable: bool) -> ProbeGround {
 
 /// Runs all repeats of a clause on one switch that was used by clauses before; returns whether it holds.
 fn holds(clause: &Clause, switch: &mut Naive, memory: &mut ProbeMemory, seed: u64) -> bool {
-    let ground = ground(switch.on_cable);
+    let ground = ground(switch.on_cable, switch.pool);
     assert_eq!((clause.exempt)(&ground), None, "{}", clause.id);
     (0..clause.repeats).all(|repeat| {
         let mut probe = ClauseProbe::new(&ground, memory, switch, Seed(seed), (clause.id, repeat, 0)).unwrap();
@@ -432,7 +438,7 @@ fn holds(clause: &Clause, switch: &mut Naive, memory: &mut ProbeMemory, seed: u6
 
 fn naive(defect: Defect) -> Naive {
     let cells = BTreeMap::new();
-    Naive { defect, unicast: false, on_cable: false, again: None, cells, out: Vec::new(), now: 0 }
+    Naive { defect, unicast: false, on_cable: false, pool: POOL, again: None, cells, out: Vec::new(), now: 0 }
 }
 
 /// Returns the clauses that are checked by probes.
@@ -483,4 +489,16 @@ fn every_clause_finds_a_defect() {
     let found: BTreeSet<_> = PLANTED.iter().flat_map(|(_, ids)| *ids).copied().collect();
     let without: Vec<_> = correctness().map(|clause| clause.id).filter(|id| !found.contains(id)).collect();
     assert!(without.is_empty(), "no defect fails {without:?}");
+}
+
+/// In a pool whose slot numbers need more than a byte, one repeat tells them apart.
+#[test]
+fn slots_of_a_large_pool_are_compared_in_each_repeat() {
+    let (_, clause) = SUITE.numbered().find(|(_, clause)| clause.id == "switchml-slots").unwrap();
+    let once = Clause { repeats: 1, ..*clause };
+    for (seed, pool) in (0..20).flat_map(|seed| [257, 300, 512].map(|pool| (seed, pool))) {
+        let found = |defect| !holds(&once, &mut Naive { pool, ..naive(defect) }, &mut ProbeMemory::new(), seed);
+        assert!(!found(Defect::None), "{seed}, {pool}");
+        assert!(found(Defect::EightBitSlots) && found(Defect::RefusesLastSlot), "{seed}, {pool}");
+    }
 }
