@@ -9,7 +9,7 @@ use crate::strict::{self, PORT, Update, WORKER_PORT};
 use pktgen_engine::clause::checks;
 use pktgen_engine::clause::{ClauseBreach, ClauseProbe, ProbeFrame, ProbeGround, ProbeResult, ProbeStop};
 
-/// Maximum number of gradients of an update: one less than there is space for, so that another may have one more.
+/// Maximum number of gradients of an update in most clauses.
 const LANES: usize = 32;
 /// Length of the payload prefix by which a frame is recognised.
 const KNOWN: usize = 16;
@@ -303,8 +303,13 @@ impl<'p, 'a> Card<'p, 'a> {
 
 /// Returns the number of gradients of an update.
 fn lanes(ground: &ProbeGround) -> usize {
+    most_lanes(ground).min(LANES)
+}
+
+/// Returns the number of gradients that fit the experiment's largest frame, if another update may have one more.
+pub(super) fn most_lanes(ground: &ProbeGround) -> usize {
     let room = ground.frame_bytes.saturating_sub(HEAD + UPDATE_HEAD) / 4;
-    room.saturating_sub(1).clamp(2, LANES)
+    room.saturating_sub(1).max(2)
 }
 
 /// Returns the length of an update's frame.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use pktgen_core::time::Time;
 use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, has_udp_checksum, set_ip_checksum, set_udp_checksum};
 
-use super::card::{AHEAD, Card, Left, Sent, from, merged, update_bytes};
+use super::card::{AHEAD, Card, Left, Sent, from, merged, most_lanes, update_bytes};
 use super::{BASE, SEND, merging};
 use crate::strict::{PORT, UPDATE_HEAD, WORKER_PORT};
 use pktgen_engine::clause::checks::{checksum_is_finished, number16, same, station};
@@ -123,7 +123,21 @@ pub(super) static CLAUSES: &[Clause] = &[
         probe: special,
         ..BASE
     },
+    Clause {
+        id: "olaf-merge-sizes",
+        title: "updates of every size are added whole",
+        rule: "A merge is the sum of all gradients of its members, however many an update has (Algorithm 1, lines 10 to 15; §7, \"Packet Format\").",
+        stimulus: "two updates ahead; updates of two workers of another cluster: with 4 gradients, with as many as fit the experiment's largest frame, \
+                   and with half as many",
+        oracle: "one update of that size, with the sums of the gradients",
+        repeats: 2,
+        probe: sizes,
+        ..BASE
+    },
 ];
+
+/// Number of gradients of an update in a frame of Ethernet's shortest length.
+const FEWEST: usize = 4;
 
 /// Merges updates of up to `most` workers of a cluster into one.
 fn many(probe: &mut ClauseProbe, most: usize) -> ProbeResult<()> {
@@ -366,6 +380,21 @@ fn special(probe: &mut ClauseProbe) -> ProbeResult<()> {
         let other = Sent { worker: members[1], reward, values: some.iter().map(|pair| pair.1).collect() };
         card.send_all(&[one.clone(), other.clone()])?;
         card.leaves(&[merged(&[one, other], false)])?;
+    }
+    Ok(())
+}
+
+fn sizes(probe: &mut ClauseProbe) -> ProbeResult<()> {
+    let most = most_lanes(probe.ground);
+    let fewest = FEWEST.min(most);
+    for size in [fewest, (most / 2).max(fewest), most] {
+        let mut card = Card::new(probe);
+        card.congest()?;
+        card.lanes = size;
+        let members = card.clusters[0].clone();
+        let both = [card.update(members[0]), card.update(members[1])];
+        card.send_all(&both)?;
+        card.leaves(&[merged(&both, false)])?;
     }
     Ok(())
 }

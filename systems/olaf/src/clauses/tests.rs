@@ -77,6 +77,7 @@ enum Defect {
     CopiesMergesDown,
     AckToServerToo,
     AcksOthersAlone,
+    AddsThirtyTwo,
 }
 
 /// Defects, and the clauses that must detect each.
@@ -126,6 +127,7 @@ const PLANTED: &[(Defect, &[&str])] = &[
     (Defect::CopiesMergesDown, &["olaf-merge", "olaf-merge-many"]),
     (Defect::AckToServerToo, &["olaf-ack-workers"]),
     (Defect::AcksOthersAlone, &["olaf-ack-workers"]),
+    (Defect::AddsThirtyTwo, &["olaf-merge-sizes"]),
 ];
 
 #[derive(Debug, Clone)]
@@ -314,6 +316,8 @@ fn merge(old: &mut Waiting, new: Waiting, defect: Defect) {
     match defect {
         Defect::Means => sums.iter_mut().for_each(|sum| *sum /= 2.0),
         Defect::AddsInDouble => sums = old.doubles.iter().map(|sum| *sum as f32).collect(),
+        // The reward is in front of the gradients.
+        Defect::AddsThirtyTwo => sums.iter_mut().zip(&a).skip(33).for_each(|(sum, a)| *sum = *a),
         Defect::FlushesDenormals => sums.iter_mut().filter(|sum| sum.is_subnormal()).for_each(|sum| *sum = 0.0),
         _ => {}
     }
@@ -407,7 +411,7 @@ fn ground() -> ProbeGround {
         late: 100 * MS,
         output: Some(link("1.4Mbps")),
         patience: 0,
-        frame_bytes: 256,
+        frame_bytes: 512,
         hot: None,
         keys: Document::parse(&text, "test").unwrap(),
     }
