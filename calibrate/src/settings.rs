@@ -72,7 +72,7 @@ impl PredictPoint {
         let safe = |c: char| if c.is_ascii_alphanumeric() || "=.-".contains(c) { c } else { '_' };
         let name = self.name();
         let mut folder: String = name.chars().take(NAME_MAX).map(safe).collect();
-        if folder != name {
+        if folder != name.replace(", ", "__") {
             // Another point may look alike.
             folder = format!("{folder}-{}", &plan_hash(&name, std::iter::empty())[..8]);
         }

@@ -7,7 +7,7 @@ mod skew;
 use std::path::{Path, PathBuf};
 
 use hdrhistogram::Histogram;
-use pktgen_core::config::Document;
+use pktgen_core::config::{Document, Run};
 use pktgen_core::record::{
     Counters, Fault, Incidents, InterfaceCounts, Manifest, Note, PacingCounts, QueueCounts, RunState, STAMPS_RECEIVED,
     STAMPS_SENT,
@@ -21,7 +21,7 @@ use super::{Experiment, Finished, SWEEP, write_sweep};
 use crate::capture::{PartDirs, claim, join_records, write_manifest};
 use crate::catalogue::Catalogue;
 use crate::driver::real_time::{AcksByCluster, RealOutcome};
-use crate::plan::source;
+use crate::plan::{Plan, source};
 use agreement::Agreement;
 use parts::{PARTS, Part, anchors, find_parts, same_run, same_time};
 
@@ -70,9 +70,7 @@ pub fn merge(
     manifest.host.extend(skew.iter().flat_map(Skew::facts));
     let name = workers.dir.join("manifest.json").display().to_string();
     let experiment = Experiment::open(catalogue, Document::parse(&workers.manifest.config, &name)?)?;
-    let run = experiment.choose(None)?;
-    let plan = experiment.prepare(run)?;
-    check_trace(&experiment, &plan.spec.trace_hash, &workers.manifest)?;
+    let (run, plan) = planned(&experiment, &workers.manifest)?;
     let _claim = claim(out)?;
     manifest.files = join_records(&records(&parts, &late), out)?;
     let lateness = Histogram::new(3).map_err(|e| Error::Invalid(format!("no histogram: {e}")))?;
@@ -141,15 +139,17 @@ fn faults(parts: &[Part]) -> Vec<Fault> {
     faults
 }
 
-/// Refuses a recorded trace that was changed since the run: its sums are recomputed from it.
-pub(super) fn check_trace(experiment: &Experiment, found: &str, ran: &Manifest) -> Result<()> {
-    if experiment.replays_trace() && found != ran.trace_hash {
+/// Plans the only run of `experiment` again, as it `ran`. Refuses a recorded trace that was changed since: sums are recomputed from it.
+pub(super) fn planned<'a>(experiment: &'a Experiment, ran: &Manifest) -> Result<(&'a Run, Plan)> {
+    let run = experiment.choose(None)?;
+    let plan = experiment.prepare(run)?;
+    if experiment.replays_trace() && plan.spec.trace_hash != ran.trace_hash {
         return Err(Error::config(format!(
             "workload.trace was changed since the run, and sums are recomputed from it; restore the trace (sha256 {})",
             ran.trace_hash
         )));
     }
-    Ok(())
+    Ok((run, plan))
 }
 
 /// Whether the whole says this itself: from its counters and its balance, or by the sum of its parts.

@@ -16,7 +16,7 @@ use pktgen_wire::wire::sight::{Look, look};
 use pktgen_wire::wire::update;
 
 use super::Experiment;
-use super::merge::check_trace;
+use super::merge::planned;
 use super::shard::read;
 use crate::capture::CAPTURE;
 use crate::catalogue::Catalogue;
@@ -124,7 +124,7 @@ pub fn wrong_packets(catalogue: &'static Catalogue, dir: &Path, most: usize, wai
     }
     let experiment = Experiment::open(catalogue, Document::parse(&manifest.config, &path.display().to_string())?)?;
     if experiment.replays_trace() {
-        check_trace(&experiment, &experiment.prepare(experiment.choose(None)?)?.spec.trace_hash, &manifest)?;
+        planned(&experiment, &manifest)?;
     }
     let counted = manifest.counters.sums_wrong;
     let mut all = WrongSearch::read(&experiment, &manifest, dir, most, SLACKS[0])?;

@@ -140,7 +140,16 @@ impl<'p, 'a> Switch<'p, 'a> {
     /// Begins a new sum in a slot in which another job's next sum is in the same set.
     pub(super) fn begin_beside(&mut self, other: u16) -> ProbeResult<Spot> {
         let parity = |rounds: Option<u64>| rounds.map(|rounds| rounds % 2);
-        self.begin_where(|own, slot| parity(own.rounds(other, slot)) == parity(own.rounds(own.job, slot)))
+        let beside = self.begin_where(|own, slot| parity(own.rounds(other, slot)) == parity(own.rounds(own.job, slot)));
+        if beside.is_ok() {
+            return beside;
+        }
+        // One more sum of this job, and the next one is in the same set.
+        let spot = self.begin_where(|own, slot| own.rounds(other, slot).is_some())?;
+        let (order, parts) = (self.any_order(), self.parts());
+        self.send_all(&order, &spot, &parts)?;
+        self.reach_results(&spot)?;
+        Ok(self.begin_after(&spot))
     }
 
     /// Excludes another job's slot with this number from further use.
