@@ -193,7 +193,7 @@ pub(crate) fn live(progress: &Progress) -> String {
     let mut text = format!("{} updates", progress.sent);
     if progress.t > 0 {
         let seconds = progress.t as f64 / 1e12;
-        text += &format!(", {:.0}/s", progress.sent as f64 / seconds);
+        text += &format!(", {:.0}/s", (progress.sent - progress.sent_before) as f64 / seconds);
         text += &format!(", {} received, {} lost", progress.received, progress.lost);
         if progress.late_ns > 0 {
             text += &format!(", late <= {:.1} us", progress.late_ns as f64 / 1e3);
@@ -227,4 +227,17 @@ pub(crate) fn stop_flag() -> Arc<AtomicBool> {
 pub(crate) fn outgrow_signal() {
     // If it cannot be registered, the signal ends the program in the usual way.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
+}
+
+#[cfg(test)]
+mod tests {
+    use pktgen_core::time::SECOND;
+
+    use super::*;
+
+    #[test]
+    fn a_rate_is_that_of_the_run_under_way() {
+        let progress = Progress { sent: 110_000, sent_before: 100_000, t: SECOND, ..Progress::default() };
+        assert!(live(&progress).starts_with("110000 updates, 10000/s"), "{}", live(&progress));
+    }
 }

@@ -477,7 +477,9 @@ fn the_rate_of_a_token_bucket_is_found() {
     for i in 0..of_environment("PKTGEN_BENCH_SEARCHES").unwrap_or(1) {
         let device = Device::start(&net, &[&device[..], &["--for", "600"]].concat());
         let words = ["--from", "3000", "--to", "6000", "--trial", "2s", "--precision", "0.01", "--confirm", "1"];
-        let (code, said, found) = searched(&net, &FORWARD, &words);
+        // Trials pace, whatever the experiment says.
+        let set = [&FORWARD[..], &["transport.pacing=top"]].concat();
+        let (code, said, found) = searched(&net, &set, &words);
         assert!(device.stop().of("dropped") > 0.0, "a rate above the limit was tried");
         assert_eq!(code, Some(0), "{i}: {said}");
         let pps = found["pps"].as_f64().expect("a rate");
@@ -522,6 +524,18 @@ fn a_token_bucket_in_the_tables_of_rfc_2544() {
     assert!(losses.len() > 2 && last_two && losses[0]["loss"].as_f64() > Some(0.2), "{row}");
     assert!(row["latency"]["mean_ns"].as_f64() > Some(0.0), "{row}");
     assert_eq!(found["shortened"].as_array().map(Vec::len), Some(4), "{found}");
+    // Rates that the workers did not send have no loss.
+    let device = Device::start(&net, &["--in", "e0", "--out", "e1", "--for", "600"]);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let out = folder.path().join("slow").display().to_string();
+    let words = ["replay", &experiment, "--no-probe", "--json", "--out", &out, "--find-rate", "--rfc2544", "128"];
+    let limits = ["--trial", "500ms", "--from", "500", "--to", "4000", "--confirm", "1", "--repeats", "1"];
+    let mut slow = pktgen(&net.inside("h"), &[&words[..], &limits].concat(), &["transport.limit=1Mbps"]);
+    let output = slow.output().expect("it runs");
+    drop(device);
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(&output)));
+    let row = &found["rows"][0];
+    assert_eq!((&row["limited_by"], &row["losses"][0]["loss"]), (&json!("host"), &Value::Null), "{row}");
     // A workload with frames of its own has no sizes to be set.
     let trace = ["workload.frames=nowhere.pcap"];
     let words = ["replay", &experiment, "--no-probe", "--out", "never", "--find-rate", "--rfc2544"];

@@ -357,7 +357,8 @@ impl Watched {
 
     /// Returns the progress with counts of the same moment.
     fn agreed(&self, progress: &Progress) -> Progress {
-        let sent = if self.sees.sends { progress.sent.max(self.totals.sent) } else { progress.sent };
+        let sent =
+            if self.sees.sends { progress.sent.max(progress.sent_before + self.totals.sent) } else { progress.sent };
         let received = match self.totals.unread {
             0 => self.totals.received,
             _ => progress.received,

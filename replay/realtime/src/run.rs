@@ -334,7 +334,7 @@ impl Experiment {
         // Runs in real time are sequential, and their progress is shown while they run.
         let live = |p: Progress| {
             if let Ok(tally) = tally.lock() {
-                progress(tally.0, Progress { sent: tally.1 + p.sent, ..p });
+                progress(tally.0, Progress { sent: tally.1 + p.sent, sent_before: tally.1, ..p });
             }
         };
         let task = Task::whole(stop);

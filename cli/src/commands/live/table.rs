@@ -43,7 +43,7 @@ fn expectation(expected: Expected, seen: &ClusterStats) -> String {
 pub(super) fn totals(glance: &Glance) -> [String; 2] {
     let progress = &glance.progress;
     let seconds = progress.t as f64 / SECOND as f64;
-    let rate = if seconds > 0.0 { progress.sent as f64 / seconds } else { 0.0 };
+    let rate = if seconds > 0.0 { (progress.sent - progress.sent_before) as f64 / seconds } else { 0.0 };
     let last = glance.clusters.iter().map(|seen| seen.last);
     let (sent, packets, bytes) =
         last.fold((0, 0, 0), |(a, b, c), last| (a + last.sent, b + last.packets, c + last.bytes));

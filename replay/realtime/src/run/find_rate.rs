@@ -339,9 +339,7 @@ impl Trials<'_> {
     fn attempt(&mut self, pps: f64, seeds: u64) -> Result<Option<(JudgedTrial, Option<String>)>> {
         let Searched { catalogue, document, run, may_launch } = self.searched;
         let mut document = document.clone();
-        let set =
-            [format!("schedule.pps={pps:.6}"), "workload.repeat=0".to_owned(), format!("capture.until={}", self.span)];
-        document.overlay(std::iter::empty(), &set)?;
+        document.overlay(std::iter::empty(), &of_rate(pps, self.span))?;
         let experiment = Experiment::open(catalogue, document)?.launching(may_launch);
         let chosen: &Run = experiment.choose(run)?;
         let run = Run { seed: chosen.seed.saturating_add(seeds), ..chosen.clone() };
@@ -447,12 +445,23 @@ fn offered(finished: &Finished, pps: f64, length: Time) -> Result<Option<String>
              leave out what ends the workload early (capture.goal, schedule.stop)"
         )));
     }
-    Ok(match finished.achieved_pps {
-        Some(achieved) if achieved < pps * 0.99 => {
-            Some(format!("the workers achieved {achieved:.1} packets/s: this host or transport sends no faster"))
-        }
-        _ => None,
-    })
+    Ok(slower(finished, pps))
+}
+
+/// The keys of a trial at a rate.
+pub(super) fn of_rate(pps: f64, span: impl std::fmt::Display) -> [String; 4] {
+    [
+        format!("schedule.pps={pps:.6}"),
+        "workload.repeat=0".to_owned(),
+        format!("capture.until={span}"),
+        "transport.pacing=deadlines".to_owned(),
+    ]
+}
+
+/// Says that the workers did not reach the rate, if so.
+pub(super) fn slower(finished: &Finished, pps: f64) -> Option<String> {
+    let achieved = finished.achieved_pps.filter(|achieved| *achieved < pps * 0.99)?;
+    Some(format!("the workers achieved {achieved:.1} packets/s: this host or transport sends no faster"))
 }
 
 #[cfg(test)]

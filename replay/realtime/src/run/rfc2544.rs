@@ -8,7 +8,7 @@ use pktgen_core::units::Span;
 use pktgen_core::{Error, Result};
 use serde::Serialize;
 
-use super::find_rate::{JudgedTrial, Limiter, Search, Searched};
+use super::find_rate::{JudgedTrial, Limiter, Search, Searched, of_rate, slower};
 use super::{Experiment, Finished, Task};
 use crate::capture::claim;
 
@@ -147,6 +147,8 @@ impl Experiment {
             let size = bytes.checked_sub(FCS).unwrap_or_default();
             document
                 .overlay(std::iter::empty(), &[format!("workload.sizes=[{size}]"), "workload.weights=[]".into()])?;
+            // They would cut bursts short; trials have ends of their own.
+            ["capture.until", "schedule.stop"].iter().for_each(|key| document.unset(key));
             let own = SizeBench {
                 searched: Searched { document: &document, ..searched },
                 out: &out.join(bytes.to_string()),
@@ -224,9 +226,7 @@ impl SizeBench<'_> {
 
     /// Makes a trial at a rate.
     fn at(&self, name: &str, pps: f64, bench: &mut Bench) -> Result<(Finished, JudgedTrial)> {
-        let trial = &self.plan.trial;
-        let set = [format!("schedule.pps={pps:.6}"), "workload.repeat=0".into(), format!("capture.until={trial}")];
-        self.run(name, &set, bench)
+        self.run(name, &of_rate(pps, &self.plan.trial), bench)
     }
 
     /// Measures §26.2, over all frames instead of one per trial.
@@ -252,9 +252,13 @@ impl SizeBench<'_> {
         let (mut losses, mut clean, mut share) = (Vec::new(), 0, 1.0);
         while clean < 2 && share > STEP / 2.0 {
             let pps = highest * share;
-            let (_, judged) = self.at("loss", pps, bench)?;
-            clean = if judged.loss == Some(0.0) { clean + 1 } else { 0 };
-            losses.push(LossAt { pps, loss: judged.loss });
+            let loss = match self.at("loss", pps, bench) {
+                // The host refuses the rate, as it may have done in the search.
+                Err(Error::Host(_)) => None,
+                made => made.map(|(run, judged)| judged.loss.filter(|_| slower(&run, pps).is_none()))?,
+            };
+            clean = if loss == Some(0.0) { clean + 1 } else { 0 };
+            losses.push(LossAt { pps, loss });
             share -= STEP;
         }
         Ok(losses)

@@ -311,13 +311,14 @@ impl Experiment {
                     Err(other) => return Err(other),
                 }
             }
-        }
-        if let (true, Some(why)) = (
-            tuned.settings.iter().all(|setting| setting.refused.is_some()),
-            tuned.settings.first().and_then(|setting| setting.refused.clone()),
-        ) {
-            let what = format!("no transport can be used on {}; the first: {why}", plan.interface);
-            return Err(if of_usage == tuned.settings.len() { Error::Config(what) } else { Error::Host(what) });
+            // What settings lose or cannot show in later rounds is in the table.
+            if let (true, Some(why)) = (
+                round == 0 && tuned.settings.iter().all(|setting| setting.refused.is_some()),
+                tuned.settings.first().and_then(|setting| setting.refused.clone()),
+            ) {
+                let what = format!("no transport can be used on {}; the first: {why}", plan.interface);
+                return Err(if of_usage == tuned.settings.len() { Error::Config(what) } else { Error::Host(what) });
+            }
         }
         tuned.judge();
         Ok(tuned)

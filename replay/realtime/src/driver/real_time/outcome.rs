@@ -26,6 +26,8 @@ pub(crate) const FIRST_LATE: &str = "start.first_late_ns";
 pub struct Progress {
     /// Updates sent.
     pub sent: u64,
+    /// Those of earlier runs of a sweep among them.
+    pub sent_before: u64,
     /// Packets that arrived at the role closest to the server.
     pub received: u64,
     /// Send attempts of the workers that the kernel or a card refused.

@@ -185,6 +185,7 @@ impl<'a> Shared<'a> {
             // In this order: received frames had been sent.
             received: live.received.load(Ordering::Acquire),
             sent: live.sent.load(Ordering::Relaxed),
+            sent_before: 0,
             refused: live.refused.load(Ordering::Relaxed),
             lost: live.lost.load(Ordering::Relaxed) + live.lost_server.load(Ordering::Relaxed),
             queued: live.queued.load(Ordering::Relaxed),
