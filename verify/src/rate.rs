@@ -68,7 +68,7 @@ impl Search<'_> {
         self.setup.clusters[self.cluster.unwrap_or(0)].arrivals.base()
     }
 
-    /// Returns the setup with `period`; `None` if it could not be replayed because a worker's link would be too slow.
+    /// Returns the setup with `period`; `None` if it could not be replayed: a worker's link would be too slow, or the run too long.
     fn at(&self, period: Ticks) -> Option<Setup> {
         let mut setup = self.setup.clone();
         for (v, cluster) in setup.clusters.iter_mut().enumerate() {

@@ -3,7 +3,7 @@
 //! Read by [`super::aom_fairness`]. With whole ticks, every model of the solver is a trace that can be replayed.
 
 use pktgen_core::config::{FromValue, Section, Value};
-use pktgen_core::time::US;
+use pktgen_core::time::{HORIZON, US};
 use pktgen_core::units::Span;
 use pktgen_core::{Error, Result};
 use pktgen_wire::wire::frame::{FRAME_MAX, HEAD};
@@ -182,6 +182,17 @@ impl Setup {
                 && gap_min > gap_max
             {
                 return fail(key, format!("cluster {v}: {gap_min}us is above gap_max, {gap_max}us"));
+            }
+            // All clusters' updates may wait before the last one.
+            let waits =
+                (self.clusters.len() as Ticks + 1) * self.service + self.inbound() + self.delay + 2 * self.ack_hop();
+            let last = cluster.arrivals.window(cluster.updates.saturating_sub(1)).1;
+            if last.saturating_add(waits) > HORIZON / US {
+                let most = HORIZON / US;
+                return fail(
+                    key,
+                    format!("cluster {v}: its last update comes at up to {last}us; a replay lasts {most}us at most"),
+                );
             }
             let least = cluster.arrivals.least_gap();
             if least < self.access {

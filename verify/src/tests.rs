@@ -300,3 +300,12 @@ fn the_largest_rate_is_found_to_the_tick() {
         .unwrap();
     assert!(report.holds.unwrap().period < 50_000 && report.violations.contains(&100_000), "{:?}", report.violations);
 }
+
+#[test]
+fn no_probe_is_longer_than_a_replay() {
+    let text = "[verify]\nslots = 1\nperiod = \"60s\"";
+    let report = question(text).max_rate(0, &solver(60), &mut |_| ()).unwrap();
+    assert!(report.holds.is_none());
+    let last = report.beyond.unwrap().setup.clusters[0].arrivals.window(11).1;
+    assert!(last <= pktgen_core::time::HORIZON / pktgen_core::time::US, "{last}");
+}

@@ -69,11 +69,13 @@ fn cut_note(series: usize) -> String {
 /// Returns the mean over the seeds of the cumulative shares, as corners of a step line.
 fn cumulative(labels: &Labels, runs: &[&RunSummary]) -> Series {
     let rest = without_variant(labels);
+    // Runs that could not be read, or received nothing, have no shares.
+    let with: Vec<_> = runs.iter().filter(|run| !run.aggregation_cdf.is_empty()).collect();
     let mut mass: BTreeMap<u64, f64> = BTreeMap::new();
-    for run in runs {
+    for run in &with {
         let mut below = 0.0;
         for (n, share) in &run.aggregation_cdf {
-            *mass.entry(*n).or_default() += (share - below) / runs.len() as f64;
+            *mass.entry(*n).or_default() += (share - below) / with.len() as f64;
             below = *share;
         }
     }
@@ -89,6 +91,13 @@ fn cumulative(labels: &Labels, runs: &[&RunSummary]) -> Series {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn runs_without_packets_do_not_lower_the_shares() {
+        let run = RunSummary { aggregation_cdf: vec![(1, 0.5), (2, 1.0)], ..Default::default() };
+        let series = cumulative(&Labels::new(), &[&run, &RunSummary::default()]);
+        assert_eq!(series.points, [(1.0, 0.5), (2.0, 1.0)]);
+    }
 
     #[test]
     fn cumulative_shares_are_means_over_seeds() {

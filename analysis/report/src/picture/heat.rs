@@ -86,7 +86,12 @@ fn by_time(run: &RunSummary, over: &OverTime) -> Option<Chart> {
     Some(Chart {
         kind: Kind::Heat,
         title: format!("Mean Age-of-Model of each cluster over time, {}, seed {}", point_name(&run.labels), run.seed),
-        note: format!("A cell is {} long. {}", show("ns", over.step_ns), more_clusters(over.clusters.len())),
+        // The first clusters alone are kept over time; all have a mean.
+        note: format!(
+            "A cell is {} long. {}",
+            show("ns", over.step_ns),
+            more_clusters(over.clusters.len().max(run.cluster_aom_ns.len()))
+        ),
         x: ("time in the run".to_owned(), ""),
         y: ("mean age".to_owned(), "ns"),
         categories: begins.collect(),
