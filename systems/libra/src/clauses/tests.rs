@@ -212,6 +212,20 @@ fn a_lost_push_fails_no_later_clause() {
 }
 
 #[test]
+fn a_lost_end_fails_no_later_clause() {
+    for (seed, n) in (0..10).flat_map(|seed| (1..40).map(move |n| (seed, n))) {
+        let mut bench = Losing { switch: naive(Defect::None), swallows: Some(n), loses_result: false, lost: 0 };
+        let mut memory = ProbeMemory::new();
+        if matches!(first_repeat("libra-sum", &mut bench, &mut memory, seed), Err(ProbeStop::Breach(_))) {
+            for clause in ["libra-complete", "libra-numbers", "libra-sum"] {
+                let ended = first_repeat(clause, &mut bench, &mut memory, seed);
+                assert!(ended.is_ok(), "{seed}, {n}, {clause}: {ended:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn what_clauses_do_not_apply_to_is_said() {
     let exempt = |id: &str, more: &str| {
         let ground = ground(more);

@@ -127,8 +127,8 @@ pub(super) static CLAUSES: &[Clause] = &[
         id: "olaf-merge-sizes",
         title: "updates of every size are added whole",
         rule: "A merge is the sum of all gradients of its members, however many an update has (Algorithm 1, lines 10 to 15; §7, \"Packet Format\").",
-        stimulus: "two updates ahead; updates of two workers of another cluster: with 4 gradients, with as many as fit the experiment's largest frame, \
-                   and with half as many",
+        stimulus: "two updates ahead, as large as the experiment's largest frame; updates of two workers of another cluster: with 4 gradients, with as many as fit that \
+                   frame, and with half as many",
         oracle: "one update of that size, with the sums of the gradients",
         repeats: 2,
         probe: sizes,
@@ -389,6 +389,8 @@ fn sizes(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let fewest = FEWEST.min(most);
     for size in [fewest, (most / 2).max(fewest), most] {
         let mut card = Card::new(probe);
+        // What is ahead keeps the output busy for as long as the members take on their way in.
+        card.lanes = most;
         card.congest()?;
         card.lanes = size;
         let members = card.clusters[0].clone();
