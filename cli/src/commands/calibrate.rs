@@ -9,7 +9,6 @@ use pktgen_calibrate::{
 };
 use pktgen_capture::{CapturePlan, analyze_captures};
 use pktgen_core::config::{Document, Origin};
-use pktgen_core::record::digest::file_digest;
 use pktgen_core::whole::write_whole;
 use pktgen_core::{Error, Result};
 use pktgen_planning::STUDIES;
@@ -46,7 +45,7 @@ pub(super) fn run(args: Calibrate, ui: &Ui) -> Result<u8> {
     let jobs = args.jobs.map_or(cores, usize::from);
     let (space, seeds) = (&settings.space, settings.keys.seeds);
     let plan = TwinPlan { space, targets: &targets, over: &[], seeds, jobs, options, stop: &stop };
-    let identity = identity(&document, &settings, &targets)?;
+    let identity = identity(&document, &settings, &targets);
     let mut twin = ExperimentTwin::open(experiment.clone(), plan, &folder, &identity)?;
     if twin.remembered > 0 {
         ui.note(&format!("note: {} settings were run before and are kept", twin.remembered));
@@ -124,17 +123,11 @@ fn targets(
 }
 
 /// Returns the data that must be equal for resuming a calibration.
-fn identity(document: &Document, settings: &CalibrateSettings, targets: &[TargetValue]) -> Result<String> {
-    let mut keys = Vec::new();
-    for (key, value) in document.leaves().into_iter().filter(|(key, _)| !key.starts_with("calibrate.")) {
-        let path = Path::new(&value);
-        // The twin compares traces and networks itself.
-        if key.starts_with("workload.") && key != "workload.trace" && path.is_file() {
-            keys.push(format!("{key}: {}", file_digest(path)?.sha256));
-        }
-        keys.push(format!("{key}={value}"));
-    }
-    Ok(format!("{}\n{:?}\n{:?}\n{}", keys.join("\n"), settings.space, targets, settings.keys.seeds))
+fn identity(document: &Document, settings: &CalibrateSettings, targets: &[TargetValue]) -> String {
+    // The twin compares the contents of traces, captures and networks.
+    let leaves = document.leaves().into_iter().filter(|(key, _)| !key.starts_with("calibrate."));
+    let keys: Vec<_> = leaves.map(|(key, value)| format!("{key}={value}")).collect();
+    format!("{}\n{:?}\n{:?}\n{}", keys.join("\n"), settings.space, targets, settings.keys.seeds)
 }
 
 /// Returns the units of all metrics by their names.

@@ -204,12 +204,18 @@ fn touched(router: &mut Router) -> ProbeResult<()> {
     counts(&answers, &spot, parts.len(), parts.len())
 }
 
-fn after(router: &mut Router) -> ProbeResult<()> {
+/// Lets a block age that lacks one worker; returns the block, that worker, and the parts of all workers.
+fn age_one(router: &mut Router) -> ProbeResult<(Spot, usize, Vec<Vec<i32>>)> {
     let spot = router.begin();
-    let ((others, _), parts) = (router.any_order_and_last(), router.parts());
+    let ((others, last), parts) = (router.any_order_and_last(), router.parts());
     router.send_all(&others, &spot, &parts)?;
     let before = router.probe.now();
     router.aged(&spot, before)?;
+    Ok((spot, last, parts))
+}
+
+fn after(router: &mut Router) -> ProbeResult<()> {
+    let (spot, ..) = age_one(router)?;
     let mut next = spot;
     next.generation += 1;
     let (order, new) = (router.any_order(), router.parts());
@@ -231,11 +237,7 @@ fn patient(router: &mut Router) -> ProbeResult<()> {
 }
 
 fn late(router: &mut Router) -> ProbeResult<()> {
-    let spot = router.begin();
-    let ((others, last), parts) = (router.any_order_and_last(), router.parts());
-    router.send_all(&others, &spot, &parts)?;
-    let before = router.probe.now();
-    router.aged(&spot, before)?;
+    let (spot, last, parts) = age_one(router)?;
     router.send(last, &spot, &parts[last])?;
     let answers = router.late_results(&spot)?;
     has_sums(&answers, &spot, &parts[last])?;
