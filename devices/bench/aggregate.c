@@ -135,18 +135,26 @@ static void depart_from_queue(int64_t now) {
 }
 
 void olaf(uint8_t *f, size_t len, int64_t now) {
-    int worker = is_datagram(f, len) && lengths_agree(f, len) ? worker_of(f) : -1;
+    size_t least = options.protocol == OLAF ? HEADER + 4 : 4;
+    int worker = is_datagram(f, len) && lengths_agree(f, len) && payload_len(f, len) >= least ? worker_of(f) : -1;
     if (worker < 0) {
         leave(f, len);
         return;
     }
+    /* What Ethernet padded is no part of the update. */
+    len = PAYLOAD + payload_len(f, len);
+    bool ours = options.protocol == OLAF;
+    uint32_t count = ours ? get16(f + PAYLOAD + COUNT) : 1;
     depart_from_queue(now);
     for (int i = 0; i < waiting; i++) {
         struct waiting *slot = &queue[(head + i) % options.slots];
-        if (slot->cluster != worker / options.per_cluster || slot->len != len) continue;
-        if (slot->worker == worker && slot->count == 1) {
-            keep(slot, f, len, worker);
+        if (slot->cluster != worker / options.per_cluster) continue;
+        if (slot->worker == worker && slot->count == 1 && count == 1) {
+            bool older = ours && (int64_t)get64(f + PAYLOAD + GENERATION) < (int64_t)get64(slot->bytes + PAYLOAD + GENERATION);
+            if (!older) keep(slot, f, len, worker);
             counts.replaced++;
+        } else if (slot->len != len || slot->count + count > UINT16_MAX) {
+            counts.refused++;
         } else {
             merge(slot, f, len, worker);
         }
@@ -249,7 +257,9 @@ void switchml(uint8_t *f, size_t len, int64_t now) {
         add_values(own->sums, p + SWITCHML_HEAD, values, first && !chance(options.stale_share));
         if (chance(options.twice_share)) add_values(own->sums, p + SWITCHML_HEAD, values, false);
         own->bits |= bit;
-        own->missing = (first ? (uint32_t)needed() : own->missing) - 1;
+        /* The counter begins anew at 0 only, whatever the bitmap is (workers_counter); with a planted fault, with each sum. */
+        bool anew = options.needs || options.early_share > 0 ? first : own->missing == 0;
+        own->missing = (anew ? (uint32_t)needed() : own->missing) - 1;
         counts.merged++;
         bool early = own->missing == 1 && chance(options.early_share);
         if (early) own->missing = 0;
@@ -343,6 +353,8 @@ void trio_ml(uint8_t *f, size_t len, int64_t now) {
     struct record *own = record_of(get32(p + 1));
     int16_t later = own && own->open ? (int16_t)(generation - own->generation) : 0;
     if (!own || later < 0 || (own->open && !later && own->values != values)) {
+        /* A record that is found was touched, though its packet is refused. */
+        if (own && own->open) unlink_record(own), touch(own, now);
         counts.refused++;
         return;
     }
@@ -387,7 +399,7 @@ static uint32_t ends;
 /* The first push that was added to empty registers. */
 static uint64_t opener = UINT64_MAX;
 
-/* Results that not all workers have acknowledged, from `unacked` on; `made` have been made. */
+/* Results that not all workers have acknowledged, from `unacked` on, in a ring; `made` have been made. */
 static struct result {
     uint8_t bytes[PAYLOAD + LIBRA_HEAD + RESULT_HEAD + RESULT_PAIRS * PAIR];
     size_t len;
@@ -421,6 +433,12 @@ static void acknowledge(const uint8_t *f) {
 
 static int64_t resend_after(int attempt) { return options.timeout << (attempt < 10 ? attempt : 10); }
 
+static struct result *result(uint32_t number) { return &results_made[number % RESULTS_MAX]; }
+
+static void pass_acknowledged(void) {
+    while (unacked < made && result(unacked)->acks == all_workers()) unacked++;
+}
+
 /* The end in `f` is the last that was missing: the sums leave, and are kept. */
 static void give_results(const uint8_t *f, int64_t now) {
     static uint32_t used[REGISTERS];
@@ -428,8 +446,9 @@ static void give_results(const uint8_t *f, int64_t now) {
     for (uint32_t i = 0; i < REGISTERS; i++)
         if (registers[i] != 0) used[count++] = i;
     uint32_t parts = count ? (count + RESULT_PAIRS - 1) / RESULT_PAIRS : 1;
-    for (uint32_t part = 0; part < parts && made < RESULTS_MAX; part++) {
-        struct result *own = &results_made[made];
+    pass_acknowledged();
+    for (uint32_t part = 0; part < parts && made - unacked < RESULTS_MAX; part++) {
+        struct result *own = result(made);
         uint8_t *p = own->bytes + PAYLOAD;
         uint32_t pairs = count - part * RESULT_PAIRS;
         if (pairs > RESULT_PAIRS) pairs = RESULT_PAIRS;
@@ -469,9 +488,9 @@ static void give_results(const uint8_t *f, int64_t now) {
 
 /* What workers have not acknowledged in time goes to each of them again. */
 static void resend(int64_t now) {
-    while (unacked < made && results_made[unacked].acks == all_workers()) unacked++;
+    pass_acknowledged();
     for (uint32_t i = unacked; options.timeout && i < made; i++) {
-        struct result *own = &results_made[i];
+        struct result *own = result(i);
         if (own->acks == all_workers() || own->attempt >= RESEND_MAX || own->due > now) continue;
         own->due = now + resend_after(++own->attempt);
         for (int w = 0; w < options.workers; w++) {
@@ -491,7 +510,7 @@ static void resend(int64_t now) {
 static int64_t next_resend(void) {
     int64_t first = NEVER;
     for (uint32_t i = unacked; options.timeout && i < made; i++) {
-        const struct result *own = &results_made[i];
+        const struct result *own = result(i);
         if (own->acks != all_workers() && own->attempt < RESEND_MAX && own->due < first) first = own->due;
     }
     return first;
@@ -510,12 +529,12 @@ void libra(uint8_t *f, size_t len, int64_t now) {
     if (!results_made && !(results_made = calloc(RESULTS_MAX, sizeof *results_made))) abort();
     memcpy(stations[worker], f + 6, 6);
     int kind = p[0] >> 5;
-    if (p[1] != 0 || number >= NUMBERS || (kind == END && payload != LIBRA_HEAD + 4)) {
+    if (p[1] != 0 || (kind != ACK && number >= NUMBERS) || (kind == END && payload != LIBRA_HEAD + 4)) {
         counts.refused++;
         return;
     }
     if (kind == ACK) {
-        if (number < made) results_made[number].acks |= 1u << worker;
+        if (number >= unacked && number < made) result(number)->acks |= 1u << worker;
         return;
     }
     if (kind != PUSH && kind != END) {

@@ -78,7 +78,7 @@ void lead_astray(uint8_t *f) {
 
 /* A frame that nobody asked for, made of one that leaves: other addresses, other ports. */
 bool stray(const uint8_t *f, size_t len, uint8_t *out) {
-    if (!chance(faults.strangers)) return false;
+    if (len < PAYLOAD || !chance(faults.strangers)) return false;
     memcpy(out, f, len);
     memcpy(out + ETH + 12, "\xc0\x00\x02\x01\xc0\x00\x02\x02", 8);
     memset(out + PAYLOAD, 0x5a, len - PAYLOAD);

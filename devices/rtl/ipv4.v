@@ -43,8 +43,9 @@ module ipv4_parse (
     assign payload = udp_bytes - 16'd8;
     // No fragments: neither an offset nor more of them (bit 13, and bits 12..0 of the word at byte 20).
     assign udp = bytes >= 16'd42 && two(head, 12) == 16'h0800 && head[14*8 +: 8] == 8'h45 && head[23*8 +: 8] == 8'd17 &&
-        (two(head, 20) & 16'h3fff) == 0 && sum == 16'hffff && udp_bytes >= 16'd8 && total == udp_bytes + 16'd20 &&
-        bytes >= total + 16'd14;
+        (two(head, 20) & 16'h3fff) == 0 && sum == 16'hffff && udp_bytes >= 16'd8 &&
+        // Sums of 17 bits: lengths near 65,535 do not wrap.
+        {1'b0, total} == {1'b0, udp_bytes} + 17'd20 && {1'b0, bytes} >= {1'b0, total} + 17'd14;
 endmodule
 
 // Headers of a datagram of the device: TTL 64, no fragments, no UDP checksum. 42 bytes as on the wire.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
-use crate::support::bench::{Counts, Device, cabled, program};
+use crate::support::bench::{Counts, Device, cabled, lockstep, program};
 use crate::support::netns::Net;
 use crate::support::wired::{pktgen, said};
 use pktgen_testing::{Need, installed, skip, undisturbed};
@@ -123,6 +123,16 @@ fn switchml_in_the_language_of_a_pipeline_sums_right() {
         assert_eq!((counts.of("packets"), counts.of("results")), (sent, sent / 4.0), "{elements}");
         // One copy to the port that leads to all workers.
         assert_eq!((counts.of("port0_in"), counts.of("port0_out")), (sent, sent / 4.0), "{elements}");
+    }
+}
+
+/// The aggregators in C, which tests call right, keep the rules of their pages that single packets show.
+#[test]
+fn aggregators_in_c_keep_the_rules_of_their_pages() {
+    if installed(Need::Python, "rules of the aggregators in C") {
+        let said = runs(Command::new("python3").arg(folder().join("lockstep/rules.py")).arg(lockstep()));
+        let right = String::from_utf8_lossy(&said.stdout).matches(": right\n").count();
+        assert_eq!(right, 4, "{said:?}");
     }
 }
 
