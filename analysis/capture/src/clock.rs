@@ -91,6 +91,7 @@ impl Clocks {
         let earliest = anchors().min();
         let (anchor_unix_ns, origin) = match (plan.anchor, noted[0].or(noted[1])) {
             (Some(Anchor(given)), _) => (given, Origin::Given),
+            (None, Some(noted)) if firsts.iter().flatten().any(|first| first.mixed) => (noted, Origin::FirstPacket),
             (None, Some(noted)) => (noted, Origin::Noted),
             (None, None) if earliest == Some(0) && anchors().all(|anchor| anchor == 0) => (0, Origin::Virtual),
             (None, None) => (earliest.unwrap_or(0), Origin::FirstPacket),
@@ -151,8 +152,9 @@ impl Clocks {
     /// Describes the clocks in one sentence.
     pub fn about(&self) -> String {
         if self.origin == Origin::FirstPacket {
-            return "no file has the beginning of the run's times: one-way times are withheld; --anchor RUN (the senders' run \
-                    dir) or --anchor NS (since 1970) gives it"
+            return "no file has the beginning of the run's times, or files of one side have different ones: one-way times are \
+                    withheld; --anchor RUN (the senders' run dir) or --anchor NS (since 1970) gives it; captures of several runs \
+                    are analysed one by one"
                 .to_owned();
         }
         let ns = |ps: i64| show("ns", ps as f64 / 1000.0);
@@ -181,7 +183,10 @@ impl Clocks {
 
 /// Time information of the first file of a side.
 struct First {
+    /// The origin of times that is written in its files.
     noted: Option<u64>,
+    /// Whether they have different ones.
+    mixed: bool,
     anchor: Option<u64>,
 }
 
@@ -191,14 +196,15 @@ fn first_of(plan: &CapturePlan, side: Side) -> Result<Option<First>> {
         return Ok(None);
     }
     let mut first: Option<Stamp> = None;
-    let mut noted = None;
     for input in &mut inputs {
         if let Some((stamp, _)) = input.next_stamped() {
             first = Some(first.map_or(stamp, |first| first.min(stamp)));
         }
-        noted = noted.or(input.noted_anchor_unix_ns());
     }
-    Ok(Some(First { noted, anchor: first.map(|first| inputs[0].anchor_for(first)) }))
+    let mut origins: Vec<u64> = inputs.iter().filter_map(|input| input.noted_anchor_unix_ns()).collect();
+    origins.dedup();
+    let (noted, mixed) = (origins.first().copied(), origins.len() > 1);
+    Ok(Some(First { noted, mixed, anchor: first.map(|first| inputs[0].anchor_for(first)) }))
 }
 
 /// Capture times of packets in ps, by worker, sequence number, attempt and generation time: numbers may restart.

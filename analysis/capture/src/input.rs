@@ -10,7 +10,7 @@ use pktgen_core::time::{HORIZON, NS};
 use pktgen_core::{Error, Result};
 use pktgen_wire::pcap::{Packet, Reader, Stamp};
 use pktgen_wire::wire::frame::{HEAD, Ip, group_of};
-use pktgen_wire::wire::sight::{Datagram, Delivery, Look, Sight, What, glance, look};
+use pktgen_wire::wire::sight::{Datagram, Delivery, Look, Sight, What, frame_bytes, glance, look};
 use pktgen_wire::wire::{Format, Formats};
 
 use serde::{Deserialize, Serialize};
@@ -70,7 +70,7 @@ pub struct Tally {
     /// Subset of `foreign`: packets on ports of known formats.
     #[serde(default)]
     pub misfits: u64,
-    /// Subset of `misfits`: IPv6 packets in formats whose direction only IPv4 addresses reveal.
+    /// Subset of `foreign`, beside `misfits`: IPv6 packets in formats whose direction only IPv4 addresses reveal.
     #[serde(default)]
     pub undirected: u64,
     /// Packets cut so short that they cannot be identified.
@@ -102,7 +102,7 @@ pub struct Tally {
 impl Tally {
     /// Returns the number of packets that may hold updates but could not be read.
     pub(super) fn unread(&self) -> u64 {
-        self.links + self.misfits + self.unreadable + self.fragments + self.timeless + self.absurd
+        self.links + self.misfits + self.undirected + self.unreadable + self.fragments + self.timeless + self.absurd
     }
 }
 
@@ -329,7 +329,7 @@ impl Decoder {
     #[inline(always)]
     fn take(&mut self, packet: &Packet, events: &mut Vec<Event>) {
         self.tally.packets += 1;
-        self.tally.bytes += u64::from(packet.len);
+        self.tally.bytes += u64::from(frame_bytes(packet.link_type, packet.len));
         // Most packets are recognised by a quick check.
         if let Some(datagram) = glance(packet.link_type, packet.bytes) {
             let format = self.format(&datagram);
@@ -392,7 +392,8 @@ impl Decoder {
         };
         // The address tells senders apart where the packet names no worker.
         let content = if (sight.what, sight.worker) == (What::Update, None) { src } else { content };
-        events.push(Event { t, side: self.side, bytes: packet.len, format, sight, content });
+        let bytes = frame_bytes(packet.link_type, packet.len);
+        events.push(Event { t, side: self.side, bytes, format, sight, content });
     }
 
     /// Returns the time of a packet captured at `t` but generated later: its generation, if the difference is within
@@ -505,7 +506,8 @@ impl Decoder {
             None => (0..self.formats.len()).find(fits),
         };
         let known = known.ok_or(Odd::Other)?;
-        self.formats[known].sight(datagram).map(|sight| (known as u8, sight)).ok_or(Odd::Foreign)
+        // Its Ethernet type is the format's own: what has no whole header was cut.
+        self.formats[known].sight(datagram).map(|sight| (known as u8, sight)).ok_or(Odd::Unreadable)
     }
 }
 

@@ -47,6 +47,16 @@ fn only_packets_that_can_be_of_the_given_format_are_read_as_such() {
     }
 }
 
+/// The Ethernet type names the format.
+#[test]
+fn a_frame_cut_within_its_header_is_unreadable() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("c.pcapng");
+    write(&path, &[(1000, atp()[..40].to_vec())]);
+    let (_, tally) = events(&path, None);
+    assert_eq!((tally.unreadable, tally.foreign), (1, 0));
+}
+
 /// Updates without numbers and generation times are the same packet only by chance.
 #[test]
 fn formats_without_generation_times_give_no_offset() {
@@ -74,4 +84,57 @@ fn formats_without_generation_times_give_no_offset() {
     }
     let measured = analysed(&both(&names));
     assert!(measured.lines.iter().all(|line| !line.metric.starts_with("clock_")), "{:?}", measured.lines);
+}
+
+#[test]
+fn heads_of_cooked_captures_are_no_bytes_of_frames() {
+    let dir = tempfile::tempdir().unwrap();
+    let measured = |link: Option<(u16, usize)>| {
+        let path = dir.path().join(format!("{link:?}.pcap"));
+        let mut writer = Writer::create(&path, WriterOptions::new(Form::Pcap)).unwrap();
+        for (t, mut frame) in some(0, 100)[1].clone() {
+            if let Some((_, head)) = link {
+                // Of both versions the protocol is where the other has no meaning for the reader.
+                frame.splice(..14, (0..head).map(|at| if [0, head - 2].contains(&at) { 8 } else { 0 }));
+            }
+            writer.packet(0, t * 1000, &frame, frame.len() as u32).unwrap();
+        }
+        writer.finish().unwrap();
+        let mut file = std::fs::read(&path).unwrap();
+        if let Some((kind, _)) = link {
+            file[20..22].copy_from_slice(&kind.to_le_bytes());
+        }
+        std::fs::write(&path, file).unwrap();
+        let plan = CapturePlan::new(all().protocols.formats, vec![path], Vec::new());
+        let lines = analysed(&plan).lines;
+        ["throughput_bps", "captured_bytes"].map(|metric| {
+            lines.iter().find(|line| line.metric == metric).unwrap_or_else(|| panic!("no {metric}")).value
+        })
+    };
+    let plain = measured(None);
+    assert!(plain.iter().all(Option::is_some), "{plain:?}");
+    assert_eq!([measured(Some((276, 20))), measured(Some((113, 16)))], [plain, plain]);
+}
+
+/// Files of two runs have two origins of times: a generation time of one is no time of the other.
+#[test]
+fn files_of_runs_with_other_origins_give_no_ages() {
+    let dir = tempfile::tempdir().unwrap();
+    let measured = |anchors: [u64; 2]| {
+        let paths = anchors.iter().enumerate().map(|(n, &anchor_unix_ns)| {
+            let path = dir.path().join(format!("{n}.pcapng"));
+            let options = WriterOptions { anchor_unix_ns, ..WriterOptions::new(Form::Pcapng) };
+            let mut writer = Writer::create(&path, options).unwrap();
+            let frames = &some(n as i64 * 1_000_000, 2_000_000)[1];
+            frames.iter().for_each(|(t, frame)| writer.packet(0, *t, frame, frame.len() as u32).unwrap());
+            writer.finish().unwrap();
+            path
+        });
+        analysed(&CapturePlan::new(all().protocols.formats, paths.collect(), Vec::new()))
+    };
+    let ages =
+        |measured: &Measured| measured.lines.iter().any(|line| line.metric == "aom_mean" && line.value.is_some());
+    let begin = 1_700_000_000_000_000_000;
+    assert!(ages(&measured([begin; 2])));
+    assert!(!ages(&measured([begin, begin + 3_600_000_000_000])));
 }

@@ -20,6 +20,20 @@ const UDP: u8 = 17;
 const UDP_HEAD: usize = 8;
 /// An IPv4 header without options.
 const IP_HEAD: usize = 20;
+/// An Ethernet header without tags.
+const ETHERNET_HEAD: u32 = 14;
+
+/// Returns the length of the Ethernet frame of a packet whose capture has `len` bytes: links of other types have another head, or none.
+#[inline]
+pub fn frame_bytes(link_type: u16, len: u32) -> u32 {
+    let head = match link_type {
+        COOKED => 16,
+        COOKED2 => 20,
+        raw if raw == RAW_IP6 || RAW_IP.contains(&raw) => 0,
+        _ => return len,
+    };
+    len.saturating_sub(head).saturating_add(ETHERNET_HEAD)
+}
 
 /// The purpose of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

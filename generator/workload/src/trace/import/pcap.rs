@@ -256,7 +256,11 @@ impl Gathered {
 
     /// How long the frame is in a trace: tags of networks are no part of it.
     fn frame_bytes(&mut self, format: &dyn Format, packet: &Packet, datagram: &Datagram, sight: &Sight) -> u32 {
-        let captured = if datagram.dst_port == 0 { packet.len as usize } else { HEAD + datagram.whole };
+        // Without UDP, what follows IPv4 has no length of its own: what was kept of it, and what was cut off.
+        let captured = match datagram.dst_port {
+            0 => HEAD - 8 + datagram.whole + (packet.len as usize).saturating_sub(packet.bytes.len()),
+            _ => HEAD + datagram.whole,
+        };
         let wanted = match format.facts().updates {
             // What is sent of such a frame when it is replayed with `on_wire = "strict"` is what was captured.
             Captured::Headless(_) => HEAD + update::UPDATE_HEAD + usize::from(sight.elements) * 4,

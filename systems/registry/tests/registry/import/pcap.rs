@@ -290,6 +290,19 @@ fn atp() -> Vec<u8> {
     frame
 }
 
+/// Without UDP, too, tags of networks are no part of a frame.
+#[test]
+fn a_tag_before_a_frame_without_udp_is_not_in_its_length() {
+    let mut tagged = atp();
+    tagged.splice(12..12, [0x81, 0, 0, 5]);
+    for (frame, snap) in [(atp(), 0), (tagged.clone(), 0), (tagged, 120)] {
+        let folder = Folder::new();
+        write(&folder.path("a.pcap"), Form::Pcap, 0, &[(1_000, frame)], snap);
+        let imported = folder.import(&["a.pcap"], &plain()).unwrap().0;
+        assert_eq!(imported.iter().map(|(update, _)| update.bytes as usize).collect::<Vec<_>>(), [atp_ml::FRAME_BYTES]);
+    }
+}
+
 /// A format without UDP is not sought in datagrams, and a format over UDP not in frames of other Ethernet types.
 #[test]
 fn a_given_format_is_sought_only_where_it_can_be() {
