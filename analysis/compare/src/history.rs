@@ -93,6 +93,9 @@ pub struct Series {
     pub labels: Labels,
     /// Its values, by date.
     pub values: Vec<Value>,
+    /// Number of runs of this point after the first value in which no seed has a value.
+    #[serde(skip_serializing_if = "is_none")]
+    pub without: usize,
     /// Where its mean changed.
     pub changes: Vec<Change>,
 }
@@ -259,20 +262,25 @@ fn parse(bytes: &[u8], path: &Path) -> Result<History> {
 impl History {
     /// Returns the series of these metrics, or of all.
     pub fn series(&self, metrics: &[String]) -> Vec<Series> {
-        let mut all: BTreeMap<(&str, &Labels, &str), Series> = BTreeMap::new();
+        let mut all: BTreeMap<(&str, &Labels, &str, &str), Series> = BTreeMap::new();
+        let mut of_point: BTreeMap<(&str, &Labels), Vec<&Point>> = BTreeMap::new();
         for entry in self.entries.iter().filter(|entry| entry.valid) {
             for point in &entry.points {
+                of_point.entry((&entry.experiment, &point.labels)).or_default().push(point);
                 for (metric, value) in &point.medians {
                     if !metrics.is_empty() && !metrics.contains(metric) {
                         continue;
                     }
-                    let key = (entry.experiment.as_str(), &point.labels, metric.as_str());
+                    // A metric of the user's may have had another unit before.
+                    let unit = entry.units.get(metric).map_or("", String::as_str);
+                    let key = (entry.experiment.as_str(), &point.labels, metric.as_str(), unit);
                     let series = all.entry(key).or_insert_with(|| Series {
                         experiment: entry.experiment.clone(),
                         metric: metric.clone(),
-                        unit: entry.units.get(metric).cloned().unwrap_or_default(),
+                        unit: unit.to_owned(),
                         labels: point.labels.clone(),
                         values: Vec::new(),
+                        without: 0,
                         changes: Vec::new(),
                     });
                     let (tool, run, day) = (entry.tool.clone(), entry.run.clone(), day(entry.created_unix_ns));
@@ -286,6 +294,9 @@ impl History {
         let with_changes = |mut series: Series| {
             let values: Vec<f64> = series.values.iter().map(|value| value.value).collect();
             series.changes = changes::changes(&values);
+            let points = of_point.get(&(series.experiment.as_str(), &series.labels)).map_or(&[][..], Vec::as_slice);
+            let lacks = |point: &&&Point| !point.medians.contains_key(&series.metric);
+            series.without = points.iter().skip_while(lacks).filter(lacks).count();
             series
         };
         all.into_values().map(with_changes).collect()
@@ -325,7 +336,7 @@ impl Series {
     /// Describes the change in words.
     fn told(&self, change: &Change) -> String {
         let (show, value) = (|value| human::show(&self.unit, value), &self.values[change.at]);
-        let by = 100.0 * (change.after / change.before - 1.0);
+        let by = 100.0 * (change.after - change.before) / change.before.abs();
         let by = if by.is_finite() { format!(" ({by:+.1} %)").replace('-', "−") } else { String::new() };
         let (before, after) = (show(change.before), show(change.after));
         format!("change at {} ({}): {before} → {after}{by}, p = {:.4}", value.day, value.tool, change.p)
@@ -373,6 +384,12 @@ impl Series {
             remarks.push(format!(
                 "{lacking} of {} have seeds without a value, such as a goal that was missed: their medians are of the others",
                 counted(n)
+            ));
+        }
+        if self.without > 0 {
+            remarks.push(format!(
+                "{} more without any value, such as a goal that every seed missed: not in the series",
+                counted(self.without)
             ));
         }
         remarks
@@ -427,7 +444,10 @@ pub fn page(series: &[Series]) -> String {
             let most = short.iter().map(|one| one.values.len()).max().unwrap_or(0);
             ("open", format!("{}: too few to detect a change ({RUNS_MIN} are needed).", counted(most)))
         }
-        (_, 0) => ("fine", format!("{changed} of {all} series have a change.")),
+        (_, 0) => {
+            let whole = series.iter().all(|one| one.without == 0);
+            (if whole { "fine" } else { "open" }, format!("{changed} of {all} series have a change."))
+        }
         (_, n) => (
             "open",
             format!("{changed} of {} series have a change; {n} more have too few runs to detect one.", all - n),

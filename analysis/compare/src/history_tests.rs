@@ -26,6 +26,39 @@ fn entry(i: u64, value: f64) -> Entry {
     }
 }
 
+/// The worst runs have no value to be in a series.
+#[test]
+fn runs_in_which_no_seed_has_a_value_are_counted() {
+    let mut entries: Vec<Entry> = (1..=12).map(|i| entry(i, 1.0)).collect();
+    let all = |entries: &[Entry]| History { entries: entries.to_vec(), damaged: vec![] }.series(&["loss".to_owned()]);
+    // A metric that older runs did not have yet.
+    entries[0].points[0].medians.remove("loss");
+    assert!(page(&all(&entries)).contains("verdict fine"));
+    for entry in &mut entries[10..] {
+        entry.points[0].medians.remove("loss");
+    }
+    let series = all(&entries);
+    assert!(text(&series).contains("2 runs more without any value"), "{}", text(&series));
+    assert!(!page(&series).contains("verdict fine"));
+}
+
+#[test]
+fn a_value_below_zero_that_falls_has_a_falling_change() {
+    let entries = (0..20).map(|i| entry(i, if i < 10 { -100.0 } else { -110.0 })).collect();
+    let series = History { entries, damaged: vec![] }.series(&["aom_mean/cluster".to_owned()]);
+    assert!(text(&series).contains("(−10.0 %)"), "{}", text(&series));
+}
+
+#[test]
+fn values_of_different_units_are_different_series() {
+    let mut entries = [entry(1, 1.0), entry(2, 1.0)].to_vec();
+    for (entry, unit) in entries.iter_mut().zip(["ms", "us"]) {
+        entry.units.insert("loss".to_owned(), unit.to_owned());
+    }
+    let series = History { entries, damaged: vec![] }.series(&["loss".to_owned()]);
+    assert_eq!(series.iter().map(|one| (one.unit.as_str(), one.without)).collect::<Vec<_>>(), [("ms", 0), ("us", 0)]);
+}
+
 #[test]
 fn a_run_is_remembered_once() {
     let dir = tempfile::tempdir().unwrap();

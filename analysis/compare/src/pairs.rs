@@ -4,7 +4,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pktgen_core::record::Note;
 use pktgen_core::{Error, Result, units};
 use pktgen_report::sweep::data::name_of;
 use pktgen_report::sweep::data::{Labels, RunSummary, VARIANT};
@@ -80,15 +79,6 @@ pub(crate) fn alike(labels: &Labels) -> Labels {
     labels.iter().map(spelled).collect()
 }
 
-/// Whether its rate was adjusted while it ran, so that it depends on the run, not on the seed.
-pub(crate) fn is_steered(run: &RunSummary) -> bool {
-    let steered = |note: &Note| match note {
-        Note::OfPart { note, .. } => matches!(**note, Note::Steered { .. }),
-        note => matches!(note, Note::Steered { .. }),
-    };
-    run.validity.notes.iter().any(steered)
-}
-
 /// Returns runs of `side` by labels and seed; moves invalid and repeated ones to `unpaired`.
 fn by_place<'a>(side: &'a Side, across: bool, unpaired: &mut Vec<Unpaired>) -> BTreeMap<(Labels, u64), &'a RunSummary> {
     let mut runs: BTreeMap<(Labels, u64), &RunSummary> = BTreeMap::new();
@@ -100,7 +90,7 @@ fn by_place<'a>(side: &'a Side, across: bool, unpaired: &mut Vec<Unpaired>) -> B
             leave("it is invalid".to_owned());
             continue;
         }
-        if is_steered(run) {
+        if run.is_steered() {
             leave("it was steered while it lasted: its rate is its own".to_owned());
             continue;
         }
@@ -120,6 +110,10 @@ pub(crate) fn pair<'a>(old: &'a Side, new: &'a Side) -> Result<Paired<'a>> {
     let across = across.is_some();
     let mut olds = by_place(old, across, &mut said.unpaired);
     let news = by_place(new, across, &mut said.unpaired);
+    let keys = |side: &Side| -> BTreeSet<(Labels, u64)> {
+        side.sweep.runs.iter().map(|run| (alike(&place(run, across)), run.seed)).collect()
+    };
+    let (in_old, in_new) = (keys(old), keys(new));
     let mut points: Vec<(Labels, Vec<Pair>)> = Vec::new();
     let mut known: BTreeMap<Labels, usize> = BTreeMap::new();
     for run in &new.sweep.runs {
@@ -129,7 +123,7 @@ pub(crate) fn pair<'a>(old: &'a Side, new: &'a Side) -> Result<Paired<'a>> {
             continue;
         }
         let Some(partner) = olds.remove(&key) else {
-            said.unpaired.push(lonely(new, run, old));
+            said.unpaired.push(lonely(new, run, old, in_old.contains(&key)));
             continue;
         };
         said.other_workload += usize::from(partner.workload != run.workload);
@@ -143,10 +137,10 @@ pub(crate) fn pair<'a>(old: &'a Side, new: &'a Side) -> Result<Paired<'a>> {
     }
     // Resamples draw pairs by index: sorting gives the same runs the same interval in whatever order folders are read.
     points.iter_mut().for_each(|(_, pairs)| pairs.sort_by_key(|(_, run)| run.seed));
-    said.unpaired.extend(olds.values().map(|run| lonely(old, run, new)));
+    said.unpaired.extend(olds.iter().map(|(key, run)| lonely(old, run, new, in_new.contains(key))));
     said.points = points.len();
     said.one_workload = points.iter().filter(|(_, pairs)| is_one_workload(pairs)).count();
-    let left = |run: &RunSummary| !run.validity.is_valid() || is_steered(run);
+    let left = |run: &RunSummary| !run.validity.is_valid() || run.is_steered();
     if points.is_empty() && ![old, new].iter().any(|side| side.sweep.runs.iter().any(left)) {
         return Err(Error::config(refusal(old, new)));
     }
@@ -160,8 +154,12 @@ fn is_one_workload(pairs: &[Pair]) -> bool {
     pairs.len() > 1 && chance && workloads.len() == 1 && !workloads.contains("")
 }
 
-fn lonely(side: &Side, run: &RunSummary, other: &Side) -> Unpaired {
-    let why = format!("{} has no run with its labels and seed", other.name);
+/// `left_out`: `other` has a run with its labels and seed, which is in no pair.
+fn lonely(side: &Side, run: &RunSummary, other: &Side, left_out: bool) -> Unpaired {
+    let why = match left_out {
+        true => format!("its partner in {} was left out", other.name),
+        false => format!("{} has no run with its labels and seed", other.name),
+    };
     Unpaired { implementation: side.name.clone(), run: name_of(run), why }
 }
 

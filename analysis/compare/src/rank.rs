@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::Side;
 use super::effect::{Differences, Sample, resamples};
 use super::judge::holm;
-use super::pairs::{alike, is_steered, place};
+use super::pairs::{alike, place};
 use super::rules::{Band, Direction, Rule, Rules};
 
 /// The ranking by one metric.
@@ -105,7 +105,7 @@ fn common(sides: &[Side], metric: &str, across: bool) -> Vec<Point> {
     let mut points: Vec<Point> = Vec::new();
     let mut known: BTreeMap<Labels, usize> = BTreeMap::new();
     for (i, side) in sides.iter().enumerate() {
-        for run in side.sweep.runs.iter().filter(|run| run.validity.is_valid() && !is_steered(run)) {
+        for run in side.sweep.runs.iter().filter(|run| run.validity.is_valid() && !run.is_steered()) {
             let labels = place(run, across);
             let at = *known.entry(alike(&labels)).or_insert_with(|| {
                 points.push(Point { labels, sides: vec![Seeds::new(); sides.len()] });

@@ -83,13 +83,14 @@ fn pairing(run: &RunSummary) -> (Labels, u64) {
     (labels.map(|(axis, value)| (axis.clone(), value.clone())).collect(), run.seed)
 }
 
-/// Adds comparisons with the valid runs of `baseline` to the other valid runs, paired by seed and all axes except the variant.
+/// Adds comparisons with the valid runs of `baseline` to the other valid runs, without steered ones, paired by seed and all axes except the variant.
 pub(crate) fn compare(runs: &mut [RunSummary], units: &mut BTreeMap<String, String>, baseline: &str) {
     let values = |run: &RunSummary| DERIVED.map(|(_, _, of, _)| run.scalars.get(of).copied());
-    let valid = |run: &&RunSummary| is_of(run, baseline) && run.validity.is_valid();
-    let base: HashMap<_, _> = runs.iter().filter(valid).map(|run| (pairing(run), values(run))).collect();
+    let usable = |run: &RunSummary| run.validity.is_valid() && !run.is_steered();
+    let theirs = runs.iter().filter(|run| is_of(run, baseline) && usable(run));
+    let base: HashMap<_, _> = theirs.map(|run| (pairing(run), values(run))).collect();
     let keys = DERIVED.map(|(key, ..)| Arc::<str>::from(key));
-    for run in runs.iter_mut().filter(|run| !is_of(run, baseline) && run.validity.is_valid()) {
+    for run in runs.iter_mut().filter(|run| !is_of(run, baseline) && usable(run)) {
         let Some(theirs) = base.get(&pairing(run)) else { continue };
         for (((key, unit, of, compared), shared), theirs) in DERIVED.iter().zip(&keys).zip(theirs) {
             let (ours, theirs) = match (run.scalars.get(*of), *theirs) {

@@ -1,5 +1,7 @@
 //! Tests of [`super`]: pairs, and runs that missed their goal.
 
+use pktgen_core::record::Note;
+
 use super::*;
 use crate::sweep::data::GoalSummary;
 
@@ -16,6 +18,17 @@ fn run(variant: &str, rate: &str, seed: u64, time: Result<f64, usize>) -> RunSum
 
 fn speedups(runs: &[RunSummary]) -> Vec<Option<f64>> {
     runs.iter().map(|run| run.scalars.get(SPEEDUP).copied()).collect()
+}
+
+/// A steered run has no partner: its rate is its own.
+#[test]
+fn steered_runs_are_compared_with_nothing() {
+    for steered in 0..2 {
+        let mut runs = [run("FIFO", "5", 1, Ok(900.0)), run("Olaf", "5", 1, Ok(300.0))];
+        runs[steered].validity.notes.push(Note::Steered { changes: 1 });
+        compare(&mut runs, &mut BTreeMap::new(), "FIFO");
+        assert_eq!(speedups(&runs), [None, None], "{steered}");
+    }
 }
 
 #[test]

@@ -34,7 +34,7 @@ pub(super) fn run(args: &Report, options: Options, ui: &Ui) -> Result<u8> {
     let names = names(&dirs);
     let mut sides = Vec::new();
     for (dir, name) in dirs.iter().zip(names) {
-        let history = args.history.as_ref().filter(|_| args.runs.contains(dir));
+        let history = args.history.as_ref().filter(|_| args.runs.iter().any(|run| same(run, dir)));
         let runs = history.map(|_| Runs::of(dir, options.no_verify)).transpose()?;
         let sweep = analysed(dir, options, ui)?;
         if let Some((file, runs)) = history.zip(runs) {

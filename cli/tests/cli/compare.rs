@@ -306,6 +306,9 @@ fn histories_grow_by_a_line_per_run() {
         exits(dir, &["report", &out, "--history", "h.jsonl"], 0);
         exits(dir, &["report", &out, "--history", "h.jsonl"], 0);
     }
+    // The baseline is remembered if it is among the runs, in whatever spelling.
+    exits(dir, &["report", "./run0", "run1", "--baseline", "run0", "--history", "both.jsonl"], 0);
+    assert_eq!(fs::read_to_string(dir.join("both.jsonl")).expect("written").lines().count(), 2);
     let text = fs::read_to_string(dir.join("h.jsonl")).expect("written");
     assert_eq!(text.lines().count(), 3);
     let shown = exits(dir, &["history", "h.jsonl", "-o", "h.html"], 0);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use pktgen_core::record::{Published, SweepManifest, Validity};
+use pktgen_core::record::{Note, Published, SweepManifest, Validity};
 use pktgen_core::user_metric::UserMetric;
 use pktgen_records::resolved::Options;
 use pktgen_records::stats::{self, Estimate};
@@ -104,6 +104,15 @@ impl RunSummary {
             let (sum, _) = key.split_once('/')?;
             (BY_REASON.contains(&sum) && self.scalars.contains_key(sum)).then_some(0.0)
         })
+    }
+
+    /// Whether its rate was adjusted while it ran, so that it depends on the run, not on the seed.
+    pub fn is_steered(&self) -> bool {
+        let steered = |note: &Note| match note {
+            Note::OfPart { note, .. } => matches!(**note, Note::Steered { .. }),
+            note => matches!(note, Note::Steered { .. }),
+        };
+        self.validity.notes.iter().any(steered)
     }
 }
 
