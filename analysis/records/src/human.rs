@@ -126,7 +126,7 @@ fn with_unit(number: String, unit: &str) -> String {
     if unit.is_empty() { number } else { format!("{number} {unit}") }
 }
 
-/// Returns the number of decimals: 0 for integers, otherwise as many as four significant digits need.
+/// Returns the number of decimals: 0 for integers, otherwise as many as four significant digits need, or three below 1.
 fn decimals_of(value: f64) -> usize {
     let size = value.abs();
     if value == value.trunc() || size >= 10_000.0 {
@@ -135,8 +135,10 @@ fn decimals_of(value: f64) -> usize {
         1
     } else if size >= 10.0 {
         2
-    } else {
+    } else if size >= 0.1 {
         3
+    } else {
+        (2 - size.log10().floor() as i32).clamp(3, 15) as usize
     }
 }
 
@@ -156,6 +158,14 @@ pub fn day(unix_ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_small_value_is_not_shown_as_0() {
+        assert_eq!(scale_for("ratio", 1.0).number(3e-5), "0.0000300");
+        assert_eq!(scale_for("ns", 5e9).show(300_000.0), "0.000300 s");
+        assert_eq!(scale_for("ratio", 1.0).number(-0.0004), "−0.000400");
+        assert_eq!(scale_for("ratio", 1.0).number(0.0), "0");
+    }
 
     #[test]
     fn values_for_people() {

@@ -2,7 +2,7 @@
 //!
 //! Called by [`crate::model`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use pktgen_core::record::{Bound, Note, Published};
@@ -168,13 +168,18 @@ pub fn cautions(sweep: &SweepData) -> Vec<String> {
     all
 }
 
-/// Returns a sentence for each kind of these notes, with the first run that has it.
+/// Returns a sentence for each kind of these notes, with the number of runs that have one; a run may have several.
 fn told<'a>(runs: &'a [RunSummary], word: &str, notes: impl Fn(&'a RunSummary) -> Vec<&'a Note>) -> Vec<String> {
     let mut told: Vec<(&Note, usize)> = Vec::new();
-    for note in runs.iter().flat_map(notes) {
-        match told.iter_mut().find(|(known, _)| known.code() == note.code()) {
-            Some((_, count)) => *count += 1,
-            None => told.push((note, 1)),
+    for run in runs {
+        let mut own = notes(run);
+        let mut seen = BTreeSet::new();
+        own.retain(|note| seen.insert(note.code()));
+        for note in own {
+            match told.iter_mut().find(|(known, _)| known.code() == note.code()) {
+                Some((_, count)) => *count += 1,
+                None => told.push((note, 1)),
+            }
         }
     }
     let all = runs.len();
@@ -257,4 +262,21 @@ fn against_baseline(sweep: &SweepData) -> (Vec<String>, bool) {
     };
     let lines = cuts.into_iter().map(sentence).collect();
     (lines, worse_anywhere)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run may have a note for each of its interfaces.
+    #[test]
+    fn runs_are_counted_and_not_their_notes() {
+        let changed =
+            |end: &str| Note::CarrierChanged { end: end.into(), interface: "e".into(), changes: 1, state: "up".into() };
+        let mut run = RunSummary::default();
+        run.validity.notes = vec![changed("workers"), changed("server")];
+        let runs = [run, RunSummary::default()];
+        let said = told(&runs, "Caution", |run| run.validity.cautions().collect());
+        assert!(said.len() == 1 && said[0].starts_with("Caution, 1 of 2 runs"), "{said:?}");
+    }
 }

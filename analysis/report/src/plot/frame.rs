@@ -53,7 +53,12 @@ impl Frame {
             (Kind::Step, _) => (0.0, most.max(1.0) + 0.5),
             _ => (least, most),
         };
-        let x = if x.0.is_finite() && x.1 > x.0 { x } else { (0.0, 1.0) };
+        let x = match x {
+            (from, to) if from.is_finite() && to > from => x,
+            // A single place is in the middle.
+            (at, _) if at.is_finite() && at != 0.0 => (at - at.abs() / 2.0, at + at.abs() / 2.0),
+            _ => (0.0, 1.0),
+        };
         // Sums of shares may differ from 1 by rounding errors.
         let top = if (top - 1.0).abs() < 1e-9 { 1.0 } else { top };
         let room = if chart.y.1 == "share" { 1.0 } else { ROOM };

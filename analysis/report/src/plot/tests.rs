@@ -38,6 +38,15 @@ fn figures_escape_names_and_place_points() {
     assert!(figure(&Chart { series: vec![], ..chart }).contains("<svg"));
 }
 
+/// Its axis is around it.
+#[test]
+fn a_single_point_is_inside_the_frame() {
+    let series = vec![Series { points: vec![(4e10, 2.0)], ..Series::default() }];
+    let text = figure(&Chart { x: ("rate".into(), "bps"), series, ..lines() });
+    assert_eq!(numbers(&text, "bar s0", "cx"), [283.0]);
+    assert!(text.contains("rate (Gbit/s)"), "{text}");
+}
+
 /// Returns the numbers in the attributes `name` of the elements of a class.
 fn numbers(text: &str, class: &str, name: &str) -> Vec<f64> {
     let of = |line: &str| -> Option<f64> {

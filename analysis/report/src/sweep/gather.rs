@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use pktgen_core::record::SweepManifest;
+use pktgen_core::record::{SweepManifest, SweepShard};
 use pktgen_core::{Error, Result};
 
 use super::read_manifest;
@@ -47,6 +47,12 @@ fn joined(dir: &Path, parts: Vec<(String, SweepManifest)>) -> Result<SweepManife
     let shared = |text: &String| parts.iter().all(|(_, part)| part.overrides.contains(text));
     let overrides = parts[0].1.overrides.iter().filter(|text| shared(text)).cloned().collect();
     let mut whole = SweepManifest { overrides, axes: Vec::new(), runs: Vec::new(), ..parts[0].1.clone() };
+    // Each plan counts once, however many of its shards there are.
+    let shards = || parts.iter().filter_map(|(_, part)| part.shard.as_ref());
+    let plans: BTreeMap<String, usize> = shards().map(|own| (own.plan_hash.clone(), own.planned)).collect();
+    let wholes: usize = parts.iter().filter(|(_, part)| part.shard.is_none()).map(|(_, part)| part.runs.len()).sum();
+    let planned = wholes + plans.values().sum::<usize>();
+    let shard = shards().next().map(|own| SweepShard { shard: None, planned, ..own.clone() });
     let mut points = BTreeMap::new();
     for ((name, part), set) in parts.into_iter().zip(&sets) {
         for run in part.runs {
@@ -76,6 +82,7 @@ fn joined(dir: &Path, parts: Vec<(String, SweepManifest)>) -> Result<SweepManife
             whole.runs.push(run);
         }
     }
+    whole.shard = shard.filter(|_| whole.runs.len() < planned);
     Ok(whole)
 }
 
