@@ -279,6 +279,10 @@ impl Resolver {
         self.contradictions += u64::from(!added);
         self.packets.set_state(packet, State::Joined);
         self.packets.set_fate(packet, Fate::InFlight);
+        // A drop before was that of a copy.
+        if let Some(ends) = &mut self.ends {
+            ends[packet as usize].carrier = NOWHERE;
+        }
     }
 
     fn settle_one(&mut self, member: u32, fate: Fate, carrier: u32) {

@@ -121,7 +121,7 @@ impl Pass {
         let near = at * 10 / count;
         let tenths = if count < 20 { 0..10 } else { near..(near + 2).min(10) };
         tenths.filter(|tenth| in_tenth(*tenth)).for_each(|tenth| add(&mut own.by_iteration[tenth]));
-        add(&mut own.by_time[(i128::from(t) * 10 / (i128::from(self.last) + 1)).clamp(0, 9) as usize]);
+        add(&mut own.by_time[(i128::from(t) * 10 / (i128::from(self.last).max(0) + 1)).clamp(0, 9) as usize]);
     }
 }
 

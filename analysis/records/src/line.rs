@@ -96,16 +96,21 @@ impl Line {
 /// Labels with a column of their own.
 const COLUMNS: [&str; 11] = ["flow", "id", "n", "reason", "traffic", "job", "counter", "side", "format", "kind", "run"];
 
-/// Returns the labels without a column, as `name=value`s; `None` if there are none.
+/// Returns the labels that no column holds, as `name=value`s; `None` if there are none.
 fn others(line: &Line) -> Option<String> {
-    let others = line.labels.iter().filter(|(name, _)| !COLUMNS.contains(&name.as_str()));
+    // A column of numbers holds no text, and one of text no numbers.
+    let held = |name: &str, value: &Value| match name {
+        "id" | "n" | "job" => value.is_u64(),
+        _ => COLUMNS.contains(&name) && value.is_string(),
+    };
+    let others = line.labels.iter().filter(|(name, value)| !held(name, value));
     let texts: Vec<_> = others
         .map(|(name, value)| format!("{name}={}", value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
         .collect();
     (!texts.is_empty()).then(|| texts.join(" "))
 }
 
-/// Converts the lines to a table: metric, unit, value, one column per label, and `other` for labels of studies.
+/// Converts the lines to a table: metric, unit, value, one column per label, and `other` for labels that these do not hold.
 pub(crate) fn to_frame(lines: &[Line]) -> Result<DataFrame> {
     let text = |name: &str, cell: &dyn Fn(&Line) -> Option<String>| -> Column {
         Column::new(name.into(), lines.iter().map(cell).collect::<Vec<_>>())
@@ -191,6 +196,7 @@ mod tests {
             Line::new("aggregation_count", PACKETS, 4.0).with("n", 3).with("run", "a/b"),
             Line::new("captured", PACKETS, 9.0).with("side", "server").with("format", "olaf").with("kind", "ack"),
             Line::new("link_load", SHARE, 0.5).with("link", "SW1"),
+            Line::new("own", SHARE, 1.0).with("kind", 3).with("n", -2),
         ];
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("metrics.parquet");
@@ -200,19 +206,20 @@ mod tests {
         let mut read = crate::batches::Batches::open(&path).unwrap();
         let back = crate::frame::frame(read.next_batch().unwrap().unwrap()).unwrap();
         assert_eq!(back.get_column_names(), columns);
-        assert_eq!(back.height(), 5);
+        assert_eq!(back.height(), 6);
         let text = |name: &str, row: usize| back.column(name).unwrap().str().unwrap().get(row).map(str::to_owned);
         assert_eq!(["side", "format", "kind"].map(|name| text(name, 3).unwrap()), ["server", "olaf", "ack"]);
         assert_eq!((text("other", 3), text("other", 4).unwrap()), (None, "link=SW1".to_owned()));
+        assert_eq!(text("other", 5).unwrap(), "kind=3 n=-2", "columns of another type");
         assert_eq!(back.column("id").unwrap().u64().unwrap().get(0), Some(7));
         assert_eq!(
             back.column("value").unwrap().f64().unwrap().iter().collect::<Vec<_>>(),
-            [Some(2.5), None, Some(4.0), Some(9.0), Some(0.5)]
+            [Some(2.5), None, Some(4.0), Some(9.0), Some(0.5), Some(1.0)]
         );
         assert_eq!(back.column("n").unwrap().u64().unwrap().get(2), Some(3));
         assert_eq!(
             back.column("run").unwrap().str().unwrap().iter().collect::<Vec<_>>(),
-            [None, None, Some("a/b"), None, None]
+            [None, None, Some("a/b"), None, None, None]
         );
     }
 }
