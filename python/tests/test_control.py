@@ -62,3 +62,16 @@ def test_a_run_is_paused_sped_up_and_ended() -> None:
     assert table["stopped"].to_list() == [False] * 5 + [True]
     with pytest.raises(pktgen.UsageError, match="no run dir of a run in progress"):
         pktgen.Control("out")
+    # A later run on the same path is not the one that ended.
+    words[words.index("out")] = "out2"
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL) as run:
+        while not Path("c.sock").exists():
+            assert run.poll() is None
+            time.sleep(0.01)
+        with pytest.raises(pktgen.UsageError, match="no run dir of a run in progress"):
+            pktgen.Control("out")
+        with pktgen.Control("c.sock") as control:
+            while control.status().run is None:
+                time.sleep(0.01)
+            control.stop()
+        run.wait()

@@ -41,6 +41,39 @@ def older(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_the_current_folder_is_a_sweep(copy: Path, small: pktgen.Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(copy)
+    assert pktgen.open(".").metrics("loss").equals(small.metrics("loss"))
+
+
+def test_a_sweep_whose_plan_was_changed_is_refused(copy: Path) -> None:
+    plan = copy / "sweep.json"
+    text = plan.read_text()
+    changed = text.replace('"dir": "Olaf,', '"dir": "FIFO,', 1)
+    assert changed != text
+    plan.write_text(changed)
+    with pytest.raises(pktgen.PktgenError, match="sweep.json: its content"):
+        pktgen.open(copy)
+
+
+def test_a_metric_that_failed_is_warned_of() -> None:
+    sweep = pktgen.run("olaf/table1", set={"metrics.tail.sql": "SELECT worker AS value FROM sent"}, **SMALL)
+    with pytest.warns(pktgen.InvalidRunWarning, match="tail"):
+        sweep.metrics("tail")
+
+
+def test_labels_of_an_own_metric_are_columns_whatever_their_type() -> None:
+    own = {
+        "metrics.kinds.sql": "SELECT action_code AS kind, COUNT(*) AS value FROM books GROUP BY action_code",
+        "metrics.repeated.sql": 'SELECT "target.slots", 1 AS value FROM runs',
+    }
+    sweep = pktgen.run("olaf/table1", set=own, **SMALL | {"axes": {"topology.rate": ["20Gbps"], "target.slots": [4, 8]}})
+    table = sweep.metrics("kinds", "repeated")
+    kinds = table.filter(pl.col("metric") == "kinds")
+    assert kinds["kind"].null_count() == 0 and kinds.select("target.slots", "variant", "seed", "kind").is_duplicated().sum() == 0
+    assert table.filter(pl.col("metric") == "repeated")["target.slots"].to_list() == [run.labels["target.slots"] for run in sweep]
+
+
 @pytest.mark.parametrize("section", [*filter(None, _keys.UNLISTED), "target.lockstep"])
 def test_settings_has_every_key_of_the_binary(section: str) -> None:
     with pytest.raises(pktgen.UsageError) as refused:

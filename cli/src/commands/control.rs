@@ -92,5 +92,7 @@ fn socket(run: &Path) -> Result<PathBuf> {
 fn noted(dir: &Path) -> Option<PathBuf> {
     let text = std::fs::read(dir.join("manifest.json")).ok()?;
     let manifest: Value = serde_json::from_slice(&text).ok()?;
-    manifest["host"]["control.socket"].as_str().map(PathBuf::from)
+    // A later run may have the same path.
+    let socket = manifest["host"]["control.socket"].as_str().filter(|_| manifest["state"] == "running");
+    socket.map(PathBuf::from)
 }

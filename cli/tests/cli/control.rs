@@ -262,6 +262,17 @@ fn no_client_harms_a_run() {
         refused.iter().filter(|said| said.contains("clients are connected")).count() > 10
     });
     drop(crowd);
+    // Clients of events that are gone give their places back, though there is no event.
+    drop((open, deaf));
+    let told =
+        |client: &mut Client| client.say("{\"v\":1,\"cmd\":\"events\"}\n").is_some_and(|reply| reply["ok"] == true);
+    let mut gone: Vec<Client> = Vec::new();
+    eventually("fifteen clients of events", || {
+        gone.extend(Client::connect(folder).into_iter().filter_map(|mut client| told(&mut client).then_some(client)));
+        gone.len() == 15
+    });
+    drop(gone);
+    eventually("room for another", || Client::connect(folder).is_some_and(|mut client| told(&mut client)));
     for i in 0..300 {
         client.ask("rate", json!({ "factor": if i % 2 == 0 { 1.25 } else { 0.8 } }));
     }

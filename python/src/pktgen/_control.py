@@ -150,7 +150,9 @@ def _socket(run: Path) -> Path:
         return run
     for manifest in [run / "manifest.json", *sorted(run.glob("*/manifest.json"))]:
         if manifest.is_file():
-            noted = json.loads(manifest.read_text()).get("host", {}).get("control.socket")
-            if noted and Path(noted).is_socket():
+            found = json.loads(manifest.read_text())
+            noted = found.get("host", {}).get("control.socket")
+            # A later run may have the same path.
+            if noted and found.get("state") == "running" and Path(noted).is_socket():
                 return Path(noted)
     raise UsageError(f"{run}: it is no socket, and no run dir of a run in progress that was started with --control", 2)

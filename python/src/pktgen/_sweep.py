@@ -141,11 +141,8 @@ class Run:
         """A manifest ends with a digest of what stands before it, and has those of the other files (docs/records.md)."""
         if not self._verify:
             return tool.warn(f"{self.name}: its files are not compared with their digests (verify=False)")
-        body, key, digest = text.rpartition(b',\n  "digest": "sha256:')
-        if not key:
+        if not _sealed(self.path / "manifest.json", text):
             return tool.warn(f"{self.name}: the manifest has no digests: an older version wrote it, or the run was killed")
-        if hashlib.sha256(body).hexdigest().encode() != digest[:64]:
-            raise PktgenError(_changed(self.path / "manifest.json"))
 
     @property
     def sent(self) -> pl.LazyFrame:
@@ -208,7 +205,12 @@ class Sweep:
 
     def _plan(self) -> dict[str, Any]:
         if (self.path / "sweep.json").is_file():
-            found: dict[str, Any] = json.loads(_read(self.path / "sweep.json"))
+            text = _read(self.path / "sweep.json")
+            found: dict[str, Any] = json.loads(text)
+            # Older versions wrote no digests, nor does a sweep list manifests before it ends.
+            ended = any("manifest" in run for run in found["runs"])
+            if self._verify and not _sealed(self.path / "sweep.json", text) and ended:
+                raise PktgenError(_changed(self.path / "sweep.json"))
             return found
         if not (self.path / "manifest.json").is_file():
             raise UsageError(f"{self.path}: neither a sweep (sweep.json) nor a run dir (manifest.json)", 2)
@@ -411,11 +413,15 @@ def query(path: str | os.PathLike[str], sql: str, verify: bool = True) -> pl.Dat
 
 def _metrics(path: Path, runs: list[Run], patterns: tuple[str, ...], verify: bool) -> pl.DataFrame:
     table, _ = tool.metrics([path], patterns, () if verify else ("--no-verify",))
+    # In the folder "." the tool's paths begin with "./", and those of Python do not.
+    table = table.with_columns(pl.col("run").str.strip_prefix("./"))
     # Lines of a single run do not name it.
     one = len(runs) == 1 and table["run"].null_count() == table.height
     named = {None: runs[0]} if one else {str(run.path): run for run in runs}
     own = pl.concat([pl.select(pl.lit(name, pl.String).alias("run"), *_columns(run)) for name, run in named.items()])
     labels = [column for column in own.columns if column != "run"]
+    # A metric's label that is an axis repeats the axis of its run.
+    table = table.drop(labels, strict=False)
     joined = table.join(own, on="run", how="left", nulls_equal=True, maintain_order="left")
     rest = [column for column in table.columns if column not in ("metric", "unit", "value", "run") and table[column].null_count() < table.height]
     return joined.select(*labels, "metric", "unit", "value", *rest)
@@ -469,6 +475,14 @@ def _read(path: Path) -> bytes:
     with _opened(path) as file:
         content: bytes = file.read()
     return content
+
+
+def _sealed(path: Path, text: bytes) -> bool:
+    """It ends with a digest of what stands before it; an error if that is wrong."""
+    body, key, digest = text.rpartition(b',\n  "digest": "sha256:')
+    if key and hashlib.sha256(body).hexdigest().encode() != digest[:64]:
+        raise PktgenError(_changed(path))
+    return bool(key)
 
 
 def _changed(path: Path) -> str:

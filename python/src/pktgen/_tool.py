@@ -27,7 +27,7 @@ from ._errors import InvalidRunWarning, PktgenError, PktgenWarning, UsageError, 
 # Seconds between two looks at a call in progress.
 INTERVAL = 0.1
 # Notes of an analysis with which its numbers may not be used, or only with care.
-SERIOUS = {"invalid", "damaged", "nothing_found", "not_analysed"}
+SERIOUS = {"invalid", "damaged", "nothing_found", "metric_failed", "not_analysed"}
 CAUTION = {"unverified", "not_verified", "told"}
 # Reads the number of a process, then waits for a line. If Python ends before it writes that line, the process is ended.
 WATCH = 'read child && ! read ended && kill -s TERM "$child"'
@@ -164,9 +164,10 @@ def metrics(paths: Iterable[object], patterns: Iterable[str], flags: Iterable[ob
     if answer.message():
         warn(answer.message(), invalid=True)
     if table["other"].null_count() < table.height:
-        # Labels without a column of their own are one text there; the lines have each.
+        # Labels that no column of the table holds are one text there; the lines have each.
         labels = [json.loads(line)["labels"] for line in answer.out.splitlines()]
-        names = dict.fromkeys(name for line in labels for name in line if name not in table.columns)
+        rows = zip(labels, table.iter_rows(named=True))
+        names = dict.fromkeys(name for line, row in rows for name, value in line.items() if row.get(name) != value)
         more = [pl.Series(name, [line.get(name) for line in labels], strict=False) for name in names]
         table = table.drop("other").with_columns(more)
     return table, answer

@@ -14,7 +14,7 @@ use pktgen_realtime::socket;
 use pktgen_realtime::steer::{SteerCommand, SteerState, Steering};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Interest};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::broadcast;
@@ -33,7 +33,7 @@ const UNENDED: Duration = Duration::from_secs(5);
 const WRITE: Duration = Duration::from_secs(2);
 /// Maximum number of events waiting for a client.
 const EVENTS: usize = 4096;
-/// Pause after a connection could not be accepted.
+/// Pause after a connection could not be accepted, and between looks whether a client of events is still there.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// A bound socket that is not yet served.
@@ -124,8 +124,11 @@ fn runtime_folder() -> Result<PathBuf> {
 /// Binds a socket that nobody else may use.
 fn bind(path: &Path) -> Result<Listener> {
     match fs::symlink_metadata(path) {
-        Ok(found) if found.file_type().is_socket() && Stream::connect(path).is_err() => {
-            // Left by a killed run.
+        // Left by a killed run. Other errors are those of sockets in use: of another type, or another user's.
+        Ok(found)
+            if found.file_type().is_socket()
+                && Stream::connect(path).is_err_and(|e| e.kind() == std::io::ErrorKind::ConnectionRefused) =>
+        {
             fs::remove_file(path).map_err(Error::io("remove", path))?;
         }
         Ok(_) => {
@@ -182,13 +185,17 @@ async fn converse(stream: UnixStream, steering: &Steering, events: &broadcast::S
             return;
         }
         if listens {
-            // A client that is too slow or gone is disconnected.
-            while let Ok(event) = told.recv().await {
-                if !write(&mut writer, &event).await {
+            // A client that is too slow or gone is disconnected, even if there is no event.
+            loop {
+                let stays = match timeout(PAUSE, told.recv()).await {
+                    Ok(Ok(event)) => write(&mut writer, &event).await,
+                    Ok(Err(_)) => false,
+                    Err(_) => writer.ready(Interest::WRITABLE).await.is_ok_and(|ready| !ready.is_write_closed()),
+                };
+                if !stays {
                     return;
                 }
             }
-            return;
         }
     }
 }
@@ -318,4 +325,24 @@ fn event(now: &SteerState, applied: Option<Time>) -> String {
         (None, None) => "end",
     };
     format!("{}\n", json!({ "v": VERSION, "event": what, "applied_ps": applied, "state": state(now) }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixDatagram;
+
+    use super::*;
+
+    #[test]
+    fn a_socket_in_use_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let others = UnixDatagram::bind(&path).unwrap();
+        assert!(bind(&path).unwrap_err().to_string().contains("there already"));
+        assert!(UnixDatagram::unbound().unwrap().connect(&path).is_ok());
+        drop(others);
+        // Nobody listens any more.
+        drop(bind(&folder.path().join("killed")).unwrap());
+        assert!(bind(&folder.path().join("killed")).is_ok());
+    }
 }
