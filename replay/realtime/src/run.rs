@@ -90,6 +90,32 @@ pub struct Experiment {
     unused: OnceLock<Vec<Unused>>,
 }
 
+/// Longest name of a folder, in bytes.
+const FOLDER_MAX: usize = 255;
+
+/// Checks that each run has a folder of its own, with a name that file systems take.
+fn check_folders(runs: &[Run]) -> Result<()> {
+    let mut seen = HashSet::new();
+    for run in runs {
+        let folder = run.folder();
+        if runs.len() > 1 && folder.len() > FOLDER_MAX {
+            return Err(Error::config(format!(
+                "[sweep]: the folder of a run would be called \"{folder}\", {} bytes, and file systems take {FOLDER_MAX}; give \
+                 variants shorter names, or set long values in [[sweep.variants]]",
+                folder.len()
+            )));
+        }
+        if !seen.insert(folder) {
+            return Err(Error::config(format!(
+                "[sweep]: two runs would be called \"{}\"; give variants different names (letters, digits and signs of ASCII tell them \
+                 apart) and list seeds once",
+                run.folder()
+            )));
+        }
+    }
+    Ok(())
+}
+
 impl Experiment {
     /// Reads the sweep, the report and the published values of a document.
     pub fn open(catalogue: &'static Catalogue, document: Document) -> Result<Self> {
@@ -108,15 +134,7 @@ impl Experiment {
         let seed = seed(&document)?;
         let sweep = Sweep::read(&mut document, seed)?;
         let runs = sweep.runs();
-        let mut seen = HashSet::new();
-        for run in &runs {
-            if !seen.insert(run.folder()) {
-                return Err(Error::config(format!(
-                    "[sweep]: two runs would be called \"{}\"; give variants different names and list seeds once",
-                    run.folder()
-                )));
-            }
-        }
+        check_folders(&runs)?;
         let mut axes: Vec<(String, Vec<String>)> = Vec::new();
         if !sweep.variants.is_empty() {
             axes.push(("variant".into(), sweep.variants.iter().map(|(name, _)| name.clone()).collect()));

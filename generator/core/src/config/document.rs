@@ -168,15 +168,19 @@ impl Document {
     /// Sets the dotted `path`, creating tables on the way.
     pub fn set(&mut self, path: &str, value: Value, origin: Origin) -> Result<()> {
         let mut table = &mut self.root;
-        let mut parts = path.split('.').peekable();
-        while let Some(part) = parts.next() {
+        let mut rest = path;
+        loop {
+            let (part, next) = rest.split_once('.').map_or((rest, None), |(part, next)| (part, Some(next)));
             if part.is_empty() {
                 return Err(Error::config(format!("{origin}: \"{path}\" has an empty part")));
             }
-            if parts.peek().is_none() {
+            let Some(next) = next else {
                 table.insert(part.to_owned(), Entry { value, origin });
                 return Ok(());
-            }
+            };
+            // `"a.b" = …` is another spelling of a.b.
+            table.remove(rest);
+            rest = next;
             let entry = table
                 .entry(part.to_owned())
                 .or_insert_with(|| Entry { value: Value::Table(Table::new()), origin: origin.clone() });
@@ -186,7 +190,6 @@ impl Document {
             };
             table = inner;
         }
-        Ok(())
     }
 
     /// Removes the value at the dotted `path`, if one was written: a flag that replaces several keys removes them first.
@@ -408,17 +411,18 @@ fn parse_value(text: &str, origin: &Origin) -> Result<Value> {
 }
 
 /// Flattens nested tables to dotted paths: `[sweep.axes] target.slots = [..]` and
-/// `"target.slots" = [..]` are equivalent. Values keep their origins.
-pub(super) fn flatten(table: &Table, prefix: &str, out: &mut BTreeMap<String, Entry>) {
+/// `"target.slots" = [..]` are equivalent. Values keep their origins. Returns a path that is written in both spellings, if any.
+pub(super) fn flatten(table: &Table, prefix: &str, out: &mut BTreeMap<String, Entry>) -> Option<(String, Origin)> {
+    let mut twice = None;
     for (key, entry) in table {
         let path = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
-        match &entry.value {
+        let hidden = match &entry.value {
             Value::Table(inner) => flatten(inner, &path, out),
-            _ => {
-                out.insert(path, entry.clone());
-            }
-        }
+            _ => out.insert(path.clone(), entry.clone()).map(|first| (path, first.origin)),
+        };
+        twice = twice.or(hidden);
     }
+    twice
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A section of an experiment file, read key by key.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::ops::{RangeBounds, RangeInclusive};
 
@@ -127,8 +127,7 @@ impl Section {
         let Value::Table(table) = &entry.value else {
             return Err(self.wrong(key, &entry, "a table"));
         };
-        let mut out = Default::default();
-        super::document::flatten(table, "", &mut out);
+        let out = flat(table)?;
         self.resolved.insert(key.to_owned(), entry);
         Ok(out.into_iter().collect())
     }
@@ -150,8 +149,7 @@ impl Section {
             let Value::Table(table) = &item.value else {
                 return Err(self.wrong(key, item, "a table"));
             };
-            let mut out = Default::default();
-            super::document::flatten(table, "", &mut out);
+            let out = flat(table)?;
             tables.push(out.into_iter().collect());
         }
         self.resolved.insert(key.to_owned(), entry);
@@ -392,6 +390,17 @@ impl FromValue for String {
             Value::Text(text) => Ok(text.clone()),
             other => Err(format!("{} is {}; it must be a text", other.to_toml(), other.kind())),
         }
+    }
+}
+
+/// Flattens a table whose keys are written once each, with or without quotes.
+fn flat(table: &Table) -> Result<BTreeMap<String, Entry>> {
+    let mut out = BTreeMap::new();
+    match super::document::flatten(table, "", &mut out) {
+        Some((path, origin)) => {
+            Err(Error::config(format!("{origin}: {path} is written twice, with and without quotes; leave one out")))
+        }
+        None => Ok(out),
     }
 }
 

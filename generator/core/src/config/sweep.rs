@@ -40,8 +40,13 @@ pub struct Sweep {
 impl Sweep {
     /// Removes `[sweep]` from a document and reads it. Without one, the sweep is a single run with seed `seed`.
     pub fn read(document: &mut Document, seed: u64) -> Result<Self> {
+        // As for axes: what lies over the file wins.
+        let is_given = document.overriding("seed").is_some() && document.overriding("sweep.seeds").is_none();
         let mut section = document.section("sweep")?;
-        let Seeds(seeds) = section.get("seeds", seed.to_string())?;
+        let Seeds(mut seeds) = section.get("seeds", seed.to_string())?;
+        if is_given {
+            seeds = vec![seed];
+        }
         let mut sweep = Sweep { seeds, ..Sweep::default() };
         for (path, entry) in section.get_entries("axes")? {
             may_vary(&path, &entry.origin)?;
@@ -323,6 +328,20 @@ name = "Olaf"
         let flags: Vec<_> = flags.iter().map(|f| (*f).to_owned()).collect();
         doc.overlay(std::iter::empty(), &flags).unwrap();
         Sweep::read(&mut doc, 1)
+    }
+
+    #[test]
+    fn a_flag_replaces_an_axis_in_either_spelling_and_a_key_is_written_once() {
+        let sweep = read("[sweep.axes]\n\"a.b\" = [1, 2]", &["sweep.axes.a.b=[3]"]).unwrap();
+        assert_eq!(sweep.axes, [("a.b".to_owned(), vec![Value::Integer(3)])]);
+        let twice = read("[sweep.axes]\na.b = [1]\n\"a.b\" = [2]", &[]).unwrap_err().to_string();
+        assert!(twice.contains("a.b is written twice"), "{twice}");
+    }
+
+    #[test]
+    fn a_seed_that_is_given_is_the_seed_of_the_sweep() {
+        assert_eq!(read("[sweep]\nseeds = \"3..9\"", &["seed=1"]).unwrap().seeds, [1]);
+        assert_eq!(read("[sweep]\nseeds = \"3..9\"", &["seed=1", "sweep.seeds=4"]).unwrap().seeds, [4]);
     }
 
     #[test]

@@ -53,7 +53,11 @@ fn cluster_list(text: &str) -> Option<Vec<u16>> {
     let mut clusters = Vec::new();
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
-        clusters.extend(first.trim().parse::<u16>().ok()?..=last.trim().parse::<u16>().ok()?);
+        let (first, last) = (first.trim().parse::<u16>().ok()?, last.trim().parse::<u16>().ok()?);
+        if first > last {
+            return None;
+        }
+        clusters.extend(first..=last);
     }
     Some(clusters)
 }
@@ -74,7 +78,7 @@ pub(super) fn read_paper(section: &mut Section) -> Result<Vec<Published>> {
                 (None, Value::Integer(n)) => {
                     row.values.insert(key, *n as f64);
                 }
-                (None, Value::Float(x)) => {
+                (None, Value::Float(x)) if x.is_finite() => {
                     row.values.insert(key, *x);
                 }
                 _ => {
@@ -89,4 +93,29 @@ pub(super) fn read_paper(section: &mut Section) -> Result<Vec<Published>> {
         rows.push(row);
     }
     Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use pktgen_core::config::Document;
+
+    use super::*;
+
+    #[test]
+    fn a_range_of_clusters_goes_up() {
+        assert_eq!(cluster_list("0-2,5"), Some(vec![0, 1, 2, 5]));
+        assert_eq!(cluster_list("0-2,8-5"), None);
+    }
+
+    #[test]
+    fn a_published_value_is_a_number() {
+        for value in ["nan", "inf", "-inf", "1e999"] {
+            let Ok(mut document) =
+                Document::parse(&format!("[[paper.rows]]\nsource = \"T\"\nloss = {value}"), "x.toml")
+            else {
+                continue;
+            };
+            assert!(read_paper(&mut document.section("paper").unwrap()).is_err(), "{value}");
+        }
+    }
 }
