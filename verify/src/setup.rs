@@ -167,6 +167,12 @@ impl Setup {
                 return fail(key, format!("{value}us is below 1us, one tick"));
             }
         }
+        if self.window == Some(0) {
+            return fail(
+                "active_window",
+                "a window of 0 holds no arrival; leave it out for one without end".to_owned(),
+            );
+        }
         if self.ack > self.service {
             return fail("ack", format!("{}us is above service, {}us: ACKs would queue", self.ack, self.service));
         }
@@ -314,6 +320,17 @@ pub fn read(section: &mut Section) -> Result<Vec<Setup>> {
     let candidates = section.get("candidates", 400u32)?;
     if let Some(bad) = slots.iter().find(|s| !(1..=1 << 20).contains(*s)) {
         return Err(Error::config(format!("{}: {bad} slots; a queue has 1 to {}", section.place("slots"), 1 << 20)));
+    }
+    let twice = |ticks: &[Ticks]| ticks.iter().enumerate().any(|(at, value)| ticks[..at].contains(value));
+    let lists = [
+        ("slots", slots.iter().map(|slots| Ticks::from(*slots)).collect::<Vec<_>>()),
+        ("epsilon", epsilons.iter().map(|epsilon| epsilon.0).collect()),
+    ];
+    if let Some((key, _)) = lists.iter().find(|(_, values)| twice(values)) {
+        return Err(Error::config(format!(
+            "{}: a value is there twice; each combination is one case",
+            section.place(key)
+        )));
     }
     let mut setups = Vec::new();
     for &slots in &slots {

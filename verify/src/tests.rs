@@ -33,6 +33,24 @@ pub(super) fn tiny() -> Setup {
     }
 }
 
+#[test]
+fn a_window_without_arrivals_is_refused() {
+    let refused = Setup { window: Some(0), ..tiny() }.check(&|key| key.to_owned()).unwrap_err().to_string();
+    assert!(refused.starts_with("active_window: "), "{refused}");
+    assert!(Setup { window: Some(1), ..tiny() }.check(&|key| key.to_owned()).is_ok());
+}
+
+#[test]
+fn a_value_of_a_list_is_there_once() {
+    let read = |text: &str| {
+        let mut document = Document::parse(text, "x.toml").unwrap();
+        super::setup::read(&mut document.section("verify").unwrap()).map(|setups| setups.len())
+    };
+    let refused = read("[verify]\nepsilon = [\"1ms\", \"1000us\"]\n").unwrap_err().to_string();
+    assert!(refused.contains("verify.epsilon") && refused.contains("a value is there twice"), "{refused}");
+    assert_eq!(read("[verify]\nepsilon = [\"1ms\", \"1001us\"]\n").unwrap(), 2);
+}
+
 fn solver(seconds: u64) -> Solver {
     Solver { command: DEFAULT.into(), timeout: Duration::from_secs(seconds), clock: Box::new(Duration::default) }
 }

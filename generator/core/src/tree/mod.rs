@@ -98,7 +98,13 @@ impl Tree {
         tree.walk()?;
         tree.below = tree.sums_below();
         tree.all_red()?;
-        Ok(tree)
+        // The way of a message that is not sent costs nothing, which infinity times zero is not.
+        match tree.rho.iter().sum::<f64>().is_finite() {
+            true => Ok(tree),
+            false => {
+                Err("a message takes longer on its links than a number can say: give rates in a smaller unit".into())
+            }
+        }
     }
 
     /// φ if no switch aggregates, the most that any choice costs; refuses one that no number holds, as loads may give it that

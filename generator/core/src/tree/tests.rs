@@ -99,6 +99,12 @@ fn what_is_no_tree_is_explained() {
         (nodes(r#"{"id":4,"parent":null,"load":-2}"#), "node 4: load -2"),
         (nodes(r#"{"id":4,"parent":null,"rate":0}"#), "node 4: rate 0"),
         (nodes(r#"{"id":4,"parent":null,"laod":1}"#), "unknown field `laod`"),
+        (
+            nodes(
+                r#"{"id":0,"parent":null,"load":5},{"id":1,"parent":0,"rate":1e-308},{"id":2,"parent":1,"rate":1e-308}"#,
+            ),
+            "longer on its links than a number can say",
+        ),
         (refused("[1]"), "a tree is {\"nodes\""),
     ] {
         assert!(found.contains(parts), "{found}");
