@@ -85,7 +85,7 @@ fn of_plan(plan: &Plan, roles: Roles, host: &Host, verdict: &mut Suitability) ->
         );
     }
     let needs = Needs::of(transport.kind);
-    for (why, remedy) in needs.missing(host, ends.len()) {
+    for (why, remedy) in needs.missing(host, ends.len() * transport.queues as usize) {
         verdict.hinder(kind, "not usable", why, remedy);
     }
     if !needs.interfaces {
@@ -158,6 +158,12 @@ fn of_driver(plan: &TransportPlan, end: End, name: &str, host: &Host, verdict: &
         let why = "its driver runs no XDP programs, and by one of them it receives";
         verdict.hinder(name, "no XDP", why, "--set transport.kind=af_packet; or use a card whose driver has XDP");
         return;
+    }
+    let has = host.names(&format!("sys/class/net/{name}/queues"), "rx-").len();
+    if has > 0 && has != plan.queues as usize {
+        let why = format!("AF_XDP needs a socket for each of them, and transport.queues = {}", plan.queues);
+        let remedy = format!("--set transport.queues={has}; or sudo ethtool -L {name} combined {}", plan.queues);
+        verdict.hinder(name, &format!("{has} receive queues"), why, remedy);
     }
     let live = plan.kind.name() == "xdp_live" && end == End::Workers;
     if !live || facts.is_none_or(|facts| facts.takes_redirected) {

@@ -46,7 +46,7 @@ impl Check for Memlock {
                 return vec![
                     Finding::new(NAME, "RLIMIT_MEMLOCK", level, mib(soft))
                         .why(format!("AF_XDP locks {} per port, {} for the four of a run", mib(one), mib(all)))
-                        .remedy(remedy(hard)),
+                        .remedy(remedy(hard, End::ALL.len())),
                 ];
             }
         };
@@ -64,14 +64,14 @@ pub(super) fn suffices(host: &Host, ports: usize) -> bool {
     host.may(Capability::IpcLock) || limits(host).is_none_or(|(soft, _)| soft >= needed(ports))
 }
 
-/// What makes room.
-pub(super) fn remedy_here(host: &Host) -> String {
-    remedy(limits(host).map_or(0, |(_, hard)| hard))
+/// What makes room for so many.
+pub(super) fn remedy_here(host: &Host, ports: usize) -> String {
+    remedy(limits(host).map_or(0, |(_, hard)| hard), ports)
 }
 
-fn remedy(hard: u64) -> String {
-    match hard >= needed(End::ALL.len()) {
-        true => format!("ulimit -l {}", needed(End::ALL.len()) / 1024),
+fn remedy(hard: u64, ports: usize) -> String {
+    match hard >= needed(ports) {
+        true => format!("ulimit -l {}", needed(ports) / 1024),
         false => format!("sudo prlimit --pid $$ --memlock=unlimited; or {SETCAP}"),
     }
 }

@@ -65,7 +65,7 @@ impl Needs {
         }
         if self.af_xdp && !memlock::suffices(host, ports) {
             let why = format!("too little memory may be locked for {ports} ports");
-            missing.push((why, memlock::remedy_here(host)));
+            missing.push((why, memlock::remedy_here(host, ports)));
         }
         missing
     }

@@ -85,6 +85,8 @@ fn experiment(set: &[&str]) -> Experiment {
     Experiment::open(pktgen_registry::all(), Document::load(&path, &set).expect("an experiment")).expect("a sweep")
 }
 
+/// AF_XDP has a socket for each of the two queues.
+const TWO: &str = "transport.queues=2";
 const FOUR: &str = "transport.interfaces=[\"eth1\",\"eth1\",\"eth1\",\"eth1\"]";
 
 /// What hinders this experiment on this host: subject, value and remedy.
@@ -105,7 +107,8 @@ fn a_good_host_runs_everything() {
         assert_eq!(hindrances(&Fixture::good(), &[&format!("transport.kind={kind}")]), [], "{kind}");
     }
     for kind in ["af_packet", "af_xdp", "xdp_live"] {
-        assert_eq!(hindrances(&Fixture::good(), &[&format!("transport.kind={kind}"), FOUR]), [], "{kind}");
+        let queues = if kind == "af_packet" { "transport.queues=1" } else { TWO };
+        assert_eq!(hindrances(&Fixture::good(), &[&format!("transport.kind={kind}"), FOUR, queues]), [], "{kind}");
     }
 }
 
@@ -119,7 +122,9 @@ fn what_hinders_an_experiment_is_told_with_its_remedy() {
     let mut no_redirect = Fixture::good();
     no_redirect.answers.card.xdp.as_mut().unwrap().takes_redirected = false;
     let packet = ["transport.kind=af_packet", FOUR];
-    let xdp = ["transport.kind=af_xdp", FOUR];
+    let xdp = ["transport.kind=af_xdp", FOUR, TWO];
+    let locked = file("proc/self/status", "CapEff:\t000001ffffffbfff\n")
+        .file("proc/self/limits", "Max locked memory         71303168             unlimited            bytes\n");
     let absent = FOUR.replace("[\"eth1\"", "[\"eth9\"");
     let queues = ["transport.kind=ring", "transport.wait=spin", "transport.queues=4"];
     let long = ["transport.kind=af_packet", FOUR, "workload.bytes=4000B"];
@@ -132,7 +137,15 @@ fn what_hinders_an_experiment_is_told_with_its_remedy() {
         (file("proc/self/status", "CapEff:\t0\n"), &packet[..], "af_packet", "not usable", "setcap"),
         (file("proc/sys/kernel/osrelease", "4.19.0"), &xdp[..], "af_xdp", "not usable", "install Linux 5.9"),
         (plain, &xdp[..], "eth1", "no XDP", "transport.kind=af_packet"),
-        (no_redirect, &["transport.kind=xdp_live", FOUR][..], "eth1", "drops live frames", "transport.kind=af_xdp"),
+        (
+            no_redirect,
+            &["transport.kind=xdp_live", FOUR, TWO][..],
+            "eth1",
+            "drops live frames",
+            "transport.kind=af_xdp",
+        ),
+        (Fixture::good(), &["transport.kind=af_xdp", FOUR][..], "eth1", "2 receive queues", "transport.queues=2"),
+        (locked, &xdp[..], "af_xdp", "not usable", "ulimit -l 139264"),
         (few, &["transport.kind=ring", "transport.wait=spin"][..], "transport.wait", "spin", "transport.wait=block"),
         (Fixture::good(), &queues[..], "transport.wait", "spin", "transport.wait=block"),
     ] {

@@ -257,6 +257,13 @@ pub struct ClusterTotals {
 }
 
 impl ClusterTotals {
+    /// Counts of a window of this length as counts per second: whoever looks late has a longer one.
+    fn per_second(self, length: Time) -> ClusterTotals {
+        let rate = |n: u64| (u128::from(n) * SECOND as u128 / length.max(1) as u128) as u64;
+        let ClusterTotals { sent, packets, updates, bytes } = self;
+        ClusterTotals { sent: rate(sent), packets: rate(packets), updates: rate(updates), bytes: rate(bytes) }
+    }
+
     fn since(self, before: ClusterTotals) -> ClusterTotals {
         ClusterTotals {
             sent: self.sent.saturating_sub(before.sent),
@@ -386,9 +393,10 @@ impl Watched {
     fn turn(&mut self, length: Time) {
         self.warnings.clear();
         for (id, cluster) in self.clusters.iter_mut().enumerate() {
-            cluster.last = cluster.totals.since(cluster.before);
+            let last = cluster.totals.since(cluster.before);
             cluster.before = cluster.totals;
-            self.warnings.extend(Warning::of(self.expected, id as u16, &cluster.last, length));
+            self.warnings.extend(Warning::of(self.expected, id as u16, &last, length));
+            cluster.last = last.per_second(length);
         }
     }
 }
@@ -425,7 +433,7 @@ pub struct ClusterStats {
     pub id: u16,
     /// Totals since the beginning.
     pub totals: ClusterTotals,
-    /// Totals of the last whole second.
+    /// Counts per second in the last window, of a second or more.
     pub last: ClusterTotals,
     /// Its current Age-of-Model; none before the first arrival.
     pub age: Option<Time>,

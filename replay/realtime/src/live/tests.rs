@@ -39,6 +39,16 @@ fn what_is_seen_is_what_was_sent_and_delivered() {
     assert_eq!(view.look(&at(2 * SECOND)).unwrap().clusters[1].last, ClusterTotals::default());
 }
 
+/// Whoever looks late sees counts per second all the same.
+#[test]
+fn counts_of_a_longer_window_are_per_second() {
+    let view = View::default();
+    assert!(view.look(&at(0)).is_none());
+    let Ends { sent, .. } = view.begin(("a run".into(), Path::new("out")), 1, Expected::Single, SEES);
+    (0..200).for_each(|_| sent.count(0, 1));
+    assert_eq!(view.look(&at(2 * SECOND)).unwrap().clusters[0].last.sent, 100);
+}
+
 #[test]
 fn what_has_no_room_is_counted() {
     let view = View::default();

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use pktgen_core::config::{Document, Run};
+use pktgen_core::record::Fault;
 use pktgen_core::time::{MS, Time};
 use pktgen_core::units::Span;
 use pktgen_core::whole::write_whole;
@@ -438,6 +439,11 @@ fn least(length: Time) -> f64 {
 /// Returns why a trial did not offer its rate, if so: it is then not evidence about the device. A trial with too few
 /// updates is an error, because any rate would pass it.
 fn offered(finished: &Finished, pps: f64, length: Time) -> Result<Option<String>> {
+    // It ended as soon as the host was late: that is an answer about this rate.
+    let aborted = |fault: &&Fault| matches!(fault, Fault::TooLateAborted { .. });
+    if let Some(fault) = finished.validity.faults.iter().find(aborted) {
+        return Ok(Some(fault.to_string()));
+    }
     let (generated, due) = (finished.balance.generated as f64, pps * length as f64 / 1e12);
     if generated < LEAST || generated < due * 0.9 - 1.0 {
         return Err(Error::config(format!(

@@ -120,6 +120,17 @@ impl BenchmarkPlan {
     }
 }
 
+/// Keys that the tables set, or that would change what they say of frames.
+const OWN: [&str; 7] = [
+    "workload.sizes",
+    "workload.weights",
+    "workload.flows",
+    "workload.packets",
+    "workload.frames",
+    "workload.pattern",
+    "schedule.stop",
+];
+
 impl Experiment {
     /// Measures the tables into `out`.
     pub fn rfc2544(
@@ -132,7 +143,13 @@ impl Experiment {
         let span: Span = plan.trial.parse().map_err(|e| Error::config(format!("--trial {}: {e}", plan.trial)))?;
         let trial_s = span.ps() as f64 / 1e12;
         let kind = Experiment::open(searched.catalogue, searched.document.clone())?;
-        let raw = kind.updates(kind.choose(searched.run)?)?.known().raw.is_some();
+        let run = kind.choose(searched.run)?;
+        if let Some((key, _)) = run.set.iter().find(|(key, _)| OWN.contains(&key.as_str())) {
+            return Err(Error::config(format!(
+                "--rfc2544: the sweep sets {key}, which the tables set themselves; leave it out"
+            )));
+        }
+        let raw = kind.updates(run)?.known().raw.is_some();
         let is_made = ["workload.frames", "workload.pattern"].iter().all(|key| searched.document.get(key).is_none());
         if !raw || !is_made {
             return Err(Error::config(

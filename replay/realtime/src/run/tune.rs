@@ -125,8 +125,7 @@ impl TuningPlan {
                 continue;
             }
             let most = if kind.has_queues() { sending.min(cores).max(1) } else { 1 };
-            let queues = std::iter::successors(Some(1u32), |n| Some(n * 2)).take_while(|n| *n <= most);
-            for queues in queues {
+            for queues in counts(most) {
                 for zero_copy in [false, true].into_iter().take(1 + usize::from(can.zero_copy)) {
                     for wait in waits {
                         let mut keys: Vec<(_, Value)> = vec![("kind", kind.name().into()), ("queues", queues.into())];
@@ -141,6 +140,11 @@ impl TuningPlan {
         }
         Ok(all)
     }
+}
+
+/// Numbers of queues to try: powers of two, and all, since AF_XDP needs all queues of an interface.
+fn counts(most: u32) -> impl Iterator<Item = u32> {
+    std::iter::successors(Some(1), move |n| (*n < most).then(|| (n * 2).min(most)))
 }
 
 impl TunedSetting {
@@ -374,6 +378,12 @@ impl Trial<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_queues_are_tried_too() {
+        let of = |most| counts(most).collect::<Vec<_>>();
+        assert_eq!((of(1), of(4), of(12)), (vec![1], vec![1, 2, 4], vec![1, 2, 4, 8, 12]));
+    }
 
     fn tuned(rates: &[&[f64]]) -> Tuned {
         let setting = |rates: &&[f64]| TunedSetting { pps: rates.to_vec(), ..TunedSetting::default() };
