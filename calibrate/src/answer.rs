@@ -375,7 +375,8 @@ impl AnswerParts<'_> {
                 deviation,
                 twin,
                 off: twin.map(|twin| residual(target, twin) / deviation),
-                says_nothing: effects.is_some_and(|of| of.iter().all(|effect| *effect <= 2.0 * deviation)),
+                says_nothing: effects
+                    .is_some_and(|of| !of.is_empty() && of.iter().all(|effect| *effect <= 2.0 * deviation)),
             }
         };
         self.task.targets.iter().enumerate().map(of).collect()

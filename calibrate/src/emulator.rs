@@ -63,9 +63,10 @@ struct Shape {
 
 impl Emulator {
     /// Fits an emulator to values at settings within `region`; none if there are fewer than the number of parameters plus two.
+    /// Choices alone have one setting in each branch, which is enough.
     pub(crate) fn fit(region: &Region, points: &[&[f64]], values: &[f64]) -> Option<Self> {
         let dimensions = region.0.len();
-        if points.len() < dimensions + 2 {
+        if points.len() < if dimensions == 0 { 1 } else { dimensions + 2 } {
             return None;
         }
         let points: Vec<Vec<f64>> = points.iter().map(|at| region.shares(at)).collect();

@@ -160,3 +160,18 @@ fn progress_counts_settings_in_the_order_in_which_they_were_run() {
     // The first settings of the second choice come before the first wave of the first one.
     assert!(found.iter().any(|settings| (13..=24).contains(settings)), "{found:?}");
 }
+
+#[test]
+fn a_search_ends_where_there_are_few_settings() {
+    let target = [TargetValue::measured("m", &PointLabels::new(), &[0.99, 1.0, 1.01]).expect("a target")];
+    let run = |range| {
+        let space = Space { parameters: vec![Parameter { key: "a".into(), variant: None, range }] };
+        let own = |setting: &[f64], _: u64| vec![setting[0]];
+        calibrate(&space, &target, &keys(), &mut Function(own, 50), &mut |_, _| {})
+    };
+    let answer = run(ParameterRange::Choices(vec![Value::Integer(0), Value::Integer(1)])).expect("an answer");
+    assert_eq!((answer.best, answer.targets[0].says_nothing), (vec![1.0], false));
+    let two = NumberRange { from: 1.0, to: 2.0, unit: String::new(), log: false, whole: true };
+    let few = run(ParameterRange::Numbers(two)).expect_err("two settings do not show a slope");
+    assert!(few.to_string().contains("too few settings"), "{few}");
+}

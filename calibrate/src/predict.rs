@@ -2,15 +2,13 @@
 
 use pktgen_core::Result;
 use pktgen_core::config::{Document, Origin};
+use pktgen_records::student::quantile;
 use serde::Serialize;
 
 use crate::answer::CalibrationAnswer;
 use crate::settings::PredictPoint;
 use crate::target::{PointLabels, TargetValue};
 use crate::twin::{Evaluated, Twin};
-
-/// Half of a 95 % interval, in deviations.
-const HALF: f64 = 1.959_964;
 
 /// A metric at a point that was not measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -48,17 +46,27 @@ pub fn predict(
     let evaluated = twin.evaluate(&answer.drawn)?;
     let of = |(i, target): (usize, &TargetValue)| {
         let found = spread(&evaluated, i);
-        let around = |deviation: f64| found.map(|found| [found.mean - HALF * deviation, found.mean + HALF * deviation]);
+        // `more`: the variance of single runs around their mean, for one of them.
+        let around = |found: Spread, more: f64| {
+            let half = half(found.of_mean + more, found.of_run / found.seeds + more, found.seeds);
+            [found.mean - half, found.mean + half]
+        };
         Prediction {
             point: point.name(),
             metric: target.metric.clone(),
             at: target.at.clone(),
             value: found.map(|found| found.mean),
-            mean: found.and_then(|found| around(found.of_mean.sqrt())),
-            run: found.and_then(|found| around((found.of_mean + found.of_run).sqrt())),
+            mean: found.map(|found| around(found, 0.0)),
+            run: found.map(|found| around(found, found.of_run)),
         }
     };
     Ok(targets.iter().enumerate().map(of).collect())
+}
+
+/// Returns half of a 95 % interval with this variance, of which the part `of_seeds` is known from `seeds` runs (Welch, Satterthwaite).
+fn half(variance: f64, of_seeds: f64, seeds: f64) -> f64 {
+    let freedom = if of_seeds > 0.0 { (variance / of_seeds).powi(2) * (seeds - 1.0) } else { f64::INFINITY };
+    quantile(0.025, freedom.clamp(1.0, 1e6)) * variance.sqrt()
 }
 
 #[derive(Clone, Copy)]
@@ -68,6 +76,8 @@ struct Spread {
     of_mean: f64,
     /// Variance of single runs.
     of_run: f64,
+    /// Number of seeds.
+    seeds: f64,
 }
 
 fn spread(evaluated: &[Evaluated], target: usize) -> Option<Spread> {
@@ -81,5 +91,17 @@ fn spread(evaluated: &[Evaluated], target: usize) -> Option<Spread> {
     let within: f64 =
         runs.iter().zip(&means).flat_map(|(values, mean)| values.iter().map(move |x| (x - mean).powi(2))).sum();
     let of_run = within / ((seeds - 1.0) * runs.len() as f64).max(1.0);
-    Some(Spread { mean, of_mean: settings + of_run / seeds, of_run })
+    Some(Spread { mean, of_mean: settings + of_run / seeds, of_run, seeds })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_are_as_wide_as_few_seeds_make_them() {
+        assert!((half(1.0, 1.0, 5.0) - 2.776_445).abs() < 1e-4);
+        assert!((half(1.0, 0.0, 5.0) - 1.959_966).abs() < 1e-4);
+        assert!((half(4.0, 1.0, 2.0) - 2.0 * quantile(0.025, 16.0)).abs() < 1e-9);
+    }
 }

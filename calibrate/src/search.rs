@@ -169,7 +169,9 @@ impl Branch {
     fn wave(&mut self, task: Task, twin: &mut dyn Twin, most: usize) -> Result<usize> {
         let Some(look) = self.look(task) else {
             // Too few settings have values.
-            return self.fill(task, twin, most);
+            let ran = self.fill(task, twin, most)?;
+            self.settled = ran == 0;
+            return Ok(ran);
         };
         let plausible = look.plausible(4.0);
         let sure = |shares: &Vec<f64>| look.fit.unsure(shares);

@@ -12,7 +12,7 @@ settings! {
     #[derive(Debug, Clone, Copy)]
     pub struct CalibrateKeys {
         /// Runs per setting and point, with the same seeds everywhere: those of the sweep, then the following ones.
-        seeds: u32 = 5 in 1..=1000, "two tell how much runs differ";
+        seeds: u32 = 5 in 2..=1000, "two tell how much runs differ";
         /// Maximum number of settings that are run.
         settings: u32 = 200 in 1..=100_000;
         /// Model discrepancy: share of a target's value by which the experiment may differ from the real system at any setting.
