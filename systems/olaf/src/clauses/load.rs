@@ -15,6 +15,9 @@ use pktgen_wire::wire::update::UPDATE_HEAD;
 
 use crate::strict::{self, PORT, Update, WORKER_PORT};
 
+/// Numbers of a worker's updates, before they begin again: sums of sixteen are exact in 32 bits.
+const NUMBERS: u64 = 1 << 20;
+
 /// The load model of devices.
 pub(super) static LOAD: LoadModel = LoadModel {
     unit: "updates",
@@ -111,7 +114,11 @@ impl Updates {
 
     /// Returns the update of a sender with this number, if it was sent and has not left.
     fn find(&self, sender: usize, number: u64) -> Option<u64> {
-        let n = number.checked_sub(1)? * self.senders.len() as u64 + sender as u64;
+        let (senders, sender) = (self.senders.len() as u64, sender as u64);
+        // The latest one of this number.
+        let sent = (self.sent.len() as u64 + senders - 1 - sender) / senders;
+        let at = number.checked_sub(1).filter(|at| *at < NUMBERS)?;
+        let n = (at + sent.checked_sub(at + 1)? / NUMBERS * NUMBERS) * senders + sender;
         (self.fates.get(n as usize) == Some(&Fate::Missing)).then_some(n)
     }
 
@@ -262,7 +269,7 @@ impl LoadWorkers for Updates {
         self.fates.push(Fate::Missing);
         self.open += 1;
         let sender = &mut self.senders[n % senders];
-        put(&mut sender.frame, sender.lane + 1, (n / senders + 1) as f32);
+        put(&mut sender.frame, sender.lane + 1, ((n / senders) as u64 % NUMBERS + 1) as f32);
         (sender.port, &sender.frame)
     }
 

@@ -26,6 +26,17 @@ fn ground(clusters: u16, workers: u32) -> ProbeGround {
     }
 }
 
+/// Floats hold whole numbers up to 2^24.
+#[test]
+fn numbers_beyond_24_bits_are_told_apart() {
+    let load = OfferedLoad::of(LoadPhase::burst((1 << 24) + 1), 0);
+    let mut own = Updates::new(&ground(1, 1), load).unwrap();
+    (own.sent, own.fates) = (vec![0; 1 << 24], vec![Fate::Unmerged; 1 << 24]);
+    let frame = own.send(1).1.to_vec();
+    own.take(2, 1, &frame);
+    assert_eq!((own.account.forwarded, own.is_complete()), (1, true));
+}
+
 /// A waiting update or merge.
 struct Waiting {
     cluster: usize,

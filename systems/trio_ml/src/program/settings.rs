@@ -91,13 +91,15 @@ impl Settings {
             )));
         }
         let timeout_ms = Timeouts::timeout(section).and_then(|span| milliseconds(section, "timeout", span))?;
+        let states_top = section.has("top_timeout");
         let twice = format!("{}ms", (2 * u16::from(timeout_ms)).min(255));
         let top_timeout = Timeouts::top_timeout(section, twice)?;
         let top_timeout_ms = milliseconds(section, "top_timeout", top_timeout)?;
         let on_top = place.jobs.iter().any(has_devices_below);
-        if on_top && 2 * u16::from(timeout_ms) > u16::from(u8::MAX) {
+        if on_top && !states_top && 2 * u16::from(timeout_ms) > u16::from(u8::MAX) {
             return Err(Error::config(format!(
-                "{}: {timeout_ms}ms: the device above waits twice as long, and block_exp holds 255 ms; use at most 127ms",
+                "{}: {timeout_ms}ms: the device above waits twice as long, and block_exp holds 255 ms; use at most 127ms, or \
+                 set target.top_timeout",
                 section.place("timeout")
             )));
         }
@@ -106,7 +108,7 @@ impl Settings {
                 "{}: {top_timeout_ms}ms is less than target.timeout = {timeout_ms}ms: the device on top would give up before those below \
                  can; use at least {timeout_ms}ms, or {}ms to wait until they have",
                 section.place("top_timeout"),
-                2 * u16::from(timeout_ms)
+                (2 * u16::from(timeout_ms)).min(255)
             )));
         }
         let written = Written::read(section)?;

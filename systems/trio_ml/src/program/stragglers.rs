@@ -57,10 +57,11 @@ impl StragglerCounts {
         let mut verdict = StragglerReport { readmitted: self.heard.iter().collect(), ..Default::default() };
         verdict.readmitted.iter().for_each(|source| self.removed.remove(*source));
         self.heard = Mask::default();
-        let limit = f64::from(self.aged) * settings.straggler_misses;
         for source in mask.iter() {
             let missed = self.misses.get(usize::from(source)).copied().unwrap_or(0);
-            if missed > 0 && self.aged >= settings.straggler_min && f64::from(missed) >= limit {
+            // A quotient is rounded as the setting is; a product may lie above an exact share.
+            let share = f64::from(missed) / f64::from(self.aged);
+            if missed > 0 && self.aged >= settings.straggler_min && share >= settings.straggler_misses {
                 verdict.permanent.push(source);
             } else if missed > 0 {
                 verdict.temporary += 1;

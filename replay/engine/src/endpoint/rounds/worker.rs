@@ -464,7 +464,9 @@ impl Worker {
             return;
         }
         if self.delay == 0 && self.rounds[0].degraded == 0 {
-            self.shortest = self.shortest.min(t - self.t_start);
+            // One that it joined began with the others.
+            let began = if settings.missed == Missed::Join { self.t_others } else { self.t_start };
+            self.shortest = self.shortest.min(t - began);
         }
         self.record(t, layout, false, host);
         self.advance(layout.packets());

@@ -247,6 +247,8 @@ fn what_does_not_fit_is_refused_by_name() {
     assert!(message.contains("target.top_timeout") && message.contains("20ms"), "{message}");
     assert!(open(above(), "top_timeout", "10ms".into()).is_ok(), "one timeout for all (§6.1)");
     assert!(open(above(), "timeout", "128ms".into()).is_err(), "twice that does not fit 8 bits");
+    let stated = [("timeout", "200ms".into()), ("top_timeout", "200ms".into())];
+    assert!(TrioMlKind.open(&mut Section::of("target", &stated), place(above())).is_ok(), "what is stated fits");
     assert!(open(two(), "top_timeout", "19ms".into()).is_ok() && open(two(), "timeout", "255ms".into()).is_ok());
     assert!(open(vec![JobPlace::default(); 257], "timers", 3u32.into()).is_err());
     let many: Vec<_> = (0..=255).map(|id| (id, 1)).collect();

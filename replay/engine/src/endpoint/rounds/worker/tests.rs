@@ -146,3 +146,13 @@ fn the_share_of_a_large_model_does_not_overflow() {
     assert_eq!(share_of(elements, packets / 2, packets), elements / 2);
     assert_eq!(share_of(u64::MAX, u32::MAX, u32::MAX), u64::MAX);
 }
+
+#[test]
+fn an_iteration_that_it_joined_is_as_long_as_the_others() {
+    let mut bed =
+        Bed::new(BLOCKS, |s| Settings { missed: Missed::Join, order: Order::Outstanding, measured: true, ..s });
+    (bed.now, bed.worker.t_start, bed.worker.t_others) = (60, 60, 0);
+    bed.send();
+    (0..BLOCKS).for_each(|block| bed.result(block, false));
+    assert_eq!(bed.worker.shortest, 60 + Time::from(BLOCKS));
+}
