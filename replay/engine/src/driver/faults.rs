@@ -54,6 +54,7 @@ impl LinkFaults {
     pub(super) fn new(faults: Faults, topology: &Topology, seed: Seed) -> Self {
         let is_device = |node: NodeId| topology.nodes[node as usize].role == Role::Device;
         let (routes, exits) = (topology.routes(), topology.exits());
+        // Names the stream of chance only.
         let up = |link: &Link| match topology.sink() {
             Some(sink) if link.to != sink => {
                 // The next hop towards the sink.
@@ -66,14 +67,9 @@ impl LinkFaults {
             _ => true,
         };
         let one = |(place, link): (usize, &Link)| {
-            let up = up(link);
             let device = [link.to, link.from].into_iter().find(|node| is_device(*node))?;
-            let wanted = if up { faults.up } else { faults.down };
-            wanted.then(|| Struck {
-                fates: FaultStreams::new(faults, seed, place as u64, up),
-                held: VecDeque::new(),
-                device,
-            })
+            let fates = FaultStreams::new(faults, seed, place as u64, up(link));
+            Some(Struck { fates, held: VecDeque::new(), device })
         };
         let due = Calendar::new(topology.links.len());
         LinkFaults { links: topology.links.iter().enumerate().map(one).collect(), faults, due }
@@ -82,6 +78,11 @@ impl LinkFaults {
     /// Applies faults to `frame`, which arrives over `link` at `frame.t`.
     pub(super) fn strike(&mut self, link: usize, frame: &Frame) -> Strike {
         let Some(struck) = &mut self.links[link] else { return Strike::Passes };
+        // The direction is the frame's: a link between switches may carry both, and there may be several servers.
+        let wanted = if frame.goes_down() { self.faults.down } else { self.faults.up };
+        if !wanted {
+            return Strike::Passes;
+        }
         let fate = struck.fates.draw();
         struck.held.iter_mut().for_each(|held| held.passes = held.passes.saturating_sub(1));
         // A damaged frame fails its checksum, and network cards discard it.
@@ -120,6 +121,7 @@ impl LinkFaults {
 mod tests {
     use pktgen_core::record::PacketId;
     use pktgen_core::time::MS;
+    use pktgen_core::units::{Rate, Size};
 
     use super::*;
     use crate::frame::{Kind, Pool};
@@ -174,6 +176,22 @@ mod tests {
             assert_eq!(faults.strike(1, &frame(1, seq)), Strike::Lost(7));
         }
         assert!(faults.release(1, 1).is_some());
+    }
+
+    /// Of two servers, both get updates and send acknowledgements.
+    #[test]
+    fn a_direction_is_that_of_the_frame() {
+        let mut topology = Topology::default();
+        let (switch, rate) = (topology.add("sw", Role::Device), Rate::from_bps(1));
+        for name in ["ps", "ps1"] {
+            let server = topology.add(name, Role::Server);
+            topology.connect(switch, server, rate, rate, 0, Size::default());
+        }
+        let mut all = LinkFaults::new(Faults { loss: 1.0, up: false, ..faults(0.0, 0.0).faults }, &topology, Seed(1));
+        for link in 0..4 {
+            assert_eq!(all.strike(link, &frame(0, 0)), Strike::Passes, "{link}");
+            assert_eq!(all.strike(link, &Frame { kind: Kind::Control, ..frame(0, 0) }), Strike::Lost(switch), "{link}");
+        }
     }
 
     #[test]

@@ -171,8 +171,7 @@ impl Simulation {
             faults,
             ..
         } = parts;
-        let unsettled = remote.is_some();
-        let mut slots = Vec::new();
+        let (mut slots, unsettled) = (Vec::new(), remote.is_some());
         let mut places = places(&topology, &mut devices, remote, facts.flows.is_some(), &mut slots);
         for (id, place) in places.iter_mut().enumerate() {
             if let Place::Device(device) = place {
@@ -188,7 +187,9 @@ impl Simulation {
         let server_slot = receiver.timers.then(|| add_slot(&mut slots, Slot::Server));
         let faults_slot = if faults.is_some() { add_slot(&mut slots, Slot::Faults) } else { 0 };
         let faults = faults.map(|faults| LinkFaults::new(faults, &topology, facts.seed));
-        let lines = lines(&topology, declared.reacts || faults.is_some(), &mut slots);
+        // The end of a run to a goal is not known before.
+        let ahead = !declared.reacts && ledger.goal().is_none();
+        let lines = lines(&topology, !ahead || faults.is_some(), &mut slots);
         remote::add_slots(&mut places, &mut slots);
         let mut simulation = Simulation {
             calendar: Calendar::new(slots.len()),
@@ -200,7 +201,7 @@ impl Simulation {
             control: changes.into(),
             lazy_host: lazy_host(&topology).filter(|_| !declared.reacts),
             react: declared.reacts,
-            ahead: !declared.reacts && ledger.goal().is_none(),
+            ahead,
             generated_to: 0,
             workers,
             server: receiver.server,
@@ -224,8 +225,7 @@ impl Simulation {
         };
         simulation.schedule_workers();
         simulation.schedule_server();
-        let first = simulation.control.front().map_or(NEVER, |regroup| regroup.change.at);
-        simulation.calendar.set(control_slot, first);
+        simulation.calendar.set(control_slot, simulation.control.front().map_or(NEVER, |regroup| regroup.change.at));
         simulation
     }
 

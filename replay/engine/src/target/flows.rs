@@ -105,6 +105,12 @@ impl NodeFlows {
         self.up.get(source).map_or(NO_PORT, |port| port as u16)
     }
 
+    /// Returns whether a flow leaves through this port towards its end.
+    pub fn leads_up(&self, port: u16) -> bool {
+        let has = |span: &Span| span.numbers.contains(&u32::from(port));
+        self.output == Some(port) || has(&self.up.workers) || has(&self.up.devices)
+    }
+
     /// Returns the output port of an answer to `target`.
     #[inline]
     pub fn down(&self, target: Ip) -> u16 {

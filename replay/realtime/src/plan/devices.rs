@@ -269,7 +269,9 @@ impl Devices {
         let mut ports = Vec::with_capacity(links.len());
         for (index, link) in links {
             let is_way = |server: &NodeId| self.routes.port(node, *server) == ports.len() as u16;
-            let up = self.servers.iter().any(is_way);
+            // The flows of a plan need not take the shortest way.
+            let carries = |flows: &Arc<Flows>| flows.at(node).leads_up(ports.len() as u16);
+            let up = self.servers.iter().any(is_way) || self.flows.as_ref().is_some_and(carries);
             let line =
                 PortTiming { rate: link.rate, overhead: link.overhead, delay: link.delay, ..self.timing.clone() };
             let plain = PortTiming {

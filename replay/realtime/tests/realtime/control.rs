@@ -404,6 +404,19 @@ fn acknowledgements_after_the_end_of_the_capture_do_not_arrive() {
     }
 }
 
+/// A run to a goal ends when it is reached, as one that `capture.until` ends there: many acknowledgements are under way.
+#[test]
+fn acknowledgements_after_the_goal_do_not_arrive() {
+    let text = RETRANSMIT
+        .replace("\"retransmit\"\ntimeout = \"8us\"", "\"open_loop\"")
+        .replace("delay = \"1us\"", "delay = \"170us\"")
+        .replace("slots = 2", "slots = 3000");
+    let goal = simulate(&format!("{text}[capture]\ngoal = 150\n")).1;
+    let cut = simulate(&format!("{text}[capture]\nuntil = \"{}ps\"\n", goal.counters.end_ps)).1;
+    assert_eq!((goal.goal_reached, cut.cut, cut.counters.acks_received > 0), (true, true, true));
+    assert_eq!(goal.counters.acks_received, cut.counters.acks_received);
+}
+
 #[test]
 fn timeouts_and_goals_without_sense_are_refused() {
     for (text, part) in [
