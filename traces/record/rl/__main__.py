@@ -4,7 +4,7 @@ import argparse
 
 import numpy as np
 
-from common import frame_bytes, half, ps, write_trace
+from common import FRAME_MAX, HEAD, UPDATE_HEAD, frame_bytes, half, ps, write_trace
 from rl import processes, virtual
 from rl.ppo import Settings
 from rl.server import Gate, Server, Step
@@ -50,19 +50,29 @@ def record(args, progress=None):
     return processes.record(settings, server, *place, enough)
 
 
+# Numbers in the largest frame.
+ELEMENTS = (FRAME_MAX - HEAD - UPDATE_HEAD) // 4
+
+
+def frames(log, rows):
+    """Of each frame its update, and where its part of the gradient begins: longer gradients need several, all at one time."""
+    return [(i, at) for i in rows for at in range(0, len(log.gradient[i]), ELEMENTS)]
+
+
 def columns(log, rows):
     """The trace's columns without values, of some rows; sequence numbers count from 0 among these."""
+    parts = frames(log, rows)
+    rows = [i for i, _ in parts]
     seen, seq = {}, []
     for i in rows:
         seq.append(seen.get(log.worker[i], 0))
         seen[log.worker[i]] = seq[-1] + 1
-    size = frame_bytes(len(log.gradient[0]))
     return {
         "t_ps": [ps(log.seconds[i]) for i in rows],
         "cluster": [log.cluster[i] for i in rows],
         "worker": [log.worker[i] for i in rows],
         "seq": seq,
-        "bytes": [size] * len(rows),
+        "bytes": [frame_bytes(len(log.gradient[i][at : at + ELEMENTS])) for i, at in parts],
         "reward": np.array([log.reward[i] for i in rows], np.float32),
     }
 
@@ -74,8 +84,9 @@ def write(args, log):
     write_trace(args.out, columns(log, range(len(log.reward))), details, "CC0-1.0")
     rows = [i for i in range(len(log.reward)) if log.seq[i] % args.every == 0]
     sample = columns(log, rows)
-    sample["values"] = [log.gradient[i] if args.exact else half(log.gradient[i]) for i in rows]
-    sample["iteration"] = [log.seq[i] for i in rows]
+    parts = frames(log, rows)
+    sample["values"] = [(log.gradient[i] if args.exact else half(log.gradient[i]))[at : at + ELEMENTS] for i, at in parts]
+    sample["iteration"] = [log.seq[i] for i, _ in parts]
     write_trace(args.out.replace(".parquet", "-gradients.parquet"), sample, details, "CC0-1.0")
 
 

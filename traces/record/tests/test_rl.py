@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from rl import __main__ as recorder
 from rl import processes, virtual
 from rl.ppo import Episode, PolicyValue, Settings, advantages, loss
 from rl.server import Gate, Server, Step
@@ -47,6 +48,12 @@ class Gradient(unittest.TestCase):
 
     def test_sizes_are_those_of_the_papers_frames(self):
         self.assertEqual([PolicyValue(h).size for h in [(16,), (32, 32), (64, 64)]], [229, 1509, 5061])
+
+    def test_gradients_beyond_a_frame_are_several(self):
+        log = SimpleNamespace(seconds=[0.5], cluster=[0], worker=[0], reward=[1.0], gradient=[np.ones(5061)])
+        made = recorder.columns(log, [0])
+        self.assertEqual((made["bytes"], made["seq"]), ([9036, 9036, 72 + 4 * 579], [0, 1, 2]))
+        self.assertEqual(made["t_ps"], [500_000_000_000] * 3)
 
     def test_advantages_are_sums_of_discounted_errors(self):
         settings, made = Settings(), episode(None, np.random.default_rng(4), 7)

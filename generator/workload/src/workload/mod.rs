@@ -172,6 +172,11 @@ pub trait Workload: Named + Sync {
         false
     }
 
+    /// Are its times recorded ones? Then `schedule.offered` stretches them, which no schedule has read.
+    fn is_timed(&self, _section: &Section) -> bool {
+        false
+    }
+
     /// Does [`open`](Self::open) read `workload.trace` itself? Every other workload makes way for `kind = "trace"` where a trace
     /// is named.
     fn replays_traces(&self) -> bool {

@@ -68,6 +68,10 @@ impl Workload for Raw {
         &[RawSettings::KEYS]
     }
 
+    fn is_timed(&self, section: &Section) -> bool {
+        RawSettings::frames(&mut section.clone()).is_ok_and(|frames| frames.is_some())
+    }
+
     fn open(&self, section: &mut Section, schedule: &mut Section, seed: Seed) -> Result<Box<dyn Source>> {
         let frames = RawSettings::frames(section)?;
         let made = made::MadeSettings::read(section)?;

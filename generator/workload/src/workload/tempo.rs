@@ -25,7 +25,7 @@ impl Scaling {
         schedule: &mut Section,
         seed: Seed,
     ) -> Result<Option<Self>> {
-        let tempo = Tempo::of_made(schedule)?;
+        let tempo = if kind.is_timed(section) { Tempo::of_trace(schedule)? } else { Tempo::of_made(schedule)? };
         if tempo.is_none() {
             return Ok(None);
         }

@@ -131,6 +131,28 @@ fn times_and_rates_are_scaled() {
     }
 }
 
+/// Passes of workers that a straggler made unlike begin together.
+#[test]
+fn barriers_of_a_recording_with_jitter_stay_where_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let (small, large) = (folder.path().join("small.parquet"), folder.path().join("large.parquet"));
+    let mut writer = Writer::create(&small).unwrap();
+    for seq in 0..4u32 {
+        for worker in 0..2u32 {
+            let late = if (worker, seq) == (1, 3) { 900 } else { 0 };
+            let t_gen = Time::from(seq) * 1000 + late;
+            let update = Update { t_gen, cluster: 0, worker, seq, bytes: 256, reward: None, iteration: Some(seq) };
+            writer.push(&update, &[]).unwrap();
+        }
+    }
+    writer.finish("recorded", BTreeMap::new(), "CC0-1.0").unwrap();
+    scale(&small, &large, &ScalePlan { updates: Some(40), ..Default::default() }).unwrap();
+    let mut all: Vec<_> = workers(&large).concat().iter().map(|(update, _)| (update.t_gen, update.iteration)).collect();
+    all.sort_unstable();
+    assert_eq!(all.len(), 80);
+    assert!(all.iter().map(|(_, iteration)| iteration).is_sorted(), "{all:?}");
+}
+
 #[test]
 fn iterations_and_instants_stay_together() {
     let folder = tempfile::tempdir().unwrap();

@@ -48,7 +48,8 @@ impl Member {
 /// A recorded update, and where its values are.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Row {
-    /// Time since the worker's update before; the mean time between instants for its first.
+    /// Time since the worker's update before; for its first, which begins the next pass, the mean time between instants, or in step
+    /// what is left of the longest pass.
     pub(super) gap: Time,
     /// When it was generated.
     t: Time,
@@ -193,6 +194,13 @@ impl Spool {
 
     fn copy(&self, input: &Path) -> Result<()> {
         let index: BTreeMap<u32, usize> = self.members.iter().enumerate().map(|(i, m)| (m.worker, i)).collect();
+        // In step, all begin the next pass after the last of this one: a pass of each worker's own would move its barriers.
+        let begin = self.members.iter().map(|member| member.first).min().unwrap_or(0);
+        let length = |member: &Member| {
+            let own = (member.last - member.first).saturating_add(member.mean_pause());
+            own.max((member.last - begin).saturating_add(1))
+        };
+        let round = self.members.iter().map(length).max().filter(|_| self.in_step.is_some());
         let mut pending: Vec<Pending> = self.members.iter().map(|_| Pending::default()).collect();
         let (mut at, mut payload) = (0, Vec::new());
         let mut reader = Reader::open(input)?;
@@ -208,7 +216,11 @@ impl Spool {
                 let (member, own) = (&self.members[own], &mut pending[own]);
                 let first = own.written == 0;
                 let row = Row {
-                    gap: if first { member.mean_pause() } else { update.t_gen - own.last },
+                    gap: match round {
+                        _ if !first => update.t_gen - own.last,
+                        Some(round) => round - (member.last - member.first),
+                        None => member.mean_pause(),
+                    },
                     t: update.t_gen,
                     bytes: update.bytes,
                     reward: update.reward,

@@ -6,8 +6,8 @@ use super::{FlowSurvey, RawFrames, RawSource};
 use crate::config::Section;
 use crate::pcap::{ETHERNET, Reader};
 use crate::registry::find;
-use crate::schedule::SCHEDULES;
-use crate::time::Time;
+use crate::schedule::{SCHEDULES, Tempo};
+use crate::time::{HORIZON, Time, too_late};
 use crate::wire::frame::FRAME_MAX;
 use crate::{Error, Result};
 
@@ -45,6 +45,11 @@ pub(super) fn open(path: &str, section: &Section, schedule: &mut Section) -> Res
     find(SCHEDULES, "schedule", &kind, &schedule.place("kind"))?;
     schedule.settle("kind", "as_recorded");
     let (frames, survey) = read(Path::new(path), &place)?;
+    let is_scaled = !Tempo::of_trace(&mut schedule.clone())?.is_none();
+    if let Some((last, _)) = frames.ends.last().filter(|(last, _)| !is_scaled && *last > HORIZON) {
+        let what = format!("{place}: the last packet");
+        return Err(Error::config(too_late(&what, *last as f64, "cut the capture, or raise schedule.speed")));
+    }
     Ok(RawSource::new(frames, survey.flows, survey.frame_max))
 }
 

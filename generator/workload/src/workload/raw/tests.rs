@@ -5,6 +5,7 @@ use super::vary::Vary;
 use super::*;
 use crate::config::Document;
 use crate::pcap::{Form, Writer, WriterOptions};
+use crate::time::HORIZON;
 use crate::wire::frame::{Datagram, Template, set_udp_checksum};
 use crate::workload::open;
 
@@ -57,6 +58,20 @@ fn a_capture_is_sent_byte_for_byte_at_its_times() {
     assert_eq!(twice.len(), 8);
     assert_eq!((twice[7].0.worker, twice[7].0.seq, &twice[7].1), (0, 3, &frames[3].1));
     assert_eq!(twice[3].0.t_gen, 3_000_000_000);
+    // So do bits per second: 1,677 bytes in all.
+    let text = format!("[workload]\nkind = \"raw\"\nframes = \"{path}\"\n[schedule]\noffered = \"1Mbps\"\n");
+    let times: Vec<_> = sent(&text).unwrap().iter().map(|(update, _)| update.t_gen).collect();
+    assert!(times[1] == times[2] && times[1] > 4_000_000 && times[3] > 9_000_000_000, "{times:?}");
+}
+
+/// Frames leave before the end of time, with a speed that brings them there.
+#[test]
+fn a_capture_of_more_than_26_days_is_refused_unless_its_speed_fits() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = capture(folder.path(), &[(0, udp(1, 7, 60)), (HORIZON + 1_000_000, udp(1, 7, 60))]);
+    let of = |schedule: &str| sent(&format!("[workload]\nkind = \"raw\"\nframes = \"{path}\"\n{schedule}"));
+    assert!(of("").unwrap_err().to_string().contains("26 days"));
+    assert_eq!(of("[schedule]\nspeed = 2.0\n").unwrap().len(), 2);
 }
 
 #[test]
