@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use pktgen_core::config::Document;
 use pktgen_core::whole::write_whole;
 use pktgen_core::{Error, Result};
-use pktgen_realtime::capture::DEMO;
+use pktgen_realtime::capture::{DEMO, hold};
 use pktgen_realtime::run::Experiment;
 use pktgen_registry::all;
 use pktgen_report::sweep::read_sweep;
@@ -28,6 +28,8 @@ pub(super) fn run(args: Demo, ui: &Ui) -> Result<u8> {
         let text = "`pktgen demo` made this folder and replaces it the next time; remove this file to keep it.\n";
         write_whole(&out.join(DEMO), text)?;
     }
+    // Until the end: another demo does not replace it meanwhile.
+    let _held = hold(&out)?;
     ui.note("27 workers in 9 clusters send reinforcement-learning updates at 60 Gbit/s through one device to a");
     ui.note("parameter server: once with a FIFO queue, once with OLAF's. Virtual time; real frames, real sums.");
     execute(experiment, &out, None, true, &Looking::default(), ui)
@@ -69,5 +71,6 @@ fn make_room(out: &Path, name: &str) -> Result<()> {
             out.display()
         )));
     }
+    let _held = hold(out)?;
     std::fs::remove_dir_all(out).map_err(Error::io("replace", out))
 }

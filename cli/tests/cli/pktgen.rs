@@ -583,6 +583,12 @@ fn only_what_a_demo_made_is_replaced() {
     fs::write(dir.join("runs/demo/old"), "").expect("writable");
     succeeds(dir, &["demo", "--seeds", "2"]);
     assert!(!dir.join("runs/demo/old").exists() && dir.join("runs/demo/made-by-demo").exists());
+    // Another demo is under way there.
+    let held = fs::File::open(dir.join("runs/demo")).expect("a folder");
+    held.lock().expect("a lock");
+    refuses(dir, &["demo", "--seeds", "1"], 1, &["runs/demo", "still under way"]);
+    assert!(dir.join("runs/demo/sweep.json").exists());
+    drop(held);
     // Without the marker, or with another experiment, the folder is the user's.
     fs::remove_file(dir.join("runs/demo/made-by-demo")).expect("removable");
     let before = fs::read_dir(dir.join("runs/demo")).expect("a folder").count();

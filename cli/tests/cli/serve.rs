@@ -367,6 +367,20 @@ fn reports_and_comparisons_are_made_once_and_shut_in() {
     assert!(compared.status() == 200 && compared.text().contains("Is other better than good?"), "{}", compared.text());
     let same = served.get("/report?run=good&baseline=good");
     assert!(same.status() == 503 && same.text().contains("needs two implementations"), "{}", same.text());
+    // A report of a sweep is that of its runs, which may change without it: a run is recovered, or a shard goes on.
+    let sweep =
+        pktgen(folder.path(), &["replay", "x.toml", "--no-report", "--out", "runs/s", "--set", "sweep.seeds=\"1..2\""]);
+    assert_eq!(sweep.status.code(), Some(0), "{}", text(&sweep.stderr));
+    eventually("the list has it", || served.listed("s").is_some());
+    let first = served.get("/report?run=s").body;
+    assert_eq!(served.get("/report?run=s").body, first);
+    let own = served.json("/api/runs")["runs"].as_array().expect("runs").iter().find_map(|run| {
+        run["path"].as_str().filter(|path| path.starts_with("s/")).map(|path| folder.path().join("runs").join(path))
+    });
+    let path = own.expect("a run of it").join("manifest.json");
+    let manifest = fs::read_to_string(&path).expect("a manifest").replace("\"finished\"", "\"interrupted\"");
+    fs::write(&path, pktgen_core::record::digest::seal(&manifest)).expect("writable");
+    eventually("it is made again", || served.get("/report?run=s").body != first);
     // If a report cannot be made, the reason is given as text.
     let bad = served.get("/report?run=torn");
     assert!(bad.status() == 503 && bad.text().contains("There is no report:"), "{}: {}", bad.status(), bad.text());

@@ -124,6 +124,18 @@ impl Index {
         self.found.iter().any(|(known, found)| found.linked && inside(known))
     }
 
+    /// Identifies the contents at `path`: those of a sweep change with its runs, too.
+    pub(super) fn edition(&self, path: &str) -> Edition {
+        let inside = if path.is_empty() { String::new() } else { format!("{path}/") };
+        let below = self.found.range(inside.clone()..).take_while(|(known, _)| known.starts_with(&inside));
+        let own = self.found.get(path).filter(|_| !path.is_empty());
+        own.into_iter().chain(below.map(|(_, found)| found)).fold((0, 0, 0), |(length, s, ns), found| {
+            let (more, own_s, own_ns) = found.edition;
+            let (s, ns) = (s, ns).max((own_s, own_ns));
+            (length + more, s, ns)
+        })
+    }
+
     /// Whether a run is known to be in progress.
     pub(super) fn busy(&self) -> bool {
         self.found.values().any(|found| found.state == State::InProgress)
@@ -183,6 +195,14 @@ impl Folder {
             }
         }
         index.pages.sort();
+        let with_report = index.found.iter().filter(|(_, found)| found.report && found.kind == Kind::Sweep);
+        let old = with_report.filter(|(path, _)| !self.is_of(path, index.edition(path)));
+        let old: Vec<String> = old.map(|(path, _)| path.clone()).collect();
+        for path in old {
+            if let Some(found) = index.found.get_mut(&path) {
+                found.report = false;
+            }
+        }
         index
     }
 

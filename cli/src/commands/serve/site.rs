@@ -144,8 +144,11 @@ impl Site {
                        this page when the run has ended.";
             return said("503 Service Unavailable", why);
         }
-        let edition = |(path, found): (String, &Found)| (path, found.edition);
-        let wanted = Wanted { run: (path, found.edition), baseline: baseline.map(edition) };
+        let edition = |path: String| {
+            let edition = index.edition(&path);
+            (path, edition)
+        };
+        let wanted = Wanted { run: edition(path), baseline: baseline.map(|(path, _)| edition(path)) };
         match self.workshop.page(&self.root, wanted).await {
             Ok(file) => file_or_error(file),
             Err(why) => said("503 Service Unavailable", &format!("There is no report: {why}")),

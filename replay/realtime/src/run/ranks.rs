@@ -114,12 +114,19 @@ fn pid_space() -> String {
 }
 
 /// Returns whether the process with this entry is running; `None` if it is not visible from here.
-pub(super) fn lives(rank: &Rank) -> Option<bool> {
+fn lives(rank: &Rank) -> Option<bool> {
     let seen = !rank.pid_space.is_empty() && rank.boot_id == clock::boot_id() && rank.pid_space == pid_space();
     // The text after the name, which may contain anything, begins with the state; a zombie counts as ended.
     let stat = || std::fs::read_to_string(format!("/proc/{}/stat", rank.pid)).ok();
     let alive = || stat().is_some_and(|text| !text.rsplit(')').next().unwrap_or("").trim_start().starts_with('Z'));
     seen.then(alive)
+}
+
+/// Returns whether the process of `rank` still writes the run dir `dir`; `None` if it is not visible from here. Its number may be
+/// another's by now; the lock of the folder ends with it.
+pub(super) fn writes(dir: &Path, rank: &Rank) -> Option<bool> {
+    let free = || std::fs::File::open(dir).is_ok_and(|folder| folder.try_lock_shared().is_ok());
+    lives(rank).map(|alive| alive && !free())
 }
 
 /// Returns the manifest in `dir`, if there is one yet.
@@ -129,7 +136,7 @@ fn manifest_in(dir: &Path) -> Option<Manifest> {
 
 /// Returns whether the process of this run dir has ended, as far as visible.
 fn has_ended(dir: &Path) -> bool {
-    let gone = |manifest: &Manifest| manifest.rank.as_ref().and_then(lives) == Some(false);
+    let gone = |manifest: &Manifest| manifest.rank.as_ref().and_then(|rank| writes(dir, rank)) == Some(false);
     manifest_in(dir).is_some_and(|manifest| manifest.state != RunState::Running || gone(&manifest))
 }
 

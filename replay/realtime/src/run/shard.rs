@@ -212,7 +212,7 @@ pub(super) fn complete(
     tool: &str,
 ) -> Result<Option<Finished>> {
     let path = dir.join("manifest.json");
-    if !path.exists() {
+    if !path.try_exists().map_err(Error::io("read", &path))? {
         return Ok(None);
     }
     let manifest: Manifest = read(&path)?;

@@ -11,7 +11,7 @@ use pktgen_core::time::{HORIZON, NS, Time};
 use pktgen_core::units::Span;
 use pktgen_core::{Error, Result};
 
-use super::super::ranks::lives;
+use super::super::ranks::writes;
 use super::super::text;
 use crate::capture::recover;
 use crate::catalogue::Catalogue;
@@ -106,7 +106,7 @@ impl Part {
             let path = given.join("manifest.json");
             return Err(Error::data(&path, "the run is still under way, or was killed: pktgen analyze --recover"));
         };
-        if lives(rank) == Some(true) {
+        if writes(given, rank) == Some(true) {
             return Err(Error::config(format!(
                 "{}: {} is still under way (process {}); wait for its end, or end it",
                 given.display(),

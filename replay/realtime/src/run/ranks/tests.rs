@@ -169,6 +169,10 @@ fn who_is_gone_is_seen_and_who_is_elsewhere_is_not() {
     let group = Group::new(2);
     let dir = group.0.path().join("rank-0");
     assert!(!has_ended(&dir), "nothing is known of it");
+    std::fs::create_dir_all(&dir).unwrap();
+    assert_eq!(writes(&dir, &own), Some(false), "this process lives, and does not write there");
+    let _held = crate::capture::hold(&dir).unwrap();
+    assert_eq!(writes(&dir, &own), Some(true));
     for (rank, expected) in [(own.clone(), false), (gone, true), (Rank::default(), false)] {
         crate::capture::write_manifest(&dir, &Manifest { rank: Some(rank), ..manifest(1, "a") }).unwrap();
         assert_eq!(has_ended(&dir), expected);
