@@ -28,11 +28,11 @@ use serde::{Deserialize, Serialize};
 use super::claim::{claim, hold};
 use super::run_dir::write_manifest;
 use crate::clock::{self, RunClock};
-use crate::driver::real_time::drop_privileges;
+use crate::driver::real_time::{FOR_FILES, drop_privileges, rest_privileges};
 use crate::transport::gather::{Over, Receiver, Tally, imbalance};
 use crate::transport::{Listen, ListenKind, Listener, Wait, Wire};
 use block::Block;
-use pump::{Blocks, blocks_in, pump};
+use pump::{Blocks, Pumped, blocks_in, pump};
 use writer::Files;
 
 pub(crate) use pump::CaptureEnd;
@@ -217,17 +217,19 @@ fn record(
             &RecordingTotals { counts: *counts, kernel_dropped: wire.counters().receive_dropped, interface_dropped: 0 },
         );
     };
-    // The socket is open: frames that arrive from now on are read.
-    drop_privileges(&[])
-        .map_err(|e| Error::Host(format!("this host does not let a capture give up its privileges: {e}")))?;
+    // The socket is open: frames that arrive from now on are read. For the files of the end, whose folder may be another user's, this
+    // thread takes up what files need again. Threads started now drop theirs for good.
+    drop_privileges(&FOR_FILES).map_err(no_rights_dropped)?;
+    let resting = rest_privileges().map_err(no_rights_dropped)?;
     let Listener { wire, receivers, over, .. } = &mut listener;
     let over = over.take();
-    let (pumped, written) =
+    let ((ended, counts), written) =
         both(blocks, back, files, dir, (receivers, over), (&clock, plan.limits.wait), &mut |blocks, failed| {
             pump(wire.as_mut(), &clock, &plan.limits, blocks, [stop, failed], &mut watch)
         })?;
-    let failure = written.err();
-    let (end, counts) = pumped?;
+    drop(resting);
+    let end = *ended.as_ref().unwrap_or(&CaptureEnd::Failed);
+    let failures = (written.err(), ended.err());
     manifest.capture = RecordingTotals {
         counts,
         kernel_dropped: listener.wire.counters().receive_dropped,
@@ -235,9 +237,9 @@ fn record(
     };
     manifest.manifest.queues = listener.tally.as_ref().map(Tally::queues).unwrap_or_default();
     manifest.manifest.validity.notes.extend(imbalance(&manifest.manifest.queues));
-    conclude(&mut manifest, plan, end, failure.as_ref(), listener.doubt());
+    conclude(&mut manifest, plan, end, [failures.0.as_ref(), failures.1.as_ref()], listener.doubt());
     write_manifest(dir, &manifest)?;
-    if let Some(failure) = failure {
+    if let Some(failure) = failures.0.or(failures.1) {
         return Err(failure);
     }
     let by_host = manifest.capture.lost();
@@ -257,31 +259,35 @@ fn record(
 
 /// Runs `pump` in this thread, and concurrently the writer, until nothing is left to write, and the receivers of other
 /// queues, until the pump ends. Returns the results of the first two.
-fn both<T>(
+fn both(
     mut blocks: Blocks,
     (mut full, mut empty): WriterEnds,
     files: Files,
     dir: &Path,
     (receivers, over): (&mut [Receiver], Option<Over>),
     (clock, wait): (&RunClock, Wait),
-    pump: &mut dyn FnMut(&mut Blocks, &AtomicBool) -> Result<T>,
-) -> Result<(Result<T>, Result<()>)> {
+    pump: &mut dyn FnMut(&mut Blocks, &AtomicBool) -> Pumped,
+) -> Result<(Pumped, Result<()>)> {
+    let drop_rights = || drop_privileges(&[]).map_err(no_rights_dropped);
     let failed = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let begin = |name: &str| std::thread::Builder::new().name(name.into());
-        let writer = begin(FRAMES).spawn_scoped(scope, || files.work(&mut full, &mut empty));
+        let writer = begin(FRAMES).spawn_scoped(scope, || {
+            drop_rights()?;
+            files.work(&mut full, &mut empty)
+        });
         let writer = writer.map_err(Error::io("start the writer of", dir))?;
         blocks.writer = Some(writer.thread().clone());
         let mut others = Vec::new();
         for receiver in receivers {
             let other = begin("receiver").spawn_scoped(scope, || {
-                let ended = receiver.run(clock, wait, &failed);
+                let ended = drop_rights().and_then(|()| receiver.run(clock, wait, &failed));
                 failed.fetch_or(ended.is_err(), Ordering::Relaxed);
                 ended
             });
             others.push(other.map_err(Error::io("start a receiver of", dir))?);
         }
-        let mut pumped = pump(&mut blocks, &failed);
+        let (mut pumped, counts) = pump(&mut blocks, &failed);
         drop(over);
         // The writer ends when all of its inputs are closed.
         drop(blocks);
@@ -291,8 +297,12 @@ fn both<T>(
             let ended = other.join().unwrap_or_else(|_| Err(gone("a receiver")));
             pumped = pumped.and_then(|value| ended.map(|()| value));
         }
-        Ok((pumped, writer.join().unwrap_or_else(|_| Err(gone("the writer")))))
+        Ok(((pumped, counts), writer.join().unwrap_or_else(|_| Err(gone("the writer")))))
     })
+}
+
+fn no_rights_dropped(why: std::io::Error) -> Error {
+    Error::Host(format!("this host does not let a capture give up its privileges: {why}"))
 }
 
 /// The writer's ends of the rings: filled blocks in, empty ones out.
@@ -388,7 +398,7 @@ fn conclude(
     manifest: &mut CaptureManifest,
     plan: &RecordingPlan,
     end: CaptureEnd,
-    failure: Option<&Error>,
+    [writer, receiver]: [Option<&Error>; 2],
     doubt: Option<&str>,
 ) {
     let RecordingTotals { counts, kernel_dropped, interface_dropped } = manifest.capture;
@@ -402,11 +412,11 @@ fn conclude(
         faults.push(Fault::InterfaceDropped { frames: interface_dropped - among });
     }
     faults.extend(doubt.map(|why| Fault::CaptureDoubt { why: why.to_owned() }));
-    if let Some(failure) = failure {
-        faults.push(Fault::WriterFailed { why: failure.to_string() });
-    }
+    faults.extend(writer.map(|why| Fault::WriterFailed { why: why.to_string() }));
+    faults.extend(receiver.map(|why| Fault::RoleFailed { why: why.to_string() }));
     let limited = plan.limits.count.is_some() || plan.limits.length.is_some();
-    let interrupted = end == CaptureEnd::Stopped && limited || end == CaptureEnd::WriterGone;
+    let interrupted =
+        end == CaptureEnd::Stopped && limited || matches!(end, CaptureEnd::WriterGone | CaptureEnd::Failed);
     if interrupted {
         faults.push(Fault::CaptureInterrupted {});
     }

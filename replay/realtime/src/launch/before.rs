@@ -86,7 +86,8 @@ pub(crate) fn probe_before(spec: &Spec, frame_bytes: usize) -> Result<Option<Str
         }
         if watch.elapsed() > within {
             return Err(Error::Invalid(format!(
-                "the device does not pass the probe: {} within {} (target.probe_timeout); look at its tables, ports and cables. \
+                "the device does not pass the probe: {} within {} (target.probe_timeout); look at its tables, ports and cables, \
+                 and restart it if it compares packet numbers and has run before. \
                  --no-probe runs all the same; target.probe = \"none\" is for a device that passes its own protocol only",
                 probe.missed(),
                 probing.probe_timeout

@@ -77,3 +77,76 @@ fn receiving_allocates_nothing() {
     assert!(before > 0, "this test sees allocations");
     assert_eq!(after - before, 0, "allocations by the receiving thread");
 }
+
+/// Supplies a number of frames at once, then nothing; a look at the wire fails from one on.
+struct Burst {
+    left: u64,
+    looks: u64,
+}
+
+impl Wire for Burst {
+    fn send(&mut self, _frames: &[&[u8]]) -> Result<Submitted> {
+        Ok(Submitted::default())
+    }
+
+    fn receive(&mut self, most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<Found> {
+        let found = (most as u64).min(self.left);
+        self.left -= found;
+        (0..found).for_each(|_| each(Arrival { bytes: &[7; 60], len: 60, stamp_ns: None, lost: false }));
+        Ok(Found::some(found as usize))
+    }
+
+    fn wait(&mut self, _timeout_ns: u64) -> Result<()> {
+        self.looks = self.looks.saturating_sub(1);
+        if self.looks == 0 { Err(pktgen_core::Error::Host("the interface went down".into())) } else { Ok(()) }
+    }
+
+    fn counters(&mut self) -> WireCounters {
+        WireCounters::default()
+    }
+
+    fn mode(&self) -> String {
+        "burst".into()
+    }
+}
+
+/// Captures from a burst with these limits; returns the outcome, and the manifest.
+fn captured(wire: Burst, limits: RecordingLimits) -> (Result<u64>, serde_json::Value) {
+    let listen = Listen {
+        queues: 1,
+        card_stamps: false,
+        interface: "none".into(),
+        kind: ListenKind::AfPacket,
+        snap: 64,
+        ring: 64,
+        allow_default_route: false,
+    };
+    let plan = RecordingPlan { listen, limits, buffer_bytes: 256 << 20, pcapng: false, parquet: false };
+    let folder = tempfile::tempdir().expect("a folder");
+    let ended =
+        capture_from(Listener::over(Box::new(wire)), &plan, folder.path(), &AtomicBool::new(false), &mut |_, _| {});
+    let manifest = std::fs::read(folder.path().join("manifest.json")).expect("a manifest");
+    let counted = |totals: pktgen_realtime::capture::frames::RecordingTotals| {
+        totals.counts.captured + totals.counts.writer_dropped
+    };
+    (ended.map(|ended| counted(ended.totals)), serde_json::from_slice(&manifest).expect("JSON"))
+}
+
+/// A receiver that had no core at the end finds much in the ring.
+#[test]
+fn what_waits_in_the_ring_at_the_end_is_taken() {
+    let limits = RecordingLimits { count: None, length: Some(1), idle: None, wait: Wait::Spin };
+    assert_eq!(captured(Burst { left: 500_000, looks: u64::MAX }, limits).0.expect("a capture"), 500_000);
+}
+
+/// Whether it waits or not: what was taken is recorded, and the manifest says why it ended.
+#[test]
+fn a_wire_that_fails_ends_the_capture_with_what_it_had() {
+    for wait in [Wait::Block, Wait::Spin] {
+        let limits = RecordingLimits { count: None, length: Some(3_600_000_000_000_000), idle: None, wait };
+        let (ended, manifest) = captured(Burst { left: 100, looks: 1 }, limits);
+        assert!(ended.is_err_and(|why| why.to_string().contains("went down")));
+        assert_eq!((&manifest["state"], &manifest["capture"]["captured"]), (&"interrupted".into(), &100.into()));
+        assert!(manifest["validity"]["faults"].to_string().contains("went down"), "{manifest}");
+    }
+}

@@ -112,9 +112,12 @@ pub(crate) enum CaptureEnd {
     Stopped,
     /// The writer failed.
     WriterGone,
+    /// The wire failed.
+    Failed,
 }
 
-/// Receives until a limit, `stop`, or the end of the writer. `watch` is called about once per second.
+/// Receives until a limit, `stop`, the end of the writer, or an error of the wire; returns what was counted, whatever ended it.
+/// `watch` is called about once per second.
 pub(super) fn pump(
     wire: &mut dyn Wire,
     clock: &RunClock,
@@ -122,9 +125,27 @@ pub(super) fn pump(
     blocks: &mut Blocks,
     stops: [&AtomicBool; 2],
     watch: &mut dyn FnMut(Time, &RecordingCounts, &mut dyn Wire),
-) -> Result<(CaptureEnd, RecordingCounts)> {
+) -> Pumped {
+    let ended = receive(wire, clock, limits, blocks, stops, watch);
+    let ended = ended.and_then(|end| drain(wire, clock, limits, blocks).map(|()| end));
+    blocks.next();
+    blocks.counts.end_ps = clock.now();
+    (ended, blocks.counts)
+}
+
+/// Why receiving ended, and what was counted.
+pub(super) type Pumped = (Result<CaptureEnd>, RecordingCounts);
+
+fn receive(
+    wire: &mut dyn Wire,
+    clock: &RunClock,
+    limits: &RecordingLimits,
+    blocks: &mut Blocks,
+    stops: [&AtomicBool; 2],
+    watch: &mut dyn FnMut(Time, &RecordingCounts, &mut dyn Wire),
+) -> Result<CaptureEnd> {
     let (mut last, mut seen, mut next_watch, mut looked) = (0, false, SECOND, clock.now());
-    let end = loop {
+    loop {
         let got = burst(wire, clock, limits, blocks)?;
         if got > 0 {
             (last, seen) = (blocks.now.unwrap_or(last), true);
@@ -136,15 +157,17 @@ pub(super) fn pump(
             || limits.length.is_some_and(|length| now >= length)
             || limits.idle.is_some_and(|idle| now - last >= if seen { idle } else { idle.max(FIRST_WAIT) })
         {
-            break CaptureEnd::Limit;
+            return Ok(CaptureEnd::Limit);
         }
         if stops.iter().any(|stop| stop.load(Ordering::Relaxed)) {
-            break CaptureEnd::Stopped;
+            return Ok(CaptureEnd::Stopped);
         }
         if blocks.full.is_abandoned() {
-            break CaptureEnd::WriterGone;
+            return Ok(CaptureEnd::WriterGone);
         }
         if now >= next_watch {
+            // A ring tells of an interface that went down only here, if nothing else waits.
+            wire.wait(0)?;
             blocks.flush_if_old(now);
             watch(now, &blocks.counts, wire);
             next_watch = now + SECOND;
@@ -159,11 +182,7 @@ pub(super) fn pump(
                 }
             }
         }
-    };
-    drain(wire, clock, limits, blocks)?;
-    blocks.next();
-    blocks.counts.end_ps = clock.now();
-    Ok((end, blocks.counts))
+    }
 }
 
 /// Polls the ring once.
@@ -181,7 +200,9 @@ fn drain(wire: &mut dyn Wire, clock: &RunClock, limits: &RecordingLimits, blocks
     loop {
         let left = limits.count.is_none_or(|count| blocks.counts.captured < count);
         let got = if left { burst(wire, clock, limits, blocks)? } else { 0 };
-        if !left || clock.now() >= until {
+        let now = clock.now();
+        // What waits in the ring came before the end. A ring that never empties is left after a second.
+        if !left || now >= until && got == 0 || now >= until + SECOND {
             return Ok(());
         }
         if got == 0 {

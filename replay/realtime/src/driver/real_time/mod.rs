@@ -27,6 +27,7 @@ pub use roles::{Roles, Serve, THREADS};
 pub(crate) use start::{OpenedRoles, RunOrder, open, run};
 pub use start::{only_device, threads};
 pub use thread::drop_privileges;
+pub(crate) use thread::{FOR_FILES, rest_privileges};
 
 /// Interval of checks of losses.
 const LOOK: Time = 100 * MS;

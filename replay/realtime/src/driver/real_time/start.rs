@@ -142,8 +142,9 @@ pub(crate) fn run(
     // Threads started from here on, including those of the records, avoid the roles' cores.
     let _back = placement.step_aside()?;
     if order.roles.part().is_some() {
-        // A whole run may be one of a sweep, whose next run needs the privileges again: this thread keeps them, ineffective.
-        drop_rights(order.plan)?;
+        // A whole run may be one of a sweep, whose next run opens wires again; a part needs no more than what files need.
+        let keep = [order.plan.kind.keeps(), &thread::FOR_FILES].concat();
+        thread::drop_privileges(&keep).map_err(no_rights_dropped)?;
     }
     let (mut roles, ledger) = RunRoles::new(parts, node, (wires, attached, placement.leaves(ROW_THREADS)), order, dir)?;
     if let Some(watched) = watched {
@@ -153,7 +154,8 @@ pub(crate) fn run(
         steering.begin(&roles.clock);
     }
     let shared = Shared::new(roles.clock.clone(), order, roles.pumps());
-    // Threads started now drop theirs for good.
+    // Threads started now drop theirs for good. This one takes them again, for the files of the end, which may be another user's, and the
+    // next run of a sweep.
     let resting = thread::rest_privileges().map_err(no_rights_dropped)?;
     roles.run(&shared, &placement, order.progress)?;
     drop(resting);

@@ -93,6 +93,9 @@ pub(crate) struct Resting {
     _here: PhantomData<*const ()>,
 }
 
+/// Capabilities for files in folders of other users: CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH.
+pub(crate) const FOR_FILES: [u32; 2] = [1, 2];
+
 /// Suspends the capabilities of this thread until the result is dropped. Threads started meanwhile could reactivate theirs.
 pub(crate) fn rest_privileges() -> io::Result<Resting> {
     let before = capabilities()?;
