@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::support::netns::Net;
-use crate::support::wired::{config, is_whole, manifest, number, pktgen, replay, said, serving};
+use crate::support::wired::{config, is_whole, lead, manifest, number, pktgen, replay, said, serving};
 use pktgen_testing::{Need, skip, undisturbed};
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ const MTU: &str = "4136";
 fn blocks(manifest: &Value) -> u64 {
     let (blocks, window) = (number(&manifest["training"]["blocks"]), number(&manifest["training"]["window"]));
     let is_switchml = manifest["config"].as_str().expect("a configuration").contains("workers = \"switchml\"");
-    (blocks + if is_switchml { window.min(blocks) } else { 0 }) * ITERATIONS
+    (blocks + if is_switchml { lead(window, blocks) } else { 0 }) * ITERATIONS
 }
 
 /// Checks that every contribution is in a result, and that every result was right and reached every worker once.

@@ -154,7 +154,8 @@ impl AtpServer {
         }
         let copy = frame.kind != Kind::Update || entry.packets.contains(&frame.packet);
         let before = entry.bitmap;
-        entry.collided |= header.collision;
+        // A result that is out named no other aggregator: workers that have it would not hear of one.
+        entry.collided |= header.collision && entry.bitmap != whole;
         entry.congested |= header.congested || is_congestion_marked(pool.frame(frame));
         let accepted = take(entry, &header, pool.payload(frame), whole);
         self.counts.parts += u64::from(accepted && header.bitmap != whole);

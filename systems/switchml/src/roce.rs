@@ -305,7 +305,7 @@ impl Format for SwitchMlRoce {
         Some(Packet::new(payload, fields, |out| h.emit(out), text).with(items))
     }
 
-    /// Packets to the switch contain their worker, those back are identified by their address; all use one port.
+    /// Addresses tell the worker, and the direction: all use one port.
     fn sight(&self, datagram: &Datagram) -> Option<Sight> {
         let header = Header::of_head(datagram.payload)?;
         let values = datagram.whole.checked_sub(header.part.head() + ICRC)?;
@@ -313,7 +313,8 @@ impl Format for SwitchMlRoce {
         (values % 4 == 0 && values / 4 <= VALUES_MAX).then_some(Sight {
             what: if back.is_some() { What::Result } else { What::Update },
             cluster: 0,
-            worker: back.or(Some(header.pair >> 16)),
+            // A queue pair has the rank of its worker within the job, which workers of other jobs have, too.
+            worker: back.or_else(|| any_worker(datagram.src)),
             seq: header.psn,
             round: 0,
             attempt: 0,
@@ -329,6 +330,26 @@ mod tests {
     use super::*;
     use pktgen_wire::wire::header::Bits;
     use proptest::prelude::*;
+
+    #[test]
+    fn workers_of_two_jobs_are_told_apart() {
+        // Both of rank 0.
+        for worker in [0, 5] {
+            let header = Message { pair: crate::roce::session::switch_pair(0, 3), ..Message::default() }.header(0, 64);
+            let mut payload = vec![0; header.payload_bytes()];
+            header.emit(&mut payload);
+            let datagram = Datagram {
+                src: 0x0a00_0001 + worker,
+                dst: 0xc612_0001,
+                src_port: 0xc000,
+                dst_port: PORT,
+                whole: payload.len(),
+                payload: &payload,
+                six: false,
+            };
+            assert_eq!(SwitchMlRoce.sight(&datagram).unwrap().worker, Some(worker));
+        }
+    }
 
     #[test]
     fn lengths_are_whole_values_and_a_checksum() {

@@ -35,6 +35,12 @@ pub struct Packet {
     pub clipped: u32,
 }
 
+/// Returns the number of packets that describe and do not carry, ahead of `blocks` blocks: a window, so that a packet waits for the one
+/// before in its slot; as many as there are blocks, where a window has a slot for every packet.
+pub fn lead(window: u32, blocks: u32) -> u32 {
+    if window < blocks.saturating_mul(2) { window } else { blocks }
+}
+
 impl<'a> Job<'a> {
     /// A job of `workers` workers over `tensor`, in packets of `elements` values (not 0), with `window` packets outstanding.
     pub fn new(tensor: &'a [f32], elements: usize, window: u32, workers: u32) -> Self {
@@ -42,9 +48,9 @@ impl<'a> Job<'a> {
         Job { tensor, elements: elements.max(1), window, workers, told: vec![None; blocks] }
     }
 
-    /// Packets that describe and do not carry: a window, or as many as there are blocks.
+    /// Packets that describe and do not carry.
     pub fn lead(&self) -> u32 {
-        self.window.min(self.told.len() as u32)
+        lead(self.window, self.told.len() as u32)
     }
 
     /// Packets of the job.

@@ -21,7 +21,7 @@ struct Cell<T> {
 pub struct Gather<T> {
     cells: Vec<Cell<T>>,
     /// By cell and input: 1 + the attempt that arrived, 0 if none did.
-    came: Vec<u8>,
+    came: Vec<u16>,
     inputs: usize,
     expected: u32,
 }
@@ -65,19 +65,19 @@ impl<T: Copy> Gather<T> {
             }
             self.came[at * self.inputs..][..self.inputs].fill(0);
             (cell.seq, cell.left, cell.used) = (seq, self.expected - 1, true);
-            self.came[own] = attempt.saturating_add(1);
+            self.came[own] = u16::from(attempt) + 1;
             return GatherStep::Opens;
         }
         if cell.seq > seq {
             return GatherStep::Useless(Reason::Stale);
         }
-        match std::mem::replace(&mut self.came[own], attempt.saturating_add(1)) {
+        match std::mem::replace(&mut self.came[own], u16::from(attempt) + 1) {
             0 if cell.kept.is_none() => GatherStep::Useless(Reason::Late),
             0 => {
                 cell.left -= 1;
                 GatherStep::Joins
             }
-            before if before == attempt.saturating_add(1) => GatherStep::Copy,
+            before if before == u16::from(attempt) + 1 => GatherStep::Copy,
             before => {
                 self.came[own] = before;
                 GatherStep::Useless(Reason::Duplicate)

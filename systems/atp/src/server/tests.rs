@@ -136,7 +136,7 @@ proptest! {
             let own = known.entry(number).or_default();
             let members: BTreeSet<u32> = (0..WORKERS).filter(|worker| told.bitmap >> worker & 1 == 1).collect();
             let before = own.workers.clone();
-            own.collided |= told.collision;
+            own.collided |= told.collision && own.workers != whole;
             own.congested |= told.congested;
             let accepted = if members == whole && before != whole {
                 own.sum = told.value.into();

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use pktgen_core::Result;
 use pktgen_core::config::Section;
+use pktgen_workload::dense::tensor::lead;
 use pktgen_workload::dense::{Dense, fixed};
 use pktgen_workload::lanes::Lanes;
 
@@ -37,7 +38,7 @@ pub struct Layout {
 impl Layout {
     /// A layout; with exponents, the model follows after `window` packets.
     pub fn new(dense: Arc<Dense>, scaling: Scaling, window: u32) -> Self {
-        let lead = if scaling == Scaling::Exponents { window.min(dense.blocks()) } else { 0 };
+        let lead = if scaling == Scaling::Exponents { lead(window, dense.blocks()) } else { 0 };
         Layout { dense, scaling, lead, lanes: None }
     }
 
@@ -121,6 +122,21 @@ mod tests {
     use pktgen_workload::dense::DensePlan;
 
     use super::*;
+
+    /// A packet waits for the one a lead before it: that is the one before in its slot, if there is one in the iteration.
+    #[test]
+    fn no_slot_is_used_again_before_its_result() {
+        let plan = DensePlan { elements_total: 640, elements_per_packet: 64, ..DensePlan::default() };
+        let dense = Arc::new(Dense::new(plan, Seed(3)).unwrap());
+        for pool in 1..40 {
+            let layout = Layout::new(dense.clone(), Scaling::Exponents, pool);
+            assert!(
+                layout.lead() == pool || layout.packets() <= pool,
+                "a pool of {pool} for {} packets",
+                layout.packets()
+            );
+        }
+    }
 
     #[test]
     fn a_scale_that_32_bits_do_not_hold_is_refused() {

@@ -387,7 +387,10 @@ impl Worker {
                 true => (self.window / 2).max(1),
                 false => self.window.saturating_add(control.step).min(settings.window),
             };
-            self.changes_at = self.changes_at.saturating_add(self.window);
+            // Results that overtook this one are here already: the first that is not ends the next window.
+            let (begin, next) = (head.seq - block, self.changes_at.saturating_add(self.window));
+            let missing = (next - begin..blocks).find(|block| !self.rounds[0].has(*block)).unwrap_or(blocks);
+            self.changes_at = next.max(begin.saturating_add(missing));
         }
     }
 

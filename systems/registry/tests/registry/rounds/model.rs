@@ -34,6 +34,8 @@ pub(super) struct Model {
     /// The iteration that the worker must be in.
     iteration: u32,
     t_start: Time,
+    /// That of the others, if it joined them.
+    t_began: Time,
     pub t_ready: Time,
     delay: Time,
     held_up: Vec<(Time, Time)>,
@@ -59,6 +61,7 @@ impl Model {
             out: BTreeMap::new(),
             iteration: 0,
             t_start: 0,
+            t_began: 0,
             t_ready: 0,
             delay: 0,
             held_up: Vec::new(),
@@ -97,6 +100,7 @@ impl Model {
                 let before = self.iteration.checked_sub(1);
                 let others = before.and_then(|i| self.results(i).map(|got| got.t).max()).unwrap_or(0);
                 let start = if self.setup.missed == "join" { others } else { t };
+                self.t_began = start;
                 let (mut at, compute) = (start, self.dense.compute_of(self.id, self.iteration));
                 let sleeps = self.dense.stragglers().delays(self.id, self.iteration);
                 self.held_up.clear();
@@ -132,7 +136,7 @@ impl Model {
             (degraded + u32::from(got.degraded), sources + u64::from(got.count))
         });
         if !missed && self.delay == 0 && degraded == 0 {
-            self.undisturbed.push(t_end - self.t_start);
+            self.undisturbed.push(t_end - self.t_began);
         }
         self.rows.push_back(Iteration {
             t_start: self.t_start,

@@ -156,3 +156,22 @@ fn an_iteration_that_it_joined_is_as_long_as_the_others() {
     (0..BLOCKS).for_each(|block| bed.result(block, false));
     assert_eq!(bed.worker.shortest, 60 + Time::from(BLOCKS));
 }
+
+/// A window whose last result comes behind those of the next window, and marked.
+#[test]
+fn a_window_goes_on_changing_after_its_last_result_was_overtaken() {
+    let mut bed = Bed::new(10, |s| Settings { control: Some(WindowControl { step: 4 }), ..s });
+    bed.send();
+    for block in (0..9).chain(10..19) {
+        bed.result(block, false);
+        bed.send();
+    }
+    bed.result(9, true);
+    bed.send();
+    assert_eq!(bed.worker.window(), (5, 1));
+    for block in 19..BLOCKS - 1 {
+        bed.result(block, false);
+        bed.send();
+    }
+    assert_eq!(bed.worker.window(), (10, 1));
+}
