@@ -26,8 +26,10 @@ use crate::ledger::{Carried, DuePacket, Ledger, Proven, Receipt};
 use sums::Open;
 pub(crate) use sums::WrongSum;
 
-/// Maximum number of updates whose rows may come later than those of younger ones.
-const AHEAD_MAX: usize = 1 << 16;
+/// Maximum bytes of updates whose rows may come later than those of younger ones: of a sender that is behind, or was killed.
+const AHEAD_BYTES: usize = 1 << 30;
+/// What the map needs beside the values of one.
+const AHEAD_EACH: usize = 96;
 
 /// The settled account of a run.
 pub struct Settled {
@@ -153,18 +155,18 @@ impl Settled {
         let receipt = Receipt { packet, count, heat, part, last, judged: sum_ok, carried };
         let nameless = self.ledger.is_nameless();
         let expected = watch.as_ref().filter(|_| !nameless).and_then(|_| self.ledger.expected(&receipt));
-        let before = (self.ledger.strangers(), self.ledger.repeated());
+        let (strangers, repeated) = (self.ledger.strangers(), self.ledger.repeated());
         let (verdict, named) = match nameless {
             true => self.ledger.received_unnamed(packet.worker(), digest.unwrap_or_default()),
             false => (self.ledger.received(&receipt), None),
         };
+        let again = self.ledger.repeated() > repeated;
         if let Some(watch) = watch {
             // Packets judged on arrival have no digest.
             let verdict = if digest.is_some() { verdict } else { row.sum_ok };
             // What a forwarding device without books delivers is what the worker sent.
             let unknown = nameless && named.is_none() && self.ledger.unseen_clusters().is_some();
-            let strange = self.ledger.strangers() > before.0 || unknown && self.ledger.says_it_is_one(count);
-            let again = self.ledger.repeated() > before.1;
+            let strange = self.ledger.strangers() > strangers || unknown && self.ledger.says_it_is_one(count);
             watch(PacketSeen { row: self.open.len(), received: row, expected, verdict, strange, again });
         }
         match verdict {
@@ -173,6 +175,8 @@ impl Settled {
             SumOk::Unknown => {}
         }
         self.open.push(match verdict {
+            // The ledger counted it neither as unchecked nor as different.
+            SumOk::Unknown if again => Open::No,
             SumOk::Unknown if self.ledger.says_it_is_one(row.count) => Open::Single,
             SumOk::Unknown => Open::Sum,
             _ => Open::No,
@@ -238,12 +242,14 @@ impl Settled {
 struct Gradients<'a> {
     source: &'a mut dyn Source,
     ahead: HashMap<(u32, u32), Vec<u8>>,
+    /// Of `ahead`.
+    bytes: usize,
     newest: HashMap<u32, (u32, Vec<u8>)>,
 }
 
 impl<'a> Gradients<'a> {
     fn new(source: &'a mut dyn Source) -> Self {
-        Gradients { source, ahead: HashMap::new(), newest: HashMap::new() }
+        Gradients { source, ahead: HashMap::new(), bytes: 0, newest: HashMap::new() }
     }
 
     fn of(&mut self, row: &SentRow) -> Option<&[u8]> {
@@ -256,14 +262,16 @@ impl<'a> Gradients<'a> {
 
     fn first(&mut self, worker: u32, seq: u32) -> Option<Vec<u8>> {
         if let Some(values) = self.ahead.remove(&(worker, seq)) {
+            self.bytes -= values.len() + AHEAD_EACH;
             return Some(values);
         }
-        while self.ahead.len() <= AHEAD_MAX {
+        while self.bytes <= AHEAD_BYTES {
             let update = *self.source.peek()?;
             let values = taken(self.source, &update);
             if (update.worker, update.seq) == (worker, seq) {
                 return Some(values);
             }
+            self.bytes += values.len() + AHEAD_EACH;
             self.ahead.insert((update.worker, update.seq), values);
         }
         None

@@ -335,7 +335,8 @@ impl PairSums {
 
     /// Records the arrival of a packet that is in no sum.
     fn received_alone(&mut self, packet: PacketId, carried: &Carried, fates: &mut [Fates]) -> Option<SumOk> {
-        let own = &mut fates[packet.worker() as usize];
+        // A damaged result may name anybody.
+        let own = fates.get_mut(packet.worker() as usize)?;
         match self.states.get_mut(packet)? {
             State::UnderWay => own.count(Fate::Delivered, true),
             State::Dropped(reason) if reason.may_be_copy() => {

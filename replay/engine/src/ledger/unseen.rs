@@ -300,6 +300,13 @@ mod tests {
     }
 
     #[test]
+    fn a_result_that_names_an_unknown_worker_is_a_stranger() {
+        let mut ledger = Ledger::open(2, Subject::Pairs(Box::new(Pushes), Adder::Exact), Evidence::Books);
+        let receipt = Receipt { heat: Some(Heat::Hot), part: Some(0), ..whole(id(1 << 20, 0), 0, &[]) };
+        assert_eq!((ledger.received(&receipt), ledger.strangers()), (SumOk::Unknown, 1));
+    }
+
+    #[test]
     fn sums_by_key_are_of_pushes_that_were_sent_and_cold_pushes_may_come_again() {
         let workers = Population { cluster_of: vec![0, 0], moves: Vec::new() };
         let subject = Subject::Pairs(Box::new(Pushes), Adder::Exact);

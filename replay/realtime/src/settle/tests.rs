@@ -163,3 +163,17 @@ fn sparse_runs_settle_from_what_workers_and_server_received() {
 fn a_wrong_sum_is_found() {
     assert_eq!(settled(0.300_000_04).sums, [3, 1]);
 }
+
+/// As of two ranks of which one was killed, or of which one is slow.
+#[test]
+fn rows_of_a_sender_may_be_far_behind_those_of_another() {
+    let text = "[workload]\nclusters = 1\nworkers_per_cluster = 2\nupdates = 70000\nbytes = \"96B\"\n[schedule]\noffered = \"1Gbps\"\n";
+    let mut document = Document::parse(text, "x.toml").unwrap();
+    let mut source = workload::open(&mut document, Seed(1)).unwrap().source;
+    let mut gradients = Gradients::new(source.as_mut());
+    for (worker, seq) in (0..2).flat_map(|worker| (0..70_000).map(move |seq| (worker, seq))) {
+        let row = SentRow { worker, seq, attempt: 0, heat: None, left: true };
+        assert!(gradients.of(&row).is_some(), "{worker} {seq}");
+    }
+    assert_eq!(gradients.bytes, 0);
+}
