@@ -153,7 +153,7 @@ impl<'a> DeviceRole<'a> {
             } else if shared.over(quiet_since) || self.ended[DOWN] {
                 return self.flush();
             }
-            self.look(shared, now);
+            self.look(shared, now)?;
             if busy == 0 {
                 shared.idle(self.wires[DOWN].as_mut(), next.min(now + 1_000_000_000))?;
             }
@@ -168,14 +168,17 @@ impl<'a> DeviceRole<'a> {
     }
 
     /// Reports losses and queues periodically: reading losses takes one or two system calls.
-    fn look(&mut self, shared: &Shared, now: Time) {
+    fn look(&mut self, shared: &Shared, now: Time) -> Result<()> {
         if now - self.looked > LOOK {
             self.looked = now;
+            // A ring tells of an interface that went down only here, if nothing waits (`wait = "spin"`).
+            self.wires.iter_mut().try_for_each(|wire| wire.wait(0))?;
             let lost: u64 = self.wires.iter_mut().map(|wire| wire.counters().receive_dropped).sum();
             shared.live.lost.fetch_max(lost, Ordering::Relaxed);
             let waiting: usize = self.device.ports.iter().map(Port::waiting).sum();
             shared.live.queued.store(waiting as u64, Ordering::Relaxed);
         }
+        Ok(())
     }
 
     /// Passes a burst from one wire to the program, with the time at which it was found; returns the number of its frames, and of those

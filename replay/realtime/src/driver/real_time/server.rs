@@ -124,21 +124,25 @@ impl<'a> ServerRole<'a> {
             // Due frames that are not accepted for long wait for a peer that is gone.
             if found + sent > 0 || (self.waiting.len() > 0 && now - moved < PATIENCE) {
                 quiet_since = now;
-                self.look(shared, now);
+                self.look(shared, now)?;
             } else if shared.over(quiet_since) || ended {
                 return Ok(());
             } else {
+                self.look(shared, now)?;
                 shared.idle(self.wire.as_mut(), self.server.next_wake())?;
             }
         }
     }
 
     /// Reports losses periodically: reading them takes a system call.
-    fn look(&mut self, shared: &Shared, now: Time) {
+    fn look(&mut self, shared: &Shared, now: Time) -> Result<()> {
         if now - self.looked > LOOK {
             self.looked = now;
+            // A ring tells of an interface that went down only here, if nothing waits (`wait = "spin"`).
+            self.wire.wait(0)?;
             shared.live.lost_server.store(self.wire.counters().receive_dropped, Ordering::Relaxed);
         }
+        Ok(())
     }
 
     fn record(&mut self) -> Result<()> {
