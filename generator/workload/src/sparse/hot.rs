@@ -146,7 +146,12 @@ pub(crate) fn principle_of_sample(
     updates: f64,
     seed: Seed,
 ) -> Result<u64, String> {
-    let counts = sample(curve, counted(curve.ranks_for(p)), rate, updates, seed);
+    let truth = curve.ranks_for(p);
+    // More than the whole memory of a switch holds is refused without counting so many one by one.
+    if counted(truth).min(curve.ranks()) > counted(memory_limit(1.0)) {
+        return fits(truth, p, c);
+    }
+    let counts = sample(curve, counted(truth), rate, updates, seed);
     let few =
         || format!("{rate} of {updates} updates are too few to say which parameters have {p} of them; raise either");
     counts.ranks_for(p).ok_or_else(few).and_then(|least| fits(least, p, c))

@@ -12,6 +12,7 @@ mod switch;
 #[cfg(test)]
 mod tests;
 
+use pktgen_core::config::Value;
 use pktgen_core::time::{MS, Time};
 use pktgen_core::units::Span;
 use pktgen_engine::clause::{Clause, ClauseGroup, ClauseSuite, ProbeGround};
@@ -67,6 +68,10 @@ const HOT_LEAST: u32 = switch::PARAMETERS + 2;
 fn unfit(ground: &ProbeGround) -> Option<String> {
     if ground.word("endpoint.mode") == "async" {
         return Some("asynchronous training has no results".to_owned());
+    }
+    let listed = matches!(ground.keys.get("topology.server"), Some(Value::List(names)) if names.len() > 1);
+    if listed || ground.number("topology.servers").is_some_and(|servers| servers > 1) {
+        return Some("several parameter servers: clauses number packets as for one".to_owned());
     }
     if let Some(iterations) = ground.number("workload.iterations").filter(|iterations| *iterations < ITERATIONS) {
         return Some(format!("workload.iterations = {iterations}: clauses take up to {ITERATIONS}"));

@@ -86,6 +86,10 @@ pub(super) fn window_of(ground: &ProbeGround) -> usize {
 
 /// Returns the maximum number of consecutive indices in a packet without two in one register.
 pub(super) fn room(ground: &ProbeGround) -> usize {
+    // Only by heat are consecutive parameters in different registers (LIBRA §3.4, Figure 8).
+    if ground.word("endpoint.layout") == "random" {
+        return 1;
+    }
     let registers = ground.number("endpoint.registers").unwrap_or(HOT_PAIRS as i64);
     registers.clamp(1, HOT_PAIRS as i64) as usize
 }

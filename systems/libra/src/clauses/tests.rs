@@ -233,6 +233,8 @@ fn what_clauses_do_not_apply_to_is_said() {
     };
     assert!(exempt("libra-sum", "mode = \"async\"").is_some_and(|why| why.contains("asynchronous")));
     assert_eq!(exempt("libra-sum", ""), None);
+    assert!(exempt("libra-sum", "[topology]\nservers = 2\n").is_some_and(|why| why.contains("servers")));
+    assert_eq!(super::switch::room(&ground("layout = \"random\"\n")), 1);
     // Without registers for all parameters that clauses push.
     for (hot, applies) in [(40, false), (65, false), (66, true)] {
         let ground = ProbeGround { hot: Some(hot), ..ground("") };

@@ -432,7 +432,7 @@ impl SparseWorkers {
             }
             format::Kind::Result => match ResultHead::parse(pool.payload(frame)) {
                 Some(head) => {
-                    all = own.hot_result(header.seq, &head);
+                    all = own.hot_result(header.seq, &head, !format::pairs(pool.payload(frame)).is_empty());
                     true
                 }
                 None => false,

@@ -50,15 +50,17 @@ impl Results {
         self.total == Some(self.count)
     }
 
-    /// Adds a result of this iteration; returns whether it is the last one.
-    fn add(&mut self, number: u32, head: &ResultHead) -> bool {
+    /// Adds a result of this iteration; returns whether it is the last one. One without an opener and without pairs says that there is no
+    /// sum.
+    fn add(&mut self, number: u32, head: &ResultHead, has_pairs: bool) -> bool {
         let (part, total) = (u32::from(head.part), u32::from(head.parts));
         let first = number.wrapping_sub(part);
         // A switch that restarted: the incomplete results of the previous one will not be completed.
         let anew = !self.are_all() && first >> FRESH_SHIFT > self.base >> FRESH_SHIFT;
         if self.total.is_none() || anew {
             let got = vec![false; total as usize];
-            *self = Results { base: first, total: Some(total), got, count: 0, empty: head.opener.is_none() };
+            let empty = head.opener.is_none() && !has_pairs;
+            *self = Results { base: first, total: Some(total), got, count: 0, empty };
         }
         if first != self.base || self.total != Some(total) || std::mem::replace(&mut self.got[part as usize], true) {
             return false;
@@ -283,12 +285,12 @@ impl Worker {
 
     /// Adds a result of a switch; returns whether it is the last missing one of the switch's in this iteration. Those of other iterations,
     /// which a switch sends until they are acknowledged or which arrive late from a replaced one, are ignored.
-    pub(crate) fn hot_result(&mut self, seq: u32, head: &ResultHead) -> bool {
+    pub(crate) fn hot_result(&mut self, seq: u32, head: &ResultHead, has_pairs: bool) -> bool {
         let Some((Destination { heat: Heat::Hot, number: rack }, number)) = self.destinations.find(seq) else {
             return false;
         };
         let results = &mut self.results[rack as usize];
-        head.iteration == self.iteration && self.phase == Phase::Pushing && results.add(number, head)
+        head.iteration == self.iteration && self.phase == Phase::Pushing && results.add(number, head, has_pairs)
     }
 
     /// Adds the server's answer to a push or a pull.

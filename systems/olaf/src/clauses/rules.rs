@@ -101,12 +101,15 @@ pub(super) static CLAUSES: &[Clause] = &[
 
 /// Returns the difference of rewards of which one is much higher.
 fn far(ground: &ProbeGround) -> f32 {
-    threshold(ground) + 1.0
+    let own = threshold(ground);
+    // More than the rounding of 32 bits.
+    own + (own / (1 << 20) as f32).max(1.0)
 }
 
 fn unfiltered(ground: &ProbeGround) -> Option<String> {
     merging(ground, 3, 2)
         .or_else(|| (!ground.flag("target.reward_filter")).then(|| "target.reward_filter = false".to_owned()))
+        .or_else(|| threshold(ground).is_infinite().then(|| "target.reward_threshold is beyond 32 bits".to_owned()))
 }
 
 fn scarce(ground: &ProbeGround) -> Option<String> {

@@ -152,6 +152,8 @@ struct Naive {
     now: Time,
     /// Transmission time of a frame on the output.
     service: Time,
+    /// Of rewards.
+    threshold: f32,
 }
 
 fn cluster(worker: u32) -> u16 {
@@ -251,19 +253,19 @@ impl Naive {
 
     /// Handles an update whose cluster is waiting.
     fn meet(&mut self, at: usize, new: Waiting) {
-        let defect = self.defect;
+        let (defect, threshold) = (self.defect, self.threshold);
         let old = &mut self.queue[at];
         if old.frame.len() != new.frame.len() && defect != Defect::AddsAnySize {
             return;
         }
         let difference = floats(&new.frame)[0] - floats(&old.frame)[0];
         let own = old.worker == new.worker && (old.count == 1 || defect == Defect::ReplacesMerged);
-        if own && defect != Defect::NeverReplaces && !(defect == Defect::ProtectsRewards && difference < -1.5) {
+        if own && defect != Defect::NeverReplaces && !(defect == Defect::ProtectsRewards && difference < -threshold) {
             *old = Waiting { replaced: true, ..new };
-        } else if difference > 1.5 && defect != Defect::IgnoresRewards {
+        } else if difference > threshold && defect != Defect::IgnoresRewards {
             *old = new;
         } else {
-            let lower = difference < -1.5 && defect != Defect::IgnoresRewards;
+            let lower = difference < -threshold && defect != Defect::IgnoresRewards;
             let after = old.replaced && defect == Defect::DropsAfterReplace;
             let full =
                 defect == Defect::MergesTwo && old.count == 2 || defect == Defect::MergesTwelve && old.count == 12;
@@ -396,12 +398,17 @@ fn naive(defect: Defect) -> Naive {
         out: Vec::new(),
         now: 0,
         service: SERVICE,
+        threshold: 1.5,
     }
 }
 
 fn ground() -> ProbeGround {
+    with_threshold("1.5")
+}
+
+fn with_threshold(threshold: &str) -> ProbeGround {
     let text = format!(
-        "[target]\nslots = {SLOTS}\nslot_in_transmission = true\nreward_filter = true\nreward_threshold = 1.5\n"
+        "[target]\nslots = {SLOTS}\nslot_in_transmission = true\nreward_filter = true\nreward_threshold = {threshold}\n"
     );
     let workers = Population::regular(CLUSTERS, WORKERS);
     ProbeGround {
@@ -528,6 +535,19 @@ fn a_right_card_never_fails_for_its_speed_or_the_hosts_lateness() {
             assert!(!undecided.contains("olaf-pass"), "{rate}: {undecided:?}");
         }
     }
+}
+
+#[test]
+fn large_thresholds_of_rewards_convict_nobody() {
+    let of = |id: &str| correctness().find(|clause| clause.id == id).expect("a clause");
+    for (clause, threshold) in
+        ["olaf-reward-higher", "olaf-reward-lower"].iter().flat_map(|id| [(of(id), 1e7), (of(id), 1e9)])
+    {
+        let mut card = Naive { threshold, ..naive(Defect::None) };
+        let ground = with_threshold(&format!("{threshold:.1}"));
+        assert!((0..6).all(|seed| holds_at(&ground, clause, &mut card, seed)), "{}: {threshold}", clause.id);
+    }
+    assert!((of("olaf-reward-higher").exempt)(&with_threshold("1e300")).is_some());
 }
 
 /// For a device not declared to have the queue, only clauses independent of it apply.
