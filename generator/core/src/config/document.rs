@@ -1,5 +1,6 @@
 //! The merged configuration tree: default < file < environment < flag, in one function.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
@@ -125,13 +126,18 @@ impl Document {
     /// Parses the text of a file called `name`.
     pub fn parse(text: &str, name: &str) -> Result<Self> {
         let name: Arc<str> = name.into();
+        let starts: Vec<usize> = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+        // The last place, and the characters of its line before it: long lists have their items in one line.
+        let last = Cell::new((0, 0));
         let place = |span: std::ops::Range<usize>| {
-            let before = &text[..span.start.min(text.len())];
-            Origin::File {
-                path: name.clone(),
-                line: before.matches('\n').count() + 1,
-                column: before.chars().rev().take_while(|c| *c != '\n').count() + 1,
-            }
+            let at = span.start.min(text.len());
+            let line = starts.partition_point(|start| *start <= at);
+            let begin = starts[line - 1];
+            let (from, before) =
+                Some(last.get()).filter(|(known, _)| (begin..=at).contains(known)).unwrap_or((begin, 0));
+            let column = before + text[from..at].chars().count();
+            last.set((at, column));
+            Origin::File { path: name.clone(), line, column: column + 1 }
         };
         let parsed = toml::de::DeTable::parse(text).map_err(|e| {
             let at = e.span().map_or_else(|| name.to_string(), |span| place(span).to_string());

@@ -5,7 +5,9 @@
 //! 1624, equation 3), not recomputed, except RoCEv2's at the end of a frame. Frames that do not belong to the run pass unchanged.
 
 use crate::wire::FormatFacts;
-use crate::wire::frame::{HEAD, Ip, SERVER_IP, group_ip, group_of, mac_of, worker_ip, worker_of};
+use crate::wire::frame::{
+    Checksums, HEAD, Ip, SERVER_IP, group_ip, group_of, mac_of, udp_checksum, worker_ip, worker_of,
+};
 
 use super::addressing::{Addresses, CableEnd, Hop, Station};
 use super::{Address, Mac};
@@ -273,7 +275,8 @@ fn addresses(frame: &[u8], skip: usize) -> Option<(Ip, Ip)> {
 /// Replaces addresses and ports in an untagged frame, ignoring its Ethernet addresses, and updates its checksums. The two
 /// numbers of a port change places, so a frame with the number of the other side does not become right.
 fn exchange(frame: &mut [u8], (src, dst): (Ip, Ip), ports: [Change; 2]) {
-    let unfinished = frame[40..42] == pseudo_sum(frame);
+    // A finished one may have that value, too.
+    let unfinished = frame[40..42] == pseudo_sum(frame) && udp_checksum(&frame[14..], 20) == Checksums::Unfinished;
     // What changes: the sum of ~old + new over 16-bit words.
     let mut ip = 0u32;
     for (at, new) in [(26, src), (30, dst)] {

@@ -280,3 +280,19 @@ fn our_own_ports_and_ethernet_addresses_are_wrong_on_a_cable_of_the_profile() {
         assert_eq!(&back[inside..inside + ours.len()], &right[at..at + ours.len()], "shown as what is wrong: {at}");
     }
 }
+
+#[test]
+fn a_finished_checksum_that_looks_unfinished_is_exchanged_as_finished() {
+    use crate::wire::frame::{Checksums, checksums};
+    let mut frame = vec![0; 60];
+    Template::new((worker_ip(0), 48_501), (SERVER_IP, 48_500), 60).emit(&mut frame);
+    let found = (1..=u16::MAX).any(|n| {
+        frame[50..52].copy_from_slice(&n.to_be_bytes());
+        set_udp_checksum(&mut frame);
+        frame[40..42] == pseudo_sum(&frame)
+    });
+    assert!(found && checksums(&frame) == Checksums::Fit);
+    let mut wire = [0; 64];
+    Translator::new(&own_addresses(), &FACTS[0], CableEnd::Workers).outward(&frame, &mut wire).expect("of this run");
+    assert_eq!(checksums(&wire), Checksums::Fit);
+}

@@ -151,8 +151,12 @@ impl Made {
         // The checksums of what has our fixed headers; others are as the pattern has them.
         if frame.len() >= HEAD && frame[12..15] == [0x08, 0x00, 0x45] {
             set_ip_checksum(frame);
-            if frame[23] == 17 && has_udp_checksum(frame) {
-                set_udp_checksum(frame);
+            // A fragment has no checksum of its own, and what pads a datagram is none of it.
+            let is_whole = (frame[20] & 0x3f) | frame[21] == 0;
+            if frame[23] == 17 && is_whole && has_udp_checksum(frame) {
+                let end = 34 + usize::from(u16::from_be_bytes([frame[38], frame[39]]));
+                let end = end.clamp(HEAD, frame.len());
+                set_udp_checksum(&mut frame[..end]);
             }
         }
     }

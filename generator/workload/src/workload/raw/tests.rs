@@ -64,6 +64,25 @@ fn a_capture_is_sent_byte_for_byte_at_its_times() {
     assert!(times[1] == times[2] && times[1] > 4_000_000 && times[3] > 9_000_000_000, "{times:?}");
 }
 
+#[test]
+fn fragments_and_padding_of_patterns_are_left_alone() {
+    use crate::wire::frame::{Checksums, checksums};
+    let folder = tempfile::tempdir().unwrap();
+    let mut fragment = udp(1, 7, 100);
+    fragment[20..22].copy_from_slice(&[0, 10]);
+    fragment[40..42].copy_from_slice(&[0xab, 0xcd]);
+    let mut padded = udp(1, 8, 50);
+    set_udp_checksum(&mut padded);
+    padded.extend([0xee; 10]);
+    let path = capture(folder.path(), &[(0, fragment), (1_000_000, padded)]);
+    let text = format!(
+        "[workload]\nkind = \"raw\"\npattern = \"{path}\"\npackets = 4\nvary = [\"ip_id=count\"]\n[schedule]\noffered = \"1Gbps\"\n"
+    );
+    let all = sent(&text).unwrap();
+    assert_eq!(all[0].1[40..42], [0xab, 0xcd]);
+    assert_eq!(checksums(&all[1].1), Checksums::Fit);
+}
+
 /// Frames leave before the end of time, with a speed that brings them there.
 #[test]
 fn a_capture_of_more_than_26_days_is_refused_unless_its_speed_fits() {
