@@ -198,7 +198,7 @@ def plateau(suffix):
         rates = by(rows, "variant", "aggregation_rate")
         curve = [rates[size + suffix] for size in SIZES]
         gains = [b / a for a, b in zip(curve, curve[1:])]
-        return gains[0] > 1.1 > gains[-1] and min(gains) == gains[-1], f"times {', '.join(f'{gain:.2f}' for gain in gains)} per doubling{suffix}"
+        return gains[0] > 1.1 > gains[-1] > 1 and min(gains) == gains[-1], f"times {', '.join(f'{gain:.2f}' for gain in gains)} per doubling{suffix}"
 
     return question
 

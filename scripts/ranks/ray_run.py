@@ -54,7 +54,8 @@ def main() -> int:
             continue
         if said or code:
             print(f"rank {rank}: exit code {code}: {said}", file=sys.stderr)
-        worst = max(worst, code)
+        # A signal's is negative.
+        worst = max(worst, code if code >= 0 else 128 - code)
     print(f"{folder}/whole")
     return worst
 
