@@ -1,5 +1,6 @@
 //! The parts of a run dir that rules use: manifest, experiment, and the columns of its streams on what was sent and arrived when.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use pktgen_core::arrow::array::{AsArray, RecordBatch};
@@ -183,11 +184,20 @@ impl Evidence {
 
     /// Whether the experiment makes links lose, duplicate or delay frames.
     pub(crate) fn has_faulty_links(&self) -> bool {
-        let faults = ["fault_loss", "fault_duplicate", "fault_reorder", "fault_corrupt"];
-        let transport = self.config.get("transport");
-        let is_some =
-            |value: &toml::Value| value.as_float().unwrap_or(0.0) != 0.0 || value.as_integer().unwrap_or(0) != 0;
-        faults.iter().filter_map(|key| transport?.get(key)).any(is_some)
+        let faults = ["fault_loss", "fault_burst_p", "fault_duplicate", "fault_reorder", "fault_corrupt"];
+        faults.iter().any(|fault| self.is_asked(fault))
+    }
+
+    /// Whether the experiment makes links do this, by a key of `[transport]`.
+    pub(crate) fn is_asked(&self, fault: &str) -> bool {
+        let value = self.config.get("transport").and_then(|transport| transport.get(fault));
+        value.is_some_and(|value| value.as_float().unwrap_or(0.0) != 0.0 || value.as_integer().unwrap_or(0) != 0)
+    }
+
+    /// Returns the workers that change their cluster during the run.
+    pub(crate) fn moved(&self) -> HashSet<u32> {
+        let moves = self.config.get("workload").and_then(|own| own.get("moves")).and_then(toml::Value::as_array);
+        moves.into_iter().flatten().filter_map(|one| one.get("worker")?.as_integer()?.try_into().ok()).collect()
     }
 
     /// Whether workers wait for results and there is no receiving server.
@@ -373,4 +383,20 @@ fn optional<'a, P: ArrowPrimitiveType>(
     name: &str,
 ) -> impl Iterator<Item = Option<P::Native>> + 'a {
     batch[name].as_primitive::<P>().iter()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_in_bursts_are_faults_that_were_asked_for() {
+        let faulty = |text: &str| {
+            let mut manifest = manifest(&[0]);
+            manifest.config = text.to_owned();
+            Evidence::of(Path::new(""), manifest).has_faulty_links()
+        };
+        assert!(faulty("[transport]\nfault_burst_p = 0.01\nfault_burst_r = 0.3\n"));
+        assert!(!faulty("[transport]\nfault_burst_p = 0.0\n"));
+    }
 }

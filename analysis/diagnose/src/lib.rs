@@ -113,6 +113,13 @@ impl Diagnosis {
     }
 }
 
+/// What links that the experiment makes faulty bring about, by the key of `[transport]`.
+const OF_LINKS: [(&str, &[&cause::Cause]); 3] = [
+    ("fault_duplicate", &[&cause::COPIES]),
+    ("fault_reorder", &[&cause::REORDERED]),
+    ("fault_corrupt", &[&cause::BITS_FLIPPED, &cause::BAD_CHECKSUM, &cause::PAYLOAD_CHANGED]),
+];
+
 /// Diagnoses the run in `dir`, whose packets are of one of these formats.
 ///
 /// `device` has the counters recorded by the device during the run: a JSON object, or the run dir of a software device.
@@ -161,6 +168,9 @@ pub fn diagnose(dir: &Path, device: Option<&Path>, protocols: &Protocols, no_ver
     }
     if evidence.came() > 0 && evidence.manifest.external.is_some() && evidence.manifest.family() == Family::Pairs {
         repeats::look_at(&evidence, &known, &balances, &mut found, &mut unknown)?;
+    }
+    for (_, causes) in OF_LINKS.iter().filter(|(fault, _)| evidence.is_asked(fault)) {
+        found.retain(|found| !causes.contains(&found.cause));
     }
     let symptoms = symptoms(&evidence, &found);
     if found.is_empty() && !symptoms.is_empty() && unknown.is_empty() {

@@ -62,8 +62,13 @@ pub(crate) fn look(
     let others = |own: &Share| (merged - own.merged) as f64 / ((came - own.alone - own.merged) as f64).max(1.0);
     // The only worker of a cluster whose packets arrive has nothing to be merged with.
     let comes = |other: &Share| other.alone + other.merged > 0;
-    let mate = |own: &Share, other: &Share| other.who != own.who && other.cluster == own.cluster && comes(other);
-    let has_mates = |own: &Share| own.cluster.is_none() || shares.iter().any(|other| mate(own, other));
+    // Counts do not say in which cluster a worker was that moved.
+    let moved = evidence.moved();
+    let stays = |own: &Share| own.worker.is_none_or(|worker| !moved.contains(&worker));
+    let mate = |own: &Share, other: &Share| {
+        other.who != own.who && other.cluster == own.cluster && comes(other) && stays(other)
+    };
+    let has_mates = |own: &Share| stays(own) && (own.cluster.is_none() || shares.iter().any(|other| mate(own, other)));
     let never: Vec<_> = shares
         .iter()
         .filter(|own| {
@@ -102,7 +107,7 @@ fn unknown(
     mut gone: Vec<&Share>,
     (mean, leaks): (f64, u64),
 ) -> Result<Option<CauseFound>> {
-    if gone.is_empty() || gone.len() == shares.len() {
+    if gone.is_empty() || gone.len() == shares.len() || !evidence.moved().is_empty() {
         return Ok(None);
     }
     let mut certainty = Certainty::Likely;
@@ -271,5 +276,39 @@ pub(crate) fn copies_of_answers(evidence: &Evidence, shown: u64, found: &mut Vec
         let merges = found.iter().all(|found| found.cause != &NOT_MERGED);
         let certainty = if merges { Certainty::Certain } else { Certainty::Possible };
         found.push(CauseFound::new(&ACKS_TO_SOME, certainty, 0, proofs));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pktgen_core::record::PacketId;
+
+    use super::*;
+    use crate::evidence::manifest;
+
+    /// Returns the causes if worker 0 is merged with nobody, and 1 and 3 with others.
+    fn causes(config: &str) -> Vec<&'static str> {
+        let mut manifest = manifest(&[0, 0, 1, 1]);
+        manifest.config = config.to_owned();
+        let mut evidence = Evidence::of(std::path::Path::new(""), manifest);
+        for (worker, seq) in (0..4).flat_map(|worker| (0..40).map(move |seq| (worker, seq))) {
+            evidence.sent.packet.push(PacketId::new(worker, seq, 0));
+            evidence.sent.sent_ps.push(Some(i64::from(seq)));
+            if worker != 2 {
+                evidence.arrived.recv_ps.push(i64::from(seq));
+                evidence.arrived.packet.push(Some(PacketId::new(worker, seq, 0)));
+                evidence.arrived.count.push(1 + u16::from(worker != 0));
+            }
+        }
+        let mut found = Vec::new();
+        look(&evidence, None, LostOnLinks::NONE, &mut found).unwrap();
+        found.iter().map(|found| found.cause.code).collect()
+    }
+
+    #[test]
+    fn a_worker_whose_mate_moved_away_is_rightly_alone() {
+        assert!(causes("").contains(&"worker_not_merged"));
+        let moved = causes("[[workload.moves]]\nat = \"0s\"\nworker = 1\ncluster = 1\n");
+        assert_eq!(moved, Vec::<&str>::new());
     }
 }

@@ -117,7 +117,8 @@ pub(crate) fn look(evidence: &Evidence, came: u64, on_links: LostOnLinks, found:
     // If results differ from their first copy, they may belong to other sums, and so may equal ones.
     let certainty = if unlike.is_some() { Certainty::Possible } else { Certainty::Certain };
     found.extend(copies(evidence, &blocks, (again, repeats)).map(|copies| CauseFound { certainty, ..copies }));
-    found.extend(unequal(&blocks));
+    let unequal = unequal(&blocks).filter(|own| !is_counted(found, own.explains, on_links));
+    found.extend(unequal);
     to_some(&of_jobs, &mut blocks, found);
     // A device that ended did not lose what it no longer answered.
     if found.iter().all(|found| found.cause != &LOCKSTEP_BROKEN) {
@@ -349,7 +350,14 @@ mod tests {
 
     /// Two jobs of two workers with 40 blocks each; `sources` says by worker and block of how many a result is, if it comes.
     fn two_jobs(sources: impl Fn(u32, u32) -> Option<u16>) -> Vec<(&'static str, Certainty, u64)> {
-        let mut evidence = Evidence::of(std::path::Path::new(""), manifest(&[0, 0, 1, 1]));
+        two_jobs_with("", sources)
+    }
+
+    /// The same with this experiment.
+    fn two_jobs_with(config: &str, sources: impl Fn(u32, u32) -> Option<u16>) -> Vec<(&'static str, Certainty, u64)> {
+        let mut manifest = manifest(&[0, 0, 1, 1]);
+        manifest.config = config.to_owned();
+        let mut evidence = Evidence::of(std::path::Path::new(""), manifest);
         for seq in 0..40u32 {
             for worker in 0..4u32 {
                 let t = i64::from(seq) * 1000;
@@ -366,8 +374,20 @@ mod tests {
             }
         }
         let mut found = Vec::new();
-        look(&evidence, 0, LostOnLinks::NONE, &mut found);
+        let on_links = match config {
+            "" => LostOnLinks::NONE,
+            _ => crate::links::Balances::of(&evidence).lost_both_ways(),
+        };
+        look(&evidence, 0, on_links, &mut found);
         found.iter().map(|found| (found.cause.code, found.certainty, found.explains)).collect()
+    }
+
+    /// A worker that asks again for a lost result of Trio-ML gets one of its own contribution.
+    #[test]
+    fn losses_that_were_asked_for_make_results_unequal() {
+        let sources = |worker, seq: u32| Some(if worker == 0 && seq.is_multiple_of(4) { 1 } else { 2 });
+        assert_eq!(two_jobs(sources), [("results_to_some", Certainty::Likely, 10)]);
+        assert_eq!(two_jobs_with("[transport]\nfault_loss = 0.05\n", sources), []);
     }
 
     #[test]
