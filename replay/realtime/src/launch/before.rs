@@ -81,10 +81,11 @@ pub(crate) fn probe_before(spec: &Spec, frame_bytes: usize) -> Result<Option<Str
     let within = Duration::from_nanos((probing.probe_timeout.ps() / 1000).max(0) as u64);
     let watch = Stopwatch::start();
     while !probe.exchange()? {
-        if watch.elapsed() > within && probe.shown() {
+        let is_late = watch.elapsed() > within;
+        if is_late && probe.shown() {
             break;
         }
-        if watch.elapsed() > within {
+        if is_late && !probe.is_midway() {
             return Err(Error::Invalid(format!(
                 "the device does not pass the probe: {} within {} (target.probe_timeout); look at its tables, ports and cables, \
                  and restart it if it compares packet numbers and has run before. \

@@ -28,6 +28,11 @@ pub(super) trait Probe {
         false
     }
 
+    /// Returns whether it must go on although its time is over: the device would be left with content of the probe.
+    fn is_midway(&self) -> bool {
+        false
+    }
+
     /// Returns what was missing if the device is not ready.
     fn missed(&self) -> String;
 

@@ -235,6 +235,11 @@ impl Probe for Rounds {
     }
 
     fn shown(&self) -> bool {
+        // After a round in set 0 the set holds the probe's sum and bits, and the first packets of a run would be answered with it.
+        self.done.is_some() && (self.here == 0 || self.here.is_multiple_of(2) && self.last == Came::Right)
+    }
+
+    fn is_midway(&self) -> bool {
         // A slot that does not answer repeatedly is missing or in use.
         self.done.is_some() && (self.here <= TRIES || self.last == Came::Right)
     }

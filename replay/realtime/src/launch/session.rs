@@ -28,8 +28,9 @@ const KEEPER_MS: u64 = 10_000;
 const COMMAND_MS: u64 = 10_000;
 /// Timeout of the end of the device.
 const END_MS: u64 = 2000;
-/// Kept length of the longest line, and number of kept lines, of a device's output.
-const LINE_MAX: usize = 400;
+/// Kept length of the longest line, its length in messages, and number of kept lines, of a device's output.
+const LINE_MAX: usize = 1 << 16;
+const SAID_MAX: usize = 400;
 const LINES_MAX: usize = 5;
 /// Pause between reads of a device that prints endlessly.
 const READ_PAUSE: Duration = Duration::from_millis(10);
@@ -296,9 +297,10 @@ impl Launched {
 
     /// Returns its last output, for messages.
     pub(crate) fn last_words(&self) -> String {
+        let cut = |line: &String| line.chars().take(SAID_MAX).collect::<String>();
         match &self.output.lines()[..] {
             [] => "; it printed nothing".to_owned(),
-            lines => format!("; it printed: {}", lines.join(" | ")),
+            lines => format!("; it printed: {}", lines.iter().map(cut).collect::<Vec<_>>().join(" | ")),
         }
     }
 
@@ -373,4 +375,19 @@ fn follow(output: Arc<Output>) {
     };
     // Without this thread the device's pipe fills up, and the device may block: still better than no device.
     let _ = std::thread::Builder::new().name("device output".into()).spawn(read);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A device may count more than a message shows.
+    #[test]
+    fn a_long_last_line_is_whole() {
+        let counters: BTreeMap<String, u64> = (0..40).map(|n| (format!("counter_number_{n}"), n)).collect();
+        let mut printed = Printed::default();
+        printed.take(format!("{{\"old\": 1}}\n{}\n", serde_json::to_string(&counters).unwrap()).as_bytes());
+        let last = printed.lines.last().expect("a line");
+        assert_eq!(serde_json::from_str::<BTreeMap<String, u64>>(last).unwrap(), counters);
+    }
 }

@@ -39,6 +39,11 @@ struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
+        // With what a wrapper started. Not once it was waited for: then the number may be another group's.
+        if let Ok(None) = self.0.try_wait() {
+            // SAFETY: takes numbers only; the group is that of our child, which is not yet waited for.
+            unsafe { libc::kill(-(self.0.id() as libc::pid_t), libc::SIGKILL) };
+        }
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

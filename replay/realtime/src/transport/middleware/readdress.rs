@@ -141,7 +141,19 @@ impl Filter for Readdressed {
             }
             None => {
                 strange[1] += 1;
-                each(arrival);
+                // Where the profile's addresses are ours, a frame without its tag would be taken for one of the run: with tag 0 it is of
+                // another VLAN.
+                let (bytes, len) = (arrival.bytes, arrival.bytes.len());
+                let is_bare = len >= 14 && bytes[12..14] != [0x81, 0] && translator.is_of_other_vlan(bytes);
+                match back.get_mut(..len + 4).filter(|_| is_bare) {
+                    Some(tagged) => {
+                        tagged[..12].copy_from_slice(&bytes[..12]);
+                        tagged[12..16].copy_from_slice(&[0x81, 0, 0, 0]);
+                        tagged[16..].copy_from_slice(&bytes[12..]);
+                        each(Arrival { bytes: tagged, ..arrival });
+                    }
+                    None => each(arrival),
+                }
             }
         })
     }

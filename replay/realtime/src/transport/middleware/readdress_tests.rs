@@ -85,6 +85,24 @@ fn what_arrives_has_our_addresses_again() {
     assert!(wire.notes()[1].1.ends_with("; 1 received frames have another Ethernet destination than their host's"));
 }
 
+/// A profile may have the addresses that we have inside.
+#[test]
+fn a_frame_without_the_tag_is_not_of_the_run_whatever_its_addresses() {
+    let text = "[addressing]\nworkers = \"10.0.0.1\"\nserver = \"198.18.0.1\"\nserver_mac = \"02:00:c6:12:00:01\"\ngroups = \"239.192.0.0\"\nvlan = 77\n";
+    let profile = device::Profile::parse(text, "test", &pktgen_registry::all().protocols).unwrap();
+    let addresses = profile.addressing.resolve(&Population::regular(1, 3)).unwrap();
+    let format = pktgen_registry::all().protocols.formats[0].facts();
+    let outer = Arc::new(Outer { addresses, format, sees_tags: true });
+    let (memory, bench) = Memory::new();
+    let mut wire = Exchange.wrap(End::Server, &Site { outer: Some(outer), ..site() }, Box::new(memory)).unwrap();
+    bench.lock().unwrap().incoming.push_back(update(0, 64));
+    let mut heard = Vec::new();
+    wire.receive(64, &mut |arrival| heard.push((arrival.bytes.to_vec(), arrival.len))).unwrap();
+    let [(bytes, len)] = &heard[..] else { panic!("one frame") };
+    assert_eq!((Datagram::parse(bytes).is_none(), &bytes[12..18], *len), (true, &[0x81, 0, 0, 0, 8, 0][..], 64));
+    assert!(wire.notes()[1].1.ends_with("0 sent, 1 received"), "{:?}", wire.notes());
+}
+
 /// Beside a device that switches and one that routes, which has separate Ethernet addresses on the cable.
 #[test]
 fn captures_hold_what_was_on_the_cable() {
