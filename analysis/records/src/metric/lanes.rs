@@ -74,7 +74,7 @@ const DEFINITIONS: [Definition; 13] = [
         "lanes_unclear",
         UPDATES,
         Better::Lower,
-        "Transmissions accounted for by lanes that may be members of ambiguous packets.",
+        "Transmissions accounted for by lanes that may be members of ambiguous packets, or are older than one of their worker that may be.",
     ),
     of("lanes_unidentified", UPDATES, Better::Lower, "Members of ambiguous packets, as far as their number is known."),
     of(

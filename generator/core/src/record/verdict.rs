@@ -486,7 +486,8 @@ fn judge_unseen(facts: &Facts, unseen: &Unseen, faults: &mut Vec<Fault>, notes: 
     if unseen.lanes_contradict > 0 {
         told.push(Note::LanesContradict { packets: unseen.lanes_contradict });
     }
-    match unseen.unchecked.saturating_sub(unseen.lanes_contradict) {
+    // Sums with unexplained lanes are unchecked, too; copies and single updates with such lanes are not among these.
+    match unseen.unchecked {
         0 => {}
         packets if facts.pairs => told.push(Note::KeysNotChecked { packets }),
         packets => told.push(Note::NotChecked { packets }),

@@ -56,6 +56,10 @@ fn a_device_without_books_is_judged_by_what_arrived() {
     assert_eq!(of_black_box(|facts, _| facts.arrived = 0).0, ["nothing_received"]);
     assert!(of_black_box(|facts, _| (facts.arrived, facts.balance.sent) = (0, 0)).0.is_empty());
     assert_eq!(of_black_box(|_, unseen| unseen.damaged = 1).0, ["damaged"]);
+    // Copies with unexplained lanes are no sums that were checked.
+    let copies =
+        of_black_box(|_, unseen| (unseen.duplicates, unseen.unchecked, unseen.lanes_contradict) = (50, 50, 50));
+    assert!(copies.1.contains(&"sums_not_checked"), "{copies:?}");
     let all = of_black_box(|facts, unseen| {
         (unseen.unchecked, unseen.duplicates, facts.unmatched) = (1, 2, 3);
         (unseen.checked_by_lanes, unseen.smallest_error) = (7, Some("1e-9".into()));

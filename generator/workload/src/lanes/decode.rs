@@ -59,6 +59,8 @@ const DEEP: &str = "a member was merged more often than lanes can show";
 /// Most steps of a search, and most explanations that are kept: beyond either, there are several for all we know.
 const STEPS: u32 = 1 << 18;
 const KEEP: usize = 16;
+/// Most sets that a search looks at.
+const LOOKS: u32 = 1 << 24;
 /// Most candidates with one mark.
 const ALIKE: usize = 16;
 
@@ -249,6 +251,7 @@ struct Search<'a> {
     chosen: Vec<Member>,
     found: Vec<Vec<Member>>,
     steps: u32,
+    looks: u32,
     /// Nothing was left out.
     whole: bool,
 }
@@ -262,7 +265,8 @@ impl<'a> Search<'a> {
             candidates.extend(numbers.iter().map(|seq| (layout.mark(rank, *seq), Member { rank, seq: *seq })));
         }
         candidates.sort_unstable();
-        Search { layout, candidates, values: Vec::new(), chosen: Vec::new(), found: Vec::new(), steps: 0, whole: true }
+        let (values, chosen, found) = (Vec::new(), Vec::new(), Vec::new());
+        Search { layout, candidates, values, chosen, found, steps: 0, looks: 0, whole: true }
     }
 
     fn with_mark(&self, mark: u32) -> &[(u32, Member)] {
@@ -314,7 +318,14 @@ impl<'a> Search<'a> {
         // Attempts of one update are alike, so a second is looked at beside the first only.
         let again = |i: &usize| self.candidates[at + i] == self.candidates[at + i - 1];
         let second: u32 = (1..alike).filter(again).map(|i| 1 << i).sum();
-        for set in 0u32..1 << alike {
+        // If nothing is left to choose, only the empty set remains.
+        let sets = if left == 0 { 1 } else { 1u32 << alike };
+        for set in 0..sets {
+            self.looks += 1;
+            if self.looks > LOOKS {
+                self.whole = false;
+                return;
+            }
             let size = set.count_ones();
             if u64::from(size) % 2 != odd || size > left || set & second & !(set << 1) != 0 {
                 continue;

@@ -32,6 +32,8 @@ pub(super) struct Log<'a> {
     sure: Vec<usize>,
     /// and that much before: the thread that noted its arrival may have been stopped, too.
     early: Vec<usize>,
+    /// Where members share their number: up to where all that may be unclear are marked.
+    marked: Vec<usize>,
     /// Workers by cluster and rank.
     workers: Vec<Vec<u32>>,
     /// First row of an update, and further attempts.
@@ -65,6 +67,7 @@ impl<'a> Log<'a> {
             left: vec![0; cluster_of.len()],
             sure: vec![0; cluster_of.len()],
             early: vec![0; cluster_of.len()],
+            marked: vec![0; cluster_of.len()],
             workers,
             first: index::with_room(sent.worker.len()),
             again: vec![NONE; sent.worker.len()],
@@ -153,8 +156,20 @@ impl<'a> Log<'a> {
     /// The members of the packet are unknown.
     pub(super) fn may_be_any(&mut self) {
         for rank in 0..self.workers.get(self.cluster).map_or(0, |all| all.len() as u32) {
-            let rows: Vec<usize> = self.recent(rank).collect();
-            rows.into_iter().for_each(|row| self.state[row] = State::Unclear);
+            let Some(worker) = self.worker(rank).map(|worker| worker as usize) else { continue };
+            let left = self.left[worker];
+            // Otherwise each packet would mark all rows before it anew.
+            let from = match self.layout.shared {
+                true => self.marked[worker].min(left),
+                false => self.early[worker].saturating_sub(self.layout.window as usize),
+            };
+            for at in from..left {
+                let row = self.rows[worker][at] as usize;
+                if self.is_open(row) {
+                    self.state[row] = State::Unclear;
+                }
+            }
+            self.marked[worker] = self.marked[worker].max(left);
         }
     }
 
@@ -164,6 +179,8 @@ impl<'a> Log<'a> {
         for own in &self.rows {
             let arrived = |row: &&u32| matches!(self.state[**row as usize], State::Alone | State::Merged);
             let newest = own.iter().filter(arrived).map(|row| self.sent.seq[*row as usize]).max();
+            let unclear = |row: &&u32| self.state[**row as usize] == State::Unclear;
+            let unclear = own.iter().filter(unclear).map(|row| self.sent.seq[*row as usize]).max();
             for row in own.iter().map(|row| *row as usize) {
                 account.sent += 1;
                 // Blocks do not replace each other.
@@ -173,6 +190,12 @@ impl<'a> Log<'a> {
                     State::Merged => &mut account.merged,
                     State::Unclear => &mut account.unclear,
                     State::Open | State::Withheld if overtaken => &mut account.overtaken,
+                    // A newer one may have been delivered.
+                    State::Open | State::Withheld
+                        if !self.layout.shared && unclear.is_some_and(|unclear| unclear > self.sent.seq[row]) =>
+                    {
+                        &mut account.unclear
+                    }
                     State::Open | State::Withheld => &mut account.missing,
                 } += 1;
             }

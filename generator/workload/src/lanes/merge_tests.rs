@@ -349,3 +349,15 @@ fn means_of_few_are_told_nearly_always() {
     }
     assert!(told * 1000 >= tried * 999, "{told} of {tried}");
 }
+
+/// A sum that is of nobody, of many candidates.
+#[test]
+fn a_search_ends_that_finds_nothing() {
+    let layout = layout(FLOATS, Detail::Which, Merge::Sum, (3, 64));
+    let log = Log(vec![(0..64 * 15).collect(); 3]);
+    let members = log.all().into_iter().step_by(360).take(8);
+    let mut lanes = members.map(|own| words(&layout, own)).reduce(|a, b| merged(&layout, &a, &b)).unwrap();
+    let sum = f32::from_bits(lanes[1]) + 1.0;
+    lanes[1] = sum.to_bits();
+    assert!(!matches!(decode(&layout, &lanes, &log), Decoded::Members(_)));
+}
