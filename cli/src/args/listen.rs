@@ -15,7 +15,9 @@ fn listen_kinds() -> impl TypedValueParser<Value = ListenKind> {
 #[command(next_help_heading = "Recording an interface")]
 pub(crate) struct ListenFlags {
     /// Record every frame of this interface
-    #[arg(long, value_name = "IF", conflicts_with_all = ["experiment", "run"])]
+    #[arg(long, value_name = "IF", conflicts_with_all = [
+        "experiment", "run", "speed", "rate", "pps", "top", "passes", "tui", "metrics", "stats", "stats_to", "control", "hold",
+    ])]
     pub(crate) iface: Option<String>,
     /// With --iface: only count frames in the kernel and drop them; the host receives nothing on the interface meanwhile
     #[arg(long, requires = "iface", conflicts_with_all = ["out", "idle", "kind", "snap", "count", "pcapng", "parquet", "ring", "stamps", "queues", "buffer", "spin"])]

@@ -15,7 +15,7 @@ pub(crate) struct Query {
     #[arg(required_unless_present = "tables")]
     pub(crate) sql: Option<String>,
     /// List the tables with their columns
-    #[arg(long, conflicts_with_all = ["sql", "explain"])]
+    #[arg(long, conflicts_with_all = ["sql", "explain", "format", "out"])]
     pub(crate) tables: bool,
     /// Print the query plan; read nothing
     #[arg(long)]

@@ -168,7 +168,7 @@ pub(super) fn say_notes(dir: &Path, measured: &Measured, ui: &Ui) -> bool {
     let mut fails = false;
     for note in &measured.notes {
         let text = if ui.json() {
-            let object = serde_json::json!({ "note": note.note, "run": dir, "text": note.text });
+            let object = serde_json::json!({ "note": note.note, "run": dir.display().to_string(), "text": note.text });
             schemas::NOTE.stamp(&object.to_string())
         } else {
             format!("note: {}: {}", dir.display(), note.text)

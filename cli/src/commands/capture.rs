@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use pktgen_core::record::RunState;
 use pktgen_core::time::SECOND;
-use pktgen_core::units::Span;
 use pktgen_core::{Error, Result};
 use pktgen_realtime::capture::frames::{RecordedFrames, RecordingLimits, RecordingPlan, RecordingTotals, capture};
 use pktgen_realtime::clock::Stopwatch;
@@ -31,10 +30,10 @@ pub(super) fn run(args: Capture, ui: &Ui) -> Result<u8> {
 
 /// Counts in the kernel until a stop is requested.
 fn count(interface: &str, serve: &Serve, allow_default_route: bool, ui: &Ui) -> Result<u8> {
+    let most = part::positive("--for", serve.most)?.map(|ps| Duration::from_nanos(ps as u64 / 1000));
     let sink = Sink::attach(interface, allow_default_route)?;
     ui.note("ready; Ctrl-C ends");
     let (stop, watch, bar) = (stop_flag(), Stopwatch::start(), ui.spinner("counting"));
-    let most = serve.most.map(|span| Duration::from_nanos(span.ps() as u64 / 1000));
     while !stop.load(Ordering::Relaxed) && most.is_none_or(|most| watch.elapsed() < most) {
         std::thread::sleep(Duration::from_millis(20));
         bar.set_message(format!("{} frames", sink.counts().0));
@@ -88,11 +87,10 @@ fn record(interface: &str, serve: Serve, args: &ListenFlags, ui: &Ui) -> Result<
 }
 
 fn plan(interface: &str, serve: &Serve, args: &ListenFlags) -> Result<RecordingPlan> {
-    let span = |span: Option<Span>| span.map(Span::ps);
     let limits = RecordingLimits {
         count: args.count,
-        length: span(serve.most),
-        idle: span(serve.idle),
+        length: part::positive("--for", serve.most)?,
+        idle: part::positive("--idle", serve.idle)?,
         wait: if args.spin { Wait::Spin } else { Wait::Block },
     };
     let listen = Listen {

@@ -94,9 +94,7 @@ pub(super) fn execute(
         let options = Options { studies: &STUDIES, user_metrics: ANSWERS, ..Options::default() };
         return Ok(own.max(report::report(out, &[], options, ui)?));
     }
-    if !ui.json() {
-        ui.result(&out.display().to_string());
-    }
+    ui.wrote(out);
     Ok(own)
 }
 

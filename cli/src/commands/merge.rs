@@ -96,7 +96,7 @@ fn shards(args: &Merge, ui: &Ui) -> Result<u8> {
     ui.result(&if ui.json() {
         let missing = planned - runs;
         let object =
-            serde_json::json!({ "out": args.out, "runs": runs, "planned": planned, "missing": missing, "twice": twice });
+            serde_json::json!({ "out": args.out.display().to_string(), "runs": runs, "planned": planned, "missing": missing, "twice": twice });
         schemas::MERGED.stamp(&object.to_string())
     } else {
         args.out.display().to_string()

@@ -33,7 +33,7 @@ pub(super) fn run(experiment: &Experiment, shard: Shard, out: &Path, jobs: Optio
     let valid = say_validity(&share.finished, ui);
     ui.result(&if ui.json() {
         let object = serde_json::json!({
-            "out": out, "shard": shard.to_string(), "planned": planned, "runs": runs, "finished": finished, "kept": kept,
+            "out": out.display().to_string(), "shard": shard.to_string(), "planned": planned, "runs": runs, "finished": finished, "kept": kept,
             "redone": redone, "valid": valid,
         });
         schemas::SHARD.stamp(&object.to_string())

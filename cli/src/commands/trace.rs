@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use pktgen_compare::trace as fidelity;
-use pktgen_core::config::Value;
-use pktgen_core::registry::find;
+use pktgen_core::config::{SECTIONS, Value};
+use pktgen_core::registry::{find, suggest};
 use pktgen_core::seed::Seed;
 use pktgen_core::units::{Decimal, Rate, Size};
 use pktgen_core::{Error, Result};
@@ -79,6 +79,12 @@ fn frame_bytes(name: &str, text: &str) -> Result<u32> {
 fn synth(experiment: &Experiment, out: &PathBuf, seed: Option<u64>, values: bool, ui: &Ui) -> Result<()> {
     check_outputs([out], [experiment.experiment.as_path()])?;
     let mut document = load(experiment)?;
+    let leaves = document.leaves();
+    let top = |path: &String| path.split('.').next().unwrap_or_default().to_owned();
+    if let Some(key) = leaves.keys().map(top).find(|key| !SECTIONS.contains(&key.as_str())) {
+        let near = suggest(&key, SECTIONS);
+        return Err(Error::config(format!("\"{key}\" is no section or key{near}; there are: {}", SECTIONS.join(", "))));
+    }
     let own = match document.get("seed") {
         None => 1,
         Some(Value::Integer(seed)) if *seed >= 0 => *seed as u64,
@@ -88,6 +94,11 @@ fn synth(experiment: &Experiment, out: &PathBuf, seed: Option<u64>, values: bool
     };
     let seed = seed.unwrap_or(own);
     let mut opened = workload::open(&mut document, Seed(seed))?;
+    if opened.endless {
+        return Err(Error::config(
+            "workload.repeat = 0 has no end: give schedule.stop, or a number of passes (--set workload.repeat=1)",
+        ));
+    }
     let details = BTreeMap::from([
         ("tool".to_owned(), format!("pktgen {}", env!("CARGO_PKG_VERSION"))),
         ("seed".to_owned(), seed.to_string()),
@@ -103,7 +114,7 @@ fn synth(experiment: &Experiment, out: &PathBuf, seed: Option<u64>, values: bool
 
 fn made(out: &Path, manifest: &TraceManifest, ui: &Ui) {
     if ui.json() {
-        let object = serde_json::json!({ "trace": out, "updates": manifest.updates, "sha256": manifest.sha256 });
+        let object = serde_json::json!({ "trace": out.display().to_string(), "updates": manifest.updates, "sha256": manifest.sha256 });
         ui.object(&schemas::TRACE_MADE, &object.to_string());
     } else {
         ui.result(&format!("{}: {} updates, {}", out.display(), manifest.updates, manifest.origin));
@@ -126,7 +137,7 @@ fn convert(args: &Convert, ui: &Ui) -> Result<()> {
 fn converted(out: &Path, manifest: &TraceManifest, ui: &Ui) {
     if ui.json() {
         let TraceManifest { updates, sha256, details, .. } = manifest;
-        let object = serde_json::json!({ "trace": out, "updates": updates, "sha256": sha256, "details": details });
+        let object = serde_json::json!({ "trace": out.display().to_string(), "updates": updates, "sha256": sha256, "details": details });
         return ui.object(&schemas::TRACE_MADE, &object.to_string());
     }
     made(out, manifest, ui);

@@ -47,7 +47,7 @@ pub(super) fn run(args: &Analyze, ui: &Ui) -> Result<u8> {
 
 fn print_json(dir: &Path, found: &WrongPackets, ui: &Ui) {
     let all = json!({
-        "run": dir,
+        "run": dir.display().to_string(),
         "found": found.found,
         "listed": found.packets.len(),
         "received": found.received,
@@ -59,7 +59,7 @@ fn print_json(dir: &Path, found: &WrongPackets, ui: &Ui) {
         let values =
             packet.differing.as_ref().map(|differing| differing.iter().take(LISTED).map(value).collect::<Vec<_>>());
         let one = json!({
-            "run": dir,
+            "run": dir.display().to_string(),
             "t_recv_ps": packet.t_recv,
             "packet": id(packet.packet),
             "kind": kind(packet.kind),

@@ -27,6 +27,7 @@ mod explain;
 mod failures;
 mod fence;
 mod files;
+mod flags;
 mod foreign;
 mod fuzz;
 mod fuzzing;
