@@ -175,6 +175,8 @@ def verdict(entry, found):
     >>> point = lambda m: ({"rate": m}, {"median": m, "lo": m, "hi": m, "n": 5})
     >>> verdict(entry, [point(9.0), point(4.0)])[0], verdict({**entry, "extreme": "most"}, [point(9.0), point(4.0)])[0]
     ('agrees', 'differs')
+    >>> verdict({"unit": "×", "over": 80.0}, [point(92.7), point(89.3)])[2][1]["median"]
+    89.3
     """
     if not found:
         return "not run", None, None
@@ -182,7 +184,9 @@ def verdict(entry, found):
         pick = min if entry["extreme"] == "least" else max
         found = [pick(found, key=lambda point: point[1]["median"])]
     judged = [(ORDER.index(judge(entry, ours)), distance(entry, ours), labels, ours) for labels, ours in found]
-    worst, far, labels, ours = max(judged, key=lambda point: point[:2])
+    # Of points that all keep a bound, the one that is nearest to it.
+    low, high = span(entry)
+    worst, far, labels, ours = max(judged, key=lambda point: (*point[:2], -min(point[3]["median"] - low, high - point[3]["median"])))
     name = ORDER[worst]
     if name == "differs" and "impossible" in entry:
         name = "impossible"
