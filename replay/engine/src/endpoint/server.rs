@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use pktgen_core::config::{Document, FromValue, KeyTables, Section, settings};
+use pktgen_core::config::{KeyTables, Section, settings};
 use pktgen_core::record::{NO_CLUSTER, Received};
 use pktgen_core::time::Time;
 use pktgen_core::topology::{NodeId, Population};
@@ -47,11 +47,11 @@ settings! {
 
 /// Returns the bytes of the acknowledgement of an update of `update` bytes: with its gradients, or as many weights,
 /// unless `endpoint.ack_model` says otherwise.
-pub fn ack_bytes(document: &Document, update: u32) -> u32 {
+pub fn ack_bytes(endpoint: &Section, update: u32) -> u32 {
     let bare = (HEAD + ACK_HEAD) as u32;
-    match document.get("endpoint.ack_model").map(Carries::from_value) {
-        Some(Ok(Carries::Nothing)) => bare,
-        _ => bare + update.saturating_sub((HEAD + UPDATE_HEAD) as u32),
+    match endpoint.clone().get_opt("ack_model") {
+        Ok(Some(Carries::Nothing)) => bare,
+        _ => (bare + update.saturating_sub((HEAD + UPDATE_HEAD) as u32)).min(FRAME_MAX as u32),
     }
 }
 

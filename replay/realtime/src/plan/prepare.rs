@@ -10,7 +10,7 @@ use pktgen_core::shard::Shard;
 use pktgen_core::topology::{self, Population, Routes, Topology};
 use pktgen_core::{Error, Result};
 use pktgen_wire::wire::frame::HEAD;
-use pktgen_wire::wire::update::{ACK_HEAD, FRAME_MIN, UPDATE_HEAD, elements_in};
+use pktgen_wire::wire::update::{FRAME_MIN, elements_in};
 use pktgen_workload::lanes::{self, Lanes};
 use pktgen_workload::workload::{self, Opened, Source};
 
@@ -118,6 +118,7 @@ fn planned(catalogue: &'static Catalogue, mut document: Document, seed: u64, sha
     let (topology, routes) = read_network(&mut document, &workers, kind)?;
     let transport = read_transport(catalogue, &mut document, kind, &opened, &topology, hardware.as_ref())?;
     let capture = read_capture(&mut document)?.checked(opened.endless, &workers, kind)?;
+    let answer = server::ack_bytes(&endpoint, frame_max as u32);
     let facts = Facts {
         kind,
         protocol: kind.protocol(),
@@ -133,7 +134,7 @@ fn planned(catalogue: &'static Catalogue, mut document: Document, seed: u64, sha
         external: transport.lockstep.is_some() || hardware.as_ref().is_some_and(|own| own.external),
         udp_checksum,
         seed: Seed(seed),
-        round_trip: round_trip(&topology, &routes, frame_max as u32, server::ack_bytes(&document, frame_max as u32)),
+        round_trip: round_trip(&topology, &routes, frame_max as u32, answer),
         states: capture.states,
         share,
         lanes: lanes.clone(),
@@ -142,7 +143,9 @@ fn planned(catalogue: &'static Catalogue, mut document: Document, seed: u64, sha
     };
     let (Crew { workers: crew, mut declared, payloads }, receiver) =
         read_endpoints(catalogue, &mut document, endpoint, &facts, laned(&lanes, opened.source))?;
-    let frame_bytes = declared.frame_bytes.unwrap_or(frame_max + beside(&facts));
+    // Raw frames are not answered.
+    let answered = if facts.protocol.whole { frame_max } else { frame_max.max(answer as usize) };
+    let frame_bytes = declared.frame_bytes.unwrap_or(answered);
     let DeviceSet { devices, changes, mut remarks, launch, probing } =
         read_devices(catalogue, &mut document, (&topology, &routes), &facts, frame_bytes, &declared)?;
     remarks.extend(check_room(&mut declared, &devices)?);
@@ -238,11 +241,6 @@ fn elements(facts: &Facts, frame_max: usize) -> usize {
 fn updates(facts: &Facts, frame_max: usize, goal_of: Option<u32>, transport: &TransportPlan) -> Subject {
     let named = !facts.protocol.whole && transport.dialect.is_none_or(|dialect| !dialect.headless);
     Subject::Updates { elements: elements(facts, frame_max), goal: goal(goal_of, &facts.workers), named }
-}
-
-/// Returns the excess length of the largest ACK over the largest frame. Raw frames are not answered.
-fn beside(facts: &Facts) -> usize {
-    if facts.protocol.whole { 0 } else { ACK_HEAD - UPDATE_HEAD }
 }
 
 /// Returns the bytes of the largest frame: an ACK with the model has a longer header than its update.
