@@ -107,6 +107,11 @@ pub struct LaneColumns {
 }
 
 impl LaneColumns {
+    /// Returns the number of packets whose lanes are there.
+    pub(crate) fn rows(&self) -> usize {
+        self.starts.len().saturating_sub(1)
+    }
+
     /// Returns the lanes of row `row` of `received`.
     pub(crate) fn words_of(&self, row: usize) -> &[u32] {
         match (self.starts.get(row), self.starts.get(row + 1)) {

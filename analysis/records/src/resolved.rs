@@ -164,6 +164,9 @@ impl Analysis {
             _ => None,
         };
         let one_clock = has_one_clock(&run.manifest);
+        // Packets without ids are identified when the account is settled, and that of a killed run never was.
+        let headless = run.manifest.incidents.notes.iter().any(|note| matches!(note, Note::Headless {}));
+        let settled = !headless || run.names.is_some() || !run.manifest.balance_by_worker.is_empty();
         let read = |streams: Streams| -> Result<Resolved> {
             let lanes = provenance.as_ref().zip(held.as_ref()).map(|(found, records)| found.named(records));
             let pass = Pass {
@@ -172,8 +175,8 @@ impl Analysis {
                 names: run.names.as_ref(),
                 plausible: run.plausible().filter(|_| matches!(streams, Streams::Files(_))),
                 age_of: options.age_of,
-                aged: run.rounds.is_none() && one_clock && !sends_raw_frames(&run.manifest),
-                one_clock,
+                aged: run.rounds.is_none() && one_clock && settled && !sends_raw_frames(&run.manifest),
+                one_clock: one_clock && settled,
                 lanes,
                 held_max: options.memory.held_max(&streams)?,
             };

@@ -26,8 +26,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use pktgen_core::config::{Document, Run, Sweep, Unused, Value, with_variants};
 use pktgen_core::record::{
-    Balance, Counters, Fault, Incidents, MANIFEST_VERSION, Manifest, Published, ReportPlan, RunState, SweepManifest,
-    SweepRun, Unseen, Validity, digest,
+    Balance, Counters, Fault, Incidents, MANIFEST_VERSION, Manifest, Note, Published, ReportPlan, RunState,
+    SweepManifest, SweepRun, Unseen, Validity, digest,
 };
 use pktgen_core::registry::suggest;
 use pktgen_core::seed::drawn;
@@ -492,6 +492,10 @@ impl Experiment {
 
     /// Returns the manifest of a run that is about to start.
     pub fn manifest(&self, run: &Run, plan: &Plan) -> Manifest {
+        let mut remarks = plan.spec.remarks.clone();
+        // Known before: a run that is killed has its times, too.
+        let is_top = plan.spec.is_real_time() && plan.spec.transport.pacing == Pacing::Top;
+        remarks.extend(is_top.then_some(Note::TopSpeed {}));
         let domain = if plan.spec.is_real_time() { "monotonic" } else { "virtual" };
         let clock = |column: &str| (column.to_owned(), domain.to_owned());
         Manifest {
@@ -552,8 +556,8 @@ impl Experiment {
             counters: Counters::default(),
             strangers: 0,
             unseen: None,
-            incidents: Incidents { faults: Vec::new(), notes: plan.spec.remarks.clone() },
-            validity: Validity { faults: vec![Fault::UnderWay {}], notes: plan.spec.remarks.clone() },
+            incidents: Incidents { faults: Vec::new(), notes: remarks.clone() },
+            validity: Validity { faults: vec![Fault::UnderWay {}], notes: remarks },
             files: BTreeMap::new(),
         }
     }

@@ -31,7 +31,8 @@ impl Provenance {
             SentRows { t_sent_ps: &sent.t_sent_ps, cluster: &sent.cluster, worker: &sent.worker, seq: &sent.seq };
         let arrived = |row: usize| Arrived {
             t_recv_ps: received.t_recv_ps[row],
-            cluster: received.cluster[row],
+            // The lanes of a killed run's last packets may be missing.
+            cluster: if row < lanes.rows() { received.cluster[row] } else { NO_CLUSTER },
             words: lanes.words_of(row),
         };
         let arrived = (0..received.cluster.len()).map(arrived);

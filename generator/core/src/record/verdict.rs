@@ -439,7 +439,7 @@ pub fn judge(facts: &Facts) -> Validity {
     if let Some(unseen) = facts.unseen.as_ref().filter(|_| !facts.part) {
         judge_unseen(facts, unseen, &mut first, &mut notes);
     }
-    if facts.interrupted && !faults.contains(&Fault::Killed {}) {
+    if facts.interrupted && !faults.iter().any(Fault::is_kill) {
         faults.push(Fault::Interrupted {});
     }
     notes.extend(facts.interfaces.iter().filter(|counts| counts.contradicts()).map(|counts| {
@@ -603,6 +603,15 @@ impl Fault {
         match self {
             Fault::FramesLost { .. } => true,
             Fault::InPart { fault, .. } => fault.loses_frames(),
+            _ => false,
+        }
+    }
+
+    /// Returns whether a process was killed.
+    fn is_kill(&self) -> bool {
+        match self {
+            Fault::Killed {} => true,
+            Fault::InPart { fault, .. } => fault.is_kill(),
             _ => false,
         }
     }

@@ -33,6 +33,13 @@ fn each_fact_against_a_run_is_one_fault() {
     assert_eq!(with(&|facts| facts.strangers = 1), ["balance_open"]);
     assert_eq!(with(&|facts| facts.sums_wrong = 2), ["wrong_sums"]);
     assert_eq!(with(&|facts| facts.interrupted = true), ["interrupted"]);
+    // Nobody interrupted a run of which a rank was killed.
+    let killed = Fault::InPart { part: "rank 1".into(), fault: Box::new(Fault::Killed {}) };
+    let of_rank = |facts: &mut Facts| {
+        facts.interrupted = true;
+        facts.incidents.faults.push(killed.clone());
+    };
+    assert_eq!(with(&of_rank), ["in_part"]);
     assert_eq!(with(&|facts| facts.balance.in_flight = 3), ["vanished"]);
     let stays = |change: &dyn Fn(&mut Facts)| {
         with(&|facts| {

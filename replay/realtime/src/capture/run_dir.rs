@@ -638,7 +638,11 @@ pub fn recover(dir: &Path, no_verify: bool) -> Result<[u64; 3]> {
         }
     }
     manifest.state = RunState::Interrupted;
-    manifest.incidents.faults.push(Fault::Killed {});
+    match manifest.version {
+        // Their verdict is read, not their incidents.
+        0 | 1 => manifest.validity.faults.push(Fault::Killed {}),
+        _ => manifest.incidents.faults.push(Fault::Killed {}),
+    }
     manifest.validity = judge(&Facts::of(&manifest));
     write_manifest(dir, &manifest)?;
     Ok(rows)
@@ -647,6 +651,12 @@ pub fn recover(dir: &Path, no_verify: bool) -> Result<[u64; 3]> {
 /// Recovers received rows, from workers and server if both received.
 fn recover_received(dir: &Path, files: &mut FileDigests) -> Result<u64> {
     let server = running_path(dir, RECEIVED_SERVER);
+    for name in [Received::STREAM.name, RECEIVED_SERVER] {
+        // The run was killed before the schema was on disk.
+        if running_path(dir, name).metadata().is_ok_and(|about| about.len() == 0) {
+            drop(Stream::<Received>::create_as(dir, name)?);
+        }
+    }
     match (running_path(dir, Received::STREAM.name).exists(), server.exists()) {
         (true, true) => convert_both::<Received>(dir, RECEIVED_SERVER, files),
         // Both are already in the Parquet file: the run was killed while it removed them.

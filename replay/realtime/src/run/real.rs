@@ -228,7 +228,9 @@ pub(super) fn run(
     manifest.files = files;
     keep_changes(manifest, &path, &changes)?;
     keep_lateness(manifest, &path, &outcome, (task.roles, transport.pacing))?;
-    tell_pacing(manifest, &outcome, transport.pacing);
+    if outcome.skipped > 0 {
+        manifest.incidents.notes.push(Note::TooLate { frames: outcome.skipped });
+    }
     if task.roles.part().is_some() {
         // A part that serves is ended by stopping it.
         outcome.interrupted &= task.roles.workers;
@@ -253,16 +255,6 @@ fn compare(manifest: &mut Manifest, declared: Option<Declared>, outcome: &RealOu
         ..Unseen::default()
     });
     manifest.incidents.notes.extend(limited(outcome));
-}
-
-/// Adds notes on pacing for readers.
-fn tell_pacing(manifest: &mut Manifest, outcome: &RealOutcome, pacing: Pacing) {
-    if outcome.skipped > 0 {
-        manifest.incidents.notes.push(Note::TooLate { frames: outcome.skipped });
-    }
-    if pacing == Pacing::Top {
-        manifest.incidents.notes.push(Note::TopSpeed {});
-    }
 }
 
 /// Share of the sending time from which on a limit that held frames back determined their rate.

@@ -106,7 +106,8 @@ impl Columns {
         };
         let arrived = (0..self.t_recv_ps.len()).map(|row| Arrived {
             t_recv_ps: self.t_recv_ps[row],
-            cluster: self.received_cluster[row],
+            // The lanes of a killed rank's last packets may be missing.
+            cluster: if row + 1 < self.starts.len() { self.received_cluster[row] } else { NO_CLUSTER },
             words: words(row),
         });
         Members::resolve(layout, cluster_of, SentRows { t_sent_ps, cluster, worker, seq }, arrived, true)
