@@ -173,6 +173,7 @@ impl Document {
 
     /// Sets the dotted `path`, creating tables on the way.
     pub fn set(&mut self, path: &str, value: Value, origin: Origin) -> Result<()> {
+        forget(&mut self.root, path);
         let mut table = &mut self.root;
         let mut rest = path;
         loop {
@@ -184,8 +185,6 @@ impl Document {
                 table.insert(part.to_owned(), Entry { value, origin });
                 return Ok(());
             };
-            // `"a.b" = …` is another spelling of a.b.
-            table.remove(rest);
             rest = next;
             let entry = table
                 .entry(part.to_owned())
@@ -413,6 +412,16 @@ fn parse_value(text: &str, origin: &Origin) -> Result<Value> {
     match toml::de::DeValue::parse(text) {
         Ok(value) => Ok(from_toml("value", &value, &|_| origin.clone())?.value),
         Err(_) => Ok(Value::Text(text.to_owned())),
+    }
+}
+
+/// Removes what is written at `path`, in any spelling: `"a.b" = …` and `"a.b".c = …` are others of a.b and a.b.c.
+fn forget(table: &mut Table, path: &str) {
+    table.remove(path);
+    for (at, _) in path.match_indices('.') {
+        if let Some(Entry { value: Value::Table(inner), .. }) = table.get_mut(&path[..at]) {
+            forget(inner, &path[at + 1..]);
+        }
     }
 }
 

@@ -334,6 +334,8 @@ name = "Olaf"
     fn a_flag_replaces_an_axis_in_either_spelling_and_a_key_is_written_once() {
         let sweep = read("[sweep.axes]\n\"a.b\" = [1, 2]", &["sweep.axes.a.b=[3]"]).unwrap();
         assert_eq!(sweep.axes, [("a.b".to_owned(), vec![Value::Integer(3)])]);
+        let sweep = read("[sweep.axes.\"a.b\"]\nc = [1, 2]", &["sweep.axes.a.b.c=[3]"]).unwrap();
+        assert_eq!(sweep.axes, [("a.b.c".to_owned(), vec![Value::Integer(3)])]);
         let twice = read("[sweep.axes]\na.b = [1]\n\"a.b\" = [2]", &[]).unwrap_err().to_string();
         assert!(twice.contains("a.b is written twice"), "{twice}");
     }

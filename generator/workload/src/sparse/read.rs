@@ -82,7 +82,8 @@ pub fn shape(section: &mut Section) -> Result<Shape> {
     };
     facts.parameters = parameters.unwrap_or(facts.parameters);
     facts.hot_share = hot_share.unwrap_or(facts.hot_share);
-    let law = Told { kind: &curve, exponent, offset, points: points.and_then(|points| points.of(&name)) };
+    let kind = curve.clone();
+    let law = Told { kind: &kind, exponent, offset, points: points.and_then(|points| points.of(&name)) };
     let (key, made) = law.curve(&facts);
     let curve = made.map_err(|why| {
         // Of a curve that follows from other keys, one that was written is to blame; not of a name that is no curve's.
@@ -96,6 +97,13 @@ pub fn shape(section: &mut Section) -> Result<Shape> {
             None => format!("{}: {why}", section.place(key)),
         })
     })?;
+    let listed = law.kind == "empirical";
+    if let Some(told) = parameters.filter(|told| listed && *told != curve.ranks()) {
+        let (place, ranks) = (section.place("points"), curve.ranks());
+        return Err(Error::config(format!(
+            "{place}: the last point has {ranks} ranks, and there are {told} parameters; make them equal"
+        )));
+    }
     // Half of what can be, where nothing else says how many.
     let limit = 1.0 / curve.frequency(0);
     let pairs =

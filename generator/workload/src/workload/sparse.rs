@@ -401,21 +401,22 @@ mod tests {
             crate::sparse::curve::Curve::mandelbrot(1_000_000, 0.7, 3.0).unwrap()
         );
         let listed =
-            with(&[("curve", "empirical".into()), ("points", points(&[(20_000, 0.6), (90_000, 1.0)]))]).unwrap();
-        assert!(listed.parameters() == 90_000 && (listed.curve().share(10_000) - 0.3).abs() < 1e-9);
+            with(&[("curve", "empirical".into()), ("points", points(&[(20_000, 0.6), (1_000_000, 1.0)]))]).unwrap();
+        assert!(listed.parameters() == 1_000_000 && (listed.curve().share(10_000) - 0.3).abs() < 1e-9);
         // One list for each of several models.
         let named = |name: &str| {
             let plain = |value: Value| crate::config::Entry { value, origin: crate::config::Origin::Default };
-            Value::Table([(name.to_owned(), plain(points(&[(10_000, 0.6), (90_000, 1.0)])))].into())
+            Value::Table([(name.to_owned(), plain(points(&[(10_000, 0.6), (1_000_000, 1.0)])))].into())
         };
         let empirical = |name: &str| with(&[("curve", "empirical".into()), ("points", named(name))]);
-        assert_eq!(empirical("custom").unwrap().parameters(), 90_000);
+        assert_eq!(empirical("custom").unwrap().parameters(), 1_000_000);
         for (name, part) in [("oa", "or one for each model"), ("ao", "there is no model \"ao\"")] {
             assert!(empirical(name).unwrap_err().to_string().contains(part), "{name}");
         }
         for (more, part) in [
             (&[("curve", "empirical".into())][..], "workload.points"),
             (&[("curve", "empirical".into()), ("points", points(&[(5, 0.9)]))], "workload.points"),
+            (&[("curve", "empirical".into()), ("points", points(&[(20_000, 0.6), (90_000, 1.0)]))], "90000 ranks"),
             (&[("curve", "empirical".into()), ("points", 3i64.into())], "list of points"),
             (&[("curve", "pareto".into())], "zipf, joined"),
             (&[("curve", "zipf".into()), ("exponent", Value::from(-1.0))], "workload.exponent"),
