@@ -506,7 +506,7 @@ impl Decoder {
             None => (0..self.formats.len()).find(fits),
         };
         let known = known.ok_or(Odd::Other)?;
-        // Its Ethernet type is the format's own: what has no whole header was cut.
+        // Its Ethernet type is the format's own: it was cut, or is of another length than the format has.
         self.formats[known].sight(datagram).map(|sight| (known as u8, sight)).ok_or(Odd::Unreadable)
     }
 }

@@ -295,7 +295,9 @@ impl History {
             let values: Vec<f64> = series.values.iter().map(|value| value.value).collect();
             series.changes = changes::changes(&values);
             let points = of_point.get(&(series.experiment.as_str(), &series.labels)).map_or(&[][..], Vec::as_slice);
-            let lacks = |point: &&&Point| !point.medians.contains_key(&series.metric);
+            // Without drops for a reason there is no key of it: that is 0, not missing.
+            let none = |point: &Point| series.metric.starts_with("dropped/") && point.medians.contains_key("dropped");
+            let lacks = |point: &&&Point| !point.medians.contains_key(&series.metric) && !none(point);
             series.without = points.iter().skip_while(lacks).filter(lacks).count();
             series
         };

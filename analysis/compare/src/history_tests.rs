@@ -43,6 +43,19 @@ fn runs_in_which_no_seed_has_a_value_are_counted() {
 }
 
 #[test]
+fn runs_without_drops_for_a_reason_lack_nothing() {
+    let mut entries: Vec<Entry> = (1..=12).map(|i| entry(i, 1.0)).collect();
+    for (i, entry) in entries.iter_mut().enumerate() {
+        entry.points[0].medians.insert("dropped".to_owned(), 0.0);
+        if i < 10 {
+            entry.points[0].medians.insert("dropped/queue_full".to_owned(), 3.0);
+        }
+    }
+    let series = History { entries, damaged: vec![] }.series(&["dropped/queue_full".to_owned()]);
+    assert_eq!((series[0].values.len(), series[0].without), (10, 0));
+}
+
+#[test]
 fn a_value_below_zero_that_falls_has_a_falling_change() {
     let entries = (0..20).map(|i| entry(i, if i < 10 { -100.0 } else { -110.0 })).collect();
     let series = History { entries, damaged: vec![] }.series(&["aom_mean/cluster".to_owned()]);

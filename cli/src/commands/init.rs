@@ -333,7 +333,7 @@ pub(super) fn run(args: Init, ui: &Ui) -> Result<u8> {
     let commands = next(chosen.launched.as_ref(), &profile);
     if ui.json() {
         let line = json!({
-            "folder": out, "experiment": EXPERIMENT, "device": DEVICE, "runs_here": !cannot, "findings": verdict, "commands": commands,
+            "folder": out.display().to_string(), "experiment": EXPERIMENT, "device": DEVICE, "runs_here": !cannot, "findings": verdict, "commands": commands,
         });
         ui.object(&schemas::INITIATED, &line.to_string());
     } else {

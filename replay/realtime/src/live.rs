@@ -259,7 +259,8 @@ pub struct ClusterTotals {
 impl ClusterTotals {
     /// Counts of a window of this length as counts per second: whoever looks late has a longer one.
     fn per_second(self, length: Time) -> ClusterTotals {
-        let rate = |n: u64| (u128::from(n) * SECOND as u128 / length.max(1) as u128) as u64;
+        let length = length.max(1) as u128;
+        let rate = |n: u64| ((u128::from(n) * SECOND as u128 + length / 2) / length) as u64;
         let ClusterTotals { sent, packets, updates, bytes } = self;
         ClusterTotals { sent: rate(sent), packets: rate(packets), updates: rate(updates), bytes: rate(bytes) }
     }

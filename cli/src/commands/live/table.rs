@@ -9,7 +9,7 @@ use pktgen_records::human;
 pub(super) const COLUMNS: [&str; 8] =
     ["cluster", "sent/s", "packets/s", "updates/s", "per packet", "expected", "age", "mean age"];
 
-/// Formats statistics of a cluster: rates of the last whole second.
+/// Formats statistics of a cluster: per second, in the last window of a second or more.
 pub(super) fn row(seen: &ClusterStats, expected: Expected) -> [String; COLUMNS.len()] {
     let per_packet = |n: f64| if seen.totals.packets > 0 { format!("{n:.2}") } else { "-".to_owned() };
     let span = |ps: Option<f64>| ps.map_or("-".to_owned(), |ps| human::show("ns", ps / 1e3));

@@ -14,6 +14,7 @@ use pktgen_switchml::format as switchml;
 use pktgen_switchml::roce::{self as roce, session};
 use pktgen_wire::pcap::Reader;
 use pktgen_wire::wire::frame::{HEAD, SERVER_IP, source_ip, target_ip, worker_of};
+use pktgen_workload::dense::tensor::lead;
 
 fn run(text: &str, dir: &Path) -> Result<Manifest, String> {
     let experiment = Experiment::open(all(), Document::parse(text, "test").unwrap()).unwrap();
@@ -104,7 +105,7 @@ const RING: &str = "[transport]\nkind = \"ring\"\nlinger = \"1s\"\ntap = \"tap.p
 fn packets_of(manifest: &Manifest) -> u64 {
     assert!(manifest.validity.is_valid(), "{:?}", manifest.validity);
     let training = manifest.training.as_ref().unwrap();
-    let packets = u64::from(training.blocks + training.window.min(training.blocks));
+    let packets = u64::from(training.blocks + lead(training.window, training.blocks));
     assert_eq!((manifest.counters.sums_ok, manifest.counters.sums_wrong), (packets * 3, 0));
     assert_eq!((manifest.counters.foreign, manifest.balance.in_flight), (0, 0));
     packets

@@ -127,7 +127,9 @@ pub(super) fn pump(
     watch: &mut dyn FnMut(Time, &RecordingCounts, &mut dyn Wire),
 ) -> Pumped {
     let ended = receive(wire, clock, limits, blocks, stops, watch);
-    let ended = ended.and_then(|end| drain(wire, clock, limits, blocks).map(|()| end));
+    // What waits in the ring came before the end, also before one by a failure.
+    let drained = drain(wire, clock, limits, blocks);
+    let ended = ended.and_then(|end| drained.map(|()| end));
     blocks.next();
     blocks.counts.end_ps = clock.now();
     (ended, blocks.counts)
