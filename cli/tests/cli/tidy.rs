@@ -47,7 +47,7 @@ const REGISTRIES: &[(&str, &str, &[&str])] = &[
         "WORKLOADS",
         &["build", "edit", "held", "mix", "open", "repeat", "share", "survey", "tempo"],
     ),
-    ("generator/workload/src/schedule", "SCHEDULES", &["merge", "open", "speed", "tempo"]),
+    ("generator/workload/src/schedule", "SCHEDULES", &["merge", "open", "speed", "tempo", "upcoming"]),
     ("generator/workload/src/learner", "TASKS", &["agent", "iteration", "net"]),
     ("generator/workload/src/study", "STUDIES", &[]),
     ("generator/core/src/topology", "SHAPES", &["model", "routes", "servers"]),

@@ -16,6 +16,7 @@ mod shard;
 mod simulated;
 mod study;
 mod summary;
+mod sweep_file;
 mod tune;
 mod wrong;
 
@@ -27,13 +28,12 @@ use std::sync::{Arc, Mutex, OnceLock};
 use pktgen_core::config::{Document, Run, Sweep, Unused, Value, with_variants};
 use pktgen_core::record::{
     Balance, Counters, Fault, Incidents, MANIFEST_VERSION, Manifest, Note, Published, ReportPlan, RunState,
-    SweepManifest, SweepRun, Unseen, Validity, digest,
+    SweepManifest, SweepRun, Unseen, Validity,
 };
 use pktgen_core::registry::suggest;
 use pktgen_core::seed::drawn;
 use pktgen_core::shard::Shard;
 use pktgen_core::user_metric::UserMetric;
-use pktgen_core::whole::write_whole;
 use pktgen_core::{Error, Result};
 use pktgen_workload::study::{STUDIES, Study};
 use pktgen_workload::workload::{Source, share};
@@ -62,6 +62,8 @@ use report_plan::{read_paper, read_report};
 pub use rfc2544::{Bench, Benchmark, BenchmarkPlan, Delays, LossAt, SizeRow};
 pub use shard::Share;
 pub use summary::{RoleSummary, Summary};
+pub use sweep_file::refresh_sweep;
+use sweep_file::{SWEEP, sweep_text, write_sweep};
 pub use tune::{Tuned, TunedSetting, TuningPlan};
 pub use wrong::{PayloadNumber, WrongKind, WrongPacket, WrongPackets, WrongValue, wrong_packets};
 
@@ -595,35 +597,6 @@ fn sees(plan: &Plan, roles: Roles) -> Sees {
     let results = roles.workers && !plan.spec.transport.has_server;
     let paced = plan.spec.transport.pacing == Pacing::Deadlines;
     Sees { sends: roles.workers, device: roles.device, server: roles.server, results, paced }
-}
-
-/// The manifest of a folder of run dirs.
-const SWEEP: &str = "sweep.json";
-
-/// Writes `sweep` as the `sweep.json` of `out`, with the digests of the existing runs.
-fn write_sweep(out: &Path, sweep: &mut SweepManifest) -> Result<()> {
-    for run in &mut sweep.runs {
-        let path = out.join(&run.dir).join("manifest.json");
-        run.manifest = match std::fs::read(&path) {
-            Ok(text) => Some(digest::manifest_digest(&text)),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
-            Err(e) => return Err(Error::io("read", &path)(e)),
-        };
-    }
-    let path = out.join(SWEEP);
-    write_whole(&path, sweep_text(sweep, &path)?).map(drop)
-}
-
-/// Updates the digests of the runs in the `sweep.json` of `dir`, if there is one, after some were recovered.
-pub fn refresh_sweep(dir: &Path) -> Result<()> {
-    let path = dir.join(SWEEP);
-    if path.exists() { write_sweep(dir, &mut shard::read(&path)?) } else { Ok(()) }
-}
-
-/// Returns the text of a `sweep.json` at `path`, sealed.
-fn sweep_text(sweep: &SweepManifest, path: &Path) -> Result<String> {
-    let text = serde_json::to_string_pretty(sweep).map_err(|e| Error::data(path, e.to_string()))?;
-    Ok(digest::seal(&text))
 }
 
 /// The part of a run that this process does.

@@ -327,7 +327,8 @@ impl Queue for OlafQueue {
     fn fetch(&self, cluster: u16, pool: &Pool, found: bool) {
         if !found {
             self.activity.fetch();
-            return prefetch(self.position.as_slice());
+            // Only the first line: at a core switch the whole table would push everything else out of the nearest cache.
+            return prefetch(&self.position[..self.position.len().min(8)]);
         }
         let position = self.activity.place(cluster).and_then(|place| self.position.get(place));
         let waiting = position.and_then(|position| position.checked_sub(1 + self.head));

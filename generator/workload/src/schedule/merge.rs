@@ -1,10 +1,10 @@
 //! Merging the workers' own rhythms into one timeline.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 use rand::RngExt;
 
+use super::upcoming::{FEW, Upcoming};
 use super::{Pace, Speed, Timeline};
 use crate::config::Section;
 use crate::seed::{Seed, Stream};
@@ -14,8 +14,9 @@ use crate::{Error, Result, prefetch};
 /// Draws the gap to the next update, in units of the worker's mean period.
 pub(super) type Gap = fn(&mut Stream, f64) -> f64;
 
-/// One worker's rhythm in relative time.
+/// One worker's rhythm in relative time: in one line of the caches.
 #[derive(Debug, Clone)]
+#[repr(align(64))]
 struct Rhythm {
     stream: Stream,
     period: f64,
@@ -30,7 +31,7 @@ pub(super) struct Merged {
     parameter: f64,
     /// Picoseconds per unit of relative time.
     scale: f64,
-    heap: BinaryHeap<Reverse<(Time, u32)>>,
+    upcoming: Upcoming,
 }
 
 impl Merged {
@@ -53,8 +54,8 @@ impl Merged {
             .collect();
         let scale = scale(section, pace, speed, &workers, (gap, parameter))?;
         workers.retain(|w| w.left > 0);
-        let heap = (0..workers.len()).map(|w| Reverse(((workers[w].at * scale) as Time, w as u32))).collect();
-        Ok(Merged { workers, gap, parameter, scale, heap })
+        let all = (0..workers.len()).map(|w| Reverse(((workers[w].at * scale) as Time, w as u32))).collect();
+        Ok(Merged { workers, gap, parameter, scale, upcoming: Upcoming::new(all, FEW) })
     }
 }
 
@@ -107,39 +108,22 @@ fn extent(workers: &[Rhythm], (gap, parameter): (Gap, f64)) -> (f64, f64) {
     (first, last)
 }
 
-impl Merged {
-    /// Fetches the rhythms of those that are next: of many workers they are in no cache.
-    fn fetch(&self) {
-        if self.workers.len() <= CACHED {
-            return;
-        }
-        for Reverse((_, id)) in self.heap.as_slice().iter().skip(1).take(SOON) {
-            prefetch(&self.workers[*id as usize]);
-        }
-    }
-}
-
-/// Workers whose rhythms stay in the caches of a core.
-const CACHED: usize = 16_384;
-/// The first levels of the heap below its top.
-const SOON: usize = 6;
-
 impl Timeline for Merged {
     fn next(&mut self) -> Option<(Time, u32)> {
-        let mut top = self.heap.peek_mut()?;
-        let Reverse((time, id)) = *top;
-        let worker = &mut self.workers[id as usize];
-        worker.left -= 1;
-        if worker.left == 0 {
-            std::collections::binary_heap::PeekMut::pop(top);
-        } else {
-            worker.at += worker.period * (self.gap)(&mut worker.stream, self.parameter);
+        let Merged { workers, gap, parameter, scale, upcoming } = self;
+        let next = upcoming.step(|id| {
+            let worker = &mut workers[id as usize];
+            worker.left -= 1;
+            if worker.left == 0 {
+                return None;
+            }
+            worker.at += worker.period * (*gap)(&mut worker.stream, *parameter);
             // Never back in time, whatever the rounding; what is beyond `Time` becomes its maximum, which is later
             // than the range that a run may have.
-            *top = Reverse(((worker.at * self.scale) as Time, id));
-            drop(top);
-        }
-        self.fetch();
-        Some((time, id))
+            Some((worker.at * *scale) as Time)
+        })?;
+        // Of many workers they are in no cache.
+        upcoming.soon().for_each(|id| prefetch(&workers[id as usize]));
+        Some(next)
     }
 }

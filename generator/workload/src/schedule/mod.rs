@@ -13,6 +13,7 @@ mod open;
 mod poisson;
 mod speed;
 mod tempo;
+mod upcoming;
 
 use crate::Result;
 use crate::config::{KeyTables, Section};

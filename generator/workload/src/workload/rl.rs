@@ -20,7 +20,7 @@ use crate::time::Time;
 use crate::topology::Population;
 use crate::units::Size;
 use crate::wire::update::{FRAME_MIN, elements_in};
-use crate::{Error, Result};
+use crate::{Error, Result, prefetch};
 
 /// `kind = "rl"`.
 pub(crate) struct Rl;
@@ -214,6 +214,7 @@ impl Synthetic {
                 while self.ahead.len() <= most
                     && let Some(next) = self.timeline.next()
                 {
+                    self.fetch(next.1 as usize);
                     self.ahead.push_back(next);
                 }
                 self.ahead.pop_front()
@@ -227,6 +228,16 @@ impl Synthetic {
             let reward = Some(self.rewards.draw(id, seq));
             Update { t_gen, cluster, worker, seq, bytes: self.bytes, reward, iteration: None }
         });
+    }
+}
+
+impl Synthetic {
+    /// Fetches what the next draw of a worker touches.
+    fn fetch(&self, id: usize) {
+        prefetch(&self.seq[id]);
+        prefetch(&self.population.cluster_of[id]);
+        let (Rewards::Normal { streams, .. } | Rewards::Learning { streams, .. }) = &self.rewards;
+        prefetch(&streams[id]);
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) fn read_devices(
     (topology, routes): (&Topology, &Arc<Routes>),
     facts: &Facts,
     frame_bytes: usize,
-    declared: &Declaration,
+    declared: &mut Declaration,
 ) -> Result<DeviceSet> {
     let coupled = !facts.real_time && document.get("target.lockstep").is_some();
     let mut target = document.section("target")?;
@@ -66,12 +66,13 @@ pub(super) fn read_devices(
         target.allow(program.keys());
     }
     document.close(target)?;
+    remarks.extend(check_room(declared, &devices)?);
     Ok(DeviceSet { devices, changes, remarks, launch, probing })
 }
 
 /// Checks that jobs, packets and windows of workers fit their devices. If a block without room is lost for good, they must fit; if
 /// workers go on without it, a note is returned.
-pub(super) fn check_room(declared: &mut Declaration, devices: &[Option<Device>]) -> Result<Option<Note>> {
+fn check_room(declared: &mut Declaration, devices: &[Option<Device>]) -> Result<Option<Note>> {
     let Some(training) = &mut declared.training else { return Ok(None) };
     let limits: Vec<_> = devices.iter().flatten().map(|device| device.program.limits()).collect();
     training.timeout_ps = limits.iter().filter_map(|own| own.timeout).min();

@@ -15,11 +15,11 @@ use pktgen_workload::lanes::{self, Lanes};
 use pktgen_workload::workload::{self, Opened, Source};
 
 use super::capture::read_capture;
-use super::devices::{DeviceSet, check_room, read_devices};
+use super::devices::{DeviceSet, read_devices};
 use super::network::{host_rate_bps, round_trip, standby};
 use super::{Plan, Spec};
 use crate::catalogue::Catalogue;
-use crate::endpoint::{Crew, Facts, Payloads, Receiver, UpdateServer, WorkerKind, raw, server};
+use crate::endpoint::{Crew, Facts, Payloads, Protocol, Receiver, UpdateServer, WorkerKind, raw, server};
 use crate::external::{Hardware, may_merge};
 use crate::ledger::{Evidence, Goal, Ledger, Subject};
 use crate::parts::Parts;
@@ -143,12 +143,9 @@ fn planned(catalogue: &'static Catalogue, mut document: Document, seed: u64, sha
     };
     let (Crew { workers: crew, mut declared, payloads }, receiver) =
         read_endpoints(catalogue, &mut document, endpoint, &facts, laned(&lanes, opened.source))?;
-    // Raw frames are not answered.
-    let answered = if facts.protocol.whole { frame_max } else { frame_max.max(answer as usize) };
-    let frame_bytes = declared.frame_bytes.unwrap_or(answered);
+    let frame_bytes = declared.frame_bytes.unwrap_or_else(|| largest(frame_max, answer as usize, facts.protocol));
     let DeviceSet { devices, changes, mut remarks, launch, probing } =
-        read_devices(catalogue, &mut document, (&topology, &routes), &facts, frame_bytes, &declared)?;
-    remarks.extend(check_room(&mut declared, &devices)?);
+        read_devices(catalogue, &mut document, (&topology, &routes), &facts, frame_bytes, &mut declared)?;
     let subject = subject(payloads, updates(&facts, frame_max, capture.goal, &transport), &devices, &mut remarks);
     document.finish(SECTIONS)?;
     let spec = Spec {
@@ -184,6 +181,12 @@ fn planned(catalogue: &'static Catalogue, mut document: Document, seed: u64, sha
         faults: spec.transport.faults,
     };
     Plan { spec, parts }.fit_hardware()
+}
+
+/// Returns the largest frame of workers with updates of `frame_max` bytes, and of a server that answers them with `answer`.
+fn largest(frame_max: usize, answer: usize, protocol: &Protocol) -> usize {
+    // Raw frames are not answered.
+    if protocol.whole { frame_max } else { frame_max.max(answer) }
 }
 
 /// Reads the network and its routes. Refuses results at hosts that rows of records cannot name.

@@ -1,6 +1,7 @@
 //! Memory that is fetched before it is needed: a large network is in no cache, and what is touched next is known.
 
 use pktgen_core::prefetch;
+use pktgen_core::topology::NodeId;
 
 use super::{Line, Place, Simulation, Slot};
 use crate::endpoint::Outgoing;
@@ -52,21 +53,24 @@ pub(super) fn events(simulation: &Simulation, turn: u64) {
     }
 }
 
+/// Frames between two steps, and steps.
+const APART: usize = 6;
+const STEPS: usize = 5;
+/// Frames that are followed: more than `APART * STEPS`, and a power of two, so that a position costs no division.
+const RING: usize = 32;
+
 /// Frames on their way to devices: what each will touch there is fetched step by step, as what leads to it has come.
 pub(super) struct Coming {
     is_active: bool,
-    ring: Vec<Option<(u32, Frame)>>,
+    /// Where each frame goes, and the frame.
+    ring: [Option<(NodeId, Frame)>; RING],
     next: usize,
 }
 
 impl Coming {
-    /// Frames between two steps, and steps.
-    const APART: usize = 6;
-    const STEPS: usize = 5;
-
     /// If it `is_active`, frames are followed.
     pub(super) fn new(is_active: bool) -> Self {
-        Coming { is_active, ring: vec![None; Self::APART * Self::STEPS + 1], next: 0 }
+        Coming { is_active, ring: [None; RING], next: 0 }
     }
 
     pub(super) fn is_active(&self) -> bool {
@@ -90,13 +94,13 @@ impl Coming {
     }
 
     #[inline(never)]
-    fn follow(&mut self, one: (u32, Frame), places: &[Place], lines: &[Line], pool: &Pool) {
-        self.ring[self.next] = Some(one);
-        prefetch(&places[lines[one.0 as usize].to as usize]);
-        for step in 1..=Self::STEPS {
-            let at = (self.next + self.ring.len() - step * Self::APART) % self.ring.len();
-            let Some((link, frame)) = &self.ring[at] else { break };
-            let Place::Device(device) = &places[lines[*link as usize].to as usize] else { continue };
+    fn follow(&mut self, (link, frame): (u32, Frame), places: &[Place], lines: &[Line], pool: &Pool) {
+        let to = lines[link as usize].to;
+        self.ring[self.next] = Some((to, frame));
+        prefetch(&places[to as usize]);
+        for step in 1..=STEPS {
+            let Some((to, frame)) = &self.ring[(self.next + RING - step * APART) % RING] else { break };
+            let Place::Device(device) = &places[*to as usize] else { continue };
             match (step, device.ports.get(usize::from(device.last_port))) {
                 (1, _) => prefetch(&**device),
                 (2, Some(port)) => {
@@ -109,6 +113,6 @@ impl Coming {
                 _ => {}
             }
         }
-        self.next = (self.next + 1) % self.ring.len();
+        self.next = (self.next + 1) % RING;
     }
 }
