@@ -243,12 +243,12 @@ impl Ledger {
         }
     }
 
-    /// Fetches what is kept of a worker that sends soon, for networks that no cache holds; what that points to only if it is `near`.
+    /// Fetches what is kept of a worker, for networks that no cache holds.
     #[inline]
-    pub(crate) fn fetch(&self, worker: u32, near: bool) {
+    pub(crate) fn fetch(&self, worker: u32) {
         self.counts.by_worker.get(worker as usize).into_iter().for_each(prefetch);
         if let Account::Updates(own) = &self.account {
-            own.fetch(worker, near);
+            own.fetch(worker);
         }
     }
 

@@ -310,6 +310,10 @@ impl Queue for OlafQueue {
     fn dequeue(&mut self, _t: Time, pool: &mut Pool) -> Option<Frame> {
         let waiting = self.ring.pop_front()?;
         self.head += 1;
+        if self.ring.is_empty() {
+            // The next one waits in the same memory, which may still be in a cache.
+            self.ring.clear();
+        }
         if let Some(place) = self.activity.place(waiting.frame.cluster) {
             self.position[place] = 0;
         }
@@ -324,18 +328,22 @@ impl Queue for OlafQueue {
         self.locked = false;
     }
 
-    fn fetch(&self, cluster: u16, pool: &Pool, found: bool) {
-        if !found {
-            self.activity.fetch();
-            // Only the first line: at a core switch the whole table would push everything else out of the nearest cache.
-            return prefetch(&self.position[..self.position.len().min(8)]);
+    fn fetch(&self, step: usize, cluster: u16, pool: &Pool) -> Option<PacketId> {
+        if step == 0 {
+            self.activity.fetch(cluster);
+            return None;
         }
-        let position = self.activity.place(cluster).and_then(|place| self.position.get(place));
-        let waiting = position.and_then(|position| position.checked_sub(1 + self.head));
-        if let Some(waiting) = waiting.and_then(|at| self.ring.get(at as usize)) {
-            prefetch(waiting);
-            prefetch(pool.frame(&waiting.frame));
+        let place = self.activity.place(cluster)?;
+        if step == 1 {
+            self.activity.fetch_at(place);
+            self.position.get(place).into_iter().for_each(prefetch);
+            return None;
         }
+        let position = self.position.get(place)?;
+        let waiting = self.ring.get(position.checked_sub(1 + self.head)? as usize)?;
+        prefetch(waiting);
+        prefetch(pool.frame(&waiting.frame));
+        Some(waiting.frame.packet)
     }
 
     fn status(&mut self, t: Time) -> Status {

@@ -13,14 +13,17 @@ const DISCARD: u16 = 9;
 const LINE: usize = HEAD + UPDATE_HEAD;
 
 /// The head of a worker's frames: what is the same in many is written once.
+///
+/// What each frame needs is in two cache lines: a network has more workers than a cache has lines.
 #[derive(Debug, Clone)]
+#[repr(C, align(64))]
 pub struct FrameHead {
-    template: Template,
-    head: [u8; LINE],
     /// For updates of this cluster in frames of this length.
-    cluster: u16,
     bytes: usize,
+    cluster: u16,
     elements: u16,
+    head: [u8; LINE],
+    template: Template,
 }
 
 impl FrameHead {
@@ -52,6 +55,9 @@ impl FrameHead {
         header.emit_update(&mut self.head[HEAD..]);
     }
 }
+
+// More would cost a further miss of the caches for each frame of a large network.
+const _: () = assert!(size_of::<FrameHead>() == 128);
 
 /// Builds the frames of all workers of a run.
 #[derive(Debug, Clone)]

@@ -7,6 +7,7 @@ use crate::frame::Frame;
 use crate::target::meter::Meter;
 
 /// An unlimited queue before the one link of a host or server.
+#[repr(align(64))]
 pub(super) struct Uplink {
     /// The link, as an index into the topology's.
     pub(super) link: u32,
@@ -15,7 +16,7 @@ pub(super) struct Uplink {
     /// Time from which the link is idle.
     pub(super) free_at: Time,
     /// Load of the link, if it is measured.
-    pub(super) meter: Option<Meter>,
+    pub(super) meter: Option<Box<Meter>>,
 }
 
 impl Uplink {
@@ -26,7 +27,7 @@ impl Uplink {
             wire: Serialiser::new(link.rate, link.overhead),
             delay: link.delay,
             free_at: 0,
-            meter: metered.then(|| Meter::new(link.overhead)),
+            meter: metered.then(|| Box::new(Meter::new(link.overhead))),
         }
     }
 

@@ -338,7 +338,7 @@ impl Simulation {
     fn link_loads(&self) -> Vec<[LinkLoad; 2]> {
         let Some(flows) = &self.facts.flows else { return Vec::new() };
         let mut loads = vec![[LinkLoad::default(); 2]; flows.plan.links.len()];
-        let mut add = |link: u32, meter: &Option<Meter>| {
+        let mut add = |link: u32, meter: &Option<Box<Meter>>| {
             if let (Some((link, back)), Some(meter)) = (flows.link(link), meter) {
                 loads[link][usize::from(back)] = meter.load;
             }
@@ -431,6 +431,10 @@ impl Simulation {
                 let line = &mut self.lines[link as usize];
                 let Some(&frame) = line.frames.front() else { unreachable!("an arrival has a frame") };
                 line.frames.pop_front();
+                if line.frames.is_empty() {
+                    // The next one is put into the same memory, which may still be in a cache.
+                    line.frames.clear();
+                }
                 self.calendar.set(slot, line.frames.front().map_or(NEVER, |f| f.t));
                 if self.faults.is_some() {
                     return self.arrive_perhaps(link as usize, frame, recorder);
@@ -552,7 +556,7 @@ impl Simulation {
                 }
             } else {
                 put(line, frame, &mut self.calendar);
-                self.coming.push((link, frame), &self.places, &self.lines, &self.pool);
+                self.coming.push((link, frame), &self.places, &self.lines, &self.pool, &self.ledger);
             }
         }
     }
@@ -602,7 +606,7 @@ impl Simulation {
                 None => {}
             }
             put(&mut self.lines[link as usize], Frame { t: arrives, ..frame }, &mut self.calendar);
-            self.coming.push((link, frame), &self.places, &self.lines, &self.pool);
+            self.coming.push((link, frame), &self.places, &self.lines, &self.pool, &self.ledger);
         }
         for delivery in self.host.deliveries.drain(..) {
             let (mut row, frame) = (delivery.row, delivery.frame);

@@ -92,12 +92,10 @@ impl Chains {
         (place, self.groups.insert(packet, group))
     }
 
-    /// Fetches the place where a worker's packets are known by name; the packets if it is `near`.
+    /// Fetches what is known of a worker's packets.
     #[inline]
-    pub(super) fn fetch(&self, worker: u32, near: bool) {
-        if let Some(ring) = self.groups.ring(worker) {
-            if near { prefetch(ring.as_slice()) } else { prefetch(ring) }
-        }
+    pub(super) fn fetch(&self, worker: u32) {
+        self.groups.ring(worker).into_iter().for_each(prefetch);
     }
 
     /// Most packets that were under way at once.

@@ -2,21 +2,24 @@
 
 use pktgen_core::record::{Balance, PacketId, Reason};
 
-/// Fates of one worker's updates.
+/// Fates of one worker's updates. What most updates change is in one cache line.
 #[derive(Debug, Clone, Copy, Default)]
+#[repr(C, align(64))]
 pub(super) struct Fates {
     pub generated: u64,
-    pub withheld: u64,
-    pub retransmitted: u64,
     pub sent: u64,
     alone: u64,
     merged: u64,
     subsumed: u64,
     outranked: u64,
-    pub dropped: [u64; Reason::ALL.len()],
     pub in_flight: u64,
+    pub withheld: u64,
+    pub retransmitted: u64,
     pub unaccounted: u64,
+    pub dropped: [u64; Reason::ALL.len()],
 }
+
+const _: () = assert!(std::mem::offset_of!(Fates, in_flight) < 64);
 
 /// The fate of a packet.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -8,9 +8,36 @@ use pktgen_core::record::PacketId;
 /// Initial slots of a worker.
 const START: usize = 4;
 
+type Slot<T> = Option<(PacketId, T)>;
+
+/// The packets of a worker: in place as long as they are few, so that a large network costs no pointer to follow.
+#[derive(Debug, Clone)]
+pub(super) enum Ring<T> {
+    Few([Slot<T>; START]),
+    Many(Box<[Slot<T>]>),
+}
+
+impl<T> Ring<T> {
+    #[inline]
+    fn slots(&self) -> &[Slot<T>] {
+        match self {
+            Ring::Few(slots) => slots,
+            Ring::Many(slots) => slots,
+        }
+    }
+
+    #[inline]
+    fn slots_mut(&mut self) -> &mut [Slot<T>] {
+        match self {
+            Ring::Few(slots) => slots,
+            Ring::Many(slots) => slots,
+        }
+    }
+}
+
 /// A map from packet ids to `T`.
 pub(super) struct Table<T> {
-    rings: Vec<Vec<Option<(PacketId, T)>>>,
+    rings: Vec<Ring<T>>,
 }
 
 #[inline]
@@ -25,13 +52,13 @@ fn index(packet: PacketId, slots: usize) -> usize {
 impl<T: Copy> Table<T> {
     /// A table for workers below `workers`.
     pub(super) fn new(workers: usize) -> Self {
-        Table { rings: (0..workers).map(|_| vec![None; START]).collect() }
+        Table { rings: vec![Ring::Few([None; START]); workers] }
     }
 
     /// Returns the value of `packet`.
     #[inline]
     pub(super) fn get_mut(&mut self, packet: PacketId) -> Option<&mut T> {
-        let ring = self.rings.get_mut(packet.worker() as usize)?;
+        let ring = self.rings.get_mut(packet.worker() as usize)?.slots_mut();
         let at = index(packet, ring.len());
         match &mut ring[at] {
             Some((id, value)) if *id == packet => Some(value),
@@ -39,9 +66,9 @@ impl<T: Copy> Table<T> {
         }
     }
 
-    /// The ring of a worker: where it is, and its slots.
+    /// The packets of a worker.
     #[inline]
-    pub(super) fn ring(&self, worker: u32) -> Option<&Vec<Option<(PacketId, T)>>> {
+    pub(super) fn ring(&self, worker: u32) -> Option<&Ring<T>> {
         self.rings.get(worker as usize)
     }
 
@@ -56,7 +83,7 @@ impl<T: Copy> Table<T> {
     /// Removes `packet`.
     #[inline]
     pub(super) fn remove(&mut self, packet: PacketId) -> Option<T> {
-        let ring = self.rings.get_mut(packet.worker() as usize)?;
+        let ring = self.rings.get_mut(packet.worker() as usize)?.slots_mut();
         let at = index(packet, ring.len());
         match ring[at] {
             Some((id, value)) if id == packet => {
@@ -71,14 +98,15 @@ impl<T: Copy> Table<T> {
     #[inline]
     pub(super) fn insert(&mut self, packet: PacketId, value: T) -> bool {
         let Some(ring) = self.rings.get_mut(packet.worker() as usize) else { return false };
-        let at = index(packet, ring.len());
-        match ring[at] {
-            None => ring[at] = Some((packet, value)),
+        let slots = ring.slots_mut();
+        let at = index(packet, slots.len());
+        match slots[at] {
+            None => slots[at] = Some((packet, value)),
             Some((id, _)) if id == packet => return false,
             Some(_) => {
-                grow(ring, packet);
-                let at = index(packet, ring.len());
-                ring[at] = Some((packet, value));
+                let mut larger = grown(slots, packet);
+                larger[index(packet, larger.len())] = Some((packet, value));
+                *ring = Ring::Many(larger);
             }
         }
         true
@@ -86,14 +114,14 @@ impl<T: Copy> Table<T> {
 
     /// Returns all ids, in order.
     pub(super) fn ids(&self) -> Vec<PacketId> {
-        let mut ids: Vec<_> = self.rings.iter().flatten().flatten().map(|(id, _)| *id).collect();
+        let mut ids: Vec<_> = self.rings.iter().flat_map(Ring::slots).flatten().map(|(id, _)| *id).collect();
         ids.sort_unstable();
         ids
     }
 }
 
-/// Doubles a ring until all its packets, and `packet`, have separate slots.
-fn grow<T: Copy>(ring: &mut Vec<Option<(PacketId, T)>>, packet: PacketId) {
+/// Returns a larger ring: doubled until all its packets, and `packet`, have separate slots.
+fn grown<T: Copy>(ring: &[Slot<T>], packet: PacketId) -> Box<[Slot<T>]> {
     let mut slots = ring.len() * 2;
     'size: loop {
         let mut larger = vec![None; slots];
@@ -105,8 +133,7 @@ fn grow<T: Copy>(ring: &mut Vec<Option<(PacketId, T)>>, packet: PacketId) {
             }
             larger[at] = Some(*entry);
         }
-        *ring = larger;
-        return;
+        return larger.into();
     }
 }
 
@@ -115,6 +142,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
+
+    #[test]
+    fn a_ring_in_place_is_no_larger_than_its_slots() {
+        assert_eq!(size_of::<Ring<(u64, bool)>>(), START * size_of::<Slot<(u64, bool)>>());
+    }
 
     #[test]
     fn any_two_packets_are_parted_by_rings_of_reasonable_size() {

@@ -52,8 +52,8 @@ impl Updates {
     }
 
     #[inline]
-    pub(super) fn fetch(&self, worker: u32, near: bool) {
-        self.chains.fetch(worker, near);
+    pub(super) fn fetch(&self, worker: u32) {
+        self.chains.fetch(worker);
     }
 
     #[inline]

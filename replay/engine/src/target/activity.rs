@@ -130,10 +130,14 @@ impl Activity {
         Some(id as usize)
     }
 
-    /// Fetches what is kept of clusters, if it is not much.
-    pub fn fetch(&self) {
-        prefetch(&self.seen.entries[..self.seen.entries.len().min(16)]);
-        prefetch(&self.nodes[..self.nodes.len().min(8)]);
+    /// Fetches what leads to the place of a cluster.
+    pub fn fetch(&self, cluster: u16) {
+        self.seen.entries.get(self.seen.first(cluster)).into_iter().for_each(prefetch);
+    }
+
+    /// Fetches what is kept at a place.
+    pub fn fetch_at(&self, place: usize) {
+        self.nodes.get(place).into_iter().for_each(prefetch);
     }
 
     fn unlink(&mut self, id: u32) {

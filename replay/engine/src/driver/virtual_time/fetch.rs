@@ -19,13 +19,12 @@ const QUARTERS: usize = 4;
 fn fetch_senders(soon: &[Outgoing], places: &[Place], lines: &[Line], ledger: &Ledger) {
     if let Some(far) = soon.get(FAR) {
         prefetch(&places[far.node as usize]);
-        ledger.fetch(far.frame.worker, false);
+        ledger.fetch(far.frame.worker);
     }
-    if let Some(near) = soon.get(NEAR) {
-        ledger.fetch(near.frame.worker, true);
-        if let Place::Host(uplink) = &places[near.node as usize] {
-            prefetch(&lines[uplink.link as usize]);
-        }
+    if let Some(near) = soon.get(NEAR)
+        && let Place::Host(uplink) = &places[near.node as usize]
+    {
+        prefetch(&lines[uplink.link as usize]);
     }
     if let Some(next) = soon.first()
         && let Place::Host(uplink) = &places[next.node as usize]
@@ -55,9 +54,9 @@ pub(super) fn events(simulation: &Simulation, turn: u64) {
 
 /// Frames between two steps, and steps.
 const APART: usize = 6;
-const STEPS: usize = 5;
+const STEPS: usize = 6;
 /// Frames that are followed: more than `APART * STEPS`, and a power of two, so that a position costs no division.
-const RING: usize = 32;
+const RING: usize = 64;
 
 /// Frames on their way to devices: what each will touch there is fetched step by step, as what leads to it has come.
 pub(super) struct Coming {
@@ -87,14 +86,14 @@ impl Coming {
 
     /// A frame was put on a link.
     #[inline]
-    pub(super) fn push(&mut self, one: (u32, Frame), places: &[Place], lines: &[Line], pool: &Pool) {
+    pub(super) fn push(&mut self, one: (u32, Frame), places: &[Place], lines: &[Line], pool: &Pool, ledger: &Ledger) {
         if self.is_active {
-            self.follow(one, places, lines, pool);
+            self.follow(one, places, lines, pool, ledger);
         }
     }
 
     #[inline(never)]
-    fn follow(&mut self, (link, frame): (u32, Frame), places: &[Place], lines: &[Line], pool: &Pool) {
+    fn follow(&mut self, (link, frame): (u32, Frame), places: &[Place], lines: &[Line], pool: &Pool, ledger: &Ledger) {
         let to = lines[link as usize].to;
         self.ring[self.next] = Some((to, frame));
         prefetch(&places[to as usize]);
@@ -108,8 +107,12 @@ impl Coming {
                     prefetch(port);
                 }
                 (3, Some(port)) => port.fetch_queue(),
-                (4, Some(port)) => port.fetch_waiting(frame.cluster, pool, false),
-                (5, Some(port)) => port.fetch_waiting(frame.cluster, pool, true),
+                (4.., Some(port)) => {
+                    // The account of what is merged with it or replaced by it.
+                    if let Some(waiting) = port.fetch_waiting(step - 4, frame.cluster, pool) {
+                        ledger.fetch(waiting.worker());
+                    }
+                }
                 _ => {}
             }
         }

@@ -41,7 +41,7 @@ pub(super) fn places(
                 device.first_slot = slots.len() as u32;
                 slots.extend((0..links.len() as u16).map(|port| Slot::Port { node: id, port }));
                 for (port, (_, link)) in device.ports.iter_mut().zip(&links) {
-                    port.meter = metered.then(|| Meter::new(link.overhead));
+                    port.meter = metered.then(|| Box::new(Meter::new(link.overhead)));
                 }
                 Place::Device(Box::new(device))
             }

@@ -103,6 +103,10 @@ impl Queue for Fifo {
 
     fn dequeue(&mut self, _t: Time, pool: &mut Pool) -> Option<Frame> {
         let mut frame = self.frames.pop_front()?;
+        if self.frames.is_empty() {
+            // The next one waits in the same memory, which may still be in a cache.
+            self.frames.clear();
+        }
         self.locked = true;
         if let Some(marking) = self.marking.filter(|marking| self.frames.len() >= marking.at) {
             // The same bytes may be under way to other ports.

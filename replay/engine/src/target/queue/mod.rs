@@ -9,6 +9,7 @@ pub mod fifo;
 
 use pktgen_core::Result;
 use pktgen_core::config::{KeyTables, Section, settings};
+use pktgen_core::record::PacketId;
 use pktgen_core::registry::Named;
 use pktgen_core::time::Time;
 use pktgen_wire::wire::update::Status;
@@ -36,8 +37,11 @@ pub trait Queue: Send {
     /// Returns the number of waiting frames, without the locked one.
     fn waiting(&self) -> usize;
 
-    /// Fetches into the caches what the offer of a frame of this cluster will touch: first what finds it, then (`found`) what waits.
-    fn fetch(&self, _cluster: u16, _pool: &Pool, _found: bool) {}
+    /// Fetches into the caches what the offer of a frame of this cluster will touch, in three steps of which each reads only what the one
+    /// before has fetched. The last one returns the packet that waits for it, if one does.
+    fn fetch(&self, _step: usize, _cluster: u16, _pool: &Pool) -> Option<PacketId> {
+        None
+    }
 }
 
 settings! {
