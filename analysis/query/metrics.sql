@@ -47,7 +47,7 @@ SELECT COUNT(*) AS value FROM fates WHERE attempt > 0
 SELECT COUNT(*) AS value FROM fates WHERE fate = 'withheld'
 
 -- withheld_share
-SELECT AVG(CASE WHEN fate = 'withheld' THEN 1.0 ELSE 0.0 END) AS value FROM fates WHERE attempt = 0
+SELECT AVG(CASE WHEN fate = 'withheld' THEN 1.0 ELSE 0.0 END) AS value FROM fates
 
 -- accepted
 SELECT AVG(CASE WHEN accepted THEN 1.0 ELSE 0.0 END) AS value FROM received

@@ -86,6 +86,17 @@ fn counts_by_fate() {
 }
 
 #[test]
+fn further_attempts_that_were_withheld_were_due() {
+    let mut story = Story::new();
+    story.sent(0, 0, None, 0).sent_again(0, 0, 1, 5, 0).sent_again(0, 0, 2, 9, 0);
+    story.records.sent.t_sent_ps.fill(None);
+    let lines = lines_of(&story, |_| {});
+    let of = |key: &str| value(&lines, key);
+    assert_eq!((of("withheld"), of("retransmissions"), of("sent")), (Some(3.0), Some(2.0), Some(0.0)));
+    assert_eq!(of("withheld_share"), Some(1.0));
+}
+
+#[test]
 fn counters_that_disagree_are_unknown() {
     let lines = lines_of(&every_fate(), |manifest| {
         manifest.balance.sent += 4;

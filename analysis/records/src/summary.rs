@@ -34,7 +34,7 @@ const ROWS: [(&str, &[Told]); 9] = [
         &[
             told("sent", "{} updates"),
             if_any("retransmissions", "{} of them again"),
-            if_any("withheld_share", "{} of what was generated was withheld"),
+            if_any("withheld_share", "{} of what was due was withheld"),
         ],
     ),
     (

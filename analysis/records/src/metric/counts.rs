@@ -67,8 +67,10 @@ const DEFINITIONS: [Definition; 25] = [
         "Updates with an unknown fate, because the device keeps no books (hardware). 0 with a software device.",
     )
     .source("design §2.6"),
-    updates("withheld", Better::Neither, "Updates withheld by workers (transmission control).").source("OLAF §5"),
-    Definition::new("withheld_share", SHARE, Better::Neither, "Share of generated updates that workers withheld.").source("OLAF §5"),
+    updates("withheld", Better::Neither, "Transmissions withheld by workers: by transmission control, or because they were late (`transport.late = \"skip\"`).")
+        .source("OLAF §5"),
+    Definition::new("withheld_share", SHARE, Better::Neither, "Share of transmissions that were due (generated updates and retransmissions) that workers withheld.")
+        .source("OLAF §5"),
     Definition::new("accepted", SHARE, Better::Neither, "Share of received packets that the server's reward gate accepted.")
         .source("OLAF §2.1"),
     updates("retransmissions", Better::Lower, "Transmissions of updates that had been sent before."),
@@ -122,7 +124,11 @@ impl Metric for Counts {
         out.push(updates("unaccounted", balance.unaccounted));
         out.push(updates("retransmissions", balance.retransmitted));
         out.push(updates("withheld", balance.withheld));
-        out.push(Line::new("withheld_share", SHARE, share(balance.withheld, balance.generated)));
+        out.push(Line::new(
+            "withheld_share",
+            SHARE,
+            share(balance.withheld, balance.generated + balance.retransmitted),
+        ));
         out.push(Line::new("accepted", SHARE, share(accepted(run), received)));
         out.push(Line::new("balance_unknown", UPDATES, run.unknown()));
         out.push(Line::new("sums_ok", PACKETS, counters.sums_ok as f64));

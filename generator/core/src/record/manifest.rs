@@ -21,15 +21,15 @@ use crate::user_metric::UserMetric;
 /// Version of the manifest; a reader refuses a newer one.
 pub const MANIFEST_VERSION: u32 = 2;
 
-/// The fates of all updates. `generated` and `withheld` count updates, the others transmissions: an update that is
-/// sent twice has two fates.
+/// The fates of all updates. `generated` counts updates, the others transmissions: an update that is sent twice has two
+/// fates.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Balance {
     /// Updates that workers generated.
     pub generated: u64,
-    /// Withheld by the worker.
+    /// Transmissions, first or further ones, that workers withheld.
     pub withheld: u64,
-    /// Transmissions of updates that had been sent before.
+    /// Transmissions, sent or withheld, of updates whose first one was due before.
     #[serde(default)]
     pub retransmitted: u64,
     /// Transmissions.
