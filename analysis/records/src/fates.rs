@@ -101,7 +101,8 @@ pub fn is_update(cluster: u16) -> bool {
     cluster != NO_CLUSTER
 }
 
-/// Called for each row of `received` with the packets, the row, its packet if known, and the updates that it delivered.
+/// Called for each row of `received` with the packets, the row, its packet if known, and the updates in it, also if it had
+/// delivered them before.
 pub(crate) type Delivered<'a> = &'a mut dyn FnMut(&PacketTable, usize, Option<u32>, &[u32]);
 
 /// When a packet ended, and in which packet.
@@ -123,7 +124,7 @@ pub(crate) struct Resolver {
     pub(crate) duplicates: u64,
     /// Updates for which the records contradict each other.
     pub(crate) contradictions: u64,
-    /// Members of the most recently delivered packet.
+    /// Members of the most recent arrival.
     members: Vec<u32>,
     /// How each packet ended, by number; recorded on request.
     ends: Option<Vec<End>>,
@@ -325,7 +326,7 @@ impl Resolver {
         }
     }
 
-    /// Processes arrivals at the server. Calls `each` for every row with its packet, if known, and the updates that it delivered.
+    /// Processes arrivals at the server. Calls `each` for every row with its packet, if known, and the updates in it.
     pub(crate) fn read_received(&mut self, received: &ReceivedColumns, unseen: Option<&Unseen>, each: Delivered) {
         for row in 0..received.packet.len() {
             self.members.clear();
@@ -367,18 +368,26 @@ impl Resolver {
         self.revive(packet);
         match self.packets.state(packet) {
             State::Open => {}
-            State::Delivered => return self.duplicates += 1,
+            State::Delivered => {
+                self.duplicates += 1;
+                return self.carry(packet);
+            }
             State::Absent | State::Joined | State::Ended => return self.contradictions += 1,
         }
         let alone = self.packets.next(packet) == packet;
         self.settle(packet, if alone { Fate::DeliveredAlone } else { Fate::DeliveredMerged });
         self.packets.set_state(packet, State::Delivered);
-        let mut members = std::mem::take(&mut self.members);
-        members.extend(self.circle(packet));
+        self.carry(packet);
         // The packet's own count must match the ledger; background traffic and parts of sums have none.
         if update && count > 0 {
-            self.contradictions += (members.len() as u64).abs_diff(u64::from(count));
+            self.contradictions += (self.members.len() as u64).abs_diff(u64::from(count));
         }
+    }
+
+    /// Lists the members of an arrival: its packet and all that travel with it.
+    fn carry(&mut self, packet: u32) {
+        let mut members = std::mem::take(&mut self.members);
+        members.extend(self.circle(packet));
         self.members = members;
     }
 

@@ -456,6 +456,26 @@ fn what_packets_of_a_merging_device_do_not_say_has_no_value() {
     }
 }
 
+/// A packet that arrives twice ends the windows of its cluster and of its workers alike, with books and without.
+#[test]
+fn a_packet_that_arrives_again_is_a_delivery_to_its_workers_too() {
+    let mut story = Story::new();
+    story.sent(0, 0, Some(0), 0).received(10_000_000, 0, 0, 1).received(100_000_000, 0, 0, 1);
+    for external in [false, true] {
+        let lines = lines_of(&story, |manifest| {
+            if external {
+                (manifest.external, manifest.unseen) =
+                    (Some("generic".into()), Some(Unseen { duplicates: 1, ..Unseen::default() }));
+            }
+        });
+        let of = |key: &str| value(&lines, key);
+        // It ages from 0 to 100 µs.
+        assert_eq!((of("aom_mean/cluster"), of("aom_mean/worker")), (Some(50_000.0), Some(50_000.0)), "{external}");
+        assert_eq!((of("sent"), of("duplicates"), of("balance_unknown")), (Some(1.0), Some(1.0), Some(0.0)));
+        assert_eq!(of("host_latency_max"), Some(100_000.0));
+    }
+}
+
 /// The packets of such a device name the newest of their updates.
 #[test]
 fn ages_of_members_that_packets_do_not_name_have_no_value() {

@@ -23,7 +23,7 @@ pub struct Fates {
     pub received_packet: Vec<u32>,
     /// Where the members of each row of `received` start in [`Fates::members`]; one longer than the rows.
     pub member_start: Vec<usize>,
-    /// Members of received packets.
+    /// Members of received packets, also of those that had been delivered before.
     pub members: Vec<u32>,
     /// Time in devices, from arrival to departure, one entry per packet and device passed, in ps.
     pub device_latency_ps: Vec<i64>,
@@ -351,7 +351,7 @@ impl Resolver {
             State::Open => {}
             State::Delivered => {
                 self.fates.duplicates += 1;
-                return;
+                return self.carry(packet);
             }
             State::Joined | State::Ended => {
                 self.fates.contradictions += 1;
@@ -365,6 +365,11 @@ impl Resolver {
         if update && count > 0 {
             self.fates.contradictions += (members as u64).abs_diff(u64::from(count));
         }
+        self.carry(packet);
+    }
+
+    /// Lists the members of an arrival.
+    fn carry(&mut self, packet: usize) {
         let mut member = self.first[packet];
         while member != NOWHERE {
             self.fates.members.push(member);

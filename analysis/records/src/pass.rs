@@ -136,7 +136,7 @@ impl Pass<'_> {
         Ok(packets)
     }
 
-    /// Processes a row of `received` and the updates that it delivered.
+    /// Processes a row of `received` and the updates in it.
     #[inline]
     fn deliver(
         &self,

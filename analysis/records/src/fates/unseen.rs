@@ -51,7 +51,10 @@ impl Resolver {
         }
         match self.packets.state(packet) {
             State::Open => self.deliver_unseen(packet, count == 1 || by_key),
-            _ => self.duplicates += 1,
+            _ => {
+                self.duplicates += 1;
+                self.members.push(packet);
+            }
         }
         Some(packet)
     }

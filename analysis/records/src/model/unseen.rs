@@ -75,7 +75,10 @@ impl Resolver {
         }
         match self.state[packet] {
             State::Open => self.deliver_unseen(packet, count == 1 || by_key),
-            _ => self.fates.duplicates += 1,
+            _ => {
+                self.fates.duplicates += 1;
+                self.fates.members.push(packet as u32);
+            }
         }
     }
 
