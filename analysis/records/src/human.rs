@@ -26,7 +26,8 @@ const fn scale(factor: f64, unit: &'static str) -> Scale {
 pub fn scale_for(unit: &str, largest: f64) -> Scale {
     let steps: &[(f64, Scale)] = match unit {
         "ns" => &[(1e9, scale(1e-9, "s")), (1e6, scale(1e-6, "ms")), (1e3, scale(1e-3, "µs")), (0.0, scale(1.0, "ns"))],
-        "bps" => &[
+        "s" => &[(0.0, scale(1.0, "s"))],
+        "bps" | "bit/s" => &[
             (1e9, scale(1e-9, "Gbit/s")),
             (1e6, scale(1e-6, "Mbit/s")),
             (1e3, scale(1e-3, "kbit/s")),
@@ -175,6 +176,8 @@ mod tests {
         assert_eq!(scale_for("share", 0.5).show(0.5584), "55.8 %");
         assert_eq!(scale_for("share", 0.5).difference(-0.0132), "−1.3 pp");
         assert_eq!(scale_for("bps", 4e10).show(4e10), "40 Gbit/s");
+        assert_eq!(scale_for("bit/s", 4e10).show(4e10), "40 Gbit/s");
+        assert_eq!(scale_for("s", 35.0).show(35.0), "35 s");
         assert_eq!(scale_for("packets", 6109.0).show(6109.0), "6109");
         assert_eq!(scale_for("packets", 6109.0).difference(12.5), "+12.50");
         assert_eq!(scale_for("share", 0.5).number(-0.0001), "0.0");

@@ -13,7 +13,7 @@ use pktgen_records::metric::iterations::{EFFECTIVE_TIME, IDEAL_TIME, ITERATION_T
 use pktgen_records::stats::Interval;
 use serde_json::Value;
 
-use super::{Picture, medians};
+use super::{Picture, medians, unit_of_chart};
 use crate::baseline::{ITERATION_SPEEDUP, SPEEDUP, TARGET_SPEEDUP};
 use crate::chart::{CHARTS_MAX, Chart, Kind, SERIES_MAX, Series, Span as Whisker};
 use crate::headings::{axes, is_study, is_synchronous, metric_keys};
@@ -24,8 +24,6 @@ use crate::sweep::settings::at;
 
 /// Maximum length of a category's name that fits below its bars.
 const CATEGORY_MAX: usize = 18;
-/// Units that charts convert to display units.
-const UNITS: [&str; 6] = ["ns", "share", "bps", "bytes", "elements/s", "updates/s"];
 
 /// The contents of a chart along an axis.
 struct Wanted {
@@ -195,8 +193,7 @@ fn of_answer(sweep: &SweepData) -> Option<Wanted> {
     let names: Vec<String> = keys.iter().map(|(key, _)| human::title(key)).collect();
     let (title, name) =
         if names.len() == 1 { (title.clone(), title) } else { (names.join(", "), lead::shared(&names)) };
-    let unit = UNITS.into_iter().find(|known| *known == unit).unwrap_or("");
-    Some(Wanted { title: title.into(), y: (name.into(), unit), keys, prefer: "" })
+    Some(Wanted { title: title.into(), y: (name.into(), unit_of_chart(unit)), keys, prefer: "" })
 }
 
 /// Returns a column of a study's table if it differs between points.
@@ -207,7 +204,7 @@ fn of_study(sweep: &SweepData, key: &str) -> Option<Wanted> {
     let title = human::title(key);
     differs.then(|| Wanted {
         title: title.clone().into(),
-        y: (title.into(), UNITS.into_iter().find(|known| *known == unit).unwrap_or("")),
+        y: (title.into(), unit_of_chart(unit)),
         keys: vec![(key.to_owned(), String::new())],
         prefer: "",
     })

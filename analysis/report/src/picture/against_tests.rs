@@ -133,3 +133,10 @@ fn figures_show_intervals() {
     // The upper end of the highest interval is inside the chart.
     assert!(!svg.contains("V-") && !svg.contains(" -"), "{svg}");
 }
+
+#[test]
+fn rates_and_seconds_have_their_units_on_an_axis() {
+    for (unit, shown) in [("bps", "bps"), ("bit/s", "bit/s"), ("s", "s"), ("packets", "")] {
+        assert_eq!(unit_of_chart(unit), shown);
+    }
+}

@@ -23,6 +23,9 @@ use pktgen_records::stats::{Estimate, SEEDS_MIN};
 use crate::chart::Chart;
 use crate::sweep::data::{SweepData, VARIANT};
 
+/// Units that charts convert to display units.
+const UNITS: [&str; 8] = ["ns", "s", "share", "bps", "bit/s", "bytes", "elements/s", "updates/s"];
+
 /// One kind of picture.
 pub trait Picture: Named + Sync {
     /// Returns the heading of its charts on a page.
@@ -60,6 +63,11 @@ pub(crate) fn medians<'a>(shown: impl Iterator<Item = &'a Estimate>) -> String {
         }
         Some(_) => format!("median over seeds, with 95 % intervals where there are {SEEDS_MIN} of them"),
     }
+}
+
+/// Returns the unit of an axis with values in `unit`; empty if it is not displayed.
+fn unit_of_chart(unit: &str) -> &'static str {
+    UNITS.into_iter().find(|known| *known == unit).unwrap_or("")
 }
 
 /// Returns all charts of a sweep.

@@ -5,7 +5,7 @@ use pktgen_core::registry::Named;
 use pktgen_records::human;
 use pktgen_records::stats::{Estimate, Interval};
 
-use super::{Picture, medians};
+use super::{Picture, medians, unit_of_chart};
 use crate::chart::{Chart, Kind, ROWS_MAX, Series, Span, rows_note};
 use crate::sweep::data::matches;
 use crate::sweep::data::{PointSummary, SweepData};
@@ -39,9 +39,6 @@ impl Picture for Paper {
         keys.into_iter().filter_map(|key| draw(sweep, key)).collect()
     }
 }
-
-/// Units that charts convert to display units, like those of curves.
-const UNITS: [&str; 6] = ["ns", "share", "bps", "bytes", "elements/s", "updates/s"];
 
 /// The series of a published value, by its bound.
 const SERIES: [(Option<Bound>, &str); 3] =
@@ -81,7 +78,7 @@ fn draw(sweep: &SweepData, key: &str) -> Option<Chart> {
         kind: Kind::Dots,
         title: format!("{title}: paper beside ours, {}", medians(valid.iter().flatten())),
         note: rows_note(all.len()),
-        x: (title, UNITS.into_iter().find(|known| *known == unit).unwrap_or("")),
+        x: (title, unit_of_chart(unit)),
         categories: rows.iter().map(|(point, _)| point_name(&point.labels)).collect(),
         series: std::iter::once(ours).chain(papers).collect(),
         ..Default::default()
