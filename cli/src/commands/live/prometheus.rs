@@ -117,51 +117,76 @@ async fn answer(mut stream: TcpStream, page: Page) {
     let _ = tokio::time::timeout(WRITE, write).await;
 }
 
-/// Metrics of a cluster: name, kind, help, value.
-type Of = fn(&ClusterStats) -> Option<f64>;
+/// Counts that the roles of this process have.
+#[derive(Clone, Copy)]
+struct Has {
+    sent: bool,
+    received: bool,
+}
+
+impl Has {
+    fn of(glance: &Glance) -> Has {
+        // Where deliveries were not read in time, the others are served beside the number of those.
+        let received = glance.totals.represented.is_some() || glance.skipped > 0;
+        Has { sent: glance.totals.sent.is_some(), received }
+    }
+}
+
+/// Metrics of a cluster: name, kind, help, value if this process has it.
+type Of = fn(&ClusterStats, Has) -> Option<f64>;
 const CLUSTERS: [(&str, &str, &str, Of); 6] = [
-    ("sent_updates_total", "counter", "Updates that workers sent.", |seen| Some(seen.totals.sent as f64)),
-    ("received_packets_total", "counter", "Packets with updates that arrived.", |seen| {
-        Some(seen.totals.packets as f64)
+    ("sent_updates_total", "counter", "Updates that workers sent.", |seen, has| {
+        has.sent.then_some(seen.totals.sent as f64)
     }),
-    ("received_updates_total", "counter", "Updates that they represent.", |seen| Some(seen.totals.updates as f64)),
-    ("received_bytes_total", "counter", "Their bytes.", |seen| Some(seen.totals.bytes as f64)),
-    ("age_seconds", "gauge", "Age-of-Model now.", |seen| seen.age.map(|age| age as f64 / SECOND as f64)),
-    ("age_mean_seconds", "gauge", "Its mean since the first update that arrived.", |seen| {
+    ("received_packets_total", "counter", "Packets with updates that arrived.", |seen, has| {
+        has.received.then_some(seen.totals.packets as f64)
+    }),
+    ("received_updates_total", "counter", "Updates that they represent.", |seen, has| {
+        has.received.then_some(seen.totals.updates as f64)
+    }),
+    ("received_bytes_total", "counter", "Their bytes.", |seen, has| has.received.then_some(seen.totals.bytes as f64)),
+    ("age_seconds", "gauge", "Age-of-Model now.", |seen, _| seen.age.map(|age| age as f64 / SECOND as f64)),
+    ("age_mean_seconds", "gauge", "Its mean since the first update that arrived.", |seen, _| {
         seen.age_mean_ps.map(|mean| mean / SECOND as f64)
     }),
 ];
 
-/// Formats the page.
+/// Formats the page. It has only what this process can know: a count of another process is absent, not 0.
 fn text(glance: &Glance) -> String {
     let mut page = String::new();
-    let progress = &glance.progress;
+    let (progress, totals, has) = (&glance.progress, &glance.totals, Has::of(glance));
     let run: String = glance.name.chars().filter(|c| !matches!(c, '"' | '\\') && !c.is_control()).collect();
     let whole = [
-        ("run_info", "gauge", "The run under way.", format!("{{run=\"{run}\"}} 1")),
-        ("run_seconds", "gauge", "How long it has been.", format!(" {}", progress.t as f64 / SECOND as f64)),
+        ("run_info", "gauge", "The run under way.", Some(format!("{{run=\"{run}\"}} 1"))),
+        ("run_seconds", "gauge", "How long it has been.", Some(format!(" {}", progress.t as f64 / SECOND as f64))),
         (
             "refused_sends_total",
             "counter",
             "Attempts of the workers to send that the kernel or the card refused.",
-            format!(" {}", progress.refused),
+            totals.refused.map(|_| format!(" {}", progress.refused)),
         ),
-        ("lost_frames_total", "counter", "Frames lost outside the device.", format!(" {}", progress.lost)),
+        (
+            "lost_frames_total",
+            "counter",
+            "Frames lost outside the device.",
+            totals.lost.map(|_| format!(" {}", progress.lost)),
+        ),
         (
             "late_seconds",
             "gauge",
             "The latest frame of the last tenth of a second.",
-            format!(" {}", progress.late_ns as f64 * 1e-9),
+            has.sent.then(|| format!(" {}", progress.late_ns as f64 * 1e-9)),
         ),
-        ("unseen_total", "counter", "Deliveries that these numbers leave out.", format!(" {}", glance.skipped)),
+        ("unseen_total", "counter", "Deliveries that these numbers leave out.", Some(format!(" {}", glance.skipped))),
     ];
     for (name, kind, help, value) in whole {
+        let Some(value) = value else { continue };
         let _ = write!(page, "# HELP pktgen_{name} {help}\n# TYPE pktgen_{name} {kind}\npktgen_{name}{value}\n");
     }
     for (name, kind, help, of) in CLUSTERS {
         let _ = write!(page, "# HELP pktgen_{name} {help}\n# TYPE pktgen_{name} {kind}\n");
         for seen in &glance.clusters {
-            if let Some(value) = of(seen) {
+            if let Some(value) = of(seen, has) {
                 let _ = writeln!(page, "pktgen_{name}{{cluster=\"{}\"}} {value}", seen.id);
             }
         }
@@ -175,4 +200,51 @@ fn text(glance: &Glance) -> String {
         let _ = writeln!(page, "pktgen_warning{{cluster=\"{}\",what=\"{what}\"}} 1", warning.cluster);
     }
     page
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use pktgen_engine::target::program::Expected;
+    use pktgen_realtime::driver::real_time::Progress;
+    use pktgen_realtime::live::{ClusterTotals, LiveTotals};
+
+    use super::*;
+
+    fn page(totals: LiveTotals, skipped: u64) -> String {
+        let seen = ClusterTotals { sent: 7, packets: 5, updates: 6, bytes: 500 };
+        text(&Glance {
+            name: "x".to_owned(),
+            dir: Arc::from(Path::new("x")),
+            progress: Progress::default(),
+            expected: Expected::Single,
+            clusters: vec![ClusterStats { id: 0, totals: seen, last: seen, age: None, age_mean_ps: None }],
+            skipped,
+            warnings: Vec::new(),
+            refused: None,
+            totals,
+            interval: None,
+        })
+    }
+
+    #[test]
+    fn counts_of_another_process_are_absent() {
+        let of_workers = ["sent_updates_total{", "refused_sends_total ", "late_seconds "];
+        let of_server =
+            ["received_packets_total{", "received_updates_total{", "received_bytes_total{", "lost_frames_total "];
+        let workers = LiveTotals { sent: Some(7), refused: Some(0), ..LiveTotals::default() };
+        let server = LiveTotals { represented: Some(6), lost: Some(0), ..LiveTotals::default() };
+        let unread = LiveTotals { lost: Some(0), ..LiveTotals::default() };
+        for (totals, skipped, sends, receives) in
+            [(workers, 0, true, false), (server, 0, false, true), (unread, 3, false, true)]
+        {
+            let page = page(totals, skipped);
+            let has = |name: &&str| page.lines().any(|line| line.starts_with(&format!("pktgen_{name}")));
+            for (names, known) in [(&of_workers[..], sends), (&of_server[..], receives)] {
+                assert!(names.iter().all(|name| has(name) == known), "{names:?}: {page}");
+            }
+            assert!(page.contains("\npktgen_run_seconds 0\n") && !page.contains("pktgen_age_seconds{"), "{page}");
+        }
+    }
 }
