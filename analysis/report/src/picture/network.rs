@@ -176,13 +176,27 @@ fn hops(topology: &Topology) -> Vec<u32> {
     hops
 }
 
-/// Returns the bits that each directed link carried towards the server, including overhead; `None` for the others.
+/// Returns the bits that each directed link carried towards the server, including overhead; `None` where the records do
+/// not tell.
 fn carried(run: &Analysis, resolved: &Resolved, topology: &Topology) -> Option<Vec<Option<f64>>> {
     let (routes, exits, sink) = (topology.routes(), topology.exits(), topology.sink()?);
     let hosts = topology.host_of(run.manifest.clusters.len());
     let towards = |node| exits.of(node).get(usize::from(routes.port(node, sink))).map(|link| *link as usize);
     let next: Vec<Option<usize>> = (0..topology.nodes.len() as NodeId).map(towards).collect();
     let mut bits = vec![None; topology.links.len()];
+    // Results returning to workers, and sums by key, have other lengths when they depart.
+    let departs = run.rounds.is_none() && !run.has_sums_by_key();
+    // A link whose packets the records list carried nothing if they list none.
+    let is_recorded = |node: &topology::Node| match &node.role {
+        Role::Host(workers) => !workers.is_empty(),
+        Role::Device => departs && run.manifest.external.is_none(),
+        Role::Server | Role::Controller => false,
+    };
+    for (_, link) in topology.nodes.iter().zip(&next).filter(|(node, _)| is_recorded(node)) {
+        if let Some(link) = link {
+            bits[*link] = Some(0.0);
+        }
+    }
     let mut add = |link: Option<usize>, bytes: u32| {
         if let Some(link) = link {
             let overhead = topology.links[link].overhead.bits() as f64;
@@ -203,8 +217,7 @@ fn carried(run: &Analysis, resolved: &Resolved, topology: &Topology) -> Option<V
         Ok(())
     });
     sent.ok()?;
-    // Results returning to workers, and sums by key, have other lengths when they depart.
-    if run.rounds.is_none() && !run.has_sums_by_key() {
+    if departs {
         let received = streams.received(&mut |received, _| {
             received.packet.iter().zip(&received.bytes).for_each(|(packet, bytes)| lengths.set(*packet, *bytes));
             Ok(())

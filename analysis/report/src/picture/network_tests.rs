@@ -1,5 +1,6 @@
 //! Tests of [`super`]: loads equal bytes counted individually.
 
+use pktgen_core::record::{Manifest, Unseen};
 use pktgen_records::Options;
 use pktgen_records::testing::{Story, small_run};
 
@@ -9,10 +10,15 @@ use super::*;
 const CONFIG: &str = "[topology]\nkind = \"bottleneck\"\nrate = \"1Gbps\"\n";
 
 fn network(story: &Story, config: &str, nodes: &[&str]) -> Option<Network> {
+    network_of(story, config, nodes, |_| {})
+}
+
+fn network_of(story: &Story, config: &str, nodes: &[&str], change: impl Fn(&mut Manifest)) -> Option<Network> {
     let dir = tempfile::tempdir().unwrap();
     let mut manifest = story.manifest();
     manifest.config = config.to_owned();
     manifest.nodes = nodes.iter().map(|name| (*name).to_owned()).collect();
+    change(&mut manifest);
     story.write_with(dir.path(), &manifest);
     of(&Analysis::open(dir.path(), Options::default()).unwrap())
 }
@@ -54,6 +60,38 @@ fn loads_are_the_bytes_of_what_crossed() {
     let share = up.up_bytes.unwrap() * 8.0 / (1e9 * seconds);
     assert!((up.up.unwrap() / share - 1.0).abs() < 1e-12, "{up:?} {share}");
     assert_eq!(up.down, None, "acknowledgements are not recorded");
+}
+
+/// Workers withhold everything: their links carried nothing, nor did that of a device with books.
+#[test]
+fn a_link_that_carried_nothing_is_known() {
+    let mut story = small_run(true, 1_000_000);
+    story.records.sent.t_sent_ps.fill(None);
+    story.records.books = Default::default();
+    story.records.received = Default::default();
+    let topology = nodes(CONFIG, vec![0, 0, 1, 1]);
+    let names: Vec<&str> = topology.nodes.iter().map(|node| node.name.as_str()).collect();
+    for external in [false, true] {
+        let network = network_of(&story, CONFIG, &names, |manifest| {
+            manifest.counters.end_ps = 40_000_000;
+            if external {
+                (manifest.external, manifest.unseen) = (Some("generic".to_owned()), Some(Unseen::default()));
+            }
+        });
+        let network = network.unwrap();
+        let role = |node: usize| network.nodes[node].role;
+        let (hosts, others): (Vec<&Cable>, Vec<&Cable>) =
+            network.cables.iter().partition(|cable| role(cable.from) == "host");
+        assert!(!hosts.is_empty() && !others.is_empty(), "{:?}", network.cables);
+        assert!(hosts.iter().all(|cable| (cable.up, cable.up_bytes) == (Some(0.0), Some(0.0))), "{hosts:?}");
+        let of_device = (!external).then_some(0.0);
+        assert!(others.iter().all(|cable| cable.up == of_device), "{external}: {others:?}");
+        assert!(network.cables.iter().all(|cable| cable.down.is_none()), "acknowledgements are not recorded");
+        // Unknown loads are dashed, and 0 is known.
+        let chart = Chart { kind: Kind::Network, network: Some(network.clone()), ..Default::default() };
+        let dashed = crate::plot::figure(&chart).matches("stroke-dasharray=\"2 3\"").count();
+        assert_eq!(dashed, if external { others.len() } else { 0 });
+    }
 }
 
 #[test]

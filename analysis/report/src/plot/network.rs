@@ -26,7 +26,7 @@ pub(super) fn draw(chart: &Chart) -> (String, f64, f64) {
     for cable in &network.cables {
         let ((x1, y1), (x2, y2)) = (at[cable.from], at[cable.to]);
         // Width by share of the busiest cable; cables with unknown load are thin and dashed.
-        let part = load(cable).filter(|_| most > 0.0).map(|load| load / most);
+        let part = load(cable).map(|load| if most > 0.0 { load / most } else { 0.0 });
         let (wide, dash) = part.map_or((1.0, "2 3"), |part| (1.0 + 7.0 * part, "none"));
         let tip = escape(&words(network, cable));
         let _ = writeln!(
