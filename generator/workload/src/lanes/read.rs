@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Ask, Detail, Lanes, Layout, Merge};
 use crate::config::{FromValue, Section, Value};
-use crate::wire::update::elements_in;
+use crate::wire::update::{FRAME_MIN, elements_in};
 use crate::wire::{Format, Formats};
 use crate::workload::Source;
 use crate::{Error, Result};
@@ -79,7 +79,7 @@ pub fn read(
     let elements = match source.known().dense() {
         Some(dense) if form.filled => dense.elements_per_packet().into(),
         Some(dense) => dense.elements_of(dense.blocks() - 1).into(),
-        None => elements_in(source.known().frame_max as usize),
+        None => elements_in((source.known().update_max as usize).max(FRAME_MIN)),
     };
     let most = super::ranks(&workers.cluster_of).into_iter().filter(|rank| *rank != super::NOBODY).max();
     let most = most.map_or(1, |rank| rank + 1);

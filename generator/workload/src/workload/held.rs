@@ -20,6 +20,7 @@ pub(super) fn fits(updates: u64, values: u64) -> bool {
 pub(super) struct Facts {
     pub(super) population: Population,
     pub(super) frame_max: u32,
+    pub(super) update_max: u32,
     pub(super) rest: Option<Time>,
     /// Gradients of updates that have none in the trace.
     pub(super) pool: GradientPool,
@@ -146,7 +147,7 @@ impl Source for Held {
     }
 
     fn known(&self) -> Known {
-        Known { rest: self.facts.rest, ..Known::pulled(self.facts.frame_max) }
+        Known { rest: self.facts.rest, update_max: self.facts.update_max, ..Known::pulled(self.facts.frame_max) }
     }
 
     #[inline]

@@ -95,6 +95,8 @@ pub trait Source: Send {
 pub struct Known {
     /// Bytes of its largest frame.
     pub frame_max: u32,
+    /// Bytes of its largest update, without the traffic beside it.
+    pub update_max: u32,
     /// What lies between two passes of the source if all its updates are at one time; none if nothing says so.
     pub(crate) rest: Option<Time>,
     /// The flows of frames that are sent as they are; none where updates get headers of ours.
@@ -116,14 +118,14 @@ enum Driven {
 }
 
 impl Known {
-    /// A source that is only pulled, of frames up to so many bytes.
+    /// A source that is only pulled, of updates up to so many bytes and no traffic beside them.
     pub(crate) fn pulled(frame_max: u32) -> Self {
-        Known { frame_max, ..Known::default() }
+        Known { frame_max, update_max: frame_max, ..Known::default() }
     }
 
     /// What is left where times or numbers of it were changed: how large its frames are, and whether they are sent as they are.
     pub(crate) fn changed(self) -> Self {
-        Known { raw: self.raw, ..Known::pulled(self.frame_max) }
+        Known { raw: self.raw, update_max: self.update_max, ..Known::pulled(self.frame_max) }
     }
 
     /// The same without what endpoints could drive.

@@ -66,7 +66,9 @@ pub(super) struct Survey {
     pub(super) legs: Vec<Leg>,
     pub(super) population: Population,
     pub(super) pass: Pass,
+    /// Bytes of the largest frame, and of the largest that is no background traffic; 0 if all are.
     pub(super) frame_max: u32,
+    pub(super) update_max: u32,
     /// Gradients in all.
     pub(super) values: u64,
     /// The first update whose pairs are more gradients than a frame holds: what is wrong with it where keys are not sent.
@@ -88,12 +90,13 @@ impl Survey {
             population: Population::default(),
             pass: Pass::default(),
             frame_max: 0,
+            update_max: 0,
             values: 0,
             beyond: None,
         };
         let mut offset = Some(0);
         for path in &traces.0 {
-            let (population, own, frame_max) = survey.read(path)?;
+            let (population, own) = survey.read(path)?;
             let all = &mut survey.pass;
             let leg = offset.map(|offset| Leg { path: path.clone(), first: own.first, offset });
             let Some((leg, last)) = leg.and_then(|leg| leg.at(own.last).map(|last| (leg, last))) else {
@@ -110,7 +113,6 @@ impl Survey {
             }
             offset = last.checked_add(own.gap());
             *all = Pass { count: all.count + own.count, bits: all.bits + own.bits, first: 0, last };
-            survey.frame_max = survey.frame_max.max(frame_max);
             survey.legs.push(leg);
         }
         Ok(survey)
@@ -138,10 +140,10 @@ fn differ(place: &str, one: (&Path, &Population), other: (&Path, &Population)) -
 
 impl Survey {
     /// Reads a whole trace and refuses it if it breaks a rule.
-    fn read(&mut self, path: &Path) -> Result<(Population, Pass, u32)> {
+    fn read(&mut self, path: &Path) -> Result<(Population, Pass)> {
         let mut reader = Reader::open(path)?;
         let mut rules = Rules::default();
-        let (mut pass, mut frame_max) = (Pass::default(), 0);
+        let mut pass = Pass::default();
         let refuse = |what: &str| Error::data(path, format!("{what}; `pktgen trace check` says more"));
         while let Some(block) = reader.next_block()? {
             for (i, update) in block.updates.iter().enumerate() {
@@ -161,7 +163,10 @@ impl Survey {
                 }
                 let bytes = keyless_bytes(update, keys.len(), values.len());
                 pass.add(update.t_gen, bytes);
-                frame_max = frame_max.max(bytes);
+                self.frame_max = self.frame_max.max(bytes);
+                if update.cluster != NO_CLUSTER {
+                    self.update_max = self.update_max.max(bytes);
+                }
             }
             if let Some(what) = rules.problems().first() {
                 return Err(refuse(what));
@@ -170,7 +175,7 @@ impl Survey {
         let (cluster_of, problems) = rules.finish();
         match problems.first() {
             Some(what) => Err(refuse(what)),
-            None => Ok((Population { cluster_of, moves: Vec::new() }, pass, frame_max)),
+            None => Ok((Population { cluster_of, moves: Vec::new() }, pass)),
         }
     }
 }

@@ -59,7 +59,7 @@ impl Workload for TraceFile {
 /// The updates of traces that were looked at.
 fn recorded(survey: Survey, schedule: &mut Section, seed: Seed) -> Result<Recorded> {
     let tempo = Tempo::of_trace(schedule)?;
-    let Survey { legs, population, pass, frame_max, .. } = survey;
+    let Survey { legs, population, pass, frame_max, update_max, .. } = survey;
     let numbers = vec![0; population.len()];
     let mut source = Recorded {
         pool: GradientPool::new(seed, elements_in((frame_max as usize).max(FRAME_MIN))),
@@ -75,6 +75,7 @@ fn recorded(survey: Survey, schedule: &mut Section, seed: Seed) -> Result<Record
         head: None,
         failure: None,
         frame_max,
+        update_max,
         rest: tempo.rest(&pass),
     };
     source.load();
@@ -97,6 +98,7 @@ struct Recorded {
     head: Option<Update>,
     failure: Option<String>,
     frame_max: u32,
+    update_max: u32,
     rest: Option<Time>,
 }
 
@@ -129,6 +131,7 @@ impl Recorded {
         let facts = held::Facts {
             population: self.population.clone(),
             frame_max: self.frame_max,
+            update_max: self.update_max,
             rest: self.rest,
             pool: self.pool.clone(),
         };
@@ -171,7 +174,7 @@ impl Source for Recorded {
     }
 
     fn known(&self) -> Known {
-        Known { rest: self.rest, ..Known::pulled(self.frame_max) }
+        Known { rest: self.rest, update_max: self.update_max, ..Known::pulled(self.frame_max) }
     }
 
     fn peek(&self) -> Option<&Update> {
@@ -199,6 +202,7 @@ impl Source for Recorded {
 mod tests {
     use super::super::repeat::Repeat;
     use super::*;
+    use crate::record::NO_CLUSTER;
     use crate::seed::mix;
     use crate::time::HORIZON;
     use crate::trace::Writer;
@@ -245,6 +249,24 @@ mod tests {
     }
 
     #[test]
+    fn background_traffic_of_a_trace_is_no_update() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("beside.parquet");
+        let mut writer = Writer::create(&path).unwrap();
+        let update = Update { t_gen: 0, cluster: 0, worker: 0, seq: 0, bytes: 256, reward: Some(1.0), iteration: None };
+        let plain = Update { t_gen: 1_000, cluster: NO_CLUSTER, worker: 1, bytes: 1_000, reward: None, ..update };
+        for update in [update, plain] {
+            writer.push(&update, &[]).unwrap();
+        }
+        writer.finish("recorded", Default::default(), "CC0-1.0").unwrap();
+        let survey = || Survey::make(&super::super::survey::Traces(vec![path.clone()]), "here").unwrap();
+        let read = || recorded(survey(), &mut Section::of("schedule", &[]), Seed(1)).unwrap();
+        for known in [read().known(), read().hold().known(), read().known().changed()] {
+            assert_eq!((known.frame_max, known.update_max), (1_000, 256));
+        }
+    }
+
+    #[test]
     fn a_trace_in_memory_says_what_the_file_says() {
         let folder = tempfile::tempdir().unwrap();
         let paths = ["a", "b"].map(|name| folder.path().join(format!("{name}.parquet")));
@@ -287,6 +309,7 @@ mod tests {
         let facts = || held::Facts {
             population: Population::regular(1, 2),
             frame_max: 256,
+            update_max: 256,
             rest: None,
             pool: GradientPool::new(Seed(1), 46),
         };

@@ -82,6 +82,7 @@ struct Senders {
     opened: Opened,
     workers: Arc<Population>,
     frame_max: usize,
+    update_max: usize,
     endpoint: Section,
     kind: &'static dyn WorkerKind,
 }
@@ -91,9 +92,11 @@ fn read_senders(catalogue: &Catalogue, document: &mut Document, seed: u64, share
     let hardware = Hardware::named(catalogue, document)?;
     let opened = open_share(catalogue, document, seed, share)?;
     let workers = Arc::new(opened.source.population().clone());
-    let frame_max = frame_max(opened.source.as_ref());
+    let known = opened.source.known();
+    // Updates have at least one gradient.
+    let [frame_max, update_max] = [known.frame_max, known.update_max].map(|bytes| (bytes as usize).max(FRAME_MIN));
     let (endpoint, kind) = read_workers(catalogue, document, opened.source.as_ref())?;
-    Ok(Senders { hardware, opened, workers, frame_max, endpoint, kind })
+    Ok(Senders { hardware, opened, workers, frame_max, update_max, endpoint, kind })
 }
 
 /// Plans a run for a process with a share of the workers.
@@ -112,13 +115,13 @@ pub(crate) fn of_share(catalogue: &'static Catalogue, document: Document, seed: 
 }
 
 fn planned(catalogue: &'static Catalogue, mut document: Document, seed: u64, share: Shard) -> Result<Plan> {
-    let Senders { hardware, opened, workers, frame_max, endpoint, kind } =
+    let Senders { hardware, opened, workers, frame_max, update_max, endpoint, kind } =
         read_senders(catalogue, &mut document, seed, share)?;
     let (udp_checksum, lanes) = read_format(catalogue, &mut document, kind, opened.source.as_ref())?;
     let (topology, routes) = read_network(&mut document, &workers, kind)?;
     let transport = read_transport(catalogue, &mut document, kind, &opened, &topology, hardware.as_ref())?;
     let capture = read_capture(&mut document)?.checked(opened.endless, &workers, kind)?;
-    let answer = server::ack_bytes(&endpoint, frame_max as u32);
+    let answer = server::ack_bytes(&endpoint, update_max as u32);
     let facts = Facts {
         kind,
         protocol: kind.protocol(),
@@ -134,7 +137,7 @@ fn planned(catalogue: &'static Catalogue, mut document: Document, seed: u64, sha
         external: transport.lockstep.is_some() || hardware.as_ref().is_some_and(|own| own.external),
         udp_checksum,
         seed: Seed(seed),
-        round_trip: round_trip(&topology, &routes, frame_max as u32, answer),
+        round_trip: round_trip(&topology, &routes, update_max as u32, answer),
         states: capture.states,
         share,
         lanes: lanes.clone(),
@@ -152,7 +155,7 @@ fn planned(catalogue: &'static Catalogue, mut document: Document, seed: u64, sha
         catalogue,
         family: subject.family(),
         nodes: topology.nodes.iter().map(|n| n.name.clone()).collect(),
-        planned: reduction::planned(&facts, &topology, frame_max, receiver.answers_all),
+        planned: reduction::planned(&facts, &topology, update_max, receiver.answers_all),
         remarks,
         capture,
         training: declared.training.clone(),
@@ -183,7 +186,7 @@ fn planned(catalogue: &'static Catalogue, mut document: Document, seed: u64, sha
     Plan { spec, parts }.fit_hardware()
 }
 
-/// Returns the largest frame of workers with updates of `frame_max` bytes, and of a server that answers them with `answer`.
+/// Returns the largest frame of workers with frames of up to `frame_max` bytes, and of a server that answers them with `answer`.
 fn largest(frame_max: usize, answer: usize, protocol: &Protocol) -> usize {
     // Raw frames are not answered.
     if protocol.whole { frame_max } else { frame_max.max(answer) }
@@ -244,11 +247,6 @@ fn elements(facts: &Facts, frame_max: usize) -> usize {
 fn updates(facts: &Facts, frame_max: usize, goal_of: Option<u32>, transport: &TransportPlan) -> Subject {
     let named = !facts.protocol.whole && transport.dialect.is_none_or(|dialect| !dialect.headless);
     Subject::Updates { elements: elements(facts, frame_max), goal: goal(goal_of, &facts.workers), named }
-}
-
-/// Returns the bytes of the largest frame: an ACK with the model has a longer header than its update.
-fn frame_max(source: &dyn Source) -> usize {
-    (source.known().frame_max as usize).max(FRAME_MIN)
 }
 
 /// Returns the subject of the account: `updates`, with a note if they lose their ids on the way to the server, or

@@ -202,6 +202,9 @@ fn nothing_is_retransmitted_where_nothing_waits() {
     // An ACK without a model has 80 bytes: 0.998 of the round trip is too short for every update.
     let near = RETRANSMIT.replace("3Gbps", "10Mbps").replace("timeout = \"8us\"", "timeout_rtts = 0.998");
     assert!(simulate(&near).2.retransmitted >= 2400);
+    // Traffic beside updates has larger frames, and no part in their round trip.
+    let beside = near.replace("bytes = \"2048bit\"\n", "bytes = \"2048bit\"\nbackground_rate = \"1kbps\"\n");
+    assert!(beside != near && simulate(&beside).2.retransmitted >= 2400);
 }
 
 #[test]
@@ -426,6 +429,12 @@ fn timeouts_and_goals_without_sense_are_refused() {
         (RETRANSMIT.replace("timeout = \"8us\"", "timeout_rtts = 1e300"), "26 days"),
         (RETRANSMIT.replace("timeout = \"8us\"", "timeout = \"0us\""), "above 0"),
         (RETRANSMIT.replace("timeout = \"8us\"", "timeout = \"8us\"\ntimeout_rtts = 2.0"), "both given"),
+        // Lanes are in updates: larger frames beside them give no room.
+        (
+            RETRANSMIT.replace("bytes = \"2048bit\"", "bytes = \"76B\"\nbackground_rate = \"1kbps\"")
+                + "[format]\nlanes = true\n",
+            "packet has 1 gradients",
+        ),
         (
             "[workload]\nkind = \"background\"\n[schedule]\noffered = \"1Gbps\"\n[capture]\ngoal = 5\n".to_owned(),
             "capture.goal",
