@@ -12,7 +12,7 @@ use pktgen_core::time::Time;
 use pktgen_core::topology::{NodeId, Population};
 use pktgen_core::{Error, Result};
 use pktgen_wire::wire::frame::{FRAME_MAX, HEAD, SERVER_IP, Template, set_udp_checksum, worker_ip};
-use pktgen_wire::wire::update::{self, ACK_HEAD, Ack, Header, PORT, Status, UPDATE_HEAD, WORKER_PORT};
+use pktgen_wire::wire::update::{self, ACK_HEAD, Ack, Header, PORT, Status, UPDATE_HEAD, WORKER_PORT, elements_in};
 
 use super::gate::{Answer, Carries, Models, Moves};
 use super::roster::received;
@@ -45,14 +45,22 @@ settings! {
     }
 }
 
+/// Maximum number of gradients or weights in an acknowledgement. Its header is longer than that of an update, so the last ones do not
+/// fit if updates have the maximum size.
+const ROOM: usize = (FRAME_MAX - HEAD - ACK_HEAD) / 4;
+
 /// Returns the bytes of the acknowledgement of an update of `update` bytes: with its gradients, or as many weights,
-/// unless `endpoint.ack_model` says otherwise.
+/// unless `endpoint.ack_model` says otherwise; 0 if the server sends none.
 pub fn ack_bytes(endpoint: &Section, update: u32) -> u32 {
-    let bare = (HEAD + ACK_HEAD) as u32;
-    match endpoint.clone().get_opt("ack_model") {
-        Ok(Some(Carries::Nothing)) => bare,
-        _ => (bare + update.saturating_sub((HEAD + UPDATE_HEAD) as u32)).min(FRAME_MAX as u32),
+    let mut endpoint = endpoint.clone();
+    if let Ok(Some(false)) = endpoint.get_opt("acknowledge") {
+        return 0;
     }
+    let elements = match endpoint.get_opt("ack_model") {
+        Ok(Some(Carries::Nothing)) => 0,
+        _ => elements_in(update as usize).min(ROOM),
+    };
+    (HEAD + ACK_HEAD + elements * 4) as u32
 }
 
 impl UpdateServer {
@@ -121,14 +129,12 @@ impl UpdateServer {
     /// Sends `worker` an ACK of `update`.
     fn answer(&mut self, worker: u32, update: &Frame, header: Header, pool: &mut Pool, host: &mut Host) {
         let Some(&home) = self.host_of.get(worker as usize) else { return };
-        // The header of an ACK is longer, so the model's last gradients do not fit if updates have the maximum size.
-        let room = (FRAME_MAX - HEAD - ACK_HEAD) / 4;
         let elements = match self.ack_model {
             Carries::Nothing => 0,
             Carries::Gradients => usize::from(header.elements),
             Carries::Average | Carries::Weights => self.models.vector(header.cluster, self.ack_model).len(),
         };
-        let elements = elements.min(room) as u16;
+        let elements = elements.min(ROOM) as u16;
         let len = HEAD + ACK_HEAD + usize::from(elements) * 4;
         let frame = Frame {
             t: update.t,
@@ -199,5 +205,23 @@ impl Server for UpdateServer {
 
     fn end(&self, _worked: Option<Time>) -> ServerEnd {
         ServerEnd::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pktgen_core::config::Value;
+
+    use super::*;
+
+    #[test]
+    fn acknowledgements_are_as_long_as_planned() {
+        let bytes = |keys: &[(&str, Value)], update: usize| ack_bytes(&Section::of("endpoint", keys), update as u32);
+        // 360 gradients: a remainder below four bytes is padding.
+        assert_eq!((bytes(&[], 1514), bytes(&[], 256)), (1520, 264));
+        assert!((FRAME_MAX - 3..=FRAME_MAX).contains(&(bytes(&[], FRAME_MAX) as usize)));
+        assert_eq!(bytes(&[("ack_model", "none".into())], 1514), 80);
+        assert_eq!(bytes(&[("acknowledge", true.into())], 256), 264);
+        assert_eq!(bytes(&[("acknowledge", false.into())], 1514), 0);
     }
 }
