@@ -1,10 +1,14 @@
 //! Sparse training: pushes are added in a device or travel alone; workers and server receive.
 
+use std::sync::Arc;
+
+use parquet::arrow::ArrowWriter;
 use pktgen_core::config::Document;
-use pktgen_core::record::{Received, Sent};
+use pktgen_core::record::{LANES_MAX, LaneWords, PayloadPart, Received, Row, Sent, Words};
 use pktgen_core::seed::Seed;
 use pktgen_libra::format::{COLD_PAIR, HOT_PAIR, emit_cold, emit_hot, heat_of};
 use pktgen_wire::wire::update::digest;
+use pktgen_workload::lanes::{Ask, Detail, LaneForm, Lanes, Merge, Number};
 use pktgen_workload::workload;
 
 use super::*;
@@ -176,4 +180,74 @@ fn rows_of_a_sender_may_be_far_behind_those_of_another() {
         assert!(gradients.of(&row).is_some(), "{worker} {seq}");
     }
     assert_eq!(gradients.bytes, 0);
+}
+
+fn write<R: Row>(dir: &Path, rows: &[R]) {
+    let file = File::create(dir.join(format!("{}.parquet", R::STREAM.name))).unwrap();
+    let mut writer = ArrowWriter::try_new(file, R::schema(), None).unwrap();
+    writer.write(&RecordBatch::try_new(R::schema(), R::arrays(rows)).unwrap()).unwrap();
+    writer.close().unwrap();
+}
+
+/// Returns what lanes prove of three updates that arrived alone, two parts of payload each, of which the first `parts` were recorded.
+fn proven(parts: usize) -> Proven {
+    let text = "[workload]\nclusters = 1\nworkers_per_cluster = 1\nupdates = 3\nbytes = \"472B\"\n[schedule]\nperiod = \"1ms\"\n";
+    let open = || workload::open(&mut Document::parse(text, "test").unwrap(), Seed(1)).unwrap().source;
+    let population = open().population().clone();
+    let ask = Ask { detail: Detail::Which, merge: Merge::Sum, window: 64 };
+    let layout = Layout::plan((Number::F32, false), ask, 1, 100).unwrap();
+    let form = LaneForm { number: Number::F32, offset: 0, shared: false, filled: false };
+    let lanes = Arc::new(Lanes::new(layout, form, &population));
+    let mut source = lanes.over(open());
+    let (mut left, mut arrived, mut first, mut payloads) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    while let Some(update) = source.peek().copied() {
+        let mut values = vec![0; elements_in(update.bytes as usize) * 4];
+        source.take(&mut values);
+        let (t, t_recv, packet) = (update.t_gen, update.t_gen + 1_000, id(update.worker, update.seq, 0));
+        left.push(Sent {
+            t_gen: t,
+            t_due: t,
+            t_sent: Some(t),
+            cluster: Some(0),
+            job: None,
+            worker: update.worker,
+            seq: update.seq,
+            attempt: 0,
+            block: None,
+            bytes: update.bytes,
+            reward: None,
+            heat: None,
+        });
+        arrived.push(Received { cluster: Some(0), job: None, heat: None, ..received(t_recv, packet, None, &values) });
+        let words = |values: &[[u8; 4]]| {
+            Words::new(|words| {
+                words.iter_mut().zip(values).for_each(|(word, bytes)| *word = u32::from_le_bytes(*bytes));
+                values.len()
+            })
+        };
+        let values = values.as_chunks::<4>().0;
+        first.push(LaneWords { t_recv, cluster: Some(0), job: None, words: words(&values[..lanes.count()]) });
+        let own = (0..).zip(values.chunks(LANES_MAX));
+        payloads.extend(own.map(|(part, values)| PayloadPart { t_recv, part, words: words(values) }));
+    }
+    assert_eq!((arrived.len(), payloads.len()), (3, 6));
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), &left);
+    write(dir.path(), &arrived);
+    write(dir.path(), &first);
+    write(dir.path(), &payloads[..parts]);
+    let mut again = lanes.over(open());
+    sums::check(dir.path(), &layout, &population.cluster_of, &[Open::Sum; 3], again.as_mut(), &mut |_| ()).unwrap()
+}
+
+#[test]
+fn a_payload_that_a_killed_server_cut_is_no_wrong_sum() {
+    let found = |parts| {
+        let proven = proven(parts);
+        (proven.right, proven.wrong)
+    };
+    assert_eq!(found(6), (3, 0));
+    assert_eq!(found(4), (1, 0));
+    assert_eq!(found(3), (1, 0));
+    assert_eq!(found(5), (2, 1), "the last packet came, and is too short");
 }
