@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use pktgen_core::config::Document;
 use pktgen_core::record::{Manifest, Note, RECEIVED, SENT};
 use pktgen_core::time::{MS, SECOND, Time};
 use pktgen_core::{Error, Result};
@@ -33,7 +34,11 @@ impl Plausible {
     pub(crate) fn of(dir: &Path, manifest: &Manifest, ages: bool) -> Plausible {
         let clock = |column: &str| manifest.clocks.get(column).map(String::as_str);
         let (sent_by, received_by) = (clock("sent.t_sent_ps"), clock("received.t_recv_ps"));
-        let top = manifest.validity.notes.iter().any(|note| matches!(note, Note::TopSpeed {}));
+        let noted = manifest.validity.notes.iter().any(|note| matches!(note, Note::TopSpeed {}));
+        // Runs of older versions have no such note, or a sentence in its place; joined ones have those of their parts.
+        let asked = |config: Document| config.get("transport.pacing") == Some(&"top".into());
+        let is_set = || Document::parse(&manifest.config, "config").is_ok_and(asked);
+        let top = noted || (sent_by != Some("virtual") && is_set());
         let slack = if sent_by == Some("virtual") { 0 } else { SLACK };
         Plausible { dir: dir.to_owned(), slack, top, one_clock: sent_by == received_by, ages }
     }
@@ -87,10 +92,11 @@ mod tests {
 
     #[test]
     fn impossible_times_are_named() {
-        let told = |clock: &str, change: fn(&mut Records)| {
+        let read = |clock: &str, config: &str, change: fn(&mut Records)| {
             let mut story = Story::new();
             story.sent_seq(0, 0, 1_000, Some(1_000), 0).received_seq(5_000, 0, 0, 1_000, 1);
             let mut manifest = story.manifest();
+            manifest.config = config.into();
             for column in ["sent.t_sent_ps", "received.t_recv_ps"] {
                 manifest.clocks.insert(column.into(), clock.into());
             }
@@ -100,6 +106,7 @@ mod tests {
             let checked = plausible.sent(&records.sent, 0).and_then(|()| plausible.received(&records.received, 0));
             checked.map_err(|error| error.to_string())
         };
+        let told = |clock: &str, change: fn(&mut Records)| read(clock, "", change);
         assert_eq!(told("virtual", |_| {}), Ok(()));
         let early = |records: &mut Records| records.received.t_recv_ps[0] = 999;
         let message = told("virtual", early).unwrap_err();
@@ -114,5 +121,14 @@ mod tests {
         );
         assert!(told("virtual", |records| records.sent.t_gen_ps[0] = i64::MAX).is_err());
         assert!(told("monotonic", |records| records.received.newest_gen_ps[0] = i64::MAX / 2).is_err());
+        // At top speed frames leave before they are due. The manifest has no note: the run was killed, or is of an older version.
+        let ahead = |records: &mut Records| {
+            records.sent.t_gen_ps[0] = SECOND;
+            records.received.newest_gen_ps[0] = SECOND;
+        };
+        let top = "[transport]\npacing = \"top\"\n";
+        assert_eq!(read("monotonic", top, ahead), Ok(()));
+        assert!(read("monotonic", "[transport]\npacing = \"deadlines\"\n", ahead).is_err());
+        assert!(read("virtual", top, ahead).is_err(), "virtual time does not pace");
     }
 }
