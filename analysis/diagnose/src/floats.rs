@@ -137,12 +137,22 @@ fn members(evidence: &Evidence, layout: &pktgen_workload::lanes::Layout) -> Resu
     let seq: Vec<u32> = sent.packet.iter().map(|packet| packet.seq()).collect();
     let cluster: Vec<u16> = worker.iter().map(|worker| evidence.cluster(*worker)).collect();
     let rows = SentRows { t_sent_ps: &sent.sent_ps, cluster: &cluster, worker: &worker, seq: &seq };
-    let arrived = clusters.iter().enumerate().map(|(row, cluster)| Arrived {
-        t_recv_ps: evidence.arrived.recv_ps.get(row).copied().unwrap_or(0),
-        cluster: *cluster,
-        words: &words[starts[row]..starts[row + 1]],
-    });
+    let arrived = arrivals(&evidence.arrived.recv_ps, &clusters, &words, &starts);
     Ok(Members::resolve(layout, &evidence.manifest.clusters, rows, arrived, true))
+}
+
+/// Returns the packets whose time and lanes are both known: streams of a killed server may end at different packets.
+fn arrivals<'a>(
+    recv_ps: &'a [i64],
+    clusters: &'a [u16],
+    words: &'a [u32],
+    starts: &'a [usize],
+) -> impl Iterator<Item = Arrived<'a>> {
+    recv_ps.iter().zip(clusters).zip(starts.windows(2)).map(|((t_recv_ps, cluster), ends)| Arrived {
+        t_recv_ps: *t_recv_ps,
+        cluster: *cluster,
+        words: &words[ends[0]..ends[1]],
+    })
 }
 
 /// Whether a value equals a sum within rounding errors.
@@ -241,5 +251,22 @@ fn conclude(wrong: &[Wrong], checked: usize, reported: u64, found: &mut Vec<Caus
             Some(known) => known.proofs.push(proof),
             None => found.push(CauseFound::new(own, certainty, explains, vec![proof])),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_without_a_time_or_lanes_are_left_out() {
+        let read = |recv_ps: &[i64], clusters: &[u16], starts: &[usize]| -> Vec<(i64, u16, Vec<u32>)> {
+            let packets = arrivals(recv_ps, clusters, &[1, 2, 3], starts);
+            packets.map(|packet| (packet.t_recv_ps, packet.cluster, packet.words.to_vec())).collect()
+        };
+        let both = [(5, 0, vec![1]), (9, 1, vec![2, 3])];
+        assert_eq!(read(&[5, 9], &[0, 1], &[0, 1, 3]), both);
+        assert_eq!(read(&[5], &[0, 1], &[0, 1, 3]), both[..1], "lanes are ahead");
+        assert_eq!(read(&[5, 9], &[0], &[0, 1]), both[..1], "times are ahead");
     }
 }
