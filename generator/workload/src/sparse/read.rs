@@ -42,7 +42,8 @@ settings! {
         exponent: Option<f64>;
         /// Offset of curve `mandelbrot`; 1 if only `exponent` is set, fitted if neither is.
         offset: Option<f64>;
-        /// Points of an empirical distribution: number of hottest parameters, and their cumulative share of updates.
+        /// Points of an empirical distribution: number of hottest parameters, and their cumulative share of updates; the
+        /// last has all parameters (those of `parameters`, if set) and share 1.
         points: Option<Points>;
     }
 }
