@@ -207,6 +207,14 @@ struct Synthetic {
 }
 
 impl Synthetic {
+    /// Fetches what the next draw of a worker touches.
+    fn fetch(&self, id: usize) {
+        prefetch(&self.seq[id]);
+        prefetch(&self.population.cluster_of[id]);
+        let (Rewards::Normal { streams, .. } | Rewards::Learning { streams, .. }) = &self.rewards;
+        prefetch(&streams[id]);
+    }
+
     fn advance(&mut self) {
         let next = match self.lookahead {
             0 => self.timeline.next(),
@@ -228,16 +236,6 @@ impl Synthetic {
             let reward = Some(self.rewards.draw(id, seq));
             Update { t_gen, cluster, worker, seq, bytes: self.bytes, reward, iteration: None }
         });
-    }
-}
-
-impl Synthetic {
-    /// Fetches what the next draw of a worker touches.
-    fn fetch(&self, id: usize) {
-        prefetch(&self.seq[id]);
-        prefetch(&self.population.cluster_of[id]);
-        let (Rewards::Normal { streams, .. } | Rewards::Learning { streams, .. }) = &self.rewards;
-        prefetch(&streams[id]);
     }
 }
 
