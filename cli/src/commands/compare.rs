@@ -9,8 +9,7 @@ use pktgen_core::{Error, Result};
 use pktgen_records::Options;
 
 use crate::args::Report;
-use crate::commands::report::{analysed, one_line, remember};
-use crate::output::check_outputs;
+use crate::commands::report::{analysed, check_files, one_line, remember};
 use crate::ui::Ui;
 
 /// Returns the rules given by flags, or the built-in ones.
@@ -31,6 +30,12 @@ pub(super) fn run(args: &Report, options: Options, ui: &Ui) -> Result<u8> {
             return Err(Error::config(format!("{} is given twice", dir.display())));
         }
     }
+    let home = dirs.last().map_or(Path::new("."), |dir| dir.as_path());
+    // A ranking without a baseline does not replace a comparison with one.
+    let name = if args.baseline.is_some() { "compare" } else { "rank" };
+    let beside = || extensions().map(|extension| home.join(format!("{name}.{extension}"))).collect();
+    let files: Vec<PathBuf> = if args.out.is_empty() { beside() } else { args.out.clone() };
+    check_files(&files, args)?;
     let names = names(&dirs);
     let mut sides = Vec::new();
     for (dir, name) in dirs.iter().zip(names) {
@@ -43,12 +48,6 @@ pub(super) fn run(args: &Report, options: Options, ui: &Ui) -> Result<u8> {
         sides.push(Side { name, sweep });
     }
     let comparison = Comparison::of(&sides, args.baseline.as_ref().map(|_| 0), &rules)?;
-    let home = dirs.last().map_or(Path::new("."), |dir| dir.as_path());
-    // A ranking without a baseline does not replace a comparison with one.
-    let name = if args.baseline.is_some() { "compare" } else { "rank" };
-    let beside = || extensions().map(|extension| home.join(format!("{name}.{extension}"))).collect();
-    let files: Vec<PathBuf> = if args.out.is_empty() { beside() } else { args.out.clone() };
-    check_outputs(&files, args.rules.iter().map(PathBuf::as_path))?;
     for path in &files {
         let text = extension(path).map(|extension| comparison.render(&extension))?;
         let text = text.ok_or_else(|| unknown(path))??;

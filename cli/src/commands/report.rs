@@ -15,7 +15,7 @@ use super::plots::Plots;
 use crate::args::{History, Report};
 use crate::commands::query::ANSWERS;
 use crate::commands::{compare, history};
-use crate::output::check_output;
+use crate::output::{check_output, check_outputs};
 use crate::ui::Ui;
 
 pub(super) fn run(args: Report, ui: &Ui) -> Result<u8> {
@@ -23,6 +23,7 @@ pub(super) fn run(args: Report, ui: &Ui) -> Result<u8> {
         ui.result(compare::rules(&args)?.to_toml().trim_end());
         return Ok(0);
     }
+    check_files(&args.out, &args)?;
     let options = Options {
         age_of: args.age,
         no_verify: args.no_verify,
@@ -47,6 +48,7 @@ pub(super) fn run(args: Report, ui: &Ui) -> Result<u8> {
         ([run], None, Some(file)) => {
             // An unknown extension is refused before the work.
             args.out.iter().try_for_each(|path| by_extension(path).map(drop))?;
+            check_files(&files(run, &args.out), &args)?;
             let runs = Runs::of(run, options.no_verify);
             let data = analysed(run, options, ui)?;
             // If the history cannot be written, the report is written anyway.
@@ -56,6 +58,18 @@ pub(super) fn run(args: Report, ui: &Ui) -> Result<u8> {
         }
         _ => compare::run(&args, options, ui),
     }
+}
+
+/// Refuses files that would replace the history, to which a line is appended, or the rules.
+pub(super) fn check_files(files: &[PathBuf], args: &Report) -> Result<()> {
+    check_outputs(files, args.history.iter().chain(&args.rules).map(PathBuf::as_path))?;
+    check_outputs(files.iter().chain(&args.history), args.rules.iter().map(PathBuf::as_path))
+}
+
+/// Returns the files of a report on the runs in `dir`: `out`, or one file of each format beside the runs.
+fn files(dir: &Path, out: &[PathBuf]) -> Vec<PathBuf> {
+    let beside = |format: &&'static dyn Format| dir.join(format!("report.{}", format.extension()));
+    if out.is_empty() { REPORTS.iter().map(beside).collect() } else { out.to_vec() }
 }
 
 /// Reports on the runs in `dir`: writes `out`, or one file of each format beside the runs, and prints the verdict and
@@ -96,10 +110,9 @@ pub(super) fn remember((dir, runs): (&Path, Runs), data: &SweepData, file: &Path
 }
 
 fn written(data: &SweepData, dir: &Path, out: &[PathBuf], plots: Option<&Plots>, ui: &Ui) -> Result<u8> {
-    let chosen = out.iter().map(|path| Ok((by_extension(path)?, path.clone()))).collect::<Result<Vec<_>>>()?;
+    let files = files(dir, out);
+    let files = files.into_iter().map(|path| Ok((by_extension(&path)?, path))).collect::<Result<Vec<_>>>()?;
     let model = Model::build(data);
-    let beside = |format: &&'static dyn Format| (*format, dir.join(format!("report.{}", format.extension())));
-    let files = if chosen.is_empty() { REPORTS.iter().map(beside).collect() } else { chosen };
     for (format, path) in &files {
         write(*format, &model, path)?;
     }

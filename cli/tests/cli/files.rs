@@ -177,6 +177,36 @@ fn files_of_a_run_are_not_written_over() {
     succeeds(dir, &["query", "r", all, "--format", "parquet", "-o", "r/own.parquet"]);
 }
 
+/// A report replaces neither the history to which its line is appended nor the rules, and is refused before the line is written.
+#[test]
+fn a_history_is_not_written_over() {
+    let folder = folder();
+    let dir = folder.path();
+    succeeds(dir, &["replay", "x.toml", "--out", "s", "--no-report"]);
+    succeeds(dir, &["report", "s", "--history", "h.json", "--out", "s.md"]);
+    let kept = fs::read(dir.join("h.json")).expect("a history");
+    fs::copy(dir.join("h.json"), dir.join("s/report.json")).expect("a copy");
+    fs::copy(dir.join("h.json"), dir.join("s/compare.json")).expect("a copy");
+    fs::write(dir.join("rules.toml"), succeeds(dir, &["report", "--print-rules"])).expect("writable");
+    for (args, words) in [
+        (&["report", "s", "--history", "h.json", "--out", "h.json"][..], &["h.json", "would be lost"][..]),
+        (&["report", "s", "--history", "new.json", "--out", "new.json"], &["new.json", "two outputs"]),
+        (&["report", "s", "--history", "s/report.json"], &["s/report.json", "would be lost"]),
+        (&["report", "s", "--baseline", "b", "--history", "h.json", "-o", "h.json"], &["h.json", "would be lost"]),
+        (&["report", "b", "s", "--baseline", "b", "--history", "s/compare.json"], &["s/compare.json", "would be lost"]),
+        (
+            &["report", "s", "--baseline", "b", "--history", "rules.toml", "--rules", "rules.toml"],
+            &["rules.toml", "would be lost"],
+        ),
+    ] {
+        refuses(dir, args, 2, words);
+    }
+    assert!(!dir.join("new.json").exists());
+    for path in ["h.json", "s/report.json", "s/compare.json"] {
+        assert_eq!(fs::read(dir.join(path)).expect("a history"), kept, "{path}");
+    }
+}
+
 /// Tables of captures list their parts: missing, changed or added ones are refused.
 #[test]
 fn tables_of_captures_that_were_changed_are_refused() {
