@@ -76,9 +76,23 @@ fn frame_bytes(name: &str, text: &str) -> Result<u32> {
     }
 }
 
+/// The sections of an experiment that a trace is made from.
+const SYNTHESISED: [&str; 2] = ["workload", "schedule"];
+
+/// Returns the texts in a value: any of them may name a file, such as the traces and captures of a workload.
+fn texts(value: &Value) -> Vec<&str> {
+    match value {
+        Value::Text(text) => vec![text],
+        Value::List(items) => items.iter().flat_map(|item| texts(&item.value)).collect(),
+        Value::Table(table) => table.values().flat_map(|item| texts(&item.value)).collect(),
+        Value::Integer(_) | Value::Float(_) | Value::Bool(_) => Vec::new(),
+    }
+}
+
 fn synth(experiment: &Experiment, out: &PathBuf, seed: Option<u64>, values: bool, ui: &Ui) -> Result<()> {
-    check_outputs([out], [experiment.experiment.as_path()])?;
     let mut document = load(experiment)?;
+    let read = SYNTHESISED.into_iter().filter_map(|section| document.get(section)).flat_map(texts).map(Path::new);
+    check_outputs([out], read.chain([experiment.experiment.as_path()]))?;
     let leaves = document.leaves();
     let top = |path: &String| path.split('.').next().unwrap_or_default().to_owned();
     if let Some(key) = leaves.keys().map(top).find(|key| !SECTIONS.contains(&key.as_str())) {

@@ -207,6 +207,23 @@ fn a_history_is_not_written_over() {
     }
 }
 
+/// A synthesised trace does not replace a trace that its workload reads.
+#[test]
+fn traces_that_are_read_are_not_written_over() {
+    let folder = folder();
+    let dir = folder.path();
+    for name in ["a.parquet", "t.parquet"] {
+        succeeds(dir, &["trace", "synth", "ring.toml", "-o", name]);
+    }
+    let kept = fs::read(dir.join("t.parquet")).expect("a trace");
+    for read in ["workload.trace=t.parquet", r#"workload.trace=["a.parquet", "t.parquet"]"#] {
+        let args = ["trace", "synth", "ring.toml", "--set", read, "--seed", "9", "-o", "t.parquet"];
+        refuses(dir, &args, 2, &["t.parquet", "would be lost"]);
+    }
+    assert_eq!(fs::read(dir.join("t.parquet")).expect("a trace"), kept);
+    succeeds(dir, &["trace", "synth", "ring.toml", "--set", "workload.trace=t.parquet", "-o", "other.parquet"]);
+}
+
 /// Tables of captures list their parts: missing, changed or added ones are refused.
 #[test]
 fn tables_of_captures_that_were_changed_are_refused() {
