@@ -20,16 +20,16 @@ pub(crate) struct Tune {
     /// Find the settings that keep deadlines best at this rate in packets/s, as 100k or 2M [default: those that send fastest]
     #[arg(long, value_name = "N")]
     pub(crate) pps: Option<PacketRate>,
-    /// Frame size
-    #[arg(long, value_name = "SIZE", default_value = "256B")]
-    pub(crate) bytes: Size,
+    /// Frame size [default: 256B]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) bytes: Option<Size>,
     /// Rounds; every setting is tried once per round
     #[arg(long, value_name = "N", default_value_t = 9)]
     pub(crate) rounds: u32,
     /// Duration of a trial
     #[arg(long, value_name = "SPAN", default_value = "300ms")]
     pub(crate) trial: String,
-    /// Override a key of the experiment used for trials, wires/rates (repeatable)
+    /// Override a key of the experiment used for trials, wires/rates, except those that are tuned (repeatable)
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
     /// Folder for transport.toml and tuning.json; must be new or empty [default: runs/tune-IF-N]

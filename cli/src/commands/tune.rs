@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use pktgen_core::config::Origin;
+use pktgen_core::config::{Document, Origin};
 use pktgen_core::whole::write_whole;
 use pktgen_core::{Error, Result};
 use pktgen_realtime::run::{Experiment, Task, Tuned, TunedSetting, TuningPlan};
@@ -15,13 +15,17 @@ use crate::commands::experiment::{OutFolder, load};
 use crate::schemas;
 use crate::ui::{Ui, aligned, stop_flag};
 
-/// The experiment whose workers send: all of its frames differ.
+/// The experiment whose workers send: all of its frames differ, and have the size that `--bytes` states as its default.
 const SENT: &str = "wires/rates";
+/// The key of `--bytes`.
+const BYTES: &str = "workload.bytes";
 
 pub(super) fn run(args: Tune, ui: &Ui) -> Result<u8> {
     let Tune { interface, peer, pps, bytes, rounds, trial, set, out } = args;
     let mut document = load(&args::Experiment { experiment: PathBuf::from(SENT), set })?;
-    document.set("workload.bytes", bytes.to_string().as_str().into(), Origin::Flag("--bytes".into()))?;
+    if let Some(bytes) = bytes {
+        set_bytes(&mut document, &bytes.to_string())?;
+    }
     let pps = pps.map(|rate| rate.ratio()).map(|(packets, seconds)| packets as f64 / seconds as f64);
     let plan = TuningPlan { interface, peer, pps, rounds, trial };
     let out = OutFolder::of(out, &format!("tune-{}", plan.interface))?;
@@ -48,6 +52,15 @@ pub(super) fn run(args: Tune, ui: &Ui) -> Result<u8> {
         tell(&tuned, section.as_deref(), &out, ui);
     }
     Ok(u8::from(section.is_none()))
+}
+
+/// Sets the size of frames; a `--set` of it is a contradiction.
+fn set_bytes(document: &mut Document, bytes: &str) -> Result<()> {
+    let flag = format!("--bytes {bytes}");
+    if let Some(written @ Origin::Flag(_)) = document.origin(BYTES).cloned() {
+        return Err(Error::config(format!("{flag}: it sets {BYTES}, and {written} was given too; leave one out")));
+    }
+    document.set(BYTES, bytes.into(), Origin::Flag(flag))
 }
 
 fn tell(tuned: &Tuned, section: Option<&str>, out: &std::path::Path, ui: &Ui) {

@@ -215,6 +215,11 @@ impl Document {
         self.entry(path).map(|entry| &entry.value)
     }
 
+    /// Returns where the value at the dotted `path` was written, if it was.
+    pub fn origin(&self, path: &str) -> Option<&Origin> {
+        self.entry(path).map(|entry| &entry.origin)
+    }
+
     /// Returns whether the value at this path was written at this place.
     pub fn holds(&self, Unused { path, origin }: &Unused) -> bool {
         self.entry(path).is_some_and(|entry| entry.origin == *origin)

@@ -20,6 +20,18 @@ use crate::transport::{End, InterfaceReading, TRANSPORTS, queues_to_send};
 
 /// The tuned section of an experiment.
 const SECTION: &str = "transport";
+/// Keys that trials set.
+const SET: [&str; 7] = [
+    "workload.updates",
+    "workload.repeat",
+    "transport.interfaces",
+    "transport.pacing",
+    "transport.kind",
+    "transport.queues",
+    "transport.zero_copy",
+];
+/// Keys that they also set at a requested rate.
+const SET_PACED: [&str; 3] = ["transport.wait", "schedule.pps", "capture.until"];
 /// With fewer rounds, the confidence of a median's interval is below 95 %.
 const ROUNDS_LEAST: u32 = 6;
 /// Confidence of the intervals.
@@ -109,6 +121,18 @@ impl TuningPlan {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Refuses a `--set` of a key that trials set: it would have no effect.
+    fn check_set(&self, document: &Document) -> Result<()> {
+        let paced = SET_PACED.into_iter().filter(|_| self.pps.is_some());
+        for path in SET.into_iter().chain(paced) {
+            let written = document.origin(path).filter(|origin| matches!(origin, Origin::Flag(_)));
+            if let Some(written) = written {
+                return Err(Error::config(format!("{written}: pktgen tune sets {path} itself; leave it out")));
+            }
+        }
+        Ok(())
     }
 
     /// Returns every setting to try, the simplest first: transports that send on interfaces, with up to as many queues
@@ -281,6 +305,7 @@ impl Experiment {
         told: &dyn Fn([usize; 2], &str),
     ) -> Result<Tuned> {
         plan.check()?;
+        plan.check_set(document)?;
         let length = trial_length(&plan.trial)? as f64 / SECOND as f64;
         let settings = plan.settings()?;
         let _claim = claim(out)?;
