@@ -48,6 +48,8 @@ pub(crate) struct Live {
     stats: Option<Mutex<StatsWriter>>,
     steering: Option<Arc<Steering>>,
     control: Option<ControlServer>,
+    /// Whether runs wait to be started.
+    hold: bool,
     said: Mutex<Said>,
 }
 
@@ -121,22 +123,25 @@ impl Live {
         let (steering, control) = steer(flags, &stop, &view, ui)?;
         let exporter = flags.metrics.map(Exporter::serve).transpose()?;
         let screen = flags.tui.then(Screen::open).transpose()?.map(Mutex::new);
-        Ok(Live { view, stop, screen, exporter, stats, steering, control, said: Mutex::default() })
+        let (hold, said) = (flags.hold, Mutex::default());
+        Ok(Live { view, stop, screen, exporter, stats, steering, control, hold, said })
     }
 
     /// Returns the experiment with observation.
     pub(crate) fn watch(&self, experiment: Experiment) -> Result<Experiment> {
-        let flag = match (&self.stats, &self.control) {
-            (Some(_), _) => Some("--stats"),
-            (None, Some(_)) => Some("--control"),
-            (None, None) => None,
-        };
-        if let Some(flag) = flag
-            && !experiment.is_real_time()?
+        if self.stats.is_some() && !experiment.is_real_time()? {
+            return Err(Error::config(
+                "--stats: not supported in virtual time; leave it out, or set transport.kind to a transport in real \
+                 time (pktgen list transports)",
+            ));
+        }
+        let steers = [(self.hold, "--hold"), (self.control.is_some(), "--control")];
+        if let Some((_, flag)) = steers.into_iter().find(|(given, _)| *given)
+            && !experiment.is_steerable()?
         {
             return Err(Error::config(format!(
-                "{flag}: not supported in virtual time; leave it out, or set transport.kind to a transport in real \
-                 time (pktgen list transports)"
+                "{flag}: not supported in virtual time and over files; leave it out, or set transport.kind to another \
+                 transport in real time (pktgen list transports)"
             )));
         }
         let experiment = experiment.watched_by(self.view.clone());

@@ -33,8 +33,10 @@ pub(super) fn serve(
 const WAIT_SAID: Time = 5 * SECOND;
 
 pub(super) fn run(experiment: Experiment, serve: args::Serve, roles: Roles, ui: &Ui) -> Result<u8> {
-    if !roles.workers && serve.looking.control.is_some() {
-        return Err(Error::config("--control: only workers can be controlled, and this part has none; leave it out"));
+    let steers = [(serve.looking.control.is_some(), "--control"), (serve.looking.hold, "--hold")];
+    if let Some((_, flag)) = steers.into_iter().find(|(given, _)| *given && !roles.workers) {
+        let what = format!("{flag}: only workers can be controlled, and this part has none; leave it out");
+        return Err(Error::config(what));
     }
     let stop = stop_flag();
     let looking = Live::new(&serve.looking, stop.clone(), ui)?;

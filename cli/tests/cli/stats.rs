@@ -22,6 +22,9 @@ pub(crate) fn folder(seconds: u32) -> TempDir {
     folder
 }
 
+/// The files of a run over files.
+const FILES: &str = r#"transport.files=["w.pcapng", "s.pcapng"]"#;
+
 fn replay(folder: &Path, args: &[&str]) -> Output {
     pktgen(folder, &[&["replay", "x.toml", "--no-report"], args].concat())
 }
@@ -122,12 +125,28 @@ fn what_cannot_be_written_is_refused_before_the_run() {
         (&["--stats-to", "x.csv"], "--stats"),
         (&["--hold"], "--control or --tui"),
         (&["--control", "--set", "transport.kind=virtual"], "virtual time"),
+        (
+            &["--control", "--set", "transport.kind=pcap", "--set", FILES],
+            "--control: not supported in virtual time and over files",
+        ),
+        (
+            &["--control", "--hold", "--set", "transport.kind=pcap", "--set", FILES],
+            "--hold: not supported in virtual time",
+        ),
+        (&["--control", "--hold", "--set", "transport.kind=virtual"], "--hold: not supported in virtual time"),
         (&["--control", "there.csv"], "there already"),
     ] {
         let output = replay(folder.path(), &[&["--out", "out"], args].concat());
         let said = text(&output.stderr);
         assert!(output.status.code() == Some(2) && said.contains(word), "{args:?}: {said}");
         assert!(!folder.path().join("out").exists(), "{args:?}");
+    }
+    for part in ["target", "capture"] {
+        for flag in ["--control", "--hold"] {
+            let output = pktgen(folder.path(), &[part, "x.toml", "--out", "out", flag]);
+            let (said, words) = (text(&output.stderr), format!("{flag}: only workers can be controlled"));
+            assert!(output.status.code() == Some(2) && said.contains(&words), "{part} {flag}: {said}");
+        }
     }
     for flag in [&["--tui"][..], &["--metrics", "127.0.0.1:0"], &["--stats", "1s"], &["--control"], &["--hold"]] {
         for of in [&["--dry-run"][..], &["--find-rate"], &["--shard", "1/2"]] {

@@ -239,6 +239,16 @@ impl Experiment {
         Ok(!study::is_one(&document) && self.prepare(&self.runs[0])?.spec.is_real_time())
     }
 
+    /// Returns whether its runs can be steered, according to the first one: not in virtual time, nor over files.
+    pub fn is_steerable(&self) -> Result<bool> {
+        let document = self.resolve(&self.runs[0])?;
+        if study::is_one(&document) {
+            return Ok(false);
+        }
+        let can = self.prepare(&self.runs[0])?.spec.transport.kind.capabilities();
+        Ok(can.real_time && !can.own_time)
+    }
+
     /// Publishes live statistics of its runs in real time to `view`.
     pub fn watched_by(self, view: Arc<View>) -> Self {
         Experiment { view: Some(view), ..self }
