@@ -33,14 +33,29 @@ pub(super) fn run(args: Verify, ui: &Ui) -> Result<u8> {
     let timeout = Duration::try_from_secs_f64(args.timeout)
         .map_err(|_| Error::config(format!("--timeout {}: give seconds from 0 on", args.timeout)))?;
     let solver = Solver { command: args.solver.clone(), timeout, clock: Box::new(move || watch.elapsed()) };
+    // What is found is written at the end: a folder that cannot be used is refused before the work.
+    args.out.as_deref().map_or(Ok(()), check_folder)?;
     if let Some(path) = &args.emit {
         emit(question.as_ref(), path, &args.experiment.experiment, ui)?;
+        // The model may be in the folder.
+        args.out.as_deref().map_or(Ok(()), check_folder)?;
     }
     let mut folder = Folder { name: question.name().to_owned(), asked: args.out.clone(), made: None };
     match args.find {
         Some(_) => find_rate(&args.property, question.as_ref(), &solver, &mut folder, ui),
         None => check(&args.property, question.as_ref(), &solver, &mut folder, ui),
     }
+}
+
+/// Refuses a folder of behaviours that is not new or empty, or cannot be written; leaves none behind.
+fn check_folder(out: &Path) -> Result<()> {
+    let new: Vec<&Path> = out.ancestors().take_while(|it| !it.as_os_str().is_empty() && !it.exists()).collect();
+    let claimed = claim(out).map(drop);
+    for folder in new {
+        // Only empty folders are removed.
+        let _ = std::fs::remove_dir(folder);
+    }
+    claimed
 }
 
 /// Writes the models of an experiment; with several cases, their number is added before the extension.

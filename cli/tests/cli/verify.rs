@@ -74,6 +74,27 @@ fn fair_is_accepted_and_unfair_rejected() {
     assert!(said.contains("replayed: same AoM") && said.contains("cluster 0 102.001ms"), "{said}");
 }
 
+/// Behaviours are written at the end; what would be lost then is refused before the solver is started.
+#[test]
+fn a_folder_that_cannot_be_used_is_refused_before_the_work() {
+    let folder = folder(FAIR);
+    fs::create_dir(folder.path().join("full")).expect("a folder");
+    fs::create_dir(folder.path().join("empty")).expect("a folder");
+    fs::write(folder.path().join("full/x"), "x").expect("writable");
+    let refused = |more: &[&str], words: &str| {
+        let args = [&["verify", "aom-fairness", "x.toml", "--solver", "no-such-solver"], more].concat();
+        let output = pktgen(folder.path(), &args);
+        let said = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(words), "{args:?}: {said}");
+    };
+    refused(&["--out", "full", "--emit", "m.smt2"], "full: the folder is not empty");
+    assert!(!folder.path().join("m.smt2").exists());
+    refused(&["--out", "full", "--find", "max-rate"], "full: the folder is not empty");
+    refused(&["--out", "empty", "--emit", "empty/m.smt2"], "empty: the folder is not empty");
+    refused(&["--out", "new/a", "--emit", "x.toml"], "x.toml: is an input");
+    assert!(!folder.path().join("new").exists());
+}
+
 #[test]
 fn the_model_does_not_replace_the_experiment() {
     let folder = folder(FAIR);
