@@ -9,7 +9,7 @@ use pktgen_realtime::driver::real_time::{Roles, Serve};
 use pktgen_realtime::run::{Experiment, Task};
 
 use crate::args;
-use crate::commands::experiment::{OutFolder, load, open, say_roles, say_validity};
+use crate::commands::experiment::{OutFolder, load, open, say_roles, say_unused, say_validity};
 use crate::commands::live::Live;
 use crate::commands::tempo;
 use crate::ui::{Ui, stop_flag};
@@ -66,6 +66,7 @@ pub(super) fn run(experiment: Experiment, serve: args::Serve, roles: Roles, ui: 
     bar.finish_and_clear();
     let written = looking.end(ui);
     let finished = finished?;
+    say_unused(experiment.unused(), ui);
     say_roles(std::slice::from_ref(&finished), ui);
     let valid = say_validity(std::slice::from_ref(&finished), ui);
     ui.wrote(&out);

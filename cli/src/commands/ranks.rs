@@ -7,7 +7,7 @@ use pktgen_realtime::driver::real_time::Serve;
 use pktgen_realtime::run::{Experiment, Meeting, RankCrew, RankFlag};
 
 use crate::args::Replay;
-use crate::commands::experiment::{OutFolder, say_roles, say_validity};
+use crate::commands::experiment::{OutFolder, say_roles, say_unused, say_validity};
 use crate::commands::live::Live;
 use crate::commands::merge;
 use crate::commands::part::positive;
@@ -33,6 +33,7 @@ pub(super) fn run(experiment: Experiment, rank: RankFlag, args: &Replay, ui: &Ui
     bar.finish_and_clear();
     let written = looking.end(ui);
     let finished = finished?;
+    say_unused(experiment.unused(), ui);
     say_roles(std::slice::from_ref(&finished), ui);
     let valid = say_validity(std::slice::from_ref(&finished), ui);
     if !(first && flags.merge) {

@@ -7,7 +7,7 @@ use pktgen_core::record::RunState;
 use pktgen_core::shard::Shard;
 use pktgen_realtime::run::Experiment;
 
-use crate::commands::experiment::say_validity;
+use crate::commands::experiment::{say_unused, say_validity};
 use crate::schemas;
 use crate::ui::{Ui, live, stop_flag};
 
@@ -25,6 +25,7 @@ pub(super) fn run(experiment: &Experiment, shard: Shard, out: &Path, jobs: Optio
     let share = experiment.execute_shard(shard, out, jobs.unwrap_or(cores), &stop, &progress, &say);
     bar.finish_and_clear();
     let share = share?;
+    say_unused(experiment.unused(), ui);
     let finished = share.finished.iter().filter(|run| run.state == RunState::Finished).count();
     let (runs, planned, kept, redone) = (share.runs, share.planned, share.kept, share.redone);
     if kept + redone > 0 {

@@ -207,6 +207,26 @@ fn a_history_is_not_written_over() {
     }
 }
 
+/// Also in shards and parts of runs.
+#[test]
+fn overrides_without_effect_are_told() {
+    let folder = folder();
+    let dir = folder.path();
+    let over = ["--set", "transport.kind=pcap", "--set", r#"transport.files=["w.pcapng", "s.pcapng"]"#];
+    for (args, over) in [
+        (&["replay", "x.toml", "--shard", "1/1", "--out", "a"][..], &over[..0]),
+        (&["replay", "ring.toml", "--role", "workers", "--out", "w"], &over[..]),
+        (&["target", "ring.toml", "--out", "d"], &over[..]),
+        (&["capture", "ring.toml", "--out", "s"], &over[..]),
+    ] {
+        let output = pktgen(dir, &[args, over, &["--set", "topology.leaves=4"]].concat());
+        let said = text(&output.stderr);
+        assert!(output.status.success(), "{args:?}: {said}");
+        let told = "without effect, since nothing that was chosen reads it: topology.leaves (--set topology.leaves=4)";
+        assert_eq!(said.matches(told).count(), 1, "{args:?}: {said}");
+    }
+}
+
 /// A synthesised trace does not replace a trace that its workload reads.
 #[test]
 fn traces_that_are_read_are_not_written_over() {

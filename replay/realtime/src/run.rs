@@ -442,6 +442,7 @@ impl Experiment {
         let plan = self.prepare_share(run, task.share)?;
         if task.roles.part().is_some() || task.meeting.is_some() {
             points::refuse_flags(&plan.spec.unused, "run")?;
+            self.keep_unused(&plan.spec.unused);
         }
         let mut manifest = self.manifest(run, &plan);
         manifest.rank = task.meeting.map(Meeting::rank);

@@ -49,11 +49,7 @@ impl Experiment {
                 points.push((run, plan.spec.unused));
             }
         }
-        let mut unused: Vec<&Unused> = points.iter().flat_map(|(_, unused)| unused).collect();
-        // What overrides a file leaves keys of it without effect, such as those of the kind that it replaces.
-        unused.retain(|key| self.overrides.is_empty() || key.origin.is_override());
-        unused.sort_by_cached_key(|key| key.to_string());
-        unused.dedup();
+        let mut unused = self.noted(points.iter().flat_map(|(_, unused)| unused));
         for (run, own) in &points {
             if unused.is_empty() {
                 break;
@@ -66,8 +62,23 @@ impl Experiment {
         Ok(real_time)
     }
 
+    /// Returns those of the keys that are noted, each once, in order.
+    fn noted<'a>(&self, unused: impl Iterator<Item = &'a Unused>) -> Vec<&'a Unused> {
+        // What overrides a file leaves keys of it without effect, such as those of the kind that it replaces.
+        let mut unused: Vec<_> = unused.filter(|key| self.overrides.is_empty() || key.origin.is_override()).collect();
+        unused.sort_by_cached_key(|key| key.to_string());
+        unused.dedup();
+        unused
+    }
+
+    /// Keeps the keys without effect of a run that is executed without planning all points, for [`unused`](Self::unused).
+    pub(super) fn keep_unused(&self, unused: &[Unused]) {
+        let _ = self.unused.set(self.noted(unused.iter()).into_iter().cloned().collect());
+    }
+
     /// Returns the keys that were written and that no run reads, since only other choices would (those of a file only where nothing
-    /// overrides it); known after [`execute`](Self::execute), which plans all points first, or [`check_drafts`](Self::check_drafts).
+    /// overrides it); known after [`execute`](Self::execute), which plans all points first, or [`check_drafts`](Self::check_drafts),
+    /// and of a single run after [`execute_part`](Self::execute_part).
     pub fn unused(&self) -> &[Unused] {
         self.unused.get().map_or(&[], Vec::as_slice)
     }
