@@ -1,5 +1,7 @@
 """A run in progress, steered by `pktgen.Control`."""
 
+import json
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -75,3 +77,25 @@ def test_a_run_is_paused_sped_up_and_ended() -> None:
                 time.sleep(0.01)
             control.stop()
         run.wait()
+
+
+def test_a_folder_names_the_only_run_in_progress_below_it() -> None:
+    def noted(name: str) -> socket.socket:
+        (Path("all") / name).mkdir(parents=True)
+        path = f"{name}.sock"
+        manifest = {"state": "running", "host": {"control.socket": path}}
+        (Path("all") / name / "manifest.json").write_text(json.dumps(manifest))
+        listening = socket.socket(socket.AF_UNIX)
+        listening.bind(path)
+        listening.listen()
+        return listening
+
+    first, second = noted("a"), noted("b")
+    with pytest.raises(pktgen.UsageError, match="2 runs are in progress there; name one, as all/a"):
+        pktgen.Control("all")
+    # The socket of a killed run stays, and nothing listens there.
+    first.close()
+    pktgen.Control("all").close()
+    second.close()
+    with pytest.raises(pktgen.UsageError, match="no run dir of a run in progress"):
+        pktgen.Control("all")

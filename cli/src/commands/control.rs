@@ -72,20 +72,32 @@ fn request(command: &ControlCommand) -> (&'static str, Value) {
     }
 }
 
-/// Returns the socket of a run: the path itself, the one in the manifest of its run dir, or that of the run in progress
-/// in a folder of run dirs.
+/// Returns the socket of a run: the path itself, the one in the manifest of its run dir, or that of the only run in
+/// progress in a folder of run dirs.
 fn socket(run: &Path) -> Result<PathBuf> {
     if std::fs::metadata(run).is_ok_and(|found| found.file_type().is_socket()) {
         return Ok(run.to_owned());
     }
     let below = std::fs::read_dir(run).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut found = std::iter::once(run.to_owned()).chain(below).filter_map(|dir| noted(&dir));
-    found.find(|path| path.exists()).ok_or_else(|| {
-        Error::config(format!(
+    let dirs = std::iter::once(run.to_owned()).chain(below);
+    let mut found: Vec<_> = dirs.filter_map(|dir| Some((noted(&dir)?, dir))).collect();
+    // The runs of a sweep share a socket; that of a killed run may still be there.
+    found.sort();
+    found.dedup_by(|(a, _), (b, _)| a == b);
+    found.retain(|(path, _)| UnixStream::connect(path).is_ok());
+    match &found[..] {
+        [(path, _)] => Ok(path.clone()),
+        [] => Err(Error::config(format!(
             "{}: it is no socket, and no run dir of a run in progress that was started with --control",
             run.display()
-        ))
-    })
+        ))),
+        [(_, first), ..] => Err(Error::config(format!(
+            "{}: {} runs are in progress there; name one, as {}",
+            run.display(),
+            found.len(),
+            first.display()
+        ))),
+    }
 }
 
 /// Returns the socket noted in the manifest in `dir`.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -312,4 +312,48 @@ fn a_shell_steers_by_the_run_dir_and_a_steered_run_has_no_partner() {
     assert!(report.status.success(), "{}", text(&report.stderr));
     let page = fs::read_to_string(folder.join("r.md")).expect("a report");
     assert!(page.contains("it was steered while it lasted"), "{page}");
+}
+
+/// A run dir of a run in progress, with the socket that its manifest names.
+fn noted_run(folder: &Path, name: &str) -> UnixListener {
+    let dir = folder.join(name);
+    fs::create_dir_all(&dir).expect("a folder");
+    let socket = dir.join("s");
+    let manifest = json!({ "state": "running", "host": { "control.socket": socket.display().to_string() } });
+    fs::write(dir.join("manifest.json"), manifest.to_string()).expect("writable");
+    UnixListener::bind(&socket).expect("a socket")
+}
+
+#[test]
+fn a_folder_names_the_only_run_in_progress_below_it() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let folder = folder.path();
+    let [first, second] = ["all/a", "all/b"].map(|name| noted_run(folder, name));
+    let status = || pktgen(folder, &["control", "all", "status"]);
+    let several = status();
+    let said = text(&several.stderr);
+    assert!(
+        several.status.code() == Some(2) && said.contains("2 runs are in progress there; name one, as all/a"),
+        "{said}"
+    );
+    // The socket of a killed run stays, and nothing listens there.
+    drop(first);
+    for name in ["all/c", "all/d"] {
+        drop(noted_run(folder, name));
+    }
+    std::thread::spawn(move || {
+        for stream in second.incoming() {
+            let mut stream = BufReader::new(stream.expect("a client"));
+            let mut line = String::new();
+            if stream.read_line(&mut line).is_ok_and(|read| read > 0) {
+                let _ = writeln!(stream.get_mut(), "{}", json!({ "ok": true, "state": { "held": true } }));
+            }
+        }
+    });
+    let one = status();
+    assert!(one.status.success() && text(&one.stdout).contains("held true"), "{}", text(&one.stderr));
+    fs::remove_dir_all(folder.join("all/b")).expect("it is there");
+    let none = status();
+    let said = text(&none.stderr);
+    assert!(none.status.code() == Some(2) && said.contains("no run dir of a run in progress"), "{said}");
 }

@@ -145,14 +145,30 @@ class Control:
         return reply
 
 
+def _listens(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX) as stream:
+        try:
+            stream.connect(path)
+        except OSError:
+            return False
+    return True
+
+
 def _socket(run: Path) -> Path:
     if run.is_socket():
         return run
+    # The runs of a sweep share a socket.
+    running: dict[str, Path] = {}
     for manifest in [run / "manifest.json", *sorted(run.glob("*/manifest.json"))]:
         if manifest.is_file():
             found = json.loads(manifest.read_text())
             noted = found.get("host", {}).get("control.socket")
-            # A later run may have the same path.
-            if noted and found.get("state") == "running" and Path(noted).is_socket():
-                return Path(noted)
+            # A later run may have the same path, and that of a killed one may still be there.
+            if noted and found.get("state") == "running" and _listens(noted):
+                running.setdefault(noted, manifest.parent)
+    if len(running) > 1:
+        first = next(iter(running.values()))
+        raise UsageError(f"{run}: {len(running)} runs are in progress there; name one, as {first}", 2)
+    for path in running:
+        return Path(path)
     raise UsageError(f"{run}: it is no socket, and no run dir of a run in progress that was started with --control", 2)
