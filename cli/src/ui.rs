@@ -56,6 +56,11 @@ impl Ui {
         }
     }
 
+    /// Whether results cannot be written any more: the reader closed the pipe, or a write failed.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.unwritten.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
     /// Prints a result as JSON, with its kind and version.
     pub(crate) fn object(&self, kind: &JsonKind, text: &str) {
         self.result(&kind.stamp(text));

@@ -48,7 +48,9 @@ pub(super) fn run(args: &Control, ui: &Ui) -> Result<u8> {
     }
     if matches!(args.command, ControlCommand::Events) {
         stream.set_read_timeout(None).map_err(lost)?;
-        for line in lines.map_while(std::result::Result::ok) {
+        while !ui.is_closed()
+            && let Some(Ok(line)) = lines.next()
+        {
             if ui.json() { ui.object(&CONTROL_EVENT, &line) } else { ui.result(&line) }
         }
     }

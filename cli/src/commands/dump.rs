@@ -23,6 +23,9 @@ pub(super) fn run(args: &Dump, ui: &Ui) -> Result<u8> {
     let mut output = Output::create(args.out.as_deref(), ui)?;
     let (mut invalid, mut read, mut bad) = (false, false, Vec::new());
     for listed in run_dirs(&args.run, args.no_verify)? {
+        if args.out.is_none() && ui.is_closed() {
+            break;
+        }
         let options = Options { no_verify: args.no_verify, user_metrics: ANSWERS, ..Options::default() };
         let run = listed.check(args.no_verify).and_then(|()| Canonical::open(&listed.dir, options));
         let dir = listed.dir.strip_prefix(&args.run).unwrap_or(&listed.dir).display().to_string();

@@ -9,7 +9,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-use pktgen_testing::{HANG, eventually};
+use pktgen_testing::{HANG, eventually, happens};
 use pktgen_workload::trace::Reader;
 use serde_json::{Value, json};
 
@@ -283,6 +283,32 @@ fn no_client_harms_a_run() {
     let faults = manifest["validity"]["faults"].as_array().expect("a list");
     assert!(faults.len() == 1 && faults[0]["code"] == "interrupted", "{faults:?}");
     assert_eq!((&manifest["balance"]["unknown"], &manifest["balance"]["in_flight"]), (&json!(0), &json!(0)));
+}
+
+#[test]
+fn a_client_of_events_ends_when_its_reader_is_gone() {
+    let folder = folder(600);
+    let folder = folder.path();
+    let run = Run::start(folder, &["--hold"]);
+    let mut client = Client::await_run(folder);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pktgen"));
+    command.current_dir(folder).args(["--json", "control", "c.sock", "events"]).stdout(Stdio::piped());
+    let mut listening = command.spawn().expect("the binary runs");
+    let mut reader = BufReader::new(listening.stdout.take().expect("a pipe"));
+    let mut line = String::new();
+    reader.read_line(&mut line).expect("the reply");
+    drop(reader);
+    assert!(line.contains("control_reply"), "{line}");
+    client.change("start", json!({}));
+    client.change("pause", json!({}));
+    // The run goes on: only the closed pipe can end the client.
+    let ended = happens(|| listening.try_wait().expect("a child").is_some());
+    let _ = listening.kill();
+    let status = listening.wait().expect("it ends");
+    assert!(ended, "hang guard: the client did not end");
+    assert_eq!(status.code(), Some(0));
+    client.change("stop", json!({}));
+    assert_eq!(run.end().status.code(), Some(1));
 }
 
 #[test]

@@ -124,6 +124,22 @@ fn a_reader_that_closes_the_pipe_is_no_error() {
 }
 
 #[test]
+fn runs_are_not_read_once_the_reader_is_gone() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let dir = folder.path();
+    fs::write(dir.join("x.toml"), SMALL.replace("updates = 40", "updates = 400")).expect("writable");
+    prints(dir, &["-q", "replay", "x.toml", "--no-report", "--out", "a"]);
+    // The second run cannot be read, which a dump that reaches it reports.
+    fs::remove_file(dir.join("a/queue=olaf,seed=1/sent.parquet")).expect("there");
+    assert_eq!(pktgen(dir, &["dump", "--canonical", "a"]).status.code(), Some(1));
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let mut dump = Command::new(env!("CARGO_BIN_EXE_pktgen"));
+    let output = dump.current_dir(dir).args(["dump", "--canonical", "a"]).stdout(writer).output().expect("it runs");
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned()), (Some(0), String::new()));
+}
+
+#[test]
 fn a_part_of_a_run_has_streams_and_its_own_verdict() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let config = SMALL.replace("60Gbps", "6Mbps").replace("20Gbps", "20Mbps");
