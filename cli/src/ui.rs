@@ -228,6 +228,14 @@ pub(crate) fn stop_flag() -> Arc<AtomicBool> {
     stop
 }
 
+/// Makes the next Ctrl-C end the program immediately: what follows does not look at [`stop_flag`].
+pub(crate) fn stop_at_once() {
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // If it cannot be registered, a second Ctrl-C ends the program.
+        let _ = signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::new(AtomicBool::new(true)));
+    }
+}
+
 /// Makes writes beyond the limit of a file's size (RLIMIT_FSIZE) fail, as on a full disk, instead of ending the program.
 pub(crate) fn outgrow_signal() {
     // If it cannot be registered, the signal ends the program in the usual way.

@@ -17,7 +17,7 @@ use crate::commands::live::Live;
 use crate::commands::query::{ANSWERS, check_metrics};
 use crate::commands::{report, shipped};
 use crate::schemas::ROLE;
-use crate::ui::{Ui, stop_flag};
+use crate::ui::{Ui, stop_at_once, stop_flag};
 
 /// Maximum length of an experiment's name in that of a folder.
 const NAME_MAX: usize = 100;
@@ -92,6 +92,7 @@ pub(super) fn execute(
     ui.detail(&format!("{} runs in {}", finished.len(), out.display()));
     if report {
         let options = Options { studies: &STUDIES, user_metrics: ANSWERS, ..Options::default() };
+        stop_at_once();
         return Ok(own.max(report::report(out, &[], options, ui)?));
     }
     ui.wrote(out);

@@ -1,8 +1,11 @@
 //! Runs that do not reach their end: stopped by the user, or killed.
 
 use std::fs;
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 
 use pktgen_testing::happens;
 
@@ -56,6 +59,33 @@ fn an_interrupted_run_ends_cleanly_and_is_readable() {
     let (code, lines, said) = pktgen(folder.path(), &["analyze", "run", "--json"]);
     assert!(code == 1 && said.contains("interrupted"), "the numbers are printed, and that they are not whole: {said}");
     assert!(lines.contains("\"metric\":\"aom_mean\""));
+}
+
+#[test]
+fn the_first_signal_ends_a_report() {
+    for name in ["-INT", "-TERM"] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        fs::write(folder.path().join("x.toml"), LONG.replace("2000000", "50")).expect("writable");
+        // Standard output has no room, so the report cannot end.
+        let (_reader, mut writer) = UnixStream::pair().expect("sockets");
+        writer.set_nonblocking(true).expect("a socket");
+        for bytes in [&[0; 4096][..], &[0]] {
+            while writer.write(bytes).is_ok_and(|written| written > 0) {}
+        }
+        writer.set_nonblocking(false).expect("a socket");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pktgen"));
+        command.current_dir(folder.path()).args(["-q", "replay", "x.toml", "--out", "run"]);
+        let mut child = command.stdout(Stdio::from(OwnedFd::from(writer))).spawn().expect("the binary runs");
+        let reports = happens(|| folder.path().join("run/report.html").exists());
+        if reports {
+            signal(&child, name);
+        }
+        let ended = reports && happens(|| child.try_wait().expect("a child").is_some());
+        let _ = child.kill();
+        let status = child.wait().expect("it ends");
+        assert!(reports && ended, "hang guard: {name}, the report began: {reports}");
+        assert_eq!(status.code(), Some(130), "{name}");
+    }
 }
 
 #[test]
