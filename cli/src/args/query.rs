@@ -21,7 +21,7 @@ pub(crate) struct Query {
     #[arg(long)]
     pub(crate) explain: bool,
     /// Format of the result [default: table; with --json jsonl]
-    #[arg(long, value_name = "FORM", value_parser = ["table", "jsonl", "csv", "parquet", "arrow"], conflicts_with = "json")]
+    #[arg(long, value_name = "FORM", value_parser = ["table", "jsonl", "csv", "parquet", "arrow"])]
     pub(crate) format: Option<String>,
     /// Output file [default: standard output]
     #[arg(short, long, value_name = "FILE")]

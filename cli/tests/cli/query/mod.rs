@@ -164,6 +164,15 @@ fn forms_and_refusals(folder: &Path) {
         }
         assert_eq!(rows, 2000, "{form}");
     }
+    let sql = "SELECT COUNT(*) AS n FROM sent";
+    for words in
+        [&["--json", "query", RUN, sql, "--format", "csv"][..], &["query", RUN, sql, "--format", "csv", "--json"]]
+    {
+        let output = pktgen(folder, words);
+        let said = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && output.stdout.is_empty(), "{words:?}: {said}");
+        assert!(said.contains("--format and --json: choose one"), "{words:?}: {said}");
+    }
     let plan = answered(folder, &[RUN, "SELECT seq FROM sent WHERE worker = 3", "--explain"]);
     assert!(
         plan.contains("SCAN sent") && plan.contains("PROJECT 2/14 COLUMNS") && plan.contains("SELECTION"),
