@@ -17,7 +17,7 @@ pub(crate) struct Query {
     /// List the tables with their columns
     #[arg(long, conflicts_with_all = ["sql", "explain", "format", "out"])]
     pub(crate) tables: bool,
-    /// Print the query plan; read nothing
+    /// Print the query plan without reading data; a capture is read first
     #[arg(long)]
     pub(crate) explain: bool,
     /// Format of the result [default: table; with --json jsonl]
