@@ -61,8 +61,9 @@ pub(super) fn run(args: Analyze, ui: &Ui) -> Result<u8> {
         bad.iter().for_each(|(dir, error)| say_bad(dir, error, ui));
         return Err(error);
     }
-    print(&summaries, &lines, &args, ui)?;
+    // Before a metric that only these may have is missed.
     bad.iter().for_each(|(dir, error)| say_bad(dir, error, ui));
+    print(&summaries, &lines, &args, ui)?;
     Ok(u8::from(invalid || !bad.is_empty()))
 }
 

@@ -20,29 +20,40 @@ const LISTED: usize = 256;
 /// Maximum number of members in text.
 const MEMBERS: usize = 8;
 
-/// Lists the wrong packets of every run; returns 1 if there are any.
+/// Lists the wrong packets of every run that can be checked, and the other runs; returns 1 if there are any, and their
+/// error if no run can be checked.
 pub(super) fn run(args: &Analyze, ui: &Ui) -> Result<u8> {
     if args.all || args.table.is_some() || !args.metrics.is_empty() {
         return Err(Error::config(
             "--wrong: cannot be combined with --metric, --all or --table; leave one of them out",
         ));
     }
-    let mut wrong = false;
+    let (mut wrong, mut checked, mut bad) = (false, false, Vec::new());
     for path in &args.runs {
         for run in run_dirs(path, args.no_verify)? {
-            run.check(args.no_verify)?;
             let spinner = ui.spinner("settling again");
-            let found = wrong_packets(all(), &run.dir, args.most, args.no_verify);
+            let found =
+                run.check(args.no_verify).and_then(|()| wrong_packets(all(), &run.dir, args.most, args.no_verify));
             spinner.finish_and_clear();
-            let found = found?;
-            wrong |= found.found > 0;
-            match ui.json() {
-                true => print_json(&run.dir, &found, ui),
-                false => print_text(&run.dir, &found, ui),
+            match found {
+                Ok(found) => {
+                    checked = true;
+                    wrong |= found.found > 0;
+                    match ui.json() {
+                        true => print_json(&run.dir, &found, ui),
+                        false => print_text(&run.dir, &found, ui),
+                    }
+                }
+                Err(error) => bad.push((run.dir, error)),
             }
         }
     }
-    Ok(u8::from(wrong))
+    let last = if checked { None } else { bad.pop() };
+    bad.iter().for_each(|(dir, error)| ui.error(&format!("{} was not checked: {error}", dir.display())));
+    match last {
+        Some((_, error)) => Err(error),
+        None => Ok(u8::from(wrong || !bad.is_empty())),
+    }
 }
 
 fn print_json(dir: &Path, found: &WrongPackets, ui: &Ui) {

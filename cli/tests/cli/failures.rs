@@ -56,3 +56,29 @@ fn failures_say_why_however_quiet() {
     let output = pktgen(folder, &["-q", "analyze", "whole.pcap"]);
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
 }
+
+#[test]
+fn an_unreadable_run_hides_no_other_and_is_named() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let folder = folder.path();
+    let experiment = "name = \"two\"\n[workload]\nclusters = 2\nworkers_per_cluster = 2\nupdates = 10\n\
+        [schedule]\nkind = \"poisson\"\noffered = \"1Gbps\"\n[target]\nprogram = \"olaf\"\n[sweep]\nseeds = \"1..2\"\n";
+    fs::write(folder.join("x.toml"), experiment).expect("writable");
+    let output = pktgen(folder, &["-q", "replay", "x.toml", "--no-report", "--out", "s"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    fs::remove_file(folder.join("s/seed=1/sent.parquet")).expect("there");
+    let output = pktgen(folder, &["analyze", "s", "--metric", "only_there"]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("s/seed=1 was not analysed") && said.contains("no such metric"), "{said}");
+    let output = pktgen(folder, &["analyze", "s", "--wrong"]);
+    let (listed, said) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(listed.starts_with("s/seed=2: ") && !listed.contains("s/seed=1"), "{listed}");
+    assert!(said.contains("s/seed=1 was not checked"), "{said}");
+    fs::remove_file(folder.join("s/seed=2/sent.parquet")).expect("there");
+    let output = pktgen(folder, &["analyze", "s", "--wrong"]);
+    let said = text(&output.stderr);
+    assert!(!output.status.success() && said.contains("pktgen: s/seed=1 was not checked"), "{said}");
+    assert!(said.contains("s/seed=2/sent.parquet") && !said.contains("s/seed=2 was not checked"), "{said}");
+}
