@@ -174,7 +174,7 @@ pub(crate) struct Replay {
     /// Folder for the run dir or the sweep's run dirs; must be new or empty [default: runs/NAME-N]
     #[arg(long)]
     pub(crate) out: Option<PathBuf>,
-    /// Print the resolved configuration of the first run and stop
+    /// Print the resolved configuration of the first run, or of --run, and stop
     #[arg(long)]
     pub(crate) print_config: bool,
     /// Send nothing; print the first frames decoded, their rates, and the expected results

@@ -14,8 +14,9 @@ pub(super) fn run(args: Replay, ui: &Ui) -> Result<u8> {
     let changes = tempo::apply(&args.tempo, &args.experiment.set, &mut document)?;
     let experiment = open(document.clone())?.launching(args.launch.allow_launch).probing(!args.no_probe);
     tempo::check(&changes, &experiment.runs)?;
-    let experiment = match (&args.run, args.find.find_rate) {
-        (Some(name), false) => experiment.only(name)?,
+    let experiment = match &args.run {
+        // A search chooses the run itself.
+        Some(name) if args.print_config || !args.find.find_rate => experiment.only(name)?,
         _ => experiment,
     };
     experiment.overrides_without_effect().iter().for_each(|text| ui.note(&format!("note: {text}")));

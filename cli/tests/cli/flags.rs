@@ -66,3 +66,18 @@ fn a_folder_is_told_in_json_and_names_may_be_of_any_bytes() {
     command.current_dir(dir).args(["--json", "-q", "trace", "synth", "x.toml", "-o"]).arg(name);
     assert_eq!(command.output().expect("it runs").status.code(), Some(0));
 }
+
+#[test]
+fn a_search_prints_the_configuration_of_the_named_run() {
+    let folder = folder(2);
+    let prints = |words: &[&str]| {
+        let set = ["replay", "x.toml", "--print-config", "--set", "sweep.axes.target.queue=[\"fifo\",\"olaf\"]"];
+        let output = pktgen(folder.path(), &[&set[..], words].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let named = ["--run", "queue=olaf,seed=1"];
+    let second = prints(&named);
+    assert_ne!(second, prints(&[]));
+    assert_eq!(prints(&[&named[..], &["--find-rate"]].concat()), second);
+}
