@@ -31,9 +31,11 @@ pub(super) fn run(args: Capture, ui: &Ui) -> Result<u8> {
 /// Counts in the kernel until a stop is requested.
 fn count(interface: &str, serve: &Serve, allow_default_route: bool, ui: &Ui) -> Result<u8> {
     let most = part::positive("--for", serve.most)?.map(|ps| Duration::from_nanos(ps as u64 / 1000));
+    // Before the note, which may be the signal for a Ctrl-C.
+    let stop = stop_flag();
     let sink = Sink::attach(interface, allow_default_route)?;
     ui.note("ready; Ctrl-C ends");
-    let (stop, watch, bar) = (stop_flag(), Stopwatch::start(), ui.spinner("counting"));
+    let (watch, bar) = (Stopwatch::start(), ui.spinner("counting"));
     while !stop.load(Ordering::Relaxed) && most.is_none_or(|most| watch.elapsed() < most) {
         std::thread::sleep(Duration::from_millis(20));
         bar.set_message(format!("{} frames", sink.counts().0));
