@@ -31,7 +31,8 @@ impl TargetSource {
         if text == Path::new(PAPER) {
             return Ok(TargetSource::Paper);
         }
-        if text.join("sweep.json").exists() || text.join("manifest.json").exists() {
+        // Also a folder of run dirs without a sweep.json; one without any is refused when it is read.
+        if text.is_dir() {
             return Ok(TargetSource::Runs(text.to_owned()));
         }
         if text.is_file() {

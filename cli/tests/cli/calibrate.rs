@@ -322,4 +322,12 @@ fn bad_input_names_the_value_and_the_remedy() {
         assert!([Some(1), Some(2)].contains(&output.status.code()), "{}", told(&output));
         assert!(told(&output).contains(part), "{words}: {part}\n{}", told(&output));
     }
+    // Run dirs in a folder are read as those of a sweep, here up to the missing metric.
+    fs::remove_file(at.join("measured/sweep.json")).expect("there");
+    fs::create_dir(at.join("empty")).expect("a folder");
+    for (to, part) in [("measured", "there are no targets"), ("empty", "it is no run dir and no sweep")] {
+        let words = format!("calibrate twin.toml --to {to} --out bad --set calibrate.metrics=[\"nothing\"]");
+        let output = pktgen(at, &words);
+        assert!(output.status.code() == Some(2) && told(&output).contains(part), "{to}: {}", told(&output));
+    }
 }
