@@ -24,7 +24,7 @@ mod here {
         for (name, text) in files(args.form)? {
             let path = args.out.join(name);
             write_whole(&path, text)?;
-            ui.result(&path.display().to_string());
+            ui.wrote(&path);
         }
         Ok(0)
     }

@@ -61,6 +61,9 @@ fn a_folder_is_told_in_json_and_names_may_be_of_any_bytes() {
     let output = pktgen(dir, &["replay", "x.toml", "--no-report", "--json"]);
     let said = text(&output.stdout);
     assert!(said.contains("\"schema\":\"folder/1\"") && said.contains("runs/"), "{said}");
+    let output = pktgen(dir, &["completions", "bash", "--out", "shell", "--json"]);
+    let said = text(&output.stdout);
+    assert!(said.contains("\"schema\":\"folder/1\"") && said.contains("shell/pktgen.bash"), "{said}");
     let name = OsStr::from_bytes(b"t\xff.parquet");
     let mut command = Command::new(env!("CARGO_BIN_EXE_pktgen"));
     command.current_dir(dir).args(["--json", "-q", "trace", "synth", "x.toml", "-o"]).arg(name);
