@@ -22,6 +22,9 @@ use crate::schemas;
 use crate::ui::Ui;
 
 pub(super) fn run(args: Certify, ui: &Ui) -> Result<u8> {
+    if args.markdown && ui.json() {
+        return Err(Error::config("--markdown and --json: choose one"));
+    }
     if args.markdown {
         ui.result(methodology(all().suites).trim_end());
         return Ok(0);

@@ -185,6 +185,9 @@ fn write(job: &Job, syntax: &str, out: Option<&Path>, ui: &Ui) -> Result<u8> {
         own => of_syntax(job, own)?,
     };
     let Some(out) = out else {
+        if syntax != "json" && ui.json() {
+            return Err(Error::config(format!("--syntax {syntax} and --json: choose one, or write files with --out")));
+        }
         for (name, text) in &parts {
             if syntax != "json" {
                 ui.result(&format!("# file: {name}"));

@@ -66,6 +66,9 @@ fn a_plan_is_written_into_a_folder_and_profiles_are_listed_and_shown() {
     let expected =
         ["controller.txt", "ports.yaml", "switchml-0.cfg", "switchml-1.cfg", "switchml-2.cfg", "switchml-3.cfg"];
     assert_eq!(names, expected);
+    let printed = run(&["device", "plan", "tofino-switchml", &switchml, "--syntax", "switchml", "--json"], &[]);
+    assert!(printed.status.code() == Some(2) && printed.stdout.is_empty(), "{}", said(&printed));
+    assert!(said(&printed).contains("--syntax switchml and --json: choose one"), "{}", said(&printed));
     let again = run(&["device", "plan", "tofino-switchml", &switchml, "--out", &out], &[]);
     assert!(again.status.code() == Some(2) && said(&again).contains("not empty"), "{}", said(&again));
     let list = prints(&["device", "list"], &[]);

@@ -25,6 +25,7 @@ fn what_would_have_no_effect_is_refused() {
         refuses(dir, &["trace", "synth", "x.toml", "-o", "t.parquet", "--set", set], words);
     }
     refuses(dir, &["query", "run", "--tables", "-o", "t.csv"], &["--tables", "--out"]);
+    refuses(dir, &["certify", "--markdown", "--json"], &["--markdown and --json: choose one"]);
     for words in [&["--stats", "1s"][..], &["--metrics", "127.0.0.1:0"], &["--speed", "2"], &["--for", "0s"]] {
         refuses(dir, &[&["capture", "--iface", "absent0"][..], words].concat(), &words[..1]);
     }
