@@ -184,7 +184,7 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "N", default_value_t = 3, requires = "dry_run")]
     pub(crate) frames: u16,
     /// Parallel runs, 1 to 1024 [default: one per core]
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024), conflicts_with_all = ["role", "find_rate"])]
     pub(crate) jobs: Option<u16>,
     /// Write no report
     #[arg(long)]

@@ -10,6 +10,10 @@ const EXITS: &str = "\
 Verdicts per clause: passed, failed, not decidable, not applicable. docs/certify.md has the clauses and the method.\n\
 Exit codes: 0 no clause failed and all were decidable (the device conforms, if all clauses were tested); 1 a clause failed or is not decidable; 2 usage or configuration; 3 not possible on this host.";
 
+/// The arguments of a test, which lists have no use for.
+const OF_A_TEST: [&str; 11] =
+    ["experiment", "set", "clause", "except", "run", "all_runs", "profile", "repeats", "seed", "out", "allow_launch"];
+
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXITS)]
 pub(crate) struct Certify {
@@ -48,9 +52,9 @@ pub(crate) struct Certify {
     #[command(flatten)]
     pub(crate) launch: AllowLaunch,
     /// Print the clauses and exit
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = OF_A_TEST)]
     pub(crate) list: bool,
     /// Print the methodology with all clauses and exit: docs/certify.md
-    #[arg(long, conflicts_with = "list")]
+    #[arg(long, conflicts_with = "list", conflicts_with_all = OF_A_TEST)]
     pub(crate) markdown: bool,
 }

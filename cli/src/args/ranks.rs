@@ -10,7 +10,7 @@ use pktgen_realtime::run::{Instant, RankFlag};
 pub(crate) struct Ranks {
     /// Rank of this process and number of ranks, from 0, as 0/3; auto: from mpirun, srun or PKTGEN_RANK. --out is a
     /// folder shared by all ranks; each writes into its rank-I
-    #[arg(long, value_name = "auto|I/N", requires = "out", conflicts_with_all = ["role", "shard", "find_rate", "print_config", "jobs"])]
+    #[arg(long, value_name = "auto|I/N", requires = "out", conflicts_with_all = ["role", "shard", "find_rate", "print_config", "dry_run", "jobs"])]
     pub(crate) rank: Option<RankFlag>,
     /// Role of each rank, as workers,workers,device,server [default: the last is the server, all others workers]
     #[arg(long, value_name = "LIST", requires = "rank")]

@@ -55,6 +55,9 @@ pub(super) fn run(args: &Analyze, ui: &Ui) -> Result<u8> {
                     dir.display()
                 )));
             }
+            if args.memory.is_some() {
+                return Err(Error::config("--memory: it is for captures and run dirs, not for tables; leave it out"));
+            }
             analyze_tables(dir, all().protocols.formats, args.capture.forwards, args.no_verify)?
         }
         all if all.iter().any(|path| is_tables(path)) => {

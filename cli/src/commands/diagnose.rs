@@ -27,12 +27,18 @@ pub(super) fn run(args: Diagnose, ui: &Ui) -> Result<u8> {
         true if !args.set.is_empty() => {
             return Err(Error::config("--set: a run has its settings; leave it out, or name an experiment file"));
         }
+        true if args.launch.allow_launch => {
+            return Err(Error::config("--allow-launch: a run has ended; leave it out, or name an experiment file"));
+        }
         true => {
             one_run(&subject)?;
             diagnose(&subject, args.device.as_deref(), &all().protocols, args.no_verify)?
         }
         false if args.device.is_some() => {
             return Err(Error::config("--device: an experiment has not run yet; leave it out, or name a run dir"));
+        }
+        false if args.no_verify => {
+            return Err(Error::config("--no-verify: an experiment has no files yet; leave it out, or name a run dir"));
         }
         false => {
             let document = load(&args::Experiment { experiment: subject, set: args.set })?;

@@ -37,6 +37,7 @@ pub(super) fn run(args: Report, ui: &Ui) -> Result<u8> {
     }
     match (args.runs.as_slice(), &args.baseline, &args.history) {
         ([], None, Some(file)) => {
+            refuse_for_history(&args)?;
             let file = file.clone();
             history::run(History { file, metric: Vec::new(), all: false, out: args.out }, ui)
         }
@@ -70,6 +71,22 @@ pub(super) fn check_files(files: &[PathBuf], args: &Report) -> Result<()> {
 fn files(dir: &Path, out: &[PathBuf]) -> Vec<PathBuf> {
     let beside = |format: &&'static dyn Format| dir.join(format!("report.{}", format.extension()));
     if out.is_empty() { REPORTS.iter().map(beside).collect() } else { out.to_vec() }
+}
+
+/// Refuses flags that change how runs are read or compared, for a history, whose numbers are final.
+fn refuse_for_history(args: &Report) -> Result<()> {
+    let given = [
+        (args.age != Default::default(), "--age"),
+        (args.memory.is_some(), "--memory"),
+        (args.no_verify, "--no-verify"),
+        (args.rules.is_some(), "--rules"),
+    ];
+    match given.into_iter().find(|(given, _)| *given) {
+        Some((_, flag)) => {
+            Err(Error::config(format!("{flag}: a history without RUN is only printed; leave it out, or name a RUN")))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Reports on the runs in `dir`: writes `out`, or one file of each format beside the runs, and prints the verdict and

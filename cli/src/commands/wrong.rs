@@ -23,9 +23,10 @@ const MEMBERS: usize = 8;
 /// Lists the wrong packets of every run that can be checked, and the other runs; returns 1 if there are any, and their
 /// error if no run can be checked.
 pub(super) fn run(args: &Analyze, ui: &Ui) -> Result<u8> {
-    if args.all || args.table.is_some() || !args.metrics.is_empty() {
+    let of_metrics = args.all || args.table.is_some() || !args.metrics.is_empty();
+    if of_metrics || args.age != Default::default() || args.memory.is_some() {
         return Err(Error::config(
-            "--wrong: cannot be combined with --metric, --all or --table; leave one of them out",
+            "--wrong: cannot be combined with --metric, --all, --table, --age or --memory; leave one of them out",
         ));
     }
     let (mut wrong, mut checked, mut bad) = (false, false, Vec::new());

@@ -1,6 +1,7 @@
 //! Flags that a command would ignore are refused, results that are folders are told, and names may be of any bytes.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
@@ -53,6 +54,37 @@ fn keys_that_tune_sets_itself_are_refused() {
     assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
     let shipped = include_str!("../../../configs/wires/rates.toml");
     assert!(shipped.contains("\nbytes = \"256B\"\n"), "the default of --bytes");
+}
+
+#[test]
+fn flags_that_another_argument_leaves_without_use_are_refused() {
+    let folder = folder(2);
+    let dir = folder.path();
+    for name in ["run", "rows"] {
+        fs::create_dir(dir.join(name)).expect("a folder");
+    }
+    fs::write(dir.join("rows/tables.json"), "{}").expect("writable");
+    let of_runs: [&[&str]; 4] = [&["--age", "oldest"], &["--memory", "9"], &["--no-verify"], &["--rules", "r.toml"]];
+    for flag in of_runs {
+        refuses(dir, &[&["report", "--history", "h.jsonl"][..], flag].concat(), &[flag[0], "a history without RUN"]);
+    }
+    let of_a_test: [&[&str]; 4] = [&["x.toml"], &["--clause", "1"], &["--seed", "1"], &["--allow-launch"]];
+    for other in of_a_test {
+        for list in ["--list", "--markdown"] {
+            refuses(dir, &[&["certify", list][..], other].concat(), &[list, "cannot be used with"]);
+        }
+    }
+    let cases: [(&[&str], &[&str]); 8] = [
+        (&["diagnose", "run", "--allow-launch"], &["--allow-launch", "a run has ended"]),
+        (&["diagnose", "x.toml", "--no-verify"], &["--no-verify", "no files yet"]),
+        (&["analyze", "run", "--wrong", "--age", "oldest"], &["--wrong: cannot be combined", "--age"]),
+        (&["analyze", "run", "--wrong", "--memory", "9"], &["--wrong: cannot be combined", "--memory"]),
+        (&["analyze", "rows", "--memory", "9"], &["--memory", "not for tables"]),
+        (&["replay", "x.toml", "--dry-run", "--rank", "0/2", "--out", "o"], &["--dry-run", "--rank"]),
+        (&["replay", "x.toml", "--role", "workers", "--jobs", "2"], &["--role", "--jobs"]),
+        (&["replay", "x.toml", "--find-rate", "--jobs", "2"], &["--find-rate", "--jobs"]),
+    ];
+    cases.iter().for_each(|(args, words)| refuses(dir, args, words));
 }
 
 #[test]
