@@ -161,13 +161,21 @@ pub(crate) struct XdpLive {
     watch: Stopwatch,
     /// Time of the last reading of the interface's drops, its value, and the frames sent by then.
     looked: (Duration, u64, u64),
+    /// Frames that the interface had sent at the last reading; `None` if it was gone.
+    left: Option<u64>,
+}
+
+/// Returns whether an interface takes the frames of a port that sent `sent` of them: drops are counted for all of its senders together, so
+/// they may be of others if some frames left.
+fn takes(dropped: u64, sent: u64, some_left: bool) -> bool {
+    dropped < sent || some_left
 }
 
 impl XdpLive {
     /// Loads the program and registers it.
     pub fn open(options: &Options) -> Result<Self> {
         options.check()?;
-        let interface = Interface::open(&options.interface)?;
+        let mut interface = Interface::open(&options.interface)?;
         if !takes_redirected(&interface)? {
             let name = interface.name();
             return Err(Error::Host(format!(
@@ -184,6 +192,7 @@ impl XdpLive {
         let code = replay_program(&state, &frames_map, &interfaces, options);
         let program = BpfProgram::load("pktgen_live", code.insns(), false)?;
         let registration = Registration::new(&program)?;
+        let left = interface.sent();
         let mut port = XdpLive {
             _registration: registration,
             program,
@@ -202,6 +211,7 @@ impl XdpLive {
             card: Card::open(&options.interface),
             watch: Stopwatch::start(),
             looked: (Duration::ZERO, 0, 0),
+            left,
         };
         port.probe()?;
         Ok(port)
@@ -242,7 +252,7 @@ impl XdpLive {
         self.frame_max
     }
 
-    /// Fails if the interface has dropped everything for a while: calls do not report it, only the interface's counter.
+    /// Fails if the interface has dropped everything for a while: calls do not report it, only the interface's counters.
     fn look(&mut self, bytes: usize) -> Result<()> {
         let now = self.watch.elapsed();
         let (then, dropped_before, sent_before) = self.looked;
@@ -250,9 +260,11 @@ impl XdpLive {
             return Ok(());
         }
         let dropped = self.interface.drops().send;
+        let left = self.interface.sent();
         self.looked = (now, dropped, self.sent);
+        let some_left = std::mem::replace(&mut self.left, left) != left;
         let (dropped, sent) = (dropped - dropped_before.min(dropped), self.sent - sent_before);
-        if sent > 0 && dropped < sent {
+        if sent > 0 && takes(dropped, sent, some_left) {
             self.stall.taken();
         } else if sent > 0 && self.stall.refused() {
             return Err(self.stall.of_interface(&self.card, &io::Error::other("dropped by the driver"), bytes));
@@ -598,4 +610,16 @@ fn count(code: &mut Code, at: i16) {
     code.load_u64(R1, R7, at);
     code.add(R1, 1);
     code.store_u64(R7, at, R1);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drops_beside_frames_that_left_are_no_refusal() {
+        assert!(takes(1000, 500, true), "drops of other queues");
+        assert!(takes(0, 1, false), "the interface has not counted the frame yet");
+        assert!(!takes(500, 500, false));
+    }
 }
