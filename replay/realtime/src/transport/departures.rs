@@ -2,7 +2,8 @@
 //!
 //! Used by `af_packet` and `udp`. Every n-th frame is marked in the call that sends it (SO_TIMESTAMPING as a control
 //! message), and its stamp is read from the socket's error queue before the next one is marked: only one is under way
-//! at a time, so a stamp is never ambiguous. If n is 0 there is no [`Sampler`], and sending is not affected.
+//! at a time. After a stamp was given up, none is marked for a second, in which it may still come: so a stamp is never
+//! ambiguous. If n is 0 there is no [`Sampler`], and sending is not affected.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -36,6 +37,8 @@ impl Departures {
 const KEPT: usize = 1 << 16;
 /// Wait after which a missing stamp is given up.
 const PATIENCE_NS: i64 = 10_000_000;
+/// Time without marked frames after that: the number of a late stamp does not tell its frame, since refused frames may have used numbers.
+const REST_NS: i64 = 1_000_000_000;
 /// While a stamp is awaited, the error queue is checked after this number of frames.
 const LOOK: u64 = 64;
 /// Origin of an error-queue entry that is a stamp (SO_EE_ORIGIN_TIMESTAMPING).
@@ -54,6 +57,8 @@ pub(super) struct Sampler {
     left: u64,
     /// The marked frame under way: time just before its call.
     open: Option<i64>,
+    /// No frame is marked before this time.
+    rests_until: i64,
     /// The clock just before the current call.
     call_ns: i64,
     /// Number of the next marked frame, counted by the kernel; lower ones are done.
@@ -93,7 +98,7 @@ impl Sampler {
 
     fn new(stamps: Stamps, every: u64, kept: usize, all: Departures) -> Self {
         let found = Vec::with_capacity(kept);
-        Sampler { stamps, every, left: 0, open: None, call_ns: 0, key: 0, found, kept, all }
+        Sampler { stamps, every, left: 0, open: None, rests_until: 0, call_ns: 0, key: 0, found, kept, all }
     }
 
     /// Lets the socket report stamps of marked frames, numbered from 0.
@@ -116,12 +121,13 @@ impl Sampler {
     fn choose(&mut self, socket: BorrowedFd<'_>) -> Mark {
         self.collect(socket);
         self.call_ns = clock::monotonic_ns();
-        if let Some(call_ns) = self.open {
-            if self.call_ns - call_ns < PATIENCE_NS {
-                self.left += LOOK.min(self.every);
-                return None;
-            }
+        if self.open.is_some_and(|call_ns| self.call_ns - call_ns >= PATIENCE_NS) {
             self.give_up();
+            self.rests_until = self.call_ns + REST_NS;
+        }
+        if self.open.is_some() || self.call_ns < self.rests_until {
+            self.left += LOOK.min(self.every);
+            return None;
         }
         let flags = match self.stamps {
             Stamps::Card => libc::SOF_TIMESTAMPING_TX_HARDWARE,
@@ -166,10 +172,14 @@ impl Sampler {
                 _ => {}
             }
         }
-        let (Some(stamp), Some(key), Some(call_ns)) = (stamp, key, self.open) else { return };
+        let (Some(stamp), Some(key)) = (stamp, key) else { return };
         // Lower numbers were given up. Higher ones were used for frames that the kernel then did not take.
-        if key.wrapping_sub(self.key) < 1 << 31 {
-            (self.key, self.open) = (key.wrapping_add(1), None);
+        if key.wrapping_sub(self.key) >= 1 << 31 {
+            return;
+        }
+        self.key = key.wrapping_add(1);
+        // Otherwise it is the late stamp of a frame that was given up.
+        if let Some(call_ns) = self.open.take() {
             self.keep(Departure { call_ns, stamp_ns: i64::try_from(stamp).ok() });
         }
     }
@@ -260,6 +270,37 @@ mod tests {
         sampler.tell(&entry(3, 370, ORIGIN));
         let found: Vec<_> = sampler.found.iter().map(|found| (found.call_ns, found.stamp_ns)).collect();
         assert_eq!(found, [(100, None), (200, Some(260)), (300, Some(370))]);
+    }
+
+    /// Number 0 was used for a refused frame, and the stamp of the next one, number 1, is late.
+    #[test]
+    fn a_late_stamp_after_a_refused_frame_is_of_no_later_frame() {
+        let mut sampler = sampler(1, 100);
+        let open = |sampler: &mut Sampler, call_ns| {
+            sampler.call_ns = call_ns;
+            sampler.sent(1, Some((0, 0)));
+        };
+        open(&mut sampler, 100);
+        sampler.give_up();
+        sampler.tell(&entry(1, 160, ORIGIN));
+        open(&mut sampler, 300);
+        sampler.tell(&entry(1, 160, ORIGIN));
+        assert_eq!(sampler.found.len(), 1, "the number is done");
+        sampler.tell(&entry(2, 310, ORIGIN));
+        let found: Vec<_> = sampler.found.iter().map(|found| (found.call_ns, found.stamp_ns)).collect();
+        assert_eq!(found, [(100, None), (300, Some(310))]);
+    }
+
+    #[test]
+    fn nothing_is_marked_while_a_stamp_may_be_late() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let mut sampler = sampler(1, 100);
+        sampler.open = Some(clock::monotonic_ns() - PATIENCE_NS);
+        assert_eq!(sampler.mark(socket.as_fd(), 1000), None);
+        assert_eq!((sampler.open, sampler.found.len()), (None, 1));
+        assert_eq!(sampler.rests_until, sampler.call_ns + REST_NS);
+        sampler.rests_until = sampler.call_ns;
+        assert!(sampler.mark(socket.as_fd(), 1000).is_some());
     }
 
     #[test]
