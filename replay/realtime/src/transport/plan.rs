@@ -24,7 +24,8 @@ use crate::lockstep::Lockstep;
 pub enum Wait {
     /// Polls the clock: precise, but occupies a core.
     Spin,
-    /// Sleeps until shortly before the deadline, or until an arrival.
+    /// Sleeps until shortly before the deadline, or until an arrival. A device with a server sleeps at most 50 µs at a time: arrivals from
+    /// the workers only end its sleep.
     Block,
 }
 
