@@ -26,12 +26,16 @@ const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
 const RTA_MULTIPATH: u16 = 9;
 const RTA_TABLE: u16 = 15;
+const RTA_NH_ID: u16 = 30;
 /// A route to unicast addresses.
 const RTN_UNICAST: u8 = 1;
 /// Receive buffer; the kernel's messages are at most half of it.
 const ROOM: usize = 64 << 10;
 /// Maximum attempts to read the list without concurrent changes.
 const TRIES: u32 = 10;
+
+/// The interface of a route by a nexthop object, if the kernel does not name it: any.
+pub(super) const ANY: u32 = 0;
 
 /// A route to unicast addresses through an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,18 +46,22 @@ pub struct Route {
     pub bits: u8,
     /// Number of its table.
     pub table: u32,
-    /// Number of its interface.
+    /// Number of its interface, or 0 for any.
     pub interface: u32,
 }
 
 impl fmt::Display for Route {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let Route { to, bits, table, .. } = self;
+        let Route { to, bits, table, interface } = self;
         match table {
-            253 => write!(f, "{to}/{bits} in table default"),
-            254 => write!(f, "{to}/{bits} in table main"),
-            255 => write!(f, "{to}/{bits} in table local"),
-            table => write!(f, "{to}/{bits} in table {table}"),
+            253 => write!(f, "{to}/{bits} in table default")?,
+            254 => write!(f, "{to}/{bits} in table main")?,
+            255 => write!(f, "{to}/{bits} in table local")?,
+            table => write!(f, "{to}/{bits} in table {table}")?,
+        }
+        match *interface {
+            ANY => write!(f, " by a nexthop object (sysctl net.ipv4.nexthop_compat_mode=1 names its interface)"),
+            _ => Ok(()),
         }
     }
 }
@@ -133,7 +141,7 @@ fn pieces(mut rest: &[u8], head: usize) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Adds a route, once for each of its interfaces.
+/// Adds a route, once for each of its interfaces. With `net.ipv4.nexthop_compat_mode=0` the kernel names only the nexthop object.
 fn route(body: &[u8], routes: &mut Vec<Route>) {
     let Some((head, rest)) = body.split_at_checked(ROUTE) else { return };
     let (family, bits, kind) = (i32::from(head[0]), head[1], head[7]);
@@ -145,7 +153,7 @@ fn route(body: &[u8], routes: &mut Vec<Route>) {
     if kind != RTN_UNICAST {
         return;
     }
-    let (mut table, mut through) = (u32::from(head[4]), Vec::new());
+    let (mut table, mut through, mut by_object) = (u32::from(head[4]), Vec::new(), false);
     for attribute in pieces(rest, ATTRIBUTE) {
         let value = &attribute[ATTRIBUTE..];
         match half(attribute, 2) {
@@ -158,8 +166,12 @@ fn route(body: &[u8], routes: &mut Vec<Route>) {
             Some(RTA_TABLE) => table = word(value, 0).unwrap_or(table),
             Some(RTA_OIF) => through.extend(word(value, 0)),
             Some(RTA_MULTIPATH) => through.extend(pieces(value, NEXT_HOP).filter_map(|hop| word(hop, 4))),
+            Some(RTA_NH_ID) => by_object = true,
             _ => {}
         }
+    }
+    if by_object && through.is_empty() {
+        through.push(ANY);
     }
     routes.extend(through.into_iter().map(|interface| Route { to, bits, table, interface }));
 }
@@ -226,6 +238,22 @@ mod tests {
             let whole = parse(&datagram[..cut], &mut Vec::new()).is_ok();
             assert!(!whole || datagram[..cut].len().is_multiple_of(4), "{cut}");
         }
+    }
+
+    #[test]
+    fn a_route_by_a_nexthop_object_without_its_interface_is_through_any() {
+        let object = || attribute(RTA_NH_ID, &7u32.to_ne_bytes());
+        let named = [object(), attribute(RTA_OIF, &3u32.to_ne_bytes())];
+        let datagram = [
+            message(RTM_NEWROUTE, 2, &body(libc::AF_INET, 0, RTN_UNICAST, &[object()])),
+            message(RTM_NEWROUTE, 2, &body(libc::AF_INET6, 0, RTN_UNICAST, &named)),
+        ]
+        .concat();
+        let mut routes = Vec::new();
+        assert_eq!(parse(&datagram, &mut routes).unwrap(), Progress::More { changed: false });
+        assert_eq!(routes.iter().map(|route| route.interface).collect::<Vec<_>>(), [ANY, 3]);
+        assert!(routes[0].to_string().starts_with("0.0.0.0/0 in table main by a nexthop object ("), "{}", routes[0]);
+        assert_eq!(routes[1].to_string(), "::/0 in table main");
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! An interface leads to the internet if routes through it cover an eighth of the internet's unicast addresses, in any table: a default
 //! route, or several that together replace one (`0.0.0.0/1` and `128.0.0.0/1`). Routes of an interface above it (a bridge, a bond, a VLAN)
-//! or below it count as its own. Routing rules are ignored: a table that no rule names counts as well.
+//! or below it count as its own, and so do routes by nexthop objects whose interface the kernel does not name.
+//! Routing rules are ignored: a table that no rule names counts as well.
 
 use std::fmt;
 use std::fs;
@@ -123,7 +124,7 @@ impl fmt::Display for WayOut {
 
 /// Returns the routes to the internet through `interface`, or through those above and below it; `None` without any.
 pub fn way_out(root: &Path, routes: RouteTable, interface: &str, reach: RouteReach) -> Result<Option<WayOut>> {
-    let routes = routes().map_err(|e| {
+    let table = routes().map_err(|e| {
         Error::Host(format!(
             "the routes of this host cannot be read ({e}), and {interface} may carry the default route; with \
              transport.allow_default_route = true (capture: --allow-default-route) that is not checked"
@@ -138,7 +139,8 @@ pub fn way_out(root: &Path, routes: RouteTable, interface: &str, reach: RouteRea
         let number = fs::read_to_string(root.join("sys/class/net").join(&name).join("ifindex")).unwrap_or_default();
         let Ok(number) = number.trim().parse::<u32>() else { continue };
         for v4 in [true, false] {
-            let own: Vec<_> = routes.iter().filter(|r| r.interface == number && r.to.is_ipv4() == v4).collect();
+            let leads = |route: &Route| route.interface == number || route.interface == routes::ANY;
+            let own: Vec<_> = table.iter().filter(|route| leads(route) && route.to.is_ipv4() == v4).collect();
             let wide = |routes: &[&Route]| {
                 let (covered, all) = coverage(routes, v4);
                 (covered * PART >= all).then_some((covered * 100 / all) as u32)
@@ -276,6 +278,18 @@ mod tests {
         ] {
             assert_eq!(wide(texts).as_deref(), Some(said));
         }
+    }
+
+    #[test]
+    fn routes_of_an_unnamed_interface_are_of_each() {
+        let root = host(&[(1, "eth0", "0x1003\n", &[]), (2, "eth1", "0x1003\n", &[])]);
+        let way = |text: &str| {
+            let routes = || Ok(vec![route(text, routes::ANY), route("0.0.0.0/0", 1)]);
+            way_out(root.path(), &routes, "eth1", RouteReach::Send).unwrap().map(|way| way.to_string())
+        };
+        let said = way("0.0.0.0/0").unwrap();
+        assert!(said.contains("by a nexthop object") && !said.contains("through"), "{said}");
+        assert_eq!(way("10.0.0.0/8"), None);
     }
 
     #[test]
