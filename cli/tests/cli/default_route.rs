@@ -83,6 +83,19 @@ const CASES: &[Case] = &[
         optional: false,
     },
     Case {
+        what: "a bridge at the other end",
+        said: "w0 carries the host's default route (0.0.0.0/0 in table main, through br0 at the other end of it)",
+        made: &[
+            "link add br0 type bridge",
+            "link set d0 master br0",
+            "link set br0 up",
+            "addr add 10.9.9.1/24 dev br0",
+            "route add default via 10.9.9.2 dev br0",
+        ],
+        removed: &["link del br0"],
+        optional: false,
+    },
+    Case {
         what: "a bond",
         said: "w0 carries the host's default route (0.0.0.0/0 in table main, through bond0 above it)",
         made: &[

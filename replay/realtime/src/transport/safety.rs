@@ -2,8 +2,8 @@
 //!
 //! An interface leads to the internet if routes through it cover an eighth of the internet's unicast addresses, in any table: a default
 //! route, or several that together replace one (`0.0.0.0/1` and `128.0.0.0/1`). Routes of an interface above it (a bridge, a bond, a VLAN)
-//! or below it count as its own, and so do routes by nexthop objects whose interface the kernel does not name.
-//! Routing rules are ignored: a table that no rule names counts as well.
+//! or below it count as its own, and so do those of a bridge at the other end of a veth, and routes by nexthop objects whose interface the
+//! kernel does not name. Routing rules are ignored: a table that no rule names counts as well.
 
 use std::fmt;
 use std::fs;
@@ -89,7 +89,8 @@ pub(super) fn check_taking(interface: &str, what: &str, allow_default_route: boo
 /// The operation at an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RouteReach {
-    /// Frames are sent: they leave by the interfaces below, and share its link with those above.
+    /// Frames are sent: they leave by the interfaces below, share its link with those above, and pass on to a bridge at the other end of a
+    /// veth.
     Send,
     /// Arriving frames are taken: interfaces above do not get them.
     Take,
@@ -133,11 +134,16 @@ pub fn way_out(root: &Path, routes: RouteTable, interface: &str, reach: RouteRea
     let mut stack = vec![(interface.to_owned(), None)];
     stack.extend(beside(root, interface, "upper_").into_iter().map(|name| (name, Some("above"))));
     if reach == RouteReach::Send {
-        stack.extend(beside(root, interface, "lower_").into_iter().map(|name| (name, Some("below"))));
+        let below = beside(root, interface, "lower_");
+        // The other end itself only passes frames to this host, which sends them nowhere by its default route.
+        let ways = std::iter::once(interface).chain(below.iter().map(String::as_str));
+        let other_ends: Vec<_> = ways.filter_map(|name| other_end(root, name)).collect();
+        let beyond = other_ends.iter().flat_map(|name| beside(root, name, "upper_"));
+        stack.extend(below.into_iter().map(|name| (name, Some("below"))));
+        stack.extend(beyond.map(|name| (name, Some("at the other end of"))));
     }
     for (name, place) in stack {
-        let number = fs::read_to_string(root.join("sys/class/net").join(&name).join("ifindex")).unwrap_or_default();
-        let Ok(number) = number.trim().parse::<u32>() else { continue };
+        let Some(number) = number_in(root, &name, "ifindex") else { continue };
         for v4 in [true, false] {
             let leads = |route: &Route| route.interface == number || route.interface == routes::ANY;
             let own: Vec<_> = table.iter().filter(|route| leads(route) && route.to.is_ipv4() == v4).collect();
@@ -168,6 +174,23 @@ fn beside(root: &Path, interface: &str, side: &str) -> Vec<String> {
         at += 1;
     }
     found.split_off(1)
+}
+
+/// Returns the name of the other end of a veth: two interfaces that name each other. `None` for other interfaces, and in another namespace.
+fn other_end(root: &Path, interface: &str) -> Option<String> {
+    let (own, other) = (number_in(root, interface, "ifindex")?, number_in(root, interface, "iflink")?);
+    let entries = fs::read_dir(root.join("sys/class/net")).ok()?.flatten();
+    let mut names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names.find(|name| {
+        name != interface
+            && number_in(root, name, "ifindex") == Some(other)
+            && number_in(root, name, "iflink") == Some(own)
+    })
+}
+
+/// Returns the number in a file of an interface.
+fn number_in(root: &Path, interface: &str, file: &str) -> Option<u32> {
+    fs::read_to_string(root.join("sys/class/net").join(interface).join(file)).ok()?.trim().parse().ok()
 }
 
 /// Returns how many of the internet's unicast addresses these routes of one family cover together, and their total:
@@ -301,7 +324,15 @@ mod tests {
             (3, "vlan5", up, &[]),
             (4, "br0", up, &[]),
             (5, "tap0", up, &["br0"]),
+            (6, "veth0", up, &["vlan9"]),
+            (7, "veth1", up, &["br0"]),
+            (8, "vlan9", up, &[]),
+            (9, "veth2", up, &[]),
         ]);
+        // The other end of the last one is in another namespace, where it has the number of another here.
+        for (name, other) in [("eth0", 1), ("vlan5", 1), ("veth0", 7), ("veth1", 6), ("vlan9", 6), ("veth2", 7)] {
+            fs::write(root.path().join("sys/class/net").join(name).join("iflink"), format!("{other}\n")).unwrap();
+        }
         let way = |name: &str, at: u32, reach| {
             let routes = || Ok(vec![route("0.0.0.0/0", at)]);
             let way = way_out(root.path(), &routes, name, reach).unwrap();
@@ -314,6 +345,11 @@ mod tests {
             ("tap0", 4, Some("br0 above")),
             ("vlan5", 1, Some("eth0 below")),
             ("br0", 2, Some("bond0 below")),
+            ("veth0", 4, Some("br0 at the other end of")),
+            ("vlan9", 4, Some("br0 at the other end of")),
+            ("veth1", 4, Some("br0 above")),
+            ("veth0", 7, None),
+            ("veth2", 4, None),
             // Another VLAN's route belongs to another cable.
             ("vlan5", 4, None),
             ("tap0", 1, None),
@@ -322,5 +358,6 @@ mod tests {
         }
         assert_eq!(way("eth0", 3, RouteReach::Take).as_deref(), Some("vlan5 above"));
         assert_eq!(way("vlan5", 1, RouteReach::Take), None, "the parent keeps its own frames");
+        assert_eq!(way("veth0", 4, RouteReach::Take), None, "the other end keeps its own frames");
     }
 }
