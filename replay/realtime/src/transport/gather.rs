@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pktgen_core::record::{Note, QueueCounts};
-use pktgen_core::time::Time;
+use pktgen_core::time::{MS, Time};
 use pktgen_core::{Error, Result};
 use rtrb::{Consumer, Producer, RingBuffer};
 
@@ -30,6 +30,8 @@ const LOOK_NS: u64 = 50_000;
 const REST: Duration = Duration::from_micros(50);
 /// Maximum sleep of a thread that finds nothing, as a stop may be requested.
 const NAP_NS: u64 = 1_000_000;
+/// Interval at which a thread counts the losses of its queue, a system call.
+const COUNT: Time = 100 * MS;
 
 /// Fewer frames than this may all arrive at one queue by chance.
 const FEW: u64 = 1000;
@@ -66,7 +68,7 @@ impl Batch {
 struct Told {
     /// Frames that the role has taken.
     handed: AtomicU64,
-    /// Frames lost before the thread read them, once it has ended.
+    /// Frames lost before the thread read them, by its last count; all once it has ended.
     dropped: AtomicU64,
     full_waits: AtomicU64,
 }
@@ -152,17 +154,31 @@ impl Receiver {
     /// Receives until the role has ended, or `failed`.
     pub fn run(&mut self, clock: &RunClock, wait: Wait, failed: &AtomicBool) -> Result<()> {
         let result = self.work(clock, wait, failed);
-        self.told.dropped.store(self.wire.counters().receive_dropped, Ordering::Relaxed);
+        self.count();
         result
     }
 
+    fn count(&mut self) {
+        self.told.dropped.store(self.wire.counters().receive_dropped, Ordering::Relaxed);
+    }
+
+    /// Counts losses if the last count, at `counted`, is long ago.
+    #[inline]
+    fn count_at(&mut self, now: Time, counted: &mut Time) {
+        if now - *counted >= COUNT {
+            *counted = now;
+            self.count();
+        }
+    }
+
     fn work(&mut self, clock: &RunClock, wait: Wait, failed: &AtomicBool) -> Result<()> {
-        let (mut spare, mut hungry) = (None::<Batch>, false);
+        let (mut spare, mut hungry, mut counted) = (None::<Batch>, false, 0);
         while !self.over.load(Ordering::Relaxed) && !failed.load(Ordering::Relaxed) {
             let Some(mut batch) = spare.take().or_else(|| self.free.pop().ok()) else {
                 self.told.full_waits.fetch_add(u64::from(!hungry), Ordering::Relaxed);
                 hungry = true;
                 rest(wait);
+                self.count_at(clock.now(), &mut counted);
                 continue;
             };
             hungry = false;
@@ -174,12 +190,15 @@ impl Receiver {
                     Wait::Spin => std::hint::spin_loop(),
                     Wait::Block => self.wire.wait(NAP_NS)?,
                 }
+                self.count_at(clock.now(), &mut counted);
                 continue;
             }
             // Read after they were found.
-            batch.found = clock.now();
+            let now = clock.now();
+            batch.found = now;
             // The ring has room for all batches.
             let _ = self.full.push(batch);
+            self.count_at(now, &mut counted);
         }
         Ok(())
     }
@@ -365,6 +384,7 @@ impl Wire for Gathered {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pktgen_testing::eventually;
     use std::collections::VecDeque;
 
     /// Test queue: these frames, this many per poll.
@@ -453,6 +473,23 @@ mod tests {
         let counts = &gathered.tally().queues()[1];
         assert_eq!(counts.received, 32);
         assert!(counts.dropped == 3 && counts.full_waits > 0, "{counts:?}");
+    }
+
+    /// Of queues without frames, too.
+    #[test]
+    fn losses_of_every_queue_are_counted_during_the_run() {
+        let wire = |_: u32| -> Box<dyn Wire> { Box::new(Has(VecDeque::new(), 0)) };
+        let (mut gathered, receivers) = gather((0..3).map(wire).collect(), "server", 60).unwrap();
+        let (clock, failed) = (RunClock::start(), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            let over = gathered.over();
+            for mut receiver in receivers {
+                let (clock, failed) = (&clock, &failed);
+                scope.spawn(move || receiver.run(clock, Wait::Block, failed).unwrap());
+            }
+            eventually("a count of all losses", || gathered.counters().receive_dropped == 9);
+            drop(over);
+        });
     }
 
     #[test]
