@@ -292,10 +292,23 @@ def delay_grows(rows):
     return tally(a < b for a, b in zip(curve, curve[1:]))
 
 
-def same_for_both(rows):
-    """Ages per cluster within 5 %."""
-    at = by(rows, "variant", "aom_mean/cluster")
-    return abs(at["Olaf_TC"] / at["Olaf"] - 1) < 0.05, f"{at['Olaf_TC'] / at['Olaf']:.3f} times the age per cluster"
+def same_for_both(*metrics):
+    """Each of the metrics differs by less than 5 % between the two variants of Olaf.
+
+    >>> rows = [({"variant": "Olaf"}, {"loss": 0.046, "age": 100.0}), ({"variant": "Olaf_TC"}, {"loss": 0.038, "age": 101.0})]
+    >>> same_for_both("age")(rows)
+    (True, "Olaf_TC's age 1.01 times Olaf's")
+    >>> same_for_both("loss", "age")(rows)
+    (False, "Olaf_TC's loss 0.83 times, age 1.01 times Olaf's")
+    """
+
+    def question(rows):
+        found = {metric: by(rows, "variant", metric) for metric in metrics}
+        ratios = {metric: at["Olaf_TC"] / at["Olaf"] for metric, at in found.items()}
+        times = ", ".join(f"{metric} {ratio:.2f} times" for metric, ratio in ratios.items())
+        return all(abs(ratio - 1) < 0.05 for ratio in ratios.values()), f"Olaf_TC's {times} Olaf's"
+
+    return question
 
 
 def means_rise(rows):
@@ -514,7 +527,10 @@ SHAPES = {
     "olaf/figure6/order": [(config, question) for question in [shifts_right, means_rise] for config in TABLE_1],
     "olaf/figure6/40/majority": [(config, saturates) for config in TABLE_1],
     "olaf/figure6/5/many": [(config, many_carry_several) for config in TABLE_1],
-    "olaf/table2/olaf-tc/same": [("olaf/table2", same_for_both)],
+    "olaf/table2/olaf-tc/same": [
+        ("olaf/table2", same_for_both("loss", "aom_mean/cluster", "aom_fairness/cluster")),
+        ("olaf/table2", same_for_both("aom_mean/worker/S1", "aom_mean/worker/S2")),
+    ],
     "olaf/table2/olaf-lower": [("olaf/table2", below("aom_mean/cluster", "Olaf", "FIFO"))],
     "olaf/table3/tc-narrows": [("olaf/table3", narrows("cluster")), ("olaf/table3", narrows("worker"))],
     "olaf/figure10/fifo/s2": [("olaf/figure10", stays("FIFO", "cluster", "S2"))],
