@@ -109,13 +109,19 @@ def group_ages(rows, variant, flow, group):
     return [medians[f"aom_mean/{flow}/{group}"] / 1e6 for _, medians in at]
 
 
-def narrows(flow):
-    """The groups' ages differ less with transmission control."""
+def narrows(flow, before, after):
+    """The groups' ages differ less under `after` than under `before`.
+
+    >>> row = lambda variant, s1, s2: ({"variant": variant}, {"aom_mean/cluster/S1": s1, "aom_mean/cluster/S2": s2})
+    >>> rows = [row("FIFO", 100e6, 300e6), row("Olaf", 80e6, 200e6), row("Olaf_TC", 80e6, 201e6)]
+    >>> narrows("cluster", "FIFO", "Olaf")(rows), narrows("cluster", "Olaf", "Olaf_TC")(rows)
+    ((True, '200.0 to 120.0 ms, per cluster'), (False, '120.0 to 121.0 ms, per cluster'))
+    """
 
     def question(rows):
         at = {labels["variant"]: abs(medians[f"aom_mean/{flow}/S2"] - medians[f"aom_mean/{flow}/S1"]) / 1e6 for labels, medians in rows
-              if labels["variant"] in ("Olaf", "Olaf_TC")}
-        return at["Olaf_TC"] < at["Olaf"], f"{at['Olaf']:.1f} to {at['Olaf_TC']:.1f} ms, per {flow}"
+              if labels["variant"] in (before, after)}
+        return at[after] < at[before], f"{at[before]:.1f} to {at[after]:.1f} ms, per {flow}"
 
     return question
 
@@ -134,6 +140,38 @@ def stays(variant, flow, group):
     def question(rows):
         ages = group_ages(rows, variant, flow, group)
         return max(ages) < 1.15 * min(ages), f"{min(ages):.0f} to {max(ages):.0f} ms, per {flow}"
+
+    return question
+
+
+def removed(variant, flow):
+    """Where SW1 is the slower, S1's age is at most 5 % above S2's.
+
+    >>> row = lambda alpha, s1: ({"variant": "Olaf", "topology.alpha": alpha}, {"aom_mean/cluster/S1": s1, "aom_mean/cluster/S2": 30e6})
+    >>> removed("Olaf", "cluster")([row("0.1", 210e6), row("0.8", 31e6), row("1.0", 30e6)])
+    (False, 'S1 1.03 to 7.00 times S2, Olaf, per cluster')
+    """
+
+    def question(rows):
+        slower = [(labels, medians) for labels, medians in rows if number(labels["topology.alpha"]) < 1]
+        ages = [group_ages(slower, variant, flow, group) for group in ("S1", "S2")]
+        ratios = [first / second for first, second in zip(*ages)]
+        return max(ratios) <= 1.05, f"S1 {min(ratios):.2f} to {max(ratios):.2f} times S2, {variant}, per {flow}"
+
+    return question
+
+
+def not_penalized(flow, group):
+    """A group's age under Olaf_TC is at most 1.15 times Olaf's at each α.
+
+    >>> row = lambda variant, age: ({"variant": variant, "topology.alpha": "0.1"}, {"aom_mean/worker/S2": age})
+    >>> not_penalized("worker", "S2")([row("Olaf", 60e6), row("Olaf_TC", 90e6)])
+    (False, '1.50 to 1.50 times as long, per worker')
+    """
+
+    def question(rows):
+        ratios = [late / own for late, own in zip(group_ages(rows, "Olaf_TC", flow, group), group_ages(rows, "Olaf", flow, group))]
+        return max(ratios) <= 1.15, f"{min(ratios):.2f} to {max(ratios):.2f} times as long, per {flow}"
 
     return question
 
@@ -540,10 +578,13 @@ SHAPES = {
         ("olaf/table2", same_for_both("aom_mean/worker/S1", "aom_mean/worker/S2")),
     ],
     "olaf/table2/olaf-lower": [("olaf/table2", below("aom_mean/cluster", "Olaf", "FIFO"))],
-    "olaf/table3/tc-narrows": [("olaf/table3", narrows("cluster")), ("olaf/table3", narrows("worker"))],
+    "olaf/table3/olaf-narrows": [("olaf/table3", narrows(flow, "FIFO", "Olaf")) for flow in ["cluster", "worker"]],
+    "olaf/table3/tc-narrows": [("olaf/table3", narrows(flow, "Olaf", "Olaf_TC")) for flow in ["cluster", "worker"]],
     "olaf/figure10/fifo/s2": [("olaf/figure10", stays("FIFO", "cluster", "S2"))],
     "olaf/figure10/olaf-tc/s1": [("olaf/figure10", falls(flow, "S1")) for flow in ["cluster", "worker"]],
     "olaf/figure10/olaf-tc/s2": [("olaf/figure10", stays("Olaf_TC", flow, "S2")) for flow in ["cluster", "worker"]],
+    "olaf/figure10/olaf-tc/uncongested": [("olaf/figure10", not_penalized(flow, "S2")) for flow in ["cluster", "worker"]],
+    "olaf/figure10/olaf/disadvantage": [("olaf/figure10", removed(variant, flow)) for variant in ["Olaf", "Olaf_TC"] for flow in ["cluster", "worker"]],
     "olaf/figure10/olaf/discrepancy": [("olaf/figure10", below("aom_fairness/groups", "FIFO", "Olaf", CONGESTED))],
     "trio/figure13/switchml-grows": [("trio/figure13", rises("iteration_time_mean", "workload.straggler_probability", "SwitchML"))],
     "trio/figure16/throughput": [("trio/figure16", rate_flattens)],
