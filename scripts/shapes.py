@@ -580,7 +580,7 @@ SHAPES = {
     "olaf/table2/olaf-lower": [("olaf/table2", below("aom_mean/cluster", "Olaf", "FIFO"))],
     "olaf/table3/olaf-narrows": [("olaf/table3", narrows(flow, "FIFO", "Olaf")) for flow in ["cluster", "worker"]],
     "olaf/table3/tc-narrows": [("olaf/table3", narrows(flow, "Olaf", "Olaf_TC")) for flow in ["cluster", "worker"]],
-    "olaf/figure10/fifo/s2": [("olaf/figure10", stays("FIFO", "cluster", "S2"))],
+    "olaf/figure10/fifo/s2": [("olaf/figure10", stays("FIFO", flow, "S2")) for flow in ["cluster", "worker"]],
     "olaf/figure10/olaf-tc/s1": [("olaf/figure10", falls(flow, "S1")) for flow in ["cluster", "worker"]],
     "olaf/figure10/olaf-tc/s2": [("olaf/figure10", stays("Olaf_TC", flow, "S2")) for flow in ["cluster", "worker"]],
     "olaf/figure10/olaf-tc/uncongested": [("olaf/figure10", not_penalized(flow, "S2")) for flow in ["cluster", "worker"]],
