@@ -100,8 +100,8 @@ impl Metric for Counts {
         let dropped = balance.dropped_total();
         let updates = |metric, n: u64| Line::new(metric, UPDATES, n as f64);
         let share = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
-        // Updates that left the network without a packet of their own and without being lost; OLAF's Table 1 calls
-        // these "aggregated". Negative only if packets were duplicated.
+        // Updates that left the network without a packet of their own and without being lost. Negative only
+        // if packets were duplicated.
         let absorbed = balance.sent as f64 - (received + dropped + balance.in_flight) as f64;
         let known = run.manifest.external.is_none();
         // A sum by key leaves in many packets, each of which is a part of it.
