@@ -262,6 +262,25 @@ def larger(suffix):
     return question
 
 
+def not_linear(suffix):
+    """Latency grows with the packet, and somewhere takes less than 1.9 times as long for twice the gradients.
+
+    >>> rows = lambda *latencies: [({"variant": size}, {"aggregation_latency_mean": time}) for size, time in zip(SIZES, latencies)]
+    >>> not_linear("")(rows(10.0, 20.0, 40.0, 80.0, 160.0))
+    (False, 'times 2.00, 2.00, 2.00, 2.00 per doubling, as built')
+    >>> not_linear("")(rows(10.0, 15.0, 25.0, 45.0, 85.0))[0]
+    True
+    """
+
+    def question(rows):
+        latencies = by(rows, "variant", "aggregation_latency_mean")
+        curve = [latencies[size + suffix] for size in SIZES]
+        gains = [b / a for a, b in zip(curve, curve[1:])]
+        return 1 < min(gains) < 1.9, f"times {', '.join(f'{gain:.2f}' for gain in gains)} per doubling, {suffix.strip() or 'as built'}"
+
+    return question
+
+
 def latency_grows(rows):
     """Never falls by more than 1 % as the window grows, and has grown at the end."""
     answers = []
@@ -318,6 +337,26 @@ def switchml_doubles(rows):
     found = [at["SwitchML, 2 MB"]["useful_elements_per_s"] / at["SwitchML, 1 MB"]["useful_elements_per_s"]
              for at in groups(rows, "variant", where).values()]
     return all(1.7 <= ratio <= 2.3 for ratio in found), f"{min(found):.2f} to {max(found):.2f} times"
+
+
+def more_sensitive(curve):
+    """SwitchML gains more by twice the memory than Libra by twice the hot parameters, at the same calibration.
+
+    >>> labels = {"topology.delay": "200us", "endpoint.service_rate": "25000000", "workload.curve": "empirical", "workload.model": "oa"}
+    >>> row = lambda variant, ratio: ({**labels, "variant": variant}, {"throughput_ratio": ratio})
+    >>> more_sensitive("empirical")([row("SwitchML, 1 MB", 0.2), row("SwitchML, 2 MB", 0.4), row("Libra, 60,000 hot", 1.07)])
+    (True, 'SwitchML 2.00, Libra 1.07 times (OA), curve empirical')
+    """
+
+    def question(rows):
+        where = lambda labels: (labels["topology.delay"], labels["endpoint.service_rate"], labels["workload.curve"]) == ("200us", "25000000", curve)
+        found = {dict(rest)["workload.model"]: {name: medians["throughput_ratio"] for name, medians in at.items() if "throughput_ratio" in medians}
+                 for rest, at in groups(rows, "variant", where).items()}
+        gains = {model: (at["SwitchML, 2 MB"] / at["SwitchML, 1 MB"], at["Libra, 60,000 hot"]) for model, at in found.items()}
+        shown = ", ".join(f"SwitchML {switchml:.2f}, Libra {libra:.2f} times ({model.upper()})" for model, (switchml, libra) in gains.items())
+        return all(switchml > libra for switchml, libra in gains.values()), f"{shown}, curve {curve}"
+
+    return question
 
 
 def limited(curve):
@@ -606,12 +645,14 @@ SHAPES = {
     "trio/figure13/trio-ideal": [("trio/figure13", near_ideal)],
     "trio/figure15/plateau": [("trio/figure15", plateau(" fitted")), ("trio/figure15", plateau(""))],
     "trio/figure15/larger": [("trio/figure15", said("fitted", larger(" fitted"))), ("trio/figure15", said("as built", larger("")))],
+    "trio/figure15/not-linear": [("trio/figure15", not_linear(" fitted")), ("trio/figure15", not_linear(""))],
     "trio/figure16/latency": [("trio/figure16", latency_grows)],
     "trio/figure16/window": [("trio/figure16", window_4096)],
     "libra/figure12/best": [("libra/figure12", libra_best)],
     "libra/figure12/switchml": [("libra/figure12", switchml_below)],
     "libra/figure12/workers": [("libra/figure12", grows_with_workers("PS-lite", "SwitchML")), ("libra/figure12", grows_with_workers("PS-lite"))],
     "libra/figure13/switchml/doubles": [("libra/figure13", switchml_doubles)],
+    "libra/figure13/switchml/sensitive": [("libra/figure13", more_sensitive("empirical")), ("libra/figure13", more_sensitive("fitted"))],
     "libra/figure14/limited": [("libra/figure14", limited("empirical")), ("libra/figure14", limited("fitted"))],
     "soar/figure6/best": [("soar/figure6", best(["SOAR"], 0))],
     "soar/figure6/k": [("soar/figure6", steps("study.k", ["SOAR", *RIVALS], False))],
