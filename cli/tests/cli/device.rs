@@ -55,6 +55,22 @@ fn plans_are_those_that_were_reviewed() {
     }
 }
 
+/// The capacity of a router is that of the experiment, whatever its workers have under way; the field has 12 bits.
+#[test]
+fn a_router_is_planned_with_the_blocks_that_the_experiment_states() {
+    let file = config("wires/trio-ml.toml");
+    let words = ["device", "plan", "mx480-trio-ml", &file, "--syntax", "json"];
+    for (set, planned) in [
+        (&["target.block_cnt_max=300"][..], 300),
+        (&["endpoint.window=8"], 4095),
+        (&["endpoint.window=8", "target.kind=external", "target.profile=mx480-trio-ml"], 4095),
+        (&["target.block_cnt_max=5000"], 4095),
+    ] {
+        let plan: Value = serde_json::from_str(&prints(&words, set)).expect("JSON");
+        assert_eq!(number(&plan["entries"]["job_records"][0]["block_cnt_max"]), planned, "{set:?}");
+    }
+}
+
 #[test]
 fn a_plan_is_written_into_a_folder_and_profiles_are_listed_and_shown() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -112,6 +112,7 @@ impl Plan {
             summed_bytes: parts.declared.summed_bytes.map(|bytes| bytes as u64),
             elements: parts.elements as u64,
             window: training.map(|training| training.window.into()),
+            blocks: number("target.block_cnt_max"),
             iterations: training.map(|training| training.iterations.into()),
             queue_slots: number("target.slots"),
             registers: sparse.map(|place| place.layout.registers().into()),

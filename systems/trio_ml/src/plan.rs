@@ -48,7 +48,7 @@ impl Planner for TrioMl {
             let source = |(id, worker): (usize, &u32)| json!({ "src_id": id, "worker": worker, "ip": job.addresses.workers[*worker as usize].ip.to_string() });
             json!({
                 "job_id": number,
-                "block_cnt_max": job.facts.window.map(|window| window.min(FIELD_12)),
+                "block_cnt_max": job.facts.blocks.or(job.facts.window).map(|blocks| blocks.min(FIELD_12)),
                 "block_grad_max": job.facts.elements.min(FIELD_12),
                 "block_exp_ms": job.facts.timeout_ms,
                 "out_src_addr": device.map(|device| device.ip.to_string()),

@@ -36,6 +36,8 @@ pub struct Facts {
     pub elements: u64,
     /// Maximum number of packets of a worker under way, if it waits for results.
     pub window: Option<u64>,
+    /// Blocks of a job that the device may have in progress, if the experiment states them.
+    pub blocks: Option<u64>,
     /// Iterations, if workers train in iterations.
     pub iterations: Option<u64>,
     /// Slots of the device's queue, if the experiment states them.
