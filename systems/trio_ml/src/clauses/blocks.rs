@@ -157,7 +157,8 @@ fn newer(router: &mut Router) -> ProbeResult<()> {
         let answers = router.sums_to(&order, &next, &new)?;
         counts(&answers, &next, new.len(), new.len())?;
     }
-    Ok(())
+    // The earlier generations may be kept until then.
+    router.ages_all()
 }
 
 fn both_jobs(first: &mut Router) -> ProbeResult<()> {

@@ -19,13 +19,17 @@ pub(crate) static SUITE: ClauseSuite = ClauseSuite {
     name: "trio_ml",
     format: "trio_ml",
     layout: None,
-    version: 4,
+    version: 5,
     terms: &[
         ("contribution", "a packet of a worker with its gradients of one block"),
         ("result", "a packet of the device with the sum of a block; partial: of some of the workers"),
         ("block", "a part of the model that fits a packet; block and generation, the iteration, name a sum"),
         ("under way", "a sum to which some, but not all workers have contributed"),
         ("timeout", "target.timeout; a block that no packet touched for as long ages (§5)"),
+        (
+            "frame",
+            "what leaves the device, but for notifications of stragglers with target.mitigation = true (§5, docs/trio.md)",
+        ),
     ],
     groups: &[
         ClauseGroup { title: "Sums", clauses: sums::CLAUSES },

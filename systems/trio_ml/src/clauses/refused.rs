@@ -158,9 +158,9 @@ fn unknown_job(router: &mut Router) -> ProbeResult<()> {
     let spot = Spot { job: job as u8, ..router.begin() };
     let (order, parts) = (router.any_order(), router.parts());
     router.send_all(&order, &spot, &parts)?;
-    let mut out = router.probe.settle()?;
+    let mut out = router.settle()?;
     if let Some(timeout) = timeout(router.probe.ground) {
-        out.extend(router.probe.pass(3 * timeout)?);
+        out.extend(router.pass(3 * timeout)?);
     }
     if !out.is_empty() {
         return Err(ClauseBreach::stop(format!("{spot}: frames after contributions of an unknown job"), 0, out.len()));

@@ -97,7 +97,7 @@ fn receivers(router: &mut Router) -> ProbeResult<()> {
     router.reaches(&answers, &spot)?;
     if super::router::timeout(router.probe.ground).is_none() {
         let late = router.probe.ground.late;
-        let more = router.probe.pass(late)?.len();
+        let more = router.pass(late)?.len();
         same(&spot, "frames after the result", 0, more)?;
     }
     router.ages_nothing(&spot, "whose result has left")

@@ -13,7 +13,7 @@ use pktgen_engine::clause::{ClauseBreach, ClauseProbe, ProbeFrame, ProbeGround, 
 use pktgen_wire::wire::frame::{Datagram, HEAD, Ip, SERVER_IP, Template, group_ip, source_ip, worker_ip};
 use pktgen_wire::wire::integers::emit_values;
 
-use crate::format::{AGED, HEADER, Header, PORT, frame_bytes, values};
+use crate::format::{AGED, HEADER, Header, PORT, STRAGGLER, frame_bytes, values};
 
 /// Length of Ethernet's shortest frame.
 const FRAME_MIN: usize = 60;
@@ -28,6 +28,12 @@ pub(super) struct Spot {
     pub(super) job: u8,
     pub(super) block: u32,
     pub(super) generation: u16,
+}
+
+impl Spot {
+    fn name(&self) -> (u8, u32, u16) {
+        (self.job, self.block, self.generation)
+    }
 }
 
 impl Display for Spot {
@@ -48,7 +54,7 @@ pub(super) struct Answer {
 
 impl Answer {
     pub(super) fn is_of(&self, spot: &Spot) -> bool {
-        (self.header.job, self.header.block, self.header.generation) == (spot.job, spot.block, spot.generation)
+        (self.header.job, self.header.block, self.header.generation) == spot.name()
     }
 }
 
@@ -199,6 +205,18 @@ impl<'p, 'a> Router<'p, 'a> {
         most.min(fit).max(1)
     }
 
+    /// Returns the frames that leave during `span`, without notices.
+    pub(super) fn pass(&mut self, span: Time) -> ProbeResult<Vec<ProbeFrame>> {
+        let frames = self.probe.pass(span)?;
+        Ok(without_notices(self.probe.ground, &frames))
+    }
+
+    /// Returns all frames that result from those sent, without notices.
+    pub(super) fn settle(&mut self) -> ProbeResult<Vec<ProbeFrame>> {
+        let frames = self.probe.settle()?;
+        Ok(without_notices(self.probe.ground, &frames))
+    }
+
     /// Returns how long a block that was just touched cannot time out.
     fn calm(&self) -> Option<Time> {
         timeout(self.probe.ground).map(|timeout| timeout / 4)
@@ -207,8 +225,8 @@ impl<'p, 'a> Router<'p, 'a> {
     /// Returns the answers that arrive while nothing can time out.
     fn soon(&mut self) -> ProbeResult<Vec<ProbeFrame>> {
         match self.calm() {
-            Some(span) => self.probe.pass(span),
-            None => self.probe.settle(),
+            Some(span) => self.pass(span),
+            None => self.settle(),
         }
     }
 
@@ -243,12 +261,21 @@ impl<'p, 'a> Router<'p, 'a> {
     /// Checks that no result of this block, of which `what` holds, arrives for three timeouts; later frames open it.
     pub(super) fn ages_nothing(&mut self, spot: &Spot, what: &str) -> ProbeResult<()> {
         if let Some(timeout) = timeout(self.probe.ground) {
-            let out = self.probe.pass(3 * timeout)?;
+            let out = self.pass(3 * timeout)?;
             let results = out.into_iter().filter_map(|frame| read(frame).ok());
             let own = results.filter(|answer| answer.from.0 == SERVER_IP && answer.is_of(spot)).count();
             if own > 0 {
                 return Err(ClauseBreach::stop(format!("{spot}: results of a block {what}"), "none", own));
             }
+        }
+        self.begins_anew();
+        Ok(())
+    }
+
+    /// Waits until what is in progress must have timed out: nothing of it leaves during later probes.
+    pub(super) fn ages_all(&mut self) -> ProbeResult<()> {
+        if let Some(timeout) = timeout(self.probe.ground) {
+            self.pass(3 * timeout)?;
         }
         self.begins_anew();
         Ok(())
@@ -281,14 +308,16 @@ impl<'p, 'a> Router<'p, 'a> {
     pub(super) fn answers_of(&mut self, spots: &[Spot]) -> ProbeResult<Vec<Answer>> {
         self.answers_until(|frames| {
             let came: BTreeSet<_> = frames.iter().filter_map(named).collect();
-            spots.iter().all(|spot| came.contains(&(spot.job, spot.block, spot.generation)))
+            spots.iter().all(|spot| came.contains(&spot.name()))
         })
     }
 
     fn answers_until(&mut self, is_enough: impl Fn(&[ProbeFrame]) -> bool) -> ProbeResult<Vec<Answer>> {
         self.in_time()?;
         self.since = None;
-        self.probe.expect(is_enough)?.into_iter().map(read).collect()
+        let ground = self.probe.ground;
+        let frames = self.probe.expect(|frames| is_enough(&without_notices(ground, frames)))?;
+        without_notices(ground, &frames).into_iter().map(read).collect()
     }
 
     /// Returns the copies of the result of this block, to which all have contributed.
@@ -303,7 +332,7 @@ impl<'p, 'a> Router<'p, 'a> {
         self.in_time()?;
         let (most, mut waited) = ((3 * calm).max(self.probe.ground.patience), 0);
         while waited < most {
-            let frames = self.probe.pass(calm)?;
+            let frames = self.pass(calm)?;
             waited += calm;
             let answers: Vec<_> = frames.into_iter().map(read).collect::<ProbeResult<_>>()?;
             let own: Vec<_> = answers.into_iter().filter(|answer| answer.is_of(spot)).collect();
@@ -347,18 +376,19 @@ impl<'p, 'a> Router<'p, 'a> {
     }
 
     /// Lets a block without some workers time out: returns its partial results, and limits of the time from the last
-    /// contribution to these.
+    /// contribution to these. Others of earlier generations or blocks may come before.
     pub(super) fn aged(&mut self, spot: &Spot, before: Time) -> ProbeResult<(Vec<Answer>, Time, Time)> {
         self.in_time()?;
         let timeout = timeout(self.probe.ground).unwrap_or(MS);
         let sent = self.probe.last_sent();
-        let (mut frames, mut waited) = (Vec::new(), 0);
-        while frames.is_empty() && waited < 4 * timeout + self.probe.ground.patience {
-            frames = self.probe.pass(timeout / 4)?;
+        let (mut frames, mut waited): (Vec<ProbeFrame>, Time) = (Vec::new(), 0);
+        let has_come = |frames: &[ProbeFrame]| frames.iter().filter_map(named).any(|name| name == spot.name());
+        while !has_come(&frames) && waited < 4 * timeout + self.probe.ground.patience {
+            frames.extend(self.pass(timeout / 4)?);
             waited += timeout / 4;
         }
         // The copies for other ports.
-        frames.extend(self.probe.pass(timeout / 4)?);
+        frames.extend(self.pass(timeout / 4)?);
         self.since = None;
         let answers: Vec<_> = frames.into_iter().map(read).collect::<ProbeResult<_>>()?;
         let expected = format!("a partial result within {}", Span::from_ps(2 * timeout));
@@ -371,7 +401,7 @@ impl<'p, 'a> Router<'p, 'a> {
     pub(super) fn all_aged(&mut self, spots: &[Spot]) -> ProbeResult<Vec<Vec<Answer>>> {
         self.in_time()?;
         let timeout = timeout(self.probe.ground).unwrap_or(MS);
-        let frames = self.probe.pass(3 * timeout + self.probe.ground.patience)?;
+        let frames = self.pass(3 * timeout + self.probe.ground.patience)?;
         self.since = None;
         let answers: Vec<_> = frames.into_iter().map(read).collect::<ProbeResult<_>>()?;
         let of = |spot: &Spot| {
@@ -383,7 +413,7 @@ impl<'p, 'a> Router<'p, 'a> {
     /// Returns the results of this block, if any, that leave until what was just sent must have timed out.
     pub(super) fn late_results(&mut self, spot: &Spot) -> ProbeResult<Vec<Answer>> {
         let timeout = timeout(self.probe.ground).unwrap_or(MS);
-        let frames = self.probe.pass(3 * timeout + self.probe.ground.patience)?;
+        let frames = self.pass(3 * timeout + self.probe.ground.patience)?;
         self.since = None;
         let answers: Vec<_> = frames.into_iter().map(read).collect::<ProbeResult<_>>()?;
         Ok(answers.into_iter().filter(|answer| answer.is_of(spot)).collect())
@@ -455,10 +485,21 @@ pub(super) fn counts(answers: &[Answer], spot: &Spot, sources: usize, of: usize)
     })
 }
 
+fn header_of(frame: &ProbeFrame) -> Option<Header> {
+    Header::parse(Datagram::parse(&frame.bytes)?.payload)
+}
+
 /// Returns job, block and generation of a frame; `None` for other frames.
 fn named(frame: &ProbeFrame) -> Option<(u8, u32, u16)> {
-    let header = Header::parse(Datagram::parse(&frame.bytes)?.payload)?;
-    Some((header.job, header.block, header.generation))
+    header_of(frame).map(|header| (header.job, header.block, header.generation))
+}
+
+/// Returns the frames without those that notify a job of a straggler: with mitigation they may come at any time (docs/trio.md).
+fn without_notices(ground: &ProbeGround, frames: &[ProbeFrame]) -> Vec<ProbeFrame> {
+    let (ages, jobs) = (timeout(ground).is_some(), ground.workers.clusters());
+    let is_notice =
+        |header: Header| header.age_op == STRAGGLER && header.elements == 0 && usize::from(header.job) < jobs;
+    frames.iter().filter(|frame| !(ages && header_of(frame).is_some_and(is_notice))).cloned().collect()
 }
 
 fn read(frame: ProbeFrame) -> ProbeResult<Answer> {

@@ -193,7 +193,7 @@ fn touched(router: &mut Router) -> ProbeResult<()> {
         router.send(n, &spot, &parts[n])?;
         left = Some(router.probe.last_sent());
         if n != last {
-            let out = router.probe.pass(timeout * 3 / 4)?;
+            let out = router.pass(timeout * 3 / 4)?;
             if !out.is_empty() {
                 let after = format!("{spot}: frames while contributions come three quarters of a timeout apart");
                 return Err(ClauseBreach::stop(after, "none", out.len()));
@@ -228,7 +228,7 @@ fn patient(router: &mut Router) -> ProbeResult<()> {
     let ((others, last), parts) = (router.any_order_and_last(), router.parts());
     router.send_all(&others, &spot, &parts)?;
     let late = router.probe.ground.late;
-    let out = router.probe.pass(late)?;
+    let out = router.pass(late)?;
     if !out.is_empty() {
         return Err(ClauseBreach::stop(format!("{spot}: frames while one contribution is missing"), "none", out.len()));
     }

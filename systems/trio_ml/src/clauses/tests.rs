@@ -11,10 +11,12 @@ use pktgen_core::topology::Population;
 use pktgen_wire::wire::frame::{Datagram, HEAD, SERVER_IP, Template, group_ip, readdress, set_ip_checksum, worker_ip};
 
 use super::SUITE;
-use crate::format::{HEADER, PORT};
+use crate::format::{HEADER, Header, PORT, STRAGGLER};
 use pktgen_engine::clause::{
     Clause, ClauseProbe, EachFrame, ProbeBench, ProbeGround, ProbeMemory, ProbeStop, ProbeWitness,
 };
+
+mod others;
 
 const WORKERS: usize = 4;
 const JOBS: u16 = 2;
@@ -169,6 +171,13 @@ struct Naive {
     now: Time,
     /// When a block timed out last, and its sums.
     aged: (Time, Vec<i32>),
+    /// A record that a later generation replaces is kept until it times out.
+    keeps_old: bool,
+    /// Replaced records, and when they time out.
+    old: Vec<(Time, (u8, u32), Record)>,
+    /// Notifies jobs whose blocks timed out, with the next packet (docs/trio.md).
+    notifies: bool,
+    to_notify: Vec<u8>,
 }
 
 /// A parsed contribution.
@@ -250,6 +259,9 @@ impl Naive {
         if self.is(Defect::OpensForStrangers) {
             self.open_for_stranger(frame);
         }
+        for job in std::mem::take(&mut self.to_notify) {
+            self.notify(job);
+        }
         let Some(it) = self.read(frame) else { return };
         let (key, now, defect) = ((it.job, it.block), self.now, self.defect);
         let under_way = self.records.values().filter(|record| !record.is_done).count();
@@ -265,6 +277,9 @@ impl Naive {
             return;
         }
         let replaces = newer && defect != Defect::KeepsNewer;
+        if self.keeps_old && self.timers && replaces && !record.is_done {
+            self.old.push((record.touched + TIMEOUT * 3 / 2, key, record.clone()));
+        }
         if record.is_done || replaces {
             let old = if defect == Defect::KeepsSums { std::mem::take(&mut record.sums) } else { Vec::new() };
             *record =
@@ -310,6 +325,13 @@ impl Naive {
     /// Lets the first record time out that does so by this time.
     fn age(&mut self, until: Time) -> bool {
         let first = self.records.iter().map(|(key, record)| (self.ages(*key, record), *key)).min();
+        let before = first.map_or(until, |(t, _)| t.min(until));
+        if let Some(at) = self.old.iter().position(|(t, ..)| *t <= before) {
+            let (t, key, record) = self.old.remove(at);
+            self.now = self.now.max(t);
+            self.answer(t, key, &record, true);
+            return true;
+        }
         let Some((t, key)) = first.filter(|(t, _)| *t <= until && *t != NEVER) else { return false };
         self.now = self.now.max(t);
         let (stays, is_kept) = (self.is(Defect::AgedStays) || self.is(Defect::KeepsAged), self.is(Defect::KeepsAged));
@@ -331,7 +353,20 @@ impl Naive {
             }
         }
         self.answer(t, key, &left, true);
+        if self.notifies {
+            self.to_notify.push(key.0);
+        }
         true
+    }
+
+    /// Notifies the workers of a job of a straggler.
+    fn notify(&mut self, job: u8) {
+        let len = HEAD + HEADER;
+        let mut bytes = vec![0; len];
+        Template::new((SERVER_IP, PORT), (group_ip(job.into()), PORT), len).emit(&mut bytes);
+        Header { job, age_op: STRAGGLER, source: 1, ..Header::default() }.emit(&mut bytes[HEAD..]);
+        set_ip_checksum(&mut bytes);
+        self.distribute(self.now, job, false, bytes);
     }
 
     fn answer(&mut self, t: Time, (job, block): (u8, u32), record: &Record, aged: bool) {
@@ -466,8 +501,20 @@ fn holds(clause: &Clause, router: &mut Naive, memory: &mut ProbeMemory, seed: u6
 }
 
 fn naive(defect: Defect) -> Naive {
-    let (records, aged) = (BTreeMap::new(), (-TIMEOUT, Vec::new()));
-    Naive { defect, timers: true, unicast: false, on_cable: false, records, out: Vec::new(), now: 0, aged }
+    Naive {
+        defect,
+        timers: true,
+        unicast: false,
+        on_cable: false,
+        records: BTreeMap::new(),
+        out: Vec::new(),
+        now: 0,
+        aged: (-TIMEOUT, Vec::new()),
+        keeps_old: false,
+        old: Vec::new(),
+        notifies: false,
+        to_notify: Vec::new(),
+    }
 }
 
 /// Returns the clauses that apply to a device with or without timers.

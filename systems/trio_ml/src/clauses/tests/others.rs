@@ -1,0 +1,53 @@
+//! Frames that a right router sends beside the results of a clause's blocks.
+
+use super::*;
+
+fn clause_named(id: &str) -> &'static Clause {
+    SUITE.numbered().map(|(_, clause)| clause).find(|clause| clause.id == id).unwrap()
+}
+
+/// Nothing tells when a router gives up an iteration that a later one of its block replaces.
+#[test]
+fn an_iteration_that_is_kept_until_it_ages_fails_no_later_clause() {
+    for (seed, (on_cable, unicast)) in (0..20).flat_map(|seed| FORMS.map(|form| (seed, form))) {
+        for later in [&["trio-ml-aged"][..], &["trio-ml-complete", "trio-ml-again", "trio-ml-older"]] {
+            let mut router = Naive { keeps_old: true, on_cable, unicast, ..naive(Defect::None) };
+            let mut memory = ProbeMemory::new();
+            for id in ["trio-ml-newer"].iter().chain(later) {
+                assert!(holds(clause_named(id), &mut router, &mut memory, seed), "{id} {seed} {on_cable} {unicast}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_block_that_ages_before_another_fails_no_clause() {
+    let len = HEAD + HEADER + 4;
+    let mut bytes = vec![0; len];
+    Template::new((worker_ip(0), PORT), (SERVER_IP, PORT), len).emit(&mut bytes);
+    let header = Header { block: 1 << 30, sources: 1, elements: 1, ..Header::default() };
+    header.emit(&mut bytes[HEAD..]);
+    for (seed, (on_cable, unicast)) in (0..20).flat_map(|seed| FORMS.map(|form| (seed, form))) {
+        for id in ["trio-ml-aged", "trio-ml-partial-receivers", "trio-ml-after-aging", "trio-ml-late"] {
+            let mut router = Naive { on_cable, unicast, ..naive(Defect::None) };
+            router.frame_in(0, &bytes).unwrap();
+            // It ages half a timeout into the clause.
+            router.pass(TIMEOUT, &mut |_, _, _| ()).unwrap();
+            let mut memory = ProbeMemory::new();
+            assert!(holds(clause_named(id), &mut router, &mut memory, seed), "{id} {seed} {on_cable} {unicast}");
+        }
+    }
+}
+
+#[test]
+fn notices_of_stragglers_fail_no_clause() {
+    for (seed, (on_cable, unicast)) in (0..5).flat_map(|seed| FORMS.map(|form| (seed, form))) {
+        for clause in clauses(true) {
+            let mut router = Naive { notifies: true, on_cable, unicast, ..naive(Defect::None) };
+            let mut memory = ProbeMemory::new();
+            for clause in [clause_named("trio-ml-aged"), clause] {
+                assert!(holds(clause, &mut router, &mut memory, seed), "{} {seed} {on_cable} {unicast}", clause.id);
+            }
+        }
+    }
+}
