@@ -1,7 +1,7 @@
 //! Clauses on frames that must not contribute to a sum: from strangers, of unknown jobs, truncated, or of another type.
 
 use super::BASE;
-use super::router::{Router, Spot, timeout, with_router};
+use super::router::{Router, Spot, elements, timeout, with_router};
 use crate::format::{HEADER, PORT};
 use pktgen_engine::clause::{Clause, ClauseBreach, LONGER, ProbeGround, ProbeResult, checks};
 use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, refit, worker_ip};
@@ -59,7 +59,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         id: "trio-ml-longer",
         title: "contributions that are too long take part in no sum",
         rule: "A contribution that is longer than its grad_cnt says changes nothing (ours: docs/trio.md; padding of Ethernet is outside of the datagram).",
-        precondition: "two workers or more; blocks of five gradients or more",
+        precondition: "two workers or more; blocks of two gradients or more",
         exempt: |ground| ground.alone().or_else(|| is_padded(ground)),
         stimulus: "contributions of all workers but one; that one's with 1, 4 and up to 64 bytes more, with lengths to match; the last",
         probe: |probe| with_router(probe, |router| refuse(router, "contributions that are too long", longer)),
@@ -101,8 +101,7 @@ fn all_sources(ground: &ProbeGround) -> Option<String> {
 
 /// Returns why bytes after a contribution may be padding.
 fn is_padded(ground: &ProbeGround) -> Option<String> {
-    let elements = super::router::elements(ground);
-    (elements < 5).then(|| format!("blocks have {elements} gradients, and Ethernet pads them"))
+    (elements(ground) < 2).then(|| "blocks have one gradient, and Ethernet pads them".to_owned())
 }
 
 /// Returns frames of a missing worker that must have no effect.

@@ -469,8 +469,13 @@ impl ProbeBench for Naive {
 
 /// Returns the ground of a router with a port for every worker, or one cable for all.
 fn ground(timers: bool, on_cable: bool) -> ProbeGround {
+    ground_with(VALUES, timers, on_cable)
+}
+
+/// Does the same for blocks of so many gradients.
+fn ground_with(elements: usize, timers: bool, on_cable: bool) -> ProbeGround {
     let text = format!(
-        "[target]\ntimeout = \"10ms\"\nmitigation = {timers}\n[workload]\nelements = {VALUES}\n[endpoint]\nwindow = 32\n"
+        "[target]\ntimeout = \"10ms\"\nmitigation = {timers}\n[workload]\nelements = {elements}\n[endpoint]\nwindow = 32\n"
     );
     let workers = Population::regular(JOBS, WORKERS as u32);
     ProbeGround {
@@ -488,10 +493,14 @@ fn ground(timers: bool, on_cable: bool) -> ProbeGround {
 
 /// Runs all repeats of a clause on one router that was used by clauses before; returns whether it holds.
 fn holds(clause: &Clause, router: &mut Naive, memory: &mut ProbeMemory, seed: u64) -> bool {
-    let ground = ground(router.timers, router.on_cable);
-    assert_eq!((clause.exempt)(&ground), None, "{}", clause.id);
+    holds_on(&ground(router.timers, router.on_cable), clause, router, memory, seed)
+}
+
+/// Does the same for this ground.
+fn holds_on(ground: &ProbeGround, clause: &Clause, router: &mut Naive, memory: &mut ProbeMemory, seed: u64) -> bool {
+    assert_eq!((clause.exempt)(ground), None, "{}", clause.id);
     (0..clause.repeats).all(|repeat| {
-        let mut probe = ClauseProbe::new(&ground, memory, router, Seed(seed), (clause.id, repeat, 0)).unwrap();
+        let mut probe = ClauseProbe::new(ground, memory, router, Seed(seed), (clause.id, repeat, 0)).unwrap();
         match (clause.probe)(&mut probe) {
             Ok(()) => true,
             Err(ProbeStop::Breach(_)) => false,
@@ -561,6 +570,23 @@ fn every_defect_is_found_by_the_clauses_that_name_it() {
         }
     }
     assert!(misses.is_empty(), "{misses:#?}");
+}
+
+/// Ethernet pads frames of one gradient only.
+#[test]
+fn contributions_that_are_too_long_are_found_in_small_blocks() {
+    let (_, clause) = SUITE.numbered().find(|(_, clause)| clause.id == "trio-ml-longer").unwrap();
+    assert!((clause.exempt)(&ground_with(1, true, false)).is_some_and(|why| why.contains("one gradient")));
+    for (seed, (elements, on_cable)) in
+        (0..20).flat_map(|seed| [2, 3, 4].into_iter().flat_map(move |n| [(seed, (n, false)), (seed, (n, true))]))
+    {
+        let ground = ground_with(elements, true, on_cable);
+        for (defect, passes) in [(Defect::None, true), (Defect::ReadsLonger, false)] {
+            let mut router = Naive { on_cable, unicast: on_cable, ..naive(defect) };
+            let found = holds_on(&ground, clause, &mut router, &mut ProbeMemory::new(), seed);
+            assert_eq!(found, passes, "{defect:?} {elements} {on_cable} {seed}");
+        }
+    }
 }
 
 #[test]
