@@ -22,7 +22,7 @@ pub(crate) static SUITE: ClauseSuite = ClauseSuite {
     name: "libra",
     format: "libra",
     layout: None,
-    version: 3,
+    version: 4,
     terms: &[
         ("push", "a packet of a worker with hot pairs: index and gradient"),
         ("end", "a packet by which a worker says that all its pushes of the iteration were acknowledged"),

@@ -329,7 +329,7 @@ fn kept(switch: &mut Switch) -> ProbeResult<()> {
     for push in &pushes {
         switch.send(push, 1)?;
     }
-    let mut frames = switch.probe.settle()?;
+    let mut frames = switch.frames(2 * pushes.len())?;
     for rank in switch.any_order() {
         switch.end(rank)?;
     }

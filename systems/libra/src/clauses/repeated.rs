@@ -159,7 +159,7 @@ fn first_lost(switch: &mut Switch) -> ProbeResult<()> {
 
 fn late(switch: &mut Switch) -> ProbeResult<()> {
     let before = switch.push_all()?;
-    switch.settles()?;
+    switch.awaits(before.len())?;
     switch.finish_all()?;
     let mut sent = Vec::new();
     for push in &before {

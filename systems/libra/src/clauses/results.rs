@@ -125,16 +125,17 @@ fn push_long(switch: &mut Switch) -> ProbeResult<()> {
             let pairs = switch.pairs(18);
             switch.push(rank, pairs)?;
         }
-        switch.settles()?;
+        switch.awaits(switch.workers.len())?;
     }
     // Parameters that are certainly in no other packet of this kind.
-    for first in [0, 24, 48] {
+    let firsts = [0, 24, 48];
+    for first in firsts {
         let rank = switch.probe.below(switch.workers.len());
         let count = switch.pairs(16).len() as u32;
         let pairs = (first..first + count).map(|index| (index, 1024.0)).collect();
         switch.push(rank, pairs)?;
     }
-    switch.settles()
+    switch.awaits(firsts.len())
 }
 
 /// Returns the results of the first attempt that reach each worker.
@@ -185,8 +186,8 @@ fn parts(switch: &mut Switch) -> ProbeResult<()> {
 
 fn numbers(switch: &mut Switch) -> ProbeResult<()> {
     for _ in 0..3 {
-        switch.push_all()?;
-        switch.settles()?;
+        let pushes = switch.push_all()?.len();
+        switch.awaits(pushes)?;
         let (iteration, first) = (switch.iteration(), switch.next_result());
         let results = switch.finish_all()?;
         for (worker, own) in by_worker(switch, &results) {
@@ -211,7 +212,7 @@ fn opener(switch: &mut Switch) -> ProbeResult<()> {
         switch.send(&push, attempt)?;
         opener.get_or_insert(PacketId::new(switch.workers[rank], push.header.seq, attempt));
         // The first is added before another one arrives.
-        switch.settles()?;
+        switch.awaits(1)?;
     }
     for opener in [opener, None] {
         for answer in switch.finish_all()? {
@@ -229,8 +230,8 @@ fn opener(switch: &mut Switch) -> ProbeResult<()> {
 }
 
 fn addresses(switch: &mut Switch) -> ProbeResult<()> {
-    switch.push_all()?;
-    switch.settles()?;
+    let pushes = switch.push_all()?.len();
+    switch.awaits(pushes)?;
     switch.finish_all()?.iter().try_for_each(|answer| is_well_addressed("a result", answer))
 }
 

@@ -92,10 +92,11 @@ pub(super) static CLAUSES: &[Clause] = &[
 ];
 
 fn sum(switch: &mut Switch) -> ProbeResult<()> {
+    let mut pushes = 0;
     for _ in 0..1 + switch.probe.below(3) {
-        switch.push_all()?;
+        pushes += switch.push_all()?.len();
     }
-    switch.settles()?;
+    switch.awaits(pushes)?;
     switch.finish_all()?;
     Ok(())
 }
@@ -108,21 +109,22 @@ fn order(switch: &mut Switch) -> ProbeResult<()> {
         for rank in &order {
             switch.push(*rank, parts[*rank].clone())?;
         }
-        switch.settles()?;
+        switch.awaits(order.len())?;
         switch.finish(&order)?;
     }
     Ok(())
 }
 
 fn sizes(switch: &mut Switch) -> ProbeResult<()> {
-    let most = room(switch.probe.ground);
+    let (most, mut pushes) = (room(switch.probe.ground), 0);
     for size in [1, 2, 17, 18] {
         for rank in switch.any_order() {
             let pairs = switch.pairs(size.min(most));
             switch.push(rank, pairs)?;
+            pushes += 1;
         }
     }
-    switch.settles()?;
+    switch.awaits(pushes)?;
     switch.finish_all()?;
     Ok(())
 }
@@ -134,18 +136,18 @@ fn cancel(switch: &mut Switch) -> ProbeResult<()> {
         let own = pairs.iter().map(|(index, value)| (*index, sign * value)).collect();
         switch.push(rank, own)?;
     }
-    switch.settles()?;
+    switch.awaits(switch.workers.len())?;
     switch.finish_all()?;
     Ok(())
 }
 
 fn reuse(switch: &mut Switch) -> ProbeResult<()> {
-    switch.push_all()?;
-    switch.settles()?;
+    let pushes = switch.push_all()?.len();
+    switch.awaits(pushes)?;
     switch.finish_all()?;
     let rank = switch.probe.below(switch.workers.len());
     switch.push(rank, vec![(PARAMETERS + 1, 1.0)])?;
-    switch.settles()?;
+    switch.awaits(1)?;
     switch.finish_all()?;
     switch.finish_all()?;
     Ok(())

@@ -264,12 +264,22 @@ impl<'p, 'a> Switch<'p, 'a> {
         self.send_frame(rank, &frame)
     }
 
-    /// Returns the answers to workers while no result is expected.
-    pub(super) fn answers(&mut self, at_least: usize) -> ProbeResult<Vec<Answer>> {
+    /// Returns all frames, waiting until at least this many have come to workers.
+    pub(super) fn frames(&mut self, at_least: usize) -> ProbeResult<Vec<ProbeFrame>> {
         let server = self.probe.ground.server;
         let count = |frames: &[ProbeFrame]| frames.iter().filter(|frame| Some(frame.port) != server).count();
-        let frames = self.probe.expect(|frames| count(frames) >= at_least)?;
+        self.probe.expect(|frames| count(frames) >= at_least)
+    }
+
+    /// Returns the answers to workers while no result is expected.
+    pub(super) fn answers(&mut self, at_least: usize) -> ProbeResult<Vec<Answer>> {
+        let frames = self.frames(at_least)?;
         self.at_workers(frames)
+    }
+
+    /// Waits for the acks of so many pushes, whatever they are: a slow device may add a push later than it is silent.
+    pub(super) fn awaits(&mut self, pushes: usize) -> ProbeResult<()> {
+        self.frames(pushes).map(|_| ())
     }
 
     /// Returns the frames that arrived at workers.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pktgen_core::Result;
 use pktgen_core::config::Document;
 use pktgen_core::seed::Seed;
-use pktgen_core::time::{MS, Time};
+use pktgen_core::time::{MS, SECOND, Time};
 use pktgen_core::topology::Population;
 
 use super::SUITE;
@@ -169,6 +169,60 @@ impl ProbeBench for Losing {
     }
     fn lost(&mut self) -> Result<u64> {
         Ok(self.lost)
+    }
+}
+
+/// A switch that adds resent pushes late, in a pause of which it seems silent.
+struct Slow {
+    switch: Naive,
+    held: Vec<(Time, u16, Vec<u8>)>,
+}
+
+impl ProbeWitness for Slow {}
+
+impl ProbeBench for Slow {
+    fn now(&mut self) -> Time {
+        self.switch.now()
+    }
+    fn frame_in(&mut self, port: u16, bytes: &[u8]) -> Result<()> {
+        if bytes[HEAD] >> 5 == 0 && bytes[HEAD] & 15 > 0 {
+            let due = self.switch.now() + 30 * MS;
+            self.held.push((due, port, bytes.to_vec()));
+            return Ok(());
+        }
+        self.switch.frame_in(port, bytes)
+    }
+    fn pass(&mut self, span: Time, each: EachFrame) -> Result<()> {
+        let until = self.switch.now() + span;
+        let held = std::mem::take(&mut self.held).into_iter();
+        let (due, later): (Vec<_>, Vec<_>) = held.partition(|(t, ..)| *t <= until);
+        self.held = later;
+        for (t, port, bytes) in due {
+            let before = (t - self.switch.now()).max(0);
+            self.switch.pass(before, each)?;
+            self.switch.frame_in(port, &bytes)?;
+        }
+        let left = (until - self.switch.now()).max(0);
+        self.switch.pass(left, each)
+    }
+    fn settle(&mut self, each: EachFrame) -> Result<()> {
+        self.switch.settle(each)
+    }
+}
+
+#[test]
+fn a_switch_that_adds_late_fails_no_clause_within_patience() {
+    for (seed, id) in (0..10).flat_map(|seed| ["libra-opener", "libra-resent", "libra-kept"].map(|id| (seed, id))) {
+        let mut bench = Slow { switch: naive_on(true, true, Defect::None), held: Vec::new() };
+        let ground = ProbeGround { patience: SECOND, ..ground_of(&bench.switch) };
+        let clause = clauses().find(|clause| clause.id == id).expect("a clause");
+        let mut memory = ProbeMemory::new();
+        for repeat in 0..clause.repeats {
+            let mut probe = ClauseProbe::new(&ground, &mut memory, &mut bench, Seed(seed), (id, repeat, 0)).unwrap();
+            let ended = (clause.probe)(&mut probe);
+            assert!(ended.is_ok(), "{id} {seed}: {ended:?}");
+        }
+        assert!(bench.held.is_empty());
     }
 }
 
