@@ -71,6 +71,7 @@ pub(super) enum Defect {
     TakesStrangers,
     WrapsIndex,
     AcksIndex,
+    AcksOneTooMany,
     ReadsTruncated,
     IgnoresLengths,
     AnyKind,
@@ -149,6 +150,7 @@ pub(super) const PLANTED: &[(Defect, &[&str])] = &[
     (Defect::TakesStrangers, &["libra-stranger"]),
     (Defect::WrapsIndex, &["libra-index"]),
     (Defect::AcksIndex, &["libra-index"]),
+    (Defect::AcksOneTooMany, &["libra-index"]),
     (Defect::ReadsTruncated, &["libra-truncated"]),
     (Defect::IgnoresLengths, &["libra-lengths"]),
     (Defect::AnyKind, &["libra-kind"]),
@@ -204,6 +206,8 @@ pub(super) struct Naive {
     pub(super) on_cables: bool,
     /// Drops packets that are this many or more behind a worker's lowest missing one.
     pub(super) window: Option<u32>,
+    /// Registers of a job.
+    pub(super) registers: u32,
     jobs: Vec<Job>,
     taken: BTreeSet<(usize, u32)>,
     order: Vec<(usize, u32)>,
@@ -221,6 +225,7 @@ pub(super) fn naive(defect: Defect) -> Naive {
         unicast: false,
         on_cables: false,
         window: None,
+        registers: HOT,
         jobs,
         taken: BTreeSet::new(),
         order: Vec::new(),
@@ -342,8 +347,12 @@ impl Naive {
         if self.is(Defect::WrapsIndex) {
             pairs.iter_mut().for_each(|(index, _)| *index %= 0x8000_0000);
         }
-        if pairs.iter().any(|(index, _)| *index >= HOT) && !self.is(Defect::AcksIndex) {
+        let most = self.registers + u32::from(self.is(Defect::AcksOneTooMany));
+        if pairs.iter().any(|(index, _)| *index >= most) && !self.is(Defect::AcksIndex) {
             return;
+        }
+        if self.is(Defect::AcksOneTooMany) {
+            pairs.retain(|(index, _)| *index < self.registers);
         }
         if self.is(Defect::SevenBits) {
             pairs.iter_mut().for_each(|(index, _)| *index &= 127);

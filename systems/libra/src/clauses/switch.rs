@@ -138,6 +138,11 @@ impl<'p, 'a> Switch<'p, 'a> {
         (*next - 2) as u32
     }
 
+    /// Lets the next packet of a worker have the number that was returned last.
+    pub(super) fn takes_back(&mut self, rank: usize) {
+        self.probe.memory.entry(u64::from(self.workers[rank])).and_modify(|next| *next -= 2);
+    }
+
     /// Returns the permitted error of sums.
     fn error(&self) -> AdditionError {
         match self.probe.ground.word("target.add") {

@@ -172,6 +172,18 @@ impl ProbeBench for Losing {
     }
 }
 
+#[test]
+fn registers_behind_those_of_the_hot_parameters_fail_no_clause() {
+    for (seed, (on_cables, unicast)) in (0..10).flat_map(|seed| FORMS.map(|form| (seed, form))) {
+        let mut switch = naive_on(on_cables, unicast, Defect::None);
+        switch.registers = 1 << 16;
+        let mut memory = ProbeMemory::new();
+        for clause in clauses() {
+            assert!(holds(clause, &mut switch, &mut memory, seed), "{} {seed} {on_cables} {unicast}", clause.id);
+        }
+    }
+}
+
 /// A switch that adds resent pushes late, in a pause of which it seems silent.
 struct Slow {
     switch: Naive,
