@@ -138,13 +138,14 @@ fn twenty_questions_have_the_answers_that_loops_find() {
         let missing = words.split_whitespace().find(|word| !old.contains(word));
         assert_eq!(missing, None, "docs/query.md says how the runs are made");
     }
-    forms_and_refusals(folder.path());
+    forms(folder.path());
+    statements_and_their_limits(folder.path());
     damage_is_found(folder.path());
 }
 
 const RUN: &str = "olaf/Olaf_TC,seed=1";
 
-fn forms_and_refusals(folder: &Path) {
+fn forms(folder: &Path) {
     let lines = answered(
         folder,
         &[RUN, "SELECT packet, reward, heat FROM sent ORDER BY packet DESC LIMIT 1", "--format", "jsonl"],
@@ -185,6 +186,9 @@ fn forms_and_refusals(folder: &Path) {
     // LIMIT applies before the outer selection, as written.
     let cut = "SELECT * FROM (SELECT seq FROM sent LIMIT 5) first WHERE seq > 15";
     assert_eq!(answered(folder, &[RUN, cut, "--json"]), "");
+}
+
+fn statements_and_their_limits(folder: &Path) {
     for (sql, says) in [
         (
             "SELECT wroker FROM sent",
