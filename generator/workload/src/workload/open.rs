@@ -63,6 +63,7 @@ pub fn open(document: &mut Document, seed: Seed) -> Result<Opened> {
         let reopen = move || pass.open(&mut again.clone(), &mut again_schedule.clone());
         source = Box::new(Repeat::new(source, passes, Box::new(reopen)));
     }
+    source = with_background(source, &mut section, seed)?;
     source = edit::edited(&mut section, &mut schedule, source)?;
     let stop_is_open = schedule.get_opt::<Span>(edit::STOP)?.is_none();
     if source.population().is_empty() || source.peek().is_none() {
@@ -101,7 +102,7 @@ pub fn open(document: &mut Document, seed: Seed) -> Result<Opened> {
     Ok(Opened { source, hash, endless: passes == 0 && stop_is_open })
 }
 
-/// The workload and what runs beside it, once.
+/// The workload, once.
 struct OnePass {
     kind: &'static dyn Workload,
     scaling: Option<Scaling>,
@@ -110,21 +111,26 @@ struct OnePass {
 
 impl OnePass {
     fn open(&self, section: &mut Section, schedule: &mut Section) -> Result<Box<dyn Source>> {
-        let mut source = self.kind.open(section, schedule, self.seed)?;
-        if let Some(scaling) = self.scaling {
-            source = Box::new(Scaled::new(source, scaling));
-        }
-        Ok(match background::beside(section, source.population().len() as u32, self.seed)? {
-            Some(_) if source.known().raw.is_some() => {
-                return Err(Error::config(format!(
-                    "{}: nothing is sent beside raw frames; leave it out",
-                    section.place("background_rate")
-                )));
-            }
-            Some(extra) => Box::new(Mix::new(source, extra)),
+        let source = self.kind.open(section, schedule, self.seed)?;
+        Ok(match self.scaling {
+            Some(scaling) => Box::new(Scaled::new(source, scaling)),
             None => source,
         })
     }
+}
+
+/// Adds background traffic beside all passes of `source`, if there is any: passes neither count nor repeat it.
+fn with_background(source: Box<dyn Source>, section: &mut Section, seed: Seed) -> Result<Box<dyn Source>> {
+    Ok(match background::beside(section, source.population().len() as u32, seed)? {
+        Some(_) if source.known().raw.is_some() => {
+            return Err(Error::config(format!(
+                "{}: nothing is sent beside raw frames; leave it out",
+                section.place("background_rate")
+            )));
+        }
+        Some(extra) => Box::new(Mix::new(source, extra)),
+        None => source,
+    })
 }
 
 /// The hash of a trace, or of the hashes of several in their order.

@@ -242,6 +242,25 @@ fn a_background_beside_keeps_its_own_rate() {
     assert!((rate(&beside) / 1000.0 - 1.0).abs() < 0.15, "1000 bytes at 8 Mbit/s: {}", rate(&beside));
 }
 
+/// Passes of a workload are those that it has without background traffic, which goes on between them.
+#[test]
+fn passes_do_not_count_the_background() {
+    for (updates, phase) in [(1, "random"), (2, "zero"), (3, "random")] {
+        let text = |beside: &str| {
+            format!(
+                "[workload]\nclusters = 1\nworkers_per_cluster = 1\nupdates = {updates}\nrepeat = 3\n{beside}\n\
+                 [schedule]\nperiod = \"1s\"\nphase = \"{phase}\"\npps = 1\n"
+            )
+        };
+        let (all, _, failure) = open(&text("background_rate = \"8Mbps\"")).unwrap();
+        assert_eq!(failure, None);
+        let (own, beside): (Vec<Update>, Vec<Update>) = all.iter().partition(|u| u.cluster != NO_CLUSTER);
+        assert_eq!(own, open(&text("")).unwrap().0);
+        let per_second = beside.len() as f64 / (own[own.len() - 1].t_gen as f64 / SECOND as f64);
+        assert!((per_second / 1000.0 - 1.0).abs() < 0.15, "1000 bytes at 8 Mbit/s: {per_second}");
+    }
+}
+
 #[test]
 fn rates_of_traces_are_met_and_a_speed_goes_on_top() {
     let folder = tempfile::tempdir().unwrap();
