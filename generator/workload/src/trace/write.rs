@@ -15,6 +15,7 @@ use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
 use super::manifest::{TraceManifest, file_hash, manifest_path};
+use super::rules::Rules;
 use super::schema::trace_schema;
 use crate::wire::update;
 use crate::workload::{Source, Update};
@@ -216,7 +217,7 @@ fn write_error(path: &Path, error: parquet::errors::ParquetError) -> Error {
     }
 }
 
-/// Writes everything a source has into `path`; `with_values` keeps the gradients too.
+/// Writes everything a source has into `path`; `with_values` keeps the gradients too. Refuses what cannot be replayed.
 pub fn synthesise(
     source: &mut dyn Source,
     path: &Path,
@@ -224,7 +225,13 @@ pub fn synthesise(
     details: BTreeMap<String, String>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<TraceManifest> {
+    if source.known().raw.is_some() {
+        return Err(Error::config(
+            "workload.kind = \"raw\": a trace has updates, and raw frames are none; record them as a capture (capture.pcap = true)",
+        ));
+    }
     let mut writer = Writer::create(path)?;
+    let mut rules = Rules::default();
     let mut bytes = Vec::new();
     let mut values = Vec::new();
     let mut rows = 0;
@@ -234,6 +241,11 @@ pub fn synthesise(
         source.take(&mut bytes);
         values.clear();
         values.extend(bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)));
+        rules.update(&update, &values);
+        rules.reward(&update);
+        if let Some(what) = rules.problems().first() {
+            return Err(no_trace(what));
+        }
         writer.push(&update, &values)?;
         rows += 1;
         if rows % BATCH as u64 == 0 {
@@ -243,7 +255,18 @@ pub fn synthesise(
     if let Some(why) = source.failure() {
         return Err(Error::data(path, why));
     }
+    if let Some(what) = rules.finish().1.first() {
+        return Err(no_trace(what));
+    }
     writer.finish("synthesised", details, "CC0-1.0")
+}
+
+/// The refusal of a workload that makes no trace by the rules.
+fn no_trace(what: &str) -> Error {
+    Error::config(format!(
+        "[workload]: its trace could not be replayed: {what}; leave workload.moves out, and let every worker and flow send before \
+         schedule.stop or the end"
+    ))
 }
 
 #[cfg(test)]
@@ -279,5 +302,28 @@ mod tests {
         let message = Writer::create(&path).err().unwrap().to_string();
         assert!(message.contains("t.parquet.manifest.json: exists and is not a file"), "{message}");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn what_cannot_be_replayed_is_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.parquet");
+        let workers = "[workload]\nclusters = 2\nworkers_per_cluster = 1\nupdates = 9\n";
+        let period = "[schedule]\nperiod = \"1us\"\n";
+        let raw = "[workload]\nkind = \"raw\"\n[schedule]\noffered = \"1Gbps\"\n".to_owned();
+        for (text, part) in [
+            (
+                format!("{workers}[[workload.moves]]\nat = \"2us\"\nworker = 0\ncluster = 1\n{period}"),
+                "clusters 0 and 1",
+            ),
+            (format!("{workers}cluster_periods = [1000.0, 1.0]\n{period}stop = \"2us\"\n"), "dense"),
+            (raw, "raw"),
+        ] {
+            let mut document = crate::config::Document::parse(&text, "x.toml").unwrap();
+            let mut source = crate::workload::open(&mut document, crate::seed::Seed(1)).unwrap().source;
+            let error = synthesise(source.as_mut(), &path, true, BTreeMap::new(), &mut |_| {}).expect_err(part);
+            assert!(matches!(error, Error::Config(_)) && error.to_string().contains(part), "{error}");
+            assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        }
     }
 }
