@@ -50,11 +50,17 @@ impl Schedule for Grid {
     fn open(&self, section: &mut Section, pace: &Pace, seed: Seed) -> Result<Box<dyn Timeline + Send>> {
         let Settings { offset_sd, offset_memory: memory, phase } = Settings::read(section)?;
         let random = phase.unwrap_or(false);
+        let mut streams: Vec<_> = (0..pace.period.len()).map(|w| seed.stream("schedule.grid", w as u64, 0)).collect();
+        let phase =
+            |(stream, period): (&mut Stream, &f64)| if random { crate::seed::unit(stream) * period } else { 0.0 };
+        let phases: Vec<f64> = streams.iter_mut().zip(&pace.period).map(phase).collect();
         let unit = match Speed::read(section)? {
             Speed::Period(span) => span.ps() as f64,
             Speed::Offered(rate) => {
-                let per_period: f64 = pace.period.iter().map(|period| pace.update_bits as f64 / period).sum();
-                per_period / rate.bps() as f64 * SECOND as f64
+                let bits = pace.update_bits as f64 * f64::from(pace.updates) * phases.len() as f64;
+                let wanted = bits / rate.bps() as f64 * SECOND as f64;
+                let (first, last) = extent(pace, &phases);
+                if last > first { wanted / (last - first) } else { 0.0 }
             }
         };
         let slowest = pace.period.iter().copied().fold(0.0, f64::max);
@@ -69,18 +75,24 @@ impl Schedule for Grid {
             )));
         }
         let sd = offset_sd.ps() as f64;
-        let worker = |(w, period): (usize, &f64)| {
-            let mut stream = seed.stream("schedule.grid", w as u64, 0);
-            let phase: f64 = if random { crate::seed::unit(&mut stream) * period * unit } else { 0.0 };
+        let worker = |((mut stream, phase), period): ((Stream, f64), &f64)| {
             let offset = sd * normal(&mut stream);
             // Offsets are early as often as late: the grid begins where hardly one is before 0.
-            Worker { stream, next: phase + 4.0 * sd, period: period * unit, offset, left: pace.updates }
+            Worker { stream, next: phase * unit + 4.0 * sd, period: period * unit, offset, left: pace.updates }
         };
-        let workers: Vec<_> = pace.period.iter().enumerate().map(worker).collect();
+        let workers: Vec<_> = streams.into_iter().zip(phases).zip(&pace.period).map(worker).collect();
         let first = |(w, worker): (usize, &Worker)| (worker.left > 0).then(|| Reverse((worker.time(0), w as u32)));
         let heap = workers.iter().enumerate().filter_map(first).collect();
         Ok(Box::new(OnGrid { workers, heap, sd, memory }))
     }
+}
+
+/// Returns the first and the last grid time of all workers, in units of the relative period; offsets are not counted.
+fn extent(pace: &Pace, phases: &[f64]) -> (f64, f64) {
+    let gaps = f64::from(pace.updates.saturating_sub(1));
+    let last = |(phase, period): (&f64, &f64)| phase + gaps * period;
+    let first = phases.iter().copied().fold(f64::INFINITY, f64::min);
+    (first, phases.iter().zip(&pace.period).map(last).fold(0.0, f64::max))
 }
 
 fn normal(stream: &mut Stream) -> f64 {
@@ -173,7 +185,22 @@ mod tests {
         assert_eq!(times(&[("period", "100ms".into())], 3, 50), vec![exact; 3]);
         let random = times(&[("period", "100ms".into()), ("phase", "random".into())], 3, 50);
         assert!(random[0][0] != random[1][0] && random.iter().all(|own| own[0] < 100.0));
-        // 3 workers, 2048 bits each: 61.44 kbit/s is one update of each in 100 ms.
-        assert_eq!(times(&[("offered", "61.44kbps".into())], 3, 2)[2], [0.0, 100.0]);
+        // Two updates of each of 3 workers, 2048 bits each: at 61.44 kbit/s they last 200 ms.
+        assert_eq!(times(&[("offered", "61.44kbps".into())], 3, 2)[2], [0.0, 200.0]);
+        assert_eq!(times(&[("offered", "61.44kbps".into())], 3, 1), [[0.0]; 3], "they are at one time");
+    }
+
+    /// All bits over the duration, as of every other schedule.
+    #[test]
+    fn the_run_has_the_offered_rate_whatever_the_periods() {
+        for phase in ["zero", "random"] {
+            let mut section = Section::of("schedule", &[("offered", "1Gbps".into()), ("phase", phase.into())]);
+            let pace = Pace { period: vec![1.0, 1.0, 3.0, 3.0], updates: 500, update_bits: 2048 };
+            let mut timeline = Grid.open(&mut section, &pace, Seed(3)).unwrap();
+            let times: Vec<Time> = std::iter::from_fn(|| timeline.next()).map(|(t, _)| t).collect();
+            assert_eq!(times.len(), 2000);
+            let rate = 2000.0 * 2048.0 / ((times[1999] - times[0]) as f64 / SECOND as f64);
+            assert!((rate / 1e9 - 1.0).abs() < 1e-5, "{phase}: {rate}");
+        }
     }
 }
