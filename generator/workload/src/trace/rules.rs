@@ -38,6 +38,16 @@ struct Member {
 }
 
 impl Rules {
+    /// The rules for a file that is replayed after others, whose updates have rewards or not, as [`rewarded`](Self::rewarded) says.
+    pub(crate) fn after(rewarded: Option<Option<bool>>) -> Self {
+        Rules { rewarded, ..Rules::default() }
+    }
+
+    /// Whether the updates so far have rewards; none before the first that was judged.
+    pub(crate) fn rewarded(&self) -> Option<Option<bool>> {
+        self.rewarded
+    }
+
     /// Looks at the next update and its values.
     pub(crate) fn update(&mut self, update: &Update, values: &[f32]) {
         let row = self.rows;
@@ -164,6 +174,10 @@ mod tests {
     #[test]
     fn every_rule_is_named_with_its_row() {
         assert_eq!(problems(&[GOOD, Update { seq: 1, ..GOOD }, Update { worker: 1, ..GOOD }]), "");
+        let mut later = Rules::after(Some(Some(true)));
+        assert_eq!(later.rewarded(), Some(Some(true)));
+        later.reward(&Update { reward: None, ..GOOD });
+        assert!(later.problems()[0].contains("has no reward, updates before have one"), "{:?}", later.problems());
         for (updates, part) in [
             (vec![], "the trace is empty"),
             (vec![Update { t_gen: -1, ..GOOD }], "row 0: time -1 ps is before 0 ps"),

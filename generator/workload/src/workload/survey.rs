@@ -73,6 +73,9 @@ pub(super) struct Survey {
     pub(super) values: u64,
     /// The first update whose pairs are more gradients than a frame holds: what is wrong with it where keys are not sent.
     pub(super) beyond: Option<String>,
+    /// Whether rewards are sent, and whether the updates so far have some, as [`Rules::rewarded`] says.
+    sends_rewards: bool,
+    rewarded: Option<Option<bool>>,
 }
 
 /// Bytes of an update's frame where keys are not sent: as recorded, more where its gradients need more.
@@ -85,6 +88,15 @@ impl Survey {
     /// Reads all files and refuses them if one breaks a rule, or if they are not of the same workers. `place` is
     /// where they are named.
     pub(super) fn make(traces: &Traces, place: &str) -> Result<Self> {
+        Survey::read_all(traces, place, true)
+    }
+
+    /// The same for packets of pairs, which have no rewards.
+    pub(super) fn of_pairs(traces: &Traces, place: &str) -> Result<Self> {
+        Survey::read_all(traces, place, false)
+    }
+
+    fn read_all(traces: &Traces, place: &str, sends_rewards: bool) -> Result<Self> {
         let mut survey = Survey {
             legs: Vec::new(),
             population: Population::default(),
@@ -93,6 +105,8 @@ impl Survey {
             update_max: 0,
             values: 0,
             beyond: None,
+            sends_rewards,
+            rewarded: None,
         };
         let mut offset = Some(0);
         for path in &traces.0 {
@@ -142,14 +156,16 @@ impl Survey {
     /// Reads a whole trace and refuses it if it breaks a rule.
     fn read(&mut self, path: &Path) -> Result<(Population, Pass)> {
         let mut reader = Reader::open(path)?;
-        let mut rules = Rules::default();
+        let mut rules = Rules::after(self.rewarded);
         let mut pass = Pass::default();
         let refuse = |what: &str| Error::data(path, format!("{what}; `pktgen trace check` says more"));
         while let Some(block) = reader.next_block()? {
             for (i, update) in block.updates.iter().enumerate() {
                 let (keys, values) = (block.keys(i), block.values(i));
                 rules.update(update, values);
-                rules.reward(update);
+                if self.sends_rewards {
+                    rules.reward(update);
+                }
                 rules.pairs(update.bytes, keys, values);
                 self.values += values.len() as u64;
                 if !keys.is_empty() && values.len() > elements_in(FRAME_MAX) && self.beyond.is_none() {
@@ -172,6 +188,7 @@ impl Survey {
                 return Err(refuse(what));
             }
         }
+        self.rewarded = rules.rewarded();
         let (cluster_of, problems) = rules.finish();
         match problems.first() {
             Some(what) => Err(refuse(what)),

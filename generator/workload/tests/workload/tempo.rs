@@ -171,6 +171,21 @@ fn traces_of_other_workers_are_refused() {
     assert!(refusal("[workload]\ntrace = [3]\n").contains("workload.trace: 3 is a whole number"));
 }
 
+#[test]
+fn traces_with_and_without_rewards_do_not_follow_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let a = written(folder.path(), "a.parquet", [UPDATE]);
+    let b = written(folder.path(), "b.parquet", [Update { reward: None, ..UPDATE }]);
+    for (pair, file, words) in [
+        ([&*a, &*b], "b.parquet", "has no reward, updates before have one"),
+        ([&*b, &*a], "a.parquet", "has a reward, updates before have none"),
+    ] {
+        let why = open(&replay(&pair, "", "")).expect_err(words).to_string();
+        assert!(why.contains(words) && why.contains(file), "{why}");
+        assert_eq!(times(&replay(&[pair[1], pair[1]], "", "")).len(), 2, "alike ones do");
+    }
+}
+
 /// Every kind of workload and schedule, and the number of updates of a pass.
 const KINDS: [(&str, &str, usize); 6] = [
     ("clusters = 3\nupdates = 50", "kind = \"constant\"\noffered = \"1Gbps\"\njitter = 0.3", 450),

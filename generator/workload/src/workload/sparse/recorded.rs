@@ -16,7 +16,7 @@ use crate::{Error, Result};
 
 /// Reads the keys of `[workload]` that count for a recording, and its traces.
 pub(super) fn open(traces: &Traces, section: &mut Section, seed: Seed) -> Result<sparse::Sparse> {
-    let survey = Survey::make(traces, &section.place("trace"))?;
+    let survey = Survey::of_pairs(traces, &section.place("trace"))?;
     let told: Option<u64> = section.get_opt("parameters")?;
     let (jobs, workers_per_job) = members(&survey, section)?;
     let recording = read(&survey, told, Recording::new(jobs, workers_per_job))?;
