@@ -91,10 +91,10 @@ fn read(path: &Path, place: &str) -> Result<(Recorded, FlowSurvey)> {
         let Some(stamp) = packet.time else {
             return refuse(n, "it has no time, so there is none to send it at".to_owned());
         };
-        let unix_ns = stamp.unix_ns();
-        let first_ns = *anchor.get_or_insert(unix_ns);
+        let unix_ps = stamp.unix_ps();
+        let first_ps = *anchor.get_or_insert(unix_ps);
         let last = frames.ends.last().map_or(0, |(t, _)| *t);
-        let Some(t) = unix_ns.checked_sub(first_ns).and_then(|ns| ns.checked_mul(1000)) else {
+        let Some(t) = unix_ps.checked_sub(first_ps).and_then(|ps| Time::try_from(ps).ok()) else {
             return refuse(n, "its time is farther from the first packet's than a run can last".to_owned());
         };
         survey.add(packet.bytes, place)?;

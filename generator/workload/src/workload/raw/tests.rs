@@ -65,6 +65,21 @@ fn a_capture_is_sent_byte_for_byte_at_its_times() {
 }
 
 #[test]
+fn picoseconds_of_a_capture_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.pcapng");
+    let options = WriterOptions { remainders: true, ..WriterOptions::new(Form::Pcapng) };
+    let mut writer = Writer::create(&path, options).unwrap();
+    for t in [5_999, 7_519, 9_039, 9_040] {
+        writer.packet(0, t, &udp(1, 7, 76), 76).unwrap();
+    }
+    writer.finish().unwrap();
+    let all = sent(&format!("[workload]\nkind = \"raw\"\nframes = \"{}\"\n", path.display())).unwrap();
+    let times: Vec<_> = all.iter().map(|(update, _)| update.t_gen).collect();
+    assert_eq!(times, [0, 1_520, 3_040, 3_041]);
+}
+
+#[test]
 fn fragments_and_padding_of_patterns_are_left_alone() {
     use crate::wire::frame::{Checksums, checksums};
     let folder = tempfile::tempdir().unwrap();
