@@ -178,8 +178,9 @@ impl Rewards {
             }
             Rewards::Learning { start, end, deviation, noise, updates, streams } => {
                 let normal: f64 = StandardNormal.sample(&mut streams[worker]);
-                // Neighbouring episodes are alike: correlation 0.9, stationary deviation as asked for.
-                noise[worker] = 0.9 * noise[worker] + (1.0f64 - 0.81).sqrt() * normal;
+                // Neighbouring episodes are alike: correlation 0.9, and from the first one on the deviation that was asked for.
+                let next = 0.9 * noise[worker] + (1.0f64 - 0.81).sqrt() * normal;
+                noise[worker] = if seq == 0 { normal } else { next };
                 let progress = 1.0 - (-3.0 * f64::from(seq) / f64::from(*updates)).exp();
                 (*start + (*end - *start) * progress + *deviation * noise[worker]) as f32
             }
@@ -344,6 +345,25 @@ mod tests {
             some.iter().sum::<f64>() / some.len() as f64
         };
         assert!(mean(|u| u.seq < 50) < -120.0 && mean(|u| u.seq > 450) > 160.0);
+    }
+
+    #[test]
+    fn the_first_rewards_scatter_as_the_later_ones() {
+        let values = [
+            ("clusters", 1.into()),
+            ("workers_per_cluster", 4000.into()),
+            ("updates", 3.into()),
+            ("reward", "learning".into()),
+            ("reward_start", 0.0.into()),
+            ("reward_end", 0.0.into()),
+            ("reward_deviation", 5.0.into()),
+        ];
+        let all = drain(source(&values).unwrap());
+        for seq in 0..3 {
+            let own: Vec<_> = all.iter().filter(|u| u.seq == seq).map(|u| f64::from(u.reward.unwrap())).collect();
+            let deviation = (own.iter().map(|reward| reward * reward).sum::<f64>() / own.len() as f64).sqrt();
+            assert!(own.len() == 4000 && (deviation - 5.0).abs() < 0.25, "{seq}: {deviation}");
+        }
     }
 
     #[test]
