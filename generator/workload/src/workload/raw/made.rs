@@ -195,7 +195,8 @@ pub(super) fn open(
             }
             let sizes = made.round(section)?;
             let bits = sizes.iter().map(|size| u64::from(*size) * 8).sum::<u64>() / sizes.len() as u64;
-            (Patterns::Udp((0..made.flows).map(|flow| head(&made, flow)).collect(), sizes), made.flows, bits)
+            let heads = (0..made.flows).map(|flow| head(&made, flow, sizes[0] as usize)).collect();
+            (Patterns::Udp(heads, sizes), made.flows, bits)
         }
     };
     let mut salts = seed.stream("vary", 0, 0);
@@ -224,9 +225,26 @@ pub(super) fn open(
     Ok(RawSource::new(frames, survey.flows, survey.frame_max))
 }
 
-/// The headers of a flow.
-fn head(made: &MadeSettings, flow: u32) -> Template {
+/// The headers of a flow, for frames of `bytes`: only others need another checksum.
+fn head(made: &MadeSettings, flow: u32, bytes: usize) -> Template {
     let from = u32::from(made.from).wrapping_add(flow / FROM_PORTS);
     let port = FROM_PORT + (flow % FROM_PORTS) as u16;
-    Template::new((from, port), (u32::from(made.to), TO_PORT), HEAD).between(made.from_mac, made.to_mac)
+    Template::new((from, port), (u32::from(made.to), TO_PORT), bytes).between(made.from_mac, made.to_mac)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_are_those_of_the_first_size() {
+        let text = "[workload]\nsizes = [1514, 60]\n[schedule]\noffered = \"1Gbps\"\n";
+        let mut document = crate::config::Document::parse(text, "x.toml").unwrap();
+        let (mut section, mut schedule) =
+            (document.section("workload").unwrap(), document.section("schedule").unwrap());
+        let made = MadeSettings::read(&mut section).unwrap();
+        let source = open(made, &mut section, &mut schedule, Seed(1)).unwrap();
+        let Patterns::Udp(heads, _) = &*source.frames.patterns else { panic!("no pattern is given") };
+        assert!(heads.iter().all(|head| head.frame_bytes() == 1514));
+    }
 }
