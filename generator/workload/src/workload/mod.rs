@@ -90,6 +90,9 @@ pub trait Source: Send {
     fn failure(&self) -> Option<&str>;
 }
 
+/// Opens a source anew for its next pass, without reading again what is known of it.
+pub(crate) type NextPass = Arc<dyn Fn() -> Result<Box<dyn Source>> + Send + Sync>;
+
 /// What is known of a source before its first update.
 #[derive(Clone, Default)]
 pub struct Known {
@@ -99,6 +102,8 @@ pub struct Known {
     pub update_max: u32,
     /// What lies between two passes of the source if all its updates are at one time; none if nothing says so.
     pub(crate) rest: Option<Time>,
+    /// Opens it anew for its next pass; none where the whole workload must be opened.
+    pub(crate) again: Option<NextPass>,
     /// The flows of frames that are sent as they are; none where updates get headers of ours.
     pub raw: Option<Arc<raw::RawFlows>>,
     /// What endpoints in a closed loop drive instead of pulling updates. None where something changes the times or members of the
@@ -130,7 +135,7 @@ impl Known {
 
     /// The same without what endpoints could drive.
     pub(crate) fn only_pulled(self) -> Self {
-        Known { driven: None, ..self }
+        Known { driven: None, again: None, ..self }
     }
 
     /// The same where gradients or traffic are changed as agents that learn would not see.

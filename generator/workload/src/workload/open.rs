@@ -6,7 +6,7 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use super::mix::Mix;
-use super::repeat::Repeat;
+use super::repeat::{Reopen, Repeat};
 use super::survey::{Replayed, Traces};
 use super::tempo::{Scaled, Scaling};
 use super::{COMMON, Source, WORKLOADS, Workload, background, edit};
@@ -60,8 +60,11 @@ pub fn open(document: &mut Document, seed: Seed) -> Result<Opened> {
     let pass = OnePass { kind, scaling, seed };
     let mut source = pass.open(&mut section, &mut schedule)?;
     if passes != 1 && !source.repeat(passes) {
-        let reopen = move || pass.open(&mut again.clone(), &mut again_schedule.clone());
-        source = Box::new(Repeat::new(source, passes, Box::new(reopen)));
+        let reopen: Reopen = match source.known().again {
+            Some(begin) => Box::new(move || begin()),
+            None => Box::new(move || pass.open(&mut again.clone(), &mut again_schedule.clone())),
+        };
+        source = Box::new(Repeat::new(source, passes, reopen));
     }
     source = with_background(source, &mut section, seed)?;
     source = edit::edited(&mut section, &mut schedule, source)?;

@@ -1,8 +1,10 @@
 //! Replaying trace files one after the other, as recorded or scaled in time.
 
+use std::sync::Arc;
+
 use super::held::{self, Held};
 use super::survey::{Leg, Replayed, Survey, keyless_bytes};
-use super::{Known, Source, Update, Workload};
+use super::{Known, NextPass, Source, Update, Workload};
 use crate::config::{KeyTables, Section};
 use crate::gradient::{GradientPool, tile};
 use crate::registry::{Named, find};
@@ -60,49 +62,62 @@ impl Workload for TraceFile {
 fn recorded(survey: Survey, schedule: &mut Section, seed: Seed) -> Result<Recorded> {
     let tempo = Tempo::of_trace(schedule)?;
     let Survey { legs, population, pass, frame_max, update_max, .. } = survey;
-    let numbers = vec![0; population.len()];
-    let mut source = Recorded {
+    let playback = Playback {
         pool: GradientPool::new(seed, elements_in((frame_max as usize).max(FRAME_MIN))),
-        population,
-        reader: Reader::open(&legs[0].path)?,
-        legs,
-        leg: 0,
-        block: Block::default(),
-        at: 0,
         stretch: tempo.stretch(&pass, 0, schedule)?,
-        base: numbers.clone(),
-        next: numbers,
-        head: None,
-        failure: None,
+        rest: tempo.rest(&pass),
+        population,
+        legs,
         frame_max,
         update_max,
-        rest: tempo.rest(&pass),
     };
-    source.load();
-    Ok(source)
+    Recorded::begin(Arc::new(playback))
 }
 
-struct Recorded {
+/// What is the same of every pass over the files.
+struct Playback {
     pool: GradientPool,
     population: Population,
-    /// The files; `reader` reads the one at `leg`.
     legs: Vec<Leg>,
-    leg: usize,
-    reader: Reader,
-    block: Block,
-    at: usize,
     stretch: Stretch,
-    /// What is added to each worker's sequence numbers in this file, and one more than its last there.
-    base: Vec<u64>,
-    next: Vec<u64>,
-    head: Option<Update>,
-    failure: Option<String>,
     frame_max: u32,
     update_max: u32,
     rest: Option<Time>,
 }
 
+struct Recorded {
+    playback: Arc<Playback>,
+    /// Reads the file at `leg`.
+    reader: Reader,
+    leg: usize,
+    block: Block,
+    at: usize,
+    /// What is added to each worker's sequence numbers in this file, and one more than its last there.
+    base: Vec<u64>,
+    next: Vec<u64>,
+    head: Option<Update>,
+    failure: Option<String>,
+}
+
 impl Recorded {
+    /// Begins a pass over the files, which were looked at already.
+    fn begin(playback: Arc<Playback>) -> Result<Self> {
+        let numbers = vec![0; playback.population.len()];
+        let mut source = Recorded {
+            reader: Reader::open(&playback.legs[0].path)?,
+            playback,
+            leg: 0,
+            block: Block::default(),
+            at: 0,
+            base: numbers.clone(),
+            next: numbers,
+            head: None,
+            failure: None,
+        };
+        source.load();
+        Ok(source)
+    }
+
     /// Makes the update at `at` the head, reading the next block where this one ends.
     fn load(&mut self) {
         self.head = None;
@@ -129,11 +144,11 @@ impl Recorded {
     /// All of it in memory.
     fn hold(mut self) -> Held {
         let facts = held::Facts {
-            population: self.population.clone(),
-            frame_max: self.frame_max,
-            update_max: self.update_max,
-            rest: self.rest,
-            pool: self.pool.clone(),
+            population: self.playback.population.clone(),
+            frame_max: self.playback.frame_max,
+            update_max: self.playback.update_max,
+            rest: self.playback.rest,
+            pool: self.playback.pool.clone(),
         };
         let mut held = Held::new(facts);
         while let Some(update) = self.head {
@@ -151,7 +166,7 @@ impl Recorded {
             if let Some(block) = self.reader.next_block()? {
                 return Ok(Some(block));
             }
-            let Some(leg) = self.legs.get(self.leg + 1) else { return Ok(None) };
+            let Some(leg) = self.playback.legs.get(self.leg + 1) else { return Ok(None) };
             self.reader = Reader::open(&leg.path)?;
             self.leg += 1;
             self.base.copy_from_slice(&self.next);
@@ -161,20 +176,24 @@ impl Recorded {
     /// An update of a file with its time and number in the replay; none if the survey has not seen it.
     fn place(&self, update: &Update) -> Option<Update> {
         let base = *self.base.get(update.worker as usize)?;
-        let t_gen = self.stretch.at(self.legs[self.leg].at(update.t_gen)?)?;
+        let t_gen = self.playback.stretch.at(self.playback.legs[self.leg].at(update.t_gen)?)?;
         let seq = u32::try_from(u64::from(update.seq) + base).ok()?;
         let bytes = keyless_bytes(update, self.block.keys(self.at).len(), self.block.values(self.at).len());
-        (bytes <= self.frame_max).then_some(Update { t_gen, seq, bytes, ..*update })
+        (bytes <= self.playback.frame_max).then_some(Update { t_gen, seq, bytes, ..*update })
     }
 }
 
 impl Source for Recorded {
     fn population(&self) -> &Population {
-        &self.population
+        &self.playback.population
     }
 
     fn known(&self) -> Known {
-        Known { rest: self.rest, update_max: self.update_max, ..Known::pulled(self.frame_max) }
+        let Playback { rest, frame_max, update_max, .. } = *self.playback;
+        let playback = self.playback.clone();
+        let again: NextPass =
+            Arc::new(move || -> Result<Box<dyn Source>> { Ok(Box::new(Recorded::begin(playback.clone())?)) });
+        Known { rest, update_max, again: Some(again), ..Known::pulled(frame_max) }
     }
 
     fn peek(&self) -> Option<&Update> {
@@ -185,7 +204,7 @@ impl Source for Recorded {
         let Some(update) = self.head else { return };
         let recorded = self.block.values(self.at);
         if recorded.is_empty() {
-            self.pool.fill(update.worker, update.seq, values);
+            self.playback.pool.fill(update.worker, update.seq, values);
         } else {
             tile(recorded, values);
         }
@@ -289,13 +308,9 @@ mod tests {
         let mut held = read(survey, schedule).hold();
         assert!(!file.repeat(3));
         assert!(held.repeat(3));
-        let paths = paths.clone();
-        let reopen = move || -> Result<Box<dyn Source>> {
-            let survey = Survey::make(&super::super::survey::Traces(paths.to_vec()), "here")?;
-            let schedule = &mut Section::of("schedule", &[("speed", "1.5".into())]);
-            Ok(Box::new(recorded(survey, schedule, Seed(3))?))
-        };
-        let from_file = all(&mut Repeat::new(Box::new(file), 3, Box::new(reopen)));
+        // Passes after the first read the files once more, and no survey.
+        let begin = file.known().again.expect("what is known of it is kept");
+        let from_file = all(&mut Repeat::new(Box::new(file), 3, Box::new(move || begin())));
         let from_memory = all(&mut held);
         assert_eq!(from_memory.len(), 120_000);
         assert!(from_file == from_memory);
