@@ -49,6 +49,12 @@ impl Shape for FromPlan {
             Some(file) => Plan::read(&beside(section.origin(), &file))?,
             None => small(taking_part),
         };
+        if plan.hosts().len() != workers.len() && taking_part < workers.len() {
+            return Err(Error::config(format!(
+                "{}: background traffic has no host in a plan; leave it out (workload.background_rate), or choose another topology.kind",
+                section.place("kind")
+            )));
+        }
         if plan.hosts().len() != workers.len() {
             return Err(Error::config(format!(
                 "{}: the plan is of {} workers and the workload has {}; change workload.clusters and \
@@ -133,6 +139,16 @@ mod tests {
         assert_eq!((t.links[2].from, t.links[2].to, t.links[2].delay), (1, 2, 1_000_000));
         let message = open(4).unwrap_err().to_string();
         assert!(message.contains("of 3 workers") && message.contains("has 4"), "{message}");
+    }
+
+    #[test]
+    fn background_traffic_is_refused_by_name() {
+        let workers = Population { cluster_of: vec![0, 0, NO_CLUSTER], moves: Vec::new() };
+        let message = FromPlan.build(&mut Section::of("topology", &[]), &workers).unwrap_err().to_string();
+        assert!(
+            message.contains("topology.kind: background traffic") && message.contains("background_rate"),
+            "{message}"
+        );
     }
 
     #[test]
