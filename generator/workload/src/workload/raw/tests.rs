@@ -209,6 +209,8 @@ fn settings_that_cannot_be_are_refused() {
         ("vary = [\"ip_src\"]", "FIELD=count"),
         ("vary = [\"ip_scr=count\"]", "ip_src"),
         ("vary = [\"26+9=count\"]", "1 to 8 bytes"),
+        ("vary = [\"18446744073709551615+8=count\"]", "no frame has this field"),
+        ("vary = [\"9033+4=count\"]", "at most 9036 bytes"),
         ("vary = [\"udp_src=count:9..70000\"]", "65535"),
         ("vary = [\"udp_src=count:9..8\"]", "no range"),
         ("packets = 70000\nflows = 1\nvary = [\"ip_src=count\"]", "more than 65536 flows"),
@@ -218,6 +220,15 @@ fn settings_that_cannot_be_are_refused() {
         let message = sent(&text).err().map(|e| e.to_string()).unwrap_or_default();
         assert!(message.contains(part), "{set}: {message}");
     }
+}
+
+#[test]
+fn a_field_beyond_the_end_is_left_out() {
+    let text = "[workload]\nkind = \"raw\"\nflows = 1\npackets = 4\nsizes = [60, 9036]\nvary = [\"9032+4=count\"]\n\
+        [schedule]\noffered = \"1Gbps\"\n";
+    let all = sent(text).unwrap();
+    let ends: Vec<_> = all.iter().map(|(_, frame)| frame[frame.len() - 4..].to_vec()).collect();
+    assert_eq!(ends, [[0, 0, 0, 0], [0, 0, 0, 1], [0, 0, 0, 0], [0, 0, 0, 3]]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Fields of made frames that count or are drawn.
 
 use crate::seed::mix;
-use crate::wire::frame::HEAD;
+use crate::wire::frame::{FRAME_MAX, HEAD};
 
 /// Fields by name: where they lie in a frame of Ethernet, IPv4 and UDP without tags, and their bytes.
 const NAMES: [(&str, usize, usize); 10] = [
@@ -47,9 +47,12 @@ impl Vary {
             let (at, bytes) = field.split_once('+')?;
             Some((at.trim().parse().ok()?, bytes.trim().parse().ok()?))
         };
-        let (at, bytes) = named.or_else(by_place).ok_or_else(form)?;
+        let (at, bytes): (usize, usize) = named.or_else(by_place).ok_or_else(form)?;
         if !(1..=8).contains(&bytes) {
             return Err(format!("\"{text}\": a field has 1 to 8 bytes, not {bytes}"));
+        }
+        if at.checked_add(bytes).is_none_or(|end| end > FRAME_MAX) {
+            return Err(format!("\"{text}\": no frame has this field; frames have at most {FRAME_MAX} bytes"));
         }
         let all = if bytes == 8 { u64::MAX } else { (1 << (8 * bytes)) - 1 };
         let (how, range) = how.split_once(':').map_or((how, None), |(how, range)| (how, Some(range)));
