@@ -58,7 +58,7 @@ struct SumId {
     cluster: u16,
     round: u16,
     seq: u32,
-    /// How often its number was used before.
+    /// Distinguishes sums that have one number: the round beyond 16 bits, or how often sequence numbers restarted.
     renewed: u32,
 }
 
@@ -75,11 +75,11 @@ type Actor = Option<u32>;
 /// Detects numbers of sums that are reused: jobs, generations and sequence numbers wrap around or restart.
 struct Renewals {
     by_format: Vec<Renewal>,
-    /// The last number of an actor in a slot.
+    /// The last number: of an actor in a slot or in a job; of all actors of a block.
     last: Recent<(u8, u64, Actor), u64>,
-    /// How often an actor has reused a number or restarted.
+    /// How often an actor has restarted its sequence numbers.
     times: Recent<(SumId, Actor), u32>,
-    /// Numbers that an actor has used.
+    /// Sequence numbers that an actor has used.
     used: Recent<(SumId, Actor), ()>,
 }
 
@@ -87,49 +87,85 @@ struct Renewals {
 const STEPS_BACK: u64 = 16;
 
 impl Renewals {
-    /// Returns the sum of an event.
-    fn sum(&mut self, event: &Event, actor: Actor) -> SumId {
+    /// Returns the sum of an event, and whether it is certainly not the last one of its actor in its slot: an earlier
+    /// sum may have the same id then.
+    fn sum(&mut self, event: &Event, actor: Actor) -> (SumId, bool) {
         let id = SumId::of(event);
-        let renewal = self.by_format.get(usize::from(id.format)).copied().unwrap_or(Renewal::Rounds);
-        let (place, number, key) = match renewal {
-            Renewal::Rounds => (u64::from(id.cluster) << 32 | u64::from(id.seq), u64::from(id.round), id),
-            Renewal::Slots => (id.round.into(), u64::from(id.cluster) << 32 | u64::from(id.seq), id),
-            // All numbers of an actor restart together.
-            Renewal::Sequences => (id.cluster.into(), id.seq.into(), SumId { round: 0, seq: 0, ..id }),
-        };
-        let mut times = self.times.get(&(key, actor)).unwrap_or(0);
-        let sum = SumId { renewed: times, ..id };
-        let last = self.last.get(&(id.format, place, actor));
-        let is_copy = match (renewal, last) {
-            (_, None) => true,
-            (Renewal::Slots, Some(last)) => last == number,
-            (Renewal::Rounds, Some(last)) => (number as u16).wrapping_sub(last as u16).cast_signed() <= 0,
-            (Renewal::Sequences, Some(last)) => event.sight.attempt > 0 || last.saturating_sub(number) <= STEPS_BACK,
-        };
-        if is_copy && last.is_some() {
-            if renewal == Renewal::Sequences {
-                self.last.put((id.format, place, actor), number.max(last.unwrap_or(0)));
+        let number = u64::from(id.cluster) << 32 | u64::from(id.seq);
+        match self.by_format.get(usize::from(id.format)).copied().unwrap_or(Renewal::Rounds) {
+            Renewal::Slots => {
+                let place = (id.format, u64::from(id.round), actor);
+                let last = self.last.get(&place);
+                if last != Some(number) {
+                    self.last.put(place, number);
+                }
+                (id, last.is_some_and(|last| last != number))
             }
-            self.used.put((sum, actor), ());
-            return sum;
+            Renewal::Rounds => (self.in_round(id, number), false),
+            Renewal::Sequences => (self.in_sequence(event, id, actor), false),
         }
-        self.last.put((id.format, place, actor), number);
-        if self.used.get(&(sum, actor)).is_some() {
+    }
+
+    /// Extends a round beyond 16 bits: it is the one nearest to the last round of its block.
+    fn in_round(&mut self, id: SumId, number: u64) -> SumId {
+        let place = (id.format, number, None);
+        let last = self.last.get(&place);
+        // The first one is not 0, since a packet of an earlier round may follow.
+        let round = last.map_or(1u64 << 16 | u64::from(id.round), |last| {
+            let steps = id.round.wrapping_sub(last as u16).cast_signed();
+            last.saturating_add_signed(i64::from(steps))
+        });
+        if last.is_none_or(|last| round > last) {
+            self.last.put(place, round);
+        }
+        SumId { renewed: (round >> 16) as u32, ..id }
+    }
+
+    /// Finds restarts: all numbers of an actor restart together.
+    fn in_sequence(&mut self, event: &Event, id: SumId, actor: Actor) -> SumId {
+        let place = (id.format, u64::from(id.cluster), actor);
+        let key = (SumId { round: 0, seq: 0, ..id }, actor);
+        let (number, last) = (u64::from(id.seq), self.last.get(&place));
+        let mut times = self.times.get(&key).unwrap_or(0);
+        let goes_on = event.sight.attempt > 0 || last.is_none_or(|last| last.saturating_sub(number) <= STEPS_BACK);
+        // A number that is not known to be used may have been forgotten.
+        let was_used = || self.used.forgot() || self.used.get(&(SumId { renewed: times, ..id }, actor)).is_some();
+        if !goes_on && was_used() {
             times += 1;
-            self.times.put((key, actor), times);
+            self.times.put(key, times);
         }
+        self.last.put(place, last.filter(|_| goes_on).map_or(number, |last| last.max(number)));
         let sum = SumId { renewed: times, ..id };
         self.used.put((sum, actor), ());
         sum
     }
 }
 
+/// A worker's contribution to a sum.
+#[derive(Debug, Clone, Copy)]
+struct Contribution {
+    /// Whether it was sent again.
+    again: bool,
+    /// The [`Contributors`] that it is among.
+    counted: u32,
+}
+
+/// Contributors of a sum.
+#[derive(Debug, Clone, Copy)]
+struct Contributors {
+    /// Distinguishes sums with one id.
+    number: u32,
+    workers: u16,
+}
+
 /// The sums of a capture.
 pub(super) struct Sums {
     renewals: Renewals,
-    /// By sum and worker: whether it was sent again.
-    contributions: Recent<(SumId, u32), bool>,
-    contributors: Recent<SumId, u16>,
+    contributions: Recent<(SumId, u32), Contribution>,
+    /// Of sums whose results did not come yet.
+    contributors: Recent<SumId, Contributors>,
+    /// Number of [`Contributors`] so far.
+    counts: u32,
     /// By sum, by the source that opened it (if results contain that), and by contents.
     results: Recent<(SumId, u32, u16, u32), ()>,
     /// Minimum and maximum number of contributors of the sums whose results were captured.
@@ -141,16 +177,22 @@ pub(super) struct Sums {
 
 impl Sums {
     pub(super) fn new(formats: Formats) -> Self {
+        Sums::remembering(formats, KEPT)
+    }
+
+    /// Creates sums that remember at least the latest `kept` packets.
+    fn remembering(formats: Formats, kept: usize) -> Self {
         Sums {
             renewals: Renewals {
                 by_format: formats.iter().map(|format| format.facts().renewal).collect(),
-                last: Recent::new(KEPT),
-                times: Recent::new(KEPT),
-                used: Recent::new(KEPT),
+                last: Recent::new(kept),
+                times: Recent::new(kept),
+                used: Recent::new(kept),
             },
-            contributions: Recent::new(KEPT),
-            contributors: Recent::new(KEPT),
-            results: Recent::new(KEPT),
+            contributions: Recent::new(kept),
+            contributors: Recent::new(kept),
+            counts: 0,
+            results: Recent::new(kept),
             workers: None,
             ambiguous: 0,
         }
@@ -159,31 +201,39 @@ impl Sums {
     /// Records a contribution; returns true if its worker had sent it before.
     pub(super) fn contribution(&mut self, event: &Event) -> bool {
         let Some(worker) = event.sender() else { return false };
-        let sum = self.renewals.sum(event, Some(worker));
-        let known = self.contributions.get(&(sum, worker));
-        self.contributions.put((sum, worker), known.is_some());
-        if known.is_some() {
+        let (sum, is_new) = self.renewals.sum(event, Some(worker));
+        let last = self.contributions.get(&(sum, worker));
+        if let Some(last) = last.filter(|_| !is_new) {
+            self.contributions.put((sum, worker), Contribution { again: true, ..last });
             return true;
         }
-        let others = self.contributors.get(&sum).unwrap_or(0);
-        self.contributors.put(sum, others.saturating_add(1));
+        // A count that includes the worker already is of an earlier sum with this id, whose result was not captured.
+        let is_open = |open: &Contributors| last.is_none_or(|last| last.counted != open.number);
+        let open = self.contributors.get(&sum).filter(is_open).unwrap_or_else(|| {
+            self.counts = self.counts.wrapping_add(1);
+            Contributors { number: self.counts, workers: 0 }
+        });
+        self.contributors.put(sum, Contributors { workers: open.workers.saturating_add(1), ..open });
+        self.contributions.put((sum, worker), Contribution { again: false, counted: open.number });
         false
     }
 
     /// Records a result, with the source that opened its sum unless it has all workers; returns false if it is a copy.
     /// A device below another one opens a sum there for each of its own: they differ in their contents.
     pub(super) fn result(&mut self, event: &Event, of_all: bool) -> bool {
-        let sum = self.renewals.sum(event, None);
+        let (sum, is_new) = self.renewals.sum(event, None);
         // The worker of a result with all workers is its destination.
         let opener = if of_all { 0 } else { event.sight.worker.unwrap_or(0) };
         let result = (sum, opener, event.sight.count, event.content);
-        if self.results.get(&result).is_some() {
-            self.ambiguous += u64::from(!of_all && self.contributions.get(&(sum, opener)) == Some(true));
+        if !is_new && self.results.get(&result).is_some() {
+            let is_again = self.contributions.get(&(sum, opener)).is_some_and(|own| own.again);
+            self.ambiguous += u64::from(!of_all && is_again);
             return false;
         }
         self.results.put(result, ());
         if of_all {
-            let n = self.contributors.get(&sum).unwrap_or(0);
+            // The next sum with this id begins at 0.
+            let n = self.contributors.take(&sum).map_or(0, |open| open.workers);
             self.workers = Some(self.workers.map_or((n, n), |(least, most)| (least.min(n), most.max(n))));
         }
         true
@@ -232,6 +282,63 @@ mod tests {
             assert_eq!(copies, [true, false, false], "{job}");
         }
         assert_eq!(sums.workers(), Some(3));
+    }
+
+    /// SwitchML's jobs come back after 256 tensors, when a part of what is remembered is forgotten.
+    #[test]
+    fn numbers_that_come_back_after_they_were_forgotten_are_new() {
+        let mut sums = Sums::remembering(&[], 1 << 12);
+        sums.renewals.by_format = vec![Renewal::Slots; 3];
+        let packet = |what, worker, job: u16, n: u16| {
+            let event = event(what, Some(worker), n.into(), n);
+            Event { sight: Sight { cluster: job % 256, ..event.sight }, ..event }
+        };
+        let (mut again, mut results) = (0, 0);
+        for (job, n) in (0..300).flat_map(|job| (0..4).map(move |n| (job, n))) {
+            again += (0..8).filter(|worker| sums.contribution(&packet(What::Update, *worker, job, n))).count();
+            results += (0..8).filter(|to| sums.result(&packet(What::Result, *to, job, n), true)).count();
+        }
+        assert_eq!((again, results, sums.workers()), (0, 1200, Some(8)));
+    }
+
+    /// The result of the third sum was not captured: its contributors are none of the next sum with its number.
+    #[test]
+    fn contributors_of_a_sum_without_a_result_are_not_counted_later() {
+        let mut sums = sums(Renewal::Slots);
+        for (n, seq) in (0..12).map(|n| (n, n % 4)) {
+            // The first worker is not always the same.
+            for worker in (0..3).map(|worker| (worker + n) % 3) {
+                assert!(!sums.contribution(&event(What::Update, Some(worker), seq, 0)), "{n}");
+            }
+            assert!(n == 2 || sums.result(&event(What::Result, Some(0), seq, 0), true), "{n}");
+        }
+        assert_eq!(sums.workers(), Some(3));
+    }
+
+    #[test]
+    fn a_long_tensor_that_begins_anew_is_new() {
+        let mut sums = Sums::remembering(&[], 1 << 8);
+        sums.renewals.by_format = vec![Renewal::Sequences; 3];
+        for (tensor, seq) in (0..3).flat_map(|tensor| (0..400).map(move |seq| (tensor, seq))) {
+            for worker in 0..2 {
+                assert!(!sums.contribution(&event(What::Update, Some(worker), seq, 0)), "{tensor} {seq}");
+            }
+            assert!(sums.result(&event(What::Result, Some(0), seq, 0), true), "{tensor} {seq}");
+        }
+        assert_eq!(sums.workers(), Some(2));
+    }
+
+    /// A capture that begins where generations wrap around: the workers' first packets are of different ones.
+    #[test]
+    fn rounds_are_the_same_for_all_whichever_came_first() {
+        let mut sums = sums(Renewal::Rounds);
+        assert!(!sums.contribution(&event(What::Update, Some(1), 7, u16::MAX)));
+        assert!(sums.result(&event(What::Result, Some(1), 7, u16::MAX), false));
+        assert!(!sums.contribution(&event(What::Update, Some(2), 7, 0)));
+        assert!(sums.contribution(&event(What::Update, Some(2), 7, 0)), "sent again");
+        assert!(sums.result(&event(What::Result, Some(2), 7, 0), false));
+        assert!(!sums.result(&event(What::Result, Some(2), 7, 0), false));
+        assert_eq!(sums.ambiguous, 1);
     }
 
     #[test]
