@@ -20,9 +20,7 @@ pub(crate) fn look(
     place: &str,
     found: &mut Vec<CauseFound>,
 ) {
-    let taken = evidence.manifest.counters.packets_received;
-    // The run accepts what the device may rewrite; fields that the profile declares as kept must not change.
-    let refused = crossing.came > taken + taken / 100 || kept.iter().any(|kept| *kept == crossing.field);
+    let refused = refused(evidence, crossing, kept);
     let proof = |place: &str, odd: &Odd| {
         EvidenceItem::packet(place, odd.first, format!("{}; {} such frames", odd.says, odd.frames))
     };
@@ -64,6 +62,18 @@ pub(crate) fn look(
     if crossing.checksum.frames > 0 && found.len() == before && crossing.length.frames == 0 {
         found.push(odd(&BAD_CHECKSUM, &crossing.checksum));
     }
+}
+
+/// Whether the run did not take frames with other addresses or ports. It accepts what the device may rewrite; fields that
+/// the profile declares as kept must not change.
+fn refused(evidence: &Evidence, crossing: &Crossing, kept: &[String]) -> bool {
+    let counters = &evidence.manifest.counters;
+    if evidence.is_results() {
+        // Of a result, only the first copy is among the packets received.
+        return counters.foreign.saturating_mul(2) >= crossing.address.frames;
+    }
+    let taken = counters.packets_received;
+    crossing.came > taken + taken / 100 || kept.iter().any(|kept| *kept == crossing.field)
 }
 
 /// Answers of the server that came otherwise than they left.
@@ -112,5 +122,30 @@ fn altered(crossing: &Crossing, merges: bool, place: &str, found: &mut Vec<Cause
         add(&PAYLOAD_CHANGED, &changed, Certainty::Likely, &|one| {
             format!("{} bytes differ from what was sent, first byte {} of the payload", one.bytes, one.first)
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pktgen_core::record::Family;
+
+    use super::*;
+    use crate::evidence::manifest;
+
+    /// A result to each of two workers, from a port that was not asked, as in RoCEv2.
+    #[test]
+    fn results_that_the_run_took_have_no_wrong_destination() {
+        let causes = |foreign: u64| {
+            let mut manifest = manifest(&[0, 0]);
+            manifest.family = Some(Family::Results);
+            (manifest.counters.packets_received, manifest.counters.foreign) = (30, foreign);
+            let evidence = Evidence::of(std::path::Path::new(""), manifest);
+            let address = Odd { frames: 60, first: 1, says: String::new() };
+            let crossing = Crossing { came: 60, address, ..Crossing::default() };
+            let mut found = Vec::new();
+            look(&evidence, &crossing, &[], "tap of the workers", &mut found);
+            found.iter().map(|found| found.cause.code).collect::<Vec<_>>()
+        };
+        assert_eq!((causes(0), causes(60)), (vec![], vec!["wrong_destination"]));
     }
 }
