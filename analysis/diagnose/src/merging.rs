@@ -1,6 +1,6 @@
 //! Devices that merge updates under load: finds that none are merged, that some workers' never are, and that answers do not come back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pktgen_core::Result;
 use pktgen_core::record::NO_CLUSTER;
@@ -43,7 +43,12 @@ pub(crate) fn look(
     let (alone, merged) =
         shares.iter().fold((0, 0), |(alone, merged), share| (alone + share.alone, merged + share.merged));
     let (left, came) = (evidence.left(), alone + merged);
-    if merged == 0 && came >= 50 && came + left / 10 < left && !on_links.may_explain(left - came) {
+    // Counts do not say in which cluster a worker was that moved.
+    let moved = evidence.moved();
+    // The only worker of a cluster has nothing to be merged with: its updates are replaced.
+    let clusters: BTreeSet<u16> = shares.iter().filter_map(|share| share.cluster).collect();
+    let may_merge = !moved.is_empty() || clusters.len() < shares.len();
+    if may_merge && merged == 0 && came >= 50 && came + left / 10 < left && !on_links.may_explain(left - came) {
         // Such a device drops what it has no space for.
         found.retain(|found| found.cause != &DEVICE_DROPS);
         let says = format!("all {came} packets hold one update each, and {left} were sent");
@@ -62,8 +67,6 @@ pub(crate) fn look(
     let others = |own: &Share| (merged - own.merged) as f64 / ((came - own.alone - own.merged) as f64).max(1.0);
     // The only worker of a cluster whose packets arrive has nothing to be merged with.
     let comes = |other: &Share| other.alone + other.merged > 0;
-    // Counts do not say in which cluster a worker was that moved.
-    let moved = evidence.moved();
     let stays = |own: &Share| own.worker.is_none_or(|worker| !moved.contains(&worker));
     let mate = |own: &Share, other: &Share| {
         other.who != own.who && other.cluster == own.cluster && comes(other) && stays(other)
@@ -303,6 +306,27 @@ mod tests {
         let mut found = Vec::new();
         look(&evidence, None, LostOnLinks::NONE, &mut found).unwrap();
         found.iter().map(|found| found.cause.code).collect()
+    }
+
+    /// Half of the updates arrive, alone.
+    #[test]
+    fn a_device_of_clusters_of_one_worker_has_nothing_to_merge() {
+        let found = |clusters: &[u16]| {
+            let mut evidence = Evidence::of(std::path::Path::new(""), manifest(clusters));
+            for (worker, seq) in (0..4).flat_map(|worker| (0..40).map(move |seq| (worker, seq))) {
+                evidence.sent.packet.push(PacketId::new(worker, seq, 0));
+                evidence.sent.sent_ps.push(Some(i64::from(seq)));
+                if seq % 2 == 0 {
+                    evidence.arrived.packet.push(Some(PacketId::new(worker, seq, 0)));
+                    evidence.arrived.count.push(1);
+                }
+            }
+            let mut found = Vec::new();
+            look(&evidence, None, LostOnLinks::NONE, &mut found).unwrap();
+            found.iter().map(|found| found.cause.code).collect::<Vec<_>>()
+        };
+        assert_eq!(found(&[0, 0, 1, 1]), ["not_merged"]);
+        assert_eq!(found(&[0, 1, 2, 3]), Vec::<&str>::new());
     }
 
     #[test]
