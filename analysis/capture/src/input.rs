@@ -86,7 +86,7 @@ pub struct Tally {
     /// Whether such packets could not be sorted.
     #[serde(default)]
     pub disordered: bool,
-    /// Updates whose worker number was used by another address before.
+    /// Updates whose worker number was used by another address before; and such workers of whom the address in a file before is another.
     #[serde(default)]
     pub shared: u64,
     /// Multicast group of results with all workers; `regrouped` counts those sent to another group.
@@ -319,6 +319,19 @@ impl Input {
                 Ok(true) => {}
                 Ok(false) => return,
                 Err(error) => *damage = Some(error),
+            }
+        }
+    }
+}
+
+/// Counts workers whose address in a file is another one than in a file before, of the same side.
+pub(crate) fn compare_addresses(inputs: &mut [Input]) {
+    for side in Side::ALL {
+        let mut known: HashMap<u32, Ip, BuildHasherDefault<IdHasher>> = HashMap::default();
+        for input in inputs.iter_mut().filter(|input| input.decoder.side == side) {
+            let Decoder { addresses, tally, .. } = &mut input.decoder;
+            for (worker, ip) in addresses.iter() {
+                tally.shared += u64::from(*known.entry(*worker).or_insert(*ip) != *ip);
             }
         }
     }

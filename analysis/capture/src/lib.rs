@@ -253,7 +253,9 @@ fn analyze_in_order(
     }
     progress(total, total);
     meter.compare_sides();
-    let inputs: Vec<InputFacts> = merge.into_inputs().into_iter().map(Input::into_facts).collect();
+    let mut inputs = merge.into_inputs();
+    input::compare_addresses(&mut inputs);
+    let inputs: Vec<InputFacts> = inputs.into_iter().map(Input::into_facts).collect();
     if let Some(tables) = tables {
         tables.finish(plan.shard, clocks, inputs.clone(), &meter.totals)?;
     }

@@ -138,3 +138,28 @@ fn files_of_runs_with_other_origins_give_no_ages() {
     assert!(ages(&measured([begin; 2])));
     assert!(!ages(&measured([begin, begin + 3_600_000_000_000])));
 }
+
+/// Two jobs with the same worker numbers, in a file each; or one job, captured twice.
+#[test]
+fn files_of_jobs_that_share_worker_numbers_are_not_one_job() {
+    let dir = tempfile::tempdir().unwrap();
+    let paths = ["one.pcapng", "other.pcapng"].map(|name| dir.path().join(name));
+    let measured = |addresses: [u32; 2]| {
+        for (path, address) in paths.iter().zip(addresses) {
+            let frame = |seq: u32| {
+                let update = Sent { worker: 1, seq, t_gen: i64::from(seq) * 1000, t_sent: 0, arrives: None };
+                let mut frame = frame_of(&update, 1);
+                frame[26..30].copy_from_slice(&worker_ip(address).to_be_bytes());
+                set_ip_checksum(&mut frame);
+                (i64::from(seq) * 1000 + 500, frame)
+            };
+            write(path, &(0..10).map(frame).collect::<Vec<_>>());
+        }
+        analysed(&CapturePlan::new(all().protocols.formats, paths.to_vec(), Vec::new()))
+    };
+    let has = |measured: &Measured| {
+        let names = ["represented", "duplicates", "received", "aom_mean"];
+        names.map(|name| measured.lines.iter().any(|line| line.metric == name))
+    };
+    assert_eq!((has(&measured([1, 1])), has(&measured([1, 99]))), ([true; 4], [false; 4]));
+}
