@@ -149,6 +149,11 @@ impl Clocks {
         self.origin == Origin::FirstPacket
     }
 
+    /// Whether the user stated the origin of times.
+    pub(super) fn has_given_origin(&self) -> bool {
+        self.origin == Origin::Given
+    }
+
     /// Describes the clocks in one sentence.
     pub fn about(&self) -> String {
         if self.origin == Origin::FirstPacket {

@@ -120,6 +120,9 @@ pub struct InputFacts {
     /// Packets dropped during the recording, by its own count.
     #[serde(default)]
     pub dropped: u64,
+    /// Whether its sections note different origins of times: they are of several runs.
+    #[serde(default)]
+    pub several_runs: bool,
 }
 
 impl InputFacts {
@@ -208,11 +211,11 @@ impl Input {
     pub(crate) fn into_facts(self) -> InputFacts {
         let damage = self.damage.map(|error| error.to_string());
         let Decoder { side, tally, .. } = self.decoder;
-        let dropped = match &self.reader {
-            Source::File(reader) => reader.dropped(),
-            Source::Frames(frames) => frames.dropped(),
+        let (dropped, several_runs) = match &self.reader {
+            Source::File(reader) => (reader.dropped(), reader.anchors_differ()),
+            Source::Frames(frames) => (frames.dropped(), false),
         };
-        InputFacts { path: self.path.display().to_string(), side, tally, damage, dropped }
+        InputFacts { path: self.path.display().to_string(), side, tally, damage, dropped, several_runs }
     }
 
     /// Returns the anchor noted by the writer of this project.

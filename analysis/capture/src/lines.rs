@@ -106,6 +106,11 @@ impl Facts<'_> {
         self.inputs.iter().any(|input| input.tally.shared > 0)
     }
 
+    /// Whether a file has sections of several runs, whose times count from different origins.
+    pub(super) fn joins_runs(&self) -> bool {
+        !self.clocks.has_given_origin() && self.inputs.iter().any(|input| input.several_runs)
+    }
+
     /// Whether the captures of the server show what arrived. One without packets of a known format may be of another
     /// place; an empty one means that nothing arrived.
     pub(super) fn tells_of_server(&self, totals: &Totals) -> bool {
@@ -133,11 +138,9 @@ pub(super) fn measured(facts: &Facts, mut meter: Meter) -> Result<Measured> {
     let deliveries = Deliveries::of(facts, &totals);
     counts(facts, &totals, deliveries, numbered, &mut lines);
     let unordered = facts.inputs.iter().any(InputFacts::is_unordered);
-    let aged = seen
-        && clocks.comparable()
-        && !facts.shares_numbers()
-        && !unordered
-        && !(clusters.is_empty() && workers.is_empty());
+    let comparable = clocks.comparable() && !facts.joins_runs();
+    let aged =
+        seen && comparable && !facts.shares_numbers() && !unordered && !(clusters.is_empty() && workers.is_empty());
     if aged {
         aom::lines("cluster", &clusters, &mut lines);
         if !merged {
@@ -153,7 +156,7 @@ pub(super) fn measured(facts: &Facts, mut meter: Meter) -> Result<Measured> {
     }
     if seen
         && sender
-        && clocks.comparable()
+        && comparable
         && !unordered
         && !(latency_ps.is_empty() && (totals.ageless > 0 || deliveries != Deliveries::Counted))
     {

@@ -158,6 +158,7 @@ fn why_no_ages(facts: &Facts, totals: &Totals, deliveries: Deliveries) -> &'stat
     match (totals.ageless > 0 || deliveries != Deliveries::Counted, facts.clocks.comparable()) {
         _ if !facts.tells_of_server(totals) => "no packet at the server is of a known format",
         _ if facts.shares_numbers() => "several addresses use the same worker numbers",
+        _ if facts.joins_runs() => "a file has packets of several runs: analyse them one by one",
         _ if facts.inputs.iter().any(InputFacts::is_unordered) => "packets are not in the order of time",
         (true, _) => "these formats carry no generation time",
         (false, true) => "no update arrived",

@@ -116,11 +116,11 @@ fn heads_of_cooked_captures_are_no_bytes_of_frames() {
     assert_eq!([measured(Some((276, 20))), measured(Some((113, 16)))], [plain, plain]);
 }
 
-/// Files of two runs have two origins of times: a generation time of one is no time of the other.
+/// Packets of two runs have two origins of times, in two files or in one: a generation time of one is no time of the other.
 #[test]
 fn files_of_runs_with_other_origins_give_no_ages() {
     let dir = tempfile::tempdir().unwrap();
-    let measured = |anchors: [u64; 2]| {
+    let measured = |anchors: [u64; 2], joined: bool| {
         let paths = anchors.iter().enumerate().map(|(n, &anchor_unix_ns)| {
             let path = dir.path().join(format!("{n}.pcapng"));
             let options = WriterOptions { anchor_unix_ns, ..WriterOptions::new(Form::Pcapng) };
@@ -130,13 +130,24 @@ fn files_of_runs_with_other_origins_give_no_ages() {
             writer.finish().unwrap();
             path
         });
-        analysed(&CapturePlan::new(all().protocols.formats, paths.collect(), Vec::new()))
+        let mut paths: Vec<PathBuf> = paths.collect();
+        if joined {
+            let files: Vec<_> = paths.iter().map(|path| std::fs::read(path).unwrap()).collect();
+            std::fs::write(&paths[0], files.concat()).unwrap();
+            paths.truncate(1);
+        }
+        analysed(&CapturePlan::new(all().protocols.formats, paths, Vec::new()))
     };
     let ages =
         |measured: &Measured| measured.lines.iter().any(|line| line.metric == "aom_mean" && line.value.is_some());
     let begin = 1_700_000_000_000_000_000;
-    assert!(ages(&measured([begin; 2])));
-    assert!(!ages(&measured([begin, begin + 3_600_000_000_000])));
+    for joined in [false, true] {
+        assert!(ages(&measured([begin; 2], joined)), "{joined}");
+        let others = measured([begin, begin + 3_600_000_000_000], joined);
+        assert!(!ages(&others), "{joined}");
+        let of_runs = others.notes.iter().any(|note| note.text.contains("a file has packets of several runs"));
+        assert_eq!(of_runs, joined, "{:?}", others.notes);
+    }
 }
 
 /// Two jobs with the same worker numbers, in a file each; or one job, captured twice.

@@ -53,6 +53,8 @@ pub(super) struct Ng {
     sections: u32,
     pub(super) interfaces: Vec<Interface>,
     pub(super) anchor_unix_ns: Option<u64>,
+    /// Whether a section has another anchor than one before.
+    pub(super) anchors_differ: bool,
     /// Packets dropped at capture: in previous sections; by each interface of this section, from its statistics; and
     /// before packets, from their options.
     over: u64,
@@ -68,6 +70,7 @@ impl Ng {
             sections: 0,
             interfaces: Vec::new(),
             anchor_unix_ns: None,
+            anchors_differ: false,
             over: 0,
             by_interface: Vec::new(),
             before: 0,
@@ -246,6 +249,7 @@ impl Ng {
                 anchor = number[..digits].parse().ok().or(anchor);
             }
         })?;
+        self.anchors_differ |= self.anchor_unix_ns.is_some() && anchor != self.anchor_unix_ns;
         self.anchor_unix_ns = anchor;
         Ok(())
     }
@@ -447,7 +451,7 @@ mod tests {
             bytes.truncate(bytes.len() - cut);
             let order = if big { Order::Big } else { Order::Little };
             let interfaces = vec![Interface::new(1, 0), Interface::new(101, 9)];
-            let mut ng = Ng { order, sections: 1, interfaces, anchor_unix_ns: None, over: 0, by_interface: Vec::new(), before: 0 };
+            let mut ng = Ng { order, sections: 1, interfaces, anchor_unix_ns: None, anchors_differ: false, over: 0, by_interface: Vec::new(), before: 0 };
             let mut input = Input::new(Box::new(Cursor::new(bytes.clone())), Path::new("x"));
             let plain = ng.plain(&bytes);
             let long = match ng.block(&mut input) {

@@ -177,6 +177,11 @@ impl Reader {
         }
     }
 
+    /// Whether sections so far have different anchors: they are of several runs.
+    pub fn anchors_differ(&self) -> bool {
+        matches!(&self.format, Format::Ng(ng) if ng.anchors_differ)
+    }
+
     /// Returns the packets dropped at capture, as far as the file has stated them.
     pub fn dropped(&self) -> u64 {
         match &self.format {
