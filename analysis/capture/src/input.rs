@@ -434,8 +434,8 @@ impl Decoder {
                     Ok(Found { format, sight, content, src: datagram.src })
                 }
                 None if self.is_undirected(&datagram) => Err(Odd::Undirected),
-                // It cannot be of the specified format.
-                None if self.given_udp == Some(NOBODY) => Err(Odd::Foreign),
+                // It cannot be of the specified format, or its ports are of none.
+                None if self.format(&datagram) == NOBODY => Err(Odd::Foreign),
                 // A packet cut within its header may be of a known format.
                 None if datagram.payload.len() < datagram.whole.min(CUT) => Err(Odd::Unreadable),
                 None if self.ports.format(&datagram) != NOBODY => Err(Odd::Misfit),

@@ -57,6 +57,25 @@ fn a_frame_cut_within_its_header_is_unreadable() {
     assert_eq!((tally.unreadable, tally.foreign), (1, 0));
 }
 
+/// However little of a packet was kept: ports of no format name none, unless a format was specified.
+#[test]
+fn a_cut_packet_on_ports_of_no_format_is_foreign() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("c.pcapng");
+    let mut question = vec![0; HEAD + 300];
+    Template::new((worker_ip(1), 53), (SERVER_IP, 53), question.len()).emit(&mut question);
+    let update = frame_of(&Sent { worker: 1, seq: 0, t_gen: 0, t_sent: 0, arrives: None }, 1);
+    for (frame, kept, given, counted) in [
+        (&question, HEAD + 54, None, (0, 1)),
+        (&question, HEAD + 54, Some("olaf"), (1, 0)),
+        (&update, HEAD + 20, None, (1, 0)),
+    ] {
+        write(&path, &[(1000, frame[..kept].to_vec())]);
+        let (_, tally) = events(&path, given.map(format));
+        assert_eq!((tally.unreadable, tally.foreign), counted, "{kept} {given:?}");
+    }
+}
+
 /// Updates without numbers and generation times are the same packet only by chance.
 #[test]
 fn formats_without_generation_times_give_no_offset() {
