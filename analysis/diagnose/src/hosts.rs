@@ -136,17 +136,37 @@ fn overrun(evidence: &Evidence) -> Option<CauseFound> {
         }
     }
     for counts in &evidence.manifest.interfaces {
-        if counts.rx_dropped + counts.rx_errors > (counts.rx_packets / 200).max(3) {
-            lost += counts.rx_dropped + counts.rx_errors;
-            let says = format!(
-                "{} of {} frames dropped on the way in",
-                counts.rx_dropped + counts.rx_errors,
-                counts.rx_packets
-            );
+        let frames = dropped_by(counts);
+        if frames > 0 {
+            lost += frames;
+            let says = format!("{frames} of {} frames dropped on the way in", counts.rx_packets);
             proofs.push(EvidenceItem::new(named([counts]), says));
         }
     }
     (lost > 0).then(|| CauseFound::new(&HOST_OVERRUN, Certainty::Certain, lost, proofs))
+}
+
+/// Returns the frames that an interface dropped on the way in, unless they are few.
+fn dropped_by(counts: &InterfaceCounts) -> u64 {
+    let frames = counts.rx_dropped + counts.rx_errors;
+    if frames > (counts.rx_packets / 200).max(3) { frames } else { 0 }
+}
+
+/// Returns the frames on the way from the server to the workers that hosts lost after they had arrived there.
+pub(crate) fn dropped_on_way_back(evidence: &Evidence) -> u64 {
+    ["device.up", "workers"].iter().map(|end| dropped_at(evidence, end)).sum()
+}
+
+/// Returns the frames that hosts of an end lost after they had arrived there. Where a socket takes frames before the
+/// stack, its interface counts the same ones.
+fn dropped_at(evidence: &Evidence, end: &str) -> u64 {
+    let of_socket = |fault: &Fault| match fault {
+        Fault::FramesLost { end: of, before_read, .. } if of == end => *before_read,
+        _ => 0,
+    };
+    let at_sockets: u64 = evidence.faults().map(of_socket).sum();
+    let of_end = evidence.manifest.interfaces.iter().filter(|counts| counts.end == end);
+    at_sockets.max(of_end.map(dropped_by).sum())
 }
 
 /// Returns frames that the device's own ports dropped by its counters.
@@ -400,5 +420,28 @@ mod tests {
         // Lost, and no interface counted it.
         evidence.manifest.interfaces = vec![at_workers("one", 0), at_workers("two", 0)];
         assert_eq!(causes(&evidence), of("manifest.json, validity"));
+    }
+
+    /// Frames that the server's socket dropped were updates, and no answers.
+    #[test]
+    fn what_the_server_dropped_excuses_no_lost_answers() {
+        let answers_lost = |end: &str| {
+            let mut manifest = manifest(&[0; 2]);
+            (manifest.counters.acks_sent, manifest.counters.acks_received) = (9500, 8700);
+            manifest.validity.faults.push(Fault::FramesLost { end: end.to_owned(), out: 0, before_read: 500 });
+            let evidence = Evidence::of(std::path::Path::new(""), manifest);
+            let found = crate::merging::answers(&evidence, LostOnLinks::NONE.and(dropped_on_way_back(&evidence)));
+            found.map(|found| (found.cause.code, found.explains))
+        };
+        assert_eq!(["server", "workers"].map(answers_lost), [Some(("acks_lost", 800)), None]);
+    }
+
+    #[test]
+    fn a_frame_that_socket_and_interface_count_is_lost_once() {
+        let mut manifest = manifest(&[0; 2]);
+        manifest.interfaces = vec![InterfaceCounts { rx_dropped: 500, ..at_workers("one", 0) }];
+        let lost = Fault::FramesLost { end: "workers".to_owned(), out: 0, before_read: 500 };
+        manifest.validity.faults.push(lost);
+        assert_eq!(dropped_at(&Evidence::of(std::path::Path::new(""), manifest), "workers"), 500);
     }
 }

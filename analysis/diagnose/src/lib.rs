@@ -155,10 +155,9 @@ pub fn diagnose(dir: &Path, device: Option<&Path>, protocols: &Protocols, no_ver
         came(&evidence, crossing.as_ref(), &known, &balances, &mut found, &mut unknown)?;
     }
     if kept_apart && evidence.came() > 0 {
-        let on_host =
-            found.iter().filter(|found| found.cause == &cause::HOST_OVERRUN).map(|found| found.explains).sum::<u64>();
+        let on_hosts = hosts::dropped_on_way_back(&evidence);
         found.extend(
-            merging::answers(&evidence, balances.lost_back().and(on_host))
+            merging::answers(&evidence, balances.lost_back().and(on_hosts))
                 .filter(|lost| !hosts::is_counted(&found, lost.explains, LostOnLinks::NONE))
                 .filter(|lost| crossing.as_ref().is_none_or(|crossing| crossing.answers.refused() * 2 < lost.explains)),
         );
