@@ -214,6 +214,24 @@ def test_captures_have_the_metrics_of_their_run() -> None:
         assert not pktgen.analyze("damaged.pcapng").valid
 
 
+def test_a_metric_without_a_value_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [{"metric": "time_to_goal", "unit": "ns", "value": None, "flow": None}, {"metric": "aom_mean", "unit": "ns", "value": None, "flow": "worker"}]
+    whole = pl.DataFrame(lines, schema={"metric": pl.String, "unit": pl.String, "value": pl.Float64, "flow": pl.String})
+    found = []
+    for table in (whole.clear(), whole.head(1), whole):
+        monkeypatch.setattr(_tool, "metrics", lambda *_, table=table: (table, _tool.Answer(0, b"", "")))
+        found.append(pktgen.analyze("x"))
+        assert found[-1].metrics.columns[:3] == ["metric", "unit", "value"]
+        with pytest.raises(pktgen.UsageError, match="no such metric"):
+            found[-1].value("nosuch")
+    _, one, both = found
+    assert one.metrics.columns == ["metric", "unit", "value"], "labels that no line has are left out"
+    assert one.value("time_to_goal") is None and one.value("time_to_goal", flow=None) is None
+    assert both.value("time_to_goal", flow=None) is None and both.value("aom_mean", flow="worker") is None
+    with pytest.raises(pktgen.UsageError, match="0 values"):
+        both.value("aom_mean", flow=None)
+
+
 def test_notes_of_a_run_are_warnings() -> None:
     with pytest.warns(pktgen.PktgenWarning, match="as fast as they could") as caught:
         sweep = pktgen.run("wires/live", updates=5, pacing="top", progress=False)

@@ -25,7 +25,8 @@ class Analysis:
     valid: bool
 
     def value(self, metric: str, **labels: object) -> float | None:
-        """The one value of a metric with these labels, and no others; none where it has no value."""
+        """The one value of a metric with these labels, and no others; None where it has no value. A label of None is one that the line lacks."""
+        labels = {name: value for name, value in labels.items() if value is not None}
         rows = self.metrics.filter(pl.col("metric") == metric)
         names = [column for column in rows.columns if column not in ("metric", "unit", "value")]
         there = rows.select(names)
@@ -73,5 +74,4 @@ def analyze(
     flags += ["--forwards"] if forwards else []
     flags += [] if verify else ["--no-verify"]
     table, answer = tool.metrics(paths, patterns, flags)
-    kept = [column for column in table.columns if table[column].null_count() < table.height]
-    return Analysis(", ".join(Path(path).name for path in paths), table.select(kept), answer.notes(), answer.code == 0)
+    return Analysis(", ".join(Path(path).name for path in paths), table.select(tool.used(table)), answer.notes(), answer.code == 0)

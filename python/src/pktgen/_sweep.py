@@ -423,7 +423,7 @@ def _metrics(path: Path, runs: list[Run], patterns: tuple[str, ...], verify: boo
     # A metric's label that is an axis repeats the axis of its run.
     table = table.drop(labels, strict=False)
     joined = table.join(own, on="run", how="left", nulls_equal=True, maintain_order="left")
-    rest = [column for column in table.columns if column not in ("metric", "unit", "value", "run") and table[column].null_count() < table.height]
+    rest = [column for column in tool.used(table) if column not in ("metric", "unit", "value", "run")]
     return joined.select(*labels, "metric", "unit", "value", *rest)
 
 

@@ -173,6 +173,11 @@ def metrics(paths: Iterable[object], patterns: Iterable[str], flags: Iterable[ob
     return table, answer
 
 
+def used(table: pl.DataFrame) -> list[str]:
+    """Columns of metrics: those that every metric has, and labels that at least one line has."""
+    return [column for column in table.columns if column in ("metric", "unit", "value") or table[column].null_count() < table.height]
+
+
 def warn(text: str, invalid: bool = False) -> None:
     """A warning at the caller's line outside this package."""
     # Properties are called through functools.
