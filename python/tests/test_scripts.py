@@ -1,0 +1,60 @@
+"""Scripts, with stubs in place of the programs that they call."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def program(path: Path, text: str) -> Path:
+    """A program of a few lines of shell."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def called(*words: object, **settings: object) -> subprocess.CompletedProcess[str]:
+    """A call with these environment variables; one that hangs is an error."""
+    env = {**os.environ, **{name: str(value) for name, value in settings.items()}}
+    return subprocess.run([str(word) for word in words], env=env, capture_output=True, text=True, timeout=60)
+
+
+JUDGE = """
+import multiprocessing, runpy, sys
+multiprocessing.set_start_method("{method}")
+script, sys.argv = sys.argv[1], sys.argv[1:]
+sys.path.insert(0, script.rpartition("/")[0])
+runpy.run_path(script, run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
+def test_judge_rates_has_its_load_however_processes_start(tmp_path: Path, method: str) -> None:
+    pktgen = program(tmp_path / "pktgen", 'sleep 0.1\nfor last; do :; done\nmkdir "$last"')
+    words = ["--same", 1, "--planted", 0, "--rounds", 8, "--load", 1, "--json"]
+    done = called(sys.executable, "-c", JUDGE.format(method=method), ROOT / "scripts/judge-rates", pktgen, *words)
+    assert (done.returncode, done.stderr) == (0, "") and '"load": 1' in done.stdout
+
+
+DEAD = """
+import importlib.machinery, importlib.util, multiprocessing, sys
+sys.path.insert(0, sys.argv[1].rpartition("/")[0])
+loader = importlib.machinery.SourceFileLoader("judge_rates", sys.argv[1])
+judge = importlib.util.module_from_spec(importlib.util.spec_from_loader("judge_rates", loader))
+loader.exec_module(judge)
+# A load that ends at once, and tries that wait for that.
+judge.busy = bool
+judge.tries = lambda *_: [child.join() for child in multiprocessing.active_children()] and []
+sys.argv = ["judge-rates", "pktgen", "--load", "1"]
+judge.main()
+"""
+
+
+def test_judge_rates_refuses_a_load_that_ended() -> None:
+    done = called(sys.executable, "-c", DEAD, ROOT / "scripts/judge-rates")
+    assert done.returncode == 1 and "a process of --load ended" in done.stderr and done.stdout == ""
