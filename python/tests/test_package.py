@@ -165,6 +165,40 @@ def test_changed_files_are_refused_or_warned_of(copy: Path, small: pktgen.Sweep)
         assert ">UNVERIFIED</b>" in pktgen.open(copy, verify=False).run(variant="FIFO", seed=1)._repr_html_()
 
 
+@pytest.mark.parametrize("unverified", ["new", "old", None])
+def test_a_comparison_verifies_as_its_sides_do(unverified: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = {"title": "new against old", "outcome": "same", "valid": True, "lines": [], "notes": [], "versus": []}
+    calls: list[tuple[object, ...]] = []
+
+    def call(*words: object, allow: tuple[int, ...]) -> _tool.Answer:
+        calls.append(words)
+        Path(str(words[words.index("--out") + 1])).write_text(json.dumps(said))
+        return _tool.Answer(0, b"", "")
+
+    monkeypatch.setattr(_tool, "call", call)
+    for name in ("new", "old"):
+        Path(name).mkdir()
+        (Path(name) / "sweep.json").write_text('{"experiment": "x", "axes": [], "runs": []}')
+    new, old = (pktgen.open(name, verify=name != unverified) for name in ("new", "old"))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = new.compare(old)
+    assert ("--no-verify" in calls[0]) == (unverified is not None)
+    wanted = ["new against old: files of both sides were not compared with their digests (verify=False)"] if unverified else []
+    assert [str(warning.message) for warning in caught] == wanted and all(warning.filename == __file__ for warning in caught)
+    assert (">UNVERIFIED</b>" if unverified else ">valid</b>") in found._repr_html_()
+
+
+def test_a_changed_run_is_compared_if_files_are_not_verified(copy: Path, small: pktgen.Sweep) -> None:
+    run = pktgen.open(copy).run(variant="Olaf", seed=1)
+    digest, manifest = run.manifest["files"]["sent.parquet"]["sha256"], run.path / "manifest.json"
+    manifest.write_text(manifest.read_text().replace(digest, digest[::-1]))
+    with pytest.warns(pktgen.InvalidRunWarning, match="INVALID"):
+        assert not pktgen.compare(copy, small).valid
+    with pytest.warns(pktgen.PktgenWarning, match="not compared with their digests"):
+        assert pktgen.open(copy, verify=False).compare(small).valid
+
+
 def test_streams_say_what_is_not_recorded(small: pktgen.Sweep) -> None:
     with pytest.raises(pktgen.UsageError, match="no stream states; there are: books, received, sent"):
         small.run(variant="Olaf", seed=1).stream("states")

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 class Comparison:
     """What `pktgen report NEW --baseline OLD` says (docs/compare.md)."""
 
-    def __init__(self, said: dict[str, Any]) -> None:
+    def __init__(self, said: dict[str, Any], verified: bool = True) -> None:
         self.said = said
+        self._verified = verified
         self.title = str(said["title"])
         #: "better", "worse", "same" or "cannot_tell", of the valid runs: see `valid`.
         self.outcome = str(said["outcome"])
@@ -57,7 +58,7 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         verdict = self.outcome.replace("_", " ") if self.valid else "invalid"
-        return html.box(f"{self.title}: {verdict}", self.valid, self.lines + self.notes, True)
+        return html.box(f"{self.title}: {verdict}", self.valid, self.lines + self.notes, self._verified)
 
 
 def compare(
@@ -66,19 +67,27 @@ def compare(
     rules: str | os.PathLike[str] | None = None,
     out: str | os.PathLike[str] | None = None,
 ) -> Comparison:
-    """Whether `new` is better than `old`: sweeps, or their folders. `out` also keeps the comparison as .html, .md, .json or .xml."""
+    """Whether `new` is better than `old`: sweeps, or their folders. `out` also keeps the comparison as .html, .md, .json or .xml.
+
+    If one of them was opened with `verify=False`, the files of neither are compared with their digests.
+    """
     flags: list[object] = ["--rules", rules] if rules is not None else []
+    # The tool has one flag for both sides.
+    verified = all(getattr(side, "_verify", True) for side in (new, old))
+    flags += [] if verified else ["--no-verify"]
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "compare.json"
         flags += ["--out", out] if out is not None else []
         answer = tool.call("report", _path(new), "--baseline", _path(old), "--out", file, *flags, allow=(0, 1))
-        comparison = Comparison(tool.written(file, answer))
+        comparison = Comparison(tool.written(file, answer), verified)
     # What could not be written has the exit code of a verdict of "worse".
     failed = [line for line in answer.said("pktgen: ") if out is not None and str(out) in line]
     if failed:
         raise PktgenError("\n".join(failed))
     if not comparison.valid:
         tool.warn("\n".join(comparison.lines), invalid=True)
+    if not verified:
+        tool.warn(f"{comparison.title}: files of both sides were not compared with their digests (verify=False)")
     return comparison
 
 
