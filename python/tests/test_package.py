@@ -84,6 +84,14 @@ def test_keywords_are_settings() -> None:
     assert sweep.name == 'q"ö' and "slots = 5" in sweep.run(variant="Olaf", seed=1).config
 
 
+def test_settings_may_be_of_numpy() -> None:
+    seeds = pl.Series([1, 2, 3]).to_numpy()
+    assert _keys.overrides(OLAF, seeds, None, None, {}) == ["--set", 'sweep.seeds="1..3"']
+    assert _keys.overrides(OLAF, seeds[0], None, None, {}) == _keys.overrides(OLAF, seeds[0].reshape(()), None, None, {}) == ["--set", "sweep.seeds=1"]
+    assert _keys.toml((seeds > 0)[0]) == "true" and _keys.toml(seeds > 1) == "[false, true, true]"
+    assert _keys.toml(seeds / 2) == "[0.5, 1.0, 1.5]" and _keys.toml({"a": seeds[1].reshape(())}) == '{ "a" = 2 }'
+
+
 def test_errors_are_known_by_exit_code() -> None:
     with pytest.raises(pktgen.UsageError, match="^--set target.slots=0: target.slots: 0 is not from 1 to 1048576$") as usage:
         pktgen.run("olaf/table1", slots=0)

@@ -72,8 +72,14 @@ def codes(kind: str) -> dict[int, str]:
     return {row["code"]: row["name"] for row in rows if row["kind"] == kind}
 
 
+def _plain(value: Any) -> Any:
+    """A number or truth value of numpy as one of Python; anything else as it is."""
+    return value.item() if getattr(value, "ndim", None) == 0 and hasattr(value, "item") else value
+
+
 def toml(value: object) -> str:
     """A value as TOML."""
+    value = _plain(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (str, Path)):
@@ -146,10 +152,12 @@ def overrides(
 ) -> list[str]:
     """The `--set` arguments."""
     chosen: dict[str, object] = {}
-    if isinstance(seeds, str) or hasattr(seeds, "__index__"):
-        chosen["sweep.seeds"] = seeds
-    elif isinstance(seeds, Iterable):
+    seeds = _plain(seeds)
+    # An array of numpy has __index__, too.
+    if isinstance(seeds, Iterable) and not isinstance(seeds, str):
         chosen["sweep.seeds"] = _ranges(seeds)
+    elif isinstance(seeds, str) or hasattr(seeds, "__index__"):
+        chosen["sweep.seeds"] = seeds
     elif seeds is not None:
         raise UsageError(f'seeds cannot be {seeds!r}; write a number, a text as "1..5", or a list of numbers', 2)
     for what, given in (("axes", axes), ("set", changes)):
