@@ -49,16 +49,23 @@ def test_axes_are_typed() -> None:
     assert sweep.axes["target.slots"] == [10, 4]
     assert sweep.report()["target.slots"].unique(maintain_order=True).to_list() == [10, 4]
     assert [run.labels["target.slots"] for run in sweep.select(variant="Olaf", slots=4)] == [4]
-    assert _typed("study.p", ["0.5", "1"]) == [0.5, 1.0]
-    assert _typed("a.b", ["true", "false"]) == [True, False]
-    assert _typed("a.b", ["1", "x"]) == ["1", "x"]
-    assert _typed("variant", ["1", "2"]) == ["1", "2"]
 
 
-def _typed(axis: str, values: list[str]) -> list[object]:
-    from pktgen._sweep import _typed
+def test_axes_have_the_type_of_all_their_values() -> None:
+    assert _keys.typed("study.p", ["0.5", "1"]) == [0.5, 1.0]
+    assert _keys.typed("a.b", ["true", "false"]) == [True, False]
+    assert _keys.typed("a.b", ["1", "x"]) == ["1", "x"]
+    assert _keys.typed("variant", ["1", "2"]) == ["1", "2"]
 
-    return list(_typed(axis, values))
+
+def test_axes_of_judgements_are_typed() -> None:
+    same = {"metric": "loss", "unit": "share", "outcome": "same", "required": True, "pairs": 5, "old": None, "new": None, "effect": None, "kind": "ratio", "why": ""}
+    labels = [{"target.slots": "16", "variant": "1"}, {"target.slots": "4", "variant": "1", "a.b": "x"}]
+    versus = [{"differences": [], "judgements": [{**same, "labels": own} for own in labels]}]
+    found = pktgen.Comparison({"title": "", "outcome": "same", "valid": True, "lines": [], "notes": [], "versus": versus}).judgements()
+    assert found.select("target.slots", "variant", "a.b").rows() == [(16, "1", None), (4, "1", "x")]
+    nothing = pktgen.Comparison({"title": "", "outcome": "same", "valid": True, "lines": [], "notes": [], "versus": []})
+    assert nothing.judgements().is_empty()
 
 
 OLAF = "olaf/table1"

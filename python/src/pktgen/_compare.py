@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from . import _html as html
+from . import _keys as keys
 from . import _tool as tool
 from ._errors import PktgenError, UsageError
 
@@ -33,10 +34,12 @@ class Comparison:
         self.differences: list[str] = [line for versus in said["versus"] for line in versus["differences"]]
 
     def judgements(self) -> pl.DataFrame:
-        """A row per metric and point: labels, outcome, medians, effect (`kind`: ratio − 1 or difference) with its interval, and why."""
+        """A row per metric and point: labels, typed as those of `Sweep.metrics`, outcome, medians, effect (`kind`: ratio − 1 or difference) with its interval, and why."""
+        judged = [judgement for versus in self.said["versus"] for judgement in versus["judgements"]]
+        typed = _typed([judgement["labels"] for judgement in judged])
         rows = [
             {
-                **judgement["labels"],
+                **{axis: typed[axis][text] for axis, text in judgement["labels"].items()},
                 "metric": judgement["metric"],
                 "unit": judgement["unit"],
                 "outcome": judgement["outcome"],
@@ -47,8 +50,7 @@ class Comparison:
                 **_effect(judgement),
                 "why": judgement["why"],
             }
-            for versus in self.said["versus"]
-            for judgement in versus["judgements"]
+            for judgement in judged
         ]
         return pl.DataFrame(rows, infer_schema_length=None)
 
@@ -98,6 +100,15 @@ def _path(place: Sweep | str | os.PathLike[str]) -> Path:
     if not isinstance(path, Path):
         raise UsageError(f"{place!r} cannot be compared; give a sweep, or the folder of one", 2)
     return path
+
+
+def _typed(points: list[dict[str, str]]) -> dict[str, dict[str, keys.Label]]:
+    """For each axis the values that points have on it, with their types."""
+    texts: dict[str, dict[str, None]] = {}
+    for labels in points:
+        for axis, text in labels.items():
+            texts.setdefault(axis, {})[text] = None
+    return {axis: dict(zip(values, keys.typed(axis, list(values)))) for axis, values in texts.items()}
 
 
 def _effect(judgement: dict[str, Any]) -> dict[str, Any]:

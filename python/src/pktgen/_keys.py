@@ -15,7 +15,8 @@ import polars as pl
 from . import _tool as tool
 from ._errors import UsageError
 
-
+# Columns of metrics that are labels of the runs, and not of the metric.
+Label = bool | int | float | str
 # Keys that `pktgen list --keys` lacks, by section; those of "" stand at the top of an experiment. A test compares them with the binary's.
 UNLISTED = {
     "": ("name", "about", "seed"),
@@ -70,6 +71,20 @@ def codes(kind: str) -> dict[int, str]:
         known = ", ".join(f'"{kind}"' for kind in dict.fromkeys(row["kind"] for row in rows))
         raise UsageError(f'codes: there is no list of codes "{kind}"; there are {known}', 2)
     return {row["code"]: row["name"] for row in rows if row["kind"] == kind}
+
+
+def typed(axis: str, values: list[str]) -> list[Label]:
+    """Values of an axis as whole numbers, numbers or truth values if all are; else as the text that the experiment has."""
+    if axis == "variant":
+        return list(values)
+    if all(value in ("true", "false") for value in values):
+        return [value == "true" for value in values]
+    for kind in (int, float):
+        try:
+            return [kind(value) for value in values]
+        except ValueError:
+            continue
+    return list(values)
 
 
 def _plain(value: Any) -> Any:

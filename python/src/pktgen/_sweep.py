@@ -19,11 +19,10 @@ from . import _keys as keys
 from . import _tool as tool
 from ._compare import Comparison, compare
 from ._errors import InvalidRunError, PktgenError, UsageError
+from ._keys import Label
 from ._progress import Progress
 from ._tool import Note
 
-# Columns of metrics that are labels of the runs, and not of the metric.
-Label = bool | int | float | str
 # A larger sweep is shown without its verdict until something has asked for it: the tool reads all runs for that.
 SHOWN_JUDGED = 200
 # Types of columns as the tool names them.
@@ -194,7 +193,7 @@ class Sweep:
         plan = self._plan()
         self.name = str(plan["experiment"])
         #: The axes with their values, in the order of the experiment.
-        self.axes: dict[str, list[Label]] = {axis: _typed(axis, values) for axis, values in plan["axes"]}
+        self.axes: dict[str, list[Label]] = {axis: keys.typed(axis, values) for axis, values in plan["axes"]}
         self._words = {axis: dict(zip(values, self.axes[axis])) for axis, values in plan["axes"]}
         planned = [self._run(row) for row in plan["runs"]]
         self.runs = [run for run in planned if (run.path / "manifest.json").is_file()]
@@ -431,20 +430,6 @@ def _columns(run: Run) -> list[pl.Expr]:
     kinds: dict[type, Any] = {bool: pl.Boolean, int: pl.Int64, float: pl.Float64, str: pl.String}
     labels = [pl.lit(value, kinds[type(value)]).alias(axis) for axis, value in run.labels.items()]
     return [*labels, pl.lit(run.seed, pl.UInt64).alias("seed")]
-
-
-def _typed(axis: str, values: list[str]) -> list[Label]:
-    """Values of an axis as whole numbers, numbers or truth values if all are; else as the text that the experiment has."""
-    if axis == "variant":
-        return list(values)
-    if all(value in ("true", "false") for value in values):
-        return [value == "true" for value in values]
-    for kind in (int, float):
-        try:
-            return [kind(value) for value in values]
-        except ValueError:
-            continue
-    return list(values)
 
 
 def _invalid(row: dict[str, Any]) -> str:
