@@ -21,9 +21,15 @@ def number(text):
     return float("".join(c for c in text if c.isdigit() or c == "."))
 
 
+def every(answers):
+    """Whether all answers are yes, and there are some."""
+    answers = list(answers)
+    return bool(answers) and all(answers)
+
+
 def tally(answers):
     answers = list(answers)
-    return bool(answers) and all(answers), f"at {sum(answers)} of {len(answers)} points"
+    return every(answers), f"at {sum(answers)} of {len(answers)} points"
 
 
 def said(words, question):
@@ -43,19 +49,19 @@ def curves_of(rows, variant, axis, metric):
 
 
 def spread(curves):
-    every = [value for curve in curves for value in curve]
-    return f"{min(every):.2f} to {max(every):.2f}"
+    values = [value for curve in curves for value in curve]
+    return f"{min(values):.2f} to {max(values):.2f}"
 
 
 def speedup_above_1(rows):
     curves = curves_of(rows, "Olaf", "topology.rate", "speedup")
-    return all(value > 1 for curve in curves for value in curve), spread(curves)
+    return every(value > 1 for curve in curves for value in curve), spread(curves)
 
 
 def speedup_grows(rows):
     """The larger the slower the output."""
     curves = curves_of(rows, "Olaf", "topology.rate", "speedup")
-    return all(a < b for curve in curves for a, b in zip(curve, curve[1:])), spread(curves)
+    return every(a < b for curve in curves for a, b in zip(curve, curve[1:])), spread(curves)
 
 
 def by(rows, axis, metric, where=lambda labels: True):
@@ -79,7 +85,7 @@ def asynchronous_first(rows):
 def workers_save_iterations(rows):
     at = by(rows, "workload.workers_per_cluster", "updates_to_reward")
     found = [at[count] for count in sorted(at, key=number)]
-    return all(a > b for a, b in zip(found, found[1:])), ", ".join(f"{value:.0f}" for value in found)
+    return every(a > b for a, b in zip(found, found[1:])), ", ".join(f"{value:.0f}" for value in found)
 
 
 def rewards(rows, step_per):
@@ -103,7 +109,7 @@ def same_reward(step_per):
 def olaf_above_fifo(step_per):
     def question(rows):
         at = rewards(rows, step_per)
-        holds = all(at["Olaf"][rate] > at["FIFO"][rate] for rate in at["FIFO"])
+        holds = every(at["Olaf"][rate] > at["FIFO"][rate] for rate in at["FIFO"])
         pairs = [f"{at['Olaf'][rate]:.0f} to {at['FIFO'][rate]:.0f}" for rate in sorted(at["FIFO"], key=number, reverse=True)]
         return holds, f"{' and '.join(pairs)}, a step per {step_per}"
 
@@ -136,7 +142,7 @@ def narrows(flow, before, after):
 def falls(flow, group):
     def question(rows):
         ages = group_ages(rows, "Olaf_TC", flow, group)
-        return all(a > b for a, b in zip(ages, ages[1:])), f"{ages[0]:.0f} to {ages[-1]:.0f} ms, per {flow}"
+        return every(a > b for a, b in zip(ages, ages[1:])), f"{ages[0]:.0f} to {ages[-1]:.0f} ms, per {flow}"
 
     return question
 
@@ -217,12 +223,12 @@ def rises(metric, axis, variant, where=lambda labels: True, down=False):
 
 def rate_flattens(rows):
     """Never falls by more than 1 % as the window grows, and gains less at the last step than at the first."""
-    holds, most = True, 0
+    answers, most = [], 0
     for at in groups(rows, "endpoint.window").values():
         curve = [at[window]["elements_per_s"] for window in sorted(at, key=number)]
-        holds = holds and all(b > 0.99 * a for a, b in zip(curve, curve[1:])) and curve[1] / curve[0] > curve[-1] / curve[-2]
+        answers += [b > 0.99 * a for a, b in zip(curve, curve[1:])] + [curve[1] / curve[0] > curve[-1] / curve[-2]]
         most = max(most, *curve)
-    return holds, f"up to {most / 1e9:.2f} × 10⁹ gradients/s"
+    return every(answers), f"up to {most / 1e9:.2f} × 10⁹ gradients/s"
 
 
 def same_with_twice_the_pool(rows):
@@ -230,7 +236,7 @@ def same_with_twice_the_pool(rows):
     at = {(labels["variant"], labels["workload.model"], labels["workload.straggler_probability"]): medians["iteration_time_mean"]
           for labels, medians in rows}
     found = [value / at["SwitchML", model, p] for (variant, model, p), value in at.items() if variant == "SwitchML, twice the pool" and p != "0.0"]
-    return all(ratio > 0.98 for ratio in found), f"{min(found):.3f} to {max(found):.3f} times as long with twice the pool"
+    return every(ratio > 0.98 for ratio in found), f"{min(found):.3f} to {max(found):.3f} times as long with twice the pool"
 
 
 def near_ideal(rows):
@@ -336,7 +342,7 @@ def switchml_doubles(rows):
     where = lambda labels: (labels["topology.delay"], labels["endpoint.service_rate"]) == ("200us", "25000000")
     found = [at["SwitchML, 2 MB"]["useful_elements_per_s"] / at["SwitchML, 1 MB"]["useful_elements_per_s"]
              for at in groups(rows, "variant", where).values()]
-    return all(1.7 <= ratio <= 2.3 for ratio in found), f"{min(found):.2f} to {max(found):.2f} times"
+    return every(1.7 <= ratio <= 2.3 for ratio in found), f"{min(found):.2f} to {max(found):.2f} times"
 
 
 def more_sensitive(curve):
@@ -354,7 +360,7 @@ def more_sensitive(curve):
                  for rest, at in groups(rows, "variant", where).items()}
         gains = {model: (at["SwitchML, 2 MB"] / at["SwitchML, 1 MB"], at["Libra, 60,000 hot"]) for model, at in found.items()}
         shown = ", ".join(f"SwitchML {switchml:.2f}, Libra {libra:.2f} times ({model.upper()})" for model, (switchml, libra) in gains.items())
-        return all(switchml > libra for switchml, libra in gains.values()), f"{shown}, curve {curve}"
+        return every(switchml > libra for switchml, libra in gains.values()), f"{shown}, curve {curve}"
 
     return question
 
@@ -396,7 +402,7 @@ def same_for_both(*metrics):
         found = {metric: by(rows, "variant", metric) for metric in metrics}
         ratios = {metric: at["Olaf_TC"] / at["Olaf"] for metric, at in found.items()}
         times = ", ".join(f"{metric} {ratio:.2f} times" for metric, ratio in ratios.items())
-        return all(abs(ratio - 1) < 0.05 for ratio in ratios.values()), f"Olaf_TC's {times} Olaf's"
+        return every(abs(ratio - 1) < 0.05 for ratio in ratios.values()), f"Olaf_TC's {times} Olaf's"
 
     return question
 
@@ -405,7 +411,7 @@ def means_rise(rows):
     """Updates per packet on average, of Olaf."""
     at = by(rows, "topology.rate", "aggregation_mean", lambda labels: labels["variant"] == "Olaf")
     curve = [at[rate] for rate in sorted(at, key=number, reverse=True)]
-    return all(a < b for a, b in zip(curve, curve[1:])), f"means of {', '.join(f'{mean:.1f}' for mean in curve)}"
+    return every(a < b for a, b in zip(curve, curve[1:])), f"means of {', '.join(f'{mean:.1f}' for mean in curve)}"
 
 
 def packets_of_olaf(rows):
@@ -560,7 +566,7 @@ def lead_of_small(rows):
         found = utilisations(rows, lambda labels: labels["study.rates"] == rates)
         small = lambda labels: number(labels["study.capacity"]) <= 4 and number(labels["study.workloads"]) >= 32
         parts = [[lead(at) for labels, at in found if small(labels) == wanted] for wanted in (True, False)]
-        answers.append(sum(parts[0]) / len(parts[0]) > sum(parts[1]) / len(parts[1]))
+        answers.append(every(parts) and sum(parts[0]) / len(parts[0]) > sum(parts[1]) / len(parts[1]))
     return tally(answers)
 
 
