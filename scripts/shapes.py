@@ -231,8 +231,8 @@ def rate_flattens(rows):
     return every(answers), f"up to {most / 1e9:.2f} × 10⁹ gradients/s"
 
 
-def same_with_twice_the_pool(rows):
-    """SwitchML's iterations with stragglers, within 2 %."""
+def not_shorter_with_twice_the_pool(rows):
+    """SwitchML's iterations with stragglers are shorter by less than 2 %; longer ones are no contradiction."""
     at = {(labels["variant"], labels["workload.model"], labels["workload.straggler_probability"]): medians["iteration_time_mean"]
           for labels, medians in rows}
     found = [value / at["SwitchML", model, p] for (variant, model, p), value in at.items() if variant == "SwitchML, twice the pool" and p != "0.0"]
@@ -647,7 +647,7 @@ SHAPES = {
         ("libra/table2", said("random bits", below("sum_precision_exp_mean", "Integer", "Tables", [("study.data", ("bits",))]))),
         ("libra/table2", said("uniform numbers", below("sum_precision_mean", "Integer", "Tables", [("study.data", ("uniform",))]))),
     ],
-    "trio/figure13/pool": [("trio/figure13", same_with_twice_the_pool)],
+    "trio/figure13/pool": [("trio/figure13", not_shorter_with_twice_the_pool)],
     "trio/figure13/trio-ideal": [("trio/figure13", near_ideal)],
     "trio/figure15/plateau": [("trio/figure15", plateau(" fitted")), ("trio/figure15", plateau(""))],
     "trio/figure15/larger": [("trio/figure15", said("fitted", larger(" fitted"))), ("trio/figure15", said("as built", larger("")))],
