@@ -96,13 +96,20 @@ def fits(labels, at):
     return all(str(labels[key]) in map(str, listed(wanted)) for key, wanted in at.items() if key in labels)
 
 
+def quotient(over, under):
+    """A quotient; without bound if it is by 0."""
+    return over / under if under else float("inf")
+
+
 def turned(ours, relation, scale):
     """A metric's median and interval as the published number is meant, in its unit.
 
     >>> turned({"median": 0.5, "lo": 0.25, "hi": 1.0, "n": 5}, "slowdown", 0.01)
     {'median': 100.0, 'lo': 0.0, 'hi': 300.0, 'n': 5}
+    >>> turned({"median": 0.5, "lo": 0.0, "hi": 1.0, "n": 5}, "inverse", 1.0)
+    {'median': 2.0, 'lo': 1.0, 'hi': inf, 'n': 5}
     """
-    rule = {"value": lambda x: x, "ratio": lambda x: x, "gain": lambda x: x - 1, "inverse": lambda x: 1 / x, "slowdown": lambda x: 1 / x - 1,
+    rule = {"value": lambda x: x, "ratio": lambda x: x, "gain": lambda x: x - 1, "inverse": lambda x: quotient(1, x), "slowdown": lambda x: quotient(1, x) - 1,
             "cut": lambda x: 1 - x}[relation]
     ends = [None if ours[key] is None else rule(ours[key]) / scale for key in ("median", "lo", "hi")]
     if ends[1] is not None and ends[1] > ends[2]:
@@ -111,10 +118,14 @@ def turned(ours, relation, scale):
 
 
 def divided(over, under):
-    """One point by another; the interval is that of all pairs of their intervals' ends, wider than that of paired seeds."""
+    """One point by another; the interval is that of all pairs of their intervals' ends, wider than that of paired seeds.
+
+    >>> divided({"median": 0.5, "lo": 0.25, "hi": 0.75, "n": 5}, {"median": 0.25, "lo": 0.0, "hi": 0.5, "n": 9})
+    {'median': 2.0, 'lo': 0.5, 'hi': inf, 'n': 5}
+    """
     known = None not in (over["lo"], under["lo"])
-    return {"median": over["median"] / under["median"], "lo": over["lo"] / under["hi"] if known else None,
-            "hi": over["hi"] / under["lo"] if known else None, "n": min(over["n"], under["n"])}
+    return {"median": quotient(over["median"], under["median"]), "lo": quotient(over["lo"], under["hi"]) if known else None,
+            "hi": quotient(over["hi"], under["lo"]) if known else None, "n": min(over["n"], under["n"])}
 
 
 def values(reading, unit, points, units):

@@ -3,7 +3,10 @@
 import os
 import subprocess
 import sys
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -22,6 +25,26 @@ def called(*words: object, **settings: object) -> subprocess.CompletedProcess[st
     """A call with these environment variables; one that hangs is an error."""
     env = {**os.environ, **{name: str(value) for name, value in settings.items()}}
     return subprocess.run([str(word) for word in words], env=env, capture_output=True, text=True, timeout=60)
+
+
+def loaded(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A script as a module."""
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    loader = SourceFileLoader(name.replace("-", "_"), str(ROOT / "scripts" / name))
+    spec = spec_from_loader(loader.name, loader)
+    assert spec
+    loader.exec_module(module := module_from_spec(spec))
+    return module
+
+
+def test_intervals_that_touch_0_are_shown_and_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    evidence = loaded("evidence", monkeypatch)
+    points = [{"labels": {"variant": name}, "config": "x", "metric": "loss", "median": 0.5, "lo": lo, "hi": 0.5, "n": 5} for name, lo in [("a", 0.25), ("b", 0.0)]]
+    reading = {"metric": "loss", "relation": "ratio", "at": {"variant": "a"}, "against": {"variant": "b"}, "by": None}
+    ((_, ours),) = evidence.values(reading, "×", points, ["share"])
+    assert evidence.interval(ours) == "0.5 to ∞, 5 seeds"
+    assert evidence.verdict({"unit": "×", "value": 9}, [({}, ours)])[0] == "agrees"
+    assert evidence.finite(ours["hi"]) is None and evidence.finite(ours["lo"]) == 0.5 and evidence.finite(None) is None
 
 
 JUDGE = """
