@@ -1,6 +1,7 @@
 """The runs of scripts/steer-rates, in a network namespace of their own. Called by that script."""
 
 import bisect
+import contextlib
 import json
 import os
 import random
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 CHANGES, ROUNDS = int(sys.argv[1]), int(sys.argv[2])
@@ -76,38 +78,65 @@ def quantile(values: list[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else float("nan")
 
 
-def changed(folder: Path, changes: int) -> None:
-    """A run with so many changes, one without, and one in which the client asks as often and changes nothing, as a capture at the other end sees them."""
-    for word in ("with", "without", "asked-without"):
-        out, sock, heard = folder / f"steered-{word}", folder / "c.sock", folder / f"{word}.pcap"
-        words = ["tcpdump", "-i", "s1", "-Z", "root", "-B", "65536", "-s", "96", "--time-stamp-precision=nano", "-w", heard, "udp"]
-        listener = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
-        while "listening" not in listener.stderr.readline():
-            pass
+@contextlib.contextmanager
+def started(words: list, **options: object) -> Iterator[subprocess.Popen]:
+    """A process that is killed if the block ends before it does."""
+    with subprocess.Popen(words, **options) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def steered(folder: Path, word: str, changes: int) -> tuple[Path, Path, list[tuple[int, int, int]]]:
+    """A run with so many changes, or without, its capture at the other end, and for each change when it was asked for, when it applied and the rate."""
+    out, sock, heard = folder / f"steered-{word}", folder / "c.sock", folder / f"{word}.pcap"
+    words = ["tcpdump", "-i", "s1", "-Z", "root", "-B", "65536", "-s", "96", "--time-stamp-precision=nano", "-w", heard, "udp"]
+    with started(words, stderr=subprocess.PIPE, text=True) as listener:
+        said = []
+        for line in listener.stderr:
+            said.append(line.strip())
+            if "listening" in line:
+                break
+        else:
+            raise SystemExit(f"tcpdump ended with {listener.wait()} before it listened: {' '.join(said) or 'it printed nothing'}")
         path = experiment(folder, 10_000_000, 20_000)
-        run = subprocess.Popen([PKTGEN, "-q", "replay", path, "--role", "workers", "--out", out, "--control", sock, "--hold"], stdout=subprocess.DEVNULL)
-        control = Control(sock, run)
-        control.ask("start")
-        replies, chance = [], random.Random(1)
-        time.sleep(0.3)
-        for _ in range(changes):
-            if word == "with":
-                pps = chance.choice([5000, 8000, 12000, 20000, 30000, 40000])
-                asked = control.ask("status")["state"]["t_ps"]
-                reply = control.ask("rate", pps=pps)
-                assert reply["ok"], reply
-                replies.append((asked, reply["applied_ps"], pps))
-            elif word == "asked-without":
-                control.ask("status")
-                control.ask("status")
-            time.sleep(0.010)
-        time.sleep(0.3)
-        control.ask("stop")
-        run.wait()
+        words = [PKTGEN, "-q", "replay", path, "--role", "workers", "--out", out, "--control", sock, "--hold"]
+        with started(words, stdout=subprocess.DEVNULL) as run:
+            replies = steer(Control(sock, run), word, changes)
+            run.wait()
         # tcpdump is handed what it captured once a second.
         time.sleep(1.5)
         listener.terminate()
         listener.wait()
+    return out, heard, replies
+
+
+def steer(control: Control, word: str, changes: int) -> list[tuple[int, int, int]]:
+    """Starts the run, changes its rate or only asks for its state, and stops it."""
+    control.ask("start")
+    replies, chance = [], random.Random(1)
+    time.sleep(0.3)
+    for _ in range(changes):
+        if word == "with":
+            pps = chance.choice([5000, 8000, 12000, 20000, 30000, 40000])
+            asked = control.ask("status")["state"]["t_ps"]
+            reply = control.ask("rate", pps=pps)
+            assert reply["ok"], reply
+            replies.append((asked, reply["applied_ps"], pps))
+        elif word == "asked-without":
+            control.ask("status")
+            control.ask("status")
+        time.sleep(0.010)
+    time.sleep(0.3)
+    control.ask("stop")
+    return replies
+
+
+def changed(folder: Path, changes: int) -> None:
+    """A run with so many changes, one without, and one in which the client asks as often and changes nothing, as a capture at the other end sees them."""
+    for word in ("with", "without", "asked-without"):
+        out, heard, replies = steered(folder, word, changes)
         anchor = manifest(out)["anchor_unix_ns"]
         frames = captured(heard)
         due = [due for _, due in frames]

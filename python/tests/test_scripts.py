@@ -27,6 +27,10 @@ def called(*words: object, **settings: object) -> subprocess.CompletedProcess[st
     return subprocess.run([str(word) for word in words], env=env, capture_output=True, text=True, timeout=60)
 
 
+def alive(pid: str) -> bool:
+    return Path("/proc", pid.strip()).exists()
+
+
 def loaded(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """A script as a module."""
     monkeypatch.syspath_prepend(ROOT / "scripts")
@@ -81,3 +85,20 @@ judge.main()
 def test_judge_rates_refuses_a_load_that_ended() -> None:
     done = called(sys.executable, "-c", DEAD, ROOT / "scripts/judge-rates")
     assert done.returncode == 1 and "a process of --load ended" in done.stderr and done.stdout == ""
+
+
+def test_steer_rates_ends_if_tcpdump_does_not_listen(tmp_path: Path) -> None:
+    for tool in ("ip", "sysctl"):
+        program(tmp_path / tool, "")
+    program(tmp_path / "tcpdump", "echo 'x.pcap: Permission denied' >&2\nexit 1")
+    done = called(sys.executable, ROOT / "scripts/steer_rates.py", 1, 0, PATH=f"{tmp_path}:{os.environ['PATH']}", PKTGEN="/bin/false")
+    assert done.returncode == 1 and "tcpdump ended with 1 before it listened: x.pcap: Permission denied" in done.stderr
+
+
+def test_steer_rates_leaves_no_process_behind(tmp_path: Path) -> None:
+    for tool in ("ip", "sysctl"):
+        program(tmp_path / tool, "")
+    program(tmp_path / "tcpdump", f"echo $$ >{tmp_path}/pid\necho listening >&2\nexec sleep 60")
+    done = called(sys.executable, ROOT / "scripts/steer_rates.py", 1, 0, PATH=f"{tmp_path}:{os.environ['PATH']}", PKTGEN="/bin/false")
+    assert done.returncode == 1 and "no run began" in done.stderr
+    assert not alive((tmp_path / "pid").read_text())
