@@ -1,6 +1,7 @@
 """Scripts, with stubs in place of the programs that they call."""
 
 import os
+import re
 import subprocess
 import sys
 from importlib.machinery import SourceFileLoader
@@ -102,3 +103,31 @@ def test_steer_rates_leaves_no_process_behind(tmp_path: Path) -> None:
     done = called(sys.executable, ROOT / "scripts/steer_rates.py", 1, 0, PATH=f"{tmp_path}:{os.environ['PATH']}", PKTGEN="/bin/false")
     assert done.returncode == 1 and "no run began" in done.stderr
     assert not alive((tmp_path / "pid").read_text())
+
+
+def netns(folder: Path) -> None:
+    """Stubs of root's tools: commands in namespaces are executed where they are, and all else is nothing."""
+    program(folder / "ip", 'case "$1 $2" in "netns exec") shift 3; exec "$@";; "netns pids") cat "$STUBS/pid" 2>/dev/null; exit 0;; esac')
+    program(folder / "taskset", 'shift 2; exec "$@"')
+    program(folder / "id", "echo 0")
+    for tool in ("ethtool", "sysctl"):
+        program(folder / tool, "")
+
+
+def test_capture_rates_leaves_no_capture_behind(tmp_path: Path) -> None:
+    netns(stubs := tmp_path / "stubs")
+    # The interface of a namespace has no counters here.
+    program(stubs / "cat", "echo 0")
+    program(stubs / "tcpdump", f"echo $$ >{tmp_path}/pid\nexec sleep 60")
+    words = {"TOOLS": "tcpdump", "BLAST": "/bin/false", "COUNT": 1, "RATES": 0, "OUT": tmp_path / "out", "PKTGEN": "/bin/false"}
+    done = called(ROOT / "scripts/capture-rates", PATH=f"{stubs}:{os.environ['PATH']}", STUBS=stubs, **words)
+    assert done.returncode == 1, done.stderr
+    assert not alive((tmp_path / "pid").read_text())
+    assert not (tmp_path / "out/now").exists()
+
+
+def test_scripts_with_namespaces_end_what_they_started() -> None:
+    scripts = {path.name: path.read_text() for path in (ROOT / "scripts").iterdir() if path.is_file()}
+    backgrounds = {name: text for name, text in scripts.items() if "netns add" in text and re.search(r"[^&]&$", text, re.MULTILINE)}
+    assert {"testbed", "capture-rates", "rates"} <= set(backgrounds)
+    assert [name for name, text in backgrounds.items() if not re.search(r"^trap '.*kill \$\(jobs -p\)", text, re.MULTILINE)] == []
