@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from importlib.machinery import SourceFileLoader
@@ -131,3 +132,28 @@ def test_scripts_with_namespaces_end_what_they_started() -> None:
     backgrounds = {name: text for name, text in scripts.items() if "netns add" in text and re.search(r"[^&]&$", text, re.MULTILINE)}
     assert {"testbed", "capture-rates", "rates"} <= set(backgrounds)
     assert [name for name, text in backgrounds.items() if not re.search(r"^trap '.*kill \$\(jobs -p\)", text, re.MULTILINE)] == []
+
+
+def device_rates(folder: Path, device: str) -> list[str]:
+    """Lines of devices/rates with such devices, and a pktgen that ends them."""
+    netns(stubs := folder / "stubs")
+    (folder / "devices").mkdir()
+    shutil.copy(ROOT / "devices/rates", folder / "devices/rates")
+    for name in ("swx/swx", "bench/device"):
+        program(folder / "target/devices" / name, device)
+    program(folder / "target/devices/swx/tables", "")
+    replay = 'read pid <"$STUBS/pid"; kill "$pid"; while kill -0 "$pid" 2>/dev/null; do :; done; rm "$STUBS/pid"; exit 1'
+    pktgen = program(folder / "pktgen", f'case "$1 $2" in "device plan") ;; target*) {device};; *replay) {replay};; esac')
+    done = called(folder / "devices/rates", PATH=f"{stubs}:{os.environ['PATH']}", STUBS=stubs, PKTGEN=pktgen)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()
+
+
+def test_device_rates_skips_devices_that_do_not_start(tmp_path: Path) -> None:
+    lines = device_rates(tmp_path, "echo 'no XDP here' >&2; exit 1")
+    assert len(lines) == 8 and all(line.endswith(" values  SKIPPED: the device does not start: no XDP here") for line in lines), lines
+
+
+def test_device_rates_has_no_time_of_a_device_that_ended(tmp_path: Path) -> None:
+    lines = device_rates(tmp_path, 'echo $$ >"$STUBS/pid"; echo ready; exec sleep 60')
+    assert len(lines) == 8 and all(line.endswith(" values  the device ended during the run: ready") for line in lines), lines
