@@ -1,5 +1,6 @@
 """Scripts, with stubs in place of the programs that they call."""
 
+import json
 import os
 import re
 import shutil
@@ -157,3 +158,15 @@ def test_device_rates_skips_devices_that_do_not_start(tmp_path: Path) -> None:
 def test_device_rates_has_no_time_of_a_device_that_ended(tmp_path: Path) -> None:
     lines = device_rates(tmp_path, 'echo $$ >"$STUBS/pid"; echo ready; exec sleep 60')
     assert len(lines) == 8 and all(line.endswith(" values  the device ended during the run: ready") for line in lines), lines
+
+
+@pytest.mark.parametrize(("parameter", "kept"), [({"ends": [0, 1e9]}, False), ({"ends": [-2, -1]}, True), (None, True)])
+def test_calibrate_planted_keeps_what_went_wrong(tmp_path: Path, parameter: dict[str, object] | None, kept: bool) -> None:
+    rows = [{**(parameter or {}), "name": name, "state": "determined", "width": 0.1} for name in "abc"]
+    answer = json.dumps({"answer": {"parameters": rows, "settings": 1, "together": True}})
+    write = f"mkdir a; echo '{answer}' >a/calibration.json" if parameter else "echo refused >&2; exit 1"
+    pktgen = program(tmp_path / "pktgen", f'case "$*" in *" calibrate "*) {write};; esac')
+    done = called(ROOT / "scripts/calibrate-planted", "fifo", PKTGEN=pktgen, OUT=tmp_path / "out", CALIBRATIONS=1)
+    assert done.returncode == 0 or parameter is None, done.stderr
+    assert (tmp_path / "out/fifo-0/twin.toml").exists() == kept
+    assert (tmp_path / "out/fifo-0/a/calibration.json").exists() == (kept and parameter is not None)
