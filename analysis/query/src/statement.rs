@@ -7,10 +7,10 @@ use pktgen_core::registry::suggest;
 use pktgen_core::{Error, Result};
 use polars::prelude::PolarsError;
 use sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, GroupByExpr, Ident, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, OrderByKind,
-    Query, Select, SelectItem, SetExpr, Spanned, Statement as Parsed, TableFactor, TableWithJoins, Value, Visit,
-    VisitMut, Visitor, VisitorMut, WindowType, visit_expressions,
+    BinaryOperator, CastKind, DataType, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentList, FunctionArguments, GroupByExpr, Ident, JoinConstraint, JoinOperator, ObjectName,
+    ObjectNamePart, OrderByKind, Query, Select, SelectItem, SetExpr, Spanned, Statement as Parsed, TableFactor,
+    TableWithJoins, Value, Visit, VisitMut, Visitor, VisitorMut, WindowType, visit_expressions,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::keywords::Keyword;
@@ -284,7 +284,8 @@ impl Visitor for Check<'_> {
     }
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Error> {
-        constant(expr)
+        constant(expr)?;
+        window(expr)
     }
 
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<Error> {
@@ -343,33 +344,50 @@ impl Visitor for Check<'_> {
     }
 }
 
-/// Averages of a window, which polars computes over the whole partition even if it is ordered.
-const AVERAGES: [&str; 4] = ["AVG", "MEAN", "STD", "VAR"];
+/// Functions whose windows polars computes as SQL does.
+const WINDOWS: [&str; 12] =
+    ["COUNT", "DENSE_RANK", "FIRST", "FIRST_VALUE", "LAG", "LEAD", "MAX", "MIN", "RANK", "ROW_NUMBER", "SUM", "TOTAL"];
+/// Beginnings of functions that polars computes over the whole partition even if the window is ordered.
+const WHOLE: [&str; 5] = ["AVG", "MEAN", "MEDIAN", "STD", "VAR"];
 
-/// Refuses windows for which polars deviates from SQL: with GROUP BY, and running averages.
+/// Refuses windows beside GROUP BY, for which polars deviates from SQL.
 fn windows(select: &Select) -> ControlFlow<Error> {
     let groups = match &select.group_by {
         GroupByExpr::All(_) => true,
         GroupByExpr::Expressions(columns, _) => !columns.is_empty(),
     };
-    visit_expressions(&select.projection, |expr: &Expr| {
-        let Expr::Function(Function { name, over: Some(window), .. }) = expr else { return ControlFlow::Continue(()) };
-        let refuse = |what: String| ControlFlow::Break(at(expr.span().start, what));
-        let ordered = match window {
-            WindowType::WindowSpec(spec) => !spec.order_by.is_empty(),
-            WindowType::NamedWindow(_) => true,
-        };
-        let name = name.to_string().to_uppercase();
-        if groups {
-            return refuse("window functions beside GROUP BY are refused: group in a subquery of FROM, and take windows of its rows".into());
+    visit_expressions(&select.projection, |expr: &Expr| match expr {
+        Expr::Function(Function { over: Some(_), .. }) if groups => {
+            let what = "window functions beside GROUP BY are refused: group in a subquery of FROM, and take windows of its rows";
+            ControlFlow::Break(at(expr.span().start, what))
         }
-        if ordered && AVERAGES.iter().any(|average| name.starts_with(average)) {
-            return refuse(format!(
-                "a running {name} is refused: SUM(x) OVER (…) / COUNT(x) OVER (…) is a running average, and {name} OVER without ORDER BY that of all rows"
-            ));
-        }
-        ControlFlow::Continue(())
+        _ => ControlFlow::Continue(()),
     })
+}
+
+/// Refuses windows that polars computes over other rows than SQL: those with a name, running averages, medians and
+/// numbers of distinct values, and all of functions whose OVER it ignores.
+fn window(expr: &Expr) -> ControlFlow<Error> {
+    let Expr::Function(Function { name, args, over: Some(over), .. }) = expr else { return ControlFlow::Continue(()) };
+    let refuse = |what: String| ControlFlow::Break(at(expr.span().start, what));
+    let spec = match over {
+        WindowType::WindowSpec(spec) if spec.window_name.is_none() => spec,
+        _ => return refuse("a window with a name is refused: write OVER (PARTITION BY … ORDER BY …)".to_owned()),
+    };
+    let name = name.to_string().to_uppercase();
+    let distinct = matches!(args, FunctionArguments::List(list)
+        if list.duplicate_treatment == Some(DuplicateTreatment::Distinct));
+    let whole = WHOLE.iter().any(|beginning| name.starts_with(beginning));
+    if !whole && !WINDOWS.contains(&name.as_str()) {
+        return refuse(format!("{name} with OVER is refused: group in a subquery of FROM, and JOIN it"));
+    }
+    if (whole || distinct) && !spec.order_by.is_empty() {
+        let what = if distinct { format!("{name}(DISTINCT …)") } else { name };
+        return refuse(format!(
+            "a running {what} is refused: SUM(x) OVER (…) / COUNT(x) OVER (…) is a running average, and {what} OVER without ORDER BY that of all rows"
+        ));
+    }
+    ControlFlow::Continue(())
 }
 
 /// Refuses aggregates of constants, which polars evaluates once, regardless of the rows.

@@ -119,6 +119,33 @@ fn everything_else_is_refused() {
     }
 }
 
+/// Polars computes these over other rows than SQL, without an error.
+#[test]
+fn windows_are_those_of_sql() {
+    for (sql, says) in [
+        ("SELECT worker, QUANTILE_DISC(bytes, 0.5) OVER (PARTITION BY worker) FROM sent", "QUANTILE_DISC with OVER"),
+        ("SELECT CORR(bytes, seq) OVER (PARTITION BY worker) FROM sent", "CORR with OVER is refused"),
+        ("SELECT LAST_VALUE(seq) OVER (PARTITION BY worker) FROM sent", "LAST_VALUE with OVER is refused"),
+        ("SELECT COUNT(seq) OVER w FROM sent WINDOW w AS (ORDER BY seq)", "a window with a name is refused"),
+        ("SELECT SUM(seq) OVER (w) FROM sent WINDOW w AS (PARTITION BY worker)", "a window with a name is refused"),
+        ("SELECT 1 + MEDIAN(seq) OVER (ORDER BY seq) FROM sent", "SQL, line 1, column 12: a running MEDIAN is refused"),
+        ("SELECT COUNT(DISTINCT worker) OVER (ORDER BY seq) FROM sent", "a running COUNT(DISTINCT …) is refused"),
+        ("SELECT seq FROM sent QUALIFY AVG(bytes) OVER (ORDER BY seq) > 100", "a running AVG is refused"),
+        ("SELECT seq FROM sent ORDER BY AVG(bytes) OVER (ORDER BY seq)", "a running AVG is refused"),
+    ] {
+        let refused = refusal(sql);
+        assert!(refused.contains(says), "{sql}: {refused}");
+    }
+    for sql in [
+        "SELECT SUM(bytes) OVER (ORDER BY seq) / COUNT(bytes) OVER (ORDER BY seq) FROM sent",
+        "SELECT MEDIAN(bytes) OVER (PARTITION BY worker), COUNT(DISTINCT seq) OVER (PARTITION BY worker) FROM sent",
+        "SELECT first_value(seq) OVER (PARTITION BY worker ORDER BY seq), LAG(seq) OVER (ORDER BY seq) FROM sent",
+        "SELECT seq FROM sent QUALIFY ROW_NUMBER() OVER (PARTITION BY worker ORDER BY seq) = 1",
+    ] {
+        parse(sql).unwrap_or_else(|fault| panic!("{sql}: {fault}"));
+    }
+}
+
 #[test]
 fn errors_have_line_and_column_and_the_nearest_name() {
     for (sql, says) in [
