@@ -227,6 +227,7 @@ fn answers_are_those_of_polars_over_all_rows() {
         "SELECT MAX(n) AS m FROM (SELECT worker, COUNT(*) AS n FROM sent GROUP BY worker) x WHERE worker > 1",
         "SELECT action, COUNT(DISTINCT worker) AS n, MEDIAN(seq) AS m FROM books GROUP BY action",
         "SELECT SUM(t_gen_ps * 100000000000) AS x FROM sent",
+        "SELECT TOTAL(t_gen_ps * 100000000000) AS x FROM sent",
         "SELECT worker, SUM(t_gen_ps * 100000000000) AS x FROM sent GROUP BY worker",
         "SELECT worker, MAX(reward) AS x FROM sent WHERE seq > 100000 GROUP BY worker",
         "SELECT MAX(reward) AS x, SUM(seq) AS y, COUNT(*) AS n FROM sent WHERE seq > 100000",

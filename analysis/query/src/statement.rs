@@ -392,7 +392,7 @@ fn window(expr: &Expr) -> ControlFlow<Error> {
 
 /// Refuses aggregates of constants, which polars evaluates once, regardless of the rows.
 fn constant(expr: &Expr) -> ControlFlow<Error> {
-    const AGGREGATES: [&str; 9] = ["SUM", "AVG", "MEAN", "MEDIAN", "MIN", "MAX", "STD", "VAR", "QUANTILE"];
+    const AGGREGATES: [&str; 10] = ["SUM", "TOTAL", "AVG", "MEAN", "MEDIAN", "MIN", "MAX", "STD", "VAR", "QUANTILE"];
     let Expr::Function(Function { name, args: FunctionArguments::List(arguments), .. }) = expr else {
         return ControlFlow::Continue(());
     };
@@ -468,6 +468,9 @@ fn body(of: &SetExpr) -> ControlFlow<Error> {
 const COUNTS: [&str; 9] =
     ["count", "row_number", "rank", "dense_rank", "length", "char_length", "octet_length", "bit_length", "strpos"];
 
+/// Sums: a TOTAL of no rows is 0, a SUM is empty.
+const SUMS: [&str; 2] = ["sum", "total"];
+
 /// Inserts guards around operands of sums, converts counts to 64-bit integers, and quotes names of columns, since one
 /// is a keyword of some dialect.
 struct Guards<'a> {
@@ -517,7 +520,7 @@ impl VisitorMut for Guards<'_> {
         if COUNTS.contains(&name.as_str()) {
             let (kind, data_type, inner) = (CastKind::Cast, DataType::BigInt(None), Box::new(expr.clone()));
             *expr = Expr::Cast { kind, expr: inner, data_type, array: false, format: None };
-        } else if name == "sum"
+        } else if SUMS.contains(&name.as_str())
             && let FunctionArguments::List(list) = &mut function.args
             && let [FunctionArg::Unnamed(FunctionArgExpr::Expr(summed))] = list.args.as_mut_slice()
         {
@@ -536,8 +539,20 @@ impl Guards<'_> {
 }
 
 /// Aggregates that occur in ORDER BY.
-const AGGREGATES: [&str; 11] =
-    ["count", "sum", "avg", "min", "max", "median", "stddev", "variance", "quantile_cont", "quantile_disc", "first"];
+const AGGREGATES: [&str; 12] = [
+    "count",
+    "sum",
+    "total",
+    "avg",
+    "min",
+    "max",
+    "median",
+    "stddev",
+    "variance",
+    "quantile_cont",
+    "quantile_disc",
+    "first",
+];
 
 fn is_aggregate(expr: &Expr) -> bool {
     let Expr::Function(function) = expr else { return false };

@@ -41,6 +41,7 @@ fn aggregates_are_of_columns() {
         ("SELECT worker, SUM(1) FROM sent GROUP BY worker", "SUM(1) is of no column"),
         ("SELECT worker FROM sent GROUP BY worker HAVING SUM(2 * 1.5) > 2", "is of no column"),
         ("SELECT STDDEV(1) FROM sent", "is of no column"),
+        ("SELECT TOTAL(2) FROM sent", "TOTAL(2) is of no column"),
         ("SELECT 1 AS x WHERE FALSE", "without FROM are refused"),
         ("SELECT COUNT(*)", "without FROM are refused"),
     ] {
@@ -241,6 +242,8 @@ fn what_is_summed_is_guarded_and_counts_are_wide() {
     assert!(guarded.contains("sum(pktgen_summed(\"bytes\"))"), "{guarded}");
     assert!(guarded.contains("CAST(COUNT(*) AS BIGINT) - 1"), "{guarded}");
     assert!(guarded.contains("sum(DISTINCT pktgen_summed(\"seq\")) OVER"), "{guarded}");
+    let guarded = parse("SELECT worker, TOTAL(bytes) FROM sent GROUP BY worker ORDER BY TOTAL(bytes)").unwrap().guarded;
+    assert!(guarded.contains("TOTAL(pktgen_summed(\"bytes\"))") && guarded.ends_with("ORDER BY 2"), "{guarded}");
 }
 
 #[test]
