@@ -166,7 +166,45 @@ impl Runs {
     }
 }
 
+/// Reasons for drops, and the unit of each.
+type Reasons<'a> = BTreeMap<&'a str, &'a str>;
+
+/// Number of drops, and the beginning of the metrics that count those of one reason.
+const DROPPED: &str = "dropped";
+const OF_REASON: &str = "dropped/";
+
+/// A metric at a point of an entry.
+struct Median<'a> {
+    metric: &'a str,
+    unit: &'a str,
+    value: f64,
+    lacking: usize,
+}
+
+impl Point {
+    /// Returns its medians, and 0 for each of the `reasons` for which nothing was dropped: such a reason has no key.
+    fn all<'a>(&'a self, entry: &'a Entry, reasons: Option<&Reasons<'a>>) -> Vec<Median<'a>> {
+        let lacking = |metric: &str| self.lacking.get(metric).copied().unwrap_or(0);
+        let own = self.medians.iter().map(|(metric, value)| {
+            let (unit, lacking) = (entry.unit(metric), lacking(metric));
+            Median { metric, unit, value: *value, lacking }
+        });
+        let mut all: Vec<Median> = own.collect();
+        if self.medians.contains_key(DROPPED) {
+            let without = reasons.into_iter().flatten().filter(|(metric, _)| !self.medians.contains_key(**metric));
+            let lacking = lacking(DROPPED);
+            all.extend(without.map(|(&metric, &unit)| Median { metric, unit, value: 0.0, lacking }));
+        }
+        all
+    }
+}
+
 impl Entry {
+    /// Returns the unit of a metric. A metric of the user's may have had another one in other entries.
+    fn unit(&self, metric: &str) -> &str {
+        self.units.get(metric).map_or("", String::as_str)
+    }
+
     /// Creates the entry of the runs in `dir`, analysed as `sweep`; `before` was read before the analysis. Refuses runs
     /// that have changed since.
     pub fn of(dir: &Path, before: Runs, sweep: &SweepData) -> Result<Entry> {
@@ -264,19 +302,18 @@ impl History {
     pub fn series(&self, metrics: &[String]) -> Vec<Series> {
         let mut all: BTreeMap<(&str, &Labels, &str, &str), Series> = BTreeMap::new();
         let mut of_point: BTreeMap<(&str, &Labels), Vec<&Point>> = BTreeMap::new();
+        let reasons = self.reasons();
         for entry in self.entries.iter().filter(|entry| entry.valid) {
             for point in &entry.points {
-                of_point.entry((&entry.experiment, &point.labels)).or_default().push(point);
-                for (metric, value) in &point.medians {
-                    if !metrics.is_empty() && !metrics.contains(metric) {
+                let place = (entry.experiment.as_str(), &point.labels);
+                of_point.entry(place).or_default().push(point);
+                for Median { metric, unit, value, lacking } in point.all(entry, reasons.get(&place)) {
+                    if !metrics.is_empty() && !metrics.iter().any(|wanted| wanted == metric) {
                         continue;
                     }
-                    // A metric of the user's may have had another unit before.
-                    let unit = entry.units.get(metric).map_or("", String::as_str);
-                    let key = (entry.experiment.as_str(), &point.labels, metric.as_str(), unit);
-                    let series = all.entry(key).or_insert_with(|| Series {
+                    let series = all.entry((place.0, place.1, metric, unit)).or_insert_with(|| Series {
                         experiment: entry.experiment.clone(),
-                        metric: metric.clone(),
+                        metric: metric.to_owned(),
                         unit: unit.to_owned(),
                         labels: point.labels.clone(),
                         values: Vec::new(),
@@ -285,9 +322,8 @@ impl History {
                     });
                     let (tool, run, day) = (entry.tool.clone(), entry.run.clone(), day(entry.created_unix_ns));
                     let (seeds, settings) = (point.seeds.clone(), point.settings.clone());
-                    let (lacking, overrides) = (point.lacking.get(metric).copied(), entry.overrides.clone());
-                    let lacking = lacking.unwrap_or(0);
-                    series.values.push(Value { day, tool, run, value: *value, seeds, lacking, settings, overrides });
+                    let overrides = entry.overrides.clone();
+                    series.values.push(Value { day, tool, run, value, seeds, lacking, settings, overrides });
                 }
             }
         }
@@ -295,13 +331,26 @@ impl History {
             let values: Vec<f64> = series.values.iter().map(|value| value.value).collect();
             series.changes = changes::changes(&values);
             let points = of_point.get(&(series.experiment.as_str(), &series.labels)).map_or(&[][..], Vec::as_slice);
-            // Without drops for a reason there is no key of it: that is 0, not missing.
-            let none = |point: &Point| series.metric.starts_with("dropped/") && point.medians.contains_key("dropped");
+            // A run without drops for a reason has 0 of them.
+            let none = |point: &Point| series.metric.starts_with(OF_REASON) && point.medians.contains_key(DROPPED);
             let lacks = |point: &&&Point| !point.medians.contains_key(&series.metric) && !none(point);
             series.without = points.iter().skip_while(lacks).filter(lacks).count();
             series
         };
         all.into_values().map(with_changes).collect()
+    }
+
+    /// Returns the reasons for drops at each point, and their units.
+    fn reasons(&self) -> BTreeMap<(&str, &Labels), Reasons<'_>> {
+        let mut reasons: BTreeMap<(&str, &Labels), Reasons> = BTreeMap::new();
+        for entry in self.entries.iter().filter(|entry| entry.valid) {
+            for point in &entry.points {
+                let own = point.medians.keys().filter(|metric| metric.starts_with(OF_REASON));
+                let own = own.map(|metric| (metric.as_str(), entry.unit(metric)));
+                reasons.entry((entry.experiment.as_str(), &point.labels)).or_default().extend(own);
+            }
+        }
+        reasons
     }
 
     /// Returns the metrics that any entry has.

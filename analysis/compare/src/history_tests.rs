@@ -43,16 +43,38 @@ fn runs_in_which_no_seed_has_a_value_are_counted() {
 }
 
 #[test]
-fn runs_without_drops_for_a_reason_lack_nothing() {
-    let mut entries: Vec<Entry> = (1..=12).map(|i| entry(i, 1.0)).collect();
-    for (i, entry) in entries.iter_mut().enumerate() {
-        entry.points[0].medians.insert("dropped".to_owned(), 0.0);
-        if i < 10 {
-            entry.points[0].medians.insert("dropped/queue_full".to_owned(), 3.0);
+fn runs_without_drops_for_a_reason_have_none() {
+    let reason = "dropped/queue_full";
+    let series = |drops: fn(usize) -> Option<f64>| {
+        let mut entries: Vec<Entry> = (1..=24).map(|i| entry(i, 1.0)).collect();
+        for (i, entry) in entries.iter_mut().enumerate() {
+            entry.points[0].medians.insert("dropped".to_owned(), drops(i).unwrap_or(0.0));
+            if let Some(drops) = drops(i) {
+                entry.points[0].medians.insert(reason.to_owned(), drops);
+                entry.units.insert(reason.to_owned(), "updates".to_owned());
+            }
         }
+        History { entries, damaged: vec![] }.series(&[reason.to_owned()])
+    };
+    let begin: fn(usize) -> Option<f64> = |i| (i >= 12).then_some(500.0);
+    let end: fn(usize) -> Option<f64> = |i| (i < 12).then_some(500.0);
+    for drops in [begin, end] {
+        let series = series(drops);
+        let values: Vec<f64> = series[0].values.iter().map(|value| value.value).collect();
+        assert_eq!(values, (0..24).map(|i| drops(i).unwrap_or(0.0)).collect::<Vec<_>>());
+        assert_eq!((series.len(), series[0].without, series[0].unit.as_str()), (1, 0, "updates"));
+        assert_eq!(series[0].changes.iter().map(|change| change.at).collect::<Vec<_>>(), [12]);
     }
+}
+
+/// A run that does not record drops has none to be in a series.
+#[test]
+fn runs_that_do_not_count_drops_are_without_reasons() {
+    let mut entries: Vec<Entry> = (1..=3).map(|i| entry(i, 1.0)).collect();
+    entries[0].points[0].medians.extend([("dropped".to_owned(), 3.0), ("dropped/queue_full".to_owned(), 3.0)]);
+    entries[1].points[0].medians.insert("dropped".to_owned(), 0.0);
     let series = History { entries, damaged: vec![] }.series(&["dropped/queue_full".to_owned()]);
-    assert_eq!((series[0].values.len(), series[0].without), (10, 0));
+    assert_eq!((series[0].values.len(), series[0].without), (2, 1));
 }
 
 #[test]
