@@ -24,6 +24,7 @@ use pktgen_report::sweep::run_dirs;
 use serde::{Deserialize, Serialize};
 
 use super::changes::{self, Change, RUNS_MIN};
+use super::pairs::alike;
 use super::text::point;
 use super::{html, settings};
 
@@ -89,7 +90,7 @@ pub struct Series {
     pub metric: String,
     /// Unit of its values.
     pub unit: String,
-    /// The point.
+    /// The point, in its last spelling.
     pub labels: Labels,
     /// Its values, by date.
     pub values: Vec<Value>,
@@ -300,26 +301,28 @@ fn parse(bytes: &[u8], path: &Path) -> Result<History> {
 impl History {
     /// Returns the series of these metrics, or of all.
     pub fn series(&self, metrics: &[String]) -> Vec<Series> {
-        let mut all: BTreeMap<(&str, &Labels, &str, &str), Series> = BTreeMap::new();
-        let mut of_point: BTreeMap<(&str, &Labels), Vec<&Point>> = BTreeMap::new();
+        let mut all: BTreeMap<(&str, Labels, &str, &str), Series> = BTreeMap::new();
+        let mut of_point: BTreeMap<(&str, Labels), Vec<&Point>> = BTreeMap::new();
         let reasons = self.reasons();
         for entry in self.entries.iter().filter(|entry| entry.valid) {
             for point in &entry.points {
-                let place = (entry.experiment.as_str(), &point.labels);
-                of_point.entry(place).or_default().push(point);
+                let place = (entry.experiment.as_str(), alike(&point.labels));
+                of_point.entry(place.clone()).or_default().push(point);
                 for Median { metric, unit, value, lacking } in point.all(entry, reasons.get(&place)) {
                     if !metrics.is_empty() && !metrics.iter().any(|wanted| wanted == metric) {
                         continue;
                     }
-                    let series = all.entry((place.0, place.1, metric, unit)).or_insert_with(|| Series {
+                    let key = (place.0, place.1.clone(), metric, unit);
+                    let series = all.entry(key).or_insert_with(|| Series {
                         experiment: entry.experiment.clone(),
                         metric: metric.to_owned(),
                         unit: unit.to_owned(),
-                        labels: point.labels.clone(),
+                        labels: Labels::new(),
                         values: Vec::new(),
                         without: 0,
                         changes: Vec::new(),
                     });
+                    series.labels.clone_from(&point.labels);
                     let (tool, run, day) = (entry.tool.clone(), entry.run.clone(), day(entry.created_unix_ns));
                     let (seeds, settings) = (point.seeds.clone(), point.settings.clone());
                     let overrides = entry.overrides.clone();
@@ -330,24 +333,27 @@ impl History {
         let with_changes = |mut series: Series| {
             let values: Vec<f64> = series.values.iter().map(|value| value.value).collect();
             series.changes = changes::changes(&values);
-            let points = of_point.get(&(series.experiment.as_str(), &series.labels)).map_or(&[][..], Vec::as_slice);
+            let place = (series.experiment.as_str(), alike(&series.labels));
+            let points = of_point.get(&place).map_or(&[][..], Vec::as_slice);
             // A run without drops for a reason has 0 of them.
             let none = |point: &Point| series.metric.starts_with(OF_REASON) && point.medians.contains_key(DROPPED);
             let lacks = |point: &&&Point| !point.medians.contains_key(&series.metric) && !none(point);
             series.without = points.iter().skip_while(lacks).filter(lacks).count();
             series
         };
-        all.into_values().map(with_changes).collect()
+        let mut all: Vec<Series> = all.into_values().map(with_changes).collect();
+        all.sort_by(|a, b| a.key().cmp(&b.key()));
+        all
     }
 
     /// Returns the reasons for drops at each point, and their units.
-    fn reasons(&self) -> BTreeMap<(&str, &Labels), Reasons<'_>> {
-        let mut reasons: BTreeMap<(&str, &Labels), Reasons> = BTreeMap::new();
+    fn reasons(&self) -> BTreeMap<(&str, Labels), Reasons<'_>> {
+        let mut reasons: BTreeMap<(&str, Labels), Reasons> = BTreeMap::new();
         for entry in self.entries.iter().filter(|entry| entry.valid) {
             for point in &entry.points {
                 let own = point.medians.keys().filter(|metric| metric.starts_with(OF_REASON));
                 let own = own.map(|metric| (metric.as_str(), entry.unit(metric)));
-                reasons.entry((entry.experiment.as_str(), &point.labels)).or_default().extend(own);
+                reasons.entry((entry.experiment.as_str(), alike(&point.labels))).or_default().extend(own);
             }
         }
         reasons
@@ -384,6 +390,11 @@ pub(crate) fn sparkline(values: &[f64]) -> String {
 }
 
 impl Series {
+    /// Returns what series are sorted by.
+    fn key(&self) -> (&str, &Labels, &str, &str) {
+        (&self.experiment, &self.labels, &self.metric, &self.unit)
+    }
+
     /// Describes the change in words.
     fn told(&self, change: &Change) -> String {
         let (show, value) = (|value| human::show(&self.unit, value), &self.values[change.at]);

@@ -94,6 +94,23 @@ fn values_of_different_units_are_different_series() {
     assert_eq!(series.iter().map(|one| (one.unit.as_str(), one.without)).collect::<Vec<_>>(), [("ms", 0), ("us", 0)]);
 }
 
+/// As in comparisons.
+#[test]
+fn a_point_in_two_spellings_is_one_series() {
+    let mut entries: Vec<Entry> = (1..=3).map(|i| entry(i, i as f64)).collect();
+    for (entry, rate) in entries.iter_mut().zip(["20Gbps", "20Gbps", "20000Mbps"]) {
+        entry.points[0].labels.insert("rate".to_owned(), rate.to_owned());
+    }
+    entries[1].points[0].medians.remove("loss");
+    let history = History { entries, damaged: vec![] };
+    let series = history.series(&["aom_mean/cluster".to_owned()]);
+    assert_eq!(series.len(), 1);
+    assert_eq!(series[0].values.iter().map(|value| value.value).collect::<Vec<_>>(), [1.0, 2.0, 3.0]);
+    assert_eq!(series[0].labels["rate"], "20000Mbps");
+    let loss = history.series(&["loss".to_owned()]);
+    assert_eq!((loss.len(), loss[0].values.len(), loss[0].without), (1, 2, 1));
+}
+
 #[test]
 fn a_run_is_remembered_once() {
     let dir = tempfile::tempdir().unwrap();
