@@ -132,7 +132,7 @@ pub fn plain(text: &str) -> String {
     for c in printable(text).chars() {
         match c {
             '\n' => out.push(' '),
-            '|' | '<' | '*' | '_' | '`' | '[' => {
+            '\\' | '|' | '<' | '*' | '_' | '`' | '[' | '~' | '&' => {
                 out.push('\\');
                 out.push(c);
             }
@@ -140,4 +140,21 @@ pub fn plain(text: &str) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_becomes_markup() {
+        for (text, escaped) in [
+            (r"\<img src=x>", r"\\\<img src=x>"),
+            (r"\*a\* ~~b~~ &lt;", r"\\\*a\\\* \~\~b\~\~ \&lt;"),
+            (r"LIKE '\_%'", r"LIKE '\\\_%'"),
+            ("a\nb|c", r"a b\|c"),
+        ] {
+            assert_eq!(plain(text), escaped, "{text}");
+        }
+    }
 }
