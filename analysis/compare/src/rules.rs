@@ -141,6 +141,9 @@ impl Rule {
         if units.is_empty() || units.contains(&unit) {
             return Ok(Band::Absolute(*amount));
         }
+        if unit == "s" && units.contains(&"ns") {
+            return Ok(Band::Absolute(amount / 1e9));
+        }
         Err(Error::config(format!(
             "{}: the tolerance \"{text}\" does not fit {}, which is in {unit}; write a share such as 2%, or an amount in \
              that unit",
@@ -381,7 +384,7 @@ fn tolerance(text: &str) -> Result<Tolerance, String> {
         } else if let Ok(span) = trimmed.parse::<Span>() {
             (span.ps() as f64 / 1000.0, &["ns"], false)
         } else if let Ok(rate) = trimmed.parse::<Rate>() {
-            (rate.bps() as f64, &["bps"], false)
+            (rate.bps() as f64, &["bps", "bit/s"], false)
         } else if let Ok(size) = trimmed.parse::<Size>() {
             (size.bits() as f64 / 8.0, &["bytes"], false)
         } else {

@@ -90,6 +90,19 @@ fn what_is_wrong_is_named_with_its_place() {
     }
 }
 
+/// Rates are in bps or bit/s, and times in ns or s.
+#[test]
+fn tolerances_fit_both_units_of_rates_and_times() {
+    for (tolerance, unit, amount) in
+        [("10Mbps", "bps", 1e7), ("10Mbps", "bit/s", 1e7), ("1us", "ns", 1e3), ("1us", "s", 1e-6), ("2s", "s", 2.0)]
+    {
+        let text = GOOD.replacen("\"2%\"", &format!("\"{tolerance}\""), 1);
+        let rules = Rules::parse(&text, "r.toml").unwrap();
+        assert_eq!(rules.rules[0].band(unit).unwrap(), Band::Absolute(amount), "{tolerance} of {unit}");
+        assert!(rules.rules[0].band("share").is_err(), "{tolerance}");
+    }
+}
+
 #[test]
 fn tolerances_must_fit_the_unit_and_metrics_must_exist() {
     let rules = Rules::parse(GOOD, "r.toml").unwrap();
