@@ -189,6 +189,9 @@ impl Comparison {
         let versus: Vec<Versus> = versus.collect();
         let ranked = sides.len() > 2 || baseline.is_none();
         let rankings = if ranked { rank::rank(sides, rules) } else { Vec::new() };
+        if ranked && rankings.is_empty() {
+            notes.push(rank::nothing(rules));
+        }
         let mut comparison = Comparison::told(sides, old, baseline.is_some(), versus, rankings, rules.alpha);
         comparison.notes.append(&mut notes);
         Ok(comparison)

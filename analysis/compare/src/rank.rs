@@ -81,14 +81,28 @@ struct Lacks(Vec<Vec<usize>>);
 pub(crate) fn rank(sides: &[Side], rules: &Rules) -> Vec<Ranking> {
     let across = across_all(sides);
     let mut rows = Vec::new();
-    let ranks = |rule: &&Rule| rule.direction != Direction::Equal && rule.withheld.is_none();
-    for rule in rules.rules.iter().filter(ranks) {
-        let points = common(sides, &rule.metric, across);
+    for rule in rules.rules.iter().filter(|rule| orders(rule)) {
+        let (points, elsewhere) = common(sides, &rule.metric, across);
         let exact = rule.metric != TIME && sides.iter().all(|side| side.sweep.runs.iter().all(|run| run.exact));
-        rows.extend(Row::over_all(rule, &points, exact));
+        rows.extend(Row::over_all(rule, &points, elsewhere, exact));
         rows.extend(points.into_iter().map(|point| Row::of(rule, point, exact)));
     }
     ordered(sides, rows, rules.alpha)
+}
+
+/// Whether a rule orders implementations.
+fn orders(rule: &Rule) -> bool {
+    rule.direction != Direction::Equal && rule.withheld.is_none()
+}
+
+/// Returns the reason why nothing is ranked.
+pub(crate) fn nothing(rules: &Rules) -> String {
+    let why = if rules.rules.iter().any(orders) {
+        "there is no point at which all implementations have valid runs and one has a value"
+    } else {
+        "rules with direction = \"equal\", and metrics that are not defined alike, give no order"
+    };
+    format!("Nothing is ranked: {why}.")
 }
 
 /// Whether each side has a single variant and these differ. Then the variants are ranked.
@@ -100,8 +114,9 @@ fn across_all(sides: &[Side]) -> bool {
     all.iter().all(|one| one.len() == 1) && all.windows(2).any(|two| two[0] != two[1])
 }
 
-/// Returns the results at the points at which all sides have runs and any has a value.
-fn common(sides: &[Side], metric: &str, across: bool) -> Vec<Point> {
+/// Returns the results at the points at which all sides have runs and any has a value, and the number of other points with
+/// a value.
+fn common(sides: &[Side], metric: &str, across: bool) -> (Vec<Point>, usize) {
     let mut points: Vec<Point> = Vec::new();
     let mut known: BTreeMap<Labels, usize> = BTreeMap::new();
     for (i, side) in sides.iter().enumerate() {
@@ -115,8 +130,11 @@ fn common(sides: &[Side], metric: &str, across: bool) -> Vec<Point> {
         }
     }
     let any = |point: &Point| point.sides.iter().flat_map(BTreeMap::values).any(Option::is_some);
-    points.retain(|point| point.sides.iter().all(|side| !side.is_empty()) && any(point));
-    points
+    points.retain(any);
+    let valued = points.len();
+    points.retain(|point| point.sides.iter().all(|side| !side.is_empty()));
+    let elsewhere = valued - points.len();
+    (points, elsewhere)
 }
 
 impl Point {
@@ -168,8 +186,9 @@ impl<'a> Row<'a> {
     }
 
     /// Returns, per side and seed, the mean over all points at which all have values (geometric if all values are
-    /// positive), for the seeds that all these points share; `None` without such seeds or with a single point.
-    fn over_all(rule: &'a Rule, points: &[Point], exact: bool) -> Option<Row<'a>> {
+    /// positive), for the seeds that all these points share; `None` without such seeds or with a single point. Some sides
+    /// have no runs at points `elsewhere`.
+    fn over_all(rule: &'a Rule, points: &[Point], elsewhere: usize, exact: bool) -> Option<Row<'a>> {
         let sides = points.first()?.sides.len();
         let lacks = points.iter().map(Point::lacks).reduce(Lacks::sum)?;
         let whole: Vec<&Point> = points.iter().filter(|point| point.present().len() == sides).collect();
@@ -187,7 +206,8 @@ impl<'a> Row<'a> {
         let of = |side| shared.iter().map(|seed| mean(side, *seed)).collect();
         let values: Vec<Vec<f64>> = (0..sides).map(of).collect();
         let exact = exact && all_alike(&values);
-        Some(Row { rule, labels: None, points_left_out: points.len() - whole.len(), exact, values, lacks })
+        let points_left_out = points.len() - whole.len() + elsewhere;
+        Some(Row { rule, labels: None, points_left_out, exact, values, lacks })
     }
 }
 
@@ -272,3 +292,7 @@ impl Standing {
         if self.best == self.worst { self.best.to_string() } else { format!("{}–{}", self.best, self.worst) }
     }
 }
+
+#[cfg(test)]
+#[path = "rank_tests.rs"]
+mod tests;

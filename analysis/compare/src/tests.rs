@@ -6,14 +6,14 @@ use pktgen_report::sweep::data::{Labels, PointSummary, RunSummary};
 
 use super::*;
 
-const AOM: &str = "aom_mean/cluster";
+pub(crate) const AOM: &str = "aom_mean/cluster";
 
 fn labels(text: &str) -> Labels {
     let parts = text.split(',').filter_map(|part| part.split_once('='));
     parts.map(|(axis, value)| (axis.to_owned(), value.to_owned())).collect()
 }
 
-fn run(at: &str, seed: u64, scalars: &[(&str, f64)]) -> RunSummary {
+pub(crate) fn run(at: &str, seed: u64, scalars: &[(&str, f64)]) -> RunSummary {
     RunSummary {
         dir: format!("{at}-{seed}"),
         labels: labels(at),
@@ -24,7 +24,7 @@ fn run(at: &str, seed: u64, scalars: &[(&str, f64)]) -> RunSummary {
     }
 }
 
-fn side(name: &str, runs: Vec<RunSummary>) -> Side {
+pub(crate) fn side(name: &str, runs: Vec<RunSummary>) -> Side {
     let manifest = SweepManifest {
         shard: None,
         version: MANIFEST_VERSION,

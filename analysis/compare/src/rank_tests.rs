@@ -1,0 +1,20 @@
+//! Tests of [`super`]: points at which not all implementations have runs.
+
+use crate::tests::{AOM, run, side};
+use crate::{Comparison, Rules, Side};
+
+#[test]
+fn points_that_not_all_have_are_in_no_ranking_and_said() {
+    let of = |name: &str, rates: &[u64]| {
+        let runs = rates.iter().flat_map(|rate| (1..=5).map(move |seed| (*rate, seed)));
+        let one = |(rate, seed): (u64, u64)| run(&format!("rate={rate}"), seed, &[(AOM, (100 * rate + seed) as f64)]);
+        side(name, runs.map(one).collect())
+    };
+    let ranked = |sides: &[Side]| Comparison::of(sides, None, &Rules::built_in()).unwrap();
+    let nothing = ranked(&[of("a", &[20, 40]), of("b", &[20]), of("c", &[40])]);
+    assert!(nothing.rankings.is_empty());
+    assert!(nothing.summary("x").contains("Nothing is ranked: there is no point"), "{}", nothing.summary("x"));
+    let some = ranked(&[of("a", &[20, 40, 60]), of("b", &[20, 40])]);
+    assert_eq!((some.rankings.len(), some.rankings[0].points_left_out), (3, 1));
+    assert!(!some.notes.iter().any(|note| note.contains("Nothing is ranked")), "{:?}", some.notes);
+}
