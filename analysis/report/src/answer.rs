@@ -67,7 +67,7 @@ pub(crate) fn kind(values: &[At]) -> &'static str {
 
 /// Numbers of points whose interval is above `zero`, below it, or contains it, and of points with too few seeds. A run
 /// without a value, such as one that missed its goal, may be the worst: where only the variant's runs lack values no point
-/// is above, where only the baseline's lack them none is below.
+/// is above, where only the baseline's lack them none is below. Where values of pairs differ and have no ratio none is either.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) above: usize,
@@ -90,8 +90,8 @@ impl Tally {
                     let (points, least) = tally.few.unwrap_or((0, usize::MAX));
                     tally.few = Some((points + 1, least.min(value.n)));
                 }
-                Some(interval) if interval.lo > zero && lacks.own == 0 => tally.above += 1,
-                Some(interval) if interval.hi < zero && lacks.baseline == 0 => tally.below += 1,
+                Some(interval) if interval.lo > zero && lacks.own + lacks.ratio == 0 => tally.above += 1,
+                Some(interval) if interval.hi < zero && lacks.baseline + lacks.ratio == 0 => tally.below += 1,
                 Some(interval) if interval.lo > zero || interval.hi < zero => tally.hide(lacks, value.n),
                 Some(_) => tally.undecided += 1,
             }
@@ -105,19 +105,26 @@ impl Tally {
 
     fn hide(&mut self, lacks: Lacking, valued: usize) {
         let (sum, pairs) = self.hidden.unwrap_or_default();
-        let sum = Lacking { own: sum.own + lacks.own, baseline: sum.baseline + lacks.baseline };
-        self.hidden = Some((sum, pairs + valued + lacks.own + lacks.baseline));
+        let Lacking { own, baseline, ratio } = lacks;
+        let sum = Lacking { own: sum.own + own, baseline: sum.baseline + baseline, ratio: sum.ratio + ratio };
+        self.hidden = Some((sum, pairs + valued + own + baseline + ratio));
         self.undecided += 1;
     }
 
     /// Returns how many pairs lack a value at points that are undecided for that reason; empty if there are none.
     fn shown_hidden(&self) -> String {
-        let Some((Lacking { own, baseline }, pairs)) = self.hidden else { return String::new() };
-        match (own, baseline) {
-            (_, 0) => format!("in {own} of {pairs} pairs only the baseline has a value"),
-            (0, _) => format!("in {baseline} of {pairs} pairs the baseline has no value"),
-            _ => format!("in {own} of {pairs} pairs only the baseline has a value, in {baseline} it has none"),
+        let Some((Lacking { own, baseline, ratio }, pairs)) = self.hidden else { return String::new() };
+        let mut parts = match (own, baseline) {
+            (0, 0) => Vec::new(),
+            (_, 0) => vec![format!("in {own} of {pairs} pairs only the baseline has a value")],
+            (0, _) => vec![format!("in {baseline} of {pairs} pairs the baseline has no value")],
+            _ => vec![format!("in {own} of {pairs} pairs only the baseline has a value, in {baseline} it has none")],
+        };
+        if ratio > 0 {
+            let of = if parts.is_empty() { format!(" of {pairs} pairs") } else { String::new() };
+            parts.push(format!("in {ratio}{of} there is no ratio (a value of 0 or less)"));
         }
+        parts.join(", ")
     }
 
     /// Describes the numbers, with the given words for above and below.
@@ -236,7 +243,7 @@ mod tests {
         let said = Tally::of(&mixed, 0.0, &[]).told("better", "worse");
         assert_eq!(said, "better at 1, not compared at 1 of 2 points (fewer than 5 seeds)");
         // A variant without values in some pairs is not better, and may be worse.
-        let own = [(&five, Lacking { own: 3, baseline: 0 })];
+        let own = [(&five, Lacking { own: 3, ..Lacking::default() })];
         let told =
             |zero: f64, lacking: &[(&Labels, Lacking)]| Tally::of(&enough, zero, lacking).told("better", "worse");
         assert_eq!(
@@ -244,13 +251,28 @@ mod tests {
             "better at 1, undecided at 1 of 2 points, each by its own 95 % interval: in 3 of 8 pairs only the baseline has a value"
         );
         assert_eq!(told(0.7, &own), "worse at all 2 points");
-        let baseline = [(&forty, Lacking { own: 0, baseline: 1 })];
+        let baseline = [(&forty, Lacking { baseline: 1, ..Lacking::default() })];
         assert_eq!(
             (told(0.0, &baseline).as_str(), &told(0.7, &baseline)[..9]),
             ("better at all 2 points", "worse at ")
         );
+        // Pairs without a ratio may be on either side.
+        let ratio = [(&five, Lacking { ratio: 3, ..Lacking::default() })];
+        for (zero, wanted) in [(0.0, "better at 1, undecided at 1 of 2 points"), (0.7, "worse at 1, undecided at 1 of")]
+        {
+            let said = told(zero, &ratio);
+            assert!(said.starts_with(wanted), "{said}");
+            assert!(said.ends_with(": in 3 of 8 pairs there is no ratio (a value of 0 or less)"), "{said}");
+        }
+        let both = [(&five, Lacking { own: 2, ratio: 1, ..Lacking::default() })];
+        let said = told(0.0, &both);
+        assert!(
+            said.ends_with(
+                "in 2 of 8 pairs only the baseline has a value, in 1 there is no ratio (a value of 0 or less)"
+            )
+        );
         // At one more point no pair has a value.
-        let one = Tally::of(&enough[..1], 0.0, &[(&forty, Lacking { own: 5, baseline: 0 })]);
+        let one = Tally::of(&enough[..1], 0.0, &[(&forty, Lacking { own: 5, ..Lacking::default() })]);
         assert!(one.told("better", "worse").starts_with("better at 1, undecided at 1 of 2 points"), "{one:?}");
         let alone = Tally::of(&enough[..1], 0.0, &own).told("better", "worse");
         assert_eq!(alone, "undecided: in 3 of 8 pairs only the baseline has a value");

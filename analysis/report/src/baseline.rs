@@ -106,10 +106,12 @@ pub(crate) fn compare(runs: &mut [RunSummary], units: &mut BTreeMap<String, Stri
                 (None, None) => continue,
             };
             let value = compared(ours, theirs);
-            // A ratio to a baseline of 0 is undefined.
             if theirs > 0.0 && value.is_finite() {
                 run.scalars.insert(shared.clone(), value);
                 units.insert((*key).to_owned(), (*unit).to_owned());
+            } else if ours != theirs {
+                // A ratio to a baseline of 0 is undefined.
+                run.lacks.push((*key, Lack::Ratio));
             }
         }
     }

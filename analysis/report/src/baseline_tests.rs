@@ -51,7 +51,8 @@ fn speedup_is_paired_and_never_extrapolated() {
     assert_eq!(units[SPEEDUP], "ratio");
     let lacks = |i: usize| runs[i].lacks.as_slice();
     let found = [lacks(4), lacks(5), lacks(6), lacks(7), lacks(8)];
-    let wanted: [&[(&str, Lack)]; 5] = [&[], &[(SPEEDUP, Lack::Baseline)], &[(SPEEDUP, Lack::Own)], &[], &[]];
+    let wanted: [&[(&str, Lack)]; 5] =
+        [&[], &[(SPEEDUP, Lack::Baseline)], &[(SPEEDUP, Lack::Own)], &[(SPEEDUP, Lack::Ratio)], &[]];
     assert_eq!(found, wanted);
     let missed = missed_goals(&runs);
     assert_eq!(missed.len(), 2, "{missed:?}");
@@ -62,6 +63,24 @@ fn speedup_is_paired_and_never_extrapolated() {
         "{missed:?}"
     );
     assert!(missed[1].starts_with("Olaf: 1 of 5 runs") && missed[1].contains("nothing is extrapolated"), "{missed:?}");
+}
+
+/// Packets where the baseline receives none are no ratio, and no missing value.
+#[test]
+fn pairs_that_differ_without_a_ratio_are_counted() {
+    let received = |variant: &str, seed: u64, packets: f64| {
+        let mut run = run(variant, "5", seed, Err(1));
+        run.scalars.insert("received".into(), packets);
+        run
+    };
+    let of =
+        |variant: &str, packets: [f64; 3]| [1, 2, 3].map(|seed| received(variant, seed, packets[seed as usize - 1]));
+    let mut runs = [of("FIFO", [0.0, 0.0, 10.0]), of("Olaf", [50.0, 0.0, 9.0])].concat();
+    compare(&mut runs, &mut BTreeMap::new(), "FIFO");
+    let lacks: Vec<&[(&str, Lack)]> = runs[3..].iter().map(|run| run.lacks.as_slice()).collect();
+    let wanted: [&[(&str, Lack)]; 3] = [&[("received_ratio", Lack::Ratio)], &[], &[]];
+    assert_eq!(lacks, wanted);
+    assert_eq!(runs[5].scalars["received_ratio"], 0.9);
 }
 
 #[test]
@@ -126,7 +145,7 @@ fn the_verdict_says_the_speedup_and_what_is_missing() {
     assert!(all.contains("fifo: 1 of 1 runs did not reach 200 updates"), "{all}");
     // Missed goals that the baseline reached: no verdict, in no form, and the table has the number of runs with a value.
     let mut missed = sweep.clone();
-    missed.points[2].lacking.insert(SPEEDUP, crate::sweep::data::Lacking { own: 3, baseline: 0 });
+    missed.points[2].lacking.insert(SPEEDUP, crate::sweep::data::Lacking { own: 3, ..Default::default() });
     missed.points[2].runs = (0..8).collect();
     let hidden = crate::Model::build(&missed);
     let all = hidden.verdict.lines.join("\n");

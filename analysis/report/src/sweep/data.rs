@@ -30,7 +30,7 @@ pub struct RunSummary {
     pub notes: Vec<String>,
     /// Values by [`Line::key`], including comparisons with the baseline. Runs of a sweep share the keys.
     pub scalars: BTreeMap<Arc<str>, f64>,
-    /// Comparisons with the baseline that have no value since one run of the pair has none: the key, and which run.
+    /// Comparisons with the baseline that have no value: the key, and why.
     pub lacks: Vec<(&'static str, Lack)>,
     /// Its clusters, by number.
     pub clusters: Vec<u32>,
@@ -66,22 +66,26 @@ pub struct RunSummary {
     pub states: Vec<WorkerStates>,
 }
 
-/// The run of a pair that has no value where the other has one.
+/// Why a pair has no value of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lack {
-    /// The variant's.
+    /// Only the baseline's run has a value.
     Own,
-    /// The baseline's.
+    /// Only the variant's run has a value.
     Baseline,
+    /// Their values differ and have no ratio: one is 0 or less.
+    Ratio,
 }
 
-/// Numbers of pairs in which only one run has a value.
+/// Numbers of pairs without a value of a comparison.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Lacking {
     /// Pairs in which the variant's run has none.
     pub own: usize,
     /// Pairs in which the baseline's run has none.
     pub baseline: usize,
+    /// Pairs whose values have no ratio.
+    pub ratio: usize,
 }
 
 impl Lacking {
@@ -89,6 +93,7 @@ impl Lacking {
         match lack {
             Lack::Own => self.own += 1,
             Lack::Baseline => self.baseline += 1,
+            Lack::Ratio => self.ratio += 1,
         }
     }
 }
