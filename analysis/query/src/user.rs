@@ -136,12 +136,14 @@ fn lines_of(metric: &UserMetric, answer: &QueryAnswer) -> Result<Vec<Line>> {
     Ok(lines)
 }
 
-/// Returns the sort key of lines: their labels, with numbers by value.
-fn order(line: &Line) -> Vec<(&str, f64, &str)> {
-    line.labels
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.as_f64().unwrap_or(0.0), value.as_str().unwrap_or_default()))
-        .collect()
+/// Returns the sort key of lines: their labels, with numbers by value. Names of packets are integers that no float holds.
+fn order(line: &Line) -> Vec<(&str, i128, f64, &str)> {
+    let keys = line.labels.iter().map(|(name, value)| {
+        let whole = value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from));
+        let float = value.as_f64().filter(|_| whole.is_none());
+        (name.as_str(), whole.unwrap_or(0), float.unwrap_or(0.0), value.as_str().unwrap_or_default())
+    });
+    keys.collect()
 }
 
 fn no_value(names: &[&str]) -> Error {
@@ -211,6 +213,17 @@ mod tests {
             r#"{"metric":"tail","unit":"ns","value":1.5,"labels":{"flow":"cluster","id":3}}"#
         );
         assert_eq!((lines[1].value, lines.len()), (None, 2));
+        // Neighbours that are one number as floats.
+        let packets =
+            df!("packet" => [(1u64 << 53) + 2, (1 << 53) + 1, 1 << 53, 9], "value" => [4.0, 3.0, 2.0, 1.0]).unwrap();
+        let lines = lines_of(&own, &QueryAnswer::of(packets).unwrap()).unwrap();
+        assert_eq!(lines.iter().map(|line| line.value).collect::<Vec<_>>(), [1.0, 2.0, 3.0, 4.0].map(Some));
+        let below = df!("n" => [1i64, -1, 0], "value" => [3.0, 1.0, 2.0]).unwrap();
+        let lines = lines_of(&own, &QueryAnswer::of(below).unwrap()).unwrap();
+        assert_eq!(lines.iter().map(|line| line.value).collect::<Vec<_>>(), [1.0, 2.0, 3.0].map(Some));
+        let shares = df!("share" => [0.5, 0.25], "value" => [2.0, 1.0]).unwrap();
+        let lines = lines_of(&own, &QueryAnswer::of(shares).unwrap()).unwrap();
+        assert_eq!(lines.iter().map(|line| line.value).collect::<Vec<_>>(), [1.0, 2.0].map(Some));
         let twice = df!("value" => [1.0, 2.0]).unwrap();
         let fault = lines_of(&own, &QueryAnswer::of(twice).unwrap()).unwrap_err().to_string();
         assert!(fault.contains("two rows without labels"), "{fault}");
