@@ -218,6 +218,8 @@ fn one_line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use pktgen_core::arrow::array::{Array as _, Float64Array};
+
     use super::*;
 
     fn answer() -> QueryAnswer {
@@ -248,6 +250,10 @@ mod tests {
             written(AnswerForm::Csv),
             "id,t,x,n,text\n18446744073709551615,-9223372036854775808,0.1,1,\"a,\"\"b\"\"\n\u{1b}\"\n,7,,2,\"\"\n"
         );
+        // Numbers that are not finite are empty as text only.
+        let batch = answer().batch(0).unwrap();
+        let numbers = batch.column_by_name("x").unwrap().as_any().downcast_ref::<Float64Array>().unwrap();
+        assert_eq!((numbers.null_count(), numbers.value(1)), (0, f64::INFINITY));
         let table = written(AnswerForm::Table);
         assert_eq!(table.lines().count(), 4, "{table}");
         assert!(table.lines().all(|line| !line.contains('\u{1b}')), "{table}");
