@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pktgen_core::plan::{Plan, PlanRole};
+use pktgen_core::plan::{FlowSource, Plan, PlanRole};
 use pktgen_core::time::SECOND;
 use pktgen_core::units::{Rate, Span};
 use pktgen_core::whole::write_whole;
@@ -59,6 +59,7 @@ pub fn emit(plan: &Plan, plan_file: &str, emission: &Emission) -> Result<String>
             "--factor {factor}: it multiplies the rate that a plan promises, and this plan promises none; leave --factor out"
         )));
     }
+    check_counts(plan, *allreduce)?;
     let period = Span::from_ps(period_ps(plan, *bytes, *factor));
     let metrics: &[&str] = match plan.rate_bps {
         Some(_) => &["links_unlike_plan", "allreduce_rate", "rate_planned", "link_load_max", "queue_max"],
@@ -85,6 +86,43 @@ pub fn emit(plan: &Plan, plan_file: &str, emission: &Emission) -> Result<String>
          [endpoint]\nworkers = \"open_loop\"\nallreduce = {allreduce}\nacknowledge = false\n\n\
          [report]\nmetrics = {metrics:?}\n"
     ))
+}
+
+/// Refuses sums of more updates than a header counts: parts beyond are dropped (`count_full`), and the sum is incomplete.
+fn check_counts(plan: &Plan, allreduce: bool) -> Result<()> {
+    let nodes = plan.nodes.len();
+    let (mut counts, mut next) = (vec![0u64; nodes], vec![None; nodes]);
+    // Number of aggregators whose sums are not yet counted where they end.
+    let mut pending = vec![0u32; nodes];
+    for flow in &plan.flows {
+        let Some(&end) = flow.path.last() else { continue };
+        match flow.source {
+            FlowSource::Worker(_) => counts[end] += 1,
+            FlowSource::Aggregator(node) => {
+                next[node] = Some(end);
+                pending[end] += 1;
+            }
+        }
+    }
+    let mut ready: Vec<usize> = (0..nodes).filter(|&node| pending[node] == 0).collect();
+    while let Some(node) = ready.pop() {
+        let sums = allreduce || plan.nodes[node].role == PlanRole::Aggregator;
+        if sums && counts[node] > u64::from(u16::MAX) {
+            return Err(Error::config(format!(
+                "\"{}\" sums {} updates, and the header of a sum counts at most {}; give smaller loads or fewer workers",
+                plan.nodes[node].name,
+                counts[node],
+                u16::MAX
+            )));
+        }
+        let Some(end) = next[node] else { continue };
+        counts[end] += counts[node];
+        pending[end] -= 1;
+        if pending[end] == 0 {
+            ready.push(end);
+        }
+    }
+    Ok(())
 }
 
 /// The file of the plan beside the experiment `path`: `NAME.plan.json`.
@@ -191,6 +229,35 @@ mod tests {
             let parts = ["--messages 65537", "1 to 65536", why, "give at most 65536"];
             assert!(parts.iter().all(|part| message.contains(part)), "{message}");
         }
+    }
+
+    #[test]
+    fn sums_of_more_updates_than_a_header_counts_are_refused() {
+        let ask = |loads: [u64; 3], blue: [bool; 3]| {
+            let tree = binary(4, Rates::Constant).unwrap().with_load(loads.to_vec());
+            let plan = tree.plan("hand", &blue, Rate::from_bps(100_000_000_000));
+            emit(&plan, "p.json", &Emission::of(&plan, "x")).map_err(|e| e.to_string())
+        };
+        assert!(ask([65_535, 0, 0], [true, false, false]).is_ok());
+        let message = ask([65_536, 0, 0], [true, false, false]).unwrap_err();
+        assert!(message.contains("\"s0\" sums 65536 updates") && message.contains("at most 65535"), "{message}");
+        // Each child sums few enough; the root sums all of them, however few messages arrive.
+        assert!(ask([0, 40_000, 40_000], [false, true, true]).is_ok());
+        assert!(ask([0, 40_000, 40_000], [true; 3]).unwrap_err().contains("\"s0\" sums 80000 updates"));
+        assert!(ask([70_000, 0, 0], [false; 3]).is_ok(), "nothing is summed");
+    }
+
+    /// The server that answers sums as well.
+    #[test]
+    fn a_server_that_answers_counts_its_updates() {
+        let tree = binary(2, Rates::Constant).unwrap().with_load(vec![65_536]);
+        let plan = tree.plan("hand", &[false], Rate::from_bps(100_000_000_000));
+        let ask = |allreduce| {
+            let emission = Emission { allreduce, ..Emission::of(&plan, "x") };
+            emit(&plan, "p.json", &emission).map_err(|e| e.to_string())
+        };
+        assert!(ask(false).is_ok());
+        assert!(ask(true).unwrap_err().contains("\"ps\" sums 65536 updates"));
     }
 
     #[test]
