@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pktgen_core::plan::{FlowSource, Plan, PlanRole};
+use pktgen_core::plan::{FlowSource, Plan, PlanLink, PlanRole};
 use pktgen_core::time::SECOND;
 use pktgen_core::units::{Rate, Span};
 use pktgen_core::whole::write_whole;
@@ -12,7 +12,7 @@ use pktgen_wire::wire::update::FRAME_MIN;
 
 /// Length of an Ethernet frame's overhead in bytes: FCS, preamble, gap.
 const BESIDE: u64 = 24;
-/// Maximum number of frames in a queue: the actual maximum is measured.
+/// Maximum number of frames in a queue, the largest possible: the actual maximum is measured.
 const SLOTS: u32 = 1 << 20;
 /// Maximum number of open messages at an aggregator.
 const OPEN_MAX: u32 = 1 << 16;
@@ -75,6 +75,7 @@ pub fn emit(plan: &Plan, plan_file: &str, emission: &Emission) -> Result<String>
              {OPEN_MAX}"
         )));
     }
+    check_queues(plan, *messages, *factor)?;
     let about = about(plan);
     let [name, about, plan_file] = [name, &about, plan_file].map(quoted);
     Ok(format!(
@@ -120,6 +121,37 @@ fn check_counts(plan: &Plan, allreduce: bool) -> Result<()> {
         pending[end] -= 1;
         if pending[end] == 0 {
             ready.push(end);
+        }
+    }
+    Ok(())
+}
+
+/// Refuses plans with more frames than a queue holds: those beyond are dropped (`queue_full`) and never sent again.
+fn check_queues(plan: &Plan, messages: u32, factor: f64) -> Result<()> {
+    let loads = plan.messages();
+    let both = |(link, flows): (&PlanLink, &[u64; 2])| {
+        [(link.from, link.to, flows[0], link.rate_bps as f64), (link.to, link.from, flows[1], link.rate_bps as f64)]
+    };
+    let directions = || plan.links.iter().zip(&loads).flat_map(both).filter(|(_, _, flows, _)| *flows > 0);
+    // The number and total rate of the links on which flows reach each node.
+    let mut inputs = vec![(0.0f64, 0.0f64); plan.nodes.len()];
+    for (_, to, _, rate) in directions() {
+        inputs[to] = (inputs[to].0 + 1.0, inputs[to].1 + rate);
+    }
+    for (from, to, flows, rate) in directions().filter(|(from, ..)| plan.nodes[*from].role != PlanRole::Host) {
+        let (flows, (links, arriving)) = (flows as f64, inputs[from]);
+        let all = flows * f64::from(messages);
+        // While `all` frames arrive at a rate, those beyond the link's own rate wait, and those that come at once.
+        let waiting = |at_once: f64, arriving: f64| at_once + all * (1.0 - rate / arriving).max(0.0);
+        let by_links = waiting(links, arriving);
+        let by_period = plan.rate_bps.map_or(all, |promised| waiting(flows, flows * promised as f64 * factor));
+        let most = by_links.min(by_period).min(all);
+        if most > f64::from(SLOTS) {
+            let [from, to] = [from, to].map(|node| &plan.nodes[node].name);
+            return Err(Error::config(format!(
+                "--messages {messages}: {flows} flows share the link from \"{from}\" to \"{to}\", where up to {most:.0} frames would \
+                 wait, and a queue holds at most {SLOTS}; give fewer messages, smaller loads or a lower factor"
+            )));
         }
     }
     Ok(())
@@ -258,6 +290,34 @@ mod tests {
         };
         assert!(ask(false).is_ok());
         assert!(ask(true).unwrap_err().contains("\"ps\" sums 65536 updates"));
+    }
+
+    #[test]
+    fn more_frames_than_a_queue_holds_are_refused() {
+        let ask = |loads: &[u64], messages| {
+            let tree = binary(loads.len() as u32 + 1, Rates::Constant).unwrap().with_load(loads.to_vec());
+            let plan = tree.plan("hand", &vec![false; loads.len()], Rate::from_bps(1_000_000_000));
+            emit(&plan, "p.json", &Emission { messages, ..Emission::of(&plan, "x") }).map_err(|e| e.to_string())
+        };
+        assert!(ask(&[16], 65_536).is_ok(), "all frames are as many as slots");
+        let message = ask(&[17], 65_536).unwrap_err();
+        let parts = ["--messages 65536: 17 flows", "from \"s0\" to \"ps\"", "1102972 frames", "at most 1048576"];
+        assert!(parts.iter().all(|part| message.contains(part)), "{message}");
+        // The root sends half of what its two links bring at the same time.
+        assert!(ask(&[0, 9, 9], 65_536).is_ok());
+    }
+
+    #[test]
+    fn frames_that_wait_at_a_rate_are_those_beyond_it() {
+        let tree = binary(2, Rates::Constant).unwrap().with_load(vec![40]);
+        let plan = tree.plan("hand", &[false], Rate::from_bps(1_000_000_000));
+        let plan = Plan { rate_bps: Some(25_000_000), ..plan };
+        let ask = |factor| {
+            let emission = Emission { messages: 65_536, factor, ..Emission::of(&plan, "x") };
+            emit(&plan, "p.json", &emission).map_err(|e| e.to_string())
+        };
+        assert!(ask(1.0).is_ok() && ask(1.5).is_ok());
+        assert!(ask(2.0).unwrap_err().contains("up to 1310760 frames"));
     }
 
     #[test]
