@@ -69,6 +69,8 @@ pub(super) fn wire_hosts(cluster: &Cluster, workers: u64, rates: &[u64], host_bp
     let bound_bps = rate(limit)?;
     let by_shapes = match best_skeleton(cluster, workers, limit) {
         None => None,
+        // What is tried below may do with fewer flows per link.
+        Some((m, _)) if !shapes::are_all_tried(cluster) && rate(m).is_err() => None,
         Some((m, whole)) => {
             let rate_bps = rate(m)?;
             let written = |whole: &Skeleton| {
@@ -94,7 +96,7 @@ pub(super) fn wire_hosts(cluster: &Cluster, workers: u64, rates: &[u64], host_bp
         }
     };
     if shapes::are_all_tried(cluster) || by_shapes.as_ref().is_some_and(|wiring| wiring.optimal) {
-        return by_shapes.ok_or_else(|| not_found(workers));
+        return by_shapes.ok_or_else(|| not_found(workers, &[]));
     }
     // All shapes of fewer switches, and the methods for unequal ones, may find better wirings than trees.
     let fewer = shapes::all_tried_within(cluster).and_then(|fewer| wire_hosts(&fewer, workers, rates, host_bps).ok());
@@ -102,7 +104,7 @@ pub(super) fn wire_hosts(cluster: &Cluster, workers: u64, rates: &[u64], host_bp
     inventory.hosts.iter_mut().for_each(|host| host.rate_bps = host.rate_bps.min(host_bps));
     let constructed = mixed::construct(&inventory, rates)?;
     let all = [constructed, fewer, by_shapes].into_iter().flatten();
-    let best = all.max_by_key(|wiring| wiring.rate_bps).ok_or_else(|| not_found(workers))?;
+    let best = all.max_by_key(|wiring| wiring.rate_bps).ok_or_else(|| not_found(workers, rates))?;
     let optimal = best.rate_bps == bound_bps;
     Ok(Wiring { bound_bps, optimal, proved, ..best })
 }
@@ -115,8 +117,9 @@ fn with_fewer(cluster: &Cluster, plan: &Plan) -> Option<Cluster> {
     Some(Cluster { switches, aggregators: cluster.aggregators.min(switches), ..*cluster })
 }
 
-fn not_found(workers: u64) -> Error {
-    Error::Invalid(format!("no wiring was found for {workers} workers, although one may exist"))
+fn not_found(workers: u64, rates: &[u64]) -> Error {
+    let remedy = if rates.is_empty() { "" } else { "; rates: add a smaller one" };
+    Error::Invalid(format!("no wiring was found for {workers} workers, although one may exist{remedy}"))
 }
 
 /// Returns the minimum number of flows per link, from `limit` on, with which a skeleton holds this many workers, and that skeleton.

@@ -88,6 +88,17 @@ fn rates_may_be_given() {
     assert!(message.contains("rates") && message.contains("add a smaller one"), "{message}");
 }
 
+/// Beyond 48 switches trees need five flows per link here, and another shape four.
+#[test]
+fn allowed_rates_count_for_every_method() {
+    for switches in [48, 49] {
+        let wiring = wire(&cluster(switches, 1, 4, 4), 15, &[25 * GBPS]).unwrap();
+        assert_eq!((wiring.rate_bps, wiring.optimal), (25 * GBPS, true), "{switches}");
+    }
+    let message = wire(&cluster(49, 1, 4, 4), 15, &[26 * GBPS]).unwrap_err().to_string();
+    assert!(message.contains("the smallest, 26000000000 bit/s, is not from 1 to 25000000000"), "{message}");
+}
+
 #[test]
 fn what_cannot_be_is_explained() {
     let fails = |cluster: Cluster, workers: u64, parts: &[&str]| {
