@@ -49,12 +49,22 @@ impl Tables {
             start.push(total as usize);
             total += u64::from(*width) * u64::from(tree.depth(v as u32) + 1);
         }
-        let bytes = total * size_of::<f64>() as u64;
+        // The second pass keeps the costs of the children of one switch at a time, once for each of its colours (`parts`).
+        let kept = |v: u32| {
+            let (mut most, mut sum) = (0u64, 0u64);
+            for &child in tree.children(v) {
+                most = (most + u64::from(width[child as usize]) - 1).min(k as u64);
+                sum += 2 * (most + 1);
+            }
+            sum
+        };
+        let bytes = (total + (0..n as u32).map(kept).max().unwrap_or(0)) * size_of::<f64>() as u64;
         if bytes > memory {
             return Err(format!(
-                "the tables of {n} switches in a tree of height {} with k = {k} take {:.1} GiB, above the limit of {:.1} GiB; lower k \
-                 or make fewer switches available",
+                "the tables of {n} switches in a tree of height {}, at most {} below one, with k = {k} take {:.1} GiB, above the \
+                 limit of {:.1} GiB; lower k or make fewer switches available",
                 tree.order().last().map_or(0, |v| tree.depth(*v)),
+                (0..n as u32).map(|v| tree.children(v).len()).max().unwrap_or(0),
                 bytes as f64 / (1u64 << 30) as f64,
                 memory as f64 / (1u64 << 30) as f64
             ));

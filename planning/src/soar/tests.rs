@@ -166,6 +166,22 @@ fn tables_above_the_limit_are_refused() {
     assert!(why.contains("k = 4") && why.contains("above the limit"), "{why}");
 }
 
+/// The tables of a star are small, but not the costs of its first, its first two, … leaves.
+#[test]
+fn wide_trees_take_memory() {
+    let star = |leaves: u64| {
+        let switch = |id: u64| Switch { id, parent: (id > 0).then_some(0), rate: 1.0, load: 2, available: true };
+        Tree::new(&(0..=leaves).map(switch).collect::<Vec<_>>()).unwrap()
+    };
+    let why = gather::solve(&star(200_000), 100_000, gather::MEMORY).unwrap_err();
+    let parts = ["at most 200000 below one", "k = 100000", "above the limit of 8.0 GiB"];
+    assert!(parts.iter().all(|part| why.contains(part)), "{why}");
+    // Tables of 11 and 100 · 2 · 2 numbers, and twice 2 + 3 + … + 11 + 90 · 11 numbers for the root.
+    let star = star(100);
+    let bytes = 8 * (11 + 100 * 2 * 2 + 2 * (65 + 90 * 11));
+    assert!(gather::solve(&star, 10, bytes).is_ok() && gather::solve(&star, 10, bytes - 1).is_err());
+}
+
 #[test]
 fn workloads_take_what_is_left() {
     let tree = binary(16, Rates::Constant).unwrap();
