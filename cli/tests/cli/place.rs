@@ -253,5 +253,8 @@ fn what_cannot_be_placed_is_explained() {
     refused(at, &atro("5000", "3", "8"), &["workers", "5000"]);
     refused(at, &atro("20", "0", "8"), &["layers", "0"]);
     refused(at, &atro("20", "3", "1"), &["ports", "1"]);
+    let many =
+        ["atro", "--workers", "9", "--switches", "1001", "--ports", "24", "--aggregators", "4", "--milp", "p.lp"];
+    refused(at, &many, &["--milp: the program of 1001 switches", "at most 1000", "leave --milp out"]);
     assert_ne!(pktgen(at, &["place", "soar", "missing.json", "-k", "1"]).status.code(), Some(0));
 }

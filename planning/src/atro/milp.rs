@@ -8,6 +8,19 @@ use std::fmt::Write;
 use super::capacities::Capacities;
 use super::inventory::Inventory;
 
+/// Maximum number of switches of a program that is written: it has some 600 bytes for each pair of them.
+const SWITCHES_MAX: usize = 1_000;
+
+/// Returns an error with the reason if the program of so many switches is too large.
+pub fn check_size(switches: usize) -> Result<(), String> {
+    if switches > SWITCHES_MAX {
+        return Err(format!(
+            "the program of {switches} switches has rows for each pair of them; at most {SWITCHES_MAX} are supported"
+        ));
+    }
+    Ok(())
+}
+
 /// How workers are represented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MilpForm {

@@ -1,8 +1,8 @@
 //! `pktgen place atro`: the wiring and routes with the highest AllReduce rate.
 
-use pktgen_core::Result;
 use pktgen_core::plan::{Plan, PlanRole};
-use pktgen_planning::atro::milp::{MilpForm, MilpQuestion, program};
+use pktgen_core::{Error, Result};
+use pktgen_planning::atro::milp::{MilpForm, MilpQuestion, check_size, program};
 use pktgen_planning::atro::{Capacities, DevicePorts, Flags, Inventory, SolverAsk, Wiring, wire_inventory};
 use pktgen_records::human::show;
 use serde_json::json;
@@ -15,6 +15,10 @@ use crate::ui::Ui;
 pub(super) fn run(args: &PlaceAtro, ui: &Ui) -> Result<u8> {
     args.files.check(args.milp.as_ref(), &args.cluster.as_deref().into_iter().collect::<Vec<_>>())?;
     let inventory = inventory(args)?;
+    if args.milp.is_some() {
+        check_size(inventory.switches.len())
+            .map_err(|why| Error::config(format!("--milp: {why}; leave --milp out")))?;
+    }
     let rates: Vec<_> = args.rates.iter().map(|rate| rate.bps()).collect();
     let spinner = ui.spinner("placing");
     let workers = inventory.hosts.len() as u64;

@@ -7,7 +7,7 @@ use pktgen_core::{Error, Result};
 
 use super::super::capacities::Capacities;
 use super::super::inventory::Inventory;
-use super::super::milp::{MilpForm, MilpQuestion, program};
+use super::super::milp::{MilpForm, MilpQuestion, check_size, program};
 use super::super::solver::{MilpReply, solve_flows};
 use super::super::validate::validate_inventory;
 use super::super::wiring::{Wiring, wire_hosts, write};
@@ -156,6 +156,7 @@ impl Mixed<'_> {
         let capacities = self.at(number);
         let answer = search(&capacities, self.workers());
         let (Answer::Unknown, Some(ask)) = (&answer, self.ask) else { return Ok(answer) };
+        check_size(capacities.switches()).map_err(|why| Error::Host(format!("{why}; leave the solver out")))?;
         let folder = tempfile::tempdir().map_err(Error::io("create", &std::env::temp_dir()))?;
         let file = folder.path().join("atro.lp");
         let text = program(&capacities, MilpForm::Counted, MilpQuestion::Fits(self.workers()));
@@ -267,5 +268,23 @@ fn dress(plan: &mut Plan, switches: &[usize], inventory: &Inventory) {
             Some(host) => inventory.host_bps(host, number(link.to)),
             None => inventory.link_bps(number(link.from), number(link.to)),
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::testing::{GBPS, cluster};
+    use super::*;
+
+    #[test]
+    fn a_solver_is_not_asked_about_too_many_switches() {
+        let ask = SolverAsk { command: "no-such-solver".into(), seconds: 1 };
+        let why = |switches: u64| {
+            let inventory = Inventory::of_cluster(&cluster(switches, 4, 24, 5), 90);
+            let mixed = Mixed { inventory: &inventory, rates: vec![50 * GBPS], ask: Some(&ask) };
+            mixed.settle(0).unwrap_err().to_string()
+        };
+        assert!(why(20).contains("no-such-solver"));
+        assert!(why(1_001).contains("the program of 1001 switches") && why(1_001).contains("at most 1000"));
     }
 }
