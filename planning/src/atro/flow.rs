@@ -43,7 +43,7 @@ impl Network {
             }
             let mut next = vec![0; self.edges.len()];
             loop {
-                let more = self.push(source, sink, u64::MAX, &levels, &mut next);
+                let more = self.push(source, sink, &levels, &mut next);
                 if more == 0 {
                     break;
                 }
@@ -68,23 +68,34 @@ impl Network {
         levels
     }
 
-    fn push(&mut self, node: usize, sink: usize, most: u64, levels: &[u32], next: &mut [usize]) -> u64 {
-        if node == sink {
-            return most;
-        }
-        while let Some(&edge) = self.edges[node].get(next[node]) {
-            let (edge, to) = (edge as usize, self.to[edge as usize] as usize);
-            if self.left[edge] > 0 && levels[to] == levels[node] + 1 {
-                let sent = self.push(to, sink, most.min(self.left[edge]), levels, next);
-                if sent > 0 {
-                    self.left[edge] -= sent;
-                    self.left[edge ^ 1] += sent;
-                    return sent;
+    /// Sends along one path of rising levels, if there is one left; `next` has the first edge of each node still to be tried.
+    fn push(&mut self, source: usize, sink: usize, levels: &[u32], next: &mut [usize]) -> u64 {
+        let mut path: Vec<usize> = Vec::new();
+        let mut node = source;
+        while node != sink {
+            match self.edges[node].get(next[node]) {
+                Some(&edge) => {
+                    let (edge, to) = (edge as usize, self.to[edge as usize] as usize);
+                    if self.left[edge] > 0 && levels[to] == levels[node] + 1 {
+                        path.push(edge);
+                        node = to;
+                    } else {
+                        next[node] += 1;
+                    }
+                }
+                None => {
+                    let Some(edge) = path.pop() else { return 0 };
+                    node = self.to[edge ^ 1] as usize;
+                    next[node] += 1;
                 }
             }
-            next[node] += 1;
         }
-        0
+        let sent = path.iter().map(|&edge| self.left[edge]).min().unwrap_or(0);
+        for edge in path {
+            self.left[edge] -= sent;
+            self.left[edge ^ 1] += sent;
+        }
+        sent
     }
 }
 
@@ -103,5 +114,14 @@ mod tests {
         network.widen(second, 5);
         assert_eq!(network.run(0, 3), 0);
         assert_eq!((network.flow(first), network.flow(second), network.flow(last)), (3, 0, 2));
+    }
+
+    #[test]
+    fn paths_may_be_long() {
+        let nodes = 1_000_000;
+        let mut network = Network::new(nodes);
+        let edges: Vec<usize> = (1..nodes).map(|node| network.add(node - 1, node, 2)).collect();
+        assert_eq!(network.run(0, nodes - 1), 2);
+        assert!(edges.into_iter().all(|edge| network.flow(edge) == 2));
     }
 }

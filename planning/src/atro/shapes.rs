@@ -101,7 +101,9 @@ pub(super) fn trees(cluster: &Cluster, m: u64, commons: u64) -> impl Iterator<It
 pub(super) fn plain(cluster: &Cluster) -> Skeleton {
     let mut whole = Skeleton::new(cluster.ports);
     let (mut parent, mut room) = (SERVER, 1);
-    for switch in 0..cluster.switches {
+    // Of switches with two ports, one holds as many workers as all.
+    let switches = if cluster.ports > 2 { cluster.switches } else { cluster.switches.min(1) };
+    for switch in 0..switches {
         while room == 0 {
             parent += 1;
             room = whole.free(parent);

@@ -88,6 +88,13 @@ fn rates_may_be_given() {
     assert!(message.contains("rates") && message.contains("add a smaller one"), "{message}");
 }
 
+/// A switch of two ports adds no worker, so the others are left out.
+#[test]
+fn a_million_switches_of_two_ports_are_wired() {
+    let wiring = wire(&cluster(1_000_000, 0, 2, 1_000_000), 1, &[]).unwrap();
+    assert_eq!((wiring.plan.links.len(), wiring.optimal), (2, true));
+}
+
 /// Beyond 48 switches trees need five flows per link here, and another shape four.
 #[test]
 fn allowed_rates_count_for_every_method() {
