@@ -21,7 +21,7 @@ pub const MEMORY: u64 = 8 << 30;
 
 /// Costs that differ by less than this share are equal: rates such as 3 have no exact inverse, so equal costs are sums that
 /// rounding makes unequal.
-const TIE: f64 = 1e-12;
+pub(super) const TIE: f64 = 1e-12;
 
 /// The tables of all switches, as SOAR-Gather leaves them.
 pub struct Tables {

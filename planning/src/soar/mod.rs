@@ -75,6 +75,14 @@ pub struct Alternative {
     pub without: Placement,
 }
 
+impl Alternative {
+    /// Returns how much more it costs than the exact placement `best`; 0 for sums that only rounding makes unequal.
+    pub fn more(&self, best: &Placement) -> f64 {
+        let more = self.without.phi - best.phi;
+        if more > gather::TIE * best.phi { more } else { 0.0 }
+    }
+}
+
 /// Returns for each switch of an exact placement the best placement without it (one more solution each).
 pub fn explain(
     tree: &Tree,

@@ -160,6 +160,21 @@ fn a_choice_is_explained_by_what_it_saves() {
     assert!(why.iter().all(|other| !other.without.ids(&tree).contains(&other.id)));
 }
 
+/// Switches 1 and 2 are alike, but their sums are rounded in different orders.
+#[test]
+fn an_equal_alternative_costs_nothing_more() {
+    let load = (0..15).map(|v| if v < 7 { 0 } else { 3 }).collect();
+    let tree = binary(16, Rates::Linear).unwrap().with_load(load);
+    let best = gather::solve(&tree, 1, gather::MEMORY).unwrap();
+    let why = explain(&tree, 1, &best, || ()).unwrap();
+    assert_eq!((best.ids(&tree), why[0].without.ids(&tree)), (vec![1], vec![2]));
+    assert!(why[0].without.phi != best.phi && why[0].more(&best) == 0.0);
+    let tree = example();
+    let best = gather::solve(&tree, 2, gather::MEMORY).unwrap();
+    let why = explain(&tree, 2, &best, || ()).unwrap();
+    assert_eq!((why[0].more(&best), why[1].more(&best)), (4.0, 1.0));
+}
+
 #[test]
 fn tables_above_the_limit_are_refused() {
     let why = gather::solve(&example(), 4, 100).unwrap_err();

@@ -155,7 +155,7 @@ fn soar_rows(tree: &Tree, args: &PlaceSoar, placed: &[(&str, Placement)], why: O
         format!("{name:<10} {cost:>12} {:>8} {count:>7}", share(placement.phi, red))
     }));
     for other in why.into_iter().flatten() {
-        let (cost, more) = (short(other.without.phi), short(other.without.phi - best.phi));
+        let (cost, more) = (short(other.without.phi), short(other.more(best)));
         rows.push(format!("without {}: phi {cost}, {more} more, blue {}", other.id, list(&other.without.ids(tree))));
     }
     rows
