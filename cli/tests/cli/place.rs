@@ -235,6 +235,11 @@ fn what_cannot_be_placed_is_explained() {
     write("loaded.json", EXAMPLE);
     let noted = pktgen(at, &["place", "soar", "loaded.json", "-k", "1", "--workloads", "w.json"]);
     assert!(String::from_utf8_lossy(&noted.stderr).contains("loaded.json: its loads are not used"));
+    write("empty.json", r#"{"nodes":[{"id":0,"parent":null}]}"#);
+    for flag in ["--plan", "--svg", "--dot", "--emit"] {
+        refused(at, &["soar", "empty.json", "-k", "1", flag, "none.toml"], &["--plan", "empty.json has no load"]);
+    }
+    assert!(!at.join("none.toml").exists());
     write("fast.json", r#"{"nodes":[{"id":0,"parent":null,"rate":1e11,"load":1}]}"#);
     refused(
         at,

@@ -63,6 +63,12 @@ pub(super) fn run(args: &PlaceSoar, ui: &Ui) -> Result<u8> {
     };
     if args.files.any() {
         let workers: u64 = (0..tree.len() as u32).map(|v| tree.load(v)).sum();
+        if workers == 0 {
+            return Err(Error::config(format!(
+                "--plan, --svg, --dot, --emit: a plan has workers, and {} has no load; give loads",
+                args.tree
+            )));
+        }
         if workers > PLANNED_MAX {
             return Err(Error::config(format!(
                 "--plan, --svg, --dot, --emit: a plan has a host for each of up to {PLANNED_MAX} workers, and the tree has a load of {workers}; give smaller loads"
