@@ -35,8 +35,18 @@ static METRICS: [Definition; 7] = [
         Better::Higher,
         "Rate of the AllReduce at each worker; of a baseline, mean over repetitions.",
     ),
-    rate("allreduce_rate_low_gbps", UNIT, Better::Higher, "Lower end of the 95 % interval of the mean; of baselines."),
-    rate("allreduce_rate_high_gbps", UNIT, Better::Higher, "Upper end of the 95 % interval of the mean; of baselines."),
+    rate(
+        "allreduce_rate_low_gbps",
+        UNIT,
+        Better::Higher,
+        "Lower end of the 95 % interval of the mean, by the normal law (too narrow below 30 repetitions); of baselines.",
+    ),
+    rate(
+        "allreduce_rate_high_gbps",
+        UNIT,
+        Better::Higher,
+        "Upper end of the 95 % interval of the mean, by the normal law (too narrow below 30 repetitions); of baselines.",
+    ),
     rate(
         "atro_gain",
         "ratio",
@@ -157,7 +167,7 @@ fn compare(
     Ok(findings(&rates, Some(atro), bound, busiest.iter().sum::<u64>() as f64 / f64::from(repetitions)))
 }
 
-/// Returns means, as in the paper, and the 95 % interval of the mean rate if there are repetitions.
+/// Returns means, as in the paper, and the 95 % interval of the mean rate by the normal law if there are repetitions.
 fn findings(rates: &[f64], atro: Option<f64>, bound: u64, flows: f64) -> Vec<Finding> {
     let n = rates.len() as f64;
     let mean = rates.iter().sum::<f64>() / n;
