@@ -149,7 +149,11 @@ impl AtpServer {
             // All workers have its result.
             std::cmp::Ordering::Greater => {
                 self.counts.stale += 1;
-                return pool.release(frame.buffer);
+                if frame.kind != Kind::Update {
+                    return pool.release(frame.buffer);
+                }
+                // Its transmission ends here, as that of any other packet.
+                return host.deliveries.push(delivered(frame, &header, self.facts.server, false));
             }
         }
         let copy = frame.kind != Kind::Update || entry.packets.contains(&frame.packet);
@@ -177,9 +181,7 @@ impl AtpServer {
         if copy {
             return pool.release(frame.buffer);
         }
-        let row = received_in_training(frame, self.facts.server);
-        let row = Received { count: header.bitmap.count_ones() as u16, accepted, ..row };
-        host.deliveries.push(Delivery { row, frame: *frame });
+        host.deliveries.push(delivered(frame, &header, self.facts.server, accepted));
     }
 
     /// Creates the result of a number, in a frame for all workers of the job.
@@ -222,6 +224,12 @@ impl AtpServer {
         };
         host.outgoing.push(Outgoing { node: self.facts.server, frame, record: None });
     }
+}
+
+/// Returns the delivery of a packet, whose bitmap has the number of its contributions.
+fn delivered(frame: &Frame, header: &Header, server: NodeId, accepted: bool) -> Delivery {
+    let count = header.bitmap.count_ones() as u16;
+    Delivery { row: Received { count, accepted, ..received_in_training(frame, server) }, frame: *frame }
 }
 
 /// Accepts a packet's values: a complete sum replaces everything, a partial one is added if none of its contributions

@@ -165,6 +165,18 @@ proptest! {
     }
 }
 
+/// A packet that arrives when all workers have its result is delivered, and not accepted.
+#[test]
+fn a_packet_two_windows_late_is_delivered() {
+    let told = |bitmap, attempt| Told { ahead: 0, bitmap, attempt, value: 1, collision: false, congested: false };
+    let mut bed = Bed::new();
+    for number in 0..=2 * u32::from(WINDOW) {
+        assert_eq!(bed.give(&header(number, &told(7, 0)), 1).0, Some(true));
+    }
+    assert_eq!(bed.give(&header(0, &told(1, 1)), 1), (Some(false), None));
+    assert_eq!((bed.server.counts.stale, bed.pool.in_use()), (1, 0));
+}
+
 #[test]
 fn what_no_worker_can_have_sent_is_refused() {
     let good = Told { ahead: 0, bitmap: 1, attempt: 0, value: 1, collision: false, congested: false };
