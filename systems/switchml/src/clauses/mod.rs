@@ -19,7 +19,7 @@ pub(crate) static SUITE: ClauseSuite = ClauseSuite {
     name: "switchml",
     format: "switchml",
     layout: None,
-    version: 6,
+    version: 7,
     terms: &[
         ("contribution", "a packet of a worker with its values for one sum"),
         ("result", "a packet of the device with the sum of all workers of a job"),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::BASE;
-use super::switch::{Answer, Part, Spot, Switch, has_sums, jobs, sum};
+use super::switch::{Answer, Part, Spot, Switch, has_exponent, has_sums, jobs, sum};
 use pktgen_engine::clause::checks::same;
 use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, ProbeGround, ProbeResult};
 
@@ -20,7 +20,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         title: "a slot is used again and again, its sets in turn",
         rule: "Every round of a slot makes its own sum, in the other set than the one before; nothing is left of earlier rounds.",
         stimulus: "16 rounds of one slot, each in a random order",
-        oracle: "the sum of each round",
+        oracle: "the sum and the largest first exponent of each round",
         repeats: 3,
         probe: reuse,
         ..BASE
@@ -32,7 +32,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         precondition: "a pool of two slots or more",
         exempt: single,
         stimulus: "contributions to slot 0, to the slots whose number is a power of 2, to the last slot of the pool, and to up to 8 random ones, all in random order",
-        oracle: "one result for each slot, with its sum, once to each worker; no other frame",
+        oracle: "one result for each slot, with its sum and largest first exponent, once to each worker; no other frame",
         probe: apart,
         ..BASE
     },
@@ -54,7 +54,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         precondition: "two jobs",
         exempt: ProbeGround::one_job,
         stimulus: "contributions of both jobs to the same slots, in turn; after its result a random one of each job again",
-        oracle: "results of each job with the sums of its workers, to its workers only; for each repeated one a copy to its worker alone",
+        oracle: "results of each job with the sums and the largest first exponent of its workers, to its workers only; for each repeated one a copy to its worker alone",
         probe: both_jobs,
         ..BASE
     },
@@ -80,7 +80,10 @@ fn reuse(probe: &mut ClauseProbe) -> ProbeResult<()> {
     let mut spot = switch.begin()?;
     for round in 0..ROUNDS {
         let (order, parts) = (switch.any_order(), switch.parts());
-        switch.sums_to(&order, &spot, &parts)?;
+        switch.send_all(&order, &spot, &parts)?;
+        let answers = switch.results(&spot)?;
+        has_sums(&answers, &spot, &sum(&parts))?;
+        has_exponent(&answers, &spot, &parts)?;
         if round + 1 < ROUNDS {
             spot = switch.begin_after(&spot);
         }
@@ -118,6 +121,7 @@ fn apart(probe: &mut ClauseProbe) -> ProbeResult<()> {
             return Err(ClauseBreach::stop(format!("{spot}: results"), "a result", "none"));
         }
         has_sums(&own, spot, &sum(parts))?;
+        has_exponent(&own, spot, parts)?;
         let all = switch.workers.clone();
         switch.reaches(&own, &all, spot)?;
         switch.end(spot);
@@ -160,6 +164,7 @@ fn both_jobs(probe: &mut ClauseProbe) -> ProbeResult<()> {
     second.send_all(&other_order, &there, &other_parts)?;
     let answers = second.results(&there)?;
     has_sums(&answers, &there, &sum(&other_parts))?;
+    has_exponent(&answers, &there, &other_parts)?;
     let workers = second.workers.clone();
     second.reaches(&answers, &workers, &there)?;
     asks_again(&mut second, &there, &other_parts, &answers[0])?;
@@ -167,6 +172,7 @@ fn both_jobs(probe: &mut ClauseProbe) -> ProbeResult<()> {
     first.send(*last, &spot, &parts[*last])?;
     let answers = first.results(&spot)?;
     has_sums(&answers, &spot, &sum(&parts))?;
+    has_exponent(&answers, &spot, &parts)?;
     let workers = first.workers.clone();
     first.reaches(&answers, &workers, &spot)?;
     asks_again(&mut first, &spot, &parts, &answers[0])

@@ -327,6 +327,12 @@ pub(super) fn has_sums(answers: &[Answer], spot: &Spot, sums: &[i32]) -> ProbeRe
     answers.iter().try_for_each(|answer| same_sums(spot, "value", sums, &answer.sums))
 }
 
+/// Checks that every copy has the largest first exponent of these parts.
+pub(super) fn has_exponent(answers: &[Answer], spot: &Spot, parts: &[Part]) -> ProbeResult<()> {
+    let largest = parts.iter().map(|part| part.exponents[0]).max().unwrap_or(i8::MIN);
+    answers.iter().try_for_each(|answer| same(spot, "first exponent", largest, answer.header.exponent))
+}
+
 /// Checks that none of these frames is a SwitchML packet of the device.
 pub(super) fn has_no_result(frames: &[ProbeFrame], after: &str) -> ProbeResult<()> {
     let result = |frame: &&ProbeFrame| {

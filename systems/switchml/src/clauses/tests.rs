@@ -80,6 +80,9 @@ enum Defect {
     SixteenBitNumber,
     EightBitSlots,
     RefusesLastSlot,
+    KeepsExponent,
+    SlotsShareExponents,
+    JobsShareExponents,
 }
 
 /// Defects, and the clauses that must detect each.
@@ -137,6 +140,9 @@ const PLANTED: &[(Defect, &[&str])] = &[
     (Defect::StrayBesideOthers, &["switchml-slots"]),
     (Defect::SixteenBitNumber, &["switchml-echo"]),
     (Defect::RefusesLastSlot, &["switchml-slots"]),
+    (Defect::KeepsExponent, &["switchml-reuse"]),
+    (Defect::SlotsShareExponents, &["switchml-slots"]),
+    (Defect::JobsShareExponents, &["switchml-jobs"]),
 ];
 
 #[derive(Debug, Clone, Default)]
@@ -280,11 +286,28 @@ impl Naive {
             return;
         }
         add(cell, &it, bit, defect, now);
+        self.share_exponents(&it);
         let early = u32::from(defect == Defect::CompletesEarly);
+        let cell = self.cells.entry((it.job, it.slot, it.set)).or_default();
         if cell.missing == early {
             cell.missing = 0;
             let (sums, exponents) = (cell.sums.clone(), cell.exponents);
             self.answer(frame, &it, &sums, exponents, false);
+        }
+    }
+
+    /// Mixes the exponent of a sum with those of other slots, or of other jobs.
+    fn share_exponents(&mut self, it: &Read) {
+        let defect = self.defect;
+        let shares = |(job, slot, set): (u16, u16, bool)| match defect {
+            Defect::SlotsShareExponents => (job, slot & 7, set) == (it.job, it.slot & 7, it.set),
+            Defect::JobsShareExponents => (slot, set) == (it.slot, it.set),
+            _ => false,
+        };
+        let others = self.cells.iter().filter(|(key, cell)| shares(**key) && !cell.sums.is_empty());
+        let largest = others.map(|(_, cell)| cell.exponents[0]).max();
+        if let (Some(largest), Some(own)) = (largest, self.cells.get_mut(&(it.job, it.slot, it.set))) {
+            own.exponents[0] = own.exponents[0].max(largest);
         }
     }
 
@@ -359,8 +382,9 @@ fn add(cell: &mut Cell, it: &Read, bit: u32, defect: Defect, now: Time) {
     let first = cell.bits == 0 || defect == Defect::KeepsBits && cell.missing == 0;
     if first {
         let old = if defect == Defect::FirstAdds { cell.sums.clone() } else { Vec::new() };
-        *cell =
-            Cell { missing: WORKERS, sums: vec![0; VALUES], exponents: [i8::MIN; 2], since: now, ..Cell::default() };
+        let kept = defect == Defect::KeepsExponent && !cell.sums.is_empty();
+        let exponents = if kept { cell.exponents } else { [i8::MIN; 2] };
+        *cell = Cell { missing: WORKERS, sums: vec![0; VALUES], exponents, since: now, ..Cell::default() };
         cell.sums.iter_mut().zip(old).for_each(|(sum, old)| *sum = old);
     }
     cell.number = it.number;
