@@ -59,7 +59,7 @@ impl WorkerKind for OpenLoopKind {
 
     fn open(&self, _section: &mut Section, facts: &Facts, source: Box<dyn Source>) -> Result<Crew> {
         let sender = Sender::new(facts, source);
-        let workers = OpenLoop { sender, answers: Vec::new(), sums: Vec::new(), unlike: 0 };
+        let workers = OpenLoop { sender, answers: Vec::new(), had: Vec::new(), sums: Vec::new(), unlike: 0 };
         Ok(Crew::of_updates(workers, false))
     }
 }
@@ -68,6 +68,8 @@ struct OpenLoop {
     sender: Sender,
     /// Whole sums returned to each worker.
     answers: Vec<Answers>,
+    /// By worker: a bit for each message whose whole sum it has. Copies made by the network are not further answers.
+    had: Vec<Vec<u64>>,
     /// By cluster and message: the digest of the whole sum at the first worker, and the number of its updates.
     sums: Vec<Vec<Option<(u64, u16)>>>,
     /// Whole sums that differ from the first worker's.
@@ -84,8 +86,15 @@ impl OpenLoop {
         let workers = self.sender.host_of.len();
         let Some(worker) = worker_of(target_ip(pool.frame(frame)), workers) else { return false };
         self.answers.resize(workers, Answers::default());
-        self.answers[worker as usize].add(frame.t);
+        self.had.resize(workers, Vec::new());
         let (cluster, seq) = (usize::from(header.cluster), header.seq as usize);
+        let had = &mut self.had[worker as usize];
+        had.resize(had.len().max(seq / 64 + 1), 0);
+        let bit = 1u64 << (seq % 64);
+        if had[seq / 64] & bit == 0 {
+            had[seq / 64] |= bit;
+            self.answers[worker as usize].add(frame.t);
+        }
         self.sums.resize(self.sums.len().max(cluster + 1), Vec::new());
         let of_cluster = &mut self.sums[cluster];
         of_cluster.resize(of_cluster.len().max(seq + 1), None);
