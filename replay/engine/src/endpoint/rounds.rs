@@ -298,6 +298,11 @@ impl<P: RoundProtocol> Rounds<P> {
             return pool.release(frame.buffer);
         };
         self.roster.find_hearers(node, job, pool.frame(frame));
+        // A result at a host without the workers that it is addressed to is unmatched.
+        if self.roster.hearers.is_empty() {
+            host.foreign += 1;
+            return pool.release(frame.buffer);
+        }
         // A result that requires all workers is impossible without the contributions of its receivers.
         let (iteration, block) = (head.seq / self.layout.packets(), head.seq % self.layout.packets());
         let has_all = |w: &u32| self.workers[*w as usize].contributed(iteration, block);
@@ -341,7 +346,7 @@ impl<P: RoundProtocol> Rounds<P> {
         let blocks = self.layout.packets();
         let slot = usize::from(frame.cluster) * blocks as usize + (head.seq % blocks) as usize;
         let values = || self.facts.protocol.values(pool.payload(frame));
-        let worker = self.roster.hearers.first().copied().unwrap_or(0);
+        let worker = self.roster.hearers[0];
         if !self.copies.is_first((slot, frame.packet), worker, head, values) {
             return pool.release(frame.buffer);
         }

@@ -288,8 +288,10 @@ impl World {
         let (job, workers, last) = (made.job as u16, setup.per_job as u16, setup.blocks * setup.iterations);
         let mut cluster = job;
         let payload = |job: u8, seq: u32| payload_of(&setup, &dense, job, seq, workers, false);
-        let (mut kind, mut foreign, mut of) = (Kind::Result, true, None);
-        let payload = match self.draw(7) {
+        let (mut kind, mut foreign, mut of, mut alone) = (Kind::Result, true, None, None);
+        let mut jobs_own = made.job * setup.per_job..(made.job + 1) * setup.per_job;
+        let elsewhere = jobs_own.find(|w| node != ALL_WORKERS && self.facts.host_of[*w as usize] != node);
+        let payload = match self.draw(8) {
             0 => (0..self.draw(9)).map(|_| self.draw(256) as u8).collect(),
             1 => {
                 kind = if self.draw(2) == 0 { Kind::Control } else { Kind::Plain };
@@ -324,9 +326,15 @@ impl World {
                 header.emit(&mut payload);
                 payload
             }
+            // A result for one worker, at the host of another.
+            6 if elsewhere.is_some() => {
+                alone = elsewhere.map(worker_ip);
+                payload(job as u8, made.seq)
+            }
             _ => vec![0xff; self.draw(20) as usize],
         };
-        Event::Other { node, cluster, kind, frame: framed(group_ip(cluster), &payload), foreign, of }
+        let to = alone.unwrap_or(group_ip(cluster));
+        Event::Other { node, cluster, kind, frame: framed(to, &payload), foreign, of }
     }
 
     fn hand_over(&mut self, node: u32, cluster: u16, kind: Kind, packet: PacketId, bytes: &[u8]) {
