@@ -76,6 +76,12 @@ impl ProgramKind for ReduceKind {
     }
 }
 
+/// Number of deadlines up to which those of closed messages are kept.
+const DEADLINES_KEPT: usize = 128;
+
+/// The deadline of a message, its cluster and its number.
+type Deadline = (Time, u16, u32);
+
 /// Counters of one device.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counts {
@@ -95,7 +101,7 @@ struct Reduce {
     room: u32,
     timeout: Option<Time>,
     /// Deadlines of messages, in order; some messages have left since.
-    deadlines: VecDeque<(Time, u16, u32)>,
+    deadlines: VecDeque<Deadline>,
     /// Headers of emitted packets.
     head: Template,
     open: usize,
@@ -145,7 +151,7 @@ impl Reduce {
                 self.open += 1;
                 context.books.passes(frame.t, frame, Action::Arrived);
                 if let Some(timeout) = self.timeout.filter(|_| expected > 1) {
-                    self.deadlines.push_back((frame.t.saturating_add(timeout), header.cluster, header.seq));
+                    self.note_deadline((frame.t.saturating_add(timeout), header.cluster, header.seq));
                 }
             }
             GatherStep::Joins => {
@@ -204,14 +210,21 @@ impl Reduce {
         self.forget_deadlines();
     }
 
+    /// Adds the deadline of a message. Deadlines of closed messages may be behind that of an open one, so they are removed when they are
+    /// the majority.
+    fn note_deadline(&mut self, deadline: Deadline) {
+        if self.deadlines.len() >= DEADLINES_KEPT.max(2 * self.open) {
+            let gathers = &mut self.gathers;
+            self.deadlines.retain(|deadline| is_open(gathers, *deadline));
+        }
+        self.deadlines.push_back(deadline);
+    }
+
     /// Removes deadlines of closed messages, so that the first one belongs to an open message.
     #[inline]
     fn forget_deadlines(&mut self) {
         let gathers = &mut self.gathers;
-        let mut gone = |(_, cluster, seq): &mut (Time, u16, u32)| {
-            gathers[usize::from(*cluster)].as_mut().is_none_or(|gather| gather.kept(*seq).is_none())
-        };
-        while self.deadlines.pop_front_if(&mut gone).is_some() {}
+        while self.deadlines.pop_front_if(|deadline| !is_open(gathers, *deadline)).is_some() {}
     }
 
     /// Forwards an answer, or copies it to each input.
@@ -239,6 +252,12 @@ impl Reduce {
         readdress(&mut context.pool.bytes_mut(own.buffer)[..len], input.source);
         context.emit(input.port, own);
     }
+}
+
+/// Returns whether the message with this deadline is open.
+#[inline]
+fn is_open(gathers: &mut [Option<Gather<Sum>>], (_, cluster, seq): Deadline) -> bool {
+    gathers[usize::from(cluster)].as_mut().is_some_and(|gather| gather.kept(seq).is_some())
 }
 
 impl Program for Reduce {

@@ -3,7 +3,7 @@
 use pktgen_core::config::Value;
 use pktgen_core::plan::{FlowSource, Plan, PlanFlow, PlanLink, PlanNode, PlanRole};
 use pktgen_core::record::{Book, PacketId};
-use pktgen_core::time::US;
+use pktgen_core::time::{SECOND, US};
 use pktgen_core::topology::{Population, Role, Topology};
 use pktgen_core::units::{Rate, Size};
 use pktgen_wire::wire::frame::{HEAD, worker_ip};
@@ -23,7 +23,7 @@ const PS: u32 = 2;
 
 /// Three workers of cluster 0 and one of cluster 1 on one host, port 0; the server is at port 1.
 struct Rig {
-    program: Box<dyn Program>,
+    program: Reduce,
     pool: Pool,
     books: Books,
     ports: Vec<Port>,
@@ -77,7 +77,7 @@ impl Rig {
             flows: Some(flows.at(DEVICE)),
             ..Place::bare(DEVICE, workers, Vec::new(), BYTES)
         };
-        let program = ReduceKind.open(&mut Section::of("target", keys), place).unwrap();
+        let program = Reduce::open(&mut Section::of("target", keys), place).unwrap();
         let timing = PortTiming::link(rate, Size::default(), 0);
         let ports = (0..2).map(|link| Port::new(link, Box::new(Fifo::new(64, true)), &timing)).collect();
         Rig { program, pool: Pool::new(BYTES, 8), books: Books::default(), ports, out: Outbox::default() }
@@ -220,6 +220,25 @@ fn partial_sums_leave_after_a_timeout_and_say_so() {
     assert_eq!(Header::parse_update(rig.pool.payload(&whole[0].1)).unwrap().flags & FLAG_PARTIAL, 0);
     assert_eq!((rig.dropped(), rig.program.next_wake()), (vec![(PacketId::new(2, 0, 0), Reason::Late)], NEVER));
     assert_eq!((rig.counter("sums_partial"), rig.counter("sums")), (1, 2));
+}
+
+/// Message 0 waits for its other parts, while thousands of later messages come and go.
+#[test]
+fn deadlines_do_not_pile_up_behind_an_open_message() {
+    let mut rig = Rig::new(&[("timeout", "1s".into())]);
+    rig.send(0, part(0, 0));
+    // Every 1024th message has the cell of message 0.
+    for seq in (1..5000u32).filter(|seq| seq % 1024 != 0) {
+        for worker in 0..3 {
+            rig.send(i64::from(seq), part(worker, seq));
+        }
+        for (_, frame) in rig.left() {
+            rig.pool.release(frame.buffer);
+        }
+        assert!(rig.program.deadlines.len() <= DEADLINES_KEPT, "{seq}");
+    }
+    assert_eq!((rig.program.next_wake(), rig.program.held()), (SECOND, 1));
+    assert_eq!(rig.counter("sums"), 4995);
 }
 
 #[test]
