@@ -110,10 +110,9 @@ pub fn read_scale(section: &mut Section) -> Result<f32> {
     section.factor("scale", scale)
 }
 
-/// Reads how gradients are scaled.
+/// Reads how gradients are scaled. With exponents the factor is not read, so that it is noted as a key without effect.
 pub fn read_scaling(section: &mut Section) -> Result<Scaling> {
-    let scale = read_scale(section)?;
-    Ok(if Scalings::scaling(section)? { Scaling::Exponents } else { Scaling::Fixed(scale) })
+    Ok(if Scalings::scaling(section)? { Scaling::Exponents } else { Scaling::Fixed(read_scale(section)?) })
 }
 
 #[cfg(test)]
@@ -147,6 +146,16 @@ mod tests {
             assert!(parts.iter().all(|part| why.contains(part)), "{why}");
         }
         assert_eq!(read(1e-37).unwrap(), 1e-37);
+    }
+
+    #[test]
+    fn only_fixed_scaling_reads_the_factor() {
+        for (scaling, reads) in [("exponents", false), ("fixed", true)] {
+            let mut section = Section::of("endpoint", &[("scaling", scaling.into()), ("scale", 2.0.into())]);
+            let expected = if reads { Scaling::Fixed(2.0) } else { Scaling::Exponents };
+            assert_eq!(read_scaling(&mut section).unwrap(), expected);
+            assert_eq!(section.asked().iter().any(|key| key == "scale"), reads, "{scaling}");
+        }
     }
 
     #[test]
