@@ -29,6 +29,10 @@ pub const WORKER_PORT: u16 = 4000;
 pub const HEADER: usize = Header::BYTES;
 /// The numbers of values that packets may have.
 pub const ELEMENTS: [u16; 2] = [64, 256];
+/// Maximum number of workers of a job: a slot's bitmap has 32 bits.
+pub(crate) const WORKERS_MAX: usize = 32;
+/// Maximum number of slots per set: a pair of registers has 16,384 entries, shared by two sets.
+pub(crate) const POOL_MAX: u16 = 8192;
 
 /// The only packet type.
 const TYPE: u64 = 1;

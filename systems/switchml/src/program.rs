@@ -11,7 +11,7 @@ mod tests;
 
 use std::collections::VecDeque;
 
-use crate::format::{ELEMENTS, HEADER, Header, PORT, PORTS, WORKER_PORT, frame_bytes, values};
+use crate::format::{ELEMENTS, HEADER, Header, POOL_MAX, PORT, PORTS, WORKER_PORT, WORKERS_MAX, frame_bytes, values};
 use pktgen_core::config::{KeyTables, Section, settings, spans};
 use pktgen_core::record::{Action, Counter, Reason};
 use pktgen_core::registry::Named;
@@ -26,10 +26,7 @@ use pktgen_engine::frame::{Frame, Kind, Pool};
 use pktgen_engine::groups::JobPlace;
 use pktgen_engine::target::context::Context;
 use pktgen_engine::target::program::{Expected, Limits, Place, Program, ProgramKind};
-use slots::{Slots, Verdict, WORKERS_MAX};
-
-/// Maximum number of slots per set: a pair of registers has 16384 entries, shared by two sets.
-const POOL_MAX: u16 = 8192;
+use slots::{Slots, Verdict};
 
 /// `program = "switchml"`.
 pub(crate) struct SwitchMlKind;

@@ -1,7 +1,7 @@
 //! Workers of SwitchML: every packet has a slot of the switch and is sent when the result of the previous packet in the
 //! slot has arrived (the public client; `docs/switchml.md`).
 
-use crate::format::{self, ELEMENTS, HEADER, Header, PORT, WORKER_PORT};
+use crate::format::{self, ELEMENTS, HEADER, Header, POOL_MAX, PORT, WORKER_PORT, WORKERS_MAX};
 use pktgen_core::config::{KeyTables, Section, settings};
 use pktgen_core::record::PacketId;
 use pktgen_core::registry::Named;
@@ -16,11 +16,6 @@ use pktgen_engine::endpoint::rounds::{
     Summing, Trained, dense_of, direction, read_scaling,
 };
 use pktgen_engine::endpoint::{Behaviour, Crew, Facts, Identity, Protocol, Registers, WorkerKind};
-
-/// The bitmap of a slot has 32 bits.
-const WORKERS_MAX: u32 = 32;
-/// Maximum number of slots of one set: there are 16,384 registers per pair of sets.
-const POOL_MAX: u32 = 8192;
 
 static PROTOCOL: Protocol = Protocol {
     format: "switchml",
@@ -42,14 +37,6 @@ fn identify(bytes: &[u8], facts: &Facts) -> Option<Identity> {
     })
 }
 
-settings! {
-    /// The pool of a worker, as in Trio §6.1 (SwitchML-256, retransmission off).
-    struct Window {
-        /// Slots per set: packets that a worker has in flight.
-        pool: u32 = 512 in 1..=POOL_MAX;
-    }
-}
-
 /// `workers = "switchml"`.
 pub(crate) struct SwitchMlKind;
 
@@ -66,7 +53,7 @@ settings! {
     /// What it reads from `[endpoint]` beside what all synchronous workers do.
     keys Pool {
         /// Slots per set; a worker uses one per packet in flight. Trio §6.1: SwitchML-256 has 512.
-        pool: u32 = 512 in 1..=POOL_MAX;
+        pool: u32 = 512 in 1..=u32::from(POOL_MAX);
     }
 }
 
@@ -100,7 +87,7 @@ impl WorkerKind for SwitchMlKind {
                 "workload.elements: {elements} is no size of a SwitchML packet; use one of {ELEMENTS:?}"
             )));
         }
-        if dense.workers_per_job() > WORKERS_MAX {
+        if dense.workers_per_job() as usize > WORKERS_MAX {
             return Err(Error::config(format!(
                 "workload.workers: {} are more than the {WORKERS_MAX} bits of a slot's bitmap; use at most {WORKERS_MAX} per job",
                 dense.workers_per_job()

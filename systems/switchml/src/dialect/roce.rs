@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::format::{self, ELEMENTS, HEADER, Header, WORKER_PORT, frame_bytes};
+use crate::format::{self, ELEMENTS, HEADER, Header, WORKER_PORT, WORKERS_MAX, frame_bytes};
 use crate::roce::session::{PAIRS_MAX, card_key, card_pair, card_port, packet, switch_pair};
 use crate::roce::{self as roce, BTH, ICRC, IMMEDIATE, Part, RETH, Way};
 use pktgen_core::time::Time;
@@ -27,9 +27,6 @@ pub static KIND: DialectKind = DialectKind {
     headless: false,
     open: |traffic| Ok(Some(Box::new(RoceDialect::new(traffic)?))),
 };
-
-/// Maximum number of workers of a job: 5 bits of a queue pair, 32 of a bitmap.
-const WORKERS_MAX: usize = 32;
 
 /// State of one end.
 struct RoceDialect {

@@ -13,9 +13,6 @@ use pktgen_wire::wire::integers::{add_values, set_values};
 use pktgen_engine::frame::Frame;
 use pktgen_engine::target::books::Books;
 
-/// Maximum number of workers in a bitmap.
-pub(super) const WORKERS_MAX: usize = 32;
-
 /// Outcome of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
@@ -75,7 +72,7 @@ fn index(header: &Header) -> usize {
 }
 
 impl Slots {
-    /// Creates `pool` slots in each set for `workers` workers, at most [`WORKERS_MAX`].
+    /// Creates `pool` slots in each set for `workers` workers, at most [`WORKERS_MAX`](crate::format::WORKERS_MAX).
     pub(super) fn new(pool: u16, elements: u16, workers: u8, check: bool) -> Self {
         let cells = usize::from(pool) * 2;
         Slots {
