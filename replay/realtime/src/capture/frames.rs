@@ -32,7 +32,7 @@ use crate::driver::real_time::{FOR_FILES, drop_privileges, rest_privileges};
 use crate::transport::gather::{Over, Receiver, Tally, imbalance};
 use crate::transport::{Listen, ListenKind, Listener, Wait, Wire};
 use block::Block;
-use pump::{Blocks, Pumped, blocks_in, pump};
+use pump::{Blocks, Pump, Pumped, blocks_in};
 use writer::Files;
 
 pub(crate) use pump::CaptureEnd;
@@ -225,7 +225,7 @@ fn record(
     let over = over.take();
     let ((ended, counts), written) =
         both(blocks, back, files, dir, (receivers, over), (&clock, plan.limits.wait), &mut |blocks, failed| {
-            pump(wire.as_mut(), &clock, &plan.limits, blocks, [stop, failed], &mut watch)
+            Pump { wire: wire.as_mut(), clock: &clock, limits: &plan.limits, blocks }.run([stop, failed], &mut watch)
         })?;
     drop(resting);
     let end = *ended.as_ref().unwrap_or(&CaptureEnd::Failed);

@@ -116,99 +116,106 @@ pub(crate) enum CaptureEnd {
     Failed,
 }
 
-/// Receives until a limit, `stop`, the end of the writer, or an error of the wire; returns what was counted, whatever ended it.
-/// `watch` is called about once per second.
-pub(super) fn pump(
-    wire: &mut dyn Wire,
-    clock: &RunClock,
-    limits: &RecordingLimits,
-    blocks: &mut Blocks,
-    stops: [&AtomicBool; 2],
-    watch: &mut dyn FnMut(Time, &RecordingCounts, &mut dyn Wire),
-) -> Pumped {
-    let ended = receive(wire, clock, limits, blocks, stops, watch);
-    // What waits in the ring came before the end, also before one by a failure.
-    let drained = drain(wire, clock, limits, blocks);
-    let ended = ended.and_then(|end| drained.map(|()| end));
-    blocks.next();
-    blocks.counts.end_ps = clock.now();
-    (ended, blocks.counts)
-}
-
 /// Why receiving ended, and what was counted.
 pub(super) type Pumped = (Result<CaptureEnd>, RecordingCounts);
 
-fn receive(
-    wire: &mut dyn Wire,
-    clock: &RunClock,
-    limits: &RecordingLimits,
-    blocks: &mut Blocks,
-    stops: [&AtomicBool; 2],
-    watch: &mut dyn FnMut(Time, &RecordingCounts, &mut dyn Wire),
-) -> Result<CaptureEnd> {
-    let (mut last, mut seen, mut next_watch, mut looked) = (0, false, SECOND, clock.now());
-    loop {
-        let got = burst(wire, clock, limits, blocks)?;
-        if got > 0 {
-            (last, seen) = (blocks.now.unwrap_or(last), true);
-        }
-        let now = if got > 0 { last } else { clock.now() };
-        blocks.counts.longest_away_ps = blocks.counts.longest_away_ps.max(now - looked);
-        looked = now;
-        if limits.count.is_some_and(|count| blocks.counts.captured >= count)
-            || limits.length.is_some_and(|length| now >= length)
-            || limits.idle.is_some_and(|idle| now - last >= if seen { idle } else { idle.max(FIRST_WAIT) })
-        {
-            return Ok(CaptureEnd::Limit);
-        }
-        if stops.iter().any(|stop| stop.load(Ordering::Relaxed)) {
-            return Ok(CaptureEnd::Stopped);
-        }
-        if blocks.full.is_abandoned() {
-            return Ok(CaptureEnd::WriterGone);
-        }
-        if now >= next_watch {
-            // A ring tells of an interface that went down only here, if nothing else waits.
-            wire.wait(0)?;
-            blocks.flush_if_old(now);
-            watch(now, &blocks.counts, wire);
-            next_watch = now + SECOND;
-        }
-        if got == 0 {
-            match limits.wait {
-                Wait::Spin => std::hint::spin_loop(),
-                Wait::Block if seen && now - last < LIVELY => std::thread::sleep(NAP),
-                Wait::Block => {
-                    wire.wait(SLEEP_NS)?;
-                    looked = clock.now();
+/// Called about once per second with the time, what was counted and the wire.
+type Watch<'a> = &'a mut dyn FnMut(Time, &RecordingCounts, &mut dyn Wire);
+
+/// A wire and the blocks that are filled from it.
+pub(super) struct Pump<'a> {
+    pub wire: &'a mut dyn Wire,
+    pub clock: &'a RunClock,
+    pub limits: &'a RecordingLimits,
+    pub blocks: &'a mut Blocks,
+}
+
+impl Pump<'_> {
+    /// Receives until a limit, one of `stops`, the end of the writer, or an error of the wire; returns what was counted, whatever ended it.
+    pub fn run(mut self, stops: [&AtomicBool; 2], watch: Watch) -> Pumped {
+        let ended = self.receive(stops, watch);
+        // What waits in the ring came before the end, also before one by a failure.
+        let drained = self.drain();
+        let ended = ended.and_then(|end| drained.map(|()| end));
+        self.blocks.next();
+        self.blocks.counts.end_ps = self.clock.now();
+        (ended, self.blocks.counts)
+    }
+
+    fn receive(&mut self, stops: [&AtomicBool; 2], watch: Watch) -> Result<CaptureEnd> {
+        let (mut last, mut seen, mut next_watch, mut looked) = (0, false, SECOND, self.clock.now());
+        loop {
+            let got = self.burst()?;
+            if got > 0 {
+                (last, seen) = (self.blocks.now.unwrap_or(last), true);
+            }
+            let now = if got > 0 { last } else { self.clock.now() };
+            let counts = &mut self.blocks.counts;
+            counts.longest_away_ps = counts.longest_away_ps.max(now - looked);
+            looked = now;
+            if self.limits.count.is_some_and(|count| counts.captured >= count)
+                || self.limits.length.is_some_and(|length| now >= length)
+                || self.limits.idle.is_some_and(|idle| now - last >= if seen { idle } else { idle.max(FIRST_WAIT) })
+            {
+                return Ok(CaptureEnd::Limit);
+            }
+            if stops.iter().any(|stop| stop.load(Ordering::Relaxed)) {
+                return Ok(CaptureEnd::Stopped);
+            }
+            if self.blocks.full.is_abandoned() {
+                return Ok(CaptureEnd::WriterGone);
+            }
+            if now >= next_watch {
+                // A ring tells of an interface that went down only here, if nothing else waits.
+                self.wire.wait(0)?;
+                self.blocks.flush_if_old(now);
+                watch(now, &self.blocks.counts, self.wire);
+                next_watch = now + SECOND;
+            }
+            if got == 0 {
+                match self.limits.wait {
+                    Wait::Spin => std::hint::spin_loop(),
+                    Wait::Block if seen && now - last < LIVELY => std::thread::sleep(NAP),
+                    Wait::Block => {
+                        self.wire.wait(SLEEP_NS)?;
+                        looked = self.clock.now();
+                    }
                 }
             }
         }
     }
-}
 
-/// Polls the ring once.
-#[inline]
-fn burst(wire: &mut dyn Wire, clock: &RunClock, limits: &RecordingLimits, blocks: &mut Blocks) -> Result<usize> {
-    let left = limits.count.map_or(u64::MAX, |count| count.saturating_sub(blocks.counts.captured));
-    blocks.ready();
-    blocks.now = None;
-    wire.receive(left.min(BURST as u64) as usize, &mut |arrival| blocks.take(&arrival, clock)).map(|found| found.frames)
-}
+    /// Frames that may still be taken.
+    #[inline]
+    fn left(&self) -> u64 {
+        self.limits.count.map_or(u64::MAX, |count| count.saturating_sub(self.blocks.counts.captured))
+    }
 
-/// Takes frames that had arrived at the end: a ring's last block is handed over with a delay.
-fn drain(wire: &mut dyn Wire, clock: &RunClock, limits: &RecordingLimits, blocks: &mut Blocks) -> Result<()> {
-    let until = clock.now() + TAIL;
-    loop {
-        let left = limits.count.is_none_or(|count| blocks.counts.captured < count);
-        let got = if left { burst(wire, clock, limits, blocks)? } else { 0 };
-        let now = clock.now();
-        // What waits in the ring came before the end. A ring that never empties is left after a second.
-        if !left || now >= until && got == 0 || now >= until + SECOND {
-            return Ok(());
-        }
-        if got == 0 {
-            wire.wait(MS as u64 / 1000)?;
+    /// Polls the ring once.
+    #[inline]
+    fn burst(&mut self) -> Result<usize> {
+        let left = self.left();
+        let Pump { wire, clock, blocks, .. } = self;
+        blocks.ready();
+        blocks.now = None;
+        let found = wire.receive(left.min(BURST as u64) as usize, &mut |arrival| blocks.take(&arrival, clock))?;
+        Ok(found.frames)
+    }
+
+    /// Takes frames that had arrived at the end: a ring's last block is handed over with a delay.
+    fn drain(&mut self) -> Result<()> {
+        let until = self.clock.now() + TAIL;
+        loop {
+            let full = self.left() == 0;
+            let got = if full { 0 } else { self.burst()? };
+            let now = self.clock.now();
+            // What waits in the ring came before the end. A ring that never empties is left after a second.
+            if full || now >= until && got == 0 || now >= until + SECOND {
+                return Ok(());
+            }
+            if got == 0 {
+                self.wire.wait(MS as u64 / 1000)?;
+            }
         }
     }
 }
