@@ -175,3 +175,42 @@ fn readings(profile: &Profile, counted: &load::Counted, expected: &Expected) -> 
     };
     profile.counters.iter().map(one).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use pktgen_core::config::Document;
+
+    use super::*;
+    use crate::run::Experiment;
+
+    fn drafted(text: &str) -> Result<Draft> {
+        let experiment = Experiment::open(pktgen_registry::all(), Document::parse(text, "small")?)?;
+        let run = &experiment.runs[0];
+        draft(experiment.draft(run)?, experiment.updates(run)?, ("small", "run"), 1)
+    }
+
+    /// Workers in clusters of their own, with frames of 1250 bytes on the link: 1 Gbit/s if one comes every 10 µs.
+    fn steady(clusters: u32, updates: u32, period: &str) -> String {
+        format!(
+            "[workload]\nclusters = {clusters}\nworkers_per_cluster = 1\nupdates = {updates}\nbytes = \"1226B\"\n\
+             [schedule]\nkind = \"constant\"\nperiod = \"{period}\"\nphase = \"zero\"\n\
+             [topology]\nkind = \"star\"\nhost_rate = \"1Gbps\"\n[target]\nprogram = \"forward\"\nqueue = \"fifo\"\n"
+        )
+    }
+
+    #[test]
+    fn a_steady_schedule_has_its_own_rate() {
+        // Also where several ports get their frames at the same times.
+        for (clusters, updates) in [(1, 2), (1, 1000), (3, 1000)] {
+            let drafted = drafted(&steady(clusters, updates, "10us")).expect("the line rate is no overload");
+            assert_eq!(drafted.ports.len(), clusters as usize);
+            for load in drafted.ports.iter().chain(&drafted.workers) {
+                assert_eq!(load.mean_bps, Some(1_000_000_000), "{updates}: {load:?}");
+            }
+        }
+        let refused = drafted(&steady(1, 1000, "9.99us")).expect_err("above the line rate").to_string();
+        assert!(refused.contains("carries 1.000; lower the rate"), "{refused}");
+        let lone = drafted(&steady(1, 1, "10us")).expect("a draft");
+        assert_eq!(lone.ports[0].mean_bps, None, "one frame has no rate");
+    }
+}

@@ -24,7 +24,7 @@ pub struct Load {
     pub frames: u64,
     /// Their bytes, without the overhead on the cable.
     pub bytes: u64,
-    /// Mean rate in bit/s, with FCS, preamble and gap; none for workers that wait for results.
+    /// Mean rate in bit/s, with FCS, preamble and gap; a mean gap follows the last update. None for workers that wait for results.
     pub mean_bps: Option<u64>,
     /// Rate in the busiest millisecond.
     pub peak_bps: Option<u64>,
@@ -130,6 +130,8 @@ fn open(
     until: Time,
 ) -> Result<Counted> {
     let (mut first, mut end, mut looked, mut complete) = (None, 0, 0, true);
+    // Different times of generation.
+    let mut times: Time = 0;
     while let Some(update) = source.peek().copied().filter(|update| update.t_gen <= until) {
         if looked == UPDATES_MAX {
             complete = false;
@@ -141,11 +143,14 @@ fn open(
             worker.add(update.t_gen, bytes, ports.overhead);
             port.add(update.t_gen, bytes, ports.overhead);
         }
+        times += Time::from(first.is_none() || update.t_gen != end);
         first.get_or_insert(update.t_gen);
         (end, looked) = (update.t_gen, looked + 1);
         source.take(&mut []);
     }
-    let span = end - first.unwrap_or(end);
+    let gaps = end - first.unwrap_or(end);
+    // A mean gap follows the last updates, so that a steady schedule has its own rate. Rounded up: the rate is compared with a limit.
+    let span = if times > 1 { gaps + (gaps + times - 2) / (times - 1) } else { 0 };
     workers.iter_mut().chain(&mut ports.loads).for_each(|load| load.close(span));
     if let Some(port) = ports.loads.iter().find(|port| port.mean_bps.is_some_and(|mean| mean > port.line_bps)) {
         return Err(Error::config(format!(
