@@ -7,10 +7,12 @@ mod outward;
 mod parts;
 mod sample;
 
+use std::collections::BTreeMap;
+
 use pktgen_core::Result;
 use pktgen_core::time::Time;
+use pktgen_wire::device::Profile;
 use pktgen_wire::device::check::check;
-use pktgen_wire::device::{Facts, Profile};
 use pktgen_workload::workload::Source;
 use serde::Serialize;
 
@@ -32,7 +34,7 @@ pub struct Expected {
     pub what: &'static str,
     /// Number without aggregation and losses.
     pub most: u64,
-    /// Number if every aggregate has an update of every worker of its cluster; fewer only if updates are replaced or lost.
+    /// Number if every aggregate has an update of every worker in its cluster at that time; fewer only if updates are replaced or lost.
     pub fully_aggregated: u64,
 }
 
@@ -110,7 +112,7 @@ pub fn draft(mut plan: Plan, source: Box<dyn Source>, names: (&str, &str), per_k
             "note: transport.kind = \"virtual\" has no hardware; to run this, choose a transport in real time".into(),
         );
     }
-    let expected = expected(&plan, &facts, &counted);
+    let expected = expected(&plan, &counted);
     let counters = match profile {
         // Pushes, pulls, results and their acknowledgements depend on each other.
         Some(_) if plan.spec.training.is_some() && plan.spec.transport.has_server => {
@@ -148,16 +150,19 @@ pub fn draft(mut plan: Plan, source: Box<dyn Source>, names: (&str, &str), per_k
 }
 
 /// Returns the expected results: packets at the server, or results at the workers.
-fn expected(plan: &Plan, facts: &Facts, counted: &load::Counted) -> Expected {
-    let clusters = facts.clusters();
+fn expected(plan: &Plan, counted: &load::Counted) -> Expected {
     if plan.spec.training.is_some() && !plan.spec.transport.has_server {
         // A result is multicast to all workers of its job.
         let results = counted.workers.iter().map(|load| load.frames).sum();
         return Expected { what: "results at workers", most: results, fully_aggregated: results };
     }
-    let of = |worker: &u32| counted.workers.get(*worker as usize).map_or(0, |load| load.frames);
-    // An aggregate has at most one update of each worker, so at least as many are needed as its busiest worker sends.
-    let full = clusters.iter().map(|workers| workers.iter().map(of).max().unwrap_or(0)).sum();
+    // An aggregate has at most one update of each worker, so a cluster needs at least as many as its busiest worker sends there.
+    let mut busiest: BTreeMap<u16, u64> = BTreeMap::new();
+    for ((cluster, _), updates) in &counted.members {
+        let most = busiest.entry(*cluster).or_default();
+        *most = (*most).max(*updates);
+    }
+    let full = busiest.values().sum();
     Expected { what: "packets at the server", most: counted.frames, fully_aggregated: full }
 }
 
@@ -212,5 +217,19 @@ mod tests {
         assert!(refused.contains("carries 1.000; lower the rate"), "{refused}");
         let lone = drafted(&steady(1, 1, "10us")).expect("a draft");
         assert_eq!(lone.ports[0].mean_bps, None, "one frame has no rate");
+    }
+
+    #[test]
+    fn aggregates_are_counted_in_the_cluster_in_which_a_worker_is() {
+        // Worker 0 leaves after five of its ten updates: to the other cluster, or from it to a new one.
+        let moved = "[[workload.moves]]\nat = \"45us\"\nworker = 0\ncluster = 1\n";
+        let apart = steady(2, 10, "10us") + moved;
+        let together = apart.replace("clusters = 2\nworkers_per_cluster = 1", "clusters = 1\nworkers_per_cluster = 2");
+        for text in [apart, together] {
+            let expected = drafted(&text).expect("a draft").expected;
+            assert_eq!((expected.fully_aggregated, expected.most), (15, 20), "{text}");
+        }
+        let expected = drafted(&steady(2, 10, "10us")).expect("a draft").expected;
+        assert_eq!((expected.fully_aggregated, expected.most), (20, 20));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pktgen_core::record::NO_CLUSTER;
 use pktgen_core::time::{MS, SECOND, Time};
 use pktgen_core::topology::Role;
 use pktgen_core::{Error, Result};
@@ -69,6 +70,8 @@ pub(super) struct Counted {
     pub(super) complete: bool,
     pub(super) workers: Vec<Load>,
     pub(super) ports: Vec<Load>,
+    /// Updates by cluster and worker: workers may move.
+    pub(super) members: BTreeMap<(u16, u32), u64>,
 }
 
 /// Ports of the workers, with their line rates.
@@ -132,6 +135,7 @@ fn open(
     let (mut first, mut end, mut looked, mut complete) = (None, 0, 0, true);
     // Different times of generation.
     let mut times: Time = 0;
+    let mut members = BTreeMap::new();
     while let Some(update) = source.peek().copied().filter(|update| update.t_gen <= until) {
         if looked == UPDATES_MAX {
             complete = false;
@@ -142,6 +146,9 @@ fn open(
         if let (Some(worker), Some(port)) = (workers.get_mut(update.worker as usize), ports.loads.get_mut(port)) {
             worker.add(update.t_gen, bytes, ports.overhead);
             port.add(update.t_gen, bytes, ports.overhead);
+        }
+        if update.cluster != NO_CLUSTER {
+            *members.entry((update.cluster, update.worker)).or_insert(0) += 1;
         }
         times += Time::from(first.is_none() || update.t_gen != end);
         first.get_or_insert(update.t_gen);
@@ -161,7 +168,7 @@ fn open(
             port.line_bps as f64 / 1e9
         )));
     }
-    Ok(sum(workers, ports.loads, end, complete))
+    Ok(Counted { members, ..sum(workers, ports.loads, end, complete) })
 }
 
 /// Computes workers that wait for results: a number of blocks per iteration, each of maximum size.
@@ -184,12 +191,14 @@ fn closed(plan: &Plan, mut ports: Ports, mut workers: Vec<Load>, growth: u64) ->
     let seconds = |load: &Load| (load.bytes + load.frames * ports.overhead) as f64 * 8.0 / load.line_bps.max(1) as f64;
     let sending = ports.loads.iter().map(seconds).fold(0.0, f64::max);
     let end = Time::from(training.iterations) * training.compute_ps + (sending * 1e12) as Time;
-    sum(workers, ports.loads, end, true)
+    let senders = (0u32..).zip(&plan.spec.workers.cluster_of).filter(|(_, cluster)| **cluster != NO_CLUSTER);
+    let members = senders.map(|(worker, cluster)| ((*cluster, worker), frames)).collect();
+    Counted { members, ..sum(workers, ports.loads, end, true) }
 }
 
 fn sum(workers: Vec<Load>, ports: Vec<Load>, end: Time, complete: bool) -> Counted {
     let (frames, bytes) = workers.iter().fold((0, 0), |(frames, bytes), w| (frames + w.frames, bytes + w.bytes));
-    Counted { frames, bytes, end, complete, workers, ports }
+    Counted { frames, bytes, end, complete, workers, ports, members: BTreeMap::new() }
 }
 
 #[cfg(test)]
