@@ -31,7 +31,8 @@ pub(super) fn run(document: &Document, replay: &Replay, sizes: &[u32], out: &Pat
         goal: None,
     };
     let sizes = if sizes.is_empty() { SIZES.to_vec() } else { sizes.to_vec() };
-    let plan = BenchmarkPlan { sizes, search, trial: args.trial.clone(), repeats: args.repeats };
+    let plan =
+        BenchmarkPlan { sizes, search, trial: args.trial.clone(), repeats: args.repeats, probe: !replay.no_probe };
     let (run, may_launch) = (replay.run.as_deref(), replay.launch.allow_launch);
     let searched = Searched { catalogue: all(), document, run, may_launch };
     let stop = stop_flag();

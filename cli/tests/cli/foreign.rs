@@ -544,6 +544,19 @@ fn a_token_bucket_in_the_tables_of_rfc_2544() {
 }
 
 #[test]
+fn the_tables_of_rfc_2544_begin_with_a_probe() {
+    let (_alone, Some(net)) = (alone(), net("benchabsent")) else { return };
+    let (experiment, folder) = (experiment("raw"), tempfile::tempdir().expect("a temporary folder"));
+    let out = folder.path().join("tables");
+    let text = out.display().to_string();
+    let words = ["replay", &experiment, "--out", &text, "--find-rate", "--rfc2544", "128", "--trial", "500ms"];
+    let output = pktgen(&net.inside("h"), &words, &[]).output().expect("it runs");
+    let said = said(&output);
+    assert!(output.status.code() == Some(1) && said.contains("does not pass the probe"), "{said}");
+    assert!(!out.join("128").exists(), "no trial began");
+}
+
+#[test]
 fn no_rate_is_found_where_nothing_comes_back_or_nobody_can_know() {
     let (_alone, Some(net)) = (alone(), net("benchnorate")) else { return };
     let words = ["--from", "1000", "--to", "2000", "--trial", "500ms"];

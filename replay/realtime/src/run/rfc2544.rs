@@ -36,6 +36,8 @@ pub struct BenchmarkPlan {
     pub trial: String,
     /// Number of trials of latency, and of bursts that must pass.
     pub repeats: u32,
+    /// Whether an external device is probed first.
+    pub probe: bool,
 }
 
 /// Delays of the frames of a run, in ns.
@@ -156,6 +158,9 @@ impl Experiment {
                 "--rfc2544: its frames have given sizes and must be generated; use workload.kind = \"raw\" without \
                  frames and pattern",
             ));
+        }
+        if plan.probe {
+            kind.probe_device(run)?;
         }
         drop(claim(out)?);
         let mut all = Benchmark { rows: Vec::new(), shortened: plan.shortened(trial_s), interrupted: false };
@@ -343,7 +348,13 @@ mod tests {
     #[test]
     fn what_is_shorter_than_the_rfc_asks_for_is_said() {
         let search = Search { from_pps: 1.0, to_pps: 1e6, precision: 0.01, confirm: 0, trials: 40, goal: None };
-        let plan = |trial: &str, repeats| BenchmarkPlan { sizes: vec![64], search, trial: trial.into(), repeats };
+        let plan = |trial: &str, repeats| BenchmarkPlan {
+            sizes: vec![64],
+            search,
+            trial: trial.into(),
+            repeats,
+            probe: false,
+        };
         assert_eq!(plan("120s", 50).shortened(120.0), Vec::<String>::new());
         assert_eq!(plan("2s", 3).shortened(2.0).len(), 4);
         assert_eq!(
