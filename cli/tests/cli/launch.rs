@@ -369,6 +369,20 @@ fn a_device_that_does_not_end_is_killed_and_that_is_said() {
     }
 }
 
+/// Daemons that a command leaves behind end as any device does.
+#[test]
+fn daemons_are_requested_to_end() {
+    let daemon = "DEVICE --in e0 --out e1 --fault forward & exit 0";
+    let Some(bench) = script("launchdaemon", daemon, "stays = false") else { return };
+    let output = bench.check(&DECLARED);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let stubborn = format!("(trap '' TERM; exec sleep 1000) & {daemon}");
+    bench.write("olaf", &format!("{}\nstays = false", bench.sh(&stubborn)));
+    let output = bench.check(&DECLARED);
+    assert!(output.status.code() == Some(1) && said(&output).contains("SIGTERM"), "{}", said(&output));
+    assert_eq!(bench.left(), Vec::<String>::new());
+}
+
 /// A device is root in its network and has no privileges outside it.
 #[test]
 fn a_device_has_rights_in_its_network_only() {

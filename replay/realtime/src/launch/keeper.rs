@@ -106,14 +106,33 @@ impl Keeper {
     /// Requests the device to end; returns whether it did in time.
     fn end(&self, within: Duration) -> bool {
         let device = self.device.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((pid, None)) = *device {
-            kernel::signal_group(pid, libc::SIGTERM);
+        let state = *device;
+        match state {
+            Some((pid, None)) => kernel::signal_group(pid, libc::SIGTERM),
+            Some((pid, Some(Exit::Code(0)))) => {
+                drop(device);
+                return end_group(pid, within);
+            }
+            _ => {}
         }
         let runs = |device: &mut Option<(u32, Option<Exit>)>| matches!(device, Some((_, None)));
         let (_device, waited) =
             self.ended.wait_timeout_while(device, within, runs).unwrap_or_else(PoisonError::into_inner);
         !waited.timed_out()
     }
+}
+
+/// Requests the end of the processes that a command left in its group; returns whether they ended in time.
+fn end_group(leader: u32, within: Duration) -> bool {
+    kernel::signal_group(leader, libc::SIGTERM);
+    let watch = Stopwatch::start();
+    while !kernel::group_is_over(leader) {
+        if watch.elapsed() >= within {
+            return false;
+        }
+        std::thread::sleep(PAUSE);
+    }
+    true
 }
 
 /// Sets up the environment of a device. Returns the parts that could not be set up and are dispensable.

@@ -226,6 +226,16 @@ pub(super) fn signal_group(leader: u32, signal: libc::c_int) {
     unsafe { libc::kill(-(leader as libc::pid_t), signal) };
 }
 
+/// Returns whether no process is left in a group whose leader was waited for; reaps those that became children of this process.
+pub(super) fn group_is_over(leader: u32) -> bool {
+    let group = -(leader as libc::pid_t);
+    // SAFETY: these calls take numbers, and nobody wants the exit codes.
+    unsafe {
+        while libc::waitpid(group, ptr::null_mut(), libc::WNOHANG) > 0 {}
+        libc::kill(group, 0) != 0
+    }
+}
+
 /// Opens a netlink socket for the interfaces of this thread's network.
 pub(super) fn route_socket() -> io::Result<File> {
     // SAFETY: takes numbers only.
