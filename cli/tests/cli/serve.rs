@@ -114,6 +114,9 @@ impl Answer {
     }
 }
 
+/// The seed of a run: 2⁵³ + 1.
+const SEED: u64 = 9_007_199_254_740_993;
+
 /// Returns folders with a valid run, an invalid one, a killed one, a file that is no manifest, and pages.
 fn runs() -> TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -129,6 +132,9 @@ fn runs() -> TempDir {
     value["validity"] = serde_json::json!({ "valid": false, "faults": faults, "notes": [] });
     for (name, state) in [("deep/er/bad", "finished"), ("deep/killed", "running"), ("open", "running")] {
         value["state"] = state.into();
+        if name == "open" {
+            value["seed"] = SEED.into();
+        }
         fs::create_dir_all(at(&format!("runs/{name}"))).expect("a folder");
         fs::write(at(&format!("runs/{name}/manifest.json")), value.to_string()).expect("writable");
     }
@@ -168,7 +174,7 @@ fn a_list_has_verdicts_and_only_what_lies_below_the_folder() {
     assert_eq!(list["pages"], serde_json::json!(["a b.html"]));
 
     let run = served.json("/api/run?run=good");
-    assert_eq!((&run["valid"], &run["network"]["program"], &run["seed"]), (&true.into(), &"olaf".into(), &1.into()));
+    assert_eq!((&run["valid"], &run["network"]["program"], &run["seed"]), (&true.into(), &"olaf".into(), &"1".into()));
     assert!(
         run["balance"]["sent"].as_u64().expect("a count") > 0
             && run["config"].as_str().expect("TOML").contains("[workload]")
@@ -176,6 +182,8 @@ fn a_list_has_verdicts_and_only_what_lies_below_the_folder() {
     // A run that has not ended has no counters yet.
     let open = served.json("/api/run?run=open");
     assert_eq!([&open["balance"], &open["valid"], &open["counters"]], [&Value::Null; 3], "{open}");
+    // A browser's numbers cannot hold its seed.
+    assert_eq!([&open["seed"], &found[3]["seed"]], [SEED.to_string().as_str(); 2]);
     assert_eq!(served.get("/page?file=a%20b.html").text(), "<title>compared</title>");
 
     for path in [

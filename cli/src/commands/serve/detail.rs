@@ -34,7 +34,7 @@ pub(super) fn of_run(path: &str, found: &Found, run: &RunFile) -> Value {
         "notes": run.notes(),
         "experiment": run.experiment,
         "labels": run.labels,
-        "seed": run.seed,
+        "seed": run.seed(),
         "part": run.part,
         "tool": run.tool,
         "created_ms": run.created_ms(),

@@ -333,7 +333,7 @@ fn of_run(run: &RunFile) -> Summary {
         "valid": run.valid(),
         "why": why,
         "labels": run.labels,
-        "seed": run.seed,
+        "seed": run.seed(),
         "part": run.part,
         "created_ms": run.created_ms(),
     });

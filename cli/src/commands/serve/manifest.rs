@@ -19,7 +19,7 @@ pub(super) struct RunFile {
     validity: Option<Validity>,
     pub(super) experiment: String,
     pub(super) labels: Value,
-    pub(super) seed: Value,
+    seed: Value,
     pub(super) part: Value,
     created_unix_ns: u64,
     pub(super) tool: Value,
@@ -53,6 +53,11 @@ impl RunFile {
     /// Returns why it is invalid; empty before it has ended.
     pub(super) fn faults(&self) -> Vec<String> {
         self.verdict().into_iter().flat_map(|verdict| &verdict.faults).map(ToString::to_string).collect()
+    }
+
+    /// Returns its seed as text, since numbers of a browser have 53 bits.
+    pub(super) fn seed(&self) -> Option<String> {
+        self.seed.as_u64().map(|seed| seed.to_string())
     }
 
     /// Returns its notes for readers.

@@ -82,7 +82,7 @@
   const inside = (sweep, run) => run.kind === 'run' && run.path !== sweep.path && (sweep.path === '' || run.path.startsWith(`${sweep.path}/`));
   const labels = run => Object.entries(run.labels ?? {}).map(([name, value]) => `${name}=${value}`);
   const about = run => [
-    run.experiment, ...labels(run), known(run.seed) ? `seed ${run.seed}` : null, run.part ? `part: ${run.part}` : null,
+    run.experiment, ...labels(run), run.seed ? `seed ${run.seed}` : null, run.part ? `part: ${run.part}` : null,
     known(run.runs) ? `${run.runs} runs` : null, date(run.created_ms),
   ].filter(text => text).join(' · ');
   const link = path => `#run=${encodeURIComponent(path)}`;
