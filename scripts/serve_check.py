@@ -284,6 +284,11 @@ def hours(browser, server, url, live):
         for goal in (HOUR // 6, HOUR // 2, HOUR):
             for i in range(done, goal):
                 row.update(begin_s=begin + i * dt, end_s=begin + (i + 1) * dt, last=False)
+                # One packet of ten updates, then a thousand of one.
+                packets, updates = ((1, 10), (1000, 1000))[i % 2]
+                for cluster in row["clusters"]:
+                    cluster["received_total"] += packets
+                    cluster["represented_total"] += updates
                 file.write(json.dumps(row) + "\n")
             file.flush()
             done, end = goal, begin + goal * dt
@@ -295,6 +300,11 @@ def hours(browser, server, url, live):
     (_, _, heap, nodes, server_kib), (_, points, last_heap, last_nodes, last_kib) = sizes[0], sizes[-1]
     if points > 600 or last_heap > 1.5 * heap + 2e6 or last_nodes > 1.5 * nodes + 500 or last_kib > server_kib + 10_000:
         fail(f"memory grows with the run: {sizes}")
+    # The point before the latest is complete.
+    browser.value("document.querySelector('[data-chart=Aggregation] .plot').dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowLeft'}))")
+    words = browser.value("document.querySelector('[data-chart=Aggregation] .plot').getAttribute('aria-valuetext')")
+    if "cluster 0 1.01," not in words:
+        fail(f"1010 updates in 1001 packets are 1.01 per packet, also where points are joined: {words}")
     wrong = browser.wrong(url)
     if wrong:
         fail(f"after hours: {wrong}")

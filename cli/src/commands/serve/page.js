@@ -175,9 +175,11 @@
     clear() {
       [this.points, this.stride, this.rows] = [[], 1, 0];
     }
+    // The weight of a value is the time of its point, unless the point states weights.
     join(a, b) {
-      const [wa, wb] = [a.end - a.begin, b.end - b.begin];
-      return {begin: a.begin, end: b.end, values: this.series.map((series, i) => JOINS[series.join](a.values[i], b.values[i], wa, wb))};
+      const weight = (point, i) => point.weights ? point.weights[i] : point.end - point.begin;
+      const values = this.series.map((series, i) => JOINS[series.join](a.values[i], b.values[i], weight(a, i), weight(b, i)));
+      return {begin: a.begin, end: b.end, values, weights: a.weights?.map((own, i) => own + b.weights[i])};
     }
     add(point) {
       if (this.points.length > 0 && this.rows < this.stride) {
@@ -355,7 +357,7 @@
       this.whole = {begin_s: whole?.begin_s ?? row.begin_s, end_s: row.end_s};
       for (const name of COUNTED) this.whole[name] = whole === null ? row[name] : known(whole[name]) && known(row[name]) ? whole[name] + row[name] : null;
       const per = name => known(row[name]) ? row[name] / dt : null;
-      const point = (set, values) => set.points.add({begin: row.begin_s, end: row.end_s, values});
+      const point = (set, values, weights) => set.points.add({begin: row.begin_s, end: row.end_s, values, weights});
       const rates = ['sent', 'received', 'represented', 'lost'];
       point(this.set('Rates', rates, mean, rate, 'Updates that left, packets that arrived, updates that these represent, frames lost outside the device; per second.'), rates.map(per));
       const late = ['late_p50_ns', 'late_p99_ns', 'late_max_ns'].map(name => known(row[name]) ? row[name] * 1e-9 : null);
@@ -375,10 +377,13 @@
       const former = before?.clusters ?? [];
       const share = (cluster, i) => {
         const [packets, updates] = ['received_total', 'represented_total'].map(name => cluster[name] - (former[i]?.[name] ?? 0));
-        return packets > 0 && known(updates) ? updates / packets : null;
+        return packets > 0 && known(updates) ? [updates / packets, packets] : [null, 0];
       };
+      const shares = clusters.map(share);
       if (clusters.some(cluster => known(cluster.received_total)))
-        point(this.set('Aggregation', names, mean, value => known(value) ? digits(value) : '–', `Updates per packet that arrived; a dash where none did.${more}`), clusters.map(share));
+        point(
+          this.set('Aggregation', names, mean, value => known(value) ? digits(value) : '–', `Updates per packet that arrived; a dash where none did. Where points are joined, the mean over their packets.${more}`),
+          shares.map(([value]) => value), shares.map(([, packets]) => packets));
     }
     device(row, before, point) {
       if (!row.device) return;
