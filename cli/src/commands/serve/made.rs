@@ -126,13 +126,13 @@ fn own_folder() -> Result<PathBuf> {
     Err(Error::Host(format!("{} to -99 all exist; remove them", path(0).display())))
 }
 
-/// Counts one more waiting request while it exists.
+/// Counts one more request while it exists: one whose page is being created, and those that wait.
 struct Waits<'a>(&'a AtomicUsize);
 
 impl<'a> Waits<'a> {
     fn begin(waiting: &'a AtomicUsize) -> Option<Self> {
         let waits = Waits(waiting);
-        (waiting.fetch_add(1, Ordering::Relaxed) < WAITING).then_some(waits)
+        (waiting.fetch_add(1, Ordering::Relaxed) <= WAITING).then_some(waits)
     }
 }
 
@@ -147,6 +147,7 @@ fn run(command: &mut Command, made: &Path, errors: &Path, stop: &AtomicBool) -> 
     let said = File::create(errors).map_err(|e| e.to_string())?;
     let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
     let mut child = command.spawn().map_err(|e| e.to_string())?;
+    let mut why = "it was not made within ten minutes";
     for _ in 0..LOOKS {
         match child.try_wait().map_err(|e| e.to_string())? {
             // Invalid runs have reports, too.
@@ -155,10 +156,38 @@ fn run(command: &mut Command, made: &Path, errors: &Path, stop: &AtomicBool) -> 
                 let said = fs::read_to_string(errors).unwrap_or_default();
                 return Err(if said.trim().is_empty() { status.to_string() } else { said.trim().to_owned() });
             }
-            None if stop.load(Ordering::Relaxed) => break,
+            None if stop.load(Ordering::Relaxed) => {
+                why = "the server ends";
+                break;
+            }
             None => std::thread::sleep(LOOK),
         }
     }
     let _ = (child.kill(), child.wait());
-    Err("it was not made within ten minutes".to_owned())
+    Err(why.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_wait_while_one_is_created() {
+        let waiting = AtomicUsize::new(0);
+        let mut held: Vec<_> = (0..20).filter_map(|_| Waits::begin(&waiting)).collect();
+        assert_eq!(held.len(), 1 + WAITING);
+        held.pop();
+        assert!(Waits::begin(&waiting).is_some());
+    }
+
+    #[test]
+    fn a_page_that_is_not_made_has_a_reason() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (made, errors) = (folder.path().join("made.html"), folder.path().join("errors.txt"));
+        let ended = |script: &str, stop: bool| {
+            run(Command::new("sh").args(["-c", script]), &made, &errors, &AtomicBool::new(stop)).expect_err("no page")
+        };
+        assert_eq!(ended("exec sleep 1000", true), "the server ends");
+        assert_eq!(ended("echo no run >&2; exit 2", false), "no run");
+    }
 }
