@@ -240,6 +240,7 @@ fn what_cannot_be_launched_is_refused() {
         ("ports = [\"e0\", \"e1\"]", "target.launch.command"),
         ("command = [\"true\"]\nports = [\"e0\"]", "target.launch.ports"),
         ("command = [\"true\"]\nports = [\"e0\", \"an interface\"]", "an interface"),
+        ("command = [\"true\"]\nports = [\"e0\", \"e0\"]", "\"e0\" is named twice"),
         ("command = [\"true\"]\nready = \"file\"", "target.launch.file"),
         ("command = [\"true\"]\nredy = \"file\"", "did you mean \"ready\""),
         ("command = [\"true\"]\nready = \"never\"", "forward, round, file"),

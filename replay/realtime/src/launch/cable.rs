@@ -110,6 +110,12 @@ pub(super) fn plug(cable: &Cable<'_>, process: u32) -> io::Result<()> {
     message.send(&mut route_socket()?)
 }
 
+/// Returns whether the network of this thread has an interface of this name.
+pub(super) fn exists(interface: &str) -> bool {
+    let names = |line: &str| line.trim_start().strip_prefix(interface).is_some_and(|rest| rest.starts_with(':'));
+    std::fs::read_to_string("/proc/thread-self/net/dev").ok().is_none_or(|text| text.lines().any(names))
+}
+
 /// Brings an interface up; suppresses the kernel's own IPv6 traffic on it, if possible.
 pub(super) fn take_up(interface: &str) -> io::Result<()> {
     // A kernel without IPv6 has no such file.

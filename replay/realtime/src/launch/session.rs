@@ -216,6 +216,12 @@ impl Launched {
                 tries += 1;
                 match why.kind() {
                     io::ErrorKind::AlreadyExists if tries < PLUG_TRIES => std::thread::sleep(PLUG_PAUSE),
+                    io::ErrorKind::AlreadyExists if !cable::exists(here) => {
+                        return Err(Error::config(format!(
+                            "target.launch.ports: the kernel has made an interface {there} of its own in the device's network; give this \
+                             port another name"
+                        )));
+                    }
                     io::ErrorKind::AlreadyExists => {
                         return Err(Error::config(format!(
                             "transport.interfaces: {here} exists, and no pktgen that launches devices holds it: something else made it \

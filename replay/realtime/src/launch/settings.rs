@@ -94,6 +94,14 @@ impl Launch {
                 &format!("\"{port}\" is no name of an interface (1 to {} characters)", cable::NAME_MAX),
             );
         }
+        if let Some((_, port)) = launch.ports.iter().enumerate().find(|(i, port)| launch.ports[..*i].contains(port)) {
+            return refuse(
+                "ports",
+                &format!(
+                    "\"{port}\" is named twice; each cable ends in an interface of its own, so give different names"
+                ),
+            );
+        }
         section.end()?;
         Ok(Some(launch))
     }
