@@ -71,7 +71,7 @@ impl Screen {
         let Screen { terminal, top, by_age, rates, refused, .. } = self;
         let steered = steering.map(Steering::state).map_or_else(String::new, |state| steered(&state));
         let state = if stop.load(Ordering::Relaxed) { "   ending" } else { &steered };
-        let _ = terminal.draw(|frame| draw(frame, glance, (*top, *by_age), rates, state, refused.as_deref()));
+        let _ = terminal.draw(|frame| draw(frame, glance, (top, *by_age), rates, state, refused.as_deref()));
     }
 
     /// Executes the control command of a key.
@@ -117,10 +117,11 @@ fn steered(state: &SteerState) -> String {
     }
 }
 
+/// Draws a run; `top` is at most its last cluster, since an earlier run of a sweep may have had more.
 fn draw(
     frame: &mut Frame,
     glance: Option<&Glance>,
-    (top, by_age): (usize, bool),
+    (top, by_age): (&mut usize, bool),
     rates: &[u64],
     state: &str,
     key: Option<&str>,
@@ -136,11 +137,12 @@ fn draw(
     let title = format!("pktgen   {}{state}", glance.name);
     let head_lines = vec![Line::styled(title, Style::new().add_modifier(Modifier::BOLD)), first.into(), second.into()];
     frame.render_widget(Paragraph::new(head_lines), head);
-    let shown = &rates[rates.len().saturating_sub(usize::from(chart.width))..];
-    let sparks =
-        Sparkline::default().data(shown).block(Block::bordered().title("updates sent, each tenth of a second"));
-    frame.render_widget(sparks, chart);
-    frame.render_widget(clusters(glance, top, by_age), table);
+    let border = Block::bordered().title("updates sent, each tenth of a second");
+    // A sparkline that does not fit lacks its last values.
+    let shown = &rates[rates.len().saturating_sub(usize::from(border.inner(chart).width))..];
+    frame.render_widget(Sparkline::default().data(shown).block(border), chart);
+    *top = (*top).min(glance.clusters.len().saturating_sub(1));
+    frame.render_widget(clusters(glance, *top, by_age), table);
     let refused = glance.refused.iter().map(ToString::to_string);
     let said = key
         .map(str::to_owned)
@@ -165,4 +167,55 @@ fn clusters(glance: &Glance, top: usize, by_age: bool) -> Table<'static> {
     });
     let head = Row::new(COLUMNS).style(Style::new().add_modifier(Modifier::UNDERLINED));
     Table::new(rows, [Constraint::Length(11); COLUMNS.len()]).header(head)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use pktgen_engine::target::program::Expected;
+    use pktgen_realtime::driver::real_time::Progress;
+    use pktgen_realtime::live::{ClusterStats, ClusterTotals, LiveTotals};
+    use ratatui::backend::TestBackend;
+    use ratatui::buffer::Buffer;
+
+    use super::*;
+
+    /// Draws a run with eight clusters on so many columns.
+    fn drawn(columns: u16, top: &mut usize, rates: &[u64]) -> Buffer {
+        let none = ClusterTotals::default();
+        let seen = |id| ClusterStats { id, totals: none, last: none, age: None, age_mean_ps: None };
+        let glance = Glance {
+            name: "x".to_owned(),
+            dir: Arc::from(Path::new("x")),
+            progress: Progress::default(),
+            expected: Expected::Single,
+            clusters: (0..8).map(seen).collect(),
+            skipped: 0,
+            warnings: Vec::new(),
+            refused: None,
+            totals: LiveTotals::default(),
+            interval: None,
+        };
+        let mut terminal = Terminal::new(TestBackend::new(columns, 20)).expect("a terminal");
+        terminal.draw(|frame| draw(frame, Some(&glance), (top, false), rates, "", None)).expect("it draws");
+        terminal.backend().buffer().clone()
+    }
+
+    #[test]
+    fn the_newest_rates_are_drawn() {
+        let rates = [&[0u64; 18][..], &[9, 9]].concat();
+        let screen = drawn(20, &mut 0, &rates);
+        let bars: Vec<_> = (15..20u16).map(|x| screen[(x, 4u16)].symbol()).collect();
+        assert_eq!(bars, [" ", " ", "█", "█", "│"]);
+    }
+
+    #[test]
+    fn a_run_with_fewer_clusters_than_the_one_before_is_shown() {
+        let mut top = 40;
+        let screen = drawn(100, &mut top, &[]);
+        // Below the column headings.
+        assert_eq!((screen[(0u16, 9u16)].symbol(), top), ("7", 7));
+    }
 }
