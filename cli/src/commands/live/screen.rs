@@ -22,8 +22,19 @@ use super::table::{COLUMNS, row, totals};
 /// Number of remembered rates: one every tenth of a second.
 const REMEMBERED: usize = 600;
 
-/// The terminal in raw mode; it is restored when this is dropped.
+/// Raw mode of the terminal at standard error; it is restored when this is dropped.
+struct RawMode;
+
+impl Drop for RawMode {
+    fn drop(&mut self) {
+        let _ = disable_raw_mode();
+        let _ = execute!(stderr(), LeaveAlternateScreen);
+    }
+}
+
+/// The display.
 pub(super) struct Screen {
+    _mode: RawMode,
     terminal: Terminal<CrosstermBackend<Stderr>>,
     /// The first cluster that is shown.
     top: usize,
@@ -41,9 +52,10 @@ impl Screen {
     pub(super) fn open() -> Result<Screen> {
         let fails = |e: std::io::Error| Error::Host(format!("--tui: cannot draw on this terminal: {e}"));
         enable_raw_mode().map_err(fails)?;
+        let mode = RawMode;
         execute!(stderr(), EnterAlternateScreen).map_err(fails)?;
         let terminal = Terminal::new(CrosstermBackend::new(stderr())).map_err(fails)?;
-        Ok(Screen { terminal, top: 0, by_age: false, refused: None, sent: 0, rates: Vec::new() })
+        Ok(Screen { _mode: mode, terminal, top: 0, by_age: false, refused: None, sent: 0, rates: Vec::new() })
     }
 
     /// Draws, and handles pressed keys. A terminal that disappears does not end a run.
@@ -97,13 +109,6 @@ impl Screen {
         }
         self.rates.push(sent.saturating_sub(self.sent));
         self.sent = sent;
-    }
-}
-
-impl Drop for Screen {
-    fn drop(&mut self) {
-        let _ = disable_raw_mode();
-        let _ = execute!(stderr(), LeaveAlternateScreen);
     }
 }
 
