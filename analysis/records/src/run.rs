@@ -135,7 +135,10 @@ pub fn open_manifest(dir: &Path) -> Result<(String, Manifest)> {
 pub fn is_unfinished(dir: &Path) -> Result<bool> {
     let entries = fs::read_dir(dir).map_err(Error::io("read", dir))?;
     let mut names = entries.filter_map(|entry| Some(PathBuf::from(entry.ok()?.file_name())));
-    if names.any(|name| name.extension().is_some_and(|extension| extension == "arrows")) {
+    // The frames of a capture stay Arrow.
+    let is_stream =
+        |name: &Path| name.extension().is_some_and(|extension| extension == "arrows") && name != "frames.arrows";
+    if names.any(|name| is_stream(&name)) {
         return Ok(true);
     }
     let manifest: Manifest = read_json(&dir.join("manifest.json"), "a run dir")?;

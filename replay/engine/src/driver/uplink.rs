@@ -7,7 +7,6 @@ use crate::frame::Frame;
 use crate::target::meter::Meter;
 
 /// An unlimited queue before the one link of a host or server.
-#[repr(align(64))]
 pub(super) struct Uplink {
     /// The link, as an index into the topology's.
     pub(super) link: u32,

@@ -360,7 +360,7 @@ fn manifest(plan: &RecordingPlan, listener: &Listener) -> Manifest {
         records: "none".into(),
         clusters: Vec::new(),
         metrics: Vec::new(),
-        part: Some("frames".into()),
+        part: Some(FRAMES.into()),
         external: None,
         training: None,
         rank: None,

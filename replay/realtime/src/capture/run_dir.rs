@@ -612,6 +612,10 @@ pub fn recover(dir: &Path, no_verify: bool) -> Result<[u64; 3]> {
     if !no_verify {
         digest::is_sealed(&path, &text)?;
     }
+    if manifest.part.as_deref() == Some(super::frames::FRAMES) {
+        let what = "it has the frames of an interface, which can be read as they are, also of a killed capture: pktgen analyze DIR";
+        return Err(Error::data(dir, what));
+    }
     let files = &mut manifest.files;
     let rows =
         [recover_or_empty::<Sent>(dir, files)?, recover_or_empty::<Book>(dir, files)?, recover_received(dir, files)?];

@@ -29,7 +29,12 @@ fn fetch_senders(soon: &[Outgoing], places: &[Place], lines: &[Line], ledger: &L
     if let Some(next) = soon.first()
         && let Place::Host(uplink) = &places[next.node as usize]
     {
-        prefetch(lines[uplink.link as usize].frames.as_slices().0);
+        // The frame is put behind the last one. Nothing else of a backlog is touched.
+        let frames = &lines[uplink.link as usize].frames;
+        match frames.back() {
+            Some(last) => prefetch(last),
+            None => prefetch(frames.as_slices().0),
+        }
     }
 }
 

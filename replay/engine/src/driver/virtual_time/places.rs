@@ -8,7 +8,6 @@ use super::super::uplink::Uplink;
 use super::remote::RemotePlace;
 use super::{Line, Place, Slot};
 use crate::target::device::Device;
-use crate::target::meter::Meter;
 use crate::target::remote::Remote;
 
 /// Adds a slot; returns its number.
@@ -41,7 +40,9 @@ pub(super) fn places(
                 device.first_slot = slots.len() as u32;
                 slots.extend((0..links.len() as u16).map(|port| Slot::Port { node: id, port }));
                 for (port, (_, link)) in device.ports.iter_mut().zip(&links) {
-                    port.meter = metered.then(|| Box::new(Meter::new(link.overhead)));
+                    if metered {
+                        port.measure(link.overhead);
+                    }
                 }
                 Place::Device(Box::new(device))
             }
