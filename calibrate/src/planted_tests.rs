@@ -175,3 +175,32 @@ fn a_search_ends_where_there_are_few_settings() {
     let few = run(ParameterRange::Numbers(two)).expect_err("two settings do not show a slope");
     assert!(few.to_string().contains("too few settings"), "{few}");
 }
+
+/// A twin whose metric has values with the second choice only, and the number of settings that it ran with it.
+struct Half(usize);
+
+impl Twin for Half {
+    fn evaluate(&mut self, settings: &[Setting]) -> Result<Vec<Evaluated>> {
+        self.0 += settings.iter().filter(|setting| setting[1] == 1.0).count();
+        let one = |setting: &Setting| {
+            let value = |seed: u64| (setting[1] == 1.0).then(|| setting[0] + 1e-3 * normal(seed, 1));
+            let values = vec![(0..SEEDS).map(value).collect()];
+            Evaluated { setting: setting.clone(), values, invalid: 0, why: None }
+        };
+        Ok(settings.iter().map(one).collect())
+    }
+}
+
+#[test]
+fn a_choice_without_values_leaves_the_settings_to_the_others() {
+    let choices = ParameterRange::Choices(vec![Value::Integer(0), Value::Integer(1)]);
+    let kind = Parameter { key: "kind".into(), variant: None, range: choices };
+    let space = Space { parameters: vec![numbers("at", 0.0, 1.0), kind] };
+    let targets = [TargetValue::measured("value", &PointLabels::new(), &[0.499, 0.5, 0.501]).expect("values")];
+    let mut twin = Half(0);
+    let keys = CalibrateKeys { settings: 60, ..keys() };
+    let answer = calibrate(&space, &targets, &keys, &mut twin, &mut |_, _| {}).expect("an answer");
+    assert_eq!(answer.best[1], 1.0);
+    // The first twelve, and the best one once more, are run in any case.
+    assert!(twin.0 > 13, "{}", twin.0);
+}

@@ -50,7 +50,7 @@ pub(crate) struct Branch {
     pub(crate) effects: Vec<Vec<f64>>,
     /// Deviations of the targets by the discrepancy.
     pub(crate) floors: Vec<f64>,
-    /// The least distance that its emulators expect.
+    /// The least distance that its emulators expect; infinite if too few settings have values.
     least: f64,
     sequence: Sequence,
     taken: HashSet<Vec<u64>>,
@@ -168,9 +168,10 @@ impl Branch {
     /// Shrinks the region to the plausible settings, and runs some there.
     fn wave(&mut self, task: Task, twin: &mut dyn Twin, most: usize) -> Result<usize> {
         let Some(look) = self.look(task) else {
-            // Too few settings have values.
-            let ran = self.fill(task, twin, most)?;
-            self.settled = ran == 0;
+            // Too few settings have values: one more wave, then a branch with values is nearer.
+            let ran = self.fill(task, twin, (4 * self.region.0.len() + 4).min(most))?;
+            (self.least, self.settled) = (f64::INFINITY, ran == 0);
+            self.waves += 1;
             return Ok(ran);
         };
         let plausible = look.plausible(4.0);
