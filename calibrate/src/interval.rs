@@ -57,7 +57,8 @@ pub(crate) fn profile(fit: &Fit, best: &[f64], others: &[Vec<f64>], k: usize, al
     let end = |side: &[(f64, f64)], border: f64| -> (f64, bool) {
         let Some(last) = side.iter().rposition(|(_, distance)| within(*distance)) else {
             return match side.first() {
-                None => (border, false),
+                // The best value lies on the border.
+                None => (border, true),
                 Some((out, _)) => (between(best[k], *out, (high - low) * EXACT, |x| within(at(x))), false),
             };
         };
@@ -83,4 +84,35 @@ fn between(mut inside: f64, mut outside: f64, exact: f64, within: impl Fn(f64) -
         }
     }
     (inside + outside) / 2.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::emulator::Region;
+    use crate::fit::Place;
+    use crate::target::{Known, PointLabels, TargetValue};
+    use crate::twin::Evaluated;
+
+    /// A metric that equals the number, beyond its target everywhere in the region.
+    #[test]
+    fn a_best_value_on_the_border_of_a_region_leaves_the_interval_open() {
+        let known = Known::Repeats { n: 3, deviation: 0.05 };
+        let target =
+            TargetValue { metric: "m".into(), at: PointLabels::new(), value: 0.2, bound: None, known, weight: 1.0 };
+        let targets = [target];
+        let place = |i: u32| {
+            let x = 0.25 + 0.02 * f64::from(i);
+            let values = vec![vec![Some(x); 2]];
+            let evaluated = Evaluated { setting: vec![x], values, invalid: 0, why: None };
+            Place { shares: vec![x], evaluated, number: 0 }
+        };
+        let places: Vec<Place> = (0..26).map(place).collect();
+        let open = |low: f64| {
+            let fit = Fit::of(Region(vec![(low, 0.7)]), &targets, &places, &[1e-6]).expect("a fit");
+            profile(&fit, &[low], &[], 0, 3.84).open
+        };
+        assert_eq!(open(0.3), (true, false));
+        assert!(!open(0.0).0, "the end of the range is an end");
+    }
 }
