@@ -58,7 +58,8 @@ impl MeasuredValues {
     pub fn add_runs(&mut self, dir: &Path, experiment: &Experiment, options: Options) -> Result<()> {
         let data = SweepData::open_with(dir, options, &mut |_, _| {})?;
         let axes: BTreeSet<&str> = experiment.axes().iter().map(|(axis, _)| axis.as_str()).collect();
-        let mut labels_seen = BTreeSet::new();
+        // The folder's points that are one point of the experiment.
+        let mut points: BTreeMap<PointLabels, BTreeSet<String>> = BTreeMap::new();
         for run in &data.runs {
             if !run.validity.is_valid() {
                 self.notes.push(format!("{} is invalid and no target: {}", name_of(run), run.validity.why()));
@@ -79,12 +80,13 @@ impl MeasuredValues {
                     describe(&labels)
                 )));
             }
-            labels_seen.insert(describe(&run.labels));
-            if axes.is_empty() && labels_seen.len() > 1 {
+            let same = points.entry(labels.clone()).or_default();
+            same.insert(describe(&run.labels));
+            if same.len() > 1 {
                 return Err(Error::config(format!(
-                    "{}: runs at {} points, and the experiment has one; give the folder of one point, or sweep the same axes",
+                    "{}: runs at {} are one point of the experiment; give the folder of one of them, or sweep the same axes",
                     dir.display(),
-                    labels_seen.len()
+                    same.iter().cloned().collect::<Vec<_>>().join(" and at ")
                 )));
             }
             for (metric, value) in run.scalars.iter().filter(|(_, value)| value.is_finite()) {

@@ -141,6 +141,23 @@ fn a_prediction_is_of_its_point() {
     }
 }
 
+/// Runs that differ in an axis or a variant that the experiment lacks are no repeats of each other.
+#[test]
+fn measured_points_that_are_one_of_the_experiment_are_refused() {
+    let folder = measured("");
+    let at = folder.path();
+    let axes = |more: &str| format!("{TWIN}[sweep.axes]\ntopology.rate = [\"8Gbps\"]\n{more}");
+    fs::write(at.join("device.toml"), axes("transport.linger = [\"2ms\", \"3ms\"]\n")).expect("written");
+    fs::write(at.join("one.toml"), axes("")).expect("written");
+    let output = pktgen(at, "-q replay device.toml --out varied --no-report --set sweep.seeds=101..102");
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    let output = pktgen(at, "calibrate one.toml --to varied --out a");
+    assert_eq!(output.status.code(), Some(2), "{}", told(&output));
+    for part in ["transport.linger=2ms and at ", "transport.linger=3ms are one point of the experiment"] {
+        assert!(told(&output).contains(part), "{part}\n{}", told(&output));
+    }
+}
+
 #[test]
 fn a_calibration_that_was_killed_goes_on_to_the_same_answer() {
     let folder = measured(PLANTED);
