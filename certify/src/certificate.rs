@@ -12,8 +12,8 @@ use crate::measure::MeasuredNumber;
 use crate::profile::CertifyProfile;
 
 /// Version of the method: 2 repeats undecidable draws and measures performance; 3 uses kernel stamps, and the time for
-/// which sent frames keep an output busy.
-pub(crate) const METHOD: u32 = 3;
+/// which sent frames keep an output busy; 4 counts times in lockstep from the arrival at the device.
+pub(crate) const METHOD: u32 = 4;
 
 /// Why a clause that the user left out does not apply.
 pub(crate) const EXCEPTED: &str = "excepted by the user";

@@ -105,12 +105,17 @@ impl ProbeBench for LockstepBench<'_> {
         self.now
     }
 
+    fn arrival(&mut self) -> Time {
+        // After the time that the device has reached.
+        self.now + APART
+    }
+
     fn frame_in(&mut self, port: u16, bytes: &[u8]) -> Result<()> {
         self.is_new = false;
+        let arrival = self.arrival();
         let Some(remote) = self.remote.as_mut() else { return Ok(()) };
-        // After the time that the device has reached.
-        self.now += APART;
-        match remote.frame_in(self.now, port, bytes) {
+        self.now = arrival;
+        match remote.frame_in(arrival, port, bytes) {
             Ok(()) => self.next = self.next.min(self.now),
             Err(why) => self.ends(why),
         }

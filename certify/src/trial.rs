@@ -144,7 +144,8 @@ impl<'a> TrialMaker<'a> {
             let until = match next {
                 Some(due) if due <= now => {
                     behind = Lateness { most: behind.most.max(now - due), last: now - due };
-                    let (port, bytes) = workers.send(now);
+                    let arrival = self.bench.arrival() - begin;
+                    let (port, bytes) = workers.send(arrival);
                     self.bench.frame_in(port, bytes)?;
                     sent += 1;
                     if !usize::is_multiple_of(sent, BURST) {
@@ -186,13 +187,13 @@ impl<'a> TrialMaker<'a> {
         };
         let lost = self.bench.lost()?;
         while workers.next().is_some() {
-            let now = self.bench.now();
-            let (port, bytes) = workers.send(now);
+            let arrival = self.bench.arrival();
+            let (port, bytes) = workers.send(arrival);
             self.bench.frame_in(port, bytes)?;
         }
         self.bench.settle(&mut |_, _, _| {})?;
         let asks = workers.asks();
-        let begin = self.bench.now();
+        let begin = self.bench.arrival();
         for (at, (port, bytes)) in asks.iter().enumerate() {
             self.bench.frame_in(*port, bytes)?;
             if at.is_multiple_of(BURST) {

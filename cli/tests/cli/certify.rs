@@ -448,6 +448,11 @@ fn faults_of_a_card_in_c_are_found_on_wires() {
 
 /// Certifies an experiment whose device is another process, in a folder: exit code, lines, messages.
 fn in_lockstep(name: &str, words: &[&str], set: &[&str]) -> (Option<i32>, Vec<Value>, String) {
+    in_lockstep_with(name, words, &[], set)
+}
+
+/// The same with options of the certificate.
+fn in_lockstep_with(name: &str, words: &[&str], options: &[&str], set: &[&str]) -> (Option<i32>, Vec<Value>, String) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (file, out) = (folder.path().join("x.toml"), folder.path().join("out").display().to_string());
     let text = match name {
@@ -465,6 +470,7 @@ fn in_lockstep(name: &str, words: &[&str], set: &[&str]) -> (Option<i32>, Vec<Va
     // The card in C stamps no ACKs, and sends them to one worker only.
     let acks = ["olaf-ack-workers", "olaf-ack-state", "olaf-ack-model"].iter().flat_map(|id| ["--except", id]);
     words.extend(acks.filter(|_| name == "olaf"));
+    words.extend(options);
     let output = pktgen(&[], &words, &set).output().expect("it runs");
     let lines = text_lines(&output.stdout);
     (output.status.code(), lines, said(&output))
@@ -510,6 +516,21 @@ fn devices_in_lockstep_conform_or_fail_the_clause_that_names_their_fault() {
     let (code, lines, said) =
         in_lockstep("switchml", &["--ports", "4", "--protocol", "switchml", "--workers", "3"], &[]);
     assert!(code == Some(1) && with(&lines, "failed").contains(&"switchml-complete"), "{said}");
+}
+
+/// The switch in C answers at the time of the frame.
+#[test]
+fn latency_in_lockstep_begins_when_the_frame_arrives_at_the_device() {
+    let switch = ["--ports", "4", "--protocol", "switchml", "--workers", "4"];
+    let options = ["--clause", "switchml-throughput", "--clause", "switchml-latency", "--repeats", "1"];
+    let (code, lines, said) =
+        in_lockstep_with("switchml", &switch, &options, &["target.check=false", "certify.trial=2ms"]);
+    assert_eq!(code, Some(0), "{said}");
+    let latency = lines.iter().find(|line| line["clause"] == "switchml-latency").expect("the clause");
+    for name in ["least_at_10", "most_at_10"] {
+        let measured = latency["measured"].as_array().expect("numbers").iter().find(|it| it["name"] == name);
+        assert_eq!(measured.and_then(|it| it["value"].as_f64()), Some(0.0), "{name}: {latency}");
+    }
 }
 
 /// The pool of an external device is a single fact, whichever key sets it.

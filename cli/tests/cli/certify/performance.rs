@@ -260,7 +260,7 @@ fn a_quick_certificate_is_no_conformance() {
     let (code, lines, said) = ours(&folder.path().join("a"), &["--profile", "quick"], &["certify.trial=1ms"]);
     let whole = lines.last().expect("a line");
     assert_eq!((code, &whole["conforms"], &whole["profile"]), (Some(0), &Value::Null, &"quick".into()), "{said}");
-    assert_eq!((&whole["method_version"], &whole["measured"]), (&3.into(), &1.into()));
+    assert_eq!((&whole["method_version"], &whole["measured"]), (&4.into(), &1.into()));
     assert!(said.contains("of the device's time at most"), "{said}");
     assert!(lines.iter().all(|line| line["repeats"].as_u64().unwrap_or_default() <= 2));
     let page = std::fs::read_to_string(folder.path().join("a/certificate.md")).expect("a page");

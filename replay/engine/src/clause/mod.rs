@@ -192,7 +192,12 @@ pub trait ProbeBench: ProbeWitness {
     /// Returns the time; the calls below advance it.
     fn now(&mut self) -> Time;
 
-    /// Delivers a frame to a port: its last bit arrives now.
+    /// Returns the time at which the next frame in arrives at the device.
+    fn arrival(&mut self) -> Time {
+        self.now()
+    }
+
+    /// Delivers a frame to a port: its last bit arrives at [`arrival`](Self::arrival).
     fn frame_in(&mut self, port: u16, bytes: &[u8]) -> Result<()>;
 
     /// Advances time by `span`.

@@ -81,7 +81,7 @@ impl<'a> ClauseProbe<'a> {
 
     /// Delivers a frame to a port of the device.
     pub fn send_to(&mut self, port: u16, frame: &[u8]) -> ProbeResult<()> {
-        let t = self.bench.now();
+        let t = self.bench.arrival();
         self.bench.frame_in(port, frame)?;
         self.last_sent = self.bench.now();
         self.log.push(ProbeFrame { t, port, inward: true, bytes: frame.to_vec() });
