@@ -251,7 +251,8 @@ fn classified(
     trial: &mut MakeTrial,
 ) -> Result<Option<Attempt>> {
     let mut load = RateLoad { pps, class: LoadClass::Undecided, trials: Vec::new() };
-    let mut last = None;
+    // The last reason of each limiter, and the trials with those of the host as passed.
+    let (mut of_host, mut of_device, mut without_host) = (None, None, Vec::new());
     while load.class == LoadClass::Undecided {
         let Some(JudgedTrial { attempt, loss }) = trial(pps, load.trials.len() as u64)? else {
             loads.push(load);
@@ -260,14 +261,23 @@ fn classified(
         if attempt == Attempt::NothingBack && loads.is_empty() && load.trials.is_empty() {
             return Ok(Some(attempt));
         }
-        load.trials.push(TrialLoss { duration_ps: length, loss: loss.unwrap_or(1.0) });
+        let judged = TrialLoss { duration_ps: length, loss: loss.unwrap_or(1.0) };
+        let is_of_host = matches!(attempt, Attempt::Failed(_, Limiter::Host));
+        load.trials.push(judged);
+        without_host.push(TrialLoss { loss: if is_of_host { 0.0 } else { judged.loss }, ..judged });
         load.class = goal.classify(&load.trials);
         match attempt {
-            Attempt::Failed(why, by) => last = Some((why, by)),
-            Attempt::NothingBack => last = Some((NOTHING_BACK.to_owned(), Limiter::Device)),
+            Attempt::Failed(why, Limiter::Host) => of_host = Some((why, Limiter::Host)),
+            Attempt::Failed(why, Limiter::Device) => of_device = Some((why, Limiter::Device)),
+            Attempt::NothingBack => of_device = Some((NOTHING_BACK.to_owned(), Limiter::Device)),
             Attempt::Passed(_) => {}
         }
     }
+    // A rate is beyond the device only if its own losses miss the goal.
+    let last = match goal.classify(&without_host) {
+        LoadClass::Upper => of_device.or(of_host),
+        _ => of_host.or(of_device),
+    };
     let high = load.trials.iter().filter(|trial| trial.loss > goal.loss).count();
     let why = format!("{high} of {} trials lost more than {}", load.trials.len(), goal.loss);
     let attempt = match (load.class, last) {
@@ -535,5 +545,31 @@ mod tests {
             Ok(Some(if pps > 5000.0 { slow } else { Attempt::Passed(String::new()) }))
         });
         assert_eq!(host.unwrap().limited_by, Some(Limiter::Host));
+    }
+
+    /// The goal permits one of two trials to lose: one loss of the device is no limit of it, whichever trial the host spoils.
+    #[test]
+    fn a_rate_is_limited_by_the_device_only_if_its_own_losses_miss_the_goal() {
+        const HOST: (Limiter, Option<f64>) = (Limiter::Host, None);
+        const DEVICE: (Limiter, Option<f64>) = (Limiter::Device, Some(0.1));
+        let length = 1_000_000_000_000;
+        let goal = SearchGoal { loss: 0.0, exceed: 0.5, trial_ps: length, sum_ps: 2 * length };
+        let plan = Search { goal: Some(goal), ..PLAN };
+        for (trials, limiter) in [
+            ([HOST, DEVICE], Limiter::Host),
+            ([DEVICE, HOST], Limiter::Host),
+            ([DEVICE, DEVICE], Limiter::Device),
+            ([HOST, HOST], Limiter::Host),
+        ] {
+            let found = search_trials(&plan, length, 1.0, &mut |pps, number| {
+                if pps <= 5000.0 {
+                    return Ok(Some(JudgedTrial { attempt: Attempt::Passed(String::new()), loss: Some(0.0) }));
+                }
+                let (by, loss) = trials[number as usize];
+                Ok(Some(JudgedTrial { attempt: Attempt::Failed("lost".into(), by), loss }))
+            })
+            .unwrap();
+            assert_eq!(found.limited_by, Some(limiter), "{trials:?}");
+        }
     }
 }
