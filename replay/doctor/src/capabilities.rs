@@ -40,7 +40,9 @@ impl Check for Capabilities {
             findings.push(match (view.host.may(*wanted), other) {
                 (true, _) => Finding::new(NAME, wanted.name(), Level::Ok, "in effect"),
                 (false, Some(other)) => Finding::new(NAME, wanted.name(), Level::Ok, format!("by {}", other.name())),
-                (false, None) => Finding::new(NAME, wanted.name(), *level, "missing").why(*why).remedy(SETCAP),
+                (false, None) => {
+                    Finding::new(NAME, wanted.name(), *level, "missing").why(*why).remedy(given(view.host))
+                }
             });
         }
         if in_user_namespace(view.host) {
@@ -52,6 +54,30 @@ impl Check for Capabilities {
         }
         findings
     }
+}
+
+/// The capabilities that [`SETCAP`] gives.
+const GIVEN: &[Capability] = &[
+    Capability::NetRaw,
+    Capability::NetAdmin,
+    Capability::Bpf,
+    Capability::Perfmon,
+    Capability::SysAdmin,
+    Capability::IpcLock,
+];
+
+/// Returns what gives capabilities to this process. The kernel does not execute a file whose capabilities exceed the bounding set.
+pub(super) fn given(host: &super::Host) -> String {
+    let beyond = host.beyond(GIVEN);
+    if beyond.is_empty() {
+        return SETCAP.to_owned();
+    }
+    let flags: Vec<_> =
+        beyond.iter().map(|own| format!("--cap-add={}", own.name().trim_start_matches("CAP_"))).collect();
+    format!(
+        "start the container as root with {} (its bounding set lacks them: with setcap pktgen would not start)",
+        flags.join(" ")
+    )
 }
 
 /// Whether this process's users differ from those of the host.
@@ -93,6 +119,30 @@ mod tests {
     fn what_is_missing_names_the_command() {
         let found = with("0");
         assert!(found.iter().all(|f| f.remedy.contains("setcap cap_net_raw,cap_net_admin,cap_bpf")), "{found:?}");
+    }
+
+    #[test]
+    fn capabilities_given_are_those_of_the_remedy() {
+        for own in GIVEN {
+            assert!(SETCAP.contains(&own.name().to_lowercase()), "{}", own.name());
+        }
+        assert_eq!(SETCAP.matches("cap_").count(), GIVEN.len());
+    }
+
+    #[test]
+    fn in_a_container_the_remedy_is_at_its_start() {
+        // The default capabilities of a container.
+        let status = "CapEff:\t00000000a80425fb\nCapBnd:\t00000000a80425fb\n";
+        let found = Fixture::good().file("proc/self/status", status).look(&Capabilities);
+        let remedy = |name: &str| &found.iter().find(|f| f.subject == name).expect("listed").remedy;
+        assert_eq!(level(&found, "CAP_NET_RAW"), Level::Ok);
+        for name in ["CAP_NET_ADMIN", "CAP_BPF", "CAP_PERFMON", "CAP_SYS_ADMIN"] {
+            let remedy = remedy(name);
+            assert!(
+                !remedy.contains("sudo setcap") && remedy.contains("--cap-add=NET_ADMIN --cap-add=BPF "),
+                "{remedy}"
+            );
+        }
     }
 
     #[test]

@@ -127,4 +127,12 @@ impl Host {
         let mask = mask.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
         mask >> (capability as u32) & 1 != 0
     }
+
+    /// Returns which of these this process can never have, since its bounding set lacks them, as in containers.
+    pub(super) fn beyond(&self, all: &[Capability]) -> Vec<Capability> {
+        let status = self.read("proc/self/status").unwrap_or_default();
+        let mask = status.lines().find_map(|line| line.strip_prefix("CapBnd:"));
+        let mask = mask.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(u64::MAX);
+        all.iter().copied().filter(|own| mask >> (*own as u32) & 1 == 0).collect()
+    }
 }

@@ -1,11 +1,12 @@
 //! Memory that may be locked: the kernel counts the frames' memory of AF_XDP against it.
 
+use super::capabilities::given;
 use super::host::{Capability, Host};
 use pktgen_core::registry::Named;
 
 use super::{Check, Finding, Level, View};
 
-use pktgen_realtime::transport::{End, SETCAP, memory_of_a_port};
+use pktgen_realtime::transport::{End, memory_of_a_port};
 
 const NAME: &str = "memlock";
 
@@ -46,7 +47,7 @@ impl Check for Memlock {
                 return vec![
                     Finding::new(NAME, "RLIMIT_MEMLOCK", level, mib(soft))
                         .why(format!("AF_XDP locks {} per port, {} for the four of a run", mib(one), mib(all)))
-                        .remedy(remedy(hard, End::ALL.len())),
+                        .remedy(remedy(view.host, hard, End::ALL.len())),
                 ];
             }
         };
@@ -66,13 +67,13 @@ pub(super) fn suffices(host: &Host, ports: usize) -> bool {
 
 /// What makes room for so many.
 pub(super) fn remedy_here(host: &Host, ports: usize) -> String {
-    remedy(limits(host).map_or(0, |(_, hard)| hard), ports)
+    remedy(host, limits(host).map_or(0, |(_, hard)| hard), ports)
 }
 
-fn remedy(hard: u64, ports: usize) -> String {
+fn remedy(host: &Host, hard: u64, ports: usize) -> String {
     match hard >= needed(ports) {
         true => format!("ulimit -l {}", needed(ports) / 1024),
-        false => format!("sudo prlimit --pid $$ --memlock=unlimited; or {SETCAP}"),
+        false => format!("sudo prlimit --pid $$ --memlock=unlimited; or {}", given(host)),
     }
 }
 

@@ -1,9 +1,9 @@
 //! What a transport needs of a host, and which of them work here.
 
-use super::capabilities::{OUTSIDE, in_user_namespace};
+use super::capabilities::{OUTSIDE, given, in_user_namespace};
 use super::host::{Capability, Host};
 use super::{Finding, Level, View, kernel, memlock, xdp};
-use pktgen_realtime::transport::{SETCAP, TRANSPORTS, Transport, safety};
+use pktgen_realtime::transport::{TRANSPORTS, Transport, safety};
 
 const NAME: &str = "transport";
 
@@ -47,7 +47,7 @@ impl Needs {
         for any in self.capabilities {
             if !any.iter().any(|capability| host.may(*capability)) {
                 let names: Vec<_> = any.iter().map(|capability| capability.name()).collect();
-                missing.push((format!("{} is missing", names.join(" or ")), SETCAP.to_owned()));
+                missing.push((format!("{} is missing", names.join(" or ")), given(host)));
             }
         }
         if host.kernel().is_some_and(|version| version < self.kernel) {
