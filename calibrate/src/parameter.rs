@@ -169,9 +169,10 @@ impl NumberRange {
 fn finest(unit: &str) -> i32 {
     match unit {
         "ps" | "bit" | "bps" | "B" | "KiB" | "MiB" | "GiB" => 0,
-        "ns" | "kbps" | "KB" | "kB" => 3,
+        "ns" | "kbps" | "kB" => 3,
         "us" | "Mbps" | "MB" => 6,
         "ms" | "Gbps" | "GB" => 9,
+        "s" | "min" | "h" | "Tbps" => 12,
         _ => 300,
     }
 }
@@ -272,6 +273,7 @@ impl Space {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pktgen_core::units::{Rate, Span};
 
     fn read(entries: &[(&str, Value)]) -> Result<Parameter> {
         Parameter::read(entries.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect(), "x.toml:3")
@@ -297,6 +299,20 @@ mod tests {
         assert_eq!(large.at(1.0 / 3.0), 1e9);
         let small = NumberRange { from: 1e-9, to: 1e-3, unit: String::new(), log: true, whole: false };
         assert!((small.at(0.5) / 1e-6 - 1.0).abs() < 1e-5);
+    }
+
+    #[test]
+    fn numbers_of_every_unit_are_whole_in_the_base_unit() {
+        for unit in ["ps", "ns", "us", "ms", "s", "min", "h"] {
+            let range = NumberRange { from: 0.0, to: 0.005, unit: unit.into(), log: false, whole: false };
+            let text = range.show(range.at(0.000_123_456_78));
+            assert!(text.parse::<Span>().is_ok(), "{text}");
+        }
+        for unit in ["bps", "kbps", "Mbps", "Gbps", "Tbps"] {
+            let range = NumberRange { from: 0.0, to: 0.005, unit: unit.into(), log: false, whole: false };
+            let text = range.show(range.at(0.000_123_456_78));
+            assert!(text.parse::<Rate>().is_ok(), "{text}");
+        }
     }
 
     #[test]
