@@ -68,7 +68,8 @@ impl<'a> SmtModel<'a> {
     /// Writes everything except the queries.
     pub fn new(setup: &'a Setup) -> SmtModel<'a> {
         let mut model = SmtModel { setup, bounds: Bounds::of(setup), text: String::new() };
-        line!(model, "(set-option :produce-models true)\n(set-logic QF_LIA)");
+        // Solvers answer "success" to each command unless they are told otherwise.
+        line!(model, "(set-option :print-success false)\n(set-option :produce-models true)\n(set-logic QF_LIA)");
         for v in 0..setup.clusters.len() {
             model.arrivals(v);
         }

@@ -327,3 +327,10 @@ fn no_probe_is_longer_than_a_replay() {
     let last = report.beyond.unwrap().setup.clusters[0].arrivals.window(11).1;
     assert!(last <= pktgen_core::time::HORIZON / pktgen_core::time::US, "{last}");
 }
+
+/// By the standard, solvers answer "success" to each command, and that is no verdict.
+#[test]
+fn a_model_asks_for_no_answer_to_each_command() {
+    let setup = tiny();
+    assert!(SmtModel::new(&setup).text().starts_with("(set-option :print-success false)\n"));
+}
