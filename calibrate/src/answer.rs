@@ -181,8 +181,8 @@ pub fn calibrate(
     // The results given for the best setting are those of runs.
     let at_best = twin.evaluate(std::slice::from_ref(&setting))?.pop();
     let at_best = at_best.map(|evaluated| Place { shares: look.best.clone(), evaluated, number: 0 });
-    let chosen = order.iter().filter(|(least, _)| least - look.least <= allowed(f64::INFINITY, inflation));
-    let chosen: Vec<Vec<usize>> = chosen.map(|(_, i)| branches[*i].choice.clone()).collect();
+    let chosen = plausible(&order, best, look.least + allowed(f64::INFINITY, inflation));
+    let chosen: Vec<Vec<usize>> = chosen.into_iter().map(|i| branches[i].choice.clone()).collect();
     let branch = &branches[best];
     let found = AnswerParts { task, branch, look: &look, profiles: &profiles, chosen: &chosen, setting: &setting };
     let targets_found = found.targets(at_best.as_ref());
@@ -209,6 +209,11 @@ pub fn calibrate(
         best: setting.clone(),
         drawn,
     })
+}
+
+/// Returns the branches whose distance is at most `most`, with the best one: its distance was found before its region was widened.
+fn plausible(order: &[(f64, usize)], best: usize, most: f64) -> Vec<usize> {
+    order.iter().filter(|(least, branch)| *branch == best || *least <= most).map(|(_, branch)| *branch).collect()
 }
 
 /// Returns the profiles of all numbers, and the factor by which intervals are widened if the targets cannot be met together.
@@ -462,4 +467,16 @@ fn end_shown(end: f64, best: f64) -> f64 {
     let digits = (3.0 - size.log10().floor()).clamp(0.0, 12.0);
     let factor = 10f64.powf(digits);
     (end * factor).round() / factor
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_choice_is_plausible_even_if_widening_brought_it_nearer() {
+        let order = [(30.0, 1), (33.0, 0)];
+        assert_eq!(plausible(&order, 1, 5.0 + 3.84), [1]);
+        assert_eq!(plausible(&order, 1, 30.0 + 3.84), [1, 0]);
+    }
 }
