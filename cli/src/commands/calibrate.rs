@@ -50,6 +50,8 @@ pub(super) fn run(args: Calibrate, ui: &Ui) -> Result<u8> {
     if twin.remembered > 0 {
         ui.note(&format!("note: {} settings were run before and are kept", twin.remembered));
     }
+    // Opened before the search, which may take hours.
+    let points = points(&document, &settings, &experiment, plan, &folder, &identity)?;
     let bar = ui.bar("calibrating", settings.keys.settings.into());
     let answer = calibrate(&settings.space, &targets, &settings.keys, &mut twin, &mut |ran, most| {
         bar.set_length(most as u64);
@@ -58,11 +60,7 @@ pub(super) fn run(args: Calibrate, ui: &Ui) -> Result<u8> {
     bar.finish_and_clear();
     let answer = answer?;
     let mut predictions = Vec::new();
-    for point in &settings.predict {
-        let experiment = open(at_point(&document, point)?)?;
-        let dir = folder.join(point.folder());
-        let plan = TwinPlan { over: &point.set, ..plan };
-        let mut twin = ExperimentTwin::open(experiment, plan, &dir, &format!("{identity}{}", point.name()))?;
+    for (point, mut twin) in points {
         predictions.extend(predict(&answer, &targets, point, &mut twin)?);
     }
     let found = Calibration {
@@ -79,6 +77,38 @@ pub(super) fn run(args: Calibrate, ui: &Ui) -> Result<u8> {
     write(&found, &document, &settings, &folder)?;
     say(&found, &folder, ui);
     Ok(u8::from(!found.is_whole()))
+}
+
+/// Returns the points to predict, each once, with their twins; refuses other values of axes that targets are of.
+fn points<'a>(
+    document: &Document,
+    settings: &'a CalibrateSettings,
+    experiment: &Experiment,
+    plan: TwinPlan<'a>,
+    folder: &Path,
+    identity: &str,
+) -> Result<Vec<(&'a PredictPoint, ExperimentTwin<'a>)>> {
+    let mut points: Vec<(&PredictPoint, ExperimentTwin)> = Vec::new();
+    for point in &settings.predict {
+        let name = point.name();
+        if points.iter().any(|(other, _)| other.name() == name) {
+            continue;
+        }
+        let is_axis = |key: &str| experiment.axes().iter().any(|(axis, _)| axis == key);
+        for (key, value) in point.set.iter().filter(|(key, _)| is_axis(key)) {
+            let label = value.to_label();
+            if plan.targets.iter().any(|target| target.at.get(key).is_some_and(|own| *own != label)) {
+                return Err(Error::config(format!(
+                    "--predict {name}: the sweep varies {key}, and targets are of its values; write these as [[sweep.variants]], \
+                     whose keys a point replaces"
+                )));
+            }
+        }
+        let (own, dir) = (open(at_point(document, point)?)?, folder.join(point.folder()));
+        let plan = TwinPlan { over: &point.set, ..plan };
+        points.push((point, ExperimentTwin::open(own, plan, &dir, &format!("{identity}{name}"))?));
+    }
+    Ok(points)
 }
 
 /// Returns the targets, with notes on them.

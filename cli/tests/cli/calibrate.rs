@@ -158,6 +158,28 @@ fn measured_points_that_are_one_of_the_experiment_are_refused() {
     }
 }
 
+/// Points that cannot be predicted are refused before anything is run.
+#[test]
+fn points_are_read_before_the_search() {
+    let folder = measured("");
+    let at = folder.path();
+    let axes = format!("{TWIN}[sweep.axes]\ntopology.rate = [\"8Gbps\", \"6Gbps\"]\n");
+    fs::write(at.join("axes.toml"), axes).expect("written");
+    let output = pktgen(at, "-q replay axes.toml --out rates --no-report --set sweep.seeds=101..102");
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    for (words, part) in [
+        ("axes.toml --to rates --predict topology.rate=7Gbps", "the sweep varies topology.rate"),
+        ("twin.toml --to measured --predict target.slot=3", "did you mean \"slots\"?"),
+    ] {
+        let output = pktgen(at, &format!("calibrate {words} --out bad"));
+        assert_eq!(output.status.code(), Some(2), "{}", told(&output));
+        assert!(told(&output).contains(part), "{part}\n{}", told(&output));
+        let evaluations = fs::read_to_string(at.join("bad/evaluations.jsonl")).expect("a file");
+        assert_eq!(evaluations.lines().count(), 1, "no setting was run");
+        fs::remove_dir_all(at.join("bad")).expect("there");
+    }
+}
+
 #[test]
 fn a_calibration_that_was_killed_goes_on_to_the_same_answer() {
     let folder = measured(PLANTED);
