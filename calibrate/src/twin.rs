@@ -24,7 +24,7 @@ const AT_ONCE: usize = 8;
 const LABEL: &str = "setting";
 /// The file with the evaluated settings.
 const FILE: &str = "evaluations.jsonl";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// Returns whether a calibration has begun in `dir`.
 pub fn is_in(dir: &Path) -> bool {
@@ -35,76 +35,14 @@ pub fn is_in(dir: &Path) -> bool {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Evaluated {
     /// The setting.
-    #[serde(with = "exact")]
     pub setting: Setting,
     /// For each target a value per seed; none where the run has none, or is invalid.
-    #[serde(with = "exact")]
     pub values: Vec<Vec<Option<f64>>>,
     /// Number of invalid runs.
     pub invalid: usize,
     /// Why the first of them may not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-}
-
-/// Numbers as texts: read again they are the same to the last bit.
-mod exact {
-    use serde::de::Error;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    /// Lists of numbers, one within the other.
-    pub(super) trait Written: Sized {
-        type Text: Serialize + for<'a> Deserialize<'a>;
-
-        fn text(&self) -> Self::Text;
-
-        fn read(text: &Self::Text) -> Option<Self>;
-    }
-
-    impl Written for f64 {
-        type Text = String;
-
-        fn text(&self) -> String {
-            self.to_string()
-        }
-
-        fn read(text: &String) -> Option<f64> {
-            text.parse().ok()
-        }
-    }
-
-    impl Written for Option<f64> {
-        type Text = Option<String>;
-
-        fn text(&self) -> Option<String> {
-            self.as_ref().map(f64::to_string)
-        }
-
-        fn read(text: &Option<String>) -> Option<Self> {
-            text.as_ref().map_or(Some(None), |text| text.parse().ok().map(Some))
-        }
-    }
-
-    impl<T: Written> Written for Vec<T> {
-        type Text = Vec<T::Text>;
-
-        fn text(&self) -> Self::Text {
-            self.iter().map(Written::text).collect()
-        }
-
-        fn read(text: &Self::Text) -> Option<Self> {
-            text.iter().map(T::read).collect()
-        }
-    }
-
-    pub(super) fn serialize<T: Written, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
-        value.text().serialize(serializer)
-    }
-
-    pub(super) fn deserialize<'de, T: Written, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
-        let text = T::Text::deserialize(deserializer)?;
-        T::read(&text).ok_or_else(|| D::Error::custom("a number cannot be read"))
-    }
 }
 
 /// What runs settings.

@@ -39,3 +39,16 @@ fn a_bound_that_another_trial_contradicts_is_none() {
     let steady = [made(128_000.0, 128_000, 66_900), made(69_792.5, 69_792, 66_850)];
     assert_eq!(contradicted(69_792.5, 0.05, &steady, "contributions/s"), None);
 }
+
+/// A certificate that goes on reads bounds of its clauses, which are roots, and offers shares of them.
+#[test]
+fn a_number_that_is_read_again_is_the_same_to_the_last_bit() {
+    for n in 1..1000 {
+        let value = (1000.0 * f64::from(n) * f64::from(n + 1)).sqrt();
+        let own = MeasuredNumber::of("lower_bound", value, "contributions/s");
+        let text = serde_json::to_string(&own).expect("JSON");
+        assert_eq!(serde_json::from_str::<MeasuredNumber>(&text).expect("the same"), own);
+        let read: Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(read["value"].as_f64(), Some(value));
+    }
+}
