@@ -162,7 +162,12 @@ fn of_driver(plan: &TransportPlan, end: End, name: &str, host: &Host, verdict: &
     let has = host.names(&format!("sys/class/net/{name}/queues"), "rx-").len();
     if has > 0 && has != plan.queues as usize {
         let why = format!("AF_XDP needs a socket for each of them, and transport.queues = {}", plan.queues);
-        let remedy = format!("--set transport.queues={has}; or sudo ethtool -L {name} combined {}", plan.queues);
+        // A veth has no combined channels.
+        let channels = match veth::is_veth(host, name) {
+            true => format!("rx {0} tx {0}", plan.queues),
+            false => format!("combined {}", plan.queues),
+        };
+        let remedy = format!("--set transport.queues={has}; or sudo ethtool -L {name} {channels}");
         verdict.hinder(name, &format!("{has} receive queues"), why, remedy);
     }
     let live = plan.kind.name() == "xdp_live" && end == End::Workers;

@@ -121,6 +121,8 @@ fn what_hinders_an_experiment_is_told_with_its_remedy() {
     few.answers.cores = 2;
     let mut no_redirect = Fixture::good();
     no_redirect.answers.card.xdp.as_mut().unwrap().takes_redirected = false;
+    let mut pair = Fixture::good();
+    pair.answers.card.driver = Some("veth".into());
     let packet = ["transport.kind=af_packet", FOUR];
     let xdp = ["transport.kind=af_xdp", FOUR, TWO];
     let locked = file("proc/self/status", "CapEff:\t000001ffffffbfff\n")
@@ -145,6 +147,7 @@ fn what_hinders_an_experiment_is_told_with_its_remedy() {
             "transport.kind=af_xdp",
         ),
         (Fixture::good(), &["transport.kind=af_xdp", FOUR][..], "eth1", "2 receive queues", "transport.queues=2"),
+        (pair, &["transport.kind=af_xdp", FOUR][..], "eth1", "2 receive queues", "ethtool -L eth1 rx 1 tx 1"),
         (locked, &xdp[..], "af_xdp", "not usable", "ulimit -l 139264"),
         (few, &["transport.kind=ring", "transport.wait=spin"][..], "transport.wait", "spin", "transport.wait=block"),
         (Fixture::good(), &queues[..], "transport.wait", "spin", "transport.wait=block"),
