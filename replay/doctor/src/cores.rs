@@ -42,17 +42,40 @@ fn isolated(view: &View<'_>) -> Finding {
     match view.host.read("sys/devices/system/cpu/isolated").unwrap_or_default() {
         none if none.is_empty() => Finding::new(NAME, "isolation", Level::Note, "none isolated")
             .why("other processes may interrupt sending for milliseconds")
-            .remedy(isolate(view.host.answers().cores())),
+            .remedy(isolate(view.host.answers().cores(), &permitted(view))),
         list => Finding::new(NAME, "isolation", Level::Ok, format!("{list} isolated")),
     }
 }
 
-/// Sets the last cores apart, of which one thread each is to have one; the system needs one too.
-fn isolate(cores: usize) -> String {
-    let Some(first) = cores.checked_sub(THREADS).filter(|first| *first > 0) else {
+/// Returns the numbers of the cores on which this process may run.
+fn permitted(view: &View<'_>) -> Vec<usize> {
+    let status = view.host.read("proc/self/status").unwrap_or_default();
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    list.and_then(numbers).unwrap_or_else(|| (0..view.host.answers().cores()).collect())
+}
+
+/// Reads a list of the kernel, as `0-3,8`.
+fn numbers(list: &str) -> Option<Vec<usize>> {
+    let mut all = Vec::new();
+    for part in list.trim().split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+        all.extend(first..=last);
+    }
+    Some(all)
+}
+
+/// Sets the last of the permitted cores apart, of which one thread each is to have one; the system needs one too. A quota may permit
+/// fewer `cores` at once.
+fn isolate(cores: usize, permitted: &[usize]) -> String {
+    if cores.min(permitted.len()) <= THREADS {
         return format!("give it more than {THREADS} cores: {THREADS} to isolate, the others for the system");
+    }
+    let chosen = &permitted[permitted.len() - THREADS..];
+    let list = match chosen {
+        [first, .., last] if last - first + 1 == chosen.len() => format!("{first}-{last}"),
+        some => some.iter().map(usize::to_string).collect::<Vec<_>>().join(","),
     };
-    let list = format!("{first}-{}", cores - 1);
     format!("boot with isolcpus={list} nohz_full={list} rcu_nocbs={list}, then taskset -c {list} pktgen ...")
 }
 
@@ -113,10 +136,25 @@ mod tests {
 
     #[test]
     fn only_cores_that_there_are_can_be_isolated() {
-        assert!(isolate(8).starts_with("boot with isolcpus=5-7 "));
-        assert!(isolate(THREADS + 1).starts_with("boot with isolcpus=1-3 "));
-        assert!(isolate(THREADS).starts_with("give it more than"));
-        assert!(isolate(1).starts_with("give it more than"));
+        let of = |cores: usize| isolate(cores, &(0..cores).collect::<Vec<_>>());
+        assert!(of(8).starts_with("boot with isolcpus=5-7 "));
+        assert!(of(THREADS + 1).starts_with("boot with isolcpus=1-3 "));
+        assert!(of(THREADS).starts_with("give it more than"));
+        assert!(of(1).starts_with("give it more than"));
+        assert!(isolate(2, &[0, 1, 2, 3]).starts_with("give it more than"));
+    }
+
+    #[test]
+    fn cores_to_isolate_are_those_of_the_process() {
+        for (list, chosen) in [("8-15", "13-15"), ("0-3,8,10", "3,8,10"), ("?", "5-7")] {
+            let found = Fixture::good()
+                .file("sys/devices/system/cpu/isolated", "\n")
+                .file("proc/self/status", &format!("Name:\tpktgen\nCpus_allowed_list:\t{list}\n"))
+                .look(&Cores);
+            let remedy = &found.iter().find(|f| f.subject == "isolation").expect("listed").remedy;
+            let command = format!("then taskset -c {chosen} pktgen");
+            assert!(remedy.contains(&format!("isolcpus={chosen} ")) && remedy.contains(&command), "{list}: {remedy}");
+        }
     }
 
     #[test]
