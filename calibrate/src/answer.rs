@@ -203,7 +203,7 @@ pub fn calibrate(
         tied: found.tied(&likely),
         left_out: if together { Vec::new() } else { left_out(task, branch) },
         settings: ran,
-        settled: ran < most,
+        settled: !keys.evenly && ran < most,
         progress: history(task, &branches, &look.fit.known.whole),
         invalid: branches.iter().flat_map(|branch| &branch.places).map(|place| place.evaluated.invalid).sum(),
         best: setting.clone(),

@@ -204,3 +204,16 @@ fn a_choice_without_values_leaves_the_settings_to_the_others() {
     // The first twelve, and the best one once more, are run in any case.
     assert!(twin.0 > 13, "{}", twin.0);
 }
+
+/// Two branches do not divide the maximum: the search ends one setting before it.
+#[test]
+fn an_even_search_never_settles() {
+    let choices = ParameterRange::Choices(vec![Value::Integer(0), Value::Integer(1)]);
+    let kind = Parameter { key: "kind".into(), variant: None, range: choices };
+    let space = Space { parameters: vec![numbers("at", 0.0, 1.0), kind] };
+    let targets = [TargetValue::measured("value", &PointLabels::new(), &[0.499, 0.5, 0.501]).expect("values")];
+    let line = |setting: &[f64], seed: u64| vec![setting[0] + 5.0 * setting[1] + 1e-3 * normal(seed, 1)];
+    let keys = CalibrateKeys { settings: 25, evenly: true, ..keys() };
+    let answer = calibrate(&space, &targets, &keys, &mut Function(line, 50), &mut |_, _| {}).expect("an answer");
+    assert_eq!((answer.settings, answer.settled), (24, false));
+}
