@@ -120,7 +120,8 @@ impl Certificate {
             }
             for it in own {
                 let share = if it.times > 0 { format!(" ({} of {})", it.times, it.repeats) } else { String::new() };
-                let file = it.file.as_ref().map_or(String::new(), |file| format!("; frames in [{file}]({file})"));
+                let what = if it.clause.measure.is_some() { "trials" } else { "frames" };
+                let file = it.file.as_ref().map_or(String::new(), |file| format!("; {what} in [{file}]({file})"));
                 let why = cell(&format!("{}{}", it.why, it.counters()));
                 let _ = writeln!(out, "- {} `{}`{share}: {why}{file}", it.number, it.clause.id);
             }

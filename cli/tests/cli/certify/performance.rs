@@ -218,11 +218,17 @@ fn wrong_sums_are_losses_and_goals_are_judged() {
     let right = narrow(US, 64, 0, &set);
     assert_eq!(outcome(&right, "switchml-throughput").verdict, ClauseVerdict::Passed);
     assert_eq!(outcome(&right, "switchml-back-to-back").verdict, ClauseVerdict::Passed);
-    let asked = narrow(10 * US, 64, 0, &["certify.throughput=1e6", "certify.latency=1us", "certify.recovery=1us"]);
+    let mut asked = narrow(10 * US, 64, 0, &["certify.throughput=1e6", "certify.latency=1us", "certify.recovery=1us"]);
     for id in ["switchml-throughput", "switchml-latency", "switchml-recovery"] {
         let own = outcome(&asked, id);
         assert!(own.verdict == ClauseVerdict::Failed && own.why.contains("(certify."), "{}", own.line());
     }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut progress = CertificateProgress::begin(folder.path(), &asked, "all").expect("writable");
+    asked.outcomes.iter_mut().try_for_each(|outcome| progress.keep(outcome)).expect("writable");
+    asked.write(folder.path()).expect("writable");
+    let page = std::fs::read_to_string(folder.path().join("certificate.md")).expect("a page");
+    assert!(page.contains("; trials in [switchml-throughput.json](switchml-throughput.json)"), "{page}");
 }
 
 #[test]
