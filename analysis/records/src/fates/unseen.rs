@@ -83,8 +83,16 @@ impl Resolver {
         let members: Vec<u32> = workers.iter().filter_map(open).collect();
         match members.len() == workers.len() {
             true => members.iter().for_each(|member| self.deliver_unseen(*member, count == 1)),
-            false => self.duplicates += 1,
+            // It came again only if a result of this block had come.
+            false if self.has_come(workers[0], id.seq()) => self.duplicates += 1,
+            false => self.contradictions += 1,
         }
+    }
+
+    /// Whether a result has delivered a transmission of this block by this worker.
+    fn has_come(&self, worker: u32, seq: u32) -> bool {
+        let attempts = (0..=u8::MAX).map(|attempt| PacketId::new(worker, seq, attempt).0);
+        attempts.map_while(|id| self.packets.number(id)).any(|packet| self.packets.state(packet) == State::Delivered)
     }
 
     fn deliver_unseen(&mut self, packet: u32, alone: bool) {

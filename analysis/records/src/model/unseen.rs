@@ -104,8 +104,17 @@ impl Resolver {
         let members: Vec<_> = workers.iter().filter_map(open).collect();
         match members.len() == workers.len() {
             true => members.iter().for_each(|member| self.deliver_unseen(*member, count == 1)),
-            false => self.fates.duplicates += 1,
+            // It came again only if a result of this block had come.
+            false if self.has_come(workers[0], id.seq()) => self.fates.duplicates += 1,
+            false => self.fates.contradictions += 1,
         }
+    }
+
+    /// Whether a result has delivered a transmission of this block by this worker.
+    fn has_come(&self, worker: u32, seq: u32) -> bool {
+        let attempts = (0..=u8::MAX).map(|attempt| PacketId::new(worker, seq, attempt).0);
+        let mut known = attempts.map_while(|id| self.index.get(&id));
+        known.any(|packet| self.state[*packet as usize] == State::Delivered)
     }
 
     fn deliver_unseen(&mut self, packet: usize, alone: bool) {
@@ -133,6 +142,15 @@ mod tests {
         let balance = fates.balance();
         assert_eq!((balance.unaccounted, balance.unknown, fates.duplicates, fates.contradictions), (1, 0, 1, 0));
         assert_eq!(Fates::resolve(&story.records).balance().unknown, 1, "with books that sum would be a contradiction");
+    }
+
+    #[test]
+    fn a_result_of_all_of_which_one_sent_nothing_is_a_contradiction() {
+        let mut story = Story::new();
+        story.sent(0, 4, Some(0), 0).sent(1, 4, Some(0), 0).sent(0, 5, Some(0), 0);
+        story.received(5, 0, 4, 2).received(6, 0, 5, 2).received(7, 0, 4, 2);
+        let fates = Fates::resolve_unseen(&story.records, &story.manifest(), Family::Results);
+        assert_eq!((fates.duplicates, fates.contradictions), (1, 1), "block 4 came again");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fs::OpenOptions;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use pktgen_core::arrow::array::AsArray;
 use pktgen_core::arrow::datatypes::{Int64Type, UInt16Type, UInt32Type};
-use pktgen_core::record::{NO_CLUSTER, PacketId, RECEIVED, SumOk};
+use pktgen_core::record::{Balance, Counters, NO_CLUSTER, PacketId, RECEIVED, SumOk, Validity};
 use pktgen_testing::eventually;
 use proptest::prelude::*;
 
@@ -204,6 +204,21 @@ fn both_streams_of_a_killed_run_are_recovered() {
     std::fs::write(&path, "rest").unwrap();
     assert_eq!(recover_received(dir.path(), &mut FileDigests::new()).unwrap(), 0);
     assert_eq!((read(dir.path()).len(), path.exists()), (10_000 + whole as usize, false));
+}
+
+/// The frames of an interface have streams and a manifest of their own.
+#[test]
+fn a_capture_is_not_recovered() {
+    let folder = tempfile::tempdir().unwrap();
+    let manifest = serde_json::json!({
+        "version": 2, "tool": "test", "experiment": "lo", "labels": {}, "seed": 1, "state": "finished", "part": "frames",
+        "anchor_unix_ns": 0, "created_unix_ns": 0, "trace_hash": "", "config": "", "clocks": {}, "host": {}, "nodes": [],
+        "records": "none", "clusters": [], "balance": Balance::default(), "balance_by_worker": [],
+        "counters": Counters::default(), "validity": Validity::default(),
+    });
+    write_manifest(folder.path(), &manifest).unwrap();
+    assert!(recover(folder.path(), false).unwrap_err().to_string().contains("frames of an interface"));
+    assert_eq!(files(folder.path()), ["manifest.json"]);
 }
 
 /// The process was killed after it had written the whole file, and before it removed the other one.
