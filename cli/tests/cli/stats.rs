@@ -100,7 +100,8 @@ fn rows_and_roles_are_json_lines_of_their_kinds() {
     let lines: Vec<Value> = text(&output.stdout).lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let of = |schema: &str| lines.iter().filter(|line| line["schema"] == schema).collect::<Vec<_>>();
     let (rows, roles) = (of("stats/1"), of("role/1"));
-    assert!(rows.len() > 1 && rows.iter().all(|row| row["device"].is_null() && row["sent"].is_u64()), "{rows:?}");
+    // On a busy host all intervals may be one.
+    assert!(!rows.is_empty() && rows.iter().all(|row| row["device"].is_null() && row["sent"].is_u64()), "{rows:?}");
     assert_eq!(
         roles.iter().map(|role| role["role"].as_str()).collect::<Vec<_>>(),
         [Some("workers"), Some("device"), Some("server")]
