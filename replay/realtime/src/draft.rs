@@ -220,6 +220,26 @@ mod tests {
     }
 
     #[test]
+    fn a_line_rate_at_several_ports_is_no_overload_whatever_the_phases() {
+        for (clusters, updates) in (2..=8).flat_map(|clusters| [(clusters, 5), (clusters, 1000)]) {
+            let text = steady(clusters, updates, "10us").replace("phase = \"zero\"\n", "");
+            let drafted = drafted(&text).expect("the line rate is no overload");
+            // The phases are less than a period apart.
+            let least = 1_000_000_000 / u64::from(updates + 1) * u64::from(updates - 1);
+            for load in drafted.ports.iter().chain(&drafted.workers) {
+                assert!(load.mean_bps.is_some_and(|mean| mean >= least), "{clusters} clusters: {load:?}");
+            }
+        }
+        // One port of two workers, each at half of its rate.
+        let apart = steady(2, 10, "20us").replace("phase = \"zero\"\n", "");
+        let shared = apart.replace("kind = \"star\"", "kind = \"star\"\nhosts = 1");
+        let drafted = drafted(&shared).expect("the line rate is no overload");
+        assert_eq!(drafted.ports.len(), 1, "{:?}", drafted.ports);
+        let sum: u64 = drafted.workers.iter().filter_map(|load| load.mean_bps).sum();
+        assert_eq!(drafted.ports[0].mean_bps, Some(sum));
+    }
+
+    #[test]
     fn aggregates_are_counted_in_the_cluster_in_which_a_worker_is() {
         // Worker 0 leaves after five of its ten updates: to the other cluster, or from it to a new one.
         let moved = "[[workload.moves]]\nat = \"45us\"\nworker = 0\ncluster = 1\n";

@@ -11,7 +11,7 @@ use pktgen_workload::workload::Source;
 use serde::Serialize;
 
 use super::UPDATES_MAX;
-use crate::plan::Plan;
+use crate::plan::{MeanRates, Plan};
 
 /// Window of peak rates.
 const WINDOW: Time = MS;
@@ -25,7 +25,7 @@ pub struct Load {
     pub frames: u64,
     /// Their bytes, without the overhead on the cable.
     pub bytes: u64,
-    /// Mean rate in bit/s, with FCS, preamble and gap; a mean gap follows the last update. None for workers that wait for results.
+    /// Mean rate in bit/s, with FCS, preamble and gap; of a port, the sum of its workers'. None for workers that wait for results.
     pub mean_bps: Option<u64>,
     /// Rate in the busiest millisecond.
     pub peak_bps: Option<u64>,
@@ -35,30 +35,24 @@ pub struct Load {
     window: (Time, u64),
     #[serde(skip)]
     peak: u64,
-    #[serde(skip)]
-    bits: u64,
 }
 
 impl Load {
-    fn add(&mut self, t: Time, bytes: u64, overhead: u64) {
+    fn add(&mut self, t: Time, bytes: u64, bits: u64) {
         let window = t.div_euclid(WINDOW);
-        let bits = (bytes + overhead) * 8;
         if window != self.window.0 {
             self.window = (window, 0);
         }
         self.window.1 += bits;
         self.peak = self.peak.max(self.window.1);
-        self.bits += bits;
         self.frames += 1;
         self.bytes += bytes;
     }
 
-    fn close(&mut self, span: Time) {
-        let per_second = |bits: u64, span: Time| (u128::from(bits) * SECOND as u128 / span.max(1) as u128) as u64;
-        if span > 0 {
-            self.mean_bps = Some(per_second(self.bits, span));
-            self.peak_bps = Some(per_second(self.peak, WINDOW).max(self.mean_bps.unwrap_or(0)));
-        }
+    fn close(&mut self, mean_bps: u64) {
+        let peak = u128::from(self.peak) * SECOND as u128 / WINDOW as u128;
+        self.mean_bps = Some(mean_bps);
+        self.peak_bps = Some((peak as u64).max(mean_bps));
     }
 }
 
@@ -132,9 +126,8 @@ fn open(
     growth: u64,
     until: Time,
 ) -> Result<Counted> {
-    let (mut first, mut end, mut looked, mut complete) = (None, 0, 0, true);
-    // Different times of generation.
-    let mut times: Time = 0;
+    let (mut end, mut looked, mut complete) = (0, 0, true);
+    let mut rates = MeanRates::default();
     let mut members = BTreeMap::new();
     while let Some(update) = source.peek().copied().filter(|update| update.t_gen <= until) {
         if looked == UPDATES_MAX {
@@ -144,21 +137,29 @@ fn open(
         let bytes = u64::from(update.bytes) + growth;
         let port = ports.of.get(update.worker as usize).copied().unwrap_or_default();
         if let (Some(worker), Some(port)) = (workers.get_mut(update.worker as usize), ports.loads.get_mut(port)) {
-            worker.add(update.t_gen, bytes, ports.overhead);
-            port.add(update.t_gen, bytes, ports.overhead);
+            let bits = (bytes + ports.overhead) * 8;
+            worker.add(update.t_gen, bytes, bits);
+            port.add(update.t_gen, bytes, bits);
+            rates.add(update.worker, update.t_gen, bits);
         }
         if update.cluster != NO_CLUSTER {
             *members.entry((update.cluster, update.worker)).or_insert(0) += 1;
         }
-        times += Time::from(first.is_none() || update.t_gen != end);
-        first.get_or_insert(update.t_gen);
         (end, looked) = (update.t_gen, looked + 1);
         source.take(&mut []);
     }
-    let gaps = end - first.unwrap_or(end);
-    // A mean gap follows the last updates, so that a steady schedule has its own rate. Rounded up: the rate is compared with a limit.
-    let span = if times > 1 { gaps + (gaps + times - 2) / (times - 1) } else { 0 };
-    workers.iter_mut().chain(&mut ports.loads).for_each(|load| load.close(span));
+    if let Some(means) = rates.bps() {
+        let mut sums = vec![0u64; ports.loads.len()];
+        for (number, worker) in workers.iter_mut().enumerate() {
+            let mean = means.get(number).copied().unwrap_or(0);
+            worker.close(mean);
+            let port = ports.of.get(number).copied().unwrap_or_default();
+            if let Some(sum) = sums.get_mut(port) {
+                *sum += mean;
+            }
+        }
+        ports.loads.iter_mut().zip(sums).for_each(|(port, sum)| port.close(sum));
+    }
     if let Some(port) = ports.loads.iter().find(|port| port.mean_bps.is_some_and(|mean| mean > port.line_bps)) {
         return Err(Error::config(format!(
             "port {}: {:.3} Gbit/s in the mean, with preambles and gaps, would go to it, and it carries {:.3}; lower the rate \
@@ -209,14 +210,12 @@ mod tests {
     fn a_peak_is_that_of_the_busiest_millisecond() {
         let mut load = Load::default();
         for t in [0, 1, MS - 1, MS, 5 * MS, 10 * MS] {
-            load.add(t, 101, 24);
+            load.add(t, 101, 1000);
         }
-        load.close(10 * MS);
-        // Six frames of 1000 bits in 10 ms; three of them in the first.
-        assert_eq!((load.frames, load.bytes, load.mean_bps, load.peak_bps), (6, 606, Some(600_000), Some(3_000_000)));
-        let mut lone = Load::default();
-        lone.add(0, 101, 24);
-        lone.close(0);
-        assert_eq!(lone.mean_bps, None, "one frame has no rate");
+        load.close(500_000);
+        // Three of six frames of 1000 bits are in the first millisecond.
+        assert_eq!((load.frames, load.bytes, load.mean_bps, load.peak_bps), (6, 606, Some(500_000), Some(3_000_000)));
+        load.close(4_000_000);
+        assert_eq!(load.peak_bps, Some(4_000_000), "no peak is below the mean");
     }
 }
