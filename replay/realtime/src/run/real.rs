@@ -8,7 +8,7 @@ use pktgen_core::record::{
     CONTROLS, Counters, Fault, InterfaceCounts, Manifest, NO_CLUSTER, Note, STAMPS_RECEIVED, STAMPS_SENT, SteeredRow,
     Unseen,
 };
-use pktgen_core::time::{NEVER, NS, Time};
+use pktgen_core::time::{NEVER, NS, SECOND, Time};
 use pktgen_core::units::Span;
 use pktgen_core::{Error, Result};
 use pktgen_workload::workload::Source;
@@ -24,7 +24,7 @@ use crate::driver::real_time::{self, FrameSet, OpenedRoles, RealOutcome, Roles, 
 use crate::driver::virtual_time::Outcome;
 use crate::launch::LaunchedDevice;
 use crate::live::Ends;
-use crate::plan::Plan;
+use crate::plan::{MeanRates, Plan};
 use crate::settle::settle;
 use crate::steer::{Steerable, Steering};
 use crate::transport::middleware::HELD_SHARE;
@@ -102,20 +102,19 @@ const BESIDE: u64 = 24;
 
 /// Returns the packets and bits per second that the first updates of a schedule offer, bits as on a link; `None` if all are at one time.
 fn offered(mut source: Box<dyn Source>) -> Option<(f64, f64)> {
-    // The last update has no duration.
-    let (mut bits, mut own, mut first, mut last, mut count) = (0, 0, None, 0, 0u64);
+    let (mut rates, mut first, mut last, mut count) = (MeanRates::default(), None, 0, 0u64);
     for _ in 0..LOOK {
         let Some(update) = source.peek() else { break };
-        bits += own;
+        rates.add(update.worker, update.t_gen, (u64::from(update.bytes) + BESIDE) * 8);
         count += 1;
-        own = (u64::from(update.bytes) + BESIDE) * 8;
         last = update.t_gen;
         first.get_or_insert(last);
         source.take(&mut []);
     }
     let span = last - first.unwrap_or(last);
-    let per_second = |n: u64| n as f64 * 1e12 / span as f64;
-    (span > 0).then(|| (per_second(count - 1), per_second(bits)))
+    // The last update has no duration.
+    let pps = count.saturating_sub(1) as f64 * SECOND as f64 / span as f64;
+    rates.bps().map(|bps| (pps, bps.iter().sum::<u64>() as f64))
 }
 
 /// Returns the steerable properties of a run; `None` if it has no workers here, or uses the time of files.
@@ -447,4 +446,36 @@ pub(super) fn settle_outcome(
     }
     conclude(manifest, Outcome { counters, faults, ledger: settled.ledger, ..outcome });
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use pktgen_core::config::Document;
+    use pktgen_core::seed::Seed;
+    use pktgen_workload::workload;
+
+    use super::*;
+
+    /// As in a dry run: 10,000 bits of each worker per period.
+    #[test]
+    fn a_schedule_offers_no_more_than_its_own_rate() {
+        let of = |workers: u32, updates: u32, schedule: &str| {
+            let text = format!(
+                "[workload]\nclusters = 1\nworkers_per_cluster = {workers}\nupdates = {updates}\nbytes = \"1226B\"\n\
+                 [schedule]\nperiod = \"100us\"\n{schedule}"
+            );
+            let mut document = Document::parse(&text, "test").expect("an experiment");
+            offered(workload::open(&mut document, Seed(1)).expect("a workload").source)
+        };
+        // Ten workers at the same times.
+        for (updates, pps) in [(100, 999.0 / 9.9e-3), (2, 19.0 / 1e-4)] {
+            let (packets, bits) = of(10, updates, "kind = \"grid\"\n").expect("a rate");
+            assert!((packets / pps - 1.0).abs() < 1e-9, "{packets}");
+            assert_eq!(bits, 1e9, "{updates} updates");
+        }
+        // At different ones.
+        let (_, bits) = of(10, 100, "kind = \"constant\"\n").expect("a rate");
+        assert!((0.99e9..=1e9).contains(&bits), "{bits}");
+        assert_eq!(of(10, 1, "kind = \"grid\"\n"), None, "all at one time");
+    }
 }
