@@ -146,6 +146,19 @@ mod tests {
     }
 
     #[test]
+    fn capabilities_that_the_kernel_does_not_know_are_no_container() {
+        // A user on Linux 5.4.
+        let status = "CapEff:\t0000000000000000\nCapBnd:\t0000003fffffffff\n";
+        let host = Fixture::good().file("proc/self/status", status).file("proc/sys/kernel/cap_last_cap", "37\n");
+        let found = host.look(&Capabilities);
+        assert!(!found.is_empty() && found.iter().all(|f| f.remedy.contains("sudo setcap")), "{found:?}");
+        // A container there.
+        let status = "CapEff:\t00000000a80425fb\nCapBnd:\t00000000a80425fb\n";
+        let remedy = given(&host.file("proc/self/status", status).host());
+        assert!(remedy.contains(" --cap-add=NET_ADMIN --cap-add=SYS_ADMIN --cap-add=IPC_LOCK "), "{remedy}");
+    }
+
+    #[test]
     fn a_user_namespace_is_told() {
         let said = |map: &str| {
             let found = Fixture::good().file("proc/self/uid_map", map).look(&Capabilities);

@@ -122,17 +122,22 @@ impl Host {
 
     /// Whether this process has this capability in effect.
     pub(super) fn may(&self, capability: Capability) -> bool {
-        let status = self.read("proc/self/status").unwrap_or_default();
-        let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-        let mask = mask.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
-        mask >> (capability as u32) & 1 != 0
+        self.capabilities("CapEff:").unwrap_or(0) >> (capability as u32) & 1 != 0
     }
 
-    /// Returns which of these this process can never have, since its bounding set lacks them, as in containers.
+    /// Returns which of these this process can never have, since its bounding set lacks them, as in containers. Kernels before 5.8 do not know
+    /// CAP_PERFMON and CAP_BPF, and ignore them in the capabilities of a file.
     pub(super) fn beyond(&self, all: &[Capability]) -> Vec<Capability> {
-        let status = self.read("proc/self/status").unwrap_or_default();
-        let mask = status.lines().find_map(|line| line.strip_prefix("CapBnd:"));
-        let mask = mask.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(u64::MAX);
-        all.iter().copied().filter(|own| mask >> (*own as u32) & 1 == 0).collect()
+        let bounding = self.capabilities("CapBnd:").unwrap_or(u64::MAX);
+        let last: u32 = self.number("proc/sys/kernel/cap_last_cap").unwrap_or(u32::MAX);
+        let beyond = |own: &Capability| (*own as u32) <= last && bounding >> (*own as u32) & 1 == 0;
+        all.iter().copied().filter(beyond).collect()
+    }
+
+    /// Returns a set of capabilities of this process, as in `/proc/self/status`.
+    fn capabilities(&self, set: &str) -> Option<u64> {
+        let status = self.read("proc/self/status")?;
+        let mask = status.lines().find_map(|line| line.strip_prefix(set))?;
+        u64::from_str_radix(mask.trim(), 16).ok()
     }
 }
