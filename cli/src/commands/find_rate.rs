@@ -155,7 +155,8 @@ fn tell(found: &RateFound, ui: &Ui) {
         ui.result(&format!("{:>14.1} packets/s {what}{passed}: {}", trial.pps, trial.why));
     }
     let limit = match (found.failed_pps, found.limited_by) {
-        (None, _) => "no rate failed, so neither device nor host limits it".to_owned(),
+        (None, None) => "no rate failed, so neither device nor host limits it".to_owned(),
+        (None, Some(_)) => "limit of the device".to_owned(),
         (Some(pps), Some(Limiter::Host)) => format!("{pps:.1} failed: limit of this host, not of the device"),
         (Some(pps), _) => format!("{pps:.1} failed: limit of the device"),
     };

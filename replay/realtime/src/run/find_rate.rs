@@ -134,7 +134,7 @@ pub struct RateFound {
     pub failed_pps: Option<f64>,
     /// Whether the rate was confirmed as often as requested.
     pub confirmed: bool,
-    /// The limiting component at the rate that failed; none if no rate failed.
+    /// The limiting component at the rate that failed, or the device if nothing came back; none if no rate failed.
     pub limited_by: Option<Limiter>,
     /// Reason of the end of the search.
     pub ended: String,
@@ -206,6 +206,7 @@ pub fn search(
         };
         found.trials.push(Trial { pps, passed: ok, why, confirms, limited_by });
         if nothing && found.trials.len() == 1 {
+            found.limited_by = limited_by;
             found.ended = NOTHING_BACK.into();
             return Ok(found);
         }
@@ -535,6 +536,7 @@ mod tests {
     fn nothing_at_first_ends_the_search_and_nothing_later_is_a_limit() {
         let none = search(&PLAN, 1.0, |_, _| Ok(Some(Attempt::NothingBack))).unwrap();
         assert_eq!((none.trials.len(), none.pps, none.ended.as_str()), (1, None, NOTHING_BACK));
+        assert_eq!((none.failed_pps, none.limited_by), (None, Some(Limiter::Device)));
         let later = search(&PLAN, 1.0, |pps, _| {
             Ok(Some(if pps > 5000.0 { Attempt::NothingBack } else { Attempt::Passed(String::new()) }))
         })

@@ -8,7 +8,7 @@ use pktgen_core::units::Span;
 use pktgen_core::{Error, Result};
 use serde::Serialize;
 
-use super::find_rate::{JudgedTrial, Limiter, RateFound, Search, Searched, of_rate, slower};
+use super::find_rate::{JudgedTrial, Limiter, Search, Searched, of_rate, slower};
 use super::{Experiment, Finished, Task};
 use crate::capture::claim;
 
@@ -212,7 +212,7 @@ impl SizeBench<'_> {
             bytes,
             throughput_pps: found.pps.filter(|_| found.confirmed),
             throughput_bps: None,
-            limited_by: limit(&found),
+            limited_by: found.limited_by,
             latency: None,
             losses: Vec::new(),
             burst_frames: None,
@@ -307,11 +307,6 @@ impl SizeBench<'_> {
     }
 }
 
-/// Returns what limits a rate; `None` if no trial failed. Where nothing came back, the search ends with its first trial.
-fn limit(found: &RateFound) -> Option<Limiter> {
-    found.limited_by.or_else(|| found.trials.iter().rfind(|trial| !trial.passed)?.limited_by)
-}
-
 /// Searches the longest burst that passes: doubles until one fails, then halves the gap. At most `most`, which is then a lower bound.
 fn longest(most: u64, passes: &mut dyn FnMut(u64) -> Result<bool>) -> Result<(Option<u64>, bool)> {
     let (mut low, mut frames) = (0, 16.min(most));
@@ -355,9 +350,9 @@ mod tests {
     fn a_device_that_returns_nothing_is_the_limit() {
         let plan = Search { from_pps: 100.0, to_pps: 400.0, precision: 0.01, confirm: 0, trials: 40, goal: None };
         let nothing = search(&plan, 1.0, |_, _| Ok(Some(Attempt::NothingBack))).unwrap();
-        assert_eq!((nothing.pps, limit(&nothing)), (None, Some(Limiter::Device)));
+        assert_eq!((nothing.pps, nothing.limited_by), (None, Some(Limiter::Device)));
         let all = search(&plan, 1.0, |_, _| Ok(Some(Attempt::Passed(String::new())))).unwrap();
-        assert_eq!((all.pps, limit(&all)), (Some(400.0), None));
+        assert_eq!((all.pps, all.limited_by), (Some(400.0), None));
     }
 
     #[test]
