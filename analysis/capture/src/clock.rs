@@ -268,16 +268,20 @@ fn bounded(sender: &Seen, server: &Seen) -> Relation {
                 .to_owned(),
         );
     }
-    // Drift makes the bounds of the whole recording too narrow; the bounds of each quarter of the time also hold with drift. A quarter
-    // without updates or acknowledgements has one bound.
+    // Drift makes the bounds of the whole recording too narrow; the bounds of each quarter of the time also hold with drift.
     let times = || up.iter().map(|(at, _)| *at);
     let (first, last) = times().min().zip(times().max()).unwrap_or_default();
     let quarter = |at: i128| (4 * (at - first)).div_euclid((last - first).max(1)).clamp(0, 3);
     let within = |all: &[(i128, i128)], number: i128| -> Vec<i128> {
         all.iter().filter(|(at, _)| quarter(*at) == number).map(|(_, difference)| *difference).collect()
     };
-    let least = (0..4).filter_map(|number| within(&down, number).into_iter().max()).fold(least, i128::min);
-    let most = (0..4).filter_map(|number| within(&up, number).into_iter().min()).fold(most, i128::max);
+    let bounds =
+        [0, 1, 2, 3].map(|number| (within(&down, number).into_iter().max(), within(&up, number).into_iter().min()));
+    // A missing bound of a quarter is as far from the other one as in the widest quarter with both.
+    let width = bounds.iter().filter_map(|(low, high)| Some((*high)? - (*low)?)).max().unwrap_or(most - least);
+    let lows = bounds.iter().filter_map(|(low, high)| low.or(high.map(|high| high - width)));
+    let highs = bounds.iter().filter_map(|(low, high)| high.or(low.map(|low| low + width)));
+    let (least, most) = (lows.fold(least, i128::min), highs.fold(most, i128::max));
     let fits = |ps: i128| i64::try_from(ps).ok();
     match (fits((most + least).div_euclid(2)), fits((most - least + 1) / 2)) {
         (Some(ps), Some(error_ps)) => Relation::Estimated(Offset { ps, error_ps }, up.len(), down.len()),
@@ -310,13 +314,13 @@ mod tests {
         }
     }
 
-    /// 20 ppm over 2.5 s: each direction takes 25 µs, and the offset grows from 0 to 50 µs. Acknowledgements may end before.
+    /// 20 ppm over 2.5 s: each direction takes 25 µs, and the offset changes from 0 to 50 or -50 µs. Acknowledgements may end before.
     #[test]
     fn a_drift_is_within_the_uncertainty() {
-        for acknowledged in [1001, 701, 301] {
+        for (sign, acknowledged) in [(1, 1001), (1, 701), (1, 301), (-1, 1001), (-1, 701), (-1, 301)] {
             let (mut sender, mut server) = (Seen::default(), Seen::default());
             for i in 0..=1000u32 {
-                let (at, offset) = (i128::from(i) * 2_500_000_000, i128::from(i) * 50_000);
+                let (at, offset) = (i128::from(i) * 2_500_000_000, sign * i128::from(i) * 50_000);
                 sender.updates.insert((1, i, 0, i64::from(i)), at);
                 server.updates.insert((1, i, 0, i64::from(i)), at + offset + 25_000_000);
                 if i < acknowledged {
@@ -325,8 +329,10 @@ mod tests {
                 }
             }
             let Relation::Estimated(found, ..) = bounded(&sender, &server) else { panic!("no estimate") };
-            assert!(found.ps - found.error_ps <= 100_000 && found.ps + found.error_ps >= 49_900_000, "{found:?}");
-            assert!(found.error_ps < 38_000_000, "{found:?}");
+            let [low, high] = if sign > 0 { [100_000, 49_900_000] } else { [-49_900_000, -100_000] };
+            let is_within = found.ps - found.error_ps <= low && found.ps + found.error_ps >= high;
+            assert!(is_within, "{sign} {acknowledged} {found:?}");
+            assert!(found.error_ps < 38_000_000, "{sign} {acknowledged} {found:?}");
         }
     }
 
