@@ -85,6 +85,8 @@ struct Renewals {
 
 /// Maximum distance behind the last sequence number at which a number is a copy.
 const STEPS_BACK: u64 = 16;
+/// With up to this many actors, numbers at most this part of the remembered entries back are not forgotten.
+const FAR_BACK: usize = 256;
 
 impl Renewals {
     /// Returns the sum of an event, and whether it is certainly not the last one of its actor in its slot: an earlier
@@ -128,9 +130,11 @@ impl Renewals {
         let (number, last) = (u64::from(id.seq), self.last.get(&place));
         let mut times = self.times.get(&key).unwrap_or(0);
         let goes_on = event.sight.attempt > 0 || last.is_none_or(|last| last.saturating_sub(number) <= STEPS_BACK);
-        // A number that is not known to be used may have been forgotten.
-        let was_used = || self.used.forgot() || self.used.get(&(SumId { renewed: times, ..id }, actor)).is_some();
-        if !goes_on && was_used() {
+        let is_known = || self.used.get(&(SumId { renewed: times, ..id }, actor)).is_some();
+        // A number that is not known to be used may have been forgotten, unless it is near: then it is only late.
+        let near = (self.used.kept / FAR_BACK) as u64;
+        let may_be_forgotten = || self.used.forgot() && last.is_some_and(|last| last.saturating_sub(number) > near);
+        if !goes_on && (is_known() || may_be_forgotten()) {
             times += 1;
             self.times.put(key, times);
         }
@@ -324,6 +328,24 @@ mod tests {
                 assert!(!sums.contribution(&event(What::Update, Some(worker), seq, 0)), "{tensor} {seq}");
             }
             assert!(sums.result(&event(What::Result, Some(0), seq, 0), true), "{tensor} {seq}");
+        }
+        assert_eq!(sums.workers(), Some(2));
+    }
+
+    /// The result 15,000 comes first after 15,040, when a part of what is remembered is forgotten.
+    #[test]
+    fn a_late_number_begins_no_tensor() {
+        let mut sums = Sums::remembering(&[], 1 << 14);
+        sums.renewals.by_format = vec![Renewal::Sequences; 3];
+        for seq in 0..16_000 {
+            for worker in 0..2 {
+                assert!(!sums.contribution(&event(What::Update, Some(worker), seq, 0)), "{seq}");
+            }
+            assert!(seq == 15_000 || sums.result(&event(What::Result, Some(0), seq, 0), true), "{seq}");
+            if seq == 15_040 {
+                assert!(sums.result(&event(What::Result, Some(0), 15_000, 0), true), "late");
+                assert!(!sums.result(&event(What::Result, Some(1), seq, 0), true), "a copy");
+            }
         }
         assert_eq!(sums.workers(), Some(2));
     }
