@@ -366,7 +366,8 @@ fn windows(select: &Select) -> ControlFlow<Error> {
 }
 
 /// Refuses windows that polars computes over other rows than SQL: those with a name, running averages, medians and
-/// numbers of distinct values, and all of functions whose OVER it ignores.
+/// numbers of distinct values, and all of functions whose OVER it ignores. Refuses a running TOTAL, whose first zeros are
+/// empty there.
 fn window(expr: &Expr) -> ControlFlow<Error> {
     let Expr::Function(Function { name, args, over: Some(over), .. }) = expr else { return ControlFlow::Continue(()) };
     let refuse = |what: String| ControlFlow::Break(at(expr.span().start, what));
@@ -386,6 +387,9 @@ fn window(expr: &Expr) -> ControlFlow<Error> {
         return refuse(format!(
             "a running {what} is refused: SUM(x) OVER (…) / COUNT(x) OVER (…) is a running average, and {what} OVER without ORDER BY that of all rows"
         ));
+    }
+    if name == "TOTAL" && !spec.order_by.is_empty() {
+        return refuse("a running TOTAL is refused: write COALESCE(SUM(x) OVER (…), 0)".to_owned());
     }
     ControlFlow::Continue(())
 }

@@ -131,6 +131,7 @@ fn windows_are_those_of_sql() {
         ("SELECT SUM(seq) OVER (w) FROM sent WINDOW w AS (PARTITION BY worker)", "a window with a name is refused"),
         ("SELECT 1 + MEDIAN(seq) OVER (ORDER BY seq) FROM sent", "SQL, line 1, column 12: a running MEDIAN is refused"),
         ("SELECT COUNT(DISTINCT worker) OVER (ORDER BY seq) FROM sent", "a running COUNT(DISTINCT …) is refused"),
+        ("SELECT TOTAL(seq) OVER (ORDER BY seq) FROM sent", "a running TOTAL is refused"),
         ("SELECT seq FROM sent QUALIFY AVG(bytes) OVER (ORDER BY seq) > 100", "a running AVG is refused"),
         ("SELECT seq FROM sent ORDER BY AVG(bytes) OVER (ORDER BY seq)", "a running AVG is refused"),
     ] {
@@ -139,6 +140,7 @@ fn windows_are_those_of_sql() {
     }
     for sql in [
         "SELECT SUM(bytes) OVER (ORDER BY seq) / COUNT(bytes) OVER (ORDER BY seq) FROM sent",
+        "SELECT TOTAL(seq) OVER (PARTITION BY worker), COALESCE(SUM(seq) OVER (ORDER BY seq), 0) FROM sent",
         "SELECT MEDIAN(bytes) OVER (PARTITION BY worker), COUNT(DISTINCT seq) OVER (PARTITION BY worker) FROM sent",
         "SELECT first_value(seq) OVER (PARTITION BY worker ORDER BY seq), LAG(seq) OVER (ORDER BY seq) FROM sent",
         "SELECT seq FROM sent QUALIFY ROW_NUMBER() OVER (PARTITION BY worker ORDER BY seq) = 1",
