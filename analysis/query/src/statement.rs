@@ -279,6 +279,10 @@ impl Visitor for Check<'_> {
             let what = "WHERE and COUNT without FROM are refused: name a table, or a subquery";
             return ControlFlow::Break(at(select.span().start, what));
         }
+        if let Some(condition) = &select.qualify {
+            let what = "QUALIFY is refused, since it would see the answer's columns only: take the window in a subquery of FROM, and choose its rows by WHERE";
+            return ControlFlow::Break(at(condition.span().start, what));
+        }
         windows(select)?;
         select.from.iter().try_for_each(joins)
     }

@@ -132,7 +132,7 @@ fn windows_are_those_of_sql() {
         ("SELECT 1 + MEDIAN(seq) OVER (ORDER BY seq) FROM sent", "SQL, line 1, column 12: a running MEDIAN is refused"),
         ("SELECT COUNT(DISTINCT worker) OVER (ORDER BY seq) FROM sent", "a running COUNT(DISTINCT …) is refused"),
         ("SELECT TOTAL(seq) OVER (ORDER BY seq) FROM sent", "a running TOTAL is refused"),
-        ("SELECT seq FROM sent QUALIFY AVG(bytes) OVER (ORDER BY seq) > 100", "a running AVG is refused"),
+        ("SELECT seq FROM sent QUALIFY ROW_NUMBER() OVER (PARTITION BY worker ORDER BY seq) = 1", "QUALIFY is refused"),
         ("SELECT seq FROM sent ORDER BY AVG(bytes) OVER (ORDER BY seq)", "a running AVG is refused"),
     ] {
         let refused = refusal(sql);
@@ -143,7 +143,7 @@ fn windows_are_those_of_sql() {
         "SELECT TOTAL(seq) OVER (PARTITION BY worker), COALESCE(SUM(seq) OVER (ORDER BY seq), 0) FROM sent",
         "SELECT MEDIAN(bytes) OVER (PARTITION BY worker), COUNT(DISTINCT seq) OVER (PARTITION BY worker) FROM sent",
         "SELECT first_value(seq) OVER (PARTITION BY worker ORDER BY seq), LAG(seq) OVER (ORDER BY seq) FROM sent",
-        "SELECT seq FROM sent QUALIFY ROW_NUMBER() OVER (PARTITION BY worker ORDER BY seq) = 1",
+        "SELECT seq FROM (SELECT seq, ROW_NUMBER() OVER (PARTITION BY worker ORDER BY seq) AS n FROM sent) x WHERE n = 1",
     ] {
         parse(sql).unwrap_or_else(|fault| panic!("{sql}: {fault}"));
     }
