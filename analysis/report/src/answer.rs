@@ -96,24 +96,31 @@ impl Tally {
                 Some(_) => tally.undecided += 1,
             }
         }
-        // Points at which no pair has a value.
+        // Points at which no pair has a value: if all pairs are equal, nothing is hidden.
         for (_, lacks) in lacking.iter().filter(|(at, _)| !values.iter().any(|(labels, _)| labels == at)) {
-            tally.hide(*lacks, 0);
+            if lacks.own + lacks.baseline + lacks.ratio > 0 {
+                tally.hide(*lacks, 0);
+            }
         }
         tally
     }
 
     fn hide(&mut self, lacks: Lacking, valued: usize) {
         let (sum, pairs) = self.hidden.unwrap_or_default();
-        let Lacking { own, baseline, ratio } = lacks;
-        let sum = Lacking { own: sum.own + own, baseline: sum.baseline + baseline, ratio: sum.ratio + ratio };
-        self.hidden = Some((sum, pairs + valued + own + baseline + ratio));
+        let Lacking { own, baseline, ratio, equal } = lacks;
+        let sum = Lacking {
+            own: sum.own + own,
+            baseline: sum.baseline + baseline,
+            ratio: sum.ratio + ratio,
+            equal: sum.equal + equal,
+        };
+        self.hidden = Some((sum, pairs + valued + own + baseline + ratio + equal));
         self.undecided += 1;
     }
 
     /// Returns how many pairs lack a value at points that are undecided for that reason; empty if there are none.
     fn shown_hidden(&self) -> String {
-        let Some((Lacking { own, baseline, ratio }, pairs)) = self.hidden else { return String::new() };
+        let Some((Lacking { own, baseline, ratio, .. }, pairs)) = self.hidden else { return String::new() };
         let mut parts = match (own, baseline) {
             (0, 0) => Vec::new(),
             (_, 0) => vec![format!("in {own} of {pairs} pairs only the baseline has a value")],
@@ -211,6 +218,19 @@ mod tests {
 
     fn at(rate: &str) -> Labels {
         [(VARIANT.to_owned(), "Olaf".to_owned()), ("topology.rate".to_owned(), rate.to_owned())].into()
+    }
+
+    /// Pairs with equal values and no ratio decide nothing, and are among the pairs of a sentence.
+    #[test]
+    fn equal_pairs_without_a_ratio_are_pairs() {
+        let (five, forty) = (at("5Gbps"), at("40Gbps"));
+        let values = [(&five, estimate(&[0.50, 0.51, 0.52, 0.53, 0.54], false).unwrap())];
+        let told = |at: &Labels, lacks: Lacking| Tally::of(&values, 0.0, &[(at, lacks)]).told("better", "worse");
+        let equal = Lacking { equal: 2, ..Lacking::default() };
+        assert_eq!((told(&five, equal).as_str(), told(&forty, equal).as_str()), ("better", "better"));
+        let differ = Lacking { ratio: 3, ..equal };
+        assert_eq!(told(&five, differ), "undecided: in 3 of 10 pairs there is no ratio (a value of 0 or less)");
+        assert!(told(&forty, differ).ends_with(": in 3 of 5 pairs there is no ratio (a value of 0 or less)"));
     }
 
     #[test]

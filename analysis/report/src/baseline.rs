@@ -109,9 +109,9 @@ pub(crate) fn compare(runs: &mut [RunSummary], units: &mut BTreeMap<String, Stri
             if theirs > 0.0 && value.is_finite() {
                 run.scalars.insert(shared.clone(), value);
                 units.insert((*key).to_owned(), (*unit).to_owned());
-            } else if ours != theirs {
+            } else {
                 // A ratio to a baseline of 0 is undefined.
-                run.lacks.push((*key, Lack::Ratio));
+                run.lacks.push((*key, if ours == theirs { Lack::Equal } else { Lack::Ratio }));
             }
         }
     }

@@ -75,6 +75,8 @@ pub enum Lack {
     Baseline,
     /// Their values differ and have no ratio: one is 0 or less.
     Ratio,
+    /// Their values are equal and have no ratio: both are 0 or less.
+    Equal,
 }
 
 /// Numbers of pairs without a value of a comparison.
@@ -84,8 +86,10 @@ pub struct Lacking {
     pub own: usize,
     /// Pairs in which the baseline's run has none.
     pub baseline: usize,
-    /// Pairs whose values have no ratio.
+    /// Pairs whose values differ and have no ratio.
     pub ratio: usize,
+    /// Pairs whose values are equal and have no ratio: neither side is better there.
+    pub equal: usize,
 }
 
 impl Lacking {
@@ -94,6 +98,7 @@ impl Lacking {
             Lack::Own => self.own += 1,
             Lack::Baseline => self.baseline += 1,
             Lack::Ratio => self.ratio += 1,
+            Lack::Equal => self.equal += 1,
         }
     }
 }
