@@ -74,9 +74,7 @@ impl Resolver {
             return;
         }
         let open = |worker: &u32| {
-            let attempts = (0..=u8::MAX).map(|attempt| PacketId::new(*worker, id.seq(), attempt).0);
-            let mut known = attempts.map_while(|id| self.packets.number(id));
-            known.find(|packet| {
+            self.transmissions(*worker, id.seq()).find(|packet| {
                 self.packets.state(*packet) == State::Open && self.packets.fate(*packet) != Fate::Withheld
             })
         };
@@ -89,10 +87,14 @@ impl Resolver {
         }
     }
 
+    /// Returns the transmissions of a block by a worker.
+    fn transmissions(&self, worker: u32, seq: u32) -> impl Iterator<Item = u32> {
+        (0..=u8::MAX).map_while(move |attempt| self.packets.number(PacketId::new(worker, seq, attempt).0))
+    }
+
     /// Whether a result has delivered a transmission of this block by this worker.
     fn has_come(&self, worker: u32, seq: u32) -> bool {
-        let attempts = (0..=u8::MAX).map(|attempt| PacketId::new(worker, seq, attempt).0);
-        attempts.map_while(|id| self.packets.number(id)).any(|packet| self.packets.state(packet) == State::Delivered)
+        self.transmissions(worker, seq).any(|packet| self.packets.state(packet) == State::Delivered)
     }
 
     fn deliver_unseen(&mut self, packet: u32, alone: bool) {

@@ -97,9 +97,8 @@ impl Resolver {
             return;
         }
         let open = |worker: &u32| {
-            let attempts = (0..=u8::MAX).map(|attempt| PacketId::new(*worker, id.seq(), attempt).0);
-            let mut known = attempts.map_while(|id| self.index.get(&id)).map(|packet| *packet as usize);
-            known.find(|packet| self.state[*packet] == State::Open && self.fates.fate[*packet] != Fate::Withheld)
+            self.transmissions(*worker, id.seq())
+                .find(|packet| self.state[*packet] == State::Open && self.fates.fate[*packet] != Fate::Withheld)
         };
         let members: Vec<_> = workers.iter().filter_map(open).collect();
         match members.len() == workers.len() {
@@ -110,11 +109,15 @@ impl Resolver {
         }
     }
 
+    /// Returns the transmissions of a block by a worker.
+    fn transmissions(&self, worker: u32, seq: u32) -> impl Iterator<Item = usize> {
+        let attempts = (0..=u8::MAX).map(move |attempt| PacketId::new(worker, seq, attempt).0);
+        attempts.map_while(move |id| self.index.get(&id)).map(|packet| *packet as usize)
+    }
+
     /// Whether a result has delivered a transmission of this block by this worker.
     fn has_come(&self, worker: u32, seq: u32) -> bool {
-        let attempts = (0..=u8::MAX).map(|attempt| PacketId::new(worker, seq, attempt).0);
-        let mut known = attempts.map_while(|id| self.index.get(&id));
-        known.any(|packet| self.state[*packet as usize] == State::Delivered)
+        self.transmissions(worker, seq).any(|packet| self.state[packet] == State::Delivered)
     }
 
     fn deliver_unseen(&mut self, packet: usize, alone: bool) {
