@@ -7,7 +7,7 @@ use pktgen_core::{Error, Result};
 use pktgen_engine::clause::ClauseSuite;
 use serde_json::{Value, json};
 
-use crate::certificate::{Certificate, ClauseOutcome};
+use crate::certificate::{Certificate, ClauseOutcome, METHOD};
 use crate::evidence::capture;
 
 /// The file, while a certificate is in progress.
@@ -73,6 +73,7 @@ impl CertificateProgress {
         Ok(json!({
             "suite": certificate.suite.0,
             "suite_version": certificate.suite.1,
+            "method_version": METHOD,
             "profile": certificate.profile.name(),
             "by": certificate.by,
             "device": certificate.device,

@@ -260,6 +260,29 @@ fn measurements_are_in_all_files_and_kept_when_a_certificate_is_killed() {
     assert!(loads.iter().any(|load| load["pps"] == lower["value"] && load["class"] == "lower"), "{trials}");
 }
 
+/// Results of two methods are not comparable: they are not in one certificate.
+#[test]
+fn a_certificate_of_another_method_is_not_resumed() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let certificate = narrow(10 * US, 4, 0, &["certify.trial=2ms"]);
+    CertificateProgress::begin(folder.path(), &certificate, "all").expect("writable");
+    let suite = pktgen_registry::all().suites.iter().find(|suite| suite.name == "switchml").expect("a suite");
+    let path = folder.path().join("progress.json");
+    let text = std::fs::read_to_string(&path).expect("readable");
+    let begun: Value = serde_json::from_str(&text).expect("JSON");
+    // Older files have no version of the method.
+    for (before, said) in [(Value::from(3), "method_version 3"), (Value::Null, "method_version null")] {
+        let mut other = begun.clone();
+        other["of"]["method_version"] = before;
+        std::fs::write(&path, other.to_string()).expect("writable");
+        let resumed = CertificateProgress::resume(folder.path(), &certificate, "all", suite);
+        let why = resumed.err().expect("another method").to_string();
+        assert!(why.contains(said), "{why}");
+    }
+    std::fs::write(&path, text).expect("writable");
+    assert!(CertificateProgress::resume(folder.path(), &certificate, "all", suite).is_ok());
+}
+
 #[test]
 fn a_quick_certificate_is_no_conformance() {
     let folder = tempfile::tempdir().expect("a temporary folder");
