@@ -1,5 +1,6 @@
 //! Writes the experiment that executes a plan: `pktgen place … --emit EXPERIMENT.toml`.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use pktgen_core::plan::{FlowSource, Plan, PlanLink, PlanRole};
@@ -126,6 +127,33 @@ fn check_counts(plan: &Plan, allreduce: bool) -> Result<()> {
     Ok(())
 }
 
+/// Returns the number of flows on each direction of a link by the node before it, for an aggregator's own sums the aggregator.
+fn sources(plan: &Plan) -> BTreeMap<(usize, usize), BTreeMap<usize, u64>> {
+    let mut sources: BTreeMap<(usize, usize), BTreeMap<usize, u64>> = BTreeMap::new();
+    for flow in &plan.flows {
+        for (i, pair) in flow.path.windows(2).enumerate() {
+            let before = flow.path[i.saturating_sub(1)];
+            *sources.entry((pair[0], pair[1])).or_default().entry(before).or_default() += 1;
+        }
+    }
+    sources
+}
+
+/// Returns the maximum number of frames that wait for a link of rate `out`, if its inputs (rate, frames) begin together: as long
+/// as all arrivals exceed `out`, the number grows, and the inputs end one after another.
+fn peak(mut inputs: Vec<(f64, f64)>, out: f64) -> f64 {
+    inputs.sort_by(|a, b| (a.1 / a.0).total_cmp(&(b.1 / b.0)));
+    let mut rate: f64 = inputs.iter().map(|(rate, _)| rate).sum();
+    let (mut t, mut waiting, mut most): (f64, f64, f64) = (0.0, 0.0, 0.0);
+    for (own, frames) in &inputs {
+        let end = frames / own;
+        waiting = (waiting + (rate - out) * (end - t)).max(0.0);
+        (t, rate, most) = (end, rate - own, most.max(waiting));
+    }
+    // A frame of each may arrive at the same time.
+    most + inputs.len() as f64
+}
+
 /// Refuses plans with more frames than a queue holds: those beyond are dropped (`queue_full`) and never sent again.
 fn check_queues(plan: &Plan, messages: u32, factor: f64) -> Result<()> {
     let loads = plan.messages();
@@ -138,12 +166,18 @@ fn check_queues(plan: &Plan, messages: u32, factor: f64) -> Result<()> {
     for (_, to, _, rate) in directions() {
         inputs[to] = (inputs[to].0 + 1.0, inputs[to].1 + rate);
     }
+    let (cables, sources) = (plan.cables(), sources(plan));
     for (from, to, flows, rate) in directions().filter(|(from, ..)| plan.nodes[*from].role != PlanRole::Host) {
         let (flows, (links, arriving)) = (flows as f64, inputs[from]);
         let all = flows * f64::from(messages);
         // While `all` frames arrive at a rate, those beyond the link's own rate wait, and those that come at once.
         let waiting = |at_once: f64, arriving: f64| at_once + all * (1.0 - rate / arriving).max(0.0);
-        let by_links = waiting(links, arriving);
+        let by_input = sources.get(&(from, to)).into_iter().flatten().map(|(before, flows)| {
+            // An aggregator's own sums leave at most as fast as all of its inputs arrive.
+            let rate = cables.get(&(*before, from)).map_or(arriving, |link| plan.links[*link].rate_bps as f64);
+            (rate, *flows as f64 * f64::from(messages))
+        });
+        let by_links = waiting(links, arriving).min(peak(by_input.collect(), rate));
         let by_period = plan.rate_bps.map_or(all, |promised| waiting(flows, flows * promised as f64 * factor));
         let most = by_links.min(by_period).min(all);
         if most > f64::from(SLOTS) {
@@ -305,6 +339,19 @@ mod tests {
         assert!(parts.iter().all(|part| message.contains(part)), "{message}");
         // The root sends half of what its two links bring at the same time.
         assert!(ask(&[0, 9, 9], 65_536).is_ok());
+        // Its first link ends earlier; from then on the second one brings as much as the root sends.
+        assert!(ask(&[0, 0, 0, 15, 0, 10, 10], 65_536).is_ok());
+        let message = ask(&[0, 0, 0, 16, 0, 10, 10], 65_536).unwrap_err();
+        assert!(message.contains("36 flows") && message.contains("up to 1048578 frames"), "{message}");
+    }
+
+    #[test]
+    fn frames_wait_until_inputs_end() {
+        // Both inputs for 10 s, then the faster one alone for 10 s: 10 · (3 − 1) + 10 · (2 − 1), and one of each.
+        assert_eq!(peak(vec![(2.0, 40.0), (1.0, 10.0)], 1.0), 32.0);
+        // The rest arrives more slowly than frames leave.
+        assert_eq!(peak(vec![(2.0, 40.0), (1.0, 10.0)], 2.5), 7.0);
+        assert_eq!(peak(vec![(1.0, 1e6)], 1.0), 1.0);
     }
 
     #[test]
