@@ -49,6 +49,8 @@ impl TargetSource {
 #[derive(Debug, Default)]
 pub struct MeasuredValues {
     values: BTreeMap<(PointLabels, String), Vec<f64>>,
+    /// The points of measured runs that are one point of the experiment.
+    points: BTreeMap<PointLabels, BTreeSet<String>>,
     /// Information that a reader needs.
     pub notes: Vec<String>,
 }
@@ -58,8 +60,6 @@ impl MeasuredValues {
     pub fn add_runs(&mut self, dir: &Path, experiment: &Experiment, options: Options) -> Result<()> {
         let data = SweepData::open_with(dir, options, &mut |_, _| {})?;
         let axes: BTreeSet<&str> = experiment.axes().iter().map(|(axis, _)| axis.as_str()).collect();
-        // The folder's points that are one point of the experiment.
-        let mut points: BTreeMap<PointLabels, BTreeSet<String>> = BTreeMap::new();
         for run in &data.runs {
             if !run.validity.is_valid() {
                 self.notes.push(format!("{} is invalid and no target: {}", name_of(run), run.validity.why()));
@@ -80,7 +80,7 @@ impl MeasuredValues {
                     describe(&labels)
                 )));
             }
-            let same = points.entry(labels.clone()).or_default();
+            let same = self.points.entry(labels.clone()).or_default();
             same.insert(describe(&run.labels));
             if same.len() > 1 {
                 return Err(Error::config(format!(

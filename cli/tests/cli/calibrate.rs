@@ -156,6 +156,16 @@ fn measured_points_that_are_one_of_the_experiment_are_refused() {
     for part in ["transport.linger=2ms and at ", "transport.linger=3ms are one point of the experiment"] {
         assert!(told(&output).contains(part), "{part}\n{}", told(&output));
     }
+    // Nor are they if each has a `--to` of its own.
+    let runs = fs::read_dir(at.join("varied")).expect("runs").map(|run| run.expect("a run").file_name());
+    let runs: Vec<String> = runs.map(|run| format!("varied/{}", run.to_string_lossy())).collect();
+    let run = |value: &str| {
+        let found = runs.iter().find(|run| run.contains(&format!("linger={value}")) && run.contains("seed=101"));
+        found.unwrap_or_else(|| panic!("{value}: {runs:?}"))
+    };
+    let output = pktgen(at, &format!("calibrate one.toml --to {} --to {} --out b", run("2ms"), run("3ms")));
+    assert_eq!(output.status.code(), Some(2), "{}", told(&output));
+    assert!(told(&output).contains("transport.linger=3ms are one point of the experiment"), "{}", told(&output));
 }
 
 /// Points that cannot be predicted are refused before anything is run.
