@@ -118,6 +118,9 @@ pub struct CalibrationAnswer {
     pub settings: usize,
     /// Whether the search ended by itself.
     pub settled: bool,
+    /// Whether the settings filled the ranges evenly (`calibrate.evenly`).
+    #[serde(skip)]
+    pub evenly: bool,
     /// The number of settings that had been run when the distance first fell to each value.
     pub progress: Vec<(usize, f64)>,
     /// Number of invalid runs.
@@ -204,6 +207,7 @@ pub fn calibrate(
         left_out: if together { Vec::new() } else { left_out(task, branch) },
         settings: ran,
         settled: !keys.evenly && ran < most,
+        evenly: keys.evenly,
         progress: history(task, &branches, &look.fit.known.whole),
         invalid: branches.iter().flat_map(|branch| &branch.places).map(|place| place.evaluated.invalid).sum(),
         best: setting.clone(),

@@ -60,9 +60,10 @@ impl Calibration {
     pub fn remarks(&self) -> Vec<String> {
         let answer = &self.answer;
         let mut out = self.notes.clone();
-        if !answer.settled {
+        // An even search cannot settle, however many settings are allowed.
+        if !answer.settled && !answer.evenly {
             out.push(format!(
-                "the search ended after {} settings, before it settled: calibrate.settings allows more",
+                "the search did not settle within {} settings; raise calibrate.settings",
                 answer.settings
             ));
         }

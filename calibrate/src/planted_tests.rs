@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 
 use crate::answer::{CalibrationAnswer, calibrate};
+use crate::page::Calibration;
 use crate::parameter::{NumberRange, Parameter, ParameterRange, Setting, Space};
 use crate::settings::CalibrateKeys;
 use crate::target::{PointLabels, TargetValue};
@@ -205,7 +206,23 @@ fn a_choice_without_values_leaves_the_settings_to_the_others() {
     assert!(twin.0 > 13, "{}", twin.0);
 }
 
-/// Two branches do not divide the maximum: the search ends one setting before it.
+/// Returns what a page with this answer remarks.
+fn remarks(answer: CalibrationAnswer) -> Vec<String> {
+    let calibration = Calibration {
+        experiment: String::new(),
+        tool: String::new(),
+        to: Vec::new(),
+        seeds: SEEDS as u32,
+        runs_each: SEEDS as usize,
+        units: Default::default(),
+        notes: Vec::new(),
+        answer,
+        predictions: Vec::new(),
+    };
+    calibration.remarks()
+}
+
+/// Two branches do not divide the maximum: the search ends one setting before it. More settings would not help it.
 #[test]
 fn an_even_search_never_settles() {
     let choices = ParameterRange::Choices(vec![Value::Integer(0), Value::Integer(1)]);
@@ -213,7 +230,16 @@ fn an_even_search_never_settles() {
     let space = Space { parameters: vec![numbers("at", 0.0, 1.0), kind] };
     let targets = [TargetValue::measured("value", &PointLabels::new(), &[0.499, 0.5, 0.501]).expect("values")];
     let line = |setting: &[f64], seed: u64| vec![setting[0] + 5.0 * setting[1] + 1e-3 * normal(seed, 1)];
-    let keys = CalibrateKeys { settings: 25, evenly: true, ..keys() };
-    let answer = calibrate(&space, &targets, &keys, &mut Function(line, 50), &mut |_, _| {}).expect("an answer");
-    assert_eq!((answer.settings, answer.settled), (24, false));
+    let search = |settings, evenly| {
+        let keys = CalibrateKeys { settings, evenly, ..keys() };
+        calibrate(&space, &targets, &keys, &mut Function(line, 50), &mut |_, _| {}).expect("an answer")
+    };
+    let even = search(25, true);
+    assert_eq!((even.settings, even.settled), (24, false));
+    assert!(!remarks(even).iter().any(|remark| remark.contains("settings")));
+    // The first settings of both branches are all that is allowed.
+    let guided = search(24, false);
+    assert_eq!((guided.settings, guided.settled), (24, false));
+    let wanted = "the search did not settle within 24 settings; raise calibrate.settings";
+    assert!(remarks(guided).iter().any(|remark| remark == wanted));
 }
