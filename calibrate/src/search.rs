@@ -340,7 +340,9 @@ pub(crate) fn search(task: Task, twin: &mut dyn Twin, progress: Progress) -> Res
         let nearest = branches.iter().map(|branch| branch.least).fold(f64::INFINITY, f64::min);
         let mut any = false;
         for branch in &mut branches {
-            if branch.settled || (branch.waves >= 1 && branch.least - nearest > GIVEN_UP) || ran >= most {
+            // If no branch has a distance, none is nearer.
+            let is_far = nearest.is_finite() && branch.least - nearest > GIVEN_UP;
+            if branch.settled || (branch.waves >= 1 && is_far) || ran >= most {
                 continue;
             }
             any = true;
