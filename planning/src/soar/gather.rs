@@ -49,12 +49,13 @@ impl Tables {
             start.push(total as usize);
             total += u64::from(*width) * u64::from(tree.depth(v as u32) + 1);
         }
-        // The second pass keeps the costs of the children of one switch at a time, once for each of its colours (`parts`).
+        // The second pass keeps the costs of the children of one switch at a time, once for each possible colour (`parts`).
         let kept = |v: u32| {
+            let colours = 1 + u64::from(tree.is_available(v));
             let (mut most, mut sum) = (0u64, 0u64);
             for &child in tree.children(v) {
                 most = (most + u64::from(width[child as usize]) - 1).min(k as u64);
-                sum += 2 * (most + 1);
+                sum += colours * (most + 1);
             }
             sum
         };

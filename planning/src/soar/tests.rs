@@ -195,6 +195,10 @@ fn wide_trees_take_memory() {
     let star = star(100);
     let bytes = 8 * (11 + 100 * 2 * 2 + 2 * (65 + 90 * 11));
     assert!(gather::solve(&star, 10, bytes).is_ok() && gather::solve(&star, 10, bytes - 1).is_err());
+    // Once, if the root cannot aggregate.
+    let star = star.with_available((0..=100).map(|v| v != 0).collect());
+    let bytes = 8 * (11 + 100 * 2 * 2 + 65 + 90 * 11);
+    assert!(gather::solve(&star, 10, bytes).is_ok() && gather::solve(&star, 10, bytes - 1).is_err());
 }
 
 #[test]
