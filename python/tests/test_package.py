@@ -64,6 +64,10 @@ def test_axes_of_judgements_are_typed() -> None:
     versus = [{"differences": [], "judgements": [{**same, "labels": own} for own in labels]}]
     found = pktgen.Comparison({"title": "", "outcome": "same", "valid": True, "lines": [], "notes": [], "versus": versus}).judgements()
     assert found.select("target.slots", "variant", "a.b").rows() == [(16, "1", None), (4, "1", "x")]
+    # The new sweep has more values than the points that are judged, and the type of all of them.
+    said = {"title": "", "outcome": "same", "valid": True, "lines": [], "notes": [], "versus": versus}
+    found = pktgen.Comparison(said, True, {"target.slots": ["4", "8.5", "16"]}).judgements()
+    assert found.schema["target.slots"] == pl.Float64 and found["target.slots"].to_list() == [16.0, 4.0]
     nothing = pktgen.Comparison({"title": "", "outcome": "same", "valid": True, "lines": [], "notes": [], "versus": []})
     assert nothing.judgements().is_empty()
 

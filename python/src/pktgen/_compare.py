@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +23,11 @@ if TYPE_CHECKING:
 class Comparison:
     """What `pktgen report NEW --baseline OLD` says (docs/compare.md)."""
 
-    def __init__(self, said: dict[str, Any], verified: bool = True) -> None:
+    def __init__(self, said: dict[str, Any], verified: bool = True, axes: Mapping[str, list[str]] | None = None) -> None:
         self.said = said
         self._verified = verified
+        # All values of the new sweep's axes, of which points may have some: they have one type.
+        self._axes = axes or {}
         self.title = str(said["title"])
         #: "better", "worse", "same" or "cannot_tell", of the valid runs: see `valid`.
         self.outcome = str(said["outcome"])
@@ -36,7 +40,7 @@ class Comparison:
     def judgements(self) -> pl.DataFrame:
         """A row per metric and point: labels, typed as those of `Sweep.metrics`, outcome, medians, effect (`kind`: ratio − 1 or difference) with its interval, and why."""
         judged = [judgement for versus in self.said["versus"] for judgement in versus["judgements"]]
-        typed = _typed([judgement["labels"] for judgement in judged])
+        typed = _typed([judgement["labels"] for judgement in judged], self._axes)
         rows = [
             {
                 **{axis: typed[axis][text] for axis, text in judgement["labels"].items()},
@@ -81,7 +85,7 @@ def compare(
         file = Path(folder) / "compare.json"
         flags += ["--out", out] if out is not None else []
         answer = tool.call("report", _path(new), "--baseline", _path(old), "--out", file, *flags, allow=(0, 1))
-        comparison = Comparison(tool.written(file, answer), verified)
+        comparison = Comparison(tool.written(file, answer), verified, _planned(_path(new)))
     # What could not be written has the exit code of a verdict of "worse".
     failed = [line for line in answer.said("pktgen: ") if out is not None and str(out) in line]
     if failed:
@@ -102,12 +106,19 @@ def _path(place: Sweep | str | os.PathLike[str]) -> Path:
     return path
 
 
-def _typed(points: list[dict[str, str]]) -> dict[str, dict[str, keys.Label]]:
-    """For each axis the values that points have on it, with their types."""
-    texts: dict[str, dict[str, None]] = {}
+def _planned(sweep: Path) -> dict[str, list[str]]:
+    """The axes of a sweep with all their values, as texts; none of a run dir."""
+    plan = sweep / "sweep.json"
+    axes = json.loads(plan.read_text(encoding="utf-8")).get("axes", []) if plan.is_file() else []
+    return {axis: list(values) for axis, values in axes}
+
+
+def _typed(points: list[dict[str, str]], axes: Mapping[str, list[str]]) -> dict[str, dict[str, keys.Label]]:
+    """For each axis of points its values, with the type that all of them have, those of the plan as well."""
+    texts: dict[str, dict[str, Any]] = {}
     for labels in points:
         for axis, text in labels.items():
-            texts.setdefault(axis, {})[text] = None
+            texts.setdefault(axis, dict.fromkeys(axes.get(axis, [])))[text] = None
     return {axis: dict(zip(values, keys.typed(axis, list(values)))) for axis, values in texts.items()}
 
 
