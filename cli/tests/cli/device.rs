@@ -71,6 +71,19 @@ fn a_router_is_planned_with_the_blocks_that_the_experiment_states() {
     }
 }
 
+/// A card is told the ports of the frames that it will get.
+#[test]
+fn a_plan_has_the_ports_of_the_layout_on_the_wire() {
+    let wires = config("olaf/table1-wires.toml");
+    let words = ["device", "plan", "alveo-u55c-olaf", &wires, "--run", RUN];
+    for (layout, ports) in [("ours", [48501, 48500]), ("strict", [48511, 48510])] {
+        let text = prints(&words, &[&format!("transport.on_wire={layout}")]);
+        let plan: Value = serde_json::from_str(&text).expect("JSON");
+        let own = &plan["entries"]["udp_ports"];
+        assert_eq!([number(&own["workers"]), number(&own["parameter_server"])], ports, "{layout}");
+    }
+}
+
 #[test]
 fn a_plan_is_written_into_a_folder_and_profiles_are_listed_and_shown() {
     let folder = tempfile::tempdir().expect("a temporary folder");

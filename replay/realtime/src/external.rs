@@ -103,9 +103,13 @@ impl Plan {
         };
         let training = spec.training.as_ref();
         let format = parts.facts.protocol.format;
+        let on_wire = spec.transport.dialect.map_or(format, |dialect| dialect.on_wire);
+        let layout = spec.catalogue.protocols.formats.iter().find(|format| format.name() == on_wire);
         device::Facts {
             experiment: experiment.to_owned(),
             format: spec.transport.dialect.map_or(format, |dialect| dialect.device).to_owned(),
+            on_wire: on_wire.to_owned(),
+            ports: layout.and_then(|format| format.facts().ports),
             workers: spec.workers.clone(),
             has_server: spec.transport.has_server,
             frame_bytes: (parts.frame_bytes + spec.transport.growth()) as u64,

@@ -58,10 +58,12 @@ impl Planner for Olaf {
             json!({ "at_ps": change.at, "worker": change.worker, "cluster": change.cluster,
                     "multicast_group": u64::from(job.profile.addressing.group_ids) + u64::from(change.cluster) })
         });
+        // The strict layout has ports of its own.
+        let (workers, server) = job.facts.ports.unwrap_or((WORKER_PORT, PORT));
         let mut plan = json!({
             "update_identifier": (0u32..).zip(cluster_of).map(identify).collect::<Vec<_>>(),
             "parameter_server": station(job.addresses.server),
-            "udp_ports": { "workers": job.addresses.worker_port.unwrap_or(WORKER_PORT), "parameter_server": job.addresses.port.unwrap_or(PORT) },
+            "udp_ports": { "workers": job.addresses.worker_port.unwrap_or(workers), "parameter_server": job.addresses.port.unwrap_or(server) },
             "multicast_groups": groups(job),
             "regroup": moves.collect::<Vec<_>>(),
             "queue": {

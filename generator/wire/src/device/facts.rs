@@ -22,8 +22,12 @@ pub struct HotParameter {
 pub struct Facts {
     /// Name of the experiment.
     pub experiment: String,
-    /// Wire format.
+    /// Wire format, by its name in profiles.
     pub format: String,
+    /// Format of the frames on the wire: another one if a layout of the device is configured.
+    pub on_wire: String,
+    /// UDP port of the workers in the layout on the wire, and the port that they send to, if both are fixed.
+    pub ports: Option<(u16, u16)>,
     /// Workers and clusters (or jobs).
     pub workers: Arc<Population>,
     /// Whether there is a parameter server.
