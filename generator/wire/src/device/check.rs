@@ -81,14 +81,17 @@ pub fn check(profile: &Profile, facts: &Facts) -> Checked {
 }
 
 fn of_format(profile: &Profile, facts: &Facts, checked: &mut Checked) {
-    if profile.formats.is_empty() || profile.formats.contains(&facts.format) {
-        checked.kept.push(format!("wire format: {}", facts.format));
+    // A device of a format reads each of its layouts, if its profile does not name one of them.
+    let mut names = [&facts.format, &facts.on_wire].into_iter();
+    if let Some(name) = names.find(|name| profile.formats.is_empty() || profile.formats.contains(name)) {
+        checked.kept.push(format!("wire format: {name}"));
         return;
     }
+    let sent = if facts.on_wire.is_empty() { &facts.format } else { &facts.on_wire };
     let text = format!(
-        "{}: its workers send {}, and {} supports {}; choose another profile, or other workers (endpoint.workers)",
+        "{}: its workers send {sent}, and {} supports {}; choose another profile, another layout (transport.on_wire), or other \
+         workers (endpoint.workers)",
         facts.experiment,
-        facts.format,
         profile.name,
         profile.formats.join(", ")
     );

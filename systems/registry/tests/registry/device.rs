@@ -177,6 +177,25 @@ fn addresses_ports_formats_and_clusters_that_cannot_be_are_refused() {
     assert!(texts.len() == 1 && texts[0].contains("addressing.server"), "{texts:?}");
 }
 
+/// A format in a profile stands for its layouts, and the name of a layout for that layout alone.
+#[test]
+fn a_profile_may_support_one_layout_of_a_format() {
+    let of = |on_wire: &str| Facts { on_wire: on_wire.into(), ..facts() };
+    let (both, strict) = (profile(("", "")), profile(("\"olaf\", \"libra\"", "\"olaf_strict\"")));
+    for (profile, on_wire, kept) in
+        [(&both, "olaf", "olaf"), (&both, "olaf_strict", "olaf"), (&strict, "olaf_strict", "olaf_strict")]
+    {
+        let checked = check(profile, &of(on_wire));
+        assert_eq!(checked.findings, [], "{on_wire}");
+        assert!(checked.kept.contains(&format!("wire format: {kept}")), "{:?}", checked.kept);
+    }
+    let texts = refusals(&strict, &of("olaf"));
+    assert_eq!(texts.len(), 1, "{texts:?}");
+    ["send olaf,", "supports olaf_strict", "transport.on_wire"].iter().for_each(|word| {
+        assert!(texts[0].contains(word), "{}", texts[0]);
+    });
+}
+
 #[test]
 fn what_was_only_tested_so_far_is_said_and_not_refused() {
     let noted = profile(("source = \"A §1\"", "source = \"A §1\", note = true"));
