@@ -18,7 +18,6 @@ use serde::Serialize;
 
 use crate::external::Hardware;
 use crate::plan::Plan;
-use crate::transport::End;
 
 pub use compare::{At, Compared, Mistake, Wrong, compare};
 pub use load::Load;
@@ -95,11 +94,9 @@ pub struct Draft {
 /// Drafts a run: `per_kind` frames of each kind.
 pub fn draft(mut plan: Plan, source: Box<dyn Source>, names: (&str, &str), per_kind: usize) -> Result<Draft> {
     let facts = plan.asks(names.0);
-    let tag = plan.spec.transport.outer.as_ref().map_or(0, |outer| outer.translator(End::Workers).growth());
-    let growth = (tag + plan.spec.transport.growth()) as u64;
     let hardware = plan.spec.hardware.clone();
     let profile = hardware.as_ref().map(|own| own.profile.as_ref());
-    let counted = load::count(&plan, source, profile, growth)?;
+    let counted = load::count(&plan, source, profile)?;
     let checked = profile.map(|profile| check(profile, &facts)).unwrap_or_default();
     let mut notes: Vec<_> = checked.findings.iter().map(|finding| format!("note: {}", finding.text)).collect();
     notes.extend(plan.spec.remarks.iter().map(|note| format!("note: {note}")));
@@ -184,6 +181,7 @@ fn readings(profile: &Profile, counted: &load::Counted, expected: &Expected) -> 
 #[cfg(test)]
 mod tests {
     use pktgen_core::config::Document;
+    use pktgen_wire::device::shipped::SHIPPED;
 
     use super::*;
     use crate::run::Experiment;
@@ -237,6 +235,29 @@ mod tests {
         assert_eq!(drafted.ports.len(), 1, "{:?}", drafted.ports);
         let sum: u64 = drafted.workers.iter().filter_map(|load| load.mean_bps).sum();
         assert_eq!(drafted.ports[0].mean_bps, Some(sum));
+    }
+
+    #[test]
+    fn the_total_is_that_of_the_frames_shown() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let profile = folder.path().join("tagged.toml");
+        let shipped = SHIPPED.iter().find(|(name, _)| *name == "alveo-u55c-olaf").expect("a profile").1;
+        std::fs::write(&profile, shipped.replace("group_ids = 1", "group_ids = 1\nvlan = 7")).expect("written");
+        let tagged = format!("[target]\nslots = 8\nprofile = {profile:?}");
+        for (layout, target, bytes) in [
+            ("ours", "[target]", 1226),
+            ("strict", "[target]", 1198),
+            ("ours", tagged.as_str(), 1230),
+            ("strict", tagged.as_str(), 1202),
+        ] {
+            let text = steady(1, 10, "10us").replace("[target]", target);
+            let text = text + &format!("[transport]\nkind = \"ring\"\non_wire = \"{layout}\"\n");
+            let drafted = drafted(&text).expect("a draft");
+            assert_eq!((drafted.bytes_total, drafted.frames[0].bytes), (10 * bytes, bytes as usize), "{text}");
+        }
+        // 0.979 Gbit/s: frames of this layout are shorter than those of the schedule.
+        let text = steady(1, 1000, "9.99us") + "[transport]\nkind = \"ring\"\non_wire = \"strict\"\n";
+        assert!(drafted(&text).is_ok(), "no overload");
     }
 
     #[test]

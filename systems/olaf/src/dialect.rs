@@ -26,6 +26,8 @@ pub static KIND: DialectKind = DialectKind {
     on_wire: strict::NAME,
     device: "olaf",
     growth: 0,
+    // Padding is not sent.
+    length: |bytes| HEAD + strict::UPDATE_HEAD + update::elements_in(bytes.max(update::FRAME_MIN)) * 4,
     headless: true,
     open: |traffic| Ok(Some(Box::new(OlafDialect::new(traffic)?))),
 };

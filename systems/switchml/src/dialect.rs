@@ -24,6 +24,7 @@ pub static KIND: DialectKind = DialectKind {
     on_wire: "switchml",
     device: "switchml",
     growth: 0,
+    length: |bytes| bytes,
     headless: false,
     open: |traffic| Ok(Some(Box::new(SwitchMlDialect::new(traffic)))),
 };

@@ -9,6 +9,7 @@ pub(crate) static KIND: DialectKind = DialectKind {
     on_wire: "trio_ml",
     device: "trio_ml",
     growth: 0,
+    length: |bytes| bytes,
     headless: false,
     open: |_| Ok(None),
 };

@@ -78,7 +78,7 @@ impl Translator {
     }
 
     /// By how many bytes a frame grows on its way out.
-    pub fn growth(&self) -> usize {
+    pub(crate) fn growth(&self) -> usize {
         if self.vlan > 0 { TAG } else { 0 }
     }
 
@@ -103,7 +103,7 @@ impl Translator {
         Some(self.back[at].1)
     }
 
-    /// Writes `frame` with the profile's addresses into `out`, which has room for [`growth`](Self::growth) more bytes,
+    /// Writes `frame` with the profile's addresses into `out`, which has room for [`GROWTH_MAX`] more bytes,
     /// and returns the length. `None` if the frame does not belong to the run.
     #[inline]
     pub fn outward(&self, frame: &[u8], out: &mut [u8]) -> Option<usize> {

@@ -57,6 +57,8 @@ pub struct DialectKind {
     pub device: &'static str,
     /// Maximum growth of a frame, in bytes.
     pub growth: usize,
+    /// Returns the length on the wire of an update that has this length with our header.
+    pub length: fn(usize) -> usize,
     /// Whether payloads do not identify updates: only addresses identify the sender.
     pub headless: bool,
     /// Opens it at one end; `None` if devices expect our layout.

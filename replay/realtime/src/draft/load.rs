@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::UPDATES_MAX;
 use crate::plan::{MeanRates, Plan};
+use crate::transport::TransportPlan;
 
 /// Window of peak rates.
 const WINDOW: Time = MS;
@@ -104,7 +105,7 @@ impl Ports {
 }
 
 /// Counts the updates, or computes the frames of workers that wait for results.
-pub(super) fn count(plan: &Plan, source: Box<dyn Source>, profile: Option<&Profile>, growth: u64) -> Result<Counted> {
+pub(super) fn count(plan: &Plan, source: Box<dyn Source>, profile: Option<&Profile>) -> Result<Counted> {
     let ports = Ports::new(plan, profile);
     let worker = |number: usize| Load {
         name: format!("worker {number}"),
@@ -113,8 +114,8 @@ pub(super) fn count(plan: &Plan, source: Box<dyn Source>, profile: Option<&Profi
     };
     let workers = (0..plan.spec.workers.len()).map(worker).collect();
     match plan.spec.training {
-        Some(_) => Ok(closed(plan, ports, workers, growth)),
-        None => open(source, ports, workers, growth, plan.spec.capture.until),
+        Some(_) => Ok(closed(plan, ports, workers)),
+        None => open(source, ports, workers, &plan.spec.transport, plan.spec.capture.until),
     }
 }
 
@@ -123,7 +124,7 @@ fn open(
     mut source: Box<dyn Source>,
     mut ports: Ports,
     mut workers: Vec<Load>,
-    growth: u64,
+    transport: &TransportPlan,
     until: Time,
 ) -> Result<Counted> {
     let (mut end, mut looked, mut complete) = (0, 0, true);
@@ -134,7 +135,7 @@ fn open(
             complete = false;
             break;
         }
-        let bytes = u64::from(update.bytes) + growth;
+        let bytes = transport.cable_bytes(update.bytes as usize) as u64;
         let port = ports.of.get(update.worker as usize).copied().unwrap_or_default();
         if let (Some(worker), Some(port)) = (workers.get_mut(update.worker as usize), ports.loads.get_mut(port)) {
             let bits = (bytes + ports.overhead) * 8;
@@ -173,7 +174,7 @@ fn open(
 }
 
 /// Computes workers that wait for results: a number of blocks per iteration, each of maximum size.
-fn closed(plan: &Plan, mut ports: Ports, mut workers: Vec<Load>, growth: u64) -> Counted {
+fn closed(plan: &Plan, mut ports: Ports, mut workers: Vec<Load>) -> Counted {
     let Some(training) = &plan.spec.training else { return sum(workers, ports.loads, 0, true) };
     // Exponents may precede the model.
     let packets = match plan.parts.declared.packets {
@@ -181,7 +182,7 @@ fn closed(plan: &Plan, mut ports: Ports, mut workers: Vec<Load>, growth: u64) ->
         packets => packets,
     };
     let frames = u64::from(training.iterations) * u64::from(packets);
-    let bytes = frames * (plan.parts.frame_bytes as u64 + growth);
+    let bytes = frames * plan.spec.transport.cable_bytes(plan.parts.frame_bytes) as u64;
     for (number, worker) in workers.iter_mut().enumerate() {
         (worker.frames, worker.bytes) = (frames, bytes);
         if let Some(port) = ports.of.get(number).and_then(|port| ports.loads.get_mut(*port)) {

@@ -101,11 +101,12 @@ const LOOK: u64 = 100_000;
 const BESIDE: u64 = 24;
 
 /// Returns the packets and bits per second that the first updates of a schedule offer, bits as on a link; `None` if all are at one time.
-fn offered(mut source: Box<dyn Source>) -> Option<(f64, f64)> {
+fn offered(mut source: Box<dyn Source>, transport: &TransportPlan) -> Option<(f64, f64)> {
     let (mut rates, mut first, mut last, mut count) = (MeanRates::default(), None, 0, 0u64);
     for _ in 0..LOOK {
         let Some(update) = source.peek() else { break };
-        rates.add(update.worker, update.t_gen, (u64::from(update.bytes) + BESIDE) * 8);
+        let bytes = transport.cable_bytes(update.bytes as usize) as u64;
+        rates.add(update.worker, update.t_gen, (bytes + BESIDE) * 8);
         count += 1;
         last = update.t_gen;
         first.get_or_insert(last);
@@ -129,7 +130,7 @@ fn steerable(
         return Ok(None);
     }
     let reacts = plan.parts.declared.reacts;
-    let offered = if reacts { None } else { Some(offered(source()?).unwrap_or((f64::INFINITY, 0.0))) };
+    let offered = if reacts { None } else { Some(offered(source()?, &transport).unwrap_or((f64::INFINITY, 0.0))) };
     Ok(Some(Steerable {
         name,
         offered,
@@ -156,7 +157,7 @@ pub(super) fn open(
     // Synchronous workers are paced by windows.
     if roles.workers && plan.spec.transport.pacing == Pacing::Deadlines && plan.spec.training.is_none() {
         // Not above the rate of the link.
-        offered(source()?).map_or(Ok(()), |(_, bps)| plan.spec.transport.check_link(bps))?;
+        offered(source()?, &plan.spec.transport).map_or(Ok(()), |(_, bps)| plan.spec.transport.check_link(bps))?;
     }
     let set = if roles.workers && attaches(plan, steered) { FrameSet::of(source()?) } else { None };
     real_time::open(&plan.parts, &plan.spec.transport, roles, set.as_ref())

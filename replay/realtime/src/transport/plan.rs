@@ -339,9 +339,24 @@ impl TransportPlan {
 
     /// Returns the bytes on the wire of a frame of `bytes`: a dialect or a VLAN tag may make it longer.
     pub fn wire_bytes(&self, bytes: usize) -> usize {
-        let exchanged = self.middleware.declaring(|it| it.addresses).next();
-        let tag = self.outer.as_ref().filter(|_| exchanged.is_some());
-        bytes + self.growth() + tag.map_or(0, |outer| outer.translator(End::Workers).growth())
+        let outer = self.outer.as_ref().filter(|_| self.exchanges());
+        bytes + self.growth() + outer.map_or(0, |outer| outer.tag())
+    }
+
+    /// Returns the length on the cable of an update's frame of `bytes`: a dialect or a VLAN tag may change it.
+    pub(crate) fn cable_bytes(&self, bytes: usize) -> usize {
+        let tag = self.on_cable().map_or(0, |outer| outer.tag());
+        self.dialect.map_or(bytes, |dialect| (dialect.length)(bytes)) + tag
+    }
+
+    /// Returns the profile's addresses, if there is a profile.
+    pub(crate) fn on_cable(&self) -> Option<&Arc<Outer>> {
+        self.outer.as_ref()
+    }
+
+    /// Returns whether frames have the profile's addresses on the wires.
+    fn exchanges(&self) -> bool {
+        self.middleware.declaring(|it| it.addresses).next().is_some()
     }
 
     /// Returns the interface of an end, after checks.

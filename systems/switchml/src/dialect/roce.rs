@@ -17,13 +17,17 @@ use pktgen_wire::wire::frame::{worker_ip, worker_of};
 
 use super::{Dialect, DialectKind, Traffic};
 
+/// Bytes by which a packet is longer than over UDP.
+const LONGER: usize = BTH + RETH + IMMEDIATE + ICRC - HEADER;
+
 /// Its entry in listings.
 pub static KIND: DialectKind = DialectKind {
     word: "roce",
     format: "switchml",
     on_wire: roce::NAME,
     device: roce::NAME,
-    growth: BTH + RETH + IMMEDIATE + ICRC - HEADER,
+    growth: LONGER,
+    length: |bytes| bytes + LONGER,
     headless: false,
     open: |traffic| Ok(Some(Box::new(RoceDialect::new(traffic)?))),
 };

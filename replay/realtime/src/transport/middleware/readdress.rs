@@ -67,6 +67,11 @@ pub struct Outer {
 }
 
 impl Outer {
+    /// Returns the bytes of the profile's VLAN tag on every frame; 0 without one.
+    pub(crate) fn tag(&self) -> usize {
+        if self.addresses.vlan > 0 { GROWTH_MAX } else { 0 }
+    }
+
     /// Returns the translator of addresses at `end`.
     pub fn translator(&self, end: End) -> Translator {
         let place = match end {
