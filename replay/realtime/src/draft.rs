@@ -261,6 +261,25 @@ mod tests {
     }
 
     #[test]
+    fn addresses_that_are_switched_off_are_not_shown() {
+        let source = |transport: &str| {
+            let named = "[target]\nprofile = \"alveo-u55c-olaf\"\nslots = 8";
+            let text = steady(1, 2, "10us").replace("[target]", named) + "[transport]\n" + transport;
+            let drafted = drafted(&text).expect("a draft");
+            drafted.frames[0].fields.iter().find(|(name, _)| name == "ip.src").expect("an address").1.clone()
+        };
+        for (transport, address) in [
+            ("kind = \"ring\"\n", "10.20.0.1"),
+            ("kind = \"ring\"\nreaddress = false\n", "10.0.0.1"),
+            // Sockets have the host's addresses.
+            ("kind = \"udp\"\n", "10.0.0.1"),
+            ("kind = \"virtual\"\n", "10.20.0.1"),
+        ] {
+            assert_eq!(source(transport), address, "{transport}");
+        }
+    }
+
+    #[test]
     fn aggregates_are_counted_in_the_cluster_in_which_a_worker_is() {
         // Worker 0 leaves after five of its ten updates: to the other cluster, or from it to a new one.
         let moved = "[[workload.moves]]\nat = \"45us\"\nworker = 0\ncluster = 1\n";

@@ -30,14 +30,15 @@ impl Outward {
         let traffic = plan.parts.traffic();
         let kind = plan.spec.transport.dialect;
         let name = kind.map_or(traffic.format, |kind| kind.on_wire);
-        let sources = match &plan.spec.transport.outer {
+        let outer = plan.spec.transport.on_cable();
+        let sources = match outer {
             Some(outer) => outer.addresses.workers.iter().map(|worker| worker.ip.0).collect(),
             None => (0..plan.parts.facts.workers.len() as u32).map(worker_ip).collect(),
         };
         let room = vec![0; plan.spec.transport.wire_bytes(plan.parts.frame_bytes) + GROWTH_MAX];
         Ok(Outward {
             dialect: kind.map_or(Ok(None), |kind| (kind.open)(&traffic))?,
-            translator: plan.spec.transport.outer.as_ref().map(|outer| outer.translator(End::Workers)),
+            translator: outer.map(|outer| outer.translator(End::Workers)),
             format: plan.spec.catalogue.format(name, "the experiment")?,
             ours: kind.is_none() && traffic.format == FORMAT,
             sources,

@@ -349,9 +349,10 @@ impl TransportPlan {
         self.dialect.map_or(bytes, |dialect| (dialect.length)(bytes)) + tag
     }
 
-    /// Returns the profile's addresses, if there is a profile.
+    /// Returns the profile's addresses, if frames have them on the cable: in virtual time without a cable those that hardware would see.
     pub(crate) fn on_cable(&self) -> Option<&Arc<Outer>> {
-        self.outer.as_ref()
+        let is_preview = !self.kind.capabilities().real_time && self.lockstep.is_none();
+        self.outer.as_ref().filter(|_| is_preview || self.exchanges())
     }
 
     /// Returns whether frames have the profile's addresses on the wires.
