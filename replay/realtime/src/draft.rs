@@ -87,7 +87,7 @@ pub struct Draft {
     pub ports: Vec<Load>,
     /// Expected results.
     pub expected: Expected,
-    /// Expected counters of the device.
+    /// Expected counters of the device; none if they are not known before the run.
     pub counters: Vec<CounterReading>,
 }
 
@@ -110,17 +110,13 @@ pub fn draft(mut plan: Plan, source: Box<dyn Source>, names: (&str, &str), per_k
         );
     }
     let expected = expected(&plan, &counted);
-    let counters = match profile {
-        // Pushes, pulls, results and their acknowledgements depend on each other.
-        Some(_) if plan.spec.training.is_some() && plan.spec.transport.has_server => {
-            notes.push(
-                "note: what training with a server sends depends on what comes back: its counters are not known beforehand"
-                    .into(),
-            );
+    let counters = match (profile, unforeseeable(&plan, &counted)) {
+        (Some(_), Some(why)) => {
+            notes.push(format!("note: {why}: its counters are not known beforehand"));
             Vec::new()
         }
-        Some(profile) => readings(profile, &counted, &expected),
-        None => Vec::new(),
+        (Some(profile), None) => readings(profile, &counted, &expected),
+        (None, _) => Vec::new(),
     };
     let target = if plan.spec.is_external() { "external" } else { "software" };
     let frames = sample::first(&mut plan, per_kind)?;
@@ -161,6 +157,19 @@ fn expected(plan: &Plan, counted: &load::Counted) -> Expected {
     }
     let full = busiest.values().sum();
     Expected { what: "packets at the server", most: counted.frames, fully_aggregated: full }
+}
+
+/// Returns why the number of frames that the device gets is not known before the run, if it is not.
+fn unforeseeable(plan: &Plan, counted: &load::Counted) -> Option<&'static str> {
+    let is_training = plan.spec.training.is_some();
+    // Pushes, pulls, results and their acknowledgements depend on each other.
+    if is_training && plan.spec.transport.has_server {
+        return Some("what training with a server sends depends on what comes back");
+    }
+    if !is_training && plan.parts.declared.reacts {
+        return Some("a run of workers that withhold or retransmit (endpoint.workers) depends on what comes back");
+    }
+    (!counted.complete).then_some("the run is longer than what was looked at")
 }
 
 /// Returns the expected readings of the profile's counters.
@@ -277,6 +286,21 @@ mod tests {
         ] {
             assert_eq!(source(transport), address, "{transport}");
         }
+    }
+
+    #[test]
+    fn counters_of_runs_that_are_not_known_are_not_foretold() {
+        let of = |updates: u32, workers: &str| {
+            let named = "[target]\nprofile = \"alveo-u55c-olaf\"\nslots = 8";
+            let text = steady(1, updates, "10us").replace("[target]", named);
+            let drafted = drafted(&format!("{text}[endpoint]\nworkers = \"{workers}\"\n")).expect("a draft");
+            let is_noted = drafted.notes.iter().any(|note| note.contains("counters are not known beforehand"));
+            (drafted.counters.len(), is_noted)
+        };
+        assert_eq!(of(10, "open_loop"), (2, false));
+        assert_eq!(of(10, "transmission_control"), (0, true));
+        assert_eq!(of(10, "retransmit"), (0, true));
+        assert_eq!(of(UPDATES_MAX as u32 + 1, "open_loop"), (0, true));
     }
 
     #[test]

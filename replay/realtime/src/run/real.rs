@@ -456,6 +456,7 @@ mod tests {
     use pktgen_workload::workload;
 
     use super::*;
+    use crate::transport::TRANSPORTS;
 
     /// As in a dry run: 10,000 bits of each worker per period.
     #[test]
@@ -466,7 +467,8 @@ mod tests {
                  [schedule]\nperiod = \"100us\"\n{schedule}"
             );
             let mut document = Document::parse(&text, "test").expect("an experiment");
-            offered(workload::open(&mut document, Seed(1)).expect("a workload").source)
+            let source = workload::open(&mut document, Seed(1)).expect("a workload").source;
+            offered(source, &TransportPlan::of(TRANSPORTS[0]))
         };
         // Ten workers at the same times.
         for (updates, pps) in [(100, 999.0 / 9.9e-3), (2, 19.0 / 1e-4)] {
