@@ -3,13 +3,16 @@
 //! The controller reads which machine is at which port, workers register with it, and it then writes the tables. The
 //! files are those that operators write; the script writes the tables under their public names without the controller.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::format::{PORT, WORKER_PORT};
+use crate::format::{PORT, WORKER_PORT, WORKERS_MAX};
+use crate::roce;
 use pktgen_core::registry::Named;
 use pktgen_core::{Error, Result};
+use pktgen_wire::device::Station;
 use pktgen_wire::device::plan::{DeviceTemplate, Job, Planner, Syntax, SyntaxFile, groups, station};
 
 /// `plan = "switchml"`.
@@ -19,8 +22,20 @@ pub(crate) struct SwitchMl;
 const PORT_MASK: u16 = 0xfff0;
 /// The controller numbers every session 0, and the multicast group is that of the session.
 const SESSION: u32 = 0;
-/// Port speeds that BF Runtime has names for, in Gbit/s.
-const SPEEDS: [u64; 7] = [1, 10, 25, 40, 50, 100, 400];
+
+/// What a syntax can express of a profile.
+struct SyntaxLimits {
+    syntax: &'static str,
+    /// Speeds of ports, in Gbit/s.
+    speeds: &'static [u64],
+    /// Whether ports are named with their channel.
+    channels: bool,
+}
+
+/// The controller's `ports.yaml` (`load_ports_file`).
+static CONTROLLER: SyntaxLimits = SyntaxLimits { syntax: "switchml", speeds: &[10, 25, 40, 50, 100], channels: true };
+/// BF Runtime, which has names for these speeds.
+static RUNTIME: SyntaxLimits = SyntaxLimits { syntax: "bfrt", speeds: &[1, 10, 25, 40, 50, 100, 400], channels: false };
 
 impl Named for SwitchMl {
     fn name(&self) -> &'static str {
@@ -55,9 +70,11 @@ impl Planner for SwitchMl {
                 "port": job.profile.port_of(rank),
             })
         });
+        // RoCEv2 has a port of its own.
+        let udp = (job.facts.format != roce::NAME).then(|| json!({ "port": port(job), "mask": PORT_MASK }));
         json!({
             "switch": station(job.addresses.device),
-            "udp": { "port": port(job), "mask": PORT_MASK },
+            "udp": udp,
             "session": {
                 "session_id": SESSION,
                 "num_workers": job.addresses.workers.len(),
@@ -95,8 +112,71 @@ fn speed(job: &Job) -> u64 {
     job.profile.ports.rate.bps() / 1_000_000_000
 }
 
+/// Returns the switch, and the front-panel port and channel of each worker; refuses what a syntax cannot express.
+fn expressible(job: &Job, limits: &SyntaxLimits) -> Result<(Station, Vec<(u32, u32)>)> {
+    let wrong = |why: String| Error::config(format!("{}: --syntax {}: {why}", job.profile.name, limits.syntax));
+    let Some(device) = job.addresses.device else {
+        return Err(wrong("the switch needs an address; give addressing.device and addressing.device_mac".into()));
+    };
+    if job.facts.format == roce::NAME {
+        return Err(wrong(
+            "these are tables for UDP, and the workers send RoCEv2; use transport.on_wire = \"strict\"".into(),
+        ));
+    }
+    if job.addresses.vlan > 0 {
+        let vlan = job.addresses.vlan;
+        return Err(wrong(format!(
+            "frames have VLAN tag {vlan}, which the P4 program does not parse; set addressing.vlan = 0"
+        )));
+    }
+    let (jobs, workers) = (job.facts.workers.clusters_ever(), job.addresses.workers.len());
+    if jobs > 1 {
+        return Err(wrong(format!("{jobs} jobs, and the controller has one session; set workload.jobs = 1")));
+    }
+    if workers > WORKERS_MAX {
+        return Err(wrong(format!("{workers} workers, and a bitmap has {WORKERS_MAX} bits; lower workload.workers")));
+    }
+    let rate = job.profile.ports.rate;
+    if !limits.speeds.iter().any(|speed| speed * 1_000_000_000 == rate.bps()) {
+        let speeds = limits.speeds;
+        return Err(wrong(format!("ports of {rate}, and there are those of {speeds:?} Gbit/s; change ports.rate")));
+    }
+    let (mut ports, mut at, mut macs) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
+    for (rank, own) in (0u32..).zip(&job.addresses.workers) {
+        let name = job.profile.port_of(rank);
+        let Some(port) = front_and_lane(&name).filter(|_| name.contains('/') || !limits.channels) else {
+            let form = if limits.channels { "NUMBER/CHANNEL" } else { "NUMBER or NUMBER/CHANNEL" };
+            return Err(wrong(format!("port \"{name}\" of worker {rank} is not {form}; change ports.names")));
+        };
+        if let Some(other) = at.insert(port, rank) {
+            return Err(wrong(format!(
+                "workers {other} and {rank} are both at port {name}, and the tables have one worker at each; set \
+                 ports.workers_per_port = 1"
+            )));
+        }
+        if let Some(other) = macs.insert(own.mac, rank) {
+            return Err(wrong(format!(
+                "workers {other} and {rank} both have {}, by which the switch finds their ports; set addressing.shared_mac = false",
+                own.mac
+            )));
+        }
+        ports.push(port);
+    }
+    Ok((device, ports))
+}
+
 /// Returns the files that operators write.
 fn files(job: &Job) -> Result<Vec<SyntaxFile>> {
+    let (device, _) = expressible(job, &CONTROLLER)?;
+    if port(job) & PORT_MASK != PORT & PORT_MASK {
+        return Err(Error::config(format!(
+            "{}: --syntax switchml: the controller's tables have UDP ports {} to {}, and workers send to {}; change addressing.port",
+            job.profile.name,
+            PORT & PORT_MASK,
+            PORT | !PORT_MASK,
+            port(job)
+        )));
+    }
     let mut ports = String::from("ports:\n");
     for (rank, own) in (0u32..).zip(&job.addresses.workers) {
         let _ = writeln!(
@@ -108,11 +188,9 @@ fn files(job: &Job) -> Result<Vec<SyntaxFile>> {
         );
     }
     let mut parts = vec![("ports.yaml".to_owned(), ports)];
-    if let Some(device) = job.addresses.device {
-        let start =
-            format!("python switchml.py --ports ports.yaml --switch-mac {} --switch-ip {}\n", device.mac, device.ip);
-        parts.push(("controller.txt".into(), start));
-    }
+    let start =
+        format!("python switchml.py --ports ports.yaml --switch-mac {} --switch-ip {}\n", device.mac, device.ip);
+    parts.push(("controller.txt".into(), start));
     for (rank, own) in (0u32..).zip(&job.addresses.workers) {
         parts.push((format!("switchml-{rank}.cfg"), client(job, rank, own.ip)));
     }
@@ -169,18 +247,15 @@ reply.info.data_field_annotation_add("eth_dst_addr", "Egress.udp_sender.set_dst_
 /// Returns the script that writes the tables as the controller does when a session of UDP workers begins.
 fn script(job: &Job) -> Result<Vec<SyntaxFile>> {
     let mut text = HEAD.to_owned();
-    let Some(device) = job.addresses.device else { return Ok(Vec::new()) };
-    let wrong = |why: String| Error::config(format!("{}: --syntax bfrt: {why}", job.profile.name));
+    let (device, ports) = expressible(job, &RUNTIME)?;
     let group = job.profile.addressing.group_ids;
     if group != SESSION {
-        return Err(wrong(format!(
-            "the multicast group is the session's, {SESSION}; give addressing.group_ids = {SESSION}, not {group}"
+        return Err(Error::config(format!(
+            "{}: --syntax bfrt: the multicast group is the session's, {SESSION}; give addressing.group_ids = {SESSION}, not {group}",
+            job.profile.name
         )));
     }
     let speed = speed(job);
-    if !SPEEDS.contains(&speed) {
-        return Err(wrong(format!("BF Runtime has ports of {SPEEDS:?} Gbit/s, not {speed}; change ports.rate")));
-    }
     let (mac, ip) = (device.mac.to_string().to_uppercase(), device.ip);
     let _ = write!(
         text,
@@ -192,12 +267,8 @@ fn script(job: &Job) -> Result<Vec<SyntaxFile>> {
     );
     let count = job.addresses.workers.len();
     let mut nodes = Vec::new();
-    for (rank, own) in (0u32..).zip(&job.addresses.workers) {
+    for ((rank, own), (front, lane)) in (0u32..).zip(&job.addresses.workers).zip(ports) {
         let worker = own.mac.to_string().to_uppercase();
-        let name = job.profile.port_of(rank);
-        let (front, lane) = front_and_lane(&name).ok_or_else(|| {
-            wrong(format!("port \"{name}\" of worker {rank} is not NUMBER or NUMBER/CHANNEL; change ports.names"))
-        })?;
         let bitmap = 1u64.checked_shl(rank).unwrap_or(0);
         let _ = write!(
             text,

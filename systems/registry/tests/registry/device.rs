@@ -293,6 +293,57 @@ fn what_is_shipped_is_sound_and_all_of_the_folder() {
     }
 }
 
+/// Tables that the controller of SwitchML cannot load are not written.
+#[test]
+fn what_a_syntax_of_switchml_cannot_express_is_refused() {
+    let shipped = SHIPPED.iter().find(|(name, _)| *name == "tofino-switchml").expect("a profile").1;
+    let server = "to = \"server\"\nserver = \"10.40.1.1\"\nserver_mac = \"02:40:0a:28:01:01\"";
+    let (both, controller, none): (&[&str], &[&str], &[&str]) = (&["switchml", "bfrt"], &["switchml"], &[]);
+    for (old, new, format, clusters, refused, part) in [
+        ("", "", "switchml", 1, none, ""),
+        ("count = 32", "count = 32\nworkers_per_port = 2", "switchml", 1, both, "0 and 1 are both at port 1/0"),
+        ("group_ids = 0", "group_ids = 0\nshared_mac = true", "switchml", 1, both, "addressing.shared_mac = false"),
+        ("group_ids = 0", "group_ids = 0\nvlan = 3", "switchml", 1, both, "addressing.vlan = 0"),
+        ("\"100Gbps\"", "\"10500Mbps\"", "switchml", 1, both, "change ports.rate"),
+        ("\"100Gbps\"", "\"2500Mbps\"", "switchml", 1, both, "change ports.rate"),
+        ("\"100Gbps\"", "\"400Gbps\"", "switchml", 1, controller, "change ports.rate"),
+        ("\"{}/0\"", "\"et-{}\"", "switchml", 1, both, "NUMBER/CHANNEL"),
+        ("\"{}/0\"", "\"{}\"", "switchml", 1, controller, "NUMBER/CHANNEL"),
+        ("port = 48864", "port = 5000", "switchml", 1, controller, "48864 to 48879"),
+        ("to = \"device\"", server, "switchml", 1, both, "addressing.device_mac"),
+        ("", "", "switchml_roce", 1, both, "RoCEv2"),
+        ("", "", "switchml", 2, both, "workload.jobs = 1"),
+    ] {
+        assert!(shipped.contains(old), "{old}");
+        let mut text = shipped.replacen(old, new, usize::from(!old.is_empty()));
+        if new == server {
+            text = text.lines().filter(|line| !line.starts_with("device")).map(|line| format!("{line}\n")).collect();
+        }
+        let profile = Profile::parse(&text, "x", &all().protocols).expect("a profile");
+        let facts = Facts {
+            format: format.into(),
+            workers: Arc::new(Population::regular(clusters, 2)),
+            elements: 64,
+            has_server: false,
+            ..facts()
+        };
+        let addresses = profile.addressing.resolve(&facts.workers).expect("addresses");
+        for own in profile.planner.syntaxes() {
+            let written = (own.write)(&Job { profile: &profile, facts: &facts, addresses: &addresses });
+            match written {
+                Ok(files) => assert!(!refused.contains(&own.name) && !files.is_empty(), "{}: {new}", own.name),
+                Err(why) => {
+                    assert!(
+                        refused.contains(&own.name) && why.to_string().contains(part),
+                        "{}: {new}: {why}",
+                        own.name
+                    );
+                }
+            }
+        }
+    }
+}
+
 proptest! {
     /// Damaged profiles are either refused, or read and checked: nothing panics.
     #[test]
