@@ -5,6 +5,7 @@
 
 use serde_json::{Value, json};
 
+use pktgen_core::record::NO_CLUSTER;
 use pktgen_core::registry::Named;
 use pktgen_wire::device::plan::{DeviceTemplate, Job, Planner, groups, station, worker_entry};
 use pktgen_wire::wire::update::{PORT, WORKER_PORT};
@@ -54,6 +55,8 @@ impl Planner for Olaf {
             entry["multicast_group"] = json!(u64::from(job.profile.addressing.group_ids) + u64::from(*cluster));
             entry
         };
+        // Background traffic is of no cluster: the card does not know its senders.
+        let known = (0u32..).zip(cluster_of).filter(|(_, cluster)| **cluster != NO_CLUSTER);
         let moves = job.facts.workers.moves.iter().map(|change| {
             json!({ "at_ps": change.at, "worker": change.worker, "cluster": change.cluster,
                     "multicast_group": u64::from(job.profile.addressing.group_ids) + u64::from(change.cluster) })
@@ -61,7 +64,7 @@ impl Planner for Olaf {
         // The strict layout has ports of its own.
         let (workers, server) = job.facts.ports.unwrap_or((WORKER_PORT, PORT));
         let mut plan = json!({
-            "update_identifier": (0u32..).zip(cluster_of).map(identify).collect::<Vec<_>>(),
+            "update_identifier": known.map(identify).collect::<Vec<_>>(),
             "parameter_server": station(job.addresses.server),
             "udp_ports": { "workers": job.addresses.worker_port.unwrap_or(workers), "parameter_server": job.addresses.port.unwrap_or(server) },
             "multicast_groups": groups(job),

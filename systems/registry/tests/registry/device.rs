@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pktgen_core::config::Document;
+use pktgen_core::record::NO_CLUSTER;
 use pktgen_core::topology::Population;
 use pktgen_registry::all;
 use pktgen_wire::device::check::{Checked, check};
@@ -291,6 +292,19 @@ fn what_is_shipped_is_sound_and_all_of_the_folder() {
         let text = std::fs::read_to_string(format!("{folder}/{name}.toml")).unwrap();
         assert_eq!(Profile::parse(&text, name, &all().protocols).unwrap().addressing, profile.addressing);
     }
+}
+
+/// Background traffic is of no cluster: a card that knew its sender would merge it.
+#[test]
+fn senders_of_background_traffic_are_in_no_table_of_olaf() {
+    let profile = open("alveo-u55c-olaf", "test", &all().protocols).expect("a profile");
+    let workers = Arc::new(Population { cluster_of: vec![0, NO_CLUSTER, 1], moves: Vec::new() });
+    let facts = Facts { workers, ..facts() };
+    let addresses = profile.addressing.resolve(&facts.workers).expect("addresses");
+    let whole = plan(&Job { profile: &profile, facts: &facts, addresses: &addresses });
+    let known = whole["entries"]["update_identifier"].as_array().expect("a list");
+    let own: Vec<_> = known.iter().map(|entry| (entry["worker"].as_u64(), entry["cluster"].as_u64())).collect();
+    assert_eq!(own, [(Some(0), Some(0)), (Some(2), Some(1))]);
 }
 
 /// Tables that the controller of SwitchML cannot load are not written.
