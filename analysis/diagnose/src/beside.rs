@@ -8,26 +8,48 @@ use pktgen_core::arrow::datatypes::UInt8Type;
 use pktgen_core::record::{Action, BOOKS, InterfaceCounts, Manifest, Reason};
 use pktgen_core::{Error, Result};
 
+use crate::counted::{DOWN_TAKEN, GIVEN, ONE_GIVEN, TAKEN, UP_GIVEN};
 use crate::evidence::each;
 
 /// Adds the counters in `path` to those of the run's device.
 pub(crate) fn add(path: &Path, manifest: &mut Manifest) -> Result<()> {
     let mut counters = if path.is_dir() { of_run_dir(path)? } else { of_file(path)? };
     // A probe before the run passed through the device but is in no counter of the run.
-    let (out, sent) = manifest.host.get("device.probe").and_then(|probe| marked(probe)).unwrap_or_default();
-    for (name, frames) in [("received", sent), ("sent", out)] {
-        counters.entry(name.to_owned()).and_modify(|own| *own = own.saturating_sub(frames));
+    let (out, sent) = manifest.host.get("device.probe").and_then(|probe| probed(probe)).unwrap_or_default();
+    // Its frames leave towards the server, or back if there is none.
+    let has_server = manifest.interfaces.iter().any(|counts| counts.end == "server");
+    let outlet = if has_server { UP_GIVEN } else { ONE_GIVEN };
+    for (name, frames) in &mut counters {
+        let is_of = |names: &[&str]| names.contains(&name.as_str());
+        if is_of(DOWN_TAKEN) || is_of(TAKEN) {
+            *frames = frames.saturating_sub(sent);
+        } else if is_of(outlet) || is_of(GIVEN) {
+            *frames = frames.saturating_sub(out);
+        }
     }
     manifest.counters.device.extend(counters);
     Ok(())
 }
 
-/// Returns the numbers of marked frames that came out and that were sent, from a run's description of its probe.
+/// Returns the numbers of a probe's frames that came out and that were sent, from a run's description of it.
+fn probed(probe: &str) -> Option<(u64, u64)> {
+    marked(probe).or_else(|| contributed(probe))
+}
+
+/// The same of marked frames.
 fn marked(probe: &str) -> Option<(u64, u64)> {
     let (_, counts) = probe.split_once(": ")?;
     let (out, rest) = counts.split_once(" of ")?;
     let (sent, _) = rest.split_once(" marked frames")?;
     Some((out.parse().ok()?, sent.parse().ok()?))
+}
+
+/// The same of rounds of sums.
+fn contributed(probe: &str) -> Option<(u64, u64)> {
+    let (_, counts) = probe.rsplit_once(" (")?;
+    let (sent, rest) = counts.split_once(" frames sent, ")?;
+    let (came, _) = rest.split_once(" results came")?;
+    Some((came.parse().ok()?, sent.parse().ok()?))
 }
 
 fn of_file(path: &Path) -> Result<BTreeMap<String, u64>> {
@@ -116,7 +138,37 @@ mod tests {
 
     #[test]
     fn a_probe_is_read_where_it_says_frames() {
-        assert_eq!(marked("forward: 1 of 3 marked frames came out at eth2"), Some((1, 3)));
-        assert_eq!(marked("round: 2 rounds were right"), None);
+        assert_eq!(probed("forward: 1 of 3 marked frames came out at eth2"), Some((1, 3)));
+        assert_eq!(probed(ROUNDS), Some((64, 256)));
+        assert_eq!(probed("round: 2 rounds were right"), None);
+    }
+
+    const ROUNDS: &str = "round: 64 of 64 rounds of 4 workers in slots 0 to 31 came back as the right sum, the last two from both sets \
+                          (256 frames sent, 64 results came)";
+
+    #[test]
+    fn frames_of_a_probe_are_in_no_counter_of_the_run() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = folder.path().join("counted.json");
+        let counted = |probe: &str, ends: &[&str], counters: serde_json::Value| {
+            std::fs::write(&file, counters.to_string()).expect("writable");
+            let mut manifest = crate::evidence::manifest(&[0; 4]);
+            manifest.host.insert("device.probe".to_owned(), probe.to_owned());
+            let at = |end: &&str| InterfaceCounts { end: (*end).to_owned(), ..InterfaceCounts::default() };
+            manifest.interfaces = ends.iter().map(at).collect();
+            add(&file, &mut manifest).expect("counters");
+            serde_json::json!(manifest.counters.device)
+        };
+        let both = serde_json::json!({ "port0_in": 1003, "port0_out": 50, "port1_in": 50, "port1_out": 1001 });
+        assert_eq!(
+            counted("forward: 1 of 3 marked frames came out at eth2", &["workers", "server"], both),
+            serde_json::json!({ "port0_in": 1000, "port0_out": 50, "port1_in": 50, "port1_out": 1000 })
+        );
+        let one =
+            serde_json::json!({ "received": 1256, "sent": 314, "in_sent": 314, "rx_packets": 1256, "overrun": 7 });
+        assert_eq!(
+            counted(ROUNDS, &["workers"], one),
+            serde_json::json!({ "received": 1000, "sent": 250, "in_sent": 250, "rx_packets": 1000, "overrun": 7 })
+        );
     }
 }

@@ -257,6 +257,7 @@ impl Probe for Rounds {
         )
     }
 
+    // The counts at the end are read again by `pktgen diagnose --device`.
     fn found(&self) -> String {
         let slots = match (self.first_slot, self.done) {
             (first, Some(last)) if last > first => format!("slots {first} to {last}"),
@@ -273,10 +274,13 @@ impl Probe for Rounds {
             n => format!("; {n} of them held state of an earlier run, which is gone"),
         };
         format!(
-            "round: {} of {} rounds of {} workers in {slots} came back as the right sum, the last two from both sets{cleared}{left}",
+            "round: {} of {} rounds of {} workers in {slots} came back as the right sum, the last two from both sets{cleared}{left} \
+             ({} frames sent, {} results came)",
             self.right,
             self.begun,
             self.workers.len(),
+            self.seen.sent,
+            self.seen.came,
         )
     }
 
