@@ -232,3 +232,15 @@ fn commands_of_the_front_page_run() {
         assert!(known.status.success(), "{command}: {}", String::from_utf8_lossy(&known.stderr));
     }
 }
+
+/// The highest rate is searched of one run, which the page must name.
+#[test]
+fn the_search_on_the_page_of_commands_runs() {
+    let page = fs::read_to_string(root().join("docs/commands.md")).expect("the page");
+    let of_search = |line: &&str| line.starts_with("pktgen replay configs/") && line.contains(" --find-rate");
+    let line = page.lines().find(of_search).expect("a search of a shipped experiment");
+    let (command, _) = line.split_once(" #").expect("its comment");
+    let short = format!("{command} --from 2000 --to 2000 --trial 500ms --trials 1; echo exit $?");
+    let said = PLAIN.run(folder().path(), &short);
+    assert!(said.ends_with("exit 0\n") || said.ends_with("exit 1\n"), "{command}: {said}");
+}
