@@ -244,3 +244,27 @@ fn the_search_on_the_page_of_commands_runs() {
     let said = PLAIN.run(folder().path(), &short);
     assert!(said.ends_with("exit 0\n") || said.ends_with("exit 1\n"), "{command}: {said}");
 }
+
+/// A command on the page of commands that names a shipped experiment is complete, and its experiment opens.
+#[test]
+fn commands_with_shipped_experiments_open_them() {
+    let page = fs::read_to_string(root().join("docs/commands.md")).expect("the page");
+    let named = page.lines().filter(|line| line.starts_with("pktgen ") && line.contains(" configs/"));
+    let commands: Vec<&str> = named.map(|line| line.split(" #").next().expect("a command").trim_end()).collect();
+    assert!(commands.len() >= 10, "there are commands to check: {commands:?}");
+    for command in &commands {
+        let is_placeholder = |word: &str| word.len() > 1 && word.chars().all(|c| c.is_ascii_uppercase());
+        assert!(!command.split_whitespace().any(is_placeholder), "{command}: a value of its own experiment");
+    }
+    // A trace that an earlier command makes is not there.
+    let opens = |command: &&&str| command.starts_with("pktgen replay ") && !command.contains("workload.trace=");
+    let prints = |command: &&str| {
+        let shown = command.replace(" --print-config", "");
+        format!("({shown} --print-config); echo exit $?")
+    };
+    let printed: Vec<String> = commands.iter().filter(opens).map(prints).collect();
+    let printed: Vec<&str> = printed.iter().map(String::as_str).collect();
+    for (command, said) in printed.iter().zip(PLAIN.answers(folder().path(), &printed)) {
+        assert!(said.ends_with("exit 0\n"), "{command}: {said}");
+    }
+}
