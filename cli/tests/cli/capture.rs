@@ -353,6 +353,22 @@ fn hears_nothing_that_is_sent(kind: &str, space: &Space) {
     assert_eq!((code, &line["capture"]["captured"]), (Some(0), &Value::from(0)), "{text}");
 }
 
+#[test]
+fn the_page_has_every_flag_of_a_recording() {
+    let output = Command::new(env!("CARGO_BIN_EXE_pktgen")).args(["capture", "--help"]).output().expect("it runs");
+    let help = String::from_utf8(output.stdout).expect("UTF-8");
+    let (_, section) = help.split_once("Recording an interface:\n").expect("the flags of a recording");
+    let options = section.lines().take_while(|line| line.is_empty() || line.starts_with(' '));
+    let flags = options.filter_map(|line| line.trim_start().strip_prefix("--")?.split([' ', '=']).next());
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/capture.md");
+    let page = std::fs::read_to_string(page).expect("docs/capture.md");
+    let flags: Vec<&str> = flags.collect();
+    assert!(flags.len() >= 12 && flags.contains(&"queues"), "{help}");
+    for flag in flags {
+        assert!(page.contains(&format!("--{flag}")), "docs/capture.md has no --{flag}");
+    }
+}
+
 /// On any interface: the build is the cause, and the message states the remedy.
 #[cfg(not(feature = "libpcap"))]
 #[test]
