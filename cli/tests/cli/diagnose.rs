@@ -394,6 +394,22 @@ fn the_page_has_the_causes_of_the_registry() {
     );
 }
 
+/// Causes that `devices/faults` does not try are listed.
+#[test]
+fn the_page_has_the_causes_without_a_cell() {
+    let output = pktgen(&[], &["diagnose", "--list"], &[]).output().expect("it runs");
+    let table = String::from_utf8(output.stdout).expect("UTF-8");
+    let codes = table.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    let cells = Path::new(env!("CARGO_MANIFEST_DIR")).join("../devices/faults");
+    let cells = fs::read_to_string(cells).expect("devices/faults");
+    let untried: Vec<&str> = codes.filter(|code| !cells.contains(&format!("\"{code}\""))).collect();
+    assert!(!untried.is_empty());
+    let shown = fs::read_to_string(page()).expect("docs/diagnose.md");
+    let (_, rest) = shown.split_once("Codes without a cell: ").expect("the list");
+    let listed: Vec<&str> = rest.split("\n\n").next().expect("a paragraph").split('`').skip(1).step_by(2).collect();
+    assert_eq!(listed, untried);
+}
+
 #[test]
 fn arguments_and_damaged_runs_are_refused() {
     let folder = tempfile::tempdir().expect("a temporary folder");
