@@ -48,17 +48,32 @@ fn pktgen(folder: &Path, args: &[&str]) -> (i32, String, String) {
 
 #[test]
 fn an_interrupted_run_ends_cleanly_and_is_readable() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let mut child = start(folder.path());
-    signal(&child, "-INT");
-    assert_eq!(child.wait().expect("it ends").code(), Some(1));
-    let manifest = fs::read_to_string(folder.path().join("run/manifest.json")).expect("a manifest");
-    let manifest: serde_json::Value = serde_json::from_str(&manifest).expect("JSON");
-    assert_eq!(manifest["state"], "interrupted");
-    assert_eq!(manifest["balance"]["unknown"], 0);
-    let (code, lines, said) = pktgen(folder.path(), &["analyze", "run", "--json"]);
-    assert!(code == 1 && said.contains("interrupted"), "the numbers are printed, and that they are not whole: {said}");
-    assert!(lines.contains("\"metric\":\"aom_mean\""));
+    for name in ["-INT", "-TERM"] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut child = start(folder.path());
+        signal(&child, name);
+        assert_eq!(child.wait().expect("it ends").code(), Some(1), "{name}");
+        let manifest = fs::read_to_string(folder.path().join("run/manifest.json")).expect("a manifest");
+        let manifest: serde_json::Value = serde_json::from_str(&manifest).expect("JSON");
+        assert_eq!(manifest["state"], "interrupted", "{name}");
+        assert_eq!(manifest["balance"]["unknown"], 0, "{name}");
+        let (code, lines, said) = pktgen(folder.path(), &["analyze", "run", "--json"]);
+        assert!(
+            code == 1 && said.contains("interrupted"),
+            "the numbers are printed, and that they are not whole: {said}"
+        );
+        assert!(lines.contains("\"metric\":\"aom_mean\""));
+    }
+}
+
+/// The page of commands has the exit codes of the tests above and below.
+#[test]
+fn the_page_has_the_exit_code_of_a_signal() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/commands.md");
+    let page = fs::read_to_string(page).expect("docs/commands.md");
+    for part in ["| 130 | ended at once by a second Ctrl-C or SIGTERM |", "Ctrl-C or SIGTERM ends a run cleanly"] {
+        assert!(page.contains(part), "{part}");
+    }
 }
 
 #[test]
