@@ -41,12 +41,18 @@ impl Place {
         command
     }
 
-    /// Runs a command of the host, which must succeed.
+    /// Runs a command of the host, which must succeed; a comparison must have a verdict.
     fn run(&self, line: &str) {
         let output = self.command("h", line).output().expect("sh runs");
         let said = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
         // On a disturbed machine a run has cautions, which the diagnosis reports without naming a cause.
         let undecided = line.starts_with("pktgen diagnose ") && said.contains("nothing wrong was found");
+        if line.starts_with("pktgen report ") {
+            // The stand-in that forwards has a faster link, so that either device may be the better one.
+            assert!(matches!(output.status.code(), Some(0 | 1)), "{line}\n{said}");
+            assert!(!said.contains("seed: not compared") && !said.contains("seeds: not compared"), "{line}\n{said}");
+            return;
+        }
         assert_eq!(output.status.code(), Some(if undecided { 4 } else { 0 }), "{line}\n{said}");
     }
 
