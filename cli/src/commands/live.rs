@@ -258,6 +258,10 @@ mod tests {
             assert_eq!(news.len(), 3, "{news:?}");
             assert!(news.iter().all(|text| text.starts_with(dir)), "{news:?}");
             assert_eq!(said.news(&glance(dir, 0..2)), [""; 0]);
+            // The first warning of a cluster is its only one, whatever the next one says.
+            let mut other = glance(dir, 0..2);
+            other.warnings.iter_mut().for_each(|warning| warning.what = WarningKind::NoAggregation);
+            assert_eq!(said.news(&other), [""; 0]);
             // One more line than clusters are named.
             assert_eq!(said.news(&glance(dir, 0..20)).len(), SAID_MAX - 2 + 1);
             assert_eq!(said.news(&glance(dir, 0..40)), [""; 0]);
