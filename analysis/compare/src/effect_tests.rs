@@ -97,6 +97,9 @@ fn small_levels_have_an_end_and_enough_resamples() {
         [(1, 1e-4), (2500, 0.05), (2501, 0.05), (1, 1e-9)].map(|(n, alpha)| extends(n, alpha)),
         [false, false, true, true]
     );
+    // The numbers of docs/compare.md: resamples from the end on, that of the end included.
+    let beyond = |n: usize| rank_of_end(0.05 / n as f64, resamples(n, 0.05));
+    assert_eq!([1249, 1250, 1251, 2500, 2501].map(beyond), [2, 2, 1, 1, 0]);
     let mut dice = Dice::new(11);
     for n in [5, 8, 30] {
         let values: Vec<f64> = (0..n).map(|_| dice.exponential()).collect();
