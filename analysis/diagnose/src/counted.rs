@@ -25,3 +25,22 @@ pub(crate) const ENDS: &[&str] =
     &["replaced", "full", "refused", "unknown_source", "unknown_worker", "unknown", "outranked"];
 /// Frames that the device itself lost; all of its counters are added.
 pub(crate) const DROPS: &[&str] = &["dropped", "lost", "discarded", "errors", "unsent"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_has_every_name() {
+        let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/diagnose.md");
+        let page = std::fs::read_to_string(page).expect("docs/diagnose.md");
+        let lists = [
+            DOWN_TAKEN, DOWN_GIVEN, UP_TAKEN, UP_GIVEN, ONE_GIVEN, TAKEN, GIVEN, SUMMED, RESULTS, OVERRUN, UNKNOWN,
+            ENDS, DROPS,
+        ];
+        let ports = OF_PORT.map(|end| format!("portN{end}"));
+        for name in lists.concat().into_iter().chain(ports.iter().map(String::as_str)) {
+            assert!(page.contains(&format!("`{name}`")), "docs/diagnose.md has no `{name}`");
+        }
+    }
+}
