@@ -98,7 +98,11 @@ impl Drop for LockstepBench<'_> {
     }
 }
 
-impl ProbeWitness for LockstepBench<'_> {}
+impl ProbeWitness for LockstepBench<'_> {
+    fn ended(&mut self) -> Option<String> {
+        self.ended.clone()
+    }
+}
 
 impl ProbeBench for LockstepBench<'_> {
     fn now(&mut self) -> Time {
@@ -166,9 +170,5 @@ impl ProbeBench for LockstepBench<'_> {
             (self.now, self.next, self.ended, self.is_new) = (0, NEVER, None, true);
         }
         Ok(true)
-    }
-
-    fn ended(&mut self) -> Option<String> {
-        self.ended.clone()
     }
 }

@@ -218,6 +218,10 @@ impl<'a> WireBench<'a> {
 }
 
 impl ProbeWitness for WireBench<'_> {
+    fn ended(&mut self) -> Option<String> {
+        self.device.as_ref().and_then(LaunchedDevice::death)
+    }
+
     fn counted(&mut self) -> Option<BTreeMap<String, u64>> {
         // In this order: the interfaces go with the device, which is started anew before the next clause.
         self.is_new = false;
@@ -336,10 +340,6 @@ impl ProbeBench for WireBench<'_> {
             self.begin()?;
         }
         Ok(true)
-    }
-
-    fn ended(&mut self) -> Option<String> {
-        self.device.as_ref().and_then(LaunchedDevice::death)
     }
 
     fn lost(&mut self) -> Result<u64> {

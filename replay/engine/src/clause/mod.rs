@@ -176,6 +176,11 @@ pub trait ProbeWitness {
         None
     }
 
+    /// Returns why there is no device any more, if it ended.
+    fn ended(&mut self) -> Option<String> {
+        None
+    }
+
     /// What a device did wrong, with addresses as they are on its cables.
     fn on_cables(&self, breach: ClauseBreach) -> ClauseBreach {
         breach
@@ -215,11 +220,6 @@ pub trait ProbeBench: ProbeWitness {
     /// Replaces the device by a freshly started one, before this repeat of a clause; returns false if it cannot.
     fn restart(&mut self, _repeat: u32) -> Result<bool> {
         Ok(false)
-    }
-
-    /// Returns why there is no device any more, if it ended.
-    fn ended(&mut self) -> Option<String> {
-        None
     }
 
     /// Returns the number of frames that the bench itself has lost.
