@@ -483,15 +483,22 @@ fn extreme(values: &[f64], pick: fn(f64, f64) -> f64) -> f64 {
     values.iter().copied().reduce(pick).unwrap_or(0.0)
 }
 
-/// Formats values of an axis in one unit, with enough digits to distinguish them.
+/// Formats values of an axis in one unit, so exactly that a text differs from its value by at most a hundredth of their range.
 fn axis_labels(unit: &str, values: &[f64]) -> Vec<String> {
     let scale = human::scale_for(unit, values.iter().fold(0.0, |most, value| f64::max(most, value.abs())));
-    let differ = |decimals: usize| {
-        let texts: Vec<String> = values.iter().map(|value| format!("{:.decimals$}", value * scale.factor)).collect();
-        let apart = (0..values.len()).all(|i| (0..i).all(|j| values[i] == values[j] || texts[i] != texts[j]));
-        apart.then_some(texts)
+    let scaled: Vec<f64> = values.iter().map(|value| value * scale.factor).collect();
+    let range = extreme(&scaled, f64::max) - extreme(&scaled, f64::min);
+    if range == 0.0 {
+        return values.iter().map(|value| human::show(unit, *value)).collect();
+    }
+    let close = |decimals: usize| {
+        let texts: Vec<String> = scaled.iter().map(|value| format!("{value:.decimals$}")).collect();
+        let is_close = |(text, value): (&String, &f64)| {
+            text.parse::<f64>().is_ok_and(|shown| (shown - *value).abs() <= range / 100.0)
+        };
+        texts.iter().zip(&scaled).all(is_close).then_some(texts)
     };
-    let texts = (0..=12).find_map(differ).unwrap_or_default();
+    let texts = (0..=12).find_map(close).unwrap_or_else(|| scaled.iter().map(f64::to_string).collect());
     let unit = if scale.unit.is_empty() { String::new() } else { format!(" {}", scale.unit) };
     texts.into_iter().map(|text| format!("{}{unit}", text.replace('-', "−"))).collect()
 }

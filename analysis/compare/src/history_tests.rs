@@ -85,6 +85,15 @@ fn a_value_below_zero_that_falls_has_a_falling_change() {
 }
 
 #[test]
+fn labels_of_an_axis_are_the_values_at_their_places() {
+    assert_eq!(axis_labels("", &[2.5, 3.0, 3.5]), ["2.5", "3.0", "3.5"]);
+    assert_eq!(axis_labels("", &[1.4, 1.6]), ["1.4", "1.6"]);
+    assert_eq!(axis_labels("", &[0.45, 0.45]), ["0.450", "0.450"]);
+    assert_eq!(axis_labels("", &[0.0, 2.0, 4.0]), ["0", "2", "4"]);
+    assert_eq!(axis_labels("ns", &[1e9, 1e9 + 1e-3]).len(), 2);
+}
+
+#[test]
 fn values_of_different_units_are_different_series() {
     let mut entries = [entry(1, 1.0), entry(2, 1.0)].to_vec();
     for (entry, unit) in entries.iter_mut().zip(["ms", "us"]) {
