@@ -399,8 +399,14 @@ impl Series {
     fn told(&self, change: &Change) -> String {
         let (show, value) = (|value| human::show(&self.unit, value), &self.values[change.at]);
         let by = 100.0 * (change.after - change.before) / change.before.abs();
-        let by = if by.is_finite() { format!(" ({by:+.1} %)").replace('-', "−") } else { String::new() };
-        let (before, after) = (show(change.before), show(change.after));
+        // At least one digit that is not 0.
+        let decimals = if by == 0.0 { 1.0 } else { (-by.abs().log10().floor()).clamp(1.0, 9.0) } as usize;
+        let by = if by.is_finite() { format!(" ({by:+.decimals$} %)").replace('-', "−") } else { String::new() };
+        let (mut before, mut after) = (show(change.before), show(change.after));
+        if before == after {
+            let mut finer = axis_labels(&self.unit, &[change.before, change.after]).into_iter();
+            (before, after) = (finer.next().unwrap_or(before), finer.next().unwrap_or(after));
+        }
         format!("change at {} ({}): {before} → {after}{by}, p = {:.4}", value.day, value.tool, change.p)
     }
 

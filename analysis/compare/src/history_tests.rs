@@ -94,6 +94,14 @@ fn labels_of_an_axis_are_the_values_at_their_places() {
 }
 
 #[test]
+fn a_small_change_is_seen_in_its_sentence() {
+    let entries = (0..10).map(|i| entry(i, if i < 5 { 1_234_567.0 } else { 1_234_890.0 })).collect();
+    let series = History { entries, damaged: vec![] }.series(&["aom_mean/cluster".to_owned()]);
+    let said = text(&series);
+    assert!(said.contains("1.23457 ms → 1.23489 ms (+0.03 %)"), "{said}");
+}
+
+#[test]
 fn values_of_different_units_are_different_series() {
     let mut entries = [entry(1, 1.0), entry(2, 1.0)].to_vec();
     for (entry, unit) in entries.iter_mut().zip(["ms", "us"]) {
