@@ -520,7 +520,7 @@ pub fn page(series: &[Series]) -> String {
             ("open", format!("{}: too few to detect a change ({RUNS_MIN} are needed).", counted(most)))
         }
         (_, 0) => {
-            let whole = series.iter().all(|one| one.without == 0);
+            let whole = changed == 0 && series.iter().all(|one| one.without == 0);
             (if whole { "fine" } else { "open" }, format!("{changed} of {all} series have a change."))
         }
         (_, n) => (

@@ -246,6 +246,7 @@ fn series_are_by_date_and_say_where_they_changed() {
     assert!(
         page.contains("1 of 2 series have a change") && page.matches("<polyline").count() == 2 && !page.contains("NaN")
     );
+    assert!(!page.contains("verdict fine"), "a change may be for the worse");
 }
 
 #[test]
