@@ -13,6 +13,9 @@ pub(crate) const NAMED_MAX: usize = 4;
 /// Maximum number of variants that a sentence about measurements lists.
 const VARIANTS_MAX: usize = 8;
 
+/// Maximum number of digits after the decimal point.
+const DECIMALS_MAX: usize = 9;
+
 /// Reason why some points are not compared.
 const FEWER: &str = " (fewer than 5 seeds)";
 const _: () = assert!(SEEDS_MIN == 5, "FEWER says how many");
@@ -26,12 +29,49 @@ pub fn setting(labels: &Labels) -> String {
     others.map(|(axis, value)| human::setting(axis, value)).collect::<Vec<_>>().join(", ")
 }
 
-/// Lists each value with its interval and its point; for many points only the smallest and the largest.
-pub(crate) fn each(values: &[At], scale: &Scale) -> String {
+/// Returns `scale`, or else one with the fewest further digits for which `is_true` holds, if there is any.
+fn finer(scale: Scale, is_true: impl Fn(&Scale) -> bool) -> Scale {
+    if is_true(&scale) {
+        return scale;
+    }
+    let first = scale.decimals.map_or(2, |decimals| decimals + 1);
+    let mut finer = (first..=DECIMALS_MAX).map(|decimals| Scale { decimals: Some(decimals), ..scale });
+    finer.find(is_true).unwrap_or(scale)
+}
+
+/// Returns the number that `scale` shows for `value`, in its unit.
+fn shown(scale: &Scale, value: f64) -> f64 {
+    scale.number(value).replace('−', "-").parse().unwrap_or(value * scale.factor)
+}
+
+/// Returns `scale` with enough digits to show whether the interval contains `value`.
+pub(crate) fn placing(value: f64, interval: Interval, scale: Scale) -> Scale {
+    let Interval { lo, hi } = interval;
+    finer(scale, |scale| {
+        let (lo_shown, value_shown, hi_shown) = (shown(scale, lo), shown(scale, value), shown(scale, hi));
+        (lo_shown <= value_shown) == (lo <= value) && (value_shown <= hi_shown) == (value <= hi)
+    })
+}
+
+/// Returns `scale` with enough digits to show on which side of `zero` the ends of the interval are, if there is one.
+pub(crate) fn telling(value: &Estimate, zero: f64, scale: Scale) -> Scale {
+    let Some(Interval { lo, hi }) = value.interval else { return scale };
+    let is_told = |scale: &Scale, end: f64| {
+        let end_shown = shown(scale, end);
+        let zero_shown = zero * scale.factor;
+        (end_shown < zero_shown) == (end < zero) && (end_shown > zero_shown) == (end > zero)
+    };
+    finer(scale, |scale| is_told(scale, lo) && is_told(scale, hi))
+}
+
+/// Lists each value with its interval and its point; for many points only the smallest and the largest. Where a value of no
+/// effect is given, the digits show on which side of it an interval ends.
+pub(crate) fn each(values: &[At], scale: &Scale, zero: Option<f64>) -> String {
     let one = |(labels, value): &At| {
         let at = setting(labels);
         let at = if at.is_empty() { at } else { format!(" at {at}") };
-        format!("{}{at}", with_interval(value, scale))
+        let scale = zero.map_or(*scale, |zero| telling(value, zero, *scale));
+        format!("{}{at}", with_interval(value, &scale))
     };
     if values.len() <= NAMED_MAX {
         return values.iter().map(one).collect::<Vec<_>>().join(", ");
@@ -199,7 +239,7 @@ pub(crate) fn measured(sweep: &SweepData) -> Option<String> {
 /// Lists the values of a few points, or the range of many.
 fn range(values: &[At], scale: &Scale) -> String {
     if values.len() <= NAMED_MAX {
-        return each(values, scale);
+        return each(values, scale, None);
     }
     let medians = || values.iter().map(|(_, value)| value.median);
     let (least, most) = (medians().fold(f64::INFINITY, f64::min), medians().fold(f64::NEG_INFINITY, f64::max));
@@ -215,6 +255,20 @@ pub(crate) fn percent() -> Scale {
 mod tests {
     use super::*;
     use pktgen_records::stats::estimate;
+
+    /// A verdict stands beside numbers that show it.
+    #[test]
+    fn a_small_effect_is_not_shown_as_none() {
+        let five = at("5Gbps");
+        let said = |values: &[f64], exact: bool, scale: &Scale, zero: f64| {
+            each(&[(&five, estimate(values, exact).unwrap())], scale, Some(zero))
+        };
+        let cuts = [0.0003, 0.0004, 0.0004, 0.0004, 0.0005];
+        assert_eq!(said(&cuts, false, &percent(), 0.0), "0.04 % [0.03, 0.05] at rate 5 Gbit/s");
+        assert_eq!(said(&[-0.0003], true, &percent(), 0.0), "−0.03 % at rate 5 Gbit/s");
+        assert_eq!(said(&[0.0], true, &percent(), 0.0), "0.0 % at rate 5 Gbit/s");
+        assert_eq!(said(&[0.99996], true, &scale_for("ratio", 1.0), 1.0), "0.99996 at rate 5 Gbit/s");
+    }
 
     fn at(rate: &str) -> Labels {
         [(VARIANT.to_owned(), "Olaf".to_owned()), ("topology.rate".to_owned(), rate.to_owned())].into()
@@ -241,7 +295,7 @@ mod tests {
             estimate(&values, false).unwrap()
         };
         let enough = [(&five, cut(0.50, SEEDS_MIN)), (&forty, cut(0.60, SEEDS_MIN))];
-        let said = each(&enough, &percent());
+        let said = each(&enough, &percent(), Some(0.0));
         assert_eq!(said, "52.0 % [50.0, 54.0] at rate 5 Gbit/s, 62.0 % [60.0, 64.0] at rate 40 Gbit/s");
         assert_eq!(Tally::of(&enough, 0.0, &[]).told("better", "worse"), "better at all 2 points");
         assert_eq!(
@@ -257,7 +311,7 @@ mod tests {
             let tally = Tally::of(&few, 0.0, &[]);
             assert_eq!((tally.above, tally.below, tally.undecided), (0, 0, 0));
             assert_eq!(tally.told("better", "worse"), too_few(n));
-            assert!(!each(&few, &percent()).contains('['));
+            assert!(!each(&few, &percent(), Some(0.0)).contains('['));
         }
         let mixed = [(&five, cut(0.5, 5)), (&forty, cut(0.6, 3))];
         let said = Tally::of(&mixed, 0.0, &[]).told("better", "worse");

@@ -8,7 +8,7 @@ use pktgen_core::definition::Better;
 use pktgen_records::human::{Scale, scale_for, setting as setting_of, title};
 use pktgen_records::stats::{Estimate, Interval, SEEDS_MIN, too_few};
 
-use crate::answer::{At, NAMED_MAX, Tally, extremes, setting};
+use crate::answer::{At, NAMED_MAX, Tally, extremes, setting, telling};
 use crate::baseline::{ITERATION_SPEEDUP, SPEEDUP, TARGET_SPEEDUP, THROUGHPUT_RATIO};
 use crate::definitions::families;
 use crate::headings::{axes, heading, is_study, metric_keys};
@@ -190,7 +190,13 @@ fn against_baseline(sweep: &SweepData, against: &Against, base: &str) -> Lead {
             _ => "open",
         };
         let told = tally.told(against.words.0, against.words.1);
-        Some(Answer { name: variant.to_owned(), values: shown(values, &scale), points: values.len(), told, class })
+        Some(Answer {
+            name: variant.to_owned(),
+            values: shown(values, &scale, Some(against.zero)),
+            points: values.len(),
+            told,
+            class,
+        })
     });
     Lead::new(format!("{} {base}?", against.question), answers.collect())
 }
@@ -224,7 +230,7 @@ fn among(sweep: &SweepData, key: &str) -> Lead {
     let mut answers: Vec<(usize, Answer)> = Vec::new();
     for variant in &variants {
         let Some(values) = of.get(variant) else { continue };
-        let (count, values, points) = (count(variant), shown(values, &scale), values.len());
+        let (count, values, points) = (count(variant), shown(values, &scale, None), values.len());
         let told = match count {
             0 if best.is_empty() => undecided.clone(),
             0 => String::new(),
@@ -315,7 +321,7 @@ fn of_metrics(sweep: &SweepData, keys: &[String]) -> Lead {
         let scale = heading(sweep, key).scale;
         Answer {
             name: title(key),
-            values: shown(&values, &scale),
+            values: shown(&values, &scale, None),
             points: values.len(),
             told: String::new(),
             class: "open",
@@ -347,12 +353,14 @@ fn listed(names: &[String]) -> String {
     }
 }
 
-/// Formats each value with its interval and its point; for many points only the smallest and the largest.
-fn shown(values: &[At], scale: &Scale) -> Vec<Shown> {
-    let one = |(labels, value): &At| Shown {
-        value: scale.show(value.median),
-        interval: value.spread().map(|Interval { lo, hi }| format!("[{}, {}]", scale.number(lo), scale.number(hi))),
-        at: setting(labels),
+/// Formats each value with its interval and its point; for many points only the smallest and the largest. Where a value of no
+/// effect is given, the digits show on which side of it an interval ends.
+fn shown(values: &[At], scale: &Scale, zero: Option<f64>) -> Vec<Shown> {
+    let one = |(labels, value): &At| {
+        let scale = zero.map_or(*scale, |zero| telling(value, zero, *scale));
+        let interval =
+            value.spread().map(|Interval { lo, hi }| format!("[{}, {}]", scale.number(lo), scale.number(hi)));
+        Shown { value: scale.show(value.median), interval, at: setting(labels) }
     };
     if values.len() <= NAMED_MAX {
         return values.iter().map(one).collect();

@@ -8,9 +8,10 @@ use pktgen_core::record::Bound;
 use pktgen_core::user_metric::UserMetric;
 use pktgen_records::age::AgeOf;
 use pktgen_records::human::Scale;
-use pktgen_records::stats::{Estimate, Interval, agrees};
+use pktgen_records::stats::{Estimate, agrees};
 use serde::Serialize;
 
+use crate::answer::placing;
 use crate::chart::Chart;
 use crate::headings::{Heading, axes, heading, metric_keys};
 use crate::lead::{self, Lead};
@@ -93,9 +94,6 @@ pub struct Cell {
     pub paper: Option<Paper>,
 }
 
-/// Maximum number of digits after the decimal point.
-const DECIMALS_MAX: usize = 9;
-
 impl Cell {
     /// Returns how many of a row's `runs` have a value, if not all: " (11 of 20 runs)".
     pub(crate) fn shown_runs(&self, runs: usize) -> String {
@@ -103,18 +101,12 @@ impl Cell {
         some.map_or(String::new(), |ours| format!(" ({} of {runs} runs)", ours.n))
     }
 
-    /// Returns the scale of a column, with enough digits to show whether our interval contains the published value.
+    /// Returns the scale of a column, with enough digits to show whether our interval contains the published value, and
+    /// that an exact value which does not agree with it differs.
     pub fn scale(&self, scale: Scale) -> Scale {
-        let interval = self.ours.as_ref().and_then(Estimate::spread);
-        let (Some(Interval { lo, hi }), Some(paper)) = (interval, &self.paper) else { return scale };
-        let is_true = |scale: &Scale| {
-            let shown = |value: f64| scale.number(value).replace('−', "-").parse().unwrap_or(value);
-            let (lo_shown, value, hi_shown) = (shown(lo), shown(paper.value), shown(hi));
-            (lo_shown <= value) == (lo <= paper.value) && (value <= hi_shown) == (paper.value <= hi)
-        };
-        let finer =
-            || (scale.decimals.unwrap_or(2)..DECIMALS_MAX).map(|decimals| Scale { decimals: Some(decimals), ..scale });
-        if is_true(&scale) { scale } else { finer().find(is_true).unwrap_or(scale) }
+        let Some(paper) = &self.paper else { return scale };
+        let interval = |ours: Estimate| ours.spread().or(ours.interval.filter(|_| paper.inside == Some(false)));
+        self.ours.and_then(interval).map_or(scale, |interval| placing(paper.value, interval, scale))
     }
 }
 
@@ -258,6 +250,7 @@ fn cell(sweep: &SweepData, point: &PointSummary, key: &str) -> Cell {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pktgen_records::stats::Interval;
 
     /// Rounded numbers agree with the exact ones about a published value.
     #[test]
@@ -280,5 +273,11 @@ mod tests {
             assert_eq!([shown.number(lo), shown.number(hi)], ends, "{value}");
         }
         assert_eq!(Cell::default().scale(scale), scale);
+        // An exact value that does not agree is not shown as equal.
+        let mut exact = cell(0.998_64, 0.998_64, 0.9987);
+        assert_eq!(exact.scale(scale), scale);
+        exact.paper.as_mut().unwrap().inside = Some(false);
+        let shown = exact.scale(scale);
+        assert_eq!([shown.number(0.998_64), shown.number(0.9987)], ["99.86", "99.87"]);
     }
 }

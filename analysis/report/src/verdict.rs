@@ -7,8 +7,7 @@ use std::ops::Range;
 
 use pktgen_core::record::{Bound, Note, Published};
 use pktgen_records::human::{self, Scale, scale_for};
-use pktgen_records::stats::agrees;
-use pktgen_records::stats::too_few;
+use pktgen_records::stats::{Interval, agrees, too_few};
 use serde::Serialize;
 
 use crate::answer::{self, At, Tally};
@@ -109,7 +108,9 @@ impl Comparison {
             return;
         }
         self.outside += 1;
-        let scale = heading(sweep, key).scale;
+        // For a bound, the median is compared.
+        let compared = if published.bound.is_none() { interval } else { Interval { lo: ours.median, hi: ours.median } };
+        let scale = answer::placing(value, compared, heading(sweep, key).scale);
         let median = scale.show(ours.median);
         let range = match ours.exact {
             true => " (exact)".to_owned(),
@@ -210,7 +211,7 @@ fn against(
     let Some(base) = &sweep.manifest.report.baseline else { return Vec::new() };
     let sentence = |(variant, values): (&str, Vec<At>)| {
         let tally = Tally::of(&values, zero, &lacking(sweep, key, variant)).told(more, less);
-        let (each, kind) = (answer::each(&values, scale), answer::kind(&values));
+        let (each, kind) = (answer::each(&values, scale, Some(zero)), answer::kind(&values));
         format!("{variant} against {base}: {what} {each} ({kind}); {tally}.")
     };
     by_variant(sweep, key).into_iter().map(sentence).collect()
@@ -256,7 +257,7 @@ fn against_baseline(sweep: &SweepData) -> (Vec<String>, bool) {
     let sentence = |(variant, cuts): (&str, Vec<At>)| {
         let tally = Tally::of(&cuts, 0.0, &lacking(sweep, CUT, variant));
         worse_anywhere |= tally.below > 0;
-        let (each, kind) = (answer::each(&cuts, &answer::percent()), answer::kind(&cuts));
+        let (each, kind) = (answer::each(&cuts, &answer::percent(), Some(0.0)), answer::kind(&cuts));
         let tally = tally.told("better", "worse");
         format!("{variant} against {base}: mean Age-of-Model of clusters cut by {each} ({kind}); {tally}.")
     };
