@@ -115,9 +115,11 @@ fn swatch(kind: Kind, i: usize) -> String {
     }
 }
 
-/// Returns the series in the legend: none if there is only one, which the title describes.
+/// Returns the series in the legend: none if there is only one, which the title describes; a step that cannot be zoomed and a
+/// part of a stack are not in the title.
 fn named(chart: &Chart) -> Vec<(usize, &str)> {
-    let one = chart.series.len() < 2 && !matches!(chart.kind, Kind::Step | Kind::Stack);
+    let untold = chart.kind == Kind::Stack || chart.kind == Kind::Step && chart.zoom.is_none();
+    let one = chart.series.len() < 2 && !untold;
     if one || matches!(chart.kind, Kind::Heat | Kind::Network) {
         return Vec::new();
     }

@@ -27,7 +27,8 @@ impl Picture for AgeCdf {
     }
 
     fn charts(&self, sweep: &SweepData) -> Vec<Chart> {
-        let over_time = of("Age-of-Model over time (CDF), all clusters", "age", "share of time");
+        let words = of("Age-of-Model over time (CDF), all clusters", "age", "share of time");
+        let over_time = Words { kind: Kind::Line, thinned: "A line has a point at every half percent.", ..words };
         let peaks = of("Peaks of the Age-of-Model (CDF), all clusters", "peak age", "share of peaks");
         let mut charts = curves(sweep, &over_time, |kept| &kept.age_cdf);
         charts.extend(curves(sweep, &peaks, |kept| &kept.peak_cdf));
@@ -43,10 +44,16 @@ pub(super) struct Words {
     title: &'static str,
     x: &'static str,
     y: &'static str,
+    /// Steps for shares of a count; lines for shares of time, which are continuous.
+    kind: Kind,
+    /// How the points were thinned.
+    pub(super) thinned: &'static str,
 }
 
+/// Returns texts of shares of a count.
 pub(super) fn of(title: &'static str, x: &'static str, y: &'static str) -> Words {
-    Words { title, x, y }
+    let thinned = "A line has a point at every half percent, or at every value if there are at most 200.";
+    Words { title, x, y, kind: Kind::Step, thinned }
 }
 
 /// Returns one chart per setting with such curves, with a line per variant, for the first seed.
@@ -63,16 +70,67 @@ pub(super) fn curves(sweep: &SweepData, words: &Words, pick: impl Fn(&Kept) -> &
         } else {
             String::new()
         };
+        let first = match end > 0.0 {
+            true => format!("The first view ends where every line has reached {:.0} %. ", SHOWN_FIRST * 100.0),
+            false => String::new(),
+        };
         (!all.is_empty()).then(|| Chart {
-            kind: Kind::Line,
+            kind: words.kind,
             title: format!("{}{}, first seed{more}", words.title, at(rest)),
             x: (words.x.to_owned(), "ns"),
             y: (words.y.to_owned(), "share"),
-            note: format!("The first view ends where every line has reached {:.0} %.", SHOWN_FIRST * 100.0),
+            note: format!("{first}{}", words.thinned),
             zoom: (end > 0.0).then_some((0.0, end)),
             series: all.into_iter().take(SERIES_MAX).collect(),
             ..Default::default()
         })
     };
     settings(sweep).iter().filter_map(draw).take(CHARTS_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use pktgen_records::testing::write_sweep;
+
+    use super::*;
+    use crate::plot::figure;
+
+    fn charts(cdf: &[(f64, f64)]) -> Vec<Chart> {
+        let run = RunSummary { kept: Kept { peak_cdf: cdf.to_vec(), ..Kept::default() }, ..RunSummary::default() };
+        let dir = tempfile::tempdir().unwrap();
+        write_sweep(dir.path(), 1);
+        let mut sweep = SweepData::open(dir.path(), &mut |_, _| {}).unwrap();
+        sweep.runs = vec![run];
+        AgeCdf.charts(&sweep)
+    }
+
+    /// Returns the points of the first line of a chart.
+    fn corners(chart: &Chart) -> Vec<(f64, f64)> {
+        let text = figure(chart);
+        let line = text.lines().find(|line| line.starts_with("<polyline")).unwrap();
+        let points = line.split("points=\"").nth(1).unwrap().split('"').next().unwrap();
+        let number = |text: &str| text.parse::<f64>().unwrap();
+        points.split(' ').map(|point| point.split_once(',').unwrap()).map(|(x, y)| (number(x), number(y))).collect()
+    }
+
+    #[test]
+    fn shares_of_a_count_rise_in_steps() {
+        let found = charts(&[(10.0, 0.0), (10.0, 0.5), (1000.0, 1.0)]);
+        let [chart] = found.as_slice() else { panic!("one chart: {found:?}") };
+        assert_eq!(chart.kind, Kind::Step);
+        assert!(
+            chart.note.starts_with("The first view ends") && chart.note.ends_with("at most 200."),
+            "{}",
+            chart.note
+        );
+        let all = corners(chart);
+        assert!(all.windows(2).all(|two| two[0].0 == two[1].0 || two[0].1 == two[1].1), "{all:?}");
+        // A single value is a step as well.
+        assert_eq!(corners(&charts(&[(7.0, 1.0)])[0]).len(), 2);
+        // Without anything above 0 there is one view, with all values in it.
+        let found = charts(&[(-7.0, 0.0), (-7.0, 0.5), (-3.0, 1.0)]);
+        let [below] = found.as_slice() else { panic!("one chart: {found:?}") };
+        assert!(below.zoom.is_none() && !below.note.contains("first view"), "{}", below.note);
+        assert!(corners(below).iter().all(|(x, _)| (70.0..=496.0).contains(x)), "{:?}", corners(below));
+    }
 }

@@ -15,6 +15,8 @@ use crate::sweep::kept::Cdf;
 
 /// The share shown first: beyond it there are few, very late frames.
 const SHOWN_FIRST: f64 = 0.999;
+/// How [`cdf`] thins points.
+const THINNED: &str = "A line has a point at every half percent, and at every hundredth of a percent from 99 % on.";
 
 /// See the module documentation.
 pub(super) struct Lateness;
@@ -35,7 +37,8 @@ impl Picture for Lateness {
     }
 
     fn charts(&self, sweep: &SweepData) -> Vec<Chart> {
-        let words = of("How late frames left (CDF)", "time after the deadline", "share of frames");
+        let mut words = of("How late frames left (CDF)", "time after the deadline", "share of frames");
+        words.thinned = THINNED;
         let mut charts = curves(sweep, &words, |kept| &kept.lateness_cdf);
         for chart in &mut charts {
             let at = |series: &crate::chart::Series| {
@@ -44,7 +47,8 @@ impl Picture for Lateness {
             let end = chart.series.iter().map(at).fold(0.0, f64::max);
             if end > 0.0 {
                 chart.zoom = Some((0.0, end));
-                chart.note = format!("The first view ends where {:.1} % of the frames had left.", SHOWN_FIRST * 100.0);
+                let first = format!("The first view ends where {:.1} % of the frames had left.", SHOWN_FIRST * 100.0);
+                chart.note = format!("{first} {THINNED}");
             }
         }
         if let Some(host) = by_host(sweep) {

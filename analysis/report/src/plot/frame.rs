@@ -50,7 +50,7 @@ impl Frame {
         let x = match (chart.kind, chart.zoom) {
             (_, Some(first)) => first,
             (Kind::Bars, _) => (-0.5, chart.categories.len() as f64 - 0.5),
-            (Kind::Step, _) => (0.0, most.max(1.0) + 0.5),
+            (Kind::Step, _) => (least.min(0.0), most.max(1.0) + 0.5),
             _ => (least, most),
         };
         let x = match x {
