@@ -2,7 +2,7 @@
 //!
 //! Nothing is computed here: a row lists metrics and shows those that the lines contain.
 
-use crate::human::scale_for;
+use crate::human::{Scale, scale_for};
 use crate::line::Line;
 
 /// A part of a row: the key of a metric, the text for its value, and whether 0 is omitted.
@@ -82,7 +82,7 @@ pub fn summary(lines: &[Line]) -> Vec<SummaryRow> {
             line.value.map(|value| (line, value))
         };
         let (line, value) = of(told.key).or_else(|| of(told.instead?))?;
-        let said = told.words.replace("{}", &scale_for(&line.unit, value).show(value));
+        let said = told.words.replace("{}", &telling(scale_for(&line.unit, value), value).show(value));
         (value != 0.0 || !told.unless_zero).then_some(said)
     };
     let row = |(about, parts): &(&'static str, &[Told])| {
@@ -90,6 +90,20 @@ pub fn summary(lines: &[Line]) -> Vec<SummaryRow> {
         (!values.is_empty()).then(|| (*about, values.join(", ")))
     };
     ROWS.iter().filter_map(row).collect()
+}
+
+/// Maximum number of digits after the decimal point.
+const DECIMALS_MAX: usize = 9;
+
+/// Returns the scale with enough digits that a share is shown as 0 % or 100 % only if it is.
+fn telling(scale: Scale, value: f64) -> Scale {
+    let Some(first) = scale.decimals else { return scale };
+    let is_true = |scale: &Scale| {
+        let shown: f64 = scale.number(value).replace('−', "-").parse().unwrap_or(f64::NAN);
+        [0.0, 1.0].iter().all(|end| (shown == *end * scale.factor) == (value == *end))
+    };
+    let mut finer = (first..=DECIMALS_MAX).map(|decimals| Scale { decimals: Some(decimals), ..scale });
+    finer.find(is_true).unwrap_or(scale)
 }
 
 #[cfg(test)]
@@ -117,6 +131,19 @@ mod tests {
         let shown = |own: Option<f64>| summary(&[age("aom_mean", own), lanes.clone()])[0].1.clone();
         assert_eq!(shown(None), "mean 5 ms by cluster");
         assert_eq!(shown(Some(7e6)), "mean 7 ms by cluster");
+    }
+
+    #[test]
+    fn a_share_is_0_or_all_only_if_it_is() {
+        for (share, said) in [
+            (0.0, "0.0 % lost"),
+            (0.0004, "0.04 % lost"),
+            (0.09, "9.0 % lost"),
+            (0.9997, "99.97 % lost"),
+            (1.0, "100.0 % lost"),
+        ] {
+            assert_eq!(summary(&[Line::new("loss", "share", share)]), [("updates", said.to_owned())]);
+        }
     }
 
     #[test]
