@@ -8,7 +8,7 @@ use std::fmt::Write;
 use pktgen_core::printable::escape;
 use pktgen_records::human::{Scale, scale_for, title};
 use pktgen_report::answer::setting;
-use pktgen_report::plot::ticks::{axis_name, tick_text, ticks};
+use pktgen_report::plot::ticks::{axis_name, marks};
 use pktgen_report::sweep::data::{Labels, VARIANT};
 
 use super::text::point;
@@ -114,10 +114,10 @@ fn forest(rows: &[&Judgement]) -> String {
         EffectKind::Difference => first.scale(),
     };
     // Writing to a String cannot fail.
-    for mark in ticks((least, most), scale.factor, 6) {
+    for (mark, text) in marks((least, most), &scale, 6) {
         let at = x(mark);
         let _ = writeln!(out, "<line class=\"grid\" x1=\"{at:.1}\" y1=\"6\" x2=\"{at:.1}\" y2=\"{bottom:.1}\"/>");
-        let (below, text) = (bottom + 18.0, tick_text(&scale, mark));
+        let below = bottom + 18.0;
         let _ = writeln!(out, "<text x=\"{at:.1}\" y=\"{below:.1}\" text-anchor=\"middle\">{text}</text>");
     }
     let zero = x(0.0);

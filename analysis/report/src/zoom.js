@@ -8,7 +8,15 @@
     for (let i = Math.ceil(from / step - 1e-9); i * step <= to + step * 1e-9 && all.length < 20; i++) all.push(i * step);
     return all;
   };
-  const text = value => (Math.abs(value) >= 1e6 ? (+value.toPrecision(6)).toExponential().replace('+', '') : String(+value.toFixed(6))).replace('-', '−');
+  // The digits after the decimal point of multiples of `step`.
+  const places = step => Math.min(15, Math.max(0, Math.ceil(-Math.log10(step) - 1e-6)));
+  const decimal = (value, digits) => {
+    const all = (+value.toFixed(digits) || 0).toFixed(digits);
+    return (all.includes('.') ? all.replace(/\.?0+$/, '') : all).replace('-', '−');
+  };
+  const text = (value, step) => Math.abs(value) >= 1e6
+    ? (+value.toPrecision(6)).toExponential().replace('+', '').replace('-', '−')
+    : decimal(value, Math.max(6, places(step)));
 
   const setup = figure => {
     const svg = figure.querySelector('svg.plot'), view = svg.querySelector('svg.view');
@@ -50,14 +58,16 @@
       const xs = svg.querySelector('.xt'), ys = svg.querySelector('.yt');
       xs.replaceChildren();
       ys.replaceChildren();
-      for (const x of ticks(toX(a), toX(b), 5))
-        make('text', {x: left + (toU(x) - a) / wide * width, y: top + height + 18, 'text-anchor': 'middle'}, xs).textContent = text(x);
-      for (const y of ticks(0, peak, 5)) {
+      const xt = ticks(toX(a), toX(b), 5), yt = ticks(0, peak, 5);
+      for (const x of xt)
+        make('text', {x: left + (toU(x) - a) / wide * width, y: top + height + 18, 'text-anchor': 'middle'}, xs).textContent = text(x, xt[1] - xt[0] || 1);
+      for (const y of yt) {
         const at = top + height - y / peak * height;
         make('line', {class: 'grid', x1: left, x2: left + width, y1: at, y2: at}, ys);
-        make('text', {x: left - 6, y: at + 4, 'text-anchor': 'end'}, ys).textContent = text(y);
+        make('text', {x: left - 6, y: at + 4, 'text-anchor': 'end'}, ys).textContent = text(y, yt[1] - yt[0] || 1);
       }
-      const round = x => +x.toPrecision(5);
+      // To a thousandth of what is in view.
+      const round = x => decimal(x, places((toX(b) - toX(a)) / 1000));
       said.textContent = `${round(toX(a))} to ${round(toX(b))} ${unit} of ${round(toX(lo))} to ${round(toX(hi))}`;
     };
     const around = (factor, at = (a + b) / 2) => show(at - (at - a) * factor, at + (b - at) * factor);

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use pktgen_records::human::{Scale, scale_for};
 
-use super::ticks::{axis_name, tick_text, ticks};
+use super::ticks::{axis_name, marks};
 use super::{DASHES, LETTER_OF_PHONE, WIDTH, escape};
 use crate::chart::{Chart, Kind, ROWS_MAX, Series};
 
@@ -127,17 +127,17 @@ impl Frame {
     fn axes(&self, chart: &Chart, out: &mut String) {
         let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
         out.push_str("<g class=\"yt\">\n");
-        for y in ticks(self.y, self.y_scale.factor, 5) {
-            let (py, text) = (self.py(y), tick_text(&self.y_scale, y));
+        for (y, text) in marks(self.y, &self.y_scale, 5) {
+            let py = self.py(y);
             let _ = writeln!(out, "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{py:.1}\" y2=\"{py:.1}\"/>");
             let _ = writeln!(out, "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{text}</text>", LEFT - 6.0, py + 4.0);
         }
         out.push_str("</g>\n<g class=\"xt\">\n");
-        let marks: Vec<(f64, String)> = match chart.kind {
+        let named: Vec<(f64, String)> = match chart.kind {
             Kind::Bars => self.fitting(&chart.categories),
-            _ => ticks(self.x, self.x_scale.factor, 5).into_iter().map(|x| (x, tick_text(&self.x_scale, x))).collect(),
+            _ => marks(self.x, &self.x_scale, 5),
         };
-        for (x, text) in marks {
+        for (x, text) in named {
             let (px, py) = (self.px(x), bottom + 18.0);
             let _ = writeln!(out, "<text x=\"{px:.1}\" y=\"{py:.1}\" text-anchor=\"middle\">{text}</text>");
         }

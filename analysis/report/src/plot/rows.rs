@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use pktgen_records::human::{Scale, scale_for};
 
-use super::ticks::{axis_name, tick_text, ticks};
+use super::ticks::{axis_name, marks};
 use super::{DASHES, LETTER_OF_PHONE, WIDTH, cut, escape};
 use crate::chart::{Chart, Kind};
 
@@ -71,8 +71,8 @@ impl Along {
 
     fn draw(&self, chart: &Chart, out: &mut String) {
         let (right, bottom) = (WIDTH - RIGHT, self.bottom);
-        for x in ticks(self.range, self.scale.factor, 5) {
-            let (px, text) = (self.px(x), tick_text(&self.scale, x));
+        for (x, text) in marks(self.range, &self.scale, 5) {
+            let px = self.px(x);
             let _ = writeln!(
                 out,
                 "<line class=\"grid\" x1=\"{px:.1}\" x2=\"{px:.1}\" y1=\"{bottom:.1}\" y2=\"{:.1}\"/>",

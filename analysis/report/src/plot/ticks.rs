@@ -12,15 +12,27 @@ pub fn axis_name(name: &str, scale: &Scale) -> String {
     if scale.unit.is_empty() { escape(name) } else { format!("{} ({})", escape(name), scale.unit) }
 }
 
-/// Formats a round value without the fixed number of digits in columns.
-pub fn tick_text(scale: &Scale, value: f64) -> String {
+/// Minimum and maximum number of digits after the decimal point, without zeros at the end; the script has the same.
+const DECIMALS: (f64, f64) = (6.0, 15.0);
+
+/// Returns about `wanted` values inside `range` that are round in the display unit, with their texts.
+pub fn marks(range: (f64, f64), scale: &Scale, wanted: usize) -> Vec<(f64, String)> {
+    let all = ticks(range, scale.factor, wanted);
+    let step = all.windows(2).next().map_or(1.0, |two| (two[1] - two[0]) * scale.factor);
+    // As many digits as the step has, without rounding errors.
+    let decimals = (-step.log10() - 1e-6).ceil().clamp(DECIMALS.0, DECIMALS.1) as usize;
+    all.into_iter().map(|value| (value, tick_text(scale, value, decimals))).collect()
+}
+
+/// Formats a round value without the fixed number of digits in columns, with at most `decimals` after the decimal point.
+fn tick_text(scale: &Scale, value: f64, decimals: usize) -> String {
     let shown = value * scale.factor;
     // Longer numbers would leave no space for the plot; the script formats them in the same way.
     if shown.abs() >= LONG {
         let rounded: f64 = format!("{shown:.5e}").parse().unwrap_or(shown);
         return format!("{rounded:e}").replace('-', "−");
     }
-    let text = format!("{shown:.6}");
+    let text = format!("{shown:.decimals$}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     if ["0", "-0"].contains(&text) && value != 0.0 { scale.number(value) } else { text.replace('-', "−") }
 }
@@ -59,15 +71,34 @@ mod tests {
     fn ticks_are_written_alike() {
         let seconds = scale_for("ns", 8e9);
         assert_eq!(
-            ticks((0.0, 3.2e9), 1e-9, 3).iter().map(|t| tick_text(&seconds, *t)).collect::<Vec<_>>(),
+            ticks((0.0, 3.2e9), 1e-9, 3).iter().map(|t| tick_text(&seconds, *t, 6)).collect::<Vec<_>>(),
             ["0", "2"]
         );
-        assert_eq!((tick_text(&seconds, 8.000_000_001e9), tick_text(&seconds, 2.5e8)), ("8".into(), "0.25".into()));
         assert_eq!(
-            (tick_text(&scale_for("", 1.0), 0.1 + 0.2), tick_text(&scale_for("share", 1.0), 0.2)),
+            (tick_text(&seconds, 8.000_000_001e9, 6), tick_text(&seconds, 2.5e8, 6)),
+            ("8".into(), "0.25".into())
+        );
+        assert_eq!(
+            (tick_text(&scale_for("", 1.0), 0.1 + 0.2, 6), tick_text(&scale_for("share", 1.0), 0.2, 6)),
             ("0.3".into(), "20".into())
         );
         let plain = scale_for("", 1.0);
-        assert_eq!((tick_text(&plain, 5e8), tick_text(&plain, -1_500_000.000_1)), ("5e8".into(), "−1.5e6".into()));
+        assert_eq!(
+            (tick_text(&plain, 5e8, 6), tick_text(&plain, -1_500_000.000_1, 6)),
+            ("5e8".into(), "−1.5e6".into())
+        );
+    }
+
+    #[test]
+    fn marks_that_are_close_together_differ() {
+        let texts = |range: (f64, f64), scale: &Scale| -> Vec<String> {
+            marks(range, scale, 5).into_iter().map(|(_, text)| text).collect()
+        };
+        assert_eq!(texts((0.0, 2.4e-6), &scale_for("", 1.0)), ["0", "0.0000005", "0.000001", "0.0000015", "0.000002"]);
+        let near = texts((5e9, 5e9 + 2000.0), &scale_for("ns", 5e9));
+        assert!(near.contains(&"5.0000005".to_owned()) && near.contains(&"5.000001".to_owned()), "{near:?}");
+        assert!((1..near.len()).all(|i| !near[..i].contains(&near[i])), "{near:?}");
+        assert_eq!(texts((0.0, 0.97), &scale_for("share", 1.0)), ["0", "20", "40", "60", "80"]);
+        assert!(texts((1.0, 1.0), &scale_for("", 1.0)).is_empty());
     }
 }
