@@ -165,6 +165,11 @@ pub struct Cable {
 pub(crate) fn rows_note(all: usize) -> String {
     match all.saturating_sub(ROWS_MAX) {
         0 => String::new(),
-        more => format!("{more} further points are not drawn; the table has them all."),
+        more => format!("{} not drawn; the table has all.", further(more, "point")),
     }
+}
+
+/// Returns "1 further point is" or "2 further points are".
+pub(crate) fn further(more: usize, what: &str) -> String {
+    if more == 1 { format!("1 further {what} is") } else { format!("{more} further {what}s are") }
 }

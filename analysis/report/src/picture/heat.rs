@@ -5,7 +5,7 @@ use pktgen_records::human::show;
 use pktgen_records::stats;
 
 use super::Picture;
-use crate::chart::{Chart, Kind, ROWS_MAX, Series, rows_note};
+use crate::chart::{Chart, Kind, ROWS_MAX, Series, further, rows_note};
 use crate::sweep::data::{PointSummary, RunSummary, SweepData};
 use crate::sweep::kept::OverTime;
 use crate::sweep::settings::point_name;
@@ -56,7 +56,7 @@ fn by_point(sweep: &SweepData) -> Option<Chart> {
     let rows: Vec<Series> = sweep.points.iter().map(row).filter(|row| !row.points.is_empty()).collect();
     let mut note = rows_note(rows.len());
     if more > 0 {
-        note.push_str(&format!(" {more} further clusters are not drawn."));
+        note.push_str(&format!(" {} not drawn.", further(more, "cluster")));
     }
     (!rows.is_empty()).then(|| Chart {
         kind: Kind::Heat,
@@ -70,8 +70,12 @@ fn by_point(sweep: &SweepData) -> Option<Chart> {
     })
 }
 
+/// Describes how many of `all` clusters have no row, if any; the table has no single clusters.
 fn more_clusters(all: usize) -> String {
-    rows_note(all).replace("points", "clusters")
+    match all.saturating_sub(ROWS_MAX) {
+        0 => String::new(),
+        more => format!("{} not drawn.", further(more, "cluster")),
+    }
 }
 
 /// Returns a row per cluster of `run`.
@@ -91,11 +95,27 @@ fn by_time(run: &RunSummary, over: &OverTime) -> Option<Chart> {
             "A cell is {} long. {}",
             show("ns", over.step_ns),
             more_clusters(over.clusters.len().max(run.cluster_aom_ns.len()))
-        ),
+        )
+        .trim()
+        .to_owned(),
         x: ("time in the run".to_owned(), ""),
         y: ("mean age".to_owned(), "ns"),
         categories: begins.collect(),
         series: over.clusters.iter().map(row).take(ROWS_MAX).collect(),
         ..Default::default()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table has one mean over all clusters.
+    #[test]
+    fn clusters_without_a_row_are_counted_and_not_said_to_be_in_the_table() {
+        assert_eq!(more_clusters(ROWS_MAX), "");
+        assert_eq!(more_clusters(ROWS_MAX + 1), "1 further cluster is not drawn.");
+        assert_eq!(more_clusters(ROWS_MAX + 2), "2 further clusters are not drawn.");
+        assert_eq!(rows_note(ROWS_MAX + 1), "1 further point is not drawn; the table has all.");
+    }
 }
