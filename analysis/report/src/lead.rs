@@ -242,8 +242,10 @@ fn among(sweep: &SweepData, key: &str) -> Lead {
     }
     // Sorted by how often they are best; ties in the order of the experiment.
     answers.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
-    if let Some((_, first)) = answers.first_mut().filter(|(count, _)| *count > 0) {
-        first.class = "better";
+    // Those that are best most often are marked, unless all are equally often.
+    let most = answers.first().map_or(0, |(count, _)| *count);
+    if answers.iter().any(|(count, _)| *count < most) {
+        answers.iter_mut().filter(|(count, _)| *count == most).for_each(|(_, answer)| answer.class = "better");
     }
     let which = match variants.len() {
         n if n > OPEN_MAX => format!("{n} variants"),

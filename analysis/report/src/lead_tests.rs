@@ -2,6 +2,7 @@
 
 use super::*;
 use pktgen_core::record::Fault;
+use pktgen_records::stats::estimate;
 use pktgen_records::testing::write_sweep;
 
 use crate::model::Model;
@@ -94,6 +95,12 @@ fn without_a_baseline_the_best_variant_is_named() {
         (cell.interval, cell.n) = (None, 2);
     }
     assert!(told(&near).iter().all(|told| told.starts_with("2 seeds: not compared")), "{:?}", told(&near));
+    // Equal exact variants are both best, and neither is marked.
+    let mut equal = sweep.clone();
+    for point in &mut equal.points {
+        *point.cells.get_mut("loss").unwrap() = estimate(&[0.0], true).unwrap();
+    }
+    assert_eq!(told(&equal), ["lowest at all 2 points open", "lowest at all 2 points open"]);
     // Metrics without a better direction are not ranked.
     sweep.manifest.report.metrics = vec!["received".to_owned()];
     let lead = Lead::of(&sweep);
