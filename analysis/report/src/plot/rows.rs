@@ -16,6 +16,8 @@ const PITCH: f64 = 42.0;
 const BAND: (f64, f64) = (19.0, 16.0);
 const TOP: f64 = 2.0;
 const BOTTOM: f64 = 50.0;
+/// Characters of a stack's total, at the end of the row's name, and of the space before it.
+const TOTAL: f64 = 9.0;
 /// Minimum width of cells with a number.
 const CELL_MIN: f64 = 44.0;
 /// Colours of heat maps from low to high: cividis (Nuñez, Anderton, Renslow 2018), which looks similar to colour-blind readers.
@@ -29,7 +31,8 @@ pub(super) fn draw(chart: &Chart) -> (String, f64, f64) {
     let mut out = String::new();
     for row in 0..rows {
         let name = if chart.kind == Kind::Heat { &chart.series[row].name } else { &chart.categories[row] };
-        let most = ((WIDTH - LEFT - RIGHT) / LETTER_OF_PHONE) as usize;
+        let total = if chart.kind == Kind::Stack { TOTAL * LETTER_OF_PHONE } else { 0.0 };
+        let most = ((WIDTH - LEFT - RIGHT - total) / LETTER_OF_PHONE) as usize;
         let y = TOP + PITCH * row as f64 + 14.0;
         let _ = writeln!(
             out,

@@ -116,6 +116,12 @@ fn rows_are_placed_one_below_the_other() {
     assert!(text.contains("class=\"bar part s0\" x=\"12.0\" y=\"63.0\" width=\"486.0\""), "{text}");
     assert_eq!(text.matches("<rect class=\"bar part").count(), 3, "nothing is drawn of nothing");
     assert!(text.contains("&lt;first&gt;") && text.contains(">50.0 %</text>"));
+    // A long name ends before the total.
+    let name = "x".repeat(80);
+    let text = figure(&Chart { categories: vec![name.clone(), name], ..chart });
+    let row = text.lines().find(|line| line.contains("class=\"row\"")).unwrap();
+    let shown = row.split('>').nth(1).unwrap().split('<').next().unwrap();
+    assert_eq!(shown.chars().count(), 47, "{row}");
 }
 
 #[test]
