@@ -100,6 +100,14 @@ fn iteration_time_is_drawn_beside_one_ideal() {
         chart.series.into_iter().map(|series| series.name).collect()
     };
     assert_eq!(names(&sweep), ["SwitchML", "ideal", "Trio-ML"]);
+    // A variant of that name is another line.
+    let mut renamed = sweep.clone();
+    for variant in renamed.points.iter_mut().filter_map(|point| point.labels.get_mut("variant")) {
+        if *variant == "SwitchML" {
+            *variant = "ideal".to_owned();
+        }
+    }
+    assert_eq!(names(&renamed), ["ideal", "ideal time", "Trio-ML"]);
     // Different ideals are separate lines.
     let cell = sweep.points[2].cells.get_mut("ideal_iteration_time").unwrap();
     cell.median += 1.0;

@@ -260,6 +260,10 @@ fn without(labels: &Labels, axis: &Axis) -> Labels {
 fn lines(points: &[&PointSummary], axis: &Axis, wanted: &Wanted, with_rest: bool) -> Vec<Series> {
     let mut lines: Vec<Series> = Vec::new();
     let one_ideal = one_ideal(points);
+    let variants: Vec<Option<&String>> = match axis.label == VARIANT {
+        true => Vec::new(),
+        false => points.iter().map(|point| point.labels.get(VARIANT)).collect(),
+    };
     for point in points {
         let Some(&x) = point.labels.get(&axis.label).and_then(|value| axis.places.get(value)) else { continue };
         let rest = if with_rest { without(&point.labels, axis) } else { Labels::new() };
@@ -268,6 +272,9 @@ fn lines(points: &[&PointSummary], axis: &Axis, wanted: &Wanted, with_rest: bool
             let Some(cell) = point.cells.get(key) else { continue };
             let rest = if rest.is_empty() { String::new() } else { describe(&rest) };
             let shared = one_ideal && key == IDEAL_TIME;
+            // A variant may have the same name.
+            let is_taken = shared && variants.contains(&Some(called));
+            let called = if is_taken { "ideal time" } else { called.as_str() };
             let parts = [variant.filter(|_| !shared).map_or("", String::as_str), called, &rest];
             let name = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
             let at = lines.iter().position(|line| line.name == name).unwrap_or_else(|| {
