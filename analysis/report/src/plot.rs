@@ -1,8 +1,8 @@
 //! Charts as inline SVG, drawn without external dependencies.
 //!
 //! Called by [`crate::report`]'s HTML, and for plots as files (`file`, [`png`]). Colours are classes (`s0`…`s7`) that the page's style
-//! defines for light and dark mode. Lines also differ by their dashes and dots by their shape, so that colour is never the only
-//! difference. `frame` draws charts with two axes, `rows` those with rows, and `network` nodes and cables.
+//! defines for light and dark mode. Lines also differ by their dashes and dots by their shape; parts of bars and stacks differ
+//! by their colour and their order. `frame` draws charts with two axes, `rows` those with rows, and `network` nodes and cables.
 
 mod file;
 mod frame;

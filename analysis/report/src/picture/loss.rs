@@ -5,7 +5,7 @@ use pktgen_core::registry::Named;
 use pktgen_records::stats;
 
 use super::Picture;
-use crate::chart::{Chart, Kind, ROWS_MAX, Series, rows_note};
+use crate::chart::{Chart, Kind, ROWS_MAX, SERIES_MAX, Series, rows_note};
 use crate::sweep::data::{PointSummary, SweepData};
 use crate::sweep::settings::point_name;
 
@@ -41,7 +41,7 @@ impl Picture for Loss {
                 ..Default::default()
             })
         };
-        let series: Vec<Series> = Reason::ALL.iter().filter_map(of).collect();
+        let series = with_others(Reason::ALL.iter().filter_map(of).collect());
         if series.is_empty() {
             return Vec::new();
         }
@@ -58,6 +58,22 @@ impl Picture for Loss {
     }
 }
 
+/// Keeps the reasons with the most drops and adds up the others, so that no two have the same colour.
+fn with_others(mut series: Vec<Series>) -> Vec<Series> {
+    if series.len() <= SERIES_MAX {
+        return series;
+    }
+    let total = |one: &Series| one.points.iter().map(|(_, share)| *share).sum::<f64>();
+    series.sort_by(|a, b| total(b).total_cmp(&total(a)));
+    let others = series.split_off(SERIES_MAX - 1);
+    let mut points = others[0].points.clone();
+    for one in &others[1..] {
+        points.iter_mut().zip(&one.points).for_each(|(sum, own)| sum.1 += own.1);
+    }
+    series.push(Series { name: "other reasons".to_owned(), points, ..Default::default() });
+    series
+}
+
 /// Returns the mean over the runs of the point: unlike medians, means of parts add up to the mean of the whole.
 fn share(sweep: &SweepData, point: &PointSummary, reason: &str) -> Option<f64> {
     let of = |run: &usize| {
@@ -67,4 +83,24 @@ fn share(sweep: &SweepData, point: &PointSummary, reason: &str) -> Option<f64> {
         Some(dropped / sent)
     };
     stats::mean(&point.runs.iter().filter_map(of).collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rarest_of_many_reasons_are_one_part() {
+        let reason = |i: usize| Series {
+            name: i.to_string(),
+            points: vec![(0.0, i as f64), (1.0, 2.0 * i as f64)],
+            ..Default::default()
+        };
+        let few = with_others((1..=SERIES_MAX).map(reason).collect());
+        assert_eq!((few.len(), few[0].name.as_str()), (SERIES_MAX, "1"));
+        let many = with_others((1..=SERIES_MAX + 2).map(reason).collect());
+        let last = many.last().unwrap();
+        assert_eq!((many.len(), many[0].name.as_str(), last.name.as_str()), (SERIES_MAX, "10", "other reasons"));
+        assert_eq!(last.points, [(0.0, 6.0), (1.0, 12.0)]);
+    }
 }
