@@ -6,6 +6,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use pktgen_core::registry::Named;
+use pktgen_records::human::show;
 
 use super::Picture;
 use super::age_cdf::{curves, of};
@@ -61,9 +62,9 @@ impl Picture for Lateness {
 /// Describes the frames delayed by the host, for runs that distinguish these.
 fn by_host(sweep: &SweepData) -> Option<String> {
     let most = |metric| sweep.runs.iter().filter_map(|run| run.scalars.get(metric).copied()).reduce(f64::max);
-    let late = format!("The host made at most {:.2} % of a run's frames late", most("late_by_host")? * 100.0);
+    let late = format!("The host made at most {} of a run's frames late", show("share", most("late_by_host")?));
     Some(match most("late_others_p99") {
-        Some(p99_ns) => format!("{late}; of the others 99 % left within {:.2} us.", p99_ns / 1000.0),
+        Some(p99_ns) => format!("{late}; of the others 99 % left within {}.", show("ns", p99_ns)),
         None => format!("{late}."),
     })
 }
@@ -151,6 +152,18 @@ mod tests {
         }
         std::fs::write(dir.path().join("lateness.hlog"), &out[..out.len() / 2]).unwrap();
         assert!(read(dir.path()).is_none_or(|cdf| cdf.iter().all(|point| point.1 <= 1.0)));
+    }
+
+    #[test]
+    fn delays_by_the_host_have_units_and_digits() {
+        let dir = tempfile::tempdir().unwrap();
+        pktgen_records::testing::write_sweep(dir.path(), 1);
+        let mut sweep = SweepData::open(dir.path(), &mut |_, _| {}).unwrap();
+        sweep.runs[0].scalars.insert("late_by_host".into(), 0.000_01);
+        let said = "The host made at most 0.00100 % of a run's frames late";
+        assert_eq!(by_host(&sweep), Some(format!("{said}.")));
+        sweep.runs[0].scalars.insert("late_others_p99".into(), 12e6);
+        assert_eq!(by_host(&sweep), Some(format!("{said}; of the others 99 % left within 12 ms.")));
     }
 
     #[test]
