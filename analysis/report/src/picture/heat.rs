@@ -1,7 +1,7 @@
 //! Heat maps of mean ages: cluster by point of the sweep, and cluster by time in the first run.
 
 use pktgen_core::registry::Named;
-use pktgen_records::human::show;
+use pktgen_records::human::{Scale, scale_for, show};
 use pktgen_records::stats;
 
 use super::Picture;
@@ -86,7 +86,12 @@ fn by_time(run: &RunSummary, over: &OverTime) -> Option<Chart> {
         ..Default::default()
     };
     let columns = over.clusters.first()?.1.len();
-    let begins = (0..columns).map(|i| show("ns", over.from_ns + over.step_ns * i as f64));
+    let begin = |i: usize| over.from_ns + over.step_ns * i as f64;
+    let scale = scale_for("ns", begin(columns));
+    // Two digits of the distance between columns, so that their names differ.
+    let decimals = (1.0 - (over.step_ns * scale.factor).log10().floor()).clamp(0.0, 9.0) as usize;
+    let scale = Scale { decimals: Some(decimals), ..scale };
+    let begins = (0..columns).map(|i| scale.show(begin(i)));
     Some(Chart {
         kind: Kind::Heat,
         title: format!("Mean Age-of-Model of each cluster over time, {}, seed {}", point_name(&run.labels), run.seed),
@@ -109,6 +114,14 @@ fn by_time(run: &RunSummary, over: &OverTime) -> Option<Chart> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn columns_of_a_late_window_have_different_names() {
+        let clusters = vec![(0, vec![Some(1.0); COLUMNS_MAX])];
+        let over = OverTime { from_ns: 1e11, step_ns: 2.5e7, clusters };
+        let names = by_time(&RunSummary::default(), &over).unwrap().categories;
+        assert_eq!(names[..3], ["100.000 s", "100.025 s", "100.050 s"]);
+    }
 
     /// The table has one mean over all clusters.
     #[test]
