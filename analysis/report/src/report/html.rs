@@ -153,7 +153,7 @@ fn charts(model: &Model, paper: bool, budget: &mut usize) -> String {
         }
         let _ = writeln!(out, "<div class=\"charts\">\n{open}</div>");
         if !folded.is_empty() {
-            let count = own().filter(|chart| chart.folded).count();
+            let count = folded.matches("<figure").count();
             let _ = writeln!(
                 out,
                 "<details><summary>{count} more</summary>\n<div class=\"charts\">\n{folded}</div></details>"
@@ -163,8 +163,9 @@ fn charts(model: &Model, paper: bool, budget: &mut usize) -> String {
     if left_out > 0 {
         let _ = writeln!(
             out,
-            "<p class=\"note\">{left_out} charts are left out, so that the page stays small; \
-             <code>pktgen report RUN --plots DIR</code> writes all of them as files.</p>"
+            "<p class=\"note\">{} left out, so that the page stays small; \
+             <code>pktgen report RUN --plots DIR</code> writes all of them as files.</p>",
+            if left_out == 1 { "1 chart is".to_owned() } else { format!("{left_out} charts are") }
         );
     }
     out
@@ -296,4 +297,24 @@ fn bullets(lines: &[String]) -> String {
 fn notes(notes: &[RunNote]) -> String {
     let lines: Vec<String> = notes.iter().map(|note| format!("{}: {}", note.run, note.reasons.join("; "))).collect();
     bullets(&lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use pktgen_records::testing::write_sweep;
+
+    use super::*;
+    use crate::SweepData;
+
+    #[test]
+    fn folded_charts_that_are_left_out_are_not_counted_as_more() {
+        let dir = tempfile::tempdir().unwrap();
+        write_sweep(dir.path(), 1);
+        let mut model = Model::build(&SweepData::open(dir.path(), &mut |_, _| {}).unwrap());
+        let chart = crate::chart::Chart { folded: true, ..model.charts[0].clone() };
+        let mut budget = 2 * figure(&chart).len();
+        (model.lead_chart, model.charts) = (None, vec![chart; 3]);
+        let text = charts(&model, false, &mut budget);
+        assert!(text.contains("2 more</summary>") && text.contains("1 chart is left out"), "{text}");
+    }
 }
