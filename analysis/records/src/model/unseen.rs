@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn a_result_of_all_of_which_one_sent_nothing_is_a_contradiction() {
         let mut story = Story::new();
-        story.sent(0, 4, Some(0), 0).sent(1, 4, Some(0), 0).sent(0, 5, Some(0), 0);
+        story.sent_seq(0, 4, 0, Some(0), 0).sent_seq(1, 4, 0, Some(0), 0).sent_seq(0, 5, 0, Some(0), 0);
         for (t, seq) in [(5, 4), (6, 5), (7, 4)] {
             story.received_seq(t, 0, seq, 0, 2);
         }
@@ -162,7 +162,8 @@ mod tests {
     fn a_partial_result_may_name_a_worker_of_the_job_that_sent_nothing() {
         let mut story = Story::new();
         (0..4).for_each(|worker| _ = story.sent(worker, 0, (worker != 3).then_some(0), 0));
-        story.sent(0, 1, Some(0), 0).received(5, 3, 0, 3).received_seq(6, 3, 1, 0, 1).received_seq(7, 3, 9, 0, 1);
+        story.sent_seq(0, 1, 0, Some(0), 0);
+        story.received(5, 3, 0, 3).received_seq(6, 3, 1, 0, 1).received_seq(7, 3, 9, 0, 1);
         let fates = Fates::resolve_unseen(&story.records, &story.manifest(), Family::Results);
         assert_eq!((fates.balance().unaccounted, fates.contradictions), (4, 1), "nobody sent block 9");
         assert_eq!(
