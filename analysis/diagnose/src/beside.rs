@@ -5,7 +5,7 @@ use std::path::Path;
 
 use pktgen_core::arrow::array::AsArray;
 use pktgen_core::arrow::datatypes::UInt8Type;
-use pktgen_core::record::{Action, BOOKS, InterfaceCounts, Manifest, Reason};
+use pktgen_core::record::{Action, BOOKS, Family, InterfaceCounts, Manifest, Reason};
 use pktgen_core::{Error, Result};
 
 use crate::counted::{DOWN_TAKEN, GIVEN, ONE_GIVEN, TAKEN, UP_GIVEN};
@@ -17,7 +17,11 @@ pub(crate) fn add(path: &Path, manifest: &mut Manifest) -> Result<()> {
     // A probe before the run passed through the device but is in no counter of the run.
     let (out, sent) = manifest.host.get("device.probe").and_then(|probe| probed(probe)).unwrap_or_default();
     // Its frames leave towards the server, or back if there is none.
-    let has_server = manifest.interfaces.iter().any(|counts| counts.end == "server");
+    let has_server = match manifest.interfaces.as_slice() {
+        // Over sockets the manifest names no interfaces.
+        [] => manifest.family() != Family::Results,
+        own => own.iter().any(|counts| counts.end == "server"),
+    };
     let outlet = if has_server { UP_GIVEN } else { ONE_GIVEN };
     for (name, frames) in &mut counters {
         let is_of = |names: &[&str]| names.contains(&name.as_str());
@@ -160,10 +164,13 @@ mod tests {
             serde_json::json!(manifest.counters.device)
         };
         let both = serde_json::json!({ "port0_in": 1003, "port0_out": 50, "port1_in": 50, "port1_out": 1001 });
-        assert_eq!(
-            counted("forward: 1 of 3 marked frames came out at eth2", &["workers", "server"], both),
-            serde_json::json!({ "port0_in": 1000, "port0_out": 50, "port1_in": 50, "port1_out": 1000 })
-        );
+        // Over sockets no interface is known.
+        for ends in [&["workers", "server"][..], &[]] {
+            assert_eq!(
+                counted("forward: 1 of 3 marked frames came out at eth2", ends, both.clone()),
+                serde_json::json!({ "port0_in": 1000, "port0_out": 50, "port1_in": 50, "port1_out": 1000 })
+            );
+        }
         let one =
             serde_json::json!({ "received": 1256, "sent": 314, "in_sent": 314, "rx_packets": 1256, "overrun": 7 });
         assert_eq!(

@@ -8,7 +8,7 @@ use pktgen_core::record::Bound;
 use pktgen_core::user_metric::UserMetric;
 use pktgen_records::age::AgeOf;
 use pktgen_records::human::Scale;
-use pktgen_records::stats::{Estimate, agrees};
+use pktgen_records::stats::{Estimate, Interval, agrees};
 use serde::Serialize;
 
 use crate::answer::placing;
@@ -105,7 +105,12 @@ impl Cell {
     /// that an exact value which does not agree with it differs.
     pub fn scale(&self, scale: Scale) -> Scale {
         let Some(paper) = &self.paper else { return scale };
-        let interval = |ours: Estimate| ours.spread().or(ours.interval.filter(|_| paper.inside == Some(false)));
+        let missed = paper.inside == Some(false);
+        let interval = |ours: Estimate| match ours.spread() {
+            // With a bound the median is compared.
+            Some(_) if missed && !paper.sign.is_empty() => Some(Interval { lo: ours.median, hi: ours.median }),
+            spread => spread.or(ours.interval.filter(|_| missed)),
+        };
         self.ours.and_then(interval).map_or(scale, |interval| placing(paper.value, interval, scale))
     }
 }
@@ -250,7 +255,6 @@ fn cell(sweep: &SweepData, point: &PointSummary, key: &str) -> Cell {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pktgen_records::stats::Interval;
 
     /// Rounded numbers agree with the exact ones about a published value.
     #[test]
@@ -279,5 +283,12 @@ mod tests {
         exact.paper.as_mut().unwrap().inside = Some(false);
         let shown = exact.scale(scale);
         assert_eq!([shown.number(0.998_64), shown.number(0.9987)], ["99.86", "99.87"]);
+        // A bound is missed by the median.
+        let mut bound = cell(0.85, 0.95, 0.9);
+        bound.ours.as_mut().unwrap().median = 0.899_96;
+        let paper = bound.paper.as_mut().unwrap();
+        (paper.sign, paper.inside) = ("> ", Some(false));
+        let shown = bound.scale(scale);
+        assert_ne!(shown.number(0.899_96), shown.number(0.9));
     }
 }

@@ -110,7 +110,7 @@ pub fn draft(mut plan: Plan, source: Box<dyn Source>, names: (&str, &str), per_k
         );
     }
     let expected = expected(&plan, &counted);
-    let counters = match (profile, unforeseeable(&plan, &counted)) {
+    let counters = match (profile.filter(|own| !own.counters.is_empty()), unforeseeable(&plan, &counted)) {
         (Some(_), Some(why)) => {
             notes.push(format!("note: {why}: its counters are not known beforehand"));
             Vec::new()
@@ -283,6 +283,7 @@ mod tests {
             // Sockets have the host's addresses.
             ("kind = \"udp\"\n", "10.0.0.1"),
             ("kind = \"virtual\"\n", "10.20.0.1"),
+            ("kind = \"virtual\"\nreaddress = false\n", "10.0.0.1"),
         ] {
             assert_eq!(source(transport), address, "{transport}");
         }

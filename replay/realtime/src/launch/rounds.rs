@@ -1,8 +1,9 @@
 //! The probe with rounds of sums: every worker contributes marked values to a slot, in one set and then in the other, and the sums return.
 //!
-//! A contribution to one set clears its worker's bit in the other (docs/switchml.md). So a round of which only some
-//! contributions arrived is cleared by the next one, and after two correct rounds, the last in set 1, the slot's set 0
-//! is as empty as after the start of the device.
+//! A round without results is sent again, as workers do: a device that began in the middle of it counts each contribution once, and
+//! its counter of workers, which only a result resets, stays in step. A contribution to one set clears its worker's bit in
+//! the other (docs/switchml.md). So after two correct rounds, the last in set 1, the slot's set 0 is as empty as after the start
+//! of the device.
 
 use std::ops::RangeInclusive;
 use std::os::fd::AsFd;
@@ -25,11 +26,14 @@ use crate::transport::{AllFrames, End};
 
 /// Number of the first round's packets. Those of a run begin with 0, which follow these in 32-bit sequence order.
 const FIRST: u32 = 0xffff_0000;
-/// Initial wait for results of a round, and maximum number of doublings from round to round.
+/// Initial wait for results of a round, and maximum number of doublings each time it is sent.
 const PAUSE_MS: u64 = 20;
 const DOUBLINGS: u32 = 5;
-/// Rounds in a slot after which it should have answered.
+/// Times that rounds are sent in a slot after which it should have answered.
 const TRIES: u32 = 4;
+/// Times that a round without results is sent before one in the other set is tried, as the slot may be left with bits of an earlier
+/// run: while the device may be starting, and later.
+const SENDS: [u32; 2] = [3, 2];
 /// Values are below this number of bits, so that no sum of 32 workers exceeds 32 bits.
 const VALUE_BITS: u32 = 24;
 
@@ -65,8 +69,9 @@ pub(super) struct Rounds {
     back: Vec<u8>,
     seen: Seen,
     begun: u32,
-    /// Rounds in this slot.
+    /// Rounds in this slot, and how often they were sent.
     here: u32,
+    sends: u32,
     right: u32,
     /// Whether the first result of this slot was wrong: it contained old values.
     stale: bool,
@@ -79,6 +84,8 @@ pub(super) struct Rounds {
 /// The current round.
 #[derive(Default)]
 struct Round {
+    /// How often it was sent.
+    sends: u32,
     /// Sums by cluster.
     sums: Vec<Vec<i32>>,
     /// Whether each worker has a result.
@@ -119,6 +126,7 @@ impl Rounds {
             seen: Seen::default(),
             begun: 0,
             here: 0,
+            sends: 0,
             right: 0,
             stale: false,
             cleared: 0,
@@ -132,17 +140,20 @@ impl Rounds {
         RoundMark { number: FIRST.wrapping_add(round), set: self.here.is_multiple_of(2), slot: self.slot }
     }
 
-    /// Begins a round: every worker contributes.
-    fn begin(&mut self) -> Result<()> {
+    /// Begins a round.
+    fn begin(&mut self) {
         self.begun += 1;
         self.here += 1;
+        self.now = Round { had: vec![false; self.workers.len()], ..Round::default() };
+    }
+
+    /// Sends the current round: every worker contributes.
+    fn send(&mut self) -> Result<()> {
+        self.sends += 1;
+        self.now.sends += 1;
         let mark = self.mark(self.begun);
         let values = (self.bytes - HEAD - self.form.head) / 4;
-        self.now = Round {
-            sums: vec![vec![0; values]; self.workers.clusters_ever()],
-            had: vec![false; self.workers.len()],
-            wrong: None,
-        };
+        self.now.sums = vec![vec![0; values]; self.workers.clusters_ever()];
         let mut frame = vec![0; self.bytes];
         for (worker, cluster) in (0..).zip(&self.workers.cluster_of) {
             Template::new((worker_ip(worker), self.ports.0), (SERVER_IP, self.ports.1), frame.len()).emit(&mut frame);
@@ -168,7 +179,7 @@ impl Rounds {
         if self.slot == self.last_slot {
             return false;
         }
-        (self.slot, self.here, self.stale, self.last) = (self.slot + 1, 0, false, Came::Missing(0));
+        (self.slot, self.here, self.sends, self.stale, self.last) = (self.slot + 1, 0, 0, false, Came::Missing(0));
         true
     }
 
@@ -185,8 +196,12 @@ impl Rounds {
 
 impl Probe for Rounds {
     fn exchange(&mut self) -> Result<bool> {
-        self.begin()?;
-        let pause = Duration::from_millis(PAUSE_MS << (self.here - 1).min(DOUBLINGS));
+        let most = SENDS[usize::from(self.done.is_some())];
+        if self.here == 0 || !matches!(self.last, Came::Missing(_)) || self.now.sends == most {
+            self.begin();
+        }
+        self.send()?;
+        let pause = Duration::from_millis(PAUSE_MS << (self.sends - 1).min(DOUBLINGS));
         let watch = Stopwatch::start();
         while watch.elapsed() < pause && matches!(self.came(), Came::Missing(_)) {
             let left = pause.saturating_sub(watch.elapsed()).as_millis() as i32;
@@ -241,7 +256,7 @@ impl Probe for Rounds {
 
     fn is_midway(&self) -> bool {
         // A slot that does not answer repeatedly is missing or in use.
-        self.done.is_some() && (self.here <= TRIES || self.last == Came::Right)
+        self.done.is_some() && (self.sends <= TRIES || self.last == Came::Right)
     }
 
     fn missed(&self) -> String {

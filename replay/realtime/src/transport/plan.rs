@@ -308,7 +308,10 @@ impl TransportPlan {
                 )));
             }
             let lockstep = lockstep.map(Arc::new);
-            TransportPlan { faults, middleware, lockstep, ..Self::carrying(kind, frames, dialect) }
+            let plan = TransportPlan { faults, middleware, lockstep, ..Self::carrying(kind, frames, dialect) };
+            // Virtual time has no cables on which addresses are exchanged, but a preview shows them unless they are switched off.
+            let is_off = section.get_opt::<bool>("readdress")? == Some(false);
+            TransportPlan { outer: plan.outer.clone().filter(|_| !is_off), ..plan }
         };
         // A file for wires is also run in virtual time.
         names_of(&[RealTime::KEYS]).for_each(|key| section.allow_elsewhere(key));
