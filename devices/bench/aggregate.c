@@ -346,13 +346,15 @@ void trio_ml(uint8_t *f, size_t len, int64_t now) {
     }
     uint16_t values = get16(p + 10) & 0xfff, generation = get16(p + 8);
     uint8_t job = p[0], source = p[6], represents = p[7];
-    if (job != 0 || p[5] >> 4 || source >= options.workers || represents != 1 || values == 0 || payload != TRIO_HEAD + 4 * (size_t)values) {
+    if (job != 0 || p[5] >> 4 || payload != TRIO_HEAD + 4 * (size_t)values) {
         counts.refused++;
         return;
     }
+    /* Refused behind the lookup: docs/trio.md has the order. */
+    bool wrong = source >= options.workers || represents != 1 || values == 0;
     struct record *own = record_of(get32(p + 1));
     int16_t later = own && own->open ? (int16_t)(generation - own->generation) : 0;
-    if (!own || later < 0 || (own->open && !later && own->values != values)) {
+    if (!own || wrong || later < 0 || (own->open && !later && own->values != values)) {
         /* A record that is found was touched, though its packet is refused. */
         if (own && own->open) unlink_record(own), touch(own, now);
         counts.refused++;

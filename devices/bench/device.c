@@ -1,11 +1,11 @@
 /*
- * A device that is not pktgen's, for tests: frames between two interfaces, faults on demand, and three aggregators.
- * Written from docs/olaf.md, docs/strict.md, docs/switchml.md, docs/trio.md and the layouts in docs/wireshark.md.
+ * A device that is not pktgen's, for tests: frames between two interfaces, faults on demand, and four aggregators.
+ * Written from docs/olaf.md, docs/strict.md, docs/switchml.md, docs/trio.md, docs/libra.md and the layouts in docs/wireshark.md.
  *
- *   cc -O2 -o device device.c options.c aggregate.c
+ *   cc -std=gnu11 -O2 -o device device.c options.c aggregate.c faults.c
  *   device --in e0 --out e1 --fault drop --share 0.1 --seed 7
  *
- * Says "ready" on stderr, works until SIGTERM (or --for seconds), and prints its counts as one line of JSON.
+ * Says "ready" on stderr, works until SIGTERM or for a minute (--for seconds), and prints its counts as one line of JSON.
  */
 #define _GNU_SOURCE
 #include "device.h"

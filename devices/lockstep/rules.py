@@ -42,21 +42,24 @@ def olaf():
     ended(device)
 
 
-def trio(number, block, generation, values=(1,)):
-    head = struct.pack(">BIBBBHH", 0, block, 0, number, 1, generation, len(values))
+def trio(number, block, generation, values=(1,), source=None, count=1):
+    source = number if source is None else source
+    head = struct.pack(">BIBBBHH", 0, block, 0, source, count, generation, len(values))
     return drive.datagram(drive.worker(number), (drive.SWITCH[0], drive.SWITCH_IP, 12000), head + struct.pack(f">{len(values)}i", *values))
 
 
 def trio_ml():
     """docs/trio.md: a packet that finds its record sets the REF flag, also if it is refused."""
-    device = started("--protocol", "trio-ml", "--timeout-ms", "10")
-    device.frame(0, 0, trio(0, 7, 1))
-    for n in (1, 2, 3):
-        device.frame(8 * n * MS, 1, trio(1, 7, 0))
-        assert device.run(8 * n * MS) == [], n
-    aged = device.run(24 * MS + 20 * MS)
-    assert aged and min(t for t, _, _ in aged) >= 34 * MS, aged
-    ended(device)
+    # Of an earlier generation, of an unknown source, of several workers.
+    for refused in (trio(1, 7, 0), trio(1, 7, 1, source=9), trio(1, 7, 1, count=2)):
+        device = started("--protocol", "trio-ml", "--timeout-ms", "10")
+        device.frame(0, 0, trio(0, 7, 1))
+        for n in (1, 2, 3):
+            device.frame(8 * n * MS, 1, refused)
+            assert device.run(8 * n * MS) == [], n
+        aged = device.run(24 * MS + 20 * MS)
+        assert aged and min(t for t, _, _ in aged) >= 34 * MS, aged
+        ended(device)
 
 
 def libra():

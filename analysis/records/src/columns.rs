@@ -120,6 +120,22 @@ impl LaneColumns {
         }
     }
 
+    /// Returns the lanes by row of `received`, none for rows without: rows of both streams, ordered by time, belong together by their time.
+    pub(crate) fn aligned(&self, own_ps: &[i64], received_ps: &[i64]) -> LaneColumns {
+        let (mut at, mut found) = (0, LaneColumns { words: Vec::new(), starts: vec![0] });
+        for t in received_ps {
+            while own_ps.get(at).is_some_and(|own| own < t) {
+                at += 1;
+            }
+            if own_ps.get(at) == Some(t) {
+                found.words.extend_from_slice(self.words_of(at));
+                at += 1;
+            }
+            found.starts.push(found.words.len());
+        }
+        found
+    }
+
     /// Appends the lanes of a row.
     #[cfg(test)]
     pub(crate) fn push(&mut self, words: &[u32]) {
@@ -140,4 +156,19 @@ pub struct Records {
     pub books: BookColumns,
     /// Arrivals at the parameter server.
     pub received: ReceivedColumns,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_belong_to_the_packets_of_their_times() {
+        let mut lanes = LaneColumns::default();
+        lanes.push(&[1, 2]);
+        lanes.push(&[3]);
+        let found = lanes.aligned(&[10, 40], &[10, 20, 30, 40]);
+        let rows: Vec<_> = (0..4).map(|row| found.words_of(row)).collect();
+        assert_eq!(rows, [&[1, 2][..], &[], &[], &[3]]);
+    }
 }

@@ -195,15 +195,21 @@ fn read_lanes(dir: &Path, manifest: &Manifest) -> Result<Option<LaneColumns>> {
     if !layout.is_sound() {
         return Err(Error::data(&dir.join("manifest.json"), "invalid lane layout (edited by hand?)"));
     }
-    let table = Table::read_stream(&file_of(dir, LANES)?, LANES, &["words"])?;
+    let table = Table::read_stream(&file_of(dir, LANES)?, LANES, &["t_recv_ps", "words"])?;
     let (words, starts) = table.u32_lists("words")?;
-    let (lanes, packets) = (starts.len() - 1, rows_of(dir, RECEIVED)?);
-    // The last batches of a killed run reached the disk stream by stream.
-    if lanes != packets && manifest.state == RunState::Finished {
-        let what = format!("it has the lanes of {lanes} packets, and {packets} were received; copy the whole run dir");
-        return Err(Error::data(table.path(), what));
+    let lanes = LaneColumns { words, starts };
+    let (own, packets) = (lanes.rows(), rows_of(dir, RECEIVED)?);
+    if manifest.state == RunState::Finished {
+        if own != packets {
+            let what =
+                format!("it has the lanes of {own} packets, and {packets} were received; copy the whole run dir");
+            return Err(Error::data(table.path(), what));
+        }
+        return Ok(Some(lanes));
     }
-    Ok(Some(LaneColumns { words, starts }))
+    // The last batches of a killed process reached the disk stream by stream; those of one rank lie among the rows of others.
+    let received = Table::read_stream(&file_of(dir, RECEIVED)?, RECEIVED, &["t_recv_ps"])?.i64("t_recv_ps")?;
+    Ok(Some(lanes.aligned(&table.i64("t_recv_ps")?, &received)))
 }
 
 /// Reads the derived ids; the stream exists only if packets arrived without ids.

@@ -128,3 +128,13 @@ fn what_is_ambiguous_is_counted_and_its_candidates_are_unclear() {
     bed.lanes.push(&[]);
     assert_eq!(bed.resolve().found.answers[1], Answer::Ambiguous(None));
 }
+
+#[test]
+fn packets_without_lanes_of_a_killed_run_may_have_any_updates() {
+    let mut bed = Bed::new(Detail::Which, 64);
+    bed.sent(0, 0, 0).sent(10, 0, 1).received(100, &[(0, 0)]).received(110, &[(0, 1)]);
+    bed.lanes.starts.pop();
+    let found = bed.resolve();
+    assert_eq!(found.found.answers, [Answer::Known, Answer::Ambiguous(None)]);
+    assert_eq!(found.account, Account { sent: 2, alone: 1, unclear: 1, ..Account::default() });
+}

@@ -168,7 +168,8 @@ pub fn tables(formats: Formats) -> String {
             None => format!("UDP ports {}", ports.join(", ")),
         };
         put!(out, "{}: {}\n{under}\n", format.name(), format.about());
-        table(&mut out, "every packet", &place(layout.head.iter(), 0));
+        put!(out, "  every packet\n");
+        table(&mut out, &place(layout.head.iter(), 0));
         let mut shown: Vec<Placed> = Vec::new();
         for message in layout.messages {
             let own = &message.fields(layout)[layout.head.len()..];
@@ -178,10 +179,12 @@ pub fn tables(formats: Formats) -> String {
             } else {
                 format!("{} ({})", message.name, when.join(", "))
             };
-            // Groups that messages share at the same place are shown once.
-            let news: Vec<_> = own.iter().copied().filter(|at| !shown.contains(at)).collect();
+            // Groups that messages share at the same place are described once, and named from then on.
+            let (again, news): (Vec<_>, Vec<_>) = own.iter().copied().partition(|at| shown.contains(at));
             shown.extend(own);
-            table(&mut out, &title, &news);
+            put!(out, "  {title}\n");
+            repeated(&mut out, &again);
+            table(&mut out, &news);
             rest(&mut out, message);
             for field in message.tail {
                 put!(out, "    then {} {}: {}\n", field.name, kind(field), field.about);
@@ -216,8 +219,17 @@ fn kind(field: &Field) -> String {
     }
 }
 
-fn table(out: &mut String, title: &str, fields: &[Placed]) {
-    put!(out, "  {title}\n");
+/// Names fields that an earlier message of the format describes.
+fn repeated(out: &mut String, fields: &[Placed]) {
+    let named: Vec<_> = fields.iter().filter(|placed| placed.field.kind != Kind::Unused).collect();
+    let (Some(first), Some(last)) = (named.first(), named.last()) else { return };
+    let (from, to) = (first.first / 8, (last.first + last.field.bits - 1) / 8);
+    let at = if from == to { format!("{from}") } else { format!("{from}-{to}") };
+    let names: Vec<_> = named.iter().map(|placed| placed.field.name).collect();
+    put!(out, "    {at:<10} {}: as above\n", names.join(", "));
+}
+
+fn table(out: &mut String, fields: &[Placed]) {
     for placed in fields.iter().filter(|placed| placed.field.kind != Kind::Unused) {
         let Placed { first, field } = placed;
         let last = first + field.bits - 1;

@@ -214,6 +214,11 @@ fn of_running_mean(layout: &Layout, words: &[u32], candidates: &dyn Candidates) 
     if weights != unit {
         return Err(ambiguous(None, DEEP));
     }
+    // Digits behind the last mark belong to no update.
+    let places = (layout.lanes() - layout.before_marks()) as u32 * layout.per_lane();
+    if (layout.marks() as u32..places).any(|place| digit(layout, &values, place) != 0) {
+        return Err(Decoded::Contradiction(NONE));
+    }
     let search = Search::new(layout, candidates);
     let (mut members, mut check, mut several) = (Vec::new(), 0, false);
     for mark in 0..layout.marks() as u32 {
