@@ -90,7 +90,7 @@ impl MeasuredValues {
                 )));
             }
             for (metric, value) in run.scalars.iter().filter(|(_, value)| value.is_finite()) {
-                self.values.entry((labels.clone(), metric.to_string())).or_default().push(*value);
+                self.values.entry((labels.clone(), metric.to_string())).or_default().push(value);
             }
         }
         Ok(())

@@ -166,10 +166,7 @@ impl<'a> ExperimentTwin<'a> {
 
     fn read(&self, setting: &Setting, runs: &[&RunSummary]) -> Evaluated {
         let value = |target: &TargetValue, run: &&&RunSummary| {
-            run.scalars
-                .get(target.metric.as_str())
-                .copied()
-                .filter(|value| value.is_finite() && run.validity.is_valid())
+            run.scalars.get(target.metric.as_str()).filter(|value| value.is_finite() && run.validity.is_valid())
         };
         let values = |target: &TargetValue| {
             runs.iter().filter(|run| fits(&target.at, &run.labels)).map(|run| value(target, &run)).collect()

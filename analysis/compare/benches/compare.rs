@@ -1,5 +1,7 @@
 //! A comparison of a thousand runs, 100 points of 5 seeds on each side, and its JSON: less than a second was promised.
 
+use std::sync::Arc;
+
 use criterion::{Criterion, criterion_group, criterion_main};
 use pktgen_compare::{Comparison, Rules, Side};
 use pktgen_core::record::{MANIFEST_VERSION, ReportPlan, SweepManifest};
@@ -26,7 +28,7 @@ fn side(name: &str, by: f64) -> Side {
     let run = |i: u64| {
         let noise = 1.0 + 0.01 * ((i * 7919 % 101) as f64 / 101.0) * by;
         let scalars = METRICS.iter().map(|(key, _)| ((*key).into(), 1000.0 * noise)).collect();
-        RunSummary { dir: i.to_string(), labels: labels(i), seed: i % 5, scalars, ..Default::default() }
+        RunSummary { dir: i.to_string(), labels: Arc::new(labels(i)), seed: i % 5, scalars, ..Default::default() }
     };
     let point = |i: u64| PointSummary { labels: labels(5 * i), ..Default::default() };
     let units = METRICS.map(|(key, unit)| (key.to_owned(), unit.to_owned())).into_iter().collect();

@@ -3,6 +3,7 @@
 //! Called by [`super::judge`] and [`super::rank`]. Runs without a partner are listed, never dropped silently.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use pktgen_core::{Error, Result, units};
 use pktgen_report::sweep::data::name_of;
@@ -79,9 +80,26 @@ pub(crate) fn alike(labels: &Labels) -> Labels {
     labels.iter().map(spelled).collect()
 }
 
+/// The normalised labels of a run's point, and its seed.
+type Key = (Arc<Labels>, u64);
+
+/// Normalised labels of points, each stored once.
+struct Places {
+    across: bool,
+    /// By the labels of runs.
+    known: BTreeMap<Arc<Labels>, Arc<Labels>>,
+}
+
+impl Places {
+    fn key(&mut self, run: &RunSummary) -> Key {
+        let normalised = || Arc::new(alike(&place(run, self.across)));
+        (self.known.entry(run.labels.clone()).or_insert_with(normalised).clone(), run.seed)
+    }
+}
+
 /// Returns runs of `side` by labels and seed; moves invalid and repeated ones to `unpaired`.
-fn by_place<'a>(side: &'a Side, across: bool, unpaired: &mut Vec<Unpaired>) -> BTreeMap<(Labels, u64), &'a RunSummary> {
-    let mut runs: BTreeMap<(Labels, u64), &RunSummary> = BTreeMap::new();
+fn by_place<'a>(side: &'a Side, places: &mut Places, unpaired: &mut Vec<Unpaired>) -> BTreeMap<Key, &'a RunSummary> {
+    let mut runs: BTreeMap<Key, &RunSummary> = BTreeMap::new();
     for run in &side.sweep.runs {
         let mut leave = |why: String| {
             unpaired.push(Unpaired { implementation: side.name.clone(), run: name_of(run), why });
@@ -94,7 +112,7 @@ fn by_place<'a>(side: &'a Side, across: bool, unpaired: &mut Vec<Unpaired>) -> B
             leave("it was steered while it lasted: its rate is its own".to_owned());
             continue;
         }
-        let key = (alike(&place(run, across)), run.seed);
+        let key = places.key(run);
         match runs.get(&key) {
             Some(first) => leave(format!("{} has the same labels and seed", name_of(first))),
             None => drop(runs.insert(key, run)),
@@ -108,17 +126,15 @@ pub(crate) fn pair<'a>(old: &'a Side, new: &'a Side) -> Result<Paired<'a>> {
     let across = across(old, new);
     let mut said = Pairing { across: across.clone(), ..Pairing::default() };
     let across = across.is_some();
-    let mut olds = by_place(old, across, &mut said.unpaired);
-    let news = by_place(new, across, &mut said.unpaired);
-    let keys = |side: &Side| -> BTreeSet<(Labels, u64)> {
-        side.sweep.runs.iter().map(|run| (alike(&place(run, across)), run.seed)).collect()
-    };
+    let mut places = Places { across, known: BTreeMap::new() };
+    let mut olds = by_place(old, &mut places, &mut said.unpaired);
+    let news = by_place(new, &mut places, &mut said.unpaired);
+    let mut keys = |side: &Side| -> BTreeSet<Key> { side.sweep.runs.iter().map(|run| places.key(run)).collect() };
     let (in_old, in_new) = (keys(old), keys(new));
     let mut points: Vec<(Labels, Vec<Pair>)> = Vec::new();
-    let mut known: BTreeMap<Labels, usize> = BTreeMap::new();
+    let mut known: BTreeMap<Arc<Labels>, usize> = BTreeMap::new();
     for run in &new.sweep.runs {
-        let labels = place(run, across);
-        let key = (alike(&labels), run.seed);
+        let key = places.key(run);
         if !news.get(&key).is_some_and(|known| std::ptr::eq(*known, run)) {
             continue;
         }
@@ -130,7 +146,7 @@ pub(crate) fn pair<'a>(old: &'a Side, new: &'a Side) -> Result<Paired<'a>> {
         said.other_network += usize::from(partner.network != run.network);
         said.pairs += 1;
         let at = *known.entry(key.0).or_insert_with(|| {
-            points.push((labels, Vec::new()));
+            points.push((place(run, across), Vec::new()));
             points.len() - 1
         });
         points[at].1.push((partner, run));

@@ -1,5 +1,7 @@
 //! Tests of whole comparisons of runs constructed by hand.
 
+use std::sync::Arc;
+
 use pktgen_core::record::{Fault, Group, MANIFEST_VERSION, Note, ReportPlan, SweepManifest, Validity};
 use pktgen_records::Options;
 use pktgen_report::sweep::data::{Labels, PointSummary, RunSummary};
@@ -16,7 +18,7 @@ fn labels(text: &str) -> Labels {
 pub(crate) fn run(at: &str, seed: u64, scalars: &[(&str, f64)]) -> RunSummary {
     RunSummary {
         dir: format!("{at}-{seed}"),
-        labels: labels(at),
+        labels: Arc::new(labels(at)),
         seed,
         validity: Validity::default(),
         scalars: scalars.iter().map(|(key, value)| ((*key).into(), *value)).collect(),
@@ -38,8 +40,8 @@ pub(crate) fn side(name: &str, runs: Vec<RunSummary>) -> Side {
     };
     let mut points: Vec<PointSummary> = Vec::new();
     for run in &runs {
-        if !points.iter().any(|point| point.labels == run.labels) {
-            points.push(PointSummary { labels: run.labels.clone(), ..Default::default() });
+        if !points.iter().any(|point| point.labels == *run.labels) {
+            points.push(PointSummary { labels: Labels::clone(&run.labels), ..Default::default() });
         }
     }
     let unit = |key: &str| match key {
@@ -47,7 +49,7 @@ pub(crate) fn side(name: &str, runs: Vec<RunSummary>) -> Side {
         "loss" => "share",
         _ => "updates",
     };
-    let keys = runs.iter().flat_map(|run| run.scalars.keys());
+    let keys = runs.iter().flat_map(|run| run.scalars.iter().map(|(key, _)| key));
     let units = keys.map(|key| (key.to_string(), unit(key).to_owned())).collect();
     Side { name: name.to_owned(), sweep: SweepData { manifest, options: Options::default(), units, runs, points } }
 }
@@ -244,7 +246,7 @@ fn nothing_in_common_is_refused_with_the_reason() {
 fn invalid_runs_come_first_and_are_left_out() {
     let (old, mut new) = (sweep("old", 1.0, 5), sweep("new", 1.0, 5));
     new.sweep.runs[1].validity = invalid("its balance misses <3> updates");
-    new.sweep.runs[1].scalars.insert(AOM.into(), 1e12);
+    new.sweep.runs[1].scalars.insert(AOM, 1e12);
     let comparison = against(&old, &new);
     assert!(!comparison.valid && comparison.fails(false) && comparison.verdict() == "invalid");
     assert!(comparison.lines[0].starts_with("INVALID: 1 of 20 runs"), "{:?}", comparison.lines);
@@ -395,7 +397,10 @@ fn own_metrics_without_values_are_noted() {
 fn variants_may_be_what_is_compared() {
     let named = |name: &str, variant: &str, by: f64| {
         let mut side = sweep(name, by, 5);
-        side.sweep.runs.iter_mut().for_each(|run| drop(run.labels.insert("variant".into(), variant.into())));
+        side.sweep
+            .runs
+            .iter_mut()
+            .for_each(|run| drop(Arc::make_mut(&mut run.labels).insert("variant".into(), variant.into())));
         side
     };
     let comparison = against(&named("a", "fifo", 1.0), &named("b", "olaf", 0.9));
@@ -533,7 +538,7 @@ fn json_holds_it_all() {
 fn the_terminal_lists_the_worst_first() {
     let mut new = sweep("new", 1.0, 10);
     for run in new.sweep.runs.iter_mut().filter(|run| run.dir.starts_with("rate=40")) {
-        *run.scalars.get_mut(AOM).unwrap() *= 1.1;
+        run.scalars.insert(AOM, 1.1 * run.scalars[AOM]);
     }
     let text = against(&sweep("old", 1.0, 10), &new).summary("x.html");
     let lines: Vec<&str> = text.lines().collect();
@@ -611,7 +616,7 @@ fn goals(name: &str, by: f64, missed: &[(u64, u64)]) -> Side {
         let rate: u64 = run.labels["rate"].parse().unwrap();
         if !missed.contains(&(rate, run.seed)) {
             let time = run.scalars[AOM];
-            run.scalars.insert("time_to_goal".into(), time);
+            run.scalars.insert("time_to_goal", time);
         }
     }
     side.sweep.units.insert("time_to_goal".to_owned(), "ns".to_owned());
@@ -666,9 +671,9 @@ fn who_misses_a_goal_is_placed_before_nobody_who_reached_it() {
 fn quantities_in_other_units_are_the_same_point_and_seeds_of_one_workload_are_named() {
     let spelled = |name: &str, rate: &str, workload: &str| {
         let mut side = sweep(name, 1.0, 6);
-        side.sweep.runs.retain(|run| run.labels == labels("rate=20"));
+        side.sweep.runs.retain(|run| *run.labels == labels("rate=20"));
         for run in &mut side.sweep.runs {
-            run.labels = labels(&format!("topology.rate={rate}"));
+            run.labels = Arc::new(labels(&format!("topology.rate={rate}")));
             run.workload = workload.to_owned();
         }
         side

@@ -11,6 +11,7 @@ use pktgen_records::metric::goal::TIME_TO_GOAL;
 use pktgen_records::metric::iterations::{EFFECTIVE_TIME, ITERATION_TIME, USEFUL_RATE};
 use pktgen_records::metric::learning::REWARD_END;
 
+use crate::sweep::common::Common;
 use crate::sweep::data::{Labels, Lack, RunSummary, VARIANT};
 
 /// A metric derived by comparison: its key, its unit, the key that it is computed from, and the function of our value and the baseline's.
@@ -84,8 +85,13 @@ fn pairing(run: &RunSummary) -> (Labels, u64) {
 }
 
 /// Adds comparisons with the valid runs of `baseline` to the other valid runs, without steered ones, paired by seed and all axes except the variant.
-pub(crate) fn compare(runs: &mut [RunSummary], units: &mut BTreeMap<String, String>, baseline: &str) {
-    let values = |run: &RunSummary| DERIVED.map(|(_, _, of, _)| run.scalars.get(of).copied());
+pub(crate) fn compare(
+    runs: &mut [RunSummary],
+    units: &mut BTreeMap<String, String>,
+    baseline: &str,
+    common: &mut Common,
+) {
+    let values = |run: &RunSummary| DERIVED.map(|(_, _, of, _)| run.scalars.get(of));
     let usable = |run: &RunSummary| run.validity.is_valid() && !run.is_steered();
     let theirs = runs.iter().filter(|run| is_of(run, baseline) && usable(run));
     let base: HashMap<_, _> = theirs.map(|run| (pairing(run), values(run))).collect();
@@ -94,7 +100,7 @@ pub(crate) fn compare(runs: &mut [RunSummary], units: &mut BTreeMap<String, Stri
         let Some(theirs) = base.get(&pairing(run)) else { continue };
         for (((key, unit, of, compared), shared), theirs) in DERIVED.iter().zip(&keys).zip(theirs) {
             let (ours, theirs) = match (run.scalars.get(*of), *theirs) {
-                (Some(ours), Some(theirs)) => (*ours, theirs),
+                (Some(ours), Some(theirs)) => (ours, theirs),
                 (None, Some(_)) => {
                     run.lacks.push((*key, Lack::Own));
                     continue;
@@ -114,6 +120,7 @@ pub(crate) fn compare(runs: &mut [RunSummary], units: &mut BTreeMap<String, Stri
                 run.lacks.push((*key, if ours == theirs { Lack::Equal } else { Lack::Ratio }));
             }
         }
+        common.share(run);
     }
 }
 

@@ -8,16 +8,16 @@ use crate::sweep::data::GoalSummary;
 /// Returns a run of `variant` at `rate` with a time to the goal, or with the number of workers that missed it.
 fn run(variant: &str, rate: &str, seed: u64, time: Result<f64, usize>) -> RunSummary {
     let mut run = RunSummary { dir: format!("{variant}-{rate}-{seed}"), seed, ..Default::default() };
-    run.labels = [(VARIANT.to_owned(), variant.to_owned()), ("rate".to_owned(), rate.to_owned())].into();
+    run.labels = Arc::new([(VARIANT.to_owned(), variant.to_owned()), ("rate".to_owned(), rate.to_owned())].into());
     run.goal = Some(GoalSummary { updates: 200, workers: 30, short: time.err().unwrap_or(0) });
     if let Ok(time) = time {
-        run.scalars.insert(TIME_TO_GOAL.into(), time);
+        run.scalars.insert(TIME_TO_GOAL, time);
     }
     run
 }
 
 fn speedups(runs: &[RunSummary]) -> Vec<Option<f64>> {
-    runs.iter().map(|run| run.scalars.get(SPEEDUP).copied()).collect()
+    runs.iter().map(|run| run.scalars.get(SPEEDUP)).collect()
 }
 
 /// A steered run has no partner: its rate is its own.
@@ -26,7 +26,7 @@ fn steered_runs_are_compared_with_nothing() {
     for steered in 0..2 {
         let mut runs = [run("FIFO", "5", 1, Ok(900.0)), run("Olaf", "5", 1, Ok(300.0))];
         runs[steered].validity.notes.push(Note::Steered { changes: 1 });
-        compare(&mut runs, &mut BTreeMap::new(), "FIFO");
+        compare(&mut runs, &mut BTreeMap::new(), "FIFO", &mut Common::default());
         assert_eq!(speedups(&runs), [None, None], "{steered}");
     }
 }
@@ -45,7 +45,7 @@ fn speedup_is_paired_and_never_extrapolated() {
         run("Olaf", "40", 3, Ok(1.0)),
     ];
     let mut units = BTreeMap::new();
-    compare(&mut runs, &mut units, "FIFO");
+    compare(&mut runs, &mut units, "FIFO", &mut Common::default());
     // A missed goal on either side, a time of 0 and a missing partner give no value.
     assert_eq!(speedups(&runs), [None, None, None, None, Some(3.0), None, None, None, None]);
     assert_eq!(units[SPEEDUP], "ratio");
@@ -70,13 +70,13 @@ fn speedup_is_paired_and_never_extrapolated() {
 fn pairs_without_a_ratio_are_counted() {
     let received = |variant: &str, seed: u64, packets: f64| {
         let mut run = run(variant, "5", seed, Err(1));
-        run.scalars.insert("received".into(), packets);
+        run.scalars.insert("received", packets);
         run
     };
     let of =
         |variant: &str, packets: [f64; 3]| [1, 2, 3].map(|seed| received(variant, seed, packets[seed as usize - 1]));
     let mut runs = [of("FIFO", [0.0, 0.0, 10.0]), of("Olaf", [50.0, 0.0, 9.0])].concat();
-    compare(&mut runs, &mut BTreeMap::new(), "FIFO");
+    compare(&mut runs, &mut BTreeMap::new(), "FIFO", &mut Common::default());
     let lacks: Vec<&[(&str, Lack)]> = runs[3..].iter().map(|run| run.lacks.as_slice()).collect();
     let wanted: [&[(&str, Lack)]; 3] = [&[("received_ratio", Lack::Ratio)], &[("received_ratio", Lack::Equal)], &[]];
     assert_eq!(lacks, wanted);
@@ -99,7 +99,7 @@ fn nothing_is_compared_with_an_invalid_run() {
     for i in [1, 5, 7] {
         runs[i].validity.faults.push(pktgen_core::record::Fault::Interrupted {});
     }
-    compare(&mut runs, &mut BTreeMap::new(), "FIFO");
+    compare(&mut runs, &mut BTreeMap::new(), "FIFO", &mut Common::default());
     assert_eq!(speedups(&runs), [None, None, Some(3.0), None, None, None, None, None]);
     assert!(runs.iter().all(|run| run.lacks.is_empty()));
 }
@@ -116,7 +116,7 @@ fn runs_without_a_goal_say_nothing_about_it() {
         sentence.contains("(1 to 9 of 30 workers were short), at rate=1; ") && sentence.contains("rate=6; 3 more;")
     );
     let mut alone = run("", "5", 1, Err(30));
-    alone.labels.clear();
+    alone.labels = Arc::default();
     assert!(missed_goals(&[alone])[0].starts_with("The goal: 1 of 1 runs"));
 }
 

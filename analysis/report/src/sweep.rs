@@ -3,11 +3,12 @@
 //! Called by the CLI's `report` and by [`crate::model`]. A point is a set of labels without the seed. A single run dir
 //! is a sweep of one run.
 
-mod common;
+pub(crate) mod common;
 pub mod data;
 mod gather;
 pub mod kept;
 pub(crate) mod settings;
+pub mod values;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Component, Path, PathBuf};
@@ -30,11 +31,12 @@ use serde_json::Value;
 
 use crate::picture::keep;
 use crate::picture::states;
-use crate::sweep::kept::Depth;
+use crate::sweep::kept::{Depth, Kept};
 use crate::{baseline, group};
 use common::{Common, without_seed};
 use data::{GoalSummary, Labels, PointSummary, RunMade, RunSummary, SweepData, with_all_reasons, without_variant};
 use gather::gathered;
+use values::Values;
 
 impl SweepData {
     /// Reads and analyses the sweep (or the single run) in `dir`; `progress` is called with the number of finished runs and their total.
@@ -44,8 +46,10 @@ impl SweepData {
 
     /// Does the same with options.
     pub fn open_with(dir: &Path, options: Options, progress: &mut dyn FnMut(usize, usize)) -> Result<SweepData> {
-        let manifest = read_manifest(dir, options.no_verify)?;
-        let first = manifest.runs.first().map(|run| (run.seed, without_variant(&run.labels)));
+        let mut manifest = read_manifest(dir, options.no_verify)?;
+        // The summaries contain what is said of each run there.
+        let planned = std::mem::take(&mut manifest.runs);
+        let first = planned.first().map(|run| (run.seed, without_variant(&run.labels)));
         // Everything is extracted for the first setting, and only small data for others.
         let depth = |run: &SweepRun| match &first {
             Some((seed, _)) if *seed != run.seed => Depth::Values,
@@ -53,18 +57,22 @@ impl SweepData {
             _ => Depth::Curves,
         };
         let plan = &manifest.report;
-        let at_once = thread::available_parallelism().map_or(2, usize::from).min(manifest.runs.len());
+        let at_once = thread::available_parallelism().map_or(2, usize::from).min(planned.len());
         let options = Options { memory: options.memory.shared_by(at_once), ..options };
+        let nothing_kept = Arc::new(Kept::default());
         let (keys, common) = (Mutex::new(Keys::default()), Mutex::new(Common::default()));
         let job = |(number, run): &(usize, &SweepRun)| {
             let own = below(dir, run)?;
             own.check(options.no_verify)?;
             let (mut summary, lines) = summarise(&own.dir, run, plan, options, depth(run))?;
+            if depth(run) == Depth::Values {
+                summary.kept = nothing_kept.clone();
+            }
             summary.scalars = keys.lock().unwrap_or_else(PoisonError::into_inner).scalars(lines, *number);
             common.lock().unwrap_or_else(PoisonError::into_inner).share(&mut summary);
             Ok(summary)
         };
-        let numbered: Vec<_> = manifest.runs.iter().enumerate().collect();
+        let numbered: Vec<_> = planned.iter().enumerate().collect();
         let results: Vec<Result<RunSummary>> = in_parallel(&numbered, &job, progress);
         // A damaged run among many is reported; if all are damaged, the first error is returned.
         if results.iter().all(Result::is_err) {
@@ -73,10 +81,12 @@ impl SweepData {
         }
         let mut units = keys.into_inner().unwrap_or_else(PoisonError::into_inner).units();
         let readable = |(result, planned): (Result<_>, _)| result.unwrap_or_else(|fault| unreadable(planned, &fault));
-        let mut runs: Vec<_> = results.into_iter().zip(&manifest.runs).map(readable).collect();
-        with_all_reasons(&mut runs);
+        let mut runs: Vec<_> = results.into_iter().zip(&planned).map(readable).collect();
+        drop(planned);
+        let mut common = common.into_inner().unwrap_or_else(PoisonError::into_inner);
+        with_all_reasons(&mut runs, &mut common);
         if let Some(baseline) = &manifest.report.baseline {
-            baseline::compare(&mut runs, &mut units, baseline);
+            baseline::compare(&mut runs, &mut units, baseline, &mut common);
         }
         let points = points(&runs);
         Ok(SweepData { manifest, options, units, runs, points })
@@ -218,7 +228,7 @@ pub fn in_parallel<T: Sync, R: Send>(
 fn unreadable(planned: &SweepRun, fault: &Error) -> RunSummary {
     RunSummary {
         dir: planned.dir.clone(),
-        labels: planned.labels.clone(),
+        labels: Arc::new(planned.labels.clone()),
         seed: planned.seed,
         validity: Validity { faults: vec![Fault::NotAnalysed { why: fault.to_string() }], notes: Vec::new() },
         ..Default::default()
@@ -244,7 +254,7 @@ impl Cell {
 
 impl Keys {
     /// Returns the values of run `number`.
-    fn scalars(&mut self, cells: Vec<Cell>, number: usize) -> BTreeMap<Arc<str>, f64> {
+    fn scalars(&mut self, cells: Vec<Cell>, number: usize) -> Values {
         let mut keyed = |Cell { key, unit, value }| {
             let shared = self.0.get_key_value(key.as_str()).map_or_else(|| Arc::from(key), |(known, _)| known.clone());
             let last = self.0.entry(shared.clone()).or_default();
@@ -273,7 +283,7 @@ fn summarise(
     lines.extend(group::lines(&analysis, plan));
     let mut summary = RunSummary {
         dir: planned.dir.clone(),
-        labels: planned.labels.clone(),
+        labels: Arc::new(planned.labels.clone()),
         seed: planned.seed,
         // The run's own verdict may be valid; its records may show otherwise.
         validity: analysis.validity(),
@@ -311,7 +321,7 @@ fn summarise(
     summary.user_metrics = Arc::new(analysis.manifest.metrics.clone());
     summary.study_keys = Arc::new(findings::default_keys(&analysis.manifest, options.studies));
     summary.states = states::thinned(&analysis);
-    summary.kept = keep::of(&analysis, dir, depth)?;
+    summary.kept = Arc::new(keep::of(&analysis, dir, depth)?);
     Ok((summary, cells))
 }
 
@@ -337,15 +347,15 @@ fn points(runs: &[RunSummary]) -> Vec<PointSummary> {
     let mut known: HashMap<&Labels, usize> = HashMap::new();
     for (i, run) in runs.iter().enumerate() {
         let at = *known.entry(&run.labels).or_insert_with(|| {
-            points.push(PointSummary { labels: run.labels.clone(), ..Default::default() });
+            points.push(PointSummary { labels: Labels::clone(&run.labels), ..Default::default() });
             points.len() - 1
         });
         points[at].runs.push(i);
     }
     for point in &mut points {
         let mut values: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-        for (key, value) in point.runs.iter().flat_map(|run| &runs[*run].scalars) {
-            values.entry(key).or_default().push(*value);
+        for (key, value) in point.runs.iter().flat_map(|run| runs[*run].scalars.iter()) {
+            values.entry(key).or_default().push(value);
         }
         for (key, lack) in point.runs.iter().flat_map(|run| &runs[*run].lacks) {
             point.lacking.entry(*key).or_default().count(*lack);

@@ -43,7 +43,7 @@ fn points_have_medians_over_seeds_and_comparisons_are_paired() {
     assert!((seed_3.scalars["aom_cut/cluster"] - cut).abs() < 1e-12 && cut > 0.2, "{cut}");
     let cut = olaf.cells["aom_cut/cluster"].interval.unwrap();
     assert!(cut.hi - cut.lo < 0.01);
-    assert!(!base.scalars.contains_key("aom_cut/cluster"));
+    assert!(base.scalars.get("aom_cut/cluster").is_none());
     assert_eq!(seed_3.scalars["received_ratio"], 1.0);
 }
 

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::Output;
+use std::sync::Arc;
 
 use crate::support::{pktgen, text};
 use pktgen_compare::{Comparison, Outcome, Rules, Side};
@@ -342,7 +343,7 @@ fn a_planted_regression_of_5_percent_is_called_worse() {
     few.sweep.runs.truncate(10);
     let mut scaled = few.clone();
     for run in &mut scaled.sweep.runs {
-        run.scalars.get_mut("aom_mean/cluster").map(|age| *age *= 1.05).expect("an age");
+        run.scalars.insert("aom_mean/cluster", 1.05 * run.scalars["aom_mean/cluster"]);
     }
     for (old, new, least, most) in [(&few, &scaled, 0.0499, 0.0501), (&old, &planted, 0.03, 0.08)] {
         let comparison = compared(old, new, &rules);
@@ -403,9 +404,9 @@ fn a_thousand_runs_are_compared() {
             .map(|i| {
                 let mut run = one.sweep.runs[0].clone();
                 run.seed = i % 5;
-                run.labels.insert("rate".into(), (i / 5).to_string());
+                Arc::make_mut(&mut run.labels).insert("rate".into(), (i / 5).to_string());
                 let noise = 1.0 + 0.01 * ((i * 7919 % 101) as f64 / 101.0) * by;
-                run.scalars.values_mut().for_each(|value| *value *= noise);
+                run.scalars = run.scalars.iter().map(|(key, value)| (key.clone(), value * noise)).collect();
                 run
             })
             .collect();

@@ -90,13 +90,16 @@ pub(super) fn curves(sweep: &SweepData, words: &Words, pick: impl Fn(&Kept) -> &
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use pktgen_records::testing::write_sweep;
 
     use super::*;
     use crate::plot::figure;
 
     fn charts(cdf: &[(f64, f64)]) -> Vec<Chart> {
-        let run = RunSummary { kept: Kept { peak_cdf: cdf.to_vec(), ..Kept::default() }, ..RunSummary::default() };
+        let run =
+            RunSummary { kept: Arc::new(Kept { peak_cdf: cdf.to_vec(), ..Kept::default() }), ..RunSummary::default() };
         let dir = tempfile::tempdir().unwrap();
         write_sweep(dir.path(), 1);
         let mut sweep = SweepData::open(dir.path(), &mut |_, _| {}).unwrap();

@@ -39,11 +39,11 @@ fn charts(sweep: &SweepData) -> Vec<Chart> {
     let runs: Vec<_> = sweep.runs.iter().collect();
     let mut charts = Vec::new();
     for (name, runs) in variants(&runs) {
-        let mut groups: Vec<(Labels, Vec<&RunSummary>)> = Vec::new();
+        let mut groups: Vec<(&Labels, Vec<&RunSummary>)> = Vec::new();
         for run in runs {
-            match groups.iter_mut().find(|(labels, _)| *labels == run.labels) {
+            match groups.iter_mut().find(|(labels, _)| *labels == &*run.labels) {
                 Some((_, runs)) => runs.push(run),
-                None => groups.push((run.labels.clone(), vec![run])),
+                None => groups.push((&run.labels, vec![run])),
             }
         }
         let series: Vec<Series> = groups.iter().map(|(labels, runs)| cumulative(labels, runs)).collect();

@@ -61,7 +61,7 @@ impl Picture for Lateness {
 
 /// Describes the frames delayed by the host, for runs that distinguish these.
 fn by_host(sweep: &SweepData) -> Option<String> {
-    let most = |metric| sweep.runs.iter().filter_map(|run| run.scalars.get(metric).copied()).reduce(f64::max);
+    let most = |metric| sweep.runs.iter().filter_map(|run| run.scalars.get(metric)).reduce(f64::max);
     let late = format!("The host made at most {} of a run's frames late", show("share", most("late_by_host")?));
     Some(match most("late_others_p99") {
         Some(p99_ns) => format!("{late}; of the others 99 % left within {}.", show("ns", p99_ns)),
@@ -159,10 +159,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         pktgen_records::testing::write_sweep(dir.path(), 1);
         let mut sweep = SweepData::open(dir.path(), &mut |_, _| {}).unwrap();
-        sweep.runs[0].scalars.insert("late_by_host".into(), 0.000_01);
+        sweep.runs[0].scalars.insert("late_by_host", 0.000_01);
         let said = "The host made at most 0.00100 % of a run's frames late";
         assert_eq!(by_host(&sweep), Some(format!("{said}.")));
-        sweep.runs[0].scalars.insert("late_others_p99".into(), 12e6);
+        sweep.runs[0].scalars.insert("late_others_p99", 12e6);
         assert_eq!(by_host(&sweep), Some(format!("{said}; of the others 99 % left within 12 ms.")));
     }
 

@@ -78,8 +78,8 @@ fn with_others(mut series: Vec<Series>) -> Vec<Series> {
 fn share(sweep: &SweepData, point: &PointSummary, reason: &str) -> Option<f64> {
     let of = |run: &usize| {
         let values = &sweep.runs[*run].scalars;
-        let dropped = values.get(format!("dropped/{reason}").as_str()).copied().unwrap_or(0.0);
-        let sent = values.get("sent").copied().filter(|sent| *sent > 0.0)?;
+        let dropped = values.get(&format!("dropped/{reason}")).unwrap_or(0.0);
+        let sent = values.get("sent").filter(|sent| *sent > 0.0)?;
         Some(dropped / sent)
     };
     stats::mean(&point.runs.iter().filter_map(of).collect::<Vec<_>>())

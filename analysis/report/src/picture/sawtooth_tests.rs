@@ -1,5 +1,7 @@
 //! Tests of [`super`]: the drawing agrees with the measurements.
 
+use std::sync::Arc;
+
 use pktgen_records::age::Tooth;
 use pktgen_records::testing::{Dice, Story};
 use pktgen_records::{Analysis, Options};
@@ -114,8 +116,9 @@ fn a_window_shows_the_sparse_series_and_does_not_blur_the_dense_one() {
 #[test]
 fn a_sawtooth_shows_the_baseline_and_two_others() {
     let run = |name: &str| {
-        let mut run = RunSummary { labels: [("variant".to_owned(), name.to_owned())].into(), ..Default::default() };
-        run.kept.sawteeth = vec![regular(10_000, 50)];
+        let mut run =
+            RunSummary { labels: Arc::new([("variant".to_owned(), name.to_owned())].into()), ..Default::default() };
+        Arc::make_mut(&mut run.kept).sawteeth = vec![regular(10_000, 50)];
         run
     };
     let runs = ["a", "b", "base", "c"].map(run);
@@ -130,8 +133,9 @@ fn a_sawtooth_shows_the_baseline_and_two_others() {
 #[test]
 fn variants_are_compared_by_the_number_of_the_cluster() {
     let run = |(name, ids): (&str, [u32; 2])| {
-        let mut run = RunSummary { labels: [("variant".to_owned(), name.to_owned())].into(), ..Default::default() };
-        run.kept.sawteeth = ids.map(|id| Sawtooth { id, ..regular(10_000, 50) }).to_vec();
+        let mut run =
+            RunSummary { labels: Arc::new([("variant".to_owned(), name.to_owned())].into()), ..Default::default() };
+        Arc::make_mut(&mut run.kept).sawteeth = ids.map(|id| Sawtooth { id, ..regular(10_000, 50) }).to_vec();
         run
     };
     let runs = [("a", [0, 1]), ("b", [1, 2])].map(run);

@@ -7,21 +7,28 @@ use std::sync::Arc;
 
 use pktgen_core::user_metric::UserMetric;
 
-use super::data::{RunMade, RunSummary};
+use super::data::{Labels, RunMade, RunSummary};
+use super::values::KeyList;
 
 /// The first of equal texts and lists.
 #[derive(Debug, Default)]
-pub(super) struct Common {
+pub(crate) struct Common {
     configs: BTreeSet<Arc<str>>,
     hosts: BTreeSet<Arc<BTreeMap<String, String>>>,
     lists: BTreeSet<Arc<Vec<String>>>,
+    labels: BTreeSet<Arc<Labels>>,
+    keys: BTreeSet<KeyList>,
     metrics: Vec<Arc<Vec<UserMetric>>>,
 }
 
 impl Common {
     /// Replaces texts and lists of `run` by equal ones of other runs.
-    pub(super) fn share(&mut self, run: &mut RunSummary) {
-        let RunSummary { config, user_metrics, study_keys, made: RunMade { host, command, .. }, .. } = run;
+    pub(crate) fn share(&mut self, run: &mut RunSummary) {
+        let RunSummary {
+            labels, scalars, config, user_metrics, study_keys, made: RunMade { host, command, .. }, ..
+        } = run;
+        first(&mut self.labels, labels);
+        scalars.share(&mut self.keys);
         first(&mut self.configs, config);
         first(&mut self.hosts, host);
         first(&mut self.lists, command);
@@ -33,7 +40,8 @@ impl Common {
     }
 }
 
-fn first<T: Ord + ?Sized>(known: &mut BTreeSet<Arc<T>>, own: &mut Arc<T>) {
+/// Replaces `own` by an equal one in `known`, or adds it there.
+pub(super) fn first<T: Ord + ?Sized>(known: &mut BTreeSet<Arc<T>>, own: &mut Arc<T>) {
     match known.get::<Arc<T>>(own) {
         Some(equal) => *own = equal.clone(),
         None => _ = known.insert(own.clone()),

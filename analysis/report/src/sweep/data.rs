@@ -8,7 +8,9 @@ use pktgen_core::user_metric::UserMetric;
 use pktgen_records::resolved::Options;
 use pktgen_records::stats::{self, Estimate};
 
+use crate::sweep::common::Common;
 use crate::sweep::kept::{Kept, WorkerStates};
+use crate::sweep::values::Values;
 
 /// The label that contains the variant; a baseline is one of its values.
 pub const VARIANT: &str = "variant";
@@ -21,7 +23,7 @@ pub struct RunSummary {
     /// Folder relative to that of the sweep.
     pub dir: String,
     /// Axis → value.
-    pub labels: Labels,
+    pub labels: Arc<Labels>,
     /// Seed.
     pub seed: u64,
     /// Whether its numbers may be used. Runs that could not be read are invalid, too, and have no numbers.
@@ -29,7 +31,7 @@ pub struct RunSummary {
     /// Notes for readers of its values.
     pub notes: Vec<String>,
     /// Values by [`Line::key`], including comparisons with the baseline. Runs of a sweep share the keys.
-    pub scalars: BTreeMap<Arc<str>, f64>,
+    pub scalars: Values,
     /// Comparisons with the baseline that have no value: the key, and why.
     pub lacks: Vec<(&'static str, Lack)>,
     /// Its clusters, by number.
@@ -39,7 +41,7 @@ pub struct RunSummary {
     /// Share of received packets that represent at most this many updates.
     pub aggregation_cdf: Vec<(u64, f64)>,
     /// Data for charts from its records; only for the first seed.
-    pub kept: Kept,
+    pub kept: Arc<Kept>,
     /// Progress to the goal; `None` if it had no goal.
     pub goal: Option<GoalSummary>,
     /// Default columns of its table, if it is a study. Runs of a sweep share this, its configuration and others where they are equal.
@@ -109,10 +111,10 @@ const BY_REASON: [&str; 1] = ["dropped"];
 impl RunSummary {
     /// Returns a value by the key of its line.
     pub fn value(&self, key: &str) -> Option<f64> {
-        let own = self.scalars.get(key).copied();
+        let own = self.scalars.get(key);
         own.or_else(|| {
             let (sum, _) = key.split_once('/')?;
-            (BY_REASON.contains(&sum) && self.scalars.contains_key(sum)).then_some(0.0)
+            (BY_REASON.contains(&sum) && self.scalars.get(sum).is_some()).then_some(0.0)
         })
     }
 
@@ -127,16 +129,17 @@ impl RunSummary {
 }
 
 /// Adds zero counts for reasons that occur only in other runs.
-pub(crate) fn with_all_reasons(runs: &mut [RunSummary]) {
+pub(crate) fn with_all_reasons(runs: &mut [RunSummary], common: &mut Common) {
     let is_of_reason = |key: &&Arc<str>| key.split_once('/').is_some_and(|(sum, _)| BY_REASON.contains(&sum));
     let keys: BTreeSet<Arc<str>> =
-        runs.iter().flat_map(|run| run.scalars.keys().filter(is_of_reason).cloned()).collect();
+        runs.iter().flat_map(|run| run.scalars.iter().map(|(key, _)| key).filter(is_of_reason).cloned()).collect();
     for run in runs {
         for key in &keys {
             if let Some(value) = run.value(key) {
                 run.scalars.insert(key.clone(), value);
             }
         }
+        common.share(run);
     }
 }
 
