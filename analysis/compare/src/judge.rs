@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 
 use pktgen_core::Result;
-use pktgen_records::human::{Scale, scale_for};
+use pktgen_records::human::{DECIMALS_MAX, Scale, scale_for};
 use pktgen_records::stats::{self, Estimate, SEEDS_MIN, too_few};
 use pktgen_report::sweep::data::Labels;
 use pktgen_report::sweep::in_parallel;
@@ -19,7 +19,7 @@ use super::pairs::{Pair, Paired};
 use super::rules::{Direction, Rule, Rules};
 
 /// Maximum number of digits after the decimal point of a shown effect.
-const DECIMALS_MAX: usize = 9;
+const EFFECT_DECIMALS_MAX: usize = DECIMALS_MAX - 1;
 /// Maximum number of further seeds that are recommended.
 pub const FURTHER_MAX: usize = 1000;
 
@@ -355,7 +355,7 @@ impl Judgement {
     /// Returns the scale of effects, with enough digits to show on which side of the tolerance an interval ends.
     fn effect_scale(&self) -> Scale {
         let (lo, hi) = self.effect.map_or((-1.0, 1.0), |effect| (effect.lo, effect.hi));
-        let mut scale = match self.kind {
+        let scale = match self.kind {
             // Intervals that are small compared with a percent need another digit.
             EffectKind::Ratio => Scale {
                 factor: 100.0,
@@ -369,19 +369,10 @@ impl Judgement {
             let apart = value - end * scale.factor;
             if apart.abs() <= 1e-9 * value.abs() { Ordering::Equal } else { apart.total_cmp(&0.0) }
         };
-        let is_true = |scale: &Scale| {
-            let shown = |value: f64| scale.number(value).replace('−', "-").parse().unwrap_or(value * scale.factor);
-            let of = |end: f64| [lo, hi].iter().all(|it| side(shown(*it), end) == side(it * scale.factor, end));
+        scale.finer(0..=EFFECT_DECIMALS_MAX, |scale| {
+            let of = |end: f64| [lo, hi].iter().all(|it| side(scale.shown(*it), end) == side(it * scale.factor, end));
             self.band.iter().all(|end| of(*end))
-        };
-        let first = scale.decimals.map_or(0, |decimals| decimals + 1);
-        let more = || (first..DECIMALS_MAX).map(|decimals| Scale { decimals: Some(decimals), ..scale });
-        if !is_true(&scale)
-            && let Some(finer) = more().find(is_true)
-        {
-            scale = finer;
-        }
-        scale
+        })
     }
 
     /// Returns the scale of the values.

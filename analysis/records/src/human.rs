@@ -3,7 +3,12 @@
 //! Called by `pktgen_report::model` (verdicts), `pktgen_report::plot` (axes) and the reports (tables), so that all of
 //! them agree. One scale per column or axis, so that its values can be compared easily.
 
+use std::ops::RangeInclusive;
+
 use serde::Serialize;
+
+/// Maximum number of digits after the decimal point that make a comparison visible.
+pub const DECIMALS_MAX: usize = 9;
 
 /// How the values of a column are displayed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -108,6 +113,22 @@ impl Scale {
             return text.trim_start_matches('-').to_owned();
         }
         text.replace('-', "−")
+    }
+
+    /// Returns the number that is shown for `value`, in the displayed unit.
+    pub fn shown(&self, value: f64) -> f64 {
+        self.number(value).replace('−', "-").parse().unwrap_or(value * self.factor)
+    }
+
+    /// Returns this scale, or else one with the fewest further digits for which `is_true` holds, if there is any. Of `decimals`, the first
+    /// is tried first if this scale has no number of digits, and the last is the maximum.
+    pub fn finer(self, decimals: RangeInclusive<usize>, is_true: impl Fn(&Scale) -> bool) -> Scale {
+        if is_true(&self) {
+            return self;
+        }
+        let first = self.decimals.map_or(*decimals.start(), |own| own + 1);
+        let mut finer = (first..=*decimals.end()).map(|decimals| Scale { decimals: Some(decimals), ..self });
+        finer.find(is_true).unwrap_or(self)
     }
 
     /// Formats the number with its unit.

@@ -2,7 +2,7 @@
 //!
 //! Nothing is computed here: a row lists metrics and shows those that the lines contain.
 
-use crate::human::{Scale, scale_for};
+use crate::human::{DECIMALS_MAX, Scale, scale_for};
 use crate::line::Line;
 
 /// A part of a row: the key of a metric, the text for its value, and whether 0 is omitted.
@@ -92,18 +92,13 @@ pub fn summary(lines: &[Line]) -> Vec<SummaryRow> {
     ROWS.iter().filter_map(row).collect()
 }
 
-/// Maximum number of digits after the decimal point.
-const DECIMALS_MAX: usize = 9;
-
 /// Returns the scale with enough digits that a share is shown as 0 % or 100 % only if it is.
 fn telling(scale: Scale, value: f64) -> Scale {
     let Some(first) = scale.decimals else { return scale };
-    let is_true = |scale: &Scale| {
-        let shown: f64 = scale.number(value).replace('−', "-").parse().unwrap_or(f64::NAN);
+    scale.finer(first..=DECIMALS_MAX, |scale| {
+        let shown = scale.shown(value);
         [0.0, 1.0].iter().all(|end| (shown == *end * scale.factor) == (value == *end))
-    };
-    let mut finer = (first..=DECIMALS_MAX).map(|decimals| Scale { decimals: Some(decimals), ..scale });
-    finer.find(is_true).unwrap_or(scale)
+    })
 }
 
 #[cfg(test)]

@@ -2,7 +2,9 @@
 //!
 //! Called by [`crate::verdict`].
 
-use pktgen_records::human::{self, Scale, scale_for};
+use std::ops::RangeInclusive;
+
+use pktgen_records::human::{self, DECIMALS_MAX, Scale, scale_for};
 use pktgen_records::stats::{Estimate, Interval, SEEDS_MIN, too_few};
 
 use crate::headings::{heading, metric_keys};
@@ -12,9 +14,6 @@ use crate::sweep::data::{Labels, Lacking, SweepData, VARIANT};
 pub(crate) const NAMED_MAX: usize = 4;
 /// Maximum number of variants that a sentence about measurements lists.
 const VARIANTS_MAX: usize = 8;
-
-/// Maximum number of digits after the decimal point.
-const DECIMALS_MAX: usize = 9;
 
 /// Reason why some points are not compared.
 const FEWER: &str = " (fewer than 5 seeds)";
@@ -29,26 +28,14 @@ pub fn setting(labels: &Labels) -> String {
     others.map(|(axis, value)| human::setting(axis, value)).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns `scale`, or else one with the fewest further digits for which `is_true` holds, if there is any.
-fn finer(scale: Scale, is_true: impl Fn(&Scale) -> bool) -> Scale {
-    if is_true(&scale) {
-        return scale;
-    }
-    let first = scale.decimals.map_or(2, |decimals| decimals + 1);
-    let mut finer = (first..=DECIMALS_MAX).map(|decimals| Scale { decimals: Some(decimals), ..scale });
-    finer.find(is_true).unwrap_or(scale)
-}
-
-/// Returns the number that `scale` shows for `value`, in its unit.
-fn shown(scale: &Scale, value: f64) -> f64 {
-    scale.number(value).replace('−', "-").parse().unwrap_or(value * scale.factor)
-}
+/// Digits after the decimal point that are tried.
+const DECIMALS: RangeInclusive<usize> = 2..=DECIMALS_MAX;
 
 /// Returns `scale` with enough digits to show whether the interval contains `value`.
 pub(crate) fn placing(value: f64, interval: Interval, scale: Scale) -> Scale {
     let Interval { lo, hi } = interval;
-    finer(scale, |scale| {
-        let (lo_shown, value_shown, hi_shown) = (shown(scale, lo), shown(scale, value), shown(scale, hi));
+    scale.finer(DECIMALS, |scale| {
+        let (lo_shown, value_shown, hi_shown) = (scale.shown(lo), scale.shown(value), scale.shown(hi));
         (lo_shown <= value_shown) == (lo <= value) && (value_shown <= hi_shown) == (value <= hi)
     })
 }
@@ -57,11 +44,11 @@ pub(crate) fn placing(value: f64, interval: Interval, scale: Scale) -> Scale {
 pub(crate) fn telling(value: &Estimate, zero: f64, scale: Scale) -> Scale {
     let Some(Interval { lo, hi }) = value.interval else { return scale };
     let is_told = |scale: &Scale, end: f64| {
-        let end_shown = shown(scale, end);
+        let end_shown = scale.shown(end);
         let zero_shown = zero * scale.factor;
         (end_shown < zero_shown) == (end < zero) && (end_shown > zero_shown) == (end > zero)
     };
-    finer(scale, |scale| is_told(scale, lo) && is_told(scale, hi))
+    scale.finer(DECIMALS, |scale| is_told(scale, lo) && is_told(scale, hi))
 }
 
 /// Lists each value with its interval and its point; for many points only the smallest and the largest. Where a value of no
