@@ -175,7 +175,7 @@ fn of_driver(plan: &TransportPlan, end: End, name: &str, host: &Host, verdict: &
         return;
     }
     // A veth whose other end gets a program by this run takes them then.
-    let peer = veth::peer(host, name).filter(|_| veth::is_veth(host, name));
+    let peer = safety::other_end(host.root(), name).filter(|_| veth::is_veth(host, name));
     match peer {
         Some(peer) if plan.interfaces.contains(&peer) => {}
         Some(peer) => {

@@ -1,6 +1,7 @@
 //! veth pairs: what they are no measure of, and what their other end needs.
 
 use pktgen_core::registry::Named;
+use pktgen_realtime::transport::safety::other_end;
 
 use super::{Check, Finding, Level, View};
 
@@ -28,7 +29,7 @@ impl Check for Veth {
 }
 
 fn of(host: &Host, name: &str) -> Vec<Finding> {
-    let peer = peer(host, name);
+    let peer = other_end(host.root(), name);
     let with = peer.as_deref().unwrap_or("an interface of another namespace");
     let mut findings = vec![
         Finding::new(NAME, name, Level::Note, format!("veth, with {with}"))
@@ -50,13 +51,6 @@ fn of(host: &Host, name: &str) -> Vec<Finding> {
 /// Whether it is one.
 pub(super) fn is_veth(host: &Host, name: &str) -> bool {
     host.driver(name).is_some_and(|driver| driver == "veth")
-}
-
-/// The other end, if it is in the same namespace: each names the other's number.
-pub(super) fn peer(host: &Host, name: &str) -> Option<String> {
-    let numbers = |name: &str| Some((host.of_interface(name, "ifindex")?, host.of_interface(name, "iflink")?));
-    let (own, link) = numbers(name)?;
-    host.interfaces().into_iter().find(|other| other != name && numbers(other) == Some((link.clone(), own.clone())))
 }
 
 #[cfg(test)]

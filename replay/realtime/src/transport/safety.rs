@@ -177,7 +177,7 @@ fn beside(root: &Path, interface: &str, side: &str) -> Vec<String> {
 }
 
 /// Returns the name of the other end of a veth: two interfaces that name each other. `None` for other interfaces, and in another namespace.
-fn other_end(root: &Path, interface: &str) -> Option<String> {
+pub fn other_end(root: &Path, interface: &str) -> Option<String> {
     let (own, other) = (number_in(root, interface, "ifindex")?, number_in(root, interface, "iflink")?);
     let entries = fs::read_dir(root.join("sys/class/net")).ok()?.flatten();
     let mut names = entries.filter_map(|entry| entry.file_name().into_string().ok());
