@@ -4,7 +4,7 @@ use pktgen_core::registry::Named;
 
 use super::{Check, Finding, Level, View};
 
-use pktgen_realtime::driver::real_time::THREADS;
+use pktgen_realtime::driver::real_time::{THREADS, core_list};
 
 const NAME: &str = "cores";
 
@@ -51,18 +51,8 @@ fn isolated(view: &View<'_>) -> Finding {
 fn permitted(view: &View<'_>) -> Vec<usize> {
     let status = view.host.read("proc/self/status").unwrap_or_default();
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-    list.and_then(numbers).unwrap_or_else(|| (0..view.host.answers().cores()).collect())
-}
-
-/// Reads a list of the kernel, as `0-3,8`.
-fn numbers(list: &str) -> Option<Vec<usize>> {
-    let mut all = Vec::new();
-    for part in list.trim().split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-        all.extend(first..=last);
-    }
-    Some(all)
+    let listed = list.map(str::trim).filter(|list| !list.is_empty()).and_then(core_list);
+    listed.unwrap_or_else(|| (0..view.host.answers().cores()).collect())
 }
 
 /// Sets the last of the permitted cores apart, of which one thread each is to have one; the system needs one too. A quota may permit

@@ -20,12 +20,12 @@ pub(crate) fn near(root: &Path, interface: &str) -> Option<Near> {
     let read =
         |name: &str| fs::read_to_string(root.join("sys/class/net").join(interface).join("device").join(name)).ok();
     let node = read("numa_node")?.trim().parse().ok()?;
-    let cores = list(read("local_cpulist")?.trim())?;
+    let cores = core_list(read("local_cpulist")?.trim())?;
     Some(Near { node, cores })
 }
 
-/// Parses numbers in the kernel's list format: `0-3,8`.
-fn list(text: &str) -> Option<Vec<usize>> {
+/// Parses numbers of cores in the kernel's list format: `0-3,8`.
+pub fn core_list(text: &str) -> Option<Vec<usize>> {
     let mut cores = Vec::new();
     for part in text.split(',').filter(|part| !part.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -86,7 +86,7 @@ mod tests {
         // The value in a virtual machine.
         fs::write(device.join("numa_node"), "-1\n").unwrap();
         assert_eq!((near(root.path(), "eth1"), near(root.path(), "veth0")), (None, None));
-        assert_eq!((list(""), list("3"), list("x-2")), (Some(vec![]), Some(vec![3]), None));
+        assert_eq!((core_list(""), core_list("3"), core_list("x-2")), (Some(vec![]), Some(vec![3]), None));
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub(crate) mod thread;
 mod workers;
 
 pub(crate) use attached::FrameSet;
+pub use cores::core_list;
 pub(crate) use outcome::FIRST_LATE;
 pub use outcome::Progress;
 pub(crate) use outcome::{AcksByCluster, RealOutcome, RoleTally};
