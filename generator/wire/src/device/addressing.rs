@@ -7,6 +7,15 @@ use crate::{Error, Result};
 
 use super::address::{Address, Mac};
 
+/// Bytes of an 802.1Q tag.
+pub(super) const TAG: usize = 4;
+
+/// Returns the bytes that the tag of a VLAN adds to a frame; 0 for VLAN 0, which has no tag.
+#[inline]
+pub fn tag_bytes(vlan: u16) -> usize {
+    if vlan > 0 { TAG } else { 0 }
+}
+
 /// The addresses of one participant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Station {

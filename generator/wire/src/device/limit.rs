@@ -4,6 +4,7 @@ use crate::config::Section;
 use crate::registry::suggest;
 use crate::{Error, Result};
 
+use super::addressing::tag_bytes;
 use super::facts::Facts;
 use super::profile::Profile;
 
@@ -19,11 +20,8 @@ pub struct LimitKind {
     pub value: fn(&Facts, &Profile) -> Option<u64>,
 }
 
-/// Bytes of an 802.1Q tag.
-const TAG: u64 = 4;
-
 fn tagged(profile: &Profile, bytes: u64) -> u64 {
-    bytes + if profile.addressing.vlan > 0 { TAG } else { 0 }
+    bytes + tag_bytes(profile.addressing.vlan) as u64
 }
 
 /// All quantities that can be limited.

@@ -16,7 +16,7 @@ pub mod shipped;
 mod translate;
 
 pub use address::{Address, Mac};
-pub use addressing::{Addresses, Addressing, CableEnd, Hop, Station};
+pub use addressing::{Addresses, Addressing, CableEnd, Hop, Station, tag_bytes};
 pub use facts::{Facts, HotParameter};
 pub use limit::{LIMITS, Limit, LimitKind};
 pub use profile::{FIELDS, Profile, ProfileCounter, ProfilePorts};

@@ -9,13 +9,11 @@ use crate::wire::frame::{
     Checksums, HEAD, Ip, SERVER_IP, group_ip, group_of, mac_of, udp_checksum, worker_ip, worker_of,
 };
 
-use super::addressing::{Addresses, CableEnd, Hop, Station};
+use super::addressing::{Addresses, CableEnd, Hop, Station, TAG, tag_bytes};
 use super::{Address, Mac};
 
 /// Maximum growth of a frame, in bytes.
 pub const GROWTH_MAX: usize = TAG;
-/// Bytes of an 802.1Q tag.
-const TAG: usize = 4;
 const TAG_TYPE: [u8; 2] = [0x81, 0x00];
 
 /// A port and its replacement, if it changes.
@@ -79,7 +77,7 @@ impl Translator {
 
     /// By how many bytes a frame grows on its way out.
     pub(crate) fn growth(&self) -> usize {
-        if self.vlan > 0 { TAG } else { 0 }
+        tag_bytes(self.vlan)
     }
 
     fn outside(&self, ip: Ip) -> Option<Station> {

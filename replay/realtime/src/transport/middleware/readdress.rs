@@ -6,7 +6,7 @@ use pktgen_core::config::{KeyTables, Section, Value, settings};
 use pktgen_core::registry::Named;
 use pktgen_core::time::Time;
 use pktgen_core::{Error, Result};
-use pktgen_wire::device::{Addresses, CableEnd, GROWTH_MAX, Translator};
+use pktgen_wire::device::{Addresses, CableEnd, GROWTH_MAX, Translator, tag_bytes};
 use pktgen_wire::wire::FormatFacts;
 use pktgen_wire::wire::frame::mac_of;
 
@@ -69,7 +69,7 @@ pub struct Outer {
 impl Outer {
     /// Returns the bytes of the profile's VLAN tag on every frame; 0 without one.
     pub(crate) fn tag(&self) -> usize {
-        if self.addresses.vlan > 0 { GROWTH_MAX } else { 0 }
+        tag_bytes(self.addresses.vlan)
     }
 
     /// Returns the translator of addresses at `end`.
