@@ -163,13 +163,14 @@ pub struct Cable {
 
 /// Describes how many of `all` rows are not drawn, if any.
 pub(crate) fn rows_note(all: usize) -> String {
-    match all.saturating_sub(ROWS_MAX) {
-        0 => String::new(),
-        more => format!("{} not drawn; the table has all.", further(more, "point")),
-    }
+    not_drawn(all.saturating_sub(ROWS_MAX), "point", "; the table has all.")
 }
 
-/// Returns "1 further point is" or "2 further points are".
-pub(crate) fn further(more: usize, what: &str) -> String {
-    if more == 1 { format!("1 further {what} is") } else { format!("{more} further {what}s are") }
+/// Returns "1 further point is not drawn" or "2 further points are not drawn" with `rest` after it; empty for none.
+pub(crate) fn not_drawn(more: usize, what: &str, rest: &str) -> String {
+    match more {
+        0 => String::new(),
+        1 => format!("1 further {what} is not drawn{rest}"),
+        _ => format!("{more} further {what}s are not drawn{rest}"),
+    }
 }

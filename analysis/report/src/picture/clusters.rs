@@ -4,7 +4,7 @@ use pktgen_core::registry::Named;
 use pktgen_records::stats;
 
 use super::Picture;
-use crate::chart::{CHARTS_MAX, Chart, Kind, SERIES_MAX, Series};
+use crate::chart::{CHARTS_MAX, Chart, Kind, SERIES_MAX, Series, not_drawn};
 use crate::sweep::data::{Labels, RunSummary, SweepData};
 use crate::sweep::settings::{at, settings, variants};
 
@@ -56,11 +56,7 @@ fn bars(rest: &Labels, runs: &[&RunSummary]) -> Option<Chart> {
     Some(Chart {
         kind: Kind::Bars,
         title: format!("Average Age-of-Model per cluster{}, median over seeds", at(rest)),
-        note: match more {
-            0 => String::new(),
-            1 => "1 further cluster is not drawn.".to_owned(),
-            _ => format!("{more} further clusters are not drawn."),
-        },
+        note: not_drawn(more, "cluster", "."),
         x: ("cluster".to_owned(), ""),
         y: ("average age".to_owned(), "ns"),
         categories: ids.iter().map(u64::to_string).collect(),

@@ -5,7 +5,7 @@ use pktgen_records::human::{Scale, scale_for, show};
 use pktgen_records::stats;
 
 use super::Picture;
-use crate::chart::{Chart, Kind, ROWS_MAX, Series, further, rows_note};
+use crate::chart::{Chart, Kind, ROWS_MAX, Series, not_drawn, rows_note};
 use crate::sweep::data::{PointSummary, RunSummary, SweepData};
 use crate::sweep::kept::OverTime;
 use crate::sweep::settings::point_name;
@@ -54,10 +54,7 @@ fn by_point(sweep: &SweepData) -> Option<Chart> {
         Series { name: point_name(&point.labels), points, ..Default::default() }
     };
     let rows: Vec<Series> = sweep.points.iter().map(row).filter(|row| !row.points.is_empty()).collect();
-    let mut note = rows_note(rows.len());
-    if more > 0 {
-        note.push_str(&format!(" {} not drawn.", further(more, "cluster")));
-    }
+    let note = format!("{} {}", rows_note(rows.len()), not_drawn(more, "cluster", "."));
     (!rows.is_empty()).then(|| Chart {
         kind: Kind::Heat,
         title: "Mean Age-of-Model of each cluster at each point, median over seeds".to_owned(),
@@ -72,10 +69,7 @@ fn by_point(sweep: &SweepData) -> Option<Chart> {
 
 /// Describes how many of `all` clusters have no row, if any; the table has no single clusters.
 fn more_clusters(all: usize) -> String {
-    match all.saturating_sub(ROWS_MAX) {
-        0 => String::new(),
-        more => format!("{} not drawn.", further(more, "cluster")),
-    }
+    not_drawn(all.saturating_sub(ROWS_MAX), "cluster", ".")
 }
 
 /// Returns a row per cluster of `run`.
