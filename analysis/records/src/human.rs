@@ -27,24 +27,38 @@ const fn scale(factor: f64, unit: &'static str) -> Scale {
     Scale { factor, unit, difference_unit: unit, decimals: None }
 }
 
+/// A scale, and the least value that it is for.
+type Step = (f64, Scale);
+
+/// Scales of rates in bit/s.
+const BIT_RATES: &[Step] = &[
+    (1e9, scale(1e-9, "Gbit/s")),
+    (1e6, scale(1e-6, "Mbit/s")),
+    (1e3, scale(1e-3, "kbit/s")),
+    (0.0, scale(1.0, "bit/s")),
+];
+
+/// All units of values that have a display unit, and their scales, the largest first.
+static SCALES: [(&str, &[Step]); 9] = [
+    ("ns", &[(1e9, scale(1e-9, "s")), (1e6, scale(1e-6, "ms")), (1e3, scale(1e-3, "µs")), (0.0, scale(1.0, "ns"))]),
+    ("s", &[(0.0, scale(1.0, "s"))]),
+    ("bps", BIT_RATES),
+    ("bit/s", BIT_RATES),
+    ("updates/s", &[(1e6, scale(1e-6, "M/s")), (1e3, scale(1e-3, "k/s")), (0.0, scale(1.0, "/s"))]),
+    ("elements/s", &[(1e9, scale(1e-9, "G/s")), (1e6, scale(1e-6, "M/s")), (0.0, scale(1.0, "/s"))]),
+    ("share", &[(0.0, Scale { factor: 100.0, unit: "%", difference_unit: "pp", decimals: Some(1) })]),
+    ("precision", &[(0.0, Scale { factor: 100.0, unit: "%", difference_unit: "pp", decimals: Some(3) })]),
+    ("bytes", &[(0.0, scale(1.0, "B"))]),
+];
+
+/// Returns the name of `unit` if its values have a display unit.
+pub fn displayed(unit: &str) -> Option<&'static str> {
+    SCALES.iter().map(|(name, _)| *name).find(|name| *name == unit)
+}
+
 /// Returns the scale for values in `unit` of up to `largest`.
 pub fn scale_for(unit: &str, largest: f64) -> Scale {
-    let steps: &[(f64, Scale)] = match unit {
-        "ns" => &[(1e9, scale(1e-9, "s")), (1e6, scale(1e-6, "ms")), (1e3, scale(1e-3, "µs")), (0.0, scale(1.0, "ns"))],
-        "s" => &[(0.0, scale(1.0, "s"))],
-        "bps" | "bit/s" => &[
-            (1e9, scale(1e-9, "Gbit/s")),
-            (1e6, scale(1e-6, "Mbit/s")),
-            (1e3, scale(1e-3, "kbit/s")),
-            (0.0, scale(1.0, "bit/s")),
-        ],
-        "updates/s" => &[(1e6, scale(1e-6, "M/s")), (1e3, scale(1e-3, "k/s")), (0.0, scale(1.0, "/s"))],
-        "elements/s" => &[(1e9, scale(1e-9, "G/s")), (1e6, scale(1e-6, "M/s")), (0.0, scale(1.0, "/s"))],
-        "share" => &[(0.0, Scale { factor: 100.0, unit: "%", difference_unit: "pp", decimals: Some(1) })],
-        "precision" => &[(0.0, Scale { factor: 100.0, unit: "%", difference_unit: "pp", decimals: Some(3) })],
-        "bytes" => &[(0.0, scale(1.0, "B"))],
-        _ => &[(0.0, scale(1.0, ""))],
-    };
+    let steps = SCALES.iter().find(|(name, _)| *name == unit).map_or(&[][..], |(_, steps)| *steps);
     let fitting = steps.iter().find(|(from, _)| largest.abs() >= *from);
     fitting.map_or(scale(1.0, ""), |(_, scale)| *scale)
 }
@@ -187,6 +201,17 @@ mod tests {
         assert_eq!(scale_for("ns", 5e9).show(300_000.0), "0.000300 s");
         assert_eq!(scale_for("ratio", 1.0).number(-0.0004), "−0.000400");
         assert_eq!(scale_for("ratio", 1.0).number(0.0), "0");
+    }
+
+    #[test]
+    fn units_that_are_displayed_have_scales() {
+        let units = ["ns", "s", "bps", "bit/s", "updates/s", "elements/s", "share", "precision", "bytes"];
+        for unit in units {
+            assert_eq!((displayed(unit), scale_for(unit, 0.0).unit.is_empty()), (Some(unit), false));
+        }
+        for unit in ["packets", "ratio", ""] {
+            assert_eq!((displayed(unit), scale_for(unit, 0.0).unit), (None, ""));
+        }
     }
 
     #[test]

@@ -18,13 +18,11 @@ mod sawtooth;
 pub(crate) mod states;
 
 use pktgen_core::registry::Named;
+use pktgen_records::human::displayed;
 use pktgen_records::stats::{Estimate, SEEDS_MIN};
 
 use crate::chart::Chart;
 use crate::sweep::data::{SweepData, VARIANT};
-
-/// Units that charts convert to display units.
-const UNITS: [&str; 8] = ["ns", "s", "share", "bps", "bit/s", "bytes", "elements/s", "updates/s"];
 
 /// One kind of picture.
 pub trait Picture: Named + Sync {
@@ -65,9 +63,9 @@ pub(crate) fn medians<'a>(shown: impl Iterator<Item = &'a Estimate>) -> String {
     }
 }
 
-/// Returns the unit of an axis with values in `unit`; empty if it is not displayed.
+/// Returns the unit of an axis with values in `unit`; empty if it is not displayed. Axes of precisions have no percent.
 fn unit_of_chart(unit: &str) -> &'static str {
-    UNITS.into_iter().find(|known| *known == unit).unwrap_or("")
+    displayed(unit).filter(|unit| *unit != "precision").unwrap_or("")
 }
 
 /// Returns all charts of a sweep.
