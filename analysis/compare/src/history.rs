@@ -183,20 +183,22 @@ struct Median<'a> {
 }
 
 impl Point {
-    /// Returns its medians, and 0 for each of the `reasons` for which nothing was dropped: such a reason has no key.
+    /// Whether `metric` counts drops of a reason for which nothing was dropped: it has no key, and is 0.
+    fn has_no_drops(&self, metric: &str) -> bool {
+        let has = |metric: &str| self.medians.contains_key(metric);
+        metric.starts_with(OF_REASON) && has(DROPPED) && !has(metric)
+    }
+
+    /// Returns its medians, and 0 for each of the `reasons` for which nothing was dropped.
     fn all<'a>(&'a self, entry: &'a Entry, reasons: Option<&Reasons<'a>>) -> Vec<Median<'a>> {
         let lacking = |metric: &str| self.lacking.get(metric).copied().unwrap_or(0);
         let own = self.medians.iter().map(|(metric, value)| {
             let (unit, lacking) = (entry.unit(metric), lacking(metric));
             Median { metric, unit, value: *value, lacking }
         });
-        let mut all: Vec<Median> = own.collect();
-        if self.medians.contains_key(DROPPED) {
-            let without = reasons.into_iter().flatten().filter(|(metric, _)| !self.medians.contains_key(**metric));
-            let lacking = lacking(DROPPED);
-            all.extend(without.map(|(&metric, &unit)| Median { metric, unit, value: 0.0, lacking }));
-        }
-        all
+        let without = reasons.into_iter().flatten().filter(|(metric, _)| self.has_no_drops(metric));
+        let zeros = without.map(|(&metric, &unit)| Median { metric, unit, value: 0.0, lacking: lacking(DROPPED) });
+        own.chain(zeros).collect()
     }
 }
 
@@ -335,9 +337,8 @@ impl History {
             series.changes = changes::changes(&values);
             let place = (series.experiment.as_str(), alike(&series.labels));
             let points = of_point.get(&place).map_or(&[][..], Vec::as_slice);
-            // A run without drops for a reason has 0 of them.
-            let none = |point: &Point| series.metric.starts_with(OF_REASON) && point.medians.contains_key(DROPPED);
-            let lacks = |point: &&&Point| !point.medians.contains_key(&series.metric) && !none(point);
+            let metric = &series.metric;
+            let lacks = |point: &&&Point| !point.medians.contains_key(metric) && !point.has_no_drops(metric);
             series.without = points.iter().skip_while(lacks).filter(lacks).count();
             series
         };
