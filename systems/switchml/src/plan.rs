@@ -4,7 +4,7 @@
 //! files are those that operators write; the script writes the tables under their public names without the controller.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 
 use serde_json::{Value, json};
 
@@ -36,6 +36,13 @@ struct SyntaxLimits {
 static CONTROLLER: SyntaxLimits = SyntaxLimits { syntax: "switchml", speeds: &[10, 25, 40, 50, 100], channels: true };
 /// BF Runtime, which has names for these speeds.
 static RUNTIME: SyntaxLimits = SyntaxLimits { syntax: "bfrt", speeds: &[1, 10, 25, 40, 50, 100, 400], channels: false };
+
+impl SyntaxLimits {
+    /// Returns the error of a job that the syntax cannot express.
+    fn refused(&self, job: &Job, why: impl Display) -> Error {
+        Error::config(format!("{}: --syntax {}: {why}", job.profile.name, self.syntax))
+    }
+}
 
 impl Named for SwitchMl {
     fn name(&self) -> &'static str {
@@ -114,7 +121,7 @@ fn speed(job: &Job) -> u64 {
 
 /// Returns the switch, and the front-panel port and channel of each worker; refuses what a syntax cannot express.
 fn expressible(job: &Job, limits: &SyntaxLimits) -> Result<(Station, Vec<(u32, u32)>)> {
-    let wrong = |why: String| Error::config(format!("{}: --syntax {}: {why}", job.profile.name, limits.syntax));
+    let wrong = |why: String| limits.refused(job, why);
     let Some(device) = job.addresses.device else {
         return Err(wrong("the switch needs an address; give addressing.device and addressing.device_mac".into()));
     };
@@ -169,13 +176,9 @@ fn expressible(job: &Job, limits: &SyntaxLimits) -> Result<(Station, Vec<(u32, u
 fn files(job: &Job) -> Result<Vec<SyntaxFile>> {
     let (device, _) = expressible(job, &CONTROLLER)?;
     if port(job) & PORT_MASK != PORT & PORT_MASK {
-        return Err(Error::config(format!(
-            "{}: --syntax switchml: the controller's tables have UDP ports {} to {}, and workers send to {}; change addressing.port",
-            job.profile.name,
-            PORT & PORT_MASK,
-            PORT | !PORT_MASK,
-            port(job)
-        )));
+        let (first, last, own) = (PORT & PORT_MASK, PORT | !PORT_MASK, port(job));
+        let why = format!("the controller's tables have UDP ports {first} to {last}, and workers send to {own}");
+        return Err(CONTROLLER.refused(job, format!("{why}; change addressing.port")));
     }
     let mut ports = String::from("ports:\n");
     for (rank, own) in (0u32..).zip(&job.addresses.workers) {
@@ -250,10 +253,8 @@ fn script(job: &Job) -> Result<Vec<SyntaxFile>> {
     let (device, ports) = expressible(job, &RUNTIME)?;
     let group = job.profile.addressing.group_ids;
     if group != SESSION {
-        return Err(Error::config(format!(
-            "{}: --syntax bfrt: the multicast group is the session's, {SESSION}; give addressing.group_ids = {SESSION}, not {group}",
-            job.profile.name
-        )));
+        let why = format!("the multicast group is the session's, {SESSION}");
+        return Err(RUNTIME.refused(job, format!("{why}; give addressing.group_ids = {SESSION}, not {group}")));
     }
     let speed = speed(job);
     let (mac, ip) = (device.mac.to_string().to_uppercase(), device.ip);
