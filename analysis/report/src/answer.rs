@@ -2,6 +2,7 @@
 //!
 //! Called by [`crate::verdict`].
 
+use std::fmt;
 use std::ops::RangeInclusive;
 
 use pktgen_records::human::{self, DECIMALS_MAX, Scale, scale_for};
@@ -41,7 +42,7 @@ pub(crate) fn placing(value: f64, interval: Interval, scale: Scale) -> Scale {
 }
 
 /// Returns `scale` with enough digits to show on which side of `zero` the ends of the interval are, if there is one.
-pub(crate) fn telling(value: &Estimate, zero: f64, scale: Scale) -> Scale {
+fn telling(value: &Estimate, zero: f64, scale: Scale) -> Scale {
     let Some(Interval { lo, hi }) = value.interval else { return scale };
     let is_told = |scale: &Scale, end: f64| {
         let end_shown = scale.shown(end);
@@ -51,34 +52,54 @@ pub(crate) fn telling(value: &Estimate, zero: f64, scale: Scale) -> Scale {
     scale.finer(DECIMALS, |scale| is_told(scale, lo) && is_told(scale, hi))
 }
 
-/// Lists each value with its interval and its point; for many points only the smallest and the largest. Where a value of no
+/// A formatted value.
+#[derive(Debug, Clone)]
+pub(crate) struct Shown {
+    /// The median with its unit.
+    pub(crate) value: String,
+    /// Its interval.
+    pub(crate) interval: Option<String>,
+    /// The point.
+    pub(crate) at: String,
+}
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(&self.value)?;
+        if let Some(interval) = &self.interval {
+            write!(f, " {interval}")?;
+        }
+        if self.at.is_empty() { Ok(()) } else { write!(f, " at {}", self.at) }
+    }
+}
+
+/// Formats each value with its interval and its point; for many points only the smallest and the largest. Where a value of no
 /// effect is given, the digits show on which side of it an interval ends.
-pub(crate) fn each(values: &[At], scale: &Scale, zero: Option<f64>) -> String {
+pub(crate) fn shown(values: &[At], scale: &Scale, zero: Option<f64>) -> Vec<Shown> {
     let one = |(labels, value): &At| {
-        let at = setting(labels);
-        let at = if at.is_empty() { at } else { format!(" at {at}") };
         let scale = zero.map_or(*scale, |zero| telling(value, zero, *scale));
-        format!("{}{at}", with_interval(value, &scale))
+        let interval =
+            value.spread().map(|Interval { lo, hi }| format!("[{}, {}]", scale.number(lo), scale.number(hi)));
+        Shown { value: scale.show(value.median), interval, at: setting(labels) }
     };
     if values.len() <= NAMED_MAX {
-        return values.iter().map(one).collect::<Vec<_>>().join(", ");
+        return values.iter().map(one).collect();
     }
-    let ends = extremes(values).map(|(least, most)| format!("{} (least) to {} (largest)", one(least), one(most)));
-    ends.unwrap_or_default()
+    extremes(values).map_or_else(Vec::new, |(least, most)| vec![one(least), one(most)])
+}
+
+/// Lists the values that [`shown`] formats.
+pub(crate) fn each(values: &[At], scale: &Scale, zero: Option<f64>) -> String {
+    match shown(values, scale, zero).as_slice() {
+        [least, most] if values.len() > NAMED_MAX => format!("{least} (least) to {most} (largest)"),
+        all => all.iter().map(Shown::to_string).collect::<Vec<_>>().join(", "),
+    }
 }
 
 /// Returns the smallest and the largest of the values.
-pub(crate) fn extremes<'a, 'b>(values: &'b [At<'a>]) -> Option<(&'b At<'a>, &'b At<'a>)> {
+fn extremes<'a, 'b>(values: &'b [At<'a>]) -> Option<(&'b At<'a>, &'b At<'a>)> {
     let by_size = |a: &&At, b: &&At| a.1.median.total_cmp(&b.1.median);
     Some((values.iter().min_by(by_size)?, values.iter().max_by(by_size)?))
-}
-
-fn with_interval(value: &Estimate, scale: &Scale) -> String {
-    let median = scale.show(value.median);
-    match value.spread() {
-        Some(Interval { lo, hi }) => format!("{median} [{}, {}]", scale.number(lo), scale.number(hi)),
-        None => median,
-    }
 }
 
 /// Describes the kind of values: "medians, 95 % intervals", "exact", or "medians".

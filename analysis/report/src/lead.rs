@@ -5,10 +5,10 @@
 use std::collections::BTreeSet;
 
 use pktgen_core::definition::Better;
-use pktgen_records::human::{Scale, scale_for, setting as setting_of, title};
-use pktgen_records::stats::{Estimate, Interval, SEEDS_MIN, too_few};
+use pktgen_records::human::{scale_for, setting as setting_of, title};
+use pktgen_records::stats::{Estimate, SEEDS_MIN, too_few};
 
-use crate::answer::{At, NAMED_MAX, Tally, extremes, setting, telling};
+use crate::answer::{At, Shown, Tally, shown};
 use crate::baseline::{ITERATION_SPEEDUP, SPEEDUP, TARGET_SPEEDUP, THROUGHPUT_RATIO};
 use crate::definitions::families;
 use crate::headings::{axes, heading, is_study, metric_keys};
@@ -44,17 +44,6 @@ pub(crate) struct Answer {
     pub(crate) told: String,
     /// Class of the line: `better`, `worse` or `open`.
     pub(crate) class: &'static str,
-}
-
-/// A formatted value.
-#[derive(Debug, Clone)]
-pub(crate) struct Shown {
-    /// The median with its unit.
-    pub(crate) value: String,
-    /// Its interval.
-    pub(crate) interval: Option<String>,
-    /// The point.
-    pub(crate) at: String,
 }
 
 /// Question and answer of a comparison with the baseline: key, question before the baseline's name, value of no effect,
@@ -353,21 +342,6 @@ fn listed(names: &[String]) -> String {
         Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
         _ => names.concat(),
     }
-}
-
-/// Formats each value with its interval and its point; for many points only the smallest and the largest. Where a value of no
-/// effect is given, the digits show on which side of it an interval ends.
-fn shown(values: &[At], scale: &Scale, zero: Option<f64>) -> Vec<Shown> {
-    let one = |(labels, value): &At| {
-        let scale = zero.map_or(*scale, |zero| telling(value, zero, *scale));
-        let interval =
-            value.spread().map(|Interval { lo, hi }| format!("[{}, {}]", scale.number(lo), scale.number(hi)));
-        Shown { value: scale.show(value.median), interval, at: setting(labels) }
-    };
-    if values.len() <= NAMED_MAX {
-        return values.iter().map(one).collect();
-    }
-    extremes(values).map_or_else(Vec::new, |(least, most)| vec![one(least), one(most)])
 }
 
 #[cfg(test)]

@@ -2,9 +2,10 @@
 
 use super::*;
 use pktgen_core::record::Fault;
-use pktgen_records::stats::estimate;
+use pktgen_records::stats::{Interval, estimate};
 use pktgen_records::testing::write_sweep;
 
+use crate::answer::NAMED_MAX;
 use crate::model::Model;
 
 /// FIFO and Olaf at two rates.

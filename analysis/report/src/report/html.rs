@@ -9,8 +9,9 @@ use pktgen_records::stats::Interval;
 
 use super::{Report, STYLE};
 use crate::CHARTS;
+use crate::answer::Shown;
 use crate::headings::Heading;
-use crate::lead::{Answer, Shown};
+use crate::lead::Answer;
 use crate::made::RunProvenance;
 use crate::model::{Cell, Model, RunNote};
 use crate::plot::figure;
