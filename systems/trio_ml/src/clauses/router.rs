@@ -208,13 +208,13 @@ impl<'p, 'a> Router<'p, 'a> {
     /// Returns the frames that leave during `span`, without notices.
     pub(super) fn pass(&mut self, span: Time) -> ProbeResult<Vec<ProbeFrame>> {
         let frames = self.probe.pass(span)?;
-        Ok(without_notices(self.probe.ground, &frames))
+        Ok(without_notices(self.probe.ground, frames))
     }
 
     /// Returns all frames that result from those sent, without notices.
     pub(super) fn settle(&mut self) -> ProbeResult<Vec<ProbeFrame>> {
         let frames = self.probe.settle()?;
-        Ok(without_notices(self.probe.ground, &frames))
+        Ok(without_notices(self.probe.ground, frames))
     }
 
     /// Returns how long a block that was just touched cannot time out.
@@ -301,23 +301,27 @@ impl<'p, 'a> Router<'p, 'a> {
 
     /// Returns all answers; nothing is in progress afterwards.
     pub(super) fn answers(&mut self) -> ProbeResult<Vec<Answer>> {
-        self.answers_until(|frames| !frames.is_empty())
+        self.answers_until(|frames| frames.next().is_some())
     }
 
     /// Does the same, waiting for results of all these blocks.
     pub(super) fn answers_of(&mut self, spots: &[Spot]) -> ProbeResult<Vec<Answer>> {
         self.answers_until(|frames| {
-            let came: BTreeSet<_> = frames.iter().filter_map(named).collect();
+            let came: BTreeSet<_> = frames.filter_map(named).collect();
             spots.iter().all(|spot| came.contains(&spot.name()))
         })
     }
 
-    fn answers_until(&mut self, is_enough: impl Fn(&[ProbeFrame]) -> bool) -> ProbeResult<Vec<Answer>> {
+    fn answers_until(
+        &mut self,
+        is_enough: impl Fn(&mut dyn Iterator<Item = &ProbeFrame>) -> bool,
+    ) -> ProbeResult<Vec<Answer>> {
         self.in_time()?;
         self.since = None;
         let ground = self.probe.ground;
-        let frames = self.probe.expect(|frames| is_enough(&without_notices(ground, frames)))?;
-        without_notices(ground, &frames).into_iter().map(read).collect()
+        let is_notice = notices(ground);
+        let frames = self.probe.expect(|frames| is_enough(&mut frames.iter().filter(|frame| !is_notice(frame))))?;
+        without_notices(ground, frames).into_iter().map(read).collect()
     }
 
     /// Returns the copies of the result of this block, to which all have contributed.
@@ -494,12 +498,19 @@ fn named(frame: &ProbeFrame) -> Option<(u8, u32, u16)> {
     header_of(frame).map(|header| (header.job, header.block, header.generation))
 }
 
-/// Returns the frames without those that notify a job of a straggler: with mitigation they may come at any time (docs/trio.md).
-fn without_notices(ground: &ProbeGround, frames: &[ProbeFrame]) -> Vec<ProbeFrame> {
+/// Returns a test for frames that notify a job of a straggler: with mitigation they may come at any time (docs/trio.md).
+fn notices(ground: &ProbeGround) -> impl Fn(&ProbeFrame) -> bool {
     let (ages, jobs) = (timeout(ground).is_some(), ground.workers.clusters());
     let is_notice =
-        |header: Header| header.age_op == STRAGGLER && header.elements == 0 && usize::from(header.job) < jobs;
-    frames.iter().filter(|frame| !(ages && header_of(frame).is_some_and(is_notice))).cloned().collect()
+        move |header: Header| header.age_op == STRAGGLER && header.elements == 0 && usize::from(header.job) < jobs;
+    move |frame: &ProbeFrame| ages && header_of(frame).is_some_and(is_notice)
+}
+
+/// Returns the frames without such notices.
+fn without_notices(ground: &ProbeGround, mut frames: Vec<ProbeFrame>) -> Vec<ProbeFrame> {
+    let is_notice = notices(ground);
+    frames.retain(|frame| !is_notice(frame));
+    frames
 }
 
 fn read(frame: ProbeFrame) -> ProbeResult<Answer> {
