@@ -36,8 +36,13 @@ impl Picture for AgeCdf {
     }
 }
 
-/// The share that every line reaches in the first view: a few large values would otherwise compress all others.
-const SHOWN_FIRST: f64 = 0.95;
+/// The first view of a chart of cumulative shares: a few large values would otherwise compress all others.
+pub(super) struct FirstView {
+    /// The share that every line reaches in it.
+    pub(super) share: f64,
+    /// Where it ends, in words.
+    pub(super) words: &'static str,
+}
 
 /// Texts of a chart of cumulative shares.
 pub(super) struct Words {
@@ -48,12 +53,14 @@ pub(super) struct Words {
     kind: Kind,
     /// How the points were thinned.
     pub(super) thinned: &'static str,
+    pub(super) first_view: FirstView,
 }
 
 /// Returns texts of shares of a count.
 pub(super) fn of(title: &'static str, x: &'static str, y: &'static str) -> Words {
     let thinned = "A line has a point at every half percent, or at every value if there are at most 200.";
-    Words { title, x, y, kind: Kind::Step, thinned }
+    let first_view = FirstView { share: 0.95, words: "every line has reached 95 %" };
+    Words { title, x, y, kind: Kind::Step, thinned, first_view }
 }
 
 /// Returns one chart per setting with such curves, with a line per variant, for the first seed.
@@ -63,15 +70,17 @@ pub(super) fn curves(sweep: &SweepData, words: &Words, pick: impl Fn(&Kept) -> &
         let all: Vec<Series> = with
             .map(|run| Series { name: variant(run).to_owned(), points: pick(&run.kept).clone(), ..Default::default() })
             .collect();
-        let reached = |series: &Series| series.points.iter().find(|point| point.1 >= SHOWN_FIRST).map(|point| point.0);
-        let end = all.iter().filter_map(reached).fold(0.0, f64::max);
+        let shown = words.first_view.share;
+        let reached = |series: &Series| series.points.iter().find(|point| point.1 >= shown).map(|point| point.0);
+        // Of the lines that are drawn.
+        let end = all.iter().take(SERIES_MAX).filter_map(reached).fold(0.0, f64::max);
         let more = if all.len() > SERIES_MAX {
             format!(" (first {SERIES_MAX} of {} variants)", all.len())
         } else {
             String::new()
         };
         let first = match end > 0.0 {
-            true => format!("The first view ends where every line has reached {:.0} %. ", SHOWN_FIRST * 100.0),
+            true => format!("The first view ends where {}. ", words.first_view.words),
             false => String::new(),
         };
         (!all.is_empty()).then(|| Chart {
@@ -105,6 +114,21 @@ mod tests {
         let mut sweep = SweepData::open(dir.path(), &mut |_, _| {}).unwrap();
         sweep.runs = vec![run];
         AgeCdf.charts(&sweep)
+    }
+
+    #[test]
+    fn the_first_view_is_that_of_the_lines_that_are_drawn() {
+        let run = |n: usize| RunSummary {
+            kept: Kept { age_cdf: vec![(n as f64, 1.0)], ..Kept::default() },
+            ..RunSummary::default()
+        };
+        let dir = tempfile::tempdir().unwrap();
+        write_sweep(dir.path(), 1);
+        let mut sweep = SweepData::open(dir.path(), &mut |_, _| {}).unwrap();
+        sweep.runs = (1..=SERIES_MAX + 1).map(run).collect();
+        let found = AgeCdf.charts(&sweep);
+        assert_eq!(found[0].series.len(), SERIES_MAX);
+        assert_eq!(found[0].zoom, Some((0.0, SERIES_MAX as f64)));
     }
 
     /// Returns the points of the first line of a chart.

@@ -9,13 +9,13 @@ use pktgen_core::registry::Named;
 use pktgen_records::human::show;
 
 use super::Picture;
-use super::age_cdf::{curves, of};
+use super::age_cdf::{FirstView, curves, of};
 use crate::chart::Chart;
 use crate::sweep::data::SweepData;
 use crate::sweep::kept::Cdf;
 
-/// The share shown first: beyond it there are few, very late frames.
-const SHOWN_FIRST: f64 = 0.999;
+/// Beyond it there are few, very late frames.
+const FIRST_VIEW: FirstView = FirstView { share: 0.999, words: "99.9 % of the frames had left" };
 /// How [`cdf`] thins points.
 const THINNED: &str = "A line has a point at every half percent, and at every hundredth of a percent from 99 % on.";
 
@@ -39,19 +39,8 @@ impl Picture for Lateness {
 
     fn charts(&self, sweep: &SweepData) -> Vec<Chart> {
         let mut words = of("How late frames left (CDF)", "time after the deadline", "share of frames");
-        words.thinned = THINNED;
+        (words.thinned, words.first_view) = (THINNED, FIRST_VIEW);
         let mut charts = curves(sweep, &words, |kept| &kept.lateness_cdf);
-        for chart in &mut charts {
-            let at = |series: &crate::chart::Series| {
-                series.points.iter().find(|point| point.1 >= SHOWN_FIRST).map_or(0.0, |point| point.0)
-            };
-            let end = chart.series.iter().map(at).fold(0.0, f64::max);
-            if end > 0.0 {
-                chart.zoom = Some((0.0, end));
-                let first = format!("The first view ends where {:.1} % of the frames had left.", SHOWN_FIRST * 100.0);
-                chart.note = format!("{first} {THINNED}");
-            }
-        }
         if let Some(host) = by_host(sweep) {
             charts.iter_mut().for_each(|chart| chart.note = format!("{} {host}", chart.note));
         }
@@ -152,6 +141,18 @@ mod tests {
         }
         std::fs::write(dir.path().join("lateness.hlog"), &out[..out.len() / 2]).unwrap();
         assert!(read(dir.path()).is_none_or(|cdf| cdf.iter().all(|point| point.1 <= 1.0)));
+    }
+
+    #[test]
+    fn the_first_view_ends_where_few_frames_are_later() {
+        let dir = tempfile::tempdir().unwrap();
+        pktgen_records::testing::write_sweep(dir.path(), 1);
+        let mut sweep = SweepData::open(dir.path(), &mut |_, _| {}).unwrap();
+        sweep.runs.truncate(1);
+        sweep.runs[0].kept.lateness_cdf = vec![(1.0, 0.95), (2.0, 0.999), (9.0, 1.0)];
+        let charts = Lateness.charts(&sweep);
+        assert_eq!(charts[0].zoom, Some((0.0, 2.0)));
+        assert_eq!(charts[0].note, format!("The first view ends where 99.9 % of the frames had left. {THINNED}"));
     }
 
     #[test]
