@@ -32,6 +32,8 @@ const REST: Duration = Duration::from_micros(50);
 const NAP_NS: u64 = 1_000_000;
 /// Interval at which a thread counts the losses of its queue, a system call.
 const COUNT: Time = 100 * MS;
+/// A spinning thread reads the clock for this at every n-th empty poll: well below a millisecond if a poll is a system call.
+const POLLS: u32 = 256;
 
 /// Fewer frames than this may all arrive at one queue by chance.
 const FEW: u64 = 1000;
@@ -162,23 +164,25 @@ impl Receiver {
         self.told.dropped.store(self.wire.counters().receive_dropped, Ordering::Relaxed);
     }
 
-    /// Counts losses if the last count, at `counted`, is long ago.
+    /// Counts losses if the last count is long ago.
     #[inline]
-    fn count_at(&mut self, now: Time, counted: &mut Time) {
-        if now - *counted >= COUNT {
-            *counted = now;
+    fn count_at(&mut self, now: Time, looks: &mut Looks) {
+        if now - looks.counted >= COUNT {
+            looks.counted = now;
             self.count();
         }
     }
 
     fn work(&mut self, clock: &RunClock, wait: Wait, failed: &AtomicBool) -> Result<()> {
-        let (mut spare, mut hungry, mut counted) = (None::<Batch>, false, 0);
+        let (mut spare, mut hungry, mut looks) = (None::<Batch>, false, Looks::default());
         while !self.over.load(Ordering::Relaxed) && !failed.load(Ordering::Relaxed) {
             let Some(mut batch) = spare.take().or_else(|| self.free.pop().ok()) else {
                 self.told.full_waits.fetch_add(u64::from(!hungry), Ordering::Relaxed);
                 hungry = true;
                 rest(wait);
-                self.count_at(clock.now(), &mut counted);
+                if looks.is_due(wait) {
+                    self.count_at(clock.now(), &mut looks);
+                }
                 continue;
             };
             hungry = false;
@@ -190,7 +194,9 @@ impl Receiver {
                     Wait::Spin => std::hint::spin_loop(),
                     Wait::Block => self.wire.wait(NAP_NS)?,
                 }
-                self.count_at(clock.now(), &mut counted);
+                if looks.is_due(wait) {
+                    self.count_at(clock.now(), &mut looks);
+                }
                 continue;
             }
             // Read after they were found.
@@ -198,9 +204,27 @@ impl Receiver {
             batch.found = now;
             // The ring has room for all batches.
             let _ = self.full.push(batch);
-            self.count_at(now, &mut counted);
+            self.count_at(now, &mut looks);
         }
         Ok(())
+    }
+}
+
+/// When a thread counts its losses.
+#[derive(Default)]
+struct Looks {
+    /// Time of the last count.
+    counted: Time,
+    /// Polls that found nothing.
+    idle: u32,
+}
+
+impl Looks {
+    /// Returns whether to read the clock after a poll that found nothing.
+    #[inline]
+    fn is_due(&mut self, wait: Wait) -> bool {
+        self.idle = self.idle.wrapping_add(1);
+        matches!(wait, Wait::Block) || self.idle.is_multiple_of(POLLS)
     }
 }
 
@@ -478,18 +502,29 @@ mod tests {
     /// Of queues without frames, too.
     #[test]
     fn losses_of_every_queue_are_counted_during_the_run() {
-        let wire = |_: u32| -> Box<dyn Wire> { Box::new(Has(VecDeque::new(), 0)) };
-        let (mut gathered, receivers) = gather((0..3).map(wire).collect(), "server", 60).unwrap();
-        let (clock, failed) = (RunClock::start(), AtomicBool::new(false));
-        std::thread::scope(|scope| {
-            let over = gathered.over();
-            for mut receiver in receivers {
-                let (clock, failed) = (&clock, &failed);
-                scope.spawn(move || receiver.run(clock, Wait::Block, failed).unwrap());
-            }
-            eventually("a count of all losses", || gathered.counters().receive_dropped == 9);
-            drop(over);
-        });
+        for wait in [Wait::Block, Wait::Spin] {
+            let wire = |_: u32| -> Box<dyn Wire> { Box::new(Has(VecDeque::new(), 0)) };
+            let (mut gathered, receivers) = gather((0..3).map(wire).collect(), "server", 60).unwrap();
+            let (clock, failed) = (RunClock::start(), AtomicBool::new(false));
+            std::thread::scope(|scope| {
+                let over = gathered.over();
+                for mut receiver in receivers {
+                    let (clock, failed) = (&clock, &failed);
+                    scope.spawn(move || receiver.run(clock, wait, failed).unwrap());
+                }
+                eventually("a count of all losses", || gathered.counters().receive_dropped == 9);
+                drop(over);
+            });
+        }
+    }
+
+    #[test]
+    fn a_spinning_thread_reads_the_clock_at_few_of_its_empty_polls() {
+        let due = |wait| {
+            let mut looks = Looks::default();
+            (0..10 * POLLS).filter(|_| looks.is_due(wait)).count()
+        };
+        assert_eq!((due(Wait::Spin), due(Wait::Block)), (10, 10 * POLLS as usize));
     }
 
     #[test]
