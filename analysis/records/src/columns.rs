@@ -2,6 +2,8 @@
 //!
 //! Used by all readers of records.
 
+pub use pktgen_workload::lanes::LaneColumns;
+
 /// Denotes "no packet" in [`BookColumns::packet_out`].
 pub const NO_PACKET: u64 = u64::MAX;
 /// Denotes "no reason" in [`BookColumns::reason`].
@@ -99,54 +101,6 @@ pub struct NameColumns {
     pub count: Vec<u16>,
 }
 
-/// The lanes of each row of `received`.
-#[derive(Debug, Clone, Default)]
-pub struct LaneColumns {
-    pub(crate) words: Vec<u32>,
-    pub(crate) starts: Vec<usize>,
-}
-
-impl LaneColumns {
-    /// Returns the number of packets whose lanes are there.
-    pub(crate) fn rows(&self) -> usize {
-        self.starts.len().saturating_sub(1)
-    }
-
-    /// Returns the lanes of row `row` of `received`.
-    pub(crate) fn words_of(&self, row: usize) -> &[u32] {
-        match (self.starts.get(row), self.starts.get(row + 1)) {
-            (Some(from), Some(to)) => &self.words[*from..*to],
-            _ => &[],
-        }
-    }
-
-    /// Returns the lanes by row of `received`, none for rows without: rows of both streams, ordered by time, belong together by their time.
-    pub(crate) fn aligned(&self, own_ps: &[i64], received_ps: &[i64]) -> LaneColumns {
-        let (mut at, mut found) = (0, LaneColumns { words: Vec::new(), starts: vec![0] });
-        for t in received_ps {
-            while own_ps.get(at).is_some_and(|own| own < t) {
-                at += 1;
-            }
-            if own_ps.get(at) == Some(t) {
-                found.words.extend_from_slice(self.words_of(at));
-                at += 1;
-            }
-            found.starts.push(found.words.len());
-        }
-        found
-    }
-
-    /// Appends the lanes of a row.
-    #[cfg(test)]
-    pub(crate) fn push(&mut self, words: &[u32]) {
-        if self.starts.is_empty() {
-            self.starts.push(0);
-        }
-        self.words.extend_from_slice(words);
-        self.starts.push(self.words.len());
-    }
-}
-
 /// The three main streams, or some rows of them.
 #[derive(Debug, Clone, Default)]
 pub struct Records {
@@ -156,19 +110,4 @@ pub struct Records {
     pub books: BookColumns,
     /// Arrivals at the parameter server.
     pub received: ReceivedColumns,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lanes_belong_to_the_packets_of_their_times() {
-        let mut lanes = LaneColumns::default();
-        lanes.push(&[1, 2]);
-        lanes.push(&[3]);
-        let found = lanes.aligned(&[10, 40], &[10, 20, 30, 40]);
-        let rows: Vec<_> = (0..4).map(|row| found.words_of(row)).collect();
-        assert_eq!(rows, [&[1, 2][..], &[], &[], &[3]]);
-    }
 }

@@ -197,7 +197,7 @@ fn read_lanes(dir: &Path, manifest: &Manifest) -> Result<Option<LaneColumns>> {
     }
     let table = Table::read_stream(&file_of(dir, LANES)?, LANES, &["t_recv_ps", "words"])?;
     let (words, starts) = table.u32_lists("words")?;
-    let lanes = LaneColumns { words, starts };
+    let lanes = LaneColumns::new(words, starts);
     let (own, packets) = (lanes.rows(), rows_of(dir, RECEIVED)?);
     if manifest.state == RunState::Finished {
         if own != packets {

@@ -5,6 +5,7 @@
 //! adds up to a check. [`Layout`] says what is where and is refused where numbers would leave their exact range;
 //! [`decode`] names the members of a packet, or returns that they are unknown. docs/provenance.md has the rules and why they hold.
 
+mod columns;
 mod decode;
 mod log;
 mod members;
@@ -22,6 +23,7 @@ use crate::workload::Source;
 pub use crate::record::LANES_MAX;
 pub use crate::record::lanes::{Ask, Detail, Layout, Merge, Number};
 pub use crate::wire::lanes::LaneForm;
+pub use columns::LaneColumns;
 pub use decode::{Candidates, Decoded, Known, Member, decode};
 pub use members::{Account, Answer, Arrived, Members, SentRows};
 pub use read::read;

@@ -12,7 +12,7 @@ use pktgen_core::arrow::datatypes::{Int64Type, UInt16Type, UInt32Type, UInt64Typ
 use pktgen_core::record::{LANES, NO_CLUSTER, PAYLOADS, PacketId, RECEIVED, SENT};
 use pktgen_core::time::Time;
 use pktgen_wire::wire::update::elements_in;
-use pktgen_workload::lanes::{Answer, Arrived, Layout, Members, SentRows};
+use pktgen_workload::lanes::{Answer, Arrived, LaneColumns, Layout, Members, SentRows};
 use pktgen_workload::workload::Source;
 
 use super::batches;
@@ -61,8 +61,7 @@ struct Columns {
     t_recv_ps: Vec<i64>,
     received_cluster: Vec<u16>,
     packet: Vec<u64>,
-    words: Vec<u32>,
-    starts: Vec<usize>,
+    lanes: LaneColumns,
 }
 
 /// Returns the cluster or job of each row.
@@ -73,7 +72,7 @@ fn tenants(batch: &RecordBatch) -> impl Iterator<Item = u16> {
 
 impl Columns {
     fn read(dir: &Path) -> Result<Self> {
-        let mut all = Columns { starts: vec![0], ..Columns::default() };
+        let mut all = Columns::default();
         for batch in batches(dir, SENT)? {
             let batch = batch?;
             all.t_sent_ps.extend(batch["t_sent_ps"].as_primitive::<Int64Type>().iter());
@@ -87,28 +86,23 @@ impl Columns {
             all.received_cluster.extend(tenants(&batch));
             all.packet.extend(batch["packet"].as_primitive::<UInt64Type>().values());
         }
+        let (mut lanes, mut lanes_ps) = (LaneColumns::default(), Vec::<i64>::new());
         for batch in batches(dir, LANES)? {
             let batch = batch?;
+            lanes_ps.extend(batch["t_recv_ps"].as_primitive::<Int64Type>().values());
             let lists = batch["words"].as_list::<i32>();
-            for row in 0..lists.len() {
-                all.words.extend(lists.value(row).as_primitive::<UInt32Type>().values());
-                all.starts.push(all.words.len());
-            }
+            (0..lists.len()).for_each(|row| lanes.push(lists.value(row).as_primitive::<UInt32Type>().values()));
         }
+        all.lanes = lanes.aligned(&lanes_ps, &all.t_recv_ps);
         Ok(all)
     }
 
     fn members(&self, layout: &Layout, cluster_of: &[u16]) -> Members {
         let Columns { t_sent_ps, cluster, worker, seq, .. } = self;
-        let words = |row: usize| match (self.starts.get(row), self.starts.get(row + 1)) {
-            (Some(from), Some(to)) => &self.words[*from..*to],
-            _ => &[],
-        };
         let arrived = (0..self.t_recv_ps.len()).map(|row| Arrived {
             t_recv_ps: self.t_recv_ps[row],
-            // The lanes of a killed rank's last packets may be missing.
-            cluster: if row + 1 < self.starts.len() { self.received_cluster[row] } else { NO_CLUSTER },
-            words: words(row),
+            cluster: self.received_cluster[row],
+            words: self.lanes.words_of(row),
         });
         Members::resolve(layout, cluster_of, SentRows { t_sent_ps, cluster, worker, seq }, arrived, true)
     }

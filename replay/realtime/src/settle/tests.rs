@@ -189,8 +189,9 @@ fn write<R: Row>(dir: &Path, rows: &[R]) {
     writer.close().unwrap();
 }
 
-/// Returns what lanes prove of three updates that arrived alone, two parts of payload each, of which the first `parts` were recorded.
-fn proven(parts: usize) -> Proven {
+/// Returns what lanes prove of three updates that arrived alone, of which these lanes and the first `parts` of two parts of payload
+/// each were recorded.
+fn proven(lanes_of: std::ops::Range<usize>, parts: usize) -> Proven {
     let text = "[workload]\nclusters = 1\nworkers_per_cluster = 1\nupdates = 3\nbytes = \"472B\"\n[schedule]\nperiod = \"1ms\"\n";
     let open = || workload::open(&mut Document::parse(text, "test").unwrap(), Seed(1)).unwrap().source;
     let population = open().population().clone();
@@ -234,16 +235,25 @@ fn proven(parts: usize) -> Proven {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), &left);
     write(dir.path(), &arrived);
-    write(dir.path(), &first);
+    write(dir.path(), &first[lanes_of]);
     write(dir.path(), &payloads[..parts]);
     let mut again = lanes.over(open());
     sums::check(dir.path(), &layout, &population.cluster_of, &[Open::Sum; 3], again.as_mut(), &mut |_| ()).unwrap()
 }
 
+/// The lanes of one are missing: the others belong to their packets by time.
+#[test]
+fn sums_are_checked_by_the_lanes_of_their_own_packets() {
+    for lanes_of in [0..2, 1..3] {
+        let found = proven(lanes_of, 6);
+        assert_eq!((found.right, found.wrong, found.contradict), (2, 0, 0));
+    }
+}
+
 #[test]
 fn a_payload_that_a_killed_server_cut_is_no_wrong_sum() {
     let found = |parts| {
-        let proven = proven(parts);
+        let proven = proven(0..3, parts);
         (proven.right, proven.wrong)
     };
     assert_eq!(found(6), (3, 0));
