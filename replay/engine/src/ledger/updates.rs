@@ -27,7 +27,9 @@ pub(super) struct Updates {
     /// Sums of packets under way, by their place.
     values: Vec<f32>,
     stride: usize,
-    /// Those of one packet.
+    /// Digests of these sums, by place, once computed and until the sum changes: 16 bytes for each packet that may be under way at once.
+    digests: Vec<Option<u64>>,
+    /// The gradients of one packet.
     bytes: Vec<u8>,
     /// The goal of the run, if it has one.
     pub goal: Option<Goal>,
@@ -42,8 +44,15 @@ impl Updates {
             true => Departed::InOrder(vec![VecDeque::new(); workers]),
             false => Departed::ByContent(HashMap::new()),
         });
-        let (values, bytes) = (Vec::new(), Vec::new());
-        Updates { chains: Chains::new(workers), values, stride: elements, bytes, goal, departed }
+        Updates {
+            chains: Chains::new(workers),
+            values: Vec::new(),
+            stride: elements,
+            digests: Vec::new(),
+            bytes: Vec::new(),
+            goal,
+            departed,
+        }
     }
 
     /// Returns whether packets reach the server without their ids.
@@ -67,7 +76,16 @@ impl Updates {
         for (value, bytes) in self.values[start..start + self.stride].iter_mut().zip(numbers) {
             *value = f32::from_le_bytes(*bytes);
         }
+        self.changes(place);
         counts.stranger_if(!fresh);
+    }
+
+    /// Forgets the digest of a sum that changes.
+    #[inline]
+    fn changes(&mut self, place: u32) {
+        if let Some(digest) = self.digests.get_mut(place as usize) {
+            *digest = None;
+        }
     }
 
     #[inline]
@@ -91,6 +109,7 @@ impl Updates {
         for (s, p) in into.iter_mut().zip(from).take(usize::from(sum.elements)) {
             *s += *p;
         }
+        self.changes(sum.place);
     }
 
     /// Returns the sum of a group.
@@ -181,14 +200,22 @@ impl Updates {
         packet
     }
 
-    /// Returns the digest of a packet under way, if known.
+    /// Returns the digest of a packet under way, if known. A lost packet is compared with each arrival behind it.
     fn digest_of(&mut self, packet: PacketId) -> Option<u64> {
         let group = self.chains.group(packet).filter(|group| !group.broken)?;
+        let place = group.place as usize;
+        if let Some(Some(digest)) = self.digests.get(place) {
+            return Some(*digest);
+        }
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
         bytes.extend(self.sum(group).iter().flat_map(|value| value.to_le_bytes()));
         let digest = update::digest(&bytes);
         self.bytes = bytes;
+        if self.digests.len() < self.chains.places() {
+            self.digests.resize(self.chains.places(), None);
+        }
+        self.digests[place] = Some(digest);
         Some(digest)
     }
 
@@ -276,6 +303,38 @@ mod tests {
             (2, 1, 1)
         );
         assert!(balances.iter().all(|b| b.in_flight == 0 && b.unknown == 0) && ledger.strangers() == 0);
+    }
+
+    /// Whatever it was compared with before.
+    #[test]
+    fn a_packet_is_known_by_its_latest_content() {
+        let mut ledger = ledger();
+        assert_eq!(receive(&mut ledger, 0, 3.0), SumOk::Yes, "behind 1.0");
+        ledger.sent(id(1, 1), None, &bytes(20.0));
+        ledger.book(&book(id(1, 1), Action::Merged, Some(id(0, 0))));
+        ledger.book(&book(id(0, 0), Action::Departed, None));
+        assert_eq!([1.0, 21.0].map(|value| receive(&mut ledger, 0, value)), [SumOk::Unknown, SumOk::Yes]);
+        // Its place is that of another packet now.
+        ledger.sent(id(0, 3), None, &bytes(5.0));
+        ledger.book(&book(id(0, 3), Action::Departed, None));
+        assert_eq!([21.0, 5.0].map(|value| receive(&mut ledger, 0, value)), [SumOk::Unknown, SumOk::Yes]);
+    }
+
+    /// A digest is computed once for each packet that is lost.
+    #[test]
+    fn digests_of_lost_packets_are_kept_by_place() {
+        let (mut updates, mut counts) = (Updates::new(1, 1, None, false, true), FateCounts::new(1));
+        for seq in 0..100 {
+            updates.sent(id(0, seq), &bytes(seq as f32), &mut counts);
+            updates.leaves(id(0, seq));
+        }
+        assert_eq!(updates.known_as(0, 7), None);
+        assert_eq!(updates.digests.iter().flatten().count(), 100);
+        let last = update::digest(&bytes(99.0));
+        assert_eq!(updates.known_as(0, last), Some(id(0, 99)));
+        updates.end(id(0, 99), Fate::Delivered, &mut counts);
+        updates.sent(id(0, 100), &bytes(100.0), &mut counts);
+        assert_eq!((updates.digests.len(), updates.digests.iter().flatten().count()), (100, 99));
     }
 
     /// Lost ones do not use up the reach of those after them.
