@@ -63,6 +63,13 @@ impl Frame {
         matches!(self.kind, Kind::Update | Kind::Plain)
     }
 
+    /// Returns whether a link made it in virtual time. All such copies share one id and follow their originals. A copy has no place in the
+    /// books: a device may neither add it to a sum nor let it represent one.
+    #[inline]
+    pub fn is_copy(&self) -> bool {
+        self.packet == PacketId::NOBODY
+    }
+
     /// Returns whether it is on its way to workers.
     #[inline]
     pub fn goes_down(&self) -> bool {

@@ -234,9 +234,7 @@ impl Atp {
             return self.to_server(*frame, context);
         }
         header.congested |= is_congestion_marked(context.pool.frame(frame));
-        // Copies that links made in virtual time have one id in common, and come behind their original.
-        let is_copy = frame.packet == PacketId::NOBODY;
-        if header.resent && (is_copy || !self.resent.is_first(frame.packet)) {
+        if header.resent && (frame.is_copy() || !self.resent.is_first(frame.packet)) {
             self.counts.duplicates += 1;
             return context.pool.release(frame.buffer);
         }

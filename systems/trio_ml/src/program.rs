@@ -21,7 +21,7 @@ use std::collections::BinaryHeap;
 
 use crate::format::{AGED, Header, PORT, values};
 use pktgen_core::config::{KeyTables, Section};
-use pktgen_core::record::{Action, Counter, PacketId, Reason};
+use pktgen_core::record::{Action, Counter, Reason};
 use pktgen_core::registry::Named;
 use pktgen_core::time::{NEVER, Time};
 use pktgen_core::{Error, Result};
@@ -321,7 +321,7 @@ impl TrioMl {
         if header.sources == 0 || header.sources > workers || header.elements > job.block_grad_max {
             return Err(Reason::WrongCount);
         }
-        // The copy that a link made in virtual time has no place in the books: it may neither be in a sum nor represent one.
+        // Behind the checks that a copy fails as its original does.
         if is_copy {
             self.counts.duplicates += 1;
             return Err(Reason::Duplicate);
@@ -367,7 +367,7 @@ impl TrioMl {
         let Some(header) = Header::parse(context.pool.payload(frame)).filter(|_| is_own) else {
             return context.drop(*frame, Reason::Malformed);
         };
-        let index = match self.judge(&header, frame.packet == PacketId::NOBODY) {
+        let index = match self.judge(&header, frame.is_copy()) {
             Ok(Way::Join(index)) => {
                 let opener = self.table.get(index).opener;
                 context.books.yields(frame.t, frame.packet, Action::Merged, opener);
