@@ -9,7 +9,7 @@ mod vary;
 
 use std::sync::Arc;
 
-use super::{Known, Source, Update, Workload};
+use super::{Known, NextPass, Source, Update, Workload};
 use crate::config::{KeyTables, Section, settings};
 use crate::record::PacketId;
 use crate::registry::Named;
@@ -83,13 +83,24 @@ impl Workload for Raw {
 }
 
 /// What frames are, one after the other.
-trait RawFrames: Send {
+trait RawFrames: Send + 'static {
     /// The next frame: its time and its bytes, appended to `frame`; none at the end.
     fn next(&mut self, frame: &mut Vec<u8>) -> Option<Time>;
 
     /// Why there are no more, if that is not the end.
     fn failure(&self) -> Option<&str>;
+
+    /// What begins with the first frame again; none where the whole workload must be opened.
+    fn again(&self) -> Option<BeginAgain<Self>>
+    where
+        Self: Sized,
+    {
+        None
+    }
 }
+
+/// Begins frames that are held with the first one.
+type BeginAgain<F> = Box<dyn Fn() -> F + Send + Sync>;
 
 /// Frames with their flows and numbers.
 struct RawSource<F> {
@@ -106,10 +117,9 @@ struct RawSource<F> {
 }
 
 impl<F: RawFrames> RawSource<F> {
-    fn new(frames: F, flows: RawFlows, frame_max: u32) -> Self {
+    fn new(frames: F, flows: Arc<RawFlows>, frame_max: u32) -> Self {
         let population = Population { cluster_of: vec![0; flows.len()], moves: Vec::new() };
         let numbers = vec![0; flows.len()];
-        let flows = Arc::new(flows);
         let (head, bytes, failure) = (None, Vec::new(), None);
         let mut source = RawSource { frames, flows, population, frame_max, numbers, head, bytes, failure };
         source.load();
@@ -141,7 +151,13 @@ impl<F: RawFrames> Source for RawSource<F> {
     }
 
     fn known(&self) -> Known {
-        Known { raw: Some(self.flows.clone()), ..Known::pulled(self.frame_max) }
+        let (flows, frame_max) = (self.flows.clone(), self.frame_max);
+        let again = self.frames.again().map(|begin| -> NextPass {
+            Arc::new(move || -> Result<Box<dyn Source>> {
+                Ok(Box::new(RawSource::new(begin(), flows.clone(), frame_max)))
+            })
+        });
+        Known { raw: Some(self.flows.clone()), again, ..Known::pulled(self.frame_max) }
     }
 
     fn peek(&self) -> Option<&Update> {

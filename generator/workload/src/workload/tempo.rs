@@ -1,7 +1,9 @@
 //! A source with other times: `schedule.speed` and `schedule.pps` for whatever a schedule has made. Traces are
 //! scaled where they are read. What speeds and means are is defined with [`Tempo`].
 
-use super::{Known, Source, Update, Workload};
+use std::sync::Arc;
+
+use super::{Known, NextPass, Source, Update, Workload};
 use crate::config::Section;
 use crate::schedule::{Pass, Tempo};
 use crate::seed::Seed;
@@ -83,7 +85,11 @@ impl Source for Scaled {
     }
 
     fn known(&self) -> Known {
-        Known { rest: self.scaling.rest, ..self.source.known().changed() }
+        let (known, scaling) = (self.source.known(), self.scaling);
+        let again = known.again.clone().map(|begin| -> NextPass {
+            Arc::new(move || -> Result<Box<dyn Source>> { Ok(Box::new(Scaled::new(begin()?, scaling))) })
+        });
+        Known { rest: scaling.rest, again, ..known.changed() }
     }
 
     fn peek(&self) -> Option<&Update> {

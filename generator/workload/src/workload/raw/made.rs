@@ -222,7 +222,7 @@ pub(super) fn open(
         }
         survey.frame_max = sizes.iter().copied().max().unwrap_or(0);
     }
-    Ok(RawSource::new(frames, survey.flows, survey.frame_max))
+    Ok(RawSource::new(frames, Arc::new(survey.flows), survey.frame_max))
 }
 
 /// The headers of a flow, for frames of `bytes`: only others need another checksum.

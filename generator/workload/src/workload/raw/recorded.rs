@@ -1,8 +1,9 @@
 //! Frames of a capture, as they are.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use super::{FlowSurvey, RawFrames, RawSource};
+use super::{BeginAgain, FlowSurvey, RawFrames, RawSource};
 use crate::config::Section;
 use crate::pcap::{ETHERNET, Reader};
 use crate::registry::find;
@@ -17,24 +18,36 @@ const BYTES_MAX: usize = 1 << 30;
 const SHORTEST: usize = 14;
 
 /// Frames in memory.
-pub(super) struct Recorded {
+#[derive(Default)]
+struct Held {
     bytes: Vec<u8>,
     /// Time of each, and where it ends.
     ends: Vec<(Time, usize)>,
+}
+
+/// One pass over them: all passes share what was read.
+pub(super) struct Recorded {
+    held: Arc<Held>,
     at: usize,
 }
 
 impl RawFrames for Recorded {
     fn next(&mut self, frame: &mut Vec<u8>) -> Option<Time> {
-        let (t, end) = *self.ends.get(self.at)?;
-        let from = self.at.checked_sub(1).map_or(0, |before| self.ends[before].1);
-        frame.extend_from_slice(&self.bytes[from..end]);
+        let Held { bytes, ends } = &*self.held;
+        let (t, end) = *ends.get(self.at)?;
+        let from = self.at.checked_sub(1).map_or(0, |before| ends[before].1);
+        frame.extend_from_slice(&bytes[from..end]);
         self.at += 1;
         Some(t)
     }
 
     fn failure(&self) -> Option<&str> {
         None
+    }
+
+    fn again(&self) -> Option<BeginAgain<Self>> {
+        let held = self.held.clone();
+        Some(Box::new(move || Recorded { held: held.clone(), at: 0 }))
     }
 }
 
@@ -46,11 +59,11 @@ pub(super) fn open(path: &str, section: &Section, schedule: &mut Section) -> Res
     schedule.settle("kind", "as_recorded");
     let (frames, survey) = read(Path::new(path), &place)?;
     let is_scaled = !Tempo::of_trace(&mut schedule.clone())?.is_none();
-    if let Some((last, _)) = frames.ends.last().filter(|(last, _)| !is_scaled && *last > HORIZON) {
+    if let Some((last, _)) = frames.held.ends.last().filter(|(last, _)| !is_scaled && *last > HORIZON) {
         let what = format!("{place}: the last packet");
         return Err(Error::config(too_late(&what, *last as f64, "cut the capture, or raise schedule.speed")));
     }
-    Ok(RawSource::new(frames, survey.flows, survey.frame_max))
+    Ok(RawSource::new(frames, Arc::new(survey.flows), survey.frame_max))
 }
 
 /// Reads the frames of a capture and finds their flows.
@@ -64,7 +77,7 @@ fn read(path: &Path, place: &str) -> Result<(Recorded, FlowSurvey)> {
         )),
         other => other,
     })?;
-    let mut frames = Recorded { bytes: Vec::new(), ends: Vec::new(), at: 0 };
+    let mut frames = Held::default();
     let mut survey = FlowSurvey::default();
     let mut anchor = None;
     while let Some(packet) = reader.next()? {
@@ -108,7 +121,7 @@ fn read(path: &Path, place: &str) -> Result<(Recorded, FlowSurvey)> {
     if frames.ends.is_empty() {
         return Err(Error::config(format!("{place}: there is no packet in {}", path.display())));
     }
-    Ok((frames, survey))
+    Ok((Recorded { held: Arc::new(frames), at: 0 }, survey))
 }
 
 /// The frames of a capture as patterns, without their times.

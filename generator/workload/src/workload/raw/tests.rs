@@ -65,6 +65,24 @@ fn a_capture_is_sent_byte_for_byte_at_its_times() {
 }
 
 #[test]
+fn further_passes_do_not_read_the_capture_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let frames = [(5_000, udp(1, 7, 60)), (9_000, udp(2, 7, 1514))];
+    for schedule in ["", "[schedule]\npps = 1000\n"] {
+        let path = capture(folder.path(), &frames);
+        let text = format!("[workload]\nkind = \"raw\"\nframes = \"{path}\"\nrepeat = 3\n{schedule}");
+        let mut source = open(&mut Document::parse(&text, "x.toml").unwrap(), Seed(3)).unwrap().source;
+        std::fs::remove_file(&path).unwrap();
+        let mut count = 0;
+        while source.peek().is_some() {
+            source.take(&mut []);
+            count += 1;
+        }
+        assert_eq!((count, source.failure()), (6, None), "{schedule}");
+    }
+}
+
+#[test]
 fn picoseconds_of_a_capture_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.pcapng");
