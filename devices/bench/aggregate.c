@@ -410,6 +410,8 @@ static struct result {
     int64_t due;
 } *results_made;
 static uint32_t made, unacked;
+/* No result under way is due before. */
+static int64_t due_from = NEVER;
 
 static uint32_t all_workers(void) { return (uint32_t)((1ull << options.workers) - 1); }
 
@@ -444,12 +446,12 @@ static void pass_acknowledged(void) {
 /* The end in `f` is the last that was missing: the sums leave, and are kept. */
 static void give_results(const uint8_t *f, int64_t now) {
     static uint32_t used[REGISTERS];
-    uint32_t count = 0;
+    uint32_t count = 0, part = 0;
     for (uint32_t i = 0; i < REGISTERS; i++)
         if (registers[i] != 0) used[count++] = i;
     uint32_t parts = count ? (count + RESULT_PAIRS - 1) / RESULT_PAIRS : 1;
     pass_acknowledged();
-    for (uint32_t part = 0; part < parts && made - unacked < RESULTS_MAX; part++) {
+    for (; part < parts && made - unacked < RESULTS_MAX; part++) {
         struct result *own = result(made);
         uint8_t *p = own->bytes + PAYLOAD;
         uint32_t pairs = count - part * RESULT_PAIRS;
@@ -478,22 +480,30 @@ static void give_results(const uint8_t *f, int64_t now) {
             counts.wrong++;
         }
         own->due = now + resend_after(0);
+        if (own->due < due_from) due_from = own->due;
         counts.results++;
         uint8_t copy[sizeof own->bytes];
         memcpy(copy, own->bytes, own->len);
         back(copy, own->len);
     }
+    /* Parts without room. */
+    counts.given_up += parts - part;
     if (!chance(options.stale_share)) memset(registers, 0, sizeof registers);
     opener = UINT64_MAX;
     ends = 0;
 }
 
-/* What workers have not acknowledged in time goes to each of them again. */
+/* What workers have not acknowledged in time goes to each of them again, or is given up: later results need its place. */
 static void resend(int64_t now) {
-    pass_acknowledged();
-    for (uint32_t i = unacked; options.timeout && i < made; i++) {
+    if (!options.timeout || now < due_from) return;
+    for (uint32_t i = unacked; i < made; i++) {
         struct result *own = result(i);
-        if (own->acks == all_workers() || own->attempt >= RESEND_MAX || own->due > now) continue;
+        if (own->acks == all_workers() || own->due > now) continue;
+        if (own->attempt >= RESEND_MAX) {
+            counts.given_up++;
+            own->acks = all_workers();
+            continue;
+        }
         own->due = now + resend_after(++own->attempt);
         for (int w = 0; w < options.workers; w++) {
             uint8_t copy[sizeof own->bytes];
@@ -509,13 +519,16 @@ static void resend(int64_t now) {
     }
 }
 
+/* Most results of an iteration are due at once: the search ends with the first that is due at the known bound. */
 static int64_t next_resend(void) {
     int64_t first = NEVER;
-    for (uint32_t i = unacked; options.timeout && i < made; i++) {
+    if (!options.timeout) return NEVER;
+    pass_acknowledged();
+    for (uint32_t i = unacked; i < made && first > due_from; i++) {
         const struct result *own = result(i);
-        if (own->acks != all_workers() && own->attempt < RESEND_MAX && own->due < first) first = own->due;
+        if (own->acks != all_workers() && own->due < first) first = own->due;
     }
-    return first;
+    return due_from = first;
 }
 
 void libra(uint8_t *f, size_t len, int64_t now) {

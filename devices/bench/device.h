@@ -58,7 +58,7 @@ void publish(void);
 #define COUNTS(EACH)                                                                                                          \
     EACH(received) EACH(sent) EACH(back_received) EACH(back_sent) EACH(dropped) EACH(duplicated) EACH(corrupted)              \
     EACH(reordered) EACH(merged) EACH(replaced) EACH(full) EACH(wrong) EACH(results) EACH(repeated) EACH(refused)             \
-    EACH(overrun) EACH(unsent)
+    EACH(overrun) EACH(unsent) EACH(given_up)
 struct counts {
 #define EACH(name) uint64_t name;
     COUNTS(EACH)

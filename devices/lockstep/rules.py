@@ -63,8 +63,8 @@ def trio_ml():
 
 
 def libra():
-    """Results go on after 65,536 of them, if they are acknowledged."""
-    device = started("--protocol", "libra", workers=1)
+    """Results go on after 65,536 of them, if they are acknowledged; with a timeout, too."""
+    device = started("--protocol", "libra", "--timeout-ms", "1000", workers=1)
     hub = (drive.SWITCH[0], drive.SWITCH_IP, 0x11B4)
     seq, t, results = 0, 0, 0
 
@@ -89,7 +89,23 @@ def libra():
     ended(device)
 
 
+def libra_silent():
+    """A result goes out 16 times to a worker that acknowledges nothing, then it is given up, and counted."""
+    device = started("--protocol", "libra", "--timeout-ms", "1", workers=2)
+    hub = (drive.SWITCH[0], drive.SWITCH_IP, 0x11B4)
+    for w in (0, 1):
+        device.frame(w, w, drive.datagram(drive.worker(w), hub, struct.pack(">BBII", 1 << 5, 0, 0, 0)))
+    out = [(t, port) for t, port, data in device.run(10_000 * MS) if data[42] >> 5 == 3]
+    assert [sum(port == own for _, port in out) for own in (0, 1)] == [16, 16], out
+    # 1 ms, doubled up to ten times.
+    gaps = [b - a for (a, _), (b, _) in zip(out[::2], out[2::2])]
+    assert [gap // MS for gap in gaps] == [1 << min(n, 10) for n in range(15)], gaps
+    counts = device.counters()
+    assert (counts["results"], counts["duplicated"], counts["given_up"]) == (1, 30, 1), counts
+    ended(device)
+
+
 if __name__ == "__main__":
-    for rule in (switchml, olaf, trio_ml, libra):
+    for rule in (switchml, olaf, trio_ml, libra, libra_silent):
         rule()
         print(f"{rule.__name__}: right")
