@@ -612,27 +612,11 @@ fn every_clause_finds_a_defect() {
 
 #[test]
 fn an_output_that_is_never_busy_decides_nothing() {
-    struct Idle(Naive);
-    impl ProbeWitness for Idle {}
-
-    impl ProbeBench for Idle {
-        fn now(&mut self) -> Time {
-            self.0.now()
-        }
-        fn frame_in(&mut self, port: u16, bytes: &[u8]) -> Result<()> {
-            self.0.now += 10 * SERVICE;
-            self.0.frame_in(port, bytes)
-        }
-        fn pass(&mut self, span: Time, each: EachFrame) -> Result<()> {
-            self.0.pass(span, each)
-        }
-        fn settle(&mut self, each: EachFrame) -> Result<()> {
-            self.0.settle(each)
-        }
-    }
     let (ground, mut memory) = (ground(), ProbeMemory::new());
     for (_, clause) in SUITE.numbered().filter(|(_, clause)| clause.stimulus.contains("two updates ahead")) {
-        let mut idle = Idle(naive(Defect::None));
+        // Each frame finds an output that has long been free.
+        let gap = 10 * SERVICE;
+        let mut idle = Hasty { card: naive(Defect::None), gap, second: gap, sent: 0, is_batch: false };
         let mut probe = ClauseProbe::new(&ground, &mut memory, &mut idle, Seed(1), (clause.id, 0, 0)).unwrap();
         let ended = (clause.probe)(&mut probe);
         assert!(matches!(ended, Err(ProbeStop::Undecidable(_))), "{}: {ended:?}", clause.id);
