@@ -19,7 +19,7 @@ const SHORTEST: usize = 14;
 
 /// Frames in memory.
 #[derive(Default)]
-struct Held {
+struct HeldFrames {
     bytes: Vec<u8>,
     /// Time of each, and where it ends.
     ends: Vec<(Time, usize)>,
@@ -27,13 +27,13 @@ struct Held {
 
 /// One pass over them: all passes share what was read.
 pub(super) struct Recorded {
-    held: Arc<Held>,
+    held: Arc<HeldFrames>,
     at: usize,
 }
 
 impl RawFrames for Recorded {
     fn next(&mut self, frame: &mut Vec<u8>) -> Option<Time> {
-        let Held { bytes, ends } = &*self.held;
+        let HeldFrames { bytes, ends } = &*self.held;
         let (t, end) = *ends.get(self.at)?;
         let from = self.at.checked_sub(1).map_or(0, |before| ends[before].1);
         frame.extend_from_slice(&bytes[from..end]);
@@ -77,7 +77,7 @@ fn read(path: &Path, place: &str) -> Result<(Recorded, FlowSurvey)> {
         )),
         other => other,
     })?;
-    let mut frames = Held::default();
+    let mut frames = HeldFrames::default();
     let mut survey = FlowSurvey::default();
     let mut anchor = None;
     while let Some(packet) = reader.next()? {
