@@ -30,7 +30,8 @@ impl UpdateTimes {
 /// Mean rates of the workers of a schedule.
 ///
 /// A worker's updates have its own span, from its first update to one of its mean gaps after its last, or that of the updates of all workers if
-/// that is longer. So a steady schedule has its own rate, whatever the phases of its workers and however few its updates.
+/// that is longer and the worker does not send all the time. So a steady schedule has its own rate from two updates of each worker on, whatever
+/// their phases and wherever the updates end.
 #[derive(Debug, Default)]
 pub(crate) struct MeanRates {
     all: UpdateTimes,
@@ -50,11 +51,19 @@ impl MeanRates {
         self.workers[worker].1 += bits;
     }
 
+    /// Returns whether a worker sends from the first update of all to the last one: less than a mean gap is missing at either end.
+    fn is_covered_by(&self, times: &UpdateTimes) -> bool {
+        let own = times.span();
+        let gap = own / times.different.max(1);
+        own > 0 && times.first - self.all.first < gap && times.first + own >= self.all.last
+    }
+
     /// Returns the mean rates by worker, in bit/s; `None` if all updates are at one time. Workers after the last with an update are left out.
     pub(crate) fn bps(&self) -> Option<Vec<u64>> {
         let all = self.all.span();
         let rate = |(times, bits): &(UpdateTimes, u64)| {
-            (u128::from(*bits) * SECOND as u128 / times.span().max(all) as u128) as u64
+            let span = if self.is_covered_by(times) { times.span() } else { times.span().max(all) };
+            (u128::from(*bits) * SECOND as u128 / span as u128) as u64
         };
         (all > 0).then(|| self.workers.iter().map(rate).collect())
     }
@@ -84,6 +93,19 @@ mod tests {
             prop_assert_eq!(means.len(), phases.len());
             let least = 1_000_000_000 / u64::from(updates + 1) * u64::from(updates - 1);
             prop_assert!(means.iter().all(|mean| (least..=1_000_000_000).contains(mean)), "{:?}", means);
+        }
+    }
+
+    #[test]
+    fn a_steady_schedule_that_ends_within_a_period_has_its_own_rate() {
+        // Eight workers each 80 µs, in order: the first ones of the last period are there, or all but the last one.
+        let until = |updates: i64, apart: Time| {
+            let all = (0..updates).map(|k| (k / 8 * 80 * US + k % 8 * apart, (k % 8) as u32));
+            rates(all.collect()).expect("rates")
+        };
+        for updates in [20, 23, 25, 44, 84] {
+            assert_eq!(until(updates, 10 * US), [125_000_000; 8], "{updates} updates, phases");
+            assert_eq!(until(updates, 0), [125_000_000; 8], "{updates} updates at the same times");
         }
     }
 

@@ -95,16 +95,24 @@ pub(super) fn check(plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// Number of updates examined for the offered rate.
-const LOOK: u64 = 100_000;
+/// Number of updates examined for the offered rate; of many workers, a few of each.
+const LOOK: usize = 100_000;
+/// Number of updates of each worker then, and of all at most.
+const LOOK_EACH: usize = 4;
+const LOOK_MAX: usize = 1_000_000;
 /// Overhead of a frame on an Ethernet link, in bytes: FCS, preamble, gap.
 const BESIDE: u64 = 24;
 
-/// Returns the packets and bits per second that the first updates of a schedule offer, bits as on a link; `None` if all are at one time.
-fn offered(mut source: Box<dyn Source>, transport: &TransportPlan) -> Option<(f64, f64)> {
+/// Returns the packets and bits per second that the first updates of a schedule offer up to `until`, bits as on a link; `None` if all are at
+/// one time.
+fn offered(
+    mut source: Box<dyn Source>,
+    transport: &TransportPlan,
+    (workers, until): (usize, Time),
+) -> Option<(f64, f64)> {
     let (mut rates, mut first, mut last, mut count) = (MeanRates::default(), None, 0, 0u64);
-    for _ in 0..LOOK {
-        let Some(update) = source.peek() else { break };
+    for _ in 0..LOOK.max(workers.saturating_mul(LOOK_EACH).min(LOOK_MAX)) {
+        let Some(update) = source.peek().filter(|update| update.t_gen <= until) else { break };
         let bytes = transport.cable_bytes(update.bytes as usize) as u64;
         rates.add(update.worker, update.t_gen, (bytes + BESIDE) * 8);
         count += 1;
@@ -130,7 +138,9 @@ fn steerable(
         return Ok(None);
     }
     let reacts = plan.parts.declared.reacts;
-    let offered = if reacts { None } else { Some(offered(source()?, &transport).unwrap_or((f64::INFINITY, 0.0))) };
+    let looked = (plan.spec.workers.len(), plan.spec.capture.until);
+    let offered =
+        if reacts { None } else { Some(offered(source()?, &transport, looked).unwrap_or((f64::INFINITY, 0.0))) };
     Ok(Some(Steerable {
         name,
         offered,
@@ -157,7 +167,9 @@ pub(super) fn open(
     // Synchronous workers are paced by windows.
     if roles.workers && plan.spec.transport.pacing == Pacing::Deadlines && plan.spec.training.is_none() {
         // Not above the rate of the link.
-        offered(source()?, &plan.spec.transport).map_or(Ok(()), |(_, bps)| plan.spec.transport.check_link(bps))?;
+        let looked = (plan.spec.workers.len(), plan.spec.capture.until);
+        let offered = offered(source()?, &plan.spec.transport, looked);
+        offered.map_or(Ok(()), |(_, bps)| plan.spec.transport.check_link(bps))?;
     }
     let set = if roles.workers && attaches(plan, steered) { FrameSet::of(source()?) } else { None };
     real_time::open(&plan.parts, &plan.spec.transport, roles, set.as_ref())
@@ -453,6 +465,7 @@ pub(super) fn settle_outcome(
 mod tests {
     use pktgen_core::config::Document;
     use pktgen_core::seed::Seed;
+    use pktgen_core::time::US;
     use pktgen_workload::workload;
 
     use super::*;
@@ -461,15 +474,16 @@ mod tests {
     /// As in a dry run: 10,000 bits of each worker per period.
     #[test]
     fn a_schedule_offers_no_more_than_its_own_rate() {
-        let of = |workers: u32, updates: u32, schedule: &str| {
+        let until = |workers: u32, updates: u32, schedule: &str, until: Time| {
             let text = format!(
                 "[workload]\nclusters = 1\nworkers_per_cluster = {workers}\nupdates = {updates}\nbytes = \"1226B\"\n\
                  [schedule]\nperiod = \"100us\"\n{schedule}"
             );
             let mut document = Document::parse(&text, "test").expect("an experiment");
             let source = workload::open(&mut document, Seed(1)).expect("a workload").source;
-            offered(source, &TransportPlan::of(TRANSPORTS[0]))
+            offered(source, &TransportPlan::of(TRANSPORTS[0]), (workers as usize, until))
         };
+        let of = |workers: u32, updates: u32, schedule: &str| until(workers, updates, schedule, NEVER);
         // Ten workers at the same times.
         for (updates, pps) in [(100, 999.0 / 9.9e-3), (2, 19.0 / 1e-4)] {
             let (packets, bits) = of(10, updates, "kind = \"grid\"\n").expect("a rate");
@@ -480,5 +494,11 @@ mod tests {
         let (_, bits) = of(10, 100, "kind = \"constant\"\n").expect("a rate");
         assert!((0.99e9..=1e9).contains(&bits), "{bits}");
         assert_eq!(of(10, 1, "kind = \"grid\"\n"), None, "all at one time");
+        // Up to the end, and of so many workers that the first updates are not two of each.
+        let (_, bits) = until(10, 100, "kind = \"grid\"\n", 250 * US).expect("a rate");
+        assert_eq!(bits, 1e9, "three of each");
+        assert_eq!(until(10, 100, "kind = \"grid\"\n", 50 * US), None, "one of each");
+        let (_, bits) = of(60_000, 4, "kind = \"grid\"\n").expect("a rate");
+        assert_eq!(bits, 6e12, "four of each");
     }
 }
