@@ -21,7 +21,7 @@ use crate::parts::Parts;
 use crate::transport::TransportPlan;
 
 pub use capture::Capture;
-pub(crate) use mean::MeanRates;
+pub(crate) use mean::{MeanRates, link_bits};
 pub(crate) use prepare::of_share as prepare_share;
 pub(crate) use prepare::read_top;
 pub use prepare::{plan, prepare, source};

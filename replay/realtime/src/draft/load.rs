@@ -11,7 +11,7 @@ use pktgen_workload::workload::Source;
 use serde::Serialize;
 
 use super::UPDATES_MAX;
-use crate::plan::{MeanRates, Plan};
+use crate::plan::{MeanRates, Plan, link_bits};
 use crate::transport::TransportPlan;
 
 /// Window of peak rates.
@@ -138,7 +138,7 @@ fn open(
         let bytes = transport.cable_bytes(update.bytes as usize) as u64;
         let port = ports.of.get(update.worker as usize).copied().unwrap_or_default();
         if let (Some(worker), Some(port)) = (workers.get_mut(update.worker as usize), ports.loads.get_mut(port)) {
-            let bits = (bytes + ports.overhead) * 8;
+            let bits = link_bits(bytes, ports.overhead);
             worker.add(update.t_gen, bytes, bits);
             port.add(update.t_gen, bytes, bits);
             rates.add(update.worker, update.t_gen, bits);

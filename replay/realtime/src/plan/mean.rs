@@ -27,6 +27,14 @@ impl UpdateTimes {
     }
 }
 
+/// Minimum bytes of a frame on an Ethernet link, without FCS: cards pad shorter ones.
+const FRAME_LEAST: u64 = 60;
+
+/// Returns the bits on an Ethernet link of a frame of this many bytes, with `overhead` more for FCS, preamble and gap.
+pub(crate) fn link_bits(bytes: u64, overhead: u64) -> u64 {
+    (bytes.max(FRAME_LEAST) + overhead) * 8
+}
+
 /// Mean rates of the workers of a schedule.
 ///
 /// A worker's updates have its own span, from its first update to one of its mean gaps after its last, or that of the updates of all workers if

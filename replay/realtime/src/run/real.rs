@@ -24,7 +24,7 @@ use crate::driver::real_time::{self, FrameSet, OpenedRoles, RealOutcome, Roles, 
 use crate::driver::virtual_time::Outcome;
 use crate::launch::LaunchedDevice;
 use crate::live::Ends;
-use crate::plan::{MeanRates, Plan};
+use crate::plan::{MeanRates, Plan, link_bits};
 use crate::settle::settle;
 use crate::steer::{Steerable, Steering};
 use crate::transport::middleware::HELD_SHARE;
@@ -114,7 +114,7 @@ fn offered(
     for _ in 0..LOOK.max(workers.saturating_mul(LOOK_EACH).min(LOOK_MAX)) {
         let Some(update) = source.peek().filter(|update| update.t_gen <= until) else { break };
         let bytes = transport.cable_bytes(update.bytes as usize) as u64;
-        rates.add(update.worker, update.t_gen, (bytes + BESIDE) * 8);
+        rates.add(update.worker, update.t_gen, link_bits(bytes, BESIDE));
         count += 1;
         last = update.t_gen;
         first.get_or_insert(last);
