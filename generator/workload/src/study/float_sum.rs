@@ -41,7 +41,10 @@ static METRICS: [Definition; 9] = [
         "sum_precision_mean_clamped",
         "Mean over pairs of the precision 1 − |sum − exact| / |exact|, negative values taken as 0.",
     ),
-    precision("sum_precision_p01", "1st percentile over pairs of the precision 1 − |sum − exact| / |exact|."),
+    precision(
+        "sum_precision_p01",
+        "1st percentile (nearest rank) over pairs of the precision 1 − |sum − exact| / |exact|.",
+    ),
     precision("sum_precision_exp_median", "Median over pairs of exp(−|sum − exact| / |exact|)."),
     precision("sum_precision_exp_mean", "Mean over pairs of exp(−|sum − exact| / |exact|)."),
     Definition::new("sum_scale", "factor", Better::Neither, "Scaling factor from operands to integers."),

@@ -42,10 +42,10 @@ impl Precision {
         }
     }
 
-    /// The precision that a share of `q` of the sums is below.
+    /// The quantile `q` by nearest rank, as of all metrics. NaN if there are no sums.
     pub fn quantile(&self, q: f64) -> f64 {
-        let place = (q.clamp(0.0, 1.0) * self.sums.len() as f64) as usize;
-        self.sums.get(place.min(self.sums.len().saturating_sub(1))).copied().unwrap_or(f64::NAN)
+        let rank = (q * self.sums.len() as f64).ceil() as usize;
+        self.sums.get(rank.max(1) - 1).copied().unwrap_or(f64::NAN)
     }
 
     /// The mean of what each sum counts as.
