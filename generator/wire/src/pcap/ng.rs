@@ -45,6 +45,8 @@ pub(super) const REMAINDER: u16 = 2989;
 pub(super) const REMAINDER_OWNER: u32 = 32473;
 /// Prefix of the anchor of a run's times in a section's comment.
 pub(super) const ANCHOR: &str = "anchor_unix_ns=";
+/// The anchor of a section for which the note of an earlier section does not hold.
+pub(super) const NO_ANCHOR: &str = "none";
 
 /// A pcapng file being read: the state after the blocks so far.
 pub(super) struct Ng {
@@ -246,7 +248,8 @@ impl Ng {
                 && let Some(number) = std::str::from_utf8(value).ok().and_then(|text| text.split(ANCHOR).nth(1))
             {
                 let digits = number.find(|c: char| !c.is_ascii_digit()).unwrap_or(number.len());
-                anchor = number[..digits].parse().ok().or(anchor);
+                let kept = anchor.filter(|_| !number.starts_with(NO_ANCHOR));
+                anchor = number[..digits].parse().ok().or(kept);
             }
         })?;
         self.anchors_differ |= self.anchor_unix_ns.is_some() && anchor != self.anchor_unix_ns;

@@ -317,6 +317,24 @@ fn a_new_anchor_begins_a_section() {
 }
 
 #[test]
+fn a_section_that_is_not_noted_has_not_the_anchor_of_the_one_before() {
+    let file = Shared::default();
+    let mut writer = Writer::new(Box::new(file.clone()), Path::new("x"), WriterOptions::new(Form::Pcapng)).unwrap();
+    writer.set_anchor(3_000, true);
+    writer.packet(0, NS, b"a", 1).unwrap();
+    writer.set_anchor(5_000, false);
+    writer.packet(0, NS, b"b", 1).unwrap();
+    writer.finish().unwrap();
+    let mut reader = Reader::from_read(Cursor::new(file.bytes()), Path::new("x")).unwrap();
+    let mut told = Vec::new();
+    while let Some(packet) = reader.next().unwrap() {
+        let at = packet.time.unwrap().unix_ns();
+        told.push((at, reader.noted_anchor_unix_ns(), reader.anchors_differ()));
+    }
+    assert_eq!(told, [(3_001, Some(3_000), false), (5_001, None, true)]);
+}
+
+#[test]
 fn the_anchor_is_noted_or_1970_or_the_first_packet() {
     let reader = |anchor: u64, form| {
         let file = Shared::default();

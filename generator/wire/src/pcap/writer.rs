@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::classic::{MAGIC_MICRO, MAGIC_NANO, RECORD};
 use super::ng::{
-    ANCHOR, COMMENT, DROPPED_BY_HOST, DROPPED_BY_INTERFACE, IF_NAME, IF_RESOLUTION, INTERFACE, ORDER_MAGIC, PACKET,
-    REMAINDER, REMAINDER_OWNER, SECTION, STATISTICS,
+    ANCHOR, COMMENT, DROPPED_BY_HOST, DROPPED_BY_INTERFACE, IF_NAME, IF_RESOLUTION, INTERFACE, NO_ANCHOR, ORDER_MAGIC,
+    PACKET, REMAINDER, REMAINDER_OWNER, SECTION, STATISTICS,
 };
 use super::{BLOCK_MAX, ETHERNET};
 use crate::record::{FileDigest, Hashing};
@@ -110,6 +110,8 @@ pub struct Writer {
     keep: usize,
     /// Whether the file header is written.
     begun: bool,
+    /// Whether a section has a note of its anchor.
+    has_note: bool,
 }
 
 impl Writer {
@@ -132,11 +134,18 @@ impl Writer {
         options.check(name)?;
         let out = if options.hashed { Hashing::new(out) } else { Hashing::pass(out) };
         let keep = if options.snap == 0 { BLOCK_MAX - 64 } else { (options.snap as usize).min(BLOCK_MAX - 64) };
-        Ok(Writer { out: BufWriter::with_capacity(BUFFER, out), path: name.to_owned(), options, keep, begun: false })
+        Ok(Writer {
+            out: BufWriter::with_capacity(BUFFER, out),
+            path: name.to_owned(),
+            options,
+            keep,
+            begun: false,
+            has_note: false,
+        })
     }
 
     /// Sets the origin of all further times, in ns since 1970. A pcapng file that already has packets gets a new
-    /// section, so that its note remains correct.
+    /// section, so that its note remains correct; one that is not noted takes the note of sections before it back.
     pub fn set_anchor(&mut self, anchor_unix_ns: u64, noted: bool) {
         self.options.anchor_unix_ns = anchor_unix_ns;
         self.options.noted &= noted;
@@ -228,10 +237,16 @@ impl Writer {
                 // Version 1.0; length of the section unknown.
                 let mut body = words::<16, 4>([ORDER_MAGIC, 1, u32::MAX, u32::MAX]).to_vec();
                 let anchor = self.options.anchor_unix_ns;
-                if self.options.noted {
-                    option(&mut body, COMMENT, format!("{ANCHOR}{anchor}: the run's times count from here").as_bytes());
+                let note = match (self.options.noted, self.has_note) {
+                    (true, _) => Some(format!("{ANCHOR}{anchor}: the run's times count from here")),
+                    (false, true) => Some(format!("{ANCHOR}{NO_ANCHOR}: the times of a run do not count from here")),
+                    (false, false) => None,
+                };
+                if let Some(note) = note {
+                    option(&mut body, COMMENT, note.as_bytes());
                     option(&mut body, 0, &[]);
                 }
+                self.has_note |= self.options.noted;
                 self.block(SECTION, &body)?;
                 for index in 0..self.options.interfaces.len() {
                     let body = self.interface(index);
