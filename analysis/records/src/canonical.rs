@@ -27,7 +27,7 @@ use crate::batches::Batches;
 use crate::canonical::cells::cells;
 use crate::line::Line;
 use crate::resolved::{Analysis, Options};
-use crate::run::read_json;
+use crate::run::{has_ended, read_json};
 
 /// The streams and their columns, in the order of output and sorting. The layout stays the same when the record schema
 /// changes; [`RENAMED`] maps newer names to these.
@@ -133,6 +133,7 @@ impl Canonical {
         let path = dir.join("manifest.json");
         let manifest: Manifest = read_json(&path, "a run dir")?;
         if manifest.part.as_deref().is_some_and(|part| part != "frames") {
+            has_ended(dir, &manifest)?;
             if !options.no_verify {
                 let text = std::fs::read(&path).map_err(Error::io("read", &path))?;
                 verify_run(dir, &text, &manifest.files)?;

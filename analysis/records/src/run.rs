@@ -117,17 +117,24 @@ pub fn open_manifest(dir: &Path) -> Result<(String, Manifest)> {
         }
         None => {}
     }
-    if manifest.state == RunState::Running {
-        return Err(Error::data(
-            dir,
-            format!(
-                "the run was killed, or is still under way: its state is \"running\" and its streams are Arrow \
-                 IPC; if it was killed, `pktgen analyze --recover {}` keeps all up to the last whole batch",
-                dir.display()
-            ),
-        ));
-    }
+    has_ended(dir, &manifest)?;
     Ok((text, manifest))
+}
+
+/// Refuses the run, or part of a run, in `dir` that is under way or was killed.
+pub(crate) fn has_ended(dir: &Path, manifest: &Manifest) -> Result<()> {
+    if manifest.state != RunState::Running {
+        return Ok(());
+    }
+    let what = if manifest.part.is_some() { "part" } else { "run" };
+    Err(Error::data(
+        dir,
+        format!(
+            "the {what} was killed, or is still under way: its state is \"running\" and its streams are Arrow \
+             IPC; if it was killed, `pktgen analyze --recover {}` keeps all up to the last whole batch",
+            dir.display()
+        ),
+    ))
 }
 
 /// Whether the run in `dir` is unfinished: a stream is still Arrow IPC, or the manifest says that it is running. Such a

@@ -151,4 +151,12 @@ fn a_part_of_a_run_has_streams_and_its_own_verdict() {
     assert!(dump.contains("\nnote\tpart\t{\"part\":\"workers\"}\n"), "{dump}");
     assert_eq!(dump.lines().filter(|line| line.starts_with("sent\t")).count(), 240);
     assert!(!dump.contains("metric\t"), "{dump}");
+    // A killed part has no streams yet, as a killed run.
+    let path = folder.path().join("w/manifest.json");
+    let text = fs::read_to_string(&path).expect("a manifest");
+    fs::write(&path, text.replace("\"state\": \"finished\"", "\"state\": \"running\"")).expect("writable");
+    let output = pktgen(folder.path(), &["dump", "--canonical", "w", "--no-verify"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), output.stdout.is_empty()), (Some(2), true), "{said}");
+    assert!(said.contains("the part was killed") && said.contains("--recover"), "{said}");
 }
