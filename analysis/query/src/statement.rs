@@ -354,7 +354,7 @@ const WINDOWS: [&str; 12] =
 /// Beginnings of functions that polars computes over the whole partition even if the window is ordered.
 const WHOLE: [&str; 5] = ["AVG", "MEAN", "MEDIAN", "STD", "VAR"];
 
-/// Refuses windows beside GROUP BY, for which polars deviates from SQL.
+/// Refuses windows beside GROUP BY, and windows of all rows without a column beside them, for which polars deviates from SQL.
 fn windows(select: &Select) -> ControlFlow<Error> {
     let groups = match &select.group_by {
         GroupByExpr::All(_) => true,
@@ -366,7 +366,69 @@ fn windows(select: &Select) -> ControlFlow<Error> {
             ControlFlow::Break(at(expr.span().start, what))
         }
         _ => ControlFlow::Continue(()),
+    })?;
+    let all = |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
+    let mut windows = WholeWindows::default();
+    if select.projection.iter().any(all) || Visit::visit(&select.projection, &mut windows).is_break() {
+        return ControlFlow::Continue(());
+    }
+    windows.found.map_or(ControlFlow::Continue(()), |(place, window)| {
+        let what = format!(
+            "{window} without a column beside it is refused, since it would be one row instead of one for each row: select a column, too, or leave OVER () out"
+        );
+        ControlFlow::Break(at(place, what))
     })
+}
+
+/// Finds the first window of all rows in the columns of an answer, until one of them is of single rows: then polars repeats the window's
+/// value. All functions without a window may be aggregates.
+#[derive(Default)]
+struct WholeWindows {
+    found: Option<(Location, String)>,
+    /// Number of functions, and of subqueries, around an expression.
+    functions: usize,
+    queries: usize,
+}
+
+impl Visitor for WholeWindows {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.queries += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.queries -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        let is_of_rows = match expr {
+            _ if self.queries > 0 => false,
+            Expr::Function(function) => {
+                let is_whole = matches!(&function.over, Some(WindowType::WindowSpec(spec))
+                    if spec.window_name.is_none() && spec.partition_by.is_empty() && spec.order_by.is_empty())
+                    && !function.name.to_string().eq_ignore_ascii_case("row_number");
+                if is_whole {
+                    self.found.get_or_insert_with(|| (expr.span().start, expr.to_string()));
+                }
+                let is_outer = self.functions == 0;
+                self.functions += 1;
+                function.over.is_some() && !is_whole && is_outer
+            }
+            Expr::Identifier(_) | Expr::CompoundIdentifier(_) => self.functions == 0,
+            _ => false,
+        };
+        if is_of_rows { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    fn post_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        if self.queries == 0 && matches!(expr, Expr::Function(_)) {
+            self.functions -= 1;
+        }
+        ControlFlow::Continue(())
+    }
 }
 
 /// Refuses windows that polars computes over other rows than SQL: those with a name, running averages, medians and

@@ -134,6 +134,10 @@ fn windows_are_those_of_sql() {
         ("SELECT TOTAL(seq) OVER (ORDER BY seq) FROM sent", "a running TOTAL is refused"),
         ("SELECT seq FROM sent QUALIFY ROW_NUMBER() OVER (PARTITION BY worker ORDER BY seq) = 1", "QUALIFY is refused"),
         ("SELECT seq FROM sent ORDER BY AVG(bytes) OVER (ORDER BY seq)", "a running AVG is refused"),
+        ("SELECT SUM(bytes) OVER () FROM sent", "SQL, line 1, column 8: SUM(bytes) OVER () without a column beside it"),
+        ("SELECT 1, 2 * MAX(seq) OVER () AS x FROM sent", "MAX(seq) OVER () without a column beside it"),
+        ("SELECT SUM(bytes), COUNT(*) OVER () FROM sent", "COUNT(*) OVER () without a column beside it"),
+        ("SELECT seq FROM (SELECT AVG(seq) OVER () AS seq FROM sent) x", "AVG(seq) OVER () without a column beside it"),
     ] {
         let refused = refusal(sql);
         assert!(refused.contains(says), "{sql}: {refused}");
@@ -141,6 +145,11 @@ fn windows_are_those_of_sql() {
     for sql in [
         "SELECT SUM(bytes) OVER (ORDER BY seq) / COUNT(bytes) OVER (ORDER BY seq) FROM sent",
         "SELECT TOTAL(seq) OVER (PARTITION BY worker), COALESCE(SUM(seq) OVER (ORDER BY seq), 0) FROM sent",
+        "SELECT seq, SUM(bytes) OVER () FROM sent",
+        "SELECT *, SUM(bytes) OVER () FROM sent",
+        "SELECT bytes - AVG(bytes) OVER () FROM sent",
+        "SELECT SUM(bytes) OVER (), SUM(bytes) OVER (PARTITION BY worker) FROM sent",
+        "SELECT ROW_NUMBER() OVER (), MAX(seq) OVER () FROM sent",
         "SELECT MEDIAN(bytes) OVER (PARTITION BY worker), COUNT(DISTINCT seq) OVER (PARTITION BY worker) FROM sent",
         "SELECT first_value(seq) OVER (PARTITION BY worker ORDER BY seq), LAG(seq) OVER (ORDER BY seq) FROM sent",
         "SELECT seq FROM (SELECT seq, ROW_NUMBER() OVER (PARTITION BY worker ORDER BY seq) AS n FROM sent) x WHERE n = 1",
