@@ -9,7 +9,7 @@ use pktgen_core::topology::{Link, NodeId, Role, Topology};
 
 use super::calendar::Calendar;
 use super::fates::{FaultStreams, Faults};
-use crate::frame::Frame;
+use crate::frame::{Frame, Kind};
 
 /// A frame that is held until a number of others have come, or until a time. On wires it is a time without another frame: protocols that
 /// bound delays (Libra's failover) are examined here.
@@ -48,6 +48,8 @@ pub(super) struct LinkFaults {
     links: Vec<Option<Struck>>,
     /// By link: until when its first frame is held.
     due: Calendar,
+    /// By node: whether it is a device that a controller at the servers' side commands.
+    commanded: Vec<bool>,
 }
 
 impl LinkFaults {
@@ -72,17 +74,22 @@ impl LinkFaults {
             Some(Struck { fates, held: VecDeque::new(), device })
         };
         let due = Calendar::new(topology.links.len());
-        LinkFaults { links: topology.links.iter().enumerate().map(one).collect(), faults, due }
+        let has_controller = topology.controller().is_some();
+        let commanded = (0u32..).zip(&topology.nodes).map(|(node, _)| has_controller && is_device(node)).collect();
+        LinkFaults { links: topology.links.iter().enumerate().map(one).collect(), faults, due, commanded }
+    }
+
+    /// Returns whether a frame goes away from the servers' side: to workers, or from a controller to a device. Workers address servers only.
+    fn goes_down(&self, frame: &Frame) -> bool {
+        let is_command = || self.commanded.get(frame.flow as usize).copied().unwrap_or(false);
+        frame.goes_down() || frame.kind == Kind::Request && is_command()
     }
 
     /// Applies faults to `frame`, which arrives over `link` at `frame.t`.
     pub(super) fn strike(&mut self, link: usize, frame: &Frame) -> Strike {
-        let Some(struck) = &mut self.links[link] else { return Strike::Passes };
         // The direction is the frame's: a link between switches may carry both, and there may be several servers.
-        let wanted = if frame.goes_down() { self.faults.down } else { self.faults.up };
-        if !wanted {
-            return Strike::Passes;
-        }
+        let wanted = if self.goes_down(frame) { self.faults.down } else { self.faults.up };
+        let Some(struck) = self.links[link].as_mut().filter(|_| wanted) else { return Strike::Passes };
         let fate = struck.fates.draw();
         struck.held.iter_mut().for_each(|held| held.passes = held.passes.saturating_sub(1));
         // A damaged frame fails its checksum, and network cards discard it.
@@ -124,7 +131,7 @@ mod tests {
     use pktgen_core::units::{Rate, Size};
 
     use super::*;
-    use crate::frame::{Kind, Pool};
+    use crate::frame::Pool;
 
     fn frame(t: Time, seq: u32) -> Frame {
         let (packet, buffer) = (PacketId::new(0, seq, 0), Pool::new(64, 1).take());
@@ -144,7 +151,7 @@ mod tests {
             down: true,
         };
         let struck = Struck { fates: FaultStreams::new(faults, Seed(1), 0, true), held: VecDeque::new(), device: 7 };
-        LinkFaults { faults, links: vec![None, Some(struck)], due: Calendar::new(2) }
+        LinkFaults { faults, links: vec![None, Some(struck)], due: Calendar::new(2), commanded: Vec::new() }
     }
 
     #[test]
@@ -191,6 +198,26 @@ mod tests {
         for link in 0..4 {
             assert_eq!(all.strike(link, &frame(0, 0)), Strike::Passes, "{link}");
             assert_eq!(all.strike(link, &Frame { kind: Kind::Control, ..frame(0, 0) }), Strike::Lost(switch), "{link}");
+        }
+    }
+
+    /// Requests of workers and answers of switches go up, requests of a controller go down.
+    #[test]
+    fn a_controller_is_at_the_side_of_the_servers() {
+        let mut topology = Topology::default();
+        let (switch, rate) = (topology.add("switch", Role::Device), Rate::from_bps(1));
+        let ends = [("libra0", Role::Device), ("ps", Role::Server), ("controller", Role::Controller)];
+        let [beside, server, controller] = ends.map(|(name, role)| {
+            let node = topology.add(name, role);
+            topology.connect(switch, node, rate, rate, 0, Size::default());
+            node
+        });
+        for (up, lost) in [(true, [false, true, true]), (false, [true, false, false])] {
+            let one = Faults { loss: 1.0, up, down: !up, ..faults(0.0, 0.0).faults };
+            let mut all = LinkFaults::new(one, &topology, Seed(1));
+            let request = |flow: NodeId| Frame { kind: Kind::Request, flow, ..frame(0, 0) };
+            let found = [beside, controller, server].map(|flow| all.strike(0, &request(flow)) != Strike::Passes);
+            assert_eq!(found, lost, "up: {up}");
         }
     }
 
