@@ -288,8 +288,8 @@ fn chosen(experiment: &Experiment, targets: &[TargetValue], seeds: u32) -> Resul
     Ok(points.iter().zip(&wanted).filter(|(_, wanted)| **wanted).flat_map(|(point, _)| of(point)).collect())
 }
 
-/// Returns the digest of what must be the same for going on: `identity`, and the updates and network of each point, whose files may have
-/// been made anew.
+/// Returns the digest of what must be the same for going on: `identity`, and the updates, network and profile of each point, whose files may
+/// have been made anew.
 fn digest(experiment: &Experiment, plan: &TwinPlan, identity: &str) -> Result<String> {
     let setting = plan.space.setting(&vec![0; plan.space.parameters.len()], &[]);
     let mut seen = HashSet::new();
@@ -297,6 +297,7 @@ fn digest(experiment: &Experiment, plan: &TwinPlan, identity: &str) -> Result<St
     for run in experiment.runs.iter().filter(|run| seen.insert(&run.labels)) {
         let point = experiment.prepare(&plan.space.applied(run, 0, &setting, plan.over))?;
         contents.extend([point.spec.trace_hash.clone(), format!("{:?}", point.parts.topology)]);
+        contents.extend(point.spec.hardware.as_ref().map(|hardware| hardware.profile.hash.clone()));
     }
     Ok(plan_hash(identity, contents.iter().map(String::as_str)))
 }

@@ -251,6 +251,25 @@ fn a_calibration_of_another_trace_is_refused() {
     assert!(told(&output).contains("another calibration's"), "{}", told(&output));
 }
 
+/// Nor do those of a profile for another one of the same name.
+#[test]
+fn a_calibration_of_another_profile_is_refused() {
+    let folder = measured("");
+    let at = folder.path();
+    let card = include_str!("../../../configs/hardware/generic.toml");
+    let words = "calibrate twin.toml --to measured --out a --set calibrate.settings=24 --set target.profile=card.toml";
+    fs::write(at.join("card.toml"), card).expect("written");
+    for kept in [false, true] {
+        let output = pktgen(at, words);
+        assert!([Some(0), Some(1)].contains(&output.status.code()), "{}", told(&output));
+        assert_eq!(told(&output).contains("settings were run before and are kept"), kept, "{}", told(&output));
+    }
+    fs::write(at.join("card.toml"), card.replace("most = 9036", "most = 9000")).expect("written");
+    let output = pktgen(at, words);
+    assert_eq!(output.status.code(), Some(2), "{}", told(&output));
+    assert!(told(&output).contains("another calibration's"), "{}", told(&output));
+}
+
 #[test]
 fn what_has_no_effect_is_named() {
     let folder = measured("");

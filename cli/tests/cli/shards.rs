@@ -270,6 +270,14 @@ fn what_does_not_belong_together_is_refused() {
     }
     let why = refused(dir, &["replay", "x.toml", "--shard", "2/2", "--out", "parts-2/1"]);
     assert!(why.contains("the folder holds shard 1/2, and this is shard 2/2"), "{why}");
+    // Another profile of the same name.
+    let card = published("hardware/generic.toml");
+    fs::write(dir.join("card.toml"), &card).expect("writable");
+    let set = "target.profile=card.toml";
+    shard(dir, "1/2", "profile", &[set]);
+    fs::write(dir.join("card.toml"), card.replace("most = 9036", "most = 9000")).expect("writable");
+    let why = refused(dir, &["replay", "x.toml", "--set", set, "--shard", "1/2", "--out", "profile"]);
+    assert!(why.contains("profile: the shard is of another sweep"), "{why}");
     // From another build.
     let path = dir.join("parts-2/2/sweep.json");
     let text = fs::read_to_string(&path).expect("a file").replace("\"tool\": \"pktgen ", "\"tool\": \"pktgen 99.");

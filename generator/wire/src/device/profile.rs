@@ -1,6 +1,7 @@
 //! A profile, read from TOML.
 
 use crate::config::{Document, Section};
+use crate::record::plan_hash;
 use crate::registry::{find, suggest};
 use crate::units::Rate;
 use crate::{Error, Result};
@@ -128,12 +129,15 @@ pub struct Profile {
     pub ports: ProfilePorts,
     /// Counters.
     pub counters: Vec<ProfileCounter>,
+    /// Hash of its text, if it was read from one: experiments name their profiles only.
+    pub hash: String,
 }
 
 impl Profile {
     /// Reads the text of a profile in a file called `file`.
     pub fn parse(text: &str, file: &str, known: &Protocols) -> Result<Self> {
-        Self::read(Document::parse(text, file)?, known)
+        let profile = Self::read(Document::parse(text, file)?, known)?;
+        Ok(Profile { hash: plan_hash(text, std::iter::empty()), ..profile })
     }
 
     /// Reads a profile that refers to formats and planners of `known`.
@@ -169,7 +173,8 @@ impl Profile {
         let counters = section.get_sections("of")?.into_iter().map(ProfileCounter::read).collect::<Result<_>>()?;
         document.close(section)?;
         document.finish(TOP)?;
-        Ok(Profile { name, about, planner, addressing, formats, rewrites, keeps, limits, ports, counters })
+        let hash = String::new();
+        Ok(Profile { name, about, planner, addressing, formats, rewrites, keeps, limits, ports, counters, hash })
     }
 
     /// Returns the default port number of a worker.
