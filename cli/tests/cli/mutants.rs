@@ -70,4 +70,8 @@ fn every_operator_of_the_page_is_listed() {
         .flat_map(|line| line.split('|').nth(1).into_iter().flat_map(|names| names.split('`').skip(1).step_by(2)))
         .collect();
     assert_eq!(found, named);
+    // The whole condition is switched off, not the last of its alternatives.
+    let chosen: Vec<_> = list.lines().filter(|line| line.split('\t').nth(3) == Some("choose")).collect();
+    assert!(chosen.iter().all(|line| line.ends_with(") && 0") || line.ends_with(") || 1")), "{chosen:?}");
+    assert!(chosen.iter().any(|line| line.contains("\t(said < 8 || ")), "{chosen:?}");
 }
