@@ -268,10 +268,10 @@ static bool own_option(int key, const char *word) {
     case 'i': options.in = word; break;
     case 'o': options.out = word; break;
     case 'f': options.fault = choose("fault", word, faults); break;
-    case 's': options.share = atof(word); break;
-    case 'l': options.limit_pps = atof(word); break;
-    case 'b': options.burst = atof(word); break;
-    case 't': options.seconds = atoi(word); break;
+    case 's': options.share = share("share", word); break;
+    case 'l': options.limit_pps = number("pps", word, 0, 1e9); break;
+    case 'b': options.burst = number("burst", word, 1, 1e9); break;
+    case 't': options.seconds = (int)whole("for", word, 0, 1000000000); break;
     default: return read_fault(key, word);
     }
     return true;
@@ -289,8 +289,8 @@ int main(int count, char **words) {
         {"length", 1, 0, 'W'}, {"astray", 1, 0, 'Y'}, {0},
     };
     read_options(count, words, known, own_option);
-    if (!options.in || options.burst < 1) {
-        fprintf(stderr, "device: --in is needed; --burst from 1\n");
+    if (!options.in) {
+        fprintf(stderr, "device: --in is needed\n");
         exit(2);
     }
     started_ns = now_ns();

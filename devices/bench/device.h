@@ -73,6 +73,11 @@ extern const char *const program;
 void read_options(int count, char **words, const struct option *more, bool (*own)(int, const char *));
 /* Which of the names a word is; exits with 2 if it is none. */
 int choose(const char *what, const char *word, const char *const *names);
+/* The value of an option, within this range; exit with 2 if the word is none. */
+double number(const char *what, const char *word, double least, double most);
+uint64_t whole(const char *what, const char *word, uint64_t least, uint64_t most);
+double share(const char *what, const char *word);
+uint32_t address(const char *what, const char *word);
 /* The counts as an object of JSON; how many bytes. */
 int print_counts(char *text, size_t room);
 /* The same seed makes the same choices. */

@@ -88,22 +88,22 @@ bool stray(const uint8_t *f, size_t len, uint8_t *out) {
 
 bool read_fault(int key, const char *word) {
     switch (key) {
-    case '1': faults.swap = atof(word); break;
-    case '2': faults.port = atof(word); break;
-    case '3': faults.address = atof(word); break;
-    case '4': faults.checksum = atof(word); break;
-    case '5': faults.cut = atof(word); break;
-    case '6': faults.tag = atof(word); break;
-    case '7': faults.strangers = atof(word); break;
-    case '8': faults.acks = atof(word); break;
-    case '9': faults.bursts = atof(word); break;
-    case 'W': faults.length = atof(word); break;
-    case 'Y': faults.astray = atof(word); break;
-    case '0': faults.station = atof(word); break;
-    case 'L': faults.lacks = atoi(word); break;
-    case 'U': faults.until = strtoull(word, NULL, 10); break;
-    case 'A': faults.after = strtoull(word, NULL, 10); break;
-    case 'B': faults.longest = strtoull(word, NULL, 10); break;
+    case '1': faults.swap = share("swap", word); break;
+    case '2': faults.port = share("port", word); break;
+    case '3': faults.address = share("address", word); break;
+    case '4': faults.checksum = share("checksum", word); break;
+    case '5': faults.cut = share("cut", word); break;
+    case '6': faults.tag = share("tag", word); break;
+    case '7': faults.strangers = share("strangers", word); break;
+    case '8': faults.acks = share("acks", word); break;
+    case '9': faults.bursts = share("bursts", word); break;
+    case 'W': faults.length = share("length", word); break;
+    case 'Y': faults.astray = share("astray", word); break;
+    case '0': faults.station = share("station", word); break;
+    case 'L': faults.lacks = (int)whole("lacks", word, 0, WORKERS_MAX); break;
+    case 'U': faults.until = whole("until", word, 0, UINT64_MAX); break;
+    case 'A': faults.after = whole("after", word, 0, UINT64_MAX); break;
+    case 'B': faults.longest = whole("longest", word, 0, UINT64_MAX); break;
     case 'K': faults.counters = word; break;
     default: return false;
     }

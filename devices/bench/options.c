@@ -2,6 +2,8 @@
 #include "device.h"
 
 #include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +14,8 @@ struct options options = {
 };
 struct counts counts;
 
-enum { OWN_MAX = 32 };
+/* A timeout of Libra's doubles ten times, and ps have 63 bits. */
+enum { OWN_MAX = 32, TIMEOUT_MS_MAX = 1000000 };
 static uint64_t random_state;
 
 /* Splitmix64. */
@@ -33,6 +36,36 @@ int choose(const char *what, const char *word, const char *const *names) {
     fprintf(stderr, "%s: --%s %s: not one of", program, what, word);
     for (int i = 0; names[i]; i++) fprintf(stderr, " %s", names[i]);
     fprintf(stderr, "\n");
+    exit(2);
+}
+
+/* A number begins with a digit: no sign, no space, neither "inf" nor "nan". */
+static bool is_plain(const char *word) { return isdigit((unsigned char)word[0]); }
+
+double number(const char *what, const char *word, double least, double most) {
+    char *end = NULL;
+    double value = strtod(word, &end);
+    if (is_plain(word) && !*end && value >= least && value <= most) return value;
+    fprintf(stderr, "%s: --%s %s: not a number from %g to %g\n", program, what, word, least, most);
+    exit(2);
+}
+
+uint64_t whole(const char *what, const char *word, uint64_t least, uint64_t most) {
+    char *end = NULL;
+    errno = 0;
+    uint64_t value = strtoull(word, &end, 10);
+    if (is_plain(word) && !*end && !errno && value >= least && value <= most) return value;
+    fprintf(stderr, "%s: --%s %s: not a whole number from %llu to %llu\n", program, what, word, (unsigned long long)least,
+            (unsigned long long)most);
+    exit(2);
+}
+
+double share(const char *what, const char *word) { return number(what, word, 0, 1); }
+
+uint32_t address(const char *what, const char *word) {
+    struct in_addr read;
+    if (inet_pton(AF_INET, word, &read) == 1) return ntohl(read.s_addr);
+    fprintf(stderr, "%s: --%s %s: not an IPv4 address, 0.0.0.0 to 255.255.255.255\n", program, what, word);
     exit(2);
 }
 
@@ -59,28 +92,26 @@ void read_options(int count, char **words, const struct option *more, bool (*own
     for (int c; (c = getopt_long(count, words, "", known, NULL)) != -1;) {
         switch (c) {
         case 'p': options.protocol = choose("protocol", optarg, protocols); break;
-        case 'r': random_state = strtoull(optarg, NULL, 10); break;
-        case 'w': options.wrong_share = atof(optarg); break;
-        case 'm': options.rate_mbps = atof(optarg); break;
-        case 'v': options.overhead = atoi(optarg); break;
-        case 'N': options.needs = atoi(optarg); break;
-        case 'E': options.early_share = atof(optarg); break;
-        case 'T': options.twice_share = atof(optarg); break;
-        case 'S': options.stale_share = atof(optarg); break;
-        case 'O': options.timeout = (int64_t)(atof(optarg) * 1e9); break;
-        case 'q': options.slots = atoi(optarg); break;
-        case 'n': options.workers = atoi(optarg); break;
-        case 'a': options.first = ntohl(inet_addr(optarg)); break;
-        case 'c': options.per_cluster = atoi(optarg); break;
-        case 'g': options.group = ntohl(inet_addr(optarg)); break;
+        case 'r': random_state = whole("seed", optarg, 0, UINT64_MAX); break;
+        case 'w': options.wrong_share = share("wrong", optarg); break;
+        case 'm': options.rate_mbps = number("mbps", optarg, 0, 1e6); break;
+        case 'v': options.overhead = (int)whole("overhead", optarg, 0, FRAME_MAX); break;
+        case 'N': options.needs = (int)whole("needs", optarg, 0, WORKERS_MAX); break;
+        case 'E': options.early_share = share("early", optarg); break;
+        case 'T': options.twice_share = share("twice", optarg); break;
+        case 'S': options.stale_share = share("stale", optarg); break;
+        case 'O': options.timeout = (int64_t)(number("timeout-ms", optarg, 0, TIMEOUT_MS_MAX) * 1e9); break;
+        case 'q': options.slots = (int)whole("slots", optarg, 1, SLOTS_MAX); break;
+        case 'n': options.workers = (int)whole("workers", optarg, 1, WORKERS_MAX); break;
+        case 'a': options.first = address("first", optarg); break;
+        case 'c': options.per_cluster = (int)whole("per-cluster", optarg, 1, WORKERS_MAX); break;
+        case 'g': options.group = address("group", optarg); break;
         default:
             if (!own(c, optarg)) exit(2);
         }
     }
-    bool lacks = options.slots < 1 || options.slots > SLOTS_MAX || options.workers < 1 || options.workers > WORKERS_MAX ||
-                 options.per_cluster < 1 || options.overhead < 0 || options.timeout < 0;
-    if (lacks) {
-        fprintf(stderr, "%s: --slots up to %d, --workers up to %d, --per-cluster from 1\n", program, SLOTS_MAX, WORKERS_MAX);
+    if (optind != count) {
+        fprintf(stderr, "%s: %s: not an option; each begins with --\n", program, words[optind]);
         exit(2);
     }
 }

@@ -12,6 +12,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -281,10 +282,10 @@ static void greet(void) {
 
 static bool own_option(int key, const char *word) {
     switch (key) {
-    case 'P': ports = atoi(word); break;
-    case 'U': up = atoi(word); break;
+    case 'P': ports = (int)whole("ports", word, 1, WORKERS_MAX); break;
+    case 'U': up = (int)whole("up", word, 0, WORKERS_MAX - 1); break;
     case 'B': how = (enum how)choose("break", word, hows); break;
-    case 'A': after = atol(word); break;
+    case 'A': after = (long)whole("after", word, 0, LONG_MAX); break;
     case 'Y': copies = (enum copies)choose("copies", word, copies_names); break;
     case 'M': options.fault = MUTE; break;
     default: return false;
@@ -301,8 +302,12 @@ int main(int count, char **words) {
     options.first = 0x0a000001;
     options.group = 0xefc00000;
     read_options(count, words, known, own_option);
-    if (!path || strlen(path) >= sizeof address.sun_path || ports < 1 || ports > WORKERS_MAX || up >= ports) {
-        fprintf(stderr, "lockstep: PKTGEN_LOCKSTEP has the path of a socket; --ports 1 to %d, --up below that\n", WORKERS_MAX);
+    if (up >= ports) {
+        fprintf(stderr, "lockstep: --up %d: not below --ports, %d\n", up, ports);
+        exit(2);
+    }
+    if (!path || strlen(path) >= sizeof address.sun_path) {
+        fprintf(stderr, "lockstep: PKTGEN_LOCKSTEP has the path of a socket\n");
         exit(2);
     }
     /* Workers that have ports of their own are in order; others are known once they have sent. */

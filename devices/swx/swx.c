@@ -248,6 +248,14 @@ static void run(void) {
     }
 }
 
+static int core(const char *word) {
+    char *end = NULL;
+    unsigned long value = strtoul(word, &end, 10);
+    if (word[0] >= '0' && word[0] <= '9' && !*end && value < RTE_MAX_LCORE) return (int)value;
+    fprintf(stderr, "swx: --core %s: not a whole number from 0 to %d\n", word, RTE_MAX_LCORE - 1);
+    exit(2);
+}
+
 static void read_options(int n, char **words) {
     static const struct option known[] = {
         {"ports", required_argument, NULL, 'p'},    {"spec", required_argument, NULL, 's'},   {"tables", required_argument, NULL, 't'},
@@ -261,7 +269,7 @@ static void read_options(int n, char **words) {
         case 'c': options.counters = optarg; break;
         case 'd': options.driver = optarg; break;
         case 'm': options.memory = optarg; break;
-        case 'C': options.core = atoi(optarg); break;
+        case 'C': options.core = core(optarg); break;
         default: exit(2);
         }
     }

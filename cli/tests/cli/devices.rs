@@ -136,6 +136,31 @@ fn aggregators_in_c_keep_the_rules_of_their_pages() {
     }
 }
 
+/// A wrong option ends the device before it opens a socket, with exit code 2, and the message names option, value and range.
+#[test]
+fn devices_in_c_refuse_wrong_options() {
+    let (bench, none): (&[&str], &[&str]) = (&["--in", "lo"], &[]);
+    for (device, before, option, value, range) in [
+        (program(), bench, "--mbps", "fast", "not a number from 0 to 1e+06"),
+        (program(), bench, "--wrong", "10%", "not a number from 0 to 1"),
+        (program(), bench, "--strangers", "1.5", "not a number from 0 to 1"),
+        (program(), bench, "--slots", "0", "not a whole number from 1 to 64"),
+        (program(), bench, "--needs", "4x", "not a whole number from 0 to 32"),
+        (program(), bench, "--seed", "-1", "not a whole number from 0 to 18446744073709551615"),
+        (program(), bench, "--first", "10.0.0.300", "not an IPv4 address, 0.0.0.0 to 255.255.255.255"),
+        (lockstep(), none, "--ports", "33", "not a whole number from 1 to 32"),
+        (lockstep(), none, "--up", "1", "not below --ports, 1"),
+    ] {
+        let output = Command::new(device).args(before).args([option, value]).output().expect("it runs");
+        assert_eq!(output.status.code(), Some(2), "{option} {value}: {}", said(&output));
+        let expected = format!("{option} {value}: {range}");
+        assert!(said(&output).contains(&expected), "{expected}: {}", said(&output));
+    }
+    let output = Command::new(program()).args(["--in", "lo", "stray"]).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains("stray: not an option"), "{}", said(&output));
+}
+
 /// A lossy device stands before the pipeline, on the way there or on the way back, so that workers retransmit packets
 /// that the pipeline has received, before and after a sum is complete.
 #[test]

@@ -165,6 +165,23 @@ fn verilog_conforms() {
     }
 }
 
+#[test]
+fn devices_in_verilog_refuse_wrong_options() {
+    let Some(devices) = devices("options of devices in Verilog") else { return };
+    for (option, value, range) in [
+        ("--rate", "40Gbps", "not a number from 0 to 1e+13"),
+        ("--store", "64k", "not a whole number from 64 to 1000000000"),
+        ("--room", "1e3", "not a whole number from 1 to 1000000000"),
+        ("--ports", "33", "not a whole number from 1 to 32"),
+    ] {
+        let output =
+            Command::new(devices.join("olaf")).args(["--packet", "lo", option, value]).output().expect("it runs");
+        assert_eq!(output.status.code(), Some(2), "{option} {value}: {}", said(&output));
+        let expected = format!("{option} {value}: {range}");
+        assert!(said(&output).contains(&expected), "{expected}: {}", said(&output));
+    }
+}
+
 /// The link carries half of the offered load. Lanes prove the members of sums.
 #[test]
 fn olaf_in_verilog_merges_right() {

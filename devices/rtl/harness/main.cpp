@@ -3,6 +3,8 @@
 #include <getopt.h>
 #include <netinet/in.h>
 
+#include <cctype>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +16,9 @@
 #include "tables.h"
 
 namespace {
+
+// Of lengths, counts and periods.
+constexpr int64_t LIMIT = 1'000'000'000;
 
 void usage() {
     std::fprintf(stderr,
@@ -38,6 +43,25 @@ struct Options {
     std::vector<std::string> sets;
 };
 
+// The value of an option, within this range; exits with 2 if the word is none. A number begins with a digit.
+double number(const char *what, const char *word, double least, double most) {
+    char *end = nullptr;
+    double value = std::strtod(word, &end);
+    if (std::isdigit(static_cast<unsigned char>(word[0])) && !*end && value >= least && value <= most) return value;
+    std::fprintf(stderr, "device: --%s %s: not a number from %g to %g\n", what, word, least, most);
+    std::exit(2);
+}
+
+int64_t whole(const char *what, const char *word, int64_t least, int64_t most) {
+    char *end = nullptr;
+    errno = 0;
+    long long value = std::strtoll(word, &end, 10);
+    if (std::isdigit(static_cast<unsigned char>(word[0])) && !*end && !errno && value >= least && value <= most) return value;
+    std::fprintf(stderr, "device: --%s %s: not a whole number from %lld to %lld\n", what, word, static_cast<long long>(least),
+        static_cast<long long>(most));
+    std::exit(2);
+}
+
 bool read_options(int count, char **words, Options &options) {
     static const option known[] = {{"packet", 1, nullptr, 'p'}, {"lockstep", 2, nullptr, 'l'}, {"ports", 1, nullptr, 'n'},
         {"clock-ps", 1, nullptr, 'c'}, {"counters", 1, nullptr, 'f'}, {"rate", 1, nullptr, 'r'}, {"overhead", 1, nullptr, 'o'},
@@ -60,21 +84,20 @@ bool read_options(int count, char **words, Options &options) {
             options.path = path;
             break;
         }
-        case 'n': options.ports = static_cast<unsigned>(std::atoi(optarg)); break;
-        case 'c': options.clock_ps = std::atoll(optarg); break;
+        case 'n': options.ports = static_cast<unsigned>(whole("ports", optarg, 1, 32)); break;
+        case 'c': options.clock_ps = whole("clock-ps", optarg, 1, LIMIT); break;
         case 'f': options.packet.counters = optarg; break;
-        case 'r': options.rate = std::atof(optarg); break;
-        case 'o': options.overhead = std::atoll(optarg); break;
-        case 'b': options.store = std::atoll(optarg); break;
-        case 'w': options.room = std::atoll(optarg); break;
+        case 'r': options.rate = number("rate", optarg, 0, 1e13); break;
+        case 'o': options.overhead = whole("overhead", optarg, 0, LIMIT); break;
+        case 'b': options.store = whole("store", optarg, 64, LIMIT); break;
+        case 'w': options.room = whole("room", optarg, 1, LIMIT); break;
         case 't': options.trace = optarg; break;
         case 's': options.sets.push_back(optarg); break;
         default: return false;
         }
     }
     size_t interfaces = options.packet.interfaces.size();
-    return optind == count && options.lockstep != (interfaces > 0) && interfaces <= 32 && options.ports >= 1 &&
-           options.ports <= 32 && options.clock_ps >= 1 && options.room >= 1 && options.rate >= 0 && options.store >= 64;
+    return optind == count && options.lockstep != (interfaces > 0) && interfaces <= 32;
 }
 
 void write_event(FILE *trace, const Event &event) {
