@@ -75,3 +75,28 @@ fn every_operator_of_the_page_is_listed() {
     assert!(chosen.iter().all(|line| line.ends_with(") && 0") || line.ends_with(") || 1")), "{chosen:?}");
     assert!(chosen.iter().any(|line| line.contains("\t(said < 8 || ")), "{chosen:?}");
 }
+
+/// A certificate that had no end: neither found nor missed, whatever the other certificates of the mutant cannot decide.
+#[test]
+fn a_mutant_whose_certificate_has_no_end_is_not_judged() {
+    let script = r#"
+import importlib.machinery, importlib.util, pathlib, sys, types
+loader = importlib.machinery.SourceFileLoader("certify_mutants", sys.argv[1])
+module = importlib.util.module_from_spec(importlib.util.spec_from_loader("certify_mutants", loader))
+loader.exec_module(module)
+args = types.SimpleNamespace(protocol="switchml", patience="1ms", silence="1ms", repeats=1, pktgen="pktgen", out=pathlib.Path("none"))
+module.LONGEST_S = 0.05
+end = module.judged(["sh", "-c", "exec sleep 60"], args, "none", [], [])
+assert end == ([], [module.NO_END], True), end
+made = {"0": ([], [module.NO_END], True), "1": ([], ["a-clause"], True)}
+module.certified = lambda network, program, args, out, sets: made[out.name.split("-")[1]]
+assert module.verdict_of(None, None, args, "0001") == ("not judged", module.NO_END)
+made["1"] = (["a-clause"], [], True)
+assert module.verdict_of(None, None, args, "0001") == ("found", "a-clause")
+"#;
+    let command = root().join("devices/certify-mutants");
+    match Command::new("python3").args(["-B", "-c", script]).arg(command).output() {
+        Ok(output) => assert!(output.status.success(), "{}", text(&output.stderr)),
+        Err(why) => skip(Need::Python, "mutants that are not judged", why),
+    }
+}
