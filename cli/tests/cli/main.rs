@@ -52,6 +52,7 @@ mod pull_request;
 mod query;
 mod queues;
 mod ranks;
+mod rates;
 mod reduce;
 mod reduce_random;
 mod rights;
