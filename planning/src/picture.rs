@@ -86,11 +86,15 @@ fn class(role: PlanRole) -> &'static str {
 pub fn svg(plan: &Plan) -> String {
     let view = View::of(plan);
     let RowPlacement { at, width, height } = places(&view);
+    let aggregators = view.nodes.iter().filter(|node| node.role == PlanRole::Aggregator).count();
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" \
-         height=\"{height:.0}\" role=\"img\"><title>Plan of {}</title><style>{STYLE}</style>\
+         height=\"{height:.0}\" role=\"img\"><title>Plan of {}</title><desc>{} nodes or groups of hosts, {aggregators} of \
+         them aggregators, {} cables with the messages of a round.</desc><style>{STYLE}</style>\
          <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
-        escape(&plan.placer)
+        escape(&plan.placer),
+        view.nodes.len(),
+        view.cables.len()
     );
     for &(from, to, count) in &view.cables {
         let ((x1, y1), (x2, y2)) = (at[from], at[to]);
@@ -165,6 +169,7 @@ mod tests {
         assert_eq!(svg.matches("class=\"aggregator\"").count(), 2);
         assert_eq!(svg.matches("<circle").count(), 7);
         assert!(svg.contains("<title>s4</title>") && svg.contains("6 ×"));
+        assert!(svg.contains("<desc>12 nodes or groups of hosts, 2 of them aggregators, 11 cables with"), "{svg}");
         assert!(dot.contains("n0 -> n7 [label=\"4\"];") && dot.contains("n4 -> n1 [label=\"1\"];"), "{dot}");
         // The row of the leaves is below that of their parents.
         let mut rows = BTreeMap::<u64, usize>::new();

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{LETTER, escape, inner, named, swatch};
+use super::{LETTER, describe, escape, inner, named, swatch};
 use crate::chart::Chart;
 
 /// Colours of the series on white, equal to those of the page's style.
@@ -40,9 +40,10 @@ pub(super) fn standalone_in(chart: &Chart, font: &str) -> String {
     let height = head + body + LINE * note.len() as f64 + EDGE;
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" \
-         height=\"{height:.0}\" role=\"img\"><title>{}</title><style>{}</style>\n\
+         height=\"{height:.0}\" role=\"img\"><title>{}</title><desc>{}</desc><style>{}</style>\n\
          <rect width=\"{width:.0}\" height=\"{height:.0}\" fill=\"#ffffff\"/>\n",
         escape(&chart.title),
+        escape(&describe(chart)),
         style(font)
     );
     let mut y = EDGE;

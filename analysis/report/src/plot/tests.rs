@@ -34,6 +34,7 @@ fn figures_escape_names_and_place_points() {
         assert!(text.contains("&lt;a&amp;b&gt;") && !text.contains("<a&b>") && !text.contains("<script>"));
         // From the lower left to the upper right corner of the frame.
         assert!(text.contains("points=\"70.0,250.0 496.0,12.0\""), "{text}");
+        assert!(text.contains(&format!("<desc>{}</desc>", escape(&describe(&chart)))), "{text}");
     }
     assert!(figure(&Chart { series: vec![], ..chart }).contains("<svg"));
 }
