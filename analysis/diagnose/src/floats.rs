@@ -138,7 +138,8 @@ fn members(evidence: &Evidence, layout: &pktgen_workload::lanes::Layout) -> Resu
     let cluster: Vec<u16> = worker.iter().map(|worker| evidence.cluster(*worker)).collect();
     let rows = SentRows { t_sent_ps: &sent.sent_ps, cluster: &cluster, worker: &worker, seq: &seq };
     let arrived = arrivals(&evidence.arrived.recv_ps, &clusters, &words, &starts);
-    Ok(Members::resolve(layout, &evidence.manifest.clusters, rows, arrived, true))
+    let manifest = &evidence.manifest;
+    Ok(Members::resolve(layout, &manifest.clusters, rows, arrived, manifest.is_real_time()))
 }
 
 /// Returns the packets whose time and lanes are both known: streams of a killed server may end at different packets.

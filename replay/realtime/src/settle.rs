@@ -13,7 +13,7 @@ use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchR
 use pktgen_core::arrow::array::{Array, AsArray, RecordBatch};
 use pktgen_core::arrow::datatypes::{ArrowPrimitiveType, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use pktgen_core::record::{
-    Action, BOOKS, Book, FileDigests, Heat, Name, PAYLOADS, PacketId, RECEIVED, RESULTS, Reason, SENT, SumOk,
+    Action, BOOKS, Book, FileDigests, Heat, Manifest, Name, PAYLOADS, PacketId, RECEIVED, RESULTS, Reason, SENT, SumOk,
 };
 use pktgen_core::time::Time;
 use pktgen_core::{Error, Result};
@@ -59,6 +59,22 @@ pub(crate) struct PacketSeen<'a> {
     pub(crate) strange: bool,
     /// Whether it had arrived before.
     pub(crate) again: bool,
+}
+
+/// The lanes of a run whose sums they may prove.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LanesOf {
+    layout: Layout,
+    /// Whether times have the tolerance of clocks that run by themselves.
+    real_time: bool,
+}
+
+impl LanesOf {
+    /// Returns those of a run with lanes and a device without books.
+    pub(crate) fn checkable(manifest: &Manifest) -> Option<Self> {
+        let layout = manifest.lanes.filter(|_| manifest.external.is_some())?;
+        Some(LanesOf { layout, real_time: manifest.is_real_time() })
+    }
 }
 
 /// Called with received packets.
@@ -187,8 +203,8 @@ impl Settled {
 
     /// Checks sums that only lanes can prove, for a device without books whose packets' payloads were kept. `source`
     /// recomputes what was sent.
-    pub(crate) fn check_by_lanes(&mut self, dir: &Path, layout: &Layout, source: &mut dyn Source) -> Result<()> {
-        let Some(proven) = self.by_lanes(dir, layout, source, &mut |_| ())? else { return Ok(()) };
+    pub(crate) fn check_by_lanes(&mut self, dir: &Path, lanes: LanesOf, source: &mut dyn Source) -> Result<()> {
+        let Some(proven) = self.by_lanes(dir, lanes, source, &mut |_| ())? else { return Ok(()) };
         self.sums[0] += proven.right + proven.unsaid;
         self.sums[1] += proven.wrong + proven.wrong_single;
         self.ledger.proven(&proven);
@@ -199,24 +215,26 @@ impl Settled {
     pub(crate) fn wrong_by_lanes(
         &self,
         dir: &Path,
-        layout: &Layout,
+        lanes: LanesOf,
         source: &mut dyn Source,
         wrong: &mut dyn FnMut(WrongSum),
     ) -> Result<Proven> {
-        Ok(self.by_lanes(dir, layout, source, wrong)?.unwrap_or_default())
+        Ok(self.by_lanes(dir, lanes, source, wrong)?.unwrap_or_default())
     }
 
     /// Returns what lanes prove; `None` without lanes or kept payloads.
     fn by_lanes(
         &self,
         dir: &Path,
-        layout: &Layout,
+        LanesOf { layout, real_time }: LanesOf,
         source: &mut dyn Source,
         wrong: &mut dyn FnMut(WrongSum),
     ) -> Result<Option<Proven>> {
         let kept = dir.join(format!("{PAYLOADS}.parquet")).exists();
         let clusters = self.ledger.unseen_clusters().filter(|_| kept && layout.proves_sums());
-        clusters.map(|cluster_of| sums::check(dir, layout, cluster_of, &self.open, source, wrong)).transpose()
+        clusters
+            .map(|cluster_of| sums::check(dir, &layout, cluster_of, real_time, &self.open, source, wrong))
+            .transpose()
     }
 
     fn sent(&mut self, row: &SentRow, gradients: &mut Gradients) {

@@ -26,7 +26,6 @@ impl Provenance {
     /// Reads the lanes of a run.
     pub fn resolve(manifest: &Manifest, layout: &Layout, records: &Records, lanes: &LaneColumns) -> Result<Provenance> {
         let (sent, received) = (&records.sent, &records.received);
-        let by_itself = manifest.clocks.get("sent.t_sent_ps").is_some_and(|clock| clock != "virtual");
         let sent =
             SentRows { t_sent_ps: &sent.t_sent_ps, cluster: &sent.cluster, worker: &sent.worker, seq: &sent.seq };
         let arrived = |row: usize| Arrived {
@@ -36,7 +35,7 @@ impl Provenance {
             words: lanes.words_of(row),
         };
         let arrived = (0..received.cluster.len()).map(arrived);
-        let found = Members::resolve(layout, &manifest.clusters, sent, arrived, by_itself);
+        let found = Members::resolve(layout, &manifest.clusters, sent, arrived, manifest.is_real_time());
         let mut found = Provenance { account: found.account, found, ages: None };
         if manifest.training.is_none() {
             found.ages = Some(found.ages_of(records)?);

@@ -524,6 +524,11 @@ impl Manifest {
             (None, None) => Family::Updates,
         }
     }
+
+    /// Returns whether times are of clocks that run by themselves; in virtual time, lockstep included, they are exact.
+    pub fn is_real_time(&self) -> bool {
+        self.clocks.get("sent.t_sent_ps").is_some_and(|clock| clock != "virtual")
+    }
 }
 
 /// Default of manifests that did not record it: randomness is possible.

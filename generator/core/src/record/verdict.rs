@@ -395,7 +395,7 @@ impl Facts {
         let count = |name: &str| counters.device.get(name).copied().unwrap_or(0);
         Facts {
             part: manifest.part.is_some(),
-            real_time: manifest.clocks.get("sent.t_sent_ps").is_some_and(|clock| clock != "virtual"),
+            real_time: manifest.is_real_time(),
             interrupted: manifest.state == RunState::Interrupted,
             balance: manifest.balance.clone(),
             strangers: manifest.strangers,

@@ -25,7 +25,7 @@ use crate::driver::virtual_time::Outcome;
 use crate::launch::LaunchedDevice;
 use crate::live::Ends;
 use crate::plan::{MeanRates, Plan, link_bits};
-use crate::settle::settle;
+use crate::settle::{LanesOf, settle};
 use crate::steer::{Steerable, Steering};
 use crate::transport::middleware::HELD_SHARE;
 use crate::transport::safety::link_bps;
@@ -447,8 +447,8 @@ pub(super) fn settle_outcome(
     slack: Time,
 ) -> Result<()> {
     let mut settled = settle(path, source()?.as_mut(), outcome.ledger, slack)?;
-    if let Some(layout) = manifest.lanes.filter(|_| manifest.external.is_some()) {
-        settled.check_by_lanes(path, &layout, source()?.as_mut())?;
+    if let Some(lanes) = LanesOf::checkable(manifest) {
+        settled.check_by_lanes(path, lanes, source()?.as_mut())?;
     }
     manifest.files.append(&mut settled.files);
     let (yes, no) = (settled.sums[0], settled.sums[1]);

@@ -21,7 +21,7 @@ use super::shard::read;
 use crate::capture::CAPTURE;
 use crate::catalogue::Catalogue;
 use crate::ledger::PayloadValues;
-use crate::settle::{PacketSeen, WrongSum, settle_watched};
+use crate::settle::{LanesOf, PacketSeen, WrongSum, settle_watched};
 
 /// Offsets of the clocks of a run's parts, tried in order until the number of wrong sums matches the run's.
 const SLACKS: [Time; 3] = [0, 100 * MS, HORIZON / 2];
@@ -191,9 +191,9 @@ impl WrongSearch {
         let settled = settle_watched(dir, experiment.updates(run)?.as_mut(), ledger, slack, &mut |seen| {
             all.seen(seen, has_books);
         })?;
-        if let Some(layout) = manifest.lanes.filter(|_| manifest.external.is_some()) {
+        if let Some(lanes) = LanesOf::checkable(manifest) {
             let updates = &mut experiment.updates(run)?;
-            let proven = settled.wrong_by_lanes(dir, &layout, updates.as_mut(), &mut |sum| all.wrong_sum(&sum))?;
+            let proven = settled.wrong_by_lanes(dir, lanes, updates.as_mut(), &mut |sum| all.wrong_sum(&sum))?;
             all.unchecked = all.unchecked.saturating_sub(proven.right);
         }
         all.pending.sort_by_key(|pending| pending.row);

@@ -97,28 +97,30 @@ impl Columns {
         Ok(all)
     }
 
-    fn members(&self, layout: &Layout, cluster_of: &[u16]) -> Members {
+    fn members(&self, layout: &Layout, cluster_of: &[u16], real_time: bool) -> Members {
         let Columns { t_sent_ps, cluster, worker, seq, .. } = self;
         let arrived = (0..self.t_recv_ps.len()).map(|row| Arrived {
             t_recv_ps: self.t_recv_ps[row],
             cluster: self.received_cluster[row],
             words: self.lanes.words_of(row),
         });
-        Members::resolve(layout, cluster_of, SentRows { t_sent_ps, cluster, worker, seq }, arrived, true)
+        Members::resolve(layout, cluster_of, SentRows { t_sent_ps, cluster, worker, seq }, arrived, real_time)
     }
 }
 
-/// Checks the packets of the run in `dir` that are `open`, by row of `received`; calls `wrong` with wrong ones.
+/// Checks the packets of the run in `dir` that are `open`, by row of `received`; calls `wrong` with wrong ones. Times of a run in
+/// `real_time` are decoded with the tolerance of its clocks.
 pub fn check(
     dir: &Path,
     layout: &Layout,
     cluster_of: &[u16],
+    real_time: bool,
     open: &[Open],
     source: &mut dyn Source,
     wrong: &mut dyn FnMut(WrongSum),
 ) -> Result<Proven> {
     let columns = Columns::read(dir)?;
-    let members = columns.members(layout, cluster_of);
+    let members = columns.members(layout, cluster_of, real_time);
     let mut gradients = Cache::new(source);
     let contradict = members.answers.iter().filter(|answer| **answer == Answer::Contradiction).count() as u64;
     let mut proven = Proven { contradict, ..Proven::default() };

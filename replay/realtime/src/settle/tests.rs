@@ -192,6 +192,11 @@ fn write<R: Row>(dir: &Path, rows: &[R]) {
 /// Returns what lanes prove of three updates that arrived alone, of which these lanes and the first `parts` of two parts of payload
 /// each were recorded.
 fn proven(lanes_of: std::ops::Range<usize>, parts: usize) -> Proven {
+    proven_at(lanes_of, parts, 1_000, true)
+}
+
+/// Returns the same if they arrived `after` they left, in `real_time` or not.
+fn proven_at(lanes_of: std::ops::Range<usize>, parts: usize, after: Time, real_time: bool) -> Proven {
     let text = "[workload]\nclusters = 1\nworkers_per_cluster = 1\nupdates = 3\nbytes = \"472B\"\n[schedule]\nperiod = \"1ms\"\n";
     let open = || workload::open(&mut Document::parse(text, "test").unwrap(), Seed(1)).unwrap().source;
     let population = open().population().clone();
@@ -204,7 +209,7 @@ fn proven(lanes_of: std::ops::Range<usize>, parts: usize) -> Proven {
     while let Some(update) = source.peek().copied() {
         let mut values = vec![0; elements_in(update.bytes as usize) * 4];
         source.take(&mut values);
-        let (t, t_recv, packet) = (update.t_gen, update.t_gen + 1_000, id(update.worker, update.seq, 0));
+        let (t, t_recv, packet) = (update.t_gen, update.t_gen + after, id(update.worker, update.seq, 0));
         left.push(Sent {
             t_gen: t,
             t_due: t,
@@ -238,7 +243,20 @@ fn proven(lanes_of: std::ops::Range<usize>, parts: usize) -> Proven {
     write(dir.path(), &first[lanes_of]);
     write(dir.path(), &payloads[..parts]);
     let mut again = lanes.over(open());
-    sums::check(dir.path(), &layout, &population.cluster_of, &[Open::Sum; 3], again.as_mut(), &mut |_| ()).unwrap()
+    sums::check(dir.path(), &layout, &population.cluster_of, real_time, &[Open::Sum; 3], again.as_mut(), &mut |_| ())
+        .unwrap()
+}
+
+/// A clock that runs by itself may be late by 50 µs; in virtual time, lockstep included, no update arrives before it left.
+#[test]
+fn exact_times_have_no_tolerance() {
+    let found = |after, real_time| {
+        let proven = proven_at(0..3, 6, after, real_time);
+        (proven.right, proven.contradict)
+    };
+    assert_eq!(found(1_000, false), (3, 0));
+    assert_eq!(found(-50_000_000, true), (3, 0));
+    assert_eq!(found(-50_000_000, false), (0, 3));
 }
 
 /// The lanes of one are missing: the others belong to their packets by time.
