@@ -24,7 +24,7 @@ use pktgen_workload::workload::{Source, Update, raw};
 use crate::capture::Names;
 use crate::ledger::{Carried, DuePacket, Ledger, Proven, Receipt};
 use sums::Open;
-pub(crate) use sums::WrongSum;
+pub(crate) use sums::{SumFound, WrongSum};
 
 /// Maximum bytes of updates whose rows may come later than those of younger ones: of a sender that is behind, or was killed.
 const AHEAD_BYTES: usize = 1 << 30;
@@ -211,15 +211,15 @@ impl Settled {
         Ok(())
     }
 
-    /// Returns the wrong sums that only lanes prove, for a device without books; `None` if lanes cannot.
-    pub(crate) fn wrong_by_lanes(
+    /// Calls `found` with packets of a device without books that only lanes judge, if they differ from their claim.
+    pub(crate) fn found_by_lanes(
         &self,
         dir: &Path,
         lanes: LanesOf,
         source: &mut dyn Source,
-        wrong: &mut dyn FnMut(WrongSum),
+        found: &mut dyn FnMut(SumFound),
     ) -> Result<Proven> {
-        Ok(self.by_lanes(dir, lanes, source, wrong)?.unwrap_or_default())
+        Ok(self.by_lanes(dir, lanes, source, found)?.unwrap_or_default())
     }
 
     /// Returns what lanes prove; `None` without lanes or kept payloads.
@@ -228,12 +228,12 @@ impl Settled {
         dir: &Path,
         LanesOf { layout, real_time }: LanesOf,
         source: &mut dyn Source,
-        wrong: &mut dyn FnMut(WrongSum),
+        found: &mut dyn FnMut(SumFound),
     ) -> Result<Option<Proven>> {
         let kept = dir.join(format!("{PAYLOADS}.parquet")).exists();
         let clusters = self.ledger.unseen_clusters().filter(|_| kept && layout.proves_sums());
         clusters
-            .map(|cluster_of| sums::check(dir, &layout, cluster_of, real_time, &self.open, source, wrong))
+            .map(|cluster_of| sums::check(dir, &layout, cluster_of, real_time, &self.open, source, found))
             .transpose()
     }
 

@@ -3,7 +3,7 @@
 //! The account is settled once more from the records, and every packet is checked; the received content is found in the
 //! run's capture, by its digest, or among the payloads kept for lanes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use pktgen_core::config::Document;
@@ -21,7 +21,7 @@ use super::shard::read;
 use crate::capture::CAPTURE;
 use crate::catalogue::Catalogue;
 use crate::ledger::PayloadValues;
-use crate::settle::{LanesOf, PacketSeen, WrongSum, settle_watched};
+use crate::settle::{LanesOf, PacketSeen, SumFound, WrongSum, settle_watched};
 
 /// Offsets of the clocks of a run's parts, tried in order until the number of wrong sums matches the run's.
 const SLACKS: [Time; 3] = [0, 100 * MS, HORIZON / 2];
@@ -111,6 +111,8 @@ struct WrongSearch {
     unchecked: u64,
     /// Rows that were found, and their index in the list.
     rows: HashMap<usize, Option<usize>>,
+    /// Rows of right sums that claim to be one update, as lanes prove.
+    right: HashSet<usize>,
 }
 
 /// Returns the first `most` wrong packets of the run in `dir`. `waived`: digests of its files are not checked.
@@ -176,10 +178,20 @@ fn check(manifest: &Manifest, path: &Path) -> Result<()> {
 impl WrongSearch {
     /// Settles the account again, with clocks of parts `slack` apart.
     fn read(experiment: &Experiment, manifest: &Manifest, dir: &Path, most: usize, slack: Time) -> Result<Self> {
-        let run = experiment.choose(None)?;
-        let ledger = experiment.draft(run)?.parts.ledger;
-        let has_books = ledger.unseen().is_none();
-        let mut all = WrongSearch {
+        let mut all = Self::of(most, HashSet::new());
+        all.settle(experiment, manifest, dir, slack)?;
+        // Only after settling do lanes prove sums right that claim to be one update: they took the places of wrong packets.
+        if !all.right.is_empty() {
+            all = Self::of(most, all.right);
+            all.settle(experiment, manifest, dir, slack)?;
+        }
+        all.pending.sort_by_key(|pending| pending.row);
+        all.pending.truncate(most);
+        Ok(all)
+    }
+
+    fn of(most: usize, right: HashSet<usize>) -> Self {
+        WrongSearch {
             most,
             pending: Vec::new(),
             found: 0,
@@ -187,22 +199,33 @@ impl WrongSearch {
             received: 0,
             unchecked: 0,
             rows: HashMap::new(),
-        };
+            right,
+        }
+    }
+
+    fn settle(&mut self, experiment: &Experiment, manifest: &Manifest, dir: &Path, slack: Time) -> Result<()> {
+        let run = experiment.choose(None)?;
+        let ledger = experiment.draft(run)?.parts.ledger;
+        let has_books = ledger.unseen().is_none();
         let settled = settle_watched(dir, experiment.updates(run)?.as_mut(), ledger, slack, &mut |seen| {
-            all.seen(seen, has_books);
+            self.seen(seen, has_books);
         })?;
         if let Some(lanes) = LanesOf::checkable(manifest) {
             let updates = &mut experiment.updates(run)?;
-            let proven = settled.wrong_by_lanes(dir, lanes, updates.as_mut(), &mut |sum| all.wrong_sum(&sum))?;
-            all.unchecked = all.unchecked.saturating_sub(proven.right);
+            let proven = settled.found_by_lanes(dir, lanes, updates.as_mut(), &mut |found| match found {
+                SumFound::Wrong(sum) => self.wrong_sum(&sum),
+                SumFound::RightSingle(row) => _ = self.right.insert(row),
+            })?;
+            self.unchecked = self.unchecked.saturating_sub(proven.right);
         }
-        all.pending.sort_by_key(|pending| pending.row);
-        all.pending.truncate(most);
-        Ok(all)
+        Ok(())
     }
 
     fn seen(&mut self, seen: PacketSeen, has_books: bool) {
         self.received += 1;
+        if self.right.contains(&seen.row) {
+            return;
+        }
         let row = seen.received;
         let (members, should) = seen.expected.map_or((Vec::new(), None), |due| (due.members, Some(due.values)));
         let other = should.as_ref().and_then(PayloadValues::digest).zip(row.digest).is_some_and(|(due, is)| due != is);

@@ -33,6 +33,14 @@ pub enum Open {
     Single,
 }
 
+/// What lanes prove of a packet.
+pub(crate) enum SumFound<'a> {
+    /// The packet at this row of `received` claims to be one update, and is a right sum of others.
+    RightSingle(usize),
+    /// It is no sum of its members.
+    Wrong(WrongSum<'a>),
+}
+
 /// A wrong sum.
 pub(crate) struct WrongSum<'a> {
     /// Row of `received`.
@@ -108,7 +116,8 @@ impl Columns {
     }
 }
 
-/// Checks the packets of the run in `dir` that are `open`, by row of `received`; calls `wrong` with wrong ones. Times of a run in
+/// Checks the packets of the run in `dir` that are `open`, by row of `received`; calls `found` with those that
+/// differ from their claim. Times of a run in
 /// `real_time` are decoded with the tolerance of its clocks.
 pub fn check(
     dir: &Path,
@@ -117,7 +126,7 @@ pub fn check(
     real_time: bool,
     open: &[Open],
     source: &mut dyn Source,
-    wrong: &mut dyn FnMut(WrongSum),
+    found: &mut dyn FnMut(SumFound),
 ) -> Result<Proven> {
     let columns = Columns::read(dir)?;
     let members = columns.members(layout, cluster_of, real_time);
@@ -140,7 +149,10 @@ pub fn check(
             let own = members.of(row).iter().map(|member| *member as usize);
             let members = own.map(|row| PacketId::new(columns.worker[row], columns.seq[row], 0)).collect();
             let (t_recv, packet) = (columns.t_recv_ps[row], PacketId(columns.packet[row]));
-            wrong(WrongSum { row, t_recv, packet, members, exact: &sum.exact, payload, bounds: sum.bounds() });
+            let bounds = sum.bounds();
+            found(SumFound::Wrong(WrongSum { row, t_recv, packet, members, exact: &sum.exact, payload, bounds }));
+        } else if open == Open::Single {
+            found(SumFound::RightSingle(row));
         }
         *match (open, right) {
             (Open::Sum, true) => &mut proven.right,

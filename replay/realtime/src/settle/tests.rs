@@ -197,6 +197,17 @@ fn proven(lanes_of: std::ops::Range<usize>, parts: usize) -> Proven {
 
 /// Returns the same if they arrived `after` they left, in `real_time` or not.
 fn proven_at(lanes_of: std::ops::Range<usize>, parts: usize, after: Time, real_time: bool) -> Proven {
+    found_of(lanes_of, parts, after, real_time, Open::Sum).0
+}
+
+/// Returns the same, and the rows of right packets among those that claim to be one update, if all are `open_as`.
+fn found_of(
+    lanes_of: std::ops::Range<usize>,
+    parts: usize,
+    after: Time,
+    real_time: bool,
+    open_as: Open,
+) -> (Proven, Vec<usize>) {
     let text = "[workload]\nclusters = 1\nworkers_per_cluster = 1\nupdates = 3\nbytes = \"472B\"\n[schedule]\nperiod = \"1ms\"\n";
     let open = || workload::open(&mut Document::parse(text, "test").unwrap(), Seed(1)).unwrap().source;
     let population = open().population().clone();
@@ -243,8 +254,15 @@ fn proven_at(lanes_of: std::ops::Range<usize>, parts: usize, after: Time, real_t
     write(dir.path(), &first[lanes_of]);
     write(dir.path(), &payloads[..parts]);
     let mut again = lanes.over(open());
-    sums::check(dir.path(), &layout, &population.cluster_of, real_time, &[Open::Sum; 3], again.as_mut(), &mut |_| ())
-        .unwrap()
+    let mut rows = Vec::new();
+    let mut found = |found: SumFound| match found {
+        SumFound::RightSingle(row) => rows.push(row),
+        SumFound::Wrong(_) => {}
+    };
+    let clusters = &population.cluster_of;
+    let proven =
+        sums::check(dir.path(), &layout, clusters, real_time, &[open_as; 3], again.as_mut(), &mut found).unwrap();
+    (proven, rows)
 }
 
 /// A clock that runs by itself may be late by 50 µs; in virtual time, lockstep included, no update arrives before it left.
@@ -266,6 +284,16 @@ fn sums_are_checked_by_the_lanes_of_their_own_packets() {
         let found = proven(lanes_of, 6);
         assert_eq!((found.right, found.wrong, found.contradict), (2, 0, 0));
     }
+}
+
+/// A device may leave the count at 1: its right sums are no wrong packets, though each claims to be one update.
+#[test]
+fn right_sums_that_claim_to_be_one_update_are_named() {
+    let (proven, rows) = found_of(0..3, 6, 1_000, true, Open::Single);
+    assert_eq!((proven.unsaid, proven.right, rows), (3, 0, vec![0, 1, 2]));
+    assert_eq!(found_of(0..3, 6, 1_000, true, Open::Sum).1, [] as [usize; 0]);
+    // The last packet came, and is too short.
+    assert_eq!(found_of(0..3, 5, 1_000, true, Open::Single).1, [0, 1]);
 }
 
 #[test]
