@@ -158,6 +158,11 @@ impl<'a> ClauseProbe<'a> {
     }
 
     /// Returns all frames so far, in order.
+    pub fn log(&self) -> &[ProbeFrame] {
+        &self.log
+    }
+
+    /// Returns the same, and ends.
     pub fn into_log(self) -> Vec<ProbeFrame> {
         self.log
     }

@@ -19,6 +19,8 @@ use crate::format::{AGED, HEADER, Header, PORT, STRAGGLER, frame_bytes, values};
 const FRAME_MIN: usize = 60;
 /// Key in a probe's memory besides the next block of each job: an earlier probe may have left blocks in progress.
 const UNFINISHED: u64 = u64::MAX;
+/// The same: the device may have removed a straggler, of which it notified the workers.
+const REMOVED: u64 = u64::MAX - 1;
 /// Additional time that a device may take for a partial result beyond the timeouts.
 const SLACK: Time = MS / 2;
 
@@ -91,7 +93,20 @@ pub(super) fn with_router(
     {
         probe.pass(3 * timeout)?;
     }
-    act(&mut Router::of(probe, 0)?)?;
+    let acted = act(&mut Router::of(probe, 0)?);
+    let ground = probe.ground;
+    let notified = probe.log().iter().any(|frame| !frame.inward && is_notice(ground, frame));
+    if notified && ground.flag("target.remove_stragglers") {
+        probe.memory.insert(REMOVED, 1);
+    }
+    if matches!(acted, Err(ProbeStop::Breach(_))) && probe.memory.contains_key(&REMOVED) {
+        return Err(ProbeStop::Undecidable(
+            "target.remove_stragglers = true, and the device notified of a straggler, without which blocks may be complete; use a \
+             target.straggler_interval longer than the certificate, or remove_stragglers = false, if the device has the same"
+                .into(),
+        ));
+    }
+    acted?;
     probe.memory.remove(&UNFINISHED);
     Ok(())
 }
@@ -319,8 +334,8 @@ impl<'p, 'a> Router<'p, 'a> {
         self.in_time()?;
         self.since = None;
         let ground = self.probe.ground;
-        let is_notice = notices(ground);
-        let frames = self.probe.expect(|frames| is_enough(&mut frames.iter().filter(|frame| !is_notice(frame))))?;
+        let others = |frame: &&ProbeFrame| !is_notice(ground, frame);
+        let frames = self.probe.expect(|frames| is_enough(&mut frames.iter().filter(others)))?;
         without_notices(ground, frames).into_iter().map(read).collect()
     }
 
@@ -498,19 +513,17 @@ fn named(frame: &ProbeFrame) -> Option<(u8, u32, u16)> {
     header_of(frame).map(|header| (header.job, header.block, header.generation))
 }
 
-/// Returns a test for frames that notify a job of a straggler: with mitigation they may come at any time (docs/trio.md).
-fn notices(ground: &ProbeGround) -> impl Fn(&ProbeFrame) -> bool {
-    let (ages, jobs) = (timeout(ground).is_some(), ground.workers.clusters());
-    let is_notice =
-        move |header: Header| header.age_op == STRAGGLER && header.elements == 0 && usize::from(header.job) < jobs;
-    move |frame: &ProbeFrame| ages && header_of(frame).is_some_and(is_notice)
+/// Returns the frames without those that notify a job of a straggler: with mitigation they may come at any time (docs/trio.md).
+fn without_notices(ground: &ProbeGround, mut frames: Vec<ProbeFrame>) -> Vec<ProbeFrame> {
+    frames.retain(|frame| !is_notice(ground, frame));
+    frames
 }
 
-/// Returns the frames without such notices.
-fn without_notices(ground: &ProbeGround, mut frames: Vec<ProbeFrame>) -> Vec<ProbeFrame> {
-    let is_notice = notices(ground);
-    frames.retain(|frame| !is_notice(frame));
-    frames
+/// Returns whether a frame notifies a job of a straggler.
+fn is_notice(ground: &ProbeGround, frame: &ProbeFrame) -> bool {
+    let jobs = ground.workers.clusters();
+    let is = |header: Header| header.age_op == STRAGGLER && header.elements == 0 && usize::from(header.job) < jobs;
+    timeout(ground).is_some() && header_of(frame).is_some_and(is)
 }
 
 fn read(frame: ProbeFrame) -> ProbeResult<Answer> {

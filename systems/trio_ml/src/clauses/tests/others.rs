@@ -51,3 +51,26 @@ fn notices_of_stragglers_fail_no_clause() {
         }
     }
 }
+
+/// Blocks are complete without a removed straggler: what looks like a breach then convicts no router.
+#[test]
+fn a_removed_straggler_leaves_clauses_undecided() {
+    let keys = format!(
+        "[target]\ntimeout = \"10ms\"\nmitigation = true\nremove_stragglers = true\n[workload]\nelements = {VALUES}\n\
+         [endpoint]\nwindow = 32\n"
+    );
+    let ground = ProbeGround { keys: Document::parse(&keys, "test").unwrap(), ..ground(true, false) };
+    for notifies in [true, false] {
+        let mut router = Naive { notifies, ..naive(Defect::None) };
+        let mut memory = ProbeMemory::new();
+        assert!(holds_on(&ground, clause_named("trio-ml-aged"), &mut router, &mut memory, 1));
+        router.defect = Defect::AlwaysDegraded;
+        let clause = clause_named("trio-ml-counts");
+        let mut probe = ClauseProbe::new(&ground, &mut memory, &mut router, Seed(1), (clause.id, 0, 0)).unwrap();
+        match (clause.probe)(&mut probe) {
+            Err(ProbeStop::Undecidable(why)) => assert!(notifies && why.contains("target.remove_stragglers"), "{why}"),
+            Err(ProbeStop::Breach(_)) => assert!(!notifies),
+            other => panic!("{notifies}: {other:?}"),
+        }
+    }
+}
