@@ -10,13 +10,21 @@ const LATE_SHARE: f64 = 0.01;
 /// A caution of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Caution {
-    /// Its code: that of a note (docs/verdicts.md), `late_by_host` or `faults_asked`.
+    /// Its code: that of a note (docs/verdicts.md), `late_by_host`, `faults_asked` or `fragments`.
     pub code: &'static str,
     /// One sentence.
     pub text: String,
     /// What it leaves undecided; `None` if it affects no conclusion.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open: Option<&'static str>,
+}
+
+/// Returns the caution of captures with this many fragments of IPv4 packets.
+pub(crate) fn of_fragments(count: u64) -> Option<Caution> {
+    let text = format!(
+        "{count} frames in the captures are fragments of IPv4 packets, which are not joined: they were skipped"
+    );
+    (count > 0).then(|| Caution { code: "fragments", text, open: None })
 }
 
 /// Returns the cautions of a run.

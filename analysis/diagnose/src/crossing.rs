@@ -8,7 +8,7 @@ use pktgen_wire::pcap::Reader;
 
 use crate::answers::{AnswersCame, AnswersLeft, OddAnswers, of_group};
 use crate::digests::Digests;
-use crate::frame::{Datagram, Quick, content, digest, dotted};
+use crate::frame::{Datagram, Quick, content, digest, dotted, is_fragment};
 use crate::kept::Kept;
 use crate::known::Addressed;
 use crate::stations::Stations;
@@ -90,6 +90,8 @@ pub(crate) struct Crossing {
     /// Frames with the length of one that was sent but other lengths in their headers.
     pub(crate) length: Odd,
     pub(crate) strangers: Odd,
+    /// Number of frames that are fragments of IPv4 packets, which are not compared.
+    pub(crate) fragments: u64,
     /// What is odd about answers of the server that came to the workers.
     pub(crate) answers: OddAnswers,
     pub(crate) altered: Vec<Altered>,
@@ -149,6 +151,8 @@ struct Outward {
     last: Option<(u16, Option<u16>, usize)>,
     last_to: Option<((u32, u16), [u8; 6])>,
     answers: AnswersCame,
+    /// Number of fragments of IPv4 packets.
+    fragments: u64,
     /// Fields that the device must keep.
     kept: Kept,
     digests: Digests,
@@ -203,6 +207,8 @@ impl Outward {
             let Some(datagram) = Datagram::read(packet.bytes) else {
                 if out.all {
                     out.digests.left(digest(content(packet.bytes)));
+                } else {
+                    out.fragments += u64::from(is_fragment(packet.bytes));
                 }
                 continue;
             };
@@ -280,7 +286,8 @@ impl Crossing {
     pub(crate) fn upward(workers: &Path, server: &Path, traffic: Traffic, rules: Rules) -> Result<Crossing> {
         let mut out = Outward::read(workers, traffic, rules)?;
         let of = |(from, (sent, _)): (&u32, &(u64, [u8; 6]))| (*from, OfSource { sent: *sent, ..OfSource::default() });
-        let mut crossing = Crossing { by_source: out.from_hosts.iter().map(of).collect(), ..Crossing::default() };
+        let by_source = out.from_hosts.iter().map(of).collect();
+        let mut crossing = Crossing { by_source, fragments: out.fragments, ..Crossing::default() };
         let mut kept = Vec::new();
         let mut stations = Stations::default();
         let mut answered = AnswersLeft::default();
@@ -297,6 +304,10 @@ impl Crossing {
                 continue;
             }
             if out.all && datagram.is_none() && crossing.other(&mut out, packet.bytes, number) {
+                continue;
+            }
+            if datagram.is_none() && is_fragment(packet.bytes) {
+                crossing.fragments += 1;
                 continue;
             }
             if let Some(datagram) = datagram.filter(|datagram| !out.all && out.to_hosts.contains(&datagram.dst.0)) {
@@ -399,7 +410,7 @@ impl Crossing {
     /// What comes to the workers.
     pub(crate) fn downward(workers: &Path, rules: Rules) -> Result<Crossing> {
         let mut out = Outward::read(workers, Traffic::Contributions, Rules { keeps: &[], ..rules })?;
-        let mut crossing = Crossing::default();
+        let mut crossing = Crossing { fragments: out.fragments, ..Crossing::default() };
         let Some(to) = out.first else { return Ok(crossing) };
         let mut stations = Stations::default();
         let mut reader = Reader::open(workers)?;
@@ -407,7 +418,10 @@ impl Crossing {
         while let Some(packet) = reader.next()? {
             number += 1;
             let Some(datagram) = Datagram::read(packet.bytes) else {
-                crossing.strangers.add(number, || "is no UDP over IPv4".into());
+                // Counted above, in the same capture.
+                if !is_fragment(packet.bytes) {
+                    crossing.strangers.add(number, || "is no UDP over IPv4".into());
+                }
                 continue;
             };
             if out.is_own(&datagram) {

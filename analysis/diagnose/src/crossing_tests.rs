@@ -129,3 +129,29 @@ fn the_servers_address_is_the_profiles_where_interfaces_are_exchanged() {
     let server = [answers, updates()].concat();
     assert_eq!(upward(&updates(), &server, Some(&addressed())).station, Odd::default());
 }
+
+/// The second fragment of a datagram: its first bytes are no UDP header.
+fn fragment(frame: &[u8]) -> Vec<u8> {
+    let mut later = frame.to_vec();
+    later[20..22].copy_from_slice(&[0, 185]);
+    later
+}
+
+#[test]
+fn fragments_are_skipped_and_counted() {
+    let fragments: Vec<_> = updates().iter().take(5).map(|frame| fragment(frame)).collect();
+    let (workers, server) = ([fragments.clone(), updates()].concat(), [updates(), fragments.clone()].concat());
+    let crossing = upward(&workers, &server, Some(&addressed()));
+    assert_eq!((crossing.came, crossing.unlike, crossing.strangers.frames, crossing.fragments), (90, 0, 0, 10));
+    assert_eq!((crossing.checksum.frames, crossing.length.frames, crossing.misled.frames), (0, 0, 0));
+    let dir = tempfile::tempdir().expect("a folder");
+    let capture = capture(dir.path(), "w.pcap", &workers);
+    let crossing = Crossing::downward(&capture, Rules::default()).expect("a capture");
+    assert_eq!((crossing.came, crossing.strangers.frames, crossing.fragments), (0, 0, 5));
+    let dir = tempfile::tempdir().expect("a folder");
+    let [workers, server] =
+        [("w.pcap", &fragments), ("s.pcap", &fragments)].map(|(name, all)| self::capture(dir.path(), name, all));
+    // Frames of any kind hold what they held before.
+    let crossing = Crossing::upward(&workers, &server, Traffic::Raw, Rules::default()).expect("captures");
+    assert_eq!((crossing.came, crossing.strangers.frames, crossing.fragments), (5, 0, 0));
+}

@@ -8,6 +8,8 @@ use pktgen_wire::wire::frame::{Checksums, ipv4_checksum_fits, udp_checksum};
 const IPV4: u16 = 0x0800;
 const TAGS: [u16; 2] = [0x8100, 0x88a8];
 const UDP: u8 = 17;
+/// Bits of IPv4's flags and offset that only fragments have: more fragments, and the offset.
+const FRAGMENT: u16 = 0x3fff;
 
 /// A UDP datagram over IPv4.
 #[derive(Debug, Clone, Copy)]
@@ -50,8 +52,19 @@ pub(crate) fn content(frame: &[u8]) -> &[u8] {
     frame.get(14 + head..).unwrap_or_default()
 }
 
+/// Returns whether a frame is a fragment of an IPv4 packet: the first has a part of the datagram, later ones have no UDP header.
+pub(crate) fn is_fragment(frame: &[u8]) -> bool {
+    let mut at = 12;
+    while TAGS.contains(&get16(frame, at)) {
+        at += 4;
+    }
+    get16(frame, at) == IPV4
+        && frame.get(at + 2).is_some_and(|first| first >> 4 == 4)
+        && get16(frame, at + 8) & FRAGMENT != 0
+}
+
 impl<'a> Datagram<'a> {
-    /// Parses a frame with an Ethernet header; `None` if it is not a UDP datagram over IPv4.
+    /// Parses a frame with an Ethernet header; `None` if it is not a whole UDP datagram over IPv4.
     pub(crate) fn read(frame: &'a [u8]) -> Option<Datagram<'a>> {
         let (mut at, mut tag) = (12, None);
         while TAGS.contains(&get16(frame, at)) {
@@ -60,7 +73,13 @@ impl<'a> Datagram<'a> {
         }
         let ip = frame.get(at + 2..)?;
         let head = usize::from(ip.first()? & 15) * 4;
-        if get16(frame, at) != IPV4 || ip[0] >> 4 != 4 || head < 20 || ip.len() < head + 8 || ip[9] != UDP {
+        if get16(frame, at) != IPV4
+            || ip[0] >> 4 != 4
+            || head < 20
+            || ip.len() < head + 8
+            || ip[9] != UDP
+            || get16(ip, 6) & FRAGMENT != 0
+        {
             return None;
         }
         let total = usize::from(get16(ip, 2)).max(head + 8);
@@ -206,6 +225,20 @@ pub(crate) mod tests {
         assert!(!Datagram::read(&wrong).expect("a datagram").ip_fits);
         wrong[14 + 20 + 6] = 1;
         assert!(!Datagram::read(&wrong).expect("a datagram").udp_fits());
+    }
+
+    #[test]
+    fn fragments_are_no_datagrams() {
+        for (tag, whole) in [(false, frame(false)), (true, frame(true))] {
+            let at = if tag { 18 } else { 14 };
+            // Don't fragment; more fragments; a later one, which begins with any bytes.
+            for (flags, fragment) in [([0x40, 0], false), ([0x20, 0], true), ([0, 185], true)] {
+                let mut frame = whole.clone();
+                frame[at + 6..at + 8].copy_from_slice(&flags);
+                assert_eq!((Datagram::read(&frame).is_none(), is_fragment(&frame)), (fragment, fragment), "{flags:?}");
+            }
+        }
+        assert!(!is_fragment(&[]) && !is_fragment(&[0xff; 60]));
     }
 
     #[test]

@@ -178,7 +178,8 @@ pub fn diagnose(dir: &Path, device: Option<&Path>, protocols: &Protocols, no_ver
         unknown.push(what_would_tell(&evidence));
     }
     rank(&mut found);
-    let cautions = caution::of(&evidence);
+    let mut cautions = caution::of(&evidence);
+    cautions.extend(caution::of_fragments(crossing.as_ref().map_or(0, |crossing| crossing.fragments)));
     Ok(Diagnosis { cautions, symptoms, causes: found, unknown, breakdown: breakdown::of(&evidence) })
 }
 
