@@ -377,10 +377,14 @@ fn daemons_are_requested_to_end() {
     let Some(bench) = script("launchdaemon", daemon, "stays = false") else { return };
     let output = bench.check(&DECLARED);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    let stubborn = format!("(trap '' TERM; exec sleep 1000) & {daemon}");
-    bench.write("olaf", &format!("{}\nstays = false", bench.sh(&stubborn)));
-    let output = bench.check(&DECLARED);
-    assert!(output.status.code() == Some(1) && said(&output).contains("SIGTERM"), "{}", said(&output));
+    // In the process group of the command, and in one of its own.
+    for sleep in ["sleep 1000", "setsid sleep 1000"] {
+        let stubborn = format!("(trap '' TERM; exec {sleep}) & {daemon}");
+        bench.write("olaf", &format!("{}\nstays = false", bench.sh(&stubborn)));
+        let output = bench.check(&DECLARED);
+        let says = said(&output);
+        assert!(output.status.code() == Some(1) && says.contains("SIGTERM"), "{sleep}: {says}");
+    }
     assert_eq!(bench.left(), Vec::<String>::new());
 }
 

@@ -109,9 +109,9 @@ impl Keeper {
         let state = *device;
         match state {
             Some((pid, None)) => kernel::signal_group(pid, libc::SIGTERM),
-            Some((pid, Some(Exit::Code(0)))) => {
+            Some((_, Some(Exit::Code(0)))) => {
                 drop(device);
-                return end_group(pid, within);
+                return end_daemons(within);
             }
             _ => {}
         }
@@ -122,11 +122,11 @@ impl Keeper {
     }
 }
 
-/// Requests the end of the processes that a command left in its group; returns whether they ended in time.
-fn end_group(leader: u32, within: Duration) -> bool {
-    kernel::signal_group(leader, libc::SIGTERM);
+/// Requests the end of the processes that a command left, in its group or in others; returns whether they ended in time.
+fn end_daemons(within: Duration) -> bool {
+    kernel::signal_all(libc::SIGTERM);
     let watch = Stopwatch::start();
-    while !kernel::group_is_over(leader) {
+    while !kernel::all_are_over() {
         if watch.elapsed() >= within {
             return false;
         }

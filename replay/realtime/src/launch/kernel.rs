@@ -226,13 +226,25 @@ pub(super) fn signal_group(leader: u32, signal: libc::c_int) {
     unsafe { libc::kill(-(leader as libc::pid_t), signal) };
 }
 
-/// Returns whether no process is left in a group whose leader was waited for; reaps those that became children of this process.
-pub(super) fn group_is_over(leader: u32) -> bool {
-    let group = -(leader as libc::pid_t);
+/// Sends a signal to all other processes of the PID namespace whose first process this is; none if it is not the first.
+pub(super) fn signal_all(signal: libc::c_int) {
+    // SAFETY: take numbers only; in a namespace of its own, -1 means the processes of the namespace.
+    unsafe {
+        if libc::getpid() == 1 {
+            libc::kill(-1, signal);
+        }
+    }
+}
+
+/// Returns whether no other process is left in the PID namespace whose first process this is; reaps those that became its children.
+pub(super) fn all_are_over() -> bool {
     // SAFETY: these calls take numbers, and nobody wants the exit codes.
     unsafe {
-        while libc::waitpid(group, ptr::null_mut(), libc::WNOHANG) > 0 {}
-        libc::kill(group, 0) != 0
+        if libc::getpid() != 1 {
+            return true;
+        }
+        while libc::waitpid(-1, ptr::null_mut(), libc::WNOHANG) > 0 {}
+        libc::kill(-1, 0) != 0
     }
 }
 
