@@ -268,6 +268,14 @@ fn what_does_not_belong_together_is_refused() {
         let why = refused(dir, &["replay", "x.toml", "--set", set, "--shard", "1/2", "--out", "parts-2/1"]);
         assert!(why.contains("parts-2/1: the shard is of another sweep"), "{why}");
     }
+    // The file itself was changed, for a shard that begins and for one that goes on.
+    fs::write(dir.join("x.toml"), OLAF.replace("offered = \"60Gbps\"", "offered = \"50Gbps\"")).expect("writable");
+    shard(dir, "2/2", "changed", &[]);
+    let why = refused(dir, &["merge", "parts-2/1", "changed", "-o", "out"]);
+    assert!(why.contains("are not shards of one sweep") && why.contains("their configurations differ"), "{why}");
+    let why = refused(dir, &["replay", "x.toml", "--shard", "1/2", "--out", "parts-2/1"]);
+    assert!(why.contains("or its configuration was changed since"), "{why}");
+    fs::write(dir.join("x.toml"), OLAF).expect("writable");
     let why = refused(dir, &["replay", "x.toml", "--shard", "2/2", "--out", "parts-2/1"]);
     assert!(why.contains("the folder holds shard 1/2, and this is shard 2/2"), "{why}");
     // Another profile of the same name.

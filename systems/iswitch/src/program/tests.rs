@@ -44,15 +44,18 @@ fn part(worker: u32, seq: u32) -> Part {
 /// A sum that left: time, cluster, count, whether it was partial, the newest member, the bits of the numbers.
 type Left = (Time, u16, u16, bool, PacketId, Vec<u32>);
 
+fn place() -> Place {
+    Place {
+        routes: vec![0, pktgen_core::topology::NO_PORT, 1].into(),
+        server: 2,
+        group_ports: Arc::new(vec![vec![0]; 3].into()),
+        ..Place::bare(1, Population::regular(3, 2), Vec::new(), BYTES)
+    }
+}
+
 impl Rig {
     fn new(keys: &[(&str, Value)]) -> Rig {
-        let place = Place {
-            routes: vec![0, pktgen_core::topology::NO_PORT, 1].into(),
-            server: 2,
-            group_ports: Arc::new(vec![vec![0]; 3].into()),
-            ..Place::bare(1, Population::regular(3, 2), Vec::new(), BYTES)
-        };
-        let program = IswitchKind.open(&mut Section::of("target", keys), place).unwrap();
+        let program = IswitchKind.open(&mut Section::of("target", keys), place()).unwrap();
         let timing = PortTiming::link(Rate::from_bps(1_000_000_000_000), Size::default(), 0);
         let ports = (0..2).map(|link| Port::new(link, Box::new(Fifo::new(1024, true)), &timing)).collect();
         Rig { program, pool: Pool::new(BYTES, 8), books: Books::default(), ports, out: Outbox::default() }
@@ -165,6 +168,28 @@ fn sums_with_the_same_deadline_leave_in_the_order_in_which_they_were_opened() {
     let left: Vec<_> = rig.left().into_iter().map(|(cluster, count, partial, ..)| (cluster, count, partial)).collect();
     assert_eq!(left, [(0, 2, false), (1, 1, true), (0, 1, true)]);
     assert_eq!((rig.counter("open_at_end"), rig.program.next_wake()), (1, 2006));
+}
+
+/// A sum that stays open is in front of the deadlines of all that complete meanwhile: at most two per cluster are kept.
+#[test]
+fn deadlines_of_sums_that_left_are_bounded() {
+    let mut rig = Rig::new(&[]);
+    let mut program = Iswitch::open(&mut Section::of("target", &[("timeout", "1ms".into())]), place()).unwrap();
+    let give = |program: &mut Iswitch, rig: &mut Rig, t: Time, part: Part| {
+        let (frame, mut touched) = (rig.frame(t, part), Vec::new());
+        let mut context = Context::new(&mut rig.pool, &mut rig.books, &mut rig.ports, &mut rig.out, &mut touched);
+        program.on_burst(&[frame], &mut context);
+    };
+    give(&mut program, &mut rig, 1, part(2, 0));
+    let mut longest = 0;
+    for seq in 0..40 {
+        for worker in [0, 1] {
+            give(&mut program, &mut rig, 2 + Time::from(seq), part(worker, seq));
+        }
+        assert_eq!(rig.left().len(), 1);
+        longest = longest.max(program.deadlines.len());
+    }
+    assert_eq!((longest, program.held(), program.next_wake()), (2 * 3, 1, 1 + pktgen_core::time::MS));
 }
 
 #[test]
