@@ -211,6 +211,47 @@ fn roles_one_after_the_other_on_capture_files_come_to_the_same_every_time() {
     assert!(books[0] == books[1] && books[0] == books[2], "time in files is exact");
 }
 
+/// Sums are recomputed from the trace: a merge needs the one that was replayed.
+#[test]
+fn parts_of_a_trace_that_was_changed_are_not_joined() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let runs = |words: &[&str], set: &[String]| {
+        let output = pktgen(&[], words, set).output().expect("it runs");
+        assert!(output.status.success(), "{words:?}: {}", said(&output));
+    };
+    for (name, seed) in [("t.parquet", "1"), ("other.parquet", "9")] {
+        runs(&["-q", "trace", "synth", &config(), "-o", &at(name), "--seed", seed], &[]);
+    }
+    let set = [
+        "transport.kind=pcap".to_owned(),
+        format!("transport.files=[\"{}\",\"{}\"]", at("w.pcapng"), at("s.pcapng")),
+        format!("workload.trace={}", at("t.parquet")),
+    ];
+    runs(&["-q", "replay", &config(), "--role", "workers", "--run", RUN, "--out", &at("a")], &set);
+    runs(&["-q", "target", &config(), "--run", RUN, "--out", &at("b")], &set);
+    runs(&["-q", "capture", &config(), "--run", RUN, "--out", &at("c")], &set);
+    let (parts, whole) = ([at("a"), at("b"), at("c")], at("whole"));
+    let merge = ["-q", "merge", &parts[0], &parts[1], &parts[2], "-o", &whole];
+    let copy = |from: &str, to: &str| {
+        std::fs::copy(at(from), at(to)).expect("writable");
+    };
+    let trace = [("t.parquet", "kept"), ("t.parquet.manifest.json", "kept.json")];
+    trace.iter().for_each(|(name, kept)| copy(name, kept));
+    let refused = |part: &str| {
+        let output = pktgen(&[], &merge, &[]).output().expect("it runs");
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        assert!(said(&output).contains(part), "{part}: {}", said(&output));
+        assert!(!Path::new(&whole).exists(), "nothing was written");
+    };
+    copy("other.parquet", "t.parquet");
+    refused("the file does not match the hash in its manifest");
+    copy("other.parquet.manifest.json", "t.parquet.manifest.json");
+    refused("workload.trace was changed since the run, and sums are recomputed from it; restore the trace (sha256 ");
+    trace.iter().for_each(|(name, kept)| copy(kept, name));
+    runs(&merge, &[]);
+}
+
 #[test]
 fn parts_that_do_not_belong_together_are_refused() {
     let folder = tempfile::tempdir().expect("a temporary folder");
