@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn the_first_view_is_that_of_the_lines_that_are_drawn() {
         let run = |n: usize| RunSummary {
-            kept: Kept { age_cdf: vec![(n as f64, 1.0)], ..Kept::default() },
+            kept: Arc::new(Kept { age_cdf: vec![(n as f64, 1.0)], ..Kept::default() }),
             ..RunSummary::default()
         };
         let dir = tempfile::tempdir().unwrap();

@@ -115,6 +115,8 @@ fn base64(text: &str) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use hdrhistogram::serialization::V2Serializer;
     use hdrhistogram::serialization::interval_log::IntervalLogWriterBuilder;
@@ -149,7 +151,7 @@ mod tests {
         pktgen_records::testing::write_sweep(dir.path(), 1);
         let mut sweep = SweepData::open(dir.path(), &mut |_, _| {}).unwrap();
         sweep.runs.truncate(1);
-        sweep.runs[0].kept.lateness_cdf = vec![(1.0, 0.95), (2.0, 0.999), (9.0, 1.0)];
+        Arc::make_mut(&mut sweep.runs[0].kept).lateness_cdf = vec![(1.0, 0.95), (2.0, 0.999), (9.0, 1.0)];
         let charts = Lateness.charts(&sweep);
         assert_eq!(charts[0].zoom, Some((0.0, 2.0)));
         assert_eq!(charts[0].note, format!("The first view ends where 99.9 % of the frames had left. {THINNED}"));
