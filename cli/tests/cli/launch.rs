@@ -370,7 +370,7 @@ fn a_device_that_does_not_end_is_killed_and_that_is_said() {
     }
 }
 
-/// Daemons that a command leaves behind end as any device does.
+/// Processes that a command leaves behind, at its end or at SIGTERM, end as any device does.
 #[test]
 fn daemons_are_requested_to_end() {
     let daemon = "DEVICE --in e0 --out e1 --fault forward & exit 0";
@@ -385,6 +385,11 @@ fn daemons_are_requested_to_end() {
         let says = said(&output);
         assert!(output.status.code() == Some(1) && says.contains("SIGTERM"), "{sleep}: {says}");
     }
+    // A command that SIGTERM ends, before a process of its group.
+    let behind = "(trap '' TERM; exec sleep 1000) & DEVICE --in e0 --out e1 --fault forward & wait";
+    bench.write("olaf", &bench.sh(behind));
+    let output = bench.check(&DECLARED);
+    assert!(output.status.code() == Some(1) && said(&output).contains("SIGTERM"), "{}", said(&output));
     assert_eq!(bench.left(), Vec::<String>::new());
 }
 

@@ -103,22 +103,31 @@ impl Keeper {
         Ok(())
     }
 
-    /// Requests the device to end; returns whether it did in time.
+    /// Requests the device's process group to end; returns whether it did in time.
     fn end(&self, within: Duration) -> bool {
+        let watch = Stopwatch::start();
         let device = self.device.lock().unwrap_or_else(PoisonError::into_inner);
-        let state = *device;
-        match state {
-            Some((pid, None)) => kernel::signal_group(pid, libc::SIGTERM),
-            Some((_, Some(Exit::Code(0)))) => {
-                drop(device);
-                return end_daemons(within);
-            }
-            _ => {}
+        let Some((leader, exit)) = *device else { return true };
+        if exit == Some(Exit::Code(0)) {
+            drop(device);
+            return end_daemons(within);
         }
+        kernel::signal_group(leader, libc::SIGTERM);
+        // First the leader: waiting for its group would take its exit code from the thread that waits for it.
         let runs = |device: &mut Option<(u32, Option<Exit>)>| matches!(device, Some((_, None)));
-        let (_device, waited) =
+        let (device, waited) =
             self.ended.wait_timeout_while(device, within, runs).unwrap_or_else(PoisonError::into_inner);
-        !waited.timed_out()
+        drop(device);
+        if waited.timed_out() {
+            return false;
+        }
+        while !kernel::group_is_over(leader) {
+            if watch.elapsed() >= within {
+                return false;
+            }
+            std::thread::sleep(PAUSE);
+        }
+        true
     }
 }
 
