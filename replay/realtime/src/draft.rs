@@ -10,7 +10,7 @@ mod sample;
 use std::collections::BTreeMap;
 
 use pktgen_core::Result;
-use pktgen_core::time::Time;
+use pktgen_core::time::{NEVER, Time};
 use pktgen_wire::device::Profile;
 use pktgen_wire::device::check::check;
 use pktgen_workload::workload::Source;
@@ -103,6 +103,9 @@ pub fn draft(mut plan: Plan, source: Box<dyn Source>, names: (&str, &str), per_k
     if !counted.complete {
         notes.push(format!("note: only the first {UPDATES_MAX} updates were looked at; the run is longer"));
     }
+    if let Some(key) = early_end(&plan) {
+        notes.push(format!("note: totals are those without {key}, which may end the run earlier"));
+    }
     let coupled = plan.spec.transport.lockstep.is_some();
     if hardware.as_ref().is_some_and(|own: &Hardware| own.external) && !plan.spec.is_real_time() && !coupled {
         notes.push(
@@ -159,6 +162,14 @@ fn expected(plan: &Plan, counted: &load::Counted) -> Expected {
     Expected { what: "packets at the server", most: counted.frames, fully_aggregated: full }
 }
 
+/// Returns the key that may end the run at a moment that depends on what comes back, if there is one.
+fn early_end(plan: &Plan) -> Option<&'static str> {
+    let capture = &plan.spec.capture;
+    // Updates are generated at known times; in training, results determine what is sent by then.
+    let is_cut = plan.spec.training.is_some() && capture.until != NEVER;
+    is_cut.then_some("capture.until").or(capture.goal.map(|_| "capture.goal"))
+}
+
 /// Returns why the number of frames that the device gets is not known before the run, if it is not.
 fn unforeseeable(plan: &Plan, counted: &load::Counted) -> Option<&'static str> {
     let is_training = plan.spec.training.is_some();
@@ -168,6 +179,9 @@ fn unforeseeable(plan: &Plan, counted: &load::Counted) -> Option<&'static str> {
     }
     if !is_training && plan.parts.declared.reacts {
         return Some("a run of workers that withhold or retransmit (endpoint.workers) depends on what comes back");
+    }
+    if early_end(plan).is_some() {
+        return Some("what is sent before the run ends (capture.until, capture.goal) depends on what comes back");
     }
     (!counted.complete).then_some("the run is longer than what was looked at")
 }
@@ -310,6 +324,27 @@ mod tests {
         assert_eq!(of(10, "transmission_control"), (0, true));
         assert_eq!(of(10, "retransmit"), (0, true));
         assert_eq!(of(UPDATES_MAX as u32 + 1, "open_loop"), (0, true));
+    }
+
+    #[test]
+    fn counters_of_runs_that_end_early_are_not_foretold() {
+        let updates = steady(1, 10, "10us").replace("[target]", "[target]\nprofile = \"alveo-u55c-olaf\"\nslots = 8");
+        let training = "[workload]\nkind = \"dense\"\nmodel = \"resnet50\"\nscale = 0.002\nworkers = 4\niterations = 3\n\
+                        elements = 256\ncompute = \"1ms\"\n[topology]\nkind = \"rack\"\n[endpoint]\nworkers = \"switchml\"\n\
+                        pool = 32\n[target]\nprofile = \"tofino-switchml\"\n[transport]\nkind = \"ring\"\n";
+        let updates = updates.as_str();
+        for (text, capture, counters, noted) in [
+            (updates, "", 2, ""),
+            (updates, "until = \"45us\"", 2, ""),
+            (updates, "goal = 5", 0, "capture.goal"),
+            (training, "", 3, ""),
+            (training, "until = \"1us\"", 0, "capture.until"),
+        ] {
+            let drafted = drafted(&format!("{text}[capture]\n{capture}\n")).expect("a draft");
+            assert_eq!(drafted.counters.len(), counters, "{capture}");
+            let is_noted = |key: &str| drafted.notes.iter().any(|note| note.contains(&format!("without {key},")));
+            assert_eq!(is_noted(noted), !noted.is_empty(), "{capture}: {:?}", drafted.notes);
+        }
     }
 
     #[test]
