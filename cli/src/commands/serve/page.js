@@ -175,11 +175,10 @@
     clear() {
       [this.points, this.stride, this.rows] = [[], 1, 0];
     }
-    // The weight of a value is the time of its point, unless the point states weights.
+    // The weight of a value: the time in which it is known, unless the caller states weights.
     join(a, b) {
-      const weight = (point, i) => point.weights ? point.weights[i] : point.end - point.begin;
-      const values = this.series.map((series, i) => JOINS[series.join](a.values[i], b.values[i], weight(a, i), weight(b, i)));
-      return {begin: a.begin, end: b.end, values, weights: a.weights?.map((own, i) => own + b.weights[i])};
+      const values = this.series.map((series, i) => JOINS[series.join](a.values[i], b.values[i], a.weights[i], b.weights[i]));
+      return {begin: a.begin, end: b.end, values, weights: a.weights.map((own, i) => own + b.weights[i])};
     }
     add(point) {
       if (this.points.length > 0 && this.rows < this.stride) {
@@ -357,7 +356,8 @@
       this.whole = {begin_s: whole?.begin_s ?? row.begin_s, end_s: row.end_s};
       for (const name of COUNTED) this.whole[name] = whole === null ? row[name] : known(whole[name]) && known(row[name]) ? whole[name] + row[name] : null;
       const per = name => known(row[name]) ? row[name] / dt : null;
-      const point = (set, values, weights) => set.points.add({begin: row.begin_s, end: row.end_s, values, weights});
+      const times = values => values.map(value => value === null ? 0 : dt);
+      const point = (set, values, weights = times(values)) => set.points.add({begin: row.begin_s, end: row.end_s, values, weights});
       const rates = ['sent', 'received', 'represented', 'lost'];
       point(this.set('Rates', rates, mean, rate, 'Updates that left, packets that arrived, updates that these represent, frames lost outside the device; per second.'), rates.map(per));
       const late = ['late_p50_ns', 'late_p99_ns', 'late_max_ns'].map(name => known(row[name]) ? row[name] * 1e-9 : null);
