@@ -56,13 +56,20 @@ fn network(run: &RunFile) -> Value {
     let key = |name: &str| keys.get(name).map(|text| text.trim_matches('"').to_owned());
     let rate = key("topology.rate").and_then(|text| text.parse::<Rate>().ok()).map(Rate::bps);
     let ids: Option<BTreeSet<_>> = run.clusters.as_ref().map(|clusters| clusters.iter().collect());
-    let bottleneck = key("topology.kind").is_some_and(|kind| kind == "bottleneck");
+    let topology = key("topology.kind");
+    let bottleneck = topology.as_deref() == Some("bottleneck");
+    // Without a server, results return to the workers.
+    let server = match topology.as_deref() {
+        None | Some("rack") => false,
+        Some("custom") => key("topology.server").is_none_or(|names| !names.trim().is_empty()),
+        Some(_) => true,
+    };
     json!({
         "workers": run.clusters.as_ref().map(Vec::len),
         "clusters": ids.map(|ids| ids.len()),
         "nodes": run.nodes.len(),
-        "topology": key("topology.kind"),
-        "server": bottleneck,
+        "topology": topology,
+        "server": server,
         // Rate of the link towards the server.
         "rate_bps": rate.filter(|_| bottleneck),
         "device": key("target.kind"),
@@ -70,4 +77,28 @@ fn network(run: &RunFile) -> Value {
         "queue": key("target.queue"),
         "transport": key("transport.kind"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_return_to_workers_only_without_a_server() {
+        for (topology, server, has_rate) in [
+            ("kind = \"bottleneck\"\nrate = \"5Mbps\"", true, true),
+            ("kind = \"star\"\nrate = \"5Mbps\"", true, false),
+            ("kind = \"multi_hop\"", true, false),
+            ("kind = \"custom\"", true, false),
+            ("kind = \"custom\"\nserver = \"ps\"", true, false),
+            ("kind = \"custom\"\nserver = \"\"", false, false),
+            ("kind = \"rack\"", false, false),
+        ] {
+            let config = format!("[topology]\n{topology}\n");
+            let run: RunFile = serde_json::from_value(json!({"config": config})).expect("a manifest");
+            let network = network(&run);
+            assert_eq!(network["server"], json!(server), "{topology}");
+            assert_eq!(!network["rate_bps"].is_null(), has_rate, "{topology}");
+        }
+    }
 }
