@@ -172,9 +172,9 @@ impl Live {
 
     /// Reports the progress; `before` is the prefix of the bar's text.
     pub(crate) fn tell(&self, before: &str, progress: &Progress, bar: &ProgressBar, ui: &Ui) {
-        let glance = self.view.look(progress);
+        let glance = self.view.look(progress).map(Arc::new);
         if let (Some(glance), Some(exporter)) = (&glance, &self.exporter) {
-            exporter.publish(glance);
+            exporter.publish(glance.clone());
         }
         if let (Some(stats), Some(glance)) = (&self.stats, &glance) {
             let mut stats = stats.lock().unwrap_or_else(PoisonError::into_inner);
@@ -185,7 +185,7 @@ impl Live {
         }
         if let Some(screen) = &self.screen {
             screen.lock().unwrap_or_else(PoisonError::into_inner).show(
-                glance.as_ref(),
+                glance.as_deref(),
                 &self.stop,
                 self.steering.as_deref(),
             );

@@ -23,12 +23,12 @@ const WRITE: Duration = Duration::from_secs(2);
 /// Pause after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The latest page.
-type Page = Arc<Mutex<String>>;
+/// The latest statistics; none before the first run.
+type Latest = Arc<Mutex<Option<Arc<Glance>>>>;
 
 /// Serves until it is dropped.
 pub(super) struct Exporter {
-    page: Page,
+    latest: Latest,
     /// Dropping it ends the thread.
     runtime: Option<tokio::runtime::Runtime>,
 }
@@ -50,14 +50,14 @@ impl Exporter {
             .build()
             .map_err(fails)?;
         let listener = runtime.block_on(TcpListener::bind(address)).map_err(fails)?;
-        let page = Page::default();
-        runtime.spawn(accept(listener, page.clone()));
-        Ok(Exporter { page, runtime: Some(runtime) })
+        let latest = Latest::default();
+        runtime.spawn(accept(listener, latest.clone()));
+        Ok(Exporter { latest, runtime: Some(runtime) })
     }
 
-    /// Publishes the current statistics.
-    pub(super) fn publish(&self, glance: &Glance) {
-        *self.page.lock().unwrap_or_else(PoisonError::into_inner) = text(glance);
+    /// Publishes the current statistics. They are formatted on request.
+    pub(super) fn publish(&self, glance: Arc<Glance>) {
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(glance);
     }
 }
 
@@ -69,16 +69,16 @@ impl Drop for Exporter {
     }
 }
 
-async fn accept(listener: TcpListener, page: Page) {
+async fn accept(listener: TcpListener, latest: Latest) {
     // Each connection holds one more reference.
     let open = Arc::new(());
     loop {
         match listener.accept().await {
             Ok((stream, _)) if Arc::strong_count(&open) > CONNECTIONS => drop(stream),
             Ok((stream, _)) => {
-                let (page, own) = (page.clone(), open.clone());
+                let (latest, own) = (latest.clone(), open.clone());
                 drop(tokio::spawn(async move {
-                    answer(stream, page).await;
+                    answer(stream, latest).await;
                     drop(own);
                 }));
             }
@@ -89,7 +89,7 @@ async fn accept(listener: TcpListener, page: Page) {
 }
 
 /// Handles one request. Other paths return a list of the available ones.
-async fn answer(mut stream: TcpStream, page: Page) {
+async fn answer(mut stream: TcpStream, latest: Latest) {
     let mut request = Vec::new();
     let read = async {
         while request.len() < REQUEST_MAX && !request.windows(4).any(|end| end == b"\r\n\r\n") {
@@ -102,7 +102,7 @@ async fn answer(mut stream: TcpStream, page: Page) {
         return;
     }
     let (status, body) = match request.starts_with(b"GET /metrics ") {
-        true => ("200 OK", page.lock().unwrap_or_else(PoisonError::into_inner).clone()),
+        true => ("200 OK", page(&latest)),
         false => ("404 Not Found", "there is /metrics\n".to_owned()),
     };
     let head = format!(
@@ -115,6 +115,13 @@ async fn answer(mut stream: TcpStream, page: Page) {
         let _ = stream.shutdown().await;
     };
     let _ = tokio::time::timeout(WRITE, write).await;
+}
+
+/// Returns the page of the latest statistics; empty before the first.
+fn page(latest: &Latest) -> String {
+    // Not locked while it is formatted.
+    let glance = latest.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    glance.map_or_else(String::new, |glance| text(&glance))
 }
 
 /// Counts that the roles of this process have.
@@ -212,9 +219,9 @@ mod tests {
 
     use super::*;
 
-    fn page(totals: LiveTotals, skipped: u64) -> String {
+    fn glance(totals: LiveTotals, skipped: u64) -> Glance {
         let seen = ClusterTotals { sent: 7, packets: 5, updates: 6, bytes: 500 };
-        text(&Glance {
+        Glance {
             name: "x".to_owned(),
             dir: Arc::from(Path::new("x")),
             progress: Progress::default(),
@@ -225,7 +232,21 @@ mod tests {
             refused: None,
             totals,
             interval: None,
-        })
+        }
+    }
+
+    #[test]
+    fn the_page_is_that_of_the_latest_statistics() {
+        let latest = Latest::default();
+        let exporter = Exporter { latest: latest.clone(), runtime: None };
+        assert_eq!(page(&latest), "", "no run has begun");
+        for sent in [7, 8] {
+            let seen = Arc::new(glance(LiveTotals { sent: Some(sent), ..LiveTotals::default() }, sent));
+            exporter.publish(seen.clone());
+            assert_eq!(page(&latest), text(&seen));
+            let kept = latest.lock().expect("no panic").clone().expect("statistics");
+            assert!(Arc::ptr_eq(&kept, &seen), "nothing is formatted or copied before a request");
+        }
     }
 
     #[test]
@@ -239,7 +260,7 @@ mod tests {
         for (totals, skipped, sends, receives) in
             [(workers, 0, true, false), (server, 0, false, true), (unread, 3, false, true)]
         {
-            let page = page(totals, skipped);
+            let page = text(&glance(totals, skipped));
             let has = |name: &&str| page.lines().any(|line| line.starts_with(&format!("pktgen_{name}")));
             for (names, known) in [(&of_workers[..], sends), (&of_server[..], receives)] {
                 assert!(names.iter().all(|name| has(name) == known), "{names:?}: {page}");
