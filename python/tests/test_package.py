@@ -328,7 +328,8 @@ def test_no_warning_where_there_is_nothing_to_warn_of(small: pktgen.Sweep) -> No
 
 
 def test_wrong_arguments_are_usage_errors(small: pktgen.Sweep, copy: Path, tmp_path: Path) -> None:
-    wrong: list[dict[str, Any]] = [{"seeds": 1.5}, {"axes": ["x"]}, {"axes": {"target.slots": 8}}, {"axes": {"topology.rate": "5Gbps"}}, {"set": ["a=1"]}]
+    wrong: list[dict[str, Any]] = [{"seeds": seeds} for seeds in (1.5, [1.5], [1, 2.0], ["1..3"], [True])]
+    wrong += [{"axes": ["x"]}, {"axes": {"target.slots": 8}}, {"axes": {"topology.rate": "5Gbps"}}, {"set": ["a=1"]}]
     for words in wrong:
         with pytest.raises(pktgen.UsageError):
             pktgen.run("olaf/table1", updates=10, **words)

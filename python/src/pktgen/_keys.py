@@ -150,7 +150,10 @@ def key(word: str, experiment: str | os.PathLike[str]) -> str:
 def _ranges(seeds: Iterable[int]) -> str:
     """Seeds as the experiment writes them, in their order: those that follow each other as "1..30"."""
     spans: list[list[int]] = []
-    for seed in map(int, seeds):
+    for seed in map(_plain, seeds):
+        if isinstance(seed, bool) or not hasattr(seed, "__index__"):
+            raise UsageError(f'seeds cannot have {seed!r}; write whole numbers, or a text as "1..5"', 2)
+        seed = int(seed)
         if spans and seed == spans[-1][1] + 1:
             spans[-1][1] = seed
         else:
