@@ -45,7 +45,9 @@ def test_a_run_is_paused_sped_up_and_ended() -> None:
         state = control.status()
         assert state.held and state.speed == 1.0 and state.changes == 0 and state.pps is not None
         events = control.events()
-        applied = [control.start(), control.rate(2 * state.pps), control.pause(), control.resume(), control.factor(0.5)]
+        # A number of numpy that is no float of Python.
+        half = pl.Series([0.5], dtype=pl.Float32).to_numpy()[0]
+        applied = [control.start(), control.rate(2 * state.pps), control.pause(), control.resume(), control.factor(half)]
         assert applied == sorted(applied)
         with pytest.raises(pktgen.PktgenError, match="above 0"):
             control.rate(0)

@@ -87,11 +87,11 @@ class Control:
 
     def rate(self, pps: float) -> int:
         """Sends at this mean rate, in packets per second; of workers that react it is the cap."""
-        return self._change("rate", pps=pps)
+        return self._change("rate", pps=float(pps))
 
     def factor(self, factor: float) -> int:
         """Sends so many times as fast as now."""
-        return self._change("rate", factor=factor)
+        return self._change("rate", factor=float(factor))
 
     def reset(self) -> int:
         """Counts from 0 in live statistics; records keep everything."""
