@@ -56,6 +56,17 @@ def test_a_sweep_whose_plan_was_changed_is_refused(copy: Path) -> None:
         pktgen.open(copy)
 
 
+def test_a_run_that_has_ended_since_is_read_again(copy: Path) -> None:
+    run = pktgen.open(copy).runs[0]
+    path = run.path / "manifest.json"
+    ended = path.read_text()
+    path.write_text(json.dumps({**json.loads(ended), "state": "running", "digest": None}))
+    with pytest.warns(pktgen.PktgenWarning), pytest.raises(pktgen.UsageError, match="in progress"):
+        run.stream("sent")
+    path.write_text(ended)
+    assert run.sent.collect().height > 0 and run.manifest is run.manifest
+
+
 def test_a_metric_that_failed_is_warned_of() -> None:
     sweep = pktgen.run("olaf/table1", set={"metrics.tail.sql": "SELECT worker AS value FROM sent"}, **SMALL)
     with pytest.warns(pktgen.InvalidRunWarning, match="tail"):

@@ -49,6 +49,7 @@ class Run:
         self.labels = dict(labels)
         self.seed = seed
         self._verify = verify
+        self._manifest: dict[str, Any] | None = None
 
     @property
     def name(self) -> str:
@@ -60,13 +61,16 @@ class Run:
         """The variant, if the sweep has variants."""
         return str(self.labels["variant"]) if "variant" in self.labels else None
 
-    @cached_property
+    @property
     def manifest(self) -> dict[str, Any]:
         """The content of manifest.json: configuration, balance, validity, files (docs/records.md)."""
-        text = _read(self.path / "manifest.json")
-        self._check(text)
-        found: dict[str, Any] = json.loads(text)
-        return found
+        # That of a run in progress changes, as does that of a killed one when it is recovered.
+        if self._manifest is None or self._manifest.get("state") == "running":
+            text = _read(self.path / "manifest.json")
+            self._check(text)
+            found: dict[str, Any] = json.loads(text)
+            self._manifest = found
+        return self._manifest
 
     @property
     def valid(self) -> bool:
