@@ -73,6 +73,12 @@ def test_a_metric_that_failed_is_warned_of() -> None:
         sweep.metrics("tail")
 
 
+def test_a_report_without_metrics_has_the_columns_of_others(small: pktgen.Sweep) -> None:
+    report, whole = pktgen.Sweep(small.path, report={**small._report, "columns": []}).report(), small.report()
+    assert report.filter(pl.col("metric") == "loss").is_empty() and report.columns == whole.columns
+    assert all(report.schema[name] == whole.schema[name] for name in ("topology.rate", "variant", "seeds", "median"))
+
+
 def test_labels_of_an_own_metric_are_columns_whatever_their_type() -> None:
     own = {
         "metrics.kinds.sql": "SELECT action_code AS kind, COUNT(*) AS value FROM books GROUP BY action_code",

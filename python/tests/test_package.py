@@ -69,7 +69,8 @@ def test_axes_of_judgements_are_typed() -> None:
     found = pktgen.Comparison(said, True, {"target.slots": ["4", "8.5", "16"]}).judgements()
     assert found.schema["target.slots"] == pl.Float64 and found["target.slots"].to_list() == [16.0, 4.0]
     nothing = pktgen.Comparison({"title": "", "outcome": "same", "valid": True, "lines": [], "notes": [], "versus": []})
-    assert nothing.judgements().is_empty()
+    assert nothing.judgements().filter(pl.col("outcome") == "worse").is_empty()
+    assert nothing.judgements().columns == found.drop("target.slots", "variant", "a.b").columns
 
 
 OLAF = "olaf/table1"

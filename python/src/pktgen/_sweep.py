@@ -25,6 +25,8 @@ from ._tool import Note
 
 # A larger sweep is shown without its verdict until something has asked for it: the tool reads all runs for that.
 SHOWN_JUDGED = 200
+# Types of columns with labels.
+KINDS: dict[type, Any] = {bool: pl.Boolean, int: pl.Int64, float: pl.Float64, str: pl.String}
 # Types of columns as the tool names them.
 TYPES: dict[str, Any] = {
     "bool": pl.Boolean, "uint8": pl.UInt8, "uint16": pl.UInt16, "uint32": pl.UInt32, "uint64": pl.UInt64, "int64": pl.Int64, "float32": pl.Float32,
@@ -305,7 +307,11 @@ class Sweep:
         ]
         if not self.valid:
             tool.warn(f"{self.name}: {self.verdict.lines[0]}", invalid=True)
-        floats = {name: pl.Float64 for name in ("median", "lo", "hi", "paper")}
+        floats = dict.fromkeys(("median", "lo", "hi", "paper"), pl.Float64)
+        if not rows:
+            axes = {axis: KINDS[type(values[0])] if values else pl.String for axis, values in self.axes.items()}
+            texts = {"metric": pl.String, "unit": pl.String}
+            return pl.DataFrame(schema={**axes, **texts, "seeds": pl.Int64, **floats, "sign": pl.String, "source": pl.String})
         return pl.DataFrame(rows, infer_schema_length=None).with_columns(pl.col(name).cast(kind) for name, kind in floats.items())
 
     def stream(self, name: str) -> pl.LazyFrame:
@@ -431,8 +437,7 @@ def _metrics(path: Path, runs: list[Run], patterns: tuple[str, ...], verify: boo
 
 
 def _columns(run: Run) -> list[pl.Expr]:
-    kinds: dict[type, Any] = {bool: pl.Boolean, int: pl.Int64, float: pl.Float64, str: pl.String}
-    labels = [pl.lit(value, kinds[type(value)]).alias(axis) for axis, value in run.labels.items()]
+    labels = [pl.lit(value, KINDS[type(value)]).alias(axis) for axis, value in run.labels.items()]
     return [*labels, pl.lit(run.seed, pl.UInt64).alias("seed")]
 
 
