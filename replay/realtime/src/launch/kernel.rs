@@ -238,13 +238,21 @@ pub(super) fn signal_all(signal: libc::c_int) {
 
 /// Returns whether no other process is left in the PID namespace whose first process this is; reaps those that became its children.
 pub(super) fn all_are_over() -> bool {
+    // SAFETY: takes nothing.
+    unsafe { libc::getpid() != 1 || are_over(-1) }
+}
+
+/// Returns whether no process is left in a group whose leader was waited for; reaps those that became children of this process.
+pub(super) fn group_is_over(leader: u32) -> bool {
+    are_over(-(leader as libc::pid_t))
+}
+
+/// Reaps children among `these` (as `kill` takes them) and returns whether no process of them is left.
+fn are_over(these: libc::pid_t) -> bool {
     // SAFETY: these calls take numbers, and nobody wants the exit codes.
     unsafe {
-        if libc::getpid() != 1 {
-            return true;
-        }
-        while libc::waitpid(-1, ptr::null_mut(), libc::WNOHANG) > 0 {}
-        libc::kill(-1, 0) != 0
+        while libc::waitpid(these, ptr::null_mut(), libc::WNOHANG) > 0 {}
+        libc::kill(these, 0) != 0
     }
 }
 
