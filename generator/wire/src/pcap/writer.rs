@@ -155,16 +155,33 @@ impl Writer {
     /// Appends a packet of `len` bytes, of which `bytes` were kept, captured at `t` since the anchor.
     #[inline]
     pub fn packet(&mut self, interface: u32, t: Time, bytes: &[u8], len: u32) -> Result<()> {
+        let ticks =
+            self.ticks(t).ok_or_else(|| self.unfit(format_args!("{t} ps after {} ns", self.options.anchor_unix_ns)))?;
+        let nano = self.options.precision == Precision::Nano;
+        let beyond = if self.options.remainders && nano { t.rem_euclid(NS) as u32 } else { 0 };
+        self.append(interface, ticks, beyond, bytes, len)
+    }
+
+    /// Appends a packet captured at `unix_ns`, in ns since 1970, whatever the anchor is.
+    #[inline]
+    pub fn packet_at(&mut self, interface: u32, unix_ns: u64, bytes: &[u8], len: u32) -> Result<()> {
+        let ticks = if self.options.precision == Precision::Micro { unix_ns / 1000 } else { unix_ns };
+        self.append(interface, ticks, 0, bytes, len)
+    }
+
+    /// Appends a packet captured at `ticks` of the file since 1970 and `beyond` ps.
+    #[inline]
+    fn append(&mut self, interface: u32, ticks: u64, beyond: u32, bytes: &[u8], len: u32) -> Result<()> {
         if !self.begun {
             self.begin()?;
         }
-        let ticks = self.ticks(t).ok_or_else(|| self.unfit(t))?;
         let bytes = &bytes[..bytes.len().min(self.keep)];
         let kept = bytes.len() as u32;
         match self.options.form {
             Form::Pcap => {
                 let parts = if self.options.precision == Precision::Micro { 1_000_000 } else { 1_000_000_000 };
-                let seconds = u32::try_from(ticks / parts).map_err(|_| self.unfit(t))?;
+                let seconds =
+                    u32::try_from(ticks / parts).map_err(|_| self.unfit(format_args!("{ticks}/{parts} s")))?;
                 let head: [u8; RECORD] = words([seconds, (ticks % parts) as u32, kept, len]);
                 self.put(&head)?;
                 self.put(bytes)
@@ -178,11 +195,6 @@ impl Writer {
                     ));
                 }
                 let padding = bytes.len().next_multiple_of(4) - bytes.len();
-                let beyond = if self.options.remainders && self.options.precision == Precision::Nano {
-                    t.rem_euclid(NS) as u32
-                } else {
-                    0
-                };
                 let options = if beyond > 0 { REMAINDER_BYTES } else { 0 };
                 let length = (PACKET_HEAD + bytes.len() + padding + options + 4) as u32;
                 let (high, low) = ((ticks >> 32) as u32, ticks as u32);
@@ -208,10 +220,8 @@ impl Writer {
     }
 
     #[cold]
-    fn unfit(&self, t: Time) -> Error {
-        let anchor = self.options.anchor_unix_ns;
-        let what =
-            format!("a time of {t} ps after {anchor} ns since 1970 cannot be written in this form and precision");
+    fn unfit(&self, time: std::fmt::Arguments<'_>) -> Error {
+        let what = format!("a time of {time} since 1970 cannot be written in this form and precision");
         Error::data(&self.path, what)
     }
 

@@ -87,10 +87,13 @@ impl Block {
         self.ends.push(self.bytes.len() as i32);
     }
 
-    /// Returns its frames: arrival time, length on the wire, kept bytes.
-    pub fn frames(&self) -> impl Iterator<Item = (Time, u32, &[u8])> {
+    /// Returns its frames: the socket's stamp in ns since 1970, if it has one; arrival time, length on the wire, kept bytes.
+    pub fn frames(&self) -> impl Iterator<Item = (Option<u64>, Time, u32, &[u8])> {
+        let stamps = &self.stamps;
+        let stamp = move |at: usize| stamps.get(at).and_then(|stamp| u64::try_from(*stamp).ok());
         let ranges = self.ends.windows(2).map(|pair| &self.bytes[pair[0] as usize..pair[1] as usize]);
-        self.times.iter().zip(&self.lens).zip(ranges).map(|((t, len), bytes)| (*t, *len, bytes))
+        let frames = self.times.iter().zip(&self.lens).zip(ranges).enumerate();
+        frames.map(move |(at, ((t, len), bytes))| (stamp(at), *t, *len, bytes))
     }
 
     /// Lends the columns to `write` as a batch, and empties the block.
@@ -168,7 +171,7 @@ mod tests {
                 for (i, (len, bytes)) in frames.iter().enumerate() {
                     block.push(i as i64 + round, stamped.then_some(7 + i as u64), *len as usize, bytes);
                 }
-                let seen: Vec<_> = block.frames().map(|(_, len, bytes)| (len, bytes.to_vec())).collect();
+                let seen: Vec<_> = block.frames().map(|(_, _, len, bytes)| (len, bytes.to_vec())).collect();
                 prop_assert_eq!(&seen, &frames);
                 block.write(&schema(), &blank, |batch| {
                     let times = as_primitive_array::<Int64Type>(batch.column(0));

@@ -80,6 +80,8 @@ impl Files {
 
     /// Writes blocks as they arrive, and returns them empty, until `full` ends.
     pub fn work(mut self, full: &mut Consumer<Block>, empty: &mut Producer<Block>) -> Result<()> {
+        // A capture that is killed before its first frame leaves valid files.
+        self.flush()?;
         loop {
             match full.pop() {
                 Ok(mut block) => {
@@ -87,7 +89,7 @@ impl Files {
                     // The ring has room for all blocks.
                     let _ = empty.push(block);
                     if full.is_empty() {
-                        self.stream.flush().map_err(|error| failed(&self.path, &error))?;
+                        self.flush()?;
                     }
                 }
                 // The other end pushes its last block before it is dropped, so check once more.
@@ -99,12 +101,22 @@ impl Files {
 
     fn write(&mut self, block: &mut Block) -> Result<()> {
         if let Some(pcap) = &mut self.pcap {
-            for (t, len, bytes) in block.frames() {
-                pcap.packet(0, t, bytes, len)?;
+            for (stamp_ns, t, len, bytes) in block.frames() {
+                // The time that analysis gives the frame in the stream.
+                match stamp_ns {
+                    Some(stamp_ns) => pcap.packet_at(0, stamp_ns, bytes, len)?,
+                    None => pcap.packet(0, t, bytes, len)?,
+                }
             }
         }
         let stream = &mut self.stream;
         block.write(&self.schema, &self.blank, |batch| stream.write(batch)).map_err(|error| failed(&self.path, &error))
+    }
+
+    /// Writes to the files what was passed to them.
+    fn flush(&mut self) -> Result<()> {
+        self.stream.flush().map_err(|error| failed(&self.path, &error))?;
+        self.pcap.as_mut().map_or(Ok(()), Writer::flush)
     }
 
     fn finish(mut self) -> Result<()> {
@@ -163,6 +175,8 @@ mod tests {
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
     use pktgen_core::arrow::array::{AsArray, RecordBatch};
     use pktgen_core::record::digest::check_files;
+    use pktgen_core::time::MS;
+    use pktgen_wire::pcap::Reader;
 
     /// A block of `rows` frames numbered from `first` on.
     fn block(first: u32, rows: u32) -> Block {
@@ -208,5 +222,31 @@ mod tests {
         let reader = ParquetRecordBatchReaderBuilder::try_new(file).expect("a footer").build().expect("a reader");
         let all: Vec<u32> = reader.flat_map(|batch| numbers(&batch.expect("a batch"))).collect();
         assert_eq!(all, (0..5004).collect::<Vec<_>>());
+    }
+
+    /// Packets have the times of `stamp_ns`, also by a clock that is far from the host's, and can be read before the end.
+    #[test]
+    fn packets_have_the_stamps_of_the_socket() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut files = Files::create(folder.path(), true).expect("files");
+        let anchor = 1_700_000_000_000_000_000;
+        files.set_anchor(anchor);
+        let times = || {
+            let mut reader = Reader::open(&folder.path().join(PACKETS)).expect("a capture");
+            let mut times = Vec::new();
+            while let Some(packet) = reader.next().expect("a packet") {
+                times.push(packet.time.expect("a time").unix_ns().cast_unsigned());
+            }
+            times
+        };
+        files.flush().expect("flushed");
+        assert_eq!(times(), [0u64; 0]);
+        let mut block = Block::new(8, true);
+        for stamp in [Some(anchor + 1000), Some(anchor - 2000), Some(37), None] {
+            block.push(5 * MS, stamp, 60, &[1; 8]);
+        }
+        files.write(&mut block).expect("written");
+        files.flush().expect("flushed");
+        assert_eq!(times(), [anchor + 1000, anchor - 2000, 37, anchor + 5_000_000]);
     }
 }
