@@ -19,6 +19,7 @@ mod lines;
 mod merge;
 mod meter;
 mod notes;
+mod numbers;
 pub mod replay;
 pub mod spool;
 mod sums;

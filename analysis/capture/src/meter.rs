@@ -6,10 +6,11 @@ use std::hash::BuildHasherDefault;
 
 use pktgen_core::record::PacketId;
 use pktgen_core::{Error, Result};
-use pktgen_wire::wire::sight::{Delivery, Sight, What};
+use pktgen_wire::wire::sight::{Delivery, Renewal, Sight, What};
 use pktgen_wire::wire::{FORMATS_MAX, Format, Formats};
 
 use super::flow::FlowMeter;
+use super::numbers::{Seen, Senders};
 use super::sums::{Recent, Sums};
 use super::window::{Known, Mark, Window};
 use super::{Event, Side};
@@ -103,6 +104,8 @@ pub(super) struct Meter {
     ahead: Option<Pending>,
     deliveries: [Delivery; FORMATS_MAX],
     sums: Sums,
+    /// Numbers of updates without a generation time, by side.
+    numbers: [Senders; 2],
     /// Workers with updates without a generation time, by side, if there is a capture of the senders.
     sources: [HashSet<Source>; 2],
     latency_ps: NumberList,
@@ -305,6 +308,7 @@ impl Meter {
             ahead: sender.then(|| Pending::new(AHEAD)),
             deliveries: deliveries(formats),
             sums: Sums::new(formats),
+            numbers: Default::default(),
             sources: Default::default(),
             latency_ps: NumberList::default(),
             file: Shared::default(),
@@ -370,7 +374,9 @@ impl Meter {
         let Some(delivery) = self.deliveries.get(format).copied() else { return Ok(()) };
         match (event.side, sight.what, delivery) {
             (Side::Sender, What::Update, _) => self.sent(event, delivery)?,
-            (Side::Server, What::Update, Delivery::Updates | Delivery::UncountedUpdates) => self.received(event)?,
+            (Side::Server, What::Update, Delivery::Updates | Delivery::UncountedUpdates) => {
+                self.received(event, delivery)?;
+            }
             (Side::Server, What::Result, Delivery::Results | Delivery::ResultsOfAll) => self.result(event, delivery),
             (Side::Server, What::Update, Delivery::Results | Delivery::ResultsOfAll) => {
                 self.source(event, event.sender());
@@ -384,6 +390,10 @@ impl Meter {
         let sight = &event.sight;
         let (Some(generation), Some(worker)) = (sight.generation, sight.worker) else {
             self.source(event, event.sender());
+            if let Some(seen) = self.number(event, delivery) {
+                self.sent_by_number(event, seen);
+                return Ok(());
+            }
             // Contributions do not necessarily contain the transmission.
             let again = matches!(delivery, Delivery::Results | Delivery::ResultsOfAll) && self.sums.contribution(event);
             self.totals.sent += 1;
@@ -421,6 +431,24 @@ impl Meter {
         Ok(())
     }
 
+    /// Looks up the number of an update without a generation time; `None` if its format has no such numbers.
+    fn number(&mut self, event: &Event, delivery: Delivery) -> Option<Seen> {
+        let format = self.totals.formats.get(usize::from(event.format))?;
+        let is_numbered = delivery == Delivery::Updates && format.facts().renewal == Renewal::Sequences;
+        is_numbered.then(|| self.numbers[event.side as usize].see(event))
+    }
+
+    fn sent_by_number(&mut self, event: &Event, seen: Seen) {
+        if seen.is_copy {
+            self.totals.copies += 1;
+            return;
+        }
+        self.totals.sent += 1;
+        self.totals.sent_at(event.t);
+        self.totals.resent += u64::from(event.sight.attempt > 0);
+        self.totals.sent_updates += u64::from(seen.update == Known::New);
+    }
+
     /// Records the sender of an update without a generation time.
     fn source(&mut self, event: &Event, sender: Option<u32>) {
         if let (Some(sender), 1, true) = (sender, event.sight.count, self.pending.is_some()) {
@@ -443,16 +471,20 @@ impl Meter {
     }
 
     #[inline]
-    fn received(&mut self, event: &Event) -> Result<()> {
+    fn received(&mut self, event: &Event, delivery: Delivery) -> Result<()> {
         let (sight, t) = (&event.sight, event.t);
         let totals = &mut self.totals;
         totals.delivered(event);
         totals.aggregates |= sight.count > 1;
         totals.repeats |= sight.attempt > 0;
         let (Some(generation), Some(worker)) = (sight.generation, sight.worker) else {
+            let seen = self.number(event, delivery);
+            let (is_copy, is_again) = seen.map_or((false, false), |seen| (seen.is_copy, seen.update == Known::Again));
+            let (totals, count) = (&mut self.totals, u64::from(sight.count));
             totals.ageless += 1;
-            totals.represented += u64::from(sight.count);
-            totals.transmitted += u64::from(sight.count);
+            totals.duplicates += u64::from(is_copy);
+            totals.represented += if is_again { 0 } else { count };
+            totals.transmitted += if is_copy { 0 } else { count };
             // An aggregate may have the address of the device.
             self.source(event, event.sight.worker);
             return Ok(());

@@ -308,6 +308,7 @@ impl Format for AtpUdp {
         const FACTS: FormatFacts = FormatFacts {
             lanes: Some(LaneForm { number: Number::I32, offset: frame::HEAD + BEFORE, shared: true, filled: true }),
             ports: Some((WORKER_PORT, PORT)),
+            renewal: Renewal::Sequences,
             ..FormatFacts::new((UDP_FRAME_BYTES, UDP_FRAME_BYTES))
         };
         &FACTS

@@ -74,3 +74,40 @@ fn as_many_workers_as_may_be_are_counted() {
     let message = add(7, 4).expect_err("a third one").to_string();
     assert!(message.contains("worker 7, after 2 others: a capture has at most 2 workers"), "{message}");
 }
+
+/// Copies and retransmissions of ATP's updates at either side are the same updates.
+#[test]
+fn updates_with_numbers_are_counted_once() {
+    let formats = all().protocols.formats;
+    let format = formats.iter().position(|known| known.name() == "atp_udp").expect("a format") as u8;
+    let counted = |sent: &[(u32, u8)], received: &[(u32, u8)]| {
+        let mut meter = Meter::new(formats, true, 1 << 20);
+        for (side, packets) in [(Side::Sender, sent), (Side::Server, received)] {
+            for (t, (seq, attempt)) in (0..).zip(packets) {
+                let sight = Sight {
+                    what: What::Update,
+                    cluster: 0,
+                    worker: Some(3),
+                    seq: *seq,
+                    round: 0,
+                    attempt: *attempt,
+                    generation: None,
+                    count: 1,
+                    elements: 62,
+                };
+                meter.add(&Event { t, side, bytes: 300, format, sight, content: 0 }).expect("it is added");
+            }
+        }
+        let totals = &meter.totals;
+        let sent = [totals.sent, totals.sent_updates, totals.resent, totals.copies];
+        (sent, [totals.received, totals.represented, totals.transmitted, totals.duplicates])
+    };
+    let (first, second) = ([(0, 0), (1, 0), (2, 0)], [(0, 0), (1, 0), (2, 0), (2, 1)]);
+    assert_eq!(counted(&first, &first[..2]), ([3, 3, 0, 0], [2, 2, 2, 0]));
+    // Number 1 is lost, and 2 comes twice: as two transmissions, or copied by the network.
+    assert_eq!(counted(&second, &[(0, 0), (2, 0), (2, 1)]), ([4, 3, 1, 0], [3, 2, 3, 0]));
+    assert_eq!(counted(&first, &[(0, 0), (2, 0), (2, 0)]), ([3, 3, 0, 0], [3, 2, 2, 1]));
+    // Captured at two interfaces.
+    let twice: Vec<_> = first.iter().flat_map(|packet| [*packet; 2]).collect();
+    assert_eq!(counted(&twice, &first), ([3, 3, 0, 3], [3, 3, 3, 0]));
+}

@@ -1,0 +1,126 @@
+//! Numbers of updates whose packets carry no generation time, but mark retransmissions (ATP): finds copies and updates that come again.
+//!
+//! Called by [`super::meter`]. Memory is constant per sender.
+
+use std::collections::HashMap;
+
+use pktgen_wire::wire::sight::Sight;
+
+use super::Event;
+use super::window::{Known, Mark, Window};
+
+/// Maximum distance behind the last number at which the same number is a copy; numbers began anew if it is further behind.
+const STEPS_BACK: u32 = 16;
+/// A retransmission this far ahead of the last number is of an update from before numbers began anew.
+const AHEAD: u32 = 1024;
+
+/// What a sender's numbers tell of one packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Seen {
+    /// The same first transmission was seen before. Copies of retransmissions are not known: a packet cut before its key has
+    /// only a mark.
+    pub(super) is_copy: bool,
+    /// Whether its update was seen before, in any transmission.
+    pub(super) update: Known,
+}
+
+/// The latest numbers of a sender.
+#[derive(Default)]
+struct Numbers {
+    /// Highest number of a first transmission.
+    last: Option<u32>,
+    first: Window,
+    updates: Window,
+}
+
+impl Numbers {
+    fn see(&mut self, sight: &Sight) -> Seen {
+        // There are no generation times to compare.
+        let mark = Mark::of(0, 0);
+        let seq = sight.seq;
+        if sight.attempt > 0 {
+            let is_old = self.last.is_some_and(|last| seq > last.saturating_add(AHEAD));
+            let update = if is_old { Known::Late } else { self.updates.see(seq, mark) };
+            return Seen { is_copy: false, update };
+        }
+        let back = self.last.map_or(0, |last| last.saturating_sub(seq));
+        let mut known = self.first.see(seq, mark);
+        if known != Known::New && back > STEPS_BACK {
+            *self = Numbers::default();
+            known = self.first.see(seq, mark);
+        }
+        self.last = self.last.max(Some(seq));
+        Seen { is_copy: known == Known::Again, update: self.updates.see(seq, mark) }
+    }
+}
+
+/// Numbers of all senders at one side. Sums of some members are told apart by how many these are.
+#[derive(Default)]
+pub(super) struct Senders(HashMap<(u8, u16, u32, u16), Numbers>);
+
+impl Senders {
+    /// Records a packet with an update; without a sender it is taken as new.
+    pub(super) fn see(&mut self, event: &Event) -> Seen {
+        let Some(sender) = event.sender() else { return Seen { is_copy: false, update: Known::New } };
+        let key = (event.format, event.sight.cluster, sender, event.sight.count);
+        self.0.entry(key).or_default().see(&event.sight)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pktgen_wire::wire::sight::What;
+
+    use super::*;
+
+    fn seen(numbers: &mut Numbers, seq: u32, attempt: u8) -> (bool, bool) {
+        let sight = Sight {
+            what: What::Update,
+            cluster: 1,
+            worker: Some(1),
+            seq,
+            round: 0,
+            attempt,
+            generation: None,
+            count: 1,
+            elements: 62,
+        };
+        let Seen { is_copy, update } = numbers.see(&sight);
+        (is_copy, update == Known::Again)
+    }
+
+    #[test]
+    fn copies_and_retransmissions_are_known() {
+        let mut numbers = Numbers::default();
+        for seq in 0..3000 {
+            assert_eq!(seen(&mut numbers, seq, 0), (false, false), "{seq}");
+            assert_eq!(seen(&mut numbers, seq, 0), (true, true), "{seq}");
+            assert_eq!(seen(&mut numbers, seq, 1), (false, true), "{seq}");
+        }
+        // The first transmission was lost, and comes after the second.
+        assert_eq!(seen(&mut numbers, 3001, 1), (false, false));
+        assert_eq!(seen(&mut numbers, 3001, 0), (false, true));
+        // Late, and never seen.
+        numbers = Numbers::default();
+        assert_eq!(seen(&mut numbers, 100, 0), (false, false));
+        assert_eq!(seen(&mut numbers, 50, 0), (false, false));
+        assert_eq!(seen(&mut numbers, 50, 1), (false, true));
+    }
+
+    /// Packets cut before their key have 16 bits of the number; a second run has the numbers of the first.
+    #[test]
+    fn numbers_that_begin_anew_are_no_copies() {
+        for end in [40, 2000, 65_535] {
+            let mut numbers = Numbers::default();
+            for round in 0..3 {
+                for seq in 0..end {
+                    assert_eq!(seen(&mut numbers, seq, 0), (false, false), "{end} {round} {seq}");
+                    // A retransmission from before the numbers began anew.
+                    if seq == 3 && end > 2000 && round > 0 {
+                        assert_eq!(seen(&mut numbers, end - 1, 1), (false, false), "{round}");
+                    }
+                }
+            }
+        }
+    }
+}
