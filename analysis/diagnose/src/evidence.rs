@@ -7,7 +7,7 @@ use pktgen_core::arrow::array::{AsArray, RecordBatch};
 use pktgen_core::arrow::datatypes::{
     ArrowPrimitiveType, DataType, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use pktgen_core::record::digest::verify_run;
+use pktgen_core::record::digest::{Verified, verify_run};
 use pktgen_core::record::{
     Family, Fault, InterfaceCounts, LOCKSTEP_COUNTER, Manifest, NAMES, NO_CLUSTER, PacketId, RECEIVED, RESULTS, SENT,
 };
@@ -80,9 +80,8 @@ impl Evidence {
     /// Opens the run in `dir` without its streams, with the counters that the `device` recorded during it.
     pub(crate) fn open(dir: &Path, device: Option<&Path>, no_verify: bool) -> Result<Evidence> {
         let (text, mut manifest) = open_manifest(dir)?;
-        if !no_verify {
-            verify_run(dir, text.as_bytes(), &manifest.files)?;
-        }
+        let verified = if no_verify { Verified::Waived } else { verify_run(dir, text.as_bytes(), &manifest.files)? };
+        manifest.validity.notes.extend(verified.note());
         if let Some(device) = device {
             beside::add(device, &mut manifest)?;
         }

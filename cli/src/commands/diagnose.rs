@@ -9,6 +9,7 @@ use pktgen_doctor::{Host, Level, judge};
 use pktgen_realtime::driver::real_time::Roles;
 use pktgen_realtime::run::Experiment;
 use pktgen_registry::all;
+use pktgen_report::run_dirs;
 
 use crate::args;
 use crate::args::Diagnose;
@@ -32,6 +33,7 @@ pub(super) fn run(args: Diagnose, ui: &Ui) -> Result<u8> {
         }
         true => {
             one_run(&subject)?;
+            as_listed(&subject, args.no_verify)?;
             diagnose(&subject, args.device.as_deref(), &all().protocols, args.no_verify)?
         }
         false if args.device.is_some() => {
@@ -77,6 +79,21 @@ fn one_run(folder: &Path) -> Result<()> {
             if all.len() > 8 { " ..." } else { "" }
         ),
     }))
+}
+
+/// Refuses a run whose manifest differs from that listed by the `sweep.json` beside it.
+fn as_listed(run: &Path, no_verify: bool) -> Result<()> {
+    if !run.join("sweep.json").exists() {
+        return Ok(());
+    }
+    let all = run_dirs(run, no_verify);
+    let checked = all
+        .and_then(|all| all.iter().filter(|listed| listed.dir == run).try_for_each(|listed| listed.check(no_verify)));
+    // Exit code 1 says that a cause was found.
+    checked.map_err(|error| match error {
+        Error::Invalid(why) => Error::config(why),
+        other => other,
+    })
 }
 
 /// Finds what would prevent an experiment from running: the host, and the device that it starts, if that is permitted.

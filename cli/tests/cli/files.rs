@@ -292,6 +292,11 @@ fn changed_files_are_refused_by_name_and_read_if_wanted() {
     let words = ["received.parquet: its content is not what was written (sha256 ", "the manifest says ", "--no-verify"];
     refuses(dir, &["analyze", "s/queue=olaf,seed=1"], 1, &words);
     refuses(dir, &["diagnose", "s/queue=olaf,seed=1"], 1, &words);
+    // Files that were not compared leave open what is in them.
+    let diagnosed = |args: &[&str]| pktgen(dir, &[&["diagnose", "s/queue=fifo,seed=1", "--json"][..], args].concat());
+    assert!(!text(&diagnosed(&[]).stdout).contains("\"not_verified\""));
+    let unsure = diagnosed(&["--no-verify"]);
+    assert!(text(&unsure.stdout).contains("\"not_verified\"") && unsure.status.code() != Some(0), "{unsure:?}");
     refuses(dir, &["analyze", "s"], 1, &words);
     assert!(text(&pktgen(dir, &["report", "s"]).stdout).starts_with("INVALID: 1 of 2 runs"));
     assert!(fs::read_to_string(dir.join("s/report.md")).expect("a report").contains(words[0]));
