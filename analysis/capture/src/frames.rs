@@ -33,12 +33,6 @@ fn lost(fault: &Fault) -> Option<u64> {
     }
 }
 
-/// Why the recording in `dir` is invalid, but for what it lost.
-pub(super) fn other_faults(dir: &Path) -> Result<Vec<String>> {
-    let manifest: Manifest = read_json(&dir.join("manifest.json"), "a run dir of frames")?;
-    Ok(manifest.validity.faults.iter().filter(|fault| lost(fault).is_none()).map(Fault::to_string).collect())
-}
-
 /// The columns of a batch of frames.
 struct Columns {
     t: Int64Array,
@@ -69,6 +63,8 @@ pub(super) struct Frames {
     anchor_unix_ns: u64,
     /// Frames missing from the stream, as stated by the recording.
     dropped: u64,
+    /// Other reasons why the recording is invalid.
+    faults: Vec<String>,
 }
 
 impl Frames {
@@ -80,8 +76,10 @@ impl Frames {
         let file_bytes = std::fs::metadata(&path).map_err(Error::io("read", &path))?.len();
         let batches = Batches::open(&path)?;
         let anchor_unix_ns = manifest.anchor_unix_ns;
-        let dropped = manifest.validity.faults.iter().filter_map(lost).sum();
-        Ok(Frames { batches, columns: None, row: 0, read: 0, file_bytes, anchor_unix_ns, dropped })
+        let faults = manifest.validity.faults.iter();
+        let dropped = faults.clone().filter_map(lost).sum();
+        let faults = faults.filter(|fault| lost(fault).is_none()).map(Fault::to_string).collect();
+        Ok(Frames { batches, columns: None, row: 0, read: 0, file_bytes, anchor_unix_ns, dropped, faults })
     }
 
     /// Returns the next frame, with the kernel's timestamp if it has one.
@@ -115,6 +113,10 @@ impl Frames {
 
     pub(super) fn dropped(&self) -> u64 {
         self.dropped
+    }
+
+    pub(super) fn faults(&self) -> &[String] {
+        &self.faults
     }
 
     pub(super) fn bytes_read(&self) -> u64 {

@@ -5,6 +5,7 @@ use std::hash::BuildHasherDefault;
 use std::path::{Path, PathBuf};
 
 use pktgen_core::index::IdHasher;
+use pktgen_core::record::digest::Verified;
 use pktgen_core::record::{NO_CLUSTER, PacketId};
 use pktgen_core::time::{HORIZON, NS};
 use pktgen_core::{Error, Result};
@@ -123,6 +124,12 @@ pub struct InputFacts {
     /// Whether its sections note different origins of times: they are of several runs.
     #[serde(default)]
     pub several_runs: bool,
+    /// Why its recording is invalid, besides what it lost.
+    #[serde(default)]
+    pub faults: Vec<String>,
+    /// Whether the files of its recording were compared with their digests.
+    #[serde(default)]
+    pub verified: Verified,
 }
 
 impl InputFacts {
@@ -207,15 +214,21 @@ impl Input {
         self.decoder.anchor_ps = i128::from(clocks.anchor_of(side)) * i128::from(NS) - i128::from(shift_ps);
     }
 
-    /// Returns the facts about this file.
-    pub(crate) fn into_facts(self) -> InputFacts {
+    /// Returns the facts about this file, which was compared with its digests or not.
+    pub(crate) fn into_facts(self, verified: Verified) -> InputFacts {
         let damage = self.damage.map(|error| error.to_string());
         let Decoder { side, tally, .. } = self.decoder;
-        let (dropped, several_runs) = match &self.reader {
-            Source::File(reader) => (reader.dropped(), reader.anchors_differ()),
-            Source::Frames(frames) => (frames.dropped(), false),
+        let (dropped, several_runs, faults) = match &self.reader {
+            Source::File(reader) => (reader.dropped(), reader.anchors_differ(), Vec::new()),
+            Source::Frames(frames) => (frames.dropped(), false, frames.faults().to_vec()),
         };
-        InputFacts { path: self.path.display().to_string(), side, tally, damage, dropped, several_runs }
+        let path = self.path.display().to_string();
+        InputFacts { path, side, tally, damage, dropped, several_runs, faults, verified }
+    }
+
+    /// Returns its path, as given.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Returns the anchor noted by the writer of this project.

@@ -29,6 +29,7 @@ mod window;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use pktgen_core::record::digest::Verified;
@@ -45,7 +46,7 @@ pub use lines::DEFINITIONS;
 use lines::Facts;
 use merge::Merge;
 use meter::Meter;
-use pktgen_records::line::{Measured, Note};
+use pktgen_records::line::Measured;
 use tables::{Tables, TablesPlan};
 
 /// Where a capture was made.
@@ -143,20 +144,11 @@ impl CapturePlan {
         }
     }
 
-    /// Checks the digests of files in run dirs; returns notes for readers.
-    fn verify(&self) -> Result<Vec<Note>> {
-        let mut notes = Vec::new();
-        for dir in self.server.iter().chain(&self.sender).filter(|path| path.is_dir()) {
-            let verified = if self.no_verify { Verified::Waived } else { frames::verify(dir)? };
-            let faults = frames::other_faults(dir)?;
-            notes.extend(
-                faults.into_iter().map(|why| Note { note: "invalid", text: format!("{}: {why}", dir.display()) }),
-            );
-            notes.extend(
-                verified.note().map(|note| Note { note: note.code(), text: format!("{}: {note}", dir.display()) }),
-            );
-        }
-        Ok(notes)
+    /// Compares the files in run dirs with their digests; returns the result by folder.
+    fn verify(&self) -> Result<Checked> {
+        let dirs = self.server.iter().chain(&self.sender).filter(|path| path.is_dir());
+        let check = |dir: &PathBuf| if self.no_verify { Ok(Verified::Waived) } else { frames::verify(dir) };
+        dirs.map(|dir| check(dir).map(|verified| (dir.clone(), verified))).collect()
     }
 
     /// Opens all files of one side.
@@ -174,6 +166,9 @@ pub fn is_capture(path: &Path) -> bool {
         || path.join(frames::FILES[1]).is_file()
 }
 
+/// Whether the files of run dirs were compared with their digests.
+type Checked = BTreeMap<PathBuf, Verified>;
+
 /// Number of packets between two calls of `progress`.
 const TELL_EVERY: u64 = 1 << 18;
 
@@ -182,16 +177,14 @@ pub fn analyze_captures(plan: &CapturePlan, progress: &mut dyn FnMut(u64, u64)) 
     if plan.server.is_empty() && plan.sender.is_empty() {
         return Err(Error::config("no capture was given"));
     }
-    let notes = plan.verify()?;
+    let checked = plan.verify()?;
     let clocks = Clocks::find(plan, progress)?;
-    let measured = match analyze_in_order(plan, &clocks, opened(plan, &clocks)?, progress)? {
+    let measured = match analyze_in_order(plan, (&clocks, &checked), opened(plan, &clocks)?, progress)? {
         Some(measured) => Some(measured),
         // Most captures are in order, so sorting is tried only after a failure.
-        None => analyze_in_order(plan, &clocks, sorted(plan, &clocks, progress)?, progress)?,
+        None => analyze_in_order(plan, (&clocks, &checked), sorted(plan, &clocks, progress)?, progress)?,
     };
-    let mut measured = measured.ok_or_else(|| Error::Invalid("a capture is another than a moment before".into()))?;
-    measured.notes.extend(notes);
-    Ok(measured)
+    measured.ok_or_else(|| Error::Invalid("a capture is another than a moment before".into()))
 }
 
 /// Opens all files, with times counted from the clocks' anchors.
@@ -218,7 +211,7 @@ fn sorted(plan: &CapturePlan, clocks: &Clocks, progress: &mut dyn FnMut(u64, u64
 /// Analyses the files unless one is not in the order of time.
 fn analyze_in_order(
     plan: &CapturePlan,
-    clocks: &Clocks,
+    (clocks, checked): (&Clocks, &Checked),
     inputs: Vec<Input>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Option<Measured>> {
@@ -256,7 +249,11 @@ fn analyze_in_order(
     meter.compare_sides();
     let mut inputs = merge.into_inputs();
     input::compare_addresses(&mut inputs);
-    let inputs: Vec<InputFacts> = inputs.into_iter().map(Input::into_facts).collect();
+    let facts = |input: Input| {
+        let verified = checked.get(input.path()).copied().unwrap_or_default();
+        input.into_facts(verified)
+    };
+    let inputs: Vec<InputFacts> = inputs.into_iter().map(facts).collect();
     if let Some(tables) = tables {
         tables.finish(plan.shard, clocks, inputs.clone(), &meter.totals)?;
     }

@@ -31,6 +31,10 @@ fn notes_of_files(inputs: &[InputFacts]) -> Vec<Note> {
             );
             say("invalid", text);
         }
+        input.faults.iter().for_each(|why| say("invalid", format!("{path}: {why}")));
+        if let Some(note) = input.verified.note() {
+            say(note.code(), format!("{path}: {note}"));
+        }
         if tally.unordered > 0 {
             let n = tally.unordered;
             let text = match input.is_unordered() {

@@ -1,11 +1,12 @@
 //! Compares the meter with a straightforward computation from the tables of a run dir, on random input.
 
 mod clusters;
+mod recordings;
 mod sources;
 
 use pktgen_core::record::PacketId;
 use pktgen_records::age::{AgeOf, Ages, FlowAge};
-use pktgen_records::line::Line;
+use pktgen_records::line::{Line, Note};
 use pktgen_records::model::Fates;
 use pktgen_records::run::{ReceivedColumns, Records, SentColumns};
 use pktgen_registry::all;

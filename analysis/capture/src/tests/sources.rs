@@ -27,7 +27,7 @@ fn events(path: &Path, given: Option<&'static dyn Format>) -> (Vec<&'static str>
     let mut events = Vec::new();
     input.fill(&mut events, 100);
     let names = events.iter().map(|event| formats[usize::from(event.format)].name()).collect();
-    (names, input.into_facts().tally)
+    (names, input.into_facts(Verified::Whole).tally)
 }
 
 /// A format without UDP is not sought in datagrams, and a format over UDP not in frames of other Ethernet types.

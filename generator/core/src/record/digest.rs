@@ -207,7 +207,8 @@ pub fn manifest_digest(text: &[u8]) -> String {
 }
 
 /// Whether the files of a run were compared with their digests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Verified {
     /// All files were compared and are unchanged.
     #[default]
