@@ -118,6 +118,11 @@ impl Facts<'_> {
         totals.found(Side::Server) > 0 || of_server.map(|input| input.tally.packets).sum::<u64>() == 0
     }
 
+    /// Whether the numbers of sums are reused, and the order of packets, which alone tells the next sum from a copy, is not known.
+    pub(super) fn lacks_order(&self, totals: &Totals) -> bool {
+        self.inputs.iter().any(InputFacts::is_unordered) && totals.reuses_slots()
+    }
+
     /// Returns the number of packets of a side that may hold updates but could not be read or were dropped while recording.
     pub(super) fn unread(&self, side: Side) -> u64 {
         let of_side = self.inputs.iter().filter(|input| input.side == side);
@@ -195,6 +200,9 @@ impl Deliveries {
         if groups.len() > 1 || facts.inputs.iter().any(|input| input.tally.regrouped > 0) {
             return Deliveries::Unknown(Unsaid::Job);
         }
+        if facts.lacks_order(totals) && totals.at_server_by(Delivery::ResultsOfAll) > 0 {
+            return Deliveries::Unknown(Unsaid::Order);
+        }
         if totals.ambiguous > 0 {
             return Deliveries::Unknown(Unsaid::Transmission);
         }
@@ -219,6 +227,8 @@ pub(super) enum Unsaid {
     Workers,
     /// Results: none were captured.
     Results,
+    /// For results: in which order they came.
+    Order,
     /// For contributions: which transmission they are.
     Transmission,
     /// For results: how many updates they represent, which only contributions that were not captured would show.
@@ -250,6 +260,11 @@ impl Unsaid {
                 "are contributions only: no result was captured at the server's side, so what was received, merged or is missing is not \
                  known; capture both directions",
             ),
+            Unsaid::Order => (
+                Delivery::ResultsOfAll,
+                "have the numbers of earlier ones, and are too many to be put in the order of time here (--memory), which alone tells \
+                 copies from the next sums: what was received, merged or is missing is not known; sort the file: reordercap",
+            ),
             Unsaid::Transmission => (
                 Delivery::Results,
                 "do not say which transmission they are: of results to contributions that were sent again it is not known which are \
@@ -269,7 +284,7 @@ impl Unsaid {
         let what = match self {
             Unsaid::Transmission | Unsaid::Results => "packets",
             Unsaid::Members | Unsaid::Workers => "updates",
-            Unsaid::Count | Unsaid::Job | Unsaid::Contributors => "results",
+            Unsaid::Count | Unsaid::Job | Unsaid::Order | Unsaid::Contributors => "results",
         };
         let mut of = totals.formats_at_server_by(delivery);
         if self == Unsaid::Results {
@@ -329,7 +344,8 @@ fn counts(facts: &Facts, totals: &Totals, deliveries: Deliveries, numbered: u64,
         // Two workers with one number look like retransmissions of one update.
         let known = !facts.shares_numbers();
         out.push(Line::new("sent", UPDATES, known.then_some(totals.sent as f64)));
-        out.push(Line::new("retransmissions", UPDATES, known.then_some(totals.resent as f64)));
+        let resent = (known && !facts.lacks_order(totals)).then_some(totals.resent as f64);
+        out.push(Line::new("retransmissions", UPDATES, resent));
     }
     if server && !matches!(deliveries, Deliveries::Unknown(_)) {
         out.push(Line::new("received", PACKETS, totals.received as f64));

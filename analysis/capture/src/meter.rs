@@ -255,6 +255,12 @@ impl Totals {
             && of().all(|(_, kinds)| kinds[What::Result as usize] == 0)
     }
 
+    /// Whether packets are of formats whose sums follow each other in slots, with numbers that come again.
+    pub(super) fn reuses_slots(&self) -> bool {
+        let has = |at: usize| self.kinds.iter().any(|kinds| kinds[at].iter().any(|packets| *packets > 0));
+        self.formats.iter().enumerate().any(|(at, format)| format.facts().renewal == Renewal::Slots && has(at))
+    }
+
     /// Returns the names of the formats of these packets.
     pub(super) fn formats_at_server_by(&self, delivery: Delivery) -> Vec<&'static str> {
         self.deliveries_by(delivery).filter(|(_, packets)| *packets > 0).map(|(format, _)| format.name()).collect()

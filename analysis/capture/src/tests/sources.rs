@@ -193,3 +193,42 @@ fn files_of_jobs_that_share_worker_numbers_are_not_one_job() {
     };
     assert_eq!((has(&measured([1, 1])), has(&measured([1, 99]))), ([true; 4], [false; 4]));
 }
+
+/// Returns a contribution to a sum of SwitchML, or a copy of its result.
+fn switchml(is_result: bool, worker: u32, packet: u32) -> Vec<u8> {
+    let (own, port) = format("switchml").facts().ports.expect("ports");
+    let mut frame = vec![0; HEAD + 10 + 256];
+    let (worker, server) = ((worker_ip(worker), own), (SERVER_IP, port));
+    let (from, to) = if is_result { (server, worker) } else { (worker, server) };
+    Template::new(from, to, frame.len()).emit(&mut frame);
+    let slot = ((packet / 4 % 2) as u16) << 15 | (packet % 4) as u16;
+    frame[HEAD..HEAD + 2].copy_from_slice(&[0x11, 7]);
+    frame[HEAD + 2..HEAD + 6].copy_from_slice(&packet.to_le_bytes());
+    frame[HEAD + 6..HEAD + 8].copy_from_slice(&slot.to_be_bytes());
+    frame
+}
+
+/// Slots are used again: without the order of packets, copies of results look like results of the next sums.
+#[test]
+fn sums_in_slots_are_not_counted_out_of_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut sides = [false, true].map(|is_result| {
+        let packets = (0..200u32).flat_map(|packet| [1, 2].map(|worker| (packet, worker)));
+        let frame = |(packet, worker): (u32, u32)| {
+            let t = i64::from(packet) * 1000 + i64::from(worker) + if is_result { 500 } else { 0 };
+            (t, switchml(is_result, worker, packet))
+        };
+        packets.map(frame).collect::<Vec<_>>()
+    });
+    let counted = |measured: &Measured| ["received", "retransmissions"].map(|metric| value(&measured.lines, metric));
+    assert_eq!(counted(&of_sides(dir.path(), &sides)), [Some(200.0), Some(0.0)]);
+    sides[0].reverse();
+    sides[1].rotate_left(7);
+    assert_eq!(counted(&of_sides(dir.path(), &sides)), [Some(200.0), Some(0.0)]);
+    let names = ["sent.pcapng", "received.pcapng"].map(|name| dir.path().join(name));
+    let small = analysed(&CapturePlan { memory: 10, ..both(&names) });
+    assert_eq!(value(&small.lines, "retransmissions"), None);
+    assert!(small.lines.iter().all(|line| !["received", "merged", "missing"].contains(&&*line.metric)));
+    let note = small.notes.iter().find(|note| note.note == "deliveries_unknown").expect("a note");
+    assert!(note.text.contains("of switchml have the numbers of earlier ones"), "{}", note.text);
+}
