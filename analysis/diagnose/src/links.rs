@@ -60,12 +60,12 @@ impl LostOnLinks {
 
     /// Adds `more` frames that were lost elsewhere outside the device.
     pub(crate) fn and(self, more: u64) -> LostOnLinks {
-        LostOnLinks(self.0.map(|frames| frames + more))
+        LostOnLinks(self.0.map(|frames| frames.saturating_add(more)))
     }
 
     /// Whether these may be half of `missing` frames or more.
     pub(crate) fn may_explain(self, missing: u64) -> bool {
-        self.0.is_none_or(|frames| frames * 2 >= missing)
+        self.0.is_none_or(|frames| frames.saturating_mul(2) >= missing)
     }
 }
 
@@ -151,7 +151,7 @@ impl Balances {
     /// Discards counters of a device that received more than was sent to it: they include another time or other traffic.
     fn leave_out_other_spans(&mut self) {
         let more = |link: &&Link| match (&link.given, &link.taken) {
-            (Some(given), Some(taken)) => taken.frames > given.frames + FEW.max(given.frames / 100),
+            (Some(given), Some(taken)) => taken.frames > given.frames.saturating_add(FEW.max(given.frames / 100)),
             _ => false,
         };
         let to_device = |link: &&Link| matches!(link.way, Way::FromWorkers | Way::FromServer);
@@ -187,7 +187,7 @@ impl Balances {
             if lost == 0 || taken.frames == 0 && link.way == Way::FromWorkers {
                 continue;
             }
-            all += lost;
+            all = u64::saturating_add(all, lost);
             sure |= lost > FEW.max(given.frames / 1000);
             let says = format!("{lost} of {} frames did not come: {} counted {}", given.frames, taken.at, taken.frames);
             proofs.push(EvidenceItem::new(format!("link {}; {}", link.way.name(), given.at), says));
@@ -208,7 +208,7 @@ impl Balances {
 
     fn lost_on(&self, ways: &[Way]) -> LostOnLinks {
         let of_ways = self.links.iter().filter(|link| ways.contains(&link.way));
-        LostOnLinks((!self.faulty).then(|| of_ways.filter_map(Link::lost).sum()))
+        LostOnLinks((!self.faulty).then(|| of_ways.filter_map(Link::lost).fold(0, u64::saturating_add)))
     }
 
     /// Returns the frames lost on links in the direction of updates.
@@ -242,7 +242,7 @@ impl Balances {
                     "whether all that the device sent came to the server: {of}, and nothing counts what it sent there; have its counters read \
                      ([target.launch] counters, or --device FILE): received, sent, merged, replaced, dropped"
                 ));
-            } else if evidence.device(&["merged"]).is_none() {
+            } else if evidence.device(&["merged"]).is_none() && counted_drops(evidence) < balance.unaccounted {
                 all.push(format!(
                     "what became of the updates that the device took and did not send: {of}; have it count what it merged, replaced and dropped \
                      (merged, replaced, full, dropped)"
@@ -270,28 +270,38 @@ impl Balances {
     }
 }
 
+/// Returns the number of frames that the device itself lost, by its counters.
+fn counted_drops(evidence: &Evidence) -> u64 {
+    DROPS
+        .iter()
+        .filter_map(|name| evidence.device(&[*name]))
+        .fold(0, |all, (_, frames)| u64::saturating_add(all, frames))
+}
+
 /// Compares what a merging device received with the ends of these frames by its own counters.
 fn inner(evidence: &Evidence) -> Option<CauseFound> {
     let count = |name: &'static str| evidence.device(&[name]).filter(|(_, frames)| *frames > 0);
     let own: Vec<_> = DROPS.iter().filter_map(|name| count(name)).collect();
-    let dropped: u64 = own.iter().map(|(_, frames)| frames).sum();
+    let dropped = counted_drops(evidence);
     let mut proofs: Vec<_> = own
         .iter()
         .map(|(name, frames)| EvidenceItem::new(format!("device counter {name}"), format!("{frames} frames")))
         .collect();
     let (taken, given) = (evidence.device(DOWN_TAKEN)?.1, evidence.device(UP_GIVEN)?.1);
     let merged = evidence.device(&["merged"]);
-    let ended: u64 = ENDS.iter().filter_map(|name| count(name)).map(|(_, frames)| frames).sum();
+    // Counters may come from a file of the device: their sums have no bound.
+    let ended = ENDS.iter().filter_map(|name| count(name)).fold(0, |all, (_, frames)| u64::saturating_add(all, frames));
     // A switch that sums by key consumes end markers and acknowledgements, which are not counted.
     let merged = merged.filter(|_| evidence.manifest.family() != Family::Pairs);
-    let gap = merged.map_or(0, |(_, merged)| taken.saturating_sub(given + merged + ended + dropped));
+    let known = |merged| [given, merged, ended, dropped].into_iter().fold(0, u64::saturating_add);
+    let gap = merged.map_or(0, |(_, merged)| taken.saturating_sub(known(merged)));
     let odd = gap > FEW.max(taken / 200);
     if odd {
         let says =
             format!("it took {taken}, sent {given} and accounts for {} more: {gap} are missing", taken - given - gap);
         proofs.push(EvidenceItem::new("device counters", says));
     }
-    let lost = dropped + if odd { gap } else { 0 };
+    let lost = dropped.saturating_add(if odd { gap } else { 0 });
     let certainty = if dropped > 0 { Certainty::Certain } else { Certainty::Likely };
     (lost > 0).then(|| CauseFound::new(&DEVICE_DROPS, certainty, lost, proofs))
 }
@@ -330,5 +340,36 @@ mod tests {
         assert_eq!(balances(1000, 100_000, 5000), (vec![0, 0], 0, None));
         let (lost, _, other_span) = balances(0, 120_000, 5000);
         assert!(lost.is_empty() && other_span.is_some_and(|why| why.contains("took more than was sent")));
+    }
+
+    /// Evidence of a device that took 720 updates and sent 641, with more counters.
+    fn counted(more: &[(&str, u64)]) -> Evidence {
+        let mut manifest = manifest(&[0; 2]);
+        let counted = [("received", 720), ("sent", 641)].iter().chain(more);
+        manifest.counters.device.extend(counted.map(|(name, frames)| ((*name).to_owned(), *frames)));
+        Evidence::of(std::path::Path::new(""), manifest)
+    }
+
+    #[test]
+    fn counters_without_bound_are_no_gap() {
+        let lost = |more: &[(&str, u64)]| inner(&counted(more)).map(|found| (found.certainty, found.explains));
+        assert_eq!(lost(&[("merged", 0)]), Some((Certainty::Likely, 79)));
+        assert_eq!(lost(&[("merged", u64::MAX)]), None);
+        assert_eq!(lost(&[("merged", 9), ("full", u64::MAX), ("replaced", 9)]), None);
+        assert_eq!(lost(&[("merged", 0), ("dropped", u64::MAX), ("lost", 1)]), Some((Certainty::Certain, u64::MAX)));
+    }
+
+    #[test]
+    fn drops_that_the_device_counted_need_no_further_counter() {
+        let asked = |more: &[(&str, u64)]| {
+            let mut evidence = counted(more);
+            // In lockstep: links need no counters.
+            evidence.manifest.external = Some("profile".to_owned());
+            (evidence.manifest.balance.sent, evidence.manifest.balance.unaccounted) = (720, 79);
+            let says = |why: &String| why.contains("what became of the updates");
+            Balances::of(&evidence).unknown(&evidence, &[]).iter().any(says)
+        };
+        assert!(asked(&[]) && asked(&[("dropped", 40)]));
+        assert!(!asked(&[("dropped", 79)]) && !asked(&[("dropped", 70), ("lost", 9)]));
     }
 }

@@ -49,11 +49,12 @@ pub(crate) fn look(
     let clusters: BTreeSet<u16> = shares.iter().filter_map(|share| share.cluster).collect();
     let may_merge = !moved.is_empty() || clusters.len() < shares.len();
     if may_merge && merged == 0 && came >= 50 && came + left / 10 < left && !on_links.may_explain(left - came) {
-        // Such a device drops what it has no space for.
-        found.retain(|found| found.cause != &DEVICE_DROPS);
         let says = format!("all {came} packets hold one update each, and {left} were sent");
         // If rewards are compared, a correct device may drop what it does not merge (OLAF §3).
         let compares = evidence.flag("target", "reward_filter");
+        // A device that merges nothing drops what it has no space for. One that need not merge has drops of its own if it counted them.
+        let is_own = |found: &CauseFound| compares && found.certainty == Certainty::Certain;
+        found.retain(|found| found.cause != &DEVICE_DROPS || is_own(found));
         found.push(CauseFound::new(
             &NOT_MERGED,
             if compares { Certainty::Possible } else { Certainty::Likely },
@@ -138,7 +139,7 @@ fn unknown(
     }
     let frames: u64 = gone.iter().map(|own| own.sent).sum();
     // The frames that the device does not account for are those that they sent.
-    if leaks.abs_diff(frames) * 50 <= frames {
+    if leaks.abs_diff(frames).saturating_mul(50) <= frames {
         certainty = Certainty::Likely;
     }
     let names: Vec<_> = gone.iter().map(|own| own.who.as_str()).collect();
@@ -308,25 +309,43 @@ mod tests {
         found.iter().map(|found| found.cause.code).collect()
     }
 
-    /// Half of the updates arrive, alone.
+    /// Returns the causes if half of the updates arrive, alone, with those in `before` found first.
+    fn causes_of_half(
+        clusters: &[u16],
+        config: &str,
+        before: &[(&'static crate::cause::Cause, Certainty)],
+    ) -> Vec<&'static str> {
+        let mut manifest = manifest(clusters);
+        manifest.config = config.to_owned();
+        let mut evidence = Evidence::of(std::path::Path::new(""), manifest);
+        for (worker, seq) in (0..4).flat_map(|worker| (0..40).map(move |seq| (worker, seq))) {
+            evidence.sent.packet.push(PacketId::new(worker, seq, 0));
+            evidence.sent.sent_ps.push(Some(i64::from(seq)));
+            if seq % 2 == 0 {
+                evidence.arrived.packet.push(Some(PacketId::new(worker, seq, 0)));
+                evidence.arrived.count.push(1);
+            }
+        }
+        let mut found: Vec<_> =
+            before.iter().map(|(cause, certainty)| CauseFound::new(cause, *certainty, 80, Vec::new())).collect();
+        look(&evidence, None, LostOnLinks::NONE, &mut found).unwrap();
+        found.iter().map(|found| found.cause.code).collect()
+    }
+
     #[test]
     fn a_device_of_clusters_of_one_worker_has_nothing_to_merge() {
-        let found = |clusters: &[u16]| {
-            let mut evidence = Evidence::of(std::path::Path::new(""), manifest(clusters));
-            for (worker, seq) in (0..4).flat_map(|worker| (0..40).map(move |seq| (worker, seq))) {
-                evidence.sent.packet.push(PacketId::new(worker, seq, 0));
-                evidence.sent.sent_ps.push(Some(i64::from(seq)));
-                if seq % 2 == 0 {
-                    evidence.arrived.packet.push(Some(PacketId::new(worker, seq, 0)));
-                    evidence.arrived.count.push(1);
-                }
-            }
-            let mut found = Vec::new();
-            look(&evidence, None, LostOnLinks::NONE, &mut found).unwrap();
-            found.iter().map(|found| found.cause.code).collect::<Vec<_>>()
-        };
-        assert_eq!(found(&[0, 0, 1, 1]), ["not_merged"]);
-        assert_eq!(found(&[0, 1, 2, 3]), Vec::<&str>::new());
+        assert_eq!(causes_of_half(&[0, 0, 1, 1], "", &[]), ["not_merged"]);
+        assert_eq!(causes_of_half(&[0, 1, 2, 3], "", &[]), Vec::<&str>::new());
+    }
+
+    /// Drops of a device that should have merged are due to that; where it need not merge, those that it counted are a cause.
+    #[test]
+    fn counted_drops_stay_beside_merges_that_are_only_possible() {
+        let causes = |config, certainty| causes_of_half(&[0, 0, 1, 1], config, &[(&DEVICE_DROPS, certainty)]);
+        let compares = "[target]\nreward_filter = true\n";
+        assert_eq!(causes(compares, Certainty::Certain), ["device_drops", "not_merged"]);
+        assert_eq!(causes(compares, Certainty::Likely), ["not_merged"]);
+        assert_eq!(causes("", Certainty::Certain), ["not_merged"]);
     }
 
     #[test]

@@ -229,7 +229,7 @@ fn faults_of_aggregators_are_found() {
             router(&["adds_wrongly"], "--wrong 0.15"),
             router(&["worker_unknown"], "--lacks 1"),
             aggregator(&["worker_unknown"], "--lacks 2"),
-            Cell { set: &[], ..forward(&["not_merged"], "--fault drop --share 0.5") },
+            Cell { set: &[], ..forward(&["not_merged", "device_drops"], "--fault drop --share 0.5") },
             aggregator(&["worker_not_merged"], "--workers 7"),
         ],
     );
