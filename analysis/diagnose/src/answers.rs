@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
-use crate::crossing::Odd;
+use crate::crossing::{Odd, other_tag};
 use crate::frame::{Datagram, Quick, digest, dotted};
 
 /// Addresses that are told apart, and VLAN tags.
@@ -68,7 +68,7 @@ pub(crate) struct AnswersLeft {
 pub(crate) struct OddAnswers {
     /// They came to addresses which no worker has and which nothing was answered to.
     pub(crate) address: Odd,
-    /// They came with a VLAN tag that no frame of the workers has.
+    /// They came with a VLAN tag that no frame of the workers has, or certainly without one.
     pub(crate) tag: Odd,
     /// Their checksum does not fit, and did when they left.
     pub(crate) checksum: Odd,
@@ -101,9 +101,7 @@ impl AnswersCame {
         let to = || format!("is an answer of the server and goes to {}", dotted(datagram.dst));
         self.to.add(datagram.dst.0, number, to);
         let tag = datagram.tag;
-        self.tags.add(tag, number, || {
-            format!("is an answer of the server with the VLAN tag {}, with which nothing was sent", tag.unwrap_or(0))
-        });
+        self.tags.add(tag, number, || format!("is an answer of the server and {}", other_tag(tag)));
         let from =
             || format!("is an answer of the server and comes from {}, from which none left", dotted(datagram.src));
         self.ports.add(datagram.src.1, number, from);
@@ -126,11 +124,12 @@ impl AnswersCame {
     }
 
     /// What is odd beside those that left. `is_known` says whether an address is a worker's or a group's, `is_station` whether one of Ethernet is a
-    /// worker's; the workers' frames have `tags`.
+    /// worker's; the workers' frames have `tags`, and captures have those of the cable if they are known to show them.
     pub(crate) fn odd(
         &self,
         left: &AnswersLeft,
         tags: &HashSet<Option<u16>, Quick>,
+        shows_tags: bool,
         keeps_port: bool,
         is_known: impl Fn(u32) -> bool,
         is_station: impl Fn(&[u8; 6]) -> bool,
@@ -142,8 +141,7 @@ impl AnswersCame {
         let again = all.frames.saturating_sub(left.again.saturating_mul(hosts));
         OddAnswers {
             address: self.to.odd(|to| !left.to.contains(to) && !is_known(*to)),
-            // A card may have taken a tag off.
-            tag: self.tags.odd(|tag| tag.is_some() && !tags.contains(tag)),
+            tag: self.tags.odd(|tag| (tag.is_some() || shows_tags) && !tags.contains(tag)),
             checksum: if left.misfits { Odd::default() } else { self.checksum.clone() },
             port: if keeps_port { self.ports.odd(|port| !left.ports.contains(port)) } else { Odd::default() },
             again: if again > AGAIN_MIN { Odd { frames: again, ..all } } else { Odd::default() },
@@ -170,7 +168,7 @@ mod tests {
         let (mut sent, mut all) = (AnswersLeft::default(), AnswersCame::default());
         sent.add(&Datagram::read(left).expect("a datagram"));
         all.add(&Datagram::read(came).expect("a datagram"), 1);
-        all.odd(&sent, &tags.iter().copied().collect(), true, |to| to == 2, |_| true)
+        all.odd(&sent, &tags.iter().copied().collect(), false, true, |to| to == 2, |_| true)
     }
 
     #[test]
@@ -197,6 +195,15 @@ mod tests {
         assert_eq!(odd(&of(Some(5)), &of(Some(5)), &[Some(5)]), OddAnswers::default());
         // A card took it off, of one or of all.
         assert_eq!(odd(&of(None), &of(None), &[Some(5)]), OddAnswers::default());
+        // Where captures have the tags of the cable, no card did.
+        let mut all = AnswersCame::default();
+        all.add(&Datagram::read(&of(None)).expect("a datagram"), 1);
+        let lacks = |tag: Option<u16>| {
+            let tags = [tag].into_iter().collect();
+            all.odd(&AnswersLeft::default(), &tags, true, false, |_| true, |_| true).tag
+        };
+        assert_eq!((lacks(Some(5)).frames, lacks(None).frames), (1, 0));
+        assert!(lacks(Some(5)).says.ends_with("has no VLAN tag, and all that was sent has one"));
     }
 
     #[test]
@@ -214,7 +221,10 @@ mod tests {
         let (mut sent, mut all) = (AnswersLeft::default(), AnswersCame::default());
         sent.add(&Datagram::read(&of(7)).expect("a datagram"));
         all.add(&Datagram::read(&of(8)).expect("a datagram"), 1);
-        assert_eq!(all.odd(&sent, &[None].into_iter().collect(), false, |_| true, |_| true), OddAnswers::default());
+        assert_eq!(
+            all.odd(&sent, &[None].into_iter().collect(), false, false, |_| true, |_| true),
+            OddAnswers::default()
+        );
     }
 
     /// Answers that came again, if of thirty answers to host 2 each came as often to these hosts, and all hold the same if they are `equal`.
@@ -227,7 +237,7 @@ mod tests {
                 all.add(&Datagram::read(&of(host)).expect("a datagram"), n.into());
             }
         }
-        all.odd(&sent, &[None].into_iter().collect(), true, |_| true, |station| station[5] < 9).again.frames
+        all.odd(&sent, &[None].into_iter().collect(), false, true, |_| true, |station| station[5] < 9).again.frames
     }
 
     #[test]
@@ -248,7 +258,7 @@ mod tests {
             all.add(&Datagram::read(&frame).expect("a datagram"), 1);
             let is_worker = |station: &[u8; 6]| *station == [2, 0, 0, 0, 0, 2];
             let tags = [None].into_iter().collect();
-            all.odd(&AnswersLeft::default(), &tags, true, |to| to == 2, is_worker).station.frames
+            all.odd(&AnswersLeft::default(), &tags, false, true, |to| to == 2, is_worker).station.frames
         };
         assert_eq!([[2, 0, 0, 0, 0, 2], [0xff; 6], of_group(2)].map(at), [0; 3]);
         assert_eq!([[2, 0, 0, 0, 0, 3], [1, 0, 0x5e, 0, 0, 0x42]].map(at), [1; 2]);

@@ -119,6 +119,8 @@ pub(crate) struct Rules<'a> {
     pub(crate) addresses: Option<&'a Addressed>,
     /// Fields that the device must keep.
     pub(crate) keeps: &'a [String],
+    /// Whether captures have the tags of the cable: without this, a card may have taken one off.
+    pub(crate) shows_tags: bool,
 }
 
 /// What is known of the frames that left.
@@ -146,6 +148,8 @@ struct Outward {
     stations: HashSet<[u8; 6], Quick>,
     ports: HashSet<u16, Quick>,
     tags: HashSet<Option<u16>, Quick>,
+    /// See [`Rules::shows_tags`].
+    shows_tags: bool,
     lengths: HashSet<usize, Quick>,
     /// Properties of the last frame: most frames have the same ones.
     last: Option<(u16, Option<u16>, usize)>,
@@ -198,7 +202,8 @@ impl Outward {
         let all = traffic == Traffic::Raw;
         let declared = rules.addresses.and_then(|addresses| addresses.receiver);
         let receiver = if all { None } else { receiver(path, declared)? };
-        let mut out = Outward { all, receiver, kept: Kept::new(rules.keeps), ..Outward::default() };
+        let (kept, shows_tags) = (Kept::new(rules.keeps), rules.shows_tags);
+        let mut out = Outward { all, receiver, kept, shows_tags, ..Outward::default() };
         let mut reader = Reader::open(path)?;
         let bytes = reader.file_bytes().unwrap_or(0) as usize;
         let mut number = 0;
@@ -266,6 +271,11 @@ impl Outward {
         self.cut |= datagram.lacking > 0;
     }
 
+    /// Whether a frame has a VLAN tag with which nothing was sent, or certainly lacks that of all sent frames.
+    fn has_other_tag(&self, datagram: &Datagram) -> bool {
+        (datagram.tag.is_some() || self.shows_tags) && !self.tags.contains(&datagram.tag)
+    }
+
     /// Returns the address field whose value no sent frame had.
     fn foreign_part(&self, datagram: &Datagram) -> Option<(&'static str, String)> {
         let to = self.first?;
@@ -319,7 +329,7 @@ impl Crossing {
         let is_known = |to| out.from_hosts.contains_key(&to) || is_group(to, rules.groups);
         let is_station = |own: &[u8; 6]| out.from_hosts.values().any(|(_, known)| known == own);
         let keeps_port = rules.keeps.iter().any(|kept| kept == "udp_src");
-        crossing.answers = out.answers.odd(&answered, &out.tags, keeps_port, is_known, is_station);
+        crossing.answers = out.answers.odd(&answered, &out.tags, out.shows_tags, keeps_port, is_known, is_station);
         if !kept.is_empty() {
             crossing.altered = compared(&missing(workers, &mut out)?, &kept);
         }
@@ -368,8 +378,8 @@ impl Crossing {
         if let Some(says) = out.kept.changed(datagram).filter(|_| ours) {
             self.kept.add(number, || says);
         }
-        if datagram.tag.is_some() && !out.tags.contains(&datagram.tag) {
-            self.tag.add(number, || other_tag(datagram));
+        if out.has_other_tag(datagram) {
+            self.tag.add(number, || other_tag(datagram.tag));
         }
         let right_length = self.of_headers(out, datagram, known, number);
         let of_source = self.by_source.entry(datagram.src.0).or_default();
@@ -453,8 +463,8 @@ impl Crossing {
                     .address
                     .add(number, || format!("goes to {}, and no worker has that port", dotted(datagram.dst)));
             }
-            if datagram.tag.is_some() && !out.tags.contains(&datagram.tag) {
-                crossing.tag.add(number, || other_tag(&datagram));
+            if out.has_other_tag(&datagram) {
+                crossing.tag.add(number, || other_tag(datagram.tag));
             }
             if in_group {
                 stations.add(&datagram, number);
@@ -473,9 +483,12 @@ impl Crossing {
     }
 }
 
-/// A frame has a VLAN tag with which nothing was sent.
-fn other_tag(datagram: &Datagram) -> String {
-    format!("has the VLAN tag {}, with which nothing was sent", datagram.tag.unwrap_or(0))
+/// Describes a VLAN tag with which nothing was sent.
+pub(crate) fn other_tag(tag: Option<u16>) -> String {
+    match tag {
+        Some(tag) => format!("has the VLAN tag {tag}, with which nothing was sent"),
+        None => "has no VLAN tag, and all that was sent has one".into(),
+    }
 }
 
 /// Returns the whole frames that were sent and did not arrive unchanged.

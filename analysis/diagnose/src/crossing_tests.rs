@@ -97,6 +97,34 @@ fn updates_to_a_worker_are_misled() {
     assert_eq!(upward(&updates(), &updates(), Some(&addressed())).misled, Odd::default());
 }
 
+/// Packet sockets show tags also where a card takes them out; other captures may lack them.
+#[test]
+fn frames_without_the_tag_of_all_that_was_sent_have_another_tag_where_captures_show_tags() {
+    let of = |tag: Option<u16>| -> Vec<Vec<u8>> {
+        (0..30u32).map(|n| datagram(tag, WORKERS[0], SERVER, &n.to_be_bytes())).collect()
+    };
+    let dir = tempfile::tempdir().expect("a folder");
+    let crossed = |sent: &[Vec<u8>], came: &[Vec<u8>], shows_tags: bool| {
+        let [workers, server] =
+            [("w.pcap", sent), ("s.pcap", came)].map(|(name, frames)| capture(dir.path(), name, frames));
+        let rules = Rules { shows_tags, ..Rules::default() };
+        Crossing::upward(&workers, &server, Traffic::Updates, rules).expect("captures").tag
+    };
+    let found = crossed(&of(Some(7)), &of(None), true);
+    assert_eq!((found.frames, found.first), (30, 1));
+    assert_eq!(found.says, "has no VLAN tag, and all that was sent has one");
+    assert_eq!(crossed(&of(Some(7)), &of(None), false), Odd::default());
+    assert_eq!(crossed(&of(Some(7)), &of(Some(8)), false).frames, 30);
+    // Some were sent without one.
+    assert_eq!(crossed(&[of(Some(7)), of(None)].concat(), &of(None), true), Odd::default());
+    // Results come back to the workers.
+    let results: Vec<_> = (0..30u32).map(|n| datagram(None, SERVER, WORKERS[0], &n.to_be_bytes())).collect();
+    let both = capture(dir.path(), "both.pcap", &[of(Some(7)), results].concat());
+    let came =
+        |shows_tags| Crossing::downward(&both, Rules { shows_tags, ..Rules::default() }).expect("a capture").tag.frames;
+    assert_eq!((came(true), came(false)), (30, 0));
+}
+
 /// Results to the group of all workers, at these Ethernet addresses.
 fn results(stations: &[[u8; 6]], members: bool) -> Odd {
     let dir = tempfile::tempdir().expect("a folder");

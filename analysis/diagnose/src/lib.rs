@@ -297,7 +297,8 @@ fn wrong_by_key(evidence: &Evidence, found: &[CauseFound]) -> Vec<String> {
 fn cross(evidence: &Evidence, known: &Known) -> Result<Option<Crossing>> {
     let Some(workers) = evidence.tap("workers") else { return Ok(None) };
     let (groups, addresses) = (known.groups(evidence), known.addresses(evidence));
-    let rules = Rules { groups: groups.as_ref(), addresses: addresses.as_ref(), keeps: known.keeps() };
+    let shows_tags = evidence.text("transport", "kind") == "af_packet";
+    let rules = Rules { groups: groups.as_ref(), addresses: addresses.as_ref(), keeps: known.keeps(), shows_tags };
     if evidence.is_results() {
         return Crossing::downward(&workers, rules).map(Some);
     }
