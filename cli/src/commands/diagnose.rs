@@ -34,7 +34,7 @@ pub(super) fn run(args: Diagnose, ui: &Ui) -> Result<u8> {
         true => {
             one_run(&subject)?;
             as_listed(&subject, args.no_verify)?;
-            diagnose(&subject, args.device.as_deref(), &all().protocols, args.no_verify)?
+            diagnose(&subject, args.device.as_deref(), &all().protocols, args.no_verify).map_err(unread)?
         }
         false if args.device.is_some() => {
             return Err(Error::config("--device: an experiment has not run yet; leave it out, or name a run dir"));
@@ -56,6 +56,14 @@ pub(super) fn run(args: Diagnose, ui: &Ui) -> Result<u8> {
         Conclusion::Found => 1,
         Conclusion::CannotTell => CANNOT_TELL,
     })
+}
+
+/// Returns the error of a run that could not be read: exit code 1 would say that a cause was found.
+fn unread(error: Error) -> Error {
+    match error.exit_code() {
+        1 => Error::config(error.to_string()),
+        _ => error,
+    }
 }
 
 /// Refuses a folder of several runs: a diagnosis is about one.

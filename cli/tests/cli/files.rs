@@ -291,7 +291,17 @@ fn changed_files_are_refused_by_name_and_read_if_wanted() {
     fs::write(&path, bytes).expect("writable");
     let words = ["received.parquet: its content is not what was written (sha256 ", "the manifest says ", "--no-verify"];
     refuses(dir, &["analyze", "s/queue=olaf,seed=1"], 1, &words);
-    refuses(dir, &["diagnose", "s/queue=olaf,seed=1"], 1, &words);
+    // Exit code 1 of a diagnosis says that a cause was found.
+    refuses(dir, &["diagnose", "s/queue=olaf,seed=1"], 2, &words);
+    let missing = dir.join("s/queue=fifo,seed=1/received.parquet");
+    fs::rename(&missing, dir.join("kept")).expect("renamed");
+    refuses(
+        dir,
+        &["diagnose", "s/queue=fifo,seed=1"],
+        2,
+        &["received.parquet: it is missing, and the manifest lists it"],
+    );
+    fs::rename(dir.join("kept"), &missing).expect("renamed");
     // Files that were not compared leave open what is in them.
     let diagnosed = |args: &[&str]| pktgen(dir, &[&["diagnose", "s/queue=fifo,seed=1", "--json"][..], args].concat());
     assert!(!text(&diagnosed(&[]).stdout).contains("\"not_verified\""));
