@@ -94,6 +94,12 @@ pub struct Tally {
     pub group: Option<u16>,
     /// See `group`.
     pub regrouped: u64,
+    /// Largest number of bytes of values by which results were told apart, and the smallest of those that were cut within them.
+    #[serde(default)]
+    pub values_most: usize,
+    /// See `values_most`.
+    #[serde(default)]
+    pub values_cut: Option<usize>,
     /// Packets captured before their generation by more than the uncertainty of times.
     pub early: u64,
     /// Coarsest resolution of timestamps.
@@ -474,12 +480,25 @@ impl Decoder {
         match (known.delivery(), &known.facts().lanes) {
             (Delivery::ResultsOfAll, _) => self.note_group(datagram.dst),
             (Delivery::Results, Some(form)) => {
-                let values = datagram.payload.get(form.offset - HEAD..).unwrap_or_default();
-                return digest(&values[..values.len().min(DIGESTED)]);
+                let before = form.offset - HEAD;
+                let values = datagram.payload.get(before..).unwrap_or_default();
+                let first = values.len().min(DIGESTED);
+                self.note_values(first, datagram.whole.saturating_sub(before).min(DIGESTED));
+                return digest(&values[..first]);
             }
             _ => {}
         }
         0
+    }
+
+    /// Records by how many bytes of values a result is told apart, and by how many it would be if it were whole.
+    #[inline]
+    fn note_values(&mut self, first: usize, whole: usize) {
+        let tally = &mut self.tally;
+        tally.values_most = tally.values_most.max(first);
+        if first < whole {
+            tally.values_cut = Some(tally.values_cut.map_or(first, |least| least.min(first)));
+        }
     }
 
     /// Records the group of a result with all workers: results of several jobs have the same numbers.

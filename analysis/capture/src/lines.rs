@@ -123,6 +123,13 @@ impl Facts<'_> {
         self.inputs.iter().any(InputFacts::is_unordered) && totals.reuses_slots()
     }
 
+    /// Whether copies of a result may look like other results, since less of its values was kept of one than of another.
+    fn cuts_values(&self) -> bool {
+        let of_server = || self.inputs.iter().filter(|input| input.side == Side::Server).map(|input| &input.tally);
+        let most = of_server().map(|tally| tally.values_most).max().unwrap_or(0);
+        of_server().filter_map(|tally| tally.values_cut).any(|least| least < most)
+    }
+
     /// Returns the number of packets of a side that may hold updates but could not be read or were dropped while recording.
     pub(super) fn unread(&self, side: Side) -> u64 {
         let of_side = self.inputs.iter().filter(|input| input.side == side);
@@ -203,6 +210,9 @@ impl Deliveries {
         if facts.lacks_order(totals) && totals.at_server_by(Delivery::ResultsOfAll) > 0 {
             return Deliveries::Unknown(Unsaid::Order);
         }
+        if facts.cuts_values() {
+            return Deliveries::Unknown(Unsaid::Values);
+        }
         if totals.ambiguous > 0 {
             return Deliveries::Unknown(Unsaid::Transmission);
         }
@@ -231,6 +241,8 @@ pub(super) enum Unsaid {
     Order,
     /// For contributions: which transmission they are.
     Transmission,
+    /// For results that were cut: which are copies.
+    Values,
     /// For results: how many updates they represent, which only contributions that were not captured would show.
     Contributors,
     /// For updates: how many they represent.
@@ -270,6 +282,11 @@ impl Unsaid {
                 "do not say which transmission they are: of results to contributions that were sent again it is not known which are \
                  copies, so neither what was received, merged or is missing",
             ),
+            Unsaid::Values => (
+                Delivery::Results,
+                "were kept to different lengths, and only their first 64 bytes of values tell copies from other sums: what was received, \
+                 merged or is missing is not known; capture at least 128 bytes of each packet",
+            ),
             Unsaid::Contributors => (
                 Delivery::ResultsOfAll,
                 "do not say how many updates they represent, and contributions of all workers to each of them were not seen: what was \
@@ -284,7 +301,7 @@ impl Unsaid {
         let what = match self {
             Unsaid::Transmission | Unsaid::Results => "packets",
             Unsaid::Members | Unsaid::Workers => "updates",
-            Unsaid::Count | Unsaid::Job | Unsaid::Order | Unsaid::Contributors => "results",
+            Unsaid::Count | Unsaid::Job | Unsaid::Order | Unsaid::Values | Unsaid::Contributors => "results",
         };
         let mut of = totals.formats_at_server_by(delivery);
         if self == Unsaid::Results {

@@ -1,6 +1,7 @@
 //! Compares the meter with a straightforward computation from the tables of a run dir, on random input.
 
 mod clusters;
+mod cut;
 mod recordings;
 mod sources;
 
