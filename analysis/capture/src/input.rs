@@ -292,6 +292,11 @@ impl Input {
         }
     }
 
+    /// Returns the coarsest resolution of the stamps read so far if it was captured at the server.
+    pub(super) fn resolution_at_server(&self) -> Option<u64> {
+        (self.decoder.side == Side::Server).then_some(self.decoder.tally.resolution_ps)
+    }
+
     /// Whether a packet was earlier than the one before and the events were not sorted.
     pub(crate) fn is_unordered(&self) -> bool {
         self.decoder.tally.unordered > 0 && self.ahead.0.is_empty() && !self.decoder.tally.disordered
@@ -419,29 +424,25 @@ impl Decoder {
         self.tally.unordered += u64::from(t < self.last);
         self.last = t;
         self.tally.resolution_ps = self.tally.resolution_ps.max(packet.resolution_ps);
-        let t = match sight.generation {
-            Some(generation) if generation > t && self.side == Side::Server && sight.what == What::Update => {
-                self.early(t, generation, packet.resolution_ps)
-            }
-            _ => t,
-        };
+        if let Some(generation) = sight.generation
+            && generation > t
+            && self.side == Side::Server
+            && sight.what == What::Update
+        {
+            self.early(generation - t, packet.resolution_ps);
+        }
         // The address tells senders apart where the packet names no worker.
         let content = if (sight.what, sight.worker) == (What::Update, None) { src } else { content };
         let bytes = frame_bytes(packet.link_type, packet.len);
         events.push(Event { t, side: self.side, bytes, format, sight, content });
     }
 
-    /// Returns the time of a packet captured at `t` but generated later: its generation, if the difference is within
-    /// the uncertainty of times.
+    /// Counts a packet captured `before_ps` its generation, unless that is within the uncertainty of times.
     #[cold]
-    fn early(&mut self, t: i64, generation: i64, resolution_ps: u64) -> i64 {
-        let Some(error_ps) = self.error_ps else { return t };
-        let wrong = i64::try_from(resolution_ps).unwrap_or(i64::MAX).saturating_add(error_ps);
-        if generation - t < wrong {
-            return generation;
+    fn early(&mut self, before_ps: i64, resolution_ps: u64) {
+        if let Some(error_ps) = self.error_ps {
+            self.tally.early += u64::from(before_ps >= uncertainty(error_ps, resolution_ps));
         }
-        self.tally.early += 1;
-        t
     }
 
     #[inline(never)]
@@ -566,6 +567,18 @@ struct Found {
     content: u32,
     /// Source address; 0 if unknown.
     src: Ip,
+}
+
+/// Returns the uncertainty of a difference of times: that between the clocks, and the resolution of the stamps.
+fn uncertainty(error_ps: i64, resolution_ps: u64) -> i64 {
+    i64::try_from(resolution_ps).unwrap_or(i64::MAX).saturating_add(error_ps)
+}
+
+/// Returns by how much packets of the server may seem to arrive before their generation, with the coarsest of these resolutions: 0 if the
+/// clocks are not compared.
+pub(super) fn early_within_ps(clocks: &Clocks, resolutions_ps: impl Iterator<Item = u64>) -> i64 {
+    let error_ps = clocks.measured_offset().map_or(0, |(_, error)| error);
+    if clocks.comparable() { uncertainty(error_ps, resolutions_ps.max().unwrap_or(0)) } else { 0 }
 }
 
 /// Returns the 32-bit FNV-1a hash.

@@ -230,6 +230,7 @@ fn analyze_in_order(
         if batch.is_empty() {
             break;
         }
+        meter.allow_early(input::early_within_ps(clocks, merge.resolutions_at_server()));
         for event in &batch {
             seen += 1;
             if plan.shard != Shard::WHOLE && !plan.shard.takes(event.sight.cluster.into()) {

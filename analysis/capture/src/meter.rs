@@ -109,6 +109,8 @@ pub(super) struct Meter {
     /// Workers with updates without a generation time, by side, if there is a capture of the senders.
     sources: [HashSet<Source>; 2],
     latency_ps: NumberList,
+    /// See [`Meter::allow_early`].
+    early_within_ps: i64,
     file: Shared,
     held: usize,
     held_max: usize,
@@ -317,6 +319,7 @@ impl Meter {
             numbers: Default::default(),
             sources: Default::default(),
             latency_ps: NumberList::default(),
+            early_within_ps: 0,
             file: Shared::default(),
             held: 0,
             held_max: memory / size_of::<i64>(),
@@ -359,6 +362,11 @@ impl Meter {
                 pause_max_ps: 0,
             },
         }
+    }
+
+    /// Sets the uncertainty of times at the server: an update that seems to arrive before its generation, by less than this, has the age 0.
+    pub(super) fn allow_early(&mut self, within_ps: i64) {
+        self.early_within_ps = within_ps;
     }
 
     /// Adds an event. Events of a worker and of a cluster must be in the order of time.
@@ -510,17 +518,20 @@ impl Meter {
                 }
             }
         }
+        // Latencies below 0 stay, and an age is none: its update was generated before it arrived.
+        let is_early = generation > t && generation.saturating_sub(t) < self.early_within_ps;
+        let aged_at = if is_early { generation } else { t };
         let flow = self.cluster(sight.cluster);
         flow.age.generated(generation);
-        let kept = flow.age.delivered(t, generation);
+        let kept = flow.age.delivered(aged_at, generation);
         self.held += kept;
-        let kept = self.received_of(worker, event, generation)?;
+        let kept = self.received_of(worker, event, (aged_at, generation))?;
         self.held += kept;
         Ok(())
     }
 
     #[inline]
-    fn received_of(&mut self, id: u32, event: &Event, generation: i64) -> Result<usize> {
+    fn received_of(&mut self, id: u32, event: &Event, (aged_at, generation): (i64, i64)) -> Result<usize> {
         let sight = &event.sight;
         let worker = self.worker(id)?;
         worker.seqs = Some(match worker.seqs {
@@ -529,7 +540,7 @@ impl Meter {
         });
         let (transmission, update) = worker.received.see(sight, generation);
         worker.flow.age.generated(generation);
-        let kept = worker.flow.age.delivered(event.t, generation);
+        let kept = worker.flow.age.delivered(aged_at, generation);
         let (totals, count) = (&mut self.totals, u64::from(sight.count));
         totals.duplicates += u64::from(transmission == Known::Again);
         totals.late += u64::from(transmission == Known::Late);

@@ -14,6 +14,7 @@ use pktgen_records::line::Measured;
 use pktgen_wire::wire::Formats;
 use pktgen_wire::wire::sight::Sight;
 
+use super::input::early_within_ps;
 use super::meter::{Meter, Totals};
 use super::tables::{INDEX, TableForm, TablesIndex, columns, folders, kept, side_folder};
 use super::{Event, MEMORY, Side, lines};
@@ -33,6 +34,8 @@ pub fn analyze_tables(dir: &Path, formats: Formats, forwards: bool, no_verify: b
     let mut sources = Source::find(dir, &index, &Rc::new(Numbers::of(dir, &index, formats)?))?;
     let sides = Side::ALL.map(|side| index.inputs.iter().any(|input| input.side == side));
     let mut meter = Meter::new(formats, sides[Side::Sender as usize], MEMORY);
+    let of_server = index.inputs.iter().filter(|input| input.side == Side::Server);
+    meter.allow_early(early_within_ps(&index.clocks, of_server.map(|input| input.tally.resolution_ps)));
     let mut heads: BinaryHeap<Reverse<(u64, usize)>> =
         sources.iter().enumerate().filter_map(|(i, source)| source.head(i)).collect();
     while let Some(Reverse((_, first))) = heads.pop() {

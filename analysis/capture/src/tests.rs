@@ -2,6 +2,7 @@
 
 mod clusters;
 mod cut;
+mod early;
 mod recordings;
 mod sources;
 
