@@ -111,6 +111,12 @@ impl Tally {
     pub(super) fn unread(&self) -> u64 {
         self.links + self.misfits + self.undirected + self.unreadable + self.fragments + self.timeless + self.absurd
     }
+
+    /// Returns the number of packets of known formats and of background traffic.
+    pub(super) fn known(&self) -> u64 {
+        let odd = [self.other, self.foreign, self.unreadable, self.fragments, self.timeless, self.absurd];
+        odd.into_iter().fold(self.packets, u64::saturating_sub)
+    }
 }
 
 /// Facts about a file, for the report.

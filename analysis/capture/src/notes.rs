@@ -105,6 +105,10 @@ fn notes_of_sides(facts: &Facts, totals: &Totals) -> Vec<Note> {
                 (Side::Server, _) => " at the server",
             };
             let of_side = || facts.inputs.iter().filter(move |input| input.side == side);
+            // The packets that are known may be of clusters of other shards.
+            if facts.shard.is_some() && of_side().any(|input| input.tally.known() > 0) {
+                continue;
+            }
             let packets: u64 = of_side().map(|input| input.tally.packets).sum();
             let unread: u64 = of_side().map(|input| input.tally.unread()).sum();
             let text = match packets {

@@ -30,3 +30,35 @@ fn tables_of_many_clusters_are_read_with_few_open_files() {
     assert_eq!(value(&again.lines, "sent"), Some(f64::from(MANY)));
     assert!(again.lines == measured.lines);
 }
+
+/// Three clusters in four shards: one is of no cluster, and its packets are of a known format all the same.
+#[test]
+fn a_shard_without_a_cluster_is_no_failure() {
+    let dir = tempfile::tempdir().unwrap();
+    let names = ["sent.pcapng", "received.pcapng"].map(|name| dir.path().join(name));
+    names.iter().zip(some(0, 100)).for_each(|(name, frames)| write(name, &frames));
+    let has = |measured: &Measured, code: &str| measured.notes.iter().any(|note| note.note == code);
+    let whole = analysed(&both(&names));
+    let mut folders = Vec::new();
+    for i in 1..=4 {
+        let folder = dir.path().join(format!("shard-{i}"));
+        let tables = TablesPlan { dir: folder.clone(), run: "x".into(), form: TableForm::Parquet };
+        let shard = Shard::new(i, 4).unwrap();
+        let part = analysed(&CapturePlan { tables: Some(tables), shard, ..both(&names) });
+        let again = analyze_tables(&folder, all().protocols.formats, false, false).unwrap();
+        for measured in [&part, &again] {
+            assert!(has(measured, "shard") && !has(measured, "nothing_found"), "{i}: {:?}", measured.notes);
+        }
+        folders.push(folder);
+    }
+    let joined = dir.path().join("joined");
+    merge_tables(&folders, &joined, false).unwrap();
+    let joined = analyze_tables(&joined, all().protocols.formats, false, false).unwrap();
+    assert!(joined.lines == whole.lines && joined.notes == whole.notes);
+    // No packet of the whole capture is of a known format.
+    let mut frame = some(0, 100)[1][0].1.clone();
+    frame[34..38].copy_from_slice(&[0, 80, 0, 80]);
+    names.iter().for_each(|name| write(name, &[(1000, frame.clone())]));
+    let shard = Shard::new(2, 4).unwrap();
+    assert!(has(&analysed(&CapturePlan { shard, ..both(&names) }), "nothing_found"));
+}

@@ -24,7 +24,9 @@ fn the_uncertainty_of_an_offset_changes_no_latency() {
     }
     assert!(is_invalid(&exact) && !is_invalid(&wide), "{:?} {:?}", exact.notes, wide.notes);
     // Rates are of the same times.
-    let of = |measured: &Measured| value(&measured.lines, "throughput_bps");
+    let of = |measured: &Measured| -> Vec<Option<f64>> {
+        measured.lines.iter().filter(|line| line.metric == "throughput_bps").map(|line| line.value).collect()
+    };
     assert_eq!(of(&exact), of(&wide));
     let ages: Vec<_> = wide.lines.iter().filter(|line| line.metric.starts_with("aom_")).collect();
     assert!(!ages.is_empty() && ages.iter().all(|line| line.value.is_none_or(|age| age >= 0.0)), "{ages:?}");
