@@ -109,7 +109,9 @@ pub struct Tally {
 impl Tally {
     /// Returns the number of packets that may hold updates but could not be read.
     pub(super) fn unread(&self) -> u64 {
-        self.links + self.misfits + self.undirected + self.unreadable + self.fragments + self.timeless + self.absurd
+        let unread =
+            [self.links, self.misfits, self.undirected, self.unreadable, self.fragments, self.timeless, self.absurd];
+        unread.into_iter().fold(0, u64::saturating_add)
     }
 
     /// Returns the number of packets of known formats and of background traffic.

@@ -232,3 +232,26 @@ fn sums_in_slots_are_not_counted_out_of_order() {
     let note = small.notes.iter().find(|note| note.note == "deliveries_unknown").expect("a note");
     assert!(note.text.contains("of switchml have the numbers of earlier ones"), "{}", note.text);
 }
+
+/// A file may say that as many packets were dropped as a number can hold, and be damaged, too.
+#[test]
+fn a_count_of_drops_without_bound_leaves_gaps_unknown() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("c.pcapng");
+    let mut frames = some(0, 100)[1].clone();
+    // A number is missing.
+    frames.remove(9);
+    write(&path, &frames);
+    let gaps = || {
+        let measured = analysed(&CapturePlan::new(all().protocols.formats, vec![path.clone()], Vec::new()));
+        value(&measured.lines, "numbers_missing")
+    };
+    assert_eq!(gaps(), Some(1.0));
+    // A block of statistics of interface 0 with `isb_ifdrop`, and the beginning of another block.
+    let words = [5u32, 40, 0, 0, 0, 5 | 8 << 16, u32::MAX, u32::MAX, 0, 40];
+    let mut file = std::fs::read(&path).unwrap();
+    file.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+    file.extend([6, 0, 0, 0, 80]);
+    std::fs::write(&path, file).unwrap();
+    assert_eq!(gaps(), None);
+}
