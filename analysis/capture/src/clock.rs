@@ -89,11 +89,14 @@ impl Clocks {
         let noted = firsts.each_ref().map(|first| first.as_ref().and_then(|first| first.noted));
         let anchors = || firsts.iter().flatten().filter_map(|first| first.anchor);
         let earliest = anchors().min();
+        let is_mixed = firsts.iter().flatten().any(|first| first.mixed);
+        let is_virtual =
+            plan.anchor.is_none() && !is_mixed && earliest == Some(0) && anchors().all(|anchor| anchor == 0);
         let (anchor_unix_ns, origin) = match (plan.anchor, noted[0].or(noted[1])) {
             (Some(Anchor(given)), _) => (given, Origin::Given),
-            (None, Some(noted)) if firsts.iter().flatten().any(|first| first.mixed) => (noted, Origin::FirstPacket),
+            (None, Some(noted)) if is_mixed => (noted, Origin::FirstPacket),
             (None, Some(noted)) => (noted, Origin::Noted),
-            (None, None) if earliest == Some(0) && anchors().all(|anchor| anchor == 0) => (0, Origin::Virtual),
+            (None, None) if is_virtual => (0, Origin::Virtual),
             (None, None) => (earliest.unwrap_or(0), Origin::FirstPacket),
         };
         let both = firsts.iter().all(Option::is_some);
@@ -102,7 +105,7 @@ impl Clocks {
             Some(offset) => Relation::Given(offset),
             None if !both => Relation::Same,
             None if noted[0].is_some() && noted[0] == noted[1] => Relation::Same,
-            None if origin == Origin::Virtual => Relation::Same,
+            None if is_virtual => Relation::Same,
             None => estimate(plan, progress)?,
         };
         let mut server_unix_ns = None;

@@ -255,3 +255,26 @@ fn a_count_of_drops_without_bound_leaves_gaps_unknown() {
     std::fs::write(&path, file).unwrap();
     assert_eq!(gaps(), None);
 }
+
+/// Our pcapng files note the origin of virtual time; other forms of them begin in 1970 all the same.
+#[test]
+fn virtual_times_are_of_one_clock_where_one_file_notes_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let names = ["sent.pcapng", "received.pcap"].map(|name| dir.path().join(name));
+    let clocks = |anchor_unix_ns: u64| {
+        for ((name, form), frames) in names.iter().zip([Form::Pcapng, Form::Pcap]).zip(some(0, 5_000_000)) {
+            let anchor_unix_ns = if matches!(form, Form::Pcapng) { anchor_unix_ns } else { 0 };
+            let mut writer =
+                Writer::create(name, WriterOptions { anchor_unix_ns, ..WriterOptions::new(form) }).unwrap();
+            frames.iter().for_each(|(t, frame)| writer.packet(0, *t, frame, frame.len() as u32).unwrap());
+            writer.finish().unwrap();
+        }
+        let measured = analysed(&both(&names));
+        let has_ages = measured.lines.iter().any(|line| line.metric == "aom_mean" && line.value.is_some());
+        let note = measured.notes.into_iter().find(|note| note.note == "clocks").expect("a note");
+        (has_ages, note.text)
+    };
+    assert_eq!(clocks(0), (true, "times are virtual: one clock".to_owned()));
+    let (has_ages, about) = clocks(1_700_000_000_000_000_000);
+    assert!(!has_ages && about.contains("withheld"), "{about}");
+}
