@@ -48,6 +48,31 @@ fn packets_that_were_cut_are_refused() {
     assert!(why.contains("packet 1 was cut to 128 of 256 bytes"), "{why}");
 }
 
+/// Frames of others are skipped, whatever is left of them; what may be of the run must be whole.
+#[test]
+fn packets_of_others_may_be_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.pcap");
+    let all = frames("");
+    let other = |kept: usize, change: fn(&mut Vec<u8>)| {
+        let mut cut = all[0][..kept].to_vec();
+        change(&mut cut);
+        let mut writer = Writer::create(&path, WriterOptions::new(Form::Pcap)).unwrap();
+        for (t, frame) in (0..).zip(&all[..9]) {
+            writer.packet(0, t, frame, frame.len() as u32).unwrap();
+        }
+        writer.packet(0, 9, &cut, 256).unwrap();
+        writer.finish().unwrap();
+        compare(plan(""), &path, At::Workers).map(|compared| (compared.right, compared.wrong, compared.others)).ok()
+    };
+    let from = |frame: &mut Vec<u8>| frame[26..30].copy_from_slice(&[192, 168, 1, 1]);
+    assert_eq!(other(128, from), Some((9, 0, 1)));
+    let over_ipv6 = |frame: &mut Vec<u8>| frame[12..14].copy_from_slice(&[0x86, 0xdd]);
+    assert_eq!(other(20, over_ipv6), Some((9, 0, 1)));
+    // Of the run; and so little of it that it may be.
+    assert_eq!((other(128, |_| ()), other(20, |_| ()), other(12, |_| ())), (None, None, None));
+}
+
 /// The field that is wrong in the first wrong packet.
 fn field(compared: &Compared) -> String {
     match &compared.first {
