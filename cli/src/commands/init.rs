@@ -99,6 +99,9 @@ fn interface(answers: &Answers, flag: &str, given: Option<String>, whose: &str, 
     );
     let name = answers.of(flag, given, &format!("interface of the {whose}"), None, &known)?;
     match all.iter().find(|one| one.subject == name) {
+        None if name == "lo" => Err(Error::config(format!(
+            "--{flag} lo: it is the loopback interface, which no device is connected to; {known}"
+        ))),
         None => Err(Error::config(format!("--{flag} {name}: there is no such interface; {known}"))),
         Some(one) if one.level == Level::Cannot => Err(Error::Host(format!("--{flag}: {}; {}", one.why, one.remedy))),
         Some(_) => Ok(name),

@@ -142,6 +142,7 @@ fn what_is_missing_or_dangerous_is_named_and_nothing_is_left() {
     refused(&two, 2, "--server-if is missing");
     refused(&["--device", "nothing"], 2, "there is no profile \"nothing\"");
     refused(&["--device", "switchml", "--workers-if", "h9"], 2, "h9: there is no such interface; there are h0, h1");
+    refused(&["--device", "switchml", "--workers-if", "lo"], 2, "lo: it is the loopback interface");
     refused(&[&two[..], &["--server-if", "h0"]].concat(), 2, "it is the workers' interface");
     refused(&["--device", "olaf", "--ports", "e0,e1"], 2, "--launch");
     let launch = ["--device", "switchml", "--workers", "4", "--launch", "./switch --port 'e 0"];
