@@ -11,6 +11,7 @@ use pktgen_core::definition::{Better, Definition, Label};
 use pktgen_core::record::{Action, Fault, Heat, Note, Reason, STREAMS, SumOk};
 use pktgen_core::registry::suggest;
 use pktgen_core::{Error, Result};
+use pktgen_diagnose::CAUSES;
 use pktgen_planning::STUDIES;
 use pktgen_realtime::capture::frames;
 use pktgen_report::definitions::families;
@@ -64,6 +65,11 @@ fn entries() -> Vec<Entry> {
     all
 }
 
+/// Returns the causes of `pktgen diagnose`, whose page is docs/diagnose.md: they are found by name only.
+fn causes() -> impl Iterator<Item = Entry> {
+    CAUSES.iter().map(|cause| Entry::Finding { list: "cause", name: cause.code, about: cause.what })
+}
+
 impl Entry {
     /// Returns its names; columns are also known by their names alone.
     fn names(&self) -> Vec<String> {
@@ -90,6 +96,7 @@ impl Entry {
             Entry::Metric { family, .. } => format!("metric ({family})"),
             Entry::Column { stream, .. } => format!("column of {}", stream.name),
             Entry::Code { list, .. } => (*list).to_owned(),
+            Entry::Finding { list: "cause", .. } => "cause of a diagnosis (docs/diagnose.md)".to_owned(),
             Entry::Finding { list, .. } => format!("{list} of a verdict (docs/verdicts.md)"),
             Entry::Named { list, .. } => format!("in pktgen list {list}"),
         }
@@ -190,7 +197,10 @@ pub(super) fn run(args: Explain, ui: &Ui) -> Result<u8> {
     if args.markdown && ui.json() {
         return Err(Error::config("--markdown and --json: choose one".to_owned()));
     }
-    let all = entries();
+    let mut all = entries();
+    if !args.names.is_empty() && !args.markdown {
+        all.extend(causes());
+    }
     for name in &args.names {
         if !all.iter().any(|entry| entry.answers(name)) {
             let names: Vec<String> = all.iter().flat_map(Entry::names).collect();

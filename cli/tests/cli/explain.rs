@@ -276,6 +276,7 @@ fn names_are_explained() {
         ("aom", &["in pktgen list metrics", "aom_peak_p99"]),
         ("phi", &["metric (plan)", "metric (findings)"]),
         ("device/packets", &["metric (results)", "count"]),
+        ("device_drops", &["cause of a diagnosis", "the device loses frames that it took"]),
     ] {
         let said = explain(&[name]);
         for word in words {
