@@ -35,6 +35,8 @@ mod memory;
 #[cfg(feature = "sql")]
 mod nested;
 #[cfg(feature = "sql")]
+mod order;
+#[cfg(feature = "sql")]
 pub mod output;
 #[cfg(feature = "sql")]
 mod scan;

@@ -19,8 +19,8 @@ use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
 use crate::exact::GUARD;
 use crate::memory::deep;
-use crate::scopes;
 use crate::tables::QueryTable;
+use crate::{order, scopes};
 
 /// Maximum length of a statement in bytes.
 const BYTES: usize = 32 << 10;
@@ -433,7 +433,7 @@ impl Visitor for WholeWindows {
 
 /// Refuses windows that polars computes over other rows than SQL: those with a name, running averages, medians and
 /// numbers of distinct values, and all of functions whose OVER it ignores. Refuses a running TOTAL, whose first zeros are
-/// empty there.
+/// empty there, and a place of rows without a value that polars ignores.
 fn window(expr: &Expr) -> ControlFlow<Error> {
     let Expr::Function(Function { name, args, over: Some(over), .. }) = expr else { return ControlFlow::Continue(()) };
     let refuse = |what: String| ControlFlow::Break(at(expr.span().start, what));
@@ -457,7 +457,10 @@ fn window(expr: &Expr) -> ControlFlow<Error> {
     if name == "TOTAL" && !spec.order_by.is_empty() {
         return refuse("a running TOTAL is refused: write COALESCE(SUM(x) OVER (…), 0)".to_owned());
     }
-    ControlFlow::Continue(())
+    match order::refusal(&spec.order_by) {
+        Some(what) => refuse(what.to_owned()),
+        None => ControlFlow::Continue(()),
+    }
 }
 
 /// Refuses aggregates of constants, which polars evaluates once, regardless of the rows.

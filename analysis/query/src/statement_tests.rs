@@ -132,6 +132,13 @@ fn windows_are_those_of_sql() {
         ("SELECT 1 + MEDIAN(seq) OVER (ORDER BY seq) FROM sent", "SQL, line 1, column 12: a running MEDIAN is refused"),
         ("SELECT COUNT(DISTINCT worker) OVER (ORDER BY seq) FROM sent", "a running COUNT(DISTINCT …) is refused"),
         ("SELECT TOTAL(seq) OVER (ORDER BY seq) FROM sent", "a running TOTAL is refused"),
+        ("SELECT ROW_NUMBER() OVER (ORDER BY reward NULLS LAST) FROM sent", "NULLS LAST in OVER is refused"),
+        ("SELECT LAG(seq) OVER (ORDER BY reward DESC NULLS LAST) FROM sent", "NULLS LAST in OVER is refused"),
+        ("SELECT RANK() OVER (ORDER BY worker, reward NULLS LAST) FROM sent", "NULLS LAST in OVER is refused"),
+        (
+            "SELECT RANK() OVER (ORDER BY reward DESC NULLS FIRST, worker DESC) FROM sent",
+            "NULLS FIRST in OVER with several columns and DESC is refused",
+        ),
         ("SELECT seq FROM sent QUALIFY ROW_NUMBER() OVER (PARTITION BY worker ORDER BY seq) = 1", "QUALIFY is refused"),
         ("SELECT seq FROM sent ORDER BY AVG(bytes) OVER (ORDER BY seq)", "a running AVG is refused"),
         ("SELECT SUM(bytes) OVER () FROM sent", "SQL, line 1, column 8: SUM(bytes) OVER () without a column beside it"),
@@ -143,6 +150,8 @@ fn windows_are_those_of_sql() {
         assert!(refused.contains(says), "{sql}: {refused}");
     }
     for sql in [
+        "SELECT ROW_NUMBER() OVER (ORDER BY reward NULLS FIRST), RANK() OVER (ORDER BY reward DESC NULLS FIRST) FROM sent",
+        "SELECT RANK() OVER (ORDER BY reward DESC NULLS LAST, worker DESC) FROM sent ORDER BY reward NULLS LAST",
         "SELECT SUM(bytes) OVER (ORDER BY seq) / COUNT(bytes) OVER (ORDER BY seq) FROM sent",
         "SELECT TOTAL(seq) OVER (PARTITION BY worker), COALESCE(SUM(seq) OVER (ORDER BY seq), 0) FROM sent",
         "SELECT seq, SUM(bytes) OVER () FROM sent",
