@@ -248,6 +248,27 @@ fn answers_are_those_of_polars_over_all_rows() {
     }
 }
 
+#[test]
+fn rows_without_a_value_have_ranks_before_all_others() {
+    let folder = run();
+    let whole = Whole::of(folder.path());
+    let answer = |sql: &str| rows(&whole.database.query(sql).unwrap_or_else(|fault| panic!("{sql}: {fault}")).0);
+    for key in ["reason", "b.reason", "reason DESC", "reason_code + 1", "(CAST(reason_code AS DOUBLE)) DESC"] {
+        for (partition, groups) in [("", "reason"), ("PARTITION BY node ", "node, reason")] {
+            let window = format!("OVER ({partition}ORDER BY {key})");
+            let bounds = |function: &str, last: &str| {
+                answer(&format!(
+                    "SELECT {groups}, MIN(n) AS a, {last}(n) AS b FROM \
+                     (SELECT node, reason, {function}() {window} AS n FROM books b) x GROUP BY {groups}"
+                ))
+            };
+            assert_eq!(bounds("RANK", "MAX"), bounds("ROW_NUMBER", "MIN"), "{window}");
+        }
+        let sql = format!("SELECT COUNT(n) AS n FROM (SELECT DENSE_RANK() OVER (ORDER BY {key}) AS n FROM books b) x");
+        assert_eq!(answer(&sql), [ROWS.to_string()], "{key}");
+    }
+}
+
 fn scan(folder: &Path, name: &'static str) -> Scan {
     let table = of_runs(&[]).into_iter().find(|table| table.name == name).unwrap();
     let parts = vec![(None, Part::Stream(Stream::new(folder.join(format!("{name}.parquet")), name)))];

@@ -1,6 +1,9 @@
-//! Rows without a value in ORDER BY of windows: polars fixes their place.
+//! Rows without a value in ORDER BY of windows: polars fixes their place, and gives them no rank.
 
-use sqlparser::ast::OrderByExpr;
+use sqlparser::ast::{
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, ObjectName,
+    OrderByExpr, Value,
+};
 
 /// Returns why NULLS FIRST or NULLS LAST in a window is refused, if polars orders otherwise: in windows it ignores both.
 pub(crate) fn refusal(keys: &[OrderByExpr]) -> Option<&'static str> {
@@ -17,4 +20,43 @@ pub(crate) fn refusal(keys: &[OrderByExpr]) -> Option<&'static str> {
 
 fn is_descending(key: &OrderByExpr) -> bool {
     key.options.asc == Some(false)
+}
+
+/// Rewrites the only key of a rank such that rows without a value have ranks, too, before all others. Two keys in polars need
+/// two names: that of `x IS NULL` is the name of x.
+pub(crate) fn rank_all(keys: &mut Vec<OrderByExpr>) {
+    let [key] = keys.as_slice() else { return };
+    if !is_named_by_a_column(&key.expr) {
+        return;
+    }
+    let value = Box::new(Expr::Nested(Box::new(key.expr.clone())));
+    let first = if is_descending(key) { Expr::IsNull(value) } else { Expr::IsNotNull(value) };
+    let renamed = call("COALESCE", vec![Expr::value(Value::Null), key.expr.clone()]);
+    *keys = vec![OrderByExpr { expr: first, ..key.clone() }, OrderByExpr { expr: renamed, ..key.clone() }];
+}
+
+/// Whether polars names the expression after a column: it does so by its first operand.
+fn is_named_by_a_column(expr: &Expr) -> bool {
+    match expr {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => true,
+        Expr::Nested(inner) | Expr::Cast { expr: inner, .. } | Expr::BinaryOp { left: inner, .. } => {
+            is_named_by_a_column(inner)
+        }
+        _ => false,
+    }
+}
+
+/// Returns the call of a function.
+pub(crate) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
+    let args = arguments.into_iter().map(|argument| FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))).collect();
+    Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new(name)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList { duplicate_treatment: None, args, clauses: Vec::new() }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
 }

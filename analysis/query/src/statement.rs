@@ -8,9 +8,9 @@ use pktgen_core::{Error, Result};
 use polars::prelude::PolarsError;
 use sqlparser::ast::{
     BinaryOperator, CastKind, DataType, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentList, FunctionArguments, GroupByExpr, Ident, JoinConstraint, JoinOperator, ObjectName,
-    ObjectNamePart, OrderByKind, Query, Select, SelectItem, SetExpr, Spanned, Statement as Parsed, TableFactor,
-    TableWithJoins, Value, Visit, VisitMut, Visitor, VisitorMut, WindowType, visit_expressions,
+    FunctionArguments, GroupByExpr, Ident, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, OrderByKind,
+    Query, Select, SelectItem, SetExpr, Spanned, Statement as Parsed, TableFactor, TableWithJoins, Value, Visit,
+    VisitMut, Visitor, VisitorMut, WindowType, visit_expressions,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::keywords::Keyword;
@@ -541,10 +541,13 @@ fn body(of: &SetExpr) -> ControlFlow<Error> {
 const COUNTS: [&str; 9] =
     ["count", "row_number", "rank", "dense_rank", "length", "char_length", "octet_length", "bit_length", "strpos"];
 
+/// Ranks, in which polars leaves out rows without a value.
+const RANKS: [&str; 2] = ["rank", "dense_rank"];
+
 /// Sums: a TOTAL of no rows is 0, a SUM is empty.
 const SUMS: [&str; 2] = ["sum", "total"];
 
-/// Inserts guards around operands of sums, converts counts to 64-bit integers, and quotes names of columns, since one
+/// Inserts guards around operands of sums, converts counts to 64-bit integers, gives all rows a rank, and quotes names of columns, since one
 /// is a keyword of some dialect.
 struct Guards<'a> {
     tables: &'a [QueryTable],
@@ -590,6 +593,11 @@ impl VisitorMut for Guards<'_> {
         }
         let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
         let name = function.name.to_string().to_lowercase();
+        if RANKS.contains(&name.as_str())
+            && let Some(WindowType::WindowSpec(spec)) = &mut function.over
+        {
+            order::rank_all(&mut spec.order_by);
+        }
         if COUNTS.contains(&name.as_str()) {
             let (kind, data_type, inner) = (CastKind::Cast, DataType::BigInt(None), Box::new(expr.clone()));
             *expr = Expr::Cast { kind, expr: inner, data_type, array: false, format: None };
@@ -633,17 +641,7 @@ fn is_aggregate(expr: &Expr) -> bool {
 }
 
 fn guard(summed: Expr) -> Expr {
-    let args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(summed))];
-    Expr::Function(Function {
-        name: ObjectName::from(vec![Ident::new(GUARD)]),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(FunctionArgumentList { duplicate_treatment: None, args, clauses: Vec::new() }),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    })
+    order::call(GUARD, vec![summed])
 }
 
 #[cfg(test)]
