@@ -269,6 +269,24 @@ fn rows_without_a_value_have_ranks_before_all_others() {
     }
 }
 
+#[test]
+fn a_list_may_have_whole_numbers_and_decimals() {
+    let folder = run();
+    let whole = Whole::of(folder.path());
+    let answer = |condition: &str| {
+        let sql = format!("SELECT seq, worker FROM sent WHERE {condition}");
+        rows(&whole.database.query(&sql).unwrap_or_else(|fault| panic!("{sql}: {fault}")).0)
+    };
+    let either = answer("reward = -99 OR reward = 0.5 OR reward = 98");
+    assert!(!either.is_empty());
+    for list in ["-99, 0.5, 98", "0.5, -99, 98", "98, -99, 5e-1"] {
+        assert_eq!(answer(&format!("reward IN ({list})")), either, "{list}");
+    }
+    assert_eq!(answer("worker IN (1, -0.5, 2)"), answer("worker IN (1, 2)"));
+    let all = answer("reward IS NOT NULL").len();
+    assert_eq!(answer("reward NOT IN (-99, 0.5, 98)").len(), all - either.len());
+}
+
 fn scan(folder: &Path, name: &'static str) -> Scan {
     let table = of_runs(&[]).into_iter().find(|table| table.name == name).unwrap();
     let parts = vec![(None, Part::Stream(Stream::new(folder.join(format!("{name}.parquet")), name)))];

@@ -9,8 +9,8 @@ use polars::prelude::PolarsError;
 use sqlparser::ast::{
     BinaryOperator, CastKind, DataType, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArguments, GroupByExpr, Ident, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, OrderByKind,
-    Query, Select, SelectItem, SetExpr, Spanned, Statement as Parsed, TableFactor, TableWithJoins, Value, Visit,
-    VisitMut, Visitor, VisitorMut, WindowType, visit_expressions,
+    Query, Select, SelectItem, SetExpr, Spanned, Statement as Parsed, TableFactor, TableWithJoins, Value,
+    ValueWithSpan, Visit, VisitMut, Visitor, VisitorMut, WindowType, visit_expressions,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::keywords::Keyword;
@@ -170,6 +170,23 @@ fn plain_number(token: &mut Token) {
         if !text.contains('.') {
             text.push_str(".0");
         }
+    }
+}
+
+/// Writes the whole numbers of a list that also has decimals as decimals, since polars needs one type.
+fn decimals(list: &mut [Expr]) {
+    if list.iter_mut().filter_map(digits_of).any(|digits| digits.contains('.')) {
+        let whole = list.iter_mut().filter_map(digits_of).filter(|digits| !digits.contains('.'));
+        whole.for_each(|digits| digits.push_str(".0"));
+    }
+}
+
+/// Returns the digits of a number, also behind a sign.
+fn digits_of(expr: &mut Expr) -> Option<&mut String> {
+    match expr {
+        Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. }) => Some(digits),
+        Expr::UnaryOp { expr, .. } => digits_of(expr),
+        _ => None,
     }
 }
 
@@ -589,6 +606,7 @@ impl VisitorMut for Guards<'_> {
                 let what = "a list in parentheses, as (a, b), is not understood; compare column by column";
                 return ControlFlow::Break(at(expr.span().start, what));
             }
+            Expr::InList { list, .. } => decimals(list),
             _ => {}
         }
         let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
