@@ -183,7 +183,8 @@ impl Evidence {
 
     /// Whether the experiment makes links lose, duplicate or delay frames.
     pub(crate) fn has_faulty_links(&self) -> bool {
-        let faults = ["fault_loss", "fault_burst_p", "fault_duplicate", "fault_reorder", "fault_corrupt"];
+        let faults =
+            ["fault_loss", "fault_burst_p", "fault_loss_good", "fault_duplicate", "fault_reorder", "fault_corrupt"];
         faults.iter().any(|fault| self.is_asked(fault))
     }
 
@@ -397,5 +398,6 @@ mod tests {
         };
         assert!(faulty("[transport]\nfault_burst_p = 0.01\nfault_burst_r = 0.3\n"));
         assert!(!faulty("[transport]\nfault_burst_p = 0.0\n"));
+        assert!(faulty("[transport]\nfault_burst_p = 0.0\nfault_loss_good = 0.1\n"));
     }
 }

@@ -76,8 +76,10 @@ impl Faults {
 
 fn read_burst(section: &mut Section) -> Result<Option<Burst>> {
     let p = Written::fault_burst_p(section)?.unwrap_or(0.0);
+    let loss_good = Written::fault_loss_good(section)?.unwrap_or(0.0);
     if p == 0.0 {
-        return Ok(None);
+        // The channel stays good.
+        return Ok((loss_good > 0.0).then_some(Burst { p, r: 1.0, loss_good, loss_bad: 1.0 }));
     }
     let r = Written::fault_burst_r(section)?.unwrap_or(0.0);
     if r == 0.0 {
@@ -87,7 +89,6 @@ fn read_burst(section: &mut Section) -> Result<Option<Burst>> {
             section.place("fault_burst_r")
         )));
     }
-    let loss_good = Written::fault_loss_good(section)?.unwrap_or(0.0);
     let loss_bad = Written::fault_loss_bad(section)?.unwrap_or(1.0);
     Ok(Some(Burst { p, r, loss_good, loss_bad }))
 }
@@ -119,7 +120,7 @@ settings! {
         fault_burst_p: Option<f64> said "0" in 0.0..=1.0;
         /// Probability per frame that a bad channel becomes good again.
         fault_burst_r: Option<f64> said "0" in 0.0..=1.0;
-        /// Probability of loss while a channel is good.
+        /// Probability of loss while a channel is good; with `fault_burst_p` 0 it always is.
         fault_loss_good: Option<f64> said "0" in 0.0..=1.0;
         /// Probability of loss while a channel is bad.
         fault_loss_bad: Option<f64> said "1" in 0.0..=1.0;
@@ -236,5 +237,32 @@ impl FaultStreams {
         }
         let (hit, place) = (unit(&mut self.corrupt), unit(&mut self.corrupt));
         (hit < self.faults.corrupt).then_some(place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pktgen_core::config::Value;
+    use pktgen_core::time::SECOND;
+
+    use super::*;
+
+    fn read(values: &[(&str, Value)]) -> Option<Faults> {
+        Faults::read(&mut Section::of("transport", values), SECOND).unwrap()
+    }
+
+    #[test]
+    fn a_channel_that_never_becomes_bad_loses_as_a_good_one() {
+        let good = [("fault_burst_p", 0.0.into()), ("fault_loss_good", 0.2.into()), ("fault_burst_r", 0.5.into())];
+        let faults = read(&good).expect("there are faults");
+        assert_eq!(read(&good[1..2]), Some(faults));
+        let mut streams = FaultStreams::new(faults, Seed(1), 0, true);
+        let lost = (0..100_000).filter(|_| streams.draw().lost).count();
+        assert!((19_000..21_000).contains(&lost), "{lost}");
+        assert_eq!(read(&[("fault_burst_p", 0.0.into()), ("fault_loss_good", 0.0.into())]), None);
+        // The limit of rare changes.
+        let rare = [("fault_burst_p", 1e-9.into()), ("fault_loss_good", 0.2.into()), ("fault_burst_r", 0.5.into())];
+        let mut rarely = FaultStreams::new(read(&rare).expect("there are faults"), Seed(1), 0, true);
+        assert_eq!((0..100_000).filter(|_| rarely.draw().lost).count(), lost);
     }
 }
