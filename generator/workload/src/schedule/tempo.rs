@@ -1,7 +1,8 @@
 //! Other times for updates that have times already: those of a trace, and those that a schedule has made.
 //!
-//! All definitions of speeds and mean rates are here. A pass is what a workload sends once, without the background
-//! beside it and before `schedule.stop`: `count` updates with `bits` in all, the first at `first`, the last at `last`.
+//! All definitions of speeds and mean rates are here. A pass is what a workload sends once, as a whole, without the
+//! background beside it: `count` updates with `bits` in all, the first at `first`, the last at `last`. `schedule.stop`
+//! cuts the run after all scaling and all passes: what is sent by then has another mean if the rate is not even.
 //!
 //! - `speed = F`: every time is divided by F. It comes last: `offered` times F is what is sent.
 //! - `pps = P`: times are stretched so that `(count − 1) / (last − first)` is P, whatever made them.

@@ -220,6 +220,23 @@ fn every_kind_has_the_mean_asked_for_in_one_pass_and_in_many() {
 }
 
 #[test]
+fn a_stop_cuts_scaled_times_and_passes() {
+    for kind in KINDS {
+        for scaling in ["pps = 5000", "speed = 3"] {
+            let whole = times(&made(kind, 2, scaling));
+            for part in [3, 2] {
+                let stop = whole[whole.len() * part / 4];
+                let cut = times(&made(kind, 2, &format!("{scaling}\nstop = \"{stop}ps\"")));
+                assert!(whole.iter().filter(|t| **t <= stop).eq(&cut), "{kind:?}: {scaling} until {stop} ps");
+            }
+        }
+    }
+    // The definition in words says the same.
+    let page = include_str!("../../../../docs/experiments.md").split_once("## Speed and rate").unwrap().1;
+    assert!(page.contains("`schedule.stop` cuts the run after all scaling") && !page.contains("up to `schedule.stop`"));
+}
+
+#[test]
 fn a_speed_divides_the_times_of_every_kind() {
     for kind in KINDS {
         let plain = times(&made(kind, 1, ""));
