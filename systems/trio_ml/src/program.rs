@@ -483,7 +483,9 @@ impl Program for TrioMl {
         let elements = Some((self.settings.block_grad_max, "target.block_grad_max"));
         // Without mitigation nothing ages.
         let timeout = self.scanners.iter().map(Scanner::period).min().filter(|_| self.settings.mitigation);
-        Limits { timeout, room, elements, ..Limits::default() }
+        // Every lookup sets the REF flag.
+        let silence = timeout.map(|timeout| (timeout, "target.timeout"));
+        Limits { timeout, silence, room, elements, ..Limits::default() }
     }
 
     fn counters(&self) -> Vec<Counter> {

@@ -246,6 +246,11 @@ findings! {
             "no ids are on the wire: packets are named by what they hold (docs/strict.md, docs/raw.md)";
         /// Workers need more blocks than the device has room for.
         Room = "room" { why: String } => "{why}";
+        /// Workers send again so early that a device may not stop waiting.
+        EarlyRetransmission = "early_retransmission" { every: String, key: String, silence: String } =>
+            "endpoint.retransmit = {every} is below twice {key} = {silence}: packets that are sent again, also refused ones, keep blocks \
+             that wait for others from ageing, so lost packets or results may prolong iterations a lot, or end the run; raise \
+             endpoint.retransmit, or lower {key}";
         /// No device says how full its queue is.
         NoCongestionSignal = "no_congestion_signal" { program: String, queue: String } =>
             "workers react to congested queues and no device reports one: program \"{program}\" with queue \"{queue}\" stamps \

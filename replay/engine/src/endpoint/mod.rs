@@ -386,6 +386,8 @@ pub struct Declaration {
     pub frame_bytes: Option<usize>,
     /// Configuration of devices for sums by key.
     pub sparse: Option<SparsePlace>,
+    /// Time without a result after which they send a block again; none if never.
+    pub retransmit: Option<Time>,
 }
 
 /// Meaning of the workers' payloads for the account.

@@ -32,7 +32,7 @@ pub use keys::{Again, Scaled, Scalings, Trained};
 pub use layout::{Layout, Scaling, read_scale, read_scaling};
 use patience::Patience;
 pub use settings::{Order, Settings, WindowControl, dense_of};
-use worker::{Arrived, Worker};
+use worker::{ATTEMPT_MAX, Arrived, Worker};
 
 /// Destination of a frame for all workers of its job.
 pub const ALL_WORKERS: NodeId = NodeId::MAX;
@@ -202,9 +202,23 @@ impl<P: RoundProtocol> Rounds<P> {
             packets: self.layout.packets(),
             elements: Some(content.elements()),
             frame_bytes: Some(self.protocol.frame_bytes(&self.layout.dense, 0)),
+            retransmit: self.settings.retransmit,
             ..Declaration::default()
         };
         Crew { workers: Box::new(self), declared, payloads: Payloads::Results(Box::new(content)) }
+    }
+
+    /// Returns what to do if workers wait for results in vain.
+    fn remedy(&self) -> String {
+        let waiting = self.workers.iter().filter(|worker| !worker.is_done());
+        let given_up = waiting.filter(|worker| worker.has_given_up()).count();
+        match self.settings.retransmit {
+            None => "endpoint.retransmit sends again".to_owned(),
+            Some(_) if given_up > 0 => format!(
+                "{given_up} of them have sent a block again {ATTEMPT_MAX} times, the most: raise endpoint.retransmit, or have fewer losses"
+            ),
+            Some(_) => "the run ended before all was sent again".to_owned(),
+        }
     }
 
     /// Sets a worker's timer.
@@ -419,9 +433,10 @@ impl<P: RoundProtocol> Workers for Rounds<P> {
         let unfinished = (count > 0).then(|| {
             format!(
                 "{count} workers wait for results that do not come, the first in iteration {least} of {}: packets or results were lost, or \
-                 {}; endpoint.retransmit sends again",
+                 {}; {}",
                 self.layout.dense.iterations(),
-                self.protocol.delays()
+                self.protocol.delays(),
+                self.remedy()
             )
         });
         let check = self.check.as_ref();

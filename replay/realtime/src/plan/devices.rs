@@ -6,6 +6,7 @@ use pktgen_core::config::{Document, Section};
 use pktgen_core::record::Note;
 use pktgen_core::registry::{Named, find};
 use pktgen_core::topology::{Link, Node, NodeId, Population, Role, Routes, Topology};
+use pktgen_core::units::Span;
 use pktgen_core::{Error, Result};
 
 use crate::catalogue::Catalogue;
@@ -67,6 +68,7 @@ pub(super) fn read_devices(
     }
     document.close(target)?;
     remarks.extend(check_room(declared, &devices)?);
+    remarks.extend(check_silence(declared, &devices));
     Ok(DeviceSet { devices, changes, remarks, launch, probing })
 }
 
@@ -103,6 +105,20 @@ fn check_room(declared: &mut Declaration, devices: &[Option<Device>]) -> Result<
         training.window
     );
     if timeout.is_some() { Ok(Some(Note::Room { why: text })) } else { Err(Error::config(text)) }
+}
+
+/// Returns a note if workers send blocks again so early that devices may wait for ever: between two packets of a block there must be
+/// a whole interval of the device's timer.
+fn check_silence(declared: &Declaration, devices: &[Option<Device>]) -> Option<Note> {
+    let every = declared.retransmit?;
+    let silences = devices.iter().flatten().filter_map(|device| device.program.limits().silence);
+    let (silence, key) = silences.min_by_key(|(silence, _)| *silence)?;
+    let [every_text, silence_text] = [every, silence].map(|time| Span::from_ps(time).to_string());
+    (every < silence.saturating_mul(2)).then(|| Note::EarlyRetransmission {
+        every: every_text,
+        key: key.to_owned(),
+        silence: silence_text,
+    })
 }
 
 /// Checks that the device is known: external hardware by its profile, unless a process is `coupled` in its place.

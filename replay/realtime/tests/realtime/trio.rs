@@ -10,7 +10,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use pktgen_core::arrow::array::{Array, AsArray, RecordBatch};
 use pktgen_core::arrow::datatypes::{Int64Type, UInt16Type, UInt32Type};
 use pktgen_core::config::Document;
-use pktgen_core::record::Manifest;
+use pktgen_core::record::{Manifest, Note};
 use pktgen_core::time::MS;
 use pktgen_realtime::run::Experiment;
 use pktgen_registry::all;
@@ -224,6 +224,28 @@ fn no_block_is_lost_for_good() {
             assert_eq!(balance.retransmitted > 0, !retransmit.is_empty(), "{balance:?}");
         }
     }
+}
+
+/// Each packet of a block sets the REF flag of its record: those that come again within an interval of the timers keep it from ageing.
+#[test]
+fn early_retransmissions_are_noted_and_exhausted_attempts_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let lossy = text(1, 3, 1, "[transport]\nfault_loss = 1.0\nfault_at = \"down\"\n");
+    let lossy = lossy.replace("parameters = 20000", "parameters = 500");
+    for (retransmit, is_early) in [("5ms", true), ("19ms", true), ("20ms", false)] {
+        let text = lossy.replace("window = 64\n", &format!("window = 64\nretransmit = \"{retransmit}\"\n"));
+        let validity = run(&text, &folder.path().join(retransmit)).validity;
+        let noted = validity.notes.iter().any(|note| matches!(note, Note::EarlyRetransmission { .. }));
+        assert_eq!(noted, is_early, "{retransmit}: {:?}", validity.notes);
+        let faults: String = validity.faults.iter().map(ToString::to_string).collect();
+        assert!(
+            faults.contains("3 of them have sent a block again 127 times, the most: raise"),
+            "{retransmit}: {faults}"
+        );
+        assert!(!faults.contains("endpoint.retransmit sends again"), "{retransmit}: {faults}");
+    }
+    let faults = run(&lossy, &folder.path().join("never")).validity.faults;
+    assert!(faults.iter().any(|fault| fault.to_string().contains("endpoint.retransmit sends again")), "{faults:?}");
 }
 
 /// A link's copy of a contribution may come after the result of its block, when retransmissions open another record.

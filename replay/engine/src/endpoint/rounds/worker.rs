@@ -133,7 +133,7 @@ pub struct Worker {
 /// Retransmissions after which the timeout doubles; the threshold then grows by this number, as in the public client.
 const THRESHOLD: u32 = 100;
 /// The maximum attempt of a block: SwitchML's packets have 7 bits for it (`systems/switchml/src/format.rs`).
-const ATTEMPT_MAX: u8 = i8::MAX as u8;
+pub(super) const ATTEMPT_MAX: u8 = i8::MAX as u8;
 
 /// Returns the part of `elements` that `sent` of all `packets` carry: the product may need more than 64 bits.
 fn share_of(elements: u64, sent: u32, packets: u32) -> u64 {
@@ -240,6 +240,12 @@ impl Worker {
     /// Returns whether it has ended its last iteration.
     pub fn is_done(&self) -> bool {
         self.phase == Phase::Done
+    }
+
+    /// Returns whether it has used all attempts of a block without a result.
+    pub fn has_given_up(&self) -> bool {
+        let mut attempts = self.attempts.iter().zip(0..);
+        attempts.any(|(attempt, block)| *attempt == ATTEMPT_MAX && !self.rounds[0].has(block))
     }
 
     /// Returns when it has something to do.
