@@ -1,6 +1,7 @@
 //! `pktgen list`: lists the contents of the registries.
 
 mod keys;
+mod structure;
 
 use pktgen_core::json_kind::JsonKind;
 use pktgen_core::registry::{Named, suggest};

@@ -93,6 +93,53 @@ fn the_settings_page_is_what_list_prints() {
     assert!(unsaid.is_empty(), "keys without a meaning or a range: {unsaid:?}");
 }
 
+/// Returns the keys of the sections of an experiment's text, as written at the beginning of lines.
+fn written_keys(text: &str) -> Vec<(&str, &str)> {
+    let (mut section, mut keys) = ("", Vec::new());
+    for line in text.lines() {
+        if let Some(name) = line.strip_prefix('[') {
+            section = name.strip_suffix(']').unwrap_or_default();
+        } else if let Some((key, _)) = line.split_once(" = ")
+            && key.chars().all(|letter| letter.is_ascii_lowercase() || letter == '_')
+        {
+            keys.push((section, key));
+        }
+    }
+    keys
+}
+
+/// Every section, and every key of the shipped experiments, is on the page of settings. Keys of `[verify]` have their own page.
+#[test]
+fn the_settings_page_has_all_sections_and_written_keys() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let page = fs::read_to_string(root.join("docs/settings.md")).expect("docs/settings.md");
+    let has = |section: &str, key: &str| {
+        let rest = page.split_once(&format!("\n## [{section}]\n")).map_or("", |(_, rest)| rest);
+        rest.split("\n## [").next().is_some_and(|own| own.contains(&format!("\n| `{key}` |")))
+    };
+    let on_page = |section: &str| section != "verify";
+    for name in pktgen_core::config::SECTIONS.iter().filter(|name| on_page(name)) {
+        assert!(has("top level", name) || page.contains(&format!("\n## [{name}]\n")), "{name}");
+    }
+    let unshipped = "[workload]\nmoves = []\n[schedule]\nstop = \"1s\"\npps = 1\nspeed = 2\n[format]\nudp_checksum = true\nlanes_window = 1\n\
+                     [target]\nprofile = \"x\"\n[capture]\nuntil = \"1s\"\ngoal = 1\n[calibrate]\ntargets = []\n";
+    let mut texts = vec![unshipped.to_owned()];
+    let mut folders = vec![root.join("configs")];
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|end| end == "toml") {
+                texts.push(fs::read_to_string(&path).expect("UTF-8"));
+            }
+        }
+    }
+    for (section, key) in texts.iter().flat_map(|text| written_keys(text)) {
+        let is_experiment = pktgen_core::config::SECTIONS.contains(&section) && on_page(section);
+        assert!(!is_experiment || has(section, key), "docs/settings.md: [{section}] has no {key}");
+    }
+}
+
 /// Returns the names in a page's tables of counters that are maxima.
 fn counters_listed(page: &str) -> Vec<String> {
     let tables = page.split("\n| counter | of |\n| --- | --- |\n").skip(1);

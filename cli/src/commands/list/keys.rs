@@ -14,6 +14,7 @@ use pktgen_realtime::transport::{self, RealTime};
 use pktgen_workload::{schedule, workload};
 use serde_json::json;
 
+use super::structure;
 use crate::schemas;
 use crate::ui::Ui;
 
@@ -22,7 +23,7 @@ const HEAD: &str = "\
 
 # Settings
 
-The keys of an experiment's sections, by what reads them. `pktgen list --keys KIND` says the same, with `--json` one key a line;
+The keys of an experiment's sections, by what reads them; [verify.md](verify.md) has those of `[verify]`. `pktgen list --keys KIND` says the same, with `--json` one key a line;
 a sweep may also write those of alternatives. [experiments.md](experiments.md) says how sections, files and `--set` go together.
 ";
 
@@ -46,8 +47,14 @@ impl Reader {
         Reader { section, kind, name: of.0, about: of.1, keys: all }
     }
 
-    fn common(section: &'static str, kind: &'static str, keys: KeyTables) -> Self {
-        Self::new(section, kind, ("all", "Read whichever is chosen."), &[keys])
+    /// The keys that are read whichever entry of a registry is chosen: `names` choose it.
+    fn common(section: &'static str, kind: &'static str, names: KeyTables, keys: KeyTables) -> Self {
+        Self::new(section, kind, ("all", "Read whichever is chosen."), &[names, keys])
+    }
+
+    /// The keys of a section without a registry.
+    fn own(section: &'static str, kind: &'static str, about: &'static str, keys: &'static [Key]) -> Self {
+        Self { section, kind, name: kind, about, keys: keys.to_vec() }
     }
 }
 
@@ -58,35 +65,44 @@ fn of<T: Named + ?Sized>(entry: &T) -> (&'static str, &'static str) {
 /// Returns every reader with keys, section by section.
 fn readers() -> Vec<Reader> {
     let catalogue = pktgen_registry::all();
-    let mut all = vec![Reader::common("workload", "workloads", workload::COMMON)];
+    let mut all = vec![Reader::own("top level", "top", "Keys above all sections.", structure::TOP)];
+    all.push(Reader::common("workload", "workloads", &[structure::WORKLOAD], workload::COMMON));
     all.extend(workload::WORKLOADS.iter().map(|it| Reader::new("workload", "workloads", of(*it), &[it.keys()])));
-    all.push(Reader::common("schedule", "schedules", schedule::COMMON));
+    all.push(Reader::common("schedule", "schedules", &[structure::SCHEDULE], schedule::COMMON));
     all.extend(schedule::SCHEDULES.iter().map(|it| Reader::new("schedule", "schedules", of(*it), &[it.keys()])));
+    all.push(Reader::own("format", "format", "What the wire carries.", structure::FORMAT));
+    all.push(Reader::common("topology", "topologies", &[structure::TOPOLOGY], &[]));
     all.extend(topology::SHAPES.iter().map(|it| Reader::new("topology", "topologies", of(*it), &[it.keys()])));
-    all.push(Reader::common("endpoint", "endpoints", server::KEYS));
+    all.push(Reader::common("endpoint", "endpoints", &[structure::ENDPOINT], server::KEYS));
     let endpoint = |it: &&'static dyn pktgen_engine::endpoint::WorkerKind| {
         Reader::new("endpoint", "endpoints", of(*it), &[it.keys(), it.server_keys()])
     };
     all.extend(catalogue.workers.iter().map(endpoint));
-    all.push(Reader::common("target", "programs", &[port::PortSettings::KEYS, Probing::KEYS]));
+    all.push(Reader::common("target", "programs", &[structure::TARGET], &[port::PortSettings::KEYS, Probing::KEYS]));
     all.extend(catalogue.programs.iter().map(|it| Reader::new("target", "programs", of(*it), &[it.keys()])));
     all.extend(catalogue.queues.iter().map(|it| Reader::new("target", "queues", of(*it), &[it.keys()])));
     all.push(Reader::new("target.launch", "launch", ("all", "A device that is a command."), &[&[LAUNCH_KEYS]]));
     let device = ("device", "A device of another process, in virtual time.");
     all.push(Reader::new("target.lockstep", "lockstep", device, &[&[Lockstep::KEYS]]));
-    all.push(Reader::common("transport", "transports", &[RealTime::KEYS]));
+    all.push(Reader::common("transport", "transports", &[structure::TRANSPORT], &[RealTime::KEYS]));
     let filters = transport::middleware::MIDDLEWARE.iter();
     all.extend(filters.map(|it| Reader::new("transport", "middleware", of(*it), &[it.keys()])));
+    all.push(Reader::own("capture", "capture", "What a run records, and when it ends.", structure::CAPTURE));
+    all.push(Reader::own("sweep", "sweep", "More than one run.", structure::SWEEP));
     all.push(Reader::new(
         "metrics",
         "metrics",
         ("NAME", "A metric of the experiment's own."),
         &[&[UserMetricKeys::KEYS]],
     ));
+    all.push(Reader::own("report", "report", "The report of the runs.", structure::REPORT));
+    all.push(Reader::own("paper", "paper", "Published values beside those of the runs.", structure::PAPER));
     let certify = ("certify", "How `pktgen certify` waits and repeats.");
     all.push(Reader::new("certify", "certify", certify, &[&[CertifySettings::KEYS]]));
-    let calibrate = ("calibrate", "How `pktgen calibrate` searches; docs/calibrate.md has its parameters and targets.");
-    all.push(Reader::new("calibrate", "calibrate", calibrate, &[&[CalibrateKeys::KEYS]]));
+    let calibrate =
+        ("calibrate", "How `pktgen calibrate` searches; docs/calibrate.md has the keys of parameters and targets.");
+    all.push(Reader::new("calibrate", "calibrate", calibrate, &[&[CalibrateKeys::KEYS, structure::CALIBRATE]]));
+    all.push(Reader::common("study", "studies", &[structure::STUDY], &[]));
     all.extend(pktgen_planning::STUDIES.iter().map(|it| Reader::new("study", "studies", of(*it), &[it.keys()])));
     all.retain(|reader| !reader.keys.is_empty());
     all

@@ -1,6 +1,6 @@
 //! The times of a trace, as they are or scaled; [`crate::workload`] applies them.
 
-use super::tempo::Times;
+use super::tempo::{Recorded, Times};
 use super::{Pace, Schedule, Tempo, Timeline};
 use crate::config::{KeyTables, Section};
 use crate::registry::Named;
@@ -21,7 +21,7 @@ impl Named for AsRecorded {
 
 impl Schedule for AsRecorded {
     fn keys(&self) -> KeyTables {
-        &[Times::KEYS]
+        &[Recorded::KEYS, Times::KEYS]
     }
 
     fn open(&self, section: &mut Section, _: &Pace, _: Seed) -> Result<Box<dyn Timeline + Send>> {

@@ -21,8 +21,8 @@ use crate::registry::Named;
 use crate::seed::Seed;
 use crate::time::Time;
 
-pub(crate) use open::allow_unused;
 pub use open::open;
+pub(crate) use open::{Line, allow_unused};
 pub(crate) use speed::Speed;
 pub use tempo::{Pass, Tempo};
 
@@ -60,7 +60,7 @@ pub trait Schedule: Named + Sync {
 }
 
 /// The keys of `[schedule]` that are read whichever it is.
-pub const COMMON: KeyTables = &[open::Line::KEYS];
+pub const COMMON: KeyTables = &[Line::KEYS, tempo::Times::KEYS];
 
 /// Every schedule, by name.
 pub static SCHEDULES: &[&dyn Schedule] =

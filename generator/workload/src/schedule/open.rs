@@ -5,7 +5,7 @@ use crate::config::{Section, settings};
 use crate::registry::find;
 use crate::seed::Seed;
 use crate::time::{HORIZON, SECOND, Serialiser, Time, too_late};
-use crate::units::{Rate, Size};
+use crate::units::{Rate, Size, Span};
 use crate::{Error, Result};
 
 /// Opens the schedule that `kind` names, or `default`. With `line_rate`, generations follow each other no faster
@@ -34,6 +34,8 @@ settings! {
     pub(crate) keys Line {
         /// Line rate of the generator that emulates all workers; limits the rate of synthetic schedules.
         line_rate: Option<Rate>;
+        /// Time after which nothing is generated, after all scaling and all passes.
+        stop: Option<Span>;
     }
 }
 

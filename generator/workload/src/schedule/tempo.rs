@@ -67,13 +67,19 @@ pub struct Tempo {
 settings! {
     /// What is read from `[schedule]` of times that there are already.
     pub(super) keys Times {
-        /// Mean rate to which the trace is scaled (all bits over its duration); if no key is set, recorded times are
-        /// kept.
-        offered: Option<Rate>;
-        /// Mean packet rate to which the trace is scaled.
+        /// Mean packet rate to which the times of a pass are scaled, whatever made them; not with `speed`.
         pps: Option<PacketRate>;
         /// Divisor of all times, 1e-9 to 1e9.
         speed: Option<Decimal>;
+    }
+}
+
+settings! {
+    /// What is read beside it of the times of a trace.
+    pub(super) keys Recorded {
+        /// Mean rate to which the trace is scaled (all bits over its duration); if no key is set, recorded times are
+        /// kept.
+        offered: Option<Rate>;
     }
 }
 
@@ -85,7 +91,7 @@ impl Tempo {
     /// Gbit/s, and an experiment that writes none replays the times of the file. All other keys of schedules
     /// (`line_rate` too) shape synthetic times only.
     pub(crate) fn of_trace(section: &mut Section) -> Result<Self> {
-        let offered = Times::offered(section)?;
+        let offered = Recorded::offered(section)?;
         let tempo = Tempo::of_made(section)?;
         match offered {
             Some(rate) if rate.bps() == 0 => {

@@ -3,6 +3,7 @@
 use super::{Known, Source, Update};
 use crate::config::{FromValue, Section, Value};
 use crate::record::NO_CLUSTER;
+use crate::schedule::Line;
 use crate::time::Time;
 use crate::topology::{Move, Population};
 use crate::units::Span;
@@ -32,7 +33,7 @@ pub(super) fn edited(
     source: Box<dyn Source>,
 ) -> Result<Box<dyn Source>> {
     let moves = read_moves(section, source.population())?;
-    let stop: Option<Span> = schedule.get_opt(STOP)?;
+    let stop = Line::stop(schedule)?;
     if moves.is_empty() && stop.is_none() {
         return Ok(source);
     }

@@ -16,7 +16,6 @@ use crate::registry::find;
 use crate::schedule;
 use crate::seed::Seed;
 use crate::trace;
-use crate::units::Span;
 use crate::{Error, Result};
 
 /// A source and where it came from.
@@ -68,7 +67,7 @@ pub fn open(document: &mut Document, seed: Seed) -> Result<Opened> {
     }
     source = with_background(source, &mut section, seed)?;
     source = edit::edited(&mut section, &mut schedule, source)?;
-    let stop_is_open = schedule.get_opt::<Span>(edit::STOP)?.is_none();
+    let stop_is_open = schedule::Line::stop(&mut schedule)?.is_none();
     if source.population().is_empty() || source.peek().is_none() {
         return Err(Error::config(match source.failure() {
             Some(why) => format!("[workload]: there is nothing to send: {why}"),

@@ -1,0 +1,81 @@
+//! Keys of sections whose readers are no table of `settings!`: names of components, and keys that contain tables. A test compares them
+//! with the shipped experiments.
+
+use pktgen_core::config::Key;
+
+/// Tables of keys: name, default and values in words, meaning.
+macro_rules! keys {
+    ($($table:ident { $($name:literal [$default:literal; $range:literal] $about:literal;)+ })+) => {
+        $(pub(super) const $table: &[Key] =
+            &[$(Key::new($name, $about, || $default.to_owned(), || $range.to_owned())),+];)+
+    };
+}
+
+keys! {
+    TOP {
+        "name" ["\"unnamed\""; "a text"] "Name of the experiment.";
+        "about" ["\"\""; "a text"] "Description, shown in reports.";
+        "seed" ["1"; "a whole number, 0 or more"] "Seed of all random streams; `sweep.seeds` lists several.";
+    }
+    WORKLOAD {
+        "kind" ["\"rl\""; "one of `pktgen list workloads`"] "Generator of the updates; `trace` replaces it.";
+        "moves" ["none"; "a list of tables"] "Workers that change their cluster: `at`, `worker`, `cluster`.";
+    }
+    SCHEDULE {
+        "kind" ["as the workload says"; "one of `pktgen list schedules`"] "Times of the updates.";
+    }
+    FORMAT {
+        "kind" ["that of the workers"; "one of `pktgen list formats`"] "Wire format; another one than the workers' is refused.";
+        "udp_checksum" ["false"; "true or false"] "Whether UDP checksums are filled in; else the field is 0, which means none.";
+        "lanes" ["none"; "see docs/provenance.md"] "Gradients that identify the updates in a packet.";
+        "lanes_window" ["64"; "a whole number from 1"] "Transmissions of a worker that lanes distinguish.";
+        "lanes_merge" ["\"sum\""; "sum, mean, running_mean"] "How the device merges gradients.";
+    }
+    TOPOLOGY {
+        "kind" ["\"bottleneck\""; "one of `pktgen list topologies`"] "Shape of the network.";
+    }
+    ENDPOINT {
+        "workers" ["\"open_loop\", for raw frames \"raw\""; "one of `pktgen list endpoints`"] "Behaviour of the workers.";
+    }
+    TARGET {
+        "kind" ["\"software\""; "software, external"] "Whether the device is this process's, or hardware.";
+        "program" ["that of the workers, else \"olaf\""; "one of `pktgen list programs`"] "Program of the devices.";
+        "queue" ["that of the program"; "one of `pktgen list queues`"] "Queue of the devices' outputs.";
+        "profile" ["none"; "one of `pktgen device list`, or a file"] "Profile of the hardware.";
+    }
+    TRANSPORT {
+        "kind" ["\"virtual\""; "one of `pktgen list transports`"] "Path of the frames.";
+    }
+    CAPTURE {
+        "records" ["\"full\""; "full, every:N, none"] "Recorded rows; counters are always complete.";
+        "states" ["false"; "true or false"] "Whether feedback and decisions of workers under transmission control are recorded.";
+        "pcap" ["false"; "true or false"] "Whether the packets at the server are captured.";
+        "until" ["none"; "a span of time"] "Time at which the run is cut.";
+        "goal" ["none"; "a whole number from 1"] "Updates of every worker at the server that end the run.";
+    }
+    SWEEP {
+        "seeds" ["seed"; "a text, as 1..30 or 1,4"] "Seeds, one run each.";
+        "axes" ["none"; "a table: key = list of values"] "Keys that vary; all combinations are run.";
+        "variants" ["none"; "a list of tables"] "Alternatives: a `name`, and the keys that each sets.";
+    }
+    REPORT {
+        "metrics" ["those of the system"; "a list of names of metrics"] "Metrics in the table.";
+        "baseline" ["none"; "the name of a variant"] "Variant that the others are compared with.";
+        "question" ["none"; "a text"] "Title of the page.";
+        "groups" ["none"; "a list of tables"] "Groups of clusters: a `name`, and `clusters` as \"0-4\" or \"0,3,7\".";
+        "fitted" ["[]"; "a list, each a text"] "Parameters that were fitted.";
+        "notes" ["[]"; "a list, each a text"] "Notes for readers of the report.";
+    }
+    PAPER {
+        "rows" ["none"; "a list of tables"] "Published values: `at` (labels of the point), `source`, metric = value, `bound` (above, below).";
+    }
+    CALIBRATE {
+        "parameters" ["must be written"; "a list of tables"] "Searched keys, each with its range.";
+        "targets" ["none"; "a list of tables"] "Measured values to reproduce.";
+        "metrics" ["[]"; "a list, each a text"] "Metrics of files that become targets.";
+        "predict" ["none"; "a list of tables"] "Points to predict: the keys that each sets.";
+    }
+    STUDY {
+        "kind" ["must be written"; "one of `pktgen list studies`"] "Measurement that is made.";
+    }
+}
