@@ -69,27 +69,28 @@ fn notes_of_files(inputs: &[InputFacts]) -> Vec<Note> {
             );
             say("invalid", text);
         }
-        for (n, what) in [
-            (
-                tally.misfits,
-                "have a port of a known format and another content (damaged, another protocol, or several datagrams that the host joined: \
-                 ethtool -K IF gro off rx-gro-hw off)",
-            ),
-            (
-                tally.undirected,
-                "came over IPv6 in a format of which only IPv4 addresses tell contributions from results",
-            ),
-            (tally.unreadable, "are cut within their headers"),
-            (tally.fragments, "are fragments"),
-            (tally.timeless, "have no time"),
-            (tally.absurd, "have a time, a generation or a worker that no run has"),
-        ] {
-            if n > 0 {
-                say("not_counted", format!("{path}: {n} packets {what}, and are not counted as updates"));
-            }
-        }
+        not_counted(input).for_each(|text| say("not_counted", text));
     }
     notes
+}
+
+/// Returns sentences about packets that are not counted as updates.
+fn not_counted(input: &InputFacts) -> impl Iterator<Item = String> {
+    let (path, tally) = (&input.path, &input.tally);
+    let reasons = [
+        (
+            tally.misfits,
+            "have a port of a known format and another content (damaged, another protocol, or several datagrams that the host joined: \
+             ethtool -K IF gro off rx-gro-hw off)",
+        ),
+        (tally.undirected, "came over IPv6 in a format of which only IPv4 addresses tell contributions from results"),
+        (tally.unreadable, "are cut within their headers"),
+        (tally.fragments, "are fragments"),
+        (tally.timeless, "have no time"),
+        (tally.absurd, "have a time, a generation or a worker that no run has"),
+    ];
+    let counted = reasons.into_iter().filter(|(n, _)| *n > 0);
+    counted.map(move |(n, what)| format!("{path}: {n} packets {what}, and are not counted as updates"))
 }
 
 /// Returns notes about packets that the captures of a side lack or contain twice.
