@@ -7,8 +7,8 @@ pub(crate) mod common;
 pub mod data;
 mod gather;
 pub mod kept;
+pub mod scalars;
 pub(crate) mod settings;
-pub mod values;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Component, Path, PathBuf};
@@ -36,7 +36,7 @@ use crate::{baseline, group};
 use common::{Common, without_seed};
 use data::{GoalSummary, Labels, PointSummary, RunMade, RunSummary, SweepData, with_all_reasons, without_variant};
 use gather::gathered;
-use values::Values;
+use scalars::Scalars;
 
 impl SweepData {
     /// Reads and analyses the sweep (or the single run) in `dir`; `progress` is called with the number of finished runs and their total.
@@ -254,7 +254,7 @@ impl Cell {
 
 impl Keys {
     /// Returns the values of run `number`.
-    fn scalars(&mut self, cells: Vec<Cell>, number: usize) -> Values {
+    fn scalars(&mut self, cells: Vec<Cell>, number: usize) -> Scalars {
         let mut keyed = |Cell { key, unit, value }| {
             let shared = self.0.get_key_value(key.as_str()).map_or_else(|| Arc::from(key), |(known, _)| known.clone());
             let last = self.0.entry(shared.clone()).or_default();

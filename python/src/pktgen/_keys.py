@@ -17,20 +17,6 @@ from ._errors import UsageError
 
 # Columns of metrics that are labels of the runs, and not of the metric.
 Label = bool | int | float | str
-# Keys that `pktgen list --keys` lacks, by section; those of "" stand at the top of an experiment. A test compares them with the binary's.
-UNLISTED = {
-    "": ("name", "about", "seed"),
-    "workload": ("kind", "moves"),
-    "schedule": ("kind", "stop"),
-    "format": ("kind", "udp_checksum", "lanes", "lanes_window", "lanes_merge"),
-    "topology": ("kind",),
-    "target": ("kind", "profile", "program", "queue", "lockstep", "launch"),
-    "endpoint": ("workers",),
-    "transport": ("kind",),
-    "capture": ("records", "states", "pcap", "until", "goal"),
-    "sweep": ("seeds", "axes", "variants"),
-    "report": ("question", "metrics", "baseline", "groups", "fitted", "notes"),
-}
 # Sections whose keys have no short keyword: each metric is a section of its own, and runs do not read the others.
 FULL_ONLY = ("metrics", "certify", "calibrate")
 
@@ -41,11 +27,13 @@ def configs() -> pl.DataFrame:
 
 
 def settings() -> pl.DataFrame:
-    """The keys of experiments: section, kind, name of the reader, key, default, range, meaning (docs/settings.md).
+    """The keys of experiments: section ("": top level), kind, name of the reader, key, default, range, meaning (docs/settings.md).
 
-    Keys that docs/experiments.md describes have a section ("": top level) and a name only.
+    Keys that are sections themselves, as target.launch, have a section and a name only.
     """
-    rows = tool.lines("list", "--keys") + [{"section": section, "key": key} for section, known in UNLISTED.items() for key in known]
+    rows = [row | {"section": "" if row["section"] == "top level" else row["section"]} for row in tool.lines("list", "--keys")]
+    nested = {row["section"]: row["section"].rpartition(".") for row in rows if "." in row["section"]}
+    rows += [{"section": section, "key": key} for section, _, key in nested.values()]
     return pl.DataFrame(rows, infer_schema_length=None).select("section", "kind", "name", "key", "default", "range", "about")
 
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use pktgen_core::user_metric::UserMetric;
 
 use super::data::{Labels, RunMade, RunSummary};
-use super::values::KeyList;
+use super::scalars::KeyList;
 
 /// The first of equal texts and lists.
 #[derive(Debug, Default)]

@@ -10,7 +10,7 @@ use pktgen_records::stats::{self, Estimate};
 
 use crate::sweep::common::Common;
 use crate::sweep::kept::{Kept, WorkerStates};
-use crate::sweep::values::Values;
+use crate::sweep::scalars::Scalars;
 
 /// The label that contains the variant; a baseline is one of its values.
 pub const VARIANT: &str = "variant";
@@ -31,7 +31,7 @@ pub struct RunSummary {
     /// Notes for readers of its values.
     pub notes: Vec<String>,
     /// Values by [`Line::key`], including comparisons with the baseline. Runs of a sweep share the keys.
-    pub scalars: Values,
+    pub scalars: Scalars,
     /// Comparisons with the baseline that have no value: the key, and why.
     pub lacks: Vec<(&'static str, Lack)>,
     /// Its clusters, by number.

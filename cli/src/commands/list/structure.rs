@@ -39,7 +39,7 @@ keys! {
     }
     TARGET {
         "kind" ["\"software\""; "software, external"] "Whether the device is this process's, or hardware.";
-        "program" ["that of the workers, else \"olaf\""; "one of `pktgen list programs`"] "Program of the devices.";
+        "program" ["that of the workers' format"; "one of `pktgen list programs`"] "Program of the devices.";
         "queue" ["that of the program"; "one of `pktgen list queues`"] "Queue of the devices' outputs.";
         "profile" ["none"; "one of `pktgen device list`, or a file"] "Profile of the hardware.";
     }

@@ -243,7 +243,7 @@ impl Worker {
     }
 
     /// Returns whether it has used all attempts of a block without a result.
-    pub fn has_given_up(&self) -> bool {
+    pub(super) fn has_given_up(&self) -> bool {
         let mut attempts = self.attempts.iter().zip(0..);
         attempts.any(|(attempt, block)| *attempt == ATTEMPT_MAX && !self.rounds[0].has(block))
     }

@@ -1,4 +1,4 @@
-//! Values of a run by the keys of its lines: a list of numbers, beside a list of keys that runs of a sweep share.
+//! Scalars of a run by the keys of its lines: a list of numbers, beside a list of keys that runs of a sweep share.
 //!
 //! Called by [`super`]. A sweep of a thousand runs has as many lists of numbers, and few of keys.
 
@@ -11,15 +11,15 @@ use super::common::first;
 /// Keys in ascending order.
 pub(super) type KeyList = Arc<Vec<Arc<str>>>;
 
-/// Values by key.
+/// Scalars by key.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Values {
+pub struct Scalars {
     keys: KeyList,
     /// One of each key.
     values: Vec<f64>,
 }
 
-impl Values {
+impl Scalars {
     /// Returns the value of `key`.
     pub fn get(&self, key: &str) -> Option<f64> {
         self.place(key).ok().map(|at| self.values[at])
@@ -60,19 +60,19 @@ impl Values {
     }
 }
 
-impl FromIterator<(Arc<str>, f64)> for Values {
+impl FromIterator<(Arc<str>, f64)> for Scalars {
     /// Of equal keys, the last one counts.
-    fn from_iter<I: IntoIterator<Item = (Arc<str>, f64)>>(all: I) -> Values {
-        let mut values = Values::default();
+    fn from_iter<I: IntoIterator<Item = (Arc<str>, f64)>>(all: I) -> Scalars {
+        let mut values = Scalars::default();
         all.into_iter().for_each(|(key, value)| values.insert(key, value));
         values
     }
 }
 
-impl Index<&str> for Values {
+impl Index<&str> for Scalars {
     type Output = f64;
 
-    /// Panics without a value of `key`; see [`Values::get`].
+    /// Panics without a value of `key`; see [`Scalars::get`].
     fn index(&self, key: &str) -> &f64 {
         match self.place(key) {
             Ok(at) => &self.values[at],
@@ -93,7 +93,7 @@ mod tests {
     fn values_are_those_of_a_map() {
         let mut dice = Dice::new(7);
         let mut below = |n: f64| (n * dice.uniform()) as u64;
-        let (mut own, mut map) = (Values::default(), BTreeMap::new());
+        let (mut own, mut map) = (Scalars::default(), BTreeMap::new());
         for _ in 0..2000 {
             let key = format!("metric/{}", below(40.0));
             if below(3.0) == 0 {
@@ -106,7 +106,7 @@ mod tests {
             assert_eq!(own.get(&key), map.get(&key).copied());
             assert!(own.iter().map(|(key, value)| (&**key, value)).eq(map.iter().map(|(key, v)| (key.as_str(), *v))));
         }
-        let again: Values = map.iter().rev().map(|(key, value)| (Arc::from(key.as_str()), *value)).collect();
+        let again: Scalars = map.iter().rev().map(|(key, value)| (Arc::from(key.as_str()), *value)).collect();
         assert_eq!(own, again);
     }
 
@@ -114,7 +114,7 @@ mod tests {
     fn equal_keys_are_stored_once_until_a_run_has_another() {
         let mut known = BTreeSet::new();
         let mut run = |value: f64| {
-            let mut values: Values = [("a".into(), value), ("b".into(), value)].into_iter().collect();
+            let mut values: Scalars = [("a".into(), value), ("b".into(), value)].into_iter().collect();
             values.share(&mut known);
             values
         };
