@@ -1,5 +1,6 @@
 //! Tests of the binary, of its output, and of the documents' statements about it; one module per subject.
 
+mod background;
 mod blackbox;
 mod calibrate;
 mod capture;

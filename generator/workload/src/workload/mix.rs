@@ -35,7 +35,8 @@ impl Source for Mix {
     /// Times, ids and the largest update are those of the main source; what is beside it has ids of its own.
     fn known(&self) -> Known {
         let main = self.main.known().without_learning();
-        Known { frame_max: main.frame_max.max(self.extra.known().frame_max), again: None, ..main }
+        let frame_max = main.frame_max.max(self.extra.known().frame_max);
+        Known { frame_max, again: None, beside: true, ..main }
     }
 
     fn peek(&self) -> Option<&Update> {

@@ -106,6 +106,8 @@ pub struct Known {
     pub(crate) again: Option<NextPass>,
     /// The flows of frames that are sent as they are; none where updates get headers of ours.
     pub raw: Option<Arc<raw::RawFlows>>,
+    /// Whether there is traffic beside it, which only endpoints that pull would send.
+    pub beside: bool,
     /// What endpoints in a closed loop drive instead of pulling updates. None where something changes the times or members of the
     /// workload, which the endpoints would not see.
     driven: Option<Driven>,

@@ -18,7 +18,6 @@ mod step;
 
 use std::sync::Arc;
 
-use pktgen_core::Result;
 use pktgen_core::config::{KeyTables, Section};
 use pktgen_core::record::{Answers, Counter, Fault, Iteration, Note, PacketId, Received, Reply, Sent, State, Training};
 use pktgen_core::registry::Named;
@@ -26,6 +25,7 @@ use pktgen_core::seed::Seed;
 use pktgen_core::shard::Shard;
 use pktgen_core::time::{NEVER, Time};
 use pktgen_core::topology::{NodeId, Population, Racks};
+use pktgen_core::{Error, Result};
 use pktgen_workload::lanes::Lanes;
 use pktgen_workload::learner::Learning;
 use pktgen_workload::workload::Source;
@@ -442,6 +442,17 @@ impl Receiver {
     pub fn passive(server: impl Server + 'static) -> Self {
         Receiver { server: Box::new(server), timers: false, answers_all: false }
     }
+}
+
+/// Refuses background traffic beside workers in a closed loop: they pull no updates, so it would never be sent.
+pub fn refuse_traffic_beside(source: &dyn Source, who: &str) -> Result<()> {
+    if source.known().beside {
+        return Err(Error::config(format!(
+            "workload.background_rate: endpoint.workers = \"{who}\" sends its iterations and no background traffic beside them; leave it \
+             out, or use endpoint.workers = \"open_loop\", which does not wait for results"
+        )));
+    }
+    Ok(())
 }
 
 /// Makes workers.

@@ -16,7 +16,7 @@ use pktgen_workload::workload::Source;
 
 use super::packing::{Heat, Rules};
 use super::reliable::Reliable;
-use pktgen_engine::endpoint::{Facts, WorkerKind};
+use pktgen_engine::endpoint::{Facts, WorkerKind, refuse_traffic_beside};
 use pktgen_engine::target::sparse::Adder;
 
 /// Maximum number of packets in flight.
@@ -114,12 +114,14 @@ pub(super) fn is_asynchronous(section: &mut Section) -> Result<bool> {
 }
 
 fn sparse_of(source: &dyn Source, who: &str) -> Result<Arc<Sparse>> {
-    source.known().sparse().ok_or_else(|| {
+    let sparse = source.known().sparse().ok_or_else(|| {
         Error::config(format!(
             "endpoint.workers = \"{who}\" sends the pairs of a sparse model in iterations: it needs workload.kind = \"sparse\", once and \
              unedited (no repeat, moves, stop, speed or background traffic)"
         ))
-    })
+    })?;
+    refuse_traffic_beside(source, who)?;
+    Ok(sparse)
 }
 
 /// Returns the training for the manifest. The ideal time is computing plus sending every pair once over the worker's link.

@@ -10,7 +10,7 @@ use pktgen_workload::dense::Dense;
 use pktgen_workload::workload::Source;
 
 use super::keys::Trained;
-use crate::endpoint::Facts;
+use crate::endpoint::{Facts, refuse_traffic_beside};
 
 /// The reaction of a worker to iterations that were completed without it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,10 +125,12 @@ fn ideal(dense: &Dense, rate_bps: u64) -> Time {
 
 /// Returns the dense workload that synchronous workers need.
 pub fn dense_of(source: &dyn Source, who: &str) -> Result<Arc<Dense>> {
-    source.known().dense().ok_or_else(|| {
+    let dense = source.known().dense().ok_or_else(|| {
         Error::config(format!(
             "endpoint.workers = \"{who}\" sends the blocks of a model in iterations: it needs workload.kind = \"dense\", once and unedited \
              (no trace, repeat, moves, stop, speed or background traffic)"
         ))
-    })
+    })?;
+    refuse_traffic_beside(source, who)?;
+    Ok(dense)
 }
