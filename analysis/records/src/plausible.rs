@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use pktgen_core::config::Document;
-use pktgen_core::record::{Manifest, Note, RECEIVED, SENT};
+use pktgen_core::record::{Fault, Manifest, Note, RECEIVED, SENT};
 use pktgen_core::time::{MS, SECOND, Time};
 use pktgen_core::{Error, Result};
 
@@ -27,6 +27,17 @@ pub(crate) struct Plausible {
     one_clock: bool,
     /// Whether arrivals have the generation time of the newest member.
     ages: bool,
+    /// The run's own verdict on damaged frames; empty without such faults.
+    damage: String,
+}
+
+/// Returns whether damaged frames can be the cause of `fault`.
+fn is_damage(fault: &Fault) -> bool {
+    match fault {
+        Fault::BalanceOpen { .. } | Fault::WrongSums { .. } | Fault::Damaged { .. } => true,
+        Fault::InPart { fault, .. } => is_damage(fault),
+        _ => false,
+    }
 }
 
 impl Plausible {
@@ -40,7 +51,23 @@ impl Plausible {
         let is_set = || Document::parse(&manifest.config, "config").is_ok_and(asked);
         let top = noted || (sent_by != Some("virtual") && is_set());
         let slack = if sent_by == Some("virtual") { 0 } else { SLACK };
-        Plausible { dir: dir.to_owned(), slack, top, one_clock: sent_by == received_by, ages }
+        let damage: Vec<String> =
+            manifest.validity.faults.iter().filter(|fault| is_damage(fault)).map(Fault::to_string).collect();
+        let damage = damage.join("; ");
+        Plausible { dir: dir.to_owned(), slack, top, one_clock: sent_by == received_by, ages, damage }
+    }
+
+    /// Refuses an arrival whose header, damaged on its way or in the device, can be the cause: the run's own verdict has the reason.
+    fn refuse_header(&self, row: usize, what: String) -> Result<()> {
+        if self.damage.is_empty() {
+            return self.refuse(RECEIVED, row, what);
+        }
+        Err(Error::Invalid(format!(
+            "{}: row {row}: {what}; the run is invalid: {}; a header was damaged on its way or in the device; --no-verify reads it all the \
+             same",
+            self.dir.join(format!("{RECEIVED}.parquet")).display(),
+            self.damage
+        )))
     }
 
     fn refuse(&self, stream: &str, row: usize, what: String) -> Result<()> {
@@ -77,7 +104,7 @@ impl Plausible {
             }
             if self.ages && !self.top && arrived < made.saturating_sub(self.slack) {
                 let what = format!("t_recv_ps = {arrived} lies before newest_gen_ps = {made}: a negative age");
-                return self.refuse(RECEIVED, place, what);
+                return self.refuse_header(place, what);
             }
         }
         Ok(())
@@ -112,6 +139,7 @@ mod tests {
         let message = told("virtual", early).unwrap_err();
         let place = "run/received.parquet: row 0: t_recv_ps = 999 lies before newest_gen_ps = 1000: a negative age";
         assert!(message.starts_with(place), "{message}");
+        assert!(message.contains("the file was damaged or changed: restore it"), "{message}");
         assert_eq!(told("monotonic", early), Ok(()), "clocks that were joined");
         assert!(told("monotonic", |records| records.received.t_recv_ps[0] = -SECOND).is_err());
         let message = told("virtual", |records| records.sent.t_sent_ps[0] = Some(10)).unwrap_err();
@@ -130,5 +158,31 @@ mod tests {
         assert_eq!(read("monotonic", top, ahead), Ok(()));
         assert!(read("monotonic", "[transport]\npacing = \"deadlines\"\n", ahead).is_err());
         assert!(read("virtual", top, ahead).is_err(), "virtual time does not pace");
+    }
+
+    #[test]
+    fn damaged_headers_are_explained_by_the_runs_own_verdict() {
+        let mut story = Story::new();
+        story.sent_seq(0, 0, 1_000, Some(1_000), 0).received_seq(5_000, 0, 0, 1_000, 1);
+        let mut manifest = story.manifest();
+        for column in ["sent.t_sent_ps", "received.t_recv_ps"] {
+            manifest.clocks.insert(column.into(), "monotonic".into());
+        }
+        let mut received = story.records.received.clone();
+        received.newest_gen_ps[0] = 1 << 62;
+        let read = |manifest: &Manifest| {
+            let plausible = Plausible::of(Path::new("run"), manifest, true);
+            plausible.received(&received, 0).unwrap_err().to_string()
+        };
+        manifest.validity.faults = vec![Fault::Interrupted {}];
+        assert!(read(&manifest).contains("restore it"), "{}", read(&manifest));
+        let wrong = Fault::WrongSums { packets: 41 };
+        for fault in [wrong.clone(), Fault::InPart { part: "device".into(), fault: Box::new(wrong) }] {
+            manifest.validity.faults = vec![fault, Fault::Interrupted {}];
+            let message = read(&manifest);
+            assert!(message.starts_with("run/received.parquet: row 0: t_recv_ps = 5000 lies before"), "{message}");
+            assert!(message.contains("41 packets carried a wrong sum; a header was damaged"), "{message}");
+            assert!(!message.contains("restore"), "{message}");
+        }
     }
 }
