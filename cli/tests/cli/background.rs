@@ -60,3 +60,33 @@ fn an_open_loop_of_training_sends_it() {
     let sent = lines.iter().find(|line| line.metric == "sent" && line.labels.contains_key("traffic"));
     assert!(sent.and_then(|line| line.value) > Some(0.0), "{sent:?}");
 }
+
+/// An AllReduce of 50 messages along a tree, with these keys of `[workload]`.
+fn all_reduce(workload: &str, dir: &Path) -> Analysis {
+    run(
+        &format!(
+            "name = \"t\"\n[workload]\nclusters = 1\nworkers_per_cluster = 6\nupdates = 50\nbytes = \"256B\"\n{workload}\n[schedule]\n\
+             kind = \"constant\"\nperiod = \"10us\"\nphase = \"zero\"\n[topology]\nkind = \"tree\"\nsize = 8\n[endpoint]\n\
+             allreduce = true\n[target]\nprogram = \"reduce\"\n"
+        ),
+        dir,
+    )
+}
+
+fn value(run: &Analysis, metric: &str) -> Option<f64> {
+    let lines = run.lines().unwrap();
+    lines.iter().find(|line| line.metric == metric).unwrap_or_else(|| panic!("no line {metric}")).value
+}
+
+#[test]
+fn flows_have_no_part_in_the_rate_of_an_all_reduce() {
+    let folder = tempfile::tempdir().unwrap();
+    let rate = |name: &str, workload: &str| {
+        let run = all_reduce(workload, &folder.path().join(name));
+        assert!(run.manifest.validity.is_valid(), "{name}: {:?}", run.manifest.validity);
+        value(&run, "allreduce_rate").unwrap_or_else(|| panic!("{name}: no rate"))
+    };
+    let alone = rate("alone", "");
+    assert!((rate("beside", "background_rate = \"1kbps\"") / alone - 1.0).abs() < 0.01);
+    assert!(rate("much", "background_rate = \"1Gbps\"") > 0.0);
+}

@@ -5,7 +5,7 @@
 
 use pktgen_core::Result;
 use pktgen_core::definition::{Better, Definition, Label};
-use pktgen_core::record::{Answers, LinkLoad, Planned};
+use pktgen_core::record::{Answers, LinkLoad, NO_CLUSTER, Planned};
 use pktgen_core::registry::Named;
 
 use super::Metric;
@@ -99,7 +99,8 @@ impl Metric for Plan {
             out.push(Line::new("phi_planned", "cost", phi_planned));
         }
         if planned.allreduce {
-            out.push(Line::new("allreduce_rate", BPS, allreduce_bps(&run.manifest.counters.answers, planned)));
+            let answers = of_workers(&run.manifest.counters.answers, &run.manifest.clusters);
+            out.push(Line::new("allreduce_rate", BPS, allreduce_bps(answers, planned)));
         }
         if let Some(rate) = plan.rate_bps {
             out.push(Line::new("rate_planned", BPS, rate as f64));
@@ -119,7 +120,7 @@ fn rounds(run: &Analysis) -> Vec<Option<u64>> {
     let mut rounds: Vec<Option<u64>> = Vec::new();
     for (cluster, balance) in run.manifest.clusters.iter().zip(&run.manifest.balance_by_worker) {
         let cluster = usize::from(*cluster);
-        if cluster == usize::from(pktgen_core::record::NO_CLUSTER) {
+        if cluster == usize::from(NO_CLUSTER) {
             continue;
         }
         rounds.resize(rounds.len().max(cluster + 1), None);
@@ -154,14 +155,20 @@ fn phi_planned(planned: &Planned, cluster_of: &[u16], rounds: &[Option<u64>]) ->
     ways * plan.phi.unwrap_or_else(|| plan.utilisation())
 }
 
+/// Answers of senders with a cluster: flows of background traffic get none.
+fn of_workers<'a>(answers: &'a [Answers], cluster_of: &'a [u16]) -> impl Iterator<Item = &'a Answers> {
+    let own = answers.iter().enumerate();
+    own.filter(move |(sender, _)| cluster_of.get(*sender) != Some(&NO_CLUSTER)).map(|(_, own)| own)
+}
+
 /// Wire bits of messages by time, at the worker where they came slowest, between its first and its last.
-fn allreduce_bps(answers: &[Answers], planned: &Planned) -> Option<f64> {
+fn allreduce_bps<'a>(answers: impl Iterator<Item = &'a Answers>, planned: &Planned) -> Option<f64> {
     let rate = |own: &Answers| {
         let (gaps, ps) = (own.messages.checked_sub(1)?, own.last_ps - own.first_ps);
         (gaps > 0 && ps > 0).then(|| gaps as f64 * planned.message_bits as f64 * 1e12 / ps as f64)
     };
     // A worker that received nothing has no rate, so the run has none.
-    let rates: Option<Vec<f64>> = answers.iter().map(rate).collect();
+    let rates: Option<Vec<f64>> = answers.map(rate).collect();
     rates?.into_iter().min_by(f64::total_cmp)
 }
 
