@@ -88,5 +88,17 @@ fn flows_have_no_part_in_the_rate_of_an_all_reduce() {
     };
     let alone = rate("alone", "");
     assert!((rate("beside", "background_rate = \"1kbps\"") / alone - 1.0).abs() < 0.01);
-    assert!(rate("much", "background_rate = \"1Gbps\"") > 0.0);
+    assert!(rate("much", "background_rate = \"400Mbps\"") > 0.0);
+}
+
+#[test]
+fn flows_do_not_change_the_plan() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |name: &str, workload: &str| {
+        let run = all_reduce(workload, &folder.path().join(name));
+        ["phi", "phi_planned", "links_unlike_plan"].map(|metric| value(&run, metric))
+    };
+    let alone = of("alone", "");
+    assert!(alone[0] > Some(0.0), "{alone:?}");
+    assert_eq!(of("beside", "background_rate = \"1Mbps\""), alone);
 }

@@ -18,6 +18,7 @@ mod tree;
 
 use crate::Result;
 use crate::config::{KeyTables, Section};
+use crate::record::NO_CLUSTER;
 use crate::registry::Named;
 use crate::time::Time;
 use crate::units::{Rate, Size};
@@ -87,6 +88,25 @@ fn hosts_of_racks(
     Ok(())
 }
 
+/// Returns the ids of the workers, and those of the flows of background traffic.
+fn apart(workers: &Population) -> (Vec<u32>, Vec<u32>) {
+    (0..workers.len() as u32).partition(|id| workers.cluster_of[*id as usize] != NO_CLUSTER)
+}
+
+/// Returns the members of `hosts` hosts, at most one host for each. Workers sit as they do without flows; flows have the hosts
+/// that workers leave, or share those of the workers.
+fn seats(workers: &[u32], flows: &[u32], hosts: usize) -> Vec<Vec<u32>> {
+    let of_workers = workers.len().min(hosts);
+    let mut all: Vec<Vec<u32>> = split(workers, of_workers).map(<[u32]>::to_vec).collect();
+    if hosts > of_workers {
+        all.extend(split(flows, hosts - of_workers).map(<[u32]>::to_vec));
+        all.sort_by_key(|members| members.first().copied());
+    } else {
+        all.iter_mut().zip(split(flows, of_workers)).for_each(|(members, more)| members.extend(more));
+    }
+    all
+}
+
 /// Returns the number of hosts with workers; with 0 hosts each worker has its own.
 fn hosts_of(workers: usize, hosts: u32) -> usize {
     if hosts == 0 { workers } else { workers.min(hosts as usize) }
@@ -132,6 +152,38 @@ mod tests {
         let odd = fat_tree::FatTree
             .build(&mut Section::of("topology", &[("cores", Value::Integer(3))]), &Population::regular(1, 1));
         assert!(odd.unwrap_err().to_string().contains("multiple of pod_switches"));
+    }
+
+    /// Flows of background traffic do not displace workers, whatever their ids.
+    #[test]
+    fn workers_sit_on_the_same_hosts_beside_flows() {
+        for (shape, keys) in [
+            (&star::Star as &dyn Shape, vec![("hosts", Value::Integer(3))]),
+            (&star::Star, vec![("hosts", Value::Integer(8))]),
+            (&star::Star, Vec::new()),
+            (&rack::Rack, vec![("hosts", Value::Integer(3))]),
+            (&rack::Rack, vec![("engines", Value::Integer(2)), ("hosts", Value::Integer(3))]),
+            (&rack::Rack, vec![("engines", Value::Integer(2)), ("hosts", Value::Integer(7))]),
+            (&rack::Rack, vec![("engines", Value::Integer(2))]),
+            (&tree::OfTree, vec![("size", Value::Integer(8))]),
+        ] {
+            // Which of six workers share a host.
+            let shared = |cluster_of: &[u16]| {
+                let workers = Population { cluster_of: cluster_of.to_vec(), moves: Vec::new() };
+                let t = shape.build(&mut Section::of("topology", &keys), &workers).unwrap();
+                t.check(workers.len()).unwrap();
+                let (host, own) = (t.host_of(workers.len()), apart(&workers).0);
+                let device = |node: NodeId| t.ports(node).map(|(_, link)| link.to).collect::<Vec<_>>();
+                let first = |at: &u32| own.iter().position(|id| host[*id as usize] == host[*at as usize]);
+                own.iter().map(|id| (first(id), device(host[*id as usize]))).collect::<Vec<_>>()
+            };
+            let (alone, none) = (shared(&[0; 6]), NO_CLUSTER);
+            let what = format!("{} {keys:?}", shape.name());
+            assert_eq!(shared(&[0, 0, 0, 0, 0, 0, none, none, none, none]), alone, "{what}");
+            assert_eq!(shared(&[none, 0, 0, none, 0, 0, none, 0, 0]), alone, "{what}");
+            // Without workers the flows have hosts, too.
+            assert!(shared(&[none; 4]).is_empty(), "{what}");
+        }
     }
 
     #[test]

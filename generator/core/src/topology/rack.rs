@@ -8,6 +8,7 @@ use std::collections::BinaryHeap;
 
 use super::{Population, Role, Shape, Topology};
 use crate::config::{KeyTables, Section, settings};
+use crate::record::NO_CLUSTER;
 use crate::registry::Named;
 use crate::units::{Rate, Size, Span};
 use crate::{Error, Result};
@@ -64,7 +65,7 @@ impl Shape for Rack {
         }
         let mut t = Topology::default();
         let leaves: Vec<_> = (1..=engines).map(|i| t.add(format!("PFE{i}"), Role::Device)).collect();
-        let mut on = vec![Vec::new(); leaves.len()];
+        let (mut on, mut flows) = (vec![Vec::new(); leaves.len()], vec![Vec::new(); leaves.len()]);
         let mut members = vec![0usize; usize::from(u16::MAX) + 1];
         let of_job = |job: u16| workers.cluster_of.iter().filter(|c| **c == job).count();
         let sizes: Vec<usize> = (0..workers.clusters() as u16).map(of_job).collect();
@@ -74,13 +75,14 @@ impl Shape for Rack {
             let size = sizes.get(usize::from(job)).copied().unwrap_or(1).max(1);
             let leaf = leaves[(*index * engines as usize / size).min(engines as usize - 1)];
             *index += 1;
-            on[leaf as usize].push(worker as u32);
+            let side = if job == NO_CLUSTER { &mut flows } else { &mut on };
+            side[leaf as usize].push(worker as u32);
         }
-        let shares = hosts_on(&on, super::hosts_of(workers.len(), hosts));
-        for ((&leaf, workers), hosts) in leaves.iter().zip(&on).zip(shares) {
+        let seats = seats_on(&on, &flows, hosts);
+        for (&leaf, seats) in leaves.iter().zip(seats) {
             // Hosts are named after their first worker.
-            for members in super::split(workers, hosts) {
-                let host = t.add(format!("w{}", members[0]), Role::Host(members.to_vec()));
+            for members in seats {
+                let host = t.add(format!("w{}", members[0]), Role::Host(members));
                 t.connect(host, leaf, host_rate, host_rate, delay.ps(), overhead);
             }
         }
@@ -96,6 +98,17 @@ impl Shape for Rack {
         }
         Ok(t)
     }
+}
+
+/// Returns the members of the hosts of each engine. Workers sit as they do without flows; flows have the hosts that workers leave,
+/// or share those of the workers of their engine; where it has none, they have one host.
+fn seats_on(on: &[Vec<u32>], flows: &[Vec<u32>], hosts: u32) -> Vec<Vec<Vec<u32>>> {
+    let total = |of: &[Vec<u32>]| of.iter().map(Vec::len).sum::<usize>();
+    let of_workers = super::hosts_of(total(on), hosts);
+    let left = super::hosts_of(total(on) + total(flows), hosts) - of_workers;
+    let (own, beside) = (hosts_on(on, of_workers), hosts_on(flows, left));
+    let count = |engine: usize| own[engine] + if left > 0 || own[engine] == 0 { beside[engine] } else { 0 };
+    (0..on.len()).map(|engine| super::seats(&on[engine], &flows[engine], count(engine))).collect()
 }
 
 /// Returns the number of hosts on each engine, `hosts` in all: one where there are workers, and each further one where most workers

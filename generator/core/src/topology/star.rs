@@ -64,9 +64,10 @@ impl Shape for Star {
         }
         let mut t = Topology::default();
         let switch = t.add("switch", Role::Device);
-        let all: Vec<u32> = (0..workers.len() as u32).collect();
-        for (i, members) in super::split(&all, super::hosts_of(all.len(), hosts)).enumerate() {
-            let host = t.add(format!("h{i}"), Role::Host(members.to_vec()));
+        let (own, flows) = super::apart(workers);
+        let seats = super::seats(&own, &flows, super::hosts_of(workers.len(), hosts));
+        for (i, members) in seats.into_iter().enumerate() {
+            let host = t.add(format!("h{i}"), Role::Host(members));
             t.connect(host, switch, host_rate, host_rate, delay.ps(), overhead);
         }
         for server in 0..servers {

@@ -1,7 +1,8 @@
 //! A weighted tree of switches (SOAR §2): from a file, or BT(n), the complete binary tree of n − 1 switches and the
-//! destination (§5). A switch with servers has one host with as many workers.
+//! destination (§5). A switch with servers has one host with as many workers; flows of background traffic share these
+//! hosts.
 
-use super::{NodeId, Population, Shape, Topology, plan};
+use super::{NodeId, Population, Role, Shape, Topology, plan};
 use crate::config::{KeyTables, Section, choices, settings};
 use crate::registry::Named;
 use crate::tree::make::{Rates, binary};
@@ -46,16 +47,36 @@ impl Shape for OfTree {
 
     fn build(&self, section: &mut Section, workers: &Population) -> Result<Topology> {
         let Settings { tree, size, rates, unit_rate, delay, overhead } = Settings::read(section)?;
+        let (own, flows) = match super::apart(workers) {
+            // Flows alone sit as workers do.
+            (own, flows) if own.is_empty() => (flows, own),
+            both => both,
+        };
         let tree = match tree {
-            Some(path) => of_file(&path, workers.len(), section)?,
-            None => even(size, rates, workers.len(), section)?,
+            Some(path) => of_file(&path, own.len(), section)?,
+            None => even(size, rates, own.len(), section)?,
         };
         tree.check_plan(unit_rate)
             .map_err(|why| Error::config(format!("{}: {why}, or change it", section.place("unit_rate"))))?;
         let plan = tree.plan("tree", &vec![false; tree.len()], unit_rate);
         let costs = plan.links.iter().filter_map(|l| Some(((l.from as NodeId, l.to as NodeId), l.cost?))).collect();
-        Ok(Topology { plan: None, costs, ..plan::wired(plan, delay, overhead) })
+        let mut t = Topology { plan: None, costs, ..plan::wired(plan, delay, overhead) };
+        seat(&mut t, &own, &flows);
+        Ok(t)
     }
+}
+
+/// Gives the workers of the plan, which are numbered from 0, their ids, and spreads `flows` over their hosts.
+fn seat(t: &mut Topology, own: &[u32], flows: &[u32]) {
+    let mut hosts: Vec<&mut Vec<u32>> = Vec::new();
+    for node in &mut t.nodes {
+        if let Role::Host(members) = &mut node.role {
+            members.iter_mut().for_each(|worker| *worker = own[*worker as usize]);
+            hosts.push(members);
+        }
+    }
+    let count = hosts.len();
+    flows.iter().enumerate().for_each(|(i, flow)| hosts[i % count].push(*flow));
 }
 
 /// Reads the tree from a file; its loads must add up to the number of workers.
@@ -90,6 +111,19 @@ fn even(size: u32, rates: Rates, workers: usize, section: &Section) -> Result<Tr
 mod tests {
     use super::*;
     use crate::config::Value;
+    use crate::record::NO_CLUSTER;
+
+    #[test]
+    fn flows_do_not_change_the_tree() {
+        let build = |cluster_of: &[u16]| {
+            let workers = Population { cluster_of: cluster_of.to_vec(), moves: Vec::new() };
+            OfTree.build(&mut Section::of("topology", &[]), &workers).unwrap()
+        };
+        let (alone, beside) = (build(&[0; 6]), build(&[0, 0, 0, 0, 0, 0, NO_CLUSTER, NO_CLUSTER]));
+        assert_eq!((&alone.links, &alone.costs, alone.nodes.len()), (&beside.links, &beside.costs, beside.nodes.len()));
+        let host = beside.host_of(8);
+        assert_eq!((alone.host_of(6), host[6] == host[0], host[7] == host[2]), (host[..6].to_vec(), true, true));
+    }
 
     #[test]
     fn leaves_have_equally_many_workers() {
