@@ -215,6 +215,50 @@ fn iterations_and_instants_stay_together() {
     }
 }
 
+/// All iterations have the same keys, so a number that is used again has keys twice.
+#[test]
+fn copies_of_asynchronous_workers_number_their_iterations() {
+    let folder = tempfile::tempdir().unwrap();
+    let (small, large) = (folder.path().join("small.parquet"), folder.path().join("large.parquet"));
+    // Each of four workers at a pace of its own; every other iteration has two updates.
+    let mut rows = Vec::new();
+    for worker in 0..4u32 {
+        for i in 0..90u32 {
+            let (round, part) = (i / 3 * 2 + i % 3 / 2, u32::from(i % 3 == 1));
+            let t_gen = Time::from(i * i % 7 + 10 * i) * 1000 * Time::from(worker + 1);
+            let (cluster, iteration) = ((worker / 2) as u16, Some(100 + 2 * round));
+            rows.push((Update { t_gen, cluster, worker, seq: i, bytes: 256, reward: None, iteration }, part));
+        }
+    }
+    rows.sort_by_key(|(update, _)| (update.t_gen, update.worker));
+    let mut writer = Writer::create(&small).unwrap();
+    for (update, part) in &rows {
+        let keys = [2 * u64::from(*part), 2 * u64::from(*part) + 1];
+        writer.push_pairs(update, &keys, &[0.5, -2.0]).unwrap();
+    }
+    writer.finish("recorded", BTreeMap::new(), "CC0-1.0").unwrap();
+    let none = ScalePlan::default;
+    for scaling in [
+        none(),
+        ScalePlan { clusters: Some(4), workers: Some(3), ..none() },
+        ScalePlan { updates: Some(40), ..none() },
+        ScalePlan { updates: Some(500), ..none() },
+        ScalePlan { skew: Some(2.0), ..none() },
+    ] {
+        scale(&small, &large, &scaling).unwrap();
+        for own in workers(&large) {
+            let numbers: Vec<_> = own.iter().map(|(update, _)| update.iteration.unwrap()).collect();
+            assert!(numbers[0] == 100 && numbers.is_sorted(), "{scaling:?}: {numbers:?}");
+            assert!(numbers.chunk_by(|a, b| a == b).all(|same| same.len() <= 2), "{scaling:?}: {numbers:?}");
+            // Distances within blocks stay.
+            assert!(numbers.windows(2).any(|w| w[1] - w[0] == 2), "{scaling:?}: {numbers:?}");
+        }
+        let text = format!("[workload]\nkind = \"sparse\"\ntrace = \"{}\"\nhot = 2\n", large.display());
+        let opened = workload::open(&mut Document::parse(&text, "x.toml").unwrap(), Seed(1));
+        assert!(opened.is_ok(), "{scaling:?}: {:?}", opened.map(|_| ()).unwrap_err());
+    }
+}
+
 /// Writes bursts of one worker each, given as time and number of updates.
 fn bursts(path: &Path, workers: u32, bursts: &[(Time, u32)]) {
     let mut writer = Writer::create(path).unwrap();

@@ -26,6 +26,8 @@ pub(super) struct Member {
     /// Updates, and instants that have any.
     pub(super) n: u32,
     instants: u32,
+    /// Number of its first iteration, if its updates have one.
+    pub(super) iteration: Option<u32>,
     pub(super) first: Time,
     pub(super) last: Time,
     /// Place of its first row, in rows.
@@ -153,7 +155,8 @@ impl Census {
         self.out_of_step |= update.iteration.is_none() || update.iteration < self.iteration;
         self.iteration = self.iteration.max(update.iteration);
         let (cluster, worker) = (update.cluster, update.worker);
-        let new = || Member { cluster, worker, first: update.t_gen, ..Member::default() };
+        let (first, iteration) = (update.t_gen, update.iteration);
+        let new = || Member { cluster, worker, first, iteration, ..Member::default() };
         let member = self.members.entry((cluster, worker)).or_insert_with(new);
         member.instants += u32::from(member.n == 0 || update.t_gen != member.last);
         member.n = member.n.saturating_add(1);

@@ -5,6 +5,7 @@
 //! the course of training (gaps, rewards, gradients) changes in the copy at the same time, neighbours stay neighbours, and yet
 //! two copies are different. It ends when the recorded worker does. (Blocks placed by number would wander off in time, as
 //! gaps vary: what workers have in common was lost.) Updates of one instant, the frames of a large gradient, stay together.
+//! Blocks overlap, so a copy has numbers of iterations of its own: recorded ones would repeat and go back.
 
 use std::ops::Range;
 
@@ -51,6 +52,8 @@ pub(super) struct Walk<'a> {
     /// Rows that were read, and the one it is at.
     rows: Vec<Row>,
     next: usize,
+    /// In blocks, the iteration of the update it is at.
+    iteration: u32,
     /// Numbers of those of the block that are not read yet.
     rest: Range<u32>,
 }
@@ -71,7 +74,9 @@ impl<'a> Walk<'a> {
         let at = own.first.saturating_add(late);
         let (cluster, worker, original) = (0, 0, false);
         let (rows, next, rest) = (Vec::new(), 0, 0..0);
-        let mut walk = Walk { spool, own, way, cluster, worker, original, seq: 0, wanted, pace, at, rows, next, rest };
+        let (seq, iteration) = (0, own.iteration.unwrap_or(0));
+        let mut walk =
+            Walk { spool, own, way, cluster, worker, original, seq, wanted, pace, at, rows, next, iteration, rest };
         walk.load()?;
         Ok(walk)
     }
@@ -79,9 +84,13 @@ impl<'a> Walk<'a> {
     /// The update it is at.
     pub(super) fn row(&self) -> Row {
         let mut row = self.rows[self.next];
-        if let (Some(iteration), Some(iterations)) = (&mut row.iteration, self.spool.in_step) {
-            *iteration = iteration.saturating_add(iterations.saturating_mul(self.seq / self.own.n));
-        }
+        row.iteration = row.iteration.map(|recorded| match (&self.way, self.spool.in_step) {
+            (Way::Blocks(_), _) => self.iteration,
+            (Way::InOrder, Some(iterations)) => {
+                recorded.saturating_add(iterations.saturating_mul(self.seq / self.own.n))
+            }
+            (Way::InOrder, None) => recorded,
+        });
         row
     }
 
@@ -97,11 +106,17 @@ impl<'a> Walk<'a> {
         if self.seq + 1 >= most {
             return Ok(false);
         }
+        let before = self.rows[self.next].iteration;
         self.seq += 1;
         self.next += 1;
-        if self.next == self.rows.len() {
-            self.load()?;
-        }
+        let is_fresh = self.next == self.rows.len() && self.load()?;
+        let passed = match (before, self.rows[self.next].iteration) {
+            // An iteration that a block cuts off ends with it.
+            _ if is_fresh => 1,
+            (before, now) if before == now => 0,
+            (before, now) => now.unwrap_or(0).saturating_sub(before.unwrap_or(0)).max(1),
+        };
+        self.iteration = self.iteration.saturating_add(passed);
         let gap = self.rows[self.next].gap;
         // No rounding where nothing is changed; a gap stays one, so that the worker comes to its end.
         let scaled = || ((gap as f64 * self.pace) as Time).max(Time::from(gap > 0));
@@ -116,15 +131,16 @@ impl<'a> Walk<'a> {
         Ok(true)
     }
 
-    /// Reads the next rows of the block, or the first of another.
-    fn load(&mut self) -> Result<()> {
-        if self.rest.is_empty() {
+    /// Reads the next rows of the block, or the first of another; true for another.
+    fn load(&mut self) -> Result<bool> {
+        let is_fresh = self.rest.is_empty();
+        if is_fresh {
             self.rest = self.block()?;
         }
         let to = self.rest.end.min(self.rest.start.saturating_add(AHEAD));
         self.spool.read(self.own, self.rest.start, to, &mut self.rows)?;
         (self.rest.start, self.next) = (to, 0);
-        Ok(())
+        Ok(is_fresh)
     }
 
     /// Numbers of the rows of the next block: whole instants, so that the first has a gap and time goes on.
