@@ -96,6 +96,30 @@ fn what_a_run_sent_comes_back_from_its_capture() {
     refuses(dir, &["run/capture.pcapng", "-o", "never.parquet"], &["packet ", "an aggregate of ", "before the device"]);
 }
 
+/// Trio-ML numbers the workers of each job from 0, ATP those of all jobs.
+#[test]
+fn captures_of_several_jobs_come_back() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let dir = folder.path();
+    for (system, topology, elements) in [("trio_ml", "rack", 256), ("atp", "star", 62)] {
+        let experiment = format!(
+            "[workload]\nkind = \"dense\"\nmodel = \"custom\"\nparameters = 2000\nworkers = 2\njobs = 2\niterations = 2\n\
+             elements = {elements}\ncompute = \"1ms\"\n[topology]\nkind = \"{topology}\"\n\
+             [target]\nprogram = \"{system}\"\n[endpoint]\nworkers = \"{system}\"\n"
+        );
+        fs::write(dir.join("x.toml"), experiment).expect("writable");
+        succeeds(dir, &["replay", "x.toml", "--no-report", "--out", system, "--set", "capture.pcap=true"]);
+        let sent = format!("{system}/sent.pcapng");
+        succeeds(dir, &["trace", "convert", &sent, "-o", "back.parquet"]);
+        let back = read(&dir.join("back.parquet"));
+        for worker in 0..4 {
+            let own: Vec<_> = back.iter().filter(|(update, _)| update.worker == worker).collect();
+            assert!(own.len() >= 2 * 2000 / elements, "{system}: {} updates of worker {worker}", own.len());
+            assert!(own.iter().all(|(update, _)| u32::from(update.cluster) == worker / 2), "{system}: worker {worker}");
+        }
+    }
+}
+
 #[test]
 fn damage_is_named_and_nothing_is_left() {
     let folder = tempfile::tempdir().expect("a temporary folder");

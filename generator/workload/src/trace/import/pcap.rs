@@ -24,6 +24,23 @@ const VALUES_MAX: usize = 1 << 28;
 /// Senders without a number of their own are known by their address: above all numbers.
 const BY_ADDRESS: u64 = 1 << 32;
 
+/// Who sent an update: a worker, in the order of their numbers or addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Sender {
+    /// See [`BY_ADDRESS`].
+    number: u64,
+    /// Where packets name a job that sums: its workers may be numbered within it.
+    job: Option<u16>,
+}
+
+impl Sender {
+    /// Who it is, for people.
+    fn name(self) -> String {
+        let [a, b, c, d] = (self.number as u32).to_be_bytes();
+        if self.number < BY_ADDRESS { self.number.to_string() } else { format!("{a}.{b}.{c}.{d}") }
+    }
+}
+
 /// The importer.
 pub struct Pcap;
 
@@ -80,8 +97,7 @@ struct Found {
     file: usize,
     /// From 1 on, as tools count.
     packet: u64,
-    /// See [`BY_ADDRESS`].
-    sender: u64,
+    sender: Sender,
     seq: u32,
     cluster: u16,
     bytes: u32,
@@ -101,7 +117,7 @@ struct Gathered {
     found: Vec<Found>,
     values: Vec<f32>,
     /// Sender, number and generation of what was found, where packets have these, with the transmission.
-    seen: HashMap<(u64, u32, i64), u8>,
+    seen: HashMap<(Sender, u32, i64), u8>,
     /// What was no update, and what was seen before.
     passed: BTreeMap<&'static str, u64>,
     /// Updates of which not all was kept.
@@ -210,12 +226,13 @@ impl Gathered {
                 before.name()
             ));
         }
-        let sender = match (sight.worker, datagram.src) {
+        let number = match (sight.worker, datagram.src) {
             (Some(worker), _) => u64::from(worker),
             (None, 0) => return Err(format!("neither {} nor an IPv4 address says who sent it", format.name())),
             (None, ip) => BY_ADDRESS | u64::from(ip),
         };
         let kind = format.facts().updates;
+        let sender = Sender { number, job: (kind == Captured::OfJobs).then_some(sight.cluster) };
         let ours = kind == Captured::Ours;
         let flags = if ours { datagram.payload.get(1).copied().unwrap_or(0) } else { 0 };
         if sight.count != 1 || flags & (update::FLAG_MERGED | update::FLAG_PARTIAL) != 0 {
@@ -301,12 +318,6 @@ impl Gathered {
             names.join(", ")
         )
     }
-}
-
-/// Who a sender is, for people.
-fn sender_name(sender: u64) -> String {
-    let [a, b, c, d] = (sender as u32).to_be_bytes();
-    if sender < BY_ADDRESS { sender.to_string() } else { format!("{a}.{b}.{c}.{d}") }
 }
 
 /// Where an update was.

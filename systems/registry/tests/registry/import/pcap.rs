@@ -214,6 +214,34 @@ fn strict_layouts_say_only_what_their_bytes_say() {
     );
 }
 
+/// Trio-ML numbers workers within their job, so another job has the same numbers.
+#[test]
+fn jobs_that_share_numbers_have_workers_of_their_own() {
+    let frame = |job, source| {
+        let header = trio_ml::Header {
+            job,
+            block: 9,
+            age_op: 0,
+            last: false,
+            degraded: false,
+            source,
+            sources: 1,
+            generation: 4,
+            elements: 20,
+        };
+        let mut payload = vec![0; trio_ml::HEADER + 80];
+        header.emit(&mut payload);
+        udp((worker_ip(u32::from(job) * 8 + u32::from(source)), 1), (0xac10_0001, trio_ml::PORT), &payload)
+    };
+    let folder = Folder::new();
+    let frames = [(5_000, frame(4, 0)), (6_000, frame(2, 1)), (7_000, frame(2, 0)), (8_000, frame(4, 0))];
+    write(&folder.path("a.pcap"), Form::Pcap, 0, &frames, 0);
+    let (imported, notes) = folder.import(&["a.pcap"], &plain()).unwrap();
+    let seen: Vec<_> = imported.iter().map(|(u, _)| (u.t_gen, u.worker, u.seq, u.cluster)).collect();
+    assert_eq!(seen, [(5_000, 2, 0, 4), (6_000, 1, 0, 2), (7_000, 0, 0, 2), (8_000, 2, 1, 4)]);
+    assert_eq!(notes["workers"], "0 is 0 of job 2, 1 is 1 of job 2, 2 is 0 of job 4");
+}
+
 #[test]
 fn what_is_wrong_is_named_by_packet() {
     let story = story(12);

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use super::{BY_ADDRESS, Found, Gathered, place, sender_name};
+use super::{Found, Gathered, Sender, place};
 use crate::time::{HORIZON, NS};
 use crate::trace::import::Notes;
 use crate::trace::import::sink::Sink;
@@ -20,7 +20,7 @@ pub(super) fn push(mut all: Gathered, inputs: &[PathBuf], sink: &mut Sink, notes
     let anchor_ps = if numbered { 0 } else { i128::from(all.anchor_unix_ns) * i128::from(NS) };
     let workers = workers(&all.found, notes);
     all.found.sort_by_key(|found| (found.t, found.sender, found.seq, found.file, found.packet));
-    let mut latest: HashMap<u64, (u32, u32, usize)> = HashMap::new();
+    let mut latest: HashMap<Sender, (u32, u32, usize)> = HashMap::new();
     let anew = if numbered { anew(&all.found) } else { HashSet::new() };
     let mut missing = 0u64;
     for (i, found) in all.found.iter().enumerate() {
@@ -43,7 +43,7 @@ pub(super) fn push(mut all: Gathered, inputs: &[PathBuf], sink: &mut Sink, notes
                 return Err(refuse(format!(
                     "update {} of worker {} is generated after its update {before} ({}); its numbers or times are damaged",
                     found.seq,
-                    sender_name(found.sender),
+                    found.sender.name(),
                     place(&all.found[*at], inputs)
                 )));
             }
@@ -64,9 +64,9 @@ pub(super) fn push(mut all: Gathered, inputs: &[PathBuf], sink: &mut Sink, notes
     }
     note(&all, numbered, missing, notes);
     if !anew.is_empty() {
-        let mut names: Vec<u64> = anew.into_iter().collect();
+        let mut names: Vec<Sender> = anew.into_iter().collect();
         names.sort_unstable();
-        let named: Vec<_> = names.iter().take(NAMED).map(|sender| sender_name(*sender)).collect();
+        let named: Vec<_> = names.iter().take(NAMED).map(|sender| sender.name()).collect();
         let more = if names.len() > NAMED { format!(" and {} more", names.len() - NAMED) } else { String::new() };
         let text = format!(
             "numbers of {}{more} with several generation times: these workers began anew, or jobs share their numbers; which numbers \
@@ -79,7 +79,7 @@ pub(super) fn push(mut all: Gathered, inputs: &[PathBuf], sink: &mut Sink, notes
 }
 
 /// Returns the senders with several updates of one number.
-fn anew(found: &[Found]) -> HashSet<u64> {
+fn anew(found: &[Found]) -> HashSet<Sender> {
     let mut numbers = HashSet::new();
     found.iter().filter(|found| !numbers.insert((found.sender, found.seq))).map(|found| found.sender).collect()
 }
@@ -115,14 +115,23 @@ fn note(all: &Gathered, numbered: bool, missing: u64, notes: &mut Notes) {
     }
 }
 
-/// Workers by their senders: dense from 0, in the order of number or address.
-fn workers(found: &[Found], notes: &mut Notes) -> HashMap<u64, u32> {
-    let mut senders: Vec<u64> = found.iter().map(|found| found.sender).collect();
+/// Workers by their senders: dense from 0, in the order of number or address; job by job where jobs share numbers.
+fn workers(found: &[Found], notes: &mut Notes) -> HashMap<Sender, u32> {
+    let mut senders: Vec<Sender> = found.iter().map(|found| found.sender).collect();
     senders.sort_unstable();
     senders.dedup();
-    if senders.iter().enumerate().any(|(worker, sender)| *sender >= BY_ADDRESS || *sender != worker as u64) {
+    let is_shared = senders.windows(2).any(|pair| pair[0].number == pair[1].number);
+    if is_shared {
+        senders.sort_unstable_by_key(|sender| (sender.job, sender.number));
+    }
+    let as_numbered = |(worker, sender): (usize, &Sender)| sender.number == worker as u64;
+    if is_shared || !senders.iter().enumerate().all(as_numbered) {
+        let name = |sender: &Sender| match sender.job.filter(|_| is_shared) {
+            Some(job) => format!("{} of job {job}", sender.name()),
+            None => sender.name(),
+        };
         let pairs = senders.iter().enumerate().take(NAMED);
-        let mut words: Vec<_> = pairs.map(|(i, sender)| format!("{i} is {}", sender_name(*sender))).collect();
+        let mut words: Vec<_> = pairs.map(|(i, sender)| format!("{i} is {}", name(sender))).collect();
         if senders.len() > NAMED {
             words.push(format!("and {} more in their order", senders.len() - NAMED));
         }
