@@ -2,11 +2,16 @@
 //!
 //! Quotes, separators and line ends are as RFC 4180 has them. Times have their unit in the column's name.
 
+mod quotes;
+
 use std::collections::HashMap;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use csv::{ReaderBuilder, StringRecord, Trim};
+
+use quotes::Quotes;
 
 use super::sink::Sink;
 use super::{Altered, ImportOptions, Importer, Notes, frame_for};
@@ -51,11 +56,8 @@ impl Importer for Csv {
 }
 
 fn rows(input: &Path, bytes: u32, sink: &mut Sink, notes: &mut Notes) -> Result<()> {
-    let mut reader = ReaderBuilder::new()
-        .flexible(true)
-        .trim(Trim::All)
-        .from_path(input)
-        .map_err(|e| Error::data(input, format!("cannot be read: {e}")))?;
+    let file = File::open(input).map_err(|e| Error::data(input, format!("cannot be read: {e}")))?;
+    let mut reader = ReaderBuilder::new().flexible(true).trim(Trim::All).from_reader(Quotes::new(file));
     let header = reader.headers().map_err(|e| Error::data(input, format!("no header: {e}")))?;
     let columns = Columns::of(header).map_err(|what| Error::data(input, format!("line 1: {what}")))?;
     let (mut next_seq, mut altered) = (HashMap::new(), Altered::default());

@@ -47,6 +47,17 @@ fn numbers_are_counted_and_optional_columns_may_be_absent_or_empty() {
     assert_eq!(notes["bytes"], "256 for 2 updates without a size, keys or values (--bytes)");
 }
 
+/// Space around a quoted field, quotes within others, and a mark before the header.
+#[test]
+fn quotes_that_are_in_place_are_taken() {
+    let text = "\u{feff}\"t_ps\",cluster,worker,note,\"values\"\r\n0,0,0,5\" disk,\"1 2\"\t \r\n\
+                1,0,0,\"a \"\"b\"\"\n,\" ,\"\"\n2,0,0, \"x,\"0.5 -3\"";
+    let (imported, notes) = Folder::with("a.csv", text).import(&["a.csv"], &plain()).unwrap();
+    let values: Vec<_> = imported.iter().map(|(_, values)| values.as_slice()).collect();
+    assert_eq!(values, [&[1.0f32, 2.0][..], &[], &[0.5, -3.0]]);
+    assert_eq!(notes["ignored_columns"], "note");
+}
+
 #[test]
 fn keys_stay_with_their_values() {
     let text = "t_ps,cluster,worker,keys,values\n0,0,0,18446744073709551615;3,1 -2\n1,0,0,,\n";
@@ -99,6 +110,16 @@ fn what_is_wrong_is_named_by_line_row_and_column() {
         ("t_ps,cluster,worker,worker\n1,0,0,0\n".into(), &["line 1", "column \"worker\" twice"]),
         ("t_ps,cluster,worker\n".into(), &["the trace is empty"]),
         (String::new(), &["line 1", "header"]),
+        (with("2,0,0,1,256,1,\"1 2,\n3,0,0,2,256,1,,"), &["line 4: the quote that begins a field is not closed"]),
+        (with("2,0,0,1,256,1,,\""), &["line 4: the quote that begins a field is not closed"]),
+        (
+            with("2,0,0,1,256,1,\"1 2,\n3,0,0,2,256,1,\"1 2\","),
+            &["line 5: text follows the closing quote of a field that begins in line 4"],
+        ),
+        (with("2,0,0,1,256,1,\"1\"2,"), &["line 4: text follows the closing quote"]),
+        ("t_ps,cluster,worker,\"note\n1,0,0,\n".into(), &["line 1: the quote that begins a field is not closed"]),
+        // What is wrong before comes first.
+        (with("x,0,0,1,256,1,,\n2,0,0,1,256,1,\"1\"2,"), &["line 4 (row 2)", "\"t_ns\": \"x\""]),
     ] {
         Folder::with("a.csv", text).refuses(&["a.csv"], &plain(), words);
     }
