@@ -23,8 +23,8 @@ use crate::{Error, Result};
 const TIMES: [(&str, i32); 5] = [("t_ps", 0), ("t_ns", 3), ("t_us", 6), ("t_ms", 9), ("t_s", 12)];
 /// The other columns; a list is in one cell, its numbers apart by spaces or semicolons.
 const OTHERS: [&str; 8] = ["cluster", "worker", "seq", "bytes", "reward", "iteration", "values", "keys"];
-/// Behind these, in this order, columns of other names, or without a name, are values; a row has all that are named, which tells of a
-/// line cut short, or however many if none is.
+/// Behind these, in this order, columns of other names, or without a name, are values, unless a column has all of them; a row has all
+/// that are named, which tells of a line cut short, or however many if none is.
 const WIDE: [&str; 5] = ["t_ps", "cluster", "worker", "seq", "reward"];
 /// Digits of a time that are looked at; 2⁶³ picoseconds have 19.
 const DIGITS: usize = 36;
@@ -85,6 +85,16 @@ fn rows(input: &Path, bytes: u32, sink: &mut Sink, notes: &mut Notes) -> Result<
     Ok(())
 }
 
+/// Where the values of a row are.
+enum Gradients {
+    /// In one cell, if anywhere.
+    Cell,
+    /// In these columns, one each.
+    Columns(Vec<usize>),
+    /// In all cells behind those of the header.
+    Rest,
+}
+
 /// Which column is what.
 struct Columns {
     names: Vec<String>,
@@ -92,8 +102,7 @@ struct Columns {
     unit: i32,
     /// Of [`OTHERS`].
     places: [Option<usize>; OTHERS.len()],
-    /// The columns from this one on are values, one each.
-    wide: Option<usize>,
+    gradients: Gradients,
     ignored: Vec<String>,
 }
 
@@ -115,12 +124,16 @@ impl Columns {
             });
         };
         let known = |i: usize| i == time || places.contains(&Some(i));
-        let strange = (0..names.len()).filter(|i| !known(*i));
+        let strange: Vec<usize> = (0..names.len()).filter(|i| !known(*i)).collect();
         // Behind the five, values have columns of their own unless one cell has all.
         let five = names.len() >= WIDE.len() && WIDE.iter().zip(&names).all(|(want, name)| want == name);
-        let wide = (five && (WIDE.len()..names.len()).all(|i| !known(i))).then_some(WIDE.len());
-        let ignored = if wide.is_some() { Vec::new() } else { strange.map(|i| names[i].clone()).collect() };
-        Ok(Columns { time, unit, places, wide, ignored, names })
+        let [.., values, _] = places;
+        let (gradients, ignored) = match five && values.is_none() {
+            false => (Gradients::Cell, strange.iter().map(|i| names[*i].clone()).collect()),
+            true if names.len() == WIDE.len() => (Gradients::Rest, Vec::new()),
+            true => (Gradients::Columns(strange), Vec::new()),
+        };
+        Ok(Columns { time, unit, places, gradients, ignored, names })
     }
 
     /// The update of a row, its keys and its values.
@@ -131,7 +144,7 @@ impl Columns {
         (next_seq, altered): (&mut HashMap<u32, u32>, &Altered),
     ) -> Result<(Update, Vec<u64>, Vec<f32>), String> {
         // Values without names are as many as a row has.
-        let (named, unnamed) = (self.names.len(), self.wide == Some(self.names.len()));
+        let (named, unnamed) = (self.names.len(), matches!(self.gradients, Gradients::Rest));
         if unnamed && record.len() < named {
             return Err(format!("{} columns; there must be at least {named}", record.len()));
         }
@@ -142,12 +155,12 @@ impl Columns {
             self.places.map(|place| place.map_or("", |i| &record[i]));
         let keys: Vec<u64> = list(keys).map(|text| whole("keys", text, u64::MAX)).collect::<Result<_, _>>()?;
         let worker = whole("worker", worker, u32::MAX)?;
-        let values: Vec<f32> = match self.wide {
-            Some(from) => {
-                record.iter().skip(from).map(|text| real("values", text, altered)).collect::<Result<_, _>>()?
-            }
-            None => list(values).map(|text| real("values", text, altered)).collect::<Result<_, _>>()?,
+        let texts: Vec<&str> = match &self.gradients {
+            Gradients::Cell => list(values).collect(),
+            Gradients::Columns(places) => places.iter().map(|i| &record[*i]).collect(),
+            Gradients::Rest => record.iter().skip(named).collect(),
         };
+        let values: Vec<f32> = texts.into_iter().map(|text| real("values", text, altered)).collect::<Result<_, _>>()?;
         let seq = match self.places[2] {
             Some(_) => whole("seq", seq, u32::MAX)?,
             None => {

@@ -47,6 +47,23 @@ fn numbers_are_counted_and_optional_columns_may_be_absent_or_empty() {
     assert_eq!(notes["bytes"], "256 for 2 updates without a size, keys or values (--bytes)");
 }
 
+/// Columns of other names are gradients also before and behind columns that are known; with `values` they are ignored.
+#[test]
+fn gradients_have_columns_beside_known_ones() {
+    let head = "t_ps,cluster,worker,seq,reward";
+    let text = format!("{head},g0,bytes,g1,iteration\n1,0,0,0,1,0.5,84,0.25,7\n");
+    let (imported, notes) = Folder::with("a.csv", text).import(&["a.csv"], &plain()).unwrap();
+    let (update, values) = &imported[0];
+    assert_eq!((update.bytes, update.iteration, &values[..]), (84, Some(7), &[0.5f32, 0.25][..]));
+    assert!(!notes.contains_key("ignored_columns"), "{notes:?}");
+    let text = format!("{head},bytes\n1,0,0,0,1,84\n");
+    let (imported, _) = Folder::with("a.csv", text).import(&["a.csv"], &plain()).unwrap();
+    assert_eq!((imported[0].0.bytes, imported[0].1.len()), (84, 0));
+    let text = format!("{head},g0,values\n1,0,0,0,1,0.5,1 2\n");
+    let (imported, notes) = Folder::with("a.csv", text).import(&["a.csv"], &plain()).unwrap();
+    assert_eq!((&imported[0].1[..], notes["ignored_columns"].as_str()), (&[1.0f32, 2.0][..], "g0"));
+}
+
 /// Space around a quoted field, quotes within others, and a mark before the header.
 #[test]
 fn quotes_that_are_in_place_are_taken() {
