@@ -3,7 +3,7 @@
 use super::curve::Curve;
 use super::fit::{self, STEP, THRESHOLD};
 use super::models::{MODELS, ModelFacts};
-use crate::config::{FromValue, Section, Value, settings};
+use crate::config::{FromValue, Section, Value, above_to, settings};
 use crate::registry::find;
 use crate::{Error, Result};
 
@@ -35,7 +35,7 @@ settings! {
         /// Hot parameters; default: those of the named model (docs/sparse.md).
         hot: Option<u32> in 1..=u32::MAX;
         /// Share of the updates that hot parameters have.
-        hot_share: Option<f64>;
+        hot_share: Option<f64> in above_to(0.0, 1.0);
         /// Distribution of updates over parameters: `fitted`, `mandelbrot`, `zipf`, `joined`, `empirical`.
         curve: String = "fitted";
         /// Exponent of curves `zipf` and `mandelbrot`; if not set, it is fitted or follows from `hot_share`.
@@ -67,10 +67,9 @@ pub fn shape(section: &mut Section) -> Result<Shape> {
         Some(facts) => facts,
         None => {
             let told = |key: &str| {
+                let (place, name) = (section.place("model"), section.name());
                 Error::config(format!(
-                    "{}: a custom model is what workload.parameters, workload.hot and workload.hot_share say; {key} is \
-                     missing",
-                    section.place("model")
+                    "{place}: a custom model is what {name}.parameters, {name}.hot and {name}.hot_share say; {key} is missing"
                 ))
             };
             ModelFacts {
@@ -206,6 +205,24 @@ impl FromValue for Points {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_custom_model_names_keys_of_its_section() {
+        let mut values: Vec<(&str, Value)> = vec![("model", "custom".into()), ("parameters", 20_000u32.into())];
+        values.extend([("hot", 300u32.into()), ("curve", "zipf".into()), ("exponent", 1.1.into())]);
+        let of = |name, values: &[(&str, Value)]| shape(&mut Section::of(name, values)).map_err(|e| e.to_string());
+        for (name, other) in [("study", "workload."), ("workload", "study.")] {
+            let why = of(name, &values).unwrap_err();
+            assert!(why.contains(&format!("{name}.hot_share say; hot_share is missing")), "{why}");
+            assert!(!why.contains(other), "{why}");
+        }
+        // Also where the exponent says what the curve is.
+        for share in [-1.0f64, 0.0, 1.5] {
+            let why = of("study", &[&values[..], &[("hot_share", share.into())]].concat()).unwrap_err();
+            assert!(why.contains("study.hot_share") && why.contains("at most 1"), "{why}");
+        }
+        assert!(of("study", &[&values[..], &[("hot_share", 0.6.into())]].concat()).is_ok());
+    }
 
     #[test]
     fn a_model_without_a_curve_names_the_key_that_was_written() {
