@@ -99,6 +99,33 @@ def test_settings_has_every_key_of_the_binary(section: str) -> None:
     assert known and set(known[1].split(", ")) == set(pktgen.settings().filter(pl.col("section") == section)["key"])
 
 
+STUDY = """[study]
+kind = "hot_precision"
+model = "custom"
+parameters = 20000
+hot = 300
+curve = "zipf"
+updates = 200000
+sample_rate = 0.1
+step = 50
+"""
+
+
+def test_keywords_complete_an_experiment() -> None:
+    file = Path("study.toml")
+    file.write_text(STUDY)
+    with pytest.raises(pktgen.UsageError, match="hot_share is missing"):
+        pktgen.run(file)
+    assert "hot_share = 0.6" in pktgen.run(file, seeds=1, hot_share=0.6).runs[0].config
+    # A file that has become another experiment, and one that is not readable.
+    assert _keys.key("model", file) == "study.model"
+    file.write_text('[workload]\nkind = "dense"\n')
+    assert _keys.key("model", file) == "workload.model"
+    file.write_text("[study")
+    with pytest.raises(pktgen.UsageError, match="not valid TOML"):
+        _keys.key("model", file)
+
+
 def test_keys_of_several_sections_must_name_theirs() -> None:
     for word, ways in {
         "records": "target__records or capture__records",

@@ -5,7 +5,9 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import tomllib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -109,9 +111,20 @@ def _sections(_binary: str) -> dict[str, list[str]]:
 
 
 @lru_cache(maxsize=64)
-def _is_study(_binary: str, experiment: str) -> bool:
+def _is_built_in_study(_binary: str, name: str) -> bool:
+    """Whether the experiment of this name is a study."""
+    return b"\n[study]\n" in tool.call("replay", name, "--print-config").out
+
+
+def _is_study(experiment: str | os.PathLike[str]) -> bool:
     """Whether an experiment measures without a network: it has a section [study] in place of all others."""
-    return b"\n[study]\n" in tool.call("replay", experiment, "--print-config").out
+    path = Path(experiment)
+    if path.is_file():
+        # The tool may refuse a file that settings complete; only of one that is not readable it says why.
+        with suppress(OSError, ValueError):
+            return "study" in tomllib.loads(path.read_text(encoding="utf-8"))
+        return b"\n[study]\n" in tool.call("replay", experiment, "--print-config").out
+    return _is_built_in_study(tool.binary(), os.fspath(experiment))
 
 
 def key(word: str, experiment: str | os.PathLike[str]) -> str:
@@ -121,8 +134,7 @@ def key(word: str, experiment: str | os.PathLike[str]) -> str:
     known = _sections(tool.binary())
     sections = known.get(word, [])
     if len(sections) > 1 and "study" in sections:
-        study = _is_study(tool.binary(), os.fspath(experiment))
-        sections = ["study"] if study else [section for section in sections if section != "study"]
+        sections = ["study"] if _is_study(experiment) else [section for section in sections if section != "study"]
     if len(sections) == 1:
         return f"{sections[0]}.{word}".lstrip(".")
     if sections:
