@@ -71,7 +71,7 @@ pub struct Tally {
     /// Subset of `foreign`: packets on ports of known formats.
     #[serde(default)]
     pub misfits: u64,
-    /// Subset of `foreign`, beside `misfits`: IPv6 packets in formats whose direction only IPv4 addresses reveal.
+    /// Subset of `foreign`, beside `misfits`: packets that do not show whether they are contributions or results.
     #[serde(default)]
     pub undirected: u64,
     /// Packets cut so short that they cannot be identified.
@@ -526,8 +526,8 @@ impl Decoder {
 
     /// Whether the direction of a datagram cannot be determined.
     fn is_undirected(&self, datagram: &Datagram) -> bool {
-        datagram.six
-            && self.formats.get(usize::from(self.format(datagram))).is_some_and(|format| format.facts().by_address)
+        let format = self.formats.get(usize::from(self.format(datagram)));
+        format.is_some_and(|format| format.lacks_direction(datagram))
     }
 
     /// Returns the format and contents of a datagram.

@@ -83,7 +83,11 @@ fn not_counted(input: &InputFacts) -> impl Iterator<Item = String> {
             "have a port of a known format and another content (damaged, another protocol, or several datagrams that the host joined: \
              ethtool -K IF gro off rx-gro-hw off)",
         ),
-        (tally.undirected, "came over IPv6 in a format of which only IPv4 addresses tell contributions from results"),
+        (
+            tally.undirected,
+            "do not show whether they are contributions or results (trio_ml over IPv6; RDMA writes neither from the ports of SwitchML's \
+             switch nor to a slot of it)",
+        ),
         (tally.unreadable, "are cut within their headers"),
         (tally.fragments, "are fragments"),
         (tally.timeless, "have no time"),

@@ -554,7 +554,7 @@ fn what_could_not_be_read_is_not_missing() {
     // Over IPv6, on a port of a format whose packets need the addresses of IPv4.
     let six = |frame: &mut Vec<u8>| {
         let head = [0x86, 0xdd, 0x60, 0, 0, 0, 0, 28, 17, 64];
-        *frame = [&[2; 12][..], &head, &[1; 32], &[0x12, 0xb7, 0x12, 0xb7, 0, 28, 0, 0], &[0; 20]].concat();
+        *frame = [&[2; 12][..], &head, &[1; 32], &[0x2e, 0xe0, 0x2e, 0xe0, 0, 28, 0, 0], &[0; 20]].concat();
     };
     assert_eq!(missing(&six), [None; 3]);
 }

@@ -18,7 +18,7 @@ mod icrc;
 mod message;
 pub mod session;
 
-use crate::format::ELEMENTS;
+use crate::format::{ELEMENTS, WORKERS_MAX};
 use pktgen_core::registry::Named;
 use pktgen_wire::wire::frame::{HEAD, Ip, Template, any_worker, set_ip_checksum};
 use pktgen_wire::wire::header::{Group, header, split, values};
@@ -44,6 +44,10 @@ pub(crate) const RETH: usize = Target::BYTES;
 pub(crate) const IMMEDIATE: usize = Immediate::BYTES;
 /// Length of the checksum at the end.
 pub(crate) const ICRC: usize = 4;
+/// The source port from which the switch sends to worker 0; those to other workers follow.
+const SWITCH_PORT: u16 = 1 << 15;
+/// The switch uses 15 bits of the key, so the keys of its slots are below this.
+const KEYS: u32 = 1 << 15;
 /// Maximum number of values in a packet.
 const VALUES_MAX: usize = 256;
 
@@ -157,6 +161,16 @@ impl Header {
         (values % 4 == 0 && values / 4 <= VALUES_MAX).then_some(header)
     }
 
+    /// Returns the direction of a packet from this UDP port; `None` if it is neither from the public switch nor to a slot of it. Cards
+    /// choose their port, and some set MigReq: only the switch has both marks.
+    fn direction(&self, src_port: u16) -> Option<What> {
+        let worker = src_port.checked_sub(SWITCH_PORT).filter(|worker| usize::from(*worker) < WORKERS_MAX);
+        if self.migration && worker.is_some() {
+            return Some(What::Result);
+        }
+        (!self.part.is_first() || self.target.key < KEYS).then_some(What::Update)
+    }
+
     /// Parses everything before the values; their number is not set.
     fn of_head(payload: &[u8]) -> Option<Self> {
         let mut header = Header::get(payload)?;
@@ -197,7 +211,7 @@ pub enum Way {
 pub fn emit_frame(way: Way, source: Ip, target: Ip, header: &Header, values: &[u8], frame: &mut [u8]) {
     let port = match way {
         Way::ToSwitch { port } => port,
-        Way::ToWorker { worker } => 1 << 15 | worker,
+        Way::ToWorker { worker } => SWITCH_PORT | worker,
     };
     Template::new((source, port), (target, PORT), frame.len()).emit(frame);
     if let Way::ToWorker { .. } = way {
@@ -273,7 +287,6 @@ impl Format for SwitchMlRoce {
         }
         const FACTS: FormatFacts = FormatFacts {
             delivery: Delivery::Unsaid,
-            by_address: true,
             updates: Captured::OfTensors,
             seal: Some(set_icrc),
             ..FormatFacts::new((of(Part::Middle, ELEMENTS[0]), of(Part::OnlyImmediate, ELEMENTS[1])))
@@ -305,16 +318,20 @@ impl Format for SwitchMlRoce {
         Some(Packet::new(payload, fields, |out| h.emit(out), text).with(items))
     }
 
-    /// Addresses tell the worker, and the direction: all use one port.
+    fn lacks_direction(&self, datagram: &Datagram) -> bool {
+        Header::of_head(datagram.payload).is_some_and(|header| header.direction(datagram.src_port).is_none())
+    }
+
+    /// The header and the source port tell the direction, the address the worker, if it is one of this project.
     fn sight(&self, datagram: &Datagram) -> Option<Sight> {
         let header = Header::of_head(datagram.payload)?;
         let values = datagram.whole.checked_sub(header.part.head() + ICRC)?;
-        let back = any_worker(datagram.dst);
+        let what = header.direction(datagram.src_port)?;
         (values % 4 == 0 && values / 4 <= VALUES_MAX).then_some(Sight {
-            what: if back.is_some() { What::Result } else { What::Update },
+            what,
             cluster: 0,
             // A queue pair has the rank of its worker within the job, which workers of other jobs have, too.
-            worker: back.or_else(|| any_worker(datagram.src)),
+            worker: any_worker(if what == What::Update { datagram.src } else { datagram.dst }),
             seq: header.psn,
             round: 0,
             attempt: 0,
@@ -328,7 +345,9 @@ impl Format for SwitchMlRoce {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pktgen_wire::wire::frame::{SERVER_IP, worker_ip};
     use pktgen_wire::wire::header::Bits;
+    use pktgen_wire::wire::sight::glance;
     use proptest::prelude::*;
 
     #[test]
@@ -349,6 +368,54 @@ mod tests {
             };
             assert_eq!(SwitchMlRoce.sight(&datagram).unwrap().worker, Some(worker));
         }
+    }
+
+    /// A packet of a session, in a frame between a worker and the switch.
+    fn packet(worker: Ip, switch: Ip, way: Way, change: impl Fn(&mut Header)) -> Vec<u8> {
+        let back = matches!(way, Way::ToWorker { .. });
+        let ours = crate::format::Header { elements: 64, ..Default::default() };
+        let mut header = session::packet(&ours, 0, 0, 0, back);
+        change(&mut header);
+        let mut frame = vec![0; HEAD + header.payload_bytes()];
+        let (source, target) = if back { (switch, worker) } else { (worker, switch) };
+        emit_frame(way, source, target, &header, &[0; 256], &mut frame);
+        frame
+    }
+
+    /// Addresses of this project, of others, and of others within the range of this project's workers.
+    #[test]
+    fn the_direction_does_not_depend_on_addresses() {
+        let (up, down) = (Way::ToSwitch { port: 0xc000 }, Way::ToWorker { worker: 31 });
+        for (worker, switch) in [
+            (worker_ip(0), SERVER_IP),
+            (0xc0a8_0701, 0xc0a8_07fe),
+            (0x0a28_0001, 0x0a28_00fe),
+            (SERVER_IP, worker_ip(0)),
+        ] {
+            // The last two are of cards that set MigReq, and that send from a port of the switch.
+            for (way, migration, what) in [
+                (up, false, What::Update),
+                (down, true, What::Result),
+                (up, true, What::Update),
+                (Way::ToSwitch { port: SWITCH_PORT | 3 }, false, What::Update),
+            ] {
+                let frame = packet(worker, switch, way, |header| header.migration = migration);
+                let datagram = glance(1, &frame).expect("a datagram");
+                let sight = SwitchMlRoce.sight(&datagram).expect("it is one");
+                assert_eq!((sight.what, sight.worker), (what, any_worker(worker)), "{worker:#x} {way:?} {migration}");
+                assert!(!SwitchMlRoce.lacks_direction(&datagram));
+            }
+        }
+    }
+
+    /// RDMA writes of a switch without these marks, or of other programs.
+    #[test]
+    fn a_packet_to_no_slot_and_of_no_switch_has_no_direction() {
+        let frame = packet(worker_ip(0), SERVER_IP, Way::ToSwitch { port: 0xc000 }, |header| header.target.key = KEYS);
+        let datagram = glance(1, &frame).expect("a datagram");
+        assert!(SwitchMlRoce.lacks_direction(&datagram) && SwitchMlRoce.sight(&datagram).is_none());
+        let short = Datagram { payload: &datagram.payload[..BTH], ..datagram };
+        assert!(!SwitchMlRoce.lacks_direction(&short), "it is cut");
     }
 
     #[test]

@@ -69,6 +69,11 @@ pub trait Format: Named + Sync {
     /// may be cut after its header.
     fn sight(&self, datagram: &sight::Datagram) -> Option<sight::Sight>;
 
+    /// Returns whether a datagram does not show if it goes to a device or returns from it; it has no sight then.
+    fn lacks_direction(&self, datagram: &sight::Datagram) -> bool {
+        datagram.six && self.facts().by_address
+    }
+
     /// Returns the properties common to all its packets.
     fn facts(&self) -> &'static FormatFacts;
 

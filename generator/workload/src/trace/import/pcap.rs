@@ -182,8 +182,8 @@ impl Gathered {
             Look::Unreadable => return self.pass("unreadable"),
             Look::Other | Look::Link => return self.pass("other"),
         };
-        // Without IPv4 addresses, a result looks like an update.
-        let format = format.filter(|format| !(datagram.six && format.facts().by_address));
+        // A result could look like an update.
+        let format = format.filter(|format| !format.lacks_direction(&datagram));
         let Some((format, sight)) = format.and_then(|format| Some((format, format.sight(&datagram)?))) else {
             return self.pass("foreign");
         };

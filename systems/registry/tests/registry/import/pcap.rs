@@ -348,25 +348,57 @@ fn a_given_format_is_sought_only_where_it_can_be() {
     }
 }
 
-/// Over IPv6, addresses do not show the direction of RoCE packets: results would be updates.
-#[test]
-fn what_only_addresses_show_is_not_taken_from_ipv6() {
-    let message = roce::Message { pair: roce::pair_of(2, 5), ..roce::Message::default() };
+/// Returns a frame of RoCE without values that matter: a contribution of a worker, or its result.
+fn roce_frame(back: bool, worker: u32, switch: u32) -> Vec<u8> {
+    let message = roce::Message { pair: roce::pair_of(2, 5), migration: back, ..roce::Message::default() };
     let header = message.header(0, 64);
     let mut frame = vec![0; HEAD + header.payload_bytes()];
-    let way = roce::Way::ToSwitch { port: 0xc123 };
-    roce::emit_frame(way, worker_ip(2), SERVER_IP, &header, &[0; 256], &mut frame);
-    // The same datagram after a header of IPv6.
+    let (way, source, target) = match back {
+        false => (roce::Way::ToSwitch { port: 0xc123 }, worker, switch),
+        true => (roce::Way::ToWorker { worker: 2 }, switch, worker),
+    };
+    roce::emit_frame(way, source, target, &header, &[0; 256], &mut frame);
+    frame
+}
+
+/// Returns the datagram of a frame after a header of IPv6.
+fn over_ipv6(frame: &[u8]) -> Vec<u8> {
     let datagram = &frame[34..];
-    let mut over_ipv6 = [&frame[..12], &[0x86, 0xdd, 0x60, 0, 0, 0]].concat();
-    over_ipv6.extend((datagram.len() as u16).to_be_bytes());
-    over_ipv6.extend([17, 64]);
-    over_ipv6.extend([1; 32]);
-    over_ipv6.extend(datagram);
-    let folder = Folder::new();
-    write(&folder.path("four.pcap"), Form::Pcap, 0, &[(1_000, frame)], 0);
-    assert_eq!(folder.import(&["four.pcap"], &plain()).unwrap().0.len(), 1);
-    let folder = Folder::new();
-    write(&folder.path("six.pcap"), Form::Pcap, 0, &[(1_000, over_ipv6)], 0);
-    folder.refuses(&["six.pcap"], &plain(), &["no updates", "1 foreign"]);
+    let mut over = [&frame[..12], &[0x86, 0xdd, 0x60, 0, 0, 0]].concat();
+    over.extend((datagram.len() as u16).to_be_bytes());
+    over.extend([17, 64]);
+    over.extend([1; 32]);
+    over.extend(datagram);
+    over
+}
+
+/// Over IPv6, addresses show neither the direction of Trio-ML's packets nor the workers of RoCE.
+#[test]
+fn what_only_addresses_show_is_not_taken_from_ipv6() {
+    let mut payload = vec![0; trio_ml::HEADER + 8];
+    trio_ml::Header { sources: 1, elements: 2, ..Default::default() }.emit(&mut payload);
+    let trio = udp((worker_ip(2), trio_ml::PORT), (SERVER_IP, trio_ml::PORT), &payload);
+    let roce = roce_frame(false, worker_ip(2), SERVER_IP);
+    for (frame, words) in [
+        (trio, &["no updates", "1 foreign"][..]),
+        (roce, &["neither switchml_roce nor an IPv4 address says who sent it"]),
+    ] {
+        let folder = Folder::new();
+        write(&folder.path("six.pcap"), Form::Pcap, 0, &[(1_000, over_ipv6(&frame))], 0);
+        folder.refuses(&["six.pcap"], &plain(), words);
+        write(&folder.path("four.pcap"), Form::Pcap, 0, &[(1_000, frame)], 0);
+        assert_eq!(folder.import(&["four.pcap"], &plain()).unwrap().0.len(), 1);
+    }
+}
+
+/// Results of RoCE are no updates, whatever addresses the hosts have.
+#[test]
+fn results_over_roce_are_known_in_every_network() {
+    for (worker, switch) in [(worker_ip(2), SERVER_IP), (0xc0a8_0703, 0xc0a8_07fe), (0x0a28_0003, 0x0a28_00fe)] {
+        let frames = [(1_000, roce_frame(false, worker, switch)), (2_000, roce_frame(true, worker, switch))];
+        let folder = Folder::new();
+        write(&folder.path("a.pcap"), Form::Pcap, 0, &frames, 0);
+        let (imported, notes) = folder.import(&["a.pcap"], &plain()).unwrap();
+        assert_eq!((imported.len(), notes["passed_over"].as_str()), (1, "1 result"), "{worker:#x}");
+    }
 }
