@@ -363,7 +363,8 @@ fn counts(facts: &Facts, totals: &Totals, deliveries: Deliveries, numbered: u64,
         // Two workers with one number look like retransmissions of one update.
         let known = !facts.shares_numbers();
         out.push(Line::new("sent", UPDATES, known.then_some(totals.sent as f64)));
-        let resent = (known && !facts.lacks_order(totals)).then_some(totals.resent as f64);
+        let known = known && !facts.lacks_order(totals) && totals.hidden_transmissions().is_empty();
+        let resent = known.then_some(totals.resent as f64);
         out.push(Line::new("retransmissions", UPDATES, resent));
     }
     if server && !matches!(deliveries, Deliveries::Unknown(_)) {

@@ -6,11 +6,11 @@ use std::hash::BuildHasherDefault;
 
 use pktgen_core::record::PacketId;
 use pktgen_core::{Error, Result};
-use pktgen_wire::wire::sight::{Delivery, Renewal, Sight, What};
+use pktgen_wire::wire::sight::{Delivery, Renewal, Sight, Transmissions, What};
 use pktgen_wire::wire::{FORMATS_MAX, Format, Formats};
 
 use super::flow::FlowMeter;
-use super::numbers::{Seen, Senders};
+use super::numbers::{LatestPackets, Seen, Senders};
 use super::sums::{Recent, Sums};
 use super::window::{Known, Mark, Window};
 use super::{Event, Side};
@@ -106,6 +106,8 @@ pub(super) struct Meter {
     sums: Sums,
     /// Numbers of updates without a generation time, by side.
     numbers: [Senders; 2],
+    /// Latest packets of senders whose packets have an exact attempt, at the senders' side.
+    latest: LatestPackets,
     /// Workers with updates without a generation time, by side, if there is a capture of the senders.
     sources: [HashSet<Source>; 2],
     latency_ps: NumberList,
@@ -263,6 +265,15 @@ impl Totals {
         self.formats.iter().enumerate().any(|(at, format)| format.facts().renewal == Renewal::Slots && has(at))
     }
 
+    /// Returns the names of the formats of sent updates that do not show which transmission they are.
+    pub(super) fn hidden_transmissions(&self) -> Vec<&'static str> {
+        let all = self.formats.iter().zip(&self.kinds[Side::Sender as usize]);
+        let hidden = all.filter(|(format, kinds)| {
+            format.facts().transmissions == Transmissions::Hidden && kinds[What::Update as usize] > 0
+        });
+        hidden.map(|(format, _)| format.name()).collect()
+    }
+
     /// Returns the names of the formats of these packets.
     pub(super) fn formats_at_server_by(&self, delivery: Delivery) -> Vec<&'static str> {
         self.deliveries_by(delivery).filter(|(_, packets)| *packets > 0).map(|(format, _)| format.name()).collect()
@@ -317,6 +328,7 @@ impl Meter {
             deliveries: deliveries(formats),
             sums: Sums::new(formats),
             numbers: Default::default(),
+            latest: LatestPackets::default(),
             sources: Default::default(),
             latency_ps: NumberList::default(),
             early_within_ps: 0,
@@ -406,6 +418,10 @@ impl Meter {
             self.source(event, event.sender());
             if let Some(seen) = self.number(event, delivery) {
                 self.sent_by_number(event, seen);
+                return Ok(());
+            }
+            if self.latest.see(event, self.totals.formats) {
+                self.totals.copies += 1;
                 return Ok(());
             }
             // Contributions do not necessarily contain the transmission.

@@ -312,6 +312,15 @@ fn notes_of_counts(facts: &Facts, totals: &Totals, known: &Known) -> Vec<Note> {
             say("numbers_incomplete", text);
         }
     }
+    let hidden = totals.hidden_transmissions();
+    if sender && !hidden.is_empty() {
+        let text = format!(
+            "packets of {} do not show which transmission they are: how many of what was sent was sent again is not known, nor \
+             which packets the captures have twice",
+            hidden.join(" and ")
+        );
+        say("transmissions_unknown", text);
+    }
     if sender && totals.lacks_senders() {
         let what = match totals.unseen {
             0 => "contributions arrived of workers of whom the senders' captures have none".to_owned(),

@@ -1,10 +1,12 @@
-//! Numbers of updates whose packets carry no generation time, but mark retransmissions (ATP): finds copies and updates that come again.
+//! Numbers of updates whose packets carry no generation time, but mark retransmissions (ATP) or count them (Libra): finds copies and
+//! updates that come again.
 //!
 //! Called by [`super::meter`]. Memory is constant per sender.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 
-use pktgen_wire::wire::sight::Sight;
+use pktgen_wire::wire::Formats;
+use pktgen_wire::wire::sight::{Sight, Transmissions};
 
 use super::Event;
 use super::window::{Known, Mark, Window};
@@ -67,6 +69,49 @@ impl Senders {
     }
 }
 
+/// How many packets of its sender a copy may be behind.
+const LATEST: usize = 256;
+
+/// The latest packets of a sender, by number and attempt.
+#[derive(Default)]
+struct Latest {
+    known: HashSet<(u32, u8)>,
+    order: VecDeque<(u32, u8)>,
+}
+
+impl Latest {
+    /// Records a packet; returns whether it is a copy.
+    fn see(&mut self, packet: (u32, u8)) -> bool {
+        if !self.known.insert(packet) {
+            return true;
+        }
+        self.order.push_back(packet);
+        if self.order.len() > LATEST
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+        false
+    }
+}
+
+/// The latest packets of all senders whose packets have an exact attempt. Their numbers need no order: a sender may count for each of
+/// its receivers.
+#[derive(Default)]
+pub(super) struct LatestPackets(HashMap<(u8, u16, u32), Latest>);
+
+impl LatestPackets {
+    /// Records a packet with an update; returns whether it is a copy of one of its sender's latest. Without a sender or an exact
+    /// attempt it is none.
+    pub(super) fn see(&mut self, event: &Event, formats: Formats) -> bool {
+        let Sight { cluster, seq, attempt, .. } = event.sight;
+        let shown = formats.get(usize::from(event.format)).map(|format| format.facts().transmissions);
+        let is_exact = matches!(shown, Some(Transmissions::Numbered(most)) if attempt <= most);
+        let Some(sender) = event.sender().filter(|_| is_exact) else { return false };
+        self.0.entry((event.format, cluster, sender)).or_default().see((seq, attempt))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use pktgen_wire::wire::sight::What;
@@ -105,6 +150,16 @@ mod tests {
         assert_eq!(seen(&mut numbers, 100, 0), (false, false));
         assert_eq!(seen(&mut numbers, 50, 0), (false, false));
         assert_eq!(seen(&mut numbers, 50, 1), (false, true));
+    }
+
+    #[test]
+    fn a_copy_is_near_its_original() {
+        let (mut latest, packets) = (Latest::default(), LATEST as u32);
+        assert!((0..packets).all(|seq| !latest.see((seq, 0))));
+        assert!(latest.see((0, 0)) && !latest.see((0, 1)), "another transmission is no copy");
+        // The first one is forgotten: a second run has the numbers of the first.
+        assert!(!latest.see((0, 0)) && latest.see((0, 1)));
+        assert_eq!((latest.known.len(), latest.order.len()), (LATEST, LATEST));
     }
 
     /// Packets cut before their key have 16 bits of the number; a second run has the numbers of the first.

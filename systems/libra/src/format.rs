@@ -22,7 +22,7 @@ use pktgen_core::registry::Named;
 use pktgen_wire::wire::frame::{FRAME_MAX, HEAD, any_worker};
 use pktgen_wire::wire::header::{Group, header, values};
 use pktgen_wire::wire::layout::{Count, Field, Layout, Message, PLAIN, Rest, Rule, Value};
-use pktgen_wire::wire::sight::{Datagram, Delivery, Sight, What};
+use pktgen_wire::wire::sight::{Datagram, Delivery, Sight, Transmissions, What};
 use pktgen_wire::wire::{Format, FormatFacts, Items, Packet};
 
 pub use numbers::Numbers;
@@ -328,6 +328,7 @@ impl Format for Libra {
     fn facts(&self) -> &'static FormatFacts {
         const FACTS: FormatFacts = FormatFacts {
             delivery: Delivery::Unsaid,
+            transmissions: Transmissions::Numbered(ATTEMPT_MAX - 1),
             ports: Some((WORKER_PORT, PORT)),
             ..FormatFacts::new((HEAD + HEADER, FRAME_MAX))
         };
@@ -386,7 +387,8 @@ impl Format for Libra {
         let pairs =
             if matches!(what, What::Update | What::Result) { datagram.whole - HEADER - before } else { 0 } / pair;
         // The payload does not contain the worker; the address identifies it, if it is one of this project.
-        let worker = any_worker(datagram.src).or_else(|| any_worker(datagram.dst));
+        let back = || any_worker(datagram.dst).filter(|_| what != What::Update);
+        let worker = any_worker(datagram.src).or_else(back);
         Some(Sight {
             what,
             cluster: header.job.into(),

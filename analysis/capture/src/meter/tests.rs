@@ -75,6 +75,52 @@ fn as_many_workers_as_may_be_are_counted() {
     assert!(message.contains("worker 7, after 2 others: a capture has at most 2 workers"), "{message}");
 }
 
+/// Adds sent updates of a worker, each with number and attempt.
+fn sent_of(format: &str, packets: impl Iterator<Item = (u32, u8)>) -> Meter {
+    let formats = all().protocols.formats;
+    let format = formats.iter().position(|known| known.name() == format).expect("a format") as u8;
+    let mut meter = Meter::new(formats, true, 1 << 20);
+    for (t, (seq, attempt)) in (0..).zip(packets) {
+        let sight = Sight {
+            what: What::Update,
+            cluster: 0,
+            worker: Some(3),
+            seq,
+            round: 0,
+            attempt,
+            generation: None,
+            count: 1,
+            elements: 16,
+        };
+        meter.add(&Event { t, side: Side::Sender, bytes: 192, format, sight, content: 0 }).expect("it is added");
+    }
+    meter
+}
+
+/// Hot and cold updates of Libra are numbered by receiver. The header does not tell attempts beyond the 14th.
+#[test]
+fn copies_of_libra_are_not_sent_twice() {
+    let both = (0..2000u32).flat_map(|number| [(number << 1, 0), (number / 10 << 1 | 1, u8::from(number % 10 > 0))]);
+    let once: Vec<_> = both.filter(|(seq, attempt)| seq & 1 == 0 || *attempt == 0).collect();
+    let counted = |packets: Vec<(u32, u8)>| {
+        let totals = sent_of("libra", packets.into_iter()).totals;
+        [totals.sent, totals.sent_updates, totals.resent, totals.copies]
+    };
+    assert_eq!(counted(once.clone()), [2200, 2200, 0, 0]);
+    assert_eq!(counted(once.iter().flat_map(|packet| [*packet; 2]).collect()), [2200, 2200, 0, 2200]);
+    let again = |attempt| vec![(0, 0), (0, 1), (0, attempt), (0, attempt)];
+    assert_eq!(counted(again(2)), [3, 1, 2, 1]);
+    assert_eq!(counted(again(15)), [4, 1, 3, 0]);
+}
+
+#[test]
+fn transmissions_that_packets_hide_are_named() {
+    for (format, hidden) in [("switchml_roce", &["switchml_roce"][..]), ("libra", &[]), ("switchml", &[])] {
+        let totals = sent_of(format, (0..3).map(|seq| (seq, 0))).totals;
+        assert_eq!((totals.sent, &totals.hidden_transmissions()[..]), (3, hidden));
+    }
+}
+
 /// Copies and retransmissions of ATP's updates at either side are the same updates.
 #[test]
 fn updates_with_numbers_are_counted_once() {

@@ -89,6 +89,17 @@ pub enum Renewal {
     Sequences,
 }
 
+/// What packets of updates show of their transmission.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transmissions {
+    /// Retransmissions are marked, or the numbers of sums show them.
+    Marked,
+    /// Every packet has its number at the worker and its attempt. The attempt is exact up to this one.
+    Numbered(u8),
+    /// Retransmissions look like other updates.
+    Hidden,
+}
+
 /// What a passive observer learns from one packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sight {
