@@ -230,6 +230,12 @@ impl Analysis {
         self.manifest.family() == Family::Updates && self.manifest.unseen.as_ref().is_some_and(|unseen| unseen.merges)
     }
 
+    /// Whether packets may contain updates that they do not name: as in [`Analysis::names_one_member`], or in sums by key, of which a
+    /// device without books names no member. What was delivered of all updates is not known then.
+    pub(crate) fn lacks_members(&self) -> bool {
+        self.names_one_member() || self.has_sums_by_key() && self.manifest.external.is_some()
+    }
+
     /// Returns the ages of clusters, if packets say of which updates they are. The oldest member and the mean of all are unknown
     /// where packets name one.
     pub fn ages(&self) -> Option<&Ages> {

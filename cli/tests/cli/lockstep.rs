@@ -272,6 +272,25 @@ program = "libra"
 add = "exact"
 "#;
 
+/// Hot sums of a device without books name none of their updates; our switch has books of them.
+#[test]
+fn what_sums_by_key_without_books_hold_is_not_known() {
+    let values = |ran: &Ran| {
+        ran.valid();
+        let words = ["analyze", "--json", &ran.dir().display().to_string()];
+        let output = pktgen(&[], &words, &[]).output().expect("it runs");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let lines: Vec<Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        ["merged", "downlink_bytes_per_delivered_update"].map(|metric| {
+            let line = lines.iter().find(|line| line["metric"] == metric).unwrap_or_else(|| panic!("{metric}: {text}"));
+            line["value"].as_f64()
+        })
+    };
+    let words = ["--ports", "5", "--up", "4", "--protocol", "libra", "--workers", "4", "--timeout-ms", "20"];
+    assert_eq!(values(&Ran::coupled(LIBRA, &words, &[])), [None; 2]);
+    assert!(values(&Ran::ours(LIBRA, &[])).iter().all(|value| value.is_some_and(|value| value > 0.0)));
+}
+
 /// Libra in C: its hot sums are right over links that lose and duplicate frames, and wrong additions are detected.
 #[test]
 fn hot_sums_of_a_coupled_switch_are_checked() {

@@ -40,7 +40,7 @@ const DEFINITIONS: [Definition; 25] = [
     updates(
         "merged",
         Better::Neither,
-        "Updates delivered inside aggregates; no value for a device that merges and keeps no books, whose packets name one of them.",
+        "Updates delivered inside aggregates; no value for a device that merges and keeps no books, whose packets name one of them, or none (sums by key).",
     ),
     updates(
         "absorbed",
@@ -111,7 +111,7 @@ impl Metric for Counts {
         out.push(Line::new("loss", SHARE, loss(run, &balance)));
         out.push(updates("dropped", dropped));
         out.extend(balance.dropped.iter().map(|(reason, n)| updates("dropped", *n).with("reason", reason.as_str())));
-        let merged = (!run.names_one_member()).then_some(balance.delivered_merged as f64);
+        let merged = (!run.lacks_members()).then_some(balance.delivered_merged as f64);
         out.push(Line::new("merged", UPDATES, merged));
         out.push(Line::new("absorbed", UPDATES, whole.then_some(absorbed)));
         let represented = balance.delivered_alone + balance.delivered_merged;

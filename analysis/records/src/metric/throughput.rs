@@ -72,7 +72,7 @@ impl Metric for Throughput {
         let balance = run.balance();
         let delivered = balance.delivered_alone + balance.delivered_merged;
         let downlink =
-            (delivered > 0 && !run.names_one_member()).then(|| counters.downlink_bytes as f64 / delivered as f64);
+            (delivered > 0 && !run.lacks_members()).then(|| counters.downlink_bytes as f64 / delivered as f64);
         out.push(Line::new("downlink_bytes_per_delivered_update", "bytes", downlink));
         Ok(())
     }
