@@ -481,7 +481,7 @@ impl Experiment {
         let recorder = RunDir::create(claim, &manifest, plan.spec.wanted())?;
         let mut summary = None;
         if let Some(opened) = opened {
-            let expected = expected(&document, &plan, task.roles);
+            let expected = expected(&plan, task.roles);
             let sees = sees(&plan, task.roles);
             let begin =
                 |view: &Arc<View>| view.begin((run.folder(), dir), plan.spec.workers.clusters(), expected, sees);

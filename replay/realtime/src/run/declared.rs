@@ -13,20 +13,19 @@ use crate::plan::Plan;
 use crate::target::program::Expected;
 
 /// Returns the expected effect of a run's device.
-pub(super) fn expected(document: &Document, plan: &Plan, roles: Roles) -> Expected {
+pub(super) fn expected(plan: &Plan, roles: Roles) -> Expected {
     if plan.spec.transport.has_server && !roles.server {
         return Expected::Elsewhere;
     }
     // In a layout without a header, only lanes tell how many updates were merged.
     let counted = plan.spec.lanes.is_some() || plan.spec.transport.dialect.is_none_or(|dialect| !dialect.headless);
-    of_program(document, plan)
-        .filter(|expected| counted || *expected != Expected::MergesUnderLoad)
-        .unwrap_or(Expected::Unknown)
+    of_program(plan).filter(|expected| counted || *expected != Expected::MergesUnderLoad).unwrap_or(Expected::Unknown)
 }
 
-/// Returns the expected effect of the program of `[target]`.
-fn of_program(document: &Document, plan: &Plan) -> Option<Expected> {
-    let program = text(document, "target.program", "forward");
+/// Returns the expected effect of the program of `[target]`, by default that of the workers.
+fn of_program(plan: &Plan) -> Option<Expected> {
+    let document = Document::parse(&plan.spec.config, "config").ok()?;
+    let program = text(&document, "target.program", "forward");
     let workers = plan.spec.workers.len() / plan.spec.workers.clusters().max(1);
     let kind = plan.spec.catalogue.programs.iter().find(|kind| kind.name() == program);
     kind.map(|kind| kind.expected(workers as u32))
@@ -53,10 +52,8 @@ impl Declared {
         let topology = &plan.parts.topology;
         let to_server =
             topology.links.iter().filter(|link| matches!(topology.nodes[link.to as usize].role, Role::Server));
-        let document = Document::parse(&spec.config, "config").ok()?;
         let several = spec.workers.len() > spec.workers.clusters();
-        let merges =
-            several && may_merge(&spec.config) && of_program(&document, plan) == Some(Expected::MergesUnderLoad);
+        let merges = several && may_merge(&spec.config) && of_program(plan) == Some(Expected::MergesUnderLoad);
         let grouped = spec.hardware.as_ref().is_some_and(|hardware| hardware.profile.planner.groups_acks());
         Some(Declared {
             link_bps: to_server.map(|link| link.rate.bps()).sum(),
@@ -133,5 +130,35 @@ pub(super) fn default_metrics(catalogue: &Catalogue, document: &Document) -> &'s
     match is_synchronous(catalogue, document) {
         true => &["iteration_time_mean", "over_ideal", "degraded_share", "sources_mean", "elements_per_s"],
         false => &["received", "absorbed", "loss", "aom_mean/cluster", "aom_mean/worker"],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::Experiment;
+
+    /// Returns what is expected of the device of this experiment, in a process with all roles.
+    fn expected_of(text: &str) -> Expected {
+        let document = Document::parse(text, "x.toml").unwrap();
+        let experiment = Experiment::open(pktgen_registry::all(), document).unwrap();
+        let plan = experiment.draft(&experiment.runs[0]).unwrap();
+        let roles = Roles::ALL.of_run(plan.spec.transport.has_server, plan.spec.is_external()).unwrap();
+        expected(&plan, roles)
+    }
+
+    #[test]
+    fn a_program_that_is_not_written_is_that_of_the_workers() {
+        let switchml = include_str!("../../../../configs/wires/switchml.toml");
+        let trio_ml = include_str!("../../../../configs/wires/trio-ml.toml");
+        assert_eq!([switchml, trio_ml].map(expected_of), [Expected::Sums(4); 2]);
+        let card = |program: &str| {
+            expected_of(&format!(
+                "[workload]\nclusters = 3\nworkers_per_cluster = 3\nupdates = 9\nbytes = \"256B\"\n[schedule]\noffered = \"4Mbps\"\n[topology]\n\
+                 rate = \"2Mbps\"\n[target]\nkind = \"external\"\nprofile = \"alveo-u55c-olaf\"\n{program}\n[transport]\n\
+                 kind = \"af_packet\"\ninterfaces = [\"h0\", \"\", \"\", \"h1\"]\n"
+            ))
+        };
+        assert_eq!(["", "program = \"olaf\""].map(card), [Expected::MergesUnderLoad; 2]);
     }
 }
