@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Output;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::{pktgen, text};
@@ -110,6 +110,59 @@ fn rows_and_roles_are_json_lines_of_their_kinds() {
         let [frames, bytes] = ["counted", "bytes"].map(|name| role[name].as_u64().expect("a count"));
         assert_eq!(bytes, 256 * frames, "{role}");
         assert_eq!(role["late_p99_ns"].is_null(), role["role"] != "workers", "{role}");
+    }
+}
+
+/// Sparse training over a ring; all parameters are hot, so only workers receive.
+const HOT: &str = r#"
+name = "hot"
+[workload]
+kind = "sparse"
+parameters = 500
+dense = 0
+pairs = 100
+hot = 500
+curve = "zipf"
+exponent = 0.3
+workers = 4
+iterations = 40
+compute = "5ms"
+[topology]
+kind = "star"
+[endpoint]
+workers = "libra"
+timeout = "50ms"
+[target]
+program = "libra"
+result_timeout = "50ms"
+[transport]
+kind = "ring"
+wait = "block"
+"#;
+
+/// Returns the rows and the manifest of a run with these settings.
+fn watched(experiment: &str, set: &str) -> (Vec<Value>, Value) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::write(folder.path().join("x.toml"), experiment).expect("writable");
+    let words = ["--out", "out", "--stats", "100ms", "--stats-to", "s.jsonl", "--set", set];
+    let output = replay(folder.path(), &words);
+    assert!(folder.path().join("out/manifest.json").exists(), "{}", text(&output.stderr));
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect("a file");
+    let rows = read("s.jsonl").lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    (rows, serde_json::from_str(&read("out/manifest.json")).expect("JSON"))
+}
+
+#[test]
+fn sums_by_key_are_received_at_workers_and_at_the_server() {
+    for set in ["workload.hot=500", "workload.hot=250"] {
+        let (rows, manifest) = watched(HOT, set);
+        for row in &rows {
+            assert_eq!((&row["warnings"], &row["represented_total"]), (&json!([]), &Value::Null), "{row}");
+        }
+        let last = rows.last().expect("a row");
+        assert_eq!(last["received_total"], manifest["counters"]["packets_received"], "{set}");
+        assert_eq!(last["clusters"][0]["received_total"], last["received_total"], "{set}");
+        assert!(last["received_total"].as_u64() > Some(0), "{last}");
     }
 }
 

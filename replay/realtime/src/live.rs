@@ -153,6 +153,8 @@ impl SentBy {
 /// The parts of live statistics that a run uses.
 pub(crate) struct Ends {
     pub(crate) feed: Feed,
+    /// The feed of the workers, if results arrive at them beside packets at the server.
+    pub(crate) results: Option<Feed>,
     pub(crate) sent: Arc<SentBy>,
     /// Storage for a launched device's counters, and the interval of requesting them, if they are wanted.
     pub(crate) device: (DeviceSlot, Option<Time>),
@@ -174,6 +176,7 @@ impl View {
     /// Begins a run with this name and run dir, of which this process sees `sees`.
     pub(crate) fn begin(&self, (name, dir): (String, &Path), clusters: usize, expected: Expected, sees: Sees) -> Ends {
         let (ring, deliveries) = RingBuffer::new(WAITING);
+        let (results, at_workers) = (sees.server && sees.results).then(|| RingBuffer::new(WAITING)).unzip();
         let skipped = Arc::new(AtomicU64::new(0));
         let clusters = clusters.min(CLUSTERS_MAX);
         let counts = (0..clusters).map(|_| AtomicU64::new(0)).collect();
@@ -190,7 +193,7 @@ impl View {
             base: RawTotals::default(),
             intervals: self.every.map(Intervals::new),
             device: device.clone(),
-            deliveries,
+            deliveries: std::iter::once(deliveries).chain(at_workers).collect(),
             pending: VecDeque::new(),
             skipped: skipped.clone(),
             sent: sent.clone(),
@@ -201,7 +204,8 @@ impl View {
             refused: None,
         };
         *self.watched.lock().unwrap_or_else(PoisonError::into_inner) = Some(watched);
-        Ends { feed: Feed { ring, skipped }, sent, device: (device, self.every) }
+        let results = results.map(|ring| Feed { ring, skipped: skipped.clone() });
+        Ends { feed: Feed { ring, skipped }, results, sent, device: (device, self.every) }
     }
 
     /// Restarts totals at 0; the records are not affected.
@@ -229,7 +233,8 @@ struct Watched {
     base: RawTotals,
     intervals: Option<Intervals>,
     device: DeviceSlot,
-    deliveries: Consumer<Delivered>,
+    /// One ring, or two: the server's and the workers'.
+    deliveries: Vec<Consumer<Delivered>>,
     /// Deliveries not yet assigned to clusters: their workers' departures up to then are counted later.
     pending: VecDeque<Delivered>,
     skipped: Arc<AtomicU64>,
@@ -289,12 +294,14 @@ impl Watched {
         // Later arrivals wait, so that nothing arrives before it is counted as sent; ages refer to the same moment.
         let until =
             if progress.over { [NEVER; 2] } else { [self.sent.total_until(), self.sent.until.load(Ordering::Acquire)] };
-        while self.deliveries.peek().is_ok_and(|delivered| delivered.t <= until[0]) {
-            if let Ok(delivered) = self.deliveries.pop() {
-                self.totals.received += 1;
-                self.totals.represented += u64::from(delivered.count);
-                self.totals.received_bytes += u64::from(delivered.bytes);
-                self.pending.push_back(delivered);
+        for deliveries in &mut self.deliveries {
+            while deliveries.peek().is_ok_and(|delivered| delivered.t <= until[0]) {
+                if let Ok(delivered) = deliveries.pop() {
+                    self.totals.received += 1;
+                    self.totals.represented += u64::from(delivered.count);
+                    self.totals.received_bytes += u64::from(delivered.bytes);
+                    self.pending.push_back(delivered);
+                }
             }
         }
         while let Some(delivered) = self.pending.pop_front_if(|delivered| delivered.t <= until[1]) {

@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use pktgen_core::config::{Document, Run, Sweep, Unused, Value, with_variants};
 use pktgen_core::record::{
-    Balance, Counters, Fault, Incidents, MANIFEST_VERSION, Manifest, Note, Published, ReportPlan, RunState,
+    Balance, Counters, Family, Fault, Incidents, MANIFEST_VERSION, Manifest, Note, Published, ReportPlan, RunState,
     SweepManifest, SweepRun, Unseen, Validity,
 };
 use pktgen_core::registry::suggest;
@@ -605,9 +605,15 @@ impl Experiment {
 
 /// Returns what a process with these roles sees of a run.
 fn sees(plan: &Plan, roles: Roles) -> Sees {
-    let results = roles.workers && !plan.spec.transport.has_server;
-    let paced = plan.spec.transport.pacing == Pacing::Deadlines;
-    Sees { sends: roles.workers, device: roles.device, server: roles.server, results, paced }
+    let by_key = plan.spec.family == Family::Pairs;
+    Sees {
+        sends: roles.workers,
+        device: roles.device,
+        server: roles.server,
+        results: roles.workers && (by_key || !plan.spec.transport.has_server),
+        paced: plan.spec.transport.pacing == Pacing::Deadlines,
+        counted: !by_key,
+    }
 }
 
 /// The part of a run that this process does.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use pktgen_core::time::SECOND;
 use pktgen_core::{Error, Result};
+use pktgen_engine::target::program::Expected;
 use pktgen_realtime::driver::real_time::drop_privileges;
 use pktgen_realtime::live::{ClusterStats, Glance, WarningKind};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -129,13 +130,15 @@ fn page(latest: &Latest) -> String {
 struct Has {
     sent: bool,
     received: bool,
+    represented: bool,
 }
 
 impl Has {
     fn of(glance: &Glance) -> Has {
         // Where deliveries were not read in time, the others are served beside the number of those.
-        let received = glance.totals.represented.is_some() || glance.skipped > 0;
-        Has { sent: glance.totals.sent.is_some(), received }
+        let received = glance.totals.received_bytes.is_some() || glance.skipped > 0;
+        let represented = received && glance.expected != Expected::SumsByKey;
+        Has { sent: glance.totals.sent.is_some(), received, represented }
     }
 }
 
@@ -149,7 +152,7 @@ const CLUSTERS: [(&str, &str, &str, Of); 6] = [
         has.received.then_some(seen.totals.packets as f64)
     }),
     ("received_updates_total", "counter", "Updates that they represent.", |seen, has| {
-        has.received.then_some(seen.totals.updates as f64)
+        has.represented.then_some(seen.totals.updates as f64)
     }),
     ("received_bytes_total", "counter", "Their bytes.", |seen, has| has.received.then_some(seen.totals.bytes as f64)),
     ("age_seconds", "gauge", "Age-of-Model now.", |seen, _| seen.age.map(|age| age as f64 / SECOND as f64)),
@@ -213,7 +216,6 @@ fn text(glance: &Glance) -> String {
 mod tests {
     use std::path::Path;
 
-    use pktgen_engine::target::program::Expected;
     use pktgen_realtime::driver::real_time::Progress;
     use pktgen_realtime::live::{ClusterTotals, LiveTotals};
 
@@ -255,7 +257,8 @@ mod tests {
         let of_server =
             ["received_packets_total{", "received_updates_total{", "received_bytes_total{", "lost_frames_total "];
         let workers = LiveTotals { sent: Some(7), refused: Some(0), ..LiveTotals::default() };
-        let server = LiveTotals { represented: Some(6), lost: Some(0), ..LiveTotals::default() };
+        let server =
+            LiveTotals { represented: Some(6), received_bytes: Some(500), lost: Some(0), ..LiveTotals::default() };
         let unread = LiveTotals { lost: Some(0), ..LiveTotals::default() };
         for (totals, skipped, sends, receives) in
             [(workers, 0, true, false), (server, 0, false, true), (unread, 3, false, true)]
@@ -267,5 +270,9 @@ mod tests {
             }
             assert!(page.contains("\npktgen_run_seconds 0\n") && !page.contains("pktgen_age_seconds{"), "{page}");
         }
+        let by_key = Glance { expected: Expected::SumsByKey, ..glance(LiveTotals { represented: None, ..server }, 0) };
+        let page = text(&by_key);
+        assert!(page.contains("pktgen_received_packets_total{"), "{page}");
+        assert!(!page.contains("pktgen_received_updates_total{"), "{page}");
     }
 }

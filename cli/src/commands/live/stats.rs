@@ -146,12 +146,11 @@ fn clusters(glance: &Glance) -> Value {
     let Glance { clusters, totals, .. } = glance;
     let one = |cluster: &ClusterStats| {
         let ClusterStats { id, totals: own, age, age_mean_ps, .. } = cluster;
-        let received = |value: u64| totals.represented.map(|_| value);
         json!({
             "id": id,
             "sent_total": totals.sent.map(|_| own.sent),
-            "received_total": received(own.packets),
-            "represented_total": received(own.updates),
+            "received_total": totals.received_bytes.map(|_| own.packets),
+            "represented_total": totals.represented.map(|_| own.updates),
             "age_s": age.map(seconds),
             "age_mean_s": age_mean_ps.map(|mean| mean / SECOND as f64),
         })

@@ -11,13 +11,14 @@ pub(super) const COLUMNS: [&str; 8] =
 
 /// Formats statistics of a cluster: per second, in the last window of a second or more.
 pub(super) fn row(seen: &ClusterStats, expected: Expected) -> [String; COLUMNS.len()] {
-    let per_packet = |n: f64| if seen.totals.packets > 0 { format!("{n:.2}") } else { "-".to_owned() };
+    let counted = expected != Expected::SumsByKey;
+    let per_packet = |n: f64| if counted && seen.totals.packets > 0 { format!("{n:.2}") } else { "-".to_owned() };
     let span = |ps: Option<f64>| ps.map_or("-".to_owned(), |ps| human::show("ns", ps / 1e3));
     [
         seen.id.to_string(),
         count(seen.last.sent),
         count(seen.last.packets),
-        count(seen.last.updates),
+        if counted { count(seen.last.updates) } else { "-".to_owned() },
         per_packet(seen.totals.updates as f64 / seen.totals.packets.max(1) as f64),
         expectation(expected, seen),
         span(seen.age.map(|age| age as f64)),
@@ -35,7 +36,7 @@ fn expectation(expected: Expected, seen: &ClusterStats) -> String {
         Expected::MergesUnderLoad if seen.last.packets > 0 => {
             format!("up to {:.1}", seen.last.sent.max(seen.last.updates) as f64 / seen.last.packets as f64)
         }
-        Expected::MergesUnderLoad | Expected::Unknown => "-".to_owned(),
+        Expected::MergesUnderLoad | Expected::Unknown | Expected::SumsByKey => "-".to_owned(),
     }
 }
 
@@ -88,6 +89,7 @@ mod tests {
         let cells = row(&seen, Expected::MergesUnderLoad);
         assert_eq!(cells, ["3", "400", "100", "300", "3.00", "up to 4.0", "1.50 µs", "2.50 ms"]);
         assert_eq!((row(&seen, Expected::Sums(6))[5].as_str(), row(&seen, Expected::Single)[5].as_str()), ("6", "1"));
+        assert_eq!(row(&seen, Expected::SumsByKey)[1..6], ["400", "100", "-", "-", "-"]);
         let nothing = ClusterStats {
             id: 0,
             totals: ClusterTotals::default(),

@@ -16,14 +16,16 @@ pub(crate) struct Sees {
     pub(crate) device: bool,
     /// Whether it has the server.
     pub(crate) server: bool,
-    /// Whether it has workers that receive the results, without a server.
+    /// Whether it has workers that receive the results.
     pub(crate) results: bool,
     /// Whether frames have deadlines.
     pub(crate) paced: bool,
+    /// Whether packets say how many updates they represent.
+    pub(crate) counted: bool,
 }
 
 impl Sees {
-    /// Returns whether it has the role in which deliveries end.
+    /// Returns whether it has a role in which deliveries end.
     pub(super) fn receives(self) -> bool {
         self.server || self.results
     }
@@ -34,7 +36,7 @@ impl Sees {
 pub struct LiveTotals {
     /// Updates that left.
     pub sent: Option<u64>,
-    /// Packets that arrived at the role closest to the server.
+    /// Packets that arrived at their destination, or at the role closest to the server.
     pub received: Option<u64>,
     /// Updates that they represent.
     pub represented: Option<u64>,
@@ -81,7 +83,7 @@ impl RawTotals {
         LiveTotals {
             sent: when(sees.sends, self.sent),
             received: when(complete || (sees.device && !sees.sends && !sees.server), self.received),
-            represented: when(complete, self.represented),
+            represented: when(complete && sees.counted, self.represented),
             received_bytes: when(complete, self.received_bytes),
             lost: when(sees.device || sees.server, self.lost),
             refused: when(sees.sends, self.refused),

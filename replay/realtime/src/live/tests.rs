@@ -2,7 +2,7 @@ use pktgen_core::time::{MS, SECOND};
 
 use super::*;
 
-const SEES: Sees = Sees { sends: true, device: true, server: true, results: false, paced: true };
+const SEES: Sees = Sees { sends: true, device: true, server: true, results: false, paced: true, counted: true };
 
 fn at(t: Time) -> Progress {
     Progress { t, ..Progress::default() }
@@ -52,6 +52,30 @@ fn counts_of_a_longer_window_are_per_second() {
     assert_eq!(view.look(&at(3 * SECOND + MS / 20)).unwrap().clusters[0].last.sent, 100);
 }
 
+/// Sparse training: results at workers beside packets at the server.
+#[test]
+fn deliveries_at_both_ends_are_counted() {
+    let sees = Sees { results: true, counted: false, ..SEES };
+    let view = View::with_intervals(Some(SECOND));
+    let Ends { mut feed, results, sent, .. } =
+        view.begin(("a run".into(), Path::new("out")), 1, Expected::SumsByKey, sees);
+    let mut results = results.expect("a second feed");
+    (0..9).for_each(|_| sent.count(0, 5));
+    feed.delivered(delivered(500 * MS, 0, 0, 1));
+    (0..4).for_each(|n| results.delivered(delivered((100 + n) * MS, 0, 0, 0)));
+    results.delivered(delivered(1500 * MS, 0, 0, 0));
+    sent.counted(SECOND);
+    let glance = view.look(&at(SECOND)).unwrap();
+    let interval = glance.interval.unwrap();
+    assert_eq!((interval.during.received, interval.during.represented), (Some(5), None));
+    assert_eq!((interval.during.received_bytes, glance.clusters[0].totals.packets), (Some(5 * 256), 5));
+    assert!(glance.warnings.is_empty());
+    for sees in [SEES, Sees { results: true, server: false, ..SEES }] {
+        let ends = view.begin(("a run".into(), Path::new("out")), 1, Expected::Unknown, sees);
+        assert!(ends.results.is_none());
+    }
+}
+
 #[test]
 fn what_has_no_room_is_counted() {
     let view = View::default();
@@ -83,7 +107,9 @@ fn a_second_in_which_nothing_is_aggregated_is_named() {
         (Expected::Sums(1), last(1000, 1000, 1000), None),
         (Expected::Single, last(1000, 400, 400), None),
         (Expected::Unknown, last(1000, 400, 400), None),
-        // Silence is reported in any case.
+        // Sums by key leave at the end of an iteration, which may take longer than a second.
+        (Expected::SumsByKey, last(1000, 0, 0), None),
+        // Silence is reported in any other case.
         (Expected::Unknown, last(1000, 0, 0), Some(WarningKind::Silence)),
         (Expected::Single, last(1000, 0, 0), Some(WarningKind::Silence)),
         (Expected::Single, last(50, 0, 0), None),
@@ -128,12 +154,13 @@ fn intervals_are_of_one_moment_and_add_up() {
 
 #[test]
 fn what_a_process_does_not_see_has_no_value() {
-    let none = Sees { sends: false, device: false, server: false, results: false, paced: true };
+    let none = Sees { sends: false, device: false, server: false, ..SEES };
     for (sees, known) in [
         (Sees { sends: true, ..none }, [true, false, false, false, false, true]),
         (Sees { sends: true, results: true, ..none }, [true, true, true, true, false, true]),
         (Sees { device: true, ..none }, [false, true, false, false, true, false]),
         (Sees { server: true, ..none }, [false, true, true, true, true, false]),
+        (Sees { results: true, counted: false, ..SEES }, [true, true, false, true, true, true]),
     ] {
         let view = View::with_intervals(Some(SECOND));
         let _ends = view.begin(("a run".into(), Path::new("out")), 1, Expected::Unknown, sees);

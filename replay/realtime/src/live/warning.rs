@@ -43,7 +43,7 @@ impl Warning {
         // A tenth may still be under way.
         let missing = sent - sent / 10 > updates;
         let what = match expected {
-            Expected::Elsewhere => return None,
+            Expected::Elsewhere | Expected::SumsByKey => return None,
             _ if sent >= ENOUGH && packets == 0 => WarningKind::Silence,
             Expected::MergesUnderLoad if single && missing => WarningKind::NoAggregation,
             Expected::Sums(2..) if single => WarningKind::NoAggregation,

@@ -14,6 +14,9 @@ use crate::target::program::Expected;
 
 /// Returns the expected effect of a run's device.
 pub(super) fn expected(plan: &Plan, roles: Roles) -> Expected {
+    if plan.spec.family == Family::Pairs {
+        return Expected::SumsByKey;
+    }
     if plan.spec.transport.has_server && !roles.server {
         return Expected::Elsewhere;
     }

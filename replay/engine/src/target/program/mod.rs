@@ -137,6 +137,8 @@ pub enum Expected {
     Sums(u32),
     /// Unknown: packets do not say how many updates they represent.
     Unknown,
+    /// It sums by key: packets do not say how many updates they represent, and sums leave when an iteration ends.
+    SumsByKey,
     /// Another process receives, and reports missing updates.
     Elsewhere,
 }

@@ -335,8 +335,8 @@ impl<'a> RunRoles<'a> {
     }
 
     /// Connects senders and receivers to live statistics.
-    fn show(&mut self, Ends { sent, feed, .. }: Ends) {
-        let (server, workers) = if self.server.is_some() { (Some(feed), None) } else { (None, Some(feed)) };
+    fn show(&mut self, Ends { sent, feed, results, .. }: Ends) {
+        let (server, workers) = if self.server.is_some() { (Some(feed), results) } else { (None, Some(feed)) };
         match &mut self.workers {
             Some(Senders::Open(feeder, pumps, _)) => {
                 let lanes = sent.lanes(pumps.len());
