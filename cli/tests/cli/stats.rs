@@ -163,6 +163,7 @@ fn sums_by_key_are_received_at_workers_and_at_the_server() {
         assert_eq!(last["received_total"], manifest["counters"]["packets_received"], "{set}");
         assert_eq!(last["clusters"][0]["received_total"], last["received_total"], "{set}");
         assert!(last["received_total"].as_u64() > Some(0), "{last}");
+        assert!(last["clusters"][0]["age_s"].is_null() && last["clusters"][0]["age_mean_s"].is_null(), "{last}");
     }
 }
 

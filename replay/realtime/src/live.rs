@@ -330,14 +330,15 @@ impl Watched {
             };
             intervals.turn(&look, device)
         });
+        let dated = self.sees.dated;
         let seen = |(id, cluster): (usize, &mut Cluster)| {
             cluster.age.advance(now);
             ClusterStats {
                 id: id as u16,
                 totals: cluster.totals,
                 last: cluster.last,
-                age: cluster.age.started().then(|| cluster.age.age()),
-                age_mean_ps: cluster.age.mean(),
+                age: (dated && cluster.age.started()).then(|| cluster.age.age()),
+                age_mean_ps: cluster.age.mean().filter(|_| dated),
             }
         };
         Glance {
@@ -443,7 +444,7 @@ pub struct ClusterStats {
     pub totals: ClusterTotals,
     /// Counts per second in the last window, of a second or more.
     pub last: ClusterTotals,
-    /// Its current Age-of-Model; none before the first arrival.
+    /// Its current Age-of-Model; none before the first arrival, and where packets carry no generation times.
     pub age: Option<Time>,
     /// Its mean so far.
     pub age_mean_ps: Option<f64>,

@@ -613,6 +613,7 @@ fn sees(plan: &Plan, roles: Roles) -> Sees {
         results: roles.workers && (by_key || !plan.spec.transport.has_server),
         paced: plan.spec.transport.pacing == Pacing::Deadlines,
         counted: !by_key,
+        dated: plan.spec.family == Family::Updates && !plan.spec.raw,
     }
 }
 

@@ -22,6 +22,8 @@ pub(crate) struct Sees {
     pub(crate) paced: bool,
     /// Whether packets say how many updates they represent.
     pub(crate) counted: bool,
+    /// Whether updates carry generation times, so that there are ages.
+    pub(crate) dated: bool,
 }
 
 impl Sees {

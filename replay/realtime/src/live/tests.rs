@@ -2,7 +2,8 @@ use pktgen_core::time::{MS, SECOND};
 
 use super::*;
 
-const SEES: Sees = Sees { sends: true, device: true, server: true, results: false, paced: true, counted: true };
+const SEES: Sees =
+    Sees { sends: true, device: true, server: true, results: false, paced: true, counted: true, dated: true };
 
 fn at(t: Time) -> Progress {
     Progress { t, ..Progress::default() }
@@ -37,6 +38,16 @@ fn what_is_seen_is_what_was_sent_and_delivered() {
     assert_eq!(busy.last, ClusterTotals::default());
     assert_eq!(view.look(&at(SECOND)).unwrap().clusters[1].last, busy.totals);
     assert_eq!(view.look(&at(2 * SECOND)).unwrap().clusters[1].last, ClusterTotals::default());
+}
+
+#[test]
+fn packets_without_generation_times_have_no_age() {
+    let view = View::default();
+    let sees = Sees { dated: false, ..SEES };
+    let Ends { mut feed, .. } = view.begin(("a run".into(), Path::new("out")), 1, Expected::Sums(4), sees);
+    feed.delivered(delivered(500 * MS, 0, 0, 4));
+    let cluster = view.look(&at(SECOND)).unwrap().clusters[0];
+    assert_eq!((cluster.totals.packets, cluster.age, cluster.age_mean_ps), (1, None, None));
 }
 
 /// Whoever looks late sees counts per second all the same.
