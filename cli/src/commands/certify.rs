@@ -113,15 +113,21 @@ impl<'a> RunToCertify<'a> {
         // If it fails before its first file is written, a new folder is removed again.
         let claim = (!CertificateProgress::is_in(folder)).then(|| claim(folder)).transpose()?;
         let _held = hold(folder)?;
-        let (mut progress, done) = match claim {
-            None => CertificateProgress::resume(folder, &certificate, &self.chosen, suite)?,
-            Some(_claim) => (CertificateProgress::begin(folder, &certificate, &self.chosen)?, Vec::new()),
+        let resumed = match claim {
+            Some(_) => None,
+            None => Some(CertificateProgress::resume(folder, &certificate, &self.chosen, suite)?),
         };
+        // A device that is refused or does not start leaves no certificate under way.
+        let (mut bench, ground) = bench(experiment, &self.plan, self.run, folder, self.settings)?;
+        let (mut progress, done) = match resumed {
+            Some(resumed) => resumed,
+            None => (CertificateProgress::begin(folder, &certificate, &self.chosen)?, Vec::new()),
+        };
+        drop(claim);
         if !done.is_empty() {
             ui.note(&format!("note: {} clauses were carried out before and are kept", done.len()));
         }
         options.done = done;
-        let (mut bench, ground) = bench(experiment, &self.plan, self.run, folder, self.settings)?;
         certificate.notes.extend((suite.before)(&ground));
         certificate.notes.iter().for_each(|note| ui.note(&format!("note: {note}")));
         if let Some(estimate) = options.estimate(suite, &ground) {

@@ -518,6 +518,34 @@ fn devices_in_lockstep_conform_or_fail_the_clause_that_names_their_fault() {
     assert!(code == Some(1) && with(&lines, "failed").contains(&"switchml-complete"), "{said}");
 }
 
+#[test]
+fn a_device_that_does_not_start_leaves_no_certificate_under_way() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (file, out) = (folder.path().join("x.toml"), folder.path().join("out"));
+    std::fs::write(&file, SWITCH).expect("writable");
+    let (file, path) = (file.display().to_string(), out.display().to_string());
+    let certify = |program: &str, words: &[&str]| {
+        let command = serde_json::json!([program, "--ports", "4", "--protocol", "switchml", "--workers", "4"]);
+        let command = format!("target.lockstep.command={command}");
+        let words = [&["certify", &file, "--out", &path], words].concat();
+        let output = pktgen(&[], &words, &["target.kind=external", "target.check=false", &command]).output();
+        let output = output.expect("it runs");
+        (output.status.code(), said(&output))
+    };
+    let switch = lockstep();
+    let switch = switch.to_str().expect("a path");
+    for (program, words, says) in
+        [(switch, &[][..], "--allow-launch"), ("/no/such/program", &["--allow-launch"][..], "cannot be started")]
+    {
+        let (code, said) = certify(program, words);
+        assert!(code > Some(1) && said.contains(says), "{code:?}: {said}");
+        assert!(!out.join("progress.json").exists(), "{program}");
+    }
+    // Other clauses are free to choose.
+    let (code, said) = certify(switch, &["--allow-launch", "--clause", "switchml-sum", "--repeats", "1"]);
+    assert!(code == Some(0) && out.join("certificate.json").exists(), "{code:?}: {said}");
+}
+
 /// The switch in C answers at the time of the frame.
 #[test]
 fn latency_in_lockstep_begins_when_the_frame_arrives_at_the_device() {
