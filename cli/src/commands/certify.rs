@@ -163,6 +163,10 @@ fn alone(experiment: &Experiment, run: &RunToCertify, out: Option<PathBuf>, ui: 
 fn tabled(experiment: &Experiment, runs: &[RunToCertify], out: Option<PathBuf>, ui: &Ui) -> Result<u8> {
     let folder = OutFolder::of(out, &format!("certify-{}", experiment.name))?;
     let under_way = |run: &RunToCertify| CertificateProgress::is_in(&folder.join(run.run.folder()));
+    let is_written = |run: &RunToCertify| folder.join(run.run.folder()).join("certificate.json").is_file();
+    if folder.join("certificates.md").is_file() && runs.iter().any(under_way) && runs.iter().all(is_written) {
+        return end_written(experiment, runs, &folder, ui);
+    }
     if !runs.iter().any(under_way) {
         drop(claim(&folder)?);
     }
@@ -186,6 +190,46 @@ fn tabled(experiment: &Experiment, runs: &[RunToCertify], out: Option<PathBuf>, 
     }
     ui.detail(&format!("certificates, certificates.md and measured.csv in {}", folder.display()));
     Ok(u8::from(!is_whole))
+}
+
+/// Ends a table whose process was killed after everything was written, before no certificate was marked as unfinished.
+fn end_written(experiment: &Experiment, runs: &[RunToCertify], folder: &Path, ui: &Ui) -> Result<u8> {
+    let (mut open, mut is_whole) = (Vec::new(), true);
+    for own in runs {
+        let name = own.run.folder();
+        let folder = folder.join(&name);
+        if CertificateProgress::is_in(&folder) {
+            let _held = hold(&folder)?;
+            let suite = suite(&own.plan, &experiment.name)?;
+            open.push(CertificateProgress::resume(&folder, &own.certificate, &own.chosen, suite)?.0);
+        }
+        let path = folder.join("certificate.json");
+        let text = std::fs::read_to_string(&path).map_err(Error::io("read", &path))?;
+        let damaged = || Error::Invalid(format!("{}: no certificate; remove the folder", path.display()));
+        let mut whole: Value = serde_json::from_str(&text).map_err(|_| damaged())?;
+        let clauses = whole.as_object_mut().and_then(|members| members.remove("clauses")).ok_or_else(damaged)?;
+        if ui.json() {
+            for clause in clauses.as_array().into_iter().flatten() {
+                ui.object(&schemas::CLAUSE_VERDICT, &named(clause.clone(), Some(&name)));
+            }
+            ui.object(&schemas::CERTIFICATE, &named(whole.clone(), Some(&name)));
+        }
+        is_whole &= whole["failed"] == 0 && whole["not_decidable"] == 0;
+    }
+    open.into_iter().try_for_each(CertificateProgress::end)?;
+    ui.note("note: all certificates were written before and are kept");
+    if !ui.json() {
+        let path = folder.join("certificates.md");
+        ui.result(std::fs::read_to_string(&path).map_err(Error::io("read", &path))?.trim_end());
+    }
+    ui.detail(&format!("certificates, certificates.md and measured.csv in {}", folder.display()));
+    Ok(u8::from(!is_whole))
+}
+
+/// Returns an object of a run with the name of the run, if there are several.
+fn named(mut object: Value, run: Option<&str>) -> String {
+    object["run"] = json!(run);
+    object.to_string()
 }
 
 /// Returns notes on the bench for readers.
@@ -252,19 +296,15 @@ fn device(plan: &Plan) -> String {
 
 /// Prints the result of a run, with its name if there are several.
 fn say(certificate: &Certificate, run: Option<&str>, ui: &Ui) -> Result<()> {
-    let named = |mut object: Value| {
-        object["run"] = json!(run);
-        object.to_string()
-    };
     for outcome in &certificate.outcomes {
         match ui.json() {
-            true => ui.object(&schemas::CLAUSE_VERDICT, &named(outcome.to_json())),
+            true => ui.object(&schemas::CLAUSE_VERDICT, &named(outcome.to_json(), run)),
             false if outcome.verdict == ClauseVerdict::NotApplicable => ui.detail(&outcome.line()),
             false => ui.result(&outcome.line()),
         }
     }
     match ui.json() {
-        true => ui.object(&schemas::CERTIFICATE, &named(certificate.to_json()?)),
+        true => ui.object(&schemas::CERTIFICATE, &named(certificate.to_json()?, run)),
         false => {
             ui.result(&certificate.summary());
             let exempt = certificate.outcomes.iter().filter(|it| it.verdict == ClauseVerdict::NotApplicable);

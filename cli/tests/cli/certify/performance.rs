@@ -14,7 +14,8 @@ use pktgen_engine::clause::{EachFrame, ProbeBench, ProbeWitness};
 use pktgen_realtime::run::Experiment;
 use serde_json::Value;
 
-use super::{OLAF, VIRTUAL, options, ours, text_lines};
+use super::{OLAF, SWITCH, VIRTUAL, options, ours, text_lines};
+use crate::support::bench::lockstep;
 use crate::support::wired::{config, pktgen, said};
 
 /// A device behind an output that sends one frame to each port per service time, and has room for `room` waiting frames.
@@ -340,6 +341,45 @@ fn a_card_has_the_rate_of_its_link_and_the_bursts_of_its_slots() {
         let shares = names.map(|name| get("olaf-sharing", name));
         assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9 && shares[1] > 0.1 && shares[5] == 0.0, "{shares:?}");
     }
+}
+
+/// A sweep whose second device cannot be started yet leaves the first certificate marked as unfinished, as a killed process does.
+#[test]
+fn a_table_whose_process_was_killed_while_it_ended_ends() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (file, out, late) = (folder.path().join("x.toml"), folder.path().join("out"), folder.path().join("late"));
+    let command = |program: &Path| {
+        let words = [program.to_str().expect("UTF-8"), "--ports", "4", "--protocol", "switchml", "--workers", "4"];
+        format!("target.lockstep.command = {}", serde_json::json!(words))
+    };
+    let variants = [("a", lockstep()), ("b", &*late)]
+        .map(|(name, program)| format!("[[sweep.variants]]\nname = \"{name}\"\n{}\n", command(program)));
+    std::fs::write(&file, format!("{SWITCH}[target]\nkind = \"external\"\ncheck = false\n{}", variants.concat()))
+        .expect("writable");
+    let (file, path) = (file.display().to_string(), out.display().to_string());
+    let certify = |more: &[&str]| {
+        let words = ["certify", &file, "--json", "--allow-launch", "--all-runs", "--out", &path, "--repeats", "1"];
+        let output = pktgen(&[], &[&words[..], more].concat(), &[]).output().expect("it runs");
+        (output.status.code(), text_lines(&output.stdout), said(&output))
+    };
+    let sum = ["--clause", "switchml-sum"];
+    let (code, _, said) = certify(&sum);
+    assert!(code == Some(3) && said.contains("cannot be started"), "{code:?}: {said}");
+    let names = ["a,seed=1", "b,seed=1"];
+    let progress = out.join(names[0]).join("progress.json");
+    let kept = std::fs::read(&progress).expect("a certificate under way");
+    std::os::unix::fs::symlink(lockstep(), &late).expect("a link");
+    let (code, lines, said) = certify(&sum);
+    assert!(code == Some(0) && !progress.exists(), "{code:?}: {said}");
+    std::fs::write(&progress, kept).expect("writable");
+    let (code, _, said) = certify(&["--clause", "switchml-reuse"]);
+    assert!(code == Some(2) && said.contains("a certificate under way with clauses"), "{code:?}: {said}");
+    let before = std::fs::read(out.join("certificates.md")).expect("tables");
+    let (code, again, said) = certify(&sum);
+    assert!(code == Some(0) && !progress.exists(), "{code:?}: {said}");
+    assert_eq!(again, lines);
+    assert_eq!(std::fs::read(out.join("certificates.md")).expect("tables"), before);
+    assert!(names.iter().all(|name| out.join(name).join("certificate.json").is_file()));
 }
 
 #[test]
