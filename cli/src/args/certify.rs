@@ -42,7 +42,7 @@ pub(crate) struct Certify {
     /// Repeats of each clause [default: defined per clause]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repeats: Option<u32>,
-    /// Seed of all packet contents [default: that of the experiment]
+    /// Seed of all packet contents; not with --all-runs of a sweep of several seeds [default: that of the experiment]
     #[arg(long)]
     pub(crate) seed: Option<u64>,
     /// Folder for the certificate and its evidence; must be new or empty, or contain an interrupted certificate, which

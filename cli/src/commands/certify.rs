@@ -40,6 +40,13 @@ pub(super) fn run(args: Certify, ui: &Ui) -> Result<u8> {
         (None, false) => vec![&experiment.runs[0]],
         (name, false) => vec![experiment.choose(name.as_deref())?],
     };
+    if let (Some(seed), Some(other)) = (args.seed, chosen.iter().find(|run| run.seed != chosen[0].seed)) {
+        return Err(Error::config(format!(
+            "--seed {seed}: the runs of this sweep have several seeds ({}, {}, ...), and all would get the same packet contents; leave \
+             --seed out, or have runs of one seed (--set seed={seed})",
+            chosen[0].seed, other.seed
+        )));
+    }
     // All are checked before the first one begins.
     let mut runs = Vec::new();
     for run in chosen {
@@ -177,7 +184,7 @@ fn tabled(experiment: &Experiment, runs: &[RunToCertify], out: Option<PathBuf>, 
         let (certificate, progress) = own.carry_out(experiment, &folder.join(&name), ui)?;
         say(&certificate, Some(&name), ui)?;
         let mut labels = own.run.labels.clone();
-        labels.insert("seed".into(), own.run.seed.to_string());
+        labels.insert("seed".into(), certificate.seed.to_string());
         all.push(CertifiedRun { name, labels, certificate });
         open.push(progress);
     }

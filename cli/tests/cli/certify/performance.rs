@@ -412,6 +412,10 @@ fn a_sweep_has_a_certificate_for_each_run_and_tables_of_what_was_measured() {
     let wrong = [&words[..], &["--set", "sweep.axes={\"target.slots\"=[5,0]}"]].concat();
     let refused = pktgen(&[], &[&["certify"], &wrong[..]].concat(), &[]).output().expect("it runs");
     assert!(refused.status.code() == Some(2) && said(&refused).contains("run slots=0"), "{}", said(&refused));
+    // One seed for runs of several seeds would make copies of one certificate.
+    let seeds = [&words[..], &["--seed", "7", "--set", "sweep.seeds=1..2"]].concat();
+    let refused = pktgen(&[], &[&["certify"], &seeds[..]].concat(), &[]).output().expect("it runs");
+    assert!(refused.status.code() == Some(2) && said(&refused).contains("several seeds (1, 2"), "{}", said(&refused));
     // A table is not written into a folder that has contents.
     let again = pktgen(&[], &[&["certify"], &words[..]].concat(), &[]).output().expect("it runs");
     assert!(again.status.code() == Some(2) && said(&again).contains("not empty"), "{}", said(&again));
