@@ -38,7 +38,7 @@ pub(super) fn run(args: Calibrate, ui: &Ui) -> Result<u8> {
     let (targets, notes) = targets(&args.to, &settings, &experiment, measured)?;
     let folder = OutFolder::of(args.out.clone(), &format!("calibrate-{}", experiment.name))?;
     if !pktgen_calibrate::is_in(&folder) {
-        drop(claim(&folder)?);
+        claim(&folder)?.keep();
     }
     let stop = stop_flag();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);

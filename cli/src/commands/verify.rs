@@ -49,13 +49,7 @@ pub(super) fn run(args: Verify, ui: &Ui) -> Result<u8> {
 
 /// Refuses a folder of behaviours that is not new or empty, or cannot be written; leaves none behind.
 fn check_folder(out: &Path) -> Result<()> {
-    let new: Vec<&Path> = out.ancestors().take_while(|it| !it.as_os_str().is_empty() && !it.exists()).collect();
-    let claimed = claim(out).map(drop);
-    for folder in new {
-        // Only empty folders are removed.
-        let _ = std::fs::remove_dir(folder);
-    }
-    claimed
+    claim(out).map(drop)
 }
 
 /// Writes the models of an experiment; with several cases, their number is added before the extension.

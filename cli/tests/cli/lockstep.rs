@@ -398,7 +398,7 @@ fn what_cannot_begin_leaves_nothing() {
         let text = said(&ran.output);
         assert_eq!(ran.output.status.code(), Some(code), "{text}");
         assert!(text.contains(part), "{part:?}: {text}");
-        assert!(!ran.dir().join("manifest.json").exists(), "{part:?}: a run dir");
+        assert!(!ran.dir().exists(), "{part:?}: a folder");
     };
     let allowed = ["--allow-launch"];
     refused(&device(SWITCHML_DEVICE), &[], 2, "add --allow-launch");

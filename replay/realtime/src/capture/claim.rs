@@ -12,10 +12,13 @@ const MARKER: &str = ".claimed";
 /// A file that marks a folder made by `pktgen demo`; it may exist in a claimed folder.
 pub const DEMO: &str = "made-by-demo";
 
-/// An empty folder that only this process uses; released on drop. Held until its first file exists.
+/// An empty folder that only this process uses; released on drop. Held until its first file exists: without one, a
+/// folder that was made for it is removed.
 #[derive(Debug)]
 pub struct Claim {
     dir: PathBuf,
+    /// It and the folders around it, if they were made for it.
+    made: Vec<PathBuf>,
 }
 
 impl Claim {
@@ -23,17 +26,28 @@ impl Claim {
     pub fn dir(&self) -> &Path {
         &self.dir
     }
+
+    /// Releases the folder, which stays although it is empty.
+    pub fn keep(mut self) {
+        self.made.clear();
+    }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
         // Readers of the folder ignore it.
         let _ = std::fs::remove_file(self.dir.join(MARKER));
+        for folder in &self.made {
+            // Only empty folders are removed.
+            let _ = std::fs::remove_dir(folder);
+        }
     }
 }
 
 /// Claims `dir`, which must be new or empty; a folder with content is refused. Of several concurrent processes, one succeeds.
 pub fn claim(dir: &Path) -> Result<Claim> {
+    let new = dir.ancestors().take_while(|it| !it.as_os_str().is_empty() && !it.exists());
+    let made = new.map(Path::to_owned).collect();
     std::fs::create_dir_all(dir).map_err(Error::io("create folder", dir))?;
     let marker = dir.join(MARKER);
     match File::create_new(&marker) {
@@ -46,7 +60,7 @@ pub fn claim(dir: &Path) -> Result<Claim> {
         }
         created => created.map_err(Error::io("create", &marker))?,
     };
-    let claim = Claim { dir: dir.to_owned() };
+    let claim = Claim { dir: dir.to_owned(), made };
     for entry in std::fs::read_dir(dir).map_err(Error::io("read", dir))? {
         let name = entry.map_err(Error::io("read", dir))?.file_name();
         if name != MARKER && name != DEMO {
@@ -121,6 +135,22 @@ mod tests {
             });
             assert_eq!(won, 1);
         }
+    }
+
+    #[test]
+    fn a_new_folder_without_a_file_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("a/b");
+        drop(claim(&dir).unwrap());
+        assert!(!folder.path().join("a").exists());
+        claim(&dir).unwrap().keep();
+        // It is there now, whoever claims it.
+        drop(claim(&dir).unwrap());
+        assert!(dir.is_dir());
+        let inner = claim(&dir.join("c")).unwrap();
+        std::fs::write(inner.dir().join("x"), "").unwrap();
+        drop(inner);
+        assert!(dir.join("c/x").exists());
     }
 
     #[test]

@@ -162,7 +162,7 @@ impl Experiment {
         if plan.probe {
             kind.probe_device(run)?;
         }
-        drop(claim(out)?);
+        claim(out)?.keep();
         let mut all = Benchmark { rows: Vec::new(), shortened: plan.shortened(trial_s), interrupted: false };
         for bytes in &plan.sizes {
             let mut document = searched.document.clone();

@@ -308,7 +308,7 @@ impl Experiment {
         plan.check_set(document)?;
         let length = trial_length(&plan.trial)? as f64 / SECOND as f64;
         let settings = plan.settings()?;
-        let _claim = claim(out)?;
+        let claim = claim(out)?;
         let trial = Trial { catalogue, document, dir: &out.join("trial"), plan, task };
         let trials = settings.len() * (1 + plan.rounds as usize);
         let mut passes = vec![1; settings.len()];
@@ -325,6 +325,7 @@ impl Experiment {
                 if task.stop.load(Ordering::Relaxed) {
                     tuned.interrupted = true;
                     tuned.judge();
+                    claim.keep();
                     return Ok(tuned);
                 }
                 match made {
@@ -350,6 +351,7 @@ impl Experiment {
             }
         }
         tuned.judge();
+        claim.keep();
         Ok(tuned)
     }
 }
