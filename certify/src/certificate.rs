@@ -57,7 +57,7 @@ pub struct ClauseOutcome {
     pub why: String,
     /// Repeats that were carried out.
     pub repeats: u32,
-    /// The number of repeats with this verdict.
+    /// The number of repeats with this verdict, if the clause did not pass; performance is judged by all together.
     pub times: u32,
     /// Repeats that remained undecided after all draws.
     pub undecided: u32,
@@ -268,13 +268,21 @@ impl Certificate {
         let words = if !self.has_correctness() && self.is_whole() {
             "nothing failed; no clause of correctness was carried out"
         } else if !self.has_correctness() {
-            "a clause failed or is not decidable"
+            self.trouble()
         } else if self.is_whole() && self.count(ClauseVerdict::Passed) == 0 {
             "nothing failed, and no clause applies: whether the device conforms is not known"
         } else {
             return self.of_correctness();
         };
         words.to_owned()
+    }
+
+    /// Returns why the certificate is not whole.
+    fn trouble(&self) -> &'static str {
+        match self.count(ClauseVerdict::Failed) {
+            0 => "a clause is not decidable",
+            _ => "a clause failed",
+        }
     }
 
     /// Returns the statement for the case in which there are clauses of correctness.
@@ -293,7 +301,7 @@ impl Certificate {
             }
             (true, false) => "the device does not conform",
             (false, true) => "nothing failed; profile quick is no conformance",
-            (false, false) => "a clause failed or is not decidable; profile quick is no conformance",
+            (false, false) => return format!("{}; profile quick is no conformance", self.trouble()),
         };
         words.to_owned()
     }

@@ -158,6 +158,9 @@ fn measured(
     let found = carry_out(measure, outcome.repeats, &mut maker, &options.plan, earlier)?;
     outcome.frames = maker.frames;
     outcome.digest = sha256(&format!("{} {}", json!(found.measured), found.trials))?;
+    // All repeats are judged together.
+    let is_against = matches!(found.verdict, ClauseVerdict::Failed | ClauseVerdict::NotDecidable);
+    outcome.times = if is_against { outcome.repeats } else { 0 };
     Ok(ClauseOutcome {
         verdict: found.verdict,
         why: found.why,

@@ -215,6 +215,8 @@ fn wrong_sums_are_losses_and_goals_are_judged() {
     let burst = outcome(&certificate, "switchml-back-to-back");
     assert_eq!(burst.verdict, ClauseVerdict::Failed, "{}", burst.line());
     assert!(burst.why.contains("at least 4 (certify.burst), observed 0"), "{}", burst.line());
+    assert_eq!((burst.times, burst.repeats), (2, 2), "{}", burst.line());
+    assert_eq!(certificate.statement(), "a clause failed");
     assert_eq!(outcome(&certificate, "switchml-latency").verdict, ClauseVerdict::NotDecidable);
     let right = narrow(US, 64, 0, &set);
     assert_eq!(outcome(&right, "switchml-throughput").verdict, ClauseVerdict::Passed);
