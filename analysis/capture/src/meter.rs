@@ -6,7 +6,7 @@ use std::hash::BuildHasherDefault;
 
 use pktgen_core::record::PacketId;
 use pktgen_core::{Error, Result};
-use pktgen_wire::wire::sight::{Delivery, Renewal, Sight, Transmissions, What};
+use pktgen_wire::wire::sight::{AttemptMarks, Delivery, Renewal, Sight, What};
 use pktgen_wire::wire::{FORMATS_MAX, Format, Formats};
 
 use super::flow::FlowMeter;
@@ -269,7 +269,7 @@ impl Totals {
     pub(super) fn hidden_transmissions(&self) -> Vec<&'static str> {
         let all = self.formats.iter().zip(&self.kinds[Side::Sender as usize]);
         let hidden = all.filter(|(format, kinds)| {
-            format.facts().transmissions == Transmissions::Hidden && kinds[What::Update as usize] > 0
+            format.facts().transmissions == AttemptMarks::Hidden && kinds[What::Update as usize] > 0
         });
         hidden.map(|(format, _)| format.name()).collect()
     }

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use pktgen_wire::wire::Formats;
-use pktgen_wire::wire::sight::{Sight, Transmissions};
+use pktgen_wire::wire::sight::{AttemptMarks, Sight};
 
 use super::Event;
 use super::window::{Known, Mark, Window};
@@ -106,7 +106,7 @@ impl LatestPackets {
     pub(super) fn see(&mut self, event: &Event, formats: Formats) -> bool {
         let Sight { cluster, seq, attempt, .. } = event.sight;
         let shown = formats.get(usize::from(event.format)).map(|format| format.facts().transmissions);
-        let is_exact = matches!(shown, Some(Transmissions::Numbered(most)) if attempt <= most);
+        let is_exact = matches!(shown, Some(AttemptMarks::Numbered(most)) if attempt <= most);
         let Some(sender) = event.sender().filter(|_| is_exact) else { return false };
         self.0.entry((event.format, cluster, sender)).or_default().see((seq, attempt))
     }

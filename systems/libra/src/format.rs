@@ -22,7 +22,7 @@ use pktgen_core::registry::Named;
 use pktgen_wire::wire::frame::{FRAME_MAX, HEAD, any_worker};
 use pktgen_wire::wire::header::{Group, header, values};
 use pktgen_wire::wire::layout::{Count, Field, Layout, Message, PLAIN, Rest, Rule, Value};
-use pktgen_wire::wire::sight::{Datagram, Delivery, Sight, Transmissions, What};
+use pktgen_wire::wire::sight::{AttemptMarks, Datagram, Delivery, Sight, What};
 use pktgen_wire::wire::{Format, FormatFacts, Items, Packet};
 
 pub use numbers::Numbers;
@@ -328,7 +328,7 @@ impl Format for Libra {
     fn facts(&self) -> &'static FormatFacts {
         const FACTS: FormatFacts = FormatFacts {
             delivery: Delivery::Unsaid,
-            transmissions: Transmissions::Numbered(ATTEMPT_MAX - 1),
+            transmissions: AttemptMarks::Numbered(ATTEMPT_MAX - 1),
             ports: Some((WORKER_PORT, PORT)),
             ..FormatFacts::new((HEAD + HEADER, FRAME_MAX))
         };

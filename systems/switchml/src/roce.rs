@@ -23,7 +23,7 @@ use pktgen_core::registry::Named;
 use pktgen_wire::wire::frame::{HEAD, Ip, Template, any_worker, set_ip_checksum};
 use pktgen_wire::wire::header::{Group, header, split, values};
 use pktgen_wire::wire::layout::{Count, Field, Layout, PLAIN, Rest};
-use pktgen_wire::wire::sight::{Datagram, Delivery, Sight, Transmissions, What};
+use pktgen_wire::wire::sight::{AttemptMarks, Datagram, Delivery, Sight, What};
 use pktgen_wire::wire::{Captured, Format, FormatFacts, Packet, integers, layout};
 
 pub use icrc::icrc;
@@ -288,7 +288,7 @@ impl Format for SwitchMlRoce {
         const FACTS: FormatFacts = FormatFacts {
             delivery: Delivery::Unsaid,
             // Cards give a retransmission a new number.
-            transmissions: Transmissions::Hidden,
+            transmissions: AttemptMarks::Hidden,
             updates: Captured::OfTensors,
             seal: Some(set_icrc),
             ..FormatFacts::new((of(Part::Middle, ELEMENTS[0]), of(Part::OnlyImmediate, ELEMENTS[1])))

@@ -100,7 +100,7 @@ pub struct FormatFacts {
     /// The rule by which a reused number of a sum is recognised.
     pub renewal: sight::Renewal,
     /// What captured updates show of their transmission.
-    pub transmissions: sight::Transmissions,
+    pub transmissions: sight::AttemptMarks,
     /// Position of lanes in its frames; none if there is no room.
     pub lanes: Option<lanes::LaneForm>,
     /// How a trace is made of its captured updates.
@@ -164,7 +164,7 @@ impl FormatFacts {
             ether_type: None,
             delivery: sight::Delivery::Updates,
             renewal: sight::Renewal::Rounds,
-            transmissions: sight::Transmissions::Marked,
+            transmissions: sight::AttemptMarks::Marked,
             lanes: None,
             updates: Captured::OfJobs,
             ports: None,

@@ -91,7 +91,7 @@ pub enum Renewal {
 
 /// What packets of updates show of their transmission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transmissions {
+pub enum AttemptMarks {
     /// Retransmissions are marked, or the numbers of sums show them.
     Marked,
     /// Every packet has its number at the worker and its attempt. The attempt is exact up to this one.

@@ -226,13 +226,13 @@ impl Gathered {
                 before.name()
             ));
         }
-        let number = match (sight.worker, datagram.src) {
+        let named = match (sight.worker, datagram.src) {
             (Some(worker), _) => u64::from(worker),
             (None, 0) => return Err(format!("neither {} nor an IPv4 address says who sent it", format.name())),
             (None, ip) => BY_ADDRESS | u64::from(ip),
         };
         let kind = format.facts().updates;
-        let sender = Sender { number, job: (kind == Captured::OfJobs).then_some(sight.cluster) };
+        let sender = Sender { number: named, job: (kind == Captured::OfJobs).then_some(sight.cluster) };
         let ours = kind == Captured::Ours;
         let flags = if ours { datagram.payload.get(1).copied().unwrap_or(0) } else { 0 };
         if sight.count != 1 || flags & (update::FLAG_MERGED | update::FLAG_PARTIAL) != 0 {
