@@ -54,7 +54,7 @@ fn by_point(sweep: &SweepData) -> Option<Chart> {
         Series { name: point_name(&point.labels), points, ..Default::default() }
     };
     let rows: Vec<Series> = sweep.points.iter().map(row).filter(|row| !row.points.is_empty()).collect();
-    let note = format!("{} {}", rows_note(rows.len()), not_drawn(more, "cluster", "."));
+    let note = format!("{} {}", rows_note(rows.len()), not_drawn(more, "cluster", ".")).trim().to_owned();
     (!rows.is_empty()).then(|| Chart {
         kind: Kind::Heat,
         title: "Mean Age-of-Model of each cluster at each point, median over seeds".to_owned(),
