@@ -23,7 +23,7 @@ use crate::format::{AGED, Header, PORT, values};
 use pktgen_core::config::{KeyTables, Section};
 use pktgen_core::record::{Action, Counter, Reason};
 use pktgen_core::registry::Named;
-use pktgen_core::time::{NEVER, Time};
+use pktgen_core::time::{MS, NEVER, Time};
 use pktgen_core::{Error, Result};
 use pktgen_wire::wire::frame::target_port;
 use pktgen_wire::wire::integers::{add_values, set_values};
@@ -483,8 +483,11 @@ impl Program for TrioMl {
         let elements = Some((self.settings.block_grad_max, "target.block_grad_max"));
         // Without mitigation nothing ages.
         let timeout = self.scanners.iter().map(Scanner::period).min().filter(|_| self.settings.mitigation);
-        // Every lookup sets the REF flag.
-        let silence = timeout.map(|timeout| (timeout, "target.timeout"));
+        // Every lookup sets the REF flag, and the longest timer decides: the device above waits longer.
+        let below = Time::from(self.settings.timeout_ms) * MS;
+        let key = |silence: Time| if silence > below { "target.top_timeout" } else { "target.timeout" };
+        let longest = timeout.and(self.scanners.iter().map(Scanner::period).max());
+        let silence = longest.map(|silence| (silence, key(silence)));
         Limits { timeout, silence, room, elements, ..Limits::default() }
     }
 

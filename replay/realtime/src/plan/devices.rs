@@ -108,11 +108,11 @@ fn check_room(declared: &mut Declaration, devices: &[Option<Device>]) -> Result<
 }
 
 /// Returns a note if workers send blocks again so early that devices may wait for ever: between two packets of a block there must be
-/// a whole interval of the device's timer.
+/// a whole interval of the timer of each device, so the longest one decides.
 fn check_silence(declared: &Declaration, devices: &[Option<Device>]) -> Option<Note> {
     let every = declared.retransmit?;
     let silences = devices.iter().flatten().filter_map(|device| device.program.limits().silence);
-    let (silence, key) = silences.min_by_key(|(silence, _)| *silence)?;
+    let (silence, key) = silences.max_by_key(|(silence, _)| *silence)?;
     let [every_text, silence_text] = [every, silence].map(|time| Span::from_ps(time).to_string());
     (every < silence.saturating_mul(2)).then(|| Note::EarlyRetransmission {
         every: every_text,

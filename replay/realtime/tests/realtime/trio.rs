@@ -248,6 +248,32 @@ fn early_retransmissions_are_noted_and_exhausted_attempts_reported() {
     assert!(faults.iter().any(|fault| fault.to_string().contains("endpoint.retransmit sends again")), "{faults:?}");
 }
 
+/// Results of the engines come to the device above at each retransmission, and it waits twice as long as they do.
+#[test]
+fn early_retransmissions_are_those_within_the_longest_timer() {
+    let folder = tempfile::tempdir().unwrap();
+    for (number, (retransmit, more, early)) in [
+        ("20ms", "", Some("target.top_timeout")),
+        ("39ms", "", Some("target.top_timeout")),
+        ("40ms", "", None),
+        ("20ms", "[target]\ntop_timeout = \"10ms\"\n", None),
+        ("19ms", "[target]\ntop_timeout = \"10ms\"\n", Some("target.timeout")),
+        ("1ms", "[target]\nmitigation = false\n", None),
+    ]
+    .iter()
+    .enumerate()
+    {
+        let retransmit = format!("window = 64\nretransmit = \"{retransmit}\"\n");
+        let text = text(1, 2, 2, more).replace("window = 64\n", &retransmit);
+        let validity = run(&text, &folder.path().join(number.to_string())).validity;
+        let noted = validity.notes.iter().find_map(|note| match note {
+            Note::EarlyRetransmission { key, .. } => Some(key.as_str()),
+            _ => None,
+        });
+        assert_eq!(noted, *early, "{number}: {:?}", validity.notes);
+    }
+}
+
 /// A link's copy of a contribution may come after the result of its block, when retransmissions open another record.
 #[test]
 fn copies_of_links_are_in_no_sum() {

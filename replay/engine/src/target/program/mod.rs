@@ -55,8 +55,8 @@ pub trait Program: Send {
 pub struct Limits {
     /// Time after which it stops waiting for contributions; none if it never does.
     pub timeout: Option<Time>,
-    /// Time without a packet of a block, also a refused one, after which it stops waiting, and the key of `[target]` that sets it; none
-    /// if packets do not prolong the wait.
+    /// Longest time without a packet of a block, also a refused one, after which it stops waiting, and the key of `[target]` that sets it;
+    /// none if packets do not prolong the wait.
     pub silence: Option<(Time, &'static str)>,
     /// Maximum number of blocks of a job under way, and the key of `[target]` that sets it; none if there is no limit.
     pub room: Option<(u32, &'static str)>,
