@@ -270,6 +270,16 @@ fn rows_without_a_value_have_ranks_before_all_others() {
 }
 
 #[test]
+fn windows_of_all_rows_have_a_row_for_each_beside_functions_of_rows() {
+    let folder = run();
+    let whole = Whole::of(folder.path());
+    for sql in ["ABS(seq), SUM(bytes) OVER () AS s", "COALESCE(reward, 0) - AVG(reward) OVER () AS d"] {
+        let answer = whole.database.query(&format!("SELECT {sql} FROM sent"));
+        assert_eq!(answer.unwrap_or_else(|fault| panic!("{sql}: {fault}")).0.height(), ROWS, "{sql}");
+    }
+}
+
+#[test]
 fn a_list_may_have_whole_numbers_and_decimals() {
     let folder = run();
     let whole = Whole::of(folder.path());

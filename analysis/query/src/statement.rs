@@ -397,12 +397,18 @@ fn windows(select: &Select) -> ControlFlow<Error> {
     })
 }
 
+/// Functions of single rows; others without a window may be aggregates.
+const OF_ROWS: [&str; 17] = [
+    "abs", "coalesce", "concat", "exp", "greatest", "ifnull", "least", "length", "ln", "log10", "lower", "mod",
+    "nullif", "pow", "round", "sqrt", "upper",
+];
+
 /// Finds the first window of all rows in the columns of an answer, until one of them is of single rows: then polars repeats the window's
-/// value. All functions without a window may be aggregates.
+/// value.
 #[derive(Default)]
 struct WholeWindows {
     found: Option<(Location, String)>,
-    /// Number of functions, and of subqueries, around an expression.
+    /// Number of functions other than [`OF_ROWS`], and of subqueries, around an expression.
     functions: usize,
     queries: usize,
 }
@@ -423,6 +429,7 @@ impl Visitor for WholeWindows {
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
         let is_of_rows = match expr {
             _ if self.queries > 0 => false,
+            Expr::Function(function) if keeps_rows(function) => false,
             Expr::Function(function) => {
                 let is_whole = matches!(&function.over, Some(WindowType::WindowSpec(spec))
                     if spec.window_name.is_none() && spec.partition_by.is_empty() && spec.order_by.is_empty())
@@ -441,11 +448,15 @@ impl Visitor for WholeWindows {
     }
 
     fn post_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        if self.queries == 0 && matches!(expr, Expr::Function(_)) {
+        if self.queries == 0 && matches!(expr, Expr::Function(function) if !keeps_rows(function)) {
             self.functions -= 1;
         }
         ControlFlow::Continue(())
     }
+}
+
+fn keeps_rows(function: &Function) -> bool {
+    function.over.is_none() && OF_ROWS.contains(&function.name.to_string().to_lowercase().as_str())
 }
 
 /// Refuses windows that polars computes over other rows than SQL: those with a name, running averages, medians and

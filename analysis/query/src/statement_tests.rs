@@ -145,6 +145,8 @@ fn windows_are_those_of_sql() {
         ("SELECT 1, 2 * MAX(seq) OVER () AS x FROM sent", "MAX(seq) OVER () without a column beside it"),
         ("SELECT SUM(bytes), COUNT(*) OVER () FROM sent", "COUNT(*) OVER () without a column beside it"),
         ("SELECT seq FROM (SELECT AVG(seq) OVER () AS seq FROM sent) x", "AVG(seq) OVER () without a column beside it"),
+        ("SELECT COALESCE(SUM(seq), 0), MAX(seq) OVER () FROM sent", "MAX(seq) OVER () without a column beside it"),
+        ("SELECT ROUND(MAX(seq) OVER (), 1), ABS(-1) FROM sent", "MAX(seq) OVER () without a column beside it"),
     ] {
         let refused = refusal(sql);
         assert!(refused.contains(says), "{sql}: {refused}");
@@ -157,6 +159,8 @@ fn windows_are_those_of_sql() {
         "SELECT seq, SUM(bytes) OVER () FROM sent",
         "SELECT *, SUM(bytes) OVER () FROM sent",
         "SELECT bytes - AVG(bytes) OVER () FROM sent",
+        "SELECT COALESCE(reward, 0) - AVG(reward) OVER () FROM sent",
+        "SELECT MAX(reward) OVER (), round(abs(reward), 1) FROM sent",
         "SELECT SUM(bytes) OVER (), SUM(bytes) OVER (PARTITION BY worker) FROM sent",
         "SELECT ROW_NUMBER() OVER (), MAX(seq) OVER () FROM sent",
         "SELECT MEDIAN(bytes) OVER (PARTITION BY worker), COUNT(DISTINCT seq) OVER (PARTITION BY worker) FROM sent",
