@@ -295,6 +295,13 @@ fn a_list_may_have_whole_numbers_and_decimals() {
     assert_eq!(answer("worker IN (1, -0.5, 2)"), answer("worker IN (1, 2)"));
     let all = answer("reward IS NOT NULL").len();
     assert_eq!(answer("reward NOT IN (-99, 0.5, 98)").len(), all - either.len());
+    // As decimals, numbers from there are equal to others.
+    assert_eq!(answer("worker IN (1, 9007199254740991, 0.5)"), answer("worker = 1"));
+    for list in ["9007199254740993, 0.5", "0.5, -9007199254740992", "0.5, 99999999999999999999"] {
+        let fault =
+            whole.database.query(&format!("SELECT seq FROM sent WHERE packet IN ({list})")).unwrap_err().to_string();
+        assert!(fault.contains("below 2^53"), "{list}: {fault}");
+    }
 }
 
 fn scan(folder: &Path, name: &'static str) -> Scan {

@@ -173,12 +173,18 @@ fn plain_number(token: &mut Token) {
     }
 }
 
-/// Writes the whole numbers of a list that also has decimals as decimals, since polars needs one type.
-fn decimals(list: &mut [Expr]) {
-    if list.iter_mut().filter_map(digits_of).any(|digits| digits.contains('.')) {
-        let whole = list.iter_mut().filter_map(digits_of).filter(|digits| !digits.contains('.'));
-        whole.for_each(|digits| digits.push_str(".0"));
+/// Writes the whole numbers of a list that also has decimals as decimals, since polars needs one type. Returns false if one of them would
+/// become equal to another number, from 2^53.
+fn decimals(list: &mut [Expr]) -> bool {
+    if !list.iter_mut().filter_map(digits_of).any(|digits| digits.contains('.')) {
+        return true;
     }
+    let mut whole = list.iter_mut().filter_map(digits_of).filter(|digits| !digits.contains('.'));
+    whole.all(|digits| {
+        let is_exact = digits.parse::<u64>().is_ok_and(|number| number < 1 << 53);
+        digits.push_str(".0");
+        is_exact
+    })
 }
 
 /// Returns the digits of a number, also behind a sign.
@@ -617,7 +623,12 @@ impl VisitorMut for Guards<'_> {
                 let what = "a list in parentheses, as (a, b), is not understood; compare column by column";
                 return ControlFlow::Break(at(expr.span().start, what));
             }
-            Expr::InList { list, .. } => decimals(list),
+            Expr::InList { list, .. } => {
+                if !decimals(list) {
+                    let what = "a list of IN with decimals has whole numbers below 2^53 only: compare larger ones by =";
+                    return ControlFlow::Break(at(expr.span().start, what));
+                }
+            }
             _ => {}
         }
         let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
