@@ -71,6 +71,11 @@ def test_axes_of_judgements_are_typed() -> None:
     nothing = pktgen.Comparison({"title": "", "outcome": "same", "valid": True, "lines": [], "notes": [], "versus": []})
     assert nothing.judgements().filter(pl.col("outcome") == "worse").is_empty()
     assert nothing.judgements().columns == found.drop("target.slots", "variant", "a.b").columns
+    # Axes have the types that they have with judgements.
+    axes = {"target.slots": ["4", "8.5", "16"], "variant": ["1"], "a.b": ["x"]}
+    nothing = pktgen.Comparison({**said, "versus": []}, True, axes).judgements()
+    assert nothing.filter(pl.col("target.slots") == 4).is_empty()
+    assert [nothing.schema[axis] for axis in axes] == [found.schema[axis] for axis in axes]
 
 
 OLAF = "olaf/table1"

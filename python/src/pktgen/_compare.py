@@ -57,10 +57,11 @@ class Comparison:
             for judgement in judged
         ]
         if not rows:
-            texts = dict.fromkeys((*self._axes, "metric", "unit", "outcome"), pl.String)
+            axes = {axis: pl.Series(keys.typed(axis, list(values))).dtype for axis, values in self._axes.items()}
+            texts = dict.fromkeys(("metric", "unit", "outcome"), pl.String)
             floats = dict.fromkeys(("old", "new", "effect", "lo", "hi"), pl.Float64)
             counts = {"required": pl.Boolean, "pairs": pl.Int64}
-            return pl.DataFrame(schema={**texts, **counts, **floats, "kind": pl.String, "why": pl.String})
+            return pl.DataFrame(schema={**axes, **texts, **counts, **floats, "kind": pl.String, "why": pl.String})
         return pl.DataFrame(rows, infer_schema_length=None)
 
     def __repr__(self) -> str:
