@@ -116,9 +116,8 @@ impl Columns {
     }
 }
 
-/// Checks the packets of the run in `dir` that are `open`, by row of `received`; calls `found` with those that
-/// differ from their claim. Times of a run in
-/// `real_time` are decoded with the tolerance of its clocks.
+/// Checks the packets of the run in `dir` that are `open`, by row of `received`; calls `found` with those that differ from their claim.
+/// Times of a run in `real_time` are decoded with the tolerance of its clocks.
 pub fn check(
     dir: &Path,
     layout: &Layout,
@@ -161,15 +160,19 @@ pub fn check(
             (_, false) => &mut proven.wrong_single,
         } += 1;
     };
-    let (mut payload, mut row) = (Vec::new(), None);
+    // Payloads belong to packets by their time, as lanes do.
+    let (mut payload, mut row, mut next) = (Vec::new(), None, 0usize);
     for batch in batches(dir, PAYLOADS)? {
         let batch = batch?;
         let (parts, lists) = (batch["part"].as_primitive::<UInt16Type>(), batch["words"].as_list::<i32>());
-        for (at, part) in parts.values().iter().enumerate() {
+        let times = batch["t_recv_ps"].as_primitive::<Int64Type>().values();
+        for (at, (part, t)) in parts.values().iter().zip(times).enumerate() {
             if *part == 0 {
                 row.inspect(|row| check(*row, &payload));
                 payload.clear();
-                row = Some(row.map_or(0, |row: usize| row + 1));
+                next += columns.t_recv_ps[next..].iter().take_while(|own| *own < t).count();
+                row = (columns.t_recv_ps.get(next) == Some(t)).then_some(next);
+                next += usize::from(row.is_some());
             }
             payload.extend_from_slice(lists.value(at).as_primitive::<UInt32Type>().values());
         }

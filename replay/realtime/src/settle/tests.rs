@@ -1,5 +1,6 @@
 //! Sparse training: pushes are added in a device or travel alone; workers and server receive.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use parquet::arrow::ArrowWriter;
@@ -189,21 +190,21 @@ fn write<R: Row>(dir: &Path, rows: &[R]) {
     writer.close().unwrap();
 }
 
-/// Returns what lanes prove of three updates that arrived alone, of which these lanes and the first `parts` of two parts of payload
-/// each were recorded.
-fn proven(lanes_of: std::ops::Range<usize>, parts: usize) -> Proven {
+/// Returns what lanes prove of three updates that arrived alone, of which these lanes and these of two parts of payload each
+/// were recorded.
+fn proven(lanes_of: Range<usize>, parts: Range<usize>) -> Proven {
     proven_at(lanes_of, parts, 1_000, true)
 }
 
 /// Returns the same if they arrived `after` they left, in `real_time` or not.
-fn proven_at(lanes_of: std::ops::Range<usize>, parts: usize, after: Time, real_time: bool) -> Proven {
+fn proven_at(lanes_of: Range<usize>, parts: Range<usize>, after: Time, real_time: bool) -> Proven {
     found_of(lanes_of, parts, after, real_time, Open::Sum).0
 }
 
 /// Returns the same, and the rows of right packets among those that claim to be one update, if all are `open_as`.
 fn found_of(
-    lanes_of: std::ops::Range<usize>,
-    parts: usize,
+    lanes_of: Range<usize>,
+    parts: Range<usize>,
     after: Time,
     real_time: bool,
     open_as: Open,
@@ -252,7 +253,7 @@ fn found_of(
     write(dir.path(), &left);
     write(dir.path(), &arrived);
     write(dir.path(), &first[lanes_of]);
-    write(dir.path(), &payloads[..parts]);
+    write(dir.path(), &payloads[parts]);
     let mut again = lanes.over(open());
     let mut rows = Vec::new();
     let mut found = |found: SumFound| match found {
@@ -269,7 +270,7 @@ fn found_of(
 #[test]
 fn exact_times_have_no_tolerance() {
     let found = |after, real_time| {
-        let proven = proven_at(0..3, 6, after, real_time);
+        let proven = proven_at(0..3, 0..6, after, real_time);
         (proven.right, proven.contradict)
     };
     assert_eq!(found(1_000, false), (3, 0));
@@ -277,11 +278,11 @@ fn exact_times_have_no_tolerance() {
     assert_eq!(found(-50_000_000, false), (0, 3));
 }
 
-/// The lanes of one are missing: the others belong to their packets by time.
+/// The lanes or the payload of one are missing: the others belong to their packets by time.
 #[test]
 fn sums_are_checked_by_the_lanes_of_their_own_packets() {
-    for lanes_of in [0..2, 1..3] {
-        let found = proven(lanes_of, 6);
+    for (lanes_of, parts) in [(0..2, 0..6), (1..3, 0..6), (0..3, 2..6)] {
+        let found = proven(lanes_of, parts);
         assert_eq!((found.right, found.wrong, found.contradict), (2, 0, 0));
     }
 }
@@ -289,17 +290,17 @@ fn sums_are_checked_by_the_lanes_of_their_own_packets() {
 /// A device may leave the count at 1: its right sums are no wrong packets, though each claims to be one update.
 #[test]
 fn right_sums_that_claim_to_be_one_update_are_named() {
-    let (proven, rows) = found_of(0..3, 6, 1_000, true, Open::Single);
+    let (proven, rows) = found_of(0..3, 0..6, 1_000, true, Open::Single);
     assert_eq!((proven.unsaid, proven.right, rows), (3, 0, vec![0, 1, 2]));
-    assert_eq!(found_of(0..3, 6, 1_000, true, Open::Sum).1, [] as [usize; 0]);
+    assert_eq!(found_of(0..3, 0..6, 1_000, true, Open::Sum).1, [] as [usize; 0]);
     // The last packet came, and is too short.
-    assert_eq!(found_of(0..3, 5, 1_000, true, Open::Single).1, [0, 1]);
+    assert_eq!(found_of(0..3, 0..5, 1_000, true, Open::Single).1, [0, 1]);
 }
 
 #[test]
 fn a_payload_that_a_killed_server_cut_is_no_wrong_sum() {
     let found = |parts| {
-        let proven = proven(0..3, parts);
+        let proven = proven(0..3, 0..parts);
         (proven.right, proven.wrong)
     };
     assert_eq!(found(6), (3, 0));
