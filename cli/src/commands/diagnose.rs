@@ -31,11 +31,7 @@ pub(super) fn run(args: Diagnose, ui: &Ui) -> Result<u8> {
         true if args.launch.allow_launch => {
             return Err(Error::config("--allow-launch: a run has ended; leave it out, or name an experiment file"));
         }
-        true => {
-            one_run(&subject)?;
-            as_listed(&subject, args.no_verify)?;
-            diagnose(&subject, args.device.as_deref(), &all().protocols, args.no_verify).map_err(unread)?
-        }
+        true => of_run(&subject, args.device.as_deref(), args.no_verify).map_err(unread)?,
         false if args.device.is_some() => {
             return Err(Error::config("--device: an experiment has not run yet; leave it out, or name a run dir"));
         }
@@ -56,6 +52,13 @@ pub(super) fn run(args: Diagnose, ui: &Ui) -> Result<u8> {
         Conclusion::Found => 1,
         Conclusion::CannotTell => CANNOT_TELL,
     })
+}
+
+/// Diagnoses the run in `run`.
+fn of_run(run: &Path, device: Option<&Path>, no_verify: bool) -> Result<Diagnosis> {
+    one_run(run)?;
+    as_listed(run, no_verify)?;
+    diagnose(run, device, &all().protocols, no_verify)
 }
 
 /// Returns the error of a run that could not be read: exit code 1 would say that a cause was found.
@@ -94,14 +97,8 @@ fn as_listed(run: &Path, no_verify: bool) -> Result<()> {
     if !run.join("sweep.json").exists() {
         return Ok(());
     }
-    let all = run_dirs(run, no_verify);
-    let checked = all
-        .and_then(|all| all.iter().filter(|listed| listed.dir == run).try_for_each(|listed| listed.check(no_verify)));
-    // Exit code 1 says that a cause was found.
-    checked.map_err(|error| match error {
-        Error::Invalid(why) => Error::config(why),
-        other => other,
-    })
+    let all = run_dirs(run, no_verify)?;
+    all.iter().filter(|listed| listed.dir == run).try_for_each(|listed| listed.check(no_verify))
 }
 
 /// Finds what would prevent an experiment from running: the host, and the device that it starts, if that is permitted.

@@ -341,6 +341,26 @@ fn changed_files_are_refused_by_name_and_read_if_wanted() {
     refuses(dir, &alone, 2, &["manifest.json: it is not JSON"]);
 }
 
+/// Exit code 1 of a diagnosis says that a cause was found.
+#[test]
+fn a_diagnosis_of_files_that_cannot_be_read_ends_with_2() {
+    let folder = folder();
+    let dir = folder.path();
+    fs::create_dir(dir.join("broken")).expect("a folder");
+    fs::write(dir.join("broken/sweep.json"), [0xff]).expect("writable");
+    refuses(dir, &["diagnose", "broken"], 2, &["sweep.json"]);
+    let one = SMALL.split("[sweep]").next().expect("text");
+    fs::write(dir.join("one.toml"), one).expect("writable");
+    succeeds(dir, &["replay", "one.toml", "--out", "one", "--no-report"]);
+    let path = dir.join("one/manifest.json");
+    let manifest = fs::read_to_string(&path).expect("readable");
+    fs::write(&path, manifest.replacen("\"seed\": 1", "\"seed\": 7", 1)).expect("writable");
+    refuses(dir, &["diagnose", "one"], 2, &["manifest.json: its content is not what was written (", "sweep.json says"]);
+    fs::write(&path, manifest).expect("writable");
+    fs::write(dir.join("one/sweep.json"), [0xff]).expect("writable");
+    refuses(dir, &["diagnose", "one"], 2, &["sweep.json: it is not JSON"]);
+}
+
 /// Arguments of every command that prints, in a folder with a run `r` and a sweep `s`.
 const PRINTING: [&[&str]; 22] = [
     &["--help"],
