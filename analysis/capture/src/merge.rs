@@ -56,7 +56,7 @@ impl Merge {
         self.inputs.iter().any(Input::is_unordered)
     }
 
-    /// Returns the coarsest resolutions of the server's files so far; each is known with the first batch.
+    /// Returns the coarsest resolutions of the server's files so far; that of a file with one resolution is known with the first batch.
     pub(super) fn resolutions_at_server(&self) -> impl Iterator<Item = u64> {
         self.inputs.iter().filter_map(Input::resolution_at_server)
     }
