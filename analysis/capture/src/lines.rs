@@ -375,7 +375,7 @@ fn counts(facts: &Facts, totals: &Totals, deliveries: Deliveries, numbered: u64,
         let merged: u64 = totals.bins.iter().zip(0u64..).skip(2).map(|(packets, n)| packets * n).sum();
         out.push(updates("merged", merged as f64));
         out.push(Line::new("represented", UPDATES, totals.distinct().map(|n| n as f64)));
-        // Without sequence numbers, copies cannot be recognised, and copies of results are intended.
+        // Without generation times not all copies are known (of ATP those of first transmissions), and copies of results are intended.
         if totals.ageless == 0 {
             out.push(Line::new("duplicates", PACKETS, totals.duplicates as f64));
         }
