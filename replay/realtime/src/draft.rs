@@ -292,6 +292,23 @@ mod tests {
     }
 
     #[test]
+    fn training_with_short_frames_lasts_as_long_as_a_link_carries_them() {
+        let with = |parameters: u64| {
+            let text = format!(
+                "[topology]\nkind = \"rack\"\nhost_rate = \"1Gbps\"\n[endpoint]\nworkers = \"trio_ml\"\nwindow = 64\n\
+                 [workload]\nkind = \"dense\"\nmodel = \"custom\"\nparameters = {parameters}\nelements = 1\nworkers = 2\n\
+                 iterations = 2\ncompute = \"1ms\"\n"
+            );
+            drafted(&text).expect("a draft")
+        };
+        let (short, long) = (with(1000), with(3000));
+        assert_eq!(long.bytes_total, 58 * long.frames_total);
+        // Two iterations of 2000 more frames of 60 bytes and 24 beside them, each 672 ns at 1 Gbit/s.
+        let longer = long.duration_ps - short.duration_ps;
+        assert!((longer - 4000 * 672_000).abs() < 1000, "{longer} ps");
+    }
+
+    #[test]
     fn addresses_that_are_switched_off_are_not_shown() {
         let source = |transport: &str| {
             let named = "[target]\nprofile = \"alveo-u55c-olaf\"\nslots = 8";

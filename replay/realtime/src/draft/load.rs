@@ -182,7 +182,8 @@ fn closed(plan: &Plan, mut ports: Ports, mut workers: Vec<Load>) -> Counted {
         packets => packets,
     };
     let frames = u64::from(training.iterations) * u64::from(packets);
-    let bytes = frames * plan.spec.transport.cable_bytes(plan.parts.frame_bytes) as u64;
+    let frame_bytes = plan.spec.transport.cable_bytes(plan.parts.frame_bytes) as u64;
+    let (bytes, frame_bits) = (frames * frame_bytes, link_bits(frame_bytes, ports.overhead));
     for (number, worker) in workers.iter_mut().enumerate() {
         (worker.frames, worker.bytes) = (frames, bytes);
         if let Some(port) = ports.of.get(number).and_then(|port| ports.loads.get_mut(*port)) {
@@ -190,7 +191,7 @@ fn closed(plan: &Plan, mut ports: Ports, mut workers: Vec<Load>) -> Counted {
             port.bytes += bytes;
         }
     }
-    let seconds = |load: &Load| (load.bytes + load.frames * ports.overhead) as f64 * 8.0 / load.line_bps.max(1) as f64;
+    let seconds = |load: &Load| (load.frames * frame_bits) as f64 / load.line_bps.max(1) as f64;
     let sending = ports.loads.iter().map(seconds).fold(0.0, f64::max);
     let end = Time::from(training.iterations) * training.compute_ps + (sending * 1e12) as Time;
     let senders = (0u32..).zip(&plan.spec.workers.cluster_of).filter(|(_, cluster)| **cluster != NO_CLUSTER);
