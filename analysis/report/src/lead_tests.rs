@@ -63,7 +63,8 @@ fn without_a_baseline_the_best_variant_is_named() {
     let mut missed = sweep.clone();
     let runs: Vec<usize> = missed.points.iter().flat_map(|point| point.runs.clone()).collect();
     let first = *runs.iter().find(|run| missed.runs[**run].labels[VARIANT] == "olaf").unwrap();
-    missed.runs[first].scalars.remove("loss");
+    let scalars = &mut missed.runs[first].scalars;
+    *scalars = scalars.iter().filter(|(key, _)| &***key != "loss").map(|(key, value)| (key.clone(), value)).collect();
     assert_eq!(Lead::of(&missed).answers[0].told, "lowest at 1 of 2 points");
     // Invalid runs are not compared.
     let invalid = Fault::Interrupted {};

@@ -37,13 +37,6 @@ impl Scalars {
         }
     }
 
-    /// Removes `key` and returns its value.
-    pub fn remove(&mut self, key: &str) -> Option<f64> {
-        let at = self.place(key).ok()?;
-        Arc::make_mut(&mut self.keys).remove(at);
-        Some(self.values.remove(at))
-    }
-
     /// Returns keys and values in the order of the keys.
     pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, f64)> {
         self.keys.iter().zip(self.values.iter().copied())
@@ -96,13 +89,9 @@ mod tests {
         let (mut own, mut map) = (Scalars::default(), BTreeMap::new());
         for _ in 0..2000 {
             let key = format!("metric/{}", below(40.0));
-            if below(3.0) == 0 {
-                assert_eq!(own.remove(&key), map.remove(&key));
-            } else {
-                let value = below(1000.0) as f64;
-                own.insert(key.as_str(), value);
-                map.insert(key.clone(), value);
-            }
+            let value = below(1000.0) as f64;
+            own.insert(key.as_str(), value);
+            map.insert(key.clone(), value);
             assert_eq!(own.get(&key), map.get(&key).copied());
             assert!(own.iter().map(|(key, value)| (&**key, value)).eq(map.iter().map(|(key, v)| (key.as_str(), *v))));
         }

@@ -11,8 +11,6 @@ use crate::{Error, Result};
 
 /// The key of `[workload]` that lists moves.
 pub(super) const MOVES: &str = "moves";
-/// The key of `[schedule]` that ends generation.
-pub(super) const STOP: &str = "stop";
 
 /// A source that stops and whose workers move.
 struct Edited {

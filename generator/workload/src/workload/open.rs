@@ -79,7 +79,6 @@ pub fn open(document: &mut Document, seed: Seed) -> Result<Opened> {
     }
     section.allow(COMMON);
     section.allow_elsewhere(edit::MOVES);
-    schedule.allow_elsewhere(edit::STOP);
     for workload in WORKLOADS {
         section.allow(workload.keys());
     }
