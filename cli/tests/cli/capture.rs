@@ -413,6 +413,29 @@ fn a_count_ends_it_and_parquet_takes_the_streams_place() {
     damage_is_found(&dir, "frames.parquet");
 }
 
+/// A capture whose files have no room left ends by itself, and says so.
+#[test]
+fn a_full_disk_ends_it() {
+    let Some(space) = space("af_packet") else { return };
+    let (name, mut command) = ("full", space.inside("bash"));
+    let out = space.dir(name).display().to_string();
+    let args = format!("-q capture --iface rx0 --kind af_packet --out {out}");
+    let line = format!("ulimit -f 64; exec {} {args}", env!("CARGO_BIN_EXE_pktgen"));
+    command.args(["-c", &line]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut capture = space.listening(name, command);
+    space.send(5000, 50_000);
+    let ended = happens(|| capture.try_wait().expect("a child").is_some());
+    let _ = capture.kill();
+    let output = capture.wait_with_output().expect("it ends");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(ended, "hang guard: the capture goes on without its file: {text}");
+    assert!(output.status.code() == Some(1) && text.contains("frames.arrows"), "{:?}: {text}", output.status);
+    let manifest = manifest(&space.dir(name));
+    assert_eq!(manifest["state"], "interrupted");
+    let faults = manifest["validity"]["faults"].to_string();
+    assert!(faults.contains("writer_failed") && faults.contains("capture_interrupted"), "{faults}");
+}
+
 /// Changes a byte of a file in the run dir: a reader refuses it by name, or reports that it did not read it.
 fn damage_is_found(dir: &Path, file: &str) {
     let analyze = |more: &[&str]| {

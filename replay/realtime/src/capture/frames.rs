@@ -238,10 +238,12 @@ fn record(
     manifest.manifest.queues = listener.tally.as_ref().map(Tally::queues).unwrap_or_default();
     manifest.manifest.validity.notes.extend(imbalance(&manifest.manifest.queues));
     conclude(&mut manifest, plan, end, [failures.0.as_ref(), failures.1.as_ref()], listener.doubt());
-    write_manifest(dir, &manifest)?;
+    let noted = write_manifest(dir, &manifest);
+    // What ended the capture comes first: on a full disk the manifest cannot be written either.
     if let Some(failure) = failures.0.or(failures.1) {
         return Err(failure);
     }
+    noted?;
     let by_host = manifest.capture.lost();
     let by_interface = manifest.capture.interface_dropped.saturating_sub(among_interfaces(plan, &manifest.capture));
     writer::note_drops(dir, Drops { unix_ns: clock::unix_ns(), by_interface, by_host })?;
@@ -261,7 +263,7 @@ fn record(
 /// queues, until the pump ends. Returns the results of the first two.
 fn both(
     mut blocks: Blocks,
-    (mut full, mut empty): WriterEnds,
+    (full, empty): WriterEnds,
     files: Files,
     dir: &Path,
     (receivers, over): (&mut [Receiver], Option<Over>),
@@ -273,6 +275,8 @@ fn both(
     std::thread::scope(|scope| {
         let begin = |name: &str| std::thread::Builder::new().name(name.into());
         let writer = begin(FRAMES).spawn_scoped(scope, || {
+            // Dropped when this thread ends, also by a failure: `pump` then ends, too.
+            let (mut full, mut empty) = (full, empty);
             drop_rights()?;
             files.work(&mut full, &mut empty)
         });
@@ -415,8 +419,9 @@ fn conclude(
     faults.extend(writer.map(|why| Fault::WriterFailed { why: why.to_string() }));
     faults.extend(receiver.map(|why| Fault::RoleFailed { why: why.to_string() }));
     let limited = plan.limits.count.is_some() || plan.limits.length.is_some();
-    let interrupted =
-        end == CaptureEnd::Stopped && limited || matches!(end, CaptureEnd::WriterGone | CaptureEnd::Failed);
+    let interrupted = end == CaptureEnd::Stopped && limited
+        || matches!(end, CaptureEnd::WriterGone | CaptureEnd::Failed)
+        || writer.is_some();
     if interrupted {
         faults.push(Fault::CaptureInterrupted {});
     }
