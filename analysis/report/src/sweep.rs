@@ -109,7 +109,8 @@ impl Listed {
         let path = self.dir.join("manifest.json");
         if self.planned && !path.exists() {
             let what = "the run never began: its sweep ended before; run the experiment again into another folder (a sweep begun \
-                        with --shard 1/1 goes on where it stopped)";
+                        with --shard 1/1 goes on where it stopped; of shards, the merge ended before: join them again into \
+                        another folder)";
             return Err(Error::data(&self.dir, what));
         }
         let (Some(said), Ok(text), false) = (&self.digest, std::fs::read(&path), no_verify) else { return Ok(()) };

@@ -249,6 +249,38 @@ fn what_is_missing_is_named_and_can_be_joined_later() {
     same_sweep(dir, 4);
 }
 
+/// A merge that meets a full disk after some runs, here the limit of a file's size, leaves the plan of all runs.
+#[test]
+fn a_merge_that_ended_early_is_no_whole_sweep() {
+    use std::os::unix::fs::MetadataExt;
+    let folder = folder(OLAF);
+    let dir = folder.path();
+    let device = |path: &Path| fs::metadata(path).map(|about| about.dev());
+    // Within a file system files are linked, which needs no room.
+    let elsewhere = ["/dev/shm", env!("CARGO_TARGET_TMPDIR")]
+        .map(Path::new)
+        .into_iter()
+        .find(|other| device(other).is_ok_and(|other| device(dir).is_ok_and(|own| own != other)));
+    let Some(room) = elsewhere.and_then(|other| tempfile::tempdir_in(other).ok()) else {
+        return skip(Need::Mounts, "a merge that met a full disk", "no second file system");
+    };
+    parts(dir, 2, &[]);
+    let plan = fs::read_to_string(dir.join("parts-2/2/planned.json")).expect("a plan");
+    let plan: Value = serde_json::from_str(&plan).expect("JSON");
+    let last = plan["runs"][17]["dir"].as_str().expect("18 runs");
+    fs::write(dir.join("parts-2/2").join(last).join("large"), vec![0_u8; 1 << 20]).expect("writable");
+    let out = room.path().join("out").display().to_string();
+    let args = format!("merge parts-2/1 parts-2/2 -o {out}");
+    let line = format!("ulimit -f 512; exec {} {args}", env!("CARGO_BIN_EXE_pktgen"));
+    let merged = Command::new("bash").args(["-c", &line]).current_dir(dir).output().expect("bash runs");
+    let said = String::from_utf8_lossy(&merged.stderr);
+    assert!(merged.status.code() == Some(1) && said.contains("File too large"), "{:?}: {said}", merged.status);
+    let report = pktgen(dir, &["report", &out]);
+    let said = String::from_utf8_lossy(&[report.stdout, report.stderr].concat()).into_owned();
+    assert!(report.status.code() == Some(1) && said.contains("1 of 18 runs"), "{:?}: {said}", report.status);
+    assert!(said.contains("the run never began"), "{said}");
+}
+
 #[test]
 fn what_does_not_belong_together_is_refused() {
     let folder = folder(OLAF);

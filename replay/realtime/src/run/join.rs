@@ -1,7 +1,8 @@
 //! Joins the shards of a sweep into the folder that a single process would have written.
 //!
-//! Used by `pktgen merge`. Files are linked, or copied if they cannot be, and never changed; `sweep.json` is written
-//! last, so that a killed merge leaves no folder that looks complete.
+//! Used by `pktgen merge`. Files are linked, or copied if they cannot be, and never changed. `sweep.json` lists the
+//! planned runs from the start, so that a killed merge leaves no folder that looks complete; it is written again at the end,
+//! with the digests of the runs.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, BufReader};
@@ -60,6 +61,7 @@ pub fn join(dirs: &[PathBuf], out: &Path, partial: bool, waived: bool) -> Result
         )));
     }
     let _claim = claim(out)?;
+    write_sweep(out, &mut plan)?;
     let mut copied = 0;
     let mut finished = Vec::new();
     for (run, planned) in held.iter().zip(&plan.runs) {
@@ -239,7 +241,10 @@ fn files(dir: &Path) -> Result<BTreeMap<PathBuf, PathBuf>> {
 
 /// Makes `to` a copy of the run dir `from`.
 fn link(from: &Path, to: &Path, copied: &mut usize) -> Result<()> {
-    for (name, path) in files(from)? {
+    let mut all: Vec<_> = files(from)?.into_iter().collect();
+    // The manifest last: a run dir that has one has all of its files.
+    all.sort_by_key(|(name, _)| name == Path::new("manifest.json"));
+    for (name, path) in all {
         let target = to.join(name);
         if let Some(folder) = target.parent() {
             std::fs::create_dir_all(folder).map_err(Error::io("create folder", folder))?;
