@@ -6,14 +6,18 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 use crate::args::Common;
 use crate::schemas;
 use pktgen_core::json_kind::JsonKind;
 use pktgen_core::printable::printable;
-use pktgen_realtime::driver::real_time::Progress;
+use pktgen_realtime::clock::Stopwatch;
+use pktgen_realtime::driver::real_time::{Progress, drop_privileges};
 
 /// Maximum number of notes that --quiet holds back.
 const HELD_MAX: usize = 20;
@@ -217,20 +221,53 @@ pub(crate) fn aligned<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
     rows.iter().map(line).collect()
 }
 
-/// Returns a flag that Ctrl-C sets; a second Ctrl-C ends the program immediately.
+/// Signals that request an end.
+const STOPS: [i32; 2] = [SIGINT, SIGTERM];
+
+/// Signals of one kind within this time after the first one are one request: `timeout` and other launchers send theirs to the
+/// process and to its group.
+const ONE_REQUEST: Duration = Duration::from_secs(1);
+
+/// Returns a flag that Ctrl-C or SIGTERM sets; a second request ends the program immediately.
 pub(crate) fn stop_flag() -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // If it cannot be registered, Ctrl-C ends the program in the usual way.
-        let _ = signal_hook::flag::register_conditional_shutdown(signal, 130, stop.clone());
+    let watched = end_at_second_request().is_ok();
+    for signal in STOPS {
+        // If they cannot be registered, Ctrl-C ends the program in the usual way.
+        if !watched {
+            // Any second signal then ends the program.
+            let _ = signal_hook::flag::register_conditional_shutdown(signal, 130, stop.clone());
+        }
         let _ = signal_hook::flag::register(signal, stop.clone());
     }
     stop
 }
 
+/// Starts a thread that ends the program at the second request.
+fn end_at_second_request() -> std::io::Result<()> {
+    let mut signals = Signals::new(STOPS)?;
+    let watch = move || {
+        let _ = drop_privileges(&[]);
+        let mut first: Option<(i32, Stopwatch)> = None;
+        for signal in signals.forever() {
+            match first {
+                None => first = Some((signal, Stopwatch::start())),
+                Some((kind, since)) if is_same_request(kind, signal, since.elapsed()) => {}
+                Some(_) => signal_hook::low_level::exit(130),
+            }
+        }
+    };
+    std::thread::Builder::new().name("signals".into()).spawn(watch).map(drop)
+}
+
+/// Whether a signal so long after the first one is of the same request.
+fn is_same_request(first: i32, signal: i32, after: Duration) -> bool {
+    signal == first && after < ONE_REQUEST
+}
+
 /// Makes the next Ctrl-C end the program immediately: what follows does not look at [`stop_flag`].
 pub(crate) fn stop_at_once() {
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+    for signal in STOPS {
         // If it cannot be registered, a second Ctrl-C ends the program.
         let _ = signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::new(AtomicBool::new(true)));
     }
@@ -247,6 +284,13 @@ mod tests {
     use pktgen_core::time::SECOND;
 
     use super::*;
+
+    #[test]
+    fn copies_of_a_signal_are_one_request() {
+        let at = Duration::from_millis;
+        assert!(is_same_request(SIGTERM, SIGTERM, at(0)) && is_same_request(SIGINT, SIGINT, at(999)));
+        assert!(!is_same_request(SIGTERM, SIGTERM, at(1000)) && !is_same_request(SIGINT, SIGTERM, at(0)));
+    }
 
     #[test]
     fn a_rate_is_that_of_the_run_under_way() {

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use pktgen_testing::happens;
 
@@ -15,10 +16,16 @@ const LONG: &str = "name = \"long\"\n[workload]\nupdates = 2000000\n[schedule]\n
 
 /// Starts the long run in `folder` and waits until some of every stream is on disk.
 fn start(folder: &Path) -> Child {
+    start_with(folder, Stdio::inherit())
+}
+
+/// Starts it with this standard error.
+fn start_with(folder: &Path, messages: Stdio) -> Child {
     fs::write(folder.join("x.toml"), LONG).expect("writable");
     let mut child = Command::new(env!("CARGO_BIN_EXE_pktgen"))
         .current_dir(folder)
         .args(["-q", "replay", "x.toml", "--out", "run"])
+        .stderr(messages)
         .spawn()
         .expect("the binary runs");
     let size = |name: &str| fs::metadata(folder.join("run").join(name)).map_or(0, |m| m.len());
@@ -37,6 +44,17 @@ fn signal(child: &Child, name: &str) {
     let line = format!("kill {name} {}", child.id());
     let status = Command::new("bash").args(["-c", &line]).status().expect("bash runs");
     assert!(status.success());
+}
+
+/// Returns a socket without room for another byte, and its other end.
+fn full() -> (UnixStream, UnixStream) {
+    let (reader, mut writer) = UnixStream::pair().expect("sockets");
+    writer.set_nonblocking(true).expect("a socket");
+    for bytes in [&[0; 4096][..], &[0]] {
+        while writer.write(bytes).is_ok_and(|written| written > 0) {}
+    }
+    writer.set_nonblocking(false).expect("a socket");
+    (writer, reader)
 }
 
 fn pktgen(folder: &Path, args: &[&str]) -> (i32, String, String) {
@@ -66,12 +84,50 @@ fn an_interrupted_run_ends_cleanly_and_is_readable() {
     }
 }
 
+/// As `timeout` sends it: to the process, and to the process group, which the process is in.
+#[test]
+fn copies_of_a_signal_are_one_request() {
+    for name in ["-INT", "-TERM"] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut child = start(folder.path());
+        let line = format!("for i in {{1..20}}; do kill {name} {} || break; done", child.id());
+        Command::new("bash").args(["-c", &line]).status().expect("bash runs");
+        assert_eq!(child.wait().expect("it ends").code(), Some(1), "{name}");
+        let manifest = fs::read_to_string(folder.path().join("run/manifest.json")).expect("a manifest");
+        assert!(manifest.contains("\"state\": \"interrupted\""), "{name}: {manifest}");
+    }
+}
+
+#[test]
+fn a_second_request_ends_the_program_at_once() {
+    for (first, second, between) in [("-TERM", "-TERM", 1100), ("-INT", "-INT", 1100), ("-INT", "-TERM", 0)] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        // Standard error has no room, so the program waits after the end of the run.
+        let (writer, _reader) = full();
+        let mut child = start_with(folder.path(), Stdio::from(OwnedFd::from(writer)));
+        signal(&child, first);
+        let manifest = || fs::read_to_string(folder.path().join("run/manifest.json")).unwrap_or_default();
+        let interrupted = happens(|| manifest().contains("\"state\": \"interrupted\""));
+        std::thread::sleep(Duration::from_millis(between));
+        signal(&child, second);
+        let ended = happens(|| child.try_wait().expect("a child").is_some());
+        let _ = child.kill();
+        let status = child.wait().expect("it ends");
+        assert!(interrupted && ended, "hang guard: {first} {second}, the run ended: {interrupted}");
+        assert_eq!(status.code(), Some(130), "{first} {second}");
+    }
+}
+
 /// The page of commands has the exit codes of the tests above and below.
 #[test]
 fn the_page_has_the_exit_code_of_a_signal() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/commands.md");
     let page = fs::read_to_string(page).expect("docs/commands.md");
-    for part in ["| 130 | ended at once by a second Ctrl-C or SIGTERM |", "Ctrl-C or SIGTERM ends a run cleanly"] {
+    for part in [
+        "| 130 | ended at once by a second Ctrl-C or SIGTERM |",
+        "Ctrl-C or SIGTERM ends a run cleanly",
+        "Signals of one kind within 1 s",
+    ] {
         assert!(page.contains(part), "{part}");
     }
 }
@@ -82,12 +138,7 @@ fn the_first_signal_ends_a_report() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         fs::write(folder.path().join("x.toml"), LONG.replace("2000000", "50")).expect("writable");
         // Standard output has no room, so the report cannot end.
-        let (_reader, mut writer) = UnixStream::pair().expect("sockets");
-        writer.set_nonblocking(true).expect("a socket");
-        for bytes in [&[0; 4096][..], &[0]] {
-            while writer.write(bytes).is_ok_and(|written| written > 0) {}
-        }
-        writer.set_nonblocking(false).expect("a socket");
+        let (writer, _reader) = full();
         let mut command = Command::new(env!("CARGO_BIN_EXE_pktgen"));
         command.current_dir(folder.path()).args(["-q", "replay", "x.toml", "--out", "run"]);
         let mut child = command.stdout(Stdio::from(OwnedFd::from(writer))).spawn().expect("the binary runs");
