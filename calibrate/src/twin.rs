@@ -312,7 +312,9 @@ fn remembered(path: &Path, head: &Head) -> Result<Option<Vec<Evaluated>>> {
     // A kill may cut the last line: it goes.
     let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
     if whole.len() < text.len() {
-        fs::write(path, whole).map_err(Error::io("write", path))?;
+        // Truncated in place: whatever happens meanwhile, the evaluations before it stay.
+        let cut = OpenOptions::new().write(true).open(path).and_then(|file| file.set_len(whole.len() as u64));
+        cut.map_err(Error::io("truncate", path))?;
     }
     let mut lines = whole.lines();
     let Some(first) = lines.next() else { return Ok(None) };

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output};
 
 use crate::support::text;
 use serde_json::Value;
@@ -41,7 +41,7 @@ to = 1.0
 "#;
 
 fn pktgen(folder: &Path, words: &str) -> Output {
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_pktgen"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pktgen"));
     command.current_dir(folder).args(words.split(' ').filter(|word| !word.is_empty())).output().expect("it runs")
 }
 
@@ -210,6 +210,12 @@ fn a_calibration_that_was_killed_goes_on_to_the_same_answer() {
     let beside = pktgen(at, &format!("{words} b"));
     assert!(told(&beside).contains("another process calibrates in this folder"), "{}", told(&beside));
     drop(evaluations);
+    // Nothing can be written: the cut line goes, the others stay.
+    let line = format!("ulimit -f 0; exec {} {words} b", env!("CARGO_BIN_EXE_pktgen"));
+    let stuck = Command::new("bash").args(["-c", &line]).current_dir(at).output().expect("bash runs");
+    assert_ne!(stuck.status.code(), Some(0), "{}", told(&stuck));
+    let left = fs::read_to_string(at.join("b/evaluations.jsonl")).expect("evaluations");
+    assert_eq!(left, format!("{}\n", lines[..14].join("\n")), "{}", told(&stuck));
     let again = pktgen(at, &format!("{words} b"));
     assert_eq!(again.status.code(), Some(0), "{}", told(&again));
     for file in ["calibration.json", "calibration.html", "best.toml", "evaluations.jsonl"] {
