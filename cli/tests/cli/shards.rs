@@ -167,6 +167,34 @@ fn whatever_is_unfinished_is_redone() {
     same_sweep(folder.path(), 1);
 }
 
+/// Two runs in real time, with a capture of all frames.
+const WIRES: &str = "name = \"wires\"\n[workload]\nclusters = 3\nworkers_per_cluster = 3\nupdates = 300\nbytes = \"256B\"\n\
+    [schedule]\nkind = \"constant\"\njitter = 0.3\noffered = \"16.384Mbps\"\n[topology]\nrate = \"1Gbps\"\n\
+    [target]\nprogram = \"forward\"\nqueue = \"fifo\"\nslots = 4096\n\
+    [transport]\nkind = \"ring\"\nwait = \"block\"\ntap = \"tap.pcapng\"\n[sweep]\nseeds = \"1..2\"\n";
+
+#[test]
+fn a_run_that_a_full_disk_cut_is_redone() {
+    let folder = folder(WIRES);
+    let dir = folder.path();
+    let line = format!("ulimit -f 200; exec {} replay x.toml --shard 1/1 --out out", env!("CARGO_BIN_EXE_pktgen"));
+    let cut = Command::new("bash").args(["-c", &line]).current_dir(dir).output().expect("bash runs");
+    let said = String::from_utf8_lossy(&cut.stderr);
+    assert!(cut.status.code() == Some(1) && said.contains("File too large"), "{:?}: {said}", cut.status);
+    let plan = fs::read_to_string(dir.join("out/planned.json")).expect("a plan");
+    let plan: Value = serde_json::from_str(&plan).expect("JSON");
+    let first = dir.join("out").join(plan["runs"][0]["dir"].as_str().expect("two runs"));
+    let manifest = || fs::read_to_string(first.join("manifest.json")).expect("a manifest");
+    assert!(manifest().contains("\"role_failed\"") && manifest().contains("\"finished\""), "{}", manifest());
+    let again = pktgen(dir, &["--json", "replay", "x.toml", "--shard", "1/1", "--out", "out"]);
+    let told = String::from_utf8_lossy(&again.stdout);
+    let share =
+        told.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).find(|line| line["kept"].is_u64());
+    let share = share.unwrap_or_else(|| panic!("{told}{}", String::from_utf8_lossy(&again.stderr)));
+    assert_eq!((&share["finished"], &share["kept"], &share["redone"]), (&2.into(), &0.into(), &1.into()), "{share}");
+    assert!(!manifest().contains("\"role_failed\""), "{}", manifest());
+}
+
 #[test]
 fn two_processes_in_one_folder_do_each_run_once() {
     let folder = folder(&longer());

@@ -623,7 +623,7 @@ impl Fault {
     }
 
     /// Returns whether it ended the run before everything was sent.
-    pub(crate) fn ends_early(&self) -> bool {
+    pub fn ends_early(&self) -> bool {
         match self {
             Fault::RoleFailed { .. } => true,
             Fault::InPart { fault, .. } => fault.ends_early(),

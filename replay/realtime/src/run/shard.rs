@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use pktgen_core::config::Run;
 use pktgen_core::record::{
-    MANIFEST_VERSION, Manifest, PLANNED, RunState, SweepManifest, SweepShard, digest, plan_hash,
+    Fault, MANIFEST_VERSION, Manifest, PLANNED, RunState, SweepManifest, SweepShard, digest, plan_hash,
 };
 use pktgen_core::regular::check_regular;
 use pktgen_core::shard::Shard;
@@ -39,13 +39,13 @@ pub struct Share {
     pub planned: usize,
     /// Runs that an earlier process had finished.
     pub kept: usize,
-    /// Runs that an earlier process had begun and not finished, which were repeated.
+    /// Runs that an earlier process had begun and not finished, or that a role's failure cut, which were repeated.
     pub redone: usize,
 }
 
 impl Experiment {
     /// Runs the part of the sweep that `shard` selects into `out`. Keeps runs that an earlier process finished there;
-    /// repeats those it only began. `say` is called with notes for the user.
+    /// repeats those it only began, and those that a role's failure cut. `say` is called with notes for the user.
     pub fn execute_shard(
         &self,
         shard: Shard,
@@ -185,27 +185,30 @@ fn same_shard(out: &Path, there: &SweepManifest, own: &SweepManifest) -> Result<
     Ok(())
 }
 
-/// Returns the complete runs, the runs to do, and how many of those had been begun; removes begun ones.
+/// Returns the complete runs, the runs to do, and how many of those had been begun; removes begun ones. A run that a role's failure
+/// cut (a full disk, a cable) is not complete; such runs come last, so that a failure that remains stops no other run.
 fn sort_out<'a>(mine: &[&'a Run], out: &Path) -> Result<(Vec<Finished>, Vec<&'a Run>, usize)> {
-    let (mut finished, mut todo, mut redone) = (Vec::new(), Vec::new(), 0);
+    let (mut finished, mut todo, mut cut, mut redone) = (Vec::new(), Vec::new(), Vec::new(), 0);
     for run in mine {
         let dir = out.join(run.folder());
         match complete(&dir, &run.labels, run.seed, &tool())? {
-            Some(run) => finished.push(run),
-            None => {
+            Some(whole) if !whole.validity.faults.iter().any(Fault::ends_early) => finished.push(whole),
+            other => {
                 if dir.exists() {
                     std::fs::remove_dir_all(&dir).map_err(Error::io("remove the unfinished run", &dir))?;
                     redone += 1;
                 }
-                todo.push(*run);
+                let later = if other.is_some() { &mut cut } else { &mut todo };
+                later.push(*run);
             }
         }
     }
+    todo.append(&mut cut);
     Ok((finished, todo, redone))
 }
 
 /// Returns the run in `dir` if it is complete: its manifest is written last, by renaming, and has the state "finished"
-/// only then. An interrupted run is not complete. A run other than the expected one is an error.
+/// only then. An interrupted run is not complete, and one that a role's failure cut is. A run other than the expected one is an error.
 pub(super) fn complete(
     dir: &Path,
     labels: &BTreeMap<String, String>,
