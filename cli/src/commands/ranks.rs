@@ -1,5 +1,6 @@
 //! `pktgen replay --rank`: one of several processes that execute a run together.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pktgen_core::Result;
@@ -40,7 +41,9 @@ pub(super) fn run(experiment: Experiment, rank: RankFlag, args: &Replay, ui: &Ui
         ui.wrote(&finished.dir);
         return Ok(u8::from(!valid).max(written));
     }
-    meeting.wait_for_ends(&stop)?;
+    // The signal that ended the run does not end this wait; another one ends the program.
+    let unset = AtomicBool::new(false);
+    meeting.wait_for_ends(if stop.load(Ordering::Relaxed) { &unset } else { &*stop })?;
     let (dirs, whole) = meeting.parts();
     Ok(merge::parts(&dirs, &whole, None, false, ui)?.max(u8::from(!valid)).max(written))
 }

@@ -273,6 +273,30 @@ fn ends(ranks: Vec<Child>) -> Vec<(Option<i32>, String)> {
     outputs.map(|output| (output.status.code(), said(&output))).collect()
 }
 
+/// Makes a run of three ranks on the loopback interface, of which `stopped` gets SIGTERM while the workers send.
+fn stopped(dir: &Path, out: &str, stopped: u32) -> Vec<(Option<i32>, String)> {
+    let addresses = addresses();
+    let flags = ["--roles", "workers,device,server", "--merge", "--set", &addresses, "--set", "workload.updates=4000"];
+    let ranks: Vec<_> = (0..3).map(|rank| slurm(dir, rank, 3, out, &flags)).collect();
+    let sent = dir.join(out).join("rank-0/sent.arrows");
+    eventually("a batch of what was sent", || fs::metadata(&sent).map_or(0, |file| file.len()) > 4096 * 40);
+    let begun = manifest(&dir.join(out).join(format!("rank-{stopped}")));
+    let pid = begun["rank"]["pid"].as_u64().expect("a process").to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs").success());
+    ends(ranks)
+}
+
+#[test]
+fn a_first_rank_that_is_stopped_joins_the_parts() {
+    let folder = folder();
+    let dir = folder.path();
+    let ended = stopped(dir, "job", 0);
+    assert!(ended[0].0 == Some(1) && !ended[0].1.contains("not ended"), "{ended:?}");
+    let whole = manifest(&dir.join("job/whole"));
+    assert_eq!((&whole["state"], &whole["validity"]["valid"]), (&"interrupted".into(), &false.into()), "{ended:?}");
+    assert!(whole["validity"].to_string().contains("rank 0 (workers 1/1 on "), "{}", whole["validity"]);
+}
+
 #[test]
 fn ranks_of_slurm_on_the_loopback_interface_begin_at_a_given_instant() {
     let folder = folder();

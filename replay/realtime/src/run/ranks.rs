@@ -156,7 +156,7 @@ impl Meeting {
         ((0..self.crew.place.of).map(|rank| self.dir(rank)).collect(), self.folder.join("whole"))
     }
 
-    /// Waits until every rank has ended. Names a rank that is not visible and has not reported its end.
+    /// Waits until every rank has ended, or `stop` is set. Names a rank that is not visible and has not reported its end.
     pub fn wait_for_ends(&self, stop: &AtomicBool) -> Result<()> {
         let watch = clock::Stopwatch::start();
         loop {
@@ -164,11 +164,12 @@ impl Meeting {
             if left.is_empty() {
                 return Ok(());
             }
-            if stop.load(Ordering::Relaxed) || watch.elapsed() > self.wait {
+            let (stopped, waited) = (stop.load(Ordering::Relaxed), watch.elapsed());
+            if stopped || waited > self.wait {
+                let after = if stopped { format!("{waited:.0?}, interrupted") } else { format!("{:.0?}", self.wait) };
                 return Err(Error::Invalid(format!(
-                    "{} not ended after {:.0?}; when they have: pktgen merge {} -o {}",
+                    "{} not ended after {after}; when they have: pktgen merge {} -o {}",
                     named(&left, "has", "have"),
-                    self.wait,
                     self.folder.join("rank-*").display(),
                     self.folder.join("whole").display()
                 )));

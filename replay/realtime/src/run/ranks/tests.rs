@@ -181,5 +181,8 @@ fn who_is_gone_is_seen_and_who_is_elsewhere_is_not() {
     crate::capture::write_manifest(&dir, &done).unwrap();
     assert!(has_ended(&dir));
     let waited = group.meeting(place(0, 2), 30, None).wait_for_ends(&AtomicBool::new(false));
-    assert!(message(&waited).contains("rank 1 has not ended after 30ms"), "{}", message(&waited));
+    assert!(message(&waited).contains("rank 1 has not ended after 30ms;"), "{}", message(&waited));
+    let waited = group.meeting(place(0, 2), 600_000, None).wait_for_ends(&AtomicBool::new(true));
+    let said = message(&waited);
+    assert!(said.contains("rank 1 has not ended after ") && said.contains("s, interrupted;"), "{said}");
 }
