@@ -298,6 +298,23 @@ fn a_first_rank_that_is_stopped_joins_the_parts() {
 }
 
 #[test]
+fn a_server_that_is_stopped_before_the_workers_end_is_named() {
+    let folder = folder();
+    let dir = folder.path();
+    let ended = stopped(dir, "job", 2);
+    assert!(ended[2].1.contains("rank 2: exit code 1"), "{ended:?}");
+    assert_eq!(manifest(&dir.join("job/rank-2"))["state"], "interrupted", "{ended:?}");
+    // Sockets notice that nobody receives any more, so the other ranks may fail before they join the parts.
+    let output = pktgen(dir, &["merge", "job/rank-0", "job/rank-1", "job/rank-2", "-o", "joined"]);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let reasons = manifest(&dir.join("joined"))["validity"].to_string();
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
+    let fault = format!("rank 2 (server on {}): the run was interrupted", host.trim());
+    assert!(reasons.contains(&fault), "{reasons}");
+    assert!(!reasons.contains("transport.linger"), "{reasons}");
+}
+
+#[test]
 fn ranks_of_slurm_on_the_loopback_interface_begin_at_a_given_instant() {
     let folder = folder();
     let dir = folder.path();

@@ -178,6 +178,11 @@ impl Meeting {
         }
     }
 
+    /// Returns whether the user ended this rank, a device or a server, before the workers had ended.
+    pub(super) fn was_left(&self) -> bool {
+        self.left.load(Ordering::Relaxed)
+    }
+
     fn workers_have_ended(&self) -> bool {
         self.crew.senders().all(|rank| has_ended(&self.dir(rank)))
     }
@@ -218,8 +223,10 @@ impl Experiment {
             if !roles.workers {
                 scope.spawn(|| {
                     while !over.load(Ordering::Relaxed) {
-                        if stop.load(Ordering::Relaxed) || meeting.workers_have_ended() {
-                            ended.store(true, Ordering::Relaxed);
+                        let (stopped, all_sent) = (stop.load(Ordering::Relaxed), meeting.workers_have_ended());
+                        if stopped || all_sent {
+                            meeting.left.store(!all_sent, Ordering::Relaxed);
+                            ended.store(true, Ordering::Release);
                             return;
                         }
                         std::thread::sleep(LOOK);

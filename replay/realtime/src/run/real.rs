@@ -244,8 +244,8 @@ pub(super) fn run(
         manifest.incidents.notes.push(Note::TooLate { frames: outcome.skipped });
     }
     if task.roles.part().is_some() {
-        // A part that serves is ended by stopping it.
-        outcome.interrupted &= task.roles.workers;
+        // A part that serves is ended by stopping it; a rank that serves, by the end of the workers.
+        outcome.interrupted &= task.roles.workers || task.meeting.is_some_and(Meeting::was_left);
         let part = task.roles.part().unwrap_or("roles");
         manifest.incidents.notes.push(Note::Part { part: part.to_owned() });
         conclude(manifest, outcome_of(outcome));

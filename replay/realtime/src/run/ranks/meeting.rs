@@ -1,6 +1,7 @@
 //! The common start of ranks through a shared folder: each reports that it is ready, and the first announces the start.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -36,6 +37,8 @@ pub struct Meeting {
     pub(super) wait: Duration,
     /// Start time, without waiting for other ranks.
     at: Option<Instant>,
+    /// Set if the user ends this rank, a device or a server, before the workers have ended.
+    pub(super) left: Arc<AtomicBool>,
 }
 
 /// Properties that must be equal for all ranks of a run.
@@ -99,7 +102,7 @@ struct Start {
 impl Meeting {
     /// Ranks meet in `folder` and wait for each other, or begin at a given time.
     pub fn new(crew: RankCrew, folder: &Path, wait: Duration, at: Option<Instant>) -> Self {
-        Meeting { crew, folder: folder.to_owned(), wait, at }
+        Meeting { crew, folder: folder.to_owned(), wait, at, left: Arc::default() }
     }
 
     /// Returns the processes.
