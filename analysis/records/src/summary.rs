@@ -47,7 +47,14 @@ const ROWS: [(&str, &[Told]); 9] = [
             if_any("duplicates", "{} that had come before"),
         ],
     ),
-    ("updates", &[told("loss", "{} lost"), told("unrepresented", "{} in nothing that arrived")]),
+    (
+        "updates",
+        &[
+            told("loss", "{} lost"),
+            told("unrepresented", "{} dropped or replaced"),
+            if_any("in_flight", "{} under way at the end"),
+        ],
+    ),
     ("sums", &[told("sums_ok", "{} right"), told("sums_wrong", "{} wrong")]),
     (
         "Age-of-Model",
@@ -139,6 +146,16 @@ mod tests {
         ] {
             assert_eq!(summary(&[Line::new("loss", "share", share)]), [("updates", said.to_owned())]);
         }
+    }
+
+    #[test]
+    fn updates_under_way_at_the_end_are_shown_if_there_are_any() {
+        let row = |in_flight: f64| {
+            let shares = ["loss", "unrepresented"].map(|metric| Line::new(metric, "share", 0.0));
+            summary(&[&shares[..], &[Line::new("in_flight", "updates", in_flight)]].concat())[0].1.clone()
+        };
+        assert_eq!(row(0.0), "0.0 % lost, 0.0 % dropped or replaced");
+        assert_eq!(row(18_000.0), "0.0 % lost, 0.0 % dropped or replaced, 18000 under way at the end");
     }
 
     #[test]
