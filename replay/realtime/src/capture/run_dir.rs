@@ -18,7 +18,7 @@ use serde::Serialize;
 use super::claim::{Claim, hold};
 use super::lateness::LATENESS;
 use super::ordered::OrderedWriter;
-use super::stream::{Stream, convert, convert_both, merge_shifted, running_path};
+use super::stream::{Stream, convert, convert_both, finished_rows, merge_shifted, removed, running_path};
 use crate::clock::RunClock;
 use crate::recorder::Recorder;
 use crate::transport::Departure;
@@ -664,7 +664,7 @@ fn recover_received(dir: &Path, files: &mut FileDigests) -> Result<u64> {
     match (running_path(dir, Received::STREAM.name).exists(), server.exists()) {
         (true, true) => convert_both::<Received>(dir, RECEIVED_SERVER, files),
         // Both are already in the Parquet file: the run was killed while it removed them.
-        (false, true) => std::fs::remove_file(&server).map_err(Error::io("remove", &server)).map(|()| 0),
+        (false, true) => finished_rows::<Received>(dir).and_then(|rows| removed(&server, rows)),
         (_, false) => recover_or_empty::<Received>(dir, files),
     }
 }
@@ -680,16 +680,14 @@ fn recover_or_empty<R: Row>(dir: &Path, files: &mut FileDigests) -> Result<u64> 
 
 fn recover_stream<R: Row>(dir: &Path, files: &mut FileDigests) -> Result<u64> {
     let path = running_path(dir, R::STREAM.name);
-    // A Parquet file has its name when it is whole: the run was killed before it removed this one, which may have fewer rows.
-    if path.exists() && dir.join(format!("{}.parquet", R::STREAM.name)).exists() {
-        return std::fs::remove_file(&path).map_err(Error::io("remove", &path)).map(|()| 0);
+    // A Parquet file has its name when it is whole: the other one, if it was not removed yet, may have fewer rows.
+    if dir.join(format!("{}.parquet", R::STREAM.name)).exists() {
+        let rows = finished_rows::<R>(dir)?;
+        return if path.exists() { removed(&path, rows) } else { Ok(rows) };
     }
     match path.metadata() {
         // The run was killed before the schema was on disk.
-        Ok(about) if about.len() == 0 => {
-            merge_shifted::<R>(&[], dir, files)?;
-            std::fs::remove_file(&path).map_err(Error::io("remove", &path)).map(|()| 0)
-        }
+        Ok(about) if about.len() == 0 => merge_shifted::<R>(&[], dir, files).and_then(|rows| removed(&path, rows)),
         Ok(_) => convert::<R>(dir, files),
         Err(_) => Ok(0),
     }

@@ -11,7 +11,6 @@ use std::thread::JoinHandle;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::{Compression, ZstdLevel};
-use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use pktgen_core::arrow::array::{AsArray, Int64Array, RecordBatch};
 use pktgen_core::arrow::compute::interleave_record_batch;
@@ -318,17 +317,34 @@ pub(super) fn merge_shifted<R: Row>(from: &[(&Path, Time)], to: &Path, files: &m
     write_merged::<R, _>(to, from.iter().map(head).collect::<Result<_>>()?, files)
 }
 
+/// Removes the file of a stream that is finished by now; returns its `rows`.
+pub(super) fn removed(path: &Path, rows: u64) -> Result<u64> {
+    std::fs::remove_file(path).map_err(Error::io("remove", path)).map(|()| rows)
+}
+
+/// Returns the number of rows of a finished stream.
+pub(super) fn finished_rows<R: Row>(dir: &Path) -> Result<u64> {
+    let path = finished_path(dir, R::STREAM.name);
+    let builder = open_finished(&path)?;
+    Ok(builder.metadata().file_metadata().num_rows().max(0) as u64)
+}
+
+/// Opens a finished stream for reading.
+fn open_finished(path: &Path) -> Result<ParquetRecordBatchReaderBuilder<File>> {
+    let file = File::open(path).map_err(Error::io("open", path))?;
+    footer::check(&file, path, footer::OUR_ROWS)?;
+    // The decoder panics on some damage.
+    attempt(|| ParquetRecordBatchReaderBuilder::try_new(file))
+        .ok_or_else(|| Error::data(path, "its footer is damaged"))?
+        .map_err(|e| Error::data(path, e.to_string()))
+}
+
 /// Returns the batches of a finished stream, with their first column shifted by `shift`.
 fn shifted<R: Row>(from: &Path, shift: Time) -> Result<impl Iterator<Item = Result<RecordBatch>> + use<R>> {
     let path = finished_path(from, R::STREAM.name);
-    let file = File::open(&path).map_err(Error::io("open", &path))?;
-    footer::check(&file, &path, footer::OUR_ROWS)?;
-    // The decoder panics on some damage.
-    let opened = attempt(|| {
-        let builder = ParquetRecordBatchReaderBuilder::try_new(file)?;
-        Ok::<_, ParquetError>((builder.schema().clone(), builder.with_batch_size(BATCH).build()?))
-    });
-    let (schema, mut reader) = opened
+    let builder = open_finished(&path)?;
+    let schema = builder.schema().clone();
+    let mut reader = attempt(|| builder.with_batch_size(BATCH).build())
         .ok_or_else(|| Error::data(&path, "its footer is damaged"))?
         .map_err(|e| Error::data(&path, e.to_string()))?;
     let current = as_current::<R>(&path, &schema)?;

@@ -202,7 +202,7 @@ fn both_streams_of_a_killed_run_are_recovered() {
     assert!(!path.exists());
     // Killed while the streams were removed: nothing is lost.
     std::fs::write(&path, "rest").unwrap();
-    assert_eq!(recover_received(dir.path(), &mut FileDigests::new()).unwrap(), 0);
+    assert_eq!(recover_received(dir.path(), &mut FileDigests::new()).unwrap(), 10_000 + whole);
     assert_eq!((read(dir.path()).len(), path.exists()), (10_000 + whole as usize, false));
 }
 
@@ -231,6 +231,6 @@ fn recovery_keeps_a_whole_file() {
     stream.push(&row((1, 0, 0))).unwrap();
     stream.finish(dir, &mut files).unwrap();
     std::fs::write(running_path(dir, RECEIVED), early).unwrap();
-    recover_stream::<Received>(dir, &mut files).unwrap();
+    assert_eq!(recover_stream::<Received>(dir, &mut files).unwrap(), 1, "the rows of the whole file");
     assert_eq!((read(dir), running_path(dir, RECEIVED).exists()), (vec![(1, 0, 0)], false));
 }
