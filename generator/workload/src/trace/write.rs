@@ -1,7 +1,8 @@
 //! Writing traces, and synthesising them from a workload.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{File, TryLockError};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -38,8 +39,11 @@ const BATCH_VALUES: usize = 1 << 22;
 /// Encoded bytes of a row group after which the next begins: the encoder holds the whole one it is in.
 const GROUP_BYTES: usize = 1 << 25;
 
-/// A new file beside `path`, that is named after it and after what it is. Whatever has such a name stays as it is: it may be an
-/// input.
+/// The bytes with which a Parquet file begins and, if it is whole, ends.
+const MAGIC: [u8; 4] = *b"PAR1";
+
+/// An empty file beside `path`, that is named after it and after what it is, and locked against other writers. Reuses what a killed
+/// writer left. Other files of such names stay as they are: they may be inputs.
 pub(super) fn beside(path: &Path, what: &str) -> Result<(File, PathBuf)> {
     let mut k = 0;
     loop {
@@ -47,17 +51,50 @@ pub(super) fn beside(path: &Path, what: &str) -> Result<(File, PathBuf)> {
         name.push(if k == 0 { format!(".{what}") } else { format!(".{what}-{k}") });
         let name = PathBuf::from(name);
         match File::options().read(true).write(true).create_new(true).open(&name) {
-            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => k += 1,
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => match left_behind(&name) {
+                Some(file) => return Ok((file, name)),
+                None => k += 1,
+            },
             Err(e) => return Err(Error::io("create", &name)(e)),
-            Ok(file) => return Ok((file, name)),
+            // Another writer may have locked it first.
+            Ok(file) if !matches!(file.try_lock(), Err(TryLockError::WouldBlock)) && is_at(&file, &name) => {
+                return Ok((file, name));
+            }
+            Ok(_) => k += 1,
         }
     }
+}
+
+/// Locks and empties the file `name` if a killed writer left it: no writer has it, and it is empty or half a Parquet file, which
+/// nothing can read.
+fn left_behind(name: &Path) -> Option<File> {
+    if !name.symlink_metadata().ok()?.is_file() {
+        return None;
+    }
+    let file = File::options().read(true).write(true).open(name).ok()?;
+    file.try_lock().ok()?;
+    let length = file.metadata().ok()?.len();
+    let has_magic = |at: u64| {
+        let mut bytes = [0; MAGIC.len()];
+        file.read_exact_at(&mut bytes, at).is_ok() && bytes == MAGIC
+    };
+    let is_half = has_magic(0) && !(length >= 2 * MAGIC.len() as u64 && has_magic(length - MAGIC.len() as u64));
+    let is_ours = (length == 0 || is_half) && is_at(&file, name);
+    (is_ours && file.set_len(0).is_ok()).then_some(file)
+}
+
+/// Whether `file` still has this name: another writer may have renamed or removed it.
+fn is_at(file: &File, name: &Path) -> bool {
+    let place = |about: std::fs::Metadata| (about.dev(), about.ino());
+    file.metadata().ok().map(place).is_some_and(|own| name.symlink_metadata().ok().map(place) == Some(own))
 }
 
 /// A file that is removed when it is dropped, unless it got its name before.
 struct Partial {
     path: PathBuf,
     kept: bool,
+    /// Keeps its lock until it has its name.
+    _file: File,
 }
 
 impl Partial {
@@ -110,7 +147,8 @@ impl Writer {
             )));
         }
         let (file, name) = beside(path, "partial")?;
-        let partial = Partial { path: name, kept: false };
+        let locked = file.try_clone().map_err(Error::io("create", &name))?;
+        let partial = Partial { path: name, kept: false, _file: locked };
         let level = ZstdLevel::try_new(3).map_err(|e| Error::data(path, e.to_string()))?;
         let properties = WriterProperties::builder().set_compression(Compression::ZSTD(level)).build();
         let writer = ArrowWriter::try_new(file, trace_schema(), Some(properties))
@@ -177,7 +215,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Ends the file, writes the manifest beside it, and gives both their names.
+    /// Ends the file, writes the manifest beside it, and gives both their names: the old trace keeps no manifest, then the new one
+    /// gets its own.
     pub fn finish(mut self, origin: &str, details: BTreeMap<String, String>, licence: &str) -> Result<TraceManifest> {
         self.flush()?;
         let Writer { path, mut partial, writer, rows, .. } = self;
@@ -191,10 +230,16 @@ impl Writer {
             updates: rows,
         };
         let place = manifest_path(&path);
-        let mut described = Partial { path: beside(&place, "partial")?.1, kept: false };
+        let (file, name) = beside(&place, "partial")?;
+        let mut described = Partial { path: name, kept: false, _file: file };
         manifest.save(&described.path)?;
-        described.rename(&place)?;
+        // A trace without a manifest is readable, one with another's is not: a process killed here leaves the former.
+        match std::fs::remove_file(&place) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(Error::io("remove", &place)(e)),
+            _ => {}
+        }
         partial.rename(&path)?;
+        described.rename(&place)?;
         Ok(manifest)
     }
 }
@@ -287,6 +332,43 @@ mod tests {
         let message = Writer::create(&folder.path().join("t.CSV")).err().unwrap().to_string();
         assert!(message.contains(".parquet"), "{message}");
         assert_eq!(files(), 2);
+    }
+
+    #[test]
+    fn files_of_killed_writers_are_reused_and_others_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, left) = (folder.path().join("t.parquet"), folder.path().join("t.parquet.partial"));
+        let files = || std::fs::read_dir(folder.path()).unwrap().count();
+        for half in ["", "PAR1", "PAR1 and some pages"] {
+            std::fs::write(&left, half).unwrap();
+            let writer = Writer::create(&path).unwrap();
+            let manifest = writer.finish("recorded", BTreeMap::new(), "CC0-1.0").unwrap();
+            assert_eq!((files(), left.exists(), file_hash(&path).unwrap()), (2, false, manifest.sha256), "{half:?}");
+        }
+        // Whole, or no Parquet file: perhaps the input.
+        for other in ["PAR1 and all pages PAR1", "t_ps,cluster"] {
+            std::fs::write(&left, other).unwrap();
+            drop(Writer::create(&path).unwrap());
+            assert_eq!((std::fs::read(&left).unwrap().as_slice(), files()), (other.as_bytes(), 3));
+        }
+        std::fs::remove_file(&left).unwrap();
+        // Each of two writers has its own.
+        let (one, two) = (Writer::create(&path).unwrap(), Writer::create(&path).unwrap());
+        assert_ne!(one.partial.path, two.partial.path);
+        drop((one, two));
+        assert_eq!(files(), 2);
+    }
+
+    #[test]
+    fn a_trace_whose_replacement_ends_between_the_names_has_no_manifest_of_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, manifest) = (folder.path().join("t.parquet"), folder.path().join("t.parquet.manifest.json"));
+        Writer::create(&path).unwrap().finish("recorded", BTreeMap::new(), "CC0-1.0").unwrap();
+        let writer = Writer::create(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        assert!(writer.finish("recorded", BTreeMap::new(), "MIT").is_err());
+        assert!(!manifest.exists(), "the trace has its name before its manifest");
     }
 
     #[test]
