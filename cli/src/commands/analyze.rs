@@ -22,17 +22,24 @@ use crate::schemas;
 use crate::ui::Ui;
 
 /// Prints the lines of every run that can be read and lists the others; returns 1 if there are others or a run is
-/// invalid, and their error if no run can be read.
+/// invalid, and their error if no run can be read, unless a file could not be written.
 pub(super) fn run(args: Analyze, ui: &Ui) -> Result<u8> {
     if captured::asked_for(&args) {
         return captured::run(&args, ui);
     }
     captured::refuse_flags(&args)?;
+    let mut unwritten = false;
     for path in args.runs.iter().filter(|_| args.recover) {
-        recover_all(path, args.no_verify, ui)?;
+        unwritten |= !recover_all(path, args.no_verify, ui)?;
     }
     if args.wrong {
-        return wrong::run(&args, ui);
+        return wrong::run(&args, ui).or_else(|error| match unwritten {
+            true => {
+                ui.error(&error.to_string());
+                Ok(1)
+            }
+            false => Err(error),
+        });
     }
     let mut dirs: Vec<Listed> = Vec::new();
     for path in &args.runs {
@@ -55,6 +62,10 @@ pub(super) fn run(args: Analyze, ui: &Ui) -> Result<u8> {
         bar.inc(1);
     }
     bar.finish_and_clear();
+    if unwritten && bad.len() == dirs.len() {
+        bad.iter().for_each(|(dir, error)| say_bad(dir, error, ui));
+        return Ok(1);
+    }
     if bad.len() == dirs.len()
         && let Some((_, error)) = bad.pop()
     {
@@ -67,9 +78,10 @@ pub(super) fn run(args: Analyze, ui: &Ui) -> Result<u8> {
     Ok(u8::from(invalid || !bad.is_empty()))
 }
 
-/// Recovers the unfinished runs at `path`. Runs that cannot be recovered are reported when they are analysed.
-fn recover_all(path: &Path, no_verify: bool, ui: &Ui) -> Result<()> {
-    let mut recovered = false;
+/// Recovers the unfinished runs at `path`. Runs that cannot be recovered are reported when they are analysed. Returns whether all files
+/// that this needs could be written.
+fn recover_all(path: &Path, no_verify: bool, ui: &Ui) -> Result<bool> {
+    let (mut recovered, mut written) = (false, true);
     for Listed { dir, .. } in run_dirs(path, no_verify)? {
         if is_unfinished(&dir).unwrap_or(false) {
             match recover(&dir, no_verify) {
@@ -78,11 +90,17 @@ fn recover_all(path: &Path, no_verify: bool, ui: &Ui) -> Result<()> {
                     ui.note(&format!("{}: recovered {rows}", dir.display()));
                     recovered = true;
                 }
-                Err(error) => ui.error(&format!("{} was not recovered: {error}", dir.display())),
+                Err(error) => {
+                    written &= !matches!(error, Error::Io { .. }) || error.exit_code() != 1;
+                    ui.error(&format!("{} was not recovered: {error}", dir.display()));
+                }
             }
         }
     }
-    if recovered { refresh_sweep(path) } else { Ok(()) }
+    if recovered {
+        refresh_sweep(path)?;
+    }
+    Ok(written)
 }
 
 fn one(run: &Listed, args: &Analyze) -> Result<Measured> {

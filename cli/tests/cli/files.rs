@@ -574,6 +574,25 @@ fn a_full_disk_is_an_error_and_keeps_what_was_written() {
     }
 }
 
+/// A limit on file sizes stands in for a full disk.
+#[test]
+fn a_recovery_that_cannot_write_is_no_wrong_request() {
+    let folder = folder();
+    let dir = folder.path();
+    succeeds(dir, &["replay", "ring.toml", "--no-report", "--out", "full"]);
+    // As a killed run leaves it.
+    fs::remove_file(dir.join("full/sweep.json")).expect("removable");
+    let path = dir.join("full/manifest.json");
+    let running = fs::read_to_string(&path).expect("readable").replace("\"finished\"", "\"running\"");
+    fs::write(&path, pktgen_core::record::digest::seal(&running)).expect("writable");
+    let line = format!("trap '' XFSZ; ulimit -f 1; exec {} analyze full --recover", env!("CARGO_BIN_EXE_pktgen"));
+    let output = Command::new("bash").current_dir(dir).args(["-c", &line]).output().expect("bash runs");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("full was not recovered: cannot write "), "{said}");
+    assert!(said.contains("full was not analysed"), "{said}");
+}
+
 #[test]
 fn a_sweep_stays_in_its_folder() {
     let folder = folder();
