@@ -55,7 +55,11 @@ impl ControlSocket {
     pub(super) fn bind(chosen: Option<&Path>) -> Result<Self> {
         let path = match chosen {
             Some(path) => std::path::absolute(path).map_err(Error::io("find", path))?,
-            None => runtime_folder()?.join(format!("{}.sock", std::process::id())),
+            None => {
+                let folder = runtime_folder()?;
+                remove_left(&folder);
+                folder.join(format!("{}.sock", std::process::id()))
+            }
         };
         let listener = bind(&path)?;
         Ok(ControlSocket { path, listener, events: broadcast::Sender::new(EVENTS) })
@@ -121,16 +125,24 @@ fn runtime_folder() -> Result<PathBuf> {
     Ok(folder)
 }
 
+/// Returns whether a killed run left this socket. Other errors than a refusal are those of sockets in use: of another type, or another
+/// user's.
+fn is_left(path: &Path) -> bool {
+    let is_socket = fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
+    is_socket && Stream::connect(path).is_err_and(|e| e.kind() == std::io::ErrorKind::ConnectionRefused)
+}
+
+/// Removes the sockets in `folder` that killed runs left. What cannot be removed stays.
+fn remove_left(folder: &Path) {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_ours = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "sock") && is_left(path);
+    entries.filter(is_ours).for_each(|path| drop(fs::remove_file(path)));
+}
+
 /// Binds a socket that nobody else may use.
 fn bind(path: &Path) -> Result<Listener> {
     match fs::symlink_metadata(path) {
-        // Left by a killed run. Other errors are those of sockets in use: of another type, or another user's.
-        Ok(found)
-            if found.file_type().is_socket()
-                && Stream::connect(path).is_err_and(|e| e.kind() == std::io::ErrorKind::ConnectionRefused) =>
-        {
-            fs::remove_file(path).map_err(Error::io("remove", path))?;
-        }
+        Ok(_) if is_left(path) => fs::remove_file(path).map_err(Error::io("remove", path))?,
         Ok(_) => {
             return Err(Error::config(format!("--control {}: it is there already; choose another", path.display())));
         }
@@ -344,5 +356,16 @@ mod tests {
         // Nobody listens any more.
         drop(bind(&folder.path().join("killed")).unwrap());
         assert!(bind(&folder.path().join("killed")).is_ok());
+    }
+
+    #[test]
+    fn sockets_of_killed_runs_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let [killed, live, other] = ["1.sock", "2.sock", "3.txt"].map(|name| folder.path().join(name));
+        drop(bind(&killed).unwrap());
+        let _serving = bind(&live).unwrap();
+        fs::write(&other, "").unwrap();
+        remove_left(folder.path());
+        assert_eq!([&killed, &live, &other].map(|path| path.exists()), [false, true, true]);
     }
 }
