@@ -279,7 +279,7 @@ findings! {
             "the socket takes frames up to {most} B, and {mtu} B may arrive: longer ones count as dropped";
         /// Nothing says what the files held when they were written.
         Unverified = "unverified" {} =>
-            "unverified: the manifest has no digests (an older version wrote it), so damaged files cannot be detected";
+            "unverified: the manifest has no digests (an older version wrote it, or the run was killed), so damaged files cannot be detected";
         /// A launched device did not end as it should.
         DeviceStop = "device_stop" { why: String } => "{why}";
         /// What a launched device counted cannot be used, or not all of it.
