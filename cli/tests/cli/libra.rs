@@ -130,3 +130,36 @@ fn files_say_what_died_with_a_switch() {
     }
     assert!(lost > 0);
 }
+
+/// The configuration in a manifest is the one that ran: it gives the same rows again.
+#[test]
+fn a_resolved_configuration_gives_its_run_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |text: &str, name: &str| {
+        let dir = folder.path().join(name);
+        let experiment = Experiment::open(pktgen_registry::all(), Document::parse(text, "test").unwrap()).unwrap();
+        experiment.execute(&dir, 1, &AtomicBool::new(false), &|_, _| {}).unwrap();
+        let config = Analysis::open(&dir, Options::default()).unwrap().manifest.config.clone();
+        let rows =
+            ["sent", "books", "received"].map(|stream| std::fs::read(dir.join(format!("{stream}.parquet"))).unwrap());
+        (config, rows)
+    };
+    let cases = [
+        ("fat_tree", "libra", "", "slots = 65536"),
+        ("leaf_spine", "libra", "", "slots = 65536"),
+        ("fat_tree", "ps_lite", "", "slots = 65536"),
+        ("fat_tree", "libra", "[target]\nslots = 16\n", "slots = 16"),
+    ];
+    for (number, (topology, workers, target, slots)) in cases.into_iter().enumerate() {
+        let text = format!(
+            "name = \"t\"\n[workload]\nkind = \"sparse\"\nmodel = \"custom\"\nparameters = 100000\nhot = 500\nhot_share = 0.6\n\
+             curve = \"zipf\"\npairs = 10\nworkers = 4\njobs = 2\niterations = 1\ncompute = \"1ms\"\n[topology]\nkind = \"{topology}\"\n\
+             [endpoint]\nworkers = \"{workers}\"\n{target}"
+        );
+        let (config, rows) = run(&text, &format!("{number}-written"));
+        assert!(config.lines().any(|line| line == slots), "{topology}, {workers}: {config}");
+        let (again, same) = run(&config, &format!("{number}-resolved"));
+        assert_eq!(again, config, "{topology}, {workers}");
+        assert!(rows == same, "{topology}, {workers}: other rows");
+    }
+}

@@ -18,7 +18,7 @@ use crate::target::device::Device;
 use crate::target::flows::Flows;
 use crate::target::port::{Port, PortTiming};
 use crate::target::program::{Place, ProgramKind};
-use crate::target::queue::{Discipline, fifo::FifoDiscipline};
+use crate::target::queue::{Discipline, Slots, fifo::FifoDiscipline};
 use crate::target::sparse::SparsePlace;
 
 /// The devices of a run.
@@ -183,8 +183,6 @@ struct Devices {
     clusters: usize,
     server: NodeId,
     servers: Vec<NodeId>,
-    /// Slots of queues for which neither the network nor the experiment states them, if they differ from the queue's default.
-    slots: Option<u32>,
 }
 
 /// Frames that a switch port can hold if windows of all workers may meet: 20 MB and more, as in shared buffers.
@@ -212,7 +210,10 @@ impl Devices {
         let groups = Groups::new(topology, routes, facts);
         let jobs = if synchronous { groups.jobs() } else { vec![Vec::new(); topology.nodes.len()] };
         let group_ports = groups.tables();
-        let deep = facts.kind.behaviour().several_servers && section.get_opt::<u32>("slots")?.is_none();
+        if facts.kind.behaviour().several_servers {
+            // All queues read the key again: this default precedes theirs, also in the resolved configuration.
+            Slots::slots(section, DEEP_SLOTS)?;
+        }
         Ok(Devices {
             jobs: jobs.into_iter().map(Arc::new).collect(),
             frame_bytes,
@@ -231,7 +232,6 @@ impl Devices {
             clusters: facts.workers.clusters_ever(),
             server: facts.server,
             servers: topology.servers().chain(topology.top).collect(),
-            slots: deep.then_some(DEEP_SLOTS),
         })
     }
 
@@ -296,7 +296,7 @@ impl Devices {
                 ..PortTiming::link(link.rate, link.overhead, link.delay)
             };
             let (discipline, timing) = if up { (discipline, &line) } else { (plain_queue, &plain) };
-            let room = link.slots.or(self.slots).or(together.filter(|_| !up));
+            let room = link.slots.or(together.filter(|_| !up));
             let queue = discipline.open(section, self.clusters, room)?;
             ports.push(Port::new(*index, queue, timing));
         }
