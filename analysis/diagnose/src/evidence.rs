@@ -9,7 +9,8 @@ use pktgen_core::arrow::datatypes::{
 };
 use pktgen_core::record::digest::{Verified, verify_run};
 use pktgen_core::record::{
-    Family, Fault, InterfaceCounts, LOCKSTEP_COUNTER, Manifest, NAMES, NO_CLUSTER, PacketId, RECEIVED, RESULTS, SENT,
+    Family, Fault, InterfaceCounts, LOCKSTEP_COUNTER, Manifest, NAMES, NO_CLUSTER, Note, PacketId, RECEIVED, RESULTS,
+    SENT,
 };
 use pktgen_core::{Error, Result};
 use pktgen_records::run::open_manifest;
@@ -179,6 +180,11 @@ impl Evidence {
     /// Whether the device was a separate process in virtual time.
     pub(crate) fn is_lockstep(&self) -> bool {
         self.manifest.external.is_some() && !self.is_real()
+    }
+
+    /// Whether `capture.until` ended the run.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.manifest.validity.notes.iter().any(|note| matches!(note, Note::CutOff { .. }))
     }
 
     /// Whether the experiment makes links lose, duplicate or delay frames.

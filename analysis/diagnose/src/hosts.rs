@@ -195,9 +195,10 @@ pub(crate) fn is_counted(found: &[CauseFound], lost: u64, on_links: LostOnLinks)
     on_links.and(overrun).may_explain(lost)
 }
 
-/// Finds frames that left increasingly late, or were skipped for that reason.
+/// Finds frames that left increasingly late, or were skipped for that reason. In virtual time no host is late: frames wait for its link, as
+/// the experiment says.
 fn late(evidence: &Evidence) -> Option<CauseFound> {
-    if !evidence.has_all_rows() {
+    if !evidence.is_real() || !evidence.has_all_rows() {
         return None;
     }
     let skipped = evidence.manifest.validity.notes.iter().find_map(|note| match note {
@@ -302,9 +303,10 @@ fn by_counters(evidence: &Evidence, receiver: &str, found: &mut Vec<CauseFound>,
     let told = |name: &str, value: u64| EvidenceItem::new("device counters", format!("{name} {value}"));
     let proofs = |more: Vec<EvidenceItem>| handed.iter().cloned().chain(more).collect::<Vec<_>>();
     match (into, out) {
-        (Some(0), _) => {
-            found.push(CauseFound::new(&DEVICE_UNREACHED, Certainty::Certain, left, proofs(vec![told("in", 0)])))
-        }
+        (Some(0), _) => match of_unreached_device(evidence, proofs(vec![told("in", 0)])) {
+            Ok(cause) => found.push(cause),
+            Err(why) => unknown.push(why),
+        },
         (Some(into), Some(0)) => {
             let (cause, certainty, more) = of_silent_device(evidence, into);
             found.push(CauseFound::new(
@@ -318,7 +320,11 @@ fn by_counters(evidence: &Evidence, receiver: &str, found: &mut Vec<CauseFound>,
             let out = out.map_or("does not say what it sent".into(), |out| format!("sent {out}"));
             // Losses shown by the balance of the link are a cause of their own.
             if !found.iter().any(|found| found.cause == &LINK_LOST) {
-                unknown.push(format!("the device counted {into} frames and {out}, and none came: look at the cable behind it, and at transport.interfaces"));
+                let next = match evidence.is_real() {
+                    true => "look at the cable behind it, and at transport.interfaces",
+                    false => "look at transport.fault_*, and at the ports out of which it sends",
+                };
+                unknown.push(format!("the device counted {into} frames and {out}, and none came: {next}"));
             }
         }
         _ => {
@@ -339,6 +345,22 @@ fn by_counters(evidence: &Evidence, receiver: &str, found: &mut Vec<CauseFound>,
             );
         }
     }
+}
+
+/// Returns the cause if the device counted none of the frames that left, or what is not known. In virtual time there is no cable: such
+/// frames were lost by faulty links, were under way when the run was cut, or are not counted by the device.
+fn of_unreached_device(evidence: &Evidence, proofs: Vec<EvidenceItem>) -> Result<CauseFound, String> {
+    let left = evidence.left();
+    if evidence.is_real() {
+        return Ok(CauseFound::new(&DEVICE_UNREACHED, Certainty::Certain, left, proofs));
+    }
+    if evidence.is_lockstep() && !evidence.has_faulty_links() && !evidence.is_cut() {
+        return Ok(CauseFound::new(&DEVICE_SILENT, Certainty::Likely, left, proofs));
+    }
+    Err(format!(
+        "what the device does: it counted none of {left} frames, and in virtual time only links lose frames on the way to it; lower \
+         transport.fault_*, raise capture.until"
+    ))
 }
 
 /// Whether a device that received `into` contributions and added up `summed` lacks exactly the contributions of a number of workers.
@@ -397,6 +419,29 @@ mod tests {
             state: "up".to_owned(),
             ..InterfaceCounts::default()
         }
+    }
+
+    /// Without a cable, a device that counts no frame takes none, or faulty links lose them all.
+    #[test]
+    fn a_cable_is_blamed_in_real_time_only() {
+        let causes = |clock: &str, lockstep: bool, config: &str| {
+            let mut manifest = manifest(&[0; 2]);
+            manifest.clocks.insert("sent.t_sent_ps".to_owned(), clock.to_owned());
+            manifest.external = lockstep.then(|| "profile".to_owned());
+            manifest.config = config.to_owned();
+            manifest.counters.device.insert("packets".to_owned(), 0);
+            let mut evidence = Evidence::of(std::path::Path::new(""), manifest);
+            evidence.sent.sent_ps = vec![Some(0); 8];
+            let (mut found, mut unknown) = (Vec::new(), Vec::new());
+            silence(&evidence, None, &mut found, &mut unknown);
+            let causes: Vec<_> = found.iter().map(|found| (found.cause.code, found.certainty)).collect();
+            (causes, unknown.len())
+        };
+        let lossy = "[transport]\nfault_loss = 1.0\n";
+        assert_eq!(causes("host", false, ""), (vec![("device_unreached", Certainty::Certain)], 0));
+        assert_eq!(causes("virtual", true, ""), (vec![("device_silent", Certainty::Likely)], 0));
+        assert_eq!(causes("virtual", true, lossy), (vec![], 1));
+        assert_eq!(causes("virtual", false, lossy), (vec![], 1));
     }
 
     fn causes(evidence: &Evidence) -> Vec<(&'static str, u64, String)> {

@@ -396,8 +396,9 @@ mod tests {
     #[test]
     fn rows_of_a_part_of_the_frames_are_no_evidence_of_all() {
         use pktgen_core::record::PacketId;
-        let run = |records: &str, rows: u32| {
+        let run_by = |clock: &str, records: &str, rows: u32| {
             let mut manifest = evidence::manifest(&[0, 0]);
+            manifest.clocks.insert("sent.t_sent_ps".to_owned(), clock.to_owned());
             manifest.records = records.to_owned();
             (manifest.balance.generated, manifest.balance.sent) = (1000, 1000);
             let mut evidence = Evidence::of(Path::new(""), manifest);
@@ -408,6 +409,7 @@ mod tests {
             }
             evidence
         };
+        let run = |records: &str, rows: u32| run_by("host", records, rows);
         let codes = |evidence: &Evidence| {
             let (mut found, mut unknown) = (Vec::new(), Vec::new());
             hosts::look(evidence, &mut found);
@@ -416,6 +418,8 @@ mod tests {
         };
         assert_eq!(codes(&run("full", 0)), ["nothing_sent"]);
         assert_eq!(codes(&run("full", 1000)), ["host_late"]);
+        // In virtual time frames wait for links.
+        assert_eq!(codes(&run_by("virtual", "full", 1000)), ["device_silent"]);
         for (records, rows) in [("none", 0), ("every:100", 10)] {
             let part = run(records, rows);
             assert_eq!((part.left(), codes(&part)), (1000, vec!["device_silent"]));

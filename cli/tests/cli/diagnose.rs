@@ -372,6 +372,35 @@ fn a_run_whose_books_have_holes_is_not_said_to_be_right() {
     assert_eq!((codes(&found), code), (vec![], Some(4)), "{found}");
 }
 
+/// Runs an experiment in virtual time with settings; returns the diagnosis with its exit code.
+fn diagnosed_in_virtual_time(text: &str, set: &[&str]) -> (Value, Option<i32>) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let experiment = folder.path().join("experiment.toml");
+    fs::write(&experiment, text).expect("writable");
+    let (experiment, run) = (experiment.display().to_string(), folder.path().join("run"));
+    let words = ["-q", "replay", &experiment, "--no-report", "--out", &run.display().to_string()];
+    let replay = pktgen(&[], &words, set).output().expect("it runs");
+    assert!(run.join("manifest.json").exists(), "{text}: {}", said(&replay));
+    diagnosis(&run)
+}
+
+/// Twice as much is offered as the workers' link carries.
+const OVERLOADED: &str = "[workload]\nkind = \"rl\"\nclusters = 2\nworkers_per_cluster = 2\nupdates = 5000\nbytes = \"256B\"\n\
+                          [schedule]\nkind = \"constant\"\noffered = \"2Gbps\"\n[topology]\ningress_rate = \"1Gbps\"\n\
+                          rate = \"40Gbps\"\n";
+
+const TRAINING: &str = "[workload]\nkind = \"dense\"\nmodel = \"custom\"\nparameters = 1000\nworkers = 2\niterations = 2\n\
+                        compute = \"10us\"\nelements = 256\n[topology]\nkind = \"rack\"\n[endpoint]\nworkers = \"switchml\"\n";
+
+#[test]
+fn no_host_is_late_and_no_cable_is_unplugged_in_virtual_time() {
+    let (found, code) = diagnosed_in_virtual_time(OVERLOADED, &[]);
+    assert_eq!((codes(&found), code), (vec![], Some(0)), "{found}");
+    let (found, code) = diagnosed_in_virtual_time(TRAINING, &["transport.fault_loss=1.0"]);
+    assert_eq!((codes(&found), code), (vec![], Some(4)), "{found}");
+    assert!(found["unknown"].to_string().contains("transport.fault_*"), "{found}");
+}
+
 fn page() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/diagnose.md")
 }
