@@ -182,6 +182,11 @@ impl Evidence {
         self.manifest.external.is_some() && !self.is_real()
     }
 
+    /// Whether the device is software of this project in virtual time: its books have the end of every frame.
+    pub(crate) fn has_books(&self) -> bool {
+        !self.is_real() && self.manifest.external.is_none() && self.manifest.unseen.is_none()
+    }
+
     /// Whether `capture.until` ended the run.
     pub(crate) fn is_cut(&self) -> bool {
         self.manifest.validity.notes.iter().any(|note| matches!(note, Note::CutOff { .. }))
@@ -246,9 +251,13 @@ impl Evidence {
         }
     }
 
-    /// Returns the number of packets that came back, whether useful or not.
+    /// Returns the number of packets that came back, whether useful or not. Counters of packets leave out background traffic, whose senders
+    /// have no cluster: if nothing else is sent, books have it.
     pub(crate) fn came(&self) -> u64 {
-        self.manifest.counters.packets_received + if self.is_results() { self.manifest.counters.replies } else { 0 }
+        let Manifest { counters, balance, clusters, .. } = &self.manifest;
+        let counted = counters.packets_received + if self.is_results() { counters.replies } else { 0 };
+        let background_alone = self.has_books() && clusters.iter().all(|cluster| *cluster == NO_CLUSTER);
+        if background_alone { counted.max(balance.delivered_alone) } else { counted }
     }
 
     /// Returns the interfaces of an end, of all its hosts, whose counters could be read: one that is absent at the end of a run has none.
@@ -394,6 +403,20 @@ fn optional<'a, P: ArrowPrimitiveType>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn background_traffic_alone_comes_as_the_books_say() {
+        let came = |clusters: &[u16], external: bool| {
+            let mut manifest = manifest(clusters);
+            manifest.external = external.then(|| "profile".to_owned());
+            manifest.balance.delivered_alone = 7;
+            Evidence::of(Path::new(""), manifest).came()
+        };
+        assert_eq!(came(&[NO_CLUSTER; 2], false), 7);
+        // Updates are counted where they arrive.
+        assert_eq!(came(&[0, NO_CLUSTER], false), 0);
+        assert_eq!(came(&[NO_CLUSTER; 2], true), 0);
+    }
 
     #[test]
     fn losses_in_bursts_are_faults_that_were_asked_for() {

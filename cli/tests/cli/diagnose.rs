@@ -401,6 +401,15 @@ fn no_host_is_late_and_no_cable_is_unplugged_in_virtual_time() {
     assert!(found["unknown"].to_string().contains("transport.fault_*"), "{found}");
 }
 
+#[test]
+fn background_traffic_alone_is_right() {
+    let text = "[workload]\nkind = \"background\"\n[schedule]\nkind = \"constant\"\noffered = \"1Gbps\"\n";
+    let (found, code) = diagnosed_in_virtual_time(text, &[]);
+    assert_eq!((&found["answer"], code), (&json!("healthy"), Some(0)), "{found}");
+    let (found, code) = diagnosed_in_virtual_time(text, &["transport.fault_loss=1.0"]);
+    assert_eq!((codes(&found), code), (vec!["device_silent"], Some(4)), "{found}");
+}
+
 fn page() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/diagnose.md")
 }
