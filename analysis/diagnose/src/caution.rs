@@ -33,6 +33,10 @@ pub(crate) fn of(evidence: &Evidence) -> Vec<Caution> {
     let told = notes.iter().filter(|note| note.is_doubt() || note.leaves_open().is_some());
     let mut all: Vec<_> =
         told.map(|note| Caution { code: note.code(), text: note.to_string(), open: note.leaves_open() }).collect();
+    if evidence.is_cut_early() && evidence.came() == 0 {
+        let text = "capture.until ended the run before anything came: raise it to see what becomes of the updates";
+        all.push(Caution { code: "cut_off", text: text.to_owned(), open: None });
+    }
     if evidence.has_faulty_links() {
         let text = "the experiment has links lose, double, change or hold back frames (transport.fault_*): what that explains is no cause here";
         all.push(Caution { code: "faults_asked", text: text.to_owned(), open: None });

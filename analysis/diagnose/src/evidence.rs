@@ -192,6 +192,11 @@ impl Evidence {
         self.manifest.validity.notes.iter().any(|note| matches!(note, Note::CutOff { .. }))
     }
 
+    /// Whether the run was cut while all that had left was in flight, by the books, or before anything left.
+    pub(crate) fn is_cut_early(&self) -> bool {
+        self.is_cut() && self.has_books() && self.left() <= self.manifest.balance.in_flight
+    }
+
     /// Whether the experiment makes links lose, duplicate or delay frames.
     pub(crate) fn has_faulty_links(&self) -> bool {
         let faults =

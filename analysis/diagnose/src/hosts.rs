@@ -255,6 +255,9 @@ pub(crate) fn silence(
     unknown: &mut Vec<String>,
 ) {
     let left = evidence.left();
+    if evidence.is_cut_early() {
+        return;
+    }
     let lost = [&NO_CARRIER, &SEND_REFUSED, &DEVICE_ENDED, &LOCKSTEP_BROKEN];
     let sure = |found: &CauseFound| {
         found.certainty == Certainty::Certain && (found.explains > 0 || lost.contains(&found.cause))
@@ -442,6 +445,24 @@ mod tests {
         assert_eq!(causes("virtual", true, ""), (vec![("device_silent", Certainty::Likely)], 0));
         assert_eq!(causes("virtual", true, lossy), (vec![], 1));
         assert_eq!(causes("virtual", false, lossy), (vec![], 1));
+    }
+
+    /// What was under way at the end of a cut run needs no cause, and what was lost before it does.
+    #[test]
+    fn a_cut_is_no_fault() {
+        let causes = |cut: bool, sent: u64, in_flight: u64| {
+            let mut manifest = manifest(&[0; 2]);
+            manifest.validity.notes.extend(cut.then_some(Note::CutOff { in_flight }));
+            (manifest.balance.sent, manifest.balance.in_flight) = (sent, in_flight);
+            let mut evidence = Evidence::of(std::path::Path::new(""), manifest);
+            evidence.sent.sent_ps = vec![Some(0); sent as usize];
+            let (mut found, mut unknown) = (Vec::new(), Vec::new());
+            silence(&evidence, None, &mut found, &mut unknown);
+            found.iter().map(|found| found.cause.code).collect::<Vec<_>>()
+        };
+        assert!(causes(true, 8, 8).is_empty() && causes(true, 0, 0).is_empty());
+        assert_eq!(causes(true, 8, 7), ["device_silent"]);
+        assert_eq!([causes(false, 8, 8), causes(false, 0, 0)], [["device_silent"], ["nothing_sent"]]);
     }
 
     fn causes(evidence: &Evidence) -> Vec<(&'static str, u64, String)> {

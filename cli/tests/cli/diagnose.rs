@@ -410,6 +410,21 @@ fn background_traffic_alone_is_right() {
     assert_eq!((codes(&found), code), (vec!["device_silent"], Some(4)), "{found}");
 }
 
+/// Nothing is wrong with a run that ended before the first arrival, or before the first update.
+#[test]
+fn a_run_that_was_cut_before_anything_came_is_right() {
+    for (text, set) in [
+        (TRAINING, &["capture.until=10.05us"][..]),
+        (TRAINING, &["capture.until=1us", "workload.compute=0s"][..]),
+        (OVERLOADED, &["capture.until=3us"][..]),
+        (OVERLOADED, &["capture.until=1ns"][..]),
+    ] {
+        let (found, code) = diagnosed_in_virtual_time(text, set);
+        assert_eq!((&found["answer"], code), (&json!("healthy"), Some(0)), "{set:?}: {found}");
+        assert_eq!(found["cautions"][0]["code"], "cut_off", "{set:?}: {found}");
+    }
+}
+
 fn page() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/diagnose.md")
 }
