@@ -88,11 +88,14 @@ pub fn shape(section: &mut Section) -> Result<Shape> {
     let curve = made.map_err(|why| {
         // Of a curve that follows from other keys, one that was written is to blame; not of a name that is no curve's.
         let is_known = CURVES.split(", ").any(|known| known == curve);
-        let written =
-            [("parameters", parameters.map(|n| n.to_string())), ("hot_share", hot_share.map(|n| n.to_string()))];
-        let cause =
-            written.into_iter().find_map(|(key, value)| Some((key, value?))).filter(|_| key == "curve" && is_known);
-        Error::config(match cause {
+        let number = ("parameters", parameters.map(|n| n.to_string()));
+        let share = ("hot_share", hot_share.map(|n| n.to_string()));
+        let causes = match key {
+            "curve" | "parameters" if is_known => vec![number, share],
+            "hot_share" => vec![share, number],
+            _ => Vec::new(),
+        };
+        Error::config(match causes.into_iter().find_map(|(key, value)| Some((key, value?))) {
             Some((key, value)) => format!("{}: {value}: {why}", section.place(key)),
             None => format!("{}: {why}", section.place(key)),
         })
@@ -127,14 +130,14 @@ impl Told<'_> {
         match self.kind {
             "fitted" => ("curve", fit::any(parameters, hot, hot_share, STEP, THRESHOLD)),
             "joined" => ("curve", fit::joined(parameters, hot, hot_share, STEP, THRESHOLD)),
-            "zipf" => ("exponent", self.mandelbrot(facts, 1.0)),
+            "zipf" => self.mandelbrot(facts, 1.0),
             "mandelbrot" => match (self.exponent, self.offset) {
                 (None, None) => {
                     let law = fit::mandelbrot(parameters, hot, hot_share, STEP, THRESHOLD);
                     let law = law.map_err(|why| format!("{why}; curve = \"joined\" has one for it"));
                     ("curve", law.and_then(|law| Curve::mandelbrot(parameters, law.exponent, law.offset)))
                 }
-                (_, offset) => ("offset", self.mandelbrot(facts, offset.unwrap_or(1.0))),
+                (_, offset) => self.mandelbrot(facts, offset.unwrap_or(1.0)),
             },
             "empirical" => match &self.points {
                 Some(points) => ("points", Curve::empirical(points)),
@@ -147,13 +150,17 @@ impl Told<'_> {
         }
     }
 
-    /// A law with the written exponent, or with that which gives the hot parameters their share.
-    fn mandelbrot(&self, facts: &ModelFacts, offset: f64) -> Result<Curve, String> {
-        let exponent = match self.exponent {
-            Some(exponent) => exponent,
-            None => fit::exponent(facts.parameters, facts.hot.into(), facts.hot_share, offset)?,
+    /// A law with the written exponent, or with that which gives the hot parameters their share; with the key to blame.
+    fn mandelbrot(&self, facts: &ModelFacts, offset: f64) -> (&'static str, Result<Curve, String>) {
+        let ModelFacts { parameters, hot, hot_share, .. } = *facts;
+        let exponent = match self.exponent.map_or_else(|| fit::exponent(parameters, hot.into(), hot_share, offset), Ok)
+        {
+            Ok(exponent) => exponent,
+            Err(why) => return (if u64::from(hot) < parameters { "hot_share" } else { "parameters" }, Err(why)),
         };
-        Curve::mandelbrot(facts.parameters, exponent, offset)
+        // With an offset that every law may have, only the exponent is left to refuse.
+        let key = if Curve::mandelbrot(parameters, exponent, 1.0).is_err() { "exponent" } else { "offset" };
+        (key, Curve::mandelbrot(parameters, exponent, offset))
     }
 }
 
@@ -235,5 +242,30 @@ mod tests {
         assert!(parts.iter().all(|part| why.contains(part)), "{why}");
         let why = refused(&[("model", "se".into()), ("hot_share", 0.01.into())]);
         assert!(why.contains("workload.hot_share") && why.contains(": 0.01: "), "{why}");
+    }
+
+    #[test]
+    fn a_law_without_a_written_exponent_blames_what_it_follows_from() {
+        let refused = |more: &[(&str, Value)]| {
+            let custom: [(&str, Value); 2] = [("model", "custom".into()), ("hot", 50u32.into())];
+            shape(&mut Section::of("workload", &[&custom[..], more].concat())).unwrap_err().to_string()
+        };
+        let (zipf, share) = (("curve", Value::from("zipf")), |share: f64| ("hot_share", Value::from(share)));
+        let ranks = |ranks: u32| ("parameters", Value::from(ranks));
+        let law = ("curve", Value::from("mandelbrot"));
+        for (more, start) in [
+            (vec![zipf.clone(), ranks(1000), share(0.04)], "workload.hot_share: 0.04: 50 of 1000 parameters cannot"),
+            (vec![zipf.clone(), ranks(50), share(0.5)], "workload.parameters: 50: 50 of 50 parameters cannot"),
+            (
+                vec![zipf, ranks(1000), share(0.5), ("exponent", Value::from(-1.0))],
+                "workload.exponent: the exponent -1",
+            ),
+            (vec![law.clone(), ranks(1000), share(0.04), ("offset", Value::from(2.0))], "workload.hot_share: 0.04: "),
+            (vec![law.clone(), ranks(1000), share(0.5), ("offset", Value::from(0.0))], "workload.offset: the offset 0"),
+            (vec![law, ranks(1000), share(0.5), ("exponent", Value::from(-1.0))], "workload.exponent: the exponent -1"),
+        ] {
+            let why = refused(&more);
+            assert!(why.starts_with(start), "{why}");
+        }
     }
 }
