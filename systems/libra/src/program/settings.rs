@@ -172,6 +172,8 @@ fn fits(section: &Section, memory: Size, known: &SparsePlace, rack: u32) -> Resu
     let (jobs, hot) = (u64::from(known.sparse.jobs()).max(1), known.hot(rack));
     let each = memory.bits() / 8 / jobs / PARAMETER_BYTES;
     if each < u64::from(hot) {
+        // All switches have the same memory, so the one with the most parameters decides.
+        let most = (0..known.shards.racks()).map(|rack| known.hot(rack)).max().unwrap_or(hot);
         return Err(Error::config(format!(
             "{}: {memory} for {jobs} jobs holds {each} parameters of {PARAMETER_BYTES} B each, and {}; give {} B or more, fewer jobs \
              or fewer hot parameters",
@@ -183,7 +185,7 @@ fn fits(section: &Section, memory: Size, known: &SparsePlace, rack: u32) -> Resu
                     known.sparse.hot().len()
                 ),
             },
-            u64::from(hot) * jobs * PARAMETER_BYTES
+            u64::from(most) * jobs * PARAMETER_BYTES
         )));
     }
     let most = u32::from(u16::MAX) * RESULT_PAIRS as u32;

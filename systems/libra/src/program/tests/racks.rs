@@ -52,6 +52,29 @@ fn iteration(rig: &mut Rig, rack: u32) -> Vec<rig::Left> {
 }
 
 #[test]
+fn the_memory_that_a_refusal_names_is_enough_for_all_racks() {
+    for racks in 1u16..=5 {
+        let place = |rack| {
+            let mut place = at(rack);
+            let known = place.sparse.as_mut().unwrap();
+            let rack_of: Vec<u16> = (0..racks).collect();
+            known.shards = Arc::new(Shards::new(&known.sparse, &Layout::heat(64), Partition::Hash, &rack_of));
+            let own = place.racks.as_mut().unwrap();
+            own.down = vec![own.down[0].clone(); usize::from(racks)];
+            place
+        };
+        let opened = |rack: u16, memory: &str| open(place(u32::from(rack)), &[("memory", memory.into())]);
+        for rack in 0..racks {
+            let why = opened(rack, "8B").err().expect("two parameters fit").to_string();
+            let bytes = why.split("; give ").nth(1).and_then(|rest| rest.split(" B or more").next()).unwrap();
+            for other in 0..racks {
+                assert!(opened(other, &format!("{bytes}B")).is_ok(), "{why}: rack {other} of {racks}");
+            }
+        }
+    }
+}
+
+#[test]
 fn each_sums_what_its_servers_have() {
     let mut rig = Rig::new(at(0), &[]);
     let left = iteration(&mut rig, 0);
