@@ -57,9 +57,8 @@ impl Shape for Star {
             Settings::read(section)?;
         if standby > 0 && servers > 1 {
             return Err(Error::config(format!(
-                "{}: {standby}; standby switches are for one server, and there are {servers}: give {} 1, or 0 standby switches",
-                section.place("standby"),
-                section.place("servers")
+                "{}: {standby}; standby switches are for one server, and there are {servers}: give topology.servers 1, or 0 standby switches",
+                section.place("standby")
             )));
         }
         let mut t = Topology::default();
