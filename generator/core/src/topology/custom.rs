@@ -22,7 +22,7 @@ impl Named for Custom {
 settings! {
     /// Keys of `[topology]`.
     struct Settings {
-        /// Hosts with their workers: `"name FIRST-LAST"`.
+        /// Hosts with their workers, flows of background traffic last: `"name FIRST-LAST"`.
         hosts: Vec<String> = [];
         /// Names of devices.
         devices: Vec<String> = [];
@@ -61,6 +61,7 @@ impl Shape for Custom {
             })?;
             t.add(name, Role::Host(members));
         }
+        check_seats(&t, workers).map_err(|why| Error::config(format!("{}: {why}", section.place("hosts"))))?;
         for link in &links {
             let (a, b, up, down) = parse_link(&t, link).map_err(|why| {
                 Error::config(format!(
@@ -72,6 +73,22 @@ impl Shape for Custom {
         }
         Ok(t)
     }
+}
+
+/// Refuses hosts that do not have every worker once.
+fn check_seats(t: &Topology, workers: &Population) -> Result<(), String> {
+    let mut seen = vec![0u32; workers.len()];
+    for node in &t.nodes {
+        let Role::Host(members) = &node.role else { continue };
+        members.iter().for_each(|worker| seen[*worker as usize] += 1);
+    }
+    let Some(worker) = seen.iter().position(|count| *count != 1) else { return Ok(()) };
+    Err(format!(
+        "worker {worker} sits on {} hosts; every worker sits on exactly 1: list the workers 0 to {}{}",
+        seen[worker],
+        seen.len() - 1,
+        super::flows_among(workers)
+    ))
 }
 
 /// Parses `name 0-8` or `name 3`.
@@ -92,4 +109,25 @@ fn parse_link(t: &Topology, text: &str) -> Result<(NodeId, NodeId, Rate, Rate), 
     let rate = |text: &str| text.parse::<Rate>().map_err(|e| e.to_string());
     let up = rate(rates[0])?;
     Ok((node(a)?, node(b)?, up, rates.get(1).map_or(Ok(up), |r| rate(r))?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Value;
+    use crate::record::NO_CLUSTER;
+
+    #[test]
+    fn hosts_have_every_worker_once_flows_included() {
+        let build = |hosts: &[&str]| {
+            let workers = Population { cluster_of: vec![0, NO_CLUSTER, NO_CLUSTER], moves: Vec::new() };
+            Custom.build(&mut Section::of("topology", &[("hosts", Value::from(hosts))]), &workers)
+        };
+        let refused = |hosts: &[&str]| build(hosts).unwrap_err().to_string();
+        let why = refused(&["h 0-0"]);
+        assert!(why.contains("topology.hosts: worker 1 sits on 0 hosts") && why.contains("workers 0 to 2"), "{why}");
+        assert!(why.contains("2 of them flows of background traffic (workload.background_flows)"), "{why}");
+        assert!(refused(&["h 0-2", "i 2"]).contains("worker 2 sits on 2 hosts"));
+        assert_eq!(build(&["h 0-1", "i 2"]).unwrap().nodes.len(), 3);
+    }
 }

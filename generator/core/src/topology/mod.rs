@@ -62,10 +62,11 @@ fn hosts_of_racks(
     let room = racks.len() * rack_hosts as usize;
     let most = room.saturating_sub(servers as usize);
     if workers.len() + servers as usize > room {
+        let flows = flows_among(workers);
         let (racks, workers) = (racks.len(), workers.len());
         let beside = if servers == 1 { "the server".into() } else { format!("{servers} servers") };
         return Err(format!(
-            "{racks} racks of {rack_hosts} hosts have room for {most} workers beside {beside}, not for {workers}"
+            "{racks} racks of {rack_hosts} hosts have room for {most} workers beside {beside}, not for {workers}{flows}"
         ));
     }
     let mut left = vec![rack_hosts; racks.len()];
@@ -91,6 +92,15 @@ fn hosts_of_racks(
 /// Returns the ids of the workers, and those of the flows of background traffic.
 fn apart(workers: &Population) -> (Vec<u32>, Vec<u32>) {
     (0..workers.len() as u32).partition(|id| workers.cluster_of[*id as usize] != NO_CLUSTER)
+}
+
+/// Returns words for the flows of background traffic among the workers, empty if there are none.
+fn flows_among(workers: &Population) -> String {
+    match workers.cluster_of.iter().filter(|cluster| **cluster == NO_CLUSTER).count() {
+        0 => String::new(),
+        flows if flows == workers.len() => ", all of them flows of background traffic".to_owned(),
+        flows => format!(", {flows} of them flows of background traffic (workload.background_flows)"),
+    }
 }
 
 /// Returns the members of `hosts` hosts, at most one host for each. Workers sit as they do without flows; flows have the hosts
@@ -149,6 +159,11 @@ mod tests {
             };
             assert_eq!(t.host_of(hosts as usize - 1).into_iter().map(hops).max(), Some(most));
         }
+        let keys = [("leaves", Value::Integer(2)), ("leaf_hosts", Value::Integer(2))];
+        let workers = Population { cluster_of: vec![0, 0, NO_CLUSTER, NO_CLUSTER], moves: Vec::new() };
+        let why = leaf_spine::LeafSpine.build(&mut Section::of("topology", &keys), &workers).unwrap_err().to_string();
+        let flows = "not for 4, 2 of them flows of background traffic (workload.background_flows)";
+        assert!(why.contains("topology.leaf_hosts: ") && why.contains(flows), "{why}");
         let odd = fat_tree::FatTree
             .build(&mut Section::of("topology", &[("cores", Value::Integer(3))]), &Population::regular(1, 1));
         assert!(odd.unwrap_err().to_string().contains("multiple of pod_switches"));
@@ -189,7 +204,10 @@ mod tests {
     #[test]
     fn shapes_name_the_keys_that_they_read() {
         for shape in SHAPES {
-            let mut section = Section::of("topology", &[]);
+            // A custom network lists the hosts of all workers.
+            let hosts = ("hosts", Value::from(&["h 0-26"][..]));
+            let keys = if shape.name() == "custom" { vec![hosts] } else { Vec::new() };
+            let mut section = Section::of("topology", &keys);
             shape.build(&mut section, &Population::regular(9, 3)).unwrap();
             let mut asked: Vec<_> = section.asked().iter().map(String::as_str).collect();
             let mut named: Vec<_> = crate::config::names_of(shape.keys()).collect();

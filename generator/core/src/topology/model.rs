@@ -330,7 +330,8 @@ mod tests {
             assert!(message.contains(part), "{message}");
         };
         says("leavs = 3", "did you mean \"leaves\"");
-        says("kind = \"custom\"", "has 0 links");
+        says("kind = \"custom\"", "topology.hosts: worker 0 sits on 0 hosts");
+        says("kind = \"custom\"\nhosts = [\"h 0-3\"]", "has 0 links");
         says("delay = \"2500h\"", "26 days");
         says("overhead = \"1000000GB\"\ningress_rate = \"1kbps\"", "topology.overhead");
     }
