@@ -220,7 +220,7 @@ fn bad_experiments_are_refused_with_place_and_remedy() {
     for (set, words) in [
         ("workload.clutsers=3", &["clutsers", "did you mean \"clusters\""][..]),
         ("topology.rate=20gbps", &["20gbps", "Gbps", "--set"]),
-        ("topology.rate=0bps", &["rate 0"]),
+        ("topology.rate=0bps", &["topology.rate: 0bps is not above 0bps"]),
         ("topology.kind=ring", &["there is no topology \"ring\"", "bottleneck"]),
         ("target.slots=0", &["target.slots", "0 is not from 1 to"]),
         ("target.queue=olav", &["did you mean \"olaf\""]),

@@ -2,7 +2,7 @@
 
 use super::{Population, Role, Shape, Topology};
 use crate::Result;
-use crate::config::{KeyTables, Section, settings};
+use crate::config::{KeyTables, Section, above, settings};
 use crate::registry::Named;
 use crate::units::{Rate, Size, Span};
 
@@ -22,11 +22,11 @@ settings! {
     /// Keys of `[topology]`.
     struct Settings {
         /// Link rate from the workers' host to the device.
-        ingress_rate: Rate = "100Gbps";
+        ingress_rate: Rate = "100Gbps" in above(Rate::from_bps(0));
         /// Link rate from the device to the server: the bottleneck.
-        rate: Rate = "40Gbps";
+        rate: Rate = "40Gbps" in above(Rate::from_bps(0));
         /// Rate of both links on the return path.
-        downlink_rate: Rate = "100Gbps";
+        downlink_rate: Rate = "100Gbps" in above(Rate::from_bps(0));
         /// Propagation delay of each link, one way.
         delay: Span = "0ps";
         /// Per-frame overhead on a link, beyond the frame's bytes.

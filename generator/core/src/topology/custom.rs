@@ -106,7 +106,10 @@ fn parse_link(t: &Topology, text: &str) -> Result<(NodeId, NodeId, Rate, Rate), 
         _ => return Err(format!("it has {} words", parts.len())),
     };
     let node = |name: &str| t.find(name).ok_or_else(|| format!("there is no node \"{name}\""));
-    let rate = |text: &str| text.parse::<Rate>().map_err(|e| e.to_string());
+    let rate = |text: &str| match text.parse::<Rate>() {
+        Ok(rate) if rate.bps() == 0 => Err(format!("{text} is not above 0bps")),
+        read => read.map_err(|e| e.to_string()),
+    };
     let up = rate(rates[0])?;
     Ok((node(a)?, node(b)?, up, rates.get(1).map_or(Ok(up), |r| rate(r))?))
 }

@@ -4,7 +4,7 @@
 //! previous one. Routes take the first of several shortest paths.
 
 use super::{Population, Role, Shape, Topology, hosts_of_racks};
-use crate::config::{KeyTables, Section, settings};
+use crate::config::{KeyTables, Section, above, settings};
 use crate::registry::Named;
 use crate::units::{Rate, Size, Span};
 use crate::{Error, Result};
@@ -33,7 +33,7 @@ settings! {
         /// Parameter servers.
         servers: u32 = 1 in 1..=1000;
         /// Rate of every link.
-        rate: Rate = "100Gbps";
+        rate: Rate = "100Gbps" in above(Rate::from_bps(0));
         /// Propagation delay of each link, one way.
         delay: Span = "1us";
         /// Per-frame overhead on a link, beyond the frame's bytes.

@@ -202,6 +202,27 @@ mod tests {
     }
 
     #[test]
+    fn rates_of_links_are_above_0_by_their_keys() {
+        let mut keys = 0;
+        for shape in SHAPES {
+            for key in crate::config::names_of(shape.keys()).filter(|key| key.ends_with("rate") || *key == "leaf_rates")
+            {
+                let value = if key == "leaf_rates" { Value::from(&["1bps", "0bps"][..]) } else { "0bps".into() };
+                let built = shape.build(&mut Section::of("topology", &[(key, value)]), &Population::regular(1, 4));
+                let why = built.unwrap_err().to_string();
+                assert_eq!(why, format!("topology.{key}: 0bps is not above 0bps"), "{}", shape.name());
+                keys += 1;
+            }
+        }
+        assert_eq!(keys, 15);
+        let (hosts, links) = (Value::from(&["h 0"][..]), Value::from(&["h d 0bps"][..]));
+        let keys = [("hosts", hosts), ("devices", Value::from(&["d"][..])), ("links", links)];
+        let custom = custom::Custom.build(&mut Section::of("topology", &keys), &Population::regular(1, 1));
+        let why = custom.unwrap_err().to_string();
+        assert!(why.starts_with("topology.links: \"h d 0bps\": 0bps is not above 0bps; write"), "{why}");
+    }
+
+    #[test]
     fn shapes_name_the_keys_that_they_read() {
         for shape in SHAPES {
             // A custom network lists the hosts of all workers.

@@ -2,7 +2,7 @@
 //! the configs that use them say so.
 
 use super::{Population, Role, Shape, Topology};
-use crate::config::{KeyTables, Section, above_to, settings};
+use crate::config::{KeyTables, Section, above, above_to, settings};
 use crate::registry::Named;
 use crate::units::{Rate, Size, Span};
 use crate::{Error, Result};
@@ -25,15 +25,15 @@ settings! {
         /// Leaf devices; the clusters are distributed over them.
         leaves: u32 = 2;
         /// Link rate of a host.
-        host_rate: Rate = "1Gbps";
+        host_rate: Rate = "1Gbps" in above(Rate::from_bps(0));
         /// Link rate from each leaf to the root.
-        leaf_rates: Vec<Rate> = ["800kbps", "800kbps"];
+        leaf_rates: Vec<Rate> = ["800kbps", "800kbps"] in above(Rate::from_bps(0));
         /// Factor of the first leaf's rate (OLAF Figure 10).
         alpha: f64 = 1.0 in above_to(0.0, 1e6);
         /// Link rate from the root to the server.
-        root_rate: Rate = "1Mbps";
+        root_rate: Rate = "1Mbps" in above(Rate::from_bps(0));
         /// Rate of all links on the return path except those to hosts.
-        downlink_rate: Rate = "1Gbps";
+        downlink_rate: Rate = "1Gbps" in above(Rate::from_bps(0));
         /// Propagation delay of each link, one way.
         delay: Span = "0ps";
         /// Per-frame overhead on a link, beyond the frame's bytes.

@@ -46,7 +46,7 @@ impl Shape for FromPlan {
         let Settings { file, delay, overhead } = Settings::read(section)?;
         let taking_part = workers.cluster_of.iter().filter(|cluster| **cluster != NO_CLUSTER).count();
         let plan = match file {
-            Some(file) => Plan::read(&beside(section.origin(), &file))?,
+            Some(file) => Plan::read(&beside(section.origin(), &file)).map_err(|e| unreadable(section, "file", e))?,
             None => small(taking_part),
         };
         if plan.hosts().len() != workers.len() && taking_part < workers.len() {
@@ -77,6 +77,18 @@ pub(super) fn beside(origin: &Origin, file: &str) -> PathBuf {
         return folder.join(file);
     }
     PathBuf::from(file)
+}
+
+/// Names the key of a file that cannot be read.
+pub(super) fn unreadable(section: &Section, key: &str, error: Error) -> Error {
+    match error {
+        Error::Io { path, source, .. } => Error::config(format!(
+            "{}: {} cannot be read: {source}; give the path from the folder of the experiment or of pktgen",
+            section.place(key),
+            path.display()
+        )),
+        other => other,
+    }
 }
 
 pub(super) fn wired(plan: Plan, delay: Span, overhead: Size) -> Topology {
@@ -139,6 +151,17 @@ mod tests {
         assert_eq!((t.links[2].from, t.links[2].to, t.links[2].delay), (1, 2, 1_000_000));
         let message = open(4).unwrap_err().to_string();
         assert!(message.contains("of 3 workers") && message.contains("has 4"), "{message}");
+    }
+
+    #[test]
+    fn a_file_that_is_absent_is_refused_by_its_key() {
+        for (shape, key) in [(&FromPlan as &dyn Shape, "file"), (&super::super::tree::OfTree, "tree")] {
+            let mut section = Section::of("topology", &[(key, "absent.json".into())]);
+            let error = shape.build(&mut section, &Population::regular(1, 1)).unwrap_err();
+            let why = error.to_string();
+            assert!(why.starts_with(&format!("topology.{key}: absent.json cannot be read: ")), "{why}");
+            assert_eq!(error.exit_code(), 2);
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::{Population, Role, Shape, Topology};
-use crate::config::{KeyTables, Section, settings};
+use crate::config::{KeyTables, Section, above, settings};
 use crate::record::NO_CLUSTER;
 use crate::registry::Named;
 use crate::units::{Rate, Size, Span};
@@ -33,9 +33,9 @@ settings! {
         /// Hosts of the workers; 0: one host per worker.
         hosts: u32 = 0;
         /// Link rate of a host.
-        host_rate: Rate = "100Gbps";
+        host_rate: Rate = "100Gbps" in above(Rate::from_bps(0));
         /// Link rate between engines.
-        fabric_rate: Rate = "400Gbps";
+        fabric_rate: Rate = "400Gbps" in above(Rate::from_bps(0));
         /// Queue length towards the engine above: a router's packet memory holds a window of every engine (§5: up to
         /// 65,535 packets).
         fabric_slots: u32 = 65_536;

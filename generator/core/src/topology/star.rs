@@ -6,7 +6,7 @@
 
 use super::servers::name_of;
 use super::{Population, Role, Shape, Topology};
-use crate::config::{KeyTables, Section, settings};
+use crate::config::{KeyTables, Section, above, settings};
 use crate::registry::Named;
 use crate::units::{Rate, Size, Span};
 use crate::{Error, Result};
@@ -29,11 +29,11 @@ settings! {
         /// Hosts of the workers; 0: one host per worker.
         hosts: u32 = 0;
         /// Link rate of a host.
-        host_rate: Rate = "100Gbps";
+        host_rate: Rate = "100Gbps" in above(Rate::from_bps(0));
         /// Link rate of a server and of the controller.
-        server_rate: Rate = "100Gbps";
+        server_rate: Rate = "100Gbps" in above(Rate::from_bps(0));
         /// Link rate between switches.
-        switch_rate: Rate = "400Gbps";
+        switch_rate: Rate = "400Gbps" in above(Rate::from_bps(0));
         /// Propagation delay of each link, one way.
         delay: Span = "1us";
         /// Per-frame overhead on a link, beyond the frame's bytes.

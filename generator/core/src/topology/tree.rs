@@ -3,7 +3,7 @@
 //! hosts.
 
 use super::{NodeId, Population, Role, Shape, Topology, plan};
-use crate::config::{KeyTables, Section, choices, settings};
+use crate::config::{KeyTables, Section, above, choices, settings};
 use crate::registry::Named;
 use crate::tree::make::{Rates, binary};
 use crate::tree::{Tree, file};
@@ -32,7 +32,7 @@ settings! {
         /// Growth of rates towards the destination (SOAR §5).
         rates: Rates = "constant" of (choices(Rates::ALL));
         /// Rate of a link with relative rate 1.
-        unit_rate: Rate = "1Gbps";
+        unit_rate: Rate = "1Gbps" in above(Rate::from_bps(0));
         /// Propagation delay of each link, one way.
         delay: Span = "1us";
         /// Per-frame overhead on a link, beyond the frame's bytes.
@@ -81,7 +81,8 @@ fn seat(t: &mut Topology, own: &[u32], flows: &[u32]) {
 
 /// Reads the tree from a file; its loads must add up to the number of workers.
 fn of_file(path: &str, workers: usize, section: &Section) -> Result<Tree> {
-    let tree = file::read(&plan::beside(section.origin(), path))?;
+    let tree = file::read(&plan::beside(section.origin(), path));
+    let tree = tree.map_err(|error| plan::unreadable(section, "tree", error))?;
     let servers = tree.below(tree.order()[0]);
     if servers != workers as u64 {
         return Err(Error::config(format!(
