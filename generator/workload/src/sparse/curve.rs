@@ -127,16 +127,20 @@ impl Curve {
         }
         // Without the last digits of the difference.
         let rest = ((1.0 - share) * 1e9).round() / 1e9;
+        // One more than the quotient, which is rounded.
+        let enough = hot.saturating_add((rest / edge).ceil() as u64).saturating_add(1);
         if far == 0.0 {
             return Err(format!(
                 "a model of {ranks} parameters has none beside its {hot} hot ones, and the others have a share of {rest} of the updates; \
-                 ask for more parameters"
+                 ask for {enough} parameters or more"
             ));
         }
         if far * edge <= 1.0 - share {
+            // A little above the limit, with six digits.
+            let least = (((1.0 - far * edge) * 1e6).round() + 1.0) / 1e6;
             return Err(format!(
                 "the {far} ranks after the first {hot} have a share of {rest}, but at most {edge} each: so many cannot; ask \
-                 for more parameters or a larger share of the first"
+                 for {enough} parameters or more, or a share of the first of {least} or more"
             ));
         }
         // The share of the first falls with its offset, that of the second rises: (hot + q) ln(1 + hot/q) and

@@ -128,13 +128,19 @@ impl Told<'_> {
         let ModelFacts { parameters, hot_share, .. } = *facts;
         let hot = facts.hot.into();
         match self.kind {
-            "fitted" => ("curve", fit::any(parameters, hot, hot_share, STEP, THRESHOLD)),
-            "joined" => ("curve", fit::joined(parameters, hot, hot_share, STEP, THRESHOLD)),
+            "fitted" => {
+                let law = fit::any(parameters, hot, hot_share, STEP, THRESHOLD);
+                ("curve", law.map_err(|why| why + other_curve(facts)))
+            }
+            "joined" => {
+                let law = fit::joined(parameters, hot, hot_share, STEP, THRESHOLD);
+                ("curve", law.map_err(|why| why + other_curve(facts)))
+            }
             "zipf" => self.mandelbrot(facts, 1.0),
             "mandelbrot" => match (self.exponent, self.offset) {
                 (None, None) => {
                     let law = fit::mandelbrot(parameters, hot, hot_share, STEP, THRESHOLD);
-                    let law = law.map_err(|why| format!("{why}; curve = \"joined\" has one for it"));
+                    let law = law.map_err(|why| why + other_curve(facts));
                     ("curve", law.and_then(|law| Curve::mandelbrot(parameters, law.exponent, law.offset)))
                 }
                 (_, offset) => self.mandelbrot(facts, offset.unwrap_or(1.0)),
@@ -161,6 +167,18 @@ impl Told<'_> {
         // With an offset that every law may have, only the exponent is left to refuse.
         let key = if Curve::mandelbrot(parameters, exponent, 1.0).is_err() { "exponent" } else { "offset" };
         (key, Curve::mandelbrot(parameters, exponent, offset))
+    }
+}
+
+/// The end of a refusal: a curve that a model with these facts may have, empty if there is none.
+fn other_curve(facts: &ModelFacts) -> &'static str {
+    let ModelFacts { parameters, hot, hot_share, .. } = *facts;
+    if fit::joined(parameters, hot.into(), hot_share, STEP, THRESHOLD).is_ok() {
+        "; curve = \"joined\" has one for it"
+    } else if fit::exponent(parameters, hot.into(), hot_share, 1.0).is_ok() {
+        "; curve = \"zipf\" has one for it"
+    } else {
+        ""
     }
 }
 
@@ -267,5 +285,47 @@ mod tests {
             let why = refused(&more);
             assert!(why.starts_with(start), "{why}");
         }
+    }
+
+    #[test]
+    fn a_curve_that_cannot_be_says_what_can() {
+        let model = |parameters: u32, share: f64, curve: &str| {
+            let values: [(&str, Value); 5] = [
+                ("model", "custom".into()),
+                ("hot", 50u32.into()),
+                ("parameters", parameters.into()),
+                ("hot_share", share.into()),
+                ("curve", curve.into()),
+            ];
+            shape(&mut Section::of("workload", &values)).map_err(|why| why.to_string())
+        };
+        let between = |text: &str, from: &str, to: &str| {
+            text.split(from)
+                .nth(1)
+                .and_then(|rest| rest.split(to).next())
+                .unwrap_or_else(|| panic!("{text}"))
+                .to_owned()
+        };
+        for parameters in [200, 1000, 2000, 10_000] {
+            for share in [0.3, 0.5, 0.7, 0.85] {
+                for curve in ["fitted", "joined", "mandelbrot"] {
+                    let why = model(parameters, share, curve).unwrap_err();
+                    assert!(why.ends_with("; curve = \"zipf\" has one for it"), "{why}");
+                    assert!(model(parameters, share, "zipf").is_ok(), "{why}");
+                    if curve == "mandelbrot" {
+                        continue;
+                    }
+                    let enough: u32 = between(&why, "ask for ", " parameters").parse().unwrap();
+                    let least: f64 = between(&why, "a share of the first of ", " or more").parse().unwrap();
+                    for (parameters, share) in [(enough, share), (parameters, least)] {
+                        model(parameters, share, curve).unwrap_or_else(|again| panic!("{why}, then {again}"));
+                    }
+                }
+            }
+        }
+        // With enough parameters there is a joined curve.
+        let why = model(1_000_000, 0.3, "mandelbrot").unwrap_err();
+        assert!(why.ends_with("; curve = \"joined\" has one for it"), "{why}");
+        assert!(model(1_000_000, 0.3, "joined").is_ok());
     }
 }
