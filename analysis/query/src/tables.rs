@@ -245,7 +245,12 @@ fn metrics() -> QueryTable {
         columns.push(maybe(name, kind, "label", format!("The label `{name}`, on lines that have it.")));
     }
     columns.push(maybe("other", Kind::Text, "label", "All other labels, as `name=value`."));
-    QueryTable { name: "metrics", row: "a line of `pktgen analyze`", needs: "", columns }
+    QueryTable {
+        name: "metrics",
+        row: "a line of `pktgen analyze`, without metrics that the experiment defines",
+        needs: "",
+        columns,
+    }
 }
 
 fn runs(axes: &[String]) -> QueryTable {
