@@ -88,7 +88,8 @@ findings! {
         NotOfWorkload = "not_of_workload" { updates: u64 } => "{updates} updates were sent that the workload does not have";
         /// The run was longer than times can represent.
         BeyondHorizon = "beyond_horizon" {} =>
-            "the run went beyond 26 days and was stopped there; raise the rates or send less; a device in lockstep says next = -1 when \
+            "the run went beyond 26 days and was stopped there; raise the rates, lower the delays, send less, or end it before with \
+             capture.until; workers may retransmit without end if all their packets are lost; a device in lockstep says next = -1 when \
              nothing will leave";
         /// Frames were not given back to the pool.
         Leaked = "leaked" { frames: u64 } => "{frames} frames were never released";
