@@ -107,7 +107,7 @@ pub struct DumpPart {
 }
 
 impl DumpPart {
-    /// Returns the SHA-256 of the lines, including the head, in hexadecimal.
+    /// Returns the SHA-256 of the head and the lines, each with its line feed, in hexadecimal. An empty head is an empty line.
     pub fn digest(&self) -> String {
         let mut hashing = Hashing::new(sink());
         for line in std::iter::once(&self.head).chain(&self.lines) {

@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use pktgen_core::record::digest::file_digest;
+
 use crate::support::pktgen;
 
 /// Two queues, which make two runs.
@@ -63,6 +65,44 @@ fn the_same_run_twice_gives_the_same_lines() {
     assert_eq!(parts, [&["queue=fifo,seed=1"], &own[..], &["queue=olaf,seed=1"], &own[..]].concat());
     prints(dir, &["dump", "--canonical", "a", "-o", "a.txt"]);
     assert_eq!(fs::read_to_string(dir.join("a.txt")).expect("written"), dump);
+}
+
+/// Returns the digest of a part's printed lines, as docs/dump.md defines it.
+fn digest_of(folder: &Path, name: &str, lines: &[&str]) -> String {
+    let is_stream = lines[0].starts_with("columns\t");
+    let rows = lines.len() - usize::from(is_stream);
+    let path = folder.join("part.txt");
+    fs::write(&path, format!("{}{}\n", if is_stream { "" } else { "\n" }, lines.join("\n"))).expect("writable");
+    format!("digest\t{name}\t{rows}\t{}", file_digest(&path).expect("a file").sha256)
+}
+
+#[test]
+fn digests_are_those_of_the_printed_lines() {
+    let folder = folder();
+    let dir = folder.path();
+    // One row in ten, on which there is a remark.
+    let every = ["--set", "capture.records=\"every:10\""];
+    prints(dir, &[&["-q", "replay", "x.toml", "--no-report", "--out", "few"], &every[..]].concat());
+    for run in ["a/queue=olaf,seed=1", "few/queue=olaf,seed=1"] {
+        let dump = prints(dir, &["dump", "--canonical", run]);
+        let mut parts: Vec<(String, Vec<&str>)> = Vec::new();
+        for line in dump.lines().filter(|line| !line.starts_with("run\t")) {
+            let mut fields = line.split('\t');
+            let name = match fields.next().expect("a kind") {
+                "columns" => fields.next().expect("a stream"),
+                "metric" => "metrics",
+                "valid" | "fault" | "note" | "remark" => "verdict",
+                stream => stream,
+            };
+            match parts.last_mut().filter(|(last, _)| last == name) {
+                Some((_, lines)) => lines.push(line),
+                None => parts.push((name.to_owned(), vec![line])),
+            }
+        }
+        let own: Vec<String> = parts.iter().map(|(name, lines)| digest_of(dir, name, lines)).collect();
+        let digests = prints(dir, &["dump", "--canonical", "--digest", run]);
+        assert_eq!(digests.lines().skip(1).collect::<Vec<_>>(), own, "{run}");
+    }
 }
 
 #[test]
