@@ -106,6 +106,9 @@ fn refusals(net: &Net) {
         (&["w0", "--trial", "1us"], 2, "--trial 1us"),
         (&["w0", "--rounds", "6", "--trial", "1ms", "--peer", "nothing1"], 3, "nothing1"),
         (&["w0", "--pps", "100M", "--rounds", "6"], 3, "allow_above_link"),
+        // What no setting accepts is a fault of the experiment, which is all that is said.
+        (&["w0", "--rounds", "6", "--set", "nosuch.key=1"], 2, "pktgen: --set nosuch.key=1: unknown section or key"),
+        (&["w0", "--rounds", "6", "--bytes", "10B"], 2, "pktgen: --bytes 10B: workload.bytes"),
     ] {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let out = folder.path().join("out").display().to_string();

@@ -346,6 +346,12 @@ impl Experiment {
                 round == 0 && tuned.settings.iter().all(|setting| setting.refused.is_some()),
                 tuned.settings.first().and_then(|setting| setting.refused.clone()),
             ) {
+                // Equal refusals are of the experiment, not of a transport.
+                if of_usage == tuned.settings.len()
+                    && tuned.settings.iter().all(|setting| setting.refused.as_deref() == Some(&*why))
+                {
+                    return Err(Error::Config(why));
+                }
                 let what = format!("no transport can be used on {}; the first: {why}", plan.interface);
                 return Err(if of_usage == tuned.settings.len() { Error::Config(what) } else { Error::Host(what) });
             }
