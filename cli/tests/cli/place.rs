@@ -66,6 +66,10 @@ fn soar_writes_trees_plans_and_pictures_and_places_workloads() {
     );
     let second = found["workloads"][1]["phi"].as_f64().expect("a number");
     assert!(second > 20.0 && found["phi"].as_f64() == Some(20.0 + second), "{found}");
+    // No workloads cost nothing, and 0 has no sign.
+    fs::write(at.join("none.json"), "[]").expect("writable");
+    let none = object(at, &["soar", "tree.json", "-k", "2", "--workloads", "none.json"]);
+    assert!(none["phi"].to_string() == "0.0" && !none.to_string().contains("-0"), "{none}");
 }
 
 /// Returns the rate in Gbit/s at the paper's scale (ATRO §IV): 20 switches of 24 ports, L = 5, 100 Gbit/s.

@@ -262,7 +262,8 @@ fn online(tree: &Tree, args: &PlaceSoar, workloads: &[Vec<u64>], ui: &Ui) -> Res
         all.push((strategy.name(), placed));
     }
     bar.finish_and_clear();
-    let total = |placed: &[Placement]| placed.iter().map(|placement| placement.phi).sum::<f64>();
+    // A `sum()` of no numbers is -0.0.
+    let total = |placed: &[Placement]| placed.iter().fold(0.0, |sum, placement| sum + placement.phi);
     if ui.json() {
         let costs: BTreeMap<_, _> = all.iter().map(|(name, placed)| (*name, total(placed))).collect();
         let one = |placement: &Placement| json!({ "phi": placement.phi, "blue": placement.ids(tree) });
