@@ -20,8 +20,8 @@ namespace {
 // Of lengths, counts and periods.
 constexpr int64_t LIMIT = 1'000'000'000;
 
-void usage() {
-    std::fprintf(stderr,
+void usage(FILE *out) {
+    std::fprintf(out,
         "usage: %s --packet IF[,IF...] [--counters FILE] | --lockstep [PATH] [--ports N]\n"
         "  --clock-ps N      period of the clock (4000: 250 MHz)\n"
         "  --room N          frames that may wait for an input (4096)\n"
@@ -65,7 +65,8 @@ int64_t whole(const char *what, const char *word, int64_t least, int64_t most) {
 bool read_options(int count, char **words, Options &options) {
     static const option known[] = {{"packet", 1, nullptr, 'p'}, {"lockstep", 2, nullptr, 'l'}, {"ports", 1, nullptr, 'n'},
         {"clock-ps", 1, nullptr, 'c'}, {"counters", 1, nullptr, 'f'}, {"rate", 1, nullptr, 'r'}, {"overhead", 1, nullptr, 'o'},
-        {"store", 1, nullptr, 'b'}, {"trace", 1, nullptr, 't'}, {"room", 1, nullptr, 'w'}, {"set", 1, nullptr, 's'}, {}};
+        {"store", 1, nullptr, 'b'}, {"trace", 1, nullptr, 't'}, {"room", 1, nullptr, 'w'}, {"set", 1, nullptr, 's'},
+        {"help", 0, nullptr, 'h'}, {}};
     for (int c; (c = getopt_long(count, words, "", known, nullptr)) != -1;) {
         switch (c) {
         case 'p': {
@@ -93,6 +94,7 @@ bool read_options(int count, char **words, Options &options) {
         case 'w': options.room = whole("room", optarg, 1, LIMIT); break;
         case 't': options.trace = optarg; break;
         case 's': options.sets.push_back(optarg); break;
+        case 'h': usage(stdout); std::exit(std::fflush(stdout) == 0 ? 0 : 1);
         default: return false;
         }
     }
@@ -110,7 +112,7 @@ void write_event(FILE *trace, const Event &event) {
 
 int main(int count, char **words) {
     Options options;
-    if (!read_options(count, words, options)) return usage(), 2;
+    if (!read_options(count, words, options)) return usage(stderr), 2;
     Device device(options.clock_ps);
     device.room = static_cast<size_t>(options.room);
     if (options.rate > 0) {
