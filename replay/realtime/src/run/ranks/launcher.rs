@@ -135,6 +135,17 @@ mod tests {
     }
 
     #[test]
+    fn the_page_of_ranks_names_every_variable() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/ranks.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        for launcher in LAUNCHERS {
+            for variable in [Some(launcher.rank), Some(launcher.ranks), launcher.job].into_iter().flatten() {
+                assert!(page.contains(&format!("`{variable}`")), "{variable}");
+            }
+        }
+    }
+
+    #[test]
     fn mpirun_counts_more_than_the_batch_step_around_it_and_a_driver_more_than_both() {
         let slurm = [("SLURM_PROCID", "0"), ("SLURM_NTASKS", "1")];
         let mpi = [("OMPI_COMM_WORLD_RANK", "3"), ("OMPI_COMM_WORLD_SIZE", "4")];
