@@ -19,6 +19,7 @@ use pktgen_workload::trace::TRACE;
 use serde_json::{Value, json};
 
 use super::list::registries;
+use super::shipped;
 use crate::args::Explain;
 use crate::commands::query::of_metric;
 use crate::schemas;
@@ -68,6 +69,13 @@ fn entries() -> Vec<Entry> {
 /// Returns the causes of `pktgen diagnose`, whose page is docs/diagnose.md: they are found by name only.
 fn causes() -> impl Iterator<Item = Entry> {
     CAUSES.iter().map(|cause| Entry::Finding { list: "cause", name: cause.code, about: cause.what })
+}
+
+/// Returns the built-in experiments and the kinds of JSON objects, which `pktgen list` prints on request: they are found by name only.
+fn listed_on_request() -> impl Iterator<Item = Entry> {
+    let configs = shipped::all().into_iter().map(|(name, about)| Entry::Named { list: "configs", name, about });
+    let kinds = schemas::all().into_iter();
+    configs.chain(kinds.map(|kind| Entry::Named { list: "schemas", name: kind.name, about: kind.about }))
 }
 
 impl Entry {
@@ -199,7 +207,7 @@ pub(super) fn run(args: Explain, ui: &Ui) -> Result<u8> {
     }
     let mut all = entries();
     if !args.names.is_empty() && !args.markdown {
-        all.extend(causes());
+        all.extend(causes().chain(listed_on_request()));
     }
     for name in &args.names {
         if !all.iter().any(|entry| entry.answers(name)) {

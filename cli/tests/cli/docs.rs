@@ -81,6 +81,21 @@ fn shown_outputs_are_what_the_commands_print() {
 }
 
 #[test]
+fn the_page_of_commands_has_an_example_of_every_command() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/commands.md");
+    let page = fs::read_to_string(page).expect("the document");
+    let help = run("--help");
+    let (_, commands) = help.split_once("Commands:\n").expect("a list of commands");
+    let commands = commands.lines().take_while(|line| !line.is_empty()).filter(|line| !line.starts_with("   "));
+    // `completions` is hidden.
+    let names: Vec<&str> = commands.filter_map(|line| line.split_whitespace().next()).chain(["completions"]).collect();
+    assert!(names.len() > 20, "{names:?}");
+    for name in names.into_iter().filter(|name| *name != "help") {
+        assert!(page.contains(&format!("\npktgen {name} ")) || page.contains(&format!("; pktgen {name} ")), "{name}");
+    }
+}
+
+#[test]
 fn the_settings_page_is_what_list_prints() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/settings.md");
     let fresh = format!("{}\n", run("list --keys --markdown"));

@@ -277,6 +277,7 @@ fn names_are_explained() {
         ("phi", &["metric (plan)", "metric (findings)"]),
         ("device/packets", &["metric (results)", "count"]),
         ("device_drops", &["cause of a diagnosis", "the device loses frames that it took"]),
+        ("clause_verdict", &["in pktgen list schemas", "verdict on one clause"]),
     ] {
         let said = explain(&[name]);
         for word in words {
@@ -284,6 +285,15 @@ fn names_are_explained() {
         }
     }
     assert!(!explain(&["aom_mean/cluster"]).contains("groups"));
+    let listed = succeeds(folder.path(), &["list", "configs", "--json"]);
+    let configs: Vec<serde_json::Value> =
+        listed.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let names: Vec<&str> = configs.iter().map(|config| config["name"].as_str().expect("a name")).collect();
+    let said = explain(&names);
+    for (name, config) in names.iter().zip(&configs) {
+        let own = format!("{name}: in pktgen list configs\n  {}", config["about"].as_str().expect("a text"));
+        assert!(said.contains(&own), "{own}: {said}");
+    }
     let line: serde_json::Value = serde_json::from_str(&explain(&["sums_wrong", "--json"])).expect("one object");
     assert_eq!((&line["unit"], &line["better"]), (&"packets".into(), &"lower".into()));
     let all = explain(&["--all", "--json"]);
