@@ -101,6 +101,10 @@ fn atro_wires_the_papers_clusters() {
     assert_eq!(fs::read_to_string(at.join("a.svg")).expect("a picture").matches("class=\"aggregator\"").count(), 4);
 }
 
+const LATE: &str = r#"{"switches": [{"name": "a", "ports": 5, "rate": "25Gbps"},
+    {"name": "b", "ports": 5, "rate": "10Gbps", "aggregates": true}], "hosts": [{"name": "gpu", "count": 5, "rate": "10Gbps"}],
+    "server": {"rate": "40Gbps"}, "layers": 3}"#;
+
 const UNEQUAL: &str = r#"{"switches": [{"name": "agg", "count": 2, "ports": 12, "rate": "100Gbps", "aggregates": true},
     {"name": "leaf", "count": 3, "ports": 8, "rate": "40Gbps"}], "hosts": [{"name": "gpu", "count": 30, "rate": "25Gbps"}],
     "server": {"rate": "50Gbps"}, "links": [{"between": ["agg0", "leaf2"], "rate": "10Gbps"}], "device_ports": 384}"#;
@@ -167,6 +171,12 @@ fn plans_are_carried_out() {
     object(at, &[&plain[..], &["--emit", "v.toml", "--messages", "2"]].concat());
     let load = measured("v")("link_load_max");
     assert!((0.999..1.001).contains(&load), "{load}");
+    // The first round of some link waits here: its load is above 1 by less than a period of the others, at the plan's rate.
+    fs::write(at.join("late.json"), LATE).expect("writable");
+    let planned = object(at, &["atro", "--cluster", "late.json", "--emit", "l.toml", "--messages", "20"]);
+    let late = measured("l");
+    assert_eq!(Some(late("allreduce_rate")), planned["rate_bps"].as_f64());
+    assert!((1.001..1.0 + 1.0 / 18.0).contains(&late("link_load_max")), "{}", late("link_load_max"));
     let cluster =
         ["atro", "--workers", "20", "--switches", "6", "--ports", "8", "--aggregators", "2", "--capacity", "10Gbps"];
     fs::write(at.join("cluster.json"), UNEQUAL).expect("writable");

@@ -54,7 +54,7 @@ const DEFINITIONS: [Definition; 8] = [
         "link_load_max",
         SHARE,
         Better::Lower,
-        "Maximum offered load of a link, as a share of its rate; above 1 the link is overloaded. Needs two rounds.",
+        "Maximum offered load of a link, as a share of its rate; above 1 the link is overloaded, if by more than a first round that waited explains. Needs two rounds.",
     ),
     along("queue_max", "frames", Better::Lower, "Maximum number of frames waiting for a link."),
     along("link_messages", "messages", Better::Neither, "Updates, sums and answers that crossed a link.").labels(&[
