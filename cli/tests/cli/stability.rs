@@ -2,6 +2,8 @@
 //! the columns of every stream, with their versions. What is gone or changed without a new version fails here, also when
 //! `UPDATE_DOCS=1 cargo test --release --workspace --test cli -- stability::` writes the file anew.
 
+mod declared;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -15,6 +17,7 @@ use pktgen_workload::trace::{TRACE, TRACE_VERSION};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use self::declared::DECLARED;
 use crate::support::bench::{Device, cabled};
 use crate::support::{pktgen, root, text, wired};
 
@@ -29,8 +32,13 @@ type Shapes = BTreeMap<String, Shape>;
 
 /// Objects whose keys are data; their members are listed as one, `*`.
 const MAPS: &[&str] = &[
+    "calibration.answer.targets[].at",
+    "calibration.predictions[].at",
+    "clause_verdict.counted",
+    "comparison.rankings[].labels",
     "comparison.versus[].judgements[].labels",
     "device_plan.entries",
+    "device_start.counters",
     "history.points[].labels",
     "history.points[].lacking",
     "history.points[].medians",
@@ -39,10 +47,12 @@ const MAPS: &[&str] = &[
     "manifest.balance_by_worker[].dropped",
     "manifest.clocks",
     "manifest.files",
+    "manifest.host",
     "manifest.labels",
     "metric.labels",
     "report.rows[].labels",
     "series.labels",
+    "stats.device",
     "sweep.paper[].at",
     "sweep.paper[].values",
     "sweep.runs[].labels",
@@ -132,6 +142,15 @@ impl Collection {
         seen.object(name, object);
     }
 
+    /// Returns the shapes of all kinds and streams.
+    fn shapes(&self) -> Shapes {
+        let mut shapes: Shapes = self.0.iter().map(|(name, seen)| (name.clone(), seen.shape())).collect();
+        declare(&mut shapes);
+        let streams = STREAMS.iter().map(|stream| (stream, SCHEMA_VERSION)).chain([(&TRACE, TRACE_VERSION)]);
+        shapes.extend(streams.map(|stream| (format!("stream {}", stream.0.name), columns(stream))));
+        shapes
+    }
+
     /// Collects a file that has its version in a member.
     fn file(&mut self, name: &str, path: &Path) {
         let text = fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
@@ -148,6 +167,23 @@ fn columns((stream, version): (&StreamTable, u32)) -> Shape {
         (column.name.to_owned(), format!("{}{}{unit}", column.data.name(), if column.optional { "?" } else { "" }))
     };
     Shape { version, members: stream.columns.iter().map(word).collect() }
+}
+
+/// Adds the types that members may have beside those that were seen. Kinds that were not collected remain absent.
+fn declare(shapes: &mut Shapes) {
+    for (kind, member, types) in DECLARED {
+        let Some(shape) = shapes.get_mut(*kind) else { continue };
+        let seen = shape.members.remove(*member).unwrap_or_default();
+        let all: BTreeSet<&str> = [*types, &seen[..]].into_iter().flat_map(types_of).collect();
+        let optional = if types.ends_with('?') || seen.ends_with('?') { "?" } else { "" };
+        let all = all.into_iter().collect::<Vec<_>>().join("|") + optional;
+        shape.members.insert((*member).to_owned(), all);
+    }
+}
+
+/// Returns the single types of a member.
+fn types_of(types: &str) -> impl Iterator<Item = &str> {
+    types.trim_end_matches('?').split('|').filter(|one| !one.is_empty())
 }
 
 /// Two variants whose difference is plain, with published values and own metrics.
@@ -473,9 +509,7 @@ fn nothing_changes_without_a_new_version() {
     of_needs(&mut all, &mut left_out);
     of_wrong_devices(&mut all, &mut left_out);
     let listed = pktgen(all.folder.path(), &["--json", "list", "schemas"]);
-    let mut now: Shapes = all.found.0.iter().map(|(name, seen)| (name.clone(), seen.shape())).collect();
-    let streams = STREAMS.iter().map(|stream| (stream, SCHEMA_VERSION)).chain([(&TRACE, TRACE_VERSION)]);
-    now.extend(streams.map(|stream| (format!("stream {}", stream.0.name), columns(stream))));
+    let mut now = all.found.shapes();
     let path = root().join("docs/schemas.json");
     let kept: Shapes =
         fs::read(&path).map_or_else(|_| Shapes::new(), |text| serde_json::from_slice(&text).expect("JSON"));
@@ -514,6 +548,40 @@ fn nothing_changes_without_a_new_version() {
         .map(|(name, _)| name)
         .collect();
     assert!(added.is_empty(), "new members: UPDATE_DOCS=1 writes docs/schemas.json anew: {added:?}");
+}
+
+/// What was `null` or empty in all collected objects has a type in `DECLARED`.
+#[test]
+fn every_member_has_the_types_that_it_may_have() {
+    let text = fs::read(root().join("docs/schemas.json")).expect("the file");
+    let kept: Shapes = serde_json::from_slice(&text).expect("JSON");
+    let mut again = kept.clone();
+    declare(&mut again);
+    assert_eq!(again, kept, "UPDATE_DOCS=1 writes docs/schemas.json anew");
+    let mut open = Vec::new();
+    for (name, Shape { members, .. }) in kept.iter().filter(|(name, _)| !name.starts_with("stream ")) {
+        for (member, types) in members {
+            let has = |what: &str| types_of(types).any(|one| one == what);
+            let inside = format!("{member}.");
+            let is_open = types_of(types).all(|one| one == "null")
+                || has("array") && !members.contains_key(&format!("{member}[]"))
+                || has("object") && !members.keys().any(|other| other.starts_with(&inside));
+            if is_open {
+                open.push(format!("{name}.{member}: {types}"));
+            }
+        }
+    }
+    assert!(open.is_empty(), "no type, or no type of what is inside; add it to DECLARED: {open:#?}");
+    let types = |name: &str, member: &str| &kept[name].members[member][..];
+    for (name, member, expected) in [
+        ("certificate", "conforms", "bool|null"),
+        ("metric", "value", "null|number"),
+        ("report", "rows[].cells[].ours", "null|object"),
+        ("report", "rows[].cells[].ours.lo", "number?"),
+        ("comparison", "outcome", "null|string"),
+    ] {
+        assert_eq!(types(name, member), expected, "{name}.{member}");
+    }
 }
 
 #[test]
