@@ -5,7 +5,7 @@
 //! command-line options. It must not write files, and executes only reading statements.
 //!
 //! Map: [`tables`] lists tables and columns, [`memory`] limits memory. [`Database`] opens a folder and executes statements: `statement`
-//! checks the text (`scopes` which tables its parts name), `source` reads rows ([`fates`] those of fates), `scan` presents them to polars (`choice` selects rows), `grouped`
+//! checks the text (`scopes` which tables its parts name, `sides` the joins), `source` reads rows ([`fates`] those of fates), `scan` presents them to polars (`choice` selects rows), `grouped`
 //! accumulates `groups` batch by batch where possible, `joined` skips rows that no join keeps (by `keys`), `exact` guards sums, `nested`
 //! executes nested queries with sums, [`output`] writes answers, and [`user`] converts them to metrics. [`metrics`] has built-in metrics
 //! as queries. Without the feature `sql`, only the tables and these texts exist.
@@ -42,6 +42,8 @@ pub mod output;
 mod scan;
 #[cfg(feature = "sql")]
 mod scopes;
+#[cfg(feature = "sql")]
+mod sides;
 #[cfg(feature = "sql")]
 mod source;
 #[cfg(feature = "sql")]

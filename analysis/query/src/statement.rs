@@ -7,10 +7,10 @@ use pktgen_core::registry::suggest;
 use pktgen_core::{Error, Result};
 use polars::prelude::PolarsError;
 use sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, GroupByExpr, Ident, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, OrderByKind,
-    Query, Select, SelectItem, SetExpr, Spanned, Statement as Parsed, TableFactor, TableWithJoins, Value,
-    ValueWithSpan, Visit, VisitMut, Visitor, VisitorMut, WindowType, visit_expressions,
+    CastKind, DataType, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
+    GroupByExpr, Ident, ObjectName, ObjectNamePart, OrderByKind, Query, Select, SelectItem, SetExpr, Spanned,
+    Statement as Parsed, TableFactor, Value, ValueWithSpan, Visit, VisitMut, Visitor, VisitorMut, WindowType,
+    visit_expressions,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::keywords::Keyword;
@@ -20,7 +20,7 @@ use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 use crate::exact::GUARD;
 use crate::memory::deep;
 use crate::tables::QueryTable;
-use crate::{order, scopes};
+use crate::{order, scopes, sides};
 
 /// Maximum length of a statement in bytes.
 const BYTES: usize = 32 << 10;
@@ -307,7 +307,7 @@ impl Visitor for Check<'_> {
             return ControlFlow::Break(at(condition.span().start, what));
         }
         windows(select)?;
-        select.from.iter().try_for_each(joins)
+        select.from.iter().try_for_each(sides::equal)
     }
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Error> {
@@ -342,7 +342,7 @@ impl Visitor for Check<'_> {
             }
             TableFactor::Derived { lateral: false, sample: None, alias, .. } => alias,
             TableFactor::NestedJoin { alias, table_with_joins } => {
-                joins(table_with_joins)?;
+                sides::equal(table_with_joins)?;
                 alias
             }
             _ => return refuse("only tables, subqueries and joins stand in FROM: functions are refused"),
@@ -518,43 +518,6 @@ fn constant(expr: &Expr) -> ControlFlow<Error> {
     ControlFlow::Break(at(expr.span().start, what))
 }
 
-/// Refuses outer, semi and anti joins with conditions other than equal columns: polars treats them as inner joins.
-fn joins(of: &TableWithJoins) -> ControlFlow<Error> {
-    for join in &of.joins {
-        let (JoinOperator::Left(JoinConstraint::On(on))
-        | JoinOperator::LeftOuter(JoinConstraint::On(on))
-        | JoinOperator::Right(JoinConstraint::On(on))
-        | JoinOperator::RightOuter(JoinConstraint::On(on))
-        | JoinOperator::FullOuter(JoinConstraint::On(on))
-        | JoinOperator::Semi(JoinConstraint::On(on))
-        | JoinOperator::LeftSemi(JoinConstraint::On(on))
-        | JoinOperator::RightSemi(JoinConstraint::On(on))
-        | JoinOperator::Anti(JoinConstraint::On(on))
-        | JoinOperator::LeftAnti(JoinConstraint::On(on))
-        | JoinOperator::RightAnti(JoinConstraint::On(on))) = &join.join_operator
-        else {
-            continue;
-        };
-        if !equal_columns(on) {
-            let what = "an outer, semi or anti join is on equal columns of both sides only (a.x = b.x AND a.y = b.y): put what else is asked of a side \
-                        into a subquery in its place";
-            return ControlFlow::Break(at(on.span().start, what));
-        }
-    }
-    ControlFlow::Continue(())
-}
-
-/// Whether a condition only compares columns for equality.
-fn equal_columns(on: &Expr) -> bool {
-    let column = |expr: &Expr| matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
-    match on {
-        Expr::Nested(inner) => equal_columns(inner),
-        Expr::BinaryOp { left, op: BinaryOperator::And, right } => equal_columns(left) && equal_columns(right),
-        Expr::BinaryOp { left, op: BinaryOperator::Eq, right } => column(left) && column(right),
-        _ => false,
-    }
-}
-
 /// Refuses writing statements, which PostgreSQL allows within WITH.
 fn body(of: &SetExpr) -> ControlFlow<Error> {
     let refuse = |parsed: &Parsed| ControlFlow::Break(refused(parsed));
@@ -581,7 +544,7 @@ const RANKS: [&str; 2] = ["rank", "dense_rank"];
 /// Sums: a TOTAL of no rows is 0, a SUM is empty.
 const SUMS: [&str; 2] = ["sum", "total"];
 
-/// Inserts guards around operands of sums, converts counts to 64-bit integers, gives all rows a rank, and quotes names of columns, since one
+/// Arranges joins, inserts guards around operands of sums, converts counts to 64-bit integers, gives all rows a rank, and quotes names of columns, since one
 /// is a keyword of some dialect.
 struct Guards<'a> {
     tables: &'a [QueryTable],
@@ -589,6 +552,10 @@ struct Guards<'a> {
 
 impl VisitorMut for Guards<'_> {
     type Break = Error;
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
+        sides::arrange(select, self.tables)
+    }
 
     /// Polars expects ORDER BY to name a column of the answer: a selected aggregate is replaced by its position.
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {

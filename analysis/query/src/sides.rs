@@ -1,0 +1,370 @@
+//! Joins: conditions whose sides polars would take for each other are turned or refused, and so are joins that it executes differently from SQL.
+
+use std::ops::ControlFlow;
+
+use pktgen_core::Error;
+use sqlparser::ast::{
+    BinaryOperator, Expr, Join, JoinConstraint, JoinOperator, ObjectName, Query, Select, Spanned, TableFactor,
+    TableWithJoins, Visit, Visitor,
+};
+
+use crate::statement::at;
+use crate::tables::QueryTable;
+
+/// Refuses outer, semi and anti joins with conditions other than equal columns: polars treats them as inner joins.
+pub(crate) fn equal(of: &TableWithJoins) -> ControlFlow<Error> {
+    for join in &of.joins {
+        let (JoinOperator::Left(JoinConstraint::On(on))
+        | JoinOperator::LeftOuter(JoinConstraint::On(on))
+        | JoinOperator::Right(JoinConstraint::On(on))
+        | JoinOperator::RightOuter(JoinConstraint::On(on))
+        | JoinOperator::FullOuter(JoinConstraint::On(on))
+        | JoinOperator::Semi(JoinConstraint::On(on))
+        | JoinOperator::LeftSemi(JoinConstraint::On(on))
+        | JoinOperator::Anti(JoinConstraint::On(on))
+        | JoinOperator::LeftAnti(JoinConstraint::On(on))) = &join.join_operator
+        else {
+            continue;
+        };
+        if !equal_columns(on) {
+            let what = "an outer, semi or anti join is on equal columns of both sides only (a.x = b.x AND a.y = b.y): put what else is asked of a side \
+                        into a subquery in its place";
+            return ControlFlow::Break(at(on.span().start, what));
+        }
+    }
+    ControlFlow::Continue(())
+}
+
+/// Whether a condition only compares columns for equality.
+fn equal_columns(on: &Expr) -> bool {
+    let column = |expr: &Expr| matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
+    match on {
+        Expr::Nested(inner) => equal_columns(inner),
+        Expr::BinaryOp { left, op: BinaryOperator::And, right } => equal_columns(left) && equal_columns(right),
+        Expr::BinaryOp { left, op: BinaryOperator::Eq, right } => column(left) && column(right),
+        _ => false,
+    }
+}
+
+/// Writes FROM as one chain of joins, with the columns of the joined table on the right of each `=` of ON: polars knows the first and the
+/// joined table by their names only, and would look up other columns by name on the wrong side.
+pub(crate) fn arrange(select: &mut Select, tables: &[QueryTable]) -> ControlFlow<Error> {
+    chain(&mut select.from)?;
+    let Some(from) = select.from.first_mut() else { return ControlFlow::Continue(()) };
+    let mut scope = Scope { earlier: vec![FromTable::of(&from.relation, tables)?], ..Scope::default() };
+    for join in &mut from.joins {
+        let own = FromTable::of(&join.relation, tables)?;
+        let is_used = scope.earlier.iter().any(|one| one.name == own.name) || scope.hidden.contains(&own.name);
+        if is_used && !own.name.is_empty() {
+            let what = format!("two tables of FROM have the name \"{}\": give each its own alias", own.name);
+            return ControlFlow::Break(at(join.relation.span().start, what));
+        }
+        constraint(join, &own, &mut scope)?;
+        match join.join_operator {
+            JoinOperator::Semi(_) | JoinOperator::LeftSemi(_) | JoinOperator::Anti(_) | JoinOperator::LeftAnti(_) => {
+                scope.hidden.push(own.name);
+            }
+            _ => scope.earlier.push(own),
+        }
+    }
+    let mut hidden = Hidden { names: &scope.hidden, queries: 0 };
+    select.projection.visit(&mut hidden)?;
+    select.selection.visit(&mut hidden)?;
+    select.group_by.visit(&mut hidden)?;
+    select.having.visit(&mut hidden)
+}
+
+/// Takes the brackets off a join that begins FROM, and writes commas as CROSS JOIN.
+fn chain(from: &mut Vec<TableWithJoins>) -> ControlFlow<Error> {
+    for table in from.iter_mut() {
+        while let TableFactor::NestedJoin { table_with_joins, alias: None } = &table.relation {
+            let mut inner = table_with_joins.as_ref().clone();
+            inner.joins.append(&mut table.joins);
+            *table = inner;
+        }
+    }
+    if from.len() < 2 {
+        return ControlFlow::Continue(());
+    }
+    let others = from.split_off(1);
+    let Some(first) = from.first_mut() else { return ControlFlow::Continue(()) };
+    for TableWithJoins { relation, joins } in others {
+        let of_all = joins.iter().find(|join| {
+            matches!(
+                join.join_operator,
+                JoinOperator::Right(_) | JoinOperator::RightOuter(_) | JoinOperator::FullOuter(_)
+            )
+        });
+        if let Some(join) = of_all {
+            let what = "a RIGHT or FULL JOIN behind a comma of FROM is refused: put it into a subquery, or name its tables first";
+            return ControlFlow::Break(at(join.relation.span().start, what));
+        }
+        let join_operator = JoinOperator::CrossJoin(JoinConstraint::None);
+        first.joins.push(Join { relation, global: false, join_operator });
+        first.joins.extend(joins);
+    }
+    ControlFlow::Continue(())
+}
+
+/// A table in FROM.
+struct FromTable<'a> {
+    /// Its name there; empty if it has none.
+    name: String,
+    /// Its columns, if they are known before execution.
+    table: Option<&'a QueryTable>,
+}
+
+impl<'a> FromTable<'a> {
+    fn of(factor: &TableFactor, tables: &'a [QueryTable]) -> ControlFlow<Error, FromTable<'a>> {
+        let (name, alias) = match factor {
+            TableFactor::Table { name, alias, .. } => (word(name), alias),
+            TableFactor::NestedJoin { .. } => {
+                let what = "a join in brackets begins FROM, without a name: write a subquery in its place, (SELECT … FROM … JOIN …) x";
+                return ControlFlow::Break(at(factor.span().start, what));
+            }
+            TableFactor::Derived { alias, .. } => (String::new(), alias),
+            _ => (String::new(), &None),
+        };
+        let table = tables.iter().find(|table| table.name == name);
+        let name = alias.as_ref().map_or(name, |alias| alias.name.value.clone());
+        ControlFlow::Continue(FromTable { name, table })
+    }
+
+    /// Whether it has the column `name`, if that is known.
+    fn has(&self, name: &str) -> Option<bool> {
+        self.table.map(|table| table.column(name).is_some())
+    }
+}
+
+/// Returns a name of one word.
+fn word(name: &ObjectName) -> String {
+    name.0.first().and_then(|part| part.as_ident()).map(|part| part.value.clone()).unwrap_or_default()
+}
+
+/// The tables before a join.
+#[derive(Default)]
+struct Scope<'a> {
+    earlier: Vec<FromTable<'a>>,
+    /// Names of tables of semi and anti joins, whose columns exist in their own ON only.
+    hidden: Vec<String>,
+    /// Columns of USING, which are the same in all tables.
+    merged: Vec<String>,
+    /// Whether a NATURAL JOIN has merged further columns.
+    natural: bool,
+}
+
+impl Scope<'_> {
+    /// Whether one of the tables has the column `name`, if that is known.
+    fn has(&self, name: &str) -> Option<bool> {
+        let mut all = self.earlier.iter().map(|one| one.has(name));
+        if all.clone().any(|has| has == Some(true)) {
+            return Some(true);
+        }
+        if all.any(|has| has.is_none()) { None } else { Some(false) }
+    }
+}
+
+/// Turns or refuses what polars would misunderstand in the condition of a join.
+fn constraint(join: &mut Join, own: &FromTable<'_>, scope: &mut Scope<'_>) -> ControlFlow<Error> {
+    let place = join.relation.span().start;
+    let refuse = |what: &str| ControlFlow::Break(at(place, what));
+    let constraint = match &mut join.join_operator {
+        JoinOperator::RightSemi(_) | JoinOperator::RightAnti(_) => {
+            return refuse(
+                "RIGHT SEMI and RIGHT ANTI JOIN are refused: begin FROM with this table, and write SEMI or ANTI JOIN",
+            );
+        }
+        JoinOperator::Right(JoinConstraint::Using(_))
+        | JoinOperator::RightOuter(JoinConstraint::Using(_))
+        | JoinOperator::FullOuter(JoinConstraint::Using(_)) => {
+            return refuse(
+                "USING of a RIGHT or FULL JOIN is refused, since its columns would be empty in rows of this table alone: write ON a.x = b.x, and COALESCE(a.x, b.x)",
+            );
+        }
+        JoinOperator::Join(constraint)
+        | JoinOperator::Inner(constraint)
+        | JoinOperator::Left(constraint)
+        | JoinOperator::LeftOuter(constraint)
+        | JoinOperator::Right(constraint)
+        | JoinOperator::RightOuter(constraint)
+        | JoinOperator::FullOuter(constraint)
+        | JoinOperator::Semi(constraint)
+        | JoinOperator::LeftSemi(constraint)
+        | JoinOperator::Anti(constraint)
+        | JoinOperator::LeftAnti(constraint) => constraint,
+        _ => return ControlFlow::Continue(()),
+    };
+    match constraint {
+        JoinConstraint::On(on) => turn(on, own, scope),
+        JoinConstraint::Using(columns) => {
+            for column in columns.iter().map(word) {
+                let of = scope.earlier.iter().filter(|one| one.has(&column) == Some(true)).count();
+                if of > 1 && !scope.natural && !scope.merged.contains(&column) {
+                    return refuse(&format!("\"{column}\" of USING is a column of several tables: write ON a.x = b.x"));
+                }
+                scope.merged.push(column);
+            }
+            ControlFlow::Continue(())
+        }
+        JoinConstraint::Natural => {
+            scope.natural = true;
+            ControlFlow::Continue(())
+        }
+        JoinConstraint::None => ControlFlow::Continue(()),
+    }
+}
+
+/// Puts the operand of the joined table on the right of each `=`, and refuses comparisons that are not of both sides.
+fn turn(on: &mut Expr, own: &FromTable<'_>, scope: &Scope<'_>) -> ControlFlow<Error> {
+    let place = on.span().start;
+    let (left, op, right) = match on {
+        Expr::Nested(inner) => return turn(inner, own, scope),
+        Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
+            turn(left, own, scope)?;
+            return turn(right, own, scope);
+        }
+        Expr::BinaryOp { left, op, right } => (left, op, right),
+        _ => return ControlFlow::Continue(()),
+    };
+    let (one, other) = (Operand::of(left, own, scope)?, Operand::of(right, own, scope)?);
+    if one.is_missing || other.is_missing {
+        return ControlFlow::Continue(());
+    }
+    if let Some(name) = one.unknown.or(other.unknown) {
+        // Columns without tables are found by polars if each is in one table.
+        if !one.has_table && !other.has_table {
+            return ControlFlow::Continue(());
+        }
+        return ControlFlow::Break(at(
+            place,
+            format!("{name} needs its table in ON, as other columns here: a.x = b.y"),
+        ));
+    }
+    let is_mixed = |(own, earlier): (bool, bool)| own && earlier;
+    let sides = ((one.own, one.earlier), (other.own, other.earlier));
+    match (op, sides) {
+        (BinaryOperator::Eq, ((true, false), (false, true))) => {
+            std::mem::swap(left, right);
+            // On the right of =, other operators bind less than before.
+            if !matches!(**right, Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Function(_)) {
+                **right = Expr::Nested(right.clone());
+            }
+        }
+        (BinaryOperator::Eq, ((false, true), (true, false))) => {}
+        (BinaryOperator::Eq, _) => {
+            let what = "an = of ON compares a column of the joined table with one of an earlier table: put other conditions into WHERE, or of an \
+                        outer, semi or anti join into a subquery in place of the table";
+            return ControlFlow::Break(at(place, what));
+        }
+        (_, (one, other)) if is_mixed(one) || is_mixed(other) => {
+            let what = "a comparison of ON has the joined table on one side and earlier tables on the other (b.y > a.x + 1): put other conditions into \
+                        WHERE";
+            return ControlFlow::Break(at(place, what));
+        }
+        _ => {}
+    }
+    ControlFlow::Continue(())
+}
+
+/// The columns in one side of a comparison.
+struct Operand<'a> {
+    table: &'a FromTable<'a>,
+    scope: &'a Scope<'a>,
+    /// Whether there are columns of the joined table.
+    own: bool,
+    /// Whether there are columns of earlier tables.
+    earlier: bool,
+    /// Whether there is a column with its table.
+    has_table: bool,
+    /// Whether there is a column that no table has, which polars reports.
+    is_missing: bool,
+    /// A column without its table, if that is not known before execution.
+    unknown: Option<String>,
+}
+
+impl<'a> Operand<'a> {
+    fn of(expr: &Expr, table: &'a FromTable<'a>, scope: &'a Scope<'a>) -> ControlFlow<Error, Operand<'a>> {
+        let mut operand =
+            Operand { table, scope, own: false, earlier: false, has_table: false, is_missing: false, unknown: None };
+        expr.visit(&mut operand)?;
+        ControlFlow::Continue(operand)
+    }
+}
+
+impl Visitor for Operand<'_> {
+    type Break = Error;
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Error> {
+        ControlFlow::Break(at(query.span().start, "a subquery in ON is refused: CROSS JOIN it, or put it into WHERE"))
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Error> {
+        match expr {
+            Expr::CompoundIdentifier(names) => {
+                let Some(table) = names.first().map(|name| name.value.as_str()) else {
+                    return ControlFlow::Continue(());
+                };
+                self.has_table = true;
+                if self.table.name == table {
+                    self.own = true;
+                } else if self.scope.earlier.iter().any(|one| one.name == table) {
+                    self.earlier = true;
+                } else {
+                    let what =
+                        format!("{expr} is of no table that is joined here or before, without semi and anti joins");
+                    return ControlFlow::Break(at(expr.span().start, what));
+                }
+            }
+            Expr::Identifier(name) => match (self.table.has(&name.value), self.scope.has(&name.value)) {
+                (Some(true), Some(true)) => {
+                    let what = format!("{name} is a column of several tables: write its table, too (a.{name})");
+                    return ControlFlow::Break(at(name.span.start, what));
+                }
+                (Some(true) | None, Some(false)) => self.own = true,
+                (Some(false), Some(true) | None) => self.earlier = true,
+                (Some(false), Some(false)) => self.is_missing = true,
+                (None, _) | (_, None) => self.unknown = Some(name.to_string()),
+            },
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Refuses columns of semi and anti joins outside of their ON: polars would take columns of other tables for them.
+struct Hidden<'a> {
+    names: &'a [String],
+    /// Number of subqueries around an expression, which have their own tables.
+    queries: usize,
+}
+
+impl Visitor for Hidden<'_> {
+    type Break = Error;
+
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<Error> {
+        self.queries += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<Error> {
+        self.queries -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Error> {
+        if let Expr::CompoundIdentifier(names) = expr
+            && self.queries == 0
+            && names.first().is_some_and(|name| self.names.contains(&name.value))
+        {
+            let what = format!(
+                "{expr} is of a semi or anti join, whose columns stand in its ON only: write JOIN to select them"
+            );
+            return ControlFlow::Break(at(expr.span().start, what));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+#[path = "sides_tests.rs"]
+mod tests;

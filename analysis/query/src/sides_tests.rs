@@ -1,0 +1,231 @@
+//! Tests of joins: refusals, and answers against nested loops.
+
+use pktgen_records::testing::Dice;
+use polars::prelude::*;
+use polars::sql::SQLContext;
+
+use crate::statement::Statement;
+use crate::tables::of_runs;
+
+fn refusal(sql: &str) -> String {
+    match Statement::parse(sql, &of_runs(&[])) {
+        Ok(statement) => panic!("{sql} was taken for {}", statement.guarded),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn guarded(sql: &str) -> String {
+    Statement::parse(sql, &of_runs(&[])).unwrap_or_else(|fault| panic!("{sql}: {fault}")).guarded
+}
+
+#[test]
+fn the_joined_table_is_on_the_right() {
+    for (from, arranged) in [
+        (
+            "sent s JOIN fates f ON f.packet = s.packet LEFT JOIN fates g ON g.packet = f.aggregate",
+            "sent s JOIN fates f ON s.\"packet\" = f.\"packet\" LEFT JOIN fates g ON f.\"aggregate\" = g.\"packet\"",
+        ),
+        (
+            "received r JOIN sent s ON r.packet = s.packet JOIN books k ON (k.worker = s.worker) AND ABS(k.attempt) = s.seq",
+            "received r JOIN sent s ON r.\"packet\" = s.\"packet\" JOIN books k ON (s.\"worker\" = k.\"worker\") AND s.\"seq\" = ABS(k.\"attempt\")",
+        ),
+        (
+            "(sent s JOIN fates f ON f.packet = s.packet) ANTI JOIN books k ON k.attempt = s.seq",
+            "sent s JOIN fates f ON s.\"packet\" = f.\"packet\" ANTI JOIN books k ON s.\"seq\" = k.\"attempt\"",
+        ),
+        ("sent a JOIN books b ON b.seq - 1 = a.seq", "sent a JOIN books b ON a.\"seq\" = (b.\"seq\" - 1)"),
+        ("sent JOIN books ON packet_in = packet", "sent JOIN books ON \"packet\" = \"packet_in\""),
+        (
+            "sent s, fates f JOIN books b ON b.packet_in = f.packet",
+            "sent s CROSS JOIN fates f JOIN books b ON f.\"packet\" = b.\"packet_in\"",
+        ),
+        (
+            "received a JOIN received b ON a.cluster = b.cluster AND b.count > 2 AND b.count = a.count + 1 AND b.bytes > a.bytes + 1",
+            "received a JOIN received b ON a.\"cluster\" = b.\"cluster\" AND b.\"count\" > 2 AND a.\"count\" + 1 = b.\"count\" AND b.\"bytes\" > a.\"bytes\" + 1",
+        ),
+    ] {
+        let text = guarded(&format!("SELECT 1 AS x FROM {from}"));
+        assert_eq!(text, format!("SELECT 1 AS x FROM {arranged}"), "{from}");
+    }
+    for sql in [
+        "WITH x AS (SELECT seq AS n FROM sent), y AS (SELECT seq AS m FROM books) SELECT n FROM x JOIN y ON m = n",
+        "SELECT s.seq FROM sent s JOIN (SELECT packet AS p FROM fates) f USING (packet) NATURAL JOIN books",
+        "SELECT s.seq FROM sent s LEFT JOIN fates f USING (packet) LEFT JOIN received r USING (packet)",
+        "SELECT s.seq FROM sent s ANTI JOIN books b ON s.packet = b.packet_in WHERE s.seq IN (SELECT b.seq FROM books b)",
+    ] {
+        guarded(sql);
+    }
+}
+
+#[test]
+fn conditions_that_polars_would_evaluate_on_the_other_table_are_refused() {
+    let sides = "compares a column of the joined table with one of an earlier table";
+    let mixed = "has the joined table on one side and earlier tables on the other";
+    for (from, says) in [
+        ("received a JOIN received b ON a.cluster = b.cluster AND b.count = 2", sides),
+        ("sent s JOIN books b ON s.worker = b.worker AND b.seq = 0", sides),
+        ("metrics a JOIN metrics b ON a.unit = b.unit AND b.key = 'received'", sides),
+        ("received a JOIN received b ON a.cluster = b.cluster AND b.newest_seq = b.count", sides),
+        ("received a LEFT JOIN received b ON a.cluster = b.cluster AND b.newest_seq = b.count", sides),
+        ("received a JOIN received b ON a.cluster = b.cluster AND b.newest_seq - a.count = b.count", sides),
+        ("sent s JOIN books b ON s.packet = b.packet_in AND b.seq = node", sides),
+        ("sent s JOIN books b ON s.packet = b.packet_in AND b.seq = seq", "seq is a column of several tables"),
+        ("sent s JOIN (SELECT seq AS n, worker FROM books) b ON b.worker = n", sides),
+        ("sent s JOIN (SELECT seq, worker AS n FROM books) b ON b.n = seq", "seq needs its table in ON"),
+        ("sent a JOIN sent b ON a.cluster = b.cluster AND b.seq - a.seq > 1", mixed),
+        ("sent a JOIN fates f ON a.attempt = f.seq OR a.seq = f.seq", mixed),
+        ("sent a JOIN fates f ON a.seq = (SELECT MAX(seq) FROM books)", "a subquery in ON is refused"),
+        ("sent JOIN sent ON sent.seq = sent.attempt", "two tables of FROM have the name \"sent\""),
+        ("sent s JOIN books s ON s.seq = s.attempt", "two tables of FROM have the name \"s\""),
+        ("sent a RIGHT SEMI JOIN books b ON a.attempt = b.seq", "RIGHT SEMI and RIGHT ANTI JOIN are refused"),
+        ("sent a RIGHT ANTI JOIN books b USING (seq)", "RIGHT SEMI and RIGHT ANTI JOIN are refused"),
+        ("sent a FULL JOIN fates b USING (packet)", "USING of a RIGHT or FULL JOIN is refused"),
+        ("sent a LEFT JOIN fates f ON a.packet = f.packet JOIN books b USING (seq)", "a column of several tables"),
+        ("sent a JOIN (fates f JOIN books b ON f.packet = b.packet_in) ON f.packet = a.packet", "a join in brackets"),
+        ("sent a, fates f RIGHT JOIN books b ON f.packet = b.packet_in", "behind a comma of FROM is refused"),
+        (
+            "sent s SEMI JOIN books b ON s.packet = b.packet_in JOIN fates f ON f.seq = b.seq",
+            "b.seq is of no table that is joined here or before",
+        ),
+        (
+            "sent s SEMI JOIN books b ON s.packet = b.packet_in WHERE b.seq > 1",
+            "b.seq is of a semi or anti join, whose columns stand in its ON only",
+        ),
+    ] {
+        let refused = refusal(&format!("SELECT 1 AS x FROM {from}"));
+        assert!(refused.contains(says) && refused.starts_with("SQL, line 1, column "), "{from}: {refused}");
+    }
+}
+
+type Row = [Option<i64>; 3];
+
+const COLUMNS: [&str; 3] = ["worker", "seq", "attempt"];
+const TABLES: [&str; 3] = ["sent", "books", "fates"];
+const ALIASES: [&str; 4] = ["a", "b", "c", "d"];
+const KINDS: [&str; 6] = ["", "LEFT ", "RIGHT ", "FULL ", "SEMI ", "ANTI "];
+
+/// Joins by loops. A condition is an earlier table, its column, and the column of the joined table.
+fn joined(
+    rows: &[Vec<Option<Row>>],
+    new: &[Row],
+    kind: &str,
+    on: &[(usize, usize, usize)],
+    earlier: usize,
+) -> Vec<Vec<Option<Row>>> {
+    let fits = |row: &[Option<Row>], other: &Row| {
+        on.iter().all(|(table, left, right)| {
+            let value = row[*table].and_then(|cells| cells[*left]);
+            value.is_some() && value == other[*right]
+        })
+    };
+    let with = |row: &[Option<Row>], other: Option<Row>| {
+        let mut row = row.to_vec();
+        row.push(other);
+        row
+    };
+    let mut all = Vec::new();
+    for row in rows {
+        let found: Vec<Row> = new.iter().copied().filter(|other| fits(row, other)).collect();
+        match kind {
+            "SEMI " | "ANTI " => {
+                if found.is_empty() == (kind == "ANTI ") {
+                    all.push(with(row, None));
+                }
+            }
+            _ => {
+                all.extend(found.iter().map(|other| with(row, Some(*other))));
+                if found.is_empty() && matches!(kind, "LEFT " | "FULL ") {
+                    all.push(with(row, None));
+                }
+            }
+        }
+    }
+    if matches!(kind, "RIGHT " | "FULL ") {
+        let alone = new.iter().filter(|other| !rows.iter().any(|row| fits(row, other)));
+        all.extend(alone.map(|other| with(&vec![None; earlier], Some(*other))));
+    }
+    all
+}
+
+/// Returns the answer of polars, as sorted lines.
+fn answer(sql: &str, data: &[Vec<Row>]) -> Vec<String> {
+    let mut context = SQLContext::new();
+    for (name, rows) in TABLES.iter().zip(data) {
+        let column = |at: usize| rows.iter().map(|row| row[at]).collect::<Vec<Option<i64>>>();
+        let frame = df!(COLUMNS[0] => column(0), COLUMNS[1] => column(1), COLUMNS[2] => column(2)).unwrap();
+        context.register(name, frame.lazy());
+    }
+    let frame = context.execute(&guarded(sql)).and_then(|frame| frame.collect());
+    let frame = frame.unwrap_or_else(|fault| panic!("{sql}: {fault}"));
+    let cell = |row: usize, column: &Column| match column.get(row).unwrap() {
+        AnyValue::Null => "-".to_owned(),
+        other => other.to_string(),
+    };
+    let line = |row| frame.columns().iter().map(|column| cell(row, column)).collect::<Vec<_>>().join(" ");
+    let mut lines: Vec<String> = (0..frame.height()).map(line).collect();
+    lines.sort_unstable();
+    lines
+}
+
+#[test]
+fn chains_of_joins_have_the_rows_that_loops_find() {
+    let mut dice = Dice::new(7);
+    let mut below = |most: usize| (dice.uniform() * most as f64) as usize;
+    let mut data: Vec<Vec<Row>> = Vec::new();
+    for _ in TABLES {
+        let mut cell = || Some(below(5) as i64).filter(|value| *value < 4);
+        data.push((0..9).map(|_| [cell(), cell(), cell()]).collect());
+    }
+    for _ in 0..200 {
+        let chosen: Vec<usize> = (0..2 + below(3)).map(|_| below(TABLES.len())).collect();
+        let mut from = format!("{} a", TABLES[chosen[0]]);
+        let mut rows: Vec<Vec<Option<Row>>> = data[chosen[0]].iter().map(|row| vec![Some(*row)]).collect();
+        let mut visible = vec![0];
+        for (new, table) in chosen.iter().enumerate().skip(1) {
+            let (kind, left, right) = (KINDS[below(KINDS.len())], below(3), below(3));
+            let (mut on, mut texts) = (Vec::new(), Vec::new());
+            for key in 0..1 + below(2) {
+                let (table, left, right) = (visible[below(visible.len())], (left + key) % 3, (right + key) % 3);
+                let earlier = format!("{}.{}", ALIASES[table], COLUMNS[left]);
+                let own = format!("{}.{}", ALIASES[new], COLUMNS[right]);
+                texts.push(if below(2) == 0 { format!("{earlier} = {own}") } else { format!("{own} = {earlier}") });
+                on.push((table, left, right));
+            }
+            from += &format!(" {kind}JOIN {} {} ON {}", TABLES[*table], ALIASES[new], texts.join(" AND "));
+            rows = joined(&rows, &data[*table], kind, &on, new);
+            if !matches!(kind, "SEMI " | "ANTI ") {
+                visible.push(new);
+            }
+        }
+        let shown: Vec<(usize, usize)> =
+            visible.iter().flat_map(|table| (0..3).map(move |column| (*table, column))).collect();
+        let columns: Vec<String> = shown
+            .iter()
+            .enumerate()
+            .map(|(at, (table, column))| format!("{}.{} AS z{at}", ALIASES[*table], COLUMNS[*column]))
+            .collect();
+        let cell = |row: &[Option<Row>], (table, column): (usize, usize)| {
+            row[table].and_then(|cells| cells[column]).map_or("-".to_owned(), |value| value.to_string())
+        };
+        let line = |row: &Vec<Option<Row>>| shown.iter().map(|at| cell(row, *at)).collect::<Vec<_>>().join(" ");
+        let mut expected: Vec<String> = rows.iter().map(line).collect();
+        expected.sort_unstable();
+        let sql = format!("SELECT {} FROM {from}", columns.join(", "));
+        assert_eq!(answer(&sql, &data), expected, "{sql}");
+    }
+}
+
+#[test]
+fn commas_are_joins_by_where() {
+    let cell = |at: usize, by: usize| Some((at / by % 4) as i64);
+    let data: Vec<Vec<Row>> =
+        (0..3).map(|of| (0..9).map(|at| [cell(at + of, 1), cell(at, 2), cell(at, 3)]).collect()).collect();
+    let chosen = "SELECT a.seq AS x, b.worker AS y, c.attempt AS z FROM";
+    let commas = format!("{chosen} sent a, books b, fates c WHERE b.seq = a.worker AND c.worker = b.attempt");
+    let joins = format!("{chosen} sent a JOIN books b ON a.worker = b.seq JOIN fates c ON b.attempt = c.worker");
+    let expected = answer(&joins, &data);
+    assert!(!expected.is_empty());
+    assert_eq!(answer(&commas, &data), expected);
+    let mixed = format!("{chosen} sent a, books b JOIN fates c ON c.worker = b.attempt WHERE b.seq = a.worker");
+    assert_eq!(answer(&mixed, &data), expected);
+}
