@@ -139,6 +139,11 @@ impl Statement {
             _ => None,
         });
         let first = cause.lines().next().unwrap_or_default();
+        if is_duplicate(theirs)
+            && let Some(fault) = self.duplicate(first)
+        {
+            return fault;
+        }
         let missing = is_missing(theirs);
         match named {
             Some((place, word)) if missing && !known.contains(&word) && !first.contains("function") => {
@@ -157,6 +162,32 @@ impl Statement {
             Some((place, _)) => at(place, first),
             None => Error::config(format!("SQL: {first}, in: {}", self.text.trim())),
         }
+    }
+
+    /// Converts polars' text about a name that two columns have, with the position of the second one.
+    fn duplicate(&self, text: &str) -> Option<Error> {
+        let is_group =
+            |token: &TokenWithSpan| matches!(&token.token, Token::Word(word) if word.keyword == Keyword::GROUP);
+        let of_groups = text.contains("group_by keys");
+        let start = if of_groups { self.tokens.iter().position(is_group).unwrap_or(0) } else { 0 };
+        let names = self.tokens[start..].iter().filter_map(|token| match &token.token {
+            Token::Word(word) if text.contains(&format!("'{}'", word.value)) => {
+                Some((token.span.start, word.value.as_str()))
+            }
+            _ => None,
+        });
+        let (place, name) = names.take(2).last()?;
+        let what = if of_groups {
+            format!(
+                "two columns of GROUP BY have the name \"{name}\": name them by AS in the answer, and group by these names (SELECT a.{name} AS x, \
+                 b.{name} AS y … GROUP BY x, y)"
+            )
+        } else {
+            format!(
+                "two columns of the answer have the name \"{name}\": name them by AS (a.{name} AS x, b.{name} AS y)"
+            )
+        };
+        Some(at(place, what))
     }
 }
 
@@ -200,6 +231,14 @@ fn is_missing(theirs: &PolarsError) -> bool {
     match theirs {
         PolarsError::ColumnNotFound(_) => true,
         PolarsError::Context { error, .. } => is_missing(error),
+        _ => false,
+    }
+}
+
+fn is_duplicate(theirs: &PolarsError) -> bool {
+    match theirs {
+        PolarsError::Duplicate(_) => true,
+        PolarsError::Context { error, .. } => is_duplicate(error),
         _ => false,
     }
 }
