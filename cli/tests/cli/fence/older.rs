@@ -189,7 +189,8 @@ fn configs_of_older_versions_mean_what_they_meant() {
                         _ => was.to_owned(),
                     };
                     let (was, is) = (keys(&fs::read_to_string(&old).expect("readable")), keys(&text));
-                    let is_used = |key: &str| !UNUSED.iter().any(|(of, unused)| below.starts_with(of) && *unused == key);
+                    let is_used =
+                        |key: &str| !UNUSED.iter().any(|(of, unused)| below.starts_with(of) && *unused == key);
                     let moved =
                         was.iter().filter(|(key, value)| is_used(key) && is.get(*key) != Some(&meant(key, value)));
                     differences.extend(moved.map(|(key, value)| {
