@@ -118,17 +118,25 @@ impl<'a> RunToCertify<'a> {
         let (mut certificate, mut options) = (self.certificate.clone(), self.options.clone());
         let suite = suite(&self.plan, &experiment.name)?;
         // If it fails before its first file is written, a new folder is removed again.
-        let claim = (!CertificateProgress::is_in(folder)).then(|| claim(folder)).transpose()?;
+        let mut claim = (!CertificateProgress::is_in(folder)).then(|| claim(folder)).transpose()?;
         let _held = hold(folder)?;
-        let resumed = match claim {
-            Some(_) => None,
-            None => Some(CertificateProgress::resume(folder, &certificate, &self.chosen, suite)?),
+        let (mut progress, done) = match &mut claim {
+            None => CertificateProgress::resume(folder, &certificate, &self.chosen, suite)?,
+            Some(claim) => {
+                let progress = CertificateProgress::begin(folder, &certificate, &self.chosen)?;
+                // The device may take long to start: a process killed meanwhile can be resumed.
+                claim.unmark();
+                (progress, Vec::new())
+            }
         };
-        // A device that is refused or does not start leaves no certificate under way.
-        let (mut bench, ground) = bench(experiment, &self.plan, self.run, folder, self.settings)?;
-        let (mut progress, done) = match resumed {
-            Some(resumed) => resumed,
-            None => (CertificateProgress::begin(folder, &certificate, &self.chosen)?, Vec::new()),
+        let opened = bench(experiment, &self.plan, self.run, folder, self.settings);
+        let (mut bench, ground) = match opened {
+            // A device that is refused or does not start leaves no certificate under way.
+            Err(error) if claim.is_some() => {
+                progress.end()?;
+                return Err(error);
+            }
+            opened => opened?,
         };
         drop(claim);
         if !done.is_empty() {

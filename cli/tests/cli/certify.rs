@@ -546,6 +546,29 @@ fn a_device_that_does_not_start_leaves_no_certificate_under_way() {
     assert!(code == Some(0) && out.join("certificate.json").exists(), "{code:?}: {said}");
 }
 
+/// The same command goes on: its device waits while a file is missing.
+#[test]
+fn a_certificate_that_was_killed_while_its_device_starts_goes_on() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let [file, out, started, go] = ["x.toml", "out", "started", "go"].map(|name| folder.path().join(name));
+    std::fs::write(&file, SWITCH).expect("writable");
+    let switch = format!("exec '{}' --ports 4 --protocol switchml --workers 4", lockstep().display());
+    let script = format!("test -e '{}' && {switch}; touch '{}'; exec sleep 600", go.display(), started.display());
+    let command = format!("target.lockstep.command={}", serde_json::json!(["/bin/sh", "-c", script]));
+    let (file, path) = (file.display().to_string(), out.display().to_string());
+    let words = ["certify", &file, "--out", &path, "--allow-launch", "--clause", "switchml-sum", "--repeats", "1"];
+    let set = ["target.kind=external", "target.check=false", &command];
+    let mut child = pktgen(&[], &words, &set).spawn().expect("it starts");
+    eventually("the device starts", || started.exists());
+    child.kill().expect("it is alive or was");
+    child.wait().expect("it ended");
+    std::fs::write(&go, "").expect("writable");
+    let output = pktgen(&[], &words, &set).output().expect("it runs");
+    let (code, said) = (output.status.code(), said(&output));
+    assert!(code == Some(0) && out.join("certificate.json").exists(), "{code:?}: {said}");
+    assert_eq!([".claimed", "progress.json"].map(|name| out.join(name).exists()), [false; 2]);
+}
+
 /// The switch in C answers at the time of the frame.
 #[test]
 fn latency_in_lockstep_begins_when_the_frame_arrives_at_the_device() {

@@ -17,6 +17,8 @@ pub const DEMO: &str = "made-by-demo";
 #[derive(Debug)]
 pub struct Claim {
     dir: PathBuf,
+    /// Whether it has the marker.
+    marked: bool,
     /// It and the folders around it, if they were made for it.
     made: Vec<PathBuf>,
 }
@@ -27,6 +29,14 @@ impl Claim {
         &self.dir
     }
 
+    /// Removes the marker, which a kill would leave: the folder has its first file. It is removed on drop if it is empty by then.
+    pub fn unmark(&mut self) {
+        if std::mem::take(&mut self.marked) {
+            // Readers of the folder ignore it.
+            let _ = std::fs::remove_file(self.dir.join(MARKER));
+        }
+    }
+
     /// Releases the folder, which stays although it is empty.
     pub fn keep(mut self) {
         self.made.clear();
@@ -35,8 +45,7 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // Readers of the folder ignore it.
-        let _ = std::fs::remove_file(self.dir.join(MARKER));
+        self.unmark();
         for folder in &self.made {
             // Only empty folders are removed.
             let _ = std::fs::remove_dir(folder);
@@ -60,7 +69,7 @@ pub fn claim(dir: &Path) -> Result<Claim> {
         }
         created => created.map_err(Error::io("create", &marker))?,
     };
-    let claim = Claim { dir: dir.to_owned(), made };
+    let claim = Claim { dir: dir.to_owned(), marked: true, made };
     for entry in std::fs::read_dir(dir).map_err(Error::io("read", dir))? {
         let name = entry.map_err(Error::io("read", dir))?.file_name();
         if name != MARKER && name != DEMO {
@@ -151,6 +160,21 @@ mod tests {
         std::fs::write(inner.dir().join("x"), "").unwrap();
         drop(inner);
         assert!(dir.join("c/x").exists());
+    }
+
+    #[test]
+    fn a_folder_without_its_marker_is_removed_if_it_is_empty_at_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("a/b");
+        let mut own = claim(&dir).unwrap();
+        std::fs::write(dir.join("x"), "").unwrap();
+        own.unmark();
+        assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 1);
+        let refusal = claim(&dir).unwrap_err().to_string();
+        assert!(refusal.contains("the folder is not empty"), "{refusal}");
+        std::fs::remove_file(dir.join("x")).unwrap();
+        drop(own);
+        assert!(!folder.path().join("a").exists());
     }
 
     #[test]
