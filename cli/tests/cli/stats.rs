@@ -168,6 +168,17 @@ fn sums_by_key_are_received_at_workers_and_at_the_server() {
 }
 
 #[test]
+fn pushes_to_a_server_alone_are_counted_as_updates() {
+    let text = HOT.replace("program = \"libra\"\nresult_timeout = \"50ms\"", "program = \"forward\"");
+    let text = text.replace("workers = \"libra\"", "workers = \"ps_lite\"");
+    let (rows, manifest) = watched(&text, "workload.hot=250");
+    let last = rows.last().expect("a row");
+    assert!(last["received_total"].as_u64() > Some(0), "{last}");
+    assert_eq!(last["represented_total"], last["received_total"], "{last}");
+    assert_eq!(last["received_total"], manifest["counters"]["packets_received"], "{last}");
+}
+
+#[test]
 fn what_cannot_be_written_is_refused_before_the_run() {
     let folder = folder(1);
     fs::write(folder.path().join("there.csv"), "x").expect("writable");

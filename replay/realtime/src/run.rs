@@ -46,6 +46,7 @@ use crate::launch::LaunchedDevice;
 use crate::live::{Sees, View};
 use crate::plan::{Plan, plan, prepare, prepare_share, source};
 use crate::steer::Steering;
+use crate::target::program::Expected;
 use crate::transport::Pacing;
 
 use declared::{default_metrics, expected};
@@ -482,7 +483,7 @@ impl Experiment {
         let mut summary = None;
         if let Some(opened) = opened {
             let expected = expected(&plan, task.roles);
-            let sees = sees(&plan, task.roles);
+            let sees = sees(&plan, task.roles, expected);
             let begin =
                 |view: &Arc<View>| view.begin((run.folder(), dir), plan.spec.workers.clusters(), expected, sees);
             let watched = self.view.as_ref().map(begin);
@@ -603,9 +604,9 @@ impl Experiment {
     }
 }
 
-/// Returns what a process with these roles sees of a run.
-fn sees(plan: &Plan, roles: Roles) -> Sees {
-    let by_key = plan.spec.family == Family::Pairs;
+/// Returns what a process with these roles sees of a run behind a device with this effect.
+fn sees(plan: &Plan, roles: Roles, expected: Expected) -> Sees {
+    let by_key = expected == Expected::SumsByKey;
     Sees {
         sends: roles.workers,
         device: roles.device,

@@ -69,7 +69,7 @@ impl ProgramKind for LibraKind {
     }
 
     fn expected(&self, _per_cluster: u32) -> Expected {
-        Expected::Unknown
+        Expected::SumsByKey
     }
 
     fn queue(&self) -> &'static str {

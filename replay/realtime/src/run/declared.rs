@@ -14,7 +14,8 @@ use crate::target::program::Expected;
 
 /// Returns the expected effect of a run's device.
 pub(super) fn expected(plan: &Plan, roles: Roles) -> Expected {
-    if plan.spec.family == Family::Pairs {
+    let of_program = of_program(plan);
+    if of_program == Some(Expected::SumsByKey) {
         return Expected::SumsByKey;
     }
     if plan.spec.transport.has_server && !roles.server {
@@ -22,7 +23,7 @@ pub(super) fn expected(plan: &Plan, roles: Roles) -> Expected {
     }
     // In a layout without a header, only lanes tell how many updates were merged.
     let counted = plan.spec.lanes.is_some() || plan.spec.transport.dialect.is_none_or(|dialect| !dialect.headless);
-    of_program(plan).filter(|expected| counted || *expected != Expected::MergesUnderLoad).unwrap_or(Expected::Unknown)
+    of_program.filter(|expected| counted || *expected != Expected::MergesUnderLoad).unwrap_or(Expected::Unknown)
 }
 
 /// Returns the expected effect of the program of `[target]`, by default that of the workers.
@@ -155,6 +156,14 @@ mod tests {
         let switchml = include_str!("../../../../configs/wires/switchml.toml");
         let trio_ml = include_str!("../../../../configs/wires/trio-ml.toml");
         assert_eq!([switchml, trio_ml].map(expected_of), [Expected::Sums(4); 2]);
+        let sparse = |workers: &str| {
+            expected_of(&format!(
+                "[workload]\nkind = \"sparse\"\nparameters = 500\ndense = 0\npairs = 100\nhot = 250\ncurve = \"zipf\"\nexponent = 0.3\n\
+                 workers = 4\niterations = 40\ncompute = \"5ms\"\n[topology]\nkind = \"star\"\n[endpoint]\nworkers = \"{workers}\"\n\
+                 [transport]\nkind = \"ring\"\n"
+            ))
+        };
+        assert_eq!(["libra", "ps_lite"].map(sparse), [Expected::SumsByKey, Expected::Single]);
         let card = |program: &str| {
             expected_of(&format!(
                 "[workload]\nclusters = 3\nworkers_per_cluster = 3\nupdates = 9\nbytes = \"256B\"\n[schedule]\noffered = \"4Mbps\"\n[topology]\n\
