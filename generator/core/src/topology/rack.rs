@@ -106,20 +106,24 @@ fn seats_on(on: &[Vec<u32>], flows: &[Vec<u32>], hosts: u32) -> Vec<Vec<Vec<u32>
     let total = |of: &[Vec<u32>]| of.iter().map(Vec::len).sum::<usize>();
     let of_workers = super::hosts_of(total(on), hosts);
     let left = super::hosts_of(total(on) + total(flows), hosts) - of_workers;
-    let (own, beside) = (hosts_on(on, of_workers), hosts_on(flows, left));
-    let count = |engine: usize| own[engine] + if left > 0 || own[engine] == 0 { beside[engine] } else { 0 };
-    (0..on.len()).map(|engine| super::seats(&on[engine], &flows[engine], count(engine))).collect()
+    let least = |members: &[u32]| members.len().min(1);
+    let own = hosts_on(on, on.iter().map(|workers| least(workers)).collect(), of_workers);
+    // Beside workers, flows may share their hosts.
+    let alone = flows.iter().zip(&own).map(|(flows, own)| if *own == 0 { least(flows) } else { 0 }).collect();
+    let beside = hosts_on(flows, alone, left);
+    (0..on.len()).map(|engine| super::seats(&on[engine], &flows[engine], own[engine] + beside[engine])).collect()
 }
 
-/// Returns the number of hosts on each engine, `hosts` in all: one where there are workers, and each further one where most workers
-/// share a host.
-fn hosts_on(on: &[Vec<u32>], hosts: usize) -> Vec<usize> {
-    let mut shares: Vec<usize> = on.iter().map(|workers| workers.len().min(1)).collect();
-    let shared = |engine: usize, hosts: usize| (((on[engine].len() as u64) << 24) / hosts as u64, Reverse(engine));
-    let used = (0..on.len()).filter(|engine| shares[*engine] > 0);
-    let mut order: BinaryHeap<_> = used.map(|engine| shared(engine, 1)).collect();
+/// Returns the number of hosts on each engine, `hosts` in all: at least these `shares`, and each further one where there is none, or
+/// where most members share a host.
+fn hosts_on(on: &[Vec<u32>], mut shares: Vec<usize>, hosts: usize) -> Vec<usize> {
+    let shared = |engine: usize, hosts: usize| {
+        (hosts == 0, ((on[engine].len() as u64) << 24) / hosts.max(1) as u64, Reverse(engine))
+    };
+    let used = (0..on.len()).filter(|engine| !on[*engine].is_empty());
+    let mut order: BinaryHeap<_> = used.map(|engine| shared(engine, shares[engine])).collect();
     for _ in shares.iter().sum::<usize>()..hosts {
-        let Some((_, Reverse(engine))) = order.pop() else { break };
+        let Some((.., Reverse(engine))) = order.pop() else { break };
         shares[engine] += 1;
         order.push(shared(engine, shares[engine]));
     }
@@ -163,6 +167,14 @@ mod tests {
         let t = build_with(2, 3, &uneven).unwrap();
         t.check(6).unwrap();
         assert_eq!([0, 1].map(|engine| t.ports(engine).count() - 1), [2, 1]);
+        // Flows beside workers need no host of their own on every engine.
+        let beside = Population { cluster_of: [vec![0; 6], vec![NO_CLUSTER; 4]].concat(), moves: Vec::new() };
+        for hosts in [2, 6, 7, 8, 10] {
+            let t = build_with(2, hosts, &beside).unwrap();
+            t.check(10).unwrap();
+            let found: usize = (0..2).map(|engine| t.ports(engine).count() - 1).sum();
+            assert_eq!(found, hosts as usize);
+        }
     }
 
     #[test]
