@@ -3,8 +3,9 @@
 //!
 //! Called by [`super::meter`]. Memory is constant per sender.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
+use pktgen_core::time::{SECOND, Time};
 use pktgen_wire::wire::Formats;
 use pktgen_wire::wire::sight::{AttemptMarks, Sight};
 
@@ -71,20 +72,28 @@ impl Senders {
 
 /// How many packets of its sender a copy may be behind.
 const LATEST: usize = 256;
+/// How long after its original a copy may be: a later packet with the same number is of another run.
+const COPY_WITHIN: Time = SECOND;
 
 /// The latest packets of a sender, by number and attempt.
 #[derive(Default)]
 struct Latest {
-    known: HashSet<(u32, u8)>,
+    /// With the time of the original.
+    known: HashMap<(u32, u8), Time>,
     order: VecDeque<(u32, u8)>,
 }
 
 impl Latest {
     /// Records a packet; returns whether it is a copy.
-    fn see(&mut self, packet: (u32, u8)) -> bool {
-        if !self.known.insert(packet) {
-            return true;
+    fn see(&mut self, packet: (u32, u8), t: Time) -> bool {
+        if let Some(original) = self.known.get_mut(&packet) {
+            let is_copy = t.saturating_sub(*original) <= COPY_WITHIN;
+            if !is_copy {
+                *original = t;
+            }
+            return is_copy;
         }
+        self.known.insert(packet, t);
         self.order.push_back(packet);
         if self.order.len() > LATEST
             && let Some(oldest) = self.order.pop_front()
@@ -108,7 +117,7 @@ impl LatestPackets {
         let shown = formats.get(usize::from(event.format)).map(|format| format.facts().transmissions);
         let is_exact = matches!(shown, Some(AttemptMarks::Numbered(most)) if attempt <= most);
         let Some(sender) = event.sender().filter(|_| is_exact) else { return false };
-        self.0.entry((event.format, cluster, sender)).or_default().see((seq, attempt))
+        self.0.entry((event.format, cluster, sender)).or_default().see((seq, attempt), event.t)
     }
 }
 
@@ -155,11 +164,22 @@ mod tests {
     #[test]
     fn a_copy_is_near_its_original() {
         let (mut latest, packets) = (Latest::default(), LATEST as u32);
-        assert!((0..packets).all(|seq| !latest.see((seq, 0))));
-        assert!(latest.see((0, 0)) && !latest.see((0, 1)), "another transmission is no copy");
+        assert!((0..packets).all(|seq| !latest.see((seq, 0), 0)));
+        assert!(latest.see((0, 0), 0) && !latest.see((0, 1), 0), "another transmission is no copy");
         // The first one is forgotten: a second run has the numbers of the first.
-        assert!(!latest.see((0, 0)) && latest.see((0, 1)));
+        assert!(!latest.see((0, 0), 0) && latest.see((0, 1), 0));
         assert_eq!((latest.known.len(), latest.order.len()), (LATEST, LATEST));
+    }
+
+    #[test]
+    fn short_runs_in_one_capture_have_no_copies_of_each_other() {
+        let mut latest = Latest::default();
+        for run in 0..3 {
+            let begins = run * 2 * COPY_WITHIN;
+            assert!((0..9).all(|seq| !latest.see((seq, 0), begins + Time::from(seq))), "run {run}");
+            assert!(latest.see((8, 0), begins + 9), "run {run}");
+        }
+        assert_eq!((latest.known.len(), latest.order.len()), (9, 9));
     }
 
     /// Packets cut before their key have 16 bits of the number; a second run has the numbers of the first.
