@@ -61,7 +61,14 @@ impl Shape for Custom {
             })?;
             t.add(name, Role::Host(members));
         }
-        check_seats(&t, workers).map_err(|why| Error::config(format!("{}: {why}", section.place("hosts"))))?;
+        if let Some((worker, seats)) = t.misplaced(workers.len()) {
+            return Err(Error::config(format!(
+                "{}: worker {worker} sits on {seats} hosts; every worker sits on exactly 1: list the workers 0 to {}{}",
+                section.place("hosts"),
+                workers.len() - 1,
+                super::flows_among(workers)
+            )));
+        }
         for link in &links {
             let (a, b, up, down) = parse_link(&t, link).map_err(|why| {
                 Error::config(format!(
@@ -73,22 +80,6 @@ impl Shape for Custom {
         }
         Ok(t)
     }
-}
-
-/// Refuses hosts that do not have every worker once.
-fn check_seats(t: &Topology, workers: &Population) -> Result<(), String> {
-    let mut seen = vec![0u32; workers.len()];
-    for node in &t.nodes {
-        let Role::Host(members) = &node.role else { continue };
-        members.iter().for_each(|worker| seen[*worker as usize] += 1);
-    }
-    let Some(worker) = seen.iter().position(|count| *count != 1) else { return Ok(()) };
-    Err(format!(
-        "worker {worker} sits on {} hosts; every worker sits on exactly 1: list the workers 0 to {}{}",
-        seen[worker],
-        seen.len() - 1,
-        super::flows_among(workers)
-    ))
 }
 
 /// Parses `name 0-8` or `name 3`.

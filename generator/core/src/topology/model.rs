@@ -209,6 +209,20 @@ impl Topology {
         host
     }
 
+    /// Returns the first of these workers that does not sit on exactly one host, and on how many it does.
+    pub(super) fn misplaced(&self, workers: usize) -> Option<(usize, u32)> {
+        let mut seen = vec![0u32; workers];
+        for node in &self.nodes {
+            let Role::Host(members) = &node.role else { continue };
+            for worker in members {
+                if let Some(count) = seen.get_mut(*worker as usize) {
+                    *count += 1;
+                }
+            }
+        }
+        seen.iter().position(|count| *count != 1).map(|worker| (worker, seen[worker]))
+    }
+
     /// Refuses networks that cannot work; the error names the defect.
     pub fn check(&self, workers: usize) -> Result<()> {
         let fail = |what: String| Err(Error::config(format!("[topology]: {what}")));
@@ -250,18 +264,14 @@ impl Topology {
                 ));
             }
         }
-        let mut seen = vec![0u32; workers];
         for node in &self.nodes {
             let Role::Host(members) = &node.role else { continue };
-            for &worker in members {
-                match seen.get_mut(worker as usize) {
-                    Some(count) => *count += 1,
-                    None => return fail(format!("\"{}\" has worker {worker}; the workload has {workers}", node.name)),
-                }
+            if let Some(worker) = members.iter().find(|worker| **worker as usize >= workers) {
+                return fail(format!("\"{}\" has worker {worker}; the workload has {workers}", node.name));
             }
         }
-        if let Some(worker) = seen.iter().position(|count| *count != 1) {
-            return fail(format!("worker {worker} sits on {} hosts; every worker sits on exactly 1", seen[worker]));
+        if let Some((worker, hosts)) = self.misplaced(workers) {
+            return fail(format!("worker {worker} sits on {hosts} hosts; every worker sits on exactly 1"));
         }
         self.check_reachable()
     }
