@@ -43,7 +43,7 @@ const GROUP_BYTES: usize = 1 << 25;
 const MAGIC: [u8; 4] = *b"PAR1";
 
 /// An empty file beside `path`, that is named after it and after what it is, and locked against other writers. Reuses what a killed
-/// writer left. Other files of such names stay as they are: they may be inputs.
+/// writer left. Whole traces and files of other kinds with such names stay as they are: they may be inputs.
 pub(super) fn beside(path: &Path, what: &str) -> Result<(File, PathBuf)> {
     let mut k = 0;
     loop {
@@ -65,8 +65,8 @@ pub(super) fn beside(path: &Path, what: &str) -> Result<(File, PathBuf)> {
     }
 }
 
-/// Locks and empties the file `name` if a killed writer left it: no writer has it, and it is empty or half a Parquet file, which
-/// nothing can read.
+/// Locks and empties the file `name` if a killed writer left it: no writer has it, and it is empty, half a Parquet file, which
+/// nothing can read, or a manifest, which is no input of a writer.
 fn left_behind(name: &Path) -> Option<File> {
     if !name.symlink_metadata().ok()?.is_file() {
         return None;
@@ -79,7 +79,8 @@ fn left_behind(name: &Path) -> Option<File> {
         file.read_exact_at(&mut bytes, at).is_ok() && bytes == MAGIC
     };
     let is_half = has_magic(0) && !(length >= 2 * MAGIC.len() as u64 && has_magic(length - MAGIC.len() as u64));
-    let is_ours = (length == 0 || is_half) && is_at(&file, name);
+    let is_manifest = name.to_string_lossy().contains(".manifest.json.partial");
+    let is_ours = (length == 0 || is_half || is_manifest) && is_at(&file, name);
     (is_ours && file.set_len(0).is_ok()).then_some(file)
 }
 
@@ -345,6 +346,9 @@ mod tests {
             let manifest = writer.finish("recorded", BTreeMap::new(), "CC0-1.0").unwrap();
             assert_eq!((files(), left.exists(), file_hash(&path).unwrap()), (2, false, manifest.sha256), "{half:?}");
         }
+        std::fs::write(folder.path().join("t.parquet.manifest.json.partial"), "{\"version\": 1}\n").unwrap();
+        Writer::create(&path).unwrap().finish("recorded", BTreeMap::new(), "CC0-1.0").unwrap();
+        assert_eq!(files(), 2);
         // Whole, or no Parquet file: perhaps the input.
         for other in ["PAR1 and all pages PAR1", "t_ps,cluster"] {
             std::fs::write(&left, other).unwrap();
