@@ -63,8 +63,8 @@ impl Plausible {
             return self.refuse(RECEIVED, row, what);
         }
         Err(Error::Invalid(format!(
-            "{}: row {row}: {what}; the run is invalid: {}; a header was damaged on its way or in the device; --no-verify reads it all the \
-             same",
+            "{}: row {row}: {what}; the run is invalid: {}; so a header may have been damaged on its way or in the device, or else the \
+             file was: restore it then; --no-verify reads it all the same",
             self.dir.join(format!("{RECEIVED}.parquet")).display(),
             self.damage
         )))
@@ -181,8 +181,8 @@ mod tests {
             manifest.validity.faults = vec![fault, Fault::Interrupted {}];
             let message = read(&manifest);
             assert!(message.starts_with("run/received.parquet: row 0: t_recv_ps = 5000 lies before"), "{message}");
-            assert!(message.contains("41 packets carried a wrong sum; a header was damaged"), "{message}");
-            assert!(!message.contains("restore"), "{message}");
+            assert!(message.contains("41 packets carried a wrong sum; so a header may have been damaged"), "{message}");
+            assert!(message.contains("or else the file was: restore it then"), "{message}");
         }
     }
 }
