@@ -43,15 +43,20 @@ impl LaneColumns {
     pub fn aligned(&self, own_ps: &[i64], received_ps: &[i64]) -> LaneColumns {
         let (mut at, mut found) = (0, LaneColumns::default());
         for t in received_ps {
-            while own_ps.get(at).is_some_and(|own| own < t) {
-                at += 1;
-            }
-            let is_own = own_ps.get(at) == Some(t);
-            found.push(if is_own { self.words_of(at) } else { &[] });
-            at += usize::from(is_own);
+            found.push(next_at(own_ps, &mut at, *t).map_or(&[][..], |row| self.words_of(row)));
         }
         found
     }
+}
+
+/// Returns the next row of this time, from row `at` on, which then follows it; `times` and the times of successive calls ascend.
+pub fn next_at(times: &[i64], at: &mut usize, t: i64) -> Option<usize> {
+    while times.get(*at).is_some_and(|own| *own < t) {
+        *at += 1;
+    }
+    let row = times.get(*at).filter(|own| **own == t).map(|_| *at)?;
+    *at += 1;
+    Some(row)
 }
 
 #[cfg(test)]
@@ -66,6 +71,9 @@ mod tests {
         let found = lanes.aligned(&[10, 40], &[10, 20, 30, 40]);
         let rows: Vec<_> = (0..4).map(|row| found.words_of(row)).collect();
         assert_eq!(rows, [&[1, 2][..], &[], &[], &[3]]);
+        let mut at = 0;
+        let rows = [5, 10, 10, 30, 40, 50].map(|t| next_at(&[10, 10, 20, 40], &mut at, t));
+        assert_eq!((rows, at), ([None, Some(0), Some(1), None, Some(3), None], 4));
         assert_eq!((found.rows(), LaneColumns::default().aligned(&[], &[]).rows()), (4, 0));
     }
 }

@@ -23,7 +23,7 @@ use crate::workload::Source;
 pub use crate::record::LANES_MAX;
 pub use crate::record::lanes::{Ask, Detail, Layout, Merge, Number};
 pub use crate::wire::lanes::LaneForm;
-pub use columns::LaneColumns;
+pub use columns::{LaneColumns, next_at};
 pub use decode::{Candidates, Decoded, Known, Member, decode};
 pub use members::{Account, Answer, Arrived, Members, SentRows};
 pub use read::read;

@@ -159,14 +159,17 @@ impl Told<'_> {
     /// A law with the written exponent, or with that which gives the hot parameters their share; with the key to blame.
     fn mandelbrot(&self, facts: &ModelFacts, offset: f64) -> (&'static str, Result<Curve, String>) {
         let ModelFacts { parameters, hot, hot_share, .. } = *facts;
-        let exponent = match self.exponent.map_or_else(|| fit::exponent(parameters, hot.into(), hot_share, offset), Ok)
-        {
-            Ok(exponent) => exponent,
-            Err(why) => return (if u64::from(hot) < parameters { "hot_share" } else { "parameters" }, Err(why)),
+        let exponent = match self.exponent {
+            Some(exponent) => exponent,
+            None => match fit::exponent(parameters, hot.into(), hot_share, offset) {
+                Ok(exponent) => exponent,
+                Err(why) => return (if u64::from(hot) < parameters { "hot_share" } else { "parameters" }, Err(why)),
+            },
         };
+        let curve = Curve::mandelbrot(parameters, exponent, offset);
         // With an offset that every law may have, only the exponent is left to refuse.
-        let key = if Curve::mandelbrot(parameters, exponent, 1.0).is_err() { "exponent" } else { "offset" };
-        (key, Curve::mandelbrot(parameters, exponent, offset))
+        let is_exponent = curve.is_err() && Curve::mandelbrot(parameters, exponent, 1.0).is_err();
+        (if is_exponent { "exponent" } else { "offset" }, curve)
     }
 }
 

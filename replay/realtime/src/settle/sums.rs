@@ -12,7 +12,7 @@ use pktgen_core::arrow::datatypes::{Int64Type, UInt16Type, UInt32Type, UInt64Typ
 use pktgen_core::record::{LANES, NO_CLUSTER, PAYLOADS, PacketId, RECEIVED, SENT};
 use pktgen_core::time::Time;
 use pktgen_wire::wire::update::elements_in;
-use pktgen_workload::lanes::{Answer, Arrived, LaneColumns, Layout, Members, SentRows};
+use pktgen_workload::lanes::{Answer, Arrived, LaneColumns, Layout, Members, SentRows, next_at};
 use pktgen_workload::workload::Source;
 
 use super::batches;
@@ -170,9 +170,7 @@ pub fn check(
             if *part == 0 {
                 row.inspect(|row| check(*row, &payload));
                 payload.clear();
-                next += columns.t_recv_ps[next..].iter().take_while(|own| *own < t).count();
-                row = (columns.t_recv_ps.get(next) == Some(t)).then_some(next);
-                next += usize::from(row.is_some());
+                row = next_at(&columns.t_recv_ps, &mut next, *t);
             }
             payload.extend_from_slice(lists.value(at).as_primitive::<UInt32Type>().values());
         }
