@@ -1,5 +1,6 @@
 //! Keys of sections whose readers are no table of `settings!`: names of components, and keys that contain tables. A test compares the
-//! names with the shipped experiments; defaults and values are those of the readers, and compared by no test.
+//! names with the shipped experiments, and the default program with that of the systems; other defaults and values are those of the
+//! readers, and compared by no test.
 
 use pktgen_core::config::Key;
 
@@ -39,7 +40,7 @@ keys! {
     }
     TARGET {
         "kind" ["\"software\""; "software, external"] "Whether the device is this process's, or hardware.";
-        "program" ["that of the workers' format"; "one of `pktgen list programs`"] "Program of the devices.";
+        "program" ["that of the workers, else olaf"; "one of `pktgen list programs`"] "Program of the devices.";
         "queue" ["that of the program"; "one of `pktgen list queues`"] "Queue of the devices' outputs.";
         "profile" ["none"; "one of `pktgen device list`, or a file"] "Profile of the hardware.";
     }
@@ -77,5 +78,17 @@ keys! {
     }
     STUDY {
         "kind" ["must be written"; "one of `pktgen list studies`"] "Measurement that is made.";
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_program_is_that_of_the_systems() {
+        let program = TARGET.iter().find(|key| key.name == "program").unwrap();
+        let of_others = pktgen_registry::all().defaults.program;
+        assert_eq!(program.default(), format!("that of the workers, else {of_others}"));
     }
 }
