@@ -132,7 +132,7 @@ pub(super) struct Totals {
     pub(super) resent: u64,
     /// Number of different updates among them.
     pub(super) sent_updates: u64,
-    /// Updates whose sequence number was used by another update before, by side: numbers restarted.
+    /// Updates whose number came before, by side: numbers restarted, or late copies without a generation time.
     pub(super) anew: [u64; 2],
     /// Transmissions that the senders' captures already contained; those too old to be recognised are counted as sent.
     pub(super) copies: u64,
@@ -465,7 +465,9 @@ impl Meter {
     fn number(&mut self, event: &Event, delivery: Delivery) -> Option<Seen> {
         let format = self.totals.formats.get(usize::from(event.format))?;
         let is_numbered = delivery == Delivery::Updates && format.facts().renewal == Renewal::Sequences;
-        is_numbered.then(|| self.numbers[event.side as usize].see(event))
+        let seen = is_numbered.then(|| self.numbers[event.side as usize].see(event))?;
+        self.totals.anew[event.side as usize] += u64::from(seen.is_anew);
+        Some(seen)
     }
 
     fn sent_by_number(&mut self, event: &Event, seen: Seen) {

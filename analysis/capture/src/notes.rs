@@ -135,8 +135,8 @@ fn notes_of_sides(facts: &Facts, totals: &Totals) -> Vec<Note> {
         say(
             "anew",
             format!(
-                "{anew} updates have a number that another update of their worker had before: workers or runs began anew, or jobs share \
-                 numbers; gaps in numbers are not known"
+                "{anew} updates have a number that their worker's updates had before: workers or runs began anew, jobs share numbers, or, \
+                 without generation times, copies came late and count as updates; gaps in numbers are not known"
             ),
         );
     }

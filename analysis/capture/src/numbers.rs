@@ -16,6 +16,8 @@ use super::window::{Known, Mark, Window};
 const STEPS_BACK: u32 = 16;
 /// A retransmission this far ahead of the last number is of an update from before numbers began anew.
 const AHEAD: u32 = 1024;
+/// The last number of packets cut before their key, which have 16 bits of it: 0 comes next, and nothing began anew.
+const LAST_CUT: u32 = u16::MAX as u32;
 
 /// What a sender's numbers tell of one packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +27,8 @@ pub(super) struct Seen {
     pub(super) is_copy: bool,
     /// Whether its update was seen before, in any transmission.
     pub(super) update: Known,
+    /// The number was seen before, too far back for a copy: it counts as another update.
+    pub(super) is_anew: bool,
 }
 
 /// The latest numbers of a sender.
@@ -44,16 +48,19 @@ impl Numbers {
         if sight.attempt > 0 {
             let is_old = self.last.is_some_and(|last| seq > last.saturating_add(AHEAD));
             let update = if is_old { Known::Late } else { self.updates.see(seq, mark) };
-            return Seen { is_copy: false, update };
+            return Seen { is_copy: false, update, is_anew: false };
         }
         let back = self.last.map_or(0, |last| last.saturating_sub(seq));
         let mut known = self.first.see(seq, mark);
-        if known != Known::New && back > STEPS_BACK {
+        let is_anew = known != Known::New && back > STEPS_BACK;
+        let wraps = seq < AHEAD && self.last.is_some_and(|last| (LAST_CUT - AHEAD..=LAST_CUT).contains(&last));
+        if is_anew {
             *self = Numbers::default();
             known = self.first.see(seq, mark);
         }
         self.last = self.last.max(Some(seq));
-        Seen { is_copy: known == Known::Again, update: self.updates.see(seq, mark) }
+        let update = self.updates.see(seq, mark);
+        Seen { is_copy: known == Known::Again, update, is_anew: is_anew && !wraps }
     }
 }
 
@@ -64,7 +71,9 @@ pub(super) struct Senders(HashMap<(u8, u16, u32, u16), Numbers>);
 impl Senders {
     /// Records a packet with an update; without a sender it is taken as new.
     pub(super) fn see(&mut self, event: &Event) -> Seen {
-        let Some(sender) = event.sender() else { return Seen { is_copy: false, update: Known::New } };
+        let Some(sender) = event.sender() else {
+            return Seen { is_copy: false, update: Known::New, is_anew: false };
+        };
         let key = (event.format, event.sight.cluster, sender, event.sight.count);
         self.0.entry(key).or_default().see(&event.sight)
     }
@@ -127,8 +136,8 @@ mod tests {
 
     use super::*;
 
-    fn seen(numbers: &mut Numbers, seq: u32, attempt: u8) -> (bool, bool) {
-        let sight = Sight {
+    fn sight(seq: u32, attempt: u8) -> Sight {
+        Sight {
             what: What::Update,
             cluster: 1,
             worker: Some(1),
@@ -138,9 +147,33 @@ mod tests {
             generation: None,
             count: 1,
             elements: 62,
-        };
-        let Seen { is_copy, update } = numbers.see(&sight);
+        }
+    }
+
+    fn seen(numbers: &mut Numbers, seq: u32, attempt: u8) -> (bool, bool) {
+        let Seen { is_copy, update, .. } = numbers.see(&sight(seq, attempt));
         (is_copy, update == Known::Again)
+    }
+
+    /// Whether numbers that are not copies came before.
+    fn began_anew(numbers: &mut Numbers, seq: u32, attempt: u8) -> bool {
+        numbers.see(&sight(seq, attempt)).is_anew
+    }
+
+    #[test]
+    fn numbers_that_came_before_are_told() {
+        let mut numbers = Numbers::default();
+        assert!((0..100).all(|seq| !began_anew(&mut numbers, seq, 0)));
+        // A copy, a retransmission, and a late copy, after which numbers go on.
+        assert!(!began_anew(&mut numbers, 90, 0) && !began_anew(&mut numbers, 20, 1));
+        assert!(began_anew(&mut numbers, 40, 0) && !began_anew(&mut numbers, 100, 0));
+        // Packets cut before their key: 16 bits of the number. Another run begins earlier.
+        for (end, told) in [(LAST_CUT, false), (LAST_CUT - 2 * AHEAD, true)] {
+            let mut numbers = Numbers::default();
+            assert!((0..=end).all(|seq| !began_anew(&mut numbers, seq, 0)));
+            assert_eq!(began_anew(&mut numbers, 0, 0), told, "{end}");
+            assert!((1..=end).all(|seq| !began_anew(&mut numbers, seq, 0)), "{end}");
+        }
     }
 
     #[test]

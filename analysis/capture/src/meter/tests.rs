@@ -121,6 +121,13 @@ fn transmissions_that_packets_hide_are_named() {
     }
 }
 
+#[test]
+fn late_copies_of_updates_without_generation_times_are_told() {
+    let late = |seq: u32| sent_of("atp_udp", (0..100).chain([seq]).map(|seq| (seq, 0))).totals;
+    assert_eq!((late(90).anew, late(90).copies), ([0, 0], 1));
+    assert_eq!((late(40).anew, late(40).copies, late(40).sent), ([1, 0], 0, 101));
+}
+
 /// Copies and retransmissions of ATP's updates at either side are the same updates.
 #[test]
 fn updates_with_numbers_are_counted_once() {
