@@ -46,6 +46,7 @@ pub use lines::DEFINITIONS;
 use lines::Facts;
 use merge::Merge;
 use meter::Meter;
+pub use notes::CODES;
 use pktgen_records::line::Measured;
 use tables::{Tables, TablesPlan};
 

@@ -8,6 +8,49 @@ use super::input::InputFacts;
 use super::lines::{Deliveries, Facts, Known, clocks_error};
 use super::meter::Totals;
 
+/// Codes of notes about a capture, each with its meaning; those about digests are `Note::CODES` of run dirs.
+pub const CODES: &[(&str, &str)] = &[
+    ("age_of_model_not_defined", "There is no Age-of-Model; the text has the reason."),
+    (
+        "anew",
+        "Updates have numbers that came before: a restart, shared numbers, or late copies without a generation time.",
+    ),
+    ("clocks", "How the clocks of the two sides relate, and from where times count."),
+    ("copies", "Packets that the senders' captures have twice: they count as sent once."),
+    ("damaged", "A file is damaged: what stands before the damage was analysed."),
+    ("deliveries_unknown", "Packets do not show how many updates arrived, or which packets deliver them."),
+    ("duplicates", "Packets at the server that had arrived before: they are among what was received."),
+    (
+        "fates_unknown",
+        "What was sent and did not arrive was dropped, replaced or is under way: captures do not show which.",
+    ),
+    ("invalid", "The numbers of the capture cannot be used as they are; the text has the reason."),
+    ("late", "Packets that came too late to tell whether they are duplicates: they are counted as new."),
+    ("members_unknown", "Packets do not name all updates in an aggregate: no Age-of-Model by worker."),
+    ("not_counted", "Packets that are not counted as updates; the text has the reason."),
+    (
+        "not_only_forwarded",
+        "Aggregates arrived in spite of --forwards: what the device replaced or merged counts as lost.",
+    ),
+    ("nothing_found", "A side has no packet of a known format."),
+    ("numbers_incomplete", "Aggregates hide updates: how many of the numbers are missing is not known exactly."),
+    ("repeats_unknown", "Aggregates may hold retransmitted updates: how many different ones arrived is not known."),
+    ("resolution", "The times of a file are coarser than 1 ns, and so are latencies and ages."),
+    ("sender_not_seen", "There is no capture of the senders: what was sent is not known."),
+    ("senders_incomplete", "The senders' captures lack some of what arrived: what is missing is not known."),
+    ("shard", "Only the clusters of one shard were analysed."),
+    (
+        "spans_differ",
+        "The packets at the server span less time than the senders': what seems to be missing may not have been captured.",
+    ),
+    (
+        "transmissions_unknown",
+        "Packets do not show which transmission they are: retransmissions and copies are not known.",
+    ),
+    ("unordered", "Packets of a file are not in the order of time."),
+    ("unseen", "Packets arrived whose sending was not captured."),
+];
+
 const GAPS_AND_AGES: &str = "what was sent is not known: \"numbers_missing\" counts gaps in the numbers of what arrived, and ages \
                              begin with the first generation that arrived; --sent FILE adds the senders' side";
 const AGES: &str = "what was sent is not known, and ages begin with the first generation that arrived; --sent FILE adds the senders' side";
@@ -335,4 +378,21 @@ fn notes_of_counts(facts: &Facts, totals: &Totals, known: &Known) -> Vec<Note> {
         say("unseen", format!("{} packets arrived whose sending was not captured", totals.unseen));
     }
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::CODES;
+
+    #[test]
+    fn every_code_has_a_meaning() {
+        let (source, _) = include_str!("notes.rs").split_once("#[cfg(test)]").expect("tests");
+        let said = ["say(", "note: "].into_iter().flat_map(|start| source.split(start).skip(1));
+        let said = said.filter_map(|rest| rest.trim_start().strip_prefix('"')?.split('"').next());
+        let codes: BTreeSet<&str> = CODES.iter().map(|(code, _)| *code).collect();
+        assert_eq!(said.collect::<BTreeSet<&str>>(), codes);
+        assert!(codes.len() == CODES.len() && CODES.iter().all(|(_, about)| about.ends_with('.')));
+    }
 }

@@ -4,8 +4,8 @@
 
 mod markdown;
 
-use pktgen_capture::DEFINITIONS;
 use pktgen_capture::tables::TABLES;
+use pktgen_capture::{CODES, DEFINITIONS};
 use pktgen_core::column::{Column, StreamTable};
 use pktgen_core::definition::{Better, Definition, Label};
 use pktgen_core::record::{Action, Fault, Heat, Note, Reason, STREAMS, SumOk};
@@ -71,6 +71,11 @@ fn causes() -> impl Iterator<Item = Entry> {
     CAUSES.iter().map(|cause| Entry::Finding { list: "cause", name: cause.code, about: cause.what })
 }
 
+/// Returns the codes of notes about captures, whose page is docs/analyze.md: they are found by name only.
+fn notes_of_captures() -> impl Iterator<Item = Entry> {
+    CODES.iter().map(|(name, about)| Entry::Finding { list: "capture note", name, about })
+}
+
 /// Returns the built-in experiments and the kinds of JSON objects, which `pktgen list` prints on request: they are found by name only.
 fn listed_on_request() -> impl Iterator<Item = Entry> {
     let configs = shipped::all().into_iter().map(|(name, about)| Entry::Named { list: "configs", name, about });
@@ -105,6 +110,7 @@ impl Entry {
             Entry::Column { stream, .. } => format!("column of {}", stream.name),
             Entry::Code { list, .. } => (*list).to_owned(),
             Entry::Finding { list: "cause", .. } => "cause of a diagnosis (docs/diagnose.md)".to_owned(),
+            Entry::Finding { list: "capture note", .. } => "note on a capture (docs/analyze.md)".to_owned(),
             Entry::Finding { list, .. } => format!("{list} of a verdict (docs/verdicts.md)"),
             Entry::Named { list, .. } => format!("in pktgen list {list}"),
         }
@@ -207,7 +213,7 @@ pub(super) fn run(args: Explain, ui: &Ui) -> Result<u8> {
     }
     let mut all = entries();
     if !args.names.is_empty() && !args.markdown {
-        all.extend(causes().chain(listed_on_request()));
+        all.extend(causes().chain(notes_of_captures()).chain(listed_on_request()));
     }
     for name in &args.names {
         if !all.iter().any(|entry| entry.answers(name)) {

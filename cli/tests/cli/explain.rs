@@ -277,6 +277,8 @@ fn names_are_explained() {
         ("phi", &["metric (plan)", "metric (findings)"]),
         ("device/packets", &["metric (results)", "count"]),
         ("device_drops", &["cause of a diagnosis", "the device loses frames that it took"]),
+        ("spans_differ", &["note on a capture", "span less time than the senders'"]),
+        ("damaged", &["fault of a verdict", "note on a capture"]),
         ("clause_verdict", &["in pktgen list schemas", "verdict on one clause"]),
     ] {
         let said = explain(&[name]);
