@@ -29,11 +29,16 @@ pub(super) fn bisect_log(low: f64, high: f64, rising: impl Fn(f64) -> f64) -> f6
 
 /// The exponent with which the first `hot` of `ranks` have the share `share`, for an offset.
 pub fn exponent(ranks: u64, hot: u64, share: f64, offset: f64) -> Result<f64, String> {
-    if !(hot > 0 && hot < ranks && share > hot as f64 / ranks as f64 && share < 1.0) {
+    if hot == 0 || hot >= ranks {
         return Err(format!(
-            "{hot} of {ranks} parameters cannot have a share of {share} of the updates: hot is from 1 to one less than \
-             parameters, and the share is above {} (that of as many at random) and below 1",
-            hot as f64 / ranks as f64
+            "{hot} of {ranks} parameters cannot be hot with a share of {share} of the updates: hot is from 1 to one less than parameters"
+        ));
+    }
+    let random = hot as f64 / ranks as f64;
+    if !(share > random && share < 1.0) {
+        return Err(format!(
+            "{hot} of {ranks} parameters cannot have a share of {share} of the updates: the share is above {random} (that of as many at \
+             random) and below 1"
         ));
     }
     let found = bisect_log(1e-9, 1e6, |s| Curve::mandelbrot(ranks, s, offset).map_or(0.0, |c| c.share(hot) - share));

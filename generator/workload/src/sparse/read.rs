@@ -90,7 +90,10 @@ pub fn shape(section: &mut Section) -> Result<Shape> {
         let is_known = CURVES.split(", ").any(|known| known == curve);
         let number = ("parameters", parameters.map(|n| n.to_string()));
         let share = ("hot_share", hot_share.map(|n| n.to_string()));
+        // The curve of a known model does not follow `hot`.
+        let hot_ones = ("hot", hot.filter(|_| model.facts().is_none()).map(|n| n.to_string()));
         let causes = match key {
+            "curve" | "parameters" if is_known && u64::from(facts.hot) >= facts.parameters => vec![hot_ones, number],
             "curve" | "parameters" if is_known => vec![number, share],
             "hot_share" => vec![share, number],
             _ => Vec::new(),
@@ -258,6 +261,9 @@ mod tests {
         let why = refused(&[("model", "oa".into()), ("parameters", 1u32.into())]);
         let parts = ["workload.parameters", ": 1: ", "30000 hot ones", "0.5 of the updates"];
         assert!(parts.iter().all(|part| why.contains(part)), "{why}");
+        // The curve of a known model does not follow what is written of `hot`.
+        let why = refused(&[("model", "oa".into()), ("parameters", 1u32.into()), ("hot", 5u32.into())]);
+        assert!(why.contains("workload.parameters") && why.contains(": 1: "), "{why}");
         let why = refused(&[("model", "se".into()), ("parameters", 30_010u32.into())]);
         let parts = ["workload.parameters", ": 30010: ", "a share of 0.3,"];
         assert!(parts.iter().all(|part| why.contains(part)), "{why}");
@@ -276,7 +282,9 @@ mod tests {
         let law = ("curve", Value::from("mandelbrot"));
         for (more, start) in [
             (vec![zipf.clone(), ranks(1000), share(0.04)], "workload.hot_share: 0.04: 50 of 1000 parameters cannot"),
-            (vec![zipf.clone(), ranks(50), share(0.5)], "workload.parameters: 50: 50 of 50 parameters cannot"),
+            (vec![zipf.clone(), ranks(50), share(0.5)], "workload.hot: 50: 50 of 50 parameters cannot be hot"),
+            (vec![ranks(50), share(0.5)], "workload.hot: 50: a model of 50 parameters has none beside its 50 hot ones"),
+            (vec![law.clone(), ranks(25), share(0.5)], "workload.hot: 50: 50 of 25 parameters cannot be hot"),
             (
                 vec![zipf, ranks(1000), share(0.5), ("exponent", Value::from(-1.0))],
                 "workload.exponent: the exponent -1",
@@ -286,7 +294,7 @@ mod tests {
             (vec![law, ranks(1000), share(0.5), ("exponent", Value::from(-1.0))], "workload.exponent: the exponent -1"),
         ] {
             let why = refused(&more);
-            assert!(why.starts_with(start), "{why}");
+            assert!(why.starts_with(start) && !why.contains("is above 2 "), "{why}");
         }
     }
 
