@@ -79,6 +79,15 @@ def test_a_report_without_metrics_has_the_columns_of_others(small: pktgen.Sweep)
     assert all(report.schema[name] == whole.schema[name] for name in ("topology.rate", "variant", "seeds", "median"))
 
 
+def test_a_report_without_values_has_the_types_of_others(small: pktgen.Sweep) -> None:
+    rows = [{**row, "cells": [{**cell, "ours": None, "paper": None} for cell in row["cells"]]} for row in small._report["rows"]]
+    report = pktgen.Sweep(small.path, report={**small._report, "rows": rows}).report()
+    assert report.height == small.report().height > 0
+    kinds = {"seeds": pl.Int64, "median": pl.Float64, "paper": pl.Float64, "sign": pl.String, "source": pl.String}
+    assert {name: report.schema[name] for name in kinds} == kinds
+    assert report.filter(pl.col("source").str.contains("Table")).is_empty()
+
+
 def test_labels_of_an_own_metric_are_columns_whatever_their_type() -> None:
     own = {
         "metrics.kinds.sql": "SELECT action_code AS kind, COUNT(*) AS value FROM books GROUP BY action_code",

@@ -78,6 +78,15 @@ def test_axes_of_judgements_are_typed() -> None:
     assert [nothing.schema[axis] for axis in axes] == [found.schema[axis] for axis in axes]
 
 
+def test_judgements_without_values_have_the_types_of_others() -> None:
+    none = {"labels": {"variant": "1"}, "metric": "loss", "unit": "share", "outcome": "cannot_tell", "required": True, "pairs": 0, "old": None, "new": None, "effect": None, "kind": None, "why": None}
+    said = {"title": "", "outcome": "cannot_tell", "valid": True, "lines": [], "notes": [], "versus": [{"differences": [], "judgements": [none]}]}
+    found = pktgen.Comparison(said).judgements()
+    empty = pktgen.Comparison({**said, "versus": []}, True, {"variant": ["1"]}).judgements()
+    assert dict(found.schema) == dict(empty.schema) and found.height == 1
+    assert found.filter(pl.col("why").str.contains("noise") | (pl.col("effect") > 0)).is_empty()
+
+
 OLAF = "olaf/table1"
 
 

@@ -56,13 +56,14 @@ class Comparison:
             }
             for judgement in judged
         ]
+        floats = dict.fromkeys(("old", "new", "effect", "lo", "hi"), pl.Float64)
         if not rows:
             axes = {axis: pl.Series(keys.typed(axis, list(values))).dtype for axis, values in self._axes.items()}
             texts = dict.fromkeys(("metric", "unit", "outcome"), pl.String)
-            floats = dict.fromkeys(("old", "new", "effect", "lo", "hi"), pl.Float64)
             counts = {"required": pl.Boolean, "pairs": pl.Int64}
             return pl.DataFrame(schema={**axes, **texts, **counts, **floats, "kind": pl.String, "why": pl.String})
-        return pl.DataFrame(rows, infer_schema_length=None)
+        # Columns without a value have the type of those with values.
+        return pl.DataFrame(rows, schema_overrides={**floats, "kind": pl.String, "why": pl.String}, infer_schema_length=None)
 
     def __repr__(self) -> str:
         verdict = self.outcome if self.valid else "invalid"

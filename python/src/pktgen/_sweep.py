@@ -308,11 +308,13 @@ class Sweep:
         if not self.valid:
             tool.warn(f"{self.name}: {self.verdict.lines[0]}", invalid=True)
         floats = dict.fromkeys(("median", "lo", "hi", "paper"), pl.Float64)
+        typed = {"seeds": pl.Int64, "sign": pl.String, "source": pl.String}
         if not rows:
             axes = {axis: KINDS[type(values[0])] if values else pl.String for axis, values in self.axes.items()}
             texts = {"metric": pl.String, "unit": pl.String}
             return pl.DataFrame(schema={**axes, **texts, "seeds": pl.Int64, **floats, "sign": pl.String, "source": pl.String})
-        return pl.DataFrame(rows, infer_schema_length=None).with_columns(pl.col(name).cast(kind) for name, kind in floats.items())
+        # Columns without a value have the type of those with values.
+        return pl.DataFrame(rows, schema_overrides=typed, infer_schema_length=None).with_columns(pl.col(name).cast(kind) for name, kind in floats.items())
 
     def stream(self, name: str) -> pl.LazyFrame:
         """A stream of all runs that began, with axes and `seed` as first columns."""
