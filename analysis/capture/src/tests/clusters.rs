@@ -62,3 +62,28 @@ fn a_shard_without_a_cluster_is_no_failure() {
     let shard = Shard::new(2, 4).unwrap();
     assert!(has(&analysed(&CapturePlan { shard, ..both(&names) }), "nothing_found"));
 }
+
+/// The last updates of a cluster are lost, and those of another arrive meanwhile: the capture of the server ran.
+#[test]
+fn a_shard_does_not_compare_spans() {
+    let dir = tempfile::tempdir().unwrap();
+    let names = ["sent.pcapng", "received.pcapng"].map(|name| dir.path().join(name));
+    let update =
+        |n: i64| Sent { worker: (n % 2) as u32, seq: (n / 2) as u32, t_gen: n * 1000, t_sent: 0, arrives: None };
+    let frames = |later: i64, last: i64| -> Vec<(i64, Vec<u8>)> {
+        let kept = (0..200).filter(|n| n % 2 == 0 || *n < last);
+        kept.map(|n| (n * 1000 + later, frame_of(&update(n), 1))).collect()
+    };
+    let spans_differ = |plan: &CapturePlan| analysed(plan).notes.iter().any(|note| note.note == "spans_differ");
+    let plan = both(&names);
+    write(&names[0], &frames(500, 200));
+    write(&names[1], &frames(600, 120));
+    assert!(!spans_differ(&plan));
+    for i in 1..=2 {
+        let shard = Shard::new(i, 2).unwrap();
+        assert!(!spans_differ(&CapturePlan { shard, ..plan.clone() }), "{i}");
+    }
+    // All ends early: the whole says so.
+    write(&names[1], &frames(600, 120)[..100]);
+    assert!(spans_differ(&plan));
+}
