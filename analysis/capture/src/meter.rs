@@ -132,8 +132,10 @@ pub(super) struct Totals {
     pub(super) resent: u64,
     /// Number of different updates among them.
     pub(super) sent_updates: u64,
-    /// Updates whose number came before, by side: numbers restarted, or late copies without a generation time.
+    /// Updates whose number came before, by side: numbers restarted.
     pub(super) anew: [u64; 2],
+    /// How often numbers of updates without generation times restarted, or a copy came late, by side.
+    pub(super) restarts: [u64; 2],
     /// Transmissions that the senders' captures already contained; those too old to be recognised are counted as sent.
     pub(super) copies: u64,
     /// Packets with updates at the server.
@@ -343,6 +345,7 @@ impl Meter {
                 resent: 0,
                 sent_updates: 0,
                 anew: [0; 2],
+                restarts: [0; 2],
                 copies: 0,
                 received: 0,
                 bins: vec![0; usize::from(u16::MAX) + 1],
@@ -466,7 +469,7 @@ impl Meter {
         let format = self.totals.formats.get(usize::from(event.format))?;
         let is_numbered = delivery == Delivery::Updates && format.facts().renewal == Renewal::Sequences;
         let seen = is_numbered.then(|| self.numbers[event.side as usize].see(event))?;
-        self.totals.anew[event.side as usize] += u64::from(seen.is_anew);
+        self.totals.restarts[event.side as usize] += u64::from(seen.is_anew);
         Some(seen)
     }
 

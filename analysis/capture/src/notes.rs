@@ -173,12 +173,16 @@ fn notes_of_sides(facts: &Facts, totals: &Totals) -> Vec<Note> {
             say("nothing_found", text);
         }
     }
-    let anew = totals.anew.iter().max().copied().unwrap_or(0);
+    let anew = Side::ALL
+        .map(|side| totals.anew[side as usize] + totals.restarts[side as usize])
+        .into_iter()
+        .max()
+        .unwrap_or(0);
     if anew > 0 {
         say(
             "anew",
             format!(
-                "{anew} updates have a number that their worker's updates had before: workers or runs began anew, jobs share numbers, or, \
+                "{anew} times an update had a number that its worker's updates had before: workers or runs began anew, jobs share numbers, or, \
                  without generation times, copies came late and count as updates; gaps in numbers are not known"
             ),
         );

@@ -24,7 +24,7 @@ pub(crate) fn of_fragments(count: u64) -> Option<Caution> {
     let text = format!(
         "{count} frames in the captures are fragments of IPv4 packets, which are not joined: they were skipped"
     );
-    (count > 0).then(|| Caution { code: "fragments", text, open: None })
+    (count > 0).then_some(Caution { code: "fragments", text, open: None })
 }
 
 /// Returns the cautions of a run.

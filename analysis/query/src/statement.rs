@@ -629,13 +629,13 @@ impl VisitorMut for Guards<'_> {
                 let what = "a list in parentheses, as (a, b), is not understood; compare column by column";
                 return ControlFlow::Break(at(expr.span().start, what));
             }
-            Expr::InList { list, .. } => {
-                if !decimals(list) {
-                    let what = "a list of IN with decimals has whole numbers below 2^53 only: compare larger ones by =";
-                    return ControlFlow::Break(at(expr.span().start, what));
-                }
-            }
             _ => {}
+        }
+        if let Expr::InList { list, .. } = expr
+            && !decimals(list)
+        {
+            let what = "a list of IN with decimals has whole numbers below 2^53 only: compare larger ones by =";
+            return ControlFlow::Break(at(expr.span().start, what));
         }
         let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
         let name = function.name.to_string().to_lowercase();

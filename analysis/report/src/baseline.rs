@@ -99,7 +99,7 @@ pub(crate) fn compare(
     for run in runs.iter_mut().filter(|run| !is_of(run, baseline) && usable(run)) {
         let Some(theirs) = base.get(&pairing(run)) else { continue };
         for (((key, unit, of, compared), shared), theirs) in DERIVED.iter().zip(&keys).zip(theirs) {
-            let (ours, theirs) = match (run.scalars.get(*of), *theirs) {
+            let (ours, theirs) = match (run.scalars.get(of), *theirs) {
                 (Some(ours), Some(theirs)) => (ours, theirs),
                 (None, Some(_)) => {
                     run.lacks.push((*key, Lack::Own));

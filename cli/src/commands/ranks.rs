@@ -43,7 +43,7 @@ pub(super) fn run(experiment: Experiment, rank: RankFlag, args: &Replay, ui: &Ui
     }
     // The signal that ended the run does not end this wait; another one ends the program.
     let unset = AtomicBool::new(false);
-    meeting.wait_for_ends(if stop.load(Ordering::Relaxed) { &unset } else { &*stop })?;
+    meeting.wait_for_ends(if stop.load(Ordering::Relaxed) { &unset } else { &stop })?;
     let (dirs, whole) = meeting.parts();
     Ok(merge::parts(&dirs, &whole, None, false, ui)?.max(u8::from(!valid)).max(written))
 }

@@ -169,10 +169,20 @@ fn columns((stream, version): (&StreamTable, u32)) -> Shape {
     Shape { version, members: stream.columns.iter().map(word).collect() }
 }
 
-/// Adds the types that members may have beside those that were seen. Kinds that were not collected remain absent.
+/// Adds the types that members may have beside those that were seen. Kinds that were not collected remain absent, and members that the
+/// objects seen lack are gone, unless these may lack them.
 fn declare(shapes: &mut Shapes) {
+    let all = shapes.clone();
     for (kind, member, types) in DECLARED {
         let Some(shape) = shapes.get_mut(*kind) else { continue };
+        let seen = &all[*kind].members;
+        let is_inside = |own: &String, object: &str| own.strip_prefix(object).is_some_and(|rest| rest.starts_with('.'));
+        let has_others =
+            member.rsplit_once('.').is_none_or(|(object, _)| seen.keys().any(|own| is_inside(own, object)));
+        let may_lack = types.ends_with('?') || member.ends_with("[]") || member.ends_with('*');
+        if has_others && !may_lack && !seen.contains_key(*member) {
+            continue;
+        }
         let seen = shape.members.remove(*member).unwrap_or_default();
         let all: BTreeSet<&str> = [*types, &seen[..]].into_iter().flat_map(types_of).collect();
         let optional = if types.ends_with('?') || seen.ends_with('?') { "?" } else { "" };
@@ -596,4 +606,8 @@ fn what_is_gone_or_changed_is_named() {
     assert_eq!(changes("x", &kept, &shape(&[("a", "number")])), ["x.b (string?) is gone"]);
     assert!(changes("finding", &kept, &shape(&[("a", "number")])).is_empty(), "it depends on the host");
     assert_eq!(changes("finding", &kept, &shape(&[("b", "string")])), ["finding.a (number) is gone"]);
+    // A member that is declared, and that no object has any more.
+    let mut shapes = Shapes::from([("metric".to_owned(), shape(&[("unit", "string")]))]);
+    declare(&mut shapes);
+    assert!(!shapes["metric"].members.contains_key("value"));
 }

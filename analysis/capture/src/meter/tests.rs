@@ -100,7 +100,8 @@ fn sent_of(format: &str, packets: impl Iterator<Item = (u32, u8)>) -> Meter {
 /// Hot and cold updates of Libra are numbered by receiver. The header does not tell attempts beyond the 14th.
 #[test]
 fn copies_of_libra_are_not_sent_twice() {
-    let both = (0..2000u32).flat_map(|number| [(number << 1, 0), (number / 10 << 1 | 1, u8::from(number % 10 > 0))]);
+    let both =
+        (0..2000u32).flat_map(|number| [(number << 1, 0), (((number / 10) << 1) | 1, u8::from(number % 10 > 0))]);
     let once: Vec<_> = both.filter(|(seq, attempt)| seq & 1 == 0 || *attempt == 0).collect();
     let counted = |packets: Vec<(u32, u8)>| {
         let totals = sent_of("libra", packets.into_iter()).totals;
@@ -124,8 +125,8 @@ fn transmissions_that_packets_hide_are_named() {
 #[test]
 fn late_copies_of_updates_without_generation_times_are_told() {
     let late = |seq: u32| sent_of("atp_udp", (0..100).chain([seq]).map(|seq| (seq, 0))).totals;
-    assert_eq!((late(90).anew, late(90).copies), ([0, 0], 1));
-    assert_eq!((late(40).anew, late(40).copies, late(40).sent), ([1, 0], 0, 101));
+    assert_eq!((late(90).restarts, late(90).copies), ([0, 0], 1));
+    assert_eq!((late(40).restarts, late(40).anew, late(40).copies, late(40).sent), ([1, 0], [0, 0], 0, 101));
 }
 
 /// Copies and retransmissions of ATP's updates at either side are the same updates.

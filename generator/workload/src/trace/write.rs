@@ -79,7 +79,7 @@ fn left_behind(name: &Path) -> Option<File> {
         file.read_exact_at(&mut bytes, at).is_ok() && bytes == MAGIC
     };
     let is_half = has_magic(0) && !(length >= 2 * MAGIC.len() as u64 && has_magic(length - MAGIC.len() as u64));
-    let is_manifest = name.to_string_lossy().contains(".manifest.json.partial");
+    let is_manifest = name.file_name().is_some_and(|name| name.to_string_lossy().contains(".manifest.json.partial"));
     let is_ours = (length == 0 || is_half || is_manifest) && is_at(&file, name);
     (is_ours && file.set_len(0).is_ok()).then_some(file)
 }
