@@ -53,13 +53,13 @@ pub(crate) fn arrange(select: &mut Select, tables: &[QueryTable]) -> ControlFlow
     let Some(from) = select.from.first_mut() else { return ControlFlow::Continue(()) };
     let mut scope = Scope { earlier: vec![FromTable::of(&from.relation, tables)?], ..Scope::default() };
     for join in &mut from.joins {
-        let own = FromTable::of(&join.relation, tables)?;
+        let mut own = FromTable::of(&join.relation, tables)?;
         let is_used = scope.earlier.iter().any(|one| one.name == own.name) || scope.hidden.contains(&own.name);
         if is_used && !own.name.is_empty() {
             let what = format!("two tables of FROM have the name \"{}\": give each its own alias", own.name);
             return ControlFlow::Break(at(join.relation.span().start, what));
         }
-        constraint(join, &own, &mut scope)?;
+        constraint(join, &mut own, &scope)?;
         match join.join_operator {
             JoinOperator::Semi(_) | JoinOperator::LeftSemi(_) | JoinOperator::Anti(_) | JoinOperator::LeftAnti(_) => {
                 scope.hidden.push(own.name);
@@ -92,11 +92,17 @@ fn chain(from: &mut Vec<TableWithJoins>) -> ControlFlow<Error> {
         let of_all = joins.iter().find(|join| {
             matches!(
                 join.join_operator,
-                JoinOperator::Right(_) | JoinOperator::RightOuter(_) | JoinOperator::FullOuter(_)
+                JoinOperator::Right(_)
+                    | JoinOperator::RightOuter(_)
+                    | JoinOperator::FullOuter(_)
+                    | JoinOperator::Join(JoinConstraint::Natural)
+                    | JoinOperator::Inner(JoinConstraint::Natural)
+                    | JoinOperator::Left(JoinConstraint::Natural)
+                    | JoinOperator::LeftOuter(JoinConstraint::Natural)
             )
         });
         if let Some(join) = of_all {
-            let what = "a RIGHT or FULL JOIN behind a comma of FROM is refused: put it into a subquery, or name its tables first";
+            let what = "a RIGHT, FULL or NATURAL JOIN behind a comma of FROM is refused: put it into a subquery, or name its tables first";
             return ControlFlow::Break(at(join.relation.span().start, what));
         }
         let join_operator = JoinOperator::CrossJoin(JoinConstraint::None);
@@ -112,6 +118,8 @@ struct FromTable<'a> {
     name: String,
     /// Its columns, if they are known before execution.
     table: Option<&'a QueryTable>,
+    /// Its columns that are one with those of earlier tables, by USING or NATURAL.
+    merged: Vec<String>,
 }
 
 impl<'a> FromTable<'a> {
@@ -127,7 +135,7 @@ impl<'a> FromTable<'a> {
         };
         let table = tables.iter().find(|table| table.name == name);
         let name = alias.as_ref().map_or(name, |alias| alias.name.value.clone());
-        ControlFlow::Continue(FromTable { name, table })
+        ControlFlow::Continue(FromTable { name, table, merged: Vec::new() })
     }
 
     /// Whether it has the column `name`, if that is known.
@@ -147,10 +155,6 @@ struct Scope<'a> {
     earlier: Vec<FromTable<'a>>,
     /// Names of tables of semi and anti joins, whose columns exist in their own ON only.
     hidden: Vec<String>,
-    /// Columns of USING, which are the same in all tables.
-    merged: Vec<String>,
-    /// Whether a NATURAL JOIN has merged further columns.
-    natural: bool,
 }
 
 impl Scope<'_> {
@@ -162,10 +166,17 @@ impl Scope<'_> {
         }
         if all.any(|has| has.is_none()) { None } else { Some(false) }
     }
+
+    /// Whether several tables may have the column `name`: polars would take that of the first one.
+    fn is_ambiguous(&self, name: &str) -> bool {
+        let may_have =
+            |one: &&FromTable<'_>| one.has(name) != Some(false) && !one.merged.iter().any(|merged| merged == name);
+        self.earlier.iter().filter(may_have).count() > 1
+    }
 }
 
 /// Turns or refuses what polars would misunderstand in the condition of a join.
-fn constraint(join: &mut Join, own: &FromTable<'_>, scope: &mut Scope<'_>) -> ControlFlow<Error> {
+fn constraint(join: &mut Join, own: &mut FromTable<'_>, scope: &Scope<'_>) -> ControlFlow<Error> {
     let place = join.relation.span().start;
     let refuse = |what: &str| ControlFlow::Break(at(place, what));
     let constraint = match &mut join.join_operator {
@@ -198,20 +209,33 @@ fn constraint(join: &mut Join, own: &FromTable<'_>, scope: &mut Scope<'_>) -> Co
         JoinConstraint::On(on) => turn(on, own, scope),
         JoinConstraint::Using(columns) => {
             for column in columns.iter().map(word) {
-                let of = scope.earlier.iter().filter(|one| one.has(&column) == Some(true)).count();
-                if of > 1 && !scope.natural && !scope.merged.contains(&column) {
-                    return refuse(&format!("\"{column}\" of USING is a column of several tables: write ON a.x = b.x"));
+                if scope.is_ambiguous(&column) {
+                    return refuse(&format!(
+                        "\"{column}\" of USING may be a column of several tables: write ON a.x = b.x"
+                    ));
                 }
-                scope.merged.push(column);
+                own.merged.push(column);
             }
             ControlFlow::Continue(())
         }
         JoinConstraint::Natural => {
-            scope.natural = true;
+            let Some(common) = common(own, scope) else {
+                return refuse("columns of this NATURAL JOIN may be of several tables: write ON a.x = b.x");
+            };
+            own.merged = common;
             ControlFlow::Continue(())
         }
         JoinConstraint::None => ControlFlow::Continue(()),
     }
+}
+
+/// Returns the columns that a table may share with earlier ones, unless one of them may be of several earlier tables.
+fn common(own: &FromTable<'_>, scope: &Scope<'_>) -> Option<Vec<String>> {
+    let Some(table) = own.table else { return (scope.earlier.len() < 2).then(Vec::new) };
+    let names = table.names().into_iter().filter(|name| scope.has(name) != Some(false));
+    let common: Vec<String> = names.map(str::to_owned).collect();
+    let is_known = !common.iter().any(|name| scope.is_ambiguous(name));
+    is_known.then_some(common)
 }
 
 /// Puts the operand of the joined table on the right of each `=`, and refuses comparisons that are not of both sides.
@@ -314,6 +338,10 @@ impl Visitor for Operand<'_> {
                         format!("{expr} is of no table that is joined here or before, without semi and anti joins");
                     return ControlFlow::Break(at(expr.span().start, what));
                 }
+            }
+            Expr::Identifier(name) if self.scope.is_ambiguous(&name.value) => {
+                let what = format!("{name} may be a column of several tables: write its table, too (a.{name})");
+                return ControlFlow::Break(at(name.span.start, what));
             }
             Expr::Identifier(name) => match (self.table.has(&name.value), self.scope.has(&name.value)) {
                 (Some(true), Some(true)) => {

@@ -49,7 +49,7 @@ fn the_joined_table_is_on_the_right() {
     }
     for sql in [
         "WITH x AS (SELECT seq AS n FROM sent), y AS (SELECT seq AS m FROM books) SELECT n FROM x JOIN y ON m = n",
-        "SELECT s.seq FROM sent s JOIN (SELECT packet AS p FROM fates) f USING (packet) NATURAL JOIN books",
+        "SELECT s.seq FROM sent s NATURAL JOIN books",
         "SELECT s.seq FROM sent s LEFT JOIN fates f USING (packet) LEFT JOIN received r USING (packet)",
         "SELECT s.seq FROM sent s ANTI JOIN books b ON s.packet = b.packet_in WHERE s.seq IN (SELECT b.seq FROM books b)",
     ] {
@@ -83,6 +83,21 @@ fn conditions_that_polars_would_evaluate_on_the_other_table_are_refused() {
         ("sent a LEFT JOIN fates f ON a.packet = f.packet JOIN books b USING (seq)", "a column of several tables"),
         ("sent a JOIN (fates f JOIN books b ON f.packet = b.packet_in) ON f.packet = a.packet", "a join in brackets"),
         ("sent a, fates f RIGHT JOIN books b ON f.packet = b.packet_in", "behind a comma of FROM is refused"),
+        ("sent s, books b NATURAL JOIN fates f", "behind a comma of FROM is refused"),
+        ("sent s, received r JOIN books k ON k.packet_in = packet", "packet may be a column of several tables"),
+        (
+            "sent s JOIN received r ON s.worker = r.newest_worker JOIN books k ON k.packet_in = packet",
+            "packet may be a column of several tables",
+        ),
+        ("(SELECT packet FROM sent) a, received r JOIN fates f USING (packet)", "\"packet\" of USING may be"),
+        (
+            "sent s JOIN received r ON s.worker = r.newest_worker NATURAL JOIN fates f",
+            "of this NATURAL JOIN may be of several tables",
+        ),
+        (
+            "sent a JOIN fates b USING (packet) JOIN received c ON a.worker = c.newest_worker JOIN fates d USING (packet)",
+            "\"packet\" of USING may be",
+        ),
         (
             "sent s SEMI JOIN books b ON s.packet = b.packet_in JOIN fates f ON f.seq = b.seq",
             "b.seq is of no table that is joined here or before",
