@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use pktgen_core::Error;
 use sqlparser::ast::{
-    BinaryOperator, Expr, Join, JoinConstraint, JoinOperator, ObjectName, Query, Select, Spanned, TableFactor,
-    TableWithJoins, Visit, Visitor,
+    BinaryOperator, Expr, Join, JoinConstraint, JoinOperator, ObjectName, Query, Select, SelectItem,
+    SelectItemQualifiedWildcardKind, SetExpr, Spanned, TableFactor, TableWithJoins, Visit, Visitor,
 };
 
 use crate::statement::at;
@@ -67,11 +67,63 @@ pub(crate) fn arrange(select: &mut Select, tables: &[QueryTable]) -> ControlFlow
             _ => scope.earlier.push(own),
         }
     }
-    let mut hidden = Hidden { names: &scope.hidden, queries: 0 };
+    hidden(select, &scope.hidden)
+}
+
+/// Refuses columns of the semi and anti joins `names` in a select outside of their ON.
+fn hidden(select: &Select, names: &[String]) -> ControlFlow<Error> {
+    for item in &select.projection {
+        if let SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(of), _) = item
+            && names.contains(&word(of))
+        {
+            return ControlFlow::Break(at(of.span().start, outside(&item.to_string())));
+        }
+    }
+    let mut hidden = Hidden { names, queries: 0 };
+    select.distinct.visit(&mut hidden)?;
     select.projection.visit(&mut hidden)?;
     select.selection.visit(&mut hidden)?;
     select.group_by.visit(&mut hidden)?;
-    select.having.visit(&mut hidden)
+    select.having.visit(&mut hidden)?;
+    select.named_window.visit(&mut hidden)
+}
+
+/// Refuses columns of semi and anti joins in the ORDER BY of a query.
+pub(crate) fn ordered(query: &Query) -> ControlFlow<Error> {
+    let mut names = Vec::new();
+    names_of_body(&query.body, &mut names);
+    query.order_by.visit(&mut Hidden { names: &names, queries: 0 })
+}
+
+fn names_of_body(body: &SetExpr, names: &mut Vec<String>) {
+    match body {
+        SetExpr::Select(select) => select.from.iter().for_each(|table| names_of_joins(table, names)),
+        SetExpr::Query(query) => names_of_body(&query.body, names),
+        SetExpr::SetOperation { left, right, .. } => {
+            names_of_body(left, names);
+            names_of_body(right, names);
+        }
+        _ => {}
+    }
+}
+
+/// Adds the names of tables of semi and anti joins, also in brackets that begin FROM.
+fn names_of_joins(table: &TableWithJoins, names: &mut Vec<String>) {
+    if let TableFactor::NestedJoin { table_with_joins, .. } = &table.relation {
+        names_of_joins(table_with_joins, names);
+    }
+    for join in &table.joins {
+        if let JoinOperator::Semi(_) | JoinOperator::LeftSemi(_) | JoinOperator::Anti(_) | JoinOperator::LeftAnti(_) =
+            &join.join_operator
+            && let ControlFlow::Continue(own) = FromTable::of(&join.relation, &[])
+        {
+            names.push(own.name);
+        }
+    }
+}
+
+fn outside(column: &str) -> String {
+    format!("{column} is of a semi or anti join, whose columns stand in its ON only: write JOIN to select them")
 }
 
 /// Takes the brackets off a join that begins FROM, and writes commas as CROSS JOIN.
@@ -384,10 +436,7 @@ impl Visitor for Hidden<'_> {
             && self.queries == 0
             && names.first().is_some_and(|name| self.names.contains(&name.value))
         {
-            let what = format!(
-                "{expr} is of a semi or anti join, whose columns stand in its ON only: write JOIN to select them"
-            );
-            return ControlFlow::Break(at(expr.span().start, what));
+            return ControlFlow::Break(at(expr.span().start, outside(&expr.to_string())));
         }
         ControlFlow::Continue(())
     }

@@ -112,6 +112,26 @@ fn conditions_that_polars_would_evaluate_on_the_other_table_are_refused() {
     }
 }
 
+#[test]
+fn columns_of_semi_joins_stand_in_their_on_only() {
+    let joined = "FROM sent s SEMI JOIN books b ON s.packet = b.packet_in";
+    for (sql, column) in [
+        (format!("SELECT s.seq AS n {joined} ORDER BY b.seq LIMIT 5"), "b.seq"),
+        (format!("SELECT s.seq AS n {joined} ORDER BY s.worker, ABS(b.seq)"), "b.seq"),
+        (format!("SELECT n FROM (SELECT s.seq AS n {joined} ORDER BY b.seq LIMIT 5) x"), "b.seq"),
+        (
+            "SELECT s.seq AS n FROM (sent s ANTI JOIN books b ON s.packet = b.packet_in) ORDER BY b.seq".to_owned(),
+            "b.seq",
+        ),
+        (format!("SELECT b.* {joined}"), "b.*"),
+        (format!("SELECT DISTINCT ON (b.seq) s.seq AS n {joined}"), "b.seq"),
+    ] {
+        let refused = refusal(&sql);
+        assert!(refused.contains(&format!("{column} is of a semi or anti join")), "{sql}: {refused}");
+    }
+    guarded(&format!("SELECT s.* {joined} ORDER BY s.seq"));
+}
+
 type Row = [Option<i64>; 3];
 
 const COLUMNS: [&str; 3] = ["worker", "seq", "attempt"];

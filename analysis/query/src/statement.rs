@@ -598,6 +598,7 @@ impl VisitorMut for Guards<'_> {
 
     /// Polars expects ORDER BY to name a column of the answer: a selected aggregate is replaced by its position.
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+        sides::ordered(query)?;
         let SetExpr::Select(select) = query.body.as_ref() else { return ControlFlow::Continue(()) };
         let exists = select.projection.iter().find(|item| {
             matches!(item, SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } if matches!(expr, Expr::Exists { .. }))
