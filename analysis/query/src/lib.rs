@@ -19,6 +19,8 @@ mod choice;
 #[cfg(feature = "sql")]
 mod database;
 #[cfg(feature = "sql")]
+mod duplicates;
+#[cfg(feature = "sql")]
 mod exact;
 #[cfg(feature = "sql")]
 mod fates;

@@ -20,7 +20,7 @@ use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 use crate::exact::GUARD;
 use crate::memory::deep;
 use crate::tables::QueryTable;
-use crate::{order, scopes, sides};
+use crate::{duplicates, order, scopes, sides};
 
 /// Maximum length of a statement in bytes.
 const BYTES: usize = 32 << 10;
@@ -140,9 +140,11 @@ impl Statement {
         });
         let first = cause.lines().next().unwrap_or_default();
         if is_duplicate(theirs)
-            && let Some(fault) = self.duplicate(first)
+            && let Some((_, name)) = named
         {
-            return fault;
+            return Error::config(format!(
+                "SQL: two columns of the answer or of GROUP BY have the name \"{name}\": name them by AS (a.{name} AS x, b.{name} AS y)"
+            ));
         }
         let missing = is_missing(theirs);
         match named {
@@ -162,32 +164,6 @@ impl Statement {
             Some((place, _)) => at(place, first),
             None => Error::config(format!("SQL: {first}, in: {}", self.text.trim())),
         }
-    }
-
-    /// Converts polars' text about a name that two columns have, with the position of the second one.
-    fn duplicate(&self, text: &str) -> Option<Error> {
-        let is_group =
-            |token: &TokenWithSpan| matches!(&token.token, Token::Word(word) if word.keyword == Keyword::GROUP);
-        let of_groups = text.contains("group_by keys");
-        let start = if of_groups { self.tokens.iter().position(is_group).unwrap_or(0) } else { 0 };
-        let names = self.tokens[start..].iter().filter_map(|token| match &token.token {
-            Token::Word(word) if text.contains(&format!("'{}'", word.value)) => {
-                Some((token.span.start, word.value.as_str()))
-            }
-            _ => None,
-        });
-        let (place, name) = names.take(2).last()?;
-        let what = if of_groups {
-            format!(
-                "two columns of GROUP BY have the name \"{name}\": name them by AS in the answer, and group by these names (SELECT a.{name} AS x, \
-                 b.{name} AS y … GROUP BY x, y)"
-            )
-        } else {
-            format!(
-                "two columns of the answer have the name \"{name}\": name them by AS (a.{name} AS x, b.{name} AS y)"
-            )
-        };
-        Some(at(place, what))
     }
 }
 
@@ -346,6 +322,7 @@ impl Visitor for Check<'_> {
             return ControlFlow::Break(at(condition.span().start, what));
         }
         windows(select)?;
+        duplicates::refuse(select)?;
         select.from.iter().try_for_each(sides::equal)
     }
 
