@@ -149,8 +149,6 @@ fn chain(from: &mut Vec<TableWithJoins>) -> ControlFlow<Error> {
                     | JoinOperator::FullOuter(_)
                     | JoinOperator::Join(JoinConstraint::Natural)
                     | JoinOperator::Inner(JoinConstraint::Natural)
-                    | JoinOperator::Left(JoinConstraint::Natural)
-                    | JoinOperator::LeftOuter(JoinConstraint::Natural)
             )
         });
         if let Some(join) = of_all {
@@ -242,6 +240,15 @@ fn constraint(join: &mut Join, own: &mut FromTable<'_>, scope: &Scope<'_>) -> Co
         | JoinOperator::FullOuter(JoinConstraint::Using(_)) => {
             return refuse(
                 "USING of a RIGHT or FULL JOIN is refused, since its columns would be empty in rows of this table alone: write ON a.x = b.x, and COALESCE(a.x, b.x)",
+            );
+        }
+        JoinOperator::Left(JoinConstraint::Natural)
+        | JoinOperator::LeftOuter(JoinConstraint::Natural)
+        | JoinOperator::Right(JoinConstraint::Natural)
+        | JoinOperator::RightOuter(JoinConstraint::Natural)
+        | JoinOperator::FullOuter(JoinConstraint::Natural) => {
+            return refuse(
+                "NATURAL of a LEFT, RIGHT or FULL JOIN is refused, since its columns would have values in rows of the other table alone: write ON a.x = b.x",
             );
         }
         JoinOperator::Join(constraint)

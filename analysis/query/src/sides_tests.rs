@@ -83,6 +83,8 @@ fn conditions_that_polars_would_evaluate_on_the_other_table_are_refused() {
         ("sent a LEFT JOIN fates f ON a.packet = f.packet JOIN books b USING (seq)", "a column of several tables"),
         ("sent a JOIN (fates f JOIN books b ON f.packet = b.packet_in) ON f.packet = a.packet", "a join in brackets"),
         ("sent a, fates f RIGHT JOIN books b ON f.packet = b.packet_in", "behind a comma of FROM is refused"),
+        ("sent s NATURAL LEFT JOIN fates f", "NATURAL of a LEFT, RIGHT or FULL JOIN is refused"),
+        ("sent s NATURAL FULL JOIN fates f", "NATURAL of a LEFT, RIGHT or FULL JOIN is refused"),
         ("sent s, books b NATURAL JOIN fates f", "behind a comma of FROM is refused"),
         ("sent s, received r JOIN books k ON k.packet_in = packet", "packet may be a column of several tables"),
         (
