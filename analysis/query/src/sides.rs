@@ -60,6 +60,7 @@ pub(crate) fn arrange(select: &mut Select, tables: &[QueryTable]) -> ControlFlow
             return ControlFlow::Break(at(join.relation.span().start, what));
         }
         constraint(join, &mut own, &scope)?;
+        few_keys(join, &own)?;
         match join.join_operator {
             JoinOperator::Semi(_) | JoinOperator::LeftSemi(_) | JoinOperator::Anti(_) | JoinOperator::LeftAnti(_) => {
                 scope.hidden.push(own.name);
@@ -279,7 +280,9 @@ fn constraint(join: &mut Join, own: &mut FromTable<'_>, scope: &Scope<'_>) -> Co
         }
         JoinConstraint::Natural => {
             let Some(common) = common(own, scope) else {
-                return refuse("columns of this NATURAL JOIN may be of several tables: write ON a.x = b.x");
+                return refuse(
+                    "columns of this NATURAL JOIN may be of several tables, or are those of a subquery: write ON a.x = b.x",
+                );
             };
             own.merged = common;
             ControlFlow::Continue(())
@@ -288,9 +291,60 @@ fn constraint(join: &mut Join, own: &mut FromTable<'_>, scope: &Scope<'_>) -> Co
     }
 }
 
-/// Returns the columns that a table may share with earlier ones, unless one of them may be of several earlier tables.
+/// Maximum number of compared columns with empty cells: with more, polars may take rows that have nothing but empty cells there for equal.
+const EMPTY_KEYS: usize = 3;
+
+/// Refuses joins by more columns that may be empty.
+fn few_keys(join: &Join, own: &FromTable<'_>) -> ControlFlow<Error> {
+    let mut keys: Vec<Option<String>> = own.merged.iter().cloned().map(Some).collect();
+    if let JoinOperator::Join(JoinConstraint::On(on))
+    | JoinOperator::Inner(JoinConstraint::On(on))
+    | JoinOperator::Left(JoinConstraint::On(on))
+    | JoinOperator::LeftOuter(JoinConstraint::On(on))
+    | JoinOperator::Right(JoinConstraint::On(on))
+    | JoinOperator::RightOuter(JoinConstraint::On(on))
+    | JoinOperator::FullOuter(JoinConstraint::On(on))
+    | JoinOperator::Semi(JoinConstraint::On(on))
+    | JoinOperator::LeftSemi(JoinConstraint::On(on))
+    | JoinOperator::Anti(JoinConstraint::On(on))
+    | JoinOperator::LeftAnti(JoinConstraint::On(on)) = &join.join_operator
+    {
+        compared(on, &mut keys);
+    }
+    let may_be_empty = |key: &&Option<String>| match (key, own.table) {
+        (Some(name), Some(table)) => table.column(name).is_none_or(|column| column.optional),
+        _ => true,
+    };
+    if keys.iter().filter(may_be_empty).count() <= EMPTY_KEYS {
+        return ControlFlow::Continue(());
+    }
+    let what = format!(
+        "a join by more than {EMPTY_KEYS} columns that may be empty is refused, since empty ones could be taken for equal: compare fewer, and the \
+         others in WHERE"
+    );
+    ControlFlow::Break(at(join.relation.span().start, what))
+}
+
+/// Adds what is on the right of each `=` of an arranged condition: the column's name, if it is one.
+fn compared(on: &Expr, keys: &mut Vec<Option<String>>) {
+    match on {
+        Expr::Nested(inner) => compared(inner, keys),
+        Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
+            compared(left, keys);
+            compared(right, keys);
+        }
+        Expr::BinaryOp { op: BinaryOperator::Eq, right, .. } => keys.push(match right.as_ref() {
+            Expr::Identifier(name) => Some(name.value.clone()),
+            Expr::CompoundIdentifier(names) => names.last().map(|name| name.value.clone()),
+            _ => None,
+        }),
+        _ => {}
+    }
+}
+
+/// Returns the columns that a table may share with earlier ones, unless they are not known, or one may be of several earlier tables.
 fn common(own: &FromTable<'_>, scope: &Scope<'_>) -> Option<Vec<String>> {
-    let Some(table) = own.table else { return (scope.earlier.len() < 2).then(Vec::new) };
+    let table = own.table?;
     let names = table.names().into_iter().filter(|name| scope.has(name) != Some(false));
     let common: Vec<String> = names.map(str::to_owned).collect();
     let is_known = !common.iter().any(|name| scope.is_ambiguous(name));

@@ -83,6 +83,16 @@ fn conditions_that_polars_would_evaluate_on_the_other_table_are_refused() {
         ("sent a LEFT JOIN fates f ON a.packet = f.packet JOIN books b USING (seq)", "a column of several tables"),
         ("sent a JOIN (fates f JOIN books b ON f.packet = b.packet_in) ON f.packet = a.packet", "a join in brackets"),
         ("sent a, fates f RIGHT JOIN books b ON f.packet = b.packet_in", "behind a comma of FROM is refused"),
+        (
+            "received a JOIN received b USING (packet, job, heat, part, last)",
+            "by more than 3 columns that may be empty is refused",
+        ),
+        (
+            "received a SEMI JOIN received b ON a.job = b.job AND a.heat = b.heat AND (b.part = a.part) AND a.last = b.last",
+            "by more than 3 columns that may be empty is refused",
+        ),
+        ("received a NATURAL JOIN received b", "by more than 3 columns that may be empty is refused"),
+        ("sent s NATURAL JOIN (SELECT packet FROM fates) f", "or are those of a subquery"),
         ("sent s NATURAL LEFT JOIN fates f", "NATURAL of a LEFT, RIGHT or FULL JOIN is refused"),
         ("sent s NATURAL FULL JOIN fates f", "NATURAL of a LEFT, RIGHT or FULL JOIN is refused"),
         ("sent s, books b NATURAL JOIN fates f", "behind a comma of FROM is refused"),
