@@ -68,6 +68,7 @@ pub(crate) fn arrange(select: &mut Select, tables: &[QueryTable]) -> ControlFlow
             _ => scope.earlier.push(own),
         }
     }
+    few_crossed(select)?;
     hidden(select, &scope.hidden)
 }
 
@@ -325,7 +326,24 @@ fn few_keys(join: &Join, own: &FromTable<'_>) -> ControlFlow<Error> {
     ControlFlow::Break(at(join.relation.span().start, what))
 }
 
-/// Adds what is on the right of each `=` of an arranged condition: the column's name, if it is one.
+/// Refuses more comparisons by WHERE of tables that are joined by commas or CROSS JOIN: polars joins by them.
+fn few_crossed(select: &Select) -> ControlFlow<Error> {
+    let mut joins = select.from.iter().flat_map(|table| &table.joins);
+    let is_crossed = joins.any(|join| matches!(join.join_operator, JoinOperator::CrossJoin(_)));
+    let Some(condition) = select.selection.as_ref().filter(|_| is_crossed) else { return ControlFlow::Continue(()) };
+    let mut keys = Vec::new();
+    compared(condition, &mut keys);
+    if keys.len() <= EMPTY_KEYS {
+        return ControlFlow::Continue(());
+    }
+    let what = format!(
+        "more than {EMPTY_KEYS} comparisons by = in WHERE are refused beside a comma or CROSS JOIN, since empty cells could be taken for equal: write \
+         JOIN … ON with up to {EMPTY_KEYS} of them, and the others in WHERE"
+    );
+    ControlFlow::Break(at(condition.span().start, what))
+}
+
+/// Adds what is on the right of each `=` but those with constants: the column's name, if it is one.
 fn compared(on: &Expr, keys: &mut Vec<Option<String>>) {
     match on {
         Expr::Nested(inner) => compared(inner, keys),
@@ -333,11 +351,15 @@ fn compared(on: &Expr, keys: &mut Vec<Option<String>>) {
             compared(left, keys);
             compared(right, keys);
         }
-        Expr::BinaryOp { op: BinaryOperator::Eq, right, .. } => keys.push(match right.as_ref() {
-            Expr::Identifier(name) => Some(name.value.clone()),
-            Expr::CompoundIdentifier(names) => names.last().map(|name| name.value.clone()),
-            _ => None,
-        }),
+        Expr::BinaryOp { left, op: BinaryOperator::Eq, right }
+            if !matches!(**left, Expr::Value(_)) && !matches!(**right, Expr::Value(_)) =>
+        {
+            keys.push(match right.as_ref() {
+                Expr::Identifier(name) => Some(name.value.clone()),
+                Expr::CompoundIdentifier(names) => names.last().map(|name| name.value.clone()),
+                _ => None,
+            });
+        }
         _ => {}
     }
 }

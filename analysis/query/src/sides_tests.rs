@@ -144,6 +144,19 @@ fn columns_of_semi_joins_stand_in_their_on_only() {
     guarded(&format!("SELECT s.* {joined} ORDER BY s.seq"));
 }
 
+#[test]
+fn few_comparisons_stand_beside_commas() {
+    let where_ = "WHERE a.job = b.job AND a.heat = b.heat AND a.part = b.part";
+    for from in ["received a, received b", "received a CROSS JOIN received b"] {
+        let refused = refusal(&format!("SELECT COUNT(*) AS n FROM {from} {where_} AND a.last = b.last"));
+        assert!(refused.contains("more than 3 comparisons by = in WHERE are refused"), "{from}: {refused}");
+        guarded(&format!("SELECT COUNT(*) AS n FROM {from} {where_} AND a.count = 2"));
+    }
+    guarded(&format!(
+        "SELECT COUNT(*) AS n FROM received a JOIN received b ON a.packet = b.packet {where_} AND a.last = b.last"
+    ));
+}
+
 type Row = [Option<i64>; 3];
 
 const COLUMNS: [&str; 3] = ["worker", "seq", "attempt"];
