@@ -376,6 +376,13 @@ fn common(own: &FromTable<'_>, scope: &Scope<'_>) -> Option<Vec<String>> {
 /// Puts the operand of the joined table on the right of each `=`, and refuses comparisons that are not of both sides.
 fn turn(on: &mut Expr, own: &FromTable<'_>, scope: &Scope<'_>) -> ControlFlow<Error> {
     let place = on.span().start;
+    // polars knows conditions without brackets only.
+    while let Expr::Nested(inner) = on
+        && matches!(**inner, Expr::Nested(_) | Expr::BinaryOp { op: BinaryOperator::And | BinaryOperator::Eq, .. })
+    {
+        let bare = inner.as_ref().clone();
+        *on = bare;
+    }
     let (left, op, right) = match on {
         Expr::Nested(inner) => return turn(inner, own, scope),
         Expr::BinaryOp { left, op: BinaryOperator::And, right } => {

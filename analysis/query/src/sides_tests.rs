@@ -27,11 +27,15 @@ fn the_joined_table_is_on_the_right() {
         ),
         (
             "received r JOIN sent s ON r.packet = s.packet JOIN books k ON (k.worker = s.worker) AND ABS(k.attempt) = s.seq",
-            "received r JOIN sent s ON r.\"packet\" = s.\"packet\" JOIN books k ON (s.\"worker\" = k.\"worker\") AND s.\"seq\" = ABS(k.\"attempt\")",
+            "received r JOIN sent s ON r.\"packet\" = s.\"packet\" JOIN books k ON s.\"worker\" = k.\"worker\" AND s.\"seq\" = ABS(k.\"attempt\")",
         ),
         (
             "(sent s JOIN fates f ON f.packet = s.packet) ANTI JOIN books k ON k.attempt = s.seq",
             "sent s JOIN fates f ON s.\"packet\" = f.\"packet\" ANTI JOIN books k ON s.\"seq\" = k.\"attempt\"",
+        ),
+        (
+            "sent s ANTI JOIN fates f ON ((f.packet = s.packet))",
+            "sent s ANTI JOIN fates f ON s.\"packet\" = f.\"packet\"",
         ),
         ("sent a JOIN books b ON b.seq - 1 = a.seq", "sent a JOIN books b ON a.\"seq\" = (b.\"seq\" - 1)"),
         ("sent JOIN books ON packet_in = packet", "sent JOIN books ON \"packet\" = \"packet_in\""),

@@ -242,6 +242,9 @@ fn refused(parsed: &Parsed) -> Error {
 #[derive(Default)]
 struct Names {
     ctes: BTreeSet<String>,
+    /// Names of subqueries in FROM, and other names of tables there.
+    subqueries: BTreeSet<String>,
+    aliases: BTreeSet<String>,
 }
 
 impl Visitor for Names {
@@ -250,11 +253,29 @@ impl Visitor for Names {
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Error> {
         let with = query.with.iter().flat_map(|with| &with.cte_tables);
         for cte in with {
-            if !self.ctes.insert(cte.alias.name.value.clone()) {
+            let name = &cte.alias.name.value;
+            if !self.ctes.insert(name.clone()) || self.subqueries.contains(name) {
                 let what = format!("\"{}\" is the name of another query: give each its own", cte.alias.name.value);
                 return ControlFlow::Break(at(cte.alias.name.span.start, what));
             }
         }
+        ControlFlow::Continue(())
+    }
+
+    /// Refuses names of subqueries that have another meaning elsewhere: polars keeps them for the whole statement.
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<Error> {
+        let (alias, is_query) = match factor {
+            TableFactor::Table { alias: Some(alias), .. } => (alias, false),
+            TableFactor::Derived { alias: Some(alias), .. } => (alias, true),
+            _ => return ControlFlow::Continue(()),
+        };
+        let name = &alias.name.value;
+        let others = if is_query { &self.aliases } else { &self.subqueries };
+        if others.contains(name) || is_query && self.ctes.contains(name) {
+            let what = format!("\"{name}\" is the name of a subquery and of something else: give each its own");
+            return ControlFlow::Break(at(alias.name.span.start, what));
+        }
+        if is_query { &mut self.subqueries } else { &mut self.aliases }.insert(name.clone());
         ControlFlow::Continue(())
     }
 }

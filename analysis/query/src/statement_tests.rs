@@ -258,6 +258,25 @@ fn hostile_texts_are_refused_and_overflow_no_stack() {
     assert!(refusal(&format!("SELECT {}", "\u{0}")).contains("SQL"));
 }
 
+/// polars keeps the names of subqueries in FROM for the whole statement.
+#[test]
+fn a_name_of_a_subquery_has_no_other_meaning() {
+    for sql in [
+        "WITH b AS (SELECT worker AS k FROM sent), x AS (SELECT SUM(b.k) AS s FROM (SELECT seq AS k FROM books) b) SELECT SUM(b.k) AS p FROM b",
+        "WITH w AS (SELECT SUM(b.bytes) AS s FROM (SELECT bytes FROM sent) b) SELECT b.* FROM sent b CROSS JOIN w",
+        "SELECT b.seq FROM sent b CROSS JOIN (SELECT b.n FROM (SELECT COUNT(*) AS n FROM books) b) w",
+    ] {
+        let said = refusal(sql);
+        assert!(said.contains("\"b\" is the name of a") && said.contains("give each its own"), "{sql}: {said}");
+    }
+    for sql in [
+        "SELECT b.n FROM (SELECT COUNT(*) AS n FROM books) b UNION ALL SELECT b.n FROM (SELECT COUNT(*) AS n FROM sent) b",
+        "SELECT s.seq FROM sent s WHERE s.seq IN (SELECT s.seq FROM books s)",
+    ] {
+        assert!(parse(sql).is_ok(), "{sql}");
+    }
+}
+
 #[test]
 fn what_is_summed_is_guarded_and_counts_are_wide() {
     let guarded = parse("SELECT sum(bytes), COUNT(*) - 1, sum(DISTINCT seq) OVER (PARTITION BY worker) FROM sent")
