@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use pktgen_core::Error;
 use sqlparser::ast::{Expr, GroupByExpr, Ident, Select, SelectItem};
 
-use crate::statement::at;
+use crate::place::at;
 
 /// Refuses a second column of one name. Names that follow from wildcards and functions are left to polars.
 pub(crate) fn refuse(select: &Select) -> ControlFlow<Error> {

@@ -41,6 +41,8 @@ mod order;
 #[cfg(feature = "sql")]
 pub mod output;
 #[cfg(feature = "sql")]
+mod place;
+#[cfg(feature = "sql")]
 mod scan;
 #[cfg(feature = "sql")]
 mod scopes;

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use pktgen_core::{Error, Result};
 use sqlparser::ast::{Expr, Query, SetExpr, Spanned, TableFactor, TableWithJoins, Visit, Visitor};
 
-use crate::statement::at;
+use crate::place::at;
 
 /// Refuses `query` if one of its subqueries names a table of a query around it.
 pub(crate) fn check(query: &Query) -> Result<()> {

@@ -8,7 +8,7 @@ use sqlparser::ast::{
     SelectItemQualifiedWildcardKind, SetExpr, Spanned, TableFactor, TableWithJoins, Visit, Visitor,
 };
 
-use crate::statement::at;
+use crate::place::at;
 use crate::tables::QueryTable;
 
 /// Refuses outer, semi and anti joins with conditions other than equal columns: polars treats them as inner joins.

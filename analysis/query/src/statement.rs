@@ -19,6 +19,7 @@ use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
 use crate::exact::GUARD;
 use crate::memory::deep;
+use crate::place::at;
 use crate::tables::QueryTable;
 use crate::{duplicates, order, scopes, sides};
 
@@ -43,10 +44,6 @@ pub(crate) struct Statement {
     pub(crate) explains: bool,
     /// The tables that it uses.
     pub(crate) tables: BTreeSet<String>,
-}
-
-pub(crate) fn at(place: Location, what: impl std::fmt::Display) -> Error {
-    Error::config(format!("SQL, line {}, column {}: {what}", place.line, place.column))
 }
 
 /// Converts an error of the parser, moving the position from the end of its message to the beginning.
