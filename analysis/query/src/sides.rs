@@ -7,6 +7,7 @@ use sqlparser::ast::{
     BinaryOperator, Expr, Join, JoinConstraint, JoinOperator, ObjectName, Query, Select, SelectItem,
     SelectItemQualifiedWildcardKind, SetExpr, Spanned, TableFactor, TableWithJoins, Visit, Visitor,
 };
+use sqlparser::tokenizer::Location;
 
 use crate::place::at;
 use crate::tables::QueryTable;
@@ -60,7 +61,6 @@ pub(crate) fn arrange(select: &mut Select, tables: &[QueryTable]) -> ControlFlow
             return ControlFlow::Break(at(join.relation.span().start, what));
         }
         constraint(join, &mut own, &scope)?;
-        few_keys(join, &own)?;
         match join.join_operator {
             JoinOperator::Semi(_) | JoinOperator::LeftSemi(_) | JoinOperator::Anti(_) | JoinOperator::LeftAnti(_) => {
                 scope.hidden.push(own.name);
@@ -266,8 +266,12 @@ fn constraint(join: &mut Join, own: &mut FromTable<'_>, scope: &Scope<'_>) -> Co
         | JoinOperator::LeftAnti(constraint) => constraint,
         _ => return ControlFlow::Continue(()),
     };
+    let mut keys = Vec::new();
     match constraint {
-        JoinConstraint::On(on) => turn(on, own, scope),
+        JoinConstraint::On(on) => {
+            turn(on, own, scope)?;
+            compared(on, &mut keys);
+        }
         JoinConstraint::Using(columns) => {
             for column in columns.iter().map(word) {
                 if scope.is_ambiguous(&column) {
@@ -277,7 +281,6 @@ fn constraint(join: &mut Join, own: &mut FromTable<'_>, scope: &Scope<'_>) -> Co
                 }
                 own.merged.push(column);
             }
-            ControlFlow::Continue(())
         }
         JoinConstraint::Natural => {
             let Some(common) = common(own, scope) else {
@@ -286,32 +289,18 @@ fn constraint(join: &mut Join, own: &mut FromTable<'_>, scope: &Scope<'_>) -> Co
                 );
             };
             own.merged = common;
-            ControlFlow::Continue(())
         }
-        JoinConstraint::None => ControlFlow::Continue(()),
+        JoinConstraint::None => {}
     }
+    keys.extend(own.merged.iter().cloned().map(Some));
+    few_keys(&keys, own, place)
 }
 
 /// Maximum number of compared columns with empty cells: with more, polars may take rows that have nothing but empty cells there for equal.
 const EMPTY_KEYS: usize = 3;
 
 /// Refuses joins by more columns that may be empty.
-fn few_keys(join: &Join, own: &FromTable<'_>) -> ControlFlow<Error> {
-    let mut keys: Vec<Option<String>> = own.merged.iter().cloned().map(Some).collect();
-    if let JoinOperator::Join(JoinConstraint::On(on))
-    | JoinOperator::Inner(JoinConstraint::On(on))
-    | JoinOperator::Left(JoinConstraint::On(on))
-    | JoinOperator::LeftOuter(JoinConstraint::On(on))
-    | JoinOperator::Right(JoinConstraint::On(on))
-    | JoinOperator::RightOuter(JoinConstraint::On(on))
-    | JoinOperator::FullOuter(JoinConstraint::On(on))
-    | JoinOperator::Semi(JoinConstraint::On(on))
-    | JoinOperator::LeftSemi(JoinConstraint::On(on))
-    | JoinOperator::Anti(JoinConstraint::On(on))
-    | JoinOperator::LeftAnti(JoinConstraint::On(on)) = &join.join_operator
-    {
-        compared(on, &mut keys);
-    }
+fn few_keys(keys: &[Option<String>], own: &FromTable<'_>, place: Location) -> ControlFlow<Error> {
     let may_be_empty = |key: &&Option<String>| match (key, own.table) {
         (Some(name), Some(table)) => table.column(name).is_none_or(|column| column.optional),
         _ => true,
@@ -323,7 +312,7 @@ fn few_keys(join: &Join, own: &FromTable<'_>) -> ControlFlow<Error> {
         "a join by more than {EMPTY_KEYS} columns that may be empty is refused, since empty ones could be taken for equal: compare fewer, and the \
          others in WHERE"
     );
-    ControlFlow::Break(at(join.relation.span().start, what))
+    ControlFlow::Break(at(place, what))
 }
 
 /// Refuses more comparisons by WHERE of tables that are joined by commas or CROSS JOIN: polars joins by them.
