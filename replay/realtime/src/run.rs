@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use pktgen_core::config::{Document, Run, Sweep, Unused, Value, with_variants};
 use pktgen_core::record::{
-    Balance, Counters, Family, Fault, Incidents, MANIFEST_VERSION, Manifest, Note, Published, ReportPlan, RunState,
+    Balance, Family, Fault, Incidents, MANIFEST_VERSION, Manifest, Note, Published, ReportPlan, RunState,
     SweepManifest, SweepRun, Unseen, Validity,
 };
 use pktgen_core::registry::suggest;
@@ -519,8 +519,6 @@ impl Experiment {
             family: Some(plan.spec.family),
             labels: run.labels.clone(),
             seed: run.seed,
-            state: RunState::Running,
-            anchor_unix_ns: 0,
             created_unix_ns: clock::unix_ns(),
             trace_hash: plan.spec.trace_hash.clone(),
             config: plan.spec.config.clone(),
@@ -547,32 +545,18 @@ impl Experiment {
             ]
             .map(clock)
             .into(),
-            stamp_clocks: BTreeMap::new(),
-            host: BTreeMap::new(),
             nodes: plan.spec.nodes.clone(),
             records: plan.spec.capture.records.to_string(),
             clusters: plan.spec.workers.cluster_of.clone(),
             metrics: self.metrics.clone(),
-            part: None,
-            rank: None,
             external: plan.spec.external(),
             training: plan.spec.training.clone(),
             planned: plan.spec.planned.clone(),
             lanes: plan.spec.lanes.as_ref().map(|lanes| *lanes.layout()),
             goal: plan.spec.capture.goal,
-            study: None,
-            findings: Vec::new(),
-            queues: Vec::new(),
-            pacing: None,
-            interfaces: Vec::new(),
-            balance: Balance::default(),
-            balance_by_worker: Vec::new(),
-            counters: Counters::default(),
-            strangers: 0,
-            unseen: None,
             incidents: Incidents { faults: Vec::new(), notes: remarks.clone() },
             validity: Validity { faults: vec![Fault::UnderWay {}], notes: remarks },
-            files: BTreeMap::new(),
+            ..Manifest::default()
         }
     }
 

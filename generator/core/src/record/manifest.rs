@@ -309,10 +309,11 @@ pub struct Training {
 }
 
 /// Progress of a run dir.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunState {
     /// Being written, or killed: streams are Arrow IPC and readable up to their last batch.
+    #[default]
     Running,
     /// Ended early by the user; everything up to then is complete.
     Interrupted,
@@ -390,7 +391,7 @@ impl PacingCounts {
 }
 
 /// The manifest of a run dir.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Manifest {
     /// [`MANIFEST_VERSION`] of the writer.
     pub version: u32,

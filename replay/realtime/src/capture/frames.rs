@@ -16,9 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pktgen_core::arrow::datatypes::SchemaRef;
 use pktgen_core::column::{Column, Data, StreamTable};
-use pktgen_core::record::{
-    Balance, Counters, Fault, Incidents, MANIFEST_VERSION, Manifest, Note, RunState, SCHEMA_VERSION, Validity,
-};
+use pktgen_core::record::{Fault, MANIFEST_VERSION, Manifest, Note, RunState, SCHEMA_VERSION, Validity};
 use pktgen_core::time::Time;
 use pktgen_core::{Error, Result};
 use pktgen_wire::pcap::Drops;
@@ -345,45 +343,16 @@ fn manifest(plan: &RecordingPlan, listener: &Listener) -> Manifest {
         version: MANIFEST_VERSION,
         tool: crate::run::tool(),
         experiment: "capture".into(),
-        family: None,
-        labels: BTreeMap::new(),
-        seed: 0,
-        state: RunState::Running,
-        anchor_unix_ns: 0,
         created_unix_ns: clock::unix_ns(),
-        trace_hash: String::new(),
         config: plan.describe(),
-        command: Vec::new(),
-        overrides: Vec::new(),
         uses_chance: true,
         clocks: clocks.map(|(column, domain)| (column.to_owned(), domain)).into(),
-        stamp_clocks: BTreeMap::new(),
         host,
-        nodes: Vec::new(),
         // It refers to transmissions; `frames` are all received frames, of any sender.
         records: "none".into(),
-        clusters: Vec::new(),
-        metrics: Vec::new(),
         part: Some(FRAMES.into()),
-        external: None,
-        training: None,
-        rank: None,
-        planned: None,
-        lanes: None,
-        goal: None,
-        study: None,
-        findings: Vec::new(),
-        queues: Vec::new(),
-        pacing: None,
-        interfaces: Vec::new(),
-        balance: Balance::default(),
-        balance_by_worker: Vec::new(),
-        counters: Counters::default(),
-        strangers: 0,
-        unseen: None,
-        incidents: Incidents::default(),
         validity: Validity { faults: vec![Fault::UnderWay {}], notes: remarks(listener) },
-        files: BTreeMap::new(),
+        ..Manifest::default()
     }
 }
 

@@ -3,11 +3,11 @@
 //! Used by [`super::Experiment`]. The study reads its keys and produces findings; they go into the manifest of a run
 //! dir without streams. Sweeps, seeds and reports work as for runs.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::path::Path;
 
 use pktgen_core::config::{Document, Run, SECTIONS, Section, Unused, with_variants};
-use pktgen_core::record::{Balance, Counters, Incidents, MANIFEST_VERSION, Manifest, RunState, Validity};
+use pktgen_core::record::{MANIFEST_VERSION, Manifest, RunState};
 use pktgen_core::registry::find;
 use pktgen_core::seed::{Seed, drawn};
 use pktgen_core::{Error, Result};
@@ -149,44 +149,19 @@ impl Experiment {
             version: MANIFEST_VERSION,
             tool: tool(),
             experiment: self.name.clone(),
-            family: None,
             labels: run.labels.clone(),
             seed: run.seed,
             state: RunState::Finished,
-            anchor_unix_ns: 0,
             created_unix_ns: clock::unix_ns(),
-            trace_hash: String::new(),
             config: read.resolved(),
             command: self.command.clone(),
             overrides: points::with_unused(with_variants(&self.overrides, std::slice::from_ref(run)), read.unused()),
             uses_chance,
-            clocks: BTreeMap::new(),
-            stamp_clocks: BTreeMap::new(),
-            host: BTreeMap::new(),
-            nodes: Vec::new(),
             records: "none".into(),
-            clusters: Vec::new(),
             metrics: self.metrics.clone(),
-            part: None,
-            external: None,
-            training: None,
-            rank: None,
-            planned: None,
-            lanes: None,
-            goal: None,
             study: Some(study.to_owned()),
             findings,
-            queues: Vec::new(),
-            pacing: None,
-            interfaces: Vec::new(),
-            balance: Balance::default(),
-            balance_by_worker: Vec::new(),
-            counters: Counters::default(),
-            strangers: 0,
-            unseen: None,
-            incidents: Incidents::default(),
-            validity: Validity::default(),
-            files: BTreeMap::new(),
+            ..Manifest::default()
         };
         write_manifest(dir, &manifest)?;
         Ok(Finished {
