@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use pktgen_core::Error;
 use sqlparser::ast::{
     BinaryOperator, Expr, Join, JoinConstraint, JoinOperator, ObjectName, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, Spanned, TableFactor, TableWithJoins, Visit, Visitor,
+    SelectItemQualifiedWildcardKind, SetExpr, Spanned, TableFactor, TableWithJoins, Visit, Visitor, visit_expressions,
 };
 use sqlparser::tokenizer::Location;
 
@@ -53,12 +53,21 @@ pub(crate) fn arrange(select: &mut Select, tables: &[QueryTable]) -> ControlFlow
     chain(&mut select.from)?;
     let Some(from) = select.from.first_mut() else { return ControlFlow::Continue(()) };
     let mut scope = Scope { earlier: vec![FromTable::of(&from.relation, tables)?], ..Scope::default() };
-    for join in &mut from.joins {
+    // Rows that the last of these joins adds would be chosen by conditions of earlier joins, too.
+    let last_adding = from.joins.iter().rposition(|join| adds_rows(&join.join_operator));
+    let mut moved = Vec::new();
+    for (position, join) in from.joins.iter_mut().enumerate() {
         let mut own = FromTable::of(&join.relation, tables)?;
         let is_used = scope.earlier.iter().any(|one| one.name == own.name) || scope.hidden.contains(&own.name);
         if is_used && !own.name.is_empty() {
             let what = format!("two tables of FROM have the name \"{}\": give each its own alias", own.name);
             return ControlFlow::Break(at(join.relation.span().start, what));
+        }
+        if last_adding.is_none_or(|last| last < position)
+            && let JoinOperator::Join(JoinConstraint::On(on)) | JoinOperator::Inner(JoinConstraint::On(on)) =
+                &mut join.join_operator
+        {
+            moved.extend(inexpressible(on, &own, &scope)?);
         }
         constraint(join, &mut own, &scope)?;
         match join.join_operator {
@@ -68,8 +77,88 @@ pub(crate) fn arrange(select: &mut Select, tables: &[QueryTable]) -> ControlFlow
             _ => scope.earlier.push(own),
         }
     }
+    let conditions = select.selection.take().into_iter().chain(moved);
+    select.selection = conditions.reduce(|left, right| and(bracketed(left), bracketed(right)));
     few_crossed(select)?;
     hidden(select, &scope.hidden)
+}
+
+/// Whether a join adds rows without a partner to those before it.
+fn adds_rows(join: &JoinOperator) -> bool {
+    matches!(join, JoinOperator::Right(_) | JoinOperator::RightOuter(_) | JoinOperator::FullOuter(_))
+}
+
+fn and(left: Expr, right: Expr) -> Expr {
+    Expr::BinaryOp { left: Box::new(left), op: BinaryOperator::And, right: Box::new(right) }
+}
+
+fn bracketed(condition: Expr) -> Expr {
+    match condition {
+        Expr::Nested(_) => condition,
+        other => Expr::Nested(Box::new(other)),
+    }
+}
+
+/// Takes the conditions off an inner join's ON that polars joins by in no way or on the wrong side: WHERE chooses the same rows by them. Those
+/// with functions stay, since WHERE knows no aggregates, and those with columns without tables, which later tables may have, too.
+fn inexpressible(on: &mut Expr, own: &FromTable<'_>, scope: &Scope<'_>) -> ControlFlow<Error, Vec<Expr>> {
+    let mut parts = Vec::new();
+    conjuncts(on.clone(), &mut parts);
+    let (mut kept, mut others, mut is_joined) = (Vec::new(), Vec::new(), false);
+    for part in parts {
+        let stays = visit_expressions(&part, |expr| match expr {
+            Expr::Function(_) | Expr::Identifier(_) => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        });
+        let all = Operand::of(&part, own, scope)?;
+        let is_known = !all.is_missing && all.unknown.is_none() && (all.own || all.earlier);
+        let is_apart = match &part {
+            Expr::BinaryOp { left, op, right } if is_comparison(op) => {
+                let (one, other) = (Operand::of(left, own, scope)?, Operand::of(right, own, scope)?);
+                let is_pure = !(one.own && one.earlier || other.own && other.earlier);
+                let is_of_both = is_pure && (one.own && other.earlier || one.earlier && other.own);
+                let is_equal = *op == BinaryOperator::Eq;
+                is_joined |= is_equal && is_of_both;
+                !is_pure || is_equal && !is_of_both
+            }
+            _ => true,
+        };
+        if is_apart && is_known && stays.is_continue() {
+            others.push(part);
+        } else {
+            kept.push(part);
+        }
+    }
+    if !is_joined {
+        return ControlFlow::Continue(Vec::new());
+    }
+    if let Some(condition) = kept.into_iter().reduce(and)
+        && !others.is_empty()
+    {
+        *on = condition;
+    }
+    ControlFlow::Continue(others)
+}
+
+/// Adds the conditions that AND joins.
+fn conjuncts(condition: Expr, parts: &mut Vec<Expr>) {
+    match condition {
+        Expr::Nested(inner) => match *inner {
+            Expr::Nested(_) | Expr::BinaryOp { op: BinaryOperator::And, .. } => conjuncts(*inner, parts),
+            Expr::BinaryOp { ref op, .. } if is_comparison(op) => parts.push(*inner),
+            _ => parts.push(Expr::Nested(inner)),
+        },
+        Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
+            conjuncts(*left, parts);
+            conjuncts(*right, parts);
+        }
+        other => parts.push(other),
+    }
+}
+
+fn is_comparison(op: &BinaryOperator) -> bool {
+    use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
+    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq)
 }
 
 /// Refuses columns of the semi and anti joins `names` in a select outside of their ON.

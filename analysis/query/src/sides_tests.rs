@@ -47,6 +47,19 @@ fn the_joined_table_is_on_the_right() {
             "received a JOIN received b ON a.cluster = b.cluster AND b.count > 2 AND b.count = a.count + 1 AND b.bytes > a.bytes + 1",
             "received a JOIN received b ON a.\"cluster\" = b.\"cluster\" AND b.\"count\" > 2 AND a.\"count\" + 1 = b.\"count\" AND b.\"bytes\" > a.\"bytes\" + 1",
         ),
+        // Other conditions of inner joins are those of WHERE.
+        (
+            "sent s JOIN books b ON b.worker = s.worker AND b.seq = 0 AND (b.action IN ('merged', 'dropped') OR s.seq < b.seq)",
+            "sent s JOIN books b ON s.\"worker\" = b.\"worker\" WHERE (b.\"seq\" = 0) AND (b.\"action\" IN ('merged', 'dropped') OR s.\"seq\" < b.\"seq\")",
+        ),
+        (
+            "received a RIGHT JOIN received b ON a.packet = b.packet JOIN received c ON a.cluster = c.cluster AND c.newest_seq - a.count = b.count WHERE a.count = 1 OR b.count = 1",
+            "received a RIGHT JOIN received b ON a.\"packet\" = b.\"packet\" JOIN received c ON a.\"cluster\" = c.\"cluster\" WHERE (a.\"count\" = 1 OR b.\"count\" = 1) AND (c.\"newest_seq\" - a.\"count\" = b.\"count\")",
+        ),
+        (
+            "sent s JOIN books b ON s.packet = b.packet_in AND b.seq = b.node LEFT JOIN fates f ON s.packet = f.packet",
+            "sent s JOIN books b ON s.\"packet\" = b.\"packet_in\" LEFT JOIN fates f ON s.\"packet\" = f.\"packet\" WHERE b.\"seq\" = b.\"node\"",
+        ),
     ] {
         let text = guarded(&format!("SELECT 1 AS x FROM {from}"));
         assert_eq!(text, format!("SELECT 1 AS x FROM {arranged}"), "{from}");
@@ -66,17 +79,18 @@ fn conditions_that_polars_would_evaluate_on_the_other_table_are_refused() {
     let sides = "compares a column of the joined table with one of an earlier table";
     let mixed = "has the joined table on one side and earlier tables on the other";
     for (from, says) in [
-        ("received a JOIN received b ON a.cluster = b.cluster AND b.count = 2", sides),
-        ("sent s JOIN books b ON s.worker = b.worker AND b.seq = 0", sides),
-        ("metrics a JOIN metrics b ON a.unit = b.unit AND b.key = 'received'", sides),
-        ("received a JOIN received b ON a.cluster = b.cluster AND b.newest_seq = b.count", sides),
-        ("received a LEFT JOIN received b ON a.cluster = b.cluster AND b.newest_seq = b.count", sides),
-        ("received a JOIN received b ON a.cluster = b.cluster AND b.newest_seq - a.count = b.count", sides),
+        ("received a JOIN received b ON b.count = 2", sides),
         ("sent s JOIN books b ON s.packet = b.packet_in AND b.seq = node", sides),
+        (
+            "received a JOIN received b ON a.cluster = b.cluster AND b.count = 2 FULL JOIN sent s ON a.packet = s.packet",
+            sides,
+        ),
+        ("received a JOIN received b ON a.cluster = b.cluster AND ABS(b.count) = 2", sides),
+        ("received a LEFT JOIN received b ON a.cluster = b.cluster AND b.newest_seq = b.count", sides),
+        ("sent a JOIN sent b ON b.seq - a.seq > 1", mixed),
         ("sent s JOIN books b ON s.packet = b.packet_in AND b.seq = seq", "seq is a column of several tables"),
         ("sent s JOIN (SELECT seq AS n, worker FROM books) b ON b.worker = n", sides),
         ("sent s JOIN (SELECT seq, worker AS n FROM books) b ON b.n = seq", "seq needs its table in ON"),
-        ("sent a JOIN sent b ON a.cluster = b.cluster AND b.seq - a.seq > 1", mixed),
         ("sent a JOIN fates f ON a.attempt = f.seq OR a.seq = f.seq", mixed),
         ("sent a JOIN fates f ON a.seq = (SELECT MAX(seq) FROM books)", "a subquery in ON is refused"),
         ("sent JOIN sent ON sent.seq = sent.attempt", "two tables of FROM have the name \"sent\""),
@@ -166,7 +180,7 @@ type Row = [Option<i64>; 3];
 const COLUMNS: [&str; 3] = ["worker", "seq", "attempt"];
 const TABLES: [&str; 3] = ["sent", "books", "fates"];
 const ALIASES: [&str; 4] = ["a", "b", "c", "d"];
-const KINDS: [&str; 6] = ["", "LEFT ", "RIGHT ", "FULL ", "SEMI ", "ANTI "];
+const KINDS: [&str; 6] = ["", "LEFT ", "SEMI ", "ANTI ", "RIGHT ", "FULL "];
 
 /// Joins by loops. A condition is an earlier table, its column, and the column of the joined table.
 fn joined(
@@ -245,8 +259,10 @@ fn chains_of_joins_have_the_rows_that_loops_find() {
         let mut from = format!("{} a", TABLES[chosen[0]]);
         let mut rows: Vec<Vec<Option<Row>>> = data[chosen[0]].iter().map(|row| vec![Some(*row)]).collect();
         let mut visible = vec![0];
+        // Without joins that add rows of the joined table, inner ones may have other conditions.
+        let kinds = [KINDS.len(), 4][below(2)];
         for (new, table) in chosen.iter().enumerate().skip(1) {
-            let (kind, left, right) = (KINDS[below(KINDS.len())], below(3), below(3));
+            let (kind, left, right) = (KINDS[below(kinds)], below(3), below(3));
             let (mut on, mut texts) = (Vec::new(), Vec::new());
             for key in 0..1 + below(2) {
                 let (table, left, right) = (visible[below(visible.len())], (left + key) % 3, (right + key) % 3);
@@ -256,7 +272,20 @@ fn chains_of_joins_have_the_rows_that_loops_find() {
                 on.push((table, left, right));
             }
             from += &format!(" {kind}JOIN {} {} ON {}", TABLES[*table], ALIASES[new], texts.join(" AND "));
+            let other =
+                (kinds < KINDS.len() && kind.is_empty()).then(|| (visible[below(visible.len())], below(3), below(3)));
             rows = joined(&rows, &data[*table], kind, &on, new);
+            if let Some((table, left, right)) = other {
+                let (earlier, own) = (ALIASES[table], ALIASES[new]);
+                let (a, b) = (COLUMNS[left], COLUMNS[right]);
+                from += &format!(" AND (({own}.{b} = 2) OR {own}.{b} - {earlier}.{a} >= 1) AND {own}.{b} IN (1, 2, 3)");
+                rows.retain(|row| {
+                    let cell = |table: usize, column: usize| row[table].and_then(|cells| cells[column]);
+                    let own = cell(new, right);
+                    let is_ahead = own.zip(cell(table, left)).is_some_and(|(own, earlier)| own - earlier >= 1);
+                    own.is_some_and(|own| own > 0) && (own == Some(2) || is_ahead)
+                });
+            }
             if !matches!(kind, "SEMI " | "ANTI ") {
                 visible.push(new);
             }
