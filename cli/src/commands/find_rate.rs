@@ -128,10 +128,10 @@ pub(super) fn judge(finished: &Finished, limits: &Limits) -> Result<JudgedTrial>
     Ok(JudgedTrial { attempt: Attempt::Passed(told), loss: Some(loss) })
 }
 
-/// Returns how many of how many transmissions were lost, or why that is unknown: from the ledger; without one, from
+/// Returns how many of how many transmissions of updates were lost, or why that is unknown: from the ledger; without one, from
 /// updates that are not represented at the server, using lanes if the device may merge.
 fn lost(finished: &Finished) -> Result<Result<(u64, u64), String>> {
-    let balance = &finished.balance;
+    let balance = &finished.updates;
     let Some(unseen) = &finished.unseen else { return Ok(Ok((balance.dropped_total(), balance.sent))) };
     let lines = if unseen.merges { analyze_run(&finished.dir)?.lines } else { Vec::new() };
     let count = |metric: &str| lines.iter().find(|line| line.metric == metric).and_then(|line| line.value);

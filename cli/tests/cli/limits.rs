@@ -76,6 +76,31 @@ fn the_highest_rate_without_loss_is_that_of_the_link() {
     }
 }
 
+#[test]
+fn background_traffic_has_no_part_in_the_loss_of_a_rate() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("beside.toml").display().to_string();
+    let text = "name = \"beside\"\n[workload]\nclusters = 2\nworkers_per_cluster = 2\nbytes = \"1000B\"\n\
+                background_rate = \"100Mbps\"\nbackground_flows = 2\n[schedule]\nkind = \"poisson\"\noffered = \"1Gbps\"\n\
+                [topology]\nrate = \"80Mbps\"\n\
+                [target]\nprogram = \"olaf\"\nqueue = \"olaf\"\nslots = 8\nreward_filter = false\nbypass_slots = 1\n";
+    std::fs::write(&path, text).expect("written");
+    let search = |from: &str, name: &str| {
+        let out = folder.path().join(name).display().to_string();
+        let words = ["-q", "--json", "replay", &path, "--find-rate", "--trial", "1s", "--from", from, "--to", "1000"];
+        pktgen(&[&words[..], &["--out", &out]].concat())
+    };
+    // The link drops background traffic at every rate, and no update.
+    let output = search("500", "rate");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(found["confirmed"] == true && found["pps"] == 1000.0, "{found}");
+    // Its packets do not make a trial long enough.
+    let output = search("1", "short");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains("longer --trial"), "{said}");
+}
+
 /// RFC 9971: near the limit, trials of one rate lose different shares, and a given share of them may lose more than the goal.
 #[test]
 fn bounds_of_several_trials_depend_on_the_share_that_may_lose() {

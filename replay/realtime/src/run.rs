@@ -49,6 +49,7 @@ use crate::steer::Steering;
 use crate::target::program::Expected;
 use crate::transport::Pacing;
 
+use conclude::of_updates;
 use declared::{default_metrics, expected};
 pub use find_rate::{
     Attempt, JudgedTrial, Limiter, LoadClass, RateFound, RateLoad, Search, SearchGoal, Searched, Trial, TrialLoss,
@@ -497,6 +498,7 @@ impl Experiment {
             seed: run.seed,
             achieved_pps: summary.as_ref().and_then(Summary::achieved_pps),
             summary,
+            updates: of_updates(&manifest),
             balance: manifest.balance,
             unseen: manifest.unseen,
             validity: manifest.validity,
@@ -649,8 +651,10 @@ pub struct Finished {
     pub achieved_pps: Option<f64>,
     /// Traffic of its process, in real time.
     pub summary: Option<Summary>,
-    /// The fates of all updates.
+    /// The fates of all updates and of background traffic.
     pub balance: Balance,
+    /// The fates of updates alone; of all traffic, if no worker has a cluster.
+    pub updates: Balance,
     /// Observations about a device that keeps no books.
     pub unseen: Option<Unseen>,
     /// Whether its numbers may be used.

@@ -1,6 +1,6 @@
 //! The end of a run: closes its account, completes the manifest, and judges the run.
 
-use pktgen_core::record::{Facts, Fault, Manifest, Note, RunState, Unseen, judge};
+use pktgen_core::record::{Balance, Facts, Fault, Manifest, NO_CLUSTER, Note, RunState, Unseen, judge};
 
 use crate::driver::virtual_time::Outcome;
 use crate::endpoint::rounds::RESULTS_OVERFLOWED;
@@ -8,6 +8,15 @@ use crate::ledger::total;
 
 /// Counters of a run with an account of exact updates: those counted twice, and never.
 pub(super) const EXACTNESS: [&str; 2] = ["counted_twice", "never_counted"];
+
+/// Returns the balance of the workers that have a cluster; of all, if none has one.
+pub(super) fn of_updates(manifest: &Manifest) -> Balance {
+    let has_cluster = |worker: usize| manifest.clusters.get(worker) != Some(&NO_CLUSTER);
+    let by_worker = manifest.balance_by_worker.iter().enumerate();
+    let own: Vec<Balance> =
+        by_worker.filter(|(worker, _)| has_cluster(*worker)).map(|(_, balance)| balance.clone()).collect();
+    if own.is_empty() { manifest.balance.clone() } else { total(&own) }
+}
 
 /// Fills in what is known only at the end, and judges the run.
 pub(super) fn conclude(manifest: &mut Manifest, outcome: Outcome) {

@@ -435,7 +435,7 @@ const ATTEMPTS: usize = 3;
 fn stall(finished: &Finished, pps: f64, loss: f64) -> Option<String> {
     let late_ns = finished.summary.as_ref()?.roles.iter().find_map(|role| role.late_max_ns)?;
     let burst = (late_ns as f64 / 1e9 * pps).floor();
-    let explains = loss > 0.0 && burst > 1.0 && burst >= loss * finished.balance.sent as f64;
+    let explains = loss > 0.0 && burst > 1.0 && burst >= loss * finished.updates.sent as f64;
     explains.then(|| format!("frames left up to {:.1} ms late, {burst:.0} of them in a burst", late_ns as f64 / 1e6))
 }
 
@@ -455,7 +455,7 @@ fn offered(finished: &Finished, pps: f64, length: Time) -> Result<Option<String>
     if let Some(fault) = finished.validity.faults.iter().find(aborted) {
         return Ok(Some(fault.to_string()));
     }
-    let (generated, due) = (finished.balance.generated as f64, pps * length as f64 / 1e12);
+    let (generated, due) = (finished.updates.generated as f64, pps * length as f64 / 1e12);
     if generated < LEAST || generated < due * 0.9 - 1.0 {
         return Err(Error::config(format!(
             "a trial at {pps:.1} packets/s generated {generated} updates of {due:.0}: give a longer --trial or a higher --from, and \

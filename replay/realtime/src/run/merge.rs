@@ -15,6 +15,7 @@ use pktgen_core::record::{
 use pktgen_core::time::{MS, Time};
 use pktgen_core::{Error, Result};
 
+use super::conclude::of_updates;
 use super::real::settle_into;
 use super::shard::read;
 use super::{Experiment, Finished, SWEEP, write_sweep};
@@ -102,6 +103,7 @@ pub fn merge(
     }
     let finished = Finished {
         dir: out.to_owned(),
+        updates: of_updates(&manifest),
         labels: manifest.labels,
         seed: run.seed,
         achieved_pps: None,

@@ -20,6 +20,7 @@ use pktgen_core::whole::write_whole;
 use pktgen_core::{Error, Result};
 use serde::de::DeserializeOwned;
 
+use super::conclude::of_updates;
 use super::{Experiment, Finished, SWEEP, sweep_text, tool, write_sweep};
 use crate::driver::real_time::Progress;
 
@@ -232,6 +233,7 @@ pub(super) fn complete(
     } else {
         return Ok(Some(Finished {
             dir: dir.to_owned(),
+            updates: of_updates(&manifest),
             labels: manifest.labels,
             seed: manifest.seed,
             achieved_pps: None,

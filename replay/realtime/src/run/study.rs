@@ -13,6 +13,7 @@ use pktgen_core::seed::{Seed, drawn};
 use pktgen_core::{Error, Result};
 use pktgen_workload::study::{Finding, Study, TIME_TAKEN, Task as Ready};
 
+use super::conclude::of_updates;
 use super::{Experiment, Finished, Task, points, tool};
 use crate::capture::{claim, write_manifest};
 use crate::clock;
@@ -170,6 +171,7 @@ impl Experiment {
             seed: run.seed,
             achieved_pps: None,
             summary: None,
+            updates: of_updates(&manifest),
             balance: manifest.balance,
             unseen: manifest.unseen,
             validity: manifest.validity,
