@@ -6,6 +6,7 @@ use pktgen_core::config::Document;
 use pktgen_core::record::Fault;
 use pktgen_core::units::Span;
 use pktgen_core::{Error, Result};
+use pktgen_realtime::capture::Records;
 use pktgen_realtime::run::{
     Attempt, Experiment, Finished, JudgedTrial, Limiter, LoadClass, RateFound, Search, SearchGoal, Searched, Task,
 };
@@ -46,6 +47,9 @@ pub(super) fn run(document: &Document, replay: &Replay, out: &Path, ui: &Ui) -> 
         let experiment = Experiment::open(all(), document.clone())?;
         experiment.probe_device(experiment.choose(run)?)?;
     }
+    if limits.aom_ns.is_some() {
+        check_ages(document, run)?;
+    }
     let stop = stop_flag();
     let bar = ui.spinner("trial");
     let progress = |p: &_| bar.set_message(live(p));
@@ -74,6 +78,18 @@ fn limits(args: &FindRate) -> Result<Limits> {
         }
     };
     Ok(Limits { loss: args.loss, aom_ns })
+}
+
+/// Refuses a limit of the Age-of-Model for a run without all records, of which no age is known.
+fn check_ages(document: &Document, run: Option<&str>) -> Result<()> {
+    let experiment = Experiment::open(all(), document.clone())?;
+    let records = experiment.prepare(experiment.choose(run)?)?.spec.capture.records;
+    if records == Records::Full {
+        return Ok(());
+    }
+    Err(Error::config(format!(
+        "--aom: the Age-of-Model needs capture.records = \"full\", not \"{records}\"; change it, or leave out --aom"
+    )))
 }
 
 /// Returns the goal of RFC 9971, if rates have more than one trial.
@@ -122,6 +138,11 @@ pub(super) fn judge(finished: &Finished, limits: &Limits) -> Result<JudgedTrial>
         match age {
             Some(age) if age <= limit => told += &format!(", AoM {:.3} ms", age / 1e6),
             Some(age) => return all(failed(format!("AoM {:.3} ms is above the limit", age / 1e6))),
+            None if finished.updates.delivered_alone + finished.updates.delivered_merged > 0 => {
+                return Err(Error::config(
+                    "--aom: this run has no Age-of-Model of clusters: its packets have no updates, or do not name them; leave out --aom",
+                ));
+            }
             None => return all(failed("nothing was delivered, so there is no AoM".into())),
         }
     }
