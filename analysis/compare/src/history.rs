@@ -219,7 +219,7 @@ impl Entry {
         let point = |point: &pktgen_report::sweep::data::PointSummary| Point {
             labels: point.labels.clone(),
             seeds: point.runs.iter().map(|run| sweep.runs[*run].seed).collect(),
-            settings: point.runs.first().map_or(String::new(), |run| settings::identity(&sweep.runs[*run].config)),
+            settings: settings::of_runs(point.runs.iter().map(|run| &*sweep.runs[*run].config)),
             medians: point.cells.iter().map(|(key, cell)| (key.clone(), cell.median)).collect(),
             lacking: lacking(&point.cells, point.runs.len()),
         };

@@ -75,7 +75,8 @@ pub struct Implementation {
     pub runs: usize,
     /// Its invalid runs, with reasons.
     pub invalid: Vec<String>,
-    /// Sentences shown before any of its numbers: cautions, files without digests, planned runs that are missing.
+    /// Sentences shown before any of its numbers: cautions, runs of a point that differ in settings, files without digests, planned
+    /// runs that are missing.
     pub cautions: Vec<String>,
     /// What made them, when, where and how.
     pub made: RunProvenance,

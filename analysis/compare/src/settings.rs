@@ -4,32 +4,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pktgen_core::config::Document;
 use pktgen_core::seed::mix;
+use pktgen_report::sweep::configuration::{Difference, differences, keys};
 
 use super::pairs::{Paired, Pairing};
 
-/// Sections and keys that affect neither the runs nor the meaning of their metrics, except [`MEANING`].
-const ASIDE: [&str; 8] = ["name", "about", "seed", "sweep.", "metrics.", "report.", "paper.", "verify."];
-/// Keys that define metrics: what runs are compared with, and over which clusters.
-const MEANING: [&str; 2] = ["report.baseline", "report.groups"];
 /// Maximum number of values of a key that are listed.
 const NAMED_MAX: usize = 3;
-
-/// A key, its old and its new value.
-type Difference = (String, String, String);
-
-/// Returns the keys of a resolved configuration; `None` if it cannot be read.
-fn keys(config: &str) -> Option<BTreeMap<String, String>> {
-    if config.is_empty() {
-        return None;
-    }
-    let mut leaves = Document::parse(config, "manifest.json").ok()?.leaves();
-    let is_aside =
-        |key: &str| ASIDE.iter().any(|aside| key == *aside || aside.ends_with('.') && key.starts_with(aside));
-    leaves.retain(|key, _| MEANING.contains(&key.as_str()) || !is_aside(key));
-    Some(leaves)
-}
 
 /// Returns a hash of a configuration without its seed; empty if there is none.
 pub(super) fn identity(config: &str) -> String {
@@ -40,14 +21,11 @@ pub(super) fn identity(config: &str) -> String {
     format!("{hash:016x}")
 }
 
-/// Returns the differences of two configurations: key, old and new value; "–" if a side has none.
-pub(super) fn differences(old: &str, new: &str) -> Option<Vec<Difference>> {
-    let (old, new) = (keys(old)?, keys(new)?);
-    let all: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
-    let value =
-        |side: &BTreeMap<String, String>, key: &String| side.get(key).cloned().unwrap_or_else(|| "–".to_owned());
-    let pairs = all.into_iter().map(|key| (key.clone(), value(&old, key), value(&new, key)));
-    Some(pairs.filter(|(_, old, new)| old != new).collect())
+/// Returns the hash of the configuration of these runs; if they have several, those of each.
+pub(super) fn of_runs<'a>(configs: impl Iterator<Item = &'a str>) -> String {
+    let configs: BTreeSet<&str> = configs.collect();
+    let hashes: BTreeSet<String> = configs.into_iter().map(identity).filter(|hash| !hash.is_empty()).collect();
+    hashes.into_iter().collect::<Vec<_>>().join("+")
 }
 
 /// Returns the differences of all pairs, each as a text such as `target.slots: 8 → 6`; `None` if no pair has two configurations.
@@ -104,6 +82,9 @@ mod tests {
         assert_eq!(differences(old, new).unwrap(), wanted);
         assert_eq!(differences(old, old), Some(Vec::new()));
         assert!(identity(old) != identity(new) && identity(old) == identity(&old.replace("seed = 1", "seed = 7")));
+        assert_eq!(of_runs([old, old].into_iter()), identity(old));
+        assert_eq!(of_runs([old, new, ""].into_iter()), of_runs([new, old].into_iter()));
+        assert!(of_runs([old, new].into_iter()).contains(&format!("+{}", identity(old).max(identity(new)))));
         let plan = |name: &str| format!("[report]\nbaseline = \"{name}\"\nnotes = [\"{name}\"]\n");
         assert_eq!(differences(&plan("a"), &plan("b")).unwrap(), [of(("report.baseline", "a", "b"))]);
         assert_eq!((differences("", old), differences("= 1", old)), (None, None));

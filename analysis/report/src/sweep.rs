@@ -4,6 +4,7 @@
 //! is a sweep of one run.
 
 pub(crate) mod common;
+pub mod configuration;
 pub mod data;
 mod gather;
 pub mod kept;

@@ -260,6 +260,24 @@ fn names_that_nothing_has_are_warned_about() {
 }
 
 #[test]
+fn runs_of_a_point_with_different_configurations_have_a_caution() {
+    let (_dir, mut sweep) = sweep_of(2);
+    let config =
+        |seed: u64, slots: u64| without_seed(&format!("name = \"a\"\nseed = {seed}\n\n[target]\nslots = {slots}\n"));
+    sweep.runs.iter_mut().for_each(|run| run.config = config(run.seed, 8));
+    let cautions = |sweep: &SweepData| -> Vec<String> {
+        let lines = Model::build(sweep).verdict.lines;
+        lines.into_iter().filter(|line| line.starts_with("Caution")).collect()
+    };
+    assert_eq!(cautions(&sweep), Vec::<String>::new());
+    sweep.runs[1].config = config(2, 9);
+    let found = cautions(&sweep);
+    let wanted = "the runs at rate=20, variant=fifo have different configurations (target.slots: 8, 9)";
+    assert!(found.len() == 1 && found[0].contains(wanted), "{found:?}");
+    assert!(crate::cautions(&sweep).contains(&found[0]), "comparisons show it, too");
+}
+
+#[test]
 fn how_ages_were_counted_is_noted_if_not_as_usual() {
     let dir = tempfile::tempdir().unwrap();
     write_sweep(dir.path(), 1);

@@ -14,6 +14,7 @@ use crate::answer::{self, At, Tally};
 use crate::baseline::{self, ITERATION_SPEEDUP, SPEEDUP, TARGET_SPEEDUP, missed_goals};
 use crate::headings::{heading, is_study};
 use crate::lead;
+use crate::sweep::configuration::mixed;
 use crate::sweep::data::{Labels, Lacking, PointSummary, RunSummary, SweepData, VARIANT};
 use crate::sweep::data::{describe, matches};
 
@@ -132,6 +133,7 @@ pub(crate) fn verdict(sweep: &SweepData, comparison: &Comparison) -> Verdict {
         _ => format!("INVALID: {invalid} of {all} runs are invalid; do not use these numbers before reading why."),
     }];
     lines.extend(told(&sweep.runs, "Caution", |run| run.validity.cautions().collect()));
+    lines.extend(mixed(sweep));
     lines.extend(sweep.manifest.shard.iter().map(|part| part.sentence(all)));
     let before = lines.len();
     let (compared_lines, worse) = against_baseline(sweep);
@@ -160,9 +162,10 @@ pub(crate) fn verdict(sweep: &SweepData, comparison: &Comparison) -> Verdict {
 }
 
 /// Returns cautions that precede any number of these runs wherever they are shown: signs that the measurement differs
-/// from what was declared, files without digests, missing runs of the plan.
+/// from what was declared, runs of a point that differ in settings, files without digests, missing runs of the plan.
 pub fn cautions(sweep: &SweepData) -> Vec<String> {
     let mut all = told(&sweep.runs, "Caution", |run| run.validity.cautions().collect());
+    all.extend(mixed(sweep));
     let unverified = |note: &&Note| matches!(note, Note::Unverified {} | Note::NotVerified {});
     all.extend(told(&sweep.runs, "Note", |run| run.validity.notes.iter().filter(unverified).collect()));
     all.extend(sweep.manifest.shard.iter().map(|part| part.sentence(sweep.runs.len())));

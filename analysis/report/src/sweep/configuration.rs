@@ -1,0 +1,61 @@
+//! Resolved configurations of runs, by key, and their differences.
+//!
+//! Called by `verdict` for the runs of a point, and by comparisons for pairs of runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use pktgen_core::config::Document;
+
+use super::data::{SweepData, describe};
+
+/// Sections and keys that affect neither the runs nor the meaning of their metrics, except [`MEANING`].
+const ASIDE: [&str; 8] = ["name", "about", "seed", "sweep.", "metrics.", "report.", "paper.", "verify."];
+/// Keys that define metrics: what runs are compared with, and over which clusters.
+const MEANING: [&str; 2] = ["report.baseline", "report.groups"];
+
+/// A key, its first and its second value.
+pub type Difference = (String, String, String);
+
+/// Returns the keys of a resolved configuration; `None` if it cannot be read.
+pub fn keys(config: &str) -> Option<BTreeMap<String, String>> {
+    if config.is_empty() {
+        return None;
+    }
+    let mut leaves = Document::parse(config, "manifest.json").ok()?.leaves();
+    let is_aside =
+        |key: &str| ASIDE.iter().any(|aside| key == *aside || aside.ends_with('.') && key.starts_with(aside));
+    leaves.retain(|key, _| MEANING.contains(&key.as_str()) || !is_aside(key));
+    Some(leaves)
+}
+
+/// Returns the differences of two configurations: key, first and second value; "–" if a side has none.
+pub fn differences(first: &str, second: &str) -> Option<Vec<Difference>> {
+    let (first, second) = (keys(first)?, keys(second)?);
+    let all: BTreeSet<&String> = first.keys().chain(second.keys()).collect();
+    let value =
+        |side: &BTreeMap<String, String>, key: &String| side.get(key).cloned().unwrap_or_else(|| "–".to_owned());
+    let pairs = all.into_iter().map(|key| (key.clone(), value(&first, key), value(&second, key)));
+    Some(pairs.filter(|(_, first, second)| first != second).collect())
+}
+
+/// Returns a caution if the runs of a point have different configurations, so that they are not seeds of one setting.
+pub(crate) fn mixed(sweep: &SweepData) -> Option<String> {
+    sweep.points.iter().find_map(|point| {
+        let configs = point.runs.iter().filter_map(|run| sweep.runs.get(*run)).map(|run| &run.config);
+        // An unreadable run has none.
+        let mut configs = configs.filter(|config| !config.is_empty());
+        let first = configs.next()?;
+        // Equal ones are stored once.
+        let others = configs.filter(|other| !Arc::ptr_eq(first, other));
+        let found = others.filter_map(|other| differences(first, other)).find(|found| !found.is_empty())?;
+        let (key, a, b) = found.first()?;
+        let more = found.len() - 1;
+        let more = if more > 0 { format!(", and {more} more keys") } else { String::new() };
+        Some(format!(
+            "Caution: the runs at {} have different configurations ({key}: {a}, {b}{more}), so they are not seeds of one setting; \
+             report each folder alone, or make the runs with --set, whose keys become axes.",
+            describe(&point.labels)
+        ))
+    })
+}
