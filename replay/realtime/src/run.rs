@@ -133,10 +133,12 @@ impl Experiment {
         studies: &'static [&'static dyn Study],
     ) -> Result<Self> {
         let name = text(&document, "name", "unnamed");
-        let overrides = document.overrides();
+        let mut overrides = document.overrides();
         let about = text(&document, "about", "");
         let seed = seed(&document)?;
         let sweep = Sweep::read(&mut document, seed)?;
+        overrides
+            .retain(|text| !text.split_once('=').is_some_and(|(key, _)| sweep.overridden.iter().any(|own| own == key)));
         let runs = sweep.runs();
         check_folders(&runs)?;
         let mut axes: Vec<(String, Vec<String>)> = Vec::new();

@@ -62,6 +62,17 @@ impl Origin {
         matches!(self, Origin::Environment(_) | Origin::Flag(_))
     }
 
+    /// Returns whether it lies over `other`: flags over the environment, and both over files.
+    pub(super) fn is_later(&self, other: &Origin) -> bool {
+        let layer = |origin: &Origin| match origin {
+            Origin::Default => 0,
+            Origin::File { .. } => 1,
+            Origin::Environment(_) => 2,
+            Origin::Flag(_) => 3,
+        };
+        layer(self) > layer(other)
+    }
+
     /// Returns whether it is a flag of its own (`--rate`), not `--set`.
     pub fn is_flag(&self) -> bool {
         matches!(self, Origin::Flag(text) if text.starts_with("--"))

@@ -35,19 +35,30 @@ pub struct Sweep {
     origins: Vec<Vec<Origin>>,
     /// Variants with the keys that they set.
     pub variants: Vec<(String, Vec<(String, Entry)>)>,
+    /// Overriding keys that a later layer overrides in their other form: `a.b` and `sweep.axes.a.b`, `seed` and `sweep.seeds`.
+    pub overridden: Vec<String>,
 }
 
 impl Sweep {
     /// Removes `[sweep]` from a document and reads it. Without one, the sweep is a single run with seed `seed`.
     pub fn read(document: &mut Document, seed: u64) -> Result<Self> {
-        // As for axes: what lies over the file wins.
-        let is_given = document.overriding("seed").is_some() && document.overriding("sweep.seeds").is_none();
+        // As for axes: the later layer wins; within a layer the list.
+        let (own, listed) = (document.overriding("seed"), document.overriding("sweep.seeds"));
+        let is_given = match (&own, &listed) {
+            (Some(own), Some(listed)) => own.origin.is_later(&listed.origin),
+            (own, _) => own.is_some(),
+        };
+        let overridden = match (&own, &listed) {
+            (Some(_), Some(_)) if is_given => vec!["sweep.seeds".to_owned()],
+            (Some(own), Some(listed)) if listed.origin.is_later(&own.origin) => vec!["seed".to_owned()],
+            _ => Vec::new(),
+        };
         let mut section = document.section("sweep")?;
         let Seeds(mut seeds) = section.get("seeds", seed.to_string())?;
         if is_given {
             seeds = vec![seed];
         }
-        let mut sweep = Sweep { seeds, ..Sweep::default() };
+        let mut sweep = Sweep { seeds, overridden, ..Sweep::default() };
         for (path, entry) in section.get_entries("axes")? {
             may_vary(&path, &entry.origin)?;
             let Value::List(items) = entry.value else {
@@ -79,7 +90,7 @@ impl Sweep {
                 )));
             }
         }
-        sweep.yield_to_overrides(document);
+        sweep.yield_to_overrides(document)?;
         let lengths = sweep.axes.iter().map(|(_, values)| values.len());
         let points = lengths.chain([sweep.seeds.len(), sweep.variants.len().max(1)]);
         if points.fold(1, usize::saturating_mul) > RUNS_MAX {
@@ -90,13 +101,25 @@ impl Sweep {
         Ok(sweep)
     }
 
-    /// Reduces axes that the environment or a flag overrides to the overriding value. Keys that variants set are unaffected.
-    fn yield_to_overrides(&mut self, document: &Document) {
+    /// Reduces axes that a later layer overrides to the overriding value. Keys that variants set are unaffected. Refuses a
+    /// key and its axis in one layer above the file.
+    fn yield_to_overrides(&mut self, document: &Document) -> Result<()> {
         for ((path, values), origins) in self.axes.iter_mut().zip(&mut self.origins) {
-            if let Some(Entry { value, origin }) = document.overriding(path) {
-                (*values, *origins) = (vec![value], vec![origin]);
+            let Some(Entry { value, origin }) = document.overriding(path) else { continue };
+            match origins.first() {
+                Some(own) if own.is_later(&origin) => {
+                    self.overridden.push(path.clone());
+                    continue;
+                }
+                Some(own) if own.is_override() && !origin.is_later(own) => {
+                    return Err(Error::config(format!("{own} and {origin} both set {path}; leave one of them out")));
+                }
+                Some(own) if own.is_override() => self.overridden.push(format!("sweep.axes.{path}")),
+                _ => {}
             }
+            (*values, *origins) = (vec![value], vec![origin]);
         }
+        Ok(())
     }
 
     /// Returns every run: variants vary slowest, then axes, then seeds.
@@ -344,6 +367,27 @@ name = "Olaf"
     fn a_seed_that_is_given_is_the_seed_of_the_sweep() {
         assert_eq!(read("[sweep]\nseeds = \"3..9\"", &["seed=1"]).unwrap().seeds, [1]);
         assert_eq!(read("[sweep]\nseeds = \"3..9\"", &["seed=1", "sweep.seeds=4"]).unwrap().seeds, [4]);
+    }
+
+    #[test]
+    fn a_flag_overrides_the_environment_in_either_form() {
+        let read = |environment: &[(&str, &str)], flags: &[&str]| {
+            let mut document =
+                Document::parse("[sweep]\nseeds = \"3..9\"\n[sweep.axes]\na.b = [1, 2, 3]", "x.toml").unwrap();
+            let environment = environment.iter().map(|(key, value)| (format!("PKTGEN_SET_{key}"), (*value).to_owned()));
+            let flags: Vec<_> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+            document.overlay(environment, &flags).unwrap();
+            Sweep::read(&mut document, 9)
+        };
+        let sweep = read(&[("A__B", "7"), ("SWEEP__SEEDS", "1..3")], &["sweep.axes.a.b=[4, 5]", "seed=9"]).unwrap();
+        assert_eq!((sweep.axes[0].1.len(), sweep.seeds), (2, vec![9]));
+        assert_eq!(sweep.overridden, ["sweep.seeds", "a.b"]);
+        let sweep = read(&[("SWEEP__AXES__A__B", "[4, 5]"), ("SEED", "9")], &["a.b=7", "sweep.seeds=1..3"]).unwrap();
+        assert_eq!((sweep.axes[0].1.len(), sweep.seeds), (1, vec![1, 2, 3]));
+        assert_eq!(sweep.overridden, ["seed", "sweep.axes.a.b"]);
+        let why = read(&[], &["a.b=7", "sweep.axes.a.b=[4, 5]"]).unwrap_err().to_string();
+        assert!(why.contains("--set sweep.axes.a.b=[4, 5] and --set a.b=7 both set a.b"), "{why}");
+        assert!(read(&[("A__B", "7"), ("SWEEP__AXES__A__B", "[4, 5]")], &[]).is_err());
     }
 
     #[test]
