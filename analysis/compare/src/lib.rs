@@ -46,6 +46,7 @@ use judge::overall;
 use pktgen_report::cautions;
 use pktgen_report::check::known_keys;
 use pktgen_report::made::RunProvenance;
+use pktgen_report::model::ages_note;
 use pktgen_report::sweep::data::SweepData;
 use pktgen_report::sweep::data::{name_of, why_invalid};
 
@@ -195,6 +196,7 @@ impl Comparison {
         }
         let mut comparison = Comparison::told(sides, old, baseline.is_some(), versus, rankings, rules.alpha);
         comparison.notes.append(&mut notes);
+        comparison.notes.extend(ages_note(&old.sweep));
         Ok(comparison)
     }
 

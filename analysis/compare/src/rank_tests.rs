@@ -1,5 +1,7 @@
 //! Tests of [`super`]: points at which not all implementations have runs.
 
+use pktgen_records::age::AgeOf;
+
 use crate::tests::{AOM, run, side};
 use crate::{Comparison, Rules, Side};
 
@@ -17,4 +19,24 @@ fn points_that_not_all_have_are_in_no_ranking_and_said() {
     let some = ranked(&[of("a", &[20, 40, 60]), of("b", &[20, 40])]);
     assert_eq!((some.rankings.len(), some.rankings[0].points_left_out), (3, 1));
     assert!(!some.notes.iter().any(|note| note.contains("Nothing is ranked")), "{:?}", some.notes);
+}
+
+#[test]
+fn the_member_that_ages_are_counted_by_is_said_in_every_form() {
+    let of = |name: &str, age_of: AgeOf| {
+        let mut side = side(name, (1..=5).map(|seed| run("rate=20", seed, &[(AOM, seed as f64)])).collect());
+        side.sweep.options.age_of = age_of;
+        side
+    };
+    let compared = |age_of: AgeOf, baseline: Option<usize>| {
+        Comparison::of(&[of("a", age_of), of("b", age_of)], baseline, &Rules::built_in()).unwrap()
+    };
+    for baseline in [None, Some(0)] {
+        let oldest = compared(AgeOf::Oldest, baseline);
+        for form in crate::extensions() {
+            assert!(oldest.render(form).unwrap().unwrap().contains("--age oldest"), "{form}");
+        }
+        assert!(oldest.summary("x").contains("--age oldest"));
+        assert!(!compared(AgeOf::default(), baseline).summary("x").contains("--age"));
+    }
 }

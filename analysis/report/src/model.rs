@@ -229,11 +229,15 @@ fn notes(sweep: &SweepData) -> Vec<String> {
         let sql = sql.split_whitespace().collect::<Vec<_>>().join(" ");
         format!("{name} is a metric of the experiment's own{better}{about} ({sql})")
     }));
-    let age_of = sweep.options.age_of;
-    if age_of != AgeOf::default() {
-        notes.push(format!("Age-of-Model counted with --age {}: {}.", age_of.name(), age_of.about()));
-    }
+    notes.extend(ages_note(sweep));
     notes
+}
+
+/// Returns how ages were computed, if not by default.
+pub fn ages_note(sweep: &SweepData) -> Option<String> {
+    let age_of = sweep.options.age_of;
+    (age_of != AgeOf::default())
+        .then(|| format!("Age-of-Model counted with --age {}: {}.", age_of.name(), age_of.about()))
 }
 
 fn cell(sweep: &SweepData, point: &PointSummary, key: &str) -> Cell {

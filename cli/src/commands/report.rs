@@ -7,6 +7,7 @@ use pktgen_core::whole::write_whole;
 use pktgen_core::{Error, Result};
 use pktgen_planning::STUDIES;
 use pktgen_records::Options;
+use pktgen_records::age::AgeOf;
 use pktgen_records::memory::MemoryBound;
 use pktgen_report::report::Report as Format;
 use pktgen_report::{Model, REPORTS, SweepData, summary};
@@ -24,6 +25,7 @@ pub(super) fn run(args: Report, ui: &Ui) -> Result<u8> {
         return Ok(0);
     }
     check_files(&args.out, &args)?;
+    refuse_ages_in_history(&args)?;
     let options = Options {
         age_of: args.age,
         no_verify: args.no_verify,
@@ -71,6 +73,18 @@ pub(super) fn check_files(files: &[PathBuf], args: &Report) -> Result<()> {
 fn files(dir: &Path, out: &[PathBuf]) -> Vec<PathBuf> {
     let beside = |format: &&'static dyn Format| dir.join(format!("report.{}", format.extension()));
     if out.is_empty() { REPORTS.iter().map(beside).collect() } else { out.to_vec() }
+}
+
+/// Refuses ages of other members for a line of a history, whose lines are compared with each other.
+fn refuse_ages_in_history(args: &Report) -> Result<()> {
+    if args.history.is_none() || args.runs.is_empty() || args.age == AgeOf::default() {
+        return Ok(());
+    }
+    Err(Error::config(format!(
+        "--age {}: a history has the Age-of-Model by the {} member only; leave out --age or --history",
+        args.age.name(),
+        AgeOf::default().name()
+    )))
 }
 
 /// Refuses flags that change how runs are read or compared, for a history, whose numbers are final.

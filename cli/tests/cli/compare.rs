@@ -321,6 +321,9 @@ fn histories_grow_by_a_line_per_run() {
     assert_eq!((&series["schema"], &series["metric"]), (&"series/1".into(), &"loss".into()));
     refuses(dir, &["history", "h.jsonl", "--metric", "losss"], &["did you mean \"loss\"?"]);
     refuses(dir, &["history", "h.jsonl", "-o", "h.pdf"], &["h.pdf"]);
+    let of_oldest = ["report", "run0", "--age", "oldest", "--history", "h.jsonl"];
+    refuses(dir, &of_oldest, &["--age oldest", "newest"]);
+    refuses(dir, &[&of_oldest[..], &["--baseline", "run1"]].concat(), &["--age oldest", "newest"]);
     fs::write(dir.join("h.jsonl"), format!("{text}{{\"version\":1,\"ru")).expect("writable");
     let torn = pktgen(dir, &["history", "h.jsonl"]);
     assert!(torn.status.success() && text_of(&torn).contains("h.jsonl:4: skipped"), "{}", text_of(&torn));
