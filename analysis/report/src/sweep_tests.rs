@@ -440,6 +440,31 @@ fn runs_in_the_folders_of_a_folder_are_a_sweep() {
     refused("several experiments: a is of");
 }
 
+/// A sweep over a key, and one in which the key is overridden, are points of one axis.
+#[test]
+fn an_axis_keeps_its_values_beside_runs_that_override_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let sweep_of = |name: &str, rates: &[&str], overrides: &[&str]| {
+        let mut runs = Vec::new();
+        for rate in rates {
+            let labels: Labels = [("topology.rate".to_owned(), (*rate).to_owned())].into();
+            small_run(true, 1_000).write_labelled(&folder.path().join(name).join(rate), &labels, 1);
+            runs.push(serde_json::json!({ "dir": rate, "labels": labels, "seed": 1 }));
+        }
+        let sweep = serde_json::json!({
+            "version": 2, "experiment": "small", "about": "", "overrides": overrides, "axes": [["topology.rate", rates]], "runs": runs,
+            "report": { "metrics": ["received"], "baseline": null, "fitted": [], "notes": [] }, "paper": [],
+        });
+        std::fs::write(folder.path().join(name).join("sweep.json"), sweep.to_string()).unwrap();
+    };
+    sweep_of("one", &["40Gbps", "20Gbps"], &[]);
+    sweep_of("two", &["10Gbps"], &["topology.rate=10Gbps"]);
+    let sweep = open(folder.path());
+    let rates = ["40Gbps", "20Gbps", "10Gbps"].map(str::to_owned).to_vec();
+    assert_eq!(sweep.manifest.axes, [("topology.rate".to_owned(), rates)]);
+    assert_eq!(sweep.points.len(), 3);
+}
+
 #[test]
 fn runs_of_a_sweep_are_below_it() {
     let folder = tempfile::tempdir().unwrap();

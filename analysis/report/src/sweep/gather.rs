@@ -59,8 +59,13 @@ fn joined(dir: &Path, parts: Vec<(String, SweepManifest)>) -> Result<SweepManife
             let mut run = run;
             let own: PathBuf = Path::new(&name).join(&run.dir).components().collect();
             run.dir = own.to_string_lossy().into_owned();
-            let of = |key: &String| set.get(key).cloned().unwrap_or_else(|| AS_WRITTEN.to_owned());
-            run.labels.extend(keys.iter().map(|key| (key.clone(), of(key))));
+            for key in &keys {
+                // An axis keeps the value of the run, unless an override replaces it.
+                let label = run.labels.entry(key.clone()).or_insert_with(|| AS_WRITTEN.to_owned());
+                if let Some(value) = set.get(key) {
+                    label.clone_from(value);
+                }
+            }
             if let Some(a) = points.insert((run.labels.clone(), run.seed), run.dir.clone()) {
                 let (b, seed) = (&run.dir, run.seed);
                 return Err(Error::data(
