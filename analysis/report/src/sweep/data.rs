@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use pktgen_core::record::{Note, Published, SweepManifest, Validity};
+use pktgen_core::units::canonical;
 use pktgen_core::user_metric::UserMetric;
 use pktgen_records::resolved::Options;
 use pktgen_records::stats::{self, Estimate};
@@ -236,12 +237,30 @@ pub fn describe(labels: &Labels) -> String {
     if parts.is_empty() { "all defaults".to_owned() } else { parts.join(", ") }
 }
 
-/// Whether the published row applies to the point: all of its labels must be equal.
+/// Whether the published row applies to the point: all of its labels must be equal, numbers and quantities in any spelling.
 pub(crate) fn matches(published: &Published, point: &PointSummary) -> bool {
-    published.at.iter().all(|(axis, value)| point.labels.get(axis) == Some(value))
+    let alike = |axis: &str, a: &str, b: &str| a == b || axis != VARIANT && canonical(a) == canonical(b);
+    published.at.iter().all(|(axis, value)| point.labels.get(axis).is_some_and(|own| alike(axis, own, value)))
 }
 
 /// Returns why a run's numbers may not be used.
 pub fn why_invalid(run: &RunSummary) -> Vec<String> {
     run.validity.faults.iter().map(|fault| fault.to_string()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn published_values_are_of_a_point_in_any_spelling_of_its_quantities() {
+        let labels = |axis: &str, value: &str| Labels::from([(axis.to_owned(), value.to_owned())]);
+        let applies = |axis: &str, published: &str, own: &str| {
+            let at = labels(axis, published);
+            let published = Published { at, source: String::new(), values: BTreeMap::new(), bound: None };
+            matches(&published, &PointSummary { labels: labels(axis, own), ..PointSummary::default() })
+        };
+        assert!(applies("topology.rate", "20Gbps", "20000Mbps") && applies("target.slots", "4", "4"));
+        assert!(!applies("topology.rate", "20Gbps", "20Mbps") && !applies(VARIANT, "1.0", "1"));
+    }
 }
