@@ -12,7 +12,7 @@ use pktgen_core::{Error, Result};
 use pktgen_engine::clause::{ClauseSuite, ProbeBench, ProbeGround};
 use pktgen_realtime::capture::{claim, hold};
 use pktgen_realtime::plan::Plan;
-use pktgen_realtime::run::Experiment;
+use pktgen_realtime::run::{Experiment, refuse_study};
 use pktgen_registry::all;
 use serde_json::{Value, json};
 
@@ -34,6 +34,7 @@ pub(super) fn run(args: Certify, ui: &Ui) -> Result<u8> {
         return Ok(0);
     };
     let document = load(&args::Experiment { experiment, set: args.set.clone() })?;
+    refuse_study(&document)?;
     let experiment = Experiment::open(all(), document.clone())?.launching(args.launch.allow_launch);
     let chosen = match (&args.run, args.all_runs) {
         (_, true) => experiment.runs.iter().collect(),

@@ -2,6 +2,7 @@
 
 use pktgen_core::{Error, Result};
 use pktgen_realtime::driver::real_time::Roles;
+use pktgen_realtime::run::refuse_study;
 
 use crate::args;
 use crate::args::{Looking, Replay};
@@ -31,6 +32,7 @@ pub(super) fn run(args: Replay, ui: &Ui) -> Result<u8> {
         return dry_run::run(&experiment, args.frames.into(), ui);
     }
     if args.find.find_rate {
+        refuse_study(&document)?;
         let out = OutFolder::of(args.out.clone(), &format!("{}-rate", experiment.name))?;
         if let Some(sizes) = &args.find.rfc2544 {
             return rfc2544::run(&document, &args, sizes, &out, ui);

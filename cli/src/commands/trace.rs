@@ -9,6 +9,7 @@ use pktgen_core::registry::{find, suggest};
 use pktgen_core::seed::Seed;
 use pktgen_core::units::{Decimal, Rate, Size};
 use pktgen_core::{Error, Result};
+use pktgen_realtime::run::refuse_study;
 use pktgen_records::human;
 use pktgen_registry::all;
 use pktgen_workload::trace::{self, FRAME_BYTES, ImportOptions, Info, ScalePlan, TraceManifest};
@@ -91,6 +92,7 @@ fn texts(value: &Value) -> Vec<&str> {
 
 fn synth(experiment: &Experiment, out: &PathBuf, seed: Option<u64>, values: bool, ui: &Ui) -> Result<()> {
     let mut document = load(experiment)?;
+    refuse_study(&document)?;
     let read = SYNTHESISED.into_iter().filter_map(|section| document.get(section)).flat_map(texts).map(Path::new);
     check_outputs([out], read.chain([experiment.experiment.as_path()]))?;
     let leaves = document.leaves();

@@ -107,6 +107,16 @@ fn what_is_no_study_is_refused() {
     refuses(study, &["replay", "x.toml", "--out", "out", "--set", "target.slots=3"], &["[target] cannot stand beside"]);
     refuses(study, &["target", "x.toml", "--out", "out"], &["[study]"]);
     refuses(study, &["doctor", "x.toml"], &["[study]"]);
+    // Also studies of the placers.
+    for study in [study, "[study]\nkind = \"soar\"\n"] {
+        let commands: [&[&str]; 4] = [
+            &["replay", "x.toml", "--find-rate", "--out", "out"],
+            &["replay", "x.toml", "--find-rate", "--rfc2544", "64", "--out", "out"],
+            &["certify", "x.toml", "--out", "out"],
+            &["trace", "synth", "x.toml", "-o", "x.parquet"],
+        ];
+        commands.iter().for_each(|command| refuses(study, command, &["x.toml", "measured without a network"]));
+    }
 }
 
 #[test]

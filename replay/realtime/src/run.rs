@@ -63,6 +63,7 @@ pub use ranks::{Instant, LaunchedRank, Meeting, RankCrew, RankFlag};
 use report_plan::{read_paper, read_report};
 pub use rfc2544::{Bench, Benchmark, BenchmarkPlan, Delays, LossAt, SizeRow};
 pub use shard::Share;
+pub use study::refuse as refuse_study;
 pub use summary::{RoleSummary, Summary};
 pub use sweep_file::refresh_sweep;
 use sweep_file::{SWEEP, sweep_text, write_sweep};

@@ -32,12 +32,12 @@ pub(super) fn is_one(document: &Document) -> bool {
 }
 
 /// Refuses a study where frames are required.
-pub(super) fn refuse(document: &Document) -> Result<()> {
+pub fn refuse(document: &Document) -> Result<()> {
     if !is_one(document) {
         return Ok(());
     }
     Err(Error::config(format!(
-        "{}: it has a section [study], which is measured without a network; use pktgen replay",
+        "{}: it has a section [study], which is measured without a network; only a plain pktgen replay runs it",
         document.name()
     )))
 }
