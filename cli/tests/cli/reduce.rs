@@ -19,9 +19,13 @@ use pktgen_records::{Line, analyze_run};
 fn run(folder: &Path, plan: &Plan, emission: &Emission) -> (Vec<Line>, Manifest) {
     let path = folder.join(format!("{}.toml", emission.name));
     write(plan, &path, emission).expect("writable");
-    let experiment =
-        Experiment::open(pktgen_registry::all(), Document::load(&path, &[]).expect("TOML")).expect("an experiment");
-    let out = folder.join(&emission.name);
+    execute(folder, &emission.name, Document::load(&path, &[]).expect("TOML"))
+}
+
+/// Executes an experiment of one run in `folder`; returns the lines of its metrics, and its manifest.
+fn execute(folder: &Path, name: &str, document: Document) -> (Vec<Line>, Manifest) {
+    let experiment = Experiment::open(pktgen_registry::all(), document).expect("an experiment");
+    let out = folder.join(name);
     let finished = experiment.execute(&out, 1, &AtomicBool::new(false), &|_, _| {}).expect("it runs");
     assert_eq!((finished[0].state, &finished[0].validity), (RunState::Finished, &Validity::default()));
     let manifest = std::fs::read_to_string(out.join("manifest.json")).expect("a manifest");
@@ -183,4 +187,27 @@ fn a_run_says_by_itself_what_was_promised() {
     text["counters"]["links"][0][0]["messages"] = 1.into();
     std::fs::write(&path, pktgen_core::record::digest::seal(&text.to_string())).unwrap();
     assert_eq!(value(&analyze_run(&out).unwrap().lines, "links_unlike_plan"), 1.0);
+}
+
+/// Two hosts of two workers at devices that aggregate, and answers: 200 messages of 12,000 bits on the wire, one each 1.2 µs.
+fn answered(devices: &str, links: &str) -> Document {
+    let text = format!(
+        "[workload]\nkind = \"rl\"\nclusters = 1\nworkers_per_cluster = 4\nupdates = 200\nbytes = \"1476B\"\n\
+         [schedule]\nkind = \"constant\"\nperiod = \"1.2us\"\nphase = \"zero\"\n\
+         [topology]\nkind = \"custom\"\nhosts = [\"h0 0-1\", \"h1 2-3\"]\ndevices = [{devices}]\noverhead = \"24B\"\n\
+         links = [\"h0 s0 100Gbps\", \"h1 s0 100Gbps\", {links}]\n\
+         [target]\nprogram = \"reduce\"\nqueue = \"fifo\"\nslots = 1000\n\
+         [endpoint]\nworkers = \"open_loop\"\nallreduce = true\nacknowledge = false\n"
+    );
+    Document::parse(&text, "answered").expect("TOML")
+}
+
+#[test]
+fn of_parallel_links_the_first_carries_the_plan() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let links = "\"s0 s1 40Gbps\", \"s0 s1 1Gbps\", \"s1 ps 40Gbps\"";
+    let (lines, _) = execute(folder.path(), "parallel", answered("\"s0\", \"s1\"", links));
+    assert_eq!(value(&lines, "links_unlike_plan"), 0.0);
+    let [of_hosts, of_devices] = [[400; 2], [200; 2]];
+    assert_eq!(link_messages(&lines), [of_hosts, of_hosts, of_devices, of_devices]);
 }

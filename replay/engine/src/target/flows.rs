@@ -3,7 +3,7 @@
 //! A flow is identified by its source, and a frame by its source address: that of a worker, or of a device. So data of one worker may pass
 //! a switch twice, once alone and once within a sum. On the way back the destination identifies the flow.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use pktgen_core::plan::{FlowSource, Plan};
@@ -198,7 +198,10 @@ impl Flows {
             let (from, to) = (from as usize, to as usize);
             cables.get(&(from, to)).map(|link| (*link as u32, plan.links[*link].from != from))
         };
-        let links = topology.links.iter().map(|l| link(l.from, l.to)).collect();
+        // Of parallel links the first is the plan's, as in routes.
+        let mut seen = BTreeSet::new();
+        let mut first = |from: NodeId, to: NodeId| link(from, to).filter(|_| seen.insert((from, to)));
+        let links = topology.links.iter().map(|l| first(l.from, l.to)).collect();
         Flows { nodes: drafts.into_iter().map(finish).collect(), links, plan }
     }
 
@@ -207,7 +210,8 @@ impl Flows {
         self.nodes.get(node as usize).cloned().unwrap_or_default()
     }
 
-    /// Returns the plan's link of which link `index` of the topology is a direction, and whether it is the way back.
+    /// Returns the plan's link of which link `index` of the topology is a direction, and whether it is the way back. Of
+    /// parallel links only the first is in the plan.
     pub fn link(&self, index: u32) -> Option<(usize, bool)> {
         self.links.get(index as usize).copied().flatten().map(|(link, back)| (link as usize, back))
     }
@@ -230,4 +234,32 @@ fn ports(topology: &Topology) -> Vec<BTreeMap<usize, u16>> {
         next[from] += 1;
     }
     ports
+}
+
+#[cfg(test)]
+mod tests {
+    use pktgen_core::topology::Role;
+    use pktgen_core::units::{Rate, Size};
+
+    use super::*;
+
+    #[test]
+    fn of_parallel_links_the_first_is_the_plans() {
+        let mut topology = Topology::default();
+        let host = topology.add("h", Role::Host(vec![0]));
+        let [lower, upper] = ["s0", "s1"].map(|name| topology.add(name, Role::Device));
+        let server = topology.add("ps", Role::Server);
+        let rate = Rate::from_bps(1);
+        // The third cable is listed from its other end.
+        for (a, b) in [(host, lower), (lower, upper), (upper, lower), (upper, server)] {
+            topology.connect(a, b, rate, rate, 0, Size::default());
+        }
+        let routes = topology.routes();
+        let ports: Vec<u16> = (0..4).map(|node| routes.port(node, server)).collect();
+        let plan = Plan::of_network(&topology, &ports, None, |_| true).unwrap();
+        let flows = Flows::new(Arc::new(plan), &topology, &[0]);
+        let of = |cable: u32| [flows.link(2 * cable), flows.link(2 * cable + 1)];
+        assert_eq!([0, 1, 3].map(of), [0, 1, 2].map(|link| [Some((link, false)), Some((link, true))]));
+        assert_eq!(of(2), [None; 2]);
+    }
 }
