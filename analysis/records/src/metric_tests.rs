@@ -215,7 +215,7 @@ fn plan_of_three_workers(manifest: &mut Manifest) {
     let tree = Tree::new(&[switch(0, None, 1, 2.0), switch(1, Some(0), 2, 0.5)]).unwrap();
     let plan = tree.plan("hand", &[true, false], Rate::from_bps(2_000_000_000));
     let plan = Plan { rate_bps: Some(7), phi: None, ..plan };
-    manifest.planned = Some(Planned { plan, allreduce: true, message_bits: 1000 });
+    manifest.planned = Some(Planned { plan, allreduce: true, message_bits: 1000, down_bps: Vec::new() });
     manifest.clusters = vec![0; 3];
     manifest.balance_by_worker = vec![Balance { generated: 2, ..Default::default() }; 3];
     let both = |messages| [LinkLoad { messages, ..Default::default() }; 2];
@@ -250,6 +250,13 @@ fn what_links_carried_is_compared_with_the_plan() {
     });
     assert_eq!((value(&broken, "links_unlike_plan"), value(&broken, "phi")), (Some(1.0), Some(8.0)));
     assert_eq!(value(&broken, "allreduce_rate"), None, "a worker that got nothing has no rate");
+    let slow_back = lines_of(&every_fate(), |manifest| {
+        plan_of_three_workers(manifest);
+        manifest.counters.links[1][1] = manifest.counters.links[1][0];
+        let planned = manifest.planned.as_mut().unwrap();
+        planned.down_bps = planned.plan.links.iter().map(|link| link.rate_bps / 4).collect();
+    });
+    assert_eq!(value(&slow_back, "link_load_max"), Some(8.0), "the same load on a way back of 250 Mbit/s");
     let uneven = lines_of(&every_fate(), |manifest| {
         plan_of_three_workers(manifest);
         manifest.balance_by_worker[0].generated = 1;

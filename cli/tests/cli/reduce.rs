@@ -179,6 +179,7 @@ fn a_run_says_by_itself_what_was_promised() {
     let plan = example("soar", 0b10100);
     let (_, manifest) = run(folder.path(), &plan, &Emission::of(&plan, "own"));
     let planned = manifest.planned.expect("the plan");
+    assert!(planned.down_bps.is_empty(), "links of a plan have one rate");
     assert_eq!((planned.plan, planned.allreduce, planned.message_bits), (plan, false, (256 + 24) * 8));
     // The links' messages are counted: with one message less the number differs.
     let out = folder.path().join("own");
@@ -210,4 +211,14 @@ fn of_parallel_links_the_first_carries_the_plan() {
     assert_eq!(value(&lines, "links_unlike_plan"), 0.0);
     let [of_hosts, of_devices] = [[400; 2], [200; 2]];
     assert_eq!(link_messages(&lines), [of_hosts, of_hosts, of_devices, of_devices]);
+}
+
+#[test]
+fn a_way_back_has_its_own_rate() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (lines, manifest) = execute(folder.path(), "down", answered("\"s0\"", "\"s0 ps 40Gbps 5Gbps\""));
+    let gbps = |rate: u64| rate * 1_000_000_000;
+    assert_eq!(manifest.planned.expect("the plan").down_bps, [100, 100, 5].map(gbps));
+    // 10 Gbit/s of answers, of which every second one has to wait.
+    assert_eq!((value(&lines, "link_load_max"), value(&lines, "queue_max")), (2.0, 100.0));
 }

@@ -84,7 +84,20 @@ fn of_network(
 
 /// Returns the plan for the manifest, if there is one: messages are frames of `bytes`.
 pub fn planned(facts: &Facts, topology: &Topology, bytes: usize, allreduce: bool) -> Option<Planned> {
-    let plan = facts.flows.as_ref()?.plan.as_ref().clone();
+    let flows = facts.flows.as_ref()?;
+    let plan = flows.plan.as_ref().clone();
     let overhead = topology.links.iter().map(|link| link.overhead.bits()).max().unwrap_or(0);
-    Some(Planned { plan, allreduce, message_bits: bytes as u64 * 8 + overhead })
+    Some(Planned { plan, allreduce, message_bits: bytes as u64 * 8 + overhead, down_bps: down_bps(flows, topology) })
+}
+
+/// Returns the rates of the plan's links away from the server; empty if each is that towards it.
+fn down_bps(flows: &Flows, topology: &Topology) -> Vec<u64> {
+    let up_bps: Vec<u64> = flows.plan.links.iter().map(|link| link.rate_bps).collect();
+    let mut down_bps = up_bps.clone();
+    for (index, link) in (0u32..).zip(&topology.links) {
+        if let Some((of_plan, true)) = flows.link(index) {
+            down_bps[of_plan] = link.rate.bps();
+        }
+    }
+    if down_bps == up_bps { Vec::new() } else { down_bps }
 }

@@ -174,9 +174,9 @@ fn allreduce_bps<'a>(answers: impl Iterator<Item = &'a Answers>, planned: &Plann
 
 /// Returns the highest share of a link's capacity that was requested; above 1 it could not be satisfied.
 fn load_max(planned: &Planned, loads: &[[LinkLoad; 2]]) -> Option<f64> {
-    let links = planned.plan.links.iter().zip(loads);
-    let shares = links.flat_map(|(link, ways)| ways.map(|way| Some(way.offered_bps()? / link.rate_bps as f64)));
-    shares.flatten().max_by(f64::total_cmp)
+    let ways = planned.rates_bps().flatten().zip(loads.iter().flatten());
+    let shares = ways.filter_map(|(rate_bps, load)| Some(load.offered_bps()? / rate_bps as f64));
+    shares.max_by(f64::total_cmp)
 }
 
 fn links(planned: &Planned, carried: &[[u64; 2]], out: &mut Vec<Line>) {

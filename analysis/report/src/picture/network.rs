@@ -100,10 +100,11 @@ fn planned_network(planned: &Planned, loads: &[[pktgen_core::record::LinkLoad; 2
         PlanRole::Server => "server",
     };
     let nodes = planned.plan.nodes.iter().map(|node| (node.name.clone(), class(node.role), node.workers.len()));
-    let wires = planned.plan.links.iter().enumerate().map(|(i, link)| Wire {
+    let links = planned.plan.links.iter().zip(planned.rates_bps()).enumerate();
+    let wires = links.map(|(i, (link, rates_bps))| Wire {
         from: link.from,
         to: link.to,
-        rates: [link.rate_bps as f64; 2],
+        rates: rates_bps.map(|rate_bps| rate_bps as f64),
         bits: loads.get(i).map_or([None; 2], |ways| ways.map(|way| Some(way.bits as f64))),
     });
     (nodes.collect(), wires.collect())

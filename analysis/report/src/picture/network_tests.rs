@@ -1,6 +1,7 @@
 //! Tests of [`super`]: loads equal bytes counted individually.
 
-use pktgen_core::record::{Manifest, Unseen};
+use pktgen_core::plan::{PLAN_VERSION, Plan, PlanLink, PlanNode};
+use pktgen_core::record::{LinkLoad, Manifest, Unseen};
 use pktgen_records::Options;
 use pktgen_records::testing::{Story, small_run};
 
@@ -115,4 +116,25 @@ fn hosts_of_a_switch_stand_together() {
     // 12 bits on 2 links of 10 bit/s in 2 s; 12 bits on one.
     let shares: Vec<_> = network.cables.iter().map(|cable| cable.up.unwrap()).collect();
     assert!(shares.contains(&0.3) && shares.contains(&0.6) && shares.len() == 2, "{shares:?}");
+}
+
+#[test]
+fn loads_of_a_plan_are_shares_of_the_rate_of_their_direction() {
+    let node = |name: &str, role| PlanNode { name: name.to_owned(), role, workers: Vec::new() };
+    let plan = Plan {
+        version: PLAN_VERSION,
+        placer: "hand".to_owned(),
+        nodes: vec![node("s", PlanRole::Aggregator), node("ps", PlanRole::Server)],
+        links: vec![PlanLink { from: 0, to: 1, rate_bps: 40, cost: None }],
+        flows: Vec::new(),
+        rate_bps: None,
+        phi: None,
+    };
+    let load = LinkLoad { bits: 20, ..LinkLoad::default() };
+    for (down_bps, down) in [(Vec::new(), 0.5), (vec![5], 4.0)] {
+        let planned = Planned { plan: plan.clone(), allreduce: true, message_bits: 1, down_bps };
+        let (nodes, wires) = planned_network(&planned, &[[load; 2]]);
+        let network = together(&nodes, &wires, 1.0);
+        assert_eq!((network.cables[0].up, network.cables[0].down), (Some(0.5), Some(down)));
+    }
 }

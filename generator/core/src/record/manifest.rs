@@ -215,6 +215,17 @@ pub struct Planned {
     pub allreduce: bool,
     /// Wire bits of a message, overhead included.
     pub message_bits: u64,
+    /// Rates of the links away from the server, in the plan's order; empty if each is that towards it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub down_bps: Vec<u64>,
+}
+
+impl Planned {
+    /// Returns the rates of both directions of each link, towards the server first.
+    pub fn rates_bps(&self) -> impl Iterator<Item = [u64; 2]> + '_ {
+        let links = self.plan.links.iter().enumerate();
+        links.map(move |(i, link)| [link.rate_bps, self.down_bps.get(i).copied().unwrap_or(link.rate_bps)])
+    }
 }
 
 impl Counters {
