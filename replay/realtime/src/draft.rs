@@ -261,6 +261,25 @@ mod tests {
     }
 
     #[test]
+    fn each_port_has_the_rate_of_its_hosts_link() {
+        // Three workers of 1 Gbit/s on the one host, and one on the other.
+        let with = |rate: &str| {
+            let custom = format!(
+                "kind = \"custom\"\nhosts = [\"a 0-2\", \"b 3\"]\ndevices = [\"s\"]\n\
+                 links = [\"a s 10Gbps\", \"b s {rate} 9Gbps\", \"s ps 40Gbps\"]"
+            );
+            drafted(&steady(4, 10, "10us").replace("kind = \"star\"\nhost_rate = \"1Gbps\"", &custom))
+        };
+        let drafted = with("2Gbps").expect("no overload");
+        let ports: Vec<_> =
+            drafted.ports.iter().map(|port| (port.name.as_str(), port.mean_bps, port.line_bps)).collect();
+        assert_eq!(ports, [("a", Some(3_000_000_000), 10_000_000_000), ("b", Some(1_000_000_000), 2_000_000_000)]);
+        assert_eq!([0, 3].map(|worker: usize| drafted.workers[worker].line_bps), [10_000_000_000, 2_000_000_000]);
+        let refused = with("500Mbps").expect_err("above the rate of its link").to_string();
+        assert!(refused.contains("port b: 1.000 Gbit/s") && refused.contains("carries 0.500;"), "{refused}");
+    }
+
+    #[test]
     fn the_total_is_that_of_the_frames_shown() {
         let folder = tempfile::tempdir().expect("a folder");
         let profile = folder.path().join("tagged.toml");

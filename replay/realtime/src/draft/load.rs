@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pktgen_core::record::NO_CLUSTER;
 use pktgen_core::time::{MS, SECOND, Time};
-use pktgen_core::topology::Role;
+use pktgen_core::topology::{NodeId, Role};
 use pktgen_core::{Error, Result};
 use pktgen_wire::device::Profile;
 use pktgen_workload::workload::Source;
@@ -30,7 +30,7 @@ pub struct Load {
     pub mean_bps: Option<u64>,
     /// Rate in the busiest millisecond.
     pub peak_bps: Option<u64>,
-    /// Line rate of the port.
+    /// Line rate of the port; without a profile, that of the host's link.
     pub line_bps: u64,
     #[serde(skip)]
     window: (Time, u64),
@@ -81,17 +81,20 @@ impl Ports {
     fn new(plan: &Plan, profile: Option<&Profile>) -> Self {
         let topology = &plan.parts.topology;
         let host_of = &plan.parts.facts.host_of;
+        let exits = topology.exits();
+        let port_of = |host: NodeId| {
+            let node = topology.nodes.get(host as usize).filter(|node| matches!(node.role, Role::Host(_)))?;
+            // A host has one cable.
+            let link = exits.of(host).first()?;
+            Some((node.name.clone(), topology.links[*link as usize].rate.bps()))
+        };
         let mut known: BTreeMap<String, usize> = BTreeMap::new();
         let mut loads: Vec<Load> = Vec::new();
         let mut of = Vec::new();
         for (worker, host) in (0u32..).zip(host_of.iter()) {
             let (name, line_bps) = match profile {
                 Some(profile) => (profile.port_of(worker), profile.ports.rate.bps()),
-                None => {
-                    let node = topology.nodes.get(*host as usize);
-                    let name = node.filter(|node| matches!(node.role, Role::Host(_))).map(|node| node.name.clone());
-                    (name.unwrap_or_else(|| "host".into()), plan.parts.facts.host_rate_bps)
-                }
+                None => port_of(*host).unwrap_or_else(|| ("host".into(), plan.parts.facts.host_rate_bps)),
             };
             let place = *known.entry(name.clone()).or_insert_with(|| {
                 loads.push(Load { name, line_bps, ..Load::default() });
