@@ -51,8 +51,10 @@ fn print(drafted: &Draft, ui: &Ui) {
         ui.result(frame.hex.trim_end());
     }
     totals(drafted, ui);
-    loads("worker", &drafted.workers, ui);
-    loads("port", &drafted.ports, ui);
+    // Workers that wait for results have no rates, nor have updates that are all at one time.
+    let unrated = if drafted.closed_loop { "as results come" } else { "all at once" };
+    loads("worker", &drafted.workers, unrated, ui);
+    loads("port", &drafted.ports, unrated, ui);
     let expected = &drafted.expected;
     let fewer = if drafted.closed_loop { "" } else { "; fewer where updates are replaced or dropped" };
     ui.result(&format!(
@@ -81,11 +83,11 @@ fn totals(drafted: &Draft, ui: &Ui) {
     ));
 }
 
-/// Prints a table of loads.
-fn loads(what: &str, all: &[Load], ui: &Ui) {
+/// Prints a table of loads; `unrated` stands where there is no rate.
+fn loads(what: &str, all: &[Load], unrated: &str, ui: &Ui) {
     let title = "    frames         bytes     mean [Gbit/s]    peak [Gbit/s]  line [Gbit/s]";
     ui.result(&format!("\n{what:<12}{title}"));
-    let rate = |bps: Option<u64>| bps.map_or("as results come".into(), |bps| format!("{:.6}", bps as f64 / 1e9));
+    let rate = |bps: Option<u64>| bps.map_or(unrated.to_owned(), |bps| format!("{:.6}", bps as f64 / 1e9));
     for load in all.iter().take(LINES) {
         ui.result(&format!(
             "{:<12}{:>10}{:>14}{:>18}{:>17}{:>15}",

@@ -224,6 +224,18 @@ fn a_dry_run_says_what_would_be_sent_and_sends_nothing() {
     refuses(&words, &["target.profile=alveo-u55c-olaf", "target.slots=9"], &["at most 8"]);
 }
 
+#[test]
+fn a_dry_run_says_that_all_updates_are_at_one_time() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let experiment = folder.path().join("once.toml").display().to_string();
+    let text = "[workload]\nclusters = 1\nworkers_per_cluster = 2\nupdates = 1\n\
+                [schedule]\nkind = \"constant\"\nperiod = \"10us\"\nphase = \"zero\"\n\
+                [target]\nprogram = \"forward\"\nqueue = \"fifo\"\n";
+    fs::write(&experiment, text).expect("writable");
+    let text = prints(&["replay", &experiment, "--dry-run"], &[]);
+    assert!(text.contains("all at once") && !text.contains("as results come"), "{text}");
+}
+
 /// Runs the roles one after the other on capture files: workers, a software device, and server.
 struct Parts {
     folder: PathBuf,

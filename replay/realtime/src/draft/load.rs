@@ -26,7 +26,8 @@ pub struct Load {
     pub frames: u64,
     /// Their bytes, without the overhead on the cable.
     pub bytes: u64,
-    /// Mean rate in bit/s, with FCS, preamble and gap; of a port, the sum of its workers'. None for workers that wait for results.
+    /// Mean rate in bit/s, with FCS, preamble and gap; of a port, the sum of its workers'. None for workers that wait for results,
+    /// and if all updates are at one time.
     pub mean_bps: Option<u64>,
     /// Rate in the busiest millisecond.
     pub peak_bps: Option<u64>,
