@@ -26,7 +26,7 @@ const DEFINITIONS: [Definition; 8] = [
         "links_unlike_plan",
         "links",
         Better::Lower,
-        "Links whose number of messages differs from the plan; 0 if the plan's promise is kept.",
+        "Links whose number of messages differs from the plan; 0 if the plan's promise is kept. In a run that was cut, messages under way make links differ, too.",
     ),
     along(
         "phi",
