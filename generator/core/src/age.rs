@@ -59,9 +59,9 @@ impl Sawtooth {
         }
     }
 
-    /// Age at the last time seen, in ps.
-    pub fn age(&self) -> Time {
-        self.now - self.fresh
+    /// Age at `t`, or at the last time seen if that is later, in ps.
+    pub fn age_at(&self, t: Time) -> Time {
+        t.max(self.now) - self.fresh
     }
 
     /// Time average of the age up to the last time seen, in ps; none before any time has passed.
@@ -104,7 +104,7 @@ mod tests {
         // Age runs 0→15, drops to 5, runs 5→30.
         assert_eq!(saw.mean(), Some((15.0 * 15.0 / 2.0 + (30.0 * 30.0 - 25.0) / 2.0) / 40.0));
         assert_eq!(saw.peak_mean(), Some((15.0 + 30.0) / 2.0));
-        assert_eq!((saw.peak_max(), saw.age()), (30, 20));
+        assert_eq!((saw.peak_max(), saw.age_at(0), saw.age_at(50)), (30, 20, 30));
     }
 
     proptest! {

@@ -74,14 +74,30 @@ impl Feed {
 
 /// Updates that workers sent, by cluster.
 pub(crate) struct SentBy {
-    clusters: Vec<AtomicU64>,
+    clusters: Vec<SentCount>,
     /// Updates of clusters that are not counted separately.
-    others: AtomicU64,
+    others: SentCount,
     late: LateCounts,
     /// Time up to which departures are counted; [`NEVER`] if another process sends.
     until: AtomicI64,
     /// Counters of the sending threads of an open loop, if there are any.
     lanes: OnceLock<Box<[LaneCount]>>,
+}
+
+/// Updates of one cluster.
+#[derive(Default)]
+struct SentCount {
+    count: AtomicU64,
+    /// The newest generation of an update that was due, sent or not.
+    newest: AtomicI64,
+}
+
+impl SentCount {
+    /// Called only by the thread that keeps the workers' rows.
+    #[inline]
+    fn add(&self, count: u64) {
+        self.count.store(self.count.load(Ordering::Relaxed) + count, Ordering::Relaxed);
+    }
 }
 
 /// Progress of one sending thread of an open loop.
@@ -138,15 +154,25 @@ impl SentBy {
     /// Counts a departure with its lateness. Called only by the thread that keeps the workers' rows.
     #[inline]
     pub(crate) fn count(&self, cluster: u16, late_ns: u64) {
-        let sent = self.clusters.get(usize::from(cluster)).unwrap_or(&self.others);
-        sent.store(sent.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.of(cluster).add(1);
         self.late.count(late_ns);
+    }
+
+    /// Records that a worker generated an update at `t`. Called only by the thread that keeps the workers' rows.
+    #[inline]
+    pub(crate) fn generated(&self, cluster: u16, t: Time) {
+        let newest = &self.of(cluster).newest;
+        newest.store(newest.load(Ordering::Relaxed).max(t), Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn of(&self, cluster: u16) -> &SentCount {
+        self.clusters.get(usize::from(cluster)).unwrap_or(&self.others)
     }
 
     /// Counts departures of one cluster without deadlines. Called only by the thread that keeps the workers' rows.
     pub(crate) fn count_all(&self, cluster: u16, count: u64) {
-        let sent = self.clusters.get(usize::from(cluster)).unwrap_or(&self.others);
-        sent.store(sent.load(Ordering::Relaxed) + count, Ordering::Relaxed);
+        self.of(cluster).add(count);
     }
 }
 
@@ -179,8 +205,8 @@ impl View {
         let (results, at_workers) = (sees.server && sees.results).then(|| RingBuffer::new(WAITING)).unzip();
         let skipped = Arc::new(AtomicU64::new(0));
         let clusters = clusters.min(CLUSTERS_MAX);
-        let counts = (0..clusters).map(|_| AtomicU64::new(0)).collect();
-        let (others, late) = (AtomicU64::new(0), LateCounts::default());
+        let counts = (0..clusters).map(|_| SentCount::default()).collect();
+        let (others, late) = (SentCount::default(), LateCounts::default());
         let sent =
             Arc::new(SentBy { clusters: counts, others, late, until: AtomicI64::new(NEVER), lanes: OnceLock::new() });
         let device = DeviceSlot::default();
@@ -330,14 +356,16 @@ impl Watched {
             };
             intervals.turn(&look, device)
         });
-        let dated = self.sees.dated;
-        let seen = |(id, cluster): (usize, &mut Cluster)| {
-            cluster.age.advance(now);
+        let Sees { dated, sends, .. } = self.sees;
+        let seen = |((id, cluster), sent): ((usize, &mut Cluster), &SentCount)| {
+            // Of a finished cluster the mean ends, as in reports; another process knows no end.
+            let newest = if sends { sent.newest.load(Ordering::Relaxed) } else { NEVER };
+            cluster.age.advance(now.min(newest));
             ClusterStats {
                 id: id as u16,
                 totals: cluster.totals,
                 last: cluster.last,
-                age: (dated && cluster.age.started()).then(|| cluster.age.age()),
+                age: (dated && cluster.age.started()).then(|| cluster.age.age_at(now)),
                 age_mean_ps: cluster.age.mean().filter(|_| dated),
             }
         };
@@ -346,7 +374,7 @@ impl Watched {
             dir: self.dir.clone(),
             progress: *progress,
             expected: self.expected,
-            clusters: self.clusters.iter_mut().enumerate().map(seen).collect(),
+            clusters: self.clusters.iter_mut().enumerate().zip(&self.sent.clusters).map(seen).collect(),
             skipped: self.totals.unread,
             warnings: self.warnings.clone(),
             refused: self.refused,
@@ -358,12 +386,12 @@ impl Watched {
     /// Counts sent updates, after received ones, so that nothing is received before it is sent.
     fn count(&mut self, progress: &Progress, now: Time) {
         for (cluster, sent) in self.clusters.iter_mut().zip(&self.sent.clusters) {
-            cluster.totals.sent = sent.load(Ordering::Relaxed);
+            cluster.totals.sent = sent.count.load(Ordering::Relaxed);
         }
         let apart: u64 = self.clusters.iter().map(|cluster| cluster.totals.sent).sum();
         let totals = &mut self.totals;
         totals.t = now.max(totals.t);
-        totals.sent = self.sent.total(apart + self.sent.others.load(Ordering::Relaxed));
+        totals.sent = self.sent.total(apart + self.sent.others.count.load(Ordering::Relaxed));
         totals.unread = self.skipped.load(Ordering::Relaxed);
         (totals.lost, totals.refused) = (progress.lost, progress.refused);
         if !self.sees.receives() {
@@ -446,6 +474,6 @@ pub struct ClusterStats {
     pub last: ClusterTotals,
     /// Its current Age-of-Model; none before the first arrival, and where packets carry no generation times.
     pub age: Option<Time>,
-    /// Its mean so far.
+    /// Its mean from the first arrival's generation to the last generation or arrival.
     pub age_mean_ps: Option<f64>,
 }

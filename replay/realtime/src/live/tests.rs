@@ -20,6 +20,7 @@ fn what_is_seen_is_what_was_sent_and_delivered() {
     let Ends { mut feed, sent, .. } =
         view.begin(("a run".into(), Path::new("out")), 2, Expected::MergesUnderLoad, SEES);
     (0..30).for_each(|_| sent.count(1, 5));
+    sent.generated(1, 60 * MS);
     // For an unknown cluster, or for none: not counted by cluster.
     sent.count(7, 40);
     feed.delivered(delivered(20 * MS, 5 * MS, 7, 1));
@@ -38,6 +39,33 @@ fn what_is_seen_is_what_was_sent_and_delivered() {
     assert_eq!(busy.last, ClusterTotals::default());
     assert_eq!(view.look(&at(SECOND)).unwrap().clusters[1].last, busy.totals);
     assert_eq!(view.look(&at(2 * SECOND)).unwrap().clusters[1].last, ClusterTotals::default());
+}
+
+/// As in reports: a starved cluster ages up to its last generation, and the current age goes on.
+#[test]
+fn the_mean_age_ends_with_the_last_generation_or_arrival() {
+    let looked = |sees: Sees| {
+        let view = View::default();
+        let Ends { mut feed, sent, .. } = view.begin(("a run".into(), Path::new("out")), 2, Expected::Single, sees);
+        for (cluster, generation) in [(0, 10), (1, 10), (1, 40)] {
+            sent.generated(cluster, generation * MS);
+        }
+        for cluster in [0, 1] {
+            feed.delivered(delivered(20 * MS, 10 * MS, cluster, 1));
+        }
+        [60 * MS, 10 * SECOND].map(|t| {
+            let glance = view.look(&at(t)).unwrap();
+            let ages: Vec<_> =
+                glance.clusters.iter().map(|seen| (seen.age.unwrap(), seen.age_mean_ps.unwrap())).collect();
+            ages
+        })
+    };
+    for (t, ages) in [60 * MS, 10 * SECOND].into_iter().zip(looked(SEES)) {
+        assert_eq!(ages, [(t - 10 * MS, 5.0 * MS as f64), (t - 10 * MS, 15.0 * MS as f64)]);
+    }
+    // A process without the workers does not know that there are no more generations.
+    let [_, late] = looked(Sees { sends: false, ..SEES });
+    assert!((late[0].1 - (10 * SECOND - 10 * MS) as f64 / 2.0).abs() < 1.0, "{}", late[0].1);
 }
 
 #[test]

@@ -493,6 +493,9 @@ impl Feeder {
                 }
             };
             lane.at += 1;
+            if let Some(shown) = &self.shown {
+                shown.generated(row.tenant(), row.t_gen + moved);
+            }
             rows.sent(&Sent { t_sent, t_gen: row.t_gen + moved, t_due: row.t_due + moved, ..*row })?;
         }
         Ok(late_max)

@@ -270,6 +270,9 @@ impl<'a> WorkersRole<'a> {
             let Some((frame, row)) = self.waiting.pop() else { break };
             if let Some(row) = row {
                 self.rows.sent(&row)?;
+                if let Some((shown, _)) = &self.shown {
+                    shown.generated(row.tenant(), row.t_gen);
+                }
                 // For its endpoint it counts as sent and lost.
                 self.workers.left(frame.packet, now);
             }
@@ -300,6 +303,7 @@ impl<'a> WorkersRole<'a> {
             let Some(row) = row else { return Ok(()) };
             updates += 1;
             if let Some(shown) = shown {
+                shown.generated(row.tenant(), row.t_gen);
                 shown.count(row.tenant(), late);
             }
             first_late.get_or_insert(t_sent - frame.t);
