@@ -164,8 +164,12 @@ impl OutFolder {
         let name = if name.is_empty() { "unnamed" } else { &name };
         let mut made = Vec::new();
         for n in 1..10_000 {
-            if std::fs::create_dir(base).is_ok() {
-                made.push(base.to_owned());
+            match std::fs::create_dir(base) {
+                Ok(()) => made.push(base.to_owned()),
+                Err(_) if base.is_dir() => {}
+                // Another process has just removed it; a link to nothing remains.
+                Err(e) if e.kind() == ErrorKind::AlreadyExists && !base.is_symlink() => {}
+                Err(e) => return Err(Error::io("create folder", base)(e)),
             }
             let path = base.join(format!("{name}-{n}"));
             match std::fs::create_dir(&path) {

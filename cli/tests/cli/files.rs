@@ -412,6 +412,15 @@ fn results_that_cannot_be_written_are_an_error() {
     }
 }
 
+/// A link to nothing: root may write everywhere.
+#[test]
+fn a_folder_of_runs_that_cannot_be_made_is_no_full_one() {
+    let folder = folder();
+    std::os::unix::fs::symlink("nowhere/at/all", folder.path().join("runs")).expect("a link");
+    let said = refuses(folder.path(), &["replay", "x.toml", "--no-report"], 1, &["cannot create folder runs:"]);
+    assert!(!said.contains("all exist"), "{said}");
+}
+
 /// Returns the names of the files in `dir` that a failed write left behind.
 fn torn(dir: &Path) -> Vec<String> {
     let name =
