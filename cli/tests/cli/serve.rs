@@ -1,8 +1,10 @@
 //! The web view (docs/serve.md): access control, reachable files, misbehaving clients, and a run in progress.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -395,6 +397,50 @@ fn reports_and_comparisons_are_made_once_and_shut_in() {
     fs::write(folder.path().join("runs/deep/er/bad/x"), "").expect("writable");
     symlink("/etc/passwd", folder.path().join("runs/deep/er/bad/sent.parquet")).expect("a link");
     eventually("it is seen to have a link", || served.get("/report?run=deep/er/bad").text().contains("with links"));
+    assert_eq!(served.end("-TERM"), 0);
+}
+
+/// Runs in hidden folders are listed; others are announced, and examined before a report is made.
+#[test]
+fn what_is_not_listed_is_announced_and_examined() {
+    let folder = runs();
+    let at = |path: &str| folder.path().join("runs").join(path);
+    let served = Served::start(folder.path(), &["runs"]);
+    assert_eq!(served.json("/api/runs")["left_out"], false);
+    fs::create_dir(at(".hidden")).expect("a folder");
+    fs::copy(at("good/manifest.json"), at(".hidden/manifest.json")).expect("a copy");
+    fs::create_dir_all(at(".git/objects")).expect("a folder");
+    eventually("it is listed", || served.listed(".hidden").is_some());
+    assert_eq!(served.json("/api/runs")["left_out"], false);
+    let unnamed = at("good").with_file_name(OsStr::from_bytes(b"\xff"));
+    fs::create_dir(&unnamed).expect("a folder");
+    eventually("it is announced", || served.json("/api/runs")["left_out"] == true);
+    fs::remove_dir(&unnamed).expect("it was there");
+    eventually("it is gone", || served.json("/api/runs")["left_out"] == false);
+    // A sweep in the deepest folder: its runs are listed, too.
+    let sweep = "1/2/3/4/5/s";
+    let out = format!("runs/{sweep}");
+    let made =
+        pktgen(folder.path(), &["replay", "x.toml", "--no-report", "--out", &out, "--set", "sweep.seeds=\"1..2\""]);
+    assert_eq!(made.status.code(), Some(0), "{}", text(&made.stderr));
+    let runs = || served.json("/api/runs")["runs"].as_array().expect("runs").clone();
+    let below = || runs().iter().filter(|run| run["path"].as_str().is_some_and(|path| path.starts_with(sweep))).count();
+    eventually("all are listed", || below() == 3);
+    assert_eq!(served.json("/api/runs")["left_out"], false);
+    let report = format!("/report?run={sweep}");
+    assert_eq!(served.get(&report).status(), 200);
+    // Links in folders that no list has.
+    for hidden in [".x", "x/y/z"] {
+        let inside = at(sweep).join(hidden);
+        fs::create_dir_all(&inside).expect("a folder");
+        symlink("/etc/passwd", inside.join("sent.parquet")).expect("a link");
+        let answer = served.get(&report);
+        assert!(answer.status() == 404 && answer.text().contains("with links"), "{hidden}: {}", answer.text());
+        let compared = served.get(&format!("/report?run=good&baseline={sweep}"));
+        assert!(compared.status() == 404 && compared.text().contains("with links"), "{hidden}: {}", compared.text());
+        fs::remove_file(inside.join("sent.parquet")).expect("it was there");
+        assert_eq!(served.get(&report).status(), 200, "{hidden}");
+    }
     assert_eq!(served.end("-TERM"), 0);
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File, Metadata, TryLockError};
+use std::io::ErrorKind;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 use super::manifest::{RunFile, SweepFile, read};
 use crate::commands::live::RUN_ROWS;
 
-/// Maximum depth of folders below the served one.
+/// Maximum depth of folders below the served one; the runs of a sweep are one deeper.
 const DEPTH: usize = 6;
 /// Maximum numbers of examined folder entries and of listed run dirs.
 const ENTRIES_MAX: usize = 100_000;
@@ -79,8 +80,6 @@ pub(super) struct Found {
     pub(super) report: bool,
     /// Whether it has statistics.
     pub(super) rows: bool,
-    /// Whether it contains a link.
-    linked: bool,
     pub(super) edition: Edition,
     /// Facts for lists.
     facts: Value,
@@ -116,12 +115,6 @@ impl Index {
         };
         let runs: Vec<_> = self.found.iter().map(item).collect();
         json!({ "folder": folder, "runs": runs, "pages": self.pages, "left_out": self.left_out }).to_string()
-    }
-
-    /// Whether anything in the folder at `path` is a link.
-    pub(super) fn linked(&self, path: &str) -> bool {
-        let inside = |known: &String| known == path || path.is_empty() || known.starts_with(&format!("{path}/"));
-        self.found.iter().any(|(known, found)| found.linked && inside(known))
     }
 
     /// Identifies the contents at `path`: those of a sweep change with its runs, too.
@@ -179,6 +172,7 @@ impl Folder {
                 }
                 names.add(&entry);
             }
+            index.left_out |= names.unnamed;
             if let Some(found) = self.find(&path, &names, &mut known) {
                 if index.found.len() >= RUNS_MAX {
                     index.left_out = true;
@@ -189,8 +183,9 @@ impl Folder {
             let room = RUNS_MAX.saturating_sub(index.pages.len());
             index.left_out |= names.pages.len() > room;
             index.pages.extend(names.pages.iter().take(room).map(|page| joined(&path, page)));
-            index.left_out |= depth >= DEPTH && !names.folders.is_empty();
-            if depth < DEPTH {
+            let most = DEPTH + usize::from(names.has(SWEEP));
+            index.left_out |= depth >= most && !names.folders.is_empty();
+            if depth < most {
                 folders.extend(names.folders.iter().map(|name| (joined(&path, name), depth + 1)));
             }
         }
@@ -227,7 +222,7 @@ impl Folder {
         let report = names.has(REPORT) && self.is_of(path, edition);
         let facts = summary.facts.clone();
         self.known.insert(path.to_owned(), (edition, summary));
-        Some(Found { kind, state, report, rows, linked: names.linked, edition, facts })
+        Some(Found { kind, state, report, rows, edition, facts })
     }
 
     /// Returns whether a process has locked an unfinished run or its statistics. A missing lock of the folder proves
@@ -267,14 +262,21 @@ struct Names {
     files: Vec<&'static str>,
     folders: Vec<String>,
     pages: Vec<String>,
-    linked: bool,
+    /// Whether a folder's name is not UTF-8, so that no address has it.
+    unnamed: bool,
 }
 
 impl Names {
     fn add(&mut self, entry: &fs::DirEntry) {
-        let (Ok(kind), Ok(name)) = (entry.file_type(), entry.file_name().into_string()) else { return };
-        self.linked |= kind.is_symlink();
-        if name.starts_with('.') {
+        let Ok(kind) = entry.file_type() else { return };
+        let Ok(name) = entry.file_name().into_string() else {
+            self.unnamed |= kind.is_dir();
+            return;
+        };
+        // A variant, or --out, may have given a run or a sweep such a name.
+        let is_there = |file: &str| fs::symlink_metadata(entry.path().join(file)).is_ok_and(|about| about.is_file());
+        let is_run = || [MANIFEST, SWEEP].iter().any(|file| is_there(file));
+        if name.starts_with('.') && !(kind.is_dir() && is_run()) {
             return;
         }
         if kind.is_dir() {
@@ -296,6 +298,29 @@ impl Names {
 /// Returns a path relative to the folder.
 pub(super) fn joined(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") }
+}
+
+/// Returns why no report is made of the folder at `path`. Examines all files, since reports also read unlisted ones.
+pub(super) fn obstacle(root: &Path, path: &str) -> Option<String> {
+    let (mut folders, mut entries) = (vec![root.join(path)], 0);
+    while let Some(folder) = folders.pop() {
+        let listed = match fs::read_dir(folder) {
+            Ok(listed) => listed,
+            Err(e) if e.kind() == ErrorKind::NotFound => continue,
+            Err(e) => return Some(format!("that cannot be examined ({e})")),
+        };
+        for entry in listed {
+            entries += 1;
+            match entry.and_then(|entry| Ok((entry.file_type()?, entry.path()))) {
+                _ if entries > ENTRIES_MAX => return Some(format!("with more than {ENTRIES_MAX} files")),
+                Ok((kind, _)) if kind.is_symlink() => return Some("with links".to_owned()),
+                Ok((kind, path)) if kind.is_dir() => folders.push(path),
+                Ok(_) => {}
+                Err(e) => return Some(format!("that cannot be examined ({e})")),
+            }
+        }
+    }
+    None
 }
 
 /// Opens a file below `root` for reading, and checks its real path, since a folder on the path may have become a link.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::detail;
 use super::guard::Guard;
 use super::http::{Head, Response};
-use super::index::{Folder, Found, Index, Kind, MANIFEST, REPORT, joined, open};
+use super::index::{Folder, Found, Index, Kind, MANIFEST, REPORT, joined, obstacle, open};
 use super::made::{Wanted, Workshop};
 use super::manifest::read;
 use super::rows;
@@ -136,13 +136,13 @@ impl Site {
         if let (true, None) = (found.report, &baseline) {
             return self.lies(joined(&path, REPORT)).await;
         }
-        if index.linked(&path) || baseline.as_ref().is_some_and(|(path, _)| index.linked(path)) {
-            return said(NOT_FOUND, "No report is made of a folder with links. Make it by pktgen report.");
-        }
         if index.busy() {
             let why = "A run below this folder is in progress, so no report is made now: it would take processor time from it. Reload \
                        this page when the run has ended.";
             return said("503 Service Unavailable", why);
+        }
+        if let Some(why) = self.obstacle(&path, baseline.as_ref().map(|(path, _)| path.as_str())).await {
+            return said(NOT_FOUND, &format!("No report is made of a folder {why}. Make it by pktgen report."));
         }
         let edition = |path: String| {
             let edition = index.edition(&path);
@@ -153,6 +153,13 @@ impl Site {
             Ok(file) => file_or_error(file),
             Err(why) => said("503 Service Unavailable", &format!("There is no report: {why}")),
         }
+    }
+
+    /// Returns why no report is made of one of these folders.
+    async fn obstacle(&self, path: &str, baseline: Option<&str>) -> Option<String> {
+        let (root, paths) = (self.root.clone(), [Some(path.to_owned()), baseline.map(str::to_owned)]);
+        let examine = move || paths.iter().flatten().find_map(|path| obstacle(&root, path));
+        tokio::task::spawn_blocking(examine).await.unwrap_or_else(|e| Some(format!("that cannot be examined ({e})")))
     }
 
     /// Returns another page in the folder.

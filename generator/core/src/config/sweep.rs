@@ -165,7 +165,7 @@ impl Run {
         Ok(())
     }
 
-    /// Returns the folder name: labels and seed, valid on every file system.
+    /// Returns the folder name: labels and seed, valid on every file system, and not hidden by a dot at its beginning.
     pub fn folder(&self) -> String {
         let mut parts: Vec<String> = Vec::new();
         if let Some(variant) = self.labels.get("variant") {
@@ -175,7 +175,8 @@ impl Run {
         parts.extend(axes.map(|(key, value)| format!("{}={value}", key.rsplit('.').next().unwrap_or(key))));
         parts.push(format!("seed={}", self.seed));
         let safe = |c: char| if c.is_ascii_alphanumeric() || "=.-".contains(c) { c } else { '_' };
-        parts.join(",").chars().map(|c| if c == ',' { ',' } else { safe(c) }).collect()
+        let name: String = parts.join(",").chars().map(|c| if c == ',' { ',' } else { safe(c) }).collect();
+        name.strip_prefix('.').map(|rest| format!("_{rest}")).unwrap_or(name)
     }
 }
 
@@ -306,6 +307,13 @@ name = "Olaf"
         runs[11].apply(&mut doc).unwrap();
         assert_eq!(doc.get("target.queue"), Some(&Value::Text("olaf".into())));
         assert_eq!(doc.get("topology.rate"), Some(&Value::Text("20Gbps".into())));
+    }
+
+    #[test]
+    fn no_folder_of_a_run_is_hidden() {
+        let text = "[[sweep.variants]]\nname = \".dot\"\n[[sweep.variants]]\nname = \"..\"\n";
+        let folders: Vec<_> = read(text, &[]).unwrap().runs().iter().map(Run::folder).collect();
+        assert_eq!(folders, ["_dot,seed=1", "_.,seed=1"]);
     }
 
     #[test]
