@@ -143,7 +143,9 @@ fn runs() -> TempDir {
     fs::write(at("runs/deep/killed/stats.jsonl"), "{\"end_s\":1}\n").expect("writable");
     fs::create_dir_all(at("runs/torn")).expect("a folder");
     fs::write(at("runs/torn/manifest.json"), &manifest[..100]).expect("writable");
-    fs::write(at("runs/a b.html"), "<title>compared</title>").expect("writable");
+    for (page, title) in [("a b", "compared"), ("deep/report", "two runs")] {
+        fs::write(at(&format!("runs/{page}.html")), format!("<title>{title}</title>")).expect("writable");
+    }
     // Files outside, and paths to them.
     fs::create_dir_all(at("outside/run")).expect("a folder");
     fs::write(at("outside/secret.html"), "secret").expect("writable");
@@ -173,7 +175,7 @@ fn a_list_has_verdicts_and_only_what_lies_below_the_folder() {
     assert_eq!(said, wanted);
     assert_eq!(found[0]["why"], serde_json::json!(["3 <b>packets</b> carried a wrong sum"]));
     assert!(found[4]["why"][0].as_str().expect("a reason").contains("manifest.json cannot be read"), "{}", found[4]);
-    assert_eq!(list["pages"], serde_json::json!(["a b.html"]));
+    assert_eq!(list["pages"], serde_json::json!(["a b.html", "deep/report.html"]));
 
     let run = served.json("/api/run?run=good");
     assert_eq!((&run["valid"], &run["network"]["program"], &run["seed"]), (&true.into(), &"olaf".into(), &"1".into()));
@@ -187,6 +189,7 @@ fn a_list_has_verdicts_and_only_what_lies_below_the_folder() {
     // A browser's numbers cannot hold its seed.
     assert_eq!([&open["seed"], &found[3]["seed"]], [SEED.to_string().as_str(); 2]);
     assert_eq!(served.get("/page?file=a%20b.html").text(), "<title>compared</title>");
+    assert_eq!(served.get("/page?file=deep/report.html").text(), "<title>two runs</title>");
 
     for path in [
         "/page?file=../outside/secret.html",

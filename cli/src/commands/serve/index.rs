@@ -179,6 +179,9 @@ impl Folder {
                     break;
                 }
                 index.found.insert(path.clone(), found);
+            } else if names.has(REPORT) {
+                // That of a folder with run dirs.
+                names.pages.push(REPORT.to_owned());
             }
             let room = RUNS_MAX.saturating_sub(index.pages.len());
             index.left_out |= names.pages.len() > room;
