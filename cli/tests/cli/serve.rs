@@ -313,6 +313,18 @@ fn clients_that_misbehave_harm_nothing() {
     ] {
         assert_eq!(served.raw(&request).status(), status, "{}", text(&request[..request.len().min(60)]));
     }
+    // As every answer to HEAD, that of a refused one has no body.
+    let long = format!("HEAD /{} HTTP/1.1\r\n\r\n", "x".repeat(100_000));
+    for (request, status) in [
+        ("HEAD /%zz HTTP/1.1\r\n\r\n", 400),
+        ("HEAD / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", 400),
+        ("HEAD / HTTP/2\r\n\r\n", 505),
+        (long.as_str(), 431),
+        ("HEAD / HTTP/1.1\r\n", 408),
+    ] {
+        let answer = served.raw(request.as_bytes());
+        assert_eq!((answer.status(), answer.text().as_str()), (status, ""), "{request:.60}");
+    }
     let slow: Vec<_> = (0..100)
         .map(|i| {
             let mut stream = served.connect();

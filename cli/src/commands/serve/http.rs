@@ -28,8 +28,6 @@ const CHUNK: usize = 64 * 1024;
 /// The head of a request.
 #[derive(Debug)]
 pub(super) struct Head {
-    /// Whether it is a HEAD request: the answer has no body.
-    bodiless: bool,
     /// Decoded path without the query.
     pub(super) path: String,
     query: Vec<(String, String)>,
@@ -71,8 +69,9 @@ impl Head {
         let query =
             pairs.map(pair).collect::<Option<_>>().ok_or_else(|| bad("the query is not encoded as URLs are"))?;
         let path = decoded(path).ok_or_else(|| bad("the path is not encoded as URLs are"))?;
-        let head = Head { bodiless: method == "HEAD", path, query, fields };
-        if head.has("transfer-encoding") || head.one("content-length").is_some_and(|length| length != "0") {
+        let head = Head { path, query, fields };
+        let has_body = |(name, value): &(String, String)| name == "content-length" && value != "0";
+        if head.has("transfer-encoding") || head.fields.iter().any(has_body) {
             return Err(bad("a request has no body"));
         }
         Ok(head)
@@ -232,12 +231,15 @@ pub(super) async fn serve(listener: TcpListener, site: Arc<Site>) {
 
 /// Handles one request.
 async fn converse(mut stream: TcpStream, site: &Arc<Site>) {
-    let (bodiless, response) = match timeout(READ, head(&mut stream)).await {
-        Ok(Ok(Some(head))) => (head.bodiless, site.answer(&head).await),
+    let mut bytes = Vec::with_capacity(1024);
+    let response = match timeout(READ, head(&mut stream, &mut bytes)).await {
+        Ok(Ok(Some(head))) => site.answer(&head).await,
         Ok(Ok(None)) => return,
-        Ok(Err(refusal)) => (false, refusal),
-        Err(_) => (false, Response::refusal("408 Request Timeout", "the request did not end within 5 s")),
+        Ok(Err(refusal)) => refusal,
+        Err(_) => Response::refusal("408 Request Timeout", "the request did not end within 5 s"),
     };
+    // The answer to a HEAD request has no body, also that to one that cannot be parsed.
+    let bodiless = bytes.starts_with(b"HEAD ");
     if timeout(WRITE, write(&mut stream, response, bodiless)).await.is_ok_and(|written| written.is_ok()) {
         // A connection that is closed with unread bytes is reset, and its client loses the answer.
         let mut rest = [0; 1024];
@@ -246,12 +248,11 @@ async fn converse(mut stream: TcpStream, site: &Arc<Site>) {
     }
 }
 
-/// Reads a head; `None` if the client disconnected before its end.
-async fn head(stream: &mut TcpStream) -> Result<Option<Head>, Response> {
-    let mut bytes = Vec::with_capacity(1024);
+/// Reads a head into `bytes`; `None` if the client disconnected before its end.
+async fn head(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> Result<Option<Head>, Response> {
     loop {
         let seen = bytes.len().saturating_sub(3);
-        if stream.read_buf(&mut bytes).await.unwrap_or(0) == 0 {
+        if stream.read_buf(bytes).await.unwrap_or(0) == 0 {
             return Ok(None);
         }
         if let Some(end) = bytes[seen..].windows(4).position(|end| end == b"\r\n\r\n") {
@@ -320,6 +321,8 @@ mod tests {
             ("GET / HTTP/1.1\r\nHost : a\r\n\r\n", "400 Bad Request"),
             ("GET / HTTP/1.1\r\n folded: a\r\n\r\n", "400 Bad Request"),
             ("GET / HTTP/1.1\r\nContent-Length: 3\r\n\r\n", "400 Bad Request"),
+            ("GET / HTTP/1.1\r\nContent-Length: 0\r\nContent-Length: 3\r\n\r\n", "400 Bad Request"),
+            ("GET / HTTP/1.1\r\nContent-Length: 0\r\n\r\n", "/ []"),
             ("GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", "400 Bad Request"),
             ("", "400 Bad Request"),
         ] {
