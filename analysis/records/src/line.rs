@@ -13,6 +13,7 @@ use polars::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::labels::NUMBERS;
 use crate::table;
 
 /// Unit of lines: nanoseconds.
@@ -93,15 +94,31 @@ impl Line {
     }
 }
 
-/// Labels with a column of their own.
-const COLUMNS: [&str; 11] = ["flow", "id", "n", "reason", "traffic", "job", "counter", "side", "format", "kind", "run"];
+/// Labels with a column of their own: all but those of an experiment's own metrics.
+const COLUMNS: [&str; 16] = [
+    "flow",
+    "id",
+    "n",
+    "reason",
+    "traffic",
+    "job",
+    "counter",
+    "side",
+    "format",
+    "kind",
+    "link",
+    "direction",
+    "end",
+    "tenth",
+    "group",
+    "run",
+];
 
 /// Returns the labels that no column holds, as `name=value`s; `None` if there are none.
 fn others(line: &Line) -> Option<String> {
     // A column of numbers holds no text, and one of text no numbers.
-    let held = |name: &str, value: &Value| match name {
-        "id" | "n" | "job" => value.is_u64(),
-        _ => COLUMNS.contains(&name) && value.is_string(),
+    let held = |name: &str, value: &Value| {
+        if NUMBERS.contains(&name) { value.is_u64() } else { COLUMNS.contains(&name) && value.is_string() }
     };
     let others = line.labels.iter().filter(|(name, value)| !held(name, value));
     let texts: Vec<_> = others
@@ -120,23 +137,16 @@ pub(crate) fn to_frame(lines: &[Line]) -> Result<DataFrame> {
         Column::new(name.into(), lines.iter().map(cell).collect::<Vec<_>>())
     };
     let label = |line: &Line, name: &str| line.labels.get(name).and_then(Value::as_str).map(str::to_owned);
-    let columns = vec![
+    let labels = COLUMNS
+        .iter()
+        .map(|&name| if NUMBERS.contains(&name) { number(name) } else { text(name, &|line| label(line, name)) });
+    let mut columns = vec![
         text("metric", &|line| Some(line.metric.to_string())),
         text("unit", &|line| Some(line.unit.to_string())),
         Column::new("value".into(), lines.iter().map(|line| line.value).collect::<Vec<_>>()),
-        text("flow", &|line| label(line, "flow")),
-        number("id"),
-        number("n"),
-        text("reason", &|line| label(line, "reason")),
-        text("traffic", &|line| label(line, "traffic")),
-        number("job"),
-        text("counter", &|line| label(line, "counter")),
-        text("side", &|line| label(line, "side")),
-        text("format", &|line| label(line, "format")),
-        text("kind", &|line| label(line, "kind")),
-        text("run", &|line| label(line, "run")),
-        text("other", &others),
     ];
+    columns.extend(labels);
+    columns.push(text("other", &others));
     DataFrame::new(lines.len(), columns).map_err(table::polars_fault("tabulating metrics"))
 }
 
@@ -189,13 +199,21 @@ mod tests {
     }
 
     #[test]
+    fn every_label_of_a_metric_has_a_column() {
+        let definitions = crate::METRICS.iter().flat_map(|metric| metric.definitions());
+        for label in definitions.flat_map(|definition| definition.labels) {
+            assert!(COLUMNS.contains(&label.name), "the label {} has no column", label.name);
+        }
+    }
+
+    #[test]
     fn the_table_holds_every_line_and_label() {
         let lines = [
             Line::new("aom_mean", NS, 2.5).with("flow", "cluster").with("id", 7),
             Line::new("aom_mean", NS, None).with("flow", "cluster"),
             Line::new("aggregation_count", PACKETS, 4.0).with("n", 3).with("run", "a/b"),
             Line::new("captured", PACKETS, 9.0).with("side", "server").with("format", "olaf").with("kind", "ack"),
-            Line::new("link_load", SHARE, 0.5).with("link", "SW1"),
+            Line::new("link_load", SHARE, 0.5).with("link", "SW1 SW2").with("direction", "up").with("colour", "red"),
             Line::new("own", SHARE, 1.0).with("kind", 3).with("n", -2),
         ];
         let dir = tempfile::tempdir().unwrap();
@@ -209,7 +227,8 @@ mod tests {
         assert_eq!(back.height(), 6);
         let text = |name: &str, row: usize| back.column(name).unwrap().str().unwrap().get(row).map(str::to_owned);
         assert_eq!(["side", "format", "kind"].map(|name| text(name, 3).unwrap()), ["server", "olaf", "ack"]);
-        assert_eq!((text("other", 3), text("other", 4).unwrap()), (None, "link=SW1".to_owned()));
+        assert_eq!((text("other", 3), text("other", 4).unwrap()), (None, "colour=red".to_owned()));
+        assert_eq!(["link", "direction"].map(|name| text(name, 4).unwrap()), ["SW1 SW2", "up"]);
         assert_eq!(text("other", 5).unwrap(), "kind=3 n=-2", "columns of another type");
         assert_eq!(back.column("id").unwrap().u64().unwrap().get(0), Some(7));
         assert_eq!(
