@@ -1,6 +1,6 @@
 //! Numbers of updates that received packets represent: cumulative shares, with one chart per variant that aggregates.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use pktgen_core::registry::Named;
 
@@ -51,7 +51,7 @@ fn charts(sweep: &SweepData) -> Vec<Chart> {
         if aggregates {
             charts.push(Chart {
                 kind: Kind::Step,
-                title: format!("Updates per received packet (CDF), {name}, all seeds{}", cut_note(series.len())),
+                title: format!("Updates per received packet (CDF), {name}, mean over seeds{}", cut_note(series.len())),
                 x: ("updates in a packet, at most".to_owned(), ""),
                 y: ("share of packets".to_owned(), "share"),
                 series: series.into_iter().take(SERIES_MAX).collect(),
@@ -71,21 +71,19 @@ fn cumulative(labels: &Labels, runs: &[&RunSummary]) -> Series {
     let rest = without_variant(labels);
     // Runs that could not be read, or received nothing, have no shares.
     let with: Vec<_> = runs.iter().filter(|run| !run.aggregation_cdf.is_empty()).collect();
-    let mut mass: BTreeMap<u64, f64> = BTreeMap::new();
-    for run in &with {
-        let mut below = 0.0;
-        for (n, share) in &run.aggregation_cdf {
-            *mass.entry(*n).or_default() += (share - below) / with.len() as f64;
-            below = *share;
-        }
-    }
-    let mut share = 0.0;
-    let points = mass.into_iter().map(|(n, mass)| {
-        share += mass;
-        (n as f64, share)
+    let corners: BTreeSet<u64> = with.iter().flat_map(|run| &run.aggregation_cdf).map(|(n, _)| *n).collect();
+    let points = corners.into_iter().map(|n| {
+        let sum: f64 = with.iter().map(|run| share_at(&run.aggregation_cdf, n)).sum();
+        (n as f64, sum / with.len() as f64)
     });
     let name = if rest.is_empty() { "all".to_owned() } else { describe(&rest) };
     Series { name, points: points.collect(), ..Default::default() }
+}
+
+/// Returns the share of packets with at most `n` updates.
+fn share_at(cdf: &[(u64, f64)], n: u64) -> f64 {
+    let corners = cdf.partition_point(|(corner, _)| *corner <= n);
+    corners.checked_sub(1).map_or(0.0, |last| cdf[last].1)
 }
 
 #[cfg(test)]
@@ -105,5 +103,8 @@ mod tests {
         let (a, b) = (run(&[(1, 0.5), (2, 1.0)]), run(&[(1, 0.25), (4, 1.0)]));
         let series = cumulative(&Labels::new(), &[&a, &b]);
         assert_eq!(series.points, [(1.0, 0.375), (2.0, 0.625), (4.0, 1.0)]);
+        // The last share is 1, whatever the number of seeds.
+        let alike = run(&[(1, 1.0)]);
+        assert_eq!(cumulative(&Labels::new(), &[&alike; 7]).points, [(1.0, 1.0)]);
     }
 }
