@@ -369,6 +369,16 @@ fn of_others(all: &mut Collector) {
     let table1 = root().join("configs/olaf/table1.toml").display().to_string();
     all.take(0, &format!("device check alveo-u55c-olaf {table1}"));
     all.take(0, &format!("device plan alveo-u55c-olaf {table1}"));
+    // Entries differ by device.
+    for (profile, experiment) in [
+        ("tofino-switchml", "wires/switchml"),
+        ("tofino-libra", "wires/libra"),
+        ("mx480-trio-ml", "wires/trio-ml"),
+        ("generic", "wires/live"),
+    ] {
+        let experiment = root().join(format!("configs/{experiment}.toml")).display().to_string();
+        all.take(0, &format!("device plan {profile} {experiment}"));
+    }
     all.write("twin.toml", crate::calibrate::TWIN);
     all.take(0, "replay twin.toml --out measured --no-report --set target.slots=9");
     all.take(0, "calibrate twin.toml --to measured --predict target.slots=5 --out calibrated");
