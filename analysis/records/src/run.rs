@@ -70,10 +70,16 @@ impl RunData {
     pub(crate) fn open_bounded(dir: &Path, no_verify: bool, memory: MemoryBound) -> Result<RunData> {
         let (text, manifest) = open_manifest(dir)?;
         let full = manifest.records == "full";
-        if full {
-            memory.check(dir, &manifest)?;
+        let verify = || match no_verify {
+            true => Ok(Verified::Waived),
+            false => verify_run(dir, text.as_bytes(), &manifest.files),
+        };
+        if full && let Err(fault) = memory.check(dir, &manifest) {
+            // A changed or missing file is the cause of any error but that of too much memory, which is refused without hashing.
+            let is_memory = matches!(fault, Error::Config(_));
+            return Err(if is_memory { fault } else { verify().err().unwrap_or(fault) });
         }
-        let verified = if no_verify { Verified::Waived } else { verify_run(dir, text.as_bytes(), &manifest.files)? };
+        let verified = verify()?;
         let (states, rounds) = (read_states(dir)?, Rounds::read(dir, &manifest)?);
         let records = full.then(|| Streams::open(dir, manifest.lanes.is_some())).transpose()?;
         let names = if full { read_names(dir)? } else { None };

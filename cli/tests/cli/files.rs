@@ -341,6 +341,26 @@ fn changed_files_are_refused_by_name_and_read_if_wanted() {
     refuses(dir, &alone, 2, &["manifest.json: it is not JSON"]);
 }
 
+/// The digests are compared before any stream is opened.
+#[test]
+fn every_stream_that_was_cut_or_is_missing_is_refused_by_its_digest() {
+    let folder = folder();
+    let dir = folder.path();
+    succeeds(dir, &["replay", "x.toml", "--out", "s", "--no-report"]);
+    let alone = ["analyze", "s/queue=fifo,seed=1"];
+    for name in ["sent", "books", "received"] {
+        let path = dir.join(format!("s/queue=fifo,seed=1/{name}.parquet"));
+        let whole = fs::read(&path).expect("readable");
+        fs::write(&path, &whole[..whole.len() - 50]).expect("writable");
+        refuses(dir, &alone, 1, &[&format!("{name}.parquet: its content is not what was written")]);
+        fs::remove_file(&path).expect("removable");
+        refuses(dir, &alone, 1, &[&format!("{name}.parquet: it is missing, and the manifest lists it")]);
+        refuses(dir, &[&alone[..], &["--no-verify"]].concat(), 2, &[&format!("{name}.parquet: it is missing")]);
+        fs::write(&path, &whole).expect("writable");
+    }
+    succeeds(dir, &alone);
+}
+
 /// Exit code 1 of a diagnosis says that a cause was found.
 #[test]
 fn a_diagnosis_of_files_that_cannot_be_read_ends_with_2() {
