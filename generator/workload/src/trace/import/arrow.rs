@@ -25,6 +25,8 @@ const MAGIC_BYTES: u64 = 8;
 const FOOTER_END: u64 = 4 + MAGIC.len() as u64;
 /// What a message begins with since 2019.
 const CONTINUES: [u8; 4] = [0xff; 4];
+/// Messages are padded to this number of bytes; an end marker may be, too.
+const PADDING_MAX: u64 = 8;
 /// Most bytes of a message's head, which has no data.
 const HEAD_MAX: u64 = 16 << 20;
 
@@ -165,6 +167,7 @@ impl Checked<'_> {
             let Some(size) = word.get(before - 4..before) else { return self.damaged(at, "it ends within a message") };
             let size = i32::from_le_bytes([size[0], size[1], size[2], size[3]]);
             if size == 0 {
+                self.nothing_after(at + before as u64)?;
                 return Ok(true);
             }
             let left = left - before as u64;
@@ -180,6 +183,19 @@ impl Checked<'_> {
             at += before as u64 + size + body;
         }
         Ok(false)
+    }
+
+    /// Refuses a stream that goes on after its end marker, which ends at `end`: readers stop there.
+    fn nothing_after(&mut self, end: u64) -> Result<()> {
+        let more = self.length - end;
+        let is_padding = more < PADDING_MAX && self.read(end, more)?.iter().all(|byte| *byte == 0);
+        if is_padding {
+            return Ok(());
+        }
+        self.damaged(
+            end,
+            &format!("{more} bytes after the end of the stream; if they are another stream, convert each as a file of its own"),
+        )
     }
 
     /// How long the body of a message at `at` is, by its head.

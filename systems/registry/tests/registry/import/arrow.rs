@@ -130,6 +130,22 @@ fn claims_are_held_against_the_length_and_cuts_are_seen() {
     folder.refuses(&["a.arrows"], &plain, &[&format!("byte {at}: a message with a body of 1152921504606846976 bytes")]);
 }
 
+#[test]
+fn what_follows_the_end_of_a_stream_is_refused() {
+    let story = story(40);
+    let stream = stream_of(&batches(&Folder::new(), &story));
+    let plain = ImportOptions::default();
+    for more in [&stream[..], b"junk and more junk", b"junk", &[0u8; 8]] {
+        let what = format!("byte {}: {} bytes after the end of the stream", stream.len(), more.len());
+        Folder::with("a.arrows", [&stream[..], more].concat()).refuses(&["a.arrows"], &plain, &[&what]);
+    }
+    // Padding of the end marker.
+    let padded = [&stream[..], &[0u8; 4]].concat();
+    let (imported, notes) = Folder::with("a.arrows", padded).import(&["a.arrows"], &plain).unwrap();
+    assert_eq!(imported, story);
+    assert!(!notes.contains_key("end"), "{notes:?}");
+}
+
 fn root_body(head: &[u8]) -> i64 {
     pktgen_core::arrow::ipc::root_as_message(head).unwrap().bodyLength()
 }
