@@ -396,14 +396,21 @@ impl Run {
             ITERATIONS | STATES => path.exists(),
             _ => false,
         };
-        let needs = table.needs;
-        let what = || format!("it has no table `{name}`, which needs {needs}; its capture.records is \"{records}\"");
+        let (needs, file) = (table.needs, format!("{name}.parquet"));
+        let what = || match self.manifest.files.contains_key(&file) {
+            true => format!("it has no table `{name}`: {file} is missing, and the manifest lists it; restore it"),
+            false => format!("it has no table `{name}`, which needs {needs}; its capture.records is \"{records}\""),
+        };
         (!there).then(what)
     }
 
     fn part(&self, table: &QueryTable, no_verify: bool) -> Result<Part> {
         let (dir, name) = (self.dir.clone(), table.name);
         if let Some(what) = self.lacks(table) {
+            // The manifest lists the file of a table that existed.
+            if !no_verify {
+                self.check(&[name])?;
+            }
             return Err(Error::config(format!("{}: {what}", dir.display())));
         }
         Ok(match name {

@@ -260,9 +260,19 @@ fn damage_is_found(folder: &Path) {
     fs::copy(folder.join(RUN).join("sent.parquet"), &file).expect("copied");
     assert!(refused(folder, &[RUN, sql, "--no-verify"], 2).contains("a column is missing"));
     fs::remove_file(&file).expect("removed");
-    assert!(refused(folder, &[RUN, sql, "--no-verify"], 2).contains("capture.records = \"full\""));
-    fs::write(&file, &whole).expect("writable");
+    let missing = "books.parquet: it is missing, and the manifest lists it; restore it, or --no-verify";
+    assert!(refused(folder, &[RUN, sql], 1).contains(missing));
+    let missing = "it has no table `books`: books.parquet is missing, and the manifest lists it";
+    assert!(refused(folder, &[RUN, sql, "--no-verify"], 2).contains(missing));
+    // Older manifests list no files.
     let manifest = folder.join(RUN).join("manifest.json");
+    let listed = fs::read_to_string(&manifest).expect("readable");
+    let mut bare: Value = serde_json::from_str(&listed).expect("JSON");
+    bare.as_object_mut().expect("an object").remove("files");
+    fs::write(&manifest, bare.to_string()).expect("writable");
+    assert!(refused(folder, &[RUN, sql, "--no-verify"], 2).contains("capture.records = \"full\""));
+    fs::write(&manifest, listed).expect("writable");
+    fs::write(&file, &whole).expect("writable");
     let said = fs::read_to_string(&manifest).expect("readable");
     fs::write(&manifest, said.replace("\"valid\": true", "\"valid\": false")).expect("writable");
     let output = pktgen(folder, &["query", RUN, "SELECT COUNT(*) AS n FROM sent", "--no-verify", "--json"]);
