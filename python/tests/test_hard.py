@@ -196,14 +196,20 @@ def test_sweeps_that_were_cut_short_have_the_runs_that_began(copy: Path, small: 
     gone = [run.name for run in small.runs[-3:]]
     for name in gone:
         shutil.rmtree(copy / name)
+    # A sweep lists no digests of manifests before it ends.
+    plan = json.loads((copy / "sweep.json").read_text())
+    del plan["digest"]
+    for row in plan["runs"]:
+        del row["manifest"]
+    (copy / "sweep.json").write_text(json.dumps(plan))
     sweep = pktgen.open(copy)
     assert (len(sweep), sweep.missing, sweep.runs[-1].valid) == (5, gone, True)
     assert sweep.notes == [] and not sweep.valid
     assert sweep.stream("sent").collect().height == 5 * 540
-    assert "5 runs, 3 never began, INVALID" in repr(sweep)
+    assert "5 runs, 3 missing, INVALID" in repr(sweep)
     with pytest.warns(pktgen.InvalidRunWarning, match="never began"):
         assert sweep.metrics("loss").height == 5
-    with pytest.raises(pktgen.UsageError, match="0 runs of olaf-table1 have .*3 planned runs never began"):
+    with pytest.raises(pktgen.UsageError, match="0 runs of olaf-table1 have .*3 planned runs are missing"):
         sweep.run(variant="FIFO, full rate", seed=2)
     for run in sweep.runs[1:]:
         shutil.rmtree(run.path)
@@ -215,6 +221,15 @@ def test_sweeps_that_were_cut_short_have_the_runs_that_began(copy: Path, small: 
     for use in (lambda: nothing.metrics("loss"), lambda: nothing.stream("sent")):
         with pytest.raises(pktgen.PktgenError):
             use()
+
+
+def test_a_manifest_that_a_sweep_lists_and_that_is_gone_is_named(copy: Path, small: pktgen.Sweep) -> None:
+    lost = small.runs[0].name
+    (copy / lost / "manifest.json").unlink()
+    sweep = pktgen.open(copy)
+    assert sweep.missing == [lost] and not sweep.valid
+    with pytest.warns(pktgen.InvalidRunWarning, match="manifest.json: it is missing, and sweep.json lists it; restore it"):
+        assert sweep.metrics("loss").height == 7
 
 
 def test_what_is_shown_of_large_sweeps_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

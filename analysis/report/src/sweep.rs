@@ -105,10 +105,17 @@ pub struct Listed {
 }
 
 impl Listed {
-    /// Refuses a run that never began and, unless `no_verify`, a run dir whose manifest differs from that listed by the sweep.
+    /// Refuses a run that never began, one whose manifest is missing and, unless `no_verify`, one whose manifest differs from that
+    /// listed by the sweep.
     pub fn check(&self, no_verify: bool) -> Result<()> {
         let path = self.dir.join("manifest.json");
         if self.planned && !path.exists() {
+            // A sweep lists the digests of the manifests that exist when it ends.
+            if self.digest.is_some() {
+                let what = "it is missing, and sweep.json lists it; restore it, or run the experiment again: into another folder, or \
+                            with --shard into the same, which keeps the other runs of its shard";
+                return Err(Error::Invalid(format!("{}: {what}", path.display())));
+            }
             let what = "the run never began: its sweep ended before; run the experiment again into another folder (a sweep begun \
                         with --shard 1/1 goes on where it stopped; of shards, the merge ended before: join them again into \
                         another folder)";

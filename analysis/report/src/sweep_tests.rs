@@ -402,8 +402,14 @@ fn bad_sweeps_are_named() {
     let text = r#"{"version":1,"experiment":"","about":"","axes":[],"runs":[],"report":{"metrics":[],"baseline":null,"fitted":[],"notes":[]},"paper":[]}"#;
     assert!(fails(Some(text)).contains("lists no runs"));
     assert!(fails(Some(&text.replace("\"version\":1", "\"version\":99"))).contains("version 99 is newer than 2"));
-    let gone = text.replace("\"runs\":[]", "\"runs\":[{\"dir\":\"gone\",\"labels\":{},\"seed\":1}]");
+    let run = |digest: &str| format!("\"runs\":[{{\"dir\":\"gone\",\"labels\":{{}},\"seed\":1{digest}}}]");
+    let gone = text.replace("\"runs\":[]", &run(""));
     assert!(fails(Some(&gone)).contains("gone: the run never began"), "{}", fails(Some(&gone)));
+    // A sweep that has ended lists the digests of the manifests.
+    let ended = text.replace("\"runs\":[]", &run(",\"manifest\":\"sha256:00\""));
+    let ended = pktgen_core::record::digest::seal(&ended);
+    let what = "gone/manifest.json: it is missing, and sweep.json lists it; restore it";
+    assert!(fails(Some(&ended)).contains(what), "{}", fails(Some(&ended)));
 }
 
 /// Runs of a script that loops over settings are one sweep, with an axis for the settings that differ.

@@ -203,7 +203,7 @@ class Sweep:
         self._words = {axis: dict(zip(values, self.axes[axis])) for axis, values in plan["axes"]}
         planned = [self._run(row) for row in plan["runs"]]
         self.runs = [run for run in planned if (run.path / "manifest.json").is_file()]
-        #: Names of planned runs that never began: the sweep was interrupted, or is in progress.
+        #: Names of planned runs without a manifest: the sweep was interrupted, or is in progress, or their files are gone.
         self.missing = [run.name for run in planned if not (run.path / "manifest.json").is_file()]
         if report is not None:
             self._report = report
@@ -246,7 +246,7 @@ class Sweep:
         found = self.select(**labels)
         if len(found) != 1:
             some = "; ".join(run.name for run in (found or self.runs)[:4])
-            never = f" ({len(self.missing)} planned runs never began)" if self.missing else ""
+            never = f" ({len(self.missing)} planned runs are missing)" if self.missing else ""
             raise UsageError(f"{len(found)} runs of {self.name} have {labels}{never}; name one: {some}, …", 2)
         return found[0]
 
@@ -319,7 +319,7 @@ class Sweep:
     def stream(self, name: str) -> pl.LazyFrame:
         """A stream of all runs that began, with axes and `seed` as first columns."""
         if not self.runs:
-            raise UsageError(f"{self.name}: none of its {len(self.missing)} planned runs began", 2)
+            raise UsageError(f"{self.name}: all of its {len(self.missing)} planned runs are missing", 2)
         return pl.concat([run.stream(name).select(*_columns(run), pl.all()) for run in self.runs])
 
     def query(self, sql: str) -> pl.DataFrame:
@@ -345,7 +345,7 @@ class Sweep:
         return html.box(self._title(), valid, lines, self._verify)
 
     def _title(self) -> str:
-        never = f", {len(self.missing)} never began" if self.missing else ""
+        never = f", {len(self.missing)} missing" if self.missing else ""
         return f"{self.name}: {len(self)} run{'' if len(self) == 1 else 's'}{never}"
 
     def _shown(self) -> tuple[bool | None, list[str]]:
