@@ -105,7 +105,7 @@ impl Scan {
         let new = WorkerState { first: update.t_gen, ..Default::default() };
         let state = self.workers.entry(update.worker).or_insert(new);
         if state.count > 0 {
-            let gap = update.t_gen as f64 - state.last as f64;
+            let gap = distance(state.last, update.t_gen);
             state.gap_squares += gap * gap;
         }
         state.count += 1;
@@ -116,7 +116,7 @@ impl Scan {
         let updates = self.rules.rows();
         let (clusters, problems) = self.rules.finish();
         let first = self.first.unwrap_or(0);
-        let span = self.last as f64 - first as f64;
+        let span = distance(first, self.last);
         let mut info = Info {
             updates,
             workers: self.workers.len(),
@@ -140,7 +140,7 @@ impl Scan {
             info.updates_per_worker.1 = info.updates_per_worker.1.max(state.count);
             if state.count > 1 {
                 let gaps = (state.count - 1) as f64;
-                let mean = (state.last as f64 - state.first as f64) / gaps;
+                let mean = distance(state.first, state.last) / gaps;
                 let (fastest, slowest) = info.period_ps.unwrap_or((mean, mean));
                 info.period_ps = Some((fastest.min(mean), slowest.max(mean)));
                 if mean > 0.0 {
@@ -155,4 +155,9 @@ impl Scan {
         }
         info
     }
+}
+
+/// Returns the time from `a` to `b`, subtracted before it is rounded; times of an invalid trace may be any number.
+fn distance(a: Time, b: Time) -> f64 {
+    (i128::from(b) - i128::from(a)) as f64
 }

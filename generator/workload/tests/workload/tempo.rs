@@ -8,7 +8,7 @@ use pktgen_core::record::NO_CLUSTER;
 use pktgen_core::seed::Seed;
 use pktgen_core::time::{HORIZON, MS, NS, SECOND, Time};
 use pktgen_core::{Error, Result};
-use pktgen_workload::trace::Writer;
+use pktgen_workload::trace::{Writer, info};
 use pktgen_workload::workload::{self, Update};
 use proptest::prelude::*;
 
@@ -184,6 +184,20 @@ fn traces_with_and_without_rewards_do_not_follow_each_other() {
         assert!(why.contains(words) && why.contains(file), "{why}");
         assert_eq!(times(&replay(&[pair[1], pair[1]], "", "")).len(), 2, "alike ones do");
     }
+}
+
+#[test]
+fn what_a_trace_holds_does_not_depend_on_its_first_time() {
+    let folder = tempfile::tempdir().unwrap();
+    // 2^60 ps are 13 days, where floats have steps of 256 ps.
+    let infos = [("early.parquet", 0i64), ("late.parquet", 1i64 << 60)].map(|(name, first)| {
+        let path = trace(folder.path(), name, (0..50).map(|i| first + i * 100));
+        let info = info(&path).unwrap();
+        (info.offered_bps, info.period_ps, info.gap_cv)
+    });
+    assert_eq!(infos[0].1, Some((100.0, 100.0)));
+    assert_eq!(infos[0].2, Some(0.0));
+    assert_eq!(infos[0], infos[1]);
 }
 
 /// Every kind of workload and schedule, and the number of updates of a pass.
