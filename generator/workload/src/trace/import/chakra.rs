@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::sink::Sink;
-use super::{ImportOptions, Importer, Notes, counted, name_of, unpacked_name};
+use super::{GZIP, ImportOptions, Importer, Notes, counted, name_of, unpacked_name};
 use crate::registry::Named;
 use crate::time::{HORIZON, US};
 use crate::wire::frame::{FRAME_MAX, HEAD};
@@ -55,6 +55,10 @@ impl Named for Chakra {
 impl Importer for Chakra {
     fn extensions(&self) -> &'static [&'static str] {
         &["et"]
+    }
+
+    fn unpacks(&self) -> &'static [&'static str] {
+        &[GZIP]
     }
 
     fn several(&self) -> bool {

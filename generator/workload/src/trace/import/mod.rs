@@ -29,6 +29,12 @@ use crate::wire::{Format, Formats};
 use crate::{Error, Result};
 use sink::Sink;
 
+const GZIP: &str = "gzip";
+const ZSTANDARD: &str = "Zstandard";
+/// Packings of files: name, first bytes, and the command that unpacks them.
+static PACKINGS: [(&str, &[u8], &str); 2] =
+    [(GZIP, &[0x1f, 0x8b], "gunzip"), (ZSTANDARD, &[0x28, 0xb5, 0x2f, 0xfd], "unzstd")];
+
 /// What was derived, left out or passed over, for the manifest: a name and words for each.
 type Notes = BTreeMap<String, String>;
 
@@ -78,6 +84,11 @@ pub trait Importer: Named + Sync {
         false
     }
 
+    /// Names of the packings of [`PACKINGS`] that it unpacks.
+    fn unpacks(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Which of [`ImportOptions::given`] it uses.
     fn flags(&self) -> &'static [&'static str] {
         &[]
@@ -124,6 +135,7 @@ pub fn convert(
             users.join(", ")
         )));
     }
+    inputs.iter().try_for_each(|input| refuse_packed(importer, input))?;
     let hashes = inputs.iter().map(|input| file_hash(input)).collect::<Result<Vec<_>>>()?;
     let mut sink = Sink::create(output)?;
     let mut details = importer.read(inputs, options, &mut sink)?;
@@ -136,9 +148,7 @@ pub fn convert(
 
 /// The importer for a file, by its first bytes, else by its extension: a name may be wrong.
 pub fn recognise(path: &Path) -> Result<&'static dyn Importer> {
-    let mut head = Vec::new();
-    let file = File::open(path).map_err(Error::io("open", path))?;
-    file.take(16).read_to_end(&mut head).map_err(Error::io("read", path))?;
+    let head = head_of(path)?;
     if let Some(importer) = IMPORTERS.iter().find(|importer| importer.begins(&head)) {
         return Ok(*importer);
     }
@@ -158,6 +168,28 @@ pub fn recognise(path: &Path) -> Result<&'static dyn Importer> {
             ),
         )
     })
+}
+
+/// The first bytes of a file.
+fn head_of(path: &Path) -> Result<Vec<u8>> {
+    let mut head = Vec::new();
+    let file = File::open(path).map_err(Error::io("open", path))?;
+    file.take(16).read_to_end(&mut head).map_err(Error::io("read", path))?;
+    Ok(head)
+}
+
+/// Refuses a packed file that `importer` does not unpack.
+fn refuse_packed(importer: &dyn Importer, path: &Path) -> Result<()> {
+    let head = head_of(path)?;
+    match PACKINGS.iter().find(|(_, begin, _)| head.starts_with(begin)) {
+        Some((packing, _, command)) if !importer.unpacks().contains(packing) => {
+            let name = importer.name();
+            let what =
+                format!("it is packed by {packing}, and {name} does not unpack that; unpack it first: {command}");
+            Err(Error::data(path, what))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A file's name in lower case without what says how it is packed, and whether something said so.

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::sink::Sink;
-use super::{ImportOptions, Importer, Notes, counted, name_of};
+use super::{GZIP, ImportOptions, Importer, Notes, ZSTANDARD, counted, name_of};
 use crate::pcap::{Packet, Reader};
 use crate::registry::Named;
 use crate::wire::frame::HEAD;
@@ -56,6 +56,10 @@ impl Named for Pcap {
 impl Importer for Pcap {
     fn extensions(&self) -> &'static [&'static str] {
         &["pcap", "pcapng", "cap"]
+    }
+
+    fn unpacks(&self) -> &'static [&'static str] {
+        &[GZIP, ZSTANDARD]
     }
 
     fn begins(&self, head: &[u8]) -> bool {

@@ -158,6 +158,33 @@ fn flags_and_files_that_a_form_does_not_take_are_refused() {
 }
 
 #[test]
+fn packed_files_are_refused_by_forms_that_do_not_unpack_them() {
+    let (gzip, zstandard) = (&b"\x1f\x8b\x08\0"[..], &b"\x28\xb5\x2f\xfd"[..]);
+    let plain = ImportOptions::default();
+    for (name, bytes, what) in [
+        ("a.csv.gz", gzip, "it is packed by gzip, and csv does not unpack that; unpack it first: gunzip"),
+        ("a.csv", gzip, "it is packed by gzip, and csv does not unpack that"),
+        (
+            "a.parquet.zst",
+            zstandard,
+            "it is packed by Zstandard, and parquet does not unpack that; unpack it first: unzstd",
+        ),
+        ("a.arrows.gz", gzip, "it is packed by gzip, and arrow does not unpack that"),
+        ("a.0.et.zst", zstandard, "it is packed by Zstandard, and chakra does not unpack that"),
+    ] {
+        Folder::with(name, bytes).refuses(&[name], &plain, &[what]);
+    }
+    // Forms that unpack read on.
+    for (name, bytes) in [("a.0.et.gz", gzip), ("a.pcap.gz", gzip), ("a.pcap.zst", zstandard)] {
+        let why = Folder::with(name, bytes).import(&[name], &plain).unwrap_err().to_string();
+        assert!(!why.contains("it is packed"), "{why}");
+    }
+    // A name may be wrong.
+    let folder = Folder::with("a.csv.gz", "t_ps,cluster,worker\n0,0,0\n");
+    assert_eq!(folder.import(&["a.csv.gz"], &plain).unwrap().0.len(), 1);
+}
+
+#[test]
 fn pipes_are_refused_before_they_are_read() {
     let folder = Folder::new();
     // Opening a pipe that has no writer would block for ever.
