@@ -100,6 +100,15 @@ def test_labels_of_an_own_metric_are_columns_whatever_their_type() -> None:
     assert table.filter(pl.col("metric") == "repeated")["target.slots"].to_list() == [run.labels["target.slots"] for run in sweep]
 
 
+def test_a_label_with_the_name_of_an_axis_and_other_values_is_refused() -> None:
+    own = {"metrics.big.sql": 'SELECT worker AS "topology.rate", COUNT(*) AS value FROM sent GROUP BY worker'}
+    sweep = pktgen.run("olaf/table1", set=own, **SMALL)
+    for which in (sweep, sweep.runs[0]):
+        with pytest.raises(pktgen.UsageError, match='metric big: its label "topology.rate" has the name of an axis'):
+            which.metrics("big")
+    assert sweep.metrics("loss").height == len(sweep)
+
+
 @pytest.mark.parametrize("section", ["workload", "schedule", "format", "topology", "target", "endpoint", "transport", "capture", "sweep", "report", "target.lockstep"])
 def test_settings_has_every_key_of_the_binary(section: str) -> None:
     with pytest.raises(pktgen.UsageError) as refused:

@@ -431,11 +431,25 @@ def _metrics(path: Path, runs: list[Run], patterns: tuple[str, ...], verify: boo
     named = {None: runs[0]} if one else {str(run.path): run for run in runs}
     own = pl.concat([pl.select(pl.lit(name, pl.String).alias("run"), *_columns(run)) for name, run in named.items()])
     labels = [column for column in own.columns if column != "run"]
-    # A metric's label that is an axis repeats the axis of its run.
+    # A metric's label with the name of an axis repeats the axis of its run.
+    _check_repeated(table, own, [label for label in labels if label in table.columns])
     table = table.drop(labels, strict=False)
     joined = table.join(own, on="run", how="left", nulls_equal=True, maintain_order="left")
     rest = [column for column in tool.used(table) if column not in ("metric", "unit", "value", "run")]
     return joined.select(*labels, "metric", "unit", "value", *rest)
+
+
+def _check_repeated(table: pl.DataFrame, own: pl.DataFrame, labels: list[str]) -> None:
+    """Refuses labels of metrics that have the name of an axis, and not the value that their run has there."""
+    both = table.join(own, on="run", how="left", nulls_equal=True, maintain_order="left", suffix=" of its run")
+    for label in labels:
+        said, axis = both[label].cast(pl.String), both[f"{label} of its run"].cast(pl.String)
+        same_number = (said.cast(pl.Float64, strict=False) == axis.cast(pl.Float64, strict=False)).fill_null(False)
+        # Lines without the label are null.
+        others = both.filter(~((said == axis) | same_number))
+        if others.height > 0:
+            name = others["metric"][0]
+            raise UsageError(f'metric {name}: its label "{label}" has the name of an axis, and other values; give the column another name', 2)
 
 
 def _columns(run: Run) -> list[pl.Expr]:
