@@ -4,6 +4,7 @@ import json
 import pickle
 import shutil
 import subprocess
+import tomllib
 import warnings
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,23 @@ def test_settings_may_be_of_numpy() -> None:
     assert _keys.overrides(OLAF, seeds[0], None, None, {}) == _keys.overrides(OLAF, seeds[0].reshape(()), None, None, {}) == ["--set", "sweep.seeds=1"]
     assert _keys.toml((seeds > 0)[0]) == "true" and _keys.toml(seeds > 1) == "[false, true, true]"
     assert _keys.toml(seeds / 2) == "[0.5, 1.0, 1.5]" and _keys.toml({"a": seeds[1].reshape(())}) == '{ "a" = 2 }'
+
+
+def test_texts_are_toml_whatever_their_characters() -> None:
+    odd = '\x7f\x00\x1f\n"\\\x7f😀ö'
+    assert tomllib.loads(f"a = {_keys.toml({odd: [odd]})}") == {"a": {odd: [odd]}}
+    assert pktgen.run("olaf/table1", **SMALL, name="n\x7f").name == "n\x7f"
+
+
+def test_bytes_and_tables_are_no_numbers() -> None:
+    table = pl.Series([1, 2, 3, 4]).to_numpy().reshape(2, 2)
+    for seeds in (b"12", bytearray(b"12"), table):
+        with pytest.raises(pktgen.UsageError, match="seeds cannot"):
+            _keys.overrides(OLAF, seeds, None, None, {})
+    with pytest.raises(pktgen.UsageError, match="a setting cannot be b'12'"):
+        _keys.toml(b"12")
+    with pytest.raises(pktgen.UsageError, match="the values of a cannot be b'12'"):
+        _keys.overrides(OLAF, None, {"a": b"12"}, None, {})
 
 
 def test_errors_are_known_by_exit_code() -> None:

@@ -21,6 +21,8 @@ from ._errors import UsageError
 Label = bool | int | float | str
 # Sections whose keys have no short keyword: each metric is a section of its own, and runs do not read the others.
 FULL_ONLY = ("metrics", "certify", "calibrate")
+# Their items are numbers, which are no settings.
+BYTES = (bytes, bytearray)
 
 
 def configs() -> pl.DataFrame:
@@ -88,10 +90,11 @@ def toml(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (str, Path)):
-        return json.dumps(str(value), ensure_ascii=False)
+        # JSON leaves this character as it is, and no text of TOML has it.
+        return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{json.dumps(str(key))} = {toml(item)}" for key, item in value.items()) + " }"
-    if isinstance(value, Iterable):
+        return "{ " + ", ".join(f"{toml(str(key))} = {toml(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, Iterable) and not isinstance(value, BYTES):
         return "[" + ", ".join(toml(item) for item in value) + "]"
     if hasattr(value, "__index__"):
         return str(int(value))
@@ -151,7 +154,7 @@ def _ranges(seeds: Iterable[int]) -> str:
     """Seeds as the experiment writes them, in their order: those that follow each other as "1..30"."""
     spans: list[list[int]] = []
     for seed in map(_plain, seeds):
-        if isinstance(seed, bool) or not hasattr(seed, "__index__"):
+        if isinstance(seed, bool) or not hasattr(seed, "__index__") or getattr(seed, "ndim", 0) > 0:
             raise UsageError(f'seeds cannot have {seed!r}; write whole numbers, or a text as "1..5"', 2)
         seed = int(seed)
         if spans and seed == spans[-1][1] + 1:
@@ -172,7 +175,7 @@ def overrides(
     chosen: dict[str, object] = {}
     seeds = _plain(seeds)
     # An array of numpy has __index__, too.
-    if isinstance(seeds, Iterable) and not isinstance(seeds, str):
+    if isinstance(seeds, Iterable) and not isinstance(seeds, (str, *BYTES)):
         chosen["sweep.seeds"] = _ranges(seeds)
     elif isinstance(seeds, str) or hasattr(seeds, "__index__"):
         chosen["sweep.seeds"] = seeds
@@ -182,7 +185,7 @@ def overrides(
         if given is not None and not isinstance(given, Mapping):
             raise UsageError(f"{what} cannot be {given!r}; write a dict, as {{'target.slots': {'[6, 8]' if what == 'axes' else '6'}}}", 2)
     for axis, values in (axes or {}).items():
-        if isinstance(values, str) or not isinstance(values, Iterable):
+        if isinstance(values, (str, *BYTES)) or not isinstance(values, Iterable):
             raise UsageError(f"axes: the values of {axis} cannot be {values!r}; write a list of them", 2)
         chosen[f"sweep.axes.{axis}"] = list(values)
     keyed = [(key(word, experiment), value) for word, value in words.items()]
