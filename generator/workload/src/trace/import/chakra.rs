@@ -238,7 +238,7 @@ impl Gathered {
             frames = frames.saturating_add(message.size.div_ceil(room));
             if frames > FRAMES_MAX {
                 let what = format!("with its {} bytes there are more than {FRAMES_MAX} frames", message.size);
-                return Err(within(message, format!("{what}; give a larger --split, to {FRAME_MAX}B, or fewer ranks")));
+                return Err(within(message, format!("{what}; {}", fewer_frames(options.split))));
             }
         }
         let mut next_seq = vec![0u32; ranks.len()];
@@ -269,6 +269,16 @@ impl Gathered {
             );
         }
         Ok(())
+    }
+}
+
+/// How the user gets fewer frames.
+fn fewer_frames(split: Option<u32>) -> String {
+    match split {
+        Some(split) if (split as usize) < FRAME_MAX => {
+            format!("give a larger --split, to {FRAME_MAX}B, or fewer ranks, or cut the trace")
+        }
+        _ => "give fewer ranks, or cut the trace".to_owned(),
     }
 }
 

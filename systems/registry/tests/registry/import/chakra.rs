@@ -251,12 +251,16 @@ fn what_is_wrong_is_named_by_byte_and_node() {
             file(vec![Made::new(1, "x", COMPUTE).at(u64::MAX, 9), sum(2).after(&[1], &[])]),
             &["node 2: ", "node 1 ends later than times reach"],
         ),
-        (node(sum(9).size(i64::MAX)), &[&place, "more than 16777216 frames", "--split"]),
+        (node(sum(9).size(i64::MAX)), &[&place, "more than 16777216 frames; give fewer ranks, or cut the trace"]),
         (node(sum(9).group(&"g".repeat(300))), &[&place, "pg_name has 300 bytes; at most 256"]),
         (b"\x1f\x8b\x08nothing".to_vec(), &["byte 0 of what gzip unpacks", "cannot be unpacked"]),
     ] {
         Folder::with("x.et", bytes).refuses(&["x.et"], &split(), words);
     }
+    // Larger frames are advised where they are possible.
+    let small = ImportOptions { split: Some(76), ..plain() };
+    let words = [place.as_str(), "more than 16777216 frames; give a larger --split, to 9036B"];
+    Folder::with("x.et", node(sum(9).size(i64::MAX))).refuses(&["x.et"], &small, &words);
     let mut packed = GzEncoder::new(Vec::new(), Compression::default());
     packed.write_all(&good).unwrap();
     let packed = packed.finish().unwrap();
