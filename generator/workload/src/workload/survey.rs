@@ -158,7 +158,11 @@ impl Survey {
         let mut reader = Reader::open(path)?;
         let mut rules = Rules::after(self.rewarded);
         let mut pass = Pass::default();
-        let refuse = |what: &str| Error::data(path, format!("{what}; `pktgen trace check` says more"));
+        // `pktgen trace check` takes traces whose updates have rewards in part, which leave `Some(None)`.
+        let refuse = |what: &str, rewarded: Option<Option<bool>>| match rewarded {
+            Some(None) => Error::data(path, what),
+            _ => Error::data(path, format!("{what}; `pktgen trace check` says more")),
+        };
         while let Some(block) = reader.next_block()? {
             for (i, update) in block.updates.iter().enumerate() {
                 let (keys, values) = (block.keys(i), block.values(i));
@@ -185,13 +189,13 @@ impl Survey {
                 }
             }
             if let Some(what) = rules.problems().first() {
-                return Err(refuse(what));
+                return Err(refuse(what, rules.rewarded()));
             }
         }
         self.rewarded = rules.rewarded();
         let (cluster_of, problems) = rules.finish();
         match problems.first() {
-            Some(what) => Err(refuse(what)),
+            Some(what) => Err(refuse(what, self.rewarded)),
             None => Ok((Population { cluster_of, moves: Vec::new() }, pass)),
         }
     }

@@ -182,6 +182,7 @@ fn traces_with_and_without_rewards_do_not_follow_each_other() {
     ] {
         let why = open(&replay(&pair, "", "")).expect_err(words).to_string();
         assert!(why.contains(words) && why.contains(file), "{why}");
+        assert!(why.ends_with("give each update one, or none any"), "the check takes each: {why}");
         assert_eq!(times(&replay(&[pair[1], pair[1]], "", "")).len(), 2, "alike ones do");
     }
 }
