@@ -86,22 +86,27 @@ impl Columns {
             let Some(column) = batch.column_by_name(name) else { return Ok(None) };
             integers(column).map(Some).ok_or_else(|| wrong(name, column, "a whole number of any width"))
         };
+        // Some tools write a column without a single value with a type of its own: it is absent.
+        let optional = |name: &str| match batch.column_by_name(name) {
+            Some(column) if *column.data_type() == DataType::Null => Ok(None),
+            _ => integer(name),
+        };
         let needed = |name: &str| integer(name)?.ok_or_else(|| format!("column \"{name}\" is missing"));
         let reward = match batch.column_by_name("reward") {
             None => None,
             Some(column) => Some(floats(column).ok_or_else(|| wrong("reward", column, "a number"))?),
         };
-        let values = match batch.column_by_name("values") {
+        // A column without a single list has no type that says anything.
+        let lists_of = |name: &str| batch.column_by_name(name).filter(|c| c.logical_null_count() < c.len());
+        let values = match lists_of("values") {
             None => None,
             Some(column) => Some(
                 lists(column, floats)
                     .ok_or_else(|| wrong("values", column, "a list of float16, float32 or float64"))?,
             ),
         };
-        let keys = match batch.column_by_name("keys") {
-            // A column without a single key has no type that says anything.
+        let keys = match lists_of("keys") {
             None => None,
-            Some(column) if column.logical_null_count() == column.len() => None,
             Some(column) => {
                 Some(lists(column, integers).ok_or_else(|| wrong("keys", column, "a list of whole numbers"))?)
             }
@@ -110,9 +115,9 @@ impl Columns {
             t: needed("t_ps")?,
             cluster: needed("cluster")?,
             worker: needed("worker")?,
-            seq: integer("seq")?,
-            bytes: integer("bytes")?,
-            iteration: integer("iteration")?,
+            seq: optional("seq")?,
+            bytes: optional("bytes")?,
+            iteration: optional("iteration")?,
             reward,
             values,
             keys,
@@ -250,6 +255,7 @@ fn integers(column: &dyn Array) -> Option<Vec<Option<i128>>> {
         DataType::UInt16 => widen!(UInt16Type),
         DataType::UInt32 => widen!(UInt32Type),
         DataType::UInt64 => widen!(UInt64Type),
+        DataType::Null => Some(vec![None; column.len()]),
         _ => None,
     }
 }
@@ -264,7 +270,6 @@ fn floats(column: &dyn Array) -> Option<Vec<Option<f64>>> {
         DataType::Float16 => {
             Some(column.as_primitive_opt::<Float16Type>()?.iter().map(|cell| cell.map(f64::from)).collect())
         }
-        DataType::Null => Some(vec![None; column.len()]),
         _ => Some(integers(column)?.into_iter().map(|cell| cell.map(odd)).collect()),
     }
 }

@@ -3,7 +3,11 @@
 use std::sync::Arc;
 
 use ::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use pktgen_core::arrow::array::{ArrayRef, Float64Array, Int16Array, RecordBatch, StringArray, UInt64Array};
+use pktgen_core::arrow::array::{
+    ArrayRef, Float64Array, Int16Array, ListArray, NullArray, RecordBatch, StringArray, UInt64Array,
+};
+use pktgen_core::arrow::buffer::OffsetBuffer;
+use pktgen_core::arrow::datatypes::{DataType, Field};
 use pktgen_core::arrow::ipc::writer::{FileWriter, StreamWriter};
 
 use super::*;
@@ -83,6 +87,37 @@ fn columns_are_named_that_do_not_fit() {
     ] {
         let batch = RecordBatch::try_from_iter(columns).unwrap();
         Folder::with("a.arrow", file_of(&[batch])).refuses(&["a.arrow"], &ImportOptions::default(), words);
+    }
+}
+
+/// Some tools write a column without a single value with a type of its own.
+#[test]
+fn columns_without_a_value_are_absent() {
+    let import = |more: Vec<(&'static str, ArrayRef)>| {
+        let times = column("t_ps", UInt64Array::from(vec![0, 5, 9]));
+        let workers = column("worker", Int16Array::from(vec![0, 1, 0]));
+        let clusters = column("cluster", Int16Array::from(vec![0, 0, 0]));
+        let all = [times, workers, clusters].into_iter().chain(more);
+        let batch = RecordBatch::try_from_iter_with_nullable(all.map(|(name, array)| (name, array, true))).unwrap();
+        Folder::with("a.arrow", file_of(&[batch])).import(&["a.arrow"], &ImportOptions::default()).unwrap()
+    };
+    let without = import(Vec::new());
+    assert_eq!(without.0.len(), 3);
+    let same = |column: (&'static str, ArrayRef)| {
+        let name = column.0;
+        let (updates, mut notes) = import(vec![column]);
+        assert_eq!(updates, without.0, "{name}");
+        // Inputs of other bytes have other hashes.
+        notes.insert("from_sha256".to_owned(), without.1["from_sha256"].clone());
+        assert_eq!(notes, without.1, "{name}");
+    };
+    for name in ["seq", "bytes", "reward", "keys", "values", "iteration"] {
+        same(column(name, NullArray::new(3)));
+    }
+    for name in ["keys", "values"] {
+        let field = Arc::new(Field::new("item", DataType::Null, true));
+        let (offsets, values) = (OffsetBuffer::from_lengths([0; 3]), Arc::new(NullArray::new(0)));
+        same(column(name, ListArray::new(field, offsets, values, None)));
     }
 }
 
