@@ -265,6 +265,12 @@ impl Evidence {
         if background_alone { counted.max(balance.delivered_alone) } else { counted }
     }
 
+    /// Returns the number of processes that sent: ranks of a joined run, each with a share of the workers, or one.
+    pub(crate) fn senders(&self) -> usize {
+        let roles = self.manifest.host.iter().filter(|(fact, _)| fact.ends_with(".rank.role"));
+        roles.filter(|(_, role)| role.starts_with("workers")).count().max(1)
+    }
+
     /// Returns the interfaces of an end, of all its hosts, whose counters could be read: one that is absent at the end of a run has none.
     pub(crate) fn interfaces(&self, end: &str) -> impl Iterator<Item = &InterfaceCounts> {
         let known =

@@ -377,10 +377,11 @@ fn by_pattern(rows: &[Row], lost: usize, altered: u64, evidence: &Evidence) -> O
 
 /// Finds frames that arrived after others that were sent later. `unlike` frames changed on the way, and possibly their
 /// ids. Frames of different workers have no defined order if they arrive together or if a host or the device paused: a
-/// device may process a batch from its port worker by worker.
+/// device may process a batch from its port worker by worker. Those of several senders reach the device by different
+/// ways, and their times may be of different clocks: only a worker's own frames have an order there.
 pub(crate) fn order(evidence: &Evidence, unlike: u64) -> Option<CauseFound> {
     let (sent, came_ps) = (&evidence.sent, &evidence.arrived.recv_ps);
-    let together = spacing(evidence);
+    let (together, one_sender) = (spacing(evidence), evidence.senders() == 1);
     // Arrivals sent later than all before them: their send time, arrival time and index.
     let mut latest: Vec<(i64, i64, usize)> = Vec::new();
     let mut of_worker: HashMap<u32, i64, Quick> = HashMap::default();
@@ -394,7 +395,7 @@ pub(crate) fn order(evidence: &Evidence, unlike: u64) -> Option<CauseFound> {
         match latest.last() {
             Some((last, ..)) if t < *last => {
                 let (_, earlier, of) = latest[latest.partition_point(|(sent, ..)| *sent <= t)];
-                if overtaken || came - earlier > together && came - t < STOOD_STILL_PS {
+                if overtaken || one_sender && came - earlier > together && came - t < STOOD_STILL_PS {
                     behind += 1;
                     first.get_or_insert((at, row, of));
                 }
@@ -428,7 +429,10 @@ fn spacing(evidence: &Evidence) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use pktgen_core::record::PacketId;
+
     use super::*;
+    use crate::join::Join;
 
     /// Returns a reproducible sequence of pseudo-random numbers.
     fn numbers(mut state: u64) -> impl FnMut() -> f64 {
@@ -511,6 +515,37 @@ mod tests {
             by_time(&arrived, &mut rows, 0, LostOnLinks::NONE, &mut found);
             assert!(found.is_empty() && rows.len() == 1350, "{named}");
         }
+    }
+
+    /// Returns the cause of the order in which 100 frames of two workers arrive, sent in turn by so many processes, 200 µs apart. `late_us`
+    /// is the lateness of a frame, by worker and number.
+    fn order_of(senders: usize, late_us: impl Fn(u32, u32) -> i64) -> Option<(&'static str, Certainty)> {
+        let mut evidence = Evidence::of(std::path::Path::new(""), crate::evidence::manifest(&[0, 0]));
+        for rank in 0..senders {
+            evidence.manifest.host.insert(format!("rank-{rank}.rank.role"), format!("workers {}/{senders}", rank + 1));
+        }
+        evidence.manifest.host.insert(format!("rank-{senders}.rank.role"), "server".to_owned());
+        let mut arrivals = Vec::new();
+        for at in 0..100u32 {
+            let (worker, seq, t_us) = (at % 2, at / 2, i64::from(at) * 200);
+            let packet = PacketId::new(worker, seq, 0);
+            evidence.sent.packet.push(packet);
+            evidence.sent.sent_ps.push(Some(t_us * 1_000_000));
+            arrivals.push(((t_us + 50 + late_us(worker, seq)) * 1_000_000, packet));
+        }
+        arrivals.sort_by_key(|(t, _)| *t);
+        evidence.arrived.recv_ps = arrivals.iter().map(|(t, _)| *t).collect();
+        evidence.join = Join::new(&evidence.sent.packet, arrivals.iter().map(|(_, packet)| Some(*packet)));
+        order(&evidence, 0).map(|found| (found.cause.code, found.certainty))
+    }
+
+    #[test]
+    fn frames_of_several_senders_have_an_order_within_a_worker_only() {
+        let way_of_one = |worker: u32, _| if worker == 1 { 1000 } else { 0 };
+        assert_eq!(order_of(1, way_of_one), Some(("reordered", Certainty::Likely)));
+        assert_eq!(order_of(2, way_of_one), None);
+        let overtaken = |worker: u32, seq: u32| if worker == 0 && seq % 10 == 3 { 900 } else { 0 };
+        assert_eq!([1, 2].map(|senders| order_of(senders, overtaken)), [Some(("reordered", Certainty::Likely)); 2]);
     }
 
     #[test]
