@@ -161,6 +161,7 @@ pub fn diagnose(dir: &Path, device: Option<&Path>, protocols: &Protocols, no_ver
                 .filter(|lost| !hosts::is_counted(&found, lost.explains, LostOnLinks::NONE))
                 .filter(|lost| crossing.as_ref().is_none_or(|crossing| crossing.answers.refused() * 2 < lost.explains)),
         );
+        unknown.extend(merging::unknown_answers(&evidence));
         let shown = crossing.as_ref().map_or(0, |crossing| crossing.answers.station.frames);
         merging::copies_of_answers(&evidence, shown, &mut found);
         unknown.extend(balances.unknown(&evidence, &found));

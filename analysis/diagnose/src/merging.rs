@@ -250,6 +250,19 @@ pub(crate) fn answers(evidence: &Evidence, on_links: LostOnLinks) -> Option<Caus
     Some(CauseFound::new(&ACKS_LOST, certainty, missing, proofs))
 }
 
+/// Returns what is not known of the answers in a run of several senders: each of them counts a copy of what goes to a cluster's group, so
+/// all came only if every sender counted every answer. A forwarder passes an answer to one worker, and so to one sender.
+pub(crate) fn unknown_answers(evidence: &Evidence) -> Option<String> {
+    let (counters, senders) = (&evidence.manifest.counters, evidence.senders() as u64);
+    let (sent, counted) = (counters.acks_sent, counters.acks_received);
+    let counts_copies = senders > 1 && !evidence.forwards();
+    (counts_copies && counted >= sent && counted < sent.saturating_mul(senders)).then(|| {
+        format!(
+            "how many answers came: {sent} were sent, and {senders} senders counted {counted}, each its own copies of those to a group; run with one sender"
+        )
+    })
+}
+
 /// Finds answers that did not reach all their workers; the captures showed `shown` of them at Ethernet addresses of no worker.
 pub(crate) fn copies_of_answers(evidence: &Evidence, shown: u64, found: &mut Vec<CauseFound>) {
     let Some(acks) = evidence.manifest.unseen.as_ref().and_then(|unseen| unseen.acks) else { return };
@@ -330,6 +343,25 @@ mod tests {
             before.iter().map(|(cause, certainty)| CauseFound::new(cause, *certainty, 80, Vec::new())).collect();
         look(&evidence, None, LostOnLinks::NONE, &mut found).unwrap();
         found.iter().map(|found| found.cause.code).collect()
+    }
+
+    /// Each sender counts a copy of an answer to a group.
+    #[test]
+    fn answers_of_several_senders_are_known_if_all_counted_all() {
+        let of = |senders: usize, counted: u64, program: &str| {
+            let mut manifest = manifest(&[0, 0]);
+            manifest.config = format!("[target]\nprogram = \"{program}\"\n");
+            (manifest.counters.acks_sent, manifest.counters.acks_received) = (450, counted);
+            for rank in 0..senders {
+                manifest.host.insert(format!("rank-{rank}.rank.role"), format!("workers {}/{senders}", rank + 1));
+            }
+            let evidence = Evidence::of(std::path::Path::new(""), manifest);
+            let lost = answers(&evidence, LostOnLinks::NONE).map(|lost| (lost.cause.code, lost.explains));
+            (lost, unknown_answers(&evidence).is_some())
+        };
+        assert_eq!([of(3, 675, "iswitch"), of(2, 450, "iswitch")], [(None, true); 2]);
+        assert_eq!([of(3, 1350, "iswitch"), of(1, 450, "iswitch"), of(2, 450, "forward")], [(None, false); 3]);
+        assert_eq!([of(3, 300, "iswitch"), of(1, 300, "iswitch")], [(Some(("acks_lost", 150)), false); 2]);
     }
 
     #[test]
