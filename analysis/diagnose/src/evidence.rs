@@ -243,24 +243,34 @@ impl Evidence {
         value.and_then(toml::Value::as_bool).unwrap_or(false)
     }
 
-    /// Whether the run recorded every transmission and arrival: rows of a part do not show what became of the others.
-    pub(crate) fn has_all_rows(&self) -> bool {
-        self.manifest.records == "full"
+    /// Whether the run, or a part of it, was killed: its counters and its last rows are missing.
+    pub(crate) fn is_killed(&self) -> bool {
+        self.manifest.validity.faults.iter().any(Fault::is_kill)
     }
 
-    /// Returns the number of transmissions that were sent: of the rows, or, if not all were recorded, of the account.
+    /// Whether the run recorded every transmission and arrival: rows of a part do not show what became of the others.
+    pub(crate) fn has_all_rows(&self) -> bool {
+        self.manifest.records == "full" && !self.is_killed()
+    }
+
+    /// Returns the number of transmissions that were sent: of the rows, or, if not all were recorded, of the account. A killed run may have
+    /// no account.
     pub(crate) fn left(&self) -> u64 {
+        let rows = || self.sent.sent_ps.iter().flatten().count() as u64;
         match self.has_all_rows() {
-            true => self.sent.sent_ps.iter().flatten().count() as u64,
+            true => rows(),
+            false if self.is_killed() => self.manifest.balance.sent.max(rows()),
             false => self.manifest.balance.sent,
         }
     }
 
     /// Returns the number of packets that came back, whether useful or not. Counters of packets leave out background traffic, whose senders
-    /// have no cluster: if nothing else is sent, books have it.
+    /// have no cluster: if nothing else is sent, books have it. A killed run has rows and no counters.
     pub(crate) fn came(&self) -> u64 {
         let Manifest { counters, balance, clusters, .. } = &self.manifest;
         let counted = counters.packets_received + if self.is_results() { counters.replies } else { 0 };
+        let rows = if self.is_killed() { self.arrived.recv_ps.len() + self.results.seq.len() } else { 0 };
+        let counted = counted.max(rows as u64);
         let background_alone = self.has_books() && clusters.iter().all(|cluster| *cluster == NO_CLUSTER);
         if background_alone { counted.max(balance.delivered_alone) } else { counted }
     }
@@ -427,6 +437,23 @@ mod tests {
         // Updates are counted where they arrive.
         assert_eq!(came(&[0, NO_CLUSTER], false), 0);
         assert_eq!(came(&[NO_CLUSTER; 2], true), 0);
+    }
+
+    /// A killed run has rows and no counters, and may have no account.
+    #[test]
+    fn rows_of_a_killed_run_came_and_left() {
+        let of = |fault: Option<Fault>| {
+            let mut manifest = manifest(&[0]);
+            manifest.validity.faults.extend(fault);
+            let mut evidence = Evidence::of(Path::new(""), manifest);
+            evidence.sent.sent_ps = vec![Some(0); 9];
+            evidence.arrived.recv_ps = vec![0; 7];
+            (evidence.left(), evidence.came(), evidence.has_all_rows())
+        };
+        assert_eq!(of(None), (9, 0, true));
+        assert_eq!(of(Some(Fault::Killed {})), (9, 7, false));
+        let of_rank = Fault::InPart { part: "rank 1".to_owned(), fault: Box::new(Fault::Killed {}) };
+        assert_eq!(of(Some(of_rank)), (9, 7, false));
     }
 
     #[test]

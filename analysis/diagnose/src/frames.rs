@@ -73,7 +73,8 @@ fn refused(evidence: &Evidence, crossing: &Crossing, kept: &[String]) -> bool {
         return counters.foreign.saturating_mul(2) >= crossing.address.frames;
     }
     let taken = counters.packets_received;
-    crossing.came > taken + taken / 100 || kept.iter().any(|kept| *kept == crossing.field)
+    let left_some = crossing.came > taken + taken / 100 && !evidence.is_killed();
+    left_some || kept.iter().any(|kept| *kept == crossing.field)
 }
 
 /// Answers of the server that came otherwise than they left.

@@ -184,9 +184,14 @@ pub fn diagnose(dir: &Path, device: Option<&Path>, protocols: &Protocols, no_ver
     Ok(Diagnosis { cautions, symptoms, causes: found, unknown, breakdown: breakdown::of(&evidence) })
 }
 
-/// Returns what is not known of a run that recorded a part of its transmissions or none: rules that read rows are not applied.
+/// Returns what is not known of a run that recorded a part of its transmissions or none, or was killed: rules that read rows are not applied.
 fn without_all_rows(evidence: &Evidence) -> Option<String> {
     let records = &evidence.manifest.records;
+    if evidence.is_killed() {
+        return Some(
+            "what became of the frames: the run was killed, and its last rows are missing; run again".to_owned(),
+        );
+    }
     (!evidence.has_all_rows()).then(|| {
         format!("what became of the frames: the run kept capture.records = \"{records}\"; set \"full\" and run again")
     })
@@ -429,6 +434,20 @@ mod tests {
             assert!(says.contains(&format!("capture.records = \"{records}\"; set \"full\"")), "{says}");
         }
         assert_eq!(without_all_rows(&run("full", 0)), None);
+    }
+
+    /// What a killed run received is among its rows, so no device is silent that they show to have sent.
+    #[test]
+    fn of_a_killed_run_the_last_rows_are_not_known() {
+        let mut manifest = evidence::manifest(&[0, 0]);
+        manifest.clocks.insert("sent.t_sent_ps".to_owned(), "host".to_owned());
+        manifest.validity.faults.push(Fault::Killed {});
+        (manifest.counters.acks_sent, manifest.counters.acks_received) = (9, 0);
+        let evidence = Evidence::of(Path::new(""), manifest);
+        let says = without_all_rows(&evidence).expect("something is not known");
+        assert!(says.contains("the run was killed"), "{says}");
+        // The counters of the workers are missing, and not the answers.
+        assert!(merging::answers(&evidence, LostOnLinks::NONE).is_none());
     }
 
     #[test]

@@ -226,7 +226,7 @@ pub(crate) fn answers(evidence: &Evidence, on_links: LostOnLinks) -> Option<Caus
     let missing = counters.acks_sent.saturating_sub(counters.acks_received);
     let whole =
         evidence.manifest.part.is_none() && evidence.interface("workers").is_none_or(|counts| counts.state != "down");
-    if !whole || missing == 0 || on_links.may_explain(missing) {
+    if !whole || evidence.is_killed() || missing == 0 || on_links.may_explain(missing) {
         return None;
     }
     let says = format!("{} answers were sent, {} came", counters.acks_sent, counters.acks_received);
@@ -255,7 +255,7 @@ pub(crate) fn answers(evidence: &Evidence, on_links: LostOnLinks) -> Option<Caus
 pub(crate) fn unknown_answers(evidence: &Evidence) -> Option<String> {
     let (counters, senders) = (&evidence.manifest.counters, evidence.senders() as u64);
     let (sent, counted) = (counters.acks_sent, counters.acks_received);
-    let counts_copies = senders > 1 && !evidence.forwards();
+    let counts_copies = senders > 1 && !evidence.forwards() && !evidence.is_killed();
     (counts_copies && counted >= sent && counted < sent.saturating_mul(senders)).then(|| {
         format!(
             "how many answers came: {sent} were sent, and {senders} senders counted {counted}, each its own copies of those to a group; run with one sender"

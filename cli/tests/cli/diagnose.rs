@@ -425,6 +425,30 @@ fn a_run_that_was_cut_before_anything_came_is_right() {
     }
 }
 
+/// Its rows show what came; its counters are missing, and no device is silent for that.
+#[test]
+fn a_killed_run_that_was_recovered_is_undecided() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (experiment, run) = (folder.path().join("experiment.toml"), folder.path().join("run"));
+    fs::write(&experiment, OVERLOADED).expect("writable");
+    let (experiment, out) = (experiment.display().to_string(), run.display().to_string());
+    let words = ["-q", "replay", &experiment, "--no-report", "--out", &out];
+    let replay = pktgen(&[], &words, &[]).output().expect("it runs");
+    assert!(replay.status.success(), "{}", said(&replay));
+    // A killed run has no sweep.json and no counters.
+    fs::remove_file(run.join("sweep.json")).expect("removable");
+    let mut running = manifest(&run);
+    running["state"] = "running".into();
+    running["counters"]["packets_received"] = 0.into();
+    let running = pktgen_core::record::digest::seal(&running.to_string());
+    fs::write(run.join("manifest.json"), running).expect("writable");
+    let recovered = pktgen(&[], &["analyze", &out, "--recover"], &[]).output().expect("it runs");
+    assert_eq!(recovered.status.code(), Some(1), "{}", said(&recovered));
+    let (found, code) = diagnosis(&run);
+    assert_eq!((codes(&found), code), (vec![], Some(4)), "{found}");
+    assert!(found["unknown"].to_string().contains("the run was killed") && found["breakdown"].is_null(), "{found}");
+}
+
 fn page() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/diagnose.md")
 }

@@ -615,7 +615,7 @@ impl Fault {
     }
 
     /// Returns whether a process was killed.
-    fn is_kill(&self) -> bool {
+    pub fn is_kill(&self) -> bool {
         match self {
             Fault::Killed {} => true,
             Fault::InPart { fault, .. } => fault.is_kill(),
