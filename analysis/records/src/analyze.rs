@@ -5,6 +5,7 @@
 use std::path::Path;
 
 use pktgen_core::Result;
+use pktgen_core::record::Fault;
 
 use crate::line::{Line, Measured, Note};
 use crate::metric::{METRICS, findings, stamps};
@@ -49,9 +50,15 @@ impl Analysis {
         }
         let contradicts = |found: &Provenance| found.packets(|answer| *answer == Answer::Contradiction);
         if let Some(packets) = self.provenance.as_ref().map(contradicts).filter(|packets| *packets > 0) {
+            let why = match self.validity().faults.iter().any(Fault::is_kill) {
+                true => "rows of updates that they hold may be among those that were lost with the killed process",
+                false => {
+                    "a device does other than format.lanes_merge says, updates wait longer than format.lanes_window, or packets were \
+                     copied or damaged"
+                }
+            };
             let text = format!(
-                "the lanes of {packets} packets are explained by no set of updates: a device does other than format.lanes_merge \
-                 says, updates wait longer than format.lanes_window, or packets were copied or damaged (docs/provenance.md)"
+                "the lanes of {packets} packets are explained by no set of updates: {why} (docs/provenance.md)"
             );
             notes.push(Note { note: "lanes_contradict", text });
         }

@@ -179,6 +179,10 @@ findings! {
         /// Sums whose members are not known.
         NotChecked = "sums_not_checked" { packets: u64 } =>
             "{packets} sums were not checked: their members are not known (format.lanes = \"which\" proves them)";
+        /// Sums that differ from what the rows explain, of a run with a killed part.
+        Unproven = "sums_unproven" { packets: u64 } =>
+            "{packets} sums differ from what the rows explain, and the last rows of a killed part are missing: whether they are right is not \
+             known";
         /// Sums that 32 bits do not hold.
         Overflowed = "sums_overflowed" { packets: u64 } =>
             "{packets} packets of results have sums that 32 bits do not hold: registers wrap around, or stop at the end, and workers have \
@@ -589,7 +593,9 @@ impl Note {
             Note::AcksMissing { .. } if self.is_doubt() => "whether workers know what became of their updates",
             Note::LimitDecided { .. } => "how fast the device is",
             Note::MembersHidden {} => "which updates a packet holds",
-            Note::NotChecked { .. } | Note::KeysNotChecked { .. } => "whether these sums are right",
+            Note::NotChecked { .. } | Note::KeysNotChecked { .. } | Note::Unproven { .. } => {
+                "whether these sums are right"
+            }
             Note::LanesContradict { .. } => "which updates these packets hold, and whether they are right",
             Note::CountedUnlikeOnce { .. } => "whether sums have every contribution once",
             Note::Unmatched { .. } => "whose packets these are",

@@ -451,14 +451,24 @@ pub(super) fn settle_outcome(
         settled.check_by_lanes(path, lanes, source()?.as_mut())?;
     }
     manifest.files.append(&mut settled.files);
-    let (yes, no) = (settled.sums[0], settled.sums[1]);
-    let counters = Counters { sums_ok: yes, sums_wrong: no, ..outcome.counters };
+    let (wrong, unproven) = judge_sums(settled.sums[1], &outcome.faults);
+    manifest.incidents.notes.extend(unproven);
+    let counters = Counters { sums_ok: settled.sums[0], sums_wrong: wrong, ..outcome.counters };
     let mut faults = outcome.faults;
     if settled.unknown > 0 {
         faults.push(Fault::NotOfWorkload { updates: settled.unknown });
     }
     conclude(manifest, Outcome { counters, faults, ledger: settled.ledger, ..outcome });
     Ok(())
+}
+
+/// Returns how many of the sums that `differ` from what the rows explain are wrong, or a note that this is not known: rows of a killed part
+/// are missing behind its last whole batch, and a sum may hold, or have been merged by, one of them.
+fn judge_sums(differ: u64, faults: &[Fault]) -> (u64, Option<Note>) {
+    match faults.iter().any(Fault::is_kill) {
+        true => (0, (differ > 0).then_some(Note::Unproven { packets: differ })),
+        false => (differ, None),
+    }
 }
 
 #[cfg(test)]
@@ -470,6 +480,15 @@ mod tests {
 
     use super::*;
     use crate::transport::TRANSPORTS;
+
+    /// The rows of their members, or of their merges, may be those that are missing.
+    #[test]
+    fn sums_of_a_run_with_a_killed_part_are_not_known_to_be_wrong() {
+        let of_part = |fault| [Fault::InPart { part: "rank 1".to_owned(), fault: Box::new(fault) }];
+        assert_eq!(judge_sums(412, &of_part(Fault::Killed {})), (0, Some(Note::Unproven { packets: 412 })));
+        assert_eq!(judge_sums(0, &of_part(Fault::Killed {})), (0, None));
+        assert_eq!(judge_sums(412, &of_part(Fault::Interrupted {})), (412, None));
+    }
 
     /// As in a dry run: 10,000 bits of each worker per period.
     #[test]
