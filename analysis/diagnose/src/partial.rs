@@ -119,7 +119,7 @@ impl LeftOut {
 
 /// Workers of which no result holds a contribution, though theirs left in time and results hold those of others.
 fn never_taken(taken: &BTreeMap<u32, Taken>) -> Option<CauseFound> {
-    let gone: Vec<_> = taken.iter().filter(|(_, own)| own.held == 0 && own.left_out >= FEW).collect();
+    let gone: Vec<_> = taken.iter().filter(|(_, own)| own.held == 0 && own.later == 0 && own.left_out >= FEW).collect();
     let others = taken.values().map(|own| own.held).max().unwrap_or(0);
     if gone.is_empty() || others < FEW {
         return None;
@@ -178,7 +178,7 @@ mod tests {
     }
 
     fn taken(all: [(u64, u64); 3]) -> BTreeMap<u32, Taken> {
-        (1..).zip(all).map(|(from, (held, left_out))| (from, Taken { held, left_out })).collect()
+        (1..).zip(all).map(|(from, (held, left_out))| (from, Taken { held, left_out, later: 0 })).collect()
     }
 
     #[test]
@@ -188,7 +188,11 @@ mod tests {
         assert_eq!(causes(&some, &BTreeMap::new()), [("results_lost", Certainty::Possible, 4)]);
         assert_eq!(causes(&some, &taken([(40, 0), (36, 4), (40, 0)])), [("results_lost", Certainty::Possible, 4)]);
         let all = run((0, 10), |_, worker| worker != 1);
-        assert_eq!(causes(&all, &taken([(40, 0), (0, 40), (40, 0)])), [("worker_unknown", Certainty::Certain, 40)]);
+        let mut never = taken([(40, 0), (0, 40), (40, 0)]);
+        assert_eq!(causes(&all, &never), [("worker_unknown", Certainty::Certain, 40)]);
+        // Results behind the first one of their block hold this worker's: the device knows it.
+        never.entry(2).or_default().later = 40;
+        assert_eq!(causes(&all, &never), [("results_lost", Certainty::Possible, 40)]);
     }
 
     #[test]

@@ -58,13 +58,15 @@ struct Block {
     answered: bool,
 }
 
-/// Contributions of one address in the first results of their blocks.
+/// Contributions of one address in the results of their blocks: the first ones, and those behind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Taken {
     /// Results that hold one.
     pub(crate) held: u64,
     /// Results that lack one that had left in time.
     pub(crate) left_out: u64,
+    /// Results behind the first of their block that hold one: the device takes it, but late.
+    pub(crate) later: u64,
 }
 
 /// A wrong result.
@@ -197,10 +199,14 @@ impl<'a> Reckoning<'a> {
                 lacks = wrong.lacks;
             }
         }
-        if is_first && usize::from(sources) + lacks.len() == block.from.len() && block.tells_apart(&lacks) {
+        if usize::from(sources) + lacks.len() == block.from.len() && block.tells_apart(&lacks) {
             let timeout = i128::from(self.by.timeout_ps.unwrap_or(0));
             for ((from, _), left_ps) in block.from.iter().zip(&block.left_ps) {
                 let own = self.taken.entry(*from).or_default();
+                if !is_first {
+                    own.later += u64::from(!lacks.contains(from));
+                    continue;
+                }
                 own.held += u64::from(!lacks.contains(from));
                 own.left_out += u64::from(lacks.contains(from) && block.was_in_time(*left_ps, t_ps, timeout));
             }
@@ -470,6 +476,23 @@ mod tests {
             let all = partial(late, |_| true);
             assert!(all.values().all(|own| own.left_out == 0), "{late}: {all:?}");
         }
+    }
+
+    /// A device that ends blocks too early: the last contribution opens its block anew, and has a result of its own.
+    #[test]
+    fn results_behind_the_first_one_hold_what_a_device_takes_late() {
+        let mut all = Reckoning::new(Path::new("tap"), Sums { formats: &[], ports: None, timeout_ps: Some(100) });
+        for seq in 0..30u32 {
+            let (key, start) = ((0, seq, 0), i128::from(seq) * 1000);
+            let values = |from: u32| vec![(from * 100 + seq + 1) as i32, -7 * from as i32];
+            (1..4).for_each(|from| all.update(key, from, values(from), start));
+            let first = values(1).iter().zip(values(2)).map(|(a, b)| a + b).collect();
+            all.result(key, first, (0, start + 50, 2));
+            all.result(key, values(3), (0, start + 150, 1));
+        }
+        let of = |from: u32| all.taken.get(&from).map(|own| (own.held, own.left_out, own.later));
+        assert_eq!([1, 2, 3].map(of), [Some((30, 0, 0)), Some((30, 0, 0)), Some((0, 30, 30))]);
+        assert!(all.wrong.is_empty());
     }
 
     #[test]
