@@ -47,7 +47,7 @@ pub(crate) fn look(
     let moved = evidence.moved();
     // The only worker of a cluster has nothing to be merged with: its updates are replaced.
     let clusters: BTreeSet<u16> = shares.iter().filter_map(|share| share.cluster).collect();
-    let may_merge = !moved.is_empty() || clusters.len() < shares.len();
+    let may_merge = (!moved.is_empty() || clusters.len() < shares.len()) && !has_proven_sums(evidence);
     if may_merge && merged == 0 && came >= 50 && came + left / 10 < left && !on_links.may_explain(left - came) {
         let says = format!("all {came} packets hold one update each, and {left} were sent");
         // If rewards are compared, a correct device may drop what it does not merge (OLAF §3).
@@ -101,6 +101,11 @@ pub(crate) fn look(
     let leaks = found.iter().find(|found| found.cause == &DEVICE_DROPS).map_or(0, |found| found.explains);
     found.extend(unknown(evidence, &shares, gone, (mean, leaks))?);
     Ok(())
+}
+
+/// Whether lanes prove sums of several updates: a device may leave the number in packets at 1.
+fn has_proven_sums(evidence: &Evidence) -> bool {
+    evidence.manifest.unseen.as_ref().is_some_and(|unseen| unseen.smallest_error.is_some())
 }
 
 /// Finds workers whose ids are in no packet: they are unknown to the device, or others always send after them. Each of
@@ -298,7 +303,7 @@ pub(crate) fn copies_of_answers(evidence: &Evidence, shown: u64, found: &mut Vec
 
 #[cfg(test)]
 mod tests {
-    use pktgen_core::record::PacketId;
+    use pktgen_core::record::{PacketId, Unseen};
 
     use super::*;
     use crate::evidence::manifest;
@@ -362,6 +367,29 @@ mod tests {
         assert_eq!([of(3, 675, "iswitch"), of(2, 450, "iswitch")], [(None, true); 2]);
         assert_eq!([of(3, 1350, "iswitch"), of(1, 450, "iswitch"), of(2, 450, "forward")], [(None, false); 3]);
         assert_eq!([of(3, 300, "iswitch"), of(1, 300, "iswitch")], [(Some(("acks_lost", 150)), false); 2]);
+    }
+
+    #[test]
+    fn sums_that_lanes_prove_are_merged_whatever_packets_say() {
+        let causes = |smallest: Option<&str>| {
+            let mut manifest = manifest(&[0, 0, 1, 1]);
+            let smallest_error = smallest.map(str::to_owned);
+            manifest.unseen = Some(Unseen { merges: true, smallest_error, ..Unseen::default() });
+            let mut evidence = Evidence::of(std::path::Path::new(""), manifest);
+            for (worker, seq) in (0..4).flat_map(|worker| (0..40).map(move |seq| (worker, seq))) {
+                evidence.sent.packet.push(PacketId::new(worker, seq, 0));
+                evidence.sent.sent_ps.push(Some(i64::from(seq)));
+                if seq % 2 == 0 {
+                    evidence.arrived.packet.push(Some(PacketId::new(worker, seq, 0)));
+                    evidence.arrived.count.push(1);
+                }
+            }
+            let mut found = Vec::new();
+            look(&evidence, None, LostOnLinks::NONE, &mut found).unwrap();
+            found.iter().map(|found| found.cause.code).collect::<Vec<_>>()
+        };
+        assert_eq!(causes(None), ["not_merged"]);
+        assert_eq!(causes(Some("1.0e-5")), Vec::<&str>::new());
     }
 
     #[test]

@@ -232,9 +232,14 @@ impl Settled {
     ) -> Result<Option<Proven>> {
         let kept = dir.join(format!("{PAYLOADS}.parquet")).exists();
         let clusters = self.ledger.unseen_clusters().filter(|_| kept && layout.proves_sums());
-        clusters
+        let proven = clusters
             .map(|cluster_of| sums::check(dir, &layout, cluster_of, real_time, &self.open, source, found))
-            .transpose()
+            .transpose()?;
+        // A layout without a header does not say how many updates a packet holds.
+        Ok(match self.ledger.is_nameless() {
+            true => proven.map(|proven| Proven { miscounted: 0, overcounted: 0, ..proven }),
+            false => proven,
+        })
     }
 
     fn sent(&mut self, row: &SentRow, gradients: &mut Gradients) {

@@ -202,6 +202,10 @@ findings! {
         LanesContradict = "lanes_contradict" { packets: u64 } =>
             "the lanes of {packets} packets are explained by no set of updates: the device adds otherwise than format.lanes_merge says, \
              changes payloads, or packets were copied (docs/provenance.md)";
+        /// Right sums of another number of updates than their packets say.
+        CountsWrong = "counts_wrong" { packets: u64, more: u64 } =>
+            "{packets} packets say another number of updates than their lanes prove ({more} of them a larger one): metrics of that number \
+             (aggregation_mean, updates_per_s) are wrong by as much, and lanes_aggregation_mean is right";
         /// Sums that were checked by lanes.
         CheckedByLanes = "sums_checked_by_lanes" { packets: u64, smallest: String } =>
             "{packets} sums were checked by the members that their lanes prove, in any order of additions: an error of {smallest} or \
@@ -333,7 +337,13 @@ pub struct Unseen {
     /// Packets whose lanes match no set of updates.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lanes_contradict: u64,
-    /// The smallest error that would have shown in every element of those.
+    /// Right sums of another number of updates than their packets say, as lanes prove.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub miscounted: u64,
+    /// Those of fewer updates than their packets say.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub overcounted: u64,
+    /// The smallest error that would have shown in every element of those that lanes checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub smallest_error: Option<String>,
     /// Packets of sums by key whose values were checked.
@@ -497,6 +507,9 @@ fn judge_unseen(facts: &Facts, unseen: &Unseen, faults: &mut Vec<Fault>, notes: 
     if unseen.lanes_contradict > 0 {
         told.push(Note::LanesContradict { packets: unseen.lanes_contradict });
     }
+    if unseen.miscounted > 0 {
+        told.push(Note::CountsWrong { packets: unseen.miscounted, more: unseen.overcounted });
+    }
     // Sums with unexplained lanes are unchecked, too; copies and single updates with such lanes are not among these.
     match unseen.unchecked {
         0 => {}
@@ -573,6 +586,7 @@ impl Note {
             | Note::LimitDecided { .. }
             | Note::CarrierChanged { .. }
             | Note::CountedUnlikeOnce { .. }
+            | Note::CountsWrong { .. }
             | Note::LanesContradict { .. } => true,
             // A forwarder passes each only to the addressed worker.
             Note::AcksMissing { acks, seen, elsewhere, forwards, .. } => {
@@ -597,6 +611,8 @@ impl Note {
                 "whether these sums are right"
             }
             Note::LanesContradict { .. } => "which updates these packets hold, and whether they are right",
+            // A device may leave the number at 1.
+            Note::CountsWrong { more: 1.., .. } => "whether the device counts contributions that it does not add",
             Note::CountedUnlikeOnce { .. } => "whether sums have every contribution once",
             Note::Unmatched { .. } => "whose packets these are",
             Note::Duplicates { .. } => "why they came again",

@@ -67,6 +67,11 @@ fn a_device_without_books_is_judged_by_what_arrived() {
     let copies =
         of_black_box(|_, unseen| (unseen.duplicates, unseen.unchecked, unseen.lanes_contradict) = (50, 50, 50));
     assert!(copies.1.contains(&"sums_not_checked"), "{copies:?}");
+    let counts = of_black_box(|_, unseen| (unseen.miscounted, unseen.overcounted) = (9, 4));
+    assert_eq!(counts, (vec![], vec!["no_books", "counts_wrong"]));
+    // A device may leave the number in packets at 1.
+    let open = [0, 4].map(|more| Note::CountsWrong { packets: 9, more }.leaves_open().is_some());
+    assert_eq!(open, [false, true]);
     let all = of_black_box(|facts, unseen| {
         (unseen.unchecked, unseen.duplicates, facts.unmatched) = (1, 2, 3);
         (unseen.checked_by_lanes, unseen.smallest_error) = (7, Some("1e-9".into()));

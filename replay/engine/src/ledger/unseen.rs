@@ -27,6 +27,10 @@ pub struct Proven {
     pub wrong: u64,
     /// Packets that claimed to be one update, and are wrong sums.
     pub wrong_single: u64,
+    /// Correct sums of another number of updates than their packets say.
+    pub miscounted: u64,
+    /// Those of fewer.
+    pub overcounted: u64,
     /// Packets whose lanes match no set of updates.
     pub contradict: u64,
     /// The smallest error that would have been found in every element; none if no sum of several was checked.
@@ -52,6 +56,8 @@ pub(super) struct BlackBox {
     /// Sums whose members lanes prove, and the smallest error that would have shown.
     proven: u64,
     smallest: Option<f64>,
+    /// Right sums of another number of updates than their packets say, and those of fewer.
+    miscounted: [u64; 2],
     /// Packets whose lanes match no set of updates.
     contradict: u64,
     /// Packets of sums by key that workers judged.
@@ -77,6 +83,7 @@ impl BlackBox {
             sums: 0,
             proven: 0,
             smallest: None,
+            miscounted: [0; 2],
             contradict: 0,
             by_key: 0,
         }
@@ -93,6 +100,8 @@ impl BlackBox {
             unchecked: self.sums,
             checked_by_lanes: self.proven,
             lanes_contradict: self.contradict,
+            miscounted: self.miscounted[0],
+            overcounted: self.miscounted[1],
             smallest_error: self.smallest.map(|error| format!("{error:.2e}")),
             checked_by_key: self.by_key,
             allowed_error: off.map(|share| format!("{share:.1e}")),
@@ -106,6 +115,7 @@ impl BlackBox {
         self.different = self.different.saturating_sub(proven.unsaid + proven.wrong_single);
         self.proven += proven.right + proven.wrong + proven.unsaid + proven.wrong_single;
         self.smallest = proven.smallest;
+        self.miscounted = [proven.miscounted, proven.overcounted];
         self.contradict = proven.contradict;
     }
 

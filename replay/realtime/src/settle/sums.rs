@@ -69,6 +69,7 @@ struct Columns {
     t_recv_ps: Vec<i64>,
     received_cluster: Vec<u16>,
     packet: Vec<u64>,
+    count: Vec<u16>,
     lanes: LaneColumns,
 }
 
@@ -93,6 +94,7 @@ impl Columns {
             all.t_recv_ps.extend(batch["t_recv_ps"].as_primitive::<Int64Type>().values());
             all.received_cluster.extend(tenants(&batch));
             all.packet.extend(batch["packet"].as_primitive::<UInt64Type>().values());
+            all.count.extend(batch["count"].as_primitive::<UInt16Type>().values());
         }
         let (mut lanes, mut lanes_ps) = (LaneColumns::default(), Vec::<i64>::new());
         for batch in batches(dir, LANES)? {
@@ -150,8 +152,13 @@ pub fn check(
             let (t_recv, packet) = (columns.t_recv_ps[row], PacketId(columns.packet[row]));
             let bounds = sum.bounds();
             found(SumFound::Wrong(WrongSum { row, t_recv, packet, members, exact: &sum.exact, payload, bounds }));
-        } else if open == Open::Single {
-            found(SumFound::RightSingle(row));
+        } else {
+            let (says, holds) = (usize::from(columns.count[row]), members.of(row).len());
+            proven.miscounted += u64::from(says != holds);
+            proven.overcounted += u64::from(says > holds);
+            if open == Open::Single {
+                found(SumFound::RightSingle(row));
+            }
         }
         *match (open, right) {
             (Open::Sum, true) => &mut proven.right,

@@ -198,16 +198,22 @@ fn proven(lanes_of: Range<usize>, parts: Range<usize>) -> Proven {
 
 /// Returns the same if they arrived `after` they left, in `real_time` or not.
 fn proven_at(lanes_of: Range<usize>, parts: Range<usize>, after: Time, real_time: bool) -> Proven {
-    found_of(lanes_of, parts, after, real_time, Open::Sum).0
+    found_of(lanes_of, parts, after, real_time, (Open::Sum, 1)).0
 }
 
-/// Returns the same, and the rows of right packets among those that claim to be one update, if all are `open_as`.
+/// Returns the same of all, if each packet says that it holds so many updates.
+fn counted_of(says: u16) -> Proven {
+    found_of(0..3, 0..6, 1_000, true, (Open::Sum, says)).0
+}
+
+/// Returns the same, and the rows of right packets among those that claim to be one update, if all are `open_as` and say that they hold so
+/// many updates.
 fn found_of(
     lanes_of: Range<usize>,
     parts: Range<usize>,
     after: Time,
     real_time: bool,
-    open_as: Open,
+    (open_as, says): (Open, u16),
 ) -> (Proven, Vec<usize>) {
     let text = "[workload]\nclusters = 1\nworkers_per_cluster = 1\nupdates = 3\nbytes = \"472B\"\n[schedule]\nperiod = \"1ms\"\n";
     let open = || workload::open(&mut Document::parse(text, "test").unwrap(), Seed(1)).unwrap().source;
@@ -236,7 +242,8 @@ fn found_of(
             reward: None,
             heat: None,
         });
-        arrived.push(Received { cluster: Some(0), job: None, heat: None, ..received(t_recv, packet, None, &values) });
+        let row = received(t_recv, packet, None, &values);
+        arrived.push(Received { cluster: Some(0), job: None, heat: None, count: says, ..row });
         let words = |values: &[[u8; 4]]| {
             Words::new(|words| {
                 words.iter_mut().zip(values).for_each(|(word, bytes)| *word = u32::from_le_bytes(*bytes));
@@ -287,14 +294,26 @@ fn sums_are_checked_by_the_lanes_of_their_own_packets() {
     }
 }
 
+/// A device may count what it does not add.
+#[test]
+fn right_sums_of_another_number_of_updates_than_packets_say_are_counted() {
+    let counted = |says| {
+        let proven = counted_of(says);
+        (proven.right, proven.miscounted, proven.overcounted)
+    };
+    assert_eq!(counted(1), (3, 0, 0));
+    assert_eq!(counted(3), (3, 3, 3));
+    assert_eq!(counted(0), (3, 3, 0));
+}
+
 /// A device may leave the count at 1: its right sums are no wrong packets, though each claims to be one update.
 #[test]
 fn right_sums_that_claim_to_be_one_update_are_named() {
-    let (proven, rows) = found_of(0..3, 0..6, 1_000, true, Open::Single);
+    let (proven, rows) = found_of(0..3, 0..6, 1_000, true, (Open::Single, 1));
     assert_eq!((proven.unsaid, proven.right, rows), (3, 0, vec![0, 1, 2]));
-    assert_eq!(found_of(0..3, 0..6, 1_000, true, Open::Sum).1, [] as [usize; 0]);
+    assert_eq!(found_of(0..3, 0..6, 1_000, true, (Open::Sum, 1)).1, [] as [usize; 0]);
     // The last packet came, and is too short.
-    assert_eq!(found_of(0..3, 0..5, 1_000, true, Open::Single).1, [0, 1]);
+    assert_eq!(found_of(0..3, 0..5, 1_000, true, (Open::Single, 1)).1, [0, 1]);
 }
 
 #[test]
