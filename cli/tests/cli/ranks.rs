@@ -298,6 +298,23 @@ fn a_first_rank_that_is_stopped_joins_the_parts() {
 }
 
 #[test]
+fn a_sender_in_progress_is_steered_by_its_run_dir() {
+    let folder = folder();
+    let dir = folder.path();
+    let addresses = addresses();
+    let flags = ["--roles", "workers,device,server", "--set", &addresses, "--set", "workload.updates=4000"];
+    let steered = [&["--control", "c.sock"][..], &flags].concat();
+    let of_rank = |rank| if rank == 0 { &steered[..] } else { &flags[..] };
+    let ranks: Vec<_> = (0..3).map(|rank| slurm(dir, rank, 3, "job", of_rank(rank))).collect();
+    let sent = dir.join("job/rank-0/sent.arrows");
+    eventually("a batch of what was sent", || fs::metadata(&sent).map_or(0, |file| file.len()) > 4096 * 40);
+    let output = pktgen(dir, &["control", "job/rank-0", "status"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let ended = ends(ranks);
+    assert!(ended.iter().all(|(code, _)| *code == Some(0)), "{ended:?}");
+}
+
+#[test]
 fn a_server_that_is_stopped_before_the_workers_end_is_named() {
     let folder = folder();
     let dir = folder.path();

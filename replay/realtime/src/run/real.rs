@@ -205,7 +205,7 @@ pub(super) fn run(
     let meet = |meeting: &Meeting| {
         let clock = meeting.begin(&about, stop)?;
         let facts = meeting.facts(&clock, reading());
-        let host = facts.iter().cloned().chain(clock.facts()).collect();
+        let host = about.host.clone().into_iter().chain(facts.iter().cloned()).chain(clock.facts()).collect();
         began.replace(facts);
         // If killed from here on, it leaves a run dir that can be joined with the others.
         write_manifest(&path, &Manifest { anchor_unix_ns: clock.anchor_unix_ns(), host, ..about.clone() })?;
