@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use hdrhistogram::Histogram;
 use pktgen_core::config::{Document, Run};
 use pktgen_core::record::{
-    Counters, Fault, Incidents, InterfaceCounts, Manifest, Note, PacingCounts, QueueCounts, RunState, STAMPS_RECEIVED,
-    STAMPS_SENT,
+    CONTROLS, Counters, Fault, Incidents, InterfaceCounts, Manifest, Note, PacingCounts, QueueCounts, RunState,
+    STAMPS_RECEIVED, STAMPS_SENT,
 };
 use pktgen_core::time::{MS, Time};
 use pktgen_core::{Error, Result};
@@ -175,6 +175,8 @@ fn joined(parts: &[Part], late: &[Time], one_host: bool) -> Manifest {
         manifest.stamp_clocks.clear();
         stay = Some(Note::StampsElsewhere {});
     }
+    // Changes of a part that was steered stay in its folder.
+    manifest.clocks.remove(&format!("{CONTROLS}.t_ps"));
     manifest.host.clear();
     manifest.incidents = Incidents::default();
     manifest.incidents.notes.extend(stay);
@@ -190,8 +192,12 @@ fn joined(parts: &[Part], late: &[Time], one_host: bool) -> Manifest {
         manifest.host.extend(part.manifest.host.iter().map(of_part));
         let told = part.manifest.validity.notes.iter().filter(|note| !is_of_whole(note));
         for note in told {
-            if !manifest.incidents.notes.contains(note) {
-                manifest.incidents.notes.push(note.clone());
+            let note = match note {
+                Note::Steered { .. } => Note::OfPart { part: part.label(), note: Box::new(note.clone()) },
+                note => note.clone(),
+            };
+            if !manifest.incidents.notes.contains(&note) {
+                manifest.incidents.notes.push(note);
             }
         }
     }
@@ -231,6 +237,17 @@ fn joined(parts: &[Part], late: &[Time], one_host: bool) -> Manifest {
 mod tests {
     use super::parts::testing::part;
     use super::*;
+
+    #[test]
+    fn changes_are_of_the_part_that_was_steered() {
+        let mut steered = part("workers", "a", None);
+        steered.manifest.validity.notes = vec![Note::Steered { changes: 3 }];
+        steered.manifest.clocks.insert("controls.t_ps".to_owned(), "monotonic".to_owned());
+        let label = steered.label();
+        let whole = joined(&[steered], &[0], true);
+        assert!(whole.clocks.is_empty());
+        assert_eq!(whole.incidents.notes, [Note::OfPart { part: label, note: Box::new(Note::Steered { changes: 3 }) }]);
+    }
 
     #[test]
     fn notes_of_parts_are_of_the_whole_once() {
