@@ -197,11 +197,13 @@ impl Evidence {
         self.is_cut() && self.has_books() && self.left() <= self.manifest.balance.in_flight
     }
 
-    /// Whether the experiment makes links lose, duplicate or delay frames.
+    /// Whether the experiment makes links lose, duplicate or delay frames. Parts of a joined run may have other keys of `[transport]` than the
+    /// workers' part, whose experiment the run has: books of the device name the losses that its part asked for.
     pub(crate) fn has_faulty_links(&self) -> bool {
         let faults =
             ["fault_loss", "fault_burst_p", "fault_loss_good", "fault_duplicate", "fault_reorder", "fault_corrupt"];
-        faults.iter().any(|fault| self.is_asked(fault))
+        let in_books = self.is_real() && self.manifest.balance.dropped.get("fault").is_some_and(|frames| *frames > 0);
+        in_books || faults.iter().any(|fault| self.is_asked(fault))
     }
 
     /// Whether the experiment makes links do this, by a key of `[transport]`.
@@ -466,5 +468,17 @@ mod tests {
         assert!(faulty("[transport]\nfault_burst_p = 0.01\nfault_burst_r = 0.3\n"));
         assert!(!faulty("[transport]\nfault_burst_p = 0.0\n"));
         assert!(faulty("[transport]\nfault_burst_p = 0.0\nfault_loss_good = 0.1\n"));
+    }
+
+    /// The experiment of the whole is that of the workers' part.
+    #[test]
+    fn losses_that_the_part_of_the_device_asked_for_are_in_its_books() {
+        let faulty = |reason: &str| {
+            let mut manifest = manifest(&[0]);
+            manifest.clocks.insert("sent.t_sent_ps".to_owned(), "host".to_owned());
+            manifest.balance.dropped.insert(reason.to_owned(), 5);
+            Evidence::of(Path::new(""), manifest).has_faulty_links()
+        };
+        assert!(faulty("fault") && !faulty("reward_low"));
     }
 }
