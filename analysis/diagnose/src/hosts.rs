@@ -270,14 +270,19 @@ pub(crate) fn silence(
         );
         found.push(CauseFound::new(&NOTHING_SENT, Certainty::Certain, evidence.sent.packet.len() as u64, vec![proof]));
     }
-    if left == 0 || explained || crossing.is_some_and(|crossing| crossing.came > 0) {
+    let unmatched = evidence.manifest.counters.foreign;
+    let on_cable = crossing.is_some_and(|crossing| crossing.came > 0);
+    // Results on a cable that no worker takes, and that have no fault of their own, such as another address or length.
+    let are_results = unmatched > 0 && evidence.is_results() && found.is_empty();
+    if left == 0 || explained || on_cable && !are_results {
         return;
     }
-    let unmatched = evidence.manifest.counters.foreign;
-    if unmatched > 0 && !evidence.is_real() {
+    if unmatched > 0 && (on_cable || !evidence.is_real()) {
+        // Frames on a cable may belong to others.
+        let certainty = if on_cable { Certainty::Likely } else { Certainty::Certain };
         let says = format!("{unmatched} frames came that match no update or result of the run, and none that does");
         let proof = EvidenceItem::new("manifest.json, counters.foreign", says);
-        found.push(CauseFound::new(&RESULTS_UNMATCHED, Certainty::Certain, left, vec![proof]));
+        found.push(CauseFound::new(&RESULTS_UNMATCHED, certainty, left, vec![proof]));
         return;
     }
     let receiver = if evidence.is_results() { "workers" } else { "server" };
@@ -408,6 +413,8 @@ fn of_silent_device(evidence: &Evidence, into: u64) -> (&'static crate::cause::C
 
 #[cfg(test)]
 mod tests {
+    use pktgen_core::record::Family;
+
     use super::*;
     use crate::evidence::manifest;
 
@@ -445,6 +452,27 @@ mod tests {
         assert_eq!(causes("virtual", true, ""), (vec![("device_silent", Certainty::Likely)], 0));
         assert_eq!(causes("virtual", true, lossy), (vec![], 1));
         assert_eq!(causes("virtual", false, lossy), (vec![], 1));
+    }
+
+    /// A device of which no result matches is no better than one of which some do not.
+    #[test]
+    fn results_on_a_cable_that_all_match_nothing_are_unmatched() {
+        let causes = |family: Family, before: &[&'static crate::cause::Cause]| {
+            let mut manifest = manifest(&[0; 2]);
+            manifest.clocks.insert("sent.t_sent_ps".to_owned(), "host".to_owned());
+            manifest.family = Some(family);
+            manifest.counters.foreign = 16;
+            let mut evidence = Evidence::of(std::path::Path::new(""), manifest);
+            evidence.sent.sent_ps = vec![Some(0); 16];
+            let one = |cause: &&'static crate::cause::Cause| CauseFound::new(cause, Certainty::Likely, 16, Vec::new());
+            let (mut found, mut unknown): (Vec<_>, _) = (before.iter().map(one).collect(), Vec::new());
+            let crossing = Crossing { came: 16, ..Crossing::default() };
+            silence(&evidence, Some(&crossing), &mut found, &mut unknown);
+            found.iter().map(|found| (found.cause.code, found.certainty)).collect::<Vec<_>>()
+        };
+        assert_eq!(causes(Family::Results, &[]), [("results_unmatched", Certainty::Likely)]);
+        assert_eq!(causes(Family::Results, &[&BAD_CHECKSUM]), [("bad_checksum", Certainty::Likely)]);
+        assert_eq!(causes(Family::Updates, &[]), []);
     }
 
     /// What was under way at the end of a cut run needs no cause, and what was lost before it does.
