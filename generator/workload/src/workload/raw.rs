@@ -16,7 +16,7 @@ use crate::registry::Named;
 use crate::seed::Seed;
 use crate::time::Time;
 use crate::topology::Population;
-use crate::wire::frame::HEAD;
+use crate::wire::frame::{Checksums, HEAD, checksums};
 use crate::wire::update::padded;
 use crate::{Error, Result};
 
@@ -192,6 +192,7 @@ impl FlowSurvey {
     /// Takes a frame; refuses one flow too many.
     fn add(&mut self, frame: &[u8], place: &str) -> Result<()> {
         self.frame_max = self.frame_max.max(frame.len() as u32);
+        self.flows.misfit |= checksums(frame) != Checksums::Fit;
         if !self.flows.add(FlowKey::of(frame)) {
             return Err(Error::config(format!(
                 "{place}: there are more than {} flows (addresses, protocol and ports); let fewer fields vary, or send fewer frames",

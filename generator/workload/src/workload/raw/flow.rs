@@ -53,6 +53,8 @@ impl FlowKey {
 #[derive(Debug, Default)]
 pub struct RawFlows {
     numbers: HashMap<FlowKey, u32>,
+    /// Whether the checksums of a frame that is sent do not fit.
+    pub(super) misfit: bool,
 }
 
 impl RawFlows {
@@ -69,6 +71,11 @@ impl RawFlows {
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.numbers.len()
+    }
+
+    /// Returns whether frames are sent whose own checksums of IPv4 or UDP do not fit.
+    pub fn has_misfits(&self) -> bool {
+        self.misfit
     }
 
     /// The flow of a frame; none if it is of no flow.

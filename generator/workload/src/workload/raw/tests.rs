@@ -215,6 +215,28 @@ fn patterns_with_checksums_keep_right_ones() {
 }
 
 #[test]
+fn what_is_sent_with_a_wrong_checksum_is_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let known = |frames: &[(Time, Vec<u8>)], key: &str| {
+        let path = capture(folder.path(), frames);
+        let text = format!("[workload]\nkind = \"raw\"\n{key} = \"{path}\"\n[schedule]\noffered = \"1Gbps\"\n");
+        let source = open(&mut Document::parse(&text, "x.toml").unwrap(), Seed(3)).unwrap().source;
+        source.known().raw.unwrap().has_misfits()
+    };
+    let right = udp(1, 7, 60);
+    let (mut wrong, mut unfinished) = (right.clone(), right.clone());
+    wrong[40..42].copy_from_slice(&[0x12, 0x34]);
+    // 0.0.0.1 + 10.0.0.1 + 17 + 26: the pseudo header.
+    unfinished[40..42].copy_from_slice(&(1 + 0x0a00u16 + 1 + 17 + 26).to_be_bytes());
+    for key in ["frames", "pattern"] {
+        assert!(!known(&[(0, right.clone()), (1_000_000, right.clone())], key), "{key}");
+        for other in [&wrong, &unfinished] {
+            assert!(known(&[(0, right.clone()), (1_000_000, other.clone())], key), "{key}");
+        }
+    }
+}
+
+#[test]
 fn settings_that_cannot_be_are_refused() {
     for (set, part) in [
         ("sizes = [41]", "41 bytes"),
