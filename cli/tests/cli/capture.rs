@@ -436,6 +436,31 @@ fn a_full_disk_ends_it() {
     assert!(faults.contains("writer_failed") && faults.contains("capture_interrupted"), "{faults}");
 }
 
+/// A capture whose interface goes down, or is deleted, ends by itself, and says so.
+#[test]
+fn an_interface_that_is_gone_ends_it() {
+    let Some(space) = space("af_xdp") else { return };
+    // Deleted last: no interface is left then.
+    for (name, kind, change) in [
+        ("packet-down", "af_packet", ["set", "rx0", "down"].as_slice()),
+        ("xdp-down", "af_xdp", &["set", "rx0", "down"]),
+        ("xdp-gone", "af_xdp", &["del", "rx0"]),
+    ] {
+        let mut capture = space.start(name, &["-q", "--kind", kind]);
+        assert!(space.inside("ip").arg("link").args(change).status().expect("ip runs").success());
+        let ended = happens(|| capture.try_wait().expect("a child").is_some());
+        let _ = capture.kill();
+        let output = capture.wait_with_output().expect("it ends");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(ended, "hang guard: the capture goes on without its interface: {text}");
+        assert!(output.status.code() == Some(3) && text.contains("rx0: cannot receive"), "{name}: {text}");
+        let manifest = manifest(&space.dir(name));
+        assert_eq!(manifest["state"], "interrupted", "{name}");
+        assert!(manifest["validity"]["faults"].to_string().contains("role_failed"), "{name}: {manifest}");
+        let _ = space.inside("ip").args(["link", "set", "rx0", "up"]).output();
+    }
+}
+
 /// Changes a byte of a file in the run dir: a reader refuses it by name, or reports that it did not read it.
 fn damage_is_found(dir: &Path, file: &str) {
     let analyze = |more: &[&str]| {

@@ -420,8 +420,14 @@ impl Wire for AfXdp {
     }
 
     fn wait(&mut self, timeout_ns: u64) -> Result<()> {
-        xsk::wait_readable(&mut [xsk::readable(self.socket.raw_fd())], timeout_ns)
-            .map_err(|e| host_error(&format!("wait for frames on {}", self.options.interface), &e))
+        let fd = self.socket.raw_fd();
+        let is_readable = xsk::wait_readable(&mut [xsk::readable(fd)], timeout_ns)
+            .map_err(|e| host_error(&format!("wait for frames on {}", self.options.interface), &e))?;
+        // Nothing came: perhaps because the interface is down.
+        if is_readable || self.rings.rx_ring.is_none() {
+            return Ok(());
+        }
+        xsk::check_up(fd).map_err(|e| self.card.failed("receive", &e))
     }
 
     fn flush(&mut self, timeout_ns: u64) -> Result<()> {

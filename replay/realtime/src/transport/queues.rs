@@ -90,12 +90,12 @@ impl Wire for Queues {
     }
 
     fn wait(&mut self, timeout_ns: u64) -> Result<()> {
-        match &mut self.waiting {
-            Some(waiting) => waiting
-                .wait(timeout_ns)
-                .map_err(|e| Error::Host(format!("this host cannot wait for the queues of {}: {e}", self.at.name()))),
-            None => self.ports[0].wait(timeout_ns.min(LOOK_NS)),
-        }
+        let Some(waiting) = &mut self.waiting else { return self.ports[0].wait(timeout_ns.min(LOOK_NS)) };
+        let is_readable = waiting
+            .wait(timeout_ns)
+            .map_err(|e| Error::Host(format!("this host cannot wait for the queues of {}: {e}", self.at.name())))?;
+        // Nothing came: a port knows whether the interface is down.
+        if is_readable { Ok(()) } else { self.ports[0].wait(0) }
     }
 
     fn flush(&mut self, timeout_ns: u64) -> Result<()> {

@@ -58,7 +58,7 @@ pub(crate) fn set_buffer(socket: BorrowedFd<'_>, buffer: SocketBuffer, bytes: us
 /// reports it. A signal ends the wait early, as the caller checks the time anyway.
 pub(crate) fn wait_readable(socket: BorrowedFd<'_>, timeout_ns: u64) -> io::Result<()> {
     let mut entry = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    poll(std::slice::from_mut(&mut entry), timeout_ns)
+    poll(std::slice::from_mut(&mut entry), timeout_ns).map(drop)
 }
 
 /// Descriptors, any of which may become readable.
@@ -70,25 +70,26 @@ impl Waiting {
         Waiting(descriptors.into_iter().map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect())
     }
 
-    /// Waits until one of them is readable, at most `timeout_ns`.
-    pub fn wait(&mut self, timeout_ns: u64) -> io::Result<()> {
+    /// Waits until one of them is readable, at most `timeout_ns`; returns whether one is. A pending error alone ends the wait, too.
+    pub fn wait(&mut self, timeout_ns: u64) -> io::Result<bool> {
         poll(&mut self.0, timeout_ns)
     }
 }
 
 /// Sleeps for about `timeout_ns`.
 pub fn sleep(timeout_ns: u64) -> io::Result<()> {
-    poll(&mut [], timeout_ns)
+    poll(&mut [], timeout_ns).map(drop)
 }
 
-fn poll(entries: &mut [libc::pollfd], timeout_ns: u64) -> io::Result<()> {
+/// Returns whether one of them is readable.
+fn poll(entries: &mut [libc::pollfd], timeout_ns: u64) -> io::Result<bool> {
     let timeout =
         libc::timespec { tv_sec: (timeout_ns / 1_000_000_000) as _, tv_nsec: (timeout_ns % 1_000_000_000) as _ };
     // SAFETY: the pointer and the length are of one slice, which the kernel may write to; the time outlives the call.
     let code = unsafe { libc::ppoll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, &timeout, ptr::null()) };
     match io::Error::last_os_error() {
         error if code < 0 && error.kind() != io::ErrorKind::Interrupted => Err(error),
-        _ => Ok(()),
+        _ => Ok(code > 0 && entries.iter().any(|entry| entry.revents & libc::POLLIN != 0)),
     }
 }
 

@@ -45,8 +45,17 @@ pub fn readable(fd: RawFd) -> libc::pollfd {
     libc::pollfd { fd, events: libc::POLLIN, revents: 0 }
 }
 
-/// Waits until one of them is readable, at most `timeout_ns`.
-pub(crate) fn wait_readable(sockets: &mut [libc::pollfd], timeout_ns: u64) -> io::Result<()> {
+/// Fails if the interface of a receiving socket is down or gone: the kernel makes the socket neither readable nor an error then.
+pub(crate) fn check_up(fd: RawFd) -> io::Result<()> {
+    // SAFETY: asks for no bytes, so that nothing is written.
+    let got = unsafe { libc::recv(fd, std::ptr::null_mut(), 0, libc::MSG_DONTWAIT) };
+    let error = io::Error::last_os_error();
+    let is_gone = got < 0 && matches!(error.raw_os_error(), Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV));
+    if is_gone { Err(error) } else { Ok(()) }
+}
+
+/// Waits until one of them is readable, at most `timeout_ns`; returns whether one is.
+pub(crate) fn wait_readable(sockets: &mut [libc::pollfd], timeout_ns: u64) -> io::Result<bool> {
     let timeout = libc::timespec {
         tv_sec: (timeout_ns / 1_000_000_000) as _,
         tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
@@ -55,8 +64,8 @@ pub(crate) fn wait_readable(sockets: &mut [libc::pollfd], timeout_ns: u64) -> io
     // SAFETY: so many pollfds and one timespec that outlive the call; no signal mask.
     let got = unsafe { libc::ppoll(sockets.as_mut_ptr(), count, &raw const timeout, std::ptr::null()) };
     match (got, io::Error::last_os_error()) {
-        (0.., _) => Ok(()),
-        (_, error) if is_passing(&error) => Ok(()),
+        (0.., _) => Ok(sockets.iter().any(|socket| socket.revents & libc::POLLIN != 0)),
+        (_, error) if is_passing(&error) => Ok(false),
         (_, error) => Err(error),
     }
 }

@@ -99,6 +99,24 @@ fn what_full_queues_lose_is_counted() {
     });
 }
 
+#[test]
+fn an_interface_that_goes_down_is_an_error_of_its_end() {
+    in_namespace(module_path!(), "an_interface_that_goes_down_is_an_error_of_its_end", || {
+        for queues in [1, 2] {
+            cables(1500, &format!("numrxqueues {queues} numtxqueues {queues}"));
+            let Some(mut wires) = XDP.or_skip(XDP.try_open(1514, |plan| plan.queues = queues)) else { return };
+            let wire = &mut *wires[End::DeviceDown as usize];
+            wire.wait(0).expect("it is up");
+            ip(&format!("link set {} down", FOUR[1]));
+            let why = wire.wait(1_000_000).expect_err("it is down").to_string();
+            assert!(why.contains(&format!("{}: cannot receive", FOUR[1])), "{queues}: {why}");
+            drop(wires);
+            ip(&format!("link del {}", FOUR[0]));
+            ip(&format!("link del {}", FOUR[2]));
+        }
+    });
+}
+
 fn refusal(case: Case, queues: u32, zero_copy: bool) -> String {
     let opened = case.try_open(1514, |plan| (plan.queues, plan.zero_copy) = (queues, zero_copy));
     match opened.map(|wires| wires[0].mode()) {
