@@ -436,6 +436,39 @@ fn a_full_disk_ends_it() {
     assert!(faults.contains("writer_failed") && faults.contains("capture_interrupted"), "{faults}");
 }
 
+/// On a disk that is full to the last byte there is still room for the manifest.
+#[test]
+fn a_disk_full_to_the_last_byte_has_room_for_the_verdict() {
+    let Some(space) = space("af_packet") else { return };
+    let (disk, copy) = (space.dir("disk"), space.dir("copy"));
+    [&disk, &copy].into_iter().for_each(|folder| std::fs::create_dir(folder).expect("a folder"));
+    let (pktgen, out) = (env!("CARGO_BIN_EXE_pktgen"), disk.join("full").display().to_string());
+    // Only this shell and its children see the mount.
+    let line = format!(
+        "mount -t tmpfs -o size=600k none {} || exit 99; {pktgen} -q capture --iface rx0 --kind af_packet --out {out}; \
+         code=$?; cp {out}/manifest.json {}; exit $code",
+        disk.display(),
+        copy.display()
+    );
+    let mut command = space.inside("bash");
+    let mut shell = command.args(["-c", &line]).stderr(Stdio::piped()).spawn().expect("it starts");
+    let seen = PathBuf::from(format!("/proc/{}/root{out}/manifest.json", shell.id()));
+    let anchored = |text: String| serde_json::from_str::<Value>(&text).is_ok_and(|m| m["anchor_unix_ns"] != 0);
+    let listens = || std::fs::read_to_string(&seen).is_ok_and(anchored);
+    let began = happens(|| listens() || shell.try_wait().expect("a child").is_some());
+    space.send(20_000, 50_000);
+    let ended = happens(|| shell.try_wait().expect("a child").is_some());
+    let _ = shell.kill();
+    let output = shell.wait_with_output().expect("it ends");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(began && ended && output.status.code() == Some(1), "{:?}: {text}", output.status);
+    assert!(text.contains("frames.arrows") && text.contains("No space left"), "{text}");
+    let manifest = manifest(&copy);
+    assert_eq!(manifest["state"], "interrupted");
+    let faults = manifest["validity"]["faults"].to_string();
+    assert!(faults.contains("writer_failed") && faults.contains("capture_interrupted"), "{faults}");
+}
+
 /// A capture whose interface goes down, or is deleted, ends by itself, and says so.
 #[test]
 fn an_interface_that_is_gone_ends_it() {

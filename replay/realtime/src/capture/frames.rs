@@ -11,6 +11,9 @@ mod pump;
 mod writer;
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -34,6 +37,9 @@ use pump::{Blocks, Pump, Pumped, blocks_in};
 use writer::Files;
 
 pub(crate) use pump::CaptureEnd;
+
+/// Bytes kept free for the last manifest: several times its size with many queues.
+const MANIFEST_ROOM: usize = 32 << 10;
 
 /// Stream name of the frames received; the file is `frames.arrows`, or `frames.parquet`.
 pub const FRAMES: &str = "frames";
@@ -209,6 +215,7 @@ fn record(
     manifest.manifest.host.extend(clock.facts());
     // Written again, so that a killed capture has its anchor.
     write_manifest(dir, &manifest)?;
+    let room = room_for_the_end(dir);
     let mut watch = |t: Time, counts: &RecordingCounts, wire: &mut dyn Wire| {
         progress(
             t,
@@ -236,8 +243,9 @@ fn record(
     manifest.manifest.queues = listener.tally.as_ref().map(Tally::queues).unwrap_or_default();
     manifest.manifest.validity.notes.extend(imbalance(&manifest.manifest.queues));
     conclude(&mut manifest, plan, end, [failures.0.as_ref(), failures.1.as_ref()], listener.doubt());
+    drop(room);
     let noted = write_manifest(dir, &manifest);
-    // What ended the capture comes first: on a full disk the manifest cannot be written either.
+    // What ended the capture comes first: the manifest may fail for the same reason.
     if let Some(failure) = failures.0.or(failures.1) {
         return Err(failure);
     }
@@ -255,6 +263,14 @@ fn record(
     write_manifest(dir, &manifest)?;
     let Manifest { validity, state, .. } = manifest.manifest;
     Ok(RecordedFrames { totals: manifest.capture, validity, state, mode: listener.wire.mode() })
+}
+
+/// Takes room on the disk for the last manifest, which a disk filled by the capture would refuse. The file has no name, so its room is
+/// free again when it is dropped, or the process is killed. `None` if the file system has no such files, or no room.
+fn room_for_the_end(dir: &Path) -> Option<File> {
+    let mut file = File::options().read(true).write(true).custom_flags(libc::O_TMPFILE).open(dir).ok()?;
+    file.write_all(&[1; MANIFEST_ROOM]).ok()?;
+    Some(file)
 }
 
 /// Runs `pump` in this thread, and concurrently the writer, until nothing is left to write, and the receivers of other
