@@ -190,10 +190,28 @@ pub fn set_udp_checksum(frame: &mut [u8]) {
 }
 
 /// Returns a frame without padding after its IPv4 packet: Ethernet frames have at least 60 bytes, and cards pad shorter ones.
+#[inline]
 pub fn unpadded(bytes: &[u8]) -> &[u8] {
-    let Some([0x08, 0x00, _, _, high, low]) = bytes.get(12..18) else { return bytes };
-    let len = 14 + usize::from(u16::from_be_bytes([*high, *low]));
-    if len < HEAD { bytes } else { bytes.get(..len).unwrap_or(bytes) }
+    unpadded_behind(bytes, 0)
+}
+
+/// The same for a frame with `tags` bytes of VLAN tags.
+#[inline]
+pub fn unpadded_behind(bytes: &[u8], tags: usize) -> &[u8] {
+    let Some([0x08, 0x00, _, _, high, low]) = bytes.get(12 + tags..18 + tags) else { return bytes };
+    let len = 14 + tags + usize::from(u16::from_be_bytes([*high, *low]));
+    if len < HEAD + tags { bytes } else { bytes.get(..len).unwrap_or(bytes) }
+}
+
+/// Returns the bytes of the VLAN tags behind the addresses of Ethernet, at most those of 16 tags.
+#[inline]
+pub fn tags_of(frame: &[u8]) -> usize {
+    const MOST: usize = 64;
+    let mut tags = 0;
+    while tags < MOST && matches!(frame.get(12 + tags..14 + tags), Some([0x81, 0x00] | [0x88, 0xa8])) {
+        tags += 4;
+    }
+    tags
 }
 
 /// Result of checking the IPv4 and UDP checksums of a frame.
@@ -211,10 +229,7 @@ pub enum Checksums {
 /// Checks the checksums of a frame.
 pub fn checksums(frame: &[u8]) -> Checksums {
     let word = |at: usize| frame.get(at..at + 2).map_or(0, |pair| u16::from_be_bytes([pair[0], pair[1]]));
-    let mut at = 12;
-    while matches!(word(at), 0x8100 | 0x88a8) {
-        at += 4;
-    }
+    let at = 12 + tags_of(frame);
     let Some(packet) = frame.get(at + 2..).filter(|packet| word(at) == 0x0800 && packet.len() >= 20) else {
         return Checksums::Fit;
     };
@@ -457,6 +472,12 @@ mod tests {
             assert_eq!(unpadded(&whole), whole);
             assert_eq!(unpadded(&whole[..HEAD - 1]), &whole[..HEAD - 1], "cut, and left to others to refuse");
         }
+        let mut tagged = vec![0; 60];
+        Template::new((0x0a00_0001, 1), (0x0a00_0002, 2), 48).emit(&mut tagged);
+        assert_eq!(tags_of(&tagged), 0);
+        tagged.splice(12..12, [0x88, 0xa8, 0, 5, 0x81, 0x00, 0, 6]);
+        assert_eq!((tags_of(&tagged), unpadded_behind(&tagged, 8).len(), unpadded(&tagged).len()), (8, 56, 68));
+        assert_eq!((tags_of(&tagged[..13]), tags_of(&[0x81u8, 0].repeat(100))), (0, 64), "cut, and tags only");
         let mut frame = vec![0; 60];
         assert_eq!(unpadded(&frame).len(), 60, "no IPv4 packet");
         Template::new((0x0a00_0001, 1), (0x0a00_0002, 2), 48).emit(&mut frame);

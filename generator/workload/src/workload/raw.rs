@@ -16,7 +16,7 @@ use crate::registry::Named;
 use crate::seed::Seed;
 use crate::time::Time;
 use crate::topology::Population;
-use crate::wire::frame::{Checksums, HEAD, checksums};
+use crate::wire::frame::{Checksums, HEAD, checksums, tags_of, unpadded_behind};
 use crate::wire::update::padded;
 use crate::{Error, Result};
 
@@ -203,18 +203,12 @@ impl FlowSurvey {
     }
 }
 
-/// What is compared of a frame that arrived, in words: what follows the headers of Ethernet, IPv4 and UDP. What pads its IPv4 packet is
-/// none of it.
+/// What is compared of a frame that arrived, in words: what follows the headers of Ethernet, with its tags, IPv4 and UDP. What pads its
+/// IPv4 packet is none of it.
 pub fn content(frame: &[u8]) -> Vec<u8> {
-    const ETHERNET: usize = 14;
-    let whole = match frame.get(ETHERNET - 2..ETHERNET + 4) {
-        Some([0x08, 0x00, _, _, high, low]) => {
-            let len = ETHERNET + usize::from(u16::from_be_bytes([*high, *low]));
-            if len < HEAD { frame } else { frame.get(..len).unwrap_or(frame) }
-        }
-        _ => frame,
-    };
-    let (words, rest) = whole.get(HEAD..).unwrap_or_default().as_chunks::<4>();
+    let tags = tags_of(frame);
+    let whole = unpadded_behind(frame, tags);
+    let (words, rest) = whole.get(HEAD + tags..).unwrap_or_default().as_chunks::<4>();
     words.iter().copied().chain(padded(rest)).flatten().collect()
 }
 

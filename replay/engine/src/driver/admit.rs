@@ -1,6 +1,6 @@
 //! Conversion of received frames to frames of a driver.
 
-use pktgen_wire::wire::frame::{HEAD, unpadded};
+use pktgen_wire::wire::frame::{HEAD, tags_of, unpadded_behind};
 
 use crate::endpoint::{Facts, Identity};
 use crate::frame::{Frame, Pool};
@@ -10,14 +10,16 @@ const ETHERNET: usize = 14;
 
 /// Copies a received frame into the pool, with its time still open; `None` if it matches no known worker.
 pub fn admit(bytes: &[u8], pool: &mut Pool, facts: &Facts) -> Option<Frame> {
-    let bytes = unpadded(bytes);
-    if bytes.len() < HEAD || bytes.len() > pool.stride() {
+    // A device may tag raw frames, which are sent unchanged, or take their tags off; others have the tags of their dialect.
+    let tags = if facts.raw.is_some() { tags_of(bytes) } else { 0 };
+    let (bytes, head) = (unpadded_behind(bytes, tags), HEAD + tags);
+    if bytes.len() < head || bytes.len() > pool.stride() {
         return None;
     }
     let Identity { packet, worker, cluster, flow, kind } = facts.protocol.identify(bytes, facts)?;
     let buffer = pool.take();
     pool.bytes_mut(buffer)[..bytes.len()].copy_from_slice(bytes);
-    Some(Frame { t: 0, packet, buffer, worker, len: bytes.len() as u16, cluster, flow, head: HEAD as u8, kind })
+    Some(Frame { t: 0, packet, buffer, worker, len: bytes.len() as u16, cluster, flow, head: head as u8, kind })
 }
 
 /// Returns the number of foreign packets that a rejected frame counts as: 0 for neighbour discovery of the hosts on a
@@ -38,7 +40,64 @@ pub fn strangers(bytes: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use pktgen_core::config::Document;
+    use pktgen_core::seed::Seed;
+    use pktgen_core::shard::Shard;
+    use pktgen_workload::workload;
+
     use super::*;
+    use crate::endpoint::WorkerKind;
+    use crate::endpoint::raw::RawKind;
+
+    /// Facts of a run of raw frames, and its first frame.
+    fn raw() -> (Facts, Vec<u8>) {
+        let text = "[workload]\nkind = \"raw\"\nflows = 1\npackets = 1\n[schedule]\noffered = \"1Mbps\"\n";
+        let mut source = workload::open(&mut Document::parse(text, "x.toml").unwrap(), Seed(1)).unwrap().source;
+        let facts = Facts {
+            kind: &RawKind,
+            protocol: RawKind.protocol(),
+            training: (0, 0),
+            workers: Arc::new(source.population().clone()),
+            host_of: Arc::new(vec![1]),
+            server: 0,
+            racks: Arc::default(),
+            flows: None,
+            standby: None,
+            udp_checksum: false,
+            seed: Seed(1),
+            host_rate_bps: 1_000_000_000,
+            real_time: true,
+            external: true,
+            round_trip: 0,
+            states: false,
+            share: Shard::WHOLE,
+            lanes: None,
+            learning: None,
+            raw: source.known().raw,
+        };
+        let mut frame = vec![0; 60];
+        source.take(&mut frame);
+        (facts, frame)
+    }
+
+    #[test]
+    fn tags_that_a_device_put_on_raw_frames_are_none_of_their_content() {
+        let (facts, frame) = raw();
+        let mut pool = Pool::new(128, 4);
+        let mut content = |bytes: &[u8]| {
+            let frame = admit(bytes, &mut pool, &facts).expect("a frame of a flow");
+            pool.payload(&frame).to_vec()
+        };
+        let own = content(&frame);
+        assert_eq!(own, frame[HEAD..]);
+        for tags in [&[0x81, 0, 0, 5][..], &[0x88, 0xa8, 0, 5, 0x81, 0, 0, 6]] {
+            let tagged = [&frame[..12], tags, &frame[12..], &[0xee; 9]].concat();
+            assert_eq!(content(&tagged), own, "{tags:?}");
+        }
+        assert!(admit(&frame[..HEAD - 1], &mut pool, &facts).is_none(), "cut");
+    }
 
     #[test]
     fn what_stacks_of_a_link_say_to_each_other_is_no_packet_of_somebody() {

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use crate::wire::frame::tags_of;
+
 /// What frames of one flow have in common: addresses, protocol and ports, or the addresses of Ethernet where there is no IP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct FlowKey {
@@ -14,12 +16,9 @@ pub(super) struct FlowKey {
 
 impl FlowKey {
     pub(super) fn of(frame: &[u8]) -> Self {
-        let mut at = 12;
-        let short = |at: usize| frame.get(at..at + 2).map_or(0, |two| u16::from_be_bytes([two[0], two[1]]));
         // Tags may be taken off or put on by a device.
-        while matches!(short(at), 0x8100 | 0x88a8) {
-            at += 4;
-        }
+        let at = 12 + tags_of(frame);
+        let short = |at: usize| frame.get(at..at + 2).map_or(0, |two| u16::from_be_bytes([two[0], two[1]]));
         let ether_type = short(at);
         let packet = frame.get(at + 2..).unwrap_or_default();
         let (mut from, mut to) = ([0; 16], [0; 16]);

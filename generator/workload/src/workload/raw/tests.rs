@@ -296,6 +296,15 @@ fn what_pads_a_packet_is_none_of_it() {
     }
 }
 
+#[test]
+fn tags_are_none_of_the_content() {
+    for frame in [udp(1, 7, 90), [&udp(1, 7, 50)[..], &[0; 10]].concat(), vec![7; 90]] {
+        let tagged = [&frame[..12], &[0x81, 0, 0, 5], &frame[12..]].concat();
+        let twice = [&frame[..12], &[0x88, 0xa8, 0, 6], &tagged[12..]].concat();
+        assert_eq!([content(&tagged), content(&twice)], [content(&frame), content(&frame)]);
+    }
+}
+
 proptest! {
     /// Any bytes have a flow; tags do not change it.
     #[test]

@@ -17,6 +17,9 @@ use crate::frame::{BURST, Frame, Kind, Pool};
 use crate::live::{Delivered, Feed};
 use crate::transport::{Found, Wire};
 
+/// Bytes of VLAN tags that a raw frame may get on its way.
+const TAGS: usize = 8;
+
 /// The server.
 pub(super) struct ServerRole<'a> {
     server: Box<dyn Server>,
@@ -52,6 +55,8 @@ impl<'a> ServerRole<'a> {
         frame_bytes: usize,
         rows: ServerRows<'a>,
     ) -> Self {
+        // A device may tag raw frames.
+        let room = if facts.raw.is_some() { frame_bytes + TAGS } else { frame_bytes };
         ServerRole {
             server,
             members: members(&facts.workers),
@@ -60,7 +65,7 @@ impl<'a> ServerRole<'a> {
             facts,
             wire,
             waiting: Waiting::new(),
-            pool: Pool::new(frame_bytes, 1024),
+            pool: Pool::new(room, 1024),
             host: Host::default(),
             batch: Vec::with_capacity(BURST),
             noted: rows.keeps_stamps().then(Noted::default),
