@@ -263,6 +263,13 @@ fn two_faults_at_once_are_both_found() {
 
 #[test]
 fn healthy_runs_have_no_cause_and_shares_that_add_up() {
+    const PATTERN: &[&str] = &[
+        "workload.pattern={folder}/pattern.pcap",
+        "workload.packets=1200",
+        "workload.vary=[]",
+        "workload.sizes=[]",
+        "workload.flows=4",
+    ];
     let Some(net) = net("diaghealthy") else { return };
     let cells = [
         forward(&[], ""),
@@ -271,7 +278,7 @@ fn healthy_runs_have_no_cause_and_shares_that_add_up() {
         switch(&[], ""),
         router(&[], ""),
         raw(&[], "", &["workload.vary=[\"ip_dst=random:10.0.0.1..10.0.3.254\"]"]),
-        raw(&[], "", &["workload.pattern={folder}/pattern.pcap", "workload.packets=1200", "workload.vary=[]"]),
+        raw(&[], "", PATTERN),
     ];
     for cell in &cells {
         let tried = || diagnosed(&net, cell, true);

@@ -75,6 +75,7 @@ impl Workload for Raw {
     fn open(&self, section: &mut Section, schedule: &mut Section, seed: Seed) -> Result<Box<dyn Source>> {
         let frames = RawSettings::frames(section)?;
         let made = made::MadeSettings::read(section)?;
+        made.check_used(section, frames.is_some())?;
         if let Some(path) = frames {
             return recorded::open(&path, section, schedule).map(|source| Box::new(source) as Box<dyn Source>);
         }

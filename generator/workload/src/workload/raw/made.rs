@@ -73,6 +73,36 @@ impl MadeSettings {
         })
     }
 
+    /// Refuses values that change nothing beside `frames`, or beside a pattern.
+    pub(super) fn check_used(&self, section: &Section, beside_frames: bool) -> Result<()> {
+        let unset = MadeSettings::read(&mut Section::of("workload", &[]))?;
+        let beside_pattern = self.pattern.is_some();
+        // Whether each is set, and used with a pattern.
+        let keys = [
+            ("sizes", self.sizes != unset.sizes, false),
+            ("weights", self.weights != unset.weights, false),
+            ("flows", self.flows != unset.flows, false),
+            ("packets", self.packets != unset.packets, true),
+            ("pattern", beside_pattern, true),
+            ("vary", !self.vary.is_empty(), true),
+            ("from", self.from != unset.from, false),
+            ("to", self.to != unset.to, false),
+            ("from_mac", self.from_mac != unset.from_mac, false),
+            ("to_mac", self.to_mac != unset.to_mac, false),
+        ];
+        let is_unused = |is_used: bool| beside_frames || beside_pattern && !is_used;
+        let Some((key, ..)) = keys.into_iter().find(|(_, is_set, is_used)| *is_set && is_unused(*is_used)) else {
+            return Ok(());
+        };
+        let why = match beside_frames {
+            true => {
+                "frames of workload.frames are sent unchanged; leave it out, or name the capture as workload.pattern instead"
+            }
+            false => "frames of workload.pattern have their own; leave it out, or use vary",
+        };
+        Err(Error::config(format!("{}: {why}", section.place(key))))
+    }
+
     /// The sizes of a round, each as often as it weighs, spread over the round.
     fn round(&self, section: &Section) -> Result<Vec<u32>> {
         let place = |key: &str| section.place(key);

@@ -263,6 +263,34 @@ fn settings_that_cannot_be_are_refused() {
 }
 
 #[test]
+fn keys_that_change_nothing_beside_a_capture_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = capture(folder.path(), &[(0, udp(1, 7, 60)), (1_000_000, udp(2, 7, 60))]);
+    let of = |key: &str, set: &str| {
+        sent(&format!("[workload]\nkind = \"raw\"\n{key} = \"{path}\"\n{set}\n[schedule]\noffered = \"1Gbps\"\n"))
+    };
+    let made = ["sizes = [70]", "weights = [2]", "flows = 9", "from = \"10.0.0.1\"", "to_mac = \"02:00:00:00:00:99\""];
+    let both = ["packets = 9", "vary = [\"ip_ttl=count\"]"];
+    for set in made.into_iter().chain(both) {
+        let key = format!("workload.{}", set.split(' ').next().unwrap());
+        for beside in ["frames", "pattern"] {
+            let found = of(beside, set);
+            if beside == "pattern" && both.contains(&set) {
+                assert!(found.is_ok(), "{set}");
+                continue;
+            }
+            let message = found.err().map(|e| e.to_string()).unwrap_or_default();
+            assert!(message.contains(&key) && message.contains("leave it out"), "{beside}, {set}: {message}");
+        }
+    }
+    let message = of("frames", &format!("pattern = \"{path}\"")).unwrap_err().to_string();
+    assert!(message.contains("workload.pattern"), "{message}");
+    // What says the same as nothing, as in a resolved configuration.
+    let resolved = "sizes = []\nweights = []\nflows = 4\npackets = 1000\nvary = []\nfrom = \"198.18.0.1\"";
+    assert_eq!((of("frames", resolved).unwrap().len(), of("pattern", resolved).unwrap().len()), (2, 1000));
+}
+
+#[test]
 fn a_field_beyond_the_end_is_left_out() {
     let text = "[workload]\nkind = \"raw\"\nflows = 1\npackets = 4\nsizes = [60, 9036]\nvary = [\"9032+4=count\"]\n\
         [schedule]\noffered = \"1Gbps\"\n";
