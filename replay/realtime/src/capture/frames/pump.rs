@@ -19,8 +19,8 @@ use crate::transport::{Arrival, RETIRE_MS, Wait, Wire};
 
 /// Maximum number of frames per poll of the ring, and so per reading of the clock.
 const BURST: usize = 64;
-/// A partial block goes to the writer after this time, which bounds the age of data on disk.
-const FLUSH: Time = SECOND;
+/// A partial block goes to the writer after this time, so that the files are at most a second behind.
+const FLUSH: Time = 900 * MS;
 /// Maximum sleep in ns while nothing arrives, before limits and signals are checked again.
 const SLEEP_NS: u64 = 10_000_000;
 /// Sleep while frames keep coming, instead of waiting for the next one: a wake-up for each costs the core that delivers
@@ -96,6 +96,7 @@ impl Blocks {
         self.current = self.spare.pop();
     }
 
+    #[inline]
     fn flush_if_old(&mut self, now: Time) {
         if self.current.as_ref().and_then(Block::first).is_some_and(|first| now - first > FLUSH) {
             self.next();
@@ -165,10 +166,10 @@ impl Pump<'_> {
             if self.blocks.full.is_abandoned() {
                 return Ok(CaptureEnd::WriterGone);
             }
+            self.blocks.flush_if_old(now);
             if now >= next_watch {
                 // A ring tells of an interface that went down only here, if nothing else waits.
                 self.wire.wait(0)?;
-                self.blocks.flush_if_old(now);
                 watch(now, &self.blocks.counts, self.wire);
                 next_watch = now + SECOND;
             }
@@ -226,3 +227,76 @@ pub(super) fn blocks_in(bytes: usize, snap: usize) -> usize {
 }
 
 const _: () = assert!(ROWS.is_multiple_of(BURST), "a block ends with a burst");
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicI64;
+
+    use pktgen_core::time::NEVER;
+    use rtrb::RingBuffer;
+
+    use super::*;
+    use crate::transport::{Found, Submitted, WireCounters};
+
+    /// Receives one frame, when it is due.
+    struct Late<'a> {
+        clock: &'a RunClock,
+        due: &'a AtomicI64,
+        given: bool,
+    }
+
+    impl Wire for Late<'_> {
+        fn send(&mut self, _frames: &[&[u8]]) -> Result<Submitted> {
+            Ok(Submitted::default())
+        }
+
+        fn receive(&mut self, _most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<Found> {
+            if self.given || self.clock.now() < self.due.load(Ordering::Relaxed) {
+                return Ok(Found::default());
+            }
+            self.given = true;
+            each(Arrival { bytes: &[7; 60], len: 60, stamp_ns: None, lost: false });
+            Ok(Found::some(1))
+        }
+
+        fn wait(&mut self, _timeout_ns: u64) -> Result<()> {
+            std::thread::sleep(Duration::from_millis(1));
+            Ok(())
+        }
+
+        fn counters(&mut self) -> WireCounters {
+            WireCounters::default()
+        }
+
+        fn mode(&self) -> String {
+            "late".into()
+        }
+    }
+
+    /// A frame that comes shortly after one watch is with the writer at the next one, a second later.
+    #[test]
+    fn a_frame_is_with_the_writer_within_a_second() {
+        let (full, mut filled) = RingBuffer::new(2);
+        let (mut emptied, empty) = RingBuffer::new(2);
+        for _ in 0..2 {
+            assert!(emptied.push(Block::new(64, false)).is_ok());
+        }
+        let mut blocks = Blocks::new(full, empty, 64);
+        let (clock, due, stop) = (RunClock::start(), AtomicI64::new(NEVER), AtomicBool::new(false));
+        let limits = RecordingLimits { count: None, length: None, idle: None, wait: Wait::Block };
+        let mut wire = Late { clock: &clock, due: &due, given: false };
+        let mut rows = None;
+        let mut watch = |now: Time, _: &RecordingCounts, _: &mut dyn Wire| {
+            if due.load(Ordering::Relaxed) == NEVER {
+                due.store(now + 40 * MS, Ordering::Relaxed);
+            } else {
+                rows = filled.pop().ok().map(|block| block.rows());
+                stop.store(true, Ordering::Relaxed);
+            }
+        };
+        let pump = Pump { wire: &mut wire, clock: &clock, limits: &limits, blocks: &mut blocks };
+        let (ended, counts) = pump.run([&stop, &AtomicBool::new(false)], &mut watch);
+        assert!(matches!(ended, Ok(CaptureEnd::Stopped)), "{ended:?}");
+        assert_eq!((rows, counts.captured), (Some(1), 1));
+    }
+}
