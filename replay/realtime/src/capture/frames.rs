@@ -330,12 +330,12 @@ type Buffers = (Blocks, WriterEnds);
 /// Makes all blocks, empty, and the two rings between receiver and writer.
 fn buffers(plan: &RecordingPlan) -> Buffers {
     let (snap, stamped) = (plan.listen.snap as usize, plan.listen.stamps().is_some());
-    let count = blocks_in(plan.buffer_bytes, snap);
+    let (count, rows) = blocks_in(plan.buffer_bytes, snap);
     let (full, filled) = RingBuffer::new(count);
     let (mut emptied, empty) = RingBuffer::new(count);
     for _ in 0..count {
         // The ring has room for all blocks.
-        let _ = emptied.push(Block::new(snap, stamped));
+        let _ = emptied.push(Block::new(rows, snap, stamped));
     }
     (Blocks::new(full, empty, snap), (filled, emptied))
 }

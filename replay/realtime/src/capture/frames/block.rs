@@ -11,15 +11,17 @@ use pktgen_core::arrow::datatypes::SchemaRef;
 use pktgen_core::arrow::error::ArrowError;
 use pktgen_core::time::Time;
 
-/// Frames per block, and per batch of the stream.
+/// Most frames per block, and per batch of the stream.
 pub(super) const ROWS: usize = 1 << 13;
 
 /// Marks a missing stamp.
 const MISSING: i64 = i64::MIN;
 
-/// Columns with room for [`ROWS`] frames.
+/// Columns with room for some frames, at most [`ROWS`].
 #[derive(Debug)]
 pub(super) struct Block {
+    /// Number of frames that it has room for.
+    most: usize,
     times: Vec<i64>,
     /// One per frame if the socket stamps frames, otherwise empty.
     stamps: Vec<i64>,
@@ -31,8 +33,9 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// Allocates room for frames of which `snap` bytes are kept, and touches the memory.
-    pub fn new(snap: usize, stamped: bool) -> Self {
+    /// Allocates room for `most` frames of which `snap` bytes are kept, and touches the memory.
+    pub fn new(most: usize, snap: usize, stamped: bool) -> Self {
+        debug_assert!(most <= ROWS);
         // Written once: the kernel allocates pages on the first write, which must not happen while receiving.
         fn touched<T: Clone>(value: T, count: usize) -> Vec<T> {
             let mut memory = Vec::with_capacity(count);
@@ -41,20 +44,21 @@ impl Block {
             memory
         }
         let mut block = Block {
-            times: touched(1, ROWS),
-            stamps: touched(1, if stamped { ROWS } else { 0 }),
+            most,
+            times: touched(1, most),
+            stamps: touched(1, if stamped { most } else { 0 }),
             stamped,
-            lens: touched(1, ROWS),
-            ends: touched(1, ROWS + 1),
-            bytes: touched(1, ROWS * snap),
+            lens: touched(1, most),
+            ends: touched(1, most + 1),
+            bytes: touched(1, most * snap),
         };
         block.ends.push(0);
         block
     }
 
-    /// Returns the approximate size of a block for `snap`, in bytes.
-    pub fn size(snap: usize) -> usize {
-        ROWS * (snap + 24)
+    /// Returns the approximate size of a frame in a block for `snap`, in bytes.
+    pub fn frame_size(snap: usize) -> usize {
+        snap + 24
     }
 
     /// Returns the number of frames.
@@ -66,7 +70,7 @@ impl Block {
     /// Returns whether it is full.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.lens.len() >= ROWS
+        self.lens.len() >= self.most
     }
 
     /// Returns the arrival time of its first frame.
@@ -77,7 +81,7 @@ impl Block {
     /// Adds a frame of which `bytes` are kept; there must be room.
     #[inline]
     pub fn push(&mut self, t: Time, stamp_ns: Option<u64>, len: usize, bytes: &[u8]) {
-        debug_assert!(self.rows() < ROWS && self.bytes.len() + bytes.len() <= self.bytes.capacity());
+        debug_assert!(self.rows() < self.most && self.bytes.len() + bytes.len() <= self.bytes.capacity());
         self.times.push(t);
         if self.stamped {
             self.stamps.push(stamp_ns.map_or(MISSING, |stamp| stamp as i64));
@@ -131,11 +135,11 @@ impl Block {
             drop(column);
             for (part, buffer) in buffers.into_iter().enumerate() {
                 match (at, part) {
-                    (0, _) => self.times = reclaim(buffer, ROWS),
-                    (1, _) if has_stamps => self.stamps = reclaim(buffer, ROWS),
+                    (0, _) => self.times = reclaim(buffer, self.most),
+                    (1, _) if has_stamps => self.stamps = reclaim(buffer, self.most),
                     (1, _) => {}
-                    (2, _) => self.lens = reclaim(buffer, ROWS),
-                    (_, 0) => self.ends = reclaim(buffer, ROWS + 1),
+                    (2, _) => self.lens = reclaim(buffer, self.most),
+                    (_, 0) => self.ends = reclaim(buffer, self.most + 1),
                     _ => self.bytes = reclaim(buffer, 0),
                 }
             }
@@ -164,7 +168,7 @@ mod tests {
         /// A block returns what was pushed, stamped or not, and gets its memory back.
         #[test]
         fn what_goes_in_comes_out(frames in prop::collection::vec((any::<u32>(), prop::collection::vec(any::<u8>(), 0..64)), 1..200), stamped: bool) {
-            let mut block = Block::new(64, stamped);
+            let mut block = Block::new(ROWS, 64, stamped);
             let memory = (block.times.as_ptr(), block.bytes.as_ptr());
             let blank = Buffer::from_vec(vec![0i64; ROWS]);
             for round in 0..2 {
@@ -196,7 +200,7 @@ mod tests {
     #[test]
     fn a_frame_without_a_stamp_has_none_and_the_others_keep_theirs() {
         let blank = Buffer::from_vec(vec![0i64; ROWS]);
-        let mut block = Block::new(64, true);
+        let mut block = Block::new(ROWS, 64, true);
         for stamps in [[Some(5), None, Some(7)], [None, None, Some(9)], [Some(1), Some(2), Some(3)]] {
             for stamp in stamps {
                 block.push(1, stamp, 60, &[1, 2]);

@@ -221,9 +221,14 @@ impl Pump<'_> {
     }
 }
 
-/// Returns the number of blocks for this buffer size, at least a few.
-pub(super) fn blocks_in(bytes: usize, snap: usize) -> usize {
-    (bytes / Block::size(snap)).max(4)
+/// Minimum number of blocks.
+const BLOCKS: usize = 4;
+
+/// Returns the number of blocks for this buffer size, at least a few, and of frames in each, at least those of a burst.
+pub(super) fn blocks_in(bytes: usize, snap: usize) -> (usize, usize) {
+    let frames = bytes / Block::frame_size(snap);
+    let rows = (frames / BLOCKS / BURST * BURST).clamp(BURST, ROWS);
+    ((frames / rows).max(BLOCKS), rows)
 }
 
 const _: () = assert!(ROWS.is_multiple_of(BURST), "a block ends with a burst");
@@ -273,13 +278,27 @@ mod tests {
         }
     }
 
+    #[test]
+    fn buffers_are_as_large_as_asked_for() {
+        for bytes in [1 << 20, 8 << 20, 128 << 20, 4 << 30] {
+            for snap in [14, 128, 1514, 9018, 65_549] {
+                let (blocks, rows) = blocks_in(bytes, snap);
+                let size = blocks * rows * Block::frame_size(snap);
+                let least = BLOCKS * BURST * Block::frame_size(snap);
+                assert!(size <= bytes.max(least) && size >= bytes / 2, "{bytes}, {snap}: {blocks} of {rows}");
+                assert!(rows.is_multiple_of(BURST) && rows <= ROWS, "{rows}");
+            }
+        }
+        assert_eq!(blocks_in(128 << 20, 128), (107, ROWS));
+    }
+
     /// A frame that comes shortly after one watch is with the writer at the next one, a second later.
     #[test]
     fn a_frame_is_with_the_writer_within_a_second() {
         let (full, mut filled) = RingBuffer::new(2);
         let (mut emptied, empty) = RingBuffer::new(2);
         for _ in 0..2 {
-            assert!(emptied.push(Block::new(64, false)).is_ok());
+            assert!(emptied.push(Block::new(BURST, 64, false)).is_ok());
         }
         let mut blocks = Blocks::new(full, empty, 64);
         let (clock, due, stop) = (RunClock::start(), AtomicI64::new(NEVER), AtomicBool::new(false));

@@ -180,7 +180,7 @@ mod tests {
 
     /// A block of `rows` frames numbered from `first` on.
     fn block(first: u32, rows: u32) -> Block {
-        let mut block = Block::new(8, false);
+        let mut block = Block::new(ROWS, 8, false);
         for n in first..first + rows {
             block.push(i64::from(n), None, 100 + n as usize, &n.to_le_bytes());
         }
@@ -241,7 +241,7 @@ mod tests {
         };
         files.flush().expect("flushed");
         assert_eq!(times(), [0u64; 0]);
-        let mut block = Block::new(8, true);
+        let mut block = Block::new(ROWS, 8, true);
         for stamp in [Some(anchor + 1000), Some(anchor - 2000), Some(37), None] {
             block.push(5 * MS, stamp, 60, &[1; 8]);
         }
