@@ -28,6 +28,7 @@ fn settings_of_an_interface_are_measured_and_one_is_written() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     deadlines(&net, folder.path());
     refusals(&net);
+    largest_frames(&net, folder.path());
     let chosen = undisturbed("the settings that pktgen tune chooses", |i| {
         let out = folder.path().join(format!("top{i}"));
         top_speed(&net, &out).then_some(out)
@@ -96,6 +97,15 @@ fn deadlines(net: &Net, folder: &std::path::Path) {
     // A host that cannot keep the rate reports it, and chooses nothing.
     let chosen = tuned["chosen"].as_u64();
     assert_eq!(output.status.code(), Some(i32::from(chosen.is_none())), "{}", said(&output));
+}
+
+/// Frames as long as the MTU can be sent: an acknowledgement of them, which no trial sends, would be longer.
+fn largest_frames(net: &Net, folder: &std::path::Path) {
+    let out = folder.join("largest").display().to_string();
+    let output = tune(net, &["w0", "--bytes", "1514B", "--rounds", "6", "--trial", "1ms", "--json", "--out", &out]);
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{:?}: {}", output.status, said(&output));
+    let tuned: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", said(&output)));
+    assert!(tuned["settings"][0]["refused"].is_null(), "{tuned}");
 }
 
 fn refusals(net: &Net) {

@@ -376,6 +376,7 @@ impl Trial<'_> {
     fn make(&self, keys: &[(&str, Value)], passes: u32) -> Result<(Finished, Option<u64>)> {
         let plan = self.plan;
         let mut document = self.document.clone();
+        leave_out_models(&mut document)?;
         let origin = || Origin::Flag("pktgen tune".into());
         let ends: &[&str] = &[&plan.interface, "", "", ""];
         let pacing = if plan.pps.is_some() { "deadlines" } else { "top" };
@@ -408,9 +409,36 @@ impl Trial<'_> {
     }
 }
 
+/// Acknowledgements, which no trial sends, carry no model unless one is asked for: else they would be the longest frames, and limit the
+/// size of those that are sent.
+fn leave_out_models(document: &mut Document) -> Result<()> {
+    const MODEL: &str = "endpoint.ack_model";
+    let is_asked = [MODEL, "endpoint.workers"].iter().any(|key| document.get(key).is_some());
+    let of_updates = matches!(document.get("workload.kind"), Some(Value::Text(kind)) if kind == "rl");
+    if is_asked || !of_updates {
+        return Ok(());
+    }
+    document.set(MODEL, "none".into(), Origin::Default)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn acknowledgements_carry_no_model_unless_one_is_asked_for() {
+        let model = |text: &str| {
+            let mut document = Document::parse(text, "x.toml").unwrap();
+            leave_out_models(&mut document).unwrap();
+            document.get("endpoint.ack_model").cloned()
+        };
+        let updates = "[workload]\nkind = \"rl\"\n";
+        assert_eq!(model(updates), Some(Value::Text("none".into())));
+        let asked = format!("{updates}[endpoint]\nack_model = \"average\"\n");
+        assert_eq!(model(&asked), Some(Value::Text("average".into())));
+        let others = format!("{updates}[endpoint]\nworkers = \"learner\"\n");
+        assert_eq!([model(&others), model("[workload]\nkind = \"dense\"\n")], [None, None]);
+    }
 
     #[test]
     fn all_queues_are_tried_too() {
