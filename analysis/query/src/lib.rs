@@ -5,7 +5,8 @@
 //! command-line options. It must not write files, and executes only reading statements.
 //!
 //! Map: [`tables`] lists tables and columns, [`memory`] limits memory. [`Database`] opens a folder and executes statements: `statement`
-//! checks the text (`scopes` which tables its parts name, `sides` the joins), `source` reads rows ([`fates`] those of fates), `scan` presents them to polars (`choice` selects rows), `grouped`
+//! checks the text (`scopes` which tables its parts name, `sides` the joins, `windows` and `refusals` expressions; `aggregates` lists functions) and `rewrite`
+//! writes it for polars, `source` reads rows ([`fates`] those of fates), `scan` presents them to polars (`choice` selects rows), `grouped`
 //! accumulates `groups` batch by batch where possible, `joined` skips rows that no join keeps (by `keys`), `exact` guards sums, `nested`
 //! executes nested queries with sums, [`output`] writes answers, and [`user`] converts them to metrics. [`metrics`] has built-in metrics
 //! as queries. Without the feature `sql`, only the tables and these texts exist.
@@ -14,6 +15,8 @@
 pub mod metrics;
 pub mod tables;
 
+#[cfg(feature = "sql")]
+mod aggregates;
 #[cfg(feature = "sql")]
 mod choice;
 #[cfg(feature = "sql")]
@@ -43,6 +46,10 @@ pub mod output;
 #[cfg(feature = "sql")]
 mod place;
 #[cfg(feature = "sql")]
+mod refusals;
+#[cfg(feature = "sql")]
+mod rewrite;
+#[cfg(feature = "sql")]
 mod scan;
 #[cfg(feature = "sql")]
 mod scopes;
@@ -54,6 +61,8 @@ mod source;
 mod statement;
 #[cfg(feature = "sql")]
 pub mod user;
+#[cfg(feature = "sql")]
+mod windows;
 
 #[cfg(all(test, feature = "sql"))]
 mod batch_tests;

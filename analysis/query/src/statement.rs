@@ -7,10 +7,8 @@ use pktgen_core::registry::suggest;
 use pktgen_core::{Error, Result};
 use polars::prelude::PolarsError;
 use sqlparser::ast::{
-    CastKind, DataType, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    GroupByExpr, Ident, ObjectName, ObjectNamePart, OrderByKind, Query, Select, SelectItem, SetExpr, Spanned,
-    Statement as Parsed, TableFactor, Value, ValueWithSpan, Visit, VisitMut, Visitor, VisitorMut, WindowType,
-    visit_expressions,
+    Expr, Function, Ident, ObjectName, ObjectNamePart, Query, Select, SetExpr, Spanned, Statement as Parsed,
+    TableFactor, Visit, VisitMut, Visitor, visit_expressions,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::keywords::Keyword;
@@ -20,8 +18,9 @@ use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 use crate::exact::GUARD;
 use crate::memory::deep;
 use crate::place::at;
+use crate::rewrite::Guards;
 use crate::tables::QueryTable;
-use crate::{duplicates, order, scopes, sides};
+use crate::{duplicates, refusals, scopes, sides, windows};
 
 /// Maximum length of a statement in bytes.
 const BYTES: usize = 32 << 10;
@@ -177,29 +176,6 @@ fn plain_number(token: &mut Token) {
     }
 }
 
-/// Writes the whole numbers of a list that also has decimals as decimals, since polars needs one type. Returns false if one of them would
-/// become equal to another number, from 2^53.
-fn decimals(list: &mut [Expr]) -> bool {
-    if !list.iter_mut().filter_map(digits_of).any(|digits| digits.contains('.')) {
-        return true;
-    }
-    let mut whole = list.iter_mut().filter_map(digits_of).filter(|digits| !digits.contains('.'));
-    whole.all(|digits| {
-        let is_exact = digits.parse::<u64>().is_ok_and(|number| number < 1 << 53);
-        digits.push_str(".0");
-        is_exact
-    })
-}
-
-/// Returns the digits of a number, also behind a sign.
-fn digits_of(expr: &mut Expr) -> Option<&mut String> {
-    match expr {
-        Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. }) => Some(digits),
-        Expr::UnaryOp { expr, .. } => digits_of(expr),
-        _ => None,
-    }
-}
-
 fn is_missing(theirs: &PolarsError) -> bool {
     match theirs {
         PolarsError::ColumnNotFound(_) => true,
@@ -339,14 +315,14 @@ impl Visitor for Check<'_> {
             let what = "QUALIFY is refused, since it would see the answer's columns only: take the window in a subquery of FROM, and choose its rows by WHERE";
             return ControlFlow::Break(at(condition.span().start, what));
         }
-        windows(select)?;
+        windows::refuse(select)?;
         duplicates::refuse(select)?;
         select.from.iter().try_for_each(sides::equal)
     }
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Error> {
-        constant(expr)?;
-        window(expr)
+        refusals::constant(expr)?;
+        windows::check(expr)
     }
 
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<Error> {
@@ -405,153 +381,6 @@ impl Visitor for Check<'_> {
     }
 }
 
-/// Functions whose windows polars computes as SQL does.
-const WINDOWS: [&str; 12] =
-    ["COUNT", "DENSE_RANK", "FIRST", "FIRST_VALUE", "LAG", "LEAD", "MAX", "MIN", "RANK", "ROW_NUMBER", "SUM", "TOTAL"];
-/// Beginnings of functions that polars computes over the whole partition even if the window is ordered.
-const WHOLE: [&str; 5] = ["AVG", "MEAN", "MEDIAN", "STD", "VAR"];
-
-/// Refuses windows beside GROUP BY, and windows of all rows without a column beside them, for which polars deviates from SQL.
-fn windows(select: &Select) -> ControlFlow<Error> {
-    let groups = match &select.group_by {
-        GroupByExpr::All(_) => true,
-        GroupByExpr::Expressions(columns, _) => !columns.is_empty(),
-    };
-    visit_expressions(&select.projection, |expr: &Expr| match expr {
-        Expr::Function(Function { over: Some(_), .. }) if groups => {
-            let what = "window functions beside GROUP BY are refused: group in a subquery of FROM, and take windows of its rows";
-            ControlFlow::Break(at(expr.span().start, what))
-        }
-        _ => ControlFlow::Continue(()),
-    })?;
-    let all = |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
-    let mut windows = WholeWindows::default();
-    if select.projection.iter().any(all) || Visit::visit(&select.projection, &mut windows).is_break() {
-        return ControlFlow::Continue(());
-    }
-    windows.found.map_or(ControlFlow::Continue(()), |(place, window)| {
-        let what = format!(
-            "{window} without a column beside it is refused, since it would be one row instead of one for each row: select a column, too, or leave OVER () out"
-        );
-        ControlFlow::Break(at(place, what))
-    })
-}
-
-/// Functions of single rows; others without a window may be aggregates.
-const OF_ROWS: [&str; 17] = [
-    "abs", "coalesce", "concat", "exp", "greatest", "ifnull", "least", "length", "ln", "log10", "lower", "mod",
-    "nullif", "pow", "round", "sqrt", "upper",
-];
-
-/// Finds the first window of all rows in the columns of an answer, until one of them is of single rows: then polars repeats the window's
-/// value.
-#[derive(Default)]
-struct WholeWindows {
-    found: Option<(Location, String)>,
-    /// Number of functions other than [`OF_ROWS`], and of subqueries, around an expression.
-    functions: usize,
-    queries: usize,
-}
-
-impl Visitor for WholeWindows {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.queries += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.queries -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        let is_of_rows = match expr {
-            _ if self.queries > 0 => false,
-            Expr::Function(function) if keeps_rows(function) => false,
-            Expr::Function(function) => {
-                let is_whole = matches!(&function.over, Some(WindowType::WindowSpec(spec))
-                    if spec.window_name.is_none() && spec.partition_by.is_empty() && spec.order_by.is_empty())
-                    && !function.name.to_string().eq_ignore_ascii_case("row_number");
-                if is_whole {
-                    self.found.get_or_insert_with(|| (expr.span().start, expr.to_string()));
-                }
-                let is_outer = self.functions == 0;
-                self.functions += 1;
-                function.over.is_some() && !is_whole && is_outer
-            }
-            Expr::Identifier(_) | Expr::CompoundIdentifier(_) => self.functions == 0,
-            _ => false,
-        };
-        if is_of_rows { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    }
-
-    fn post_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        if self.queries == 0 && matches!(expr, Expr::Function(function) if !keeps_rows(function)) {
-            self.functions -= 1;
-        }
-        ControlFlow::Continue(())
-    }
-}
-
-fn keeps_rows(function: &Function) -> bool {
-    function.over.is_none() && OF_ROWS.contains(&function.name.to_string().to_lowercase().as_str())
-}
-
-/// Refuses windows that polars computes over other rows than SQL: those with a name, running averages, medians and
-/// numbers of distinct values, and all of functions whose OVER it ignores. Refuses a running TOTAL, whose first zeros are
-/// empty there, and a place of rows without a value that polars ignores.
-fn window(expr: &Expr) -> ControlFlow<Error> {
-    let Expr::Function(Function { name, args, over: Some(over), .. }) = expr else { return ControlFlow::Continue(()) };
-    let refuse = |what: String| ControlFlow::Break(at(expr.span().start, what));
-    let spec = match over {
-        WindowType::WindowSpec(spec) if spec.window_name.is_none() => spec,
-        _ => return refuse("a window with a name is refused: write OVER (PARTITION BY … ORDER BY …)".to_owned()),
-    };
-    let name = name.to_string().to_uppercase();
-    let distinct = matches!(args, FunctionArguments::List(list)
-        if list.duplicate_treatment == Some(DuplicateTreatment::Distinct));
-    let whole = WHOLE.iter().any(|beginning| name.starts_with(beginning));
-    if !whole && !WINDOWS.contains(&name.as_str()) {
-        return refuse(format!("{name} with OVER is refused: group in a subquery of FROM, and JOIN it"));
-    }
-    if (whole || distinct) && !spec.order_by.is_empty() {
-        let what = if distinct { format!("{name}(DISTINCT …)") } else { name };
-        return refuse(format!(
-            "a running {what} is refused: SUM(x) OVER (…) / COUNT(x) OVER (…) is a running average, and {what} OVER without ORDER BY that of all rows"
-        ));
-    }
-    if name == "TOTAL" && !spec.order_by.is_empty() {
-        return refuse("a running TOTAL is refused: write COALESCE(SUM(x) OVER (…), 0)".to_owned());
-    }
-    match order::refusal(&spec.order_by) {
-        Some(what) => refuse(what.to_owned()),
-        None => ControlFlow::Continue(()),
-    }
-}
-
-/// Refuses aggregates of constants, which polars evaluates once, regardless of the rows.
-fn constant(expr: &Expr) -> ControlFlow<Error> {
-    const AGGREGATES: [&str; 10] = ["SUM", "TOTAL", "AVG", "MEAN", "MEDIAN", "MIN", "MAX", "STD", "VAR", "QUANTILE"];
-    let Expr::Function(Function { name, args: FunctionArguments::List(arguments), .. }) = expr else {
-        return ControlFlow::Continue(());
-    };
-    let name = name.to_string().to_uppercase();
-    if !AGGREGATES.iter().any(|aggregate| name.starts_with(aggregate)) {
-        return ControlFlow::Continue(());
-    }
-    let column = |inner: &Expr| match inner {
-        Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Subquery(_) => ControlFlow::Break(()),
-        _ => ControlFlow::Continue(()),
-    };
-    if visit_expressions(arguments, column).is_break() {
-        return ControlFlow::Continue(());
-    }
-    let what = format!("{expr} is of no column: write COUNT(*) times the number, or aggregate a column");
-    ControlFlow::Break(at(expr.span().start, what))
-}
-
 /// Refuses writing statements, which PostgreSQL allows within WITH.
 fn body(of: &SetExpr) -> ControlFlow<Error> {
     let refuse = |parsed: &Parsed| ControlFlow::Break(refused(parsed));
@@ -566,124 +395,6 @@ fn body(of: &SetExpr) -> ControlFlow<Error> {
         }
         SetExpr::Select(_) | SetExpr::Query(_) | SetExpr::Values(_) => ControlFlow::Continue(()),
     }
-}
-
-/// Counts and ranks, which have 32 bits in polars: converted to 64 bits, so that differences do not wrap around.
-const COUNTS: [&str; 9] =
-    ["count", "row_number", "rank", "dense_rank", "length", "char_length", "octet_length", "bit_length", "strpos"];
-
-/// Ranks, in which polars leaves out rows without a value.
-const RANKS: [&str; 2] = ["rank", "dense_rank"];
-
-/// Sums: a TOTAL of no rows is 0, a SUM is empty.
-const SUMS: [&str; 2] = ["sum", "total"];
-
-/// Arranges joins, inserts guards around operands of sums, converts counts to 64-bit integers, gives all rows a rank, and quotes names of columns, since one
-/// is a keyword of some dialect.
-struct Guards<'a> {
-    tables: &'a [QueryTable],
-}
-
-impl VisitorMut for Guards<'_> {
-    type Break = Error;
-
-    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
-        sides::arrange(select, self.tables)
-    }
-
-    /// Polars expects ORDER BY to name a column of the answer: a selected aggregate is replaced by its position.
-    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
-        sides::ordered(query)?;
-        let SetExpr::Select(select) = query.body.as_ref() else { return ControlFlow::Continue(()) };
-        let exists = select.projection.iter().find(|item| {
-            matches!(item, SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } if matches!(expr, Expr::Exists { .. }))
-        });
-        if let Some(item) = exists {
-            return ControlFlow::Break(at(item.span().start, "EXISTS is understood as a condition of WHERE only"));
-        }
-        let Some(order) = &mut query.order_by else { return ControlFlow::Continue(()) };
-        let OrderByKind::Expressions(keys) = &mut order.kind else { return ControlFlow::Continue(()) };
-        for key in keys.iter_mut().filter(|key| is_aggregate(&key.expr)) {
-            let selected = select.projection.iter().position(|item| match item {
-                SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => *expr == key.expr,
-                _ => false,
-            });
-            let Some(place) = selected else {
-                let what = format!("ORDER BY {}: select it with a name, and order by that", key.expr);
-                return ControlFlow::Break(at(key.expr.span().start, what));
-            };
-            key.expr = Expr::value(Value::Number((place + 1).to_string(), false));
-        }
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
-        match expr {
-            Expr::Identifier(name) => self.quote(name),
-            Expr::CompoundIdentifier(names) => names.iter_mut().for_each(|name| self.quote(name)),
-            Expr::Tuple(_) => {
-                let what = "a list in parentheses, as (a, b), is not understood; compare column by column";
-                return ControlFlow::Break(at(expr.span().start, what));
-            }
-            _ => {}
-        }
-        if let Expr::InList { list, .. } = expr
-            && !decimals(list)
-        {
-            let what = "a list of IN with decimals has whole numbers below 2^53 only: compare larger ones by =";
-            return ControlFlow::Break(at(expr.span().start, what));
-        }
-        let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
-        let name = function.name.to_string().to_lowercase();
-        if RANKS.contains(&name.as_str())
-            && let Some(WindowType::WindowSpec(spec)) = &mut function.over
-        {
-            order::rank_all(&mut spec.order_by);
-        }
-        if COUNTS.contains(&name.as_str()) {
-            let (kind, data_type, inner) = (CastKind::Cast, DataType::BigInt(None), Box::new(expr.clone()));
-            *expr = Expr::Cast { kind, expr: inner, data_type, array: false, format: None };
-        } else if SUMS.contains(&name.as_str())
-            && let FunctionArguments::List(list) = &mut function.args
-            && let [FunctionArg::Unnamed(FunctionArgExpr::Expr(summed))] = list.args.as_mut_slice()
-        {
-            *summed = guard(summed.clone());
-        }
-        ControlFlow::Continue(())
-    }
-}
-
-impl Guards<'_> {
-    fn quote(&self, name: &mut Ident) {
-        if self.tables.iter().any(|table| table.column(&name.value).is_some()) {
-            name.quote_style = Some('"');
-        }
-    }
-}
-
-/// Aggregates that occur in ORDER BY.
-const AGGREGATES: [&str; 12] = [
-    "count",
-    "sum",
-    "total",
-    "avg",
-    "min",
-    "max",
-    "median",
-    "stddev",
-    "variance",
-    "quantile_cont",
-    "quantile_disc",
-    "first",
-];
-
-fn is_aggregate(expr: &Expr) -> bool {
-    let Expr::Function(function) = expr else { return false };
-    function.over.is_none() && AGGREGATES.contains(&function.name.to_string().to_lowercase().as_str())
-}
-
-fn guard(summed: Expr) -> Expr {
-    order::call(GUARD, vec![summed])
 }
 
 #[cfg(test)]

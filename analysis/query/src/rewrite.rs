@@ -1,0 +1,136 @@
+//! Writes a checked statement for polars, so that its rows are those of SQL.
+
+use std::ops::ControlFlow;
+
+use pktgen_core::Error;
+use sqlparser::ast::{
+    CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, OrderByKind, Query, Select,
+    SelectItem, SetExpr, Spanned, Value, ValueWithSpan, VisitorMut, WindowType,
+};
+
+use crate::aggregates::{self, AggregateKind, kind};
+use crate::exact::GUARD;
+use crate::place::at;
+use crate::tables::QueryTable;
+use crate::{order, sides};
+
+/// Counts and ranks, which have 32 bits in polars: converted to 64 bits, so that differences do not wrap around.
+const COUNTS: [&str; 9] =
+    ["count", "row_number", "rank", "dense_rank", "length", "char_length", "octet_length", "bit_length", "strpos"];
+
+/// Ranks, in which polars leaves out rows without a value.
+const RANKS: [&str; 2] = ["rank", "dense_rank"];
+
+/// Arranges joins, inserts guards around operands of sums, converts counts to 64-bit integers, gives all rows a rank, and quotes names of columns, since one
+/// is a keyword of some dialect.
+pub(crate) struct Guards<'a> {
+    pub(crate) tables: &'a [QueryTable],
+}
+
+impl VisitorMut for Guards<'_> {
+    type Break = Error;
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
+        sides::arrange(select, self.tables)
+    }
+
+    /// Polars expects ORDER BY to name a column of the answer: a selected aggregate is replaced by its position.
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+        sides::ordered(query)?;
+        let SetExpr::Select(select) = query.body.as_ref() else { return ControlFlow::Continue(()) };
+        let exists = select.projection.iter().find(|item| {
+            matches!(item, SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } if matches!(expr, Expr::Exists { .. }))
+        });
+        if let Some(item) = exists {
+            return ControlFlow::Break(at(item.span().start, "EXISTS is understood as a condition of WHERE only"));
+        }
+        let Some(order) = &mut query.order_by else { return ControlFlow::Continue(()) };
+        let OrderByKind::Expressions(keys) = &mut order.kind else { return ControlFlow::Continue(()) };
+        for key in keys.iter_mut().filter(|key| is_aggregate(&key.expr)) {
+            let selected = select.projection.iter().position(|item| match item {
+                SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => *expr == key.expr,
+                _ => false,
+            });
+            let Some(place) = selected else {
+                let what = format!("ORDER BY {}: select it with a name, and order by that", key.expr);
+                return ControlFlow::Break(at(key.expr.span().start, what));
+            };
+            key.expr = Expr::value(Value::Number((place + 1).to_string(), false));
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        match expr {
+            Expr::Identifier(name) => self.quote(name),
+            Expr::CompoundIdentifier(names) => names.iter_mut().for_each(|name| self.quote(name)),
+            Expr::Tuple(_) => {
+                let what = "a list in parentheses, as (a, b), is not understood; compare column by column";
+                return ControlFlow::Break(at(expr.span().start, what));
+            }
+            _ => {}
+        }
+        if let Expr::InList { list, .. } = expr
+            && !decimals(list)
+        {
+            let what = "a list of IN with decimals has whole numbers below 2^53 only: compare larger ones by =";
+            return ControlFlow::Break(at(expr.span().start, what));
+        }
+        let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
+        let name = function.name.to_string().to_lowercase();
+        if RANKS.contains(&name.as_str())
+            && let Some(WindowType::WindowSpec(spec)) = &mut function.over
+        {
+            order::rank_all(&mut spec.order_by);
+        }
+        if COUNTS.contains(&name.as_str()) {
+            let (kind, data_type, inner) = (CastKind::Cast, DataType::BigInt(None), Box::new(expr.clone()));
+            *expr = Expr::Cast { kind, expr: inner, data_type, array: false, format: None };
+        } else if kind(&name) == Some(AggregateKind::Sum)
+            && let FunctionArguments::List(list) = &mut function.args
+            && let [FunctionArg::Unnamed(FunctionArgExpr::Expr(summed))] = list.args.as_mut_slice()
+        {
+            *summed = guard(summed.clone());
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+impl Guards<'_> {
+    fn quote(&self, name: &mut Ident) {
+        if self.tables.iter().any(|table| table.column(&name.value).is_some()) {
+            name.quote_style = Some('"');
+        }
+    }
+}
+
+fn is_aggregate(expr: &Expr) -> bool {
+    matches!(expr, Expr::Function(function) if aggregates::is_aggregate(function))
+}
+
+fn guard(summed: Expr) -> Expr {
+    order::call(GUARD, vec![summed])
+}
+
+/// Writes the whole numbers of a list that also has decimals as decimals, since polars needs one type. Returns false if one of them would
+/// become equal to another number, from 2^53.
+fn decimals(list: &mut [Expr]) -> bool {
+    if !list.iter_mut().filter_map(digits_of).any(|digits| digits.contains('.')) {
+        return true;
+    }
+    let mut whole = list.iter_mut().filter_map(digits_of).filter(|digits| !digits.contains('.'));
+    whole.all(|digits| {
+        let is_exact = digits.parse::<u64>().is_ok_and(|number| number < 1 << 53);
+        digits.push_str(".0");
+        is_exact
+    })
+}
+
+/// Returns the digits of a number, also behind a sign.
+fn digits_of(expr: &mut Expr) -> Option<&mut String> {
+    match expr {
+        Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. }) => Some(digits),
+        Expr::UnaryOp { expr, .. } => digits_of(expr),
+        _ => None,
+    }
+}

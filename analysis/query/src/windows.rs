@@ -1,0 +1,125 @@
+//! Windows that polars computes otherwise than SQL: refused, with what to write.
+
+use std::ops::ControlFlow;
+
+use pktgen_core::Error;
+use sqlparser::ast::{
+    DuplicateTreatment, Expr, Function, FunctionArguments, GroupByExpr, Query, Select, SelectItem, Spanned, Visit,
+    Visitor, WindowType, visit_expressions,
+};
+use sqlparser::tokenizer::Location;
+
+use crate::aggregates::{AggregateKind, has_windows, keeps_rows, kind};
+use crate::order;
+use crate::place::at;
+
+/// Refuses windows beside GROUP BY, and windows of all rows without a column beside them, for which polars deviates from SQL.
+pub(crate) fn refuse(select: &Select) -> ControlFlow<Error> {
+    let groups = match &select.group_by {
+        GroupByExpr::All(_) => true,
+        GroupByExpr::Expressions(columns, _) => !columns.is_empty(),
+    };
+    visit_expressions(&select.projection, |expr: &Expr| match expr {
+        Expr::Function(Function { over: Some(_), .. }) if groups => {
+            let what = "window functions beside GROUP BY are refused: group in a subquery of FROM, and take windows of its rows";
+            ControlFlow::Break(at(expr.span().start, what))
+        }
+        _ => ControlFlow::Continue(()),
+    })?;
+    let all = |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
+    let mut windows = WholeWindows::default();
+    if select.projection.iter().any(all) || Visit::visit(&select.projection, &mut windows).is_break() {
+        return ControlFlow::Continue(());
+    }
+    windows.found.map_or(ControlFlow::Continue(()), |(place, window)| {
+        let what = format!(
+            "{window} without a column beside it is refused, since it would be one row instead of one for each row: select a column, too, or leave OVER () out"
+        );
+        ControlFlow::Break(at(place, what))
+    })
+}
+
+/// Finds the first window of all rows in the columns of an answer, until one of them is of single rows: then polars repeats the window's
+/// value.
+#[derive(Default)]
+struct WholeWindows {
+    found: Option<(Location, String)>,
+    /// Number of functions that do not keep rows, and of subqueries, around an expression.
+    functions: usize,
+    queries: usize,
+}
+
+impl Visitor for WholeWindows {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.queries += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.queries -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        let is_of_rows = match expr {
+            _ if self.queries > 0 => false,
+            Expr::Function(function) if keeps_rows(function) => false,
+            Expr::Function(function) => {
+                let is_whole = matches!(&function.over, Some(WindowType::WindowSpec(spec))
+                    if spec.window_name.is_none() && spec.partition_by.is_empty() && spec.order_by.is_empty())
+                    && !function.name.to_string().eq_ignore_ascii_case("row_number");
+                if is_whole {
+                    self.found.get_or_insert_with(|| (expr.span().start, expr.to_string()));
+                }
+                let is_outer = self.functions == 0;
+                self.functions += 1;
+                function.over.is_some() && !is_whole && is_outer
+            }
+            Expr::Identifier(_) | Expr::CompoundIdentifier(_) => self.functions == 0,
+            _ => false,
+        };
+        if is_of_rows { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    fn post_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        if self.queries == 0 && matches!(expr, Expr::Function(function) if !keeps_rows(function)) {
+            self.functions -= 1;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Refuses windows that polars computes over other rows than SQL: those with a name, running averages, medians and
+/// numbers of distinct values, and all of functions whose OVER it ignores. Refuses a running TOTAL, whose first zeros are
+/// empty there, and a place of rows without a value that polars ignores.
+pub(crate) fn check(expr: &Expr) -> ControlFlow<Error> {
+    let Expr::Function(Function { name, args, over: Some(over), .. }) = expr else { return ControlFlow::Continue(()) };
+    let refuse = |what: String| ControlFlow::Break(at(expr.span().start, what));
+    let spec = match over {
+        WindowType::WindowSpec(spec) if spec.window_name.is_none() => spec,
+        _ => return refuse("a window with a name is refused: write OVER (PARTITION BY … ORDER BY …)".to_owned()),
+    };
+    let name = name.to_string().to_uppercase();
+    let distinct = matches!(args, FunctionArguments::List(list)
+        if list.duplicate_treatment == Some(DuplicateTreatment::Distinct));
+    // Computed over the whole partition even if the window is ordered.
+    let whole = kind(&name) == Some(AggregateKind::Mean);
+    if !has_windows(&name) {
+        return refuse(format!("{name} with OVER is refused: group in a subquery of FROM, and JOIN it"));
+    }
+    if (whole || distinct) && !spec.order_by.is_empty() {
+        let what = if distinct { format!("{name}(DISTINCT …)") } else { name };
+        return refuse(format!(
+            "a running {what} is refused: SUM(x) OVER (…) / COUNT(x) OVER (…) is a running average, and {what} OVER without ORDER BY that of all rows"
+        ));
+    }
+    if name == "TOTAL" && !spec.order_by.is_empty() {
+        return refuse("a running TOTAL is refused: write COALESCE(SUM(x) OVER (…), 0)".to_owned());
+    }
+    match order::refusal(&spec.order_by) {
+        Some(what) => refuse(what.to_owned()),
+        None => ControlFlow::Continue(()),
+    }
+}
