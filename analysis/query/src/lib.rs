@@ -40,6 +40,8 @@ mod memory;
 #[cfg(feature = "sql")]
 mod nested;
 #[cfg(feature = "sql")]
+mod operators;
+#[cfg(feature = "sql")]
 mod order;
 #[cfg(feature = "sql")]
 pub mod output;

@@ -9,25 +9,15 @@ use sqlparser::ast::{
 };
 use sqlparser::tokenizer::Location;
 
+use crate::operators::{JoinKind, parts, parts_mut};
 use crate::place::at;
 use crate::tables::QueryTable;
 
 /// Refuses outer, semi and anti joins with conditions other than equal columns: polars treats them as inner joins.
 pub(crate) fn equal(of: &TableWithJoins) -> ControlFlow<Error> {
     for join in &of.joins {
-        let (JoinOperator::Left(JoinConstraint::On(on))
-        | JoinOperator::LeftOuter(JoinConstraint::On(on))
-        | JoinOperator::Right(JoinConstraint::On(on))
-        | JoinOperator::RightOuter(JoinConstraint::On(on))
-        | JoinOperator::FullOuter(JoinConstraint::On(on))
-        | JoinOperator::Semi(JoinConstraint::On(on))
-        | JoinOperator::LeftSemi(JoinConstraint::On(on))
-        | JoinOperator::Anti(JoinConstraint::On(on))
-        | JoinOperator::LeftAnti(JoinConstraint::On(on))) = &join.join_operator
-        else {
-            continue;
-        };
-        if !equal_columns(on) {
+        let (kind, Some(JoinConstraint::On(on))) = parts(&join.join_operator) else { continue };
+        if kind != JoinKind::Inner && !equal_columns(on) {
             let what = "an outer, semi or anti join is on equal columns of both sides only (a.x = b.x AND a.y = b.y): put what else is asked of a side \
                         into a subquery in its place";
             return ControlFlow::Break(at(on.span().start, what));
@@ -54,7 +44,7 @@ pub(crate) fn arrange(select: &mut Select, tables: &[QueryTable]) -> ControlFlow
     let Some(from) = select.from.first_mut() else { return ControlFlow::Continue(()) };
     let mut scope = Scope { earlier: vec![FromTable::of(&from.relation, tables)?], ..Scope::default() };
     // Rows that the last of these joins adds would be chosen by conditions of earlier joins, too.
-    let last_adding = from.joins.iter().rposition(|join| adds_rows(&join.join_operator));
+    let last_adding = from.joins.iter().rposition(|join| parts(&join.join_operator).0.adds_rows());
     let mut moved = Vec::new();
     for (position, join) in from.joins.iter_mut().enumerate() {
         let mut own = FromTable::of(&join.relation, tables)?;
@@ -64,28 +54,21 @@ pub(crate) fn arrange(select: &mut Select, tables: &[QueryTable]) -> ControlFlow
             return ControlFlow::Break(at(join.relation.span().start, what));
         }
         if last_adding.is_none_or(|last| last < position)
-            && let JoinOperator::Join(JoinConstraint::On(on)) | JoinOperator::Inner(JoinConstraint::On(on)) =
-                &mut join.join_operator
+            && let (JoinKind::Inner, Some(JoinConstraint::On(on))) = parts_mut(&mut join.join_operator)
         {
             moved.extend(inexpressible(on, &own, &scope)?);
         }
         constraint(join, &mut own, &scope)?;
-        match join.join_operator {
-            JoinOperator::Semi(_) | JoinOperator::LeftSemi(_) | JoinOperator::Anti(_) | JoinOperator::LeftAnti(_) => {
-                scope.hidden.push(own.name);
-            }
-            _ => scope.earlier.push(own),
+        if parts(&join.join_operator).0.hides() {
+            scope.hidden.push(own.name);
+        } else {
+            scope.earlier.push(own);
         }
     }
     let conditions = select.selection.take().into_iter().chain(moved);
     select.selection = conditions.reduce(|left, right| and(bracketed(left), bracketed(right)));
     few_crossed(select)?;
     hidden(select, &scope.hidden)
-}
-
-/// Whether a join adds rows without a partner to those before it.
-fn adds_rows(join: &JoinOperator) -> bool {
-    matches!(join, JoinOperator::Right(_) | JoinOperator::RightOuter(_) | JoinOperator::FullOuter(_))
 }
 
 fn and(left: Expr, right: Expr) -> Expr {
@@ -204,8 +187,7 @@ fn names_of_joins(table: &TableWithJoins, names: &mut Vec<String>) {
         names_of_joins(table_with_joins, names);
     }
     for join in &table.joins {
-        if let JoinOperator::Semi(_) | JoinOperator::LeftSemi(_) | JoinOperator::Anti(_) | JoinOperator::LeftAnti(_) =
-            &join.join_operator
+        if parts(&join.join_operator).0.hides()
             && let ControlFlow::Continue(own) = FromTable::of(&join.relation, &[])
         {
             names.push(own.name);
@@ -233,14 +215,8 @@ fn chain(from: &mut Vec<TableWithJoins>) -> ControlFlow<Error> {
     let Some(first) = from.first_mut() else { return ControlFlow::Continue(()) };
     for TableWithJoins { relation, joins } in others {
         let of_all = joins.iter().find(|join| {
-            matches!(
-                join.join_operator,
-                JoinOperator::Right(_)
-                    | JoinOperator::RightOuter(_)
-                    | JoinOperator::FullOuter(_)
-                    | JoinOperator::Join(JoinConstraint::Natural)
-                    | JoinOperator::Inner(JoinConstraint::Natural)
-            )
+            let (kind, constraint) = parts(&join.join_operator);
+            kind.adds_rows() || kind == JoinKind::Inner && matches!(constraint, Some(JoinConstraint::Natural))
         });
         if let Some(join) = of_all {
             let what = "a RIGHT, FULL or NATURAL JOIN behind a comma of FROM is refused: put it into a subquery, or name its tables first";
@@ -320,41 +296,26 @@ impl Scope<'_> {
 fn constraint(join: &mut Join, own: &mut FromTable<'_>, scope: &Scope<'_>) -> ControlFlow<Error> {
     let place = join.relation.span().start;
     let refuse = |what: &str| ControlFlow::Break(at(place, what));
-    let constraint = match &mut join.join_operator {
-        JoinOperator::RightSemi(_) | JoinOperator::RightAnti(_) => {
+    let (kind, constraint) = parts_mut(&mut join.join_operator);
+    match (kind, constraint.as_deref()) {
+        (JoinKind::RightSemiOrAnti, _) => {
             return refuse(
                 "RIGHT SEMI and RIGHT ANTI JOIN are refused: begin FROM with this table, and write SEMI or ANTI JOIN",
             );
         }
-        JoinOperator::Right(JoinConstraint::Using(_))
-        | JoinOperator::RightOuter(JoinConstraint::Using(_))
-        | JoinOperator::FullOuter(JoinConstraint::Using(_)) => {
+        (JoinKind::Right | JoinKind::Full, Some(JoinConstraint::Using(_))) => {
             return refuse(
                 "USING of a RIGHT or FULL JOIN is refused, since its columns would be empty in rows of this table alone: write ON a.x = b.x, and COALESCE(a.x, b.x)",
             );
         }
-        JoinOperator::Left(JoinConstraint::Natural)
-        | JoinOperator::LeftOuter(JoinConstraint::Natural)
-        | JoinOperator::Right(JoinConstraint::Natural)
-        | JoinOperator::RightOuter(JoinConstraint::Natural)
-        | JoinOperator::FullOuter(JoinConstraint::Natural) => {
+        (JoinKind::Left | JoinKind::Right | JoinKind::Full, Some(JoinConstraint::Natural)) => {
             return refuse(
                 "NATURAL of a LEFT, RIGHT or FULL JOIN is refused, since its columns would have values in rows of the other table alone: write ON a.x = b.x",
             );
         }
-        JoinOperator::Join(constraint)
-        | JoinOperator::Inner(constraint)
-        | JoinOperator::Left(constraint)
-        | JoinOperator::LeftOuter(constraint)
-        | JoinOperator::Right(constraint)
-        | JoinOperator::RightOuter(constraint)
-        | JoinOperator::FullOuter(constraint)
-        | JoinOperator::Semi(constraint)
-        | JoinOperator::LeftSemi(constraint)
-        | JoinOperator::Anti(constraint)
-        | JoinOperator::LeftAnti(constraint) => constraint,
-        _ => return ControlFlow::Continue(()),
-    };
+        _ => {}
+    }
+    let Some(constraint) = constraint else { return ControlFlow::Continue(()) };
     let mut keys = Vec::new();
     match constraint {
         JoinConstraint::On(on) => {
@@ -407,7 +368,7 @@ fn few_keys(keys: &[Option<String>], own: &FromTable<'_>, place: Location) -> Co
 /// Refuses more comparisons by WHERE of tables that are joined by commas or CROSS JOIN: polars joins by them.
 fn few_crossed(select: &Select) -> ControlFlow<Error> {
     let mut joins = select.from.iter().flat_map(|table| &table.joins);
-    let is_crossed = joins.any(|join| matches!(join.join_operator, JoinOperator::CrossJoin(_)));
+    let is_crossed = joins.any(|join| parts(&join.join_operator).0 == JoinKind::Cross);
     let Some(condition) = select.selection.as_ref().filter(|_| is_crossed) else { return ControlFlow::Continue(()) };
     let mut keys = Vec::new();
     compared(condition, &mut keys);
