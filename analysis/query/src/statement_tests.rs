@@ -302,3 +302,27 @@ fn every_column_stands_in_a_list_without_quotes() {
         }
     }
 }
+
+/// The parser takes all that follows for the right side.
+#[test]
+fn is_distinct_from_stands_in_brackets_before_and() {
+    for condition in [
+        "block IS DISTINCT FROM worker AND seq > 3",
+        "block IS NOT DISTINCT FROM worker OR seq > 3",
+        "seq > 3 AND block IS DISTINCT FROM worker OR seq = 1",
+        "block IS DISTINCT FROM worker IS NULL",
+    ] {
+        let said = refusal(&format!("SELECT seq FROM sent WHERE {condition}"));
+        assert!(said.contains("needs brackets") && said.starts_with("SQL, line 1, column "), "{condition}: {said}");
+    }
+    let said = refusal("SELECT COUNT(*) FILTER (WHERE block IS DISTINCT FROM worker AND seq > 3) AS n FROM sent");
+    assert!(said.contains("needs brackets"), "{said}");
+    for condition in [
+        "(block IS DISTINCT FROM worker) AND seq > 3",
+        "seq > 3 AND block IS NOT DISTINCT FROM worker",
+        "block IS DISTINCT FROM worker + 1",
+    ] {
+        parse(&format!("SELECT seq FROM sent WHERE {condition}"))
+            .unwrap_or_else(|fault| panic!("{condition}: {fault}"));
+    }
+}
