@@ -1,6 +1,9 @@
-//! The functions that polars computes over several rows: the one list that checks and rewritings use.
+//! The functions that polars computes over several rows, in the one list that checks and rewritings use, and selects that consist of them.
 
-use sqlparser::ast::Function;
+use std::ops::ControlFlow;
+
+use sqlparser::ast::{Distinct, Expr, Function, GroupByExpr, Query, Select, SelectItem, Spanned, Visit, Visitor};
+use sqlparser::tokenizer::Location;
 
 /// What an aggregate computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,4 +78,86 @@ pub(crate) fn keeps_rows(function: &Function) -> bool {
 
 fn is_in(names: &[&str], name: &str) -> bool {
     names.iter().any(|own| own.eq_ignore_ascii_case(name))
+}
+
+/// Whether a select has GROUP BY.
+pub(crate) fn is_grouped(select: &Select) -> bool {
+    match &select.group_by {
+        GroupByExpr::All(_) => true,
+        GroupByExpr::Expressions(keys, _) => !keys.is_empty(),
+    }
+}
+
+/// Whether a select has one row: its columns are aggregates of all rows, and constants.
+pub(crate) fn is_one_row(select: &Select) -> bool {
+    if is_grouped(select) || select.from.is_empty() || matches!(select.distinct, Some(Distinct::On(_))) {
+        return false;
+    }
+    let content = AnswerContent::of(select);
+    content.aggregate.is_some() && content.column.is_none() && !content.has_others
+}
+
+/// What the columns of an answer consist of.
+#[derive(Default)]
+pub(crate) struct AnswerContent {
+    /// The first aggregate.
+    pub(crate) aggregate: Option<String>,
+    /// The first column outside of aggregates.
+    pub(crate) column: Option<(Location, String)>,
+    /// Whether there are windows, subqueries or lists.
+    has_others: bool,
+    /// Number of aggregates, and of subqueries, around an expression.
+    aggregates: usize,
+    queries: usize,
+}
+
+impl AnswerContent {
+    pub(crate) fn of(select: &Select) -> AnswerContent {
+        let mut content = AnswerContent::default();
+        _ = Visit::visit(&select.projection, &mut content);
+        let is_all = |item: &&SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
+        if let Some(all) = select.projection.iter().find(is_all) {
+            content.column.get_or_insert_with(|| (all.span().start, all.to_string()));
+        }
+        content
+    }
+}
+
+impl Visitor for AnswerContent {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.has_others = true;
+        self.queries += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.queries -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        match expr {
+            _ if self.queries > 0 => {}
+            Expr::Function(function) if is_aggregate(function) => {
+                self.has_others |= kind(&function.name.to_string()) == Some(AggregateKind::List);
+                self.aggregate.get_or_insert_with(|| expr.to_string());
+                self.aggregates += 1;
+            }
+            Expr::Function(Function { over: Some(_), .. }) => self.has_others = true,
+            Expr::Identifier(_) | Expr::CompoundIdentifier(_) if self.aggregates == 0 => {
+                self.column.get_or_insert_with(|| (expr.span().start, expr.to_string()));
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        if self.queries == 0 && matches!(expr, Expr::Function(function) if is_aggregate(function)) {
+            self.aggregates -= 1;
+        }
+        ControlFlow::Continue(())
+    }
 }

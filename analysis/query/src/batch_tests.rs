@@ -280,6 +280,25 @@ fn windows_of_all_rows_have_a_row_for_each_beside_functions_of_rows() {
 }
 
 #[test]
+fn a_query_of_aggregates_is_one_row_also_if_none_of_its_columns_is_used() {
+    let folder = run();
+    let whole = Whole::of(folder.path());
+    for (from, expected) in [
+        ("(SELECT MEDIAN(seq) AS v FROM sent) q", 1),
+        ("(SELECT MEDIAN(seq) AS v FROM sent WHERE seq > 100000) q", 1),
+        ("(SELECT SUM(seq) AS v FROM sent) q", 1),
+        ("(SELECT COUNT(DISTINCT worker) AS v FROM sent) q CROSS JOIN sent s", ROWS),
+        ("sent s CROSS JOIN (SELECT MAX(b.seq) AS v FROM books b JOIN sent r ON b.packet_in = r.packet) q", ROWS),
+        ("(SELECT MAX(seq) AS v FROM sent UNION ALL SELECT MAX(node) AS v FROM books) q", 2),
+        ("(SELECT AVG(x) AS v FROM (SELECT seq, COUNT(*) AS x FROM books GROUP BY seq) a) q", 1),
+    ] {
+        let sql = format!("SELECT COUNT(*) AS n FROM {from}");
+        let answer = whole.database.query(&sql).unwrap_or_else(|fault| panic!("{sql}: {fault}")).0;
+        assert_eq!(rows(&answer), [expected.to_string()], "{sql}");
+    }
+}
+
+#[test]
 fn a_list_may_have_whole_numbers_and_decimals() {
     let folder = run();
     let whole = Whole::of(folder.path());

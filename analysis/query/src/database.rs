@@ -213,7 +213,7 @@ impl Database {
         let names: Vec<&str> = named.map(|table| table.name).collect();
         let verifies = !self.options.no_verify && !explained && !statement.explains;
         let job = move || {
-            let plan = quiet::attempt(|| plan(scans, &statement.guarded, explained, &budget, &doing));
+            let plan = quiet::attempt(|| plan(scans, &statement, explained, &budget, &doing));
             let collect = |lazy: LazyFrame| quiet::attempt(|| lazy.collect()).unwrap_or_else(|| Err(gave_up()));
             (plan.unwrap_or_else(|| Err(gave_up())).and_then(collect), statement, fault)
         };
@@ -325,7 +325,7 @@ const OPERATIONS: [(&str, &str, u64); 5] = [
 /// Plans a statement over `scans` within its memory limit; with `explained`, returns the plan as rows of text.
 fn plan(
     scans: Vec<Scan>,
-    sql: &str,
+    statement: &Statement,
     explained: bool,
     budget: &Budget,
     doing: &Mutex<String>,
@@ -337,11 +337,12 @@ fn plan(
         tables.push((name, scan.table.columns.len()));
         context.register(name, scan.lazy()?);
     }
-    let lazy = nested::execute(&mut context, sql)?;
+    let lazy = nested::execute(&mut context, &statement.guarded)?;
     let (batched, gathers) = in_batches(lazy.logical_plan.clone())?;
     let lazy = if explained { lazy } else { LazyFrame::from(batched) };
     let text = lazy.describe_optimized_plan()?;
-    let found = OPERATIONS.iter().filter(|(_, mark, _)| text.contains(mark));
+    let is_used = |name: &str| name != "DISTINCT" || statement.is_distinct;
+    let found = OPERATIONS.iter().filter(|(name, mark, _)| is_used(name) && text.contains(mark));
     let found: Vec<_> = found.map(|(name, _, times)| (*name, *times)).collect();
     if !found.is_empty() {
         let names: Vec<&str> = found.iter().map(|(name, _)| *name).collect();

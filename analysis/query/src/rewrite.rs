@@ -4,11 +4,11 @@ use std::ops::ControlFlow;
 
 use pktgen_core::Error;
 use sqlparser::ast::{
-    CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, OrderByKind, Query, Select,
-    SelectItem, SetExpr, Spanned, Value, ValueWithSpan, VisitorMut, WindowType,
+    CastKind, DataType, Distinct, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, OrderByKind, Query,
+    Select, SelectItem, SetExpr, Spanned, Value, ValueWithSpan, VisitorMut, WindowType,
 };
 
-use crate::aggregates::{self, AggregateKind, kind};
+use crate::aggregates::{self, AggregateKind, is_one_row, kind};
 use crate::exact::GUARD;
 use crate::place::at;
 use crate::tables::QueryTable;
@@ -21,21 +21,29 @@ const COUNTS: [&str; 9] =
 /// Ranks, in which polars leaves out rows without a value.
 const RANKS: [&str; 2] = ["rank", "dense_rank"];
 
-/// Arranges joins, inserts guards around operands of sums, converts counts to 64-bit integers, gives all rows a rank, and quotes names of columns, since one
+/// Arranges joins, makes queries of aggregates one row, inserts guards around operands of sums, converts counts to 64-bit integers, gives all rows a rank, and quotes names of columns, since one
 /// is a keyword of some dialect.
 pub(crate) struct Guards<'a> {
-    pub(crate) tables: &'a [QueryTable],
+    tables: &'a [QueryTable],
+    /// Number of queries around an expression.
+    queries: usize,
 }
 
 impl VisitorMut for Guards<'_> {
     type Break = Error;
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
-        sides::arrange(select, self.tables)
+        sides::arrange(select, self.tables)?;
+        // Polars would drop the aggregates if no column is used, and have the rows of the table.
+        if self.queries > 1 && is_one_row(select) {
+            select.distinct = Some(Distinct::Distinct);
+        }
+        ControlFlow::Continue(())
     }
 
     /// Polars expects ORDER BY to name a column of the answer: a selected aggregate is replaced by its position.
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+        self.queries += 1;
         sides::ordered(query)?;
         let SetExpr::Select(select) = query.body.as_ref() else { return ControlFlow::Continue(()) };
         let exists = select.projection.iter().find(|item| {
@@ -57,6 +65,11 @@ impl VisitorMut for Guards<'_> {
             };
             key.expr = Expr::value(Value::Number((place + 1).to_string(), false));
         }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<Error> {
+        self.queries -= 1;
         ControlFlow::Continue(())
     }
 
@@ -96,7 +109,11 @@ impl VisitorMut for Guards<'_> {
     }
 }
 
-impl Guards<'_> {
+impl<'a> Guards<'a> {
+    pub(crate) fn of(tables: &'a [QueryTable]) -> Guards<'a> {
+        Guards { tables, queries: 0 }
+    }
+
     fn quote(&self, name: &mut Ident) {
         if self.tables.iter().any(|table| table.column(&name.value).is_some()) {
             name.quote_style = Some('"');

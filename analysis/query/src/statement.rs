@@ -41,6 +41,8 @@ pub(crate) struct Statement {
     pub(crate) guarded: String,
     /// Whether it requests the plan.
     pub(crate) explains: bool,
+    /// Whether its own words may remove duplicate rows: its text for polars has a DISTINCT of every query of one row, which costs no memory.
+    pub(crate) is_distinct: bool,
     /// The tables that it uses.
     pub(crate) tables: BTreeSet<String>,
 }
@@ -116,10 +118,15 @@ impl Statement {
         }
         let named = check.named;
         scopes::check(query)?;
-        if let ControlFlow::Break(fault) = VisitMut::visit(&mut parsed, &mut Guards { tables }) {
+        if let ControlFlow::Break(fault) = VisitMut::visit(&mut parsed, &mut Guards::of(tables)) {
             return Err(fault);
         }
-        Ok(Statement { text: text.to_owned(), tokens, guarded: parsed.to_string(), explains, tables: named })
+        let is_distinct = tokens.iter().any(|token| {
+            use Keyword::{DISTINCT, EXCEPT, INTERSECT, UNION};
+            matches!(&token.token, Token::Word(word) if matches!(word.keyword, DISTINCT | EXCEPT | INTERSECT | UNION))
+        });
+        let guarded = parsed.to_string();
+        Ok(Statement { text: text.to_owned(), tokens, guarded, explains, is_distinct, tables: named })
     }
 
     /// Converts a polars error about this statement, with the position of the first name that the error quotes.

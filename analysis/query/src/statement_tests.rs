@@ -326,3 +326,22 @@ fn is_distinct_from_stands_in_brackets_before_and() {
             .unwrap_or_else(|fault| panic!("{condition}: {fault}"));
     }
 }
+
+#[test]
+fn queries_of_aggregates_within_others_are_one_row() {
+    for (sql, is_one) in [
+        ("SELECT COUNT(*) AS n FROM (SELECT MEDIAN(seq) AS v FROM sent) q", true),
+        ("WITH w AS (SELECT 2 * ROUND(AVG(bytes), 1) AS v, 'x' AS l FROM sent) SELECT l FROM w", true),
+        ("SELECT COUNT(*) AS n FROM (SELECT CORR(seq, bytes) AS v FROM sent ORDER BY v LIMIT 1) q", true),
+        ("SELECT MEDIAN(seq) AS v FROM sent", false),
+        ("SELECT COUNT(*) AS n FROM (SELECT worker, MEDIAN(seq) AS v FROM sent GROUP BY worker) q", false),
+        ("SELECT COUNT(*) AS n FROM (SELECT seq, SUM(bytes) OVER () AS v FROM sent) q", false),
+        ("SELECT COUNT(*) AS n FROM (SELECT seq FROM sent) q", false),
+        ("SELECT COUNT(*) AS n FROM (SELECT 1 AS v FROM sent) q", false),
+    ] {
+        let statement = parse(sql).unwrap();
+        assert_eq!(statement.guarded.contains("SELECT DISTINCT"), is_one, "{}", statement.guarded);
+        assert!(!statement.is_distinct, "{sql}");
+    }
+    assert!(parse("SELECT DISTINCT seq FROM sent").unwrap().is_distinct);
+}

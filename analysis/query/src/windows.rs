@@ -4,21 +4,18 @@ use std::ops::ControlFlow;
 
 use pktgen_core::Error;
 use sqlparser::ast::{
-    DuplicateTreatment, Expr, Function, FunctionArguments, GroupByExpr, Query, Select, SelectItem, Spanned, Visit,
-    Visitor, WindowType, visit_expressions,
+    DuplicateTreatment, Expr, Function, FunctionArguments, Query, Select, SelectItem, Spanned, Visit, Visitor,
+    WindowType, visit_expressions,
 };
 use sqlparser::tokenizer::Location;
 
-use crate::aggregates::{AggregateKind, has_windows, keeps_rows, kind};
+use crate::aggregates::{AggregateKind, has_windows, is_grouped, keeps_rows, kind};
 use crate::order;
 use crate::place::at;
 
 /// Refuses windows beside GROUP BY, and windows of all rows without a column beside them, for which polars deviates from SQL.
 pub(crate) fn refuse(select: &Select) -> ControlFlow<Error> {
-    let groups = match &select.group_by {
-        GroupByExpr::All(_) => true,
-        GroupByExpr::Expressions(columns, _) => !columns.is_empty(),
-    };
+    let groups = is_grouped(select);
     visit_expressions(&select.projection, |expr: &Expr| match expr {
         Expr::Function(Function { over: Some(_), .. }) if groups => {
             let what = "window functions beside GROUP BY are refused: group in a subquery of FROM, and take windows of its rows";
