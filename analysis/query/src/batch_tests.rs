@@ -299,6 +299,20 @@ fn a_query_of_aggregates_is_one_row_also_if_none_of_its_columns_is_used() {
 }
 
 #[test]
+fn ordered_aggregates_are_one_row() {
+    let folder = run();
+    let whole = Whole::of(folder.path());
+    for sql in [
+        "SELECT QUANTILE_DISC(seq, 0.5) AS v FROM sent ORDER BY v",
+        "SELECT COUNT(*) AS n, CORR(seq, worker) AS v FROM sent ORDER BY n",
+        "SELECT v FROM (SELECT QUANTILE_CONT(seq, 0.5) AS v FROM sent ORDER BY v) q",
+    ] {
+        let answer = whole.database.query(sql).unwrap_or_else(|fault| panic!("{sql}: {fault}")).0;
+        assert_eq!(answer.height(), 1, "{sql}");
+    }
+}
+
+#[test]
 fn a_list_may_have_whole_numbers_and_decimals() {
     let folder = run();
     let whole = Whole::of(folder.path());

@@ -52,6 +52,10 @@ impl VisitorMut for Guards<'_> {
         if let Some(item) = exists {
             return ControlFlow::Break(at(item.span().start, "EXISTS is understood as a condition of WHERE only"));
         }
+        // Polars would take some aggregates for expressions of rows if they are ordered.
+        if is_one_row(select) {
+            query.order_by = None;
+        }
         let Some(order) = &mut query.order_by else { return ControlFlow::Continue(()) };
         let OrderByKind::Expressions(keys) = &mut order.kind else { return ControlFlow::Continue(()) };
         for key in keys.iter_mut().filter(|key| is_aggregate(&key.expr)) {

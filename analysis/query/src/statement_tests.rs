@@ -345,3 +345,15 @@ fn queries_of_aggregates_within_others_are_one_row() {
     }
     assert!(parse("SELECT DISTINCT seq FROM sent").unwrap().is_distinct);
 }
+
+#[test]
+fn one_row_has_no_order() {
+    for sql in [
+        "SELECT QUANTILE_DISC(seq, 0.5) AS v FROM sent ORDER BY v",
+        "SELECT COUNT(*) AS n, CORR(seq, worker) AS v FROM sent ORDER BY n DESC LIMIT 1",
+        "SELECT v FROM (SELECT QUANTILE_DISC(seq, 0.5) AS v FROM sent ORDER BY v) q",
+    ] {
+        let guarded = parse(sql).unwrap().guarded;
+        assert!(!guarded.contains("ORDER BY"), "{guarded}");
+    }
+}
