@@ -313,6 +313,30 @@ fn ordered_aggregates_are_one_row() {
 }
 
 #[test]
+fn a_comparison_without_a_value_is_neither_true_nor_false() {
+    let folder = run();
+    let whole = Whole::of(folder.path());
+    let count = |condition: &str| {
+        let sql = format!("SELECT COUNT(*) AS n FROM sent WHERE {condition}");
+        let answer = whole.database.query(&sql).unwrap_or_else(|fault| panic!("{sql}: {fault}")).0;
+        rows(&answer)[0].parse::<usize>().unwrap()
+    };
+    let (yes, no, empty) = (count("reward > 0"), count("reward <= 0"), count("reward IS NULL"));
+    assert_eq!((yes + no + empty, empty), (ROWS, ROWS / 5));
+    for (condition, expected) in [
+        ("(reward > 0) IS TRUE", yes),
+        ("(reward > 0) IS NOT TRUE", no + empty),
+        ("NOT ((reward > 0) IS TRUE)", no + empty),
+        ("(reward > 0) IS FALSE", no),
+        ("(reward > 0) IS NOT FALSE", yes + empty),
+        ("(reward > 0) IS UNKNOWN", empty),
+        ("(reward > 0) IS NOT UNKNOWN", yes + no),
+    ] {
+        assert_eq!(count(condition), expected, "{condition}");
+    }
+}
+
+#[test]
 fn a_list_may_have_whole_numbers_and_decimals() {
     let folder = run();
     let whole = Whole::of(folder.path());

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use pktgen_core::Error;
 use sqlparser::ast::{
     CastKind, DataType, Distinct, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, OrderByKind, Query,
-    Select, SelectItem, SetExpr, Spanned, Value, ValueWithSpan, VisitorMut, WindowType,
+    Select, SelectItem, SetExpr, Spanned, UnaryOperator, Value, ValueWithSpan, VisitorMut, WindowType,
 };
 
 use crate::aggregates::{self, AggregateKind, is_one_row, kind};
@@ -78,6 +78,7 @@ impl VisitorMut for Guards<'_> {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        truth(expr);
         match expr {
             Expr::Identifier(name) => self.quote(name),
             Expr::CompoundIdentifier(names) => names.iter_mut().for_each(|name| self.quote(name)),
@@ -154,4 +155,31 @@ fn digits_of(expr: &mut Expr) -> Option<&mut String> {
         Expr::UnaryOp { expr, .. } => digits_of(expr),
         _ => None,
     }
+}
+
+/// Writes IS [NOT] TRUE, FALSE and UNKNOWN such that they are never empty, as polars has them of empty cells.
+fn truth(expr: &mut Expr) {
+    // The value that an empty cell has instead, and whether the other one is asked for.
+    let (of, empty, is_negated) = match expr {
+        Expr::IsTrue(of) => (of, false, false),
+        Expr::IsNotTrue(of) => (of, false, true),
+        Expr::IsFalse(of) => (of, true, true),
+        Expr::IsNotFalse(of) => (of, true, false),
+        Expr::IsUnknown(of) => {
+            *expr = Expr::IsNull(of.clone());
+            return;
+        }
+        Expr::IsNotUnknown(of) => {
+            *expr = Expr::IsNotNull(of.clone());
+            return;
+        }
+        _ => return,
+    };
+    let known = order::call("COALESCE", vec![(**of).clone(), Expr::value(Value::Boolean(empty))]);
+    *expr = if is_negated {
+        let negation = Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(known) };
+        Expr::Nested(Box::new(negation))
+    } else {
+        known
+    };
 }

@@ -357,3 +357,19 @@ fn one_row_has_no_order() {
         assert!(!guarded.contains("ORDER BY"), "{guarded}");
     }
 }
+
+#[test]
+fn what_is_true_or_not_is_never_empty() {
+    for (condition, written) in [
+        ("last IS TRUE", "COALESCE(\"last\", false)"),
+        ("last IS NOT TRUE", "(NOT COALESCE(\"last\", false))"),
+        ("last IS FALSE", "(NOT COALESCE(\"last\", true))"),
+        ("last IS NOT FALSE", "COALESCE(\"last\", true)"),
+        ("last IS UNKNOWN", "\"last\" IS NULL"),
+        ("last IS NOT UNKNOWN", "\"last\" IS NOT NULL"),
+        ("NOT (part > 0 AND last) IS TRUE", "NOT COALESCE((\"part\" > 0 AND \"last\"), false)"),
+    ] {
+        let guarded = parse(&format!("SELECT packet FROM received WHERE {condition}")).unwrap().guarded;
+        assert!(guarded.ends_with(&format!("WHERE {written}")), "{guarded}");
+    }
+}
