@@ -2,7 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast::{Distinct, Expr, Function, GroupByExpr, Query, Select, SelectItem, Spanned, Visit, Visitor};
+use sqlparser::ast::{
+    Distinct, Expr, Function, GroupByExpr, Query, Select, SelectItem, Spanned, Visit, Visitor, visit_expressions,
+};
 use sqlparser::tokenizer::Location;
 
 /// What an aggregate computes.
@@ -53,6 +55,15 @@ pub(crate) fn kind(name: &str) -> Option<AggregateKind> {
 /// Whether a call is an aggregate of its group, without OVER.
 pub(crate) fn is_aggregate(function: &Function) -> bool {
     function.over.is_none() && kind(&function.name.to_string()).is_some()
+}
+
+/// Whether an expression contains an aggregate.
+pub(crate) fn has_aggregate(expr: &Expr) -> bool {
+    visit_expressions(expr, |expr: &Expr| match expr {
+        Expr::Function(function) if is_aggregate(function) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    })
+    .is_break()
 }
 
 /// Whether polars computes windows of `name` as SQL does, without ORDER BY at least.

@@ -3,9 +3,12 @@
 use std::ops::ControlFlow;
 
 use pktgen_core::Error;
-use sqlparser::ast::{BinaryOperator, Expr, Function, FunctionArguments, Spanned, visit_expressions};
+use sqlparser::ast::{
+    BinaryOperator, Expr, Function, FunctionArguments, Ident, OrderByKind, Query, SelectItem, SetExpr, Spanned,
+    visit_expressions,
+};
 
-use crate::aggregates::{AggregateKind, kind};
+use crate::aggregates::{AggregateKind, has_aggregate, kind};
 use crate::place::at;
 
 /// Refuses aggregates of constants, which polars evaluates once, regardless of the rows.
@@ -53,4 +56,51 @@ pub(crate) fn distinct_from(expr: &Expr) -> ControlFlow<Error> {
     }
     let what = "IS DISTINCT FROM before AND, OR or IS needs brackets, since what follows would be its right side: (a IS DISTINCT FROM b) AND …";
     ControlFlow::Break(at(expr.span().start, what))
+}
+
+/// Refuses a column with its table in ORDER BY if the answer has another column of that name: polars would order by that.
+pub(crate) fn order(query: &Query) -> ControlFlow<Error> {
+    let (SetExpr::Select(select), Some(order)) = (query.body.as_ref(), &query.order_by) else {
+        return ControlFlow::Continue(());
+    };
+    let OrderByKind::Expressions(keys) = &order.kind else { return ControlFlow::Continue(()) };
+    // Aggregates are columns of the answer.
+    for key in keys.iter().filter(|key| !has_aggregate(&key.expr)) {
+        visit_expressions(&key.expr, |expr: &Expr| of_another(expr, &select.projection))?;
+    }
+    ControlFlow::Continue(())
+}
+
+fn of_another(expr: &Expr, answer: &[SelectItem]) -> ControlFlow<Error> {
+    let Expr::CompoundIdentifier(names) = expr else { return ControlFlow::Continue(()) };
+    let Some(last) = names.last() else { return ControlFlow::Continue(()) };
+    let is_other = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(Expr::CompoundIdentifier(own)) => {
+            own.last().is_some_and(|own| own.value == last.value) && !is_same(own, names)
+        }
+        SelectItem::ExprWithAlias { expr, alias } => alias.value == last.value && !is_column(expr, names),
+        _ => false,
+    };
+    if !answer.iter().any(is_other) {
+        return ControlFlow::Continue(());
+    }
+    let what = format!(
+        "ORDER BY {expr}: \"{}\" of the answer is another column: select {expr} AS x, and order by x",
+        last.value
+    );
+    ControlFlow::Break(at(expr.span().start, what))
+}
+
+/// Whether an expression is the column `names`, perhaps without its table.
+fn is_column(expr: &Expr, names: &[Ident]) -> bool {
+    match expr {
+        Expr::Nested(inner) => is_column(inner, names),
+        Expr::Identifier(own) => names.last().is_some_and(|last| last.value == own.value),
+        Expr::CompoundIdentifier(own) => is_same(own, names),
+        _ => false,
+    }
+}
+
+fn is_same(own: &[Ident], names: &[Ident]) -> bool {
+    own.iter().map(|name| &name.value).eq(names.iter().map(|name| &name.value))
 }

@@ -373,3 +373,29 @@ fn what_is_true_or_not_is_never_empty() {
         assert!(guarded.ends_with(&format!("WHERE {written}")), "{guarded}");
     }
 }
+
+/// Polars would order by the column of the answer.
+#[test]
+fn order_by_a_column_with_its_table_is_by_that_column() {
+    let from = "FROM sent a JOIN books b ON a.packet = b.packet_in";
+    for (columns, keys) in
+        [("b.seq", "a.seq"), ("b.seq AS x, -a.worker AS seq", "b.node, ABS(a.seq)"), ("MAX(b.seq) AS seq", "a.seq")]
+    {
+        let grouped = if columns.starts_with("MAX") { "GROUP BY a.seq " } else { "" };
+        let said = refusal(&format!("SELECT {columns} {from} {grouped}ORDER BY {keys}"));
+        assert!(said.contains("\"seq\" of the answer is another column: select a.seq AS x"), "{said}");
+    }
+    assert!(refusal("SELECT -seq AS seq FROM sent ORDER BY sent.seq").contains("is another column"));
+    for (columns, keys) in [
+        ("b.seq", "b.seq"),
+        ("b.seq AS seq", "b.seq"),
+        ("b.node", "a.seq"),
+        ("b.seq AS x", "a.seq, b.seq"),
+        ("b.worker, MAX(b.seq) AS seq", "MAX(b.seq)"),
+    ] {
+        let grouped = if columns.contains("MAX") { "GROUP BY b.worker " } else { "" };
+        let sql = format!("SELECT {columns} {from} {grouped}ORDER BY {keys}");
+        parse(&sql).unwrap_or_else(|fault| panic!("{sql}: {fault}"));
+    }
+    parse("SELECT seq FROM sent ORDER BY sent.seq").unwrap();
+}
