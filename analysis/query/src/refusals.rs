@@ -4,11 +4,11 @@ use std::ops::ControlFlow;
 
 use pktgen_core::Error;
 use sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArguments, Ident, OrderByKind, Query, SelectItem, SetExpr, Spanned,
+    BinaryOperator, Expr, Function, FunctionArguments, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, Spanned,
     visit_expressions,
 };
 
-use crate::aggregates::{AggregateKind, has_aggregate, kind};
+use crate::aggregates::{AggregateKind, AnswerContent, has_aggregate, is_grouped, kind};
 use crate::place::at;
 
 /// Refuses aggregates of constants, which polars evaluates once, regardless of the rows.
@@ -103,4 +103,19 @@ fn is_column(expr: &Expr, names: &[Ident]) -> bool {
 
 fn is_same(own: &[Ident], names: &[Ident]) -> bool {
     own.iter().map(|name| &name.value).eq(names.iter().map(|name| &name.value))
+}
+
+/// Refuses a column beside an aggregate without GROUP BY: polars would repeat the aggregate of all rows for each of them.
+pub(crate) fn beside_aggregates(select: &Select) -> ControlFlow<Error> {
+    if is_grouped(select) {
+        return ControlFlow::Continue(());
+    }
+    let AnswerContent { aggregate: Some(aggregate), column: Some((place, column)), .. } = AnswerContent::of(select) else {
+        return ControlFlow::Continue(());
+    };
+    let what = format!(
+        "{column} has a value for each row, and {aggregate} one for all of them: GROUP BY {column}, write MAX({column}) if it has one value only, or \
+         {aggregate} OVER () for a value beside each row"
+    );
+    ControlFlow::Break(at(place, what))
 }

@@ -324,6 +324,7 @@ impl Visitor for Check<'_> {
             return ControlFlow::Break(at(condition.span().start, what));
         }
         windows::refuse(select)?;
+        refusals::beside_aggregates(select)?;
         duplicates::refuse(select)?;
         select.from.iter().try_for_each(sides::equal)
     }

@@ -279,11 +279,10 @@ fn a_name_of_a_subquery_has_no_other_meaning() {
 
 #[test]
 fn what_is_summed_is_guarded_and_counts_are_wide() {
-    let guarded = parse("SELECT sum(bytes), COUNT(*) - 1, sum(DISTINCT seq) OVER (PARTITION BY worker) FROM sent")
-        .unwrap()
-        .guarded;
+    let guarded = parse("SELECT sum(bytes), COUNT(*) - 1 FROM sent").unwrap().guarded;
     assert!(guarded.contains("sum(pktgen_summed(\"bytes\"))"), "{guarded}");
     assert!(guarded.contains("CAST(COUNT(*) AS BIGINT) - 1"), "{guarded}");
+    let guarded = parse("SELECT sum(DISTINCT seq) OVER (PARTITION BY worker) FROM sent").unwrap().guarded;
     assert!(guarded.contains("sum(DISTINCT pktgen_summed(\"seq\")) OVER"), "{guarded}");
     let guarded = parse("SELECT worker, TOTAL(bytes) FROM sent GROUP BY worker ORDER BY TOTAL(bytes)").unwrap().guarded;
     assert!(guarded.contains("TOTAL(pktgen_summed(\"bytes\"))") && guarded.ends_with("ORDER BY 2"), "{guarded}");
@@ -398,4 +397,36 @@ fn order_by_a_column_with_its_table_is_by_that_column() {
         parse(&sql).unwrap_or_else(|fault| panic!("{sql}: {fault}"));
     }
     parse("SELECT seq FROM sent ORDER BY sent.seq").unwrap();
+}
+
+/// Polars would repeat the aggregate for each row.
+#[test]
+fn a_column_beside_an_aggregate_needs_group_by() {
+    for (sql, says) in [
+        ("SELECT seq, MAX(bytes) AS m FROM sent", "SQL, line 1, column 8: seq has a value for each row"),
+        (
+            "SELECT seq, MAX(bytes) AS m FROM sent",
+            "GROUP BY seq, write MAX(seq) if it has one value only, or MAX(bytes) OVER ()",
+        ),
+        ("SELECT COUNT(*) - worker AS n FROM sent", "worker has a value for each row, and COUNT(*)"),
+        ("SELECT *, MEDIAN(seq) AS m FROM sent", "SQL, line 1, column 8: * has"),
+        (
+            "SELECT SUM(s.bytes) / q.n AS m FROM sent s CROSS JOIN (SELECT COUNT(*) AS n FROM books) q",
+            "write MAX(q.n) if it has one value only",
+        ),
+        ("SELECT n FROM (SELECT seq AS n, MAX(bytes) AS m FROM sent) q", "column 23: seq has"),
+    ] {
+        let said = refusal(sql);
+        assert!(said.contains(says), "{sql}: {said}");
+    }
+    for sql in [
+        "SELECT MAX(seq) - MIN(seq) AS n, 'x' AS l FROM sent",
+        "SELECT SUM(s.bytes) / MAX(q.n) AS m FROM sent s CROSS JOIN (SELECT COUNT(*) AS n FROM books) q",
+        "SELECT seq, MAX(bytes) OVER () AS m FROM sent",
+        "SELECT COUNT(*) FILTER (WHERE seq > 1) AS n, QUANTILE_DISC(ABS(seq), 0.5) AS q FROM sent",
+        "SELECT worker, MAX(seq) AS m FROM sent GROUP BY worker",
+        "SELECT worker, MAX(seq) AS m FROM sent GROUP BY ALL",
+    ] {
+        parse(sql).unwrap_or_else(|fault| panic!("{sql}: {fault}"));
+    }
 }
