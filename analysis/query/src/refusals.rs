@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use pktgen_core::Error;
 use sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArguments, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, Spanned,
-    visit_expressions,
+    Visit, visit_expressions,
 };
 
 use crate::aggregates::{AggregateKind, AnswerContent, has_aggregate, is_grouped, kind};
@@ -63,6 +63,7 @@ pub(crate) fn order(query: &Query) -> ControlFlow<Error> {
     let (SetExpr::Select(select), Some(order)) = (query.body.as_ref(), &query.order_by) else {
         return ControlFlow::Continue(());
     };
+    chosen_by_queries(order)?;
     let OrderByKind::Expressions(keys) = &order.kind else { return ControlFlow::Continue(()) };
     // Aggregates are columns of the answer.
     for key in keys.iter().filter(|key| !has_aggregate(&key.expr)) {
@@ -118,4 +119,25 @@ pub(crate) fn beside_aggregates(select: &Select) -> ControlFlow<Error> {
          {aggregate} OVER () for a value beside each row"
     );
     ControlFlow::Break(at(place, what))
+}
+
+/// Refuses EXISTS, of which polars understands only some, and not as SQL.
+pub(crate) fn exists(expr: &Expr) -> ControlFlow<Error> {
+    if !matches!(expr, Expr::Exists { .. }) {
+        return ControlFlow::Continue(());
+    }
+    let what = "EXISTS is refused: write SEMI JOIN … ON a.x = b.x, or ANTI JOIN for NOT EXISTS; if it compares no columns, CROSS JOIN \
+                (SELECT COUNT(*) AS n FROM …) q, and WHERE q.n > 0";
+    ControlFlow::Break(at(expr.span().start, what))
+}
+
+/// Refuses IN (SELECT …) outside of WHERE, which is the only place where polars understands it.
+pub(crate) fn chosen_by_queries(of: &impl Visit) -> ControlFlow<Error> {
+    visit_expressions(of, |expr: &Expr| match expr {
+        Expr::InSubquery { .. } => {
+            let what = "IN (SELECT …) is understood in WHERE only: LEFT JOIN the subquery, and ask whether its column IS NOT NULL";
+            ControlFlow::Break(at(expr.span().start, what))
+        }
+        _ => ControlFlow::Continue(()),
+    })
 }

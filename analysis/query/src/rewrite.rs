@@ -12,7 +12,7 @@ use crate::aggregates::{self, AggregateKind, is_one_row, kind};
 use crate::exact::GUARD;
 use crate::place::at;
 use crate::tables::QueryTable;
-use crate::{order, sides};
+use crate::{order, refusals, sides};
 
 /// Counts and ranks, which have 32 bits in polars: converted to 64 bits, so that differences do not wrap around.
 const COUNTS: [&str; 9] =
@@ -46,12 +46,6 @@ impl VisitorMut for Guards<'_> {
         self.queries += 1;
         sides::ordered(query)?;
         let SetExpr::Select(select) = query.body.as_ref() else { return ControlFlow::Continue(()) };
-        let exists = select.projection.iter().find(|item| {
-            matches!(item, SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } if matches!(expr, Expr::Exists { .. }))
-        });
-        if let Some(item) = exists {
-            return ControlFlow::Break(at(item.span().start, "EXISTS is understood as a condition of WHERE only"));
-        }
         // Polars would take some aggregates for expressions of rows if they are ordered.
         if is_one_row(select) {
             query.order_by = None;
@@ -75,6 +69,10 @@ impl VisitorMut for Guards<'_> {
     fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<Error> {
         self.queries -= 1;
         ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        refusals::exists(expr)
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {

@@ -325,6 +325,8 @@ impl Visitor for Check<'_> {
         }
         windows::refuse(select)?;
         refusals::beside_aggregates(select)?;
+        refusals::chosen_by_queries(&select.projection)?;
+        refusals::chosen_by_queries(&select.having)?;
         duplicates::refuse(select)?;
         select.from.iter().try_for_each(sides::equal)
     }
