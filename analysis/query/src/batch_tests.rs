@@ -337,6 +337,20 @@ fn a_comparison_without_a_value_is_neither_true_nor_false() {
 }
 
 #[test]
+fn packets_are_compared_with_other_integers_by_cast() {
+    let folder = run();
+    let whole = Whole::of(folder.path());
+    let query = |right: &str| {
+        let sql = format!("SELECT COUNT(*) AS n FROM sent a JOIN sent b ON a.packet = {right}");
+        whole.database.query(&sql)
+    };
+    let fault = query("b.seq").unwrap_err().to_string();
+    assert!(fault.contains("CAST(x AS UBIGINT)"), "{fault}");
+    // Packets of worker 0 have the numbers of their updates.
+    assert_ne!(rows(&query("CAST(b.seq AS UBIGINT)").unwrap().0), ["0"]);
+}
+
+#[test]
 fn a_list_may_have_whole_numbers_and_decimals() {
     let folder = run();
     let whole = Whole::of(folder.path());

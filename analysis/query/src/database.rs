@@ -310,7 +310,9 @@ fn name_of(dir: &Path) -> String {
 }
 
 fn gave_up() -> PolarsError {
-    PolarsError::ComputeError("the query gave up inside polars; please report this".into())
+    let what = "the query gave up inside polars: if a join, IN, INTERSECT or EXCEPT compares a UBIGINT (packets, digests, seeds) with a BIGINT, \
+                write CAST(x AS UBIGINT) or CAST(x AS BIGINT) on one side; otherwise please report this";
+    PolarsError::ComputeError(what.into())
 }
 
 /// Operations that copy or index all of their rows: the name, its form in plans, and the memory per byte of rows, in hundredths.
