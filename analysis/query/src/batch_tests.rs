@@ -351,6 +351,28 @@ fn packets_are_compared_with_other_integers_by_cast() {
 }
 
 #[test]
+fn having_chooses_groups_by_their_keys() {
+    let folder = run();
+    let whole = Whole::of(folder.path());
+    let query = |sql: &str| whole.database.query(sql).map(|answer| rows(&answer.0));
+    for (having, condition) in [
+        ("worker > 3", "worker > 3"),
+        ("worker IN (1, 2) AND node < 2", "worker IN (1, 2) AND node < 2"),
+        ("reason IS NULL", "reason IS NULL"),
+        ("reason = 'queue_full'", "reason = 'queue_full'"),
+    ] {
+        let grouped = "SELECT worker, node, reason, COUNT(*) AS n FROM books";
+        let keys = "GROUP BY worker, node, reason";
+        let expected = query(&format!("{grouped} WHERE {condition} {keys} HAVING COUNT(*) > 2")).unwrap();
+        let found = query(&format!("{grouped} {keys} HAVING {having} AND COUNT(*) > 2"));
+        assert_eq!(found.unwrap_or_else(|fault| panic!("{having}: {fault}")), expected, "{having}");
+        assert!(!expected.is_empty(), "{having}");
+    }
+    let fault = query("SELECT worker, MAX(seq) AS m FROM sent GROUP BY worker HAVING seq > 3").unwrap_err().to_string();
+    assert!(fault.contains("into WHERE"), "{fault}");
+}
+
+#[test]
 fn a_list_may_have_whole_numbers_and_decimals() {
     let folder = run();
     let whole = Whole::of(folder.path());

@@ -4,11 +4,12 @@ use std::ops::ControlFlow;
 
 use pktgen_core::Error;
 use sqlparser::ast::{
-    CastKind, DataType, Distinct, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, OrderByKind, Query,
-    Select, SelectItem, SetExpr, Spanned, UnaryOperator, Value, ValueWithSpan, VisitorMut, WindowType,
+    CastKind, DataType, Distinct, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident,
+    OrderByKind, Query, Select, SelectItem, SetExpr, Spanned, UnaryOperator, Value, ValueWithSpan, VisitMut,
+    VisitorMut, WindowType,
 };
 
-use crate::aggregates::{self, AggregateKind, is_one_row, kind};
+use crate::aggregates::{AggregateKind, has_aggregate, is_aggregate, is_one_row, kind};
 use crate::exact::GUARD;
 use crate::place::at;
 use crate::tables::QueryTable;
@@ -34,6 +35,7 @@ impl VisitorMut for Guards<'_> {
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
         sides::arrange(select, self.tables)?;
+        keys_of_groups(select, self.tables);
         // Polars would drop the aggregates if no column is used, and have the rows of the table.
         if self.queries > 1 && is_one_row(select) {
             select.distinct = Some(Distinct::Distinct);
@@ -41,7 +43,7 @@ impl VisitorMut for Guards<'_> {
         ControlFlow::Continue(())
     }
 
-    /// Polars expects ORDER BY to name a column of the answer: a selected aggregate is replaced by its position.
+    /// Polars expects ORDER BY to name a column of the answer: a selected aggregate is replaced by its position, also within an expression.
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
         self.queries += 1;
         sides::ordered(query)?;
@@ -52,7 +54,7 @@ impl VisitorMut for Guards<'_> {
         }
         let Some(order) = &mut query.order_by else { return ControlFlow::Continue(()) };
         let OrderByKind::Expressions(keys) = &mut order.kind else { return ControlFlow::Continue(()) };
-        for key in keys.iter_mut().filter(|key| is_aggregate(&key.expr)) {
+        for key in keys.iter_mut().filter(|key| has_aggregate(&key.expr)) {
             let selected = select.projection.iter().position(|item| match item {
                 SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => *expr == key.expr,
                 _ => false,
@@ -124,10 +126,6 @@ impl<'a> Guards<'a> {
     }
 }
 
-fn is_aggregate(expr: &Expr) -> bool {
-    matches!(expr, Expr::Function(function) if aggregates::is_aggregate(function))
-}
-
 fn guard(summed: Expr) -> Expr {
     order::call(GUARD, vec![summed])
 }
@@ -180,4 +178,88 @@ fn truth(expr: &mut Expr) {
     } else {
         known
     };
+}
+
+/// Writes columns of GROUP BY in HAVING as MIN(column): polars has all rows of a group there, and no value.
+fn keys_of_groups(select: &mut Select, tables: &[QueryTable]) {
+    let (GroupByExpr::Expressions(keys, _), Some(having)) = (&select.group_by, &mut select.having) else { return };
+    let answer = &select.projection;
+    let of = |item: &SelectItem| match item {
+        SelectItem::ExprWithAlias { expr, alias } if last_name(expr).is_none() => Some(Expr::Identifier(alias.clone())),
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr.clone()),
+        _ => None,
+    };
+    let column = |key: &Expr| match key {
+        Expr::Value(ValueWithSpan { value: Value::Number(place, _), .. }) => {
+            of(answer.get(place.parse::<usize>().ok()?.checked_sub(1)?)?)
+        }
+        other => Some(other.clone()),
+    };
+    let is_table = |name: &Ident| tables.iter().any(|table| table.column(&name.value).is_some());
+    // Another column of the answer with the name of a column would be taken for it.
+    let is_shadowed = |name: &Ident| {
+        answer.iter().any(|item| match item {
+            SelectItem::ExprWithAlias { expr, alias } => {
+                alias.value == name.value && is_table(name) && last_name(expr).is_none_or(|own| own.value != name.value)
+            }
+            _ => false,
+        })
+    };
+    let columns = keys.iter().filter_map(column);
+    let columns = columns.filter(|key| last_name(key).is_some_and(|name| !is_shadowed(name))).collect();
+    _ = VisitMut::visit(having, &mut GroupKeys { columns, aggregates: 0, queries: 0 });
+}
+
+/// Returns the name of a column, without its table.
+fn last_name(expr: &Expr) -> Option<&Ident> {
+    match expr {
+        Expr::Identifier(name) => Some(name),
+        Expr::CompoundIdentifier(names) => names.last(),
+        _ => None,
+    }
+}
+
+/// Rewrites the columns of GROUP BY outside of aggregates.
+struct GroupKeys {
+    columns: Vec<Expr>,
+    /// Number of aggregates, and of subqueries, around an expression.
+    aggregates: usize,
+    queries: usize,
+}
+
+impl VisitorMut for GroupKeys {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.queries += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.queries -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        self.aggregates += usize::from(matches!(expr, Expr::Function(function) if is_aggregate(function)));
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if matches!(expr, Expr::Function(function) if is_aggregate(function)) {
+            self.aggregates -= 1;
+            return ControlFlow::Continue(());
+        }
+        let Some(name) = last_name(expr).filter(|_| self.aggregates == 0 && self.queries == 0) else {
+            return ControlFlow::Continue(());
+        };
+        // A name without its table is that of any key.
+        let is_bare = matches!(expr, Expr::Identifier(_));
+        let is_key =
+            |key: &&Expr| **key == *expr || is_bare && last_name(key).is_some_and(|own| own.value == name.value);
+        if let Some(key) = self.columns.iter().find(is_key) {
+            *expr = order::call("MIN", vec![key.clone()]);
+        }
+        ControlFlow::Continue(())
+    }
 }

@@ -149,6 +149,11 @@ impl Statement {
                 "SQL: two columns of the answer or of GROUP BY have the name \"{name}\": name them by AS (a.{name} AS x, b.{name} AS y)"
             ));
         }
+        if first.contains("cannot cast List type") {
+            let what = "HAVING has a name that is neither an aggregate nor a column of GROUP BY: write the aggregate itself (HAVING MAX(x) > 1), and \
+                        conditions on single rows into WHERE";
+            return Error::config(format!("SQL: {what}"));
+        }
         let missing = is_missing(theirs);
         match named {
             Some((place, word)) if missing && !known.contains(&word) && !first.contains("function") => {

@@ -442,3 +442,37 @@ fn a_column_beside_an_aggregate_needs_group_by() {
         parse(sql).unwrap_or_else(|fault| panic!("{sql}: {fault}"));
     }
 }
+
+#[test]
+fn having_may_have_columns_of_group_by() {
+    for (sql, having) in [
+        (
+            "SELECT worker, COUNT(*) AS n FROM sent GROUP BY worker HAVING worker > 1 AND COUNT(*) > 5",
+            "HAVING MIN(\"worker\") > 1 AND CAST(COUNT(*) AS BIGINT) > 5",
+        ),
+        (
+            "SELECT s.worker, COUNT(*) AS n FROM sent s GROUP BY s.worker HAVING worker IN (1, 2) OR s.worker IS NULL",
+            "HAVING MIN(s.\"worker\") IN (1, 2) OR MIN(s.\"worker\") IS NULL",
+        ),
+        (
+            "SELECT worker, COUNT(*) AS n FROM sent GROUP BY 1 HAVING worker < MAX(worker + seq)",
+            "HAVING MIN(\"worker\") < MAX(\"worker\" + \"seq\")",
+        ),
+        ("SELECT worker % 3 AS k, COUNT(*) AS n FROM sent GROUP BY 1 HAVING k > 1", "HAVING MIN(k) > 1"),
+        // Another column has the name.
+        ("SELECT worker % 3 AS seq, COUNT(*) AS n FROM sent GROUP BY seq HAVING seq > 1", "HAVING \"seq\" > 1"),
+        ("SELECT worker, COUNT(*) AS total FROM sent GROUP BY worker HAVING total > 1", "HAVING total > 1"),
+    ] {
+        let guarded = parse(sql).unwrap().guarded;
+        assert!(guarded.ends_with(having), "{guarded}");
+    }
+}
+
+#[test]
+fn expressions_of_aggregates_order_if_they_are_selected() {
+    let sql = "SELECT worker, COUNT(*) * 2 AS n FROM sent GROUP BY worker ORDER BY COUNT(*) * 2 DESC, worker";
+    let guarded = parse(sql).unwrap().guarded;
+    assert!(guarded.ends_with("ORDER BY 2 DESC, \"worker\""), "{guarded}");
+    let said = refusal("SELECT worker, COUNT(*) AS n FROM sent GROUP BY worker ORDER BY COUNT(*) + 1");
+    assert!(said.contains("select it with a name, and order by that"), "{said}");
+}
