@@ -373,6 +373,20 @@ fn having_chooses_groups_by_their_keys() {
 }
 
 #[test]
+fn a_renamed_column_of_a_later_table_is_grouped_by() {
+    let folder = run();
+    let whole = Whole::of(folder.path());
+    let query = |columns: &str, key: &str| {
+        let sql = format!(
+            "SELECT {columns}, COUNT(*) AS n FROM sent a JOIN books b ON a.packet = b.packet_in GROUP BY {key}"
+        );
+        rows(&whole.database.query(&sql).unwrap_or_else(|fault| panic!("{sql}: {fault}")).0)
+    };
+    assert_eq!(query("b.worker AS x", "b.worker"), query("b.worker", "b.worker"));
+    assert_eq!(query("b.worker AS x", "b.worker HAVING b.worker < 2").len(), 2);
+}
+
+#[test]
 fn a_list_may_have_whole_numbers_and_decimals() {
     let folder = run();
     let whole = Whole::of(folder.path());

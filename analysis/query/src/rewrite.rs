@@ -36,6 +36,7 @@ impl VisitorMut for Guards<'_> {
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
         sides::arrange(select, self.tables)?;
         keys_of_groups(select, self.tables);
+        renamed_keys(select);
         // Polars would drop the aggregates if no column is used, and have the rows of the table.
         if self.queries > 1 && is_one_row(select) {
             select.distinct = Some(Distinct::Distinct);
@@ -208,6 +209,22 @@ fn keys_of_groups(select: &mut Select, tables: &[QueryTable]) {
     let columns = keys.iter().filter_map(column);
     let columns = columns.filter(|key| last_name(key).is_some_and(|name| !is_shadowed(name))).collect();
     _ = VisitMut::visit(having, &mut GroupKeys { columns, aggregates: 0, queries: 0 });
+}
+
+/// Writes columns with tables in GROUP BY that have another name in the answer as their position: polars would look for the name that they have beside
+/// a column of an earlier table.
+fn renamed_keys(select: &mut Select) {
+    let GroupByExpr::Expressions(keys, _) = &mut select.group_by else { return };
+    let is_all = |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
+    if select.projection.iter().any(is_all) {
+        return;
+    }
+    for key in keys.iter_mut().filter(|key| matches!(key, Expr::CompoundIdentifier(_))) {
+        let is_key = |item: &SelectItem| matches!(item, SelectItem::ExprWithAlias { expr, .. } if *expr == *key);
+        if let Some(place) = select.projection.iter().position(is_key) {
+            *key = Expr::value(Value::Number((place + 1).to_string(), false));
+        }
+    }
 }
 
 /// Returns the name of a column, without its table.

@@ -476,3 +476,16 @@ fn expressions_of_aggregates_order_if_they_are_selected() {
     let said = refusal("SELECT worker, COUNT(*) AS n FROM sent GROUP BY worker ORDER BY COUNT(*) + 1");
     assert!(said.contains("select it with a name, and order by that"), "{said}");
 }
+
+#[test]
+fn renamed_columns_group_by_position() {
+    let from = "FROM sent a JOIN books b ON a.packet = b.packet_in";
+    for (columns, keys, written) in [
+        ("b.seq AS x, COUNT(*) AS n", "b.seq", "1"),
+        ("COUNT(*) AS n, b.seq AS x, a.worker", "a.worker, b.seq", "a.\"worker\", 2"),
+        ("b.seq, COUNT(*) AS n", "b.seq", "b.\"seq\""),
+    ] {
+        let guarded = parse(&format!("SELECT {columns} {from} GROUP BY {keys}")).unwrap().guarded;
+        assert!(guarded.ends_with(&format!("GROUP BY {written}")), "{guarded}");
+    }
+}
