@@ -387,6 +387,20 @@ fn a_renamed_column_of_a_later_table_is_grouped_by() {
 }
 
 #[test]
+fn a_subquery_beside_a_join_has_columns_of_its_own_table() {
+    let folder = run();
+    let whole = Whole::of(folder.path());
+    let query = |condition: &str| {
+        let from = "sent s JOIN books b ON s.packet = b.packet_in";
+        let sql = format!("SELECT COUNT(*) AS n FROM {from} WHERE {condition}");
+        rows(&whole.database.query(&sql).unwrap_or_else(|fault| panic!("{sql}: {fault}")).0)
+    };
+    let some = query("s.seq IN (SELECT seq FROM sent WHERE worker = 1 AND bytes > 0)");
+    assert_eq!(some, query("s.seq IN (SELECT x.seq FROM sent x WHERE x.worker = 1 AND x.bytes > 0)"));
+    assert!(some != ["0"] && some != query("s.seq >= 0"), "{some:?}");
+}
+
+#[test]
 fn a_list_may_have_whole_numbers_and_decimals() {
     let folder = run();
     let whole = Whole::of(folder.path());

@@ -46,6 +46,8 @@ mod order;
 #[cfg(feature = "sql")]
 pub mod output;
 #[cfg(feature = "sql")]
+mod own_tables;
+#[cfg(feature = "sql")]
 mod place;
 #[cfg(feature = "sql")]
 mod refusals;

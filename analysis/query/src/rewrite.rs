@@ -13,7 +13,7 @@ use crate::aggregates::{AggregateKind, has_aggregate, is_aggregate, is_one_row, 
 use crate::exact::GUARD;
 use crate::place::at;
 use crate::tables::QueryTable;
-use crate::{order, refusals, sides};
+use crate::{order, own_tables, refusals, sides};
 
 /// Counts and ranks, which have 32 bits in polars: converted to 64 bits, so that differences do not wrap around.
 const COUNTS: [&str; 9] =
@@ -35,6 +35,7 @@ impl VisitorMut for Guards<'_> {
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
         sides::arrange(select, self.tables)?;
+        own_tables::write(select, self.tables);
         keys_of_groups(select, self.tables);
         renamed_keys(select);
         // Polars would drop the aggregates if no column is used, and have the rows of the table.

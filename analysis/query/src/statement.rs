@@ -129,6 +129,12 @@ impl Statement {
         Ok(Statement { text: text.to_owned(), tokens, guarded, explains, is_distinct, tables: named })
     }
 
+    fn has_subqueries(&self) -> bool {
+        let is_select =
+            |token: &&TokenWithSpan| matches!(&token.token, Token::Word(word) if word.keyword == Keyword::SELECT);
+        self.tokens.iter().filter(is_select).count() > 1
+    }
+
     /// Converts a polars error about this statement, with the position of the first name that the error quotes.
     pub(crate) fn fault(&self, theirs: &PolarsError, tables: &[QueryTable]) -> Error {
         let fault = theirs.to_string().replace(&format!("{GUARD}("), "(");
@@ -168,6 +174,9 @@ impl Statement {
             Some((place, word)) if first.contains("function") => {
                 let near = suggest(&word.to_lowercase(), &polars::sql::keywords::all_functions());
                 at(place, format!("{first}{near}"))
+            }
+            Some((place, word)) if first.contains("ambiguous reference") && self.has_subqueries() => {
+                at(place, format!("{first}; within a subquery, write its own table (x.{word})"))
             }
             Some((place, _)) => at(place, first),
             None => Error::config(format!("SQL: {first}, in: {}", self.text.trim())),

@@ -489,3 +489,27 @@ fn renamed_columns_group_by_position() {
         assert!(guarded.ends_with(&format!("GROUP BY {written}")), "{guarded}");
     }
 }
+
+#[test]
+fn columns_of_a_subquery_beside_a_join_have_their_table() {
+    let from = "FROM sent s JOIN received r ON s.packet = r.packet WHERE";
+    for (condition, written) in [
+        (
+            "s.packet NOT IN (SELECT packet FROM received WHERE accepted ORDER BY packet LIMIT 3)",
+            "s.\"packet\" NOT IN (SELECT received.\"packet\" FROM received WHERE received.\"accepted\" ORDER BY received.\"packet\" LIMIT 3)",
+        ),
+        (
+            "s.worker IN (SELECT x.worker FROM sent x WHERE bytes = 64 AND seq IN (SELECT seq FROM books))",
+            "s.\"worker\" IN (SELECT x.\"worker\" FROM sent x WHERE x.\"bytes\" = 64 AND x.\"seq\" IN (SELECT books.\"seq\" FROM books))",
+        ),
+        (
+            "seq IN (SELECT node - 1 AS seq FROM books ORDER BY seq LIMIT 1)",
+            "\"seq\" IN (SELECT books.\"node\" - 1 AS seq FROM books ORDER BY \"seq\" LIMIT 1)",
+        ),
+    ] {
+        let guarded = parse(&format!("SELECT s.seq AS n {from} {condition}")).unwrap().guarded;
+        assert!(guarded.ends_with(&format!("WHERE {written}")), "{guarded}");
+    }
+    let guarded = parse("SELECT seq FROM sent WHERE packet IN (SELECT packet FROM received)").unwrap().guarded;
+    assert!(guarded.ends_with("(SELECT \"packet\" FROM received)"), "{guarded}");
+}
