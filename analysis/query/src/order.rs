@@ -5,8 +5,13 @@ use sqlparser::ast::{
     OrderByExpr, Value,
 };
 
-/// Returns why NULLS FIRST or NULLS LAST in a window is refused, if polars orders otherwise: in windows it ignores both.
+/// Returns why ORDER BY of a window is refused: polars knows one direction for all columns, and ignores NULLS FIRST and NULLS LAST.
 pub(crate) fn refusal(keys: &[OrderByExpr]) -> Option<&'static str> {
+    if keys.iter().any(is_descending) && !keys.iter().all(is_descending) {
+        return Some(
+            "ASC and DESC in one OVER are refused: order by the negative of a number (ORDER BY -seq, t), or by a column of a subquery of FROM",
+        );
+    }
     // Several keys are compared as one, in which no value is the least.
     let are_last = keys.len() > 1 && keys.iter().all(is_descending);
     let is_refused = keys.iter().any(|key| key.options.nulls_first == Some(are_last));

@@ -135,6 +135,7 @@ fn windows_are_those_of_sql() {
         ("SELECT ROW_NUMBER() OVER (ORDER BY reward NULLS LAST) FROM sent", "NULLS LAST in OVER is refused"),
         ("SELECT LAG(seq) OVER (ORDER BY reward DESC NULLS LAST) FROM sent", "NULLS LAST in OVER is refused"),
         ("SELECT RANK() OVER (ORDER BY worker, reward NULLS LAST) FROM sent", "NULLS LAST in OVER is refused"),
+        ("SELECT LAG(seq) OVER (ORDER BY worker, seq DESC) FROM sent", "ASC and DESC in one OVER are refused"),
         (
             "SELECT RANK() OVER (ORDER BY reward DESC NULLS FIRST, worker DESC) FROM sent",
             "NULLS FIRST in OVER with several columns and DESC is refused",
