@@ -264,6 +264,11 @@ impl Visitor for Names {
             _ => return ControlFlow::Continue(()),
         };
         let name = &alias.name.value;
+        let is_own = matches!(factor, TableFactor::Table { name: own, .. } if own.to_string() == *name);
+        if !is_query && !is_own && self.ctes.contains(name) {
+            let what = format!("\"{name}\" is the name of a query in WITH and of a table in FROM: give each its own");
+            return ControlFlow::Break(at(alias.name.span.start, what));
+        }
         let others = if is_query { &self.aliases } else { &self.subqueries };
         if others.contains(name) || is_query && self.ctes.contains(name) {
             let what = format!("\"{name}\" is the name of a subquery and of something else: give each its own");

@@ -277,6 +277,7 @@ fn a_name_of_a_subquery_has_no_other_meaning() {
     for sql in [
         "WITH b AS (SELECT worker AS k FROM sent), x AS (SELECT SUM(b.k) AS s FROM (SELECT seq AS k FROM books) b) SELECT SUM(b.k) AS p FROM b",
         "WITH w AS (SELECT SUM(b.bytes) AS s FROM (SELECT bytes FROM sent) b) SELECT b.* FROM sent b CROSS JOIN w",
+        "WITH b AS (SELECT seq AS x FROM sent) SELECT b.seq FROM sent b",
         "SELECT b.seq FROM sent b CROSS JOIN (SELECT b.n FROM (SELECT COUNT(*) AS n FROM books) b) w",
     ] {
         let said = refusal(sql);
@@ -285,6 +286,7 @@ fn a_name_of_a_subquery_has_no_other_meaning() {
     for sql in [
         "SELECT b.n FROM (SELECT COUNT(*) AS n FROM books) b UNION ALL SELECT b.n FROM (SELECT COUNT(*) AS n FROM sent) b",
         "SELECT s.seq FROM sent s WHERE s.seq IN (SELECT s.seq FROM books s)",
+        "WITH w AS (SELECT seq FROM sent) SELECT w.seq FROM w AS w",
     ] {
         assert!(parse(sql).is_ok(), "{sql}");
     }
