@@ -132,6 +132,11 @@ impl AnswerContent {
         }
         content
     }
+
+    /// Whether the answer has nothing but constants.
+    pub(crate) fn is_constant(&self) -> bool {
+        self.aggregate.is_none() && self.column.is_none() && !self.has_others
+    }
 }
 
 impl Visitor for AnswerContent {

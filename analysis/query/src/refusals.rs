@@ -121,6 +121,20 @@ pub(crate) fn beside_aggregates(select: &Select) -> ControlFlow<Error> {
     ControlFlow::Break(at(place, what))
 }
 
+/// Refuses IN with a list in an answer of constants: polars would have one row, regardless of the rows.
+pub(crate) fn constant_lists(select: &Select) -> ControlFlow<Error> {
+    if select.from.is_empty() || is_grouped(select) || !AnswerContent::of(select).is_constant() {
+        return ControlFlow::Continue(());
+    }
+    visit_expressions(&select.projection, |expr: &Expr| match expr {
+        Expr::InList { .. } => {
+            let what = format!("{expr} is of no column, and would be one row: select a column, too");
+            ControlFlow::Break(at(expr.span().start, what))
+        }
+        _ => ControlFlow::Continue(()),
+    })
+}
+
 /// Refuses EXISTS, of which polars understands only some, and not as SQL.
 pub(crate) fn exists(expr: &Expr) -> ControlFlow<Error> {
     if !matches!(expr, Expr::Exists { .. }) {

@@ -516,3 +516,21 @@ fn columns_of_a_subquery_beside_a_join_have_their_table() {
     let guarded = parse("SELECT seq FROM sent WHERE packet IN (SELECT packet FROM received)").unwrap().guarded;
     assert!(guarded.ends_with("(SELECT \"packet\" FROM received)"), "{guarded}");
 }
+
+/// Polars would have one row.
+#[test]
+fn lists_of_constants_need_a_column() {
+    for sql in ["SELECT 4 IN (1, 4) AS a FROM sent", "SELECT 1 AS b, CASE WHEN 4 IN (1, 4) THEN 1 END AS a FROM sent"] {
+        let said = refusal(sql);
+        assert!(said.contains("4 IN (1, 4) is of no column"), "{sql}: {said}");
+    }
+    for sql in [
+        "SELECT 4 IN (1, 4) AS a",
+        "SELECT 4 IN (1, 4) AS a, seq FROM sent",
+        "SELECT seq IN (1, 4) AS a FROM sent",
+        "SELECT 4 IN (1, 4) AS a, COUNT(*) AS n FROM sent",
+        "SELECT 4 IN (1, 4) AS a FROM sent GROUP BY worker",
+    ] {
+        parse(sql).unwrap_or_else(|fault| panic!("{sql}: {fault}"));
+    }
+}
