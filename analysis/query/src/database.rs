@@ -343,7 +343,7 @@ fn plan(
     let (batched, gathers) = in_batches(lazy.logical_plan.clone())?;
     let lazy = if explained { lazy } else { LazyFrame::from(batched) };
     let text = lazy.describe_optimized_plan()?;
-    let is_used = |name: &str| name != "DISTINCT" || statement.is_distinct;
+    let is_used = |name: &str| name != "DISTINCT" || statement.is_distinct();
     let found = OPERATIONS.iter().filter(|(name, mark, _)| is_used(name) && text.contains(mark));
     let found: Vec<_> = found.map(|(name, _, times)| (*name, *times)).collect();
     if !found.is_empty() {

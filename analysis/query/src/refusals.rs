@@ -111,7 +111,8 @@ pub(crate) fn beside_aggregates(select: &Select) -> ControlFlow<Error> {
     if is_grouped(select) {
         return ControlFlow::Continue(());
     }
-    let AnswerContent { aggregate: Some(aggregate), column: Some((place, column)), .. } = AnswerContent::of(select) else {
+    let AnswerContent { aggregate: Some(aggregate), column: Some((place, column)), .. } = AnswerContent::of(select)
+    else {
         return ControlFlow::Continue(());
     };
     let what = format!(

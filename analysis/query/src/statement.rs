@@ -41,8 +41,6 @@ pub(crate) struct Statement {
     pub(crate) guarded: String,
     /// Whether it requests the plan.
     pub(crate) explains: bool,
-    /// Whether its own words may remove duplicate rows: its text for polars has a DISTINCT of every query of one row, which costs no memory.
-    pub(crate) is_distinct: bool,
     /// The tables that it uses.
     pub(crate) tables: BTreeSet<String>,
 }
@@ -121,18 +119,20 @@ impl Statement {
         if let ControlFlow::Break(fault) = VisitMut::visit(&mut parsed, &mut Guards::of(tables)) {
             return Err(fault);
         }
-        let is_distinct = tokens.iter().any(|token| {
-            use Keyword::{DISTINCT, EXCEPT, INTERSECT, UNION};
-            matches!(&token.token, Token::Word(word) if matches!(word.keyword, DISTINCT | EXCEPT | INTERSECT | UNION))
-        });
         let guarded = parsed.to_string();
-        Ok(Statement { text: text.to_owned(), tokens, guarded, explains, is_distinct, tables: named })
+        Ok(Statement { text: text.to_owned(), tokens, guarded, explains, tables: named })
     }
 
-    fn has_subqueries(&self) -> bool {
-        let is_select =
-            |token: &&TokenWithSpan| matches!(&token.token, Token::Word(word) if word.keyword == Keyword::SELECT);
-        self.tokens.iter().filter(is_select).count() > 1
+    /// Whether its own words may remove duplicate rows. Its text for polars also has a DISTINCT for every query of one row, which costs no memory.
+    pub(crate) fn is_distinct(&self) -> bool {
+        use Keyword::{DISTINCT, EXCEPT, INTERSECT, UNION};
+        [DISTINCT, EXCEPT, INTERSECT, UNION].into_iter().any(|keyword| self.words(keyword) > 0)
+    }
+
+    /// Returns how often a keyword occurs.
+    fn words(&self, keyword: Keyword) -> usize {
+        let is_word = |token: &&TokenWithSpan| matches!(&token.token, Token::Word(word) if word.keyword == keyword);
+        self.tokens.iter().filter(is_word).count()
     }
 
     /// Converts a polars error about this statement, with the position of the first name that the error quotes.
@@ -155,7 +155,7 @@ impl Statement {
                 "SQL: two columns of the answer or of GROUP BY have the name \"{name}\": name them by AS (a.{name} AS x, b.{name} AS y)"
             ));
         }
-        if first.contains("cannot cast List type") {
+        if self.words(Keyword::HAVING) > 0 && first.contains("List") {
             let what = "HAVING has a name that is neither an aggregate nor a column of GROUP BY: write the aggregate itself (HAVING MAX(x) > 1), and \
                         conditions on single rows into WHERE";
             return Error::config(format!("SQL: {what}"));
@@ -175,7 +175,7 @@ impl Statement {
                 let near = suggest(&word.to_lowercase(), &polars::sql::keywords::all_functions());
                 at(place, format!("{first}{near}"))
             }
-            Some((place, word)) if first.contains("ambiguous reference") && self.has_subqueries() => {
+            Some((place, word)) if first.contains("ambiguous") && self.words(Keyword::SELECT) > 1 => {
                 at(place, format!("{first}; within a subquery, write its own table (x.{word})"))
             }
             Some((place, _)) => at(place, first),

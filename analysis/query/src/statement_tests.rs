@@ -355,9 +355,9 @@ fn queries_of_aggregates_within_others_are_one_row() {
     ] {
         let statement = parse(sql).unwrap();
         assert_eq!(statement.guarded.contains("SELECT DISTINCT"), is_one, "{}", statement.guarded);
-        assert!(!statement.is_distinct, "{sql}");
+        assert!(!statement.is_distinct(), "{sql}");
     }
-    assert!(parse("SELECT DISTINCT seq FROM sent").unwrap().is_distinct);
+    assert!(parse("SELECT DISTINCT seq FROM sent").unwrap().is_distinct());
 }
 
 #[test]
