@@ -139,6 +139,24 @@ fn conjuncts(condition: Expr, parts: &mut Vec<Expr>) {
     }
 }
 
+/// Leaves out conditions that are written twice, which polars refuses.
+fn once(on: &mut Expr) {
+    let mut parts = Vec::new();
+    conjuncts(on.clone(), &mut parts);
+    let all = parts.len();
+    let mut different: Vec<Expr> = Vec::new();
+    for part in parts {
+        if !different.contains(&part) {
+            different.push(part);
+        }
+    }
+    if different.len() < all
+        && let Some(condition) = different.into_iter().reduce(and)
+    {
+        *on = condition;
+    }
+}
+
 fn is_comparison(op: &BinaryOperator) -> bool {
     use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
     matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq)
@@ -320,6 +338,7 @@ fn constraint(join: &mut Join, own: &mut FromTable<'_>, scope: &Scope<'_>) -> Co
     match constraint {
         JoinConstraint::On(on) => {
             turn(on, own, scope)?;
+            once(on);
             compared(on, &mut keys);
         }
         JoinConstraint::Using(columns) => {

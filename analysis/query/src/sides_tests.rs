@@ -47,6 +47,11 @@ fn the_joined_table_is_on_the_right() {
             "received a JOIN received b ON a.cluster = b.cluster AND b.count > 2 AND b.count = a.count + 1 AND b.bytes > a.bytes + 1",
             "received a JOIN received b ON a.\"cluster\" = b.\"cluster\" AND b.\"count\" > 2 AND a.\"count\" + 1 = b.\"count\" AND b.\"bytes\" > a.\"bytes\" + 1",
         ),
+        // Conditions that are written twice.
+        (
+            "sent a JOIN books b ON a.packet = b.packet_in AND (b.packet_in = a.packet AND a.seq = b.seq)",
+            "sent a JOIN books b ON a.\"packet\" = b.\"packet_in\" AND a.\"seq\" = b.\"seq\"",
+        ),
         // Other conditions of inner joins are those of WHERE.
         (
             "sent s JOIN books b ON b.worker = s.worker AND b.seq = 0 AND (b.action IN ('merged', 'dropped') OR s.seq < b.seq)",
