@@ -378,7 +378,8 @@ impl Crossing {
         if let Some(says) = out.kept.changed(datagram).filter(|_| ours) {
             self.kept.add(number, || says);
         }
-        if out.has_other_tag(datagram) {
+        // A device may add tags to raw frames, or remove them.
+        if !out.all && out.has_other_tag(datagram) {
             self.tag.add(number, || other_tag(datagram.tag));
         }
         let right_length = self.of_headers(out, datagram, known, number);

@@ -183,3 +183,28 @@ fn fragments_are_skipped_and_counted() {
     let crossing = Crossing::upward(&workers, &server, Traffic::Raw, Rules::default()).expect("captures");
     assert_eq!((crossing.came, crossing.strangers.frames, crossing.fragments), (5, 0, 0));
 }
+
+/// As in the run: tags and padding are not part of the content, and a device may add tags.
+#[test]
+fn raw_frames_are_known_behind_tags_and_without_padding() {
+    let tcp = |mut frame: Vec<u8>| {
+        frame[23] = 6;
+        frame
+    };
+    let udp: Vec<_> = updates().into_iter().take(30).collect();
+    let tcp: Vec<_> = udp.iter().cloned().map(tcp).collect();
+    for sent in [&udp, &tcp] {
+        let tagged = |frame: &Vec<u8>| [&frame[..12], &[0x81, 0, 0, 5], &frame[12..], &[0; 6]].concat();
+        let came: Vec<_> = sent.iter().map(tagged).collect();
+        let dir = tempfile::tempdir().expect("a folder");
+        let [workers, server] = [("w.pcap", sent), ("s.pcap", &came)].map(|(name, all)| capture(dir.path(), name, all));
+        for shows_tags in [false, true] {
+            for (from, to) in [(&workers, &server), (&server, &workers)] {
+                let rules = Rules { shows_tags, ..Rules::default() };
+                let crossing = Crossing::upward(from, to, Traffic::Raw, rules).expect("captures");
+                assert_eq!((crossing.came, crossing.unlike, crossing.strangers.frames), (30, 0, 0));
+                assert_eq!((crossing.copies.frames, crossing.tag.frames, crossing.length.frames), (0, 0, 0));
+            }
+        }
+    }
+}

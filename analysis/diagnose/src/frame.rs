@@ -2,11 +2,10 @@
 
 use std::hash::{BuildHasherDefault, Hasher};
 
-use pktgen_wire::wire::frame::{Checksums, ipv4_checksum_fits, udp_checksum};
+use pktgen_wire::wire::frame::{Checksums, ipv4_checksum_fits, tags_of, udp_checksum, unpadded_behind};
 
 /// Ethernet types.
 const IPV4: u16 = 0x0800;
-const TAGS: [u16; 2] = [0x8100, 0x88a8];
 const UDP: u8 = 17;
 /// Bits of IPv4's flags and offset that only fragments have: more fragments, and the offset.
 const FRAGMENT: u16 = 0x3fff;
@@ -46,18 +45,18 @@ fn get32(bytes: &[u8], at: usize) -> u32 {
     u32::from(get16(bytes, at)) << 16 | u32::from(get16(bytes, at + 2))
 }
 
-/// Returns the part of a non-datagram frame that devices pass on unchanged: everything after the Ethernet and IPv4 headers.
+/// Returns the part of a non-datagram frame that devices pass on unchanged: everything after the headers of Ethernet, with its tags, and of
+/// IPv4, without padding after an IPv4 packet.
 pub(crate) fn content(frame: &[u8]) -> &[u8] {
-    let head = if get16(frame, 12) == IPV4 { usize::from(frame.get(14).copied().unwrap_or(0) & 15) * 4 } else { 0 };
-    frame.get(14 + head..).unwrap_or_default()
+    let tags = tags_of(frame);
+    let (whole, at) = (unpadded_behind(frame, tags), 14 + tags);
+    let head = if get16(whole, at - 2) == IPV4 { usize::from(whole.get(at).copied().unwrap_or(0) & 15) * 4 } else { 0 };
+    whole.get(at + head..).unwrap_or_default()
 }
 
 /// Returns whether a frame is a fragment of an IPv4 packet: the first has a part of the datagram, later ones have no UDP header.
 pub(crate) fn is_fragment(frame: &[u8]) -> bool {
-    let mut at = 12;
-    while TAGS.contains(&get16(frame, at)) {
-        at += 4;
-    }
+    let at = 12 + tags_of(frame);
     get16(frame, at) == IPV4
         && frame.get(at + 2).is_some_and(|first| first >> 4 == 4)
         && get16(frame, at + 8) & FRAGMENT != 0
@@ -66,11 +65,8 @@ pub(crate) fn is_fragment(frame: &[u8]) -> bool {
 impl<'a> Datagram<'a> {
     /// Parses a frame with an Ethernet header; `None` if it is not a whole UDP datagram over IPv4.
     pub(crate) fn read(frame: &'a [u8]) -> Option<Datagram<'a>> {
-        let (mut at, mut tag) = (12, None);
-        while TAGS.contains(&get16(frame, at)) {
-            tag = tag.or(Some(get16(frame, at + 2) & 0xfff));
-            at += 4;
-        }
+        let tags = tags_of(frame);
+        let (at, tag) = (12 + tags, (tags > 0).then(|| get16(frame, 14) & 0xfff));
         let ip = frame.get(at + 2..)?;
         let head = usize::from(ip.first()? & 15) * 4;
         if get16(frame, at) != IPV4
