@@ -5,20 +5,22 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use pktgen_core::arrow::array::{Array, AsArray, RecordBatch};
-use pktgen_core::arrow::datatypes::{Int64Type, UInt8Type, UInt32Type, UInt64Type};
+use pktgen_core::age::Sawtooth;
+use pktgen_core::arrow::array::{Array, AsArray, PrimitiveArray, RecordBatch};
+use pktgen_core::arrow::datatypes::{Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use pktgen_core::config::Document;
 use pktgen_core::record::{Manifest, PacketId, RunState};
 use pktgen_core::seed::Seed;
-use pktgen_core::time::NEVER;
+use pktgen_core::time::{NEVER, SECOND};
 use pktgen_engine::frame::{Frame, Kind, Pool};
 use pktgen_engine::target::books::Books;
 use pktgen_engine::target::context::{Context, Outbox};
 use pktgen_engine::target::device::Device;
 use pktgen_realtime::driver::real_time::Progress;
+use pktgen_realtime::live::View;
 use pktgen_realtime::plan::prepare;
 use pktgen_realtime::run::Experiment;
 use pktgen_registry::all;
@@ -84,6 +86,11 @@ fn times(dir: &Path) -> Vec<i64> {
     let of =
         |batch: &RecordBatch| batch.column_by_name("t_sent_ps").unwrap().as_primitive::<Int64Type>().values().to_vec();
     batches.iter().flat_map(of).collect()
+}
+
+/// Returns columns of times.
+fn times_of<'a>(batch: &'a RecordBatch, names: [&str; 2]) -> [&'a PrimitiveArray<Int64Type>; 2] {
+    names.map(|name| batch.column_by_name(name).unwrap().as_primitive::<Int64Type>())
 }
 
 /// Returns the frames that the server of `dir` received, in order.
@@ -192,6 +199,51 @@ fn workers_react_on_wires() {
     );
     is_sound("ring", &again);
     assert!(again.balance.retransmitted > 100, "{:?}", again.balance);
+}
+
+/// As in reports, a cluster ages up to its last generation, also if its workers withheld it: here all behind the first congested answer.
+#[test]
+fn the_live_mean_age_goes_on_to_withheld_generations() {
+    let choices = vec![format!("\"{}\"", "0".repeat(400)); 27].join(", ");
+    let endpoint = format!("workers = \"transmission_control\"\ndelta_t = \"100s\"\nchoices = [{choices}]");
+    let text = text("ring", "slots = 4\nreward_filter = false", &endpoint);
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("run");
+    let view = Arc::new(View::default());
+    let experiment = Experiment::open(all(), Document::parse(&text, "test").unwrap()).unwrap().watched_by(view.clone());
+    let alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    experiment.execute(&dir, 1, &AtomicBool::new(false), &|_, _| {}).unwrap();
+    drop(alone);
+    let glance = view.look(&Progress { t: 100 * SECOND, over: true, ..Progress::default() }).unwrap();
+    // The newest generation of each cluster, and the newest that left.
+    let mut newest: BTreeMap<u16, [i64; 2]> = BTreeMap::new();
+    for batch in rows(&dir, "sent") {
+        let cluster = batch.column_by_name("cluster").unwrap().as_primitive::<UInt16Type>();
+        let [generation, left] = times_of(&batch, ["t_gen_ps", "t_sent_ps"]);
+        for i in 0..batch.num_rows() {
+            let of = newest.entry(cluster.value(i)).or_default();
+            let t = generation.value(i);
+            *of = [of[0].max(t), if left.is_null(i) { of[1] } else { of[1].max(t) }];
+        }
+    }
+    assert!(newest.values().any(|[due, left]| due > left), "{newest:?}");
+    let mut ages: BTreeMap<u16, Sawtooth> = BTreeMap::new();
+    for batch in rows(&dir, "received") {
+        let cluster = batch.column_by_name("cluster").unwrap().as_primitive::<UInt16Type>();
+        let [t, generation] = times_of(&batch, ["t_recv_ps", "newest_gen_ps"]);
+        for i in 0..batch.num_rows() {
+            let age = ages.entry(cluster.value(i)).or_default();
+            // A view knows no earlier generation than that of the first arrival.
+            if !age.started() {
+                age.generated(generation.value(i));
+            }
+            age.delivered(t.value(i), generation.value(i));
+        }
+    }
+    for (cluster, age) in &mut ages {
+        age.advance(newest[cluster][0]);
+        assert_eq!(glance.clusters[usize::from(*cluster)].age_mean_ps, age.mean(), "cluster {cluster}");
+    }
 }
 
 #[test]

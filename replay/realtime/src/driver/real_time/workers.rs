@@ -218,6 +218,10 @@ impl<'a> WorkersRole<'a> {
     /// Takes the endpoint's output.
     fn keep(&mut self) -> Result<()> {
         for row in self.host.withheld.drain(..) {
+            // As in reports, a cluster ages up to its last generation, also if that is never sent.
+            if let Some((shown, _)) = &self.shown {
+                shown.generated(row.tenant(), row.t_gen);
+            }
             self.rows.sent(&row)?;
         }
         for row in self.host.states.drain(..) {
