@@ -83,6 +83,8 @@ fn counts_by_fate() {
     ] {
         assert_eq!(value(&lines, key), Some(expected), "{key}");
     }
+    let unproven = |manifest: &mut Manifest| manifest.incidents.notes.push(Note::Unproven { packets: 412 });
+    assert_eq!(value(&lines_of(&every_fate(), unproven), "sums_wrong"), None);
 }
 
 #[test]

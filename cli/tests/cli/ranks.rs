@@ -250,6 +250,8 @@ fn a_sender_that_is_killed_is_named_and_the_whole_stays_readable() {
         assert!(output.status.code() <= Some(1) && output.status.code().is_some(), "{words:?}: {}", said(&output));
         assert!(said(&output).contains("rank 1"), "{words:?}: {}", said(&output));
     }
+    let listed = said(&pktgen(dir, &["analyze", "job/whole", "--wrong", "--json", "--most", "0"]));
+    assert!(listed.contains("\"unproven\":true"), "{listed}");
 }
 
 /// Returns four free addresses of the loopback interface.

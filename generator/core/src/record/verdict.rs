@@ -318,6 +318,11 @@ impl Incidents {
     pub fn is_empty(&self) -> bool {
         self.faults.is_empty() && self.notes.is_empty()
     }
+
+    /// Returns the number of sums of which is not known whether they are wrong, since rows of a killed part are missing.
+    pub fn unproven_sums(&self) -> Option<u64> {
+        self.notes.iter().find_map(|note| if let Note::Unproven { packets } = note { Some(*packets) } else { None })
+    }
 }
 
 /// Observations about a device that keeps no books, from received packets.

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use pktgen_core::config::Document;
 use pktgen_core::record::digest::verify_run;
-use pktgen_core::record::{Family, Manifest, PacketId, RunState, SumOk};
+use pktgen_core::record::{Family, Fault, Manifest, PacketId, RunState, SumOk};
 use pktgen_core::time::{HORIZON, MS, Time};
 use pktgen_core::{Error, Result};
 use pktgen_wire::pcap::Reader;
@@ -91,6 +91,8 @@ pub struct WrongPackets {
     pub unchecked: u64,
     /// Number of wrong sums that the run itself counted, if it differs.
     pub counted: Option<u64>,
+    /// Whether rows of a killed part are missing, so that these packets may be right.
+    pub unproven: bool,
 }
 
 /// A packet whose payload is to be found.
@@ -128,7 +130,7 @@ pub fn wrong_packets(catalogue: &'static Catalogue, dir: &Path, most: usize, wai
     if experiment.replays_trace() {
         planned(&experiment, &manifest)?;
     }
-    let counted = manifest.counters.sums_wrong;
+    let counted = manifest.incidents.unproven_sums().unwrap_or(manifest.counters.sums_wrong);
     let mut all = WrongSearch::read(&experiment, &manifest, dir, most, SLACKS[0])?;
     for slack in &SLACKS[1..] {
         if all.wrong == counted {
@@ -148,6 +150,7 @@ pub fn wrong_packets(catalogue: &'static Catalogue, dir: &Path, most: usize, wai
         received: all.received,
         unchecked: all.unchecked,
         counted: (all.wrong != counted).then_some(counted),
+        unproven: manifest.incidents.faults.iter().any(Fault::is_kill),
     })
 }
 
