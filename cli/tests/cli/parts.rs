@@ -8,6 +8,7 @@ use std::process::{Command, Output};
 use crate::support::netns::Net;
 use crate::support::serving::Serving;
 use pktgen_testing::{Need, skip, undisturbed};
+use pktgen_wire::pcap::{Form, Reader, Writer, WriterOptions};
 use serde_json::Value;
 
 const RUN: &str = "Olaf,rate=40Mbps,seed=1";
@@ -250,6 +251,37 @@ fn parts_of_a_trace_that_was_changed_are_not_joined() {
     refused("workload.trace was changed since the run, and sums are recomputed from it; restore the trace (sha256 ");
     trace.iter().for_each(|(name, kept)| copy(kept, name));
     runs(&merge, &[]);
+}
+
+/// A device between the files that adds two tags: the longest frames are whole, too.
+#[test]
+fn raw_frames_of_any_length_are_found_behind_tags_in_files() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let text = format!(
+        "name = \"tagged\"\n[workload]\nkind = \"raw\"\nflows = 1\npackets = 20\nsizes = [1514]\n[schedule]\noffered = \"10Mbps\"\n\
+         [target]\nkind = \"external\"\n[transport]\nkind = \"pcap\"\nfiles = [\"{}\", \"{}\"]\n",
+        at("w.pcapng"),
+        at("s.pcapng")
+    );
+    std::fs::write(at("x.toml"), text).expect("writable");
+    let runs = |words: &[&str]| {
+        let output = pktgen(&[], words, &[]).output().expect("it runs");
+        assert!(output.status.success(), "{words:?}: {}", said(&output));
+    };
+    runs(&["-q", "replay", &at("x.toml"), "--role", "workers", "--out", &at("a")]);
+    let mut reader = Reader::open(Path::new(&at("w.pcapng"))).expect("a capture");
+    let mut writer = Writer::create(Path::new(&at("s.pcapng")), WriterOptions::new(Form::Pcapng)).expect("a file");
+    while let Some(packet) = reader.next().expect("a whole capture") {
+        let tagged = [&packet.bytes[..12], &[0x88, 0xa8, 0, 5, 0x81, 0, 0, 6], &packet.bytes[12..], &[0; 4]].concat();
+        let t = packet.time.expect("a time").unix_ns();
+        writer.packet_at(0, t.unsigned_abs(), &tagged, tagged.len() as u32).expect("room");
+    }
+    writer.finish().expect("a capture");
+    runs(&["-q", "capture", &at("x.toml"), "--out", &at("c")]);
+    runs(&["-q", "merge", &at("a"), &at("c"), "-o", &at("whole")]);
+    let whole = manifest(&folder.path().join("whole"));
+    assert_eq!((&whole["unseen"]["damaged"], &whole["counters"]["packets_received"]), (&0.into(), &20.into()));
 }
 
 #[test]

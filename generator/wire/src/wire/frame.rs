@@ -203,6 +203,9 @@ pub fn unpadded_behind(bytes: &[u8], tags: usize) -> &[u8] {
     if len < HEAD + tags { bytes } else { bytes.get(..len).unwrap_or(bytes) }
 }
 
+/// Bytes of VLAN tags that a device may add to a frame: two.
+pub const TAGS_MAX: usize = 8;
+
 /// Returns the bytes of the VLAN tags behind the addresses of Ethernet, at most those of 16 tags.
 #[inline]
 pub fn tags_of(frame: &[u8]) -> usize {

@@ -16,9 +16,14 @@ use pktgen_core::registry::Named;
 use pktgen_core::time::{HORIZON, NEVER, NS, Time};
 use pktgen_core::{Error, Result};
 use pktgen_wire::pcap::{ETHERNET, Form, Reader, Writer, WriterOptions};
+use pktgen_wire::wire::frame::TAGS_MAX;
 
 use super::{Arrival, Capabilities, End, Found, Ports, Submitted, Transport, TransportPlan, Wire, WireCounters};
 use crate::clock::FileClock;
+
+/// Bytes that are kept of a frame beyond the longest one: tags that a device may add to raw frames, and a step of the buffers of pools, so that
+/// longer foreign frames, which are passed on cut, are still too long to be taken for ours.
+const BEYOND: usize = TAGS_MAX + 64;
 
 /// `kind = "pcap"`.
 pub(crate) struct CaptureFiles;
@@ -53,7 +58,7 @@ impl Transport for CaptureFiles {
             for (wire, end) in wires.iter_mut().zip(ends) {
                 *wire = match end {
                     End::DeviceDown | End::Server if reads => {
-                        Some(Box::new(Incoming::open(file(plan, *end)?, clock, frame_max)?))
+                        Some(Box::new(Incoming::open(file(plan, *end)?, clock, frame_max + BEYOND)?))
                     }
                     End::Workers | End::DeviceUp if !reads => {
                         Some(Box::new(Outgoing::create(file(plan, *end)?, clock)?))

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use pktgen_core::Result;
 use pktgen_core::record::{Counters, Fault};
 use pktgen_core::time::Time;
+use pktgen_wire::wire::frame::TAGS_MAX;
 use pktgen_wire::wire::update::digest;
 
 use super::frames::{Noted, Waiting};
@@ -16,9 +17,6 @@ use crate::endpoint::{Facts, Host, Server};
 use crate::frame::{BURST, Frame, Kind, Pool};
 use crate::live::{Delivered, Feed};
 use crate::transport::{Found, Wire};
-
-/// Bytes of VLAN tags that a raw frame may get on its way.
-const TAGS: usize = 8;
 
 /// The server.
 pub(super) struct ServerRole<'a> {
@@ -56,7 +54,7 @@ impl<'a> ServerRole<'a> {
         rows: ServerRows<'a>,
     ) -> Self {
         // A device may tag raw frames.
-        let room = if facts.raw.is_some() { frame_bytes + TAGS } else { frame_bytes };
+        let room = if facts.raw.is_some() { frame_bytes + TAGS_MAX } else { frame_bytes };
         ServerRole {
             server,
             members: members(&facts.workers),

@@ -3,6 +3,7 @@
 use crate::transport::Capabilities;
 use crate::transport::bpf::Attach;
 use pktgen_core::{Error, Result};
+use pktgen_wire::wire::frame::TAGS_MAX;
 
 /// Bytes that the kernel keeps free before each frame (XDP_PACKET_HEADROOM).
 pub(super) const HEADROOM: usize = 256;
@@ -54,9 +55,9 @@ impl Options {
         Options { chunk, tx_ring: 64, rx_ring: rx_ring.next_power_of_two(), ..Options::new(interface) }
     }
 
-    /// Returns the options with the smallest chunks for such frames: they use fewer cache sets.
+    /// Returns the options with the smallest chunks for such frames, with tags that a device may add: they use fewer cache sets.
     pub(crate) fn for_frames(self, frame_max: usize) -> Self {
-        let chunk = if frame_max <= 2048 - HEADROOM { 2048 } else { 4096 };
+        let chunk = if frame_max + TAGS_MAX <= 2048 - HEADROOM { 2048 } else { 4096 };
         Options { chunk, ..self }
     }
 

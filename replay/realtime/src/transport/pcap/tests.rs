@@ -8,6 +8,9 @@ use tempfile::TempDir;
 use super::*;
 use crate::transport::Frames;
 
+/// Longest frame that is sent: shorter than those of foreign captures.
+const FRAME_MAX: usize = 200;
+
 /// `[transport]` with two files of these names in `folder`.
 fn plan(folder: &TempDir, names: [&str; 2]) -> TransportPlan {
     let [a, b] = names.map(|name| folder.path().join(name).display().to_string());
@@ -16,7 +19,7 @@ fn plan(folder: &TempDir, names: [&str; 2]) -> TransportPlan {
 }
 
 fn open(plan: &TransportPlan, ends: &[End]) -> Vec<Box<dyn Wire>> {
-    plan.kind.open(plan, ends, 256).unwrap().into_iter().map(Ports::whole).collect()
+    plan.kind.open(plan, ends, FRAME_MAX).unwrap().into_iter().map(Ports::whole).collect()
 }
 
 /// Returns whether the file has ended, without taking a frame.
@@ -159,7 +162,7 @@ fn a_capture_begins_at_its_first_frame_and_its_anchor_goes_on() {
             _ => {}
         }
     }
-    let cut = (256, 400);
+    let cut = (FRAME_MAX + BEYOND, 400);
     assert_eq!(found, [(0, 0, cut.0, cut.1), (2 * SECOND, 1, cut.0, cut.1), (2 * SECOND, 2, cut.0, cut.1)]);
     assert_eq!(plan.file_clock.anchor_unix_ns(), 1_700_000_003_000_000_000);
     drop(up);
@@ -203,7 +206,7 @@ fn damage_comes_after_the_frames_before_it_and_once() {
 #[test]
 fn what_cannot_be_is_refused_with_the_remedy() {
     let folder = tempfile::tempdir().unwrap();
-    let refusal = |plan: &TransportPlan, ends: &[End]| match plan.kind.open(plan, ends, 256) {
+    let refusal = |plan: &TransportPlan, ends: &[End]| match plan.kind.open(plan, ends, FRAME_MAX) {
         Err(Error::Config(message)) => message,
         Err(other) => panic!("{other}"),
         Ok(_) => panic!("it opened"),
