@@ -35,7 +35,7 @@ pub struct Sweep {
     origins: Vec<Vec<Origin>>,
     /// Variants with the keys that they set.
     pub variants: Vec<(String, Vec<(String, Entry)>)>,
-    /// Overriding keys that a later layer overrides in their other form: `a.b` and `sweep.axes.a.b`, `seed` and `sweep.seeds`.
+    /// Overriding keys that are overridden in their other form: `a.b` and `sweep.axes.a.b`, `seed` and `sweep.seeds`.
     pub overridden: Vec<String>,
 }
 
@@ -48,11 +48,8 @@ impl Sweep {
             (Some(own), Some(listed)) => own.origin.is_later(&listed.origin),
             (own, _) => own.is_some(),
         };
-        let overridden = match (&own, &listed) {
-            (Some(_), Some(_)) if is_given => vec!["sweep.seeds".to_owned()],
-            (Some(own), Some(listed)) if listed.origin.is_later(&own.origin) => vec!["seed".to_owned()],
-            _ => Vec::new(),
-        };
+        let loser = if is_given { "sweep.seeds" } else { "seed" };
+        let overridden = own.and(listed).map(|_| loser.to_owned()).into_iter().collect();
         let mut section = document.section("sweep")?;
         let Seeds(mut seeds) = section.get("seeds", seed.to_string())?;
         if is_given {
@@ -374,7 +371,9 @@ name = "Olaf"
     #[test]
     fn a_seed_that_is_given_is_the_seed_of_the_sweep() {
         assert_eq!(read("[sweep]\nseeds = \"3..9\"", &["seed=1"]).unwrap().seeds, [1]);
-        assert_eq!(read("[sweep]\nseeds = \"3..9\"", &["seed=1", "sweep.seeds=4"]).unwrap().seeds, [4]);
+        // On one layer the list wins.
+        let both = read("[sweep]\nseeds = \"3..9\"", &["seed=1", "sweep.seeds=4"]).unwrap();
+        assert_eq!((both.seeds, both.overridden), (vec![4], vec!["seed".to_owned()]));
     }
 
     #[test]
