@@ -11,7 +11,7 @@ use super::BLOCK_MAX;
 use crate::{Error, Result};
 
 /// First bytes of files compressed by gzip and Zstandard.
-pub(super) const PACKED: [&[u8]; 2] = [&[0x1f, 0x8b], &[0x28, 0xb5, 0x2f, 0xfd]];
+pub const PACKED: [&[u8]; 2] = [&[0x1f, 0x8b], &[0x28, 0xb5, 0x2f, 0xfd]];
 
 /// Bytes per read, and initial size of the buffer, which grows if a block needs more.
 const CHUNK: usize = 64 << 10;

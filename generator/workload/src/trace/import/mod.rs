@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use super::manifest::{TraceManifest, file_hash};
 use super::rules::frame_of;
 use super::write::refuse_same;
+use crate::pcap::PACKED;
 use crate::registry::{Named, find};
 use crate::regular::check_regular;
 use crate::wire::frame::{FRAME_MAX, HEAD};
@@ -32,8 +33,7 @@ use sink::Sink;
 const GZIP: &str = "gzip";
 const ZSTANDARD: &str = "Zstandard";
 /// Packings of files: name, first bytes, and the command that unpacks them.
-static PACKINGS: [(&str, &[u8], &str); 2] =
-    [(GZIP, &[0x1f, 0x8b], "gunzip"), (ZSTANDARD, &[0x28, 0xb5, 0x2f, 0xfd], "unzstd")];
+static PACKINGS: [(&str, &[u8], &str); 2] = [(GZIP, PACKED[0], "gunzip"), (ZSTANDARD, PACKED[1], "unzstd")];
 
 /// What was derived, left out or passed over, for the manifest: a name and words for each.
 type Notes = BTreeMap<String, String>;

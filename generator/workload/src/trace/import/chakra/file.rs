@@ -8,6 +8,7 @@ use std::io::{BufReader, Cursor, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use super::protobuf::{Fields, Value};
+use crate::pcap::PACKED;
 use crate::{Error, Result};
 
 /// Most bytes of a message: what claims more is damage.
@@ -18,7 +19,6 @@ const NODES_MAX: usize = 1 << 24;
 const DEPS_MAX: usize = 1 << 26;
 /// Most characters of the name of a process group.
 const GROUP_MAX: usize = 256;
-const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// Types of nodes that send.
 pub(super) const SEND: u64 = 5;
@@ -99,7 +99,7 @@ impl Messages {
         let mut file = File::open(path).map_err(Error::io("open", path))?;
         let mut head = Vec::new();
         file.by_ref().take(2).read_to_end(&mut head).map_err(Error::io("read", path))?;
-        let packed = head == GZIP;
+        let packed = head == PACKED[0];
         let whole = Cursor::new(head).chain(file);
         let (source, unpacked): (Box<dyn Read>, _) = if packed {
             (Box::new(flate2::read::MultiGzDecoder::new(whole)), " of what gzip unpacks")
