@@ -241,11 +241,12 @@ mod tests {
     use rtrb::RingBuffer;
 
     use super::*;
+    use crate::clock::FileClock;
     use crate::transport::{Found, Submitted, WireCounters};
 
-    /// Receives one frame, when it is due.
+    /// Receives one frame, when it is due. Each poll takes a millisecond of its clock, however busy the host is.
     struct Late<'a> {
-        clock: &'a RunClock,
+        clock: FileClock,
         due: &'a AtomicI64,
         given: bool,
     }
@@ -256,6 +257,7 @@ mod tests {
         }
 
         fn receive(&mut self, _most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<Found> {
+            self.clock.wait_until(self.clock.now() + MS);
             if self.given || self.clock.now() < self.due.load(Ordering::Relaxed) {
                 return Ok(Found::default());
             }
@@ -265,7 +267,6 @@ mod tests {
         }
 
         fn wait(&mut self, _timeout_ns: u64) -> Result<()> {
-            std::thread::sleep(Duration::from_millis(1));
             Ok(())
         }
 
@@ -301,9 +302,10 @@ mod tests {
             assert!(emptied.push(Block::new(BURST, 64, false)).is_ok());
         }
         let mut blocks = Blocks::new(full, empty, 64);
-        let (clock, due, stop) = (RunClock::start(), AtomicI64::new(NEVER), AtomicBool::new(false));
+        let (file, due, stop) = (FileClock::new(), AtomicI64::new(NEVER), AtomicBool::new(false));
+        let clock = RunClock::of_file(file.clone(), 0);
         let limits = RecordingLimits { count: None, length: None, idle: None, wait: Wait::Block };
-        let mut wire = Late { clock: &clock, due: &due, given: false };
+        let mut wire = Late { clock: file, due: &due, given: false };
         let mut rows = None;
         let mut watch = |now: Time, _: &RecordingCounts, _: &mut dyn Wire| {
             if due.load(Ordering::Relaxed) == NEVER {
