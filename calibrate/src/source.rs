@@ -7,7 +7,7 @@ use pktgen_core::{Error, Result};
 use pktgen_realtime::run::Experiment;
 use pktgen_records::{Line, Options};
 use pktgen_report::SweepData;
-use pktgen_report::sweep::data::{describe, name_of};
+use pktgen_report::sweep::data::{canonical_labels, describe, is_at, name_of};
 
 use crate::target::{PointLabels, TargetValue};
 
@@ -71,17 +71,23 @@ impl MeasuredValues {
                 .filter(|(axis, _)| axes.contains(axis.as_str()))
                 .map(|(a, v)| (a.clone(), v.clone()))
                 .collect();
-            let fits = |own: &BTreeMap<String, String>| labels.iter().all(|(axis, value)| own.get(axis) == Some(value));
-            if !experiment.runs.iter().any(|own| fits(&own.labels)) {
+            let Some(own) = experiment.runs.iter().find(|own| is_at(&labels, &own.labels)) else {
                 return Err(Error::config(format!(
                     "{}: {} is at {}, and the experiment has no such point",
                     dir.display(),
                     name_of(run),
                     describe(&labels)
                 )));
-            }
+            };
+            // In the experiment's spelling, so that runs of one point are repeats.
+            let labels: PointLabels = own
+                .labels
+                .iter()
+                .filter(|(axis, _)| labels.contains_key(*axis))
+                .map(|(a, v)| (a.clone(), v.clone()))
+                .collect();
             let same = self.points.entry(labels.clone()).or_default();
-            same.insert(describe(&run.labels));
+            same.insert(describe(&canonical_labels(&run.labels)));
             if same.len() > 1 {
                 return Err(Error::config(format!(
                     "{}: runs at {} are one point of the experiment; give the folder of one of them, or sweep the same axes",

@@ -6,6 +6,7 @@ use pktgen_core::config::Value;
 use pktgen_core::record::{Bound, Published};
 use pktgen_core::{Error, Result};
 use pktgen_records::stats::mean;
+use pktgen_report::sweep::data::{canonical_labels, is_at};
 
 /// Axis → value of the runs that a target belongs to.
 pub type PointLabels = BTreeMap<String, String>;
@@ -177,10 +178,7 @@ pub fn choose(wanted: &[WantedTarget], found: Vec<TargetValue>) -> Result<Vec<Ta
         found
     } else {
         let of = |wanted: &WantedTarget| {
-            let fits = |target: &&TargetValue| {
-                target.metric == wanted.metric
-                    && wanted.at.iter().all(|(axis, value)| target.at.get(axis) == Some(value))
-            };
+            let fits = |target: &&TargetValue| target.metric == wanted.metric && is_at(&wanted.at, &target.at);
             let mut fitting = found.iter().filter(fits).peekable();
             match fitting.peek() {
                 None => Ok(vec![wanted.with(None)?]),
@@ -196,7 +194,7 @@ pub fn choose(wanted: &[WantedTarget], found: Vec<TargetValue>) -> Result<Vec<Ta
     }
     let mut seen = HashSet::new();
     for target in &targets {
-        if !seen.insert(target.name()) {
+        if !seen.insert(named(&target.metric, &canonical_labels(&target.at))) {
             return Err(Error::config(format!("target {} is there twice", target.name())));
         }
     }
@@ -242,6 +240,9 @@ mod tests {
         let heavy = read(&[("metric", "loss".into()), ("weight", Value::Integer(4))]).unwrap();
         let chosen = choose(&[heavy], vec![found.clone()]).unwrap();
         assert_eq!((chosen[0].value, chosen[0].weight, chosen[0].at.len()), (0.25, 4.0, 1));
+        let at = |value: &str| read(&[("metric", "loss".into()), ("at.rate", value.into())]).unwrap();
+        assert_eq!(choose(&[at("1.0")], vec![found.clone()]).unwrap()[0].value, 0.25, "any spelling");
+        assert!(choose(&[at("2")], vec![found.clone()]).is_err());
         let other = read(&[("metric", "received".into())]).unwrap();
         let message = choose(std::slice::from_ref(&other), vec![found.clone()]).unwrap_err().to_string();
         assert!(message.starts_with("target received has no value"), "{message}");
@@ -257,6 +258,8 @@ mod tests {
         let repeated = read(&repeated).unwrap();
         assert_eq!(choose(&[repeated], vec![]).unwrap()[0].known, Known::Repeats { n: 4, deviation: 1.0 });
         assert!(choose(&[], vec![]).unwrap_err().to_string().contains("no targets"));
+        let again = TargetValue { at: PointLabels::from([("rate".into(), "1.0".into())]), ..found.clone() };
+        assert!(choose(&[], vec![found.clone(), again]).unwrap_err().to_string().contains("twice"));
         assert!(choose(&[], vec![found.clone(), found]).unwrap_err().to_string().contains("twice"));
         for wrong in [("weight", Value::Integer(0)), ("valu", Value::Integer(1)), ("precision", "a".into())] {
             assert!(read(&[wrong]).unwrap_err().to_string().contains("a target has metric"));

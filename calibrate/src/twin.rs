@@ -1,6 +1,6 @@
 //! The twin: the experiment at a setting of its parameters, run with several seeds, and the resulting metrics of the targets.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -12,11 +12,11 @@ use pktgen_core::{Error, Result};
 use pktgen_realtime::run::Experiment;
 use pktgen_records::Options;
 use pktgen_report::SweepData;
-use pktgen_report::sweep::data::RunSummary;
+use pktgen_report::sweep::data::{RunSummary, is_at};
 use serde::{Deserialize, Serialize};
 
 use crate::parameter::{Setting, Space};
-use crate::target::{PointLabels, TargetValue};
+use crate::target::TargetValue;
 
 /// Settings per sweep: a kill loses at most these.
 const AT_ONCE: usize = 8;
@@ -169,7 +169,7 @@ impl<'a> ExperimentTwin<'a> {
             run.scalars.get(target.metric.as_str()).filter(|value| value.is_finite() && run.validity.is_valid())
         };
         let values = |target: &TargetValue| {
-            runs.iter().filter(|run| fits(&target.at, &run.labels)).map(|run| value(target, &run)).collect()
+            runs.iter().filter(|run| is_at(&target.at, &run.labels)).map(|run| value(target, &run)).collect()
         };
         let mut invalid = runs.iter().filter(|run| !run.validity.is_valid()).peekable();
         let why = invalid.peek().map(|run| format!("{}: {}", run.dir, run.validity.why()));
@@ -215,11 +215,6 @@ impl Space {
     }
 }
 
-/// Whether a target is of a point with these labels.
-pub(crate) fn fits(at: &PointLabels, labels: &BTreeMap<String, String>) -> bool {
-    at.iter().all(|(axis, value)| labels.get(axis) == Some(value))
-}
-
 fn key(setting: &[f64]) -> Vec<u64> {
     setting.iter().map(|number| number.to_bits()).collect()
 }
@@ -256,7 +251,7 @@ fn chosen(experiment: &Experiment, targets: &[TargetValue], seeds: u32) -> Resul
     }
     let mut wanted = vec![false; points.len()];
     for target in targets {
-        let fitting: Vec<usize> = (0..points.len()).filter(|i| fits(&target.at, &points[*i].labels)).collect();
+        let fitting: Vec<usize> = (0..points.len()).filter(|i| is_at(&target.at, &points[*i].labels)).collect();
         let [only] = fitting[..] else {
             let all: Vec<_> = points.iter().map(|point| format!("{:?}", point.labels)).take(4).collect();
             return Err(Error::config(format!(

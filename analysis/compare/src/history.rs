@@ -19,12 +19,11 @@ use pktgen_records::run::read_json;
 use pktgen_records::stats::{Estimate, SEEDS_MIN};
 use pktgen_report::made::RunProvenance;
 use pktgen_report::plot::ticks::ticks;
-use pktgen_report::sweep::data::{Labels, SweepData};
+use pktgen_report::sweep::data::{Labels, SweepData, canonical_labels};
 use pktgen_report::sweep::run_dirs;
 use serde::{Deserialize, Serialize};
 
 use super::changes::{self, Change, RUNS_MIN};
-use super::pairs::alike;
 use super::text::point;
 use super::{html, settings};
 
@@ -308,7 +307,7 @@ impl History {
         let reasons = self.reasons();
         for entry in self.entries.iter().filter(|entry| entry.valid) {
             for point in &entry.points {
-                let place = (entry.experiment.as_str(), alike(&point.labels));
+                let place = (entry.experiment.as_str(), canonical_labels(&point.labels));
                 of_point.entry(place.clone()).or_default().push(point);
                 for Median { metric, unit, value, lacking } in point.all(entry, reasons.get(&place)) {
                     if !metrics.is_empty() && !metrics.iter().any(|wanted| wanted == metric) {
@@ -335,7 +334,7 @@ impl History {
         let with_changes = |mut series: Series| {
             let values: Vec<f64> = series.values.iter().map(|value| value.value).collect();
             series.changes = changes::changes(&values);
-            let place = (series.experiment.as_str(), alike(&series.labels));
+            let place = (series.experiment.as_str(), canonical_labels(&series.labels));
             let points = of_point.get(&place).map_or(&[][..], Vec::as_slice);
             let metric = &series.metric;
             let lacks = |point: &&&Point| !point.medians.contains_key(metric) && !point.has_no_drops(metric);
@@ -354,7 +353,7 @@ impl History {
             for point in &entry.points {
                 let own = point.medians.keys().filter(|metric| metric.starts_with(OF_REASON));
                 let own = own.map(|metric| (metric.as_str(), entry.unit(metric)));
-                reasons.entry((entry.experiment.as_str(), alike(&point.labels))).or_default().extend(own);
+                reasons.entry((entry.experiment.as_str(), canonical_labels(&point.labels))).or_default().extend(own);
             }
         }
         reasons

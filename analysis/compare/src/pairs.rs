@@ -5,9 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use pktgen_core::{Error, Result, units};
-use pktgen_report::sweep::data::name_of;
-use pktgen_report::sweep::data::{Labels, RunSummary, VARIANT};
+use pktgen_core::{Error, Result};
+use pktgen_report::sweep::data::{Labels, RunSummary, VARIANT, canonical_labels, name_of};
 use serde::Serialize;
 
 use super::Side;
@@ -71,15 +70,6 @@ pub(crate) fn place(run: &RunSummary, across: bool) -> Labels {
     labels.map(|(axis, value)| (axis.clone(), value.clone())).collect()
 }
 
-/// Returns the labels with normalised quantities, so that `20Gbps` and `20000Mbps` are one point.
-pub(crate) fn alike(labels: &Labels) -> Labels {
-    let spelled = |(axis, value): (&String, &String)| {
-        let value = if axis == VARIANT { value.clone() } else { units::canonical(value) };
-        (axis.clone(), value)
-    };
-    labels.iter().map(spelled).collect()
-}
-
 /// The normalised labels of a run's point, and its seed.
 type Key = (Arc<Labels>, u64);
 
@@ -92,7 +82,7 @@ struct Places {
 
 impl Places {
     fn key(&mut self, run: &RunSummary) -> Key {
-        let normalised = || Arc::new(alike(&place(run, self.across)));
+        let normalised = || Arc::new(canonical_labels(&place(run, self.across)));
         (self.known.entry(run.labels.clone()).or_insert_with(normalised).clone(), run.seed)
     }
 }

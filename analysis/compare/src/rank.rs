@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pktgen_records::stats::{self, Estimate, SEEDS_MIN};
-use pktgen_report::sweep::data::{Labels, VARIANT};
+use pktgen_report::sweep::data::{Labels, VARIANT, canonical_labels};
 use pktgen_report::sweep::in_parallel;
 use pktgen_workload::study::TIME;
 use serde::Serialize;
@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::Side;
 use super::effect::{Differences, Sample, resamples};
 use super::judge::holm;
-use super::pairs::{alike, place};
+use super::pairs::place;
 use super::rules::{Band, Direction, Rule, Rules};
 
 /// The ranking by one metric.
@@ -122,7 +122,7 @@ fn common(sides: &[Side], metric: &str, across: bool) -> (Vec<Point>, usize) {
     for (i, side) in sides.iter().enumerate() {
         for run in side.sweep.runs.iter().filter(|run| run.validity.is_valid() && !run.is_steered()) {
             let labels = place(run, across);
-            let at = *known.entry(alike(&labels)).or_insert_with(|| {
+            let at = *known.entry(canonical_labels(&labels)).or_insert_with(|| {
                 points.push(Point { labels, sides: vec![Seeds::new(); sides.len()] });
                 points.len() - 1
             });

@@ -16,6 +16,7 @@ use pktgen_realtime::capture::claim;
 use pktgen_realtime::run::Experiment;
 use pktgen_records::{METRICS, Options};
 use pktgen_registry::all;
+use pktgen_report::sweep::data::is_same;
 
 use crate::args::Calibrate;
 use crate::commands::analyze::FAILURES;
@@ -97,7 +98,7 @@ fn points<'a>(
         let is_axis = |key: &str| experiment.axes().iter().any(|(axis, _)| axis == key);
         for (key, value) in point.set.iter().filter(|(key, _)| is_axis(key)) {
             let label = value.to_label();
-            if plan.targets.iter().any(|target| target.at.get(key).is_some_and(|own| *own != label)) {
+            if plan.targets.iter().any(|target| target.at.get(key).is_some_and(|own| !is_same(key, own, &label))) {
                 return Err(Error::config(format!(
                     "--predict {name}: the sweep varies {key}, and targets are of its values; write these as [[sweep.variants]], \
                      whose keys a point replaces"

@@ -174,11 +174,19 @@ fn points_are_read_before_the_search() {
     let folder = measured("");
     let at = folder.path();
     let axes = format!("{TWIN}[sweep.axes]\ntopology.rate = [\"8Gbps\", \"6Gbps\"]\n");
-    fs::write(at.join("axes.toml"), axes).expect("written");
-    let output = pktgen(at, "-q replay axes.toml --out rates --no-report --set sweep.seeds=101..102");
-    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    fs::write(at.join("axes.toml"), &axes).expect("written");
+    let rows = "[[paper.rows]]\nat.\"topology.rate\" = \"8000Mbps\"\nloss = 0.1\n";
+    fs::write(at.join("paper.toml"), format!("{axes}{rows}")).expect("written");
+    let spelled = "--set sweep.seeds=103..104 --set sweep.axes.topology.rate=[\"8000Mbps\",\"6Gbps\"]";
+    for words in ["rates --set sweep.seeds=101..102", &format!("spelled {spelled}")] {
+        let output = pktgen(at, &format!("-q replay axes.toml --no-report --out {words}"));
+        assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    }
     for (words, part) in [
         ("axes.toml --to rates --predict topology.rate=7Gbps", "the sweep varies topology.rate"),
+        // Targets and points are found in any spelling of a quantity: the second point is the first one refused.
+        ("paper.toml --to paper --predict topology.rate=8Gbps --predict target.slot=3", "did you mean \"slots\"?"),
+        ("axes.toml --to rates --to spelled --predict target.slot=3", "did you mean \"slots\"?"),
         ("twin.toml --to measured --predict target.slot=3", "did you mean \"slots\"?"),
     ] {
         let output = pktgen(at, &format!("calibrate {words} --out bad"));

@@ -237,10 +237,29 @@ pub fn describe(labels: &Labels) -> String {
     if parts.is_empty() { "all defaults".to_owned() } else { parts.join(", ") }
 }
 
-/// Whether the published row applies to the point: all of its labels must be equal, numbers and quantities in any spelling.
+/// Returns the labels with numbers and quantities in canonical spelling, so that `20Gbps` and `20000Mbps` are one point; names of
+/// variants are unchanged.
+pub fn canonical_labels(labels: &Labels) -> Labels {
+    let spelled = |(axis, value): (&String, &String)| {
+        let value = if axis == VARIANT { value.clone() } else { canonical(value) };
+        (axis.clone(), value)
+    };
+    labels.iter().map(spelled).collect()
+}
+
+/// Whether two values of an axis are equal, numbers and quantities in any spelling.
+pub fn is_same(axis: &str, a: &str, b: &str) -> bool {
+    a == b || axis != VARIANT && canonical(a) == canonical(b)
+}
+
+/// Whether `labels` have all values of `at`, numbers and quantities in any spelling.
+pub fn is_at(at: &Labels, labels: &Labels) -> bool {
+    at.iter().all(|(axis, value)| labels.get(axis).is_some_and(|own| is_same(axis, own, value)))
+}
+
+/// Whether the published row applies to the point: all of its labels must be equal.
 pub(crate) fn matches(published: &Published, point: &PointSummary) -> bool {
-    let alike = |axis: &str, a: &str, b: &str| a == b || axis != VARIANT && canonical(a) == canonical(b);
-    published.at.iter().all(|(axis, value)| point.labels.get(axis).is_some_and(|own| alike(axis, own, value)))
+    is_at(&published.at, &point.labels)
 }
 
 /// Returns why a run's numbers may not be used.
@@ -262,5 +281,8 @@ mod tests {
         };
         assert!(applies("topology.rate", "20Gbps", "20000Mbps") && applies("target.slots", "4", "4"));
         assert!(!applies("topology.rate", "20Gbps", "20Mbps") && !applies(VARIANT, "1.0", "1"));
+        assert!(!applies("topology.rate", "20Gbps", "other") && !applies("topology.delay", "20", "20us"));
+        assert_eq!(canonical_labels(&labels("topology.rate", "20000Mbps")), labels("topology.rate", "20Gbps"));
+        assert_eq!(canonical_labels(&labels(VARIANT, "1.0")), labels(VARIANT, "1.0"));
     }
 }
