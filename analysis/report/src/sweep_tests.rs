@@ -458,7 +458,7 @@ fn an_axis_keeps_its_values_beside_runs_that_override_it() {
             runs.push(serde_json::json!({ "dir": rate, "labels": labels, "seed": 1 }));
         }
         let sweep = serde_json::json!({
-            "version": 2, "experiment": "small", "about": "", "overrides": overrides, "axes": [["topology.rate", rates]], "runs": runs,
+            "version": 2, "experiment": "story", "about": "", "overrides": overrides, "axes": [["topology.rate", rates]], "runs": runs,
             "report": { "metrics": ["received"], "baseline": null, "fitted": [], "notes": [] }, "paper": [],
         });
         std::fs::write(folder.path().join(name).join("sweep.json"), sweep.to_string()).unwrap();
@@ -469,6 +469,18 @@ fn an_axis_keeps_its_values_beside_runs_that_override_it() {
     let rates = ["40Gbps", "20Gbps", "10Gbps"].map(str::to_owned).to_vec();
     assert_eq!(sweep.manifest.axes, [("topology.rate".to_owned(), rates)]);
     assert_eq!(sweep.points.len(), 3);
+    // So are those of a sweep whose axis was set, and those of runs in which the key is that of the file.
+    sweep_of("three", &["5Gbps"], &["sweep.axes.topology.rate=[\"5Gbps\"]"]);
+    small_run(true, 1_000).write(&folder.path().join("zero"));
+    let sweep = open(folder.path());
+    let rates = ["40Gbps", "20Gbps", "5Gbps", "10Gbps", "as written"].map(str::to_owned).to_vec();
+    assert_eq!(sweep.manifest.axes, [("topology.rate".to_owned(), rates)]);
+    assert_eq!(sweep.points.len(), 5);
+    std::fs::remove_dir_all(folder.path().join("zero")).unwrap();
+    // One point has one spelling.
+    sweep_of("three", &["20000Mbps"], &["sweep.axes.topology.rate=[\"20000Mbps\"]"]);
+    let why = SweepData::open(folder.path(), &mut |_, _| {}).unwrap_err().to_string();
+    assert!(why.contains("one/20Gbps and three/20000Mbps are the same point with the same seed, 1"), "{why}");
 }
 
 #[test]

@@ -7,10 +7,13 @@ use std::path::{Path, PathBuf};
 use pktgen_core::record::{SweepManifest, SweepShard};
 use pktgen_core::{Error, Result};
 
+use super::data::{Labels, canonical_labels};
 use super::read_manifest;
 
 /// Keys that select runs but do not affect them.
 const OF_SEEDS: [&str; 2] = ["seed", "sweep.seeds"];
+/// Precedes the key of an axis.
+const AXES: &str = "sweep.axes.";
 /// The value of a key that was set for other runs only.
 const AS_WRITTEN: &str = "as written";
 
@@ -53,19 +56,18 @@ fn joined(dir: &Path, parts: Vec<(String, SweepManifest)>) -> Result<SweepManife
     let wholes: usize = parts.iter().filter(|(_, part)| part.shard.is_none()).map(|(_, part)| part.runs.len()).sum();
     let planned = wholes + plans.values().sum::<usize>();
     let shard = shards().next().map(|own| SweepShard { shard: None, planned, ..own.clone() });
-    let mut points = BTreeMap::new();
+    let (mut points, mut spellings) = (BTreeMap::new(), BTreeMap::new());
     for ((name, part), set) in parts.into_iter().zip(&sets) {
         for run in part.runs {
             let mut run = run;
             let own: PathBuf = Path::new(&name).join(&run.dir).components().collect();
             run.dir = own.to_string_lossy().into_owned();
             for key in &keys {
-                // An axis keeps the value of the run, unless an override replaces it.
-                let label = run.labels.entry(key.clone()).or_insert_with(|| AS_WRITTEN.to_owned());
-                if let Some(value) = set.get(key) {
-                    label.clone_from(value);
-                }
+                // A run of an axis has its value already, also where an override replaced the axis.
+                let other = || set.get(key).cloned().unwrap_or_else(|| AS_WRITTEN.to_owned());
+                run.labels.entry(key.clone()).or_insert_with(other);
             }
+            spell_as_first(&mut run.labels, &mut spellings);
             if let Some(a) = points.insert((run.labels.clone(), run.seed), run.dir.clone()) {
                 let (b, seed) = (&run.dir, run.seed);
                 return Err(Error::data(
@@ -91,9 +93,19 @@ fn joined(dir: &Path, parts: Vec<(String, SweepManifest)>) -> Result<SweepManife
     Ok(whole)
 }
 
-/// Returns the settings in addition to the experiment file, except seeds.
+/// Spells equal quantities like the first of them: `spellings` has it by axis and canonical value.
+fn spell_as_first(labels: &mut Labels, spellings: &mut BTreeMap<(String, String), String>) {
+    let canonical = canonical_labels(labels);
+    for ((axis, value), canonical) in labels.iter_mut().zip(canonical.into_values()) {
+        let first = spellings.entry((axis.clone(), canonical)).or_insert_with(|| value.clone());
+        value.clone_from(first);
+    }
+}
+
+/// Returns the settings in addition to the experiment file, except seeds. The values of an axis are a setting of its key.
 fn settings(overrides: &[String]) -> BTreeMap<String, String> {
     let pairs = overrides.iter().filter_map(|text| text.split_once('='));
-    let own = pairs.map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned()));
+    let set = |key: &str| key.strip_prefix(AXES).unwrap_or(key).to_owned();
+    let own = pairs.map(|(key, value)| (set(key.trim()), value.trim().to_owned()));
     own.filter(|(key, _)| !OF_SEEDS.contains(&key.as_str())).collect()
 }
