@@ -112,8 +112,8 @@ impl Listed {
         if self.planned && !path.exists() {
             // A sweep lists the digests of the manifests that exist when it ends.
             if self.digest.is_some() {
-                let what = "it is missing, and sweep.json lists it; restore it, or run the experiment again: into another folder, or \
-                            with --shard into the same, which keeps the other runs of its shard";
+                let what = "it is missing, and sweep.json lists it; restore it, or run the experiment again into another folder (a \
+                            sweep begun with --shard: with the same --shard into the same folder, which keeps its other runs)";
                 return Err(Error::Invalid(format!("{}: {what}", path.display())));
             }
             let what = "the run never began: its sweep ended before; run the experiment again into another folder (a sweep begun \

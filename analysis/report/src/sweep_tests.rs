@@ -408,7 +408,8 @@ fn bad_sweeps_are_named() {
     // A sweep that has ended lists the digests of the manifests.
     let ended = text.replace("\"runs\":[]", &run(",\"manifest\":\"sha256:00\""));
     let ended = pktgen_core::record::digest::seal(&ended);
-    let what = "gone/manifest.json: it is missing, and sweep.json lists it; restore it";
+    let what = "gone/manifest.json: it is missing, and sweep.json lists it; restore it, or run the experiment again into another \
+                folder (a sweep begun with --shard: with the same --shard";
     assert!(fails(Some(&ended)).contains(what), "{}", fails(Some(&ended)));
 }
 
