@@ -275,6 +275,13 @@ fn runs_of_a_point_with_different_configurations_have_a_caution() {
     let wanted = "the runs at rate=20, variant=fifo have different configurations (target.slots: 8, 9)";
     assert!(found.len() == 1 && found[0].contains(wanted), "{found:?}");
     assert!(crate::cautions(&sweep).contains(&found[0]), "comparisons show it, too");
+    // Of several points the first one is shown, and the others are counted.
+    sweep.runs[3].config = config(2, 9);
+    let found = cautions(&sweep);
+    let wanted = "at rate=20, variant=fifo have different configurations (target.slots: 8, 9), as at 1 more point, so";
+    assert!(found.len() == 1 && found[0].contains(wanted), "{found:?}");
+    sweep.runs[5].config = config(2, 7);
+    assert!(cautions(&sweep)[0].contains("(target.slots: 8, 9), as at 2 more points, so"), "{:?}", cautions(&sweep));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use pktgen_core::config::Document;
 
-use super::data::{SweepData, describe};
+use super::data::{PointSummary, SweepData, describe};
 
 /// Sections and keys that affect neither the runs nor the meaning of their metrics, except [`MEANING`].
 const ASIDE: [&str; 8] = ["name", "about", "seed", "sweep.", "metrics.", "report.", "paper.", "verify."];
@@ -41,21 +41,38 @@ pub fn differences(first: &str, second: &str) -> Option<Vec<Difference>> {
 
 /// Returns a caution if the runs of a point have different configurations, so that they are not seeds of one setting.
 pub(crate) fn mixed(sweep: &SweepData) -> Option<String> {
-    sweep.points.iter().find_map(|point| {
-        let configs = point.runs.iter().filter_map(|run| sweep.runs.get(*run)).map(|run| &run.config);
-        // An unreadable run has none.
-        let mut configs = configs.filter(|config| !config.is_empty());
-        let first = configs.next()?;
-        // Equal ones are stored once.
-        let others = configs.filter(|other| !Arc::ptr_eq(first, other));
-        let found = others.filter_map(|other| differences(first, other)).find(|found| !found.is_empty())?;
-        let (key, a, b) = found.first()?;
-        let more = found.len() - 1;
-        let more = if more > 0 { format!(", and {more} more keys") } else { String::new() };
-        Some(format!(
-            "Caution: the runs at {} have different configurations ({key}: {a}, {b}{more}), so they are not seeds of one setting; \
-             report each folder alone, or make the runs with --set, whose keys become axes.",
-            describe(&point.labels)
-        ))
-    })
+    let mut points = sweep.points.iter().filter_map(|point| Some((point, of_point(sweep, point)?)));
+    let (point, found) = points.next()?;
+    let (key, a, b) = found.first()?;
+    let more = |count: usize, what: &str| match count {
+        1 => format!("1 more {what}"),
+        _ => format!("{count} more {what}s"),
+    };
+    let keys = match found.len() - 1 {
+        0 => String::new(),
+        others => format!(", and {}", more(others, "key")),
+    };
+    let also = match points.count() {
+        0 => String::new(),
+        others => format!(", as at {}", more(others, "point")),
+    };
+    Some(format!(
+        "Caution: the runs at {} have different configurations ({key}: {a}, {b}{keys}){also}, so they are not seeds of one setting; \
+         report each folder alone, or make the runs with --set, whose keys become axes.",
+        describe(&point.labels)
+    ))
+}
+
+/// Returns the differences of the first two configurations of a point that differ.
+fn of_point(sweep: &SweepData, point: &PointSummary) -> Option<Vec<Difference>> {
+    let configs = point.runs.iter().filter_map(|run| sweep.runs.get(*run)).map(|run| &run.config);
+    let mut distinct: Vec<&Arc<str>> = Vec::new();
+    // An unreadable run has none. Equal ones are stored once.
+    for config in configs.filter(|config| !config.is_empty()) {
+        if !distinct.iter().any(|known| Arc::ptr_eq(known, config)) {
+            distinct.push(config);
+        }
+    }
+    let (first, others) = distinct.split_first()?;
+    others.iter().filter_map(|other| differences(first, other)).find(|found| !found.is_empty())
 }
