@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pktgen_core::config::Document;
+use pktgen_core::config::{Document, Run};
 use pktgen_core::record::Fault;
 use pktgen_core::units::Span;
 use pktgen_core::{Error, Result};
@@ -43,12 +43,13 @@ pub(super) fn run(document: &Document, replay: &Replay, out: &Path, ui: &Ui) -> 
     };
     let (run, may_launch) = (replay.run.as_deref(), replay.launch.allow_launch);
     let searched = Searched { catalogue: all(), document, run, may_launch };
-    if !replay.no_probe {
-        let experiment = Experiment::open(all(), document.clone())?;
-        experiment.probe_device(experiment.choose(run)?)?;
-    }
+    let experiment = Experiment::open(all(), document.clone())?;
+    let chosen = experiment.choose(run)?;
     if limits.aom_ns.is_some() {
-        check_ages(document, run)?;
+        check_ages(&experiment, chosen)?;
+    }
+    if !replay.no_probe {
+        experiment.probe_device(chosen)?;
     }
     let stop = stop_flag();
     let bar = ui.spinner("trial");
@@ -81,9 +82,8 @@ fn limits(args: &FindRate) -> Result<Limits> {
 }
 
 /// Refuses a limit of the Age-of-Model for a run without all records, of which no age is known.
-fn check_ages(document: &Document, run: Option<&str>) -> Result<()> {
-    let experiment = Experiment::open(all(), document.clone())?;
-    let records = experiment.prepare(experiment.choose(run)?)?.spec.capture.records;
+fn check_ages(experiment: &Experiment, run: &Run) -> Result<()> {
+    let records = experiment.prepare(run)?.spec.capture.records;
     if records == Records::Full {
         return Ok(());
     }

@@ -166,6 +166,12 @@ fn what_does_not_fit_is_refused_with_value_limit_source_and_remedy() {
         refuses(&[command, &wires, only[0], only[1], "--out", &out], set, words);
         assert!(!Path::new(&out).exists(), "{set:?}: nothing is written");
     }
+    // What the configuration forbids is refused before the device is probed, here over an interface that does not exist.
+    let bench = root().join("cli/tests/cli/support/bench/olaf.toml").display().to_string();
+    let out = folder.path().join("never").display().to_string();
+    let set = ["capture.records=none", "transport.interfaces=[\"nothing0\", \"\", \"\", \"nothing1\"]"];
+    let words = ["replay", &bench, "--find-rate", "--aom", "1s", "--out", &out];
+    refuses(&words, &set, &["--aom", "capture.records", "not \"none\""]);
 }
 
 #[test]
