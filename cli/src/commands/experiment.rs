@@ -167,7 +167,7 @@ impl OutFolder {
             match std::fs::create_dir(base) {
                 Ok(()) => made.push(base.to_owned()),
                 Err(_) if base.is_dir() => {}
-                // Another process has just removed it; a link to nothing remains.
+                // It existed and is gone: another process removed it. A link to nothing stays, and is an error below.
                 Err(e) if e.kind() == ErrorKind::AlreadyExists && !base.is_symlink() => {}
                 Err(e) => return Err(Error::io("create folder", base)(e)),
             }

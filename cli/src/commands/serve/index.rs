@@ -180,7 +180,7 @@ impl Folder {
                 }
                 index.found.insert(path.clone(), found);
             } else if names.has(REPORT) {
-                // That of a folder with run dirs.
+                // The report of a folder of runs without sweep.json, or any page of that name.
                 names.pages.push(REPORT.to_owned());
             }
             let room = RUNS_MAX.saturating_sub(index.pages.len());
