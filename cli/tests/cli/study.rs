@@ -107,8 +107,10 @@ fn what_is_no_study_is_refused() {
     refuses(study, &["replay", "x.toml", "--out", "out", "--set", "target.slots=3"], &["[target] cannot stand beside"]);
     refuses(study, &["target", "x.toml", "--out", "out"], &["[study]"]);
     refuses(study, &["doctor", "x.toml"], &["[study]"]);
-    // Also studies of the placers.
-    for study in [study, "[study]\nkind = \"soar\"\n"] {
+    // Also studies of the placers, and those that variants or an axis choose.
+    let variants = "[[sweep.variants]]\nname = \"a\"\nstudy.kind = \"soar\"\n";
+    let axis = "[sweep.axes]\nstudy.kind = [\"soar\"]\n";
+    for study in [study, "[study]\nkind = \"soar\"\n", variants, axis] {
         let commands: [&[&str]; 4] = [
             &["replay", "x.toml", "--find-rate", "--out", "out"],
             &["replay", "x.toml", "--find-rate", "--rfc2544", "64", "--out", "out"],

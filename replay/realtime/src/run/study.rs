@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use pktgen_core::config::{Document, Run, SECTIONS, Section, Unused, with_variants};
+use pktgen_core::config::{Document, Entry, Run, SECTIONS, Section, Unused, Value, with_variants};
 use pktgen_core::record::{MANIFEST_VERSION, Manifest, RunState};
 use pktgen_core::registry::find;
 use pktgen_core::seed::{Seed, drawn};
@@ -31,13 +31,25 @@ pub(super) fn is_one(document: &Document) -> bool {
     document.get("study").is_some()
 }
 
+/// Returns whether each run of the sweep is a study, chosen by its variant or by an axis.
+fn is_swept(document: &Document) -> bool {
+    let names = |key: &String| key == "study" || key.starts_with("study.");
+    let sets_study = |variant: &Entry| matches!(&variant.value, Value::Table(keys) if keys.keys().any(names));
+    let every = match document.get("sweep.variants") {
+        Some(Value::List(variants)) => !variants.is_empty() && variants.iter().all(sets_study),
+        _ => false,
+    };
+    every || document.get("sweep.axes.study").is_some()
+}
+
 /// Refuses a study where frames are required.
 pub fn refuse(document: &Document) -> Result<()> {
-    if !is_one(document) {
+    if !is_one(document) && !is_swept(document) {
         return Ok(());
     }
     Err(Error::config(format!(
-        "{}: it has a section [study], which is measured without a network; only a plain pktgen replay runs it",
+        "{}: it is a study ([study]), which is measured without a network; run it with pktgen replay (--find-rate and --dry-run are \
+         not for studies)",
         document.name()
     )))
 }
