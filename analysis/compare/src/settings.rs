@@ -81,6 +81,9 @@ mod tests {
         let wanted = [("target.slots", "8", "6"), ("topology.rate", "–", "5Gbps")].map(of);
         assert_eq!(differences(old, new).unwrap(), wanted);
         assert_eq!(differences(old, old), Some(Vec::new()));
+        let rate = |rate: &str| format!("[topology]\nrate = \"{rate}\"\n");
+        assert_eq!(differences(&rate("40Gbps"), &rate("40000Mbps")), Some(Vec::new()));
+        assert_eq!(differences(&rate("40Gbps"), &rate("40001Mbps")).map(|found| found.len()), Some(1));
         assert!(identity(old) != identity(new) && identity(old) == identity(&old.replace("seed = 1", "seed = 7")));
         assert_eq!(of_runs([old, old].into_iter()), identity(old));
         assert_eq!(of_runs([old, new, ""].into_iter()), of_runs([new, old].into_iter()));

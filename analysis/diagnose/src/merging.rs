@@ -234,7 +234,14 @@ pub(crate) fn answers(evidence: &Evidence, on_links: LostOnLinks) -> Option<Caus
     if !whole || evidence.is_killed() || missing == 0 || on_links.may_explain(missing) {
         return None;
     }
-    let says = format!("{} answers were sent, {} came", counters.acks_sent, counters.acks_received);
+    let (sent, counted, senders) = (counters.acks_sent, counters.acks_received, evidence.senders());
+    // Each sender counts its own copy of what goes to a group: fewer came than were counted.
+    let says = match senders > 1 && !evidence.forwards() {
+        true => format!(
+            "{sent} answers were sent, and {senders} senders counted {counted} copies of them: at least {missing} did not come"
+        ),
+        false => format!("{sent} answers were sent, {counted} came"),
+    };
     let mut proofs = vec![EvidenceItem::new("manifest.json, counters", says)];
     let (took, gave) = (evidence.device(UP_TAKEN), evidence.device(DOWN_GIVEN));
     proofs.extend(
@@ -361,7 +368,10 @@ mod tests {
                 manifest.host.insert(format!("rank-{rank}.rank.role"), format!("workers {}/{senders}", rank + 1));
             }
             let evidence = Evidence::of(std::path::Path::new(""), manifest);
-            let lost = answers(&evidence, LostOnLinks::NONE).map(|lost| (lost.cause.code, lost.explains));
+            let lost = answers(&evidence, LostOnLinks::NONE).map(|lost| {
+                assert_eq!(lost.evidence[0].says.contains("at least 150"), senders > 1, "{}", lost.evidence[0].says);
+                (lost.cause.code, lost.explains)
+            });
             (lost, unknown_answers(&evidence).is_some())
         };
         assert_eq!([of(3, 675, "iswitch"), of(2, 450, "iswitch")], [(None, true); 2]);

@@ -400,7 +400,8 @@ impl Run {
             _ => false,
         };
         let (needs, file) = (table.needs, format!("{name}.parquet"));
-        let what = || match self.manifest.files.contains_key(&file) {
+        // Without records, listed files are there, and empty.
+        let what = || match !path.exists() && self.manifest.files.contains_key(&file) {
             true => format!("it has no table `{name}`: {file} is missing, and the manifest lists it; restore it"),
             false => format!("it has no table `{name}`, which needs {needs}; its capture.records is \"{records}\""),
         };

@@ -494,6 +494,38 @@ fn an_interface_that_is_gone_ends_it() {
     }
 }
 
+/// Sends frames of a protocol that no host takes, two each millisecond, for at most 30 s.
+const OF_NO_PROTOCOL: &str = "
+import socket, time
+out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+out.bind(('tx0', 0))
+for _ in range(60_000):
+    out.send(bytes.fromhex('020000000002' '020000000001' '88b5') + bytes(50))
+    time.sleep(0.0005)
+";
+
+/// Frames that come before a capture has its socket are dropped by the host, and are no losses of the capture.
+#[test]
+fn frames_before_it_are_no_losses() {
+    let Some(space) = space("af_xdp") else { return };
+    let mut sender = space.inside("python3").args(["-c", OF_NO_PROTOCOL]).spawn().expect("Python runs");
+    let arrived = || {
+        let counted = space.inside("cat").arg("/sys/class/net/rx0/statistics/rx_packets").output();
+        counted.is_ok_and(|counted| String::from_utf8_lossy(&counted.stdout).trim().parse().is_ok_and(|n: u64| n > 100))
+    };
+    let sends = happens(arrived);
+    let ended = ["af_packet", "af_xdp"].map(|kind| {
+        let capture = space.start(kind, &["-q", "--kind", kind, "--count", "200"]);
+        said(&capture.wait_with_output().expect("it ends"))
+    });
+    let _ = sender.kill();
+    let _ = sender.wait();
+    assert!(sends, "hang guard: nothing is sent");
+    for (code, line, text) in ended {
+        assert_eq!((code, &line["capture"]["interface_dropped"]), (Some(0), &Value::from(0)), "{text}");
+    }
+}
+
 /// Changes a byte of a file in the run dir: a reader refuses it by name, or reports that it did not read it.
 fn damage_is_found(dir: &Path, file: &str) {
     let analyze = |more: &[&str]| {

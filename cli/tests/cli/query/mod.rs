@@ -264,6 +264,12 @@ fn damage_is_found(folder: &Path) {
     assert!(refused(folder, &[RUN, sql], 1).contains(missing));
     let missing = "it has no table `books`: books.parquet is missing, and the manifest lists it";
     assert!(refused(folder, &[RUN, sql, "--no-verify"], 2).contains(missing));
+    // Without records the files are there, and empty.
+    let words = ["-q", "replay", "olaf/table1", "--set", "workload.updates=20", "--set", "sweep.seeds=1", "--run"];
+    let more = ["FIFO,rate=20Gbps,seed=1", "--set", "capture.records=none", "--no-report", "--out", "none"];
+    assert!(pktgen(folder, &[&words[..], &more].concat()).status.success());
+    let said = refused(folder, &["none", "SELECT COUNT(*) AS n FROM sent"], 2);
+    assert!(said.contains("its capture.records is \"none\"") && !said.contains("restore"), "{said}");
     // Older manifests list no files.
     let manifest = folder.join(RUN).join("manifest.json");
     let listed = fs::read_to_string(&manifest).expect("readable");

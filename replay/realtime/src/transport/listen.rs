@@ -145,7 +145,8 @@ impl Listener {
             }
             ListenKind::Libpcap => vec![open_libpcap(listen, &told)?],
         };
-        let interface = Some(interface);
+        // Frames that came before there was a socket are no losses of this capture.
+        let interface = Some(Interface::open(&listen.interface)?);
         if wires.len() == 1 {
             let wire = wires.remove(0);
             return Ok(Listener { interface, longest, told, ..Listener::over(wire) });
