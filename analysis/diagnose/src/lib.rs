@@ -51,7 +51,7 @@ pub use finding::{CauseFound, Certainty, EvidenceItem, Symptom};
 use known::Known;
 use links::{Balances, LostOnLinks};
 use partial::LeftOut;
-use sums::Sums;
+use sums::{Remade, Sums, Taken};
 pub use text::{json, list, text};
 
 /// The problems of a run and their causes.
@@ -206,25 +206,16 @@ fn came(
     found: &mut Vec<CauseFound>,
     unknown: &mut Vec<String>,
 ) -> Result<()> {
-    let (tap, all) = (evidence.tap("workers"), evidence.has_all_rows());
+    let all = evidence.has_all_rows();
     let wrong = evidence.manifest.counters.sums_wrong;
     if evidence.is_results() {
         if all {
             let results = crossing.map_or(0, |crossing| crossing.came);
             results::look(evidence, results, balances.lost_both_ways(), found);
         }
-        let wrong = wrong + evidence.unlike().map_or(0, |unlike| unlike.results);
         let left_out = if all { LeftOut::of(evidence) } else { LeftOut::default() };
-        let taken = match &tap {
-            Some(tap) if wrong + left_out.contributions > 0 => {
-                let (ports, timeout_ps) = (known.ports(evidence), evidence.timeout_ps());
-                sums::look_at(tap, Sums { formats: known.formats, ports, timeout_ps }, wrong, found)?
-            }
-            _ => BTreeMap::new(),
-        };
-        if tap.is_none() && wrong > 0 {
-            unknown.push(format!("what is wrong with {wrong} sums: {}", evidence.next_step("")));
-        }
+        let wrong = wrong + evidence.unlike().map_or(0, |unlike| unlike.results);
+        let taken = remade(evidence, known, (wrong, left_out.contributions), found, unknown)?;
         left_out.look(evidence, &taken, balances.lost_both_ways(), found, unknown);
         return Ok(());
     }
@@ -254,6 +245,35 @@ fn came(
         floats::look_at(evidence, found)?;
     }
     Ok(())
+}
+
+/// Makes results again of the capture of the workers where so many are `wrong` or contributions are `left_out` of results. Returns whose
+/// contributions they hold, by address.
+fn remade(
+    evidence: &Evidence,
+    known: &Known,
+    (wrong, left_out): (u64, u64),
+    found: &mut Vec<CauseFound>,
+    unknown: &mut Vec<String>,
+) -> Result<BTreeMap<u32, Taken>> {
+    let Some(tap) = evidence.tap("workers") else {
+        if wrong > 0 {
+            unknown.push(format!("what is wrong with {wrong} sums: {}", evidence.next_step("")));
+        }
+        return Ok(BTreeMap::new());
+    };
+    if wrong + left_out == 0 {
+        return Ok(BTreeMap::new());
+    }
+    let (ports, timeout_ps) = (known.ports(evidence), evidence.timeout_ps());
+    let Remade { taken, checked } =
+        sums::look_at(&tap, Sums { formats: known.formats, ports, timeout_ps }, wrong, found)?;
+    if wrong > 0 && checked == 0 {
+        unknown.push(format!(
+            "what is wrong with {wrong} sums: no result in the capture of the workers could be made again of contributions"
+        ));
+    }
+    Ok(taken)
 }
 
 /// Causes that make sums wrong.

@@ -6,9 +6,9 @@ use std::path::Path;
 use pktgen_core::Result;
 use pktgen_wire::device::Address;
 use pktgen_wire::pcap::Reader;
-use pktgen_wire::wire::Formats;
-use pktgen_wire::wire::frame::worker_ip;
+use pktgen_wire::wire::frame::{HEAD, worker_ip};
 use pktgen_wire::wire::sight::{self, Look, Sight, What, look};
+use pktgen_wire::wire::{Format, Formats};
 
 use crate::cause::{
     ADDS_WRONGLY, BITS_FLIPPED, BYTE_ORDER, CONTRIBUTION_MISSING, CONTRIBUTION_TWICE, Cause, SATURATED, STALE_SUM,
@@ -95,20 +95,28 @@ pub(crate) struct Reckoning<'a> {
     path: &'a Path,
 }
 
-fn values(datagram: &sight::Datagram, sight: &Sight) -> Option<Vec<i32>> {
+/// Returns the values of a packet; none of a truncated one.
+fn values(format: &dyn Format, datagram: &sight::Datagram, sight: &Sight) -> Option<Vec<i32>> {
     let bytes = usize::from(sight.elements) * 4;
-    let own = datagram.payload.len().checked_sub(bytes)?;
-    Some(datagram.payload[own..].as_chunks::<4>().0.iter().map(|word| i32::from_be_bytes(*word)).collect())
+    let begin = match format.facts().lanes {
+        Some(form) => form.offset.checked_sub(HEAD)?,
+        None => datagram.payload.len().checked_sub(bytes)?,
+    };
+    let values = datagram.payload.get(begin..begin + bytes)?;
+    Some(values.as_chunks::<4>().0.iter().map(|word| i32::from_be_bytes(*word)).collect())
 }
 
-/// Looks at every result in the capture at `path`; adds what is wrong with the sums, if so many are `reported`. Returns whose contributions
-/// results hold, by address.
-pub(crate) fn look_at(
-    path: &Path,
-    by: Sums,
-    reported: u64,
-    found: &mut Vec<CauseFound>,
-) -> Result<BTreeMap<u32, Taken>> {
+/// What results in a capture say when they are made again.
+#[derive(Debug, Default)]
+pub(crate) struct Remade {
+    /// Whose contributions they hold, by address.
+    pub(crate) taken: BTreeMap<u32, Taken>,
+    /// How many were compared with what workers sent.
+    pub(crate) checked: u64,
+}
+
+/// Looks at every result in the capture at `path`; adds what is wrong with the sums, if so many are `reported`.
+pub(crate) fn look_at(path: &Path, by: Sums, reported: u64, found: &mut Vec<CauseFound>) -> Result<Remade> {
     let mut all = Reckoning::new(path, by);
     let mut reader = Reader::open(path)?;
     let mut number = 0;
@@ -120,11 +128,11 @@ pub(crate) fn look_at(
             break;
         }
     }
-    let taken = std::mem::take(&mut all.taken);
+    let remade = Remade { taken: std::mem::take(&mut all.taken), checked: all.checked };
     if reported > 0 {
         all.conclude(reported, found);
     }
-    Ok(taken)
+    Ok(remade)
 }
 
 impl<'a> Reckoning<'a> {
@@ -147,15 +155,18 @@ impl<'a> Reckoning<'a> {
         let back = self.device == Some(datagram.src);
         let datagram = &sight::Datagram { dst: if back { worker_ip(0) } else { datagram.dst }, ..*datagram };
         let inside = self.by.ports.and_then(|ports| ports.inside(datagram));
-        let sight = match inside {
-            Some((format, inside)) => format.sight(&inside).filter(|_| format.facts().adds),
-            None => self.by.formats.iter().filter(|format| format.facts().adds).find_map(|format| {
-                (format.has_port(datagram.dst_port) || format.has_port(datagram.src_port))
-                    .then(|| format.sight(datagram))?
+        let known = match inside {
+            Some((format, inside)) => {
+                format.sight(&inside).filter(|_| format.facts().adds).map(|sight| (format, sight))
+            }
+            None => self.by.formats.iter().copied().filter(|format| format.facts().adds).find_map(|format| {
+                let is_own = format.has_port(datagram.dst_port) || format.has_port(datagram.src_port);
+                let sight = if is_own { format.sight(datagram) } else { None };
+                sight.map(|sight| (format, sight))
             }),
         };
-        let Some(sight) = sight else { return };
-        let Some(values) = values(datagram, &sight) else { return };
+        let Some((format, sight)) = known else { return };
+        let Some(values) = values(format, datagram, &sight) else { return };
         let key = (sight.cluster, sight.seq, sight.round);
         let device = *self.device.get_or_insert(datagram.dst);
         let what = match sight.what {
@@ -335,10 +346,12 @@ pub(crate) fn names(addresses: &[u32]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use pktgen_core::record::lanes::Number;
     use pktgen_core::registry::Named;
     use pktgen_wire::wire::frame::any_worker;
+    use pktgen_wire::wire::lanes::LaneForm;
     use pktgen_wire::wire::layout::Layout;
-    use pktgen_wire::wire::{Format, FormatFacts, Packet};
+    use pktgen_wire::wire::{FormatFacts, Packet};
 
     use super::*;
 
@@ -370,8 +383,19 @@ mod tests {
         let wide = of_all(vec![(1, vec![i32::MAX, 1]), (2, vec![5, 1])]);
         assert_eq!(judge(&wide, &sum(&wide), &[i32::MAX, 2], &[], 1).cause.code, "saturated");
     }
+
+    static ENDS: FormatFacts = FormatFacts::new((64, 64));
+    static BEGINS: FormatFacts = FormatFacts {
+        lanes: Some(LaneForm { number: Number::I32, offset: HEAD + 2, shared: true, filled: true }),
+        ..FormatFacts::new((64, 64))
+    };
+    static ENDING: Plain = Plain(&ENDS);
+    static BEGINNING: Plain = Plain(&BEGINS);
+    static OF_ENDING: Formats = &[&ENDING];
+    static OF_BEGINNING: Formats = &[&BEGINNING];
+
     /// Sums of one value: a block, the number of sources, and the value. As in Trio-ML, what does not go to a worker is a contribution.
-    struct Plain;
+    struct Plain(&'static FormatFacts);
 
     impl Named for Plain {
         fn name(&self) -> &'static str {
@@ -414,14 +438,36 @@ mod tests {
             })
         }
         fn facts(&self) -> &'static FormatFacts {
-            const FACTS: FormatFacts = FormatFacts::new((64, 64));
-            &FACTS
+            self.0
         }
+    }
+
+    /// ATP's key is behind its values, and every packet has another one.
+    #[test]
+    fn values_that_do_not_end_the_payload_begin_where_lanes_do() {
+        let codes = |result: u8| {
+            let mut all =
+                Reckoning::new(Path::new("tap"), Sums { formats: OF_BEGINNING, ports: None, timeout_ps: None });
+            let device = 0xac1e_05fe;
+            let mut packet = |src, dst, payload: &[u8]| {
+                let (src_port, dst_port, whole) = (12000, 12000, payload.len());
+                all.packet(&sight::Datagram { src, dst, src_port, dst_port, payload, whole, six: false }, (1, 0));
+            };
+            for own in 1..3u8 {
+                packet(0xac1e_0500 + u32::from(own), device, &[0, 1, 0, 0, 0, own * 10, 7, 7, own, 7]);
+            }
+            packet(device, 0xef58_0100, &[0, 2, 0, 0, 0, result, 7, 7, 9, 7]);
+            assert_eq!(all.checked, 1);
+            all.wrong.iter().map(|wrong| wrong.cause.code).collect::<Vec<_>>()
+        };
+        assert!(codes(30).is_empty());
+        assert_eq!(codes(10), ["contribution_missing"]);
+        assert_eq!(codes(50), ["contribution_twice"]);
     }
 
     #[test]
     fn results_say_of_how_many_sources_they_are_wherever_the_profile_has_the_workers() {
-        let mut all = Reckoning::new(Path::new("tap"), Sums { formats: &[&Plain], ports: None, timeout_ps: Some(100) });
+        let mut all = Reckoning::new(Path::new("tap"), Sums { formats: OF_ENDING, ports: None, timeout_ps: Some(100) });
         let (device, group) = (0xac1e_05fe, 0xef58_0100);
         let mut packet = |(src, dst), payload: &[u8], t_ps| {
             let (src_port, dst_port, whole) = (12000, 12000, payload.len());

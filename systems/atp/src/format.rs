@@ -234,6 +234,8 @@ impl Format for AtpMl {
             ether_type: Some(ETHER_TYPE),
             delivery: Delivery::Results,
             renewal: Renewal::Sequences,
+            // Values do not end its payload, and no lanes say where they begin.
+            adds: false,
             ..FormatFacts::new((FRAME_BYTES, FRAME_BYTES))
         };
         &FACTS
@@ -373,6 +375,14 @@ mod tests {
         }
         frame[13] = 1;
         assert!(!matches!(look(1, &frame), Look::Layer(ETHER_TYPE, _)), "background traffic of another type");
+    }
+
+    /// The key and the length of the tensor are behind the values.
+    #[test]
+    fn results_are_made_again_of_the_values_alone() {
+        let begin = |facts: &FormatFacts| facts.lanes.map(|form| form.offset - frame::HEAD).filter(|_| facts.adds);
+        assert_eq!((begin(AtpUdp.facts()), begin(AtpMl.facts())), (Some(BEFORE), None));
+        assert!(!AtpMl.facts().adds);
     }
 
     /// Job 0 does not exist: one less would be the mark of background traffic.

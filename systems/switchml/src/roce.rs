@@ -291,6 +291,8 @@ impl Format for SwitchMlRoce {
             transmissions: AttemptMarks::Hidden,
             updates: Captured::OfTensors,
             seal: Some(set_icrc),
+            // The ICRC ends a packet, and numbers are of a queue pair: they do not say which contributions are of one sum.
+            adds: false,
             ..FormatFacts::new((of(Part::Middle, ELEMENTS[0]), of(Part::OnlyImmediate, ELEMENTS[1])))
         };
         &FACTS
@@ -351,6 +353,11 @@ mod tests {
     use pktgen_wire::wire::header::Bits;
     use pktgen_wire::wire::sight::glance;
     use proptest::prelude::*;
+
+    #[test]
+    fn results_are_not_made_again_of_packets_that_name_no_sum() {
+        assert!(!SwitchMlRoce.facts().adds);
+    }
 
     #[test]
     fn workers_of_two_jobs_are_told_apart() {

@@ -113,8 +113,8 @@ pub struct FormatFacts {
     pub seal: Option<fn(&mut [u8])>,
     /// The probe of a device that sums in slots of two sets; none for other devices.
     pub round: Option<RoundForm>,
-    /// Whether values at one place are added; if not, a diagnosis does not make results again. Values are i32 in network order and end
-    /// the payload.
+    /// Whether values at one place are added; if not, a diagnosis does not make results again. Values are i32 in network order; they begin
+    /// where lanes do, and end the payload of a format without lanes.
     pub adds: bool,
 }
 
