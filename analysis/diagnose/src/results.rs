@@ -5,17 +5,20 @@ use std::collections::{BTreeMap, HashMap};
 use pktgen_core::record::PacketId;
 
 use crate::cause::{
-    COPIES, DEVICE_STOPPED, LOCKSTEP_BROKEN, RESULTS_LOST, RESULTS_TO_SOME, RESULTS_UNLIKE, RESULTS_UNMATCHED,
-    WORKER_UNKNOWN,
+    ACKS_LOST, COPIES, DEVICE_ENDED, DEVICE_STOPPED, LOCKSTEP_BROKEN, NO_CARRIER, RESULTS_LOST, RESULTS_TO_SOME,
+    RESULTS_UNLIKE, RESULTS_UNMATCHED, WORKER_UNKNOWN,
 };
 use crate::evidence::Evidence;
 use crate::finding::{CauseFound, Certainty, EvidenceItem};
 use crate::frame::Quick;
-use crate::hosts::is_counted;
+use crate::hosts::{dropped_on_way_back, is_counted};
 use crate::links::LostOnLinks;
 
 /// Minimum number of results of others before a worker without any is conspicuous.
 const FEW: u64 = 8;
+
+/// Maximum number of results of a server that may be under way when a run ends.
+const UNDER_WAY: u64 = 8;
 
 /// Number of later sums that show that an earlier one is lost.
 const OVERTAKEN: usize = 2;
@@ -123,7 +126,11 @@ pub(crate) fn look(evidence: &Evidence, came: u64, on_links: LostOnLinks, found:
     // A device that ended did not lose what it no longer answered.
     if found.iter().all(|found| found.cause != &LOCKSTEP_BROKEN) {
         unserved(&of_jobs, &mut blocks, on_links, found);
-        missing(&blocks, on_links, found);
+        let server = OfServer::of(evidence, &of_jobs);
+        missing(&blocks, server.as_ref(), on_links, found);
+        if let Some(server) = server {
+            server.look(on_links.and(dropped_on_way_back(evidence)), found);
+        }
     }
     let late = late_repeats(evidence, &blocks, found);
     of_repeats(evidence, (late, again.min(late)), on_links, found);
@@ -281,8 +288,54 @@ fn unmatched(evidence: &Evidence, (came, odd): (u64, u64), found: &mut Vec<Cause
     found.push(CauseFound::new(&RESULTS_UNMATCHED, certainty, explains, proofs));
 }
 
+/// Results of a server (ATP): each leaves in one frame for all workers of its job.
+struct OfServer {
+    /// Different sums that it had and answered.
+    sums: u64,
+    /// Results that left it, repeated ones included, and those that came to the workers.
+    left: u64,
+    came: u64,
+}
+
+impl OfServer {
+    /// Counts them; `None` without a server, and where not every counter is known. Of several senders each counts copies of its own.
+    fn of(evidence: &Evidence, of_jobs: &OfJobs) -> Option<OfServer> {
+        let counters = &evidence.manifest.counters;
+        let of = |name: &str| counters.device.get(name).copied();
+        let (sums, resent) = (of("server.results")?, of("server.results_resent").unwrap_or(0));
+        let whole = evidence.manifest.part.is_none() && !evidence.is_killed() && evidence.senders() == 1;
+        let workers = of_jobs.values().map(BTreeMap::len).max().unwrap_or(0).max(1) as u64;
+        // Those at other addresses or ports came, too.
+        let came = counters.replies / workers + counters.foreign;
+        whole.then_some(OfServer { sums, left: sums + resent, came })
+    }
+
+    fn lost(&self) -> u64 {
+        self.left.saturating_sub(self.came)
+    }
+
+    /// Whether more is lost than may be under way when a run ends.
+    fn loses(&self) -> bool {
+        self.lost() > UNDER_WAY.max(self.left / 1000)
+    }
+
+    /// Finds results that left and did not come; `elsewhere` frames were lost outside the device.
+    fn look(&self, elsewhere: LostOnLinks, found: &mut Vec<CauseFound>) {
+        // What leaves for a device that stopped, or for some workers only, is not lost now and then.
+        let causes = [&DEVICE_STOPPED, &DEVICE_ENDED, &NO_CARRIER, &RESULTS_TO_SOME];
+        let is_told = |found: &CauseFound| causes.contains(&found.cause) && found.certainty > Certainty::Possible;
+        if !self.loses() || found.iter().any(is_told) || is_counted(found, self.lost(), elsewhere) {
+            return;
+        }
+        let certainty = if self.lost() > self.left / 100 { Certainty::Likely } else { Certainty::Possible };
+        let says = format!("{} results left the server, {} came", self.left, self.came);
+        let proofs = vec![EvidenceItem::new("manifest.json, counters", says)];
+        found.push(CauseFound::new(&ACKS_LOST, certainty, self.lost(), proofs));
+    }
+}
+
 /// Finds blocks to which all contributed and whose result reached no worker or not all.
-fn missing(blocks: &Blocks, on_links: LostOnLinks, found: &mut Vec<CauseFound>) {
+fn missing(blocks: &Blocks, server: Option<&OfServer>, on_links: LostOnLinks, found: &mut Vec<CauseFound>) {
     let complete = || blocks.iter().filter(|(_, block)| block.is_complete() && !block.is_answered());
     let all = complete().count() as u64;
     if all == 0 || is_counted(found, all, on_links) {
@@ -302,9 +355,15 @@ fn missing(blocks: &Blocks, on_links: LostOnLinks, found: &mut Vec<CauseFound>) 
         name(blocks, first)
     );
     let proofs = vec![EvidenceItem::new("sent.parquet, results.parquet", says)];
+    // A device that stopped passes nothing on: a server that had all of these sums was not behind one.
+    let behind = server.filter(|server| server.sums >= all + answered.len() as u64);
     match (early, all) {
-        (0, 4..) => found.push(CauseFound::new(&DEVICE_STOPPED, Certainty::Likely, explains, proofs)),
-        (0, _) => {
+        // Its counters tell what it lost on the way back.
+        _ if behind.is_some_and(OfServer::loses) => {}
+        (0, 4..) if behind.is_none() => {
+            found.push(CauseFound::new(&DEVICE_STOPPED, Certainty::Likely, explains, proofs));
+        }
+        (0, ..4) => {
             found.push(CauseFound::new(&RESULTS_LOST, Certainty::Possible, explains, proofs.clone()));
             found.push(CauseFound::new(&DEVICE_STOPPED, Certainty::Possible, explains, proofs));
         }
@@ -315,7 +374,8 @@ fn missing(blocks: &Blocks, on_links: LostOnLinks, found: &mut Vec<CauseFound>) 
 /// Finds contributions that workers had to repeat. An unnecessary repetition gets a second result.
 fn of_repeats(evidence: &Evidence, (repeats, again): (u64, u64), on_links: LostOnLinks, found: &mut Vec<CauseFound>) {
     let needed = repeats.saturating_sub(again);
-    if needed >= 3 && !on_links.may_explain(needed) && !found.iter().any(|found| found.cause == &RESULTS_LOST) {
+    let is_told = found.iter().any(|found| [&RESULTS_LOST, &ACKS_LOST].contains(&found.cause));
+    if needed >= 3 && !on_links.may_explain(needed) && !is_told {
         let says = format!("{repeats} contributions were sent again; {again} of them had been in a result already");
         // With a server, workers also repeat what was overtaken (ATP §3.2).
         let certainty = if evidence.interface("server").is_some() { Certainty::Possible } else { Certainty::Likely };
@@ -346,6 +406,50 @@ mod tests {
         let stopped = |certainty| [CauseFound::new(&DEVICE_STOPPED, certainty, 2, Vec::new())];
         assert_eq!(late_repeats(&evidence, &blocks, &stopped(Certainty::Possible)), 2);
         assert_eq!(late_repeats(&evidence, &blocks, &stopped(Certainty::Likely)), 1);
+    }
+
+    /// Two workers with so many `complete` blocks, of which the first ones are `answered`, and a server that had `sums` and repeated `resent`.
+    fn behind_server(sums: u64, resent: u64, answered: u32, complete: u32) -> Vec<(&'static str, Certainty, u64)> {
+        let mut manifest = manifest(&[0, 0]);
+        manifest.counters.device.insert("server.results".to_owned(), sums);
+        manifest.counters.device.insert("server.results_resent".to_owned(), resent);
+        manifest.counters.replies = 2 * u64::from(answered);
+        let mut evidence = Evidence::of(std::path::Path::new(""), manifest);
+        for (seq, worker) in (0..complete).flat_map(|seq| [(seq, 0), (seq, 1)]) {
+            let t = i64::from(seq) * 1000;
+            evidence.sent.packet.push(PacketId::new(worker, seq, 0));
+            evidence.sent.sent_ps.push(Some(t));
+            if seq < answered {
+                let results = &mut evidence.results;
+                results.recv_ps.push(t + 500);
+                results.worker.push(worker);
+                results.seq.push(seq);
+                results.again.push(false);
+                results.count.push(2);
+                results.degraded.push(false);
+            }
+        }
+        let mut found = Vec::new();
+        look(&evidence, 0, LostOnLinks::NONE, &mut found);
+        found.iter().map(|found| (found.cause.code, found.certainty, found.explains)).collect()
+    }
+
+    #[test]
+    fn a_device_that_loses_answers_of_a_server_did_not_stop() {
+        assert_eq!(behind_server(40, 0, 40, 40), []);
+        assert_eq!(behind_server(40, 0, 20, 40), [("acks_lost", Certainty::Likely, 20)]);
+        assert_eq!(behind_server(40, 8, 0, 40), [("acks_lost", Certainty::Likely, 48)]);
+        assert_eq!(behind_server(20, 0, 20, 40), [("device_stopped", Certainty::Likely, 40)]);
+        // Too few to be more than what is under way at the end.
+        assert_eq!(behind_server(25, 0, 20, 25), [("results_lost", Certainty::Likely, 10)]);
+    }
+
+    /// Every sum came at last, since it was repeated for all workers.
+    #[test]
+    fn answers_of_a_server_that_were_lost_are_among_its_counters() {
+        assert_eq!(behind_server(100, 20, 100, 100), [("acks_lost", Certainty::Likely, 20)]);
+        assert_eq!(behind_server(2000, 10, 2000, 2000), [("acks_lost", Certainty::Possible, 10)]);
+        assert_eq!(behind_server(100, 8, 100, 100), []);
     }
 
     /// Two jobs of two workers with 40 blocks each; `sources` says by worker and block of how many a result is, if it comes.
