@@ -333,6 +333,18 @@ impl Evidence {
         })
     }
 
+    /// Returns the number of wrong results of a synchronous run. Sums at a server (ATP) are wrong before it answers, results behind it: the
+    /// same ones, or others.
+    pub(crate) fn wrong_results(&self) -> u64 {
+        let of_server = |fault: &Fault| match fault {
+            Fault::WrongResults { results } => Some(*results),
+            _ => None,
+        };
+        let of_server = self.faults().filter_map(of_server).max().unwrap_or(0);
+        let unlike = self.unlike().map_or(0, |unlike| unlike.results);
+        self.manifest.counters.sums_wrong.max(of_server) + unlike
+    }
+
     /// Describes how to find out what is wrong with payloads: captures on wires with `also`, or, in virtual time, checks by rules.
     pub(crate) fn next_step(&self, also: &str) -> String {
         if self.is_real() {
@@ -456,6 +468,21 @@ mod tests {
         assert_eq!(of(Some(Fault::Killed {})), (9, 7, false));
         let of_rank = Fault::InPart { part: "rank 1".to_owned(), fault: Box::new(Fault::Killed {}) };
         assert_eq!(of(Some(of_rank)), (9, 7, false));
+    }
+
+    #[test]
+    fn results_that_a_device_changes_behind_a_server_are_wrong() {
+        let wrong = |sums_wrong: u64, faults: Vec<Fault>| {
+            let mut manifest = manifest(&[0]);
+            manifest.counters.sums_wrong = sums_wrong;
+            manifest.validity.faults = faults;
+            Evidence::of(Path::new(""), manifest).wrong_results()
+        };
+        let (behind, unlike) =
+            (Fault::WrongResults { results: 3 }, Fault::UnlikeResults { results: 5, worker: 0, block: 0 });
+        assert_eq!((wrong(0, vec![]), wrong(2, vec![])), (0, 2));
+        assert_eq!((wrong(0, vec![behind.clone()]), wrong(7, vec![behind.clone()])), (3, 7));
+        assert_eq!(wrong(0, vec![behind, unlike]), 8);
     }
 
     #[test]

@@ -207,15 +207,13 @@ fn came(
     unknown: &mut Vec<String>,
 ) -> Result<()> {
     let all = evidence.has_all_rows();
-    let wrong = evidence.manifest.counters.sums_wrong;
     if evidence.is_results() {
         if all {
             let results = crossing.map_or(0, |crossing| crossing.came);
             results::look(evidence, results, balances.lost_both_ways(), found);
         }
         let left_out = if all { LeftOut::of(evidence) } else { LeftOut::default() };
-        let wrong = wrong + evidence.unlike().map_or(0, |unlike| unlike.results);
-        let taken = remade(evidence, known, (wrong, left_out.contributions), found, unknown)?;
+        let taken = remade(evidence, known, left_out.contributions, found, unknown)?;
         left_out.look(evidence, &taken, balances.lost_both_ways(), found, unknown);
         return Ok(());
     }
@@ -235,6 +233,7 @@ fn came(
         merging::look(evidence, crossing, balances.lost_forward(), found)?;
         loss::ends(evidence, balances.lost_forward(), found);
     }
+    let wrong = evidence.manifest.counters.sums_wrong;
     let unchecked = evidence.manifest.unseen.as_ref().map_or(0, |unseen| unseen.unchecked);
     if evidence.manifest.family() == Family::Pairs {
         unknown.extend(wrong_by_key(evidence, found));
@@ -247,15 +246,16 @@ fn came(
     Ok(())
 }
 
-/// Makes results again of the capture of the workers where so many are `wrong` or contributions are `left_out` of results. Returns whose
-/// contributions they hold, by address.
+/// Makes results again of the capture of the workers where some are wrong or contributions are `left_out` of them. Returns whose contributions
+/// they hold, by address.
 fn remade(
     evidence: &Evidence,
     known: &Known,
-    (wrong, left_out): (u64, u64),
+    left_out: u64,
     found: &mut Vec<CauseFound>,
     unknown: &mut Vec<String>,
 ) -> Result<BTreeMap<u32, Taken>> {
+    let wrong = evidence.wrong_results();
     let Some(tap) = evidence.tap("workers") else {
         if wrong > 0 {
             unknown.push(format!("what is wrong with {wrong} sums: {}", evidence.next_step("")));
@@ -417,6 +417,17 @@ mod tests {
         assert_eq!(order(&[late, (&cause::BYTE_ORDER, Certainty::Certain, 5)]), ["byte_order", "host_late"]);
         assert_eq!(order(&[late, (&cause::ADDS_WRONGLY, Certainty::Likely, 5)]), ["adds_wrongly", "host_late"]);
         assert_eq!(order(&[late, (&cause::BITS_FLIPPED, Certainty::Possible, 5)]), ["host_late", "bits_flipped"]);
+    }
+
+    #[test]
+    fn results_that_are_wrong_behind_a_server_are_named_without_a_capture() {
+        let mut manifest = evidence::manifest(&[0, 0]);
+        manifest.validity.faults.push(Fault::WrongResults { results: 3 });
+        let evidence = Evidence::of(Path::new(""), manifest);
+        let protocols = Protocols { formats: &[], planners: &[] };
+        let (mut found, mut unknown) = (Vec::new(), Vec::new());
+        remade(&evidence, &Known::of(&evidence, &protocols), 0, &mut found, &mut unknown).expect("no capture is read");
+        assert!(unknown.len() == 1 && unknown[0].starts_with("what is wrong with 3 sums: "), "{unknown:?}");
     }
 
     #[test]
