@@ -5,7 +5,7 @@ use std::path::Path;
 
 use pktgen_core::Result;
 use pktgen_wire::device::Address;
-use pktgen_wire::pcap::Reader;
+use pktgen_wire::pcap::{Packet, Reader};
 use pktgen_wire::wire::Formats;
 use pktgen_wire::wire::sight::{Datagram, Look, Sight, What, look};
 
@@ -66,6 +66,9 @@ struct Exchanges {
     /// Results of the device that came as first transmissions to a worker or a group, and as repetitions to a worker.
     first: HashSet<Key, Quick>,
     again: HashMap<Key, (u64, u64), Quick>,
+    /// The first transmissions, with digests of what they hold and the place where they came, and those that came there again.
+    whole: HashSet<(Key, u64, u64), Quick>,
+    copied: Odd,
 }
 
 /// The missing packets.
@@ -112,6 +115,12 @@ fn sight(formats: Formats, ports: Option<PortsOnCable>, datagram: &Datagram) -> 
     })
 }
 
+/// Where a frame came: the interface, and the Ethernet address, by which a device may send a copy for each member of a group.
+fn place(packet: &Packet) -> u64 {
+    let station = packet.bytes.iter().take(6).fold(0u64, |station, byte| station << 8 | u64::from(*byte));
+    u64::from(packet.interface) << 48 ^ station
+}
+
 /// Whether a datagram has a port of a protocol.
 fn has_port(formats: Formats, ports: Option<PortsOnCable>, datagram: &Datagram) -> bool {
     let is_own = |(workers, receiver): (u16, u16)| {
@@ -136,7 +145,7 @@ impl Exchanges {
                 };
                 match at_server {
                     true => all.at_server(&sight, &datagram, back),
-                    false => all.at_workers(&sight, &datagram, back, number),
+                    false => all.at_workers(&sight, &datagram, back, (number, place(&packet))),
                 }
             }
         }
@@ -154,7 +163,7 @@ impl Exchanges {
         }
     }
 
-    fn at_workers(&mut self, sight: &Sight, datagram: &Datagram, back: bool, number: u64) {
+    fn at_workers(&mut self, sight: &Sight, datagram: &Datagram, back: bool, (number, place): (u64, u64)) {
         let key = (if back { datagram.dst } else { datagram.src }, sight.cluster, sight.seq);
         match (sight.what, back) {
             (What::Update | What::Control, false) => {
@@ -187,6 +196,10 @@ impl Exchanges {
                 None if sight.attempt == 0 => {
                     let to = if is_group(key.0) { 0 } else { key.0 };
                     self.first.insert((to, key.1, key.2));
+                    // What a device sends again has another attempt.
+                    if !self.whole.insert((key, digest(datagram.payload), place)) {
+                        self.copied.add(number, || format!("is the first transmission of result {} again", sight.seq));
+                    }
                 }
                 None => self.again.entry(key).or_insert((number, 0)).1 += 1,
             },
@@ -354,7 +367,9 @@ impl Lost<'_> {
         let to_server = less_strays(missing.to_server.frames);
         let results = less_strays(missing.results.frames);
         let from_server = less_strays(missing.from_server);
-        self.of_strays(strays - left, told, found);
+        let astray = strays - left;
+        self.of_strays(astray, told, found);
+        self.of_copies(if astray == 0 { self.all.unasked.frames } else { 0 }, told, found);
         let unlike = &self.all.changed;
         if unlike.frames > told * 2 {
             let says = format!("{}; {} such frames", unlike.says, unlike.frames);
@@ -386,8 +401,26 @@ impl Lost<'_> {
         }
     }
 
-    /// Acknowledgements that no worker asked for: of `astray` packets in the place of those that are missing, or copies. Where only their
-    /// number says so, both are possible, and that the missing ones are lost.
+    /// Copies: so many of the acknowledgements, and first transmissions of results. They take the place of what the server's answers show at
+    /// least.
+    fn of_copies(&self, acks: u64, told: u64, found: &mut Vec<CauseFound>) {
+        let Exchanges { unasked, copied, .. } = self.all;
+        let results = if copied.frames > FEW { copied.frames } else { 0 };
+        let frames = acks + results;
+        let sure = |found: &&CauseFound| found.cause == &COPIES && found.certainty > Certainty::Possible;
+        let known = found.iter().filter(sure).map(|found| found.explains).max();
+        if known.map_or(frames <= told * 2, |known| known >= frames) {
+            return;
+        }
+        let proofs = [(acks, unasked), (results, copied)].into_iter().filter(|(frames, _)| *frames > 0);
+        let says = |odd: &Odd| format!("{}; {} such frames", odd.says, odd.frames);
+        let proofs = proofs.map(|(_, odd)| EvidenceItem::packet(TAP, odd.first, says(odd))).collect();
+        found.retain(|found| found.cause != &COPIES);
+        found.push(CauseFound::new(&COPIES, Certainty::Certain, frames, proofs));
+    }
+
+    /// Acknowledgements that no worker asked for, of `astray` packets in the place of those that are missing; without any they are copies. Where
+    /// only their number says so, both are possible, and that the missing ones are lost.
     fn of_strays(&self, astray: u64, told: u64, found: &mut Vec<CauseFound>) {
         let unasked = &self.all.unasked;
         let placed = self.missing.misnumbered + self.missing.misdirected;
@@ -406,7 +439,7 @@ impl Lost<'_> {
             found.push(CauseFound::new(cause, certainty, frames, vec![proof]));
         };
         match (astray, unasked.frames) {
-            (0, frames) => add(&COPIES, Certainty::Certain, frames),
+            (0, _) => {}
             (_, 0) => add(&RESULTS_UNMATCHED, Certainty::Likely, astray),
             (_, _) if astray <= placed => add(&RESULTS_UNMATCHED, Certainty::Certain, astray),
             (_, frames) => {

@@ -31,7 +31,7 @@ fn exchanges(at_server: Packets, at_workers: Packets) -> Exchanges {
     let mut all = Exchanges::default();
     at_server.iter().for_each(|(sight, datagram, back)| all.at_server(sight, datagram, *back));
     for (number, (sight, datagram, back)) in (1..).zip(at_workers) {
-        all.at_workers(sight, datagram, *back, number);
+        all.at_workers(sight, datagram, *back, (number, 0));
     }
     all
 }
@@ -98,11 +98,21 @@ fn results_that_never_came_to_a_worker_came_to_some_only() {
 
 /// What is found in exchanges, beside causes that explain `told` frames, of a run with so many `foreign` ones.
 fn found(all: &Exchanges, foreign: u64, told: u64) -> Vec<(&'static str, Certainty, u64)> {
+    found_beside(Vec::new(), all, foreign, told)
+}
+
+/// The same, beside what other rules `found`.
+fn found_beside(
+    mut found: Vec<CauseFound>,
+    all: &Exchanges,
+    foreign: u64,
+    told: u64,
+) -> Vec<(&'static str, Certainty, u64)> {
     let mut manifest = crate::evidence::manifest(&[0, 0]);
     manifest.counters.foreign = foreign;
     let evidence = Evidence::of(Path::new(""), manifest);
     let missing = all.missing();
-    let (balances, mut found) = (Balances::of(&evidence), Vec::new());
+    let balances = Balances::of(&evidence);
     Lost { missing: &missing, all, balances: &balances, evidence: &evidence }.look(told, 0, &mut found);
     found.iter().map(|found| (found.cause.code, found.certainty, found.explains)).collect()
 }
@@ -150,6 +160,37 @@ fn each_loss_has_its_cause() {
     assert_eq!(found(&exchanges(&[], &of_both), 0, 0), [("results_to_some", Certainty::Certain, 9)]);
     let right = exchanges(&[], &[push(1, 0), ack(1, 0), result(GROUP, 0, 0)]);
     assert_eq!(found(&right, 0, 0), []);
+}
+
+#[test]
+fn results_that_come_twice_before_they_are_repeated_are_copies() {
+    let twice: Vec<_> = (0..8).flat_map(|seq| [result(GROUP, seq, 0), result(GROUP, seq, 0)]).collect();
+    assert_eq!(found(&exchanges(&[], &twice), 0, 0), [("copies", Certainty::Certain, 8)]);
+    // One for each worker, and repetitions.
+    let right: Vec<_> =
+        (0..8).flat_map(|seq| [result(1, seq, 0), result(2, seq, 0), result(1, seq, 1), result(1, seq, 1)]).collect();
+    assert_eq!(found(&exchanges(&[], &right), 0, 0), []);
+    // One for each member of a group, at its Ethernet address.
+    let mut apart = Exchanges::default();
+    for (number, (sight, datagram, back)) in (1..).zip(&twice) {
+        apart.at_workers(sight, datagram, *back, (number, number % 2));
+    }
+    assert_eq!(apart.copied.frames, 0);
+    let acks = [push(1, 0), ack(1, 0), ack(1, 0)];
+    let both: Vec<_> = acks.into_iter().chain(twice).collect();
+    assert_eq!(found(&exchanges(&[], &both), 0, 0), [("copies", Certainty::Certain, 9)]);
+}
+
+#[test]
+fn copies_in_the_captures_take_the_place_of_a_lower_bound() {
+    let acks: Vec<_> = (1..5).flat_map(|host| [push(host, 0), ack(host, 0), ack(host, 0)]).collect();
+    let all = exchanges(&[], &acks);
+    let beside = |frames| {
+        let known = CauseFound::new(&COPIES, Certainty::Certain, frames, Vec::new());
+        found_beside(vec![known], &all, 0, 0)
+    };
+    assert_eq!(beside(3), [("copies", Certainty::Certain, 4)]);
+    assert_eq!(beside(9), [("copies", Certainty::Certain, 9)]);
 }
 
 #[test]
