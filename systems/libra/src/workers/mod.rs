@@ -26,7 +26,7 @@ use pktgen_core::shard::Shard;
 use pktgen_core::time::Time;
 use pktgen_core::topology::NodeId;
 use pktgen_core::{Error, Result};
-use pktgen_wire::wire::frame::{HEAD, Template, server_ip, set_udp_checksum, worker_ip};
+use pktgen_wire::wire::frame::{HEAD, Template, server_ip, set_udp_checksum, target_port, worker_ip};
 use pktgen_workload::workload::Source;
 
 use destinations::{Destination, Destinations};
@@ -140,6 +140,10 @@ fn identify(bytes: &[u8], facts: &Facts) -> Option<Identity> {
     let payload = &bytes[HEAD..];
     let header = Header::parse(payload)?;
     let side = FrameDirection::of(bytes, facts)?;
+    // A worker has one port: what goes to another one reaches no worker.
+    if !matches!(side, FrameDirection::From(_)) && target_port(bytes) != WORKER_PORT {
+        return None;
+    }
     let own = |worker| PacketId::new(worker, header.seq, header.attempt);
     if let FrameDirection::From(worker) = side {
         let kind = if header.kind == format::Kind::Push { Kind::Update } else { Kind::Request };
@@ -561,5 +565,61 @@ impl Workers for SparseWorkers {
         });
         let counters = self.proof.as_ref().map(Proof::counters).unwrap_or_default();
         WorkersEnd { unfinished, counters, ..WorkersEnd::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use pktgen_core::seed::Seed;
+    use pktgen_core::topology::Population;
+    use pktgen_wire::wire::frame::group_ip;
+
+    use super::*;
+
+    /// Facts of two workers of one job.
+    fn facts() -> Facts {
+        Facts {
+            kind: &LibraKind,
+            protocol: &PROTOCOL,
+            training: (0, 0),
+            workers: Arc::new(Population::regular(1, 2)),
+            host_of: Arc::new(vec![1, 2]),
+            server: 0,
+            racks: Arc::default(),
+            flows: None,
+            standby: None,
+            udp_checksum: false,
+            seed: Seed(1),
+            host_rate_bps: 0,
+            real_time: true,
+            external: true,
+            round_trip: 0,
+            states: false,
+            share: Shard::WHOLE,
+            lanes: None,
+            learning: None,
+            raw: None,
+        }
+    }
+
+    #[test]
+    fn what_does_not_go_to_the_port_of_workers_is_none_of_theirs() {
+        let facts = facts();
+        let known = |from: (u32, u16), to: (u32, u16), kind: format::Kind| {
+            let mut frame = [0; HEAD + HEADER];
+            Template::new(from, to, frame.len()).emit_to_fit(&mut frame);
+            Header { kind, attempt: 0, job: 0, seq: 1 }.emit(&mut frame[HEAD..]);
+            identify(&frame, &facts).is_some()
+        };
+        let server = (server_ip(0), PORT);
+        for ip in [worker_ip(1), group_ip(0)] {
+            for kind in [format::Kind::Ack, format::Kind::Result] {
+                assert!(known(server, (ip, WORKER_PORT), kind));
+                assert!(!known(server, (ip, WORKER_PORT + 1), kind) && !known(server, (ip, PORT), kind));
+            }
+        }
+        assert!(known((worker_ip(1), WORKER_PORT), server, format::Kind::Push));
     }
 }
