@@ -369,7 +369,7 @@ mod tests {
             }
             let evidence = Evidence::of(std::path::Path::new(""), manifest);
             let lost = answers(&evidence, LostOnLinks::NONE).map(|lost| {
-                assert_eq!(lost.evidence[0].says.contains("at least 150"), senders > 1, "{}", lost.evidence[0].says);
+                assert_eq!(lost.proofs[0].says.contains("at least 150"), senders > 1, "{}", lost.proofs[0].says);
                 (lost.cause.code, lost.explains)
             });
             (lost, unknown_answers(&evidence).is_some())
