@@ -3,9 +3,11 @@
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    Distinct, Expr, Function, GroupByExpr, Query, Select, SelectItem, Spanned, Visit, Visitor, visit_expressions,
+    Distinct, Expr, Function, GroupByExpr, Query, Select, Spanned, Visit, Visitor, visit_expressions,
 };
 use sqlparser::tokenizer::Location;
+
+use crate::names::is_wildcard;
 
 /// What an aggregate computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,8 +128,7 @@ impl AnswerContent {
     pub(crate) fn of(select: &Select) -> AnswerContent {
         let mut content = AnswerContent::default();
         _ = Visit::visit(&select.projection, &mut content);
-        let is_all = |item: &&SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
-        if let Some(all) = select.projection.iter().find(is_all) {
+        if let Some(all) = select.projection.iter().find(|item| is_wildcard(item)) {
             content.column.get_or_insert_with(|| (all.span().start, all.to_string()));
         }
         content

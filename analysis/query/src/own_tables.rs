@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast::{Expr, Ident, Query, Select, SelectItem, SetExpr, TableFactor, VisitMut, VisitorMut};
 
+use crate::names::{is_renamed, table_name, word};
 use crate::tables::QueryTable;
 
 /// Writes the columns of subqueries in WHERE with their table, if that is the only one there, and known before execution.
@@ -22,31 +23,21 @@ struct OwnTables<'a> {
 struct OwnTable<'a> {
     name: Ident,
     table: &'a QueryTable,
-    /// Names that the answer gives to other expressions.
-    renamed: Vec<String>,
+    answer: Vec<SelectItem>,
 }
 
 impl<'a> OwnTable<'a> {
     fn of(query: &Query, tables: &'a [QueryTable]) -> Option<OwnTable<'a>> {
         let SetExpr::Select(select) = query.body.as_ref() else { return None };
         let [from] = select.from.as_slice() else { return None };
-        let TableFactor::Table { name, alias, .. } = &from.relation else { return None };
-        let named = name.0.first()?.as_ident()?;
-        let table = tables.iter().find(|table| table.name == named.value)?;
-        let name = alias.as_ref().map_or(named, |alias| &alias.name).clone();
-        let renamed = select.projection.iter().filter_map(|item| match item {
-            SelectItem::ExprWithAlias { expr, alias } => {
-                let is_own = matches!(expr, Expr::Identifier(own) if own.value == alias.value);
-                (!is_own).then(|| alias.value.clone())
-            }
-            _ => None,
-        });
-        let renamed = renamed.collect();
-        (from.joins.is_empty() && query.with.is_none()).then_some(OwnTable { name, table, renamed })
+        let TableFactor::Table { name: of, .. } = &from.relation else { return None };
+        let table = tables.iter().find(|table| table.name == word(of))?;
+        let (name, answer) = (table_name(&from.relation)?.clone(), select.projection.clone());
+        (from.joins.is_empty() && query.with.is_none()).then_some(OwnTable { name, table, answer })
     }
 
-    fn has(&self, column: &str) -> bool {
-        self.table.column(column).is_some() && !self.renamed.iter().any(|renamed| renamed == column)
+    fn has(&self, column: &Ident) -> bool {
+        self.table.column(&column.value).is_some() && !is_renamed(&self.answer, std::slice::from_ref(column))
     }
 }
 
@@ -65,7 +56,7 @@ impl VisitorMut for OwnTables<'_> {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         if let (Some(Some(own)), Expr::Identifier(column)) = (self.queries.last(), &*expr)
-            && own.has(&column.value)
+            && own.has(column)
         {
             *expr = Expr::CompoundIdentifier(vec![own.name.clone(), column.clone()]);
         }

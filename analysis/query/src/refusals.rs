@@ -4,11 +4,12 @@ use std::ops::ControlFlow;
 
 use pktgen_core::Error;
 use sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArguments, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, Spanned,
-    Visit, visit_expressions,
+    BinaryOperator, Expr, Function, FunctionArguments, OrderByKind, Query, Select, SelectItem, SetExpr, Spanned, Visit,
+    visit_expressions,
 };
 
 use crate::aggregates::{AggregateKind, AnswerContent, has_aggregate, is_grouped, kind};
+use crate::names::{is_column, is_renamed};
 use crate::place::at;
 
 /// Refuses aggregates of constants, which polars evaluates once, regardless of the rows.
@@ -76,13 +77,12 @@ fn of_another(expr: &Expr, answer: &[SelectItem]) -> ControlFlow<Error> {
     let Expr::CompoundIdentifier(names) = expr else { return ControlFlow::Continue(()) };
     let Some(last) = names.last() else { return ControlFlow::Continue(()) };
     let is_other = |item: &SelectItem| match item {
-        SelectItem::UnnamedExpr(Expr::CompoundIdentifier(own)) => {
-            own.last().is_some_and(|own| own.value == last.value) && !is_same(own, names)
+        SelectItem::UnnamedExpr(expr @ Expr::CompoundIdentifier(own)) => {
+            own.last().is_some_and(|own| own.value == last.value) && !is_column(expr, names)
         }
-        SelectItem::ExprWithAlias { expr, alias } => alias.value == last.value && !is_column(expr, names),
         _ => false,
     };
-    if !answer.iter().any(is_other) {
+    if !is_renamed(answer, names) && !answer.iter().any(is_other) {
         return ControlFlow::Continue(());
     }
     let what = format!(
@@ -90,20 +90,6 @@ fn of_another(expr: &Expr, answer: &[SelectItem]) -> ControlFlow<Error> {
         last.value
     );
     ControlFlow::Break(at(expr.span().start, what))
-}
-
-/// Whether an expression is the column `names`, perhaps without its table.
-fn is_column(expr: &Expr, names: &[Ident]) -> bool {
-    match expr {
-        Expr::Nested(inner) => is_column(inner, names),
-        Expr::Identifier(own) => names.last().is_some_and(|last| last.value == own.value),
-        Expr::CompoundIdentifier(own) => is_same(own, names),
-        _ => false,
-    }
-}
-
-fn is_same(own: &[Ident], names: &[Ident]) -> bool {
-    own.iter().map(|name| &name.value).eq(names.iter().map(|name| &name.value))
 }
 
 /// Refuses a column beside an aggregate without GROUP BY: polars would repeat the aggregate of all rows for each of them.

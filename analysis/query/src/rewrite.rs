@@ -1,4 +1,9 @@
 //! Writes a checked statement for polars, so that its rows are those of SQL.
+//!
+//! Polars names a column without AS after its first operand (`seq * -1` and `MAX(seq)` are `seq`), and a column of a later table after both if
+//! an earlier one has its name (`seq:b`). It looks for the columns of ORDER BY and HAVING in the answer first, computes ORDER BY of what it finds
+//! there, and evaluates HAVING, and what stands beside aggregates, over all rows of a group. A query of aggregates is a column that is repeated
+//! for each row, unless something asks for one row. What cannot be written so that this does not matter, `refusals` refuses.
 
 use std::ops::ControlFlow;
 
@@ -11,6 +16,7 @@ use sqlparser::ast::{
 
 use crate::aggregates::{AggregateKind, has_aggregate, is_aggregate, is_one_row, kind};
 use crate::exact::GUARD;
+use crate::names::{is_renamed, is_wildcard, last_name};
 use crate::place::at;
 use crate::tables::QueryTable;
 use crate::{order, own_tables, refusals, sides};
@@ -22,15 +28,15 @@ const COUNTS: [&str; 9] =
 /// Ranks, in which polars leaves out rows without a value.
 const RANKS: [&str; 2] = ["rank", "dense_rank"];
 
-/// Arranges joins, makes queries of aggregates one row, inserts guards around operands of sums, converts counts to 64-bit integers, gives all rows a rank, and quotes names of columns, since one
-/// is a keyword of some dialect.
-pub(crate) struct Guards<'a> {
+/// Rewrites queries from the outermost to the innermost one, and expressions from the innermost to the outermost one: sums have guards, counts
+/// 64 bits, all rows a rank, and columns quotes, since the name of one is a keyword of some dialect.
+pub(crate) struct Rewriter<'a> {
     tables: &'a [QueryTable],
     /// Number of queries around an expression.
     queries: usize,
 }
 
-impl VisitorMut for Guards<'_> {
+impl VisitorMut for Rewriter<'_> {
     type Break = Error;
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
@@ -116,9 +122,9 @@ impl VisitorMut for Guards<'_> {
     }
 }
 
-impl<'a> Guards<'a> {
-    pub(crate) fn of(tables: &'a [QueryTable]) -> Guards<'a> {
-        Guards { tables, queries: 0 }
+impl<'a> Rewriter<'a> {
+    pub(crate) fn of(tables: &'a [QueryTable]) -> Rewriter<'a> {
+        Rewriter { tables, queries: 0 }
     }
 
     fn quote(&self, name: &mut Ident) {
@@ -199,14 +205,7 @@ fn keys_of_groups(select: &mut Select, tables: &[QueryTable]) {
     };
     let is_table = |name: &Ident| tables.iter().any(|table| table.column(&name.value).is_some());
     // Another column of the answer with the name of a column would be taken for it.
-    let is_shadowed = |name: &Ident| {
-        answer.iter().any(|item| match item {
-            SelectItem::ExprWithAlias { expr, alias } => {
-                alias.value == name.value && is_table(name) && last_name(expr).is_none_or(|own| own.value != name.value)
-            }
-            _ => false,
-        })
-    };
+    let is_shadowed = |name: &Ident| is_table(name) && is_renamed(answer, std::slice::from_ref(name));
     let columns = keys.iter().filter_map(column);
     let columns = columns.filter(|key| last_name(key).is_some_and(|name| !is_shadowed(name))).collect();
     _ = VisitMut::visit(having, &mut GroupKeys { columns, aggregates: 0, queries: 0 });
@@ -216,8 +215,7 @@ fn keys_of_groups(select: &mut Select, tables: &[QueryTable]) {
 /// a column of an earlier table.
 fn renamed_keys(select: &mut Select) {
     let GroupByExpr::Expressions(keys, _) = &mut select.group_by else { return };
-    let is_all = |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
-    if select.projection.iter().any(is_all) {
+    if select.projection.iter().any(is_wildcard) {
         return;
     }
     for key in keys.iter_mut().filter(|key| matches!(key, Expr::CompoundIdentifier(_))) {
@@ -225,15 +223,6 @@ fn renamed_keys(select: &mut Select) {
         if let Some(place) = select.projection.iter().position(is_key) {
             *key = Expr::value(Value::Number((place + 1).to_string(), false));
         }
-    }
-}
-
-/// Returns the name of a column, without its table.
-fn last_name(expr: &Expr) -> Option<&Ident> {
-    match expr {
-        Expr::Identifier(name) => Some(name),
-        Expr::CompoundIdentifier(names) => names.last(),
-        _ => None,
     }
 }
 

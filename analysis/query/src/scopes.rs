@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use pktgen_core::{Error, Result};
 use sqlparser::ast::{Expr, Query, SetExpr, Spanned, TableFactor, TableWithJoins, Visit, Visitor};
 
+use crate::names::table_name;
 use crate::place::at;
 
 /// Refuses `query` if one of its subqueries names a table of a query around it.
@@ -66,15 +67,8 @@ fn of_joins(table: &TableWithJoins, names: &mut Vec<String>) {
     let joined = table.joins.iter().map(|join| &join.relation);
     for factor in std::iter::once(&table.relation).chain(joined) {
         match factor {
-            TableFactor::Table { alias: Some(alias), .. } | TableFactor::Derived { alias: Some(alias), .. } => {
-                names.push(alias.name.value.clone());
-            }
-            // Names have one word.
-            TableFactor::Table { name, alias: None, .. } => {
-                names.extend(name.0.first().and_then(|part| part.as_ident()).map(|name| name.value.clone()));
-            }
             TableFactor::NestedJoin { table_with_joins, .. } => of_joins(table_with_joins, names),
-            _ => {}
+            other => names.extend(table_name(other).map(|name| name.value.clone())),
         }
     }
 }

@@ -4,11 +4,12 @@ use std::ops::ControlFlow;
 
 use pktgen_core::Error;
 use sqlparser::ast::{
-    BinaryOperator, Expr, Join, JoinConstraint, JoinOperator, ObjectName, Query, Select, SelectItem,
+    BinaryOperator, Expr, Join, JoinConstraint, JoinOperator, Query, Select, SelectItem,
     SelectItemQualifiedWildcardKind, SetExpr, Spanned, TableFactor, TableWithJoins, Visit, Visitor, visit_expressions,
 };
 use sqlparser::tokenizer::Location;
 
+use crate::names::{table_name, word};
 use crate::operators::{JoinKind, parts, parts_mut};
 use crate::place::at;
 use crate::tables::QueryTable;
@@ -166,7 +167,7 @@ fn is_comparison(op: &BinaryOperator) -> bool {
 fn hidden(select: &Select, names: &[String]) -> ControlFlow<Error> {
     for item in &select.projection {
         if let SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(of), _) = item
-            && names.contains(&word(of))
+            && names.iter().any(|name| name == word(of))
         {
             return ControlFlow::Break(at(of.span().start, outside(&item.to_string())));
         }
@@ -259,17 +260,15 @@ struct FromTable<'a> {
 
 impl<'a> FromTable<'a> {
     fn of(factor: &TableFactor, tables: &'a [QueryTable]) -> ControlFlow<Error, FromTable<'a>> {
-        let (name, alias) = match factor {
-            TableFactor::Table { name, alias, .. } => (word(name), alias),
+        let table = match factor {
+            TableFactor::Table { name, .. } => tables.iter().find(|table| table.name == word(name)),
             TableFactor::NestedJoin { .. } => {
                 let what = "a join in brackets begins FROM, without a name: write a subquery in its place, (SELECT … FROM … JOIN …) x";
                 return ControlFlow::Break(at(factor.span().start, what));
             }
-            TableFactor::Derived { alias, .. } => (String::new(), alias),
-            _ => (String::new(), &None),
+            _ => None,
         };
-        let table = tables.iter().find(|table| table.name == name);
-        let name = alias.as_ref().map_or(name, |alias| alias.name.value.clone());
+        let name = table_name(factor).map(|name| name.value.clone()).unwrap_or_default();
         ControlFlow::Continue(FromTable { name, table, merged: Vec::new() })
     }
 
@@ -277,11 +276,6 @@ impl<'a> FromTable<'a> {
     fn has(&self, name: &str) -> Option<bool> {
         self.table.map(|table| table.column(name).is_some())
     }
-}
-
-/// Returns a name of one word.
-fn word(name: &ObjectName) -> String {
-    name.0.first().and_then(|part| part.as_ident()).map(|part| part.value.clone()).unwrap_or_default()
 }
 
 /// The tables before a join.
@@ -343,12 +337,12 @@ fn constraint(join: &mut Join, own: &mut FromTable<'_>, scope: &Scope<'_>) -> Co
         }
         JoinConstraint::Using(columns) => {
             for column in columns.iter().map(word) {
-                if scope.is_ambiguous(&column) {
+                if scope.is_ambiguous(column) {
                     return refuse(&format!(
                         "\"{column}\" of USING may be a column of several tables: write ON a.x = b.x"
                     ));
                 }
-                own.merged.push(column);
+                own.merged.push(column.to_owned());
             }
         }
         JoinConstraint::Natural => {

@@ -18,7 +18,7 @@ use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 use crate::exact::GUARD;
 use crate::memory::deep;
 use crate::place::at;
-use crate::rewrite::Guards;
+use crate::rewrite::Rewriter;
 use crate::tables::QueryTable;
 use crate::{duplicates, refusals, scopes, sides, windows};
 
@@ -116,7 +116,7 @@ impl Statement {
         }
         let named = check.named;
         scopes::check(query)?;
-        if let ControlFlow::Break(fault) = VisitMut::visit(&mut parsed, &mut Guards::of(tables)) {
+        if let ControlFlow::Break(fault) = VisitMut::visit(&mut parsed, &mut Rewriter::of(tables)) {
             return Err(fault);
         }
         let guarded = parsed.to_string();

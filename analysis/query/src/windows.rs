@@ -4,12 +4,13 @@ use std::ops::ControlFlow;
 
 use pktgen_core::Error;
 use sqlparser::ast::{
-    DuplicateTreatment, Expr, Function, FunctionArguments, Query, Select, SelectItem, Spanned, Visit, Visitor,
-    WindowType, visit_expressions,
+    DuplicateTreatment, Expr, Function, FunctionArguments, Query, Select, Spanned, Visit, Visitor, WindowType,
+    visit_expressions,
 };
 use sqlparser::tokenizer::Location;
 
 use crate::aggregates::{AggregateKind, has_windows, is_grouped, keeps_rows, kind};
+use crate::names::is_wildcard;
 use crate::order;
 use crate::place::at;
 
@@ -23,9 +24,8 @@ pub(crate) fn refuse(select: &Select) -> ControlFlow<Error> {
         }
         _ => ControlFlow::Continue(()),
     })?;
-    let all = |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
     let mut windows = WholeWindows::default();
-    if select.projection.iter().any(all) || Visit::visit(&select.projection, &mut windows).is_break() {
+    if select.projection.iter().any(is_wildcard) || Visit::visit(&select.projection, &mut windows).is_break() {
         return ControlFlow::Continue(());
     }
     windows.found.map_or(ControlFlow::Continue(()), |(place, window)| {

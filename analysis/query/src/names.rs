@@ -1,0 +1,57 @@
+//! Names of tables and columns in a select, as SQL and as polars have them.
+
+use sqlparser::ast::{Expr, Ident, ObjectName, SelectItem, TableFactor};
+
+/// Whether an item of an answer is several columns, so that positions behind it are not known.
+pub(crate) fn is_wildcard(item: &SelectItem) -> bool {
+    matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..))
+}
+
+/// Returns the name of a column, without its table; `None` if an expression is no column.
+pub(crate) fn last_name(expr: &Expr) -> Option<&Ident> {
+    match expr {
+        Expr::Identifier(name) => Some(name),
+        Expr::CompoundIdentifier(names) => names.last(),
+        _ => None,
+    }
+}
+
+/// Returns a name of one word.
+pub(crate) fn word(name: &ObjectName) -> &str {
+    name.0.first().and_then(|part| part.as_ident()).map_or("", |part| part.value.as_str())
+}
+
+/// Returns the name that a table or subquery has in its FROM.
+pub(crate) fn table_name(factor: &TableFactor) -> Option<&Ident> {
+    match factor {
+        TableFactor::Table { alias: Some(alias), .. } | TableFactor::Derived { alias: Some(alias), .. } => {
+            Some(&alias.name)
+        }
+        // Names have one word.
+        TableFactor::Table { name, alias: None, .. } => name.0.first()?.as_ident(),
+        _ => None,
+    }
+}
+
+/// Whether an expression is the column `column`, one of both perhaps without its table.
+pub(crate) fn is_column(expr: &Expr, column: &[Ident]) -> bool {
+    match expr {
+        Expr::Nested(inner) => is_column(inner, column),
+        Expr::Identifier(own) => column.last().is_some_and(|last| last.value == own.value),
+        Expr::CompoundIdentifier(own) if column.len() > 1 => {
+            own.iter().map(|name| &name.value).eq(column.iter().map(|name| &name.value))
+        }
+        Expr::CompoundIdentifier(own) => own.last().map(|name| &name.value) == column.last().map(|name| &name.value),
+        _ => false,
+    }
+}
+
+/// Whether an answer gives the name of `column` to something else, by AS.
+pub(crate) fn is_renamed(answer: &[SelectItem], column: &[Ident]) -> bool {
+    answer.iter().any(|item| match item {
+        SelectItem::ExprWithAlias { expr, alias } => {
+            column.last().is_some_and(|last| last.value == alias.value) && !is_column(expr, column)
+        }
+        _ => false,
+    })
+}
