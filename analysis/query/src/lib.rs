@@ -71,6 +71,8 @@ pub mod user;
 mod windows;
 
 #[cfg(all(test, feature = "sql"))]
+mod answer_tests;
+#[cfg(all(test, feature = "sql"))]
 mod batch_tests;
 
 #[cfg(feature = "sql")]

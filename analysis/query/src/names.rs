@@ -1,6 +1,6 @@
 //! Names of tables and columns in a select, as SQL and as polars have them.
 
-use sqlparser::ast::{Expr, Ident, ObjectName, SelectItem, TableFactor};
+use sqlparser::ast::{Expr, Ident, ObjectName, SelectItem, TableFactor, Value};
 
 /// Whether an item of an answer is several columns, so that positions behind it are not known.
 pub(crate) fn is_wildcard(item: &SelectItem) -> bool {
@@ -54,4 +54,22 @@ pub(crate) fn is_renamed(answer: &[SelectItem], column: &[Ident]) -> bool {
         }
         _ => false,
     })
+}
+
+/// Returns the position of an expression in an answer, as ORDER BY has it; `None` of names and positions, and behind wildcards.
+pub(crate) fn position(answer: &[SelectItem], of: &Expr) -> Option<Expr> {
+    if matches!(of, Expr::Identifier(_) | Expr::Value(_)) {
+        return None;
+    }
+    let mut items = answer.iter().take_while(|item| !is_wildcard(item));
+    let place = items.position(|item| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => expr == of,
+        _ => false,
+    })?;
+    Some(number(place + 1))
+}
+
+/// Returns a number in a statement.
+pub(crate) fn number(number: usize) -> Expr {
+    Expr::value(Value::Number(number.to_string(), false))
 }

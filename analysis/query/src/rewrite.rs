@@ -16,7 +16,7 @@ use sqlparser::ast::{
 
 use crate::aggregates::{AggregateKind, has_aggregate, is_aggregate, is_one_row, kind};
 use crate::exact::GUARD;
-use crate::names::{is_renamed, is_wildcard, last_name};
+use crate::names::{is_renamed, is_wildcard, last_name, number, position, table_name};
 use crate::place::at;
 use crate::tables::QueryTable;
 use crate::{order, own_tables, refusals, sides};
@@ -51,7 +51,7 @@ impl VisitorMut for Rewriter<'_> {
         ControlFlow::Continue(())
     }
 
-    /// Polars expects ORDER BY to name a column of the answer: a selected aggregate is replaced by its position, also within an expression.
+    /// Polars computes ORDER BY of columns of the answer: what is selected is replaced by its position, and an aggregate must be selected.
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
         self.queries += 1;
         sides::ordered(query)?;
@@ -62,16 +62,15 @@ impl VisitorMut for Rewriter<'_> {
         }
         let Some(order) = &mut query.order_by else { return ControlFlow::Continue(()) };
         let OrderByKind::Expressions(keys) = &mut order.kind else { return ControlFlow::Continue(()) };
-        for key in keys.iter_mut().filter(|key| has_aggregate(&key.expr)) {
-            let selected = select.projection.iter().position(|item| match item {
-                SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => *expr == key.expr,
-                _ => false,
-            });
-            let Some(place) = selected else {
-                let what = format!("ORDER BY {}: select it with a name, and order by that", key.expr);
-                return ControlFlow::Break(at(key.expr.span().start, what));
-            };
-            key.expr = Expr::value(Value::Number((place + 1).to_string(), false));
+        for key in keys.iter_mut() {
+            match position(&select.projection, &key.expr) {
+                Some(position) => key.expr = position,
+                None if has_aggregate(&key.expr) => {
+                    let what = format!("ORDER BY {}: select it with a name, and order by that", key.expr);
+                    return ControlFlow::Break(at(key.expr.span().start, what));
+                }
+                None => {}
+            }
         }
         ControlFlow::Continue(())
     }
@@ -211,17 +210,22 @@ fn keys_of_groups(select: &mut Select, tables: &[QueryTable]) {
     _ = VisitMut::visit(having, &mut GroupKeys { columns, aggregates: 0, queries: 0 });
 }
 
-/// Writes columns with tables in GROUP BY that have another name in the answer as their position: polars would look for the name that they have beside
-/// a column of an earlier table.
+/// Writes columns of later tables in GROUP BY that have another name in the answer as their position: polars would look for the name that they
+/// have beside a column of an earlier table.
 fn renamed_keys(select: &mut Select) {
     let GroupByExpr::Expressions(keys, _) = &mut select.group_by else { return };
     if select.projection.iter().any(is_wildcard) {
         return;
     }
-    for key in keys.iter_mut().filter(|key| matches!(key, Expr::CompoundIdentifier(_))) {
+    let first = select.from.first().and_then(|from| table_name(&from.relation)).map(|name| &name.value);
+    let is_later = |key: &&mut Expr| match &**key {
+        Expr::CompoundIdentifier(names) => names.first().map(|name| &name.value) != first,
+        _ => false,
+    };
+    for key in keys.iter_mut().filter(is_later) {
         let is_key = |item: &SelectItem| matches!(item, SelectItem::ExprWithAlias { expr, .. } if *expr == *key);
         if let Some(place) = select.projection.iter().position(is_key) {
-            *key = Expr::value(Value::Number((place + 1).to_string(), false));
+            *key = number(place + 1);
         }
     }
 }

@@ -486,6 +486,7 @@ fn renamed_columns_group_by_position() {
     for (columns, keys, written) in [
         ("b.seq AS x, COUNT(*) AS n", "b.seq", "1"),
         ("COUNT(*) AS n, b.seq AS x, a.worker", "a.worker, b.seq", "a.\"worker\", 2"),
+        ("a.seq AS x, COUNT(*) AS n", "a.seq", "a.\"seq\""),
         ("b.seq, COUNT(*) AS n", "b.seq", "b.\"seq\""),
     ] {
         let guarded = parse(&format!("SELECT {columns} {from} GROUP BY {keys}")).unwrap().guarded;
@@ -499,7 +500,7 @@ fn columns_of_a_subquery_beside_a_join_have_their_table() {
     for (condition, written) in [
         (
             "s.packet NOT IN (SELECT packet FROM received WHERE accepted ORDER BY packet LIMIT 3)",
-            "s.\"packet\" NOT IN (SELECT received.\"packet\" FROM received WHERE received.\"accepted\" ORDER BY received.\"packet\" LIMIT 3)",
+            "s.\"packet\" NOT IN (SELECT received.\"packet\" FROM received WHERE received.\"accepted\" ORDER BY 1 LIMIT 3)",
         ),
         (
             "s.worker IN (SELECT x.worker FROM sent x WHERE bytes = 64 AND seq IN (SELECT seq FROM books))",

@@ -1,0 +1,106 @@
+//! Executes statements over small tables, and compares their rows with those of SQL.
+
+use polars::prelude::*;
+use polars::sql::SQLContext;
+
+use crate::QueryAnswer;
+use crate::exact::Functions;
+use crate::nested::execute;
+use crate::statement::Statement;
+use crate::tables::of_runs;
+
+fn tables() -> [(&'static str, DataFrame); 3] {
+    let sent = df!(
+        "worker" => [0i64, 0, 1, 1, 2, 2],
+        "seq" => [0i64, 4, 1, 3, 2, 3],
+        "t_gen_ps" => [10i64, 20, 30, 40, 50, 60],
+        "cluster" => [0i64, 0, 0, 1, 1, 1]
+    );
+    let books = df!("worker" => [0i64, 1, 2], "seq" => [4i64, 3, 0], "node" => [1i64, 0, 2], "t_ps" => [7i64, 8, 9]);
+    let received = df!(
+        "sum_ok_code" => [Some(0i64), Some(1), Some(0), None],
+        "last" => [Some(true), Some(false), None, Some(true)],
+        "t_recv_ps" => [1i64, 2, 3, 4]
+    );
+    [("sent", sent.unwrap()), ("books", books.unwrap()), ("received", received.unwrap())]
+}
+
+/// Returns the rows of an answer in their order; an empty cell is `-`.
+fn rows(sql: &str) -> Vec<String> {
+    let statement = Statement::parse(sql, &of_runs(&[])).unwrap_or_else(|fault| panic!("{sql}: {fault}"));
+    let mut context = SQLContext::new().with_function_registry(Functions::all());
+    for (name, frame) in tables() {
+        context.register(name, frame.lazy());
+    }
+    let collected = execute(&mut context, &statement.guarded).and_then(LazyFrame::collect);
+    let frame = collected.unwrap_or_else(|fault| panic!("{sql}: {fault}, in {}", statement.guarded));
+    let frame = QueryAnswer::of(frame).unwrap_or_else(|fault| panic!("{sql}: {fault}")).0;
+    let cell = |row: usize, column: &Column| match column.get(row).unwrap() {
+        AnyValue::Null => "-".to_owned(),
+        other => other.to_string(),
+    };
+    let line = |row| frame.columns().iter().map(|column| cell(row, column)).collect::<Vec<_>>().join(" ");
+    (0..frame.height()).map(line).collect()
+}
+
+/// Compares rows, which are separated by commas here.
+fn answers(of: &[(&str, &str)]) {
+    for (sql, expected) in of {
+        assert_eq!(rows(sql).join(", "), *expected, "{sql}");
+    }
+}
+
+fn refusals(of: &[(&str, &str)]) {
+    for (sql, says) in of {
+        let refused = match Statement::parse(sql, &of_runs(&[])) {
+            Ok(statement) => panic!("{sql} was taken for {}", statement.guarded),
+            Err(fault) => fault.to_string(),
+        };
+        assert!(refused.contains(says), "{sql}: {refused}");
+    }
+}
+
+/// Polars would compute it of the answer's columns, that is, twice.
+#[test]
+fn a_selected_expression_orders_by_its_value() {
+    answers(&[
+        ("SELECT seq * -1, t_gen_ps FROM sent ORDER BY seq * -1, t_gen_ps LIMIT 3", "-4 20, -3 40, -3 60"),
+        ("SELECT t_gen_ps - seq, seq FROM sent ORDER BY t_gen_ps - seq DESC, seq LIMIT 2", "57 3, 48 2"),
+        ("SELECT ABS(seq - 2), t_gen_ps FROM sent ORDER BY ABS(seq - 2), t_gen_ps LIMIT 3", "0 50, 1 30, 1 40"),
+        (
+            "SELECT worker * -1 AS x, COUNT(*) AS n FROM sent GROUP BY worker * -1 ORDER BY worker * -1",
+            "-2 2, -1 2, 0 2",
+        ),
+        (
+            "SELECT last IS NOT TRUE, t_recv_ps FROM received ORDER BY last IS NOT TRUE, t_recv_ps",
+            "false 1, false 4, true 2, true 3",
+        ),
+        ("WITH a AS (SELECT seq * -1 FROM sent ORDER BY seq * -1 NULLS LAST LIMIT 2) SELECT * FROM a", "-4, -3"),
+        // A name is that of the answer.
+        ("SELECT t_gen_ps AS x, seq * -1 AS worker FROM sent ORDER BY worker LIMIT 1", "20 -4"),
+        // Positions behind a wildcard are not known.
+        (
+            "SELECT q.*, COUNT(*) AS n FROM (SELECT worker, cluster FROM sent) q GROUP BY worker, cluster ORDER BY n DESC, worker, cluster",
+            "0 0 2, 2 1 2, 1 0 1, 1 1 1",
+        ),
+    ]);
+    refusals(&[(
+        "SELECT q.*, COUNT(*) AS n FROM (SELECT worker, cluster FROM sent) q GROUP BY worker, cluster ORDER BY COUNT(*)",
+        "select it with a name, and order by that",
+    )]);
+}
+
+#[test]
+fn columns_of_group_by_order_under_any_name() {
+    let joined = "FROM sent a JOIN books b ON a.worker = b.worker";
+    answers(&[
+        (
+            format!("SELECT a.seq AS x, COUNT(*) AS n {joined} GROUP BY a.seq ORDER BY a.seq").as_str(),
+            "0 1, 1 1, 2 1, 3 2, 4 1",
+        ),
+        (format!("SELECT b.seq AS x, COUNT(*) AS n {joined} GROUP BY b.seq ORDER BY b.seq").as_str(), "0 2, 3 2, 4 2"),
+        (format!("SELECT b.seq, COUNT(*) AS n {joined} GROUP BY b.seq ORDER BY b.seq").as_str(), "0 2, 3 2, 4 2"),
+        ("SELECT sent.seq AS x, COUNT(*) AS n FROM sent GROUP BY sent.seq ORDER BY seq LIMIT 2", "0 1, 1 1"),
+        ("SELECT sent.seq AS x, COUNT(*) AS n FROM sent GROUP BY sent.seq ORDER BY sent.seq LIMIT 2", "0 1, 1 1"),
+    ]);
+}
