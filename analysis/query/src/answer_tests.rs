@@ -104,3 +104,33 @@ fn columns_of_group_by_order_under_any_name() {
         ("SELECT sent.seq AS x, COUNT(*) AS n FROM sent GROUP BY sent.seq ORDER BY sent.seq LIMIT 2", "0 1, 1 1"),
     ]);
 }
+
+/// Polars names expressions after a column, and would order by them.
+#[test]
+fn order_by_a_column_is_not_by_another_one_of_its_name() {
+    let joined = "FROM sent a JOIN books b ON a.worker = b.worker";
+    let another = "\"seq\" of the answer is another column: select a.seq AS x";
+    refusals(&[
+        (format!("SELECT b.* {joined} ORDER BY a.seq, b.t_ps").as_str(), another),
+        (
+            format!("SELECT q.*, b.node {joined} JOIN (SELECT seq FROM sent) q ON q.seq = a.seq ORDER BY a.seq")
+                .as_str(),
+            another,
+        ),
+        (
+            format!("SELECT a.t_gen_ps, b.seq + 1 {joined} ORDER BY a.seq").as_str(),
+            "ORDER BY a.seq: b.seq + 1 of the answer would be taken for it: name that by AS",
+        ),
+        ("SELECT ABS(seq - 2), t_gen_ps FROM sent ORDER BY sent.seq", "name that by AS"),
+        ("SELECT worker * -1, COUNT(*) FROM sent GROUP BY worker ORDER BY worker", "name that by AS"),
+        ("SELECT CAST(seq AS DOUBLE) * -1 FROM sent ORDER BY seq", "name that by AS"),
+    ]);
+    answers(&[
+        (format!("SELECT b.*, a.seq AS x {joined} ORDER BY a.t_gen_ps LIMIT 2").as_str(), "0 4 1 7 0, 0 4 1 7 4"),
+        (format!("SELECT b.*, a.seq AS x {joined} ORDER BY b.seq, x LIMIT 2").as_str(), "2 0 2 9 2, 2 0 2 9 3"),
+        ("SELECT worker, MAX(seq - worker) FROM sent GROUP BY worker ORDER BY worker DESC", "2 1, 1 2, 0 4"),
+        ("SELECT 5 - seq, worker FROM sent ORDER BY seq LIMIT 2", "5 0, 4 1"),
+        ("SELECT seq % 2 AS x, worker FROM sent ORDER BY seq LIMIT 2", "0 0, 1 1"),
+        ("SELECT worker * -1 AS x, COUNT(*) AS n FROM sent GROUP BY worker ORDER BY worker", "0 2, -1 2, -2 2"),
+    ]);
+}

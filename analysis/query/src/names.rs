@@ -1,6 +1,8 @@
 //! Names of tables and columns in a select, as SQL and as polars have them.
 
-use sqlparser::ast::{Expr, Ident, ObjectName, SelectItem, TableFactor, Value};
+use std::ops::ControlFlow;
+
+use sqlparser::ast::{Expr, Ident, ObjectName, SelectItem, TableFactor, UnaryOperator, Value, visit_expressions};
 
 /// Whether an item of an answer is several columns, so that positions behind it are not known.
 pub(crate) fn is_wildcard(item: &SelectItem) -> bool {
@@ -72,4 +74,20 @@ pub(crate) fn position(answer: &[SelectItem], of: &Expr) -> Option<Expr> {
 /// Returns a number in a statement.
 pub(crate) fn number(number: usize) -> Expr {
     Expr::value(Value::Number(number.to_string(), false))
+}
+
+/// Whether polars may name an expression after the column `name`: it does so by the first operand, of functions and CASE perhaps another one.
+pub(crate) fn is_named_after(expr: &Expr, name: &str) -> bool {
+    match expr {
+        Expr::Nested(inner) | Expr::Cast { expr: inner, .. } | Expr::BinaryOp { left: inner, .. } => {
+            is_named_after(inner, name)
+        }
+        // As 0 - x.
+        Expr::UnaryOp { op: UnaryOperator::Minus, .. } => false,
+        other => visit_expressions(other, |inner: &Expr| match last_name(inner) {
+            Some(own) if own.value == name => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        })
+        .is_break(),
+    }
 }

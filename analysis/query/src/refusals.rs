@@ -4,13 +4,14 @@ use std::ops::ControlFlow;
 
 use pktgen_core::Error;
 use sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArguments, OrderByKind, Query, Select, SelectItem, SetExpr, Spanned, Visit,
-    visit_expressions,
+    BinaryOperator, Expr, Function, FunctionArguments, OrderByKind, Query, Select, SelectItem,
+    SelectItemQualifiedWildcardKind, SetExpr, Spanned, TableFactor, Visit, visit_expressions,
 };
 
 use crate::aggregates::{AggregateKind, AnswerContent, has_aggregate, is_grouped, kind};
-use crate::names::{is_column, is_renamed};
+use crate::names::{is_column, is_named_after, is_renamed, last_name, position, table_name, word};
 use crate::place::at;
+use crate::tables::QueryTable;
 
 /// Refuses aggregates of constants, which polars evaluates once, regardless of the rows.
 pub(crate) fn constant(expr: &Expr) -> ControlFlow<Error> {
@@ -59,37 +60,80 @@ pub(crate) fn distinct_from(expr: &Expr) -> ControlFlow<Error> {
     ControlFlow::Break(at(expr.span().start, what))
 }
 
-/// Refuses a column with its table in ORDER BY if the answer has another column of that name: polars would order by that.
-pub(crate) fn order(query: &Query) -> ControlFlow<Error> {
+/// Refuses a column in ORDER BY if the answer has another column of that name: polars would order by that.
+pub(crate) fn order(query: &Query, tables: &[QueryTable]) -> ControlFlow<Error> {
     let (SetExpr::Select(select), Some(order)) = (query.body.as_ref(), &query.order_by) else {
         return ControlFlow::Continue(());
     };
     chosen_by_queries(order)?;
     let OrderByKind::Expressions(keys) = &order.kind else { return ControlFlow::Continue(()) };
-    // Aggregates are columns of the answer.
-    for key in keys.iter().filter(|key| !has_aggregate(&key.expr)) {
-        visit_expressions(&key.expr, |expr: &Expr| of_another(expr, &select.projection))?;
+    // Aggregates are columns of the answer, and other columns have their positions.
+    let is_of_rows = |key: &Expr| !has_aggregate(key) && position(&select.projection, key).is_none();
+    for key in keys.iter().filter(|key| is_of_rows(&key.expr)) {
+        visit_expressions(&key.expr, |expr: &Expr| of_another(expr, select, tables))?;
     }
     ControlFlow::Continue(())
 }
 
-fn of_another(expr: &Expr, answer: &[SelectItem]) -> ControlFlow<Error> {
-    let Expr::CompoundIdentifier(names) = expr else { return ControlFlow::Continue(()) };
-    let Some(last) = names.last() else { return ControlFlow::Continue(()) };
+fn of_another(expr: &Expr, select: &Select, tables: &[QueryTable]) -> ControlFlow<Error> {
+    let column = match expr {
+        Expr::CompoundIdentifier(names) => names.as_slice(),
+        Expr::Identifier(name) => std::slice::from_ref(name),
+        _ => return ControlFlow::Continue(()),
+    };
+    let [table @ .., last] = column else { return ControlFlow::Continue(()) };
+    let answer = &select.projection;
+    let is_own = |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(own) if is_column(own, column));
+    if answer.iter().any(is_own) {
+        return ControlFlow::Continue(());
+    }
+    let place = expr.span().start;
+    let unnamed = answer.iter().find_map(|item| match item {
+        SelectItem::UnnamedExpr(own) if last_name(own).is_none() && is_named_after(own, &last.value) => Some(own),
+        _ => None,
+    });
+    if let Some(own) = unnamed {
+        let what = format!("ORDER BY {expr}: {own} of the answer would be taken for it: name that by AS");
+        return ControlFlow::Break(at(place, what));
+    }
+    // Without its table, a name is that of the answer.
+    let [table, ..] = table else { return ControlFlow::Continue(()) };
     let is_other = |item: &SelectItem| match item {
-        SelectItem::UnnamedExpr(expr @ Expr::CompoundIdentifier(own)) => {
-            own.last().is_some_and(|own| own.value == last.value) && !is_column(expr, names)
+        SelectItem::UnnamedExpr(own) => last_name(own).is_some_and(|own| own.value == last.value),
+        SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(of), _) => {
+            word(of) != table.value && may_have(select, word(of), &last.value, tables)
         }
         _ => false,
     };
-    if !is_renamed(answer, names) && !answer.iter().any(is_other) {
+    let is_all = |item: &SelectItem| match item {
+        SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(of), _) => word(of) == table.value,
+        _ => false,
+    };
+    if !is_renamed(answer, column) && (answer.iter().any(is_all) || !answer.iter().any(is_other)) {
         return ControlFlow::Continue(());
     }
     let what = format!(
         "ORDER BY {expr}: \"{}\" of the answer is another column: select {expr} AS x, and order by x",
         last.value
     );
-    ControlFlow::Break(at(expr.span().start, what))
+    ControlFlow::Break(at(place, what))
+}
+
+/// Whether the table of FROM with this name may have a column.
+fn may_have(select: &Select, table: &str, column: &str, tables: &[QueryTable]) -> bool {
+    let factors = select.from.iter().flat_map(|from| {
+        let joined = from.joins.iter().map(|join| &join.relation);
+        std::iter::once(&from.relation).chain(joined)
+    });
+    // A join in brackets has no name.
+    let mut named = factors.filter(|factor| table_name(factor).is_none_or(|name| name.value == table));
+    named.any(|factor| match factor {
+        TableFactor::Table { name, .. } => {
+            let known = tables.iter().find(|table| table.name == word(name));
+            known.is_none_or(|table| table.column(column).is_some())
+        }
+        _ => true,
+    })
 }
 
 /// Refuses a column beside an aggregate without GROUP BY: polars would repeat the aggregate of all rows for each of them.

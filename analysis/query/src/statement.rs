@@ -319,7 +319,7 @@ impl Visitor for Check<'_> {
         if query.settings.is_some() || query.format_clause.is_some() || !query.pipe_operators.is_empty() {
             return refuse("SETTINGS, FORMAT and |>");
         }
-        refusals::order(query)?;
+        refusals::order(query, self.tables)?;
         body(&query.body)
     }
 

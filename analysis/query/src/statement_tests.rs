@@ -154,7 +154,7 @@ fn windows_are_those_of_sql() {
     }
     for sql in [
         "SELECT ROW_NUMBER() OVER (ORDER BY reward NULLS FIRST), RANK() OVER (ORDER BY reward DESC NULLS FIRST) FROM sent",
-        "SELECT RANK() OVER (ORDER BY reward DESC NULLS LAST, worker DESC) FROM sent ORDER BY reward NULLS LAST",
+        "SELECT RANK() OVER (ORDER BY reward DESC NULLS LAST, worker DESC) AS r FROM sent ORDER BY reward NULLS LAST",
         "SELECT SUM(bytes) OVER (ORDER BY seq) / COUNT(bytes) OVER (ORDER BY seq) FROM sent",
         "SELECT TOTAL(seq) OVER (PARTITION BY worker), COALESCE(SUM(seq) OVER (ORDER BY seq), 0) FROM sent",
         "SELECT seq, SUM(bytes) OVER () FROM sent",
