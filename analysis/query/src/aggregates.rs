@@ -21,12 +21,14 @@ pub(crate) enum AggregateKind {
     /// Averages, medians and deviations.
     Mean,
     Quantile,
+    /// Of pairs of values.
+    Pairs,
     List,
     Other,
 }
 
 /// Every aggregate of polars, in lower case.
-const AGGREGATES: [(AggregateKind, &[&str]); 8] = [
+const AGGREGATES: [(AggregateKind, &[&str]); 9] = [
     (AggregateKind::Count, &["count"]),
     (AggregateKind::Sum, &["sum", "total"]),
     (AggregateKind::Extreme, &["min", "max"]),
@@ -37,10 +39,8 @@ const AGGREGATES: [(AggregateKind, &[&str]); 8] = [
     ),
     (AggregateKind::Quantile, &["quantile_cont", "quantile_disc"]),
     (AggregateKind::List, &["array_agg"]),
-    (
-        AggregateKind::Other,
-        &["last", "corr", "covar", "covar_pop", "covar_samp", "string_agg", "listagg", "group_concat"],
-    ),
+    (AggregateKind::Pairs, &["corr", "covar", "covar_pop", "covar_samp"]),
+    (AggregateKind::Other, &["last", "string_agg", "listagg", "group_concat"]),
 ];
 
 /// Functions beside aggregates that polars computes over a window as SQL does.
@@ -78,7 +78,7 @@ pub(crate) fn has_windows(name: &str) -> bool {
             | AggregateKind::First
             | AggregateKind::Mean,
         ) => true,
-        Some(AggregateKind::Quantile | AggregateKind::List | AggregateKind::Other) => false,
+        Some(AggregateKind::Quantile | AggregateKind::Pairs | AggregateKind::List | AggregateKind::Other) => false,
         None => is_in(&OF_WINDOWS, name),
     }
 }

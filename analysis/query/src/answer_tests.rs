@@ -134,3 +134,26 @@ fn order_by_a_column_is_not_by_another_one_of_its_name() {
         ("SELECT worker * -1 AS x, COUNT(*) AS n FROM sent GROUP BY worker ORDER BY worker", "0 2, -1 2, -2 2"),
     ]);
 }
+
+/// Polars would compute them of the keys of all groups.
+#[test]
+fn quantiles_of_keys_are_refused() {
+    let says = "is of columns that GROUP BY has";
+    refusals(&[
+        ("SELECT cluster, QUANTILE_DISC(cluster, 0.5) AS v FROM sent GROUP BY cluster", says),
+        ("SELECT worker, COALESCE(QUANTILE_CONT(seq, 0.5), 0) AS q FROM sent GROUP BY worker, seq", says),
+        ("SELECT worker * -1 AS x, QUANTILE_DISC(worker, 0.5) AS v FROM sent GROUP BY worker * -1", says),
+        ("SELECT seq % 2, QUANTILE_DISC(sent.seq, 0.5) AS v FROM sent GROUP BY 1", says),
+        ("SELECT cluster, COVAR_POP(cluster, cluster) AS v FROM sent GROUP BY ALL", says),
+        ("SELECT cluster AS x, CORR(cluster, cluster + 1) AS v FROM sent GROUP BY sent.cluster", says),
+    ]);
+    answers(&[
+        (
+            "SELECT worker, QUANTILE_DISC(seq, 0.5) AS v FROM sent GROUP BY worker ORDER BY worker",
+            "0 0.0, 1 1.0, 2 2.0",
+        ),
+        ("SELECT seq % 2 AS x, QUANTILE_DISC(seq, 0.5) AS v FROM sent GROUP BY x ORDER BY x", "0 2.0, 1 3.0"),
+        ("SELECT cluster AS x, QUANTILE_DISC(cluster, 0.5) AS v FROM sent GROUP BY 1 ORDER BY x", "0 0.0, 1 1.0"),
+        ("SELECT cluster, MEDIAN(cluster) AS v FROM sent GROUP BY cluster ORDER BY cluster", "0 0.0, 1 1.0"),
+    ]);
+}

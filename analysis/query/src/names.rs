@@ -2,7 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast::{Expr, Ident, ObjectName, SelectItem, TableFactor, UnaryOperator, Value, visit_expressions};
+use sqlparser::ast::{
+    Expr, Ident, ObjectName, SelectItem, TableFactor, UnaryOperator, Value, ValueWithSpan, visit_expressions,
+};
 
 /// Whether an item of an answer is several columns, so that positions behind it are not known.
 pub(crate) fn is_wildcard(item: &SelectItem) -> bool {
@@ -69,6 +71,16 @@ pub(crate) fn position(answer: &[SelectItem], of: &Expr) -> Option<Expr> {
         _ => false,
     })?;
     Some(number(place + 1))
+}
+
+/// Returns the item of an answer that a position of GROUP BY is.
+pub(crate) fn at_position<'a>(answer: &'a [SelectItem], key: &Expr) -> Option<&'a SelectItem> {
+    match key {
+        Expr::Value(ValueWithSpan { value: Value::Number(place, _), .. }) => {
+            answer.get(place.parse::<usize>().ok()?.checked_sub(1)?)
+        }
+        _ => None,
+    }
 }
 
 /// Returns a number in a statement.

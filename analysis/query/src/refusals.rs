@@ -4,12 +4,12 @@ use std::ops::ControlFlow;
 
 use pktgen_core::Error;
 use sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArguments, OrderByKind, Query, Select, SelectItem,
+    BinaryOperator, Expr, Function, FunctionArguments, GroupByExpr, OrderByKind, Query, Select, SelectItem,
     SelectItemQualifiedWildcardKind, SetExpr, Spanned, TableFactor, Visit, visit_expressions,
 };
 
 use crate::aggregates::{AggregateKind, AnswerContent, has_aggregate, is_grouped, kind};
-use crate::names::{is_column, is_named_after, is_renamed, last_name, position, table_name, word};
+use crate::names::{at_position, is_column, is_named_after, is_renamed, last_name, position, table_name, word};
 use crate::place::at;
 use crate::tables::QueryTable;
 
@@ -150,6 +150,54 @@ pub(crate) fn beside_aggregates(select: &Select) -> ControlFlow<Error> {
          {aggregate} OVER () for a value beside each row"
     );
     ControlFlow::Break(at(place, what))
+}
+
+/// Refuses quantiles and covariances of columns of GROUP BY only: polars would compute them of the keys of all groups.
+pub(crate) fn of_keys(select: &Select) -> ControlFlow<Error> {
+    if !is_grouped(select) {
+        return ControlFlow::Continue(());
+    }
+    visit_expressions(&select.projection, |expr: &Expr| {
+        let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
+        let Some(AggregateKind::Quantile | AggregateKind::Pairs) = kind(&function.name.to_string()) else {
+            return ControlFlow::Continue(());
+        };
+        let of_rows = visit_expressions(&function.args, |inner: &Expr| match last_name(inner) {
+            Some(name) if !is_key(select, &name.value) => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        });
+        if of_rows.is_break() {
+            return ControlFlow::Continue(());
+        }
+        let what = format!(
+            "{expr} is of columns that GROUP BY has: a key has one value in each group, write MIN(…); if it is an expression of them, name that by AS, \
+             and group by the name"
+        );
+        ControlFlow::Break(at(expr.span().start, what))
+    })
+}
+
+/// Whether polars may give the name of a column to a key of GROUP BY.
+fn is_key(select: &Select, name: &str) -> bool {
+    let of_item = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(expr) => is_named_after(expr, name),
+        SelectItem::ExprWithAlias { alias, .. } => alias.value == name,
+        _ => false,
+    };
+    let of_all = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(expr) => !has_aggregate(expr) && is_named_after(expr, name),
+        SelectItem::ExprWithAlias { expr, alias } => {
+            !has_aggregate(expr) && (alias.value == name || is_named_after(expr, name))
+        }
+        _ => true,
+    };
+    match &select.group_by {
+        GroupByExpr::All(_) => select.projection.iter().any(of_all),
+        GroupByExpr::Expressions(keys, _) => keys.iter().any(|key| match at_position(&select.projection, key) {
+            Some(item) => of_item(item),
+            None => is_named_after(key, name),
+        }),
+    }
 }
 
 /// Refuses IN with a list in an answer of constants: polars would have one row, regardless of the rows.

@@ -345,6 +345,7 @@ impl Visitor for Check<'_> {
         windows::refuse(select)?;
         refusals::beside_aggregates(select)?;
         refusals::constant_lists(select)?;
+        refusals::of_keys(select)?;
         refusals::chosen_by_queries(&select.projection)?;
         refusals::chosen_by_queries(&select.having)?;
         duplicates::refuse(select)?;
