@@ -157,3 +157,16 @@ fn quantiles_of_keys_are_refused() {
         ("SELECT cluster, MEDIAN(cluster) AS v FROM sent GROUP BY cluster ORDER BY cluster", "0 0.0, 1 1.0"),
     ]);
 }
+
+/// Polars would have the aggregates once for each row of the table, and not at all without rows.
+#[test]
+fn aggregates_in_a_subquery_of_in_are_one_row() {
+    let none = "FROM books WHERE seq > 100";
+    let count = "SELECT COUNT(*) AS n FROM received WHERE sum_ok_code";
+    answers(&[
+        (format!("{count} IN (SELECT COUNT(*) AS v {none})").as_str(), "2"),
+        (format!("{count} IN (SELECT COALESCE(MAX(seq), 0) AS v {none})").as_str(), "2"),
+        (format!("{count} IN (SELECT SUM(seq) - 6 AS v FROM books)").as_str(), "1"),
+        (format!("{count} NOT IN (SELECT COUNT(*) AS v {none}) OR t_recv_ps = 1").as_str(), "2"),
+    ]);
+}

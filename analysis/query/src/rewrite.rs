@@ -10,8 +10,8 @@ use std::ops::ControlFlow;
 use pktgen_core::Error;
 use sqlparser::ast::{
     CastKind, DataType, Distinct, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident,
-    OrderByKind, Query, Select, SelectItem, SetExpr, Spanned, UnaryOperator, Value, ValueWithSpan, VisitMut,
-    VisitorMut, WindowType,
+    LimitClause, OrderByKind, Query, Select, SelectItem, SetExpr, Spanned, UnaryOperator, Value, ValueWithSpan,
+    VisitMut, VisitorMut, WindowType,
 };
 
 use crate::aggregates::{AggregateKind, has_aggregate, is_aggregate, is_one_row, kind};
@@ -81,6 +81,8 @@ impl VisitorMut for Rewriter<'_> {
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        one_row_in(expr);
+        // Here, since `scopes` has better advice for subqueries that use columns around them.
         refusals::exists(expr)
     }
 
@@ -130,6 +132,19 @@ impl<'a> Rewriter<'a> {
         if self.tables.iter().any(|table| table.column(&name.value).is_some()) {
             name.quote_style = Some('"');
         }
+    }
+}
+
+/// Gives the subquery of IN a LIMIT if it is one row: polars would have its aggregates once for each row of the table, and not at all without rows.
+fn one_row_in(expr: &mut Expr) {
+    let Expr::InSubquery { subquery, .. } = expr else { return };
+    if subquery.limit_clause.is_none()
+        && subquery.fetch.is_none()
+        && let SetExpr::Select(select) = subquery.body.as_ref()
+        && is_one_row(select)
+    {
+        let limit = Some(number(1));
+        subquery.limit_clause = Some(LimitClause::LimitOffset { limit, offset: None, limit_by: Vec::new() });
     }
 }
 
