@@ -170,3 +170,20 @@ fn aggregates_in_a_subquery_of_in_are_one_row() {
         (format!("{count} NOT IN (SELECT COUNT(*) AS v {none}) OR t_recv_ps = 1").as_str(), "2"),
     ]);
 }
+
+/// Polars orders each branch, and would take some aggregates for expressions of rows.
+#[test]
+fn ordered_branches_of_aggregates_are_one_row_each() {
+    answers(&[
+        (
+            "SELECT QUANTILE_DISC(seq, 0.5) AS v FROM sent UNION ALL SELECT QUANTILE_DISC(node, 0.5) AS v FROM books ORDER BY v",
+            "1.0, 2.0",
+        ),
+        (
+            "SELECT QUANTILE_DISC(seq, 0.5) AS v FROM sent UNION ALL SELECT QUANTILE_DISC(node, 0.5) AS v FROM books \
+             UNION ALL SELECT COVAR_SAMP(node, node) AS v FROM books ORDER BY v DESC",
+            "2.0, 1.0, 1.0",
+        ),
+        ("SELECT MEDIAN(node) AS v FROM books EXCEPT SELECT QUANTILE_DISC(seq, 0.5) AS v FROM sent ORDER BY v", "1.0"),
+    ]);
+}

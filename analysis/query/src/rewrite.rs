@@ -55,6 +55,9 @@ impl VisitorMut for Rewriter<'_> {
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
         self.queries += 1;
         sides::ordered(query)?;
+        if query.order_by.is_some() {
+            one_row_branches(&mut query.body);
+        }
         let SetExpr::Select(select) = query.body.as_ref() else { return ControlFlow::Continue(()) };
         // Polars would take some aggregates for expressions of rows if they are ordered.
         if is_one_row(select) {
@@ -131,6 +134,17 @@ impl<'a> Rewriter<'a> {
     fn quote(&self, name: &mut Ident) {
         if self.tables.iter().any(|table| table.column(&name.value).is_some()) {
             name.quote_style = Some('"');
+        }
+    }
+}
+
+/// Makes branches of aggregates one row: polars orders each branch of a set operation, too.
+fn one_row_branches(body: &mut SetExpr) {
+    let SetExpr::SetOperation { left, right, .. } = body else { return };
+    for branch in [left, right] {
+        match branch.as_mut() {
+            SetExpr::Select(select) if is_one_row(select) => select.distinct = Some(Distinct::Distinct),
+            other => one_row_branches(other),
         }
     }
 }
