@@ -187,3 +187,21 @@ fn ordered_branches_of_aggregates_are_one_row_each() {
         ("SELECT MEDIAN(node) AS v FROM books EXCEPT SELECT QUANTILE_DISC(seq, 0.5) AS v FROM sent ORDER BY v", "1.0"),
     ]);
 }
+
+/// Polars would count one row.
+#[test]
+fn counts_of_constants_are_refused() {
+    let says = "is of no column: write COUNT(*)";
+    refusals(&[
+        ("SELECT COUNT(*) FILTER (WHERE TRUE) AS n FROM sent", says),
+        ("SELECT worker, COUNT(*) FILTER (WHERE 1 = 1) AS n FROM sent GROUP BY worker", says),
+        ("SELECT COUNT(1) FILTER (WHERE 4 > 2) AS n FROM sent", says),
+        ("SELECT COUNT(1 + 1) AS n FROM sent", says),
+        ("SELECT COUNT(CASE WHEN TRUE THEN 1 END) AS n FROM sent", says),
+    ]);
+    answers(&[
+        ("SELECT COUNT(1) AS a, COUNT('x') AS b, COUNT(*) AS c FROM sent", "6 6 6"),
+        ("SELECT COUNT(*) FILTER (WHERE seq > 1) AS a, COUNT(1) FILTER (WHERE seq > 1) AS b FROM sent", "4 4"),
+        ("SELECT COUNT(seq) FILTER (WHERE TRUE) AS a, COUNT(seq + 1) AS b FROM sent", "6 6"),
+    ]);
+}

@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use pktgen_core::Error;
 use sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArguments, GroupByExpr, OrderByKind, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, Spanned, TableFactor, Visit, visit_expressions,
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, OrderByKind, Query,
+    Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Spanned, TableFactor, Visit, visit_expressions,
 };
 
 use crate::aggregates::{AggregateKind, AnswerContent, has_aggregate, is_grouped, kind};
@@ -13,25 +13,42 @@ use crate::names::{at_position, is_column, is_named_after, is_renamed, last_name
 use crate::place::at;
 use crate::tables::QueryTable;
 
-/// Refuses aggregates of constants, which polars evaluates once, regardless of the rows.
+/// Refuses aggregates of constants, and counts with constant conditions, which polars evaluates once, regardless of the rows.
 pub(crate) fn constant(expr: &Expr) -> ControlFlow<Error> {
-    let Expr::Function(Function { name, args: FunctionArguments::List(arguments), .. }) = expr else {
+    let Expr::Function(Function { name, args: FunctionArguments::List(arguments), filter, .. }) = expr else {
         return ControlFlow::Continue(());
     };
-    let Some(AggregateKind::Sum | AggregateKind::Extreme | AggregateKind::Mean | AggregateKind::Quantile) =
-        kind(&name.to_string())
-    else {
-        return ControlFlow::Continue(());
-    };
-    let column = |inner: &Expr| match inner {
-        Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Subquery(_) => ControlFlow::Break(()),
-        _ => ControlFlow::Continue(()),
-    };
-    if visit_expressions(arguments, column).is_break() {
+    let kind = kind(&name.to_string());
+    let is_count = kind == Some(AggregateKind::Count);
+    let is_other = matches!(
+        kind,
+        Some(AggregateKind::Sum | AggregateKind::Extreme | AggregateKind::Mean | AggregateKind::Quantile)
+    );
+    if !is_count && !is_other || is_of_rows(arguments) {
         return ControlFlow::Continue(());
     }
-    let what = format!("{expr} is of no column: write COUNT(*) times the number, or aggregate a column");
+    if !is_count {
+        let what = format!("{expr} is of no column: write COUNT(*) times the number, or aggregate a column");
+        return ControlFlow::Break(at(expr.span().start, what));
+    }
+    // COUNT(*) and COUNT(1) have all rows, also those of a condition on columns.
+    let is_plain = arguments.args.iter().all(|argument| {
+        matches!(argument, FunctionArg::Unnamed(FunctionArgExpr::Wildcard | FunctionArgExpr::Expr(Expr::Value(_))))
+    });
+    if is_plain && filter.as_ref().is_none_or(is_of_rows) {
+        return ControlFlow::Continue(());
+    }
+    let what = format!("{expr} is of no column: write COUNT(*), and FILTER with a condition on columns only");
     ControlFlow::Break(at(expr.span().start, what))
+}
+
+/// Whether there is a column, or a subquery.
+fn is_of_rows(of: &impl Visit) -> bool {
+    visit_expressions(of, |inner: &Expr| match inner {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Subquery(_) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    })
+    .is_break()
 }
 
 /// Refuses what the parser takes for the right side of IS DISTINCT FROM: all that follows, with AND, OR and IS.
