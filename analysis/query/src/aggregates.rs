@@ -110,11 +110,11 @@ pub(crate) fn is_one_row(select: &Select) -> bool {
     content.aggregate.is_some() && content.column.is_none() && !content.has_others
 }
 
-/// What the columns of an answer consist of.
+/// What the columns of an answer, or a condition, consist of outside of subqueries.
 #[derive(Default)]
 pub(crate) struct AnswerContent {
     /// The first aggregate.
-    pub(crate) aggregate: Option<String>,
+    pub(crate) aggregate: Option<(Location, String)>,
     /// The first column outside of aggregates.
     pub(crate) column: Option<(Location, String)>,
     /// Whether there are windows, subqueries or lists.
@@ -159,7 +159,7 @@ impl Visitor for AnswerContent {
             _ if self.queries > 0 => {}
             Expr::Function(function) if is_aggregate(function) => {
                 self.has_others |= kind(&function.name.to_string()) == Some(AggregateKind::List);
-                self.aggregate.get_or_insert_with(|| expr.to_string());
+                self.aggregate.get_or_insert_with(|| (expr.span().start, expr.to_string()));
                 self.aggregates += 1;
             }
             Expr::Function(Function { over: Some(_), .. }) => self.has_others = true,

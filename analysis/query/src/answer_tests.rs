@@ -205,3 +205,20 @@ fn counts_of_constants_are_refused() {
         ("SELECT COUNT(seq) FILTER (WHERE TRUE) AS a, COUNT(seq + 1) AS b FROM sent", "6 6"),
     ]);
 }
+
+/// Polars would compute them of all rows.
+#[test]
+fn aggregates_are_no_conditions_on_rows() {
+    refusals(&[
+        (
+            "SELECT worker, COUNT(*) AS n FROM sent WHERE COUNT(*) > 5 GROUP BY worker",
+            "SQL, line 1, column 46: COUNT(*) is no condition on rows: write HAVING",
+        ),
+        ("SELECT seq FROM sent WHERE worker = 1 AND seq = MAX(seq)", "CROSS JOIN (SELECT MAX(seq) AS x FROM …) q"),
+        ("SELECT a.seq FROM sent a JOIN books b ON a.seq = MAX(b.seq)", "MAX(b.seq) is no condition on rows"),
+    ]);
+    answers(&[
+        ("SELECT t_gen_ps FROM sent WHERE seq IN (SELECT MAX(seq) AS x FROM sent)", "20"),
+        ("SELECT s.t_gen_ps FROM sent s CROSS JOIN (SELECT MAX(seq) AS x FROM sent) q WHERE s.seq = q.x", "20"),
+    ]);
+}

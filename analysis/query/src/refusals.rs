@@ -158,7 +158,8 @@ pub(crate) fn beside_aggregates(select: &Select) -> ControlFlow<Error> {
     if is_grouped(select) {
         return ControlFlow::Continue(());
     }
-    let AnswerContent { aggregate: Some(aggregate), column: Some((place, column)), .. } = AnswerContent::of(select)
+    let AnswerContent { aggregate: Some((_, aggregate)), column: Some((place, column)), .. } =
+        AnswerContent::of(select)
     else {
         return ControlFlow::Continue(());
     };
@@ -215,6 +216,18 @@ fn is_key(select: &Select, name: &str) -> bool {
             None => is_named_after(key, name),
         }),
     }
+}
+
+/// Refuses aggregates in WHERE and ON, which polars would compute of all rows.
+pub(crate) fn in_conditions(select: &Select) -> ControlFlow<Error> {
+    let mut content = AnswerContent::default();
+    _ = select.selection.visit(&mut content);
+    _ = select.from.visit(&mut content);
+    let Some((place, aggregate)) = content.aggregate else { return ControlFlow::Continue(()) };
+    let what = format!(
+        "{aggregate} is no condition on rows: write HAVING behind GROUP BY, or CROSS JOIN (SELECT {aggregate} AS x FROM …) q, and q.x here"
+    );
+    ControlFlow::Break(at(place, what))
 }
 
 /// Refuses IN with a list in an answer of constants: polars would have one row, regardless of the rows.

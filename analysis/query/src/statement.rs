@@ -343,6 +343,7 @@ impl Visitor for Check<'_> {
             return ControlFlow::Break(at(condition.span().start, what));
         }
         windows::refuse(select)?;
+        refusals::in_conditions(select)?;
         refusals::beside_aggregates(select)?;
         refusals::constant_lists(select)?;
         refusals::of_keys(select)?;
