@@ -54,7 +54,8 @@ pub(crate) fn arrange(select: &mut Select, tables: &[QueryTable]) -> ControlFlow
             let what = format!("two tables of FROM have the name \"{}\": give each its own alias", own.name);
             return ControlFlow::Break(at(join.relation.span().start, what));
         }
-        if last_adding.is_none_or(|last| last < position)
+        scope.adds_behind = last_adding.is_some_and(|last| last > position);
+        if !scope.adds_behind
             && let (JoinKind::Inner, Some(JoinConstraint::On(on))) = parts_mut(&mut join.join_operator)
         {
             moved.extend(inexpressible(on, &own, &scope)?);
@@ -284,9 +285,20 @@ struct Scope<'a> {
     earlier: Vec<FromTable<'a>>,
     /// Names of tables of semi and anti joins, whose columns exist in their own ON only.
     hidden: Vec<String>,
+    /// Whether a RIGHT or FULL JOIN comes behind, which adds rows that WHERE would leave out.
+    adds_behind: bool,
 }
 
 impl Scope<'_> {
+    /// Returns where conditions stand that ON cannot have.
+    fn elsewhere(&self) -> &'static str {
+        if self.adds_behind {
+            "a subquery in place of the table, (SELECT * FROM b WHERE …) b, since a RIGHT or FULL JOIN comes behind"
+        } else {
+            "WHERE, or of an outer, semi or anti join into a subquery in place of the table"
+        }
+    }
+
     /// Whether one of the tables has the column `name`, if that is known.
     fn has(&self, name: &str) -> Option<bool> {
         let mut all = self.earlier.iter().map(|one| one.has(name));
@@ -356,14 +368,14 @@ fn constraint(join: &mut Join, own: &mut FromTable<'_>, scope: &Scope<'_>) -> Co
         JoinConstraint::None => {}
     }
     keys.extend(own.merged.iter().cloned().map(Some));
-    few_keys(&keys, own, place)
+    few_keys(&keys, own, place, kind == JoinKind::Inner && !scope.adds_behind)
 }
 
 /// Maximum number of compared columns with empty cells: with more, polars may take rows that have nothing but empty cells there for equal.
 const EMPTY_KEYS: usize = 3;
 
-/// Refuses joins by more columns that may be empty.
-fn few_keys(keys: &[Option<String>], own: &FromTable<'_>, place: Location) -> ControlFlow<Error> {
+/// Refuses joins by more columns that may be empty; others may stand in WHERE if that `chooses` the same rows.
+fn few_keys(keys: &[Option<String>], own: &FromTable<'_>, place: Location, chooses: bool) -> ControlFlow<Error> {
     let may_be_empty = |key: &&Option<String>| match (key, own.table) {
         (Some(name), Some(table)) => table.column(name).is_none_or(|column| column.optional),
         _ => true,
@@ -371,9 +383,13 @@ fn few_keys(keys: &[Option<String>], own: &FromTable<'_>, place: Location) -> Co
     if keys.iter().filter(may_be_empty).count() <= EMPTY_KEYS {
         return ControlFlow::Continue(());
     }
+    let instead = if chooses {
+        "compare fewer, and the others in WHERE"
+    } else {
+        "write several columns as one in subqueries, as (x * 1000 + y) AS k"
+    };
     let what = format!(
-        "a join by more than {EMPTY_KEYS} columns that may be empty is refused, since empty ones could be taken for equal: compare fewer, and the \
-         others in WHERE"
+        "a join by more than {EMPTY_KEYS} columns that may be empty is refused, since empty ones could be taken for equal: {instead}"
     );
     ControlFlow::Break(at(place, what))
 }
@@ -470,13 +486,17 @@ fn turn(on: &mut Expr, own: &FromTable<'_>, scope: &Scope<'_>) -> ControlFlow<Er
         }
         (BinaryOperator::Eq, ((false, true), (true, false))) => {}
         (BinaryOperator::Eq, _) => {
-            let what = "an = of ON compares a column of the joined table with one of an earlier table: put other conditions into WHERE, or of an \
-                        outer, semi or anti join into a subquery in place of the table";
+            let what = format!(
+                "an = of ON compares a column of the joined table with one of an earlier table: put other conditions into {}",
+                scope.elsewhere()
+            );
             return ControlFlow::Break(at(place, what));
         }
         (_, (one, other)) if is_mixed(one) || is_mixed(other) => {
-            let what = "a comparison of ON has the joined table on one side and earlier tables on the other (b.y > a.x + 1): put other conditions into \
-                        WHERE";
+            let what = format!(
+                "a comparison of ON has the joined table on one side and earlier tables on the other (b.y > a.x + 1): put other conditions into {}",
+                scope.elsewhere()
+            );
             return ControlFlow::Break(at(place, what));
         }
         _ => {}

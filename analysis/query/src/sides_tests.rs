@@ -147,6 +147,24 @@ fn conditions_that_polars_would_evaluate_on_the_other_table_are_refused() {
     }
 }
 
+/// WHERE would leave out rows that a later join adds, or that have no partner.
+#[test]
+fn conditions_go_where_they_choose_the_same_rows() {
+    let joined = "FROM sent a JOIN books b ON a.packet = b.packet_in";
+    let behind = "RIGHT JOIN received r ON r.node = b.node";
+    for condition in ["b.seq = 4", "b.seq - a.seq > 1"] {
+        let said = refusal(&format!("SELECT a.seq AS x {joined} AND {condition} {behind}"));
+        assert!(said.contains("into a subquery in place of the table") && !said.contains("into WHERE"), "{said}");
+    }
+    let said = refusal("SELECT 1 AS x FROM received a JOIN received b ON b.count = 2");
+    assert!(said.contains("into WHERE"), "{said}");
+    let keys = "a.job = b.job AND a.heat = b.heat AND a.part = b.part AND a.last = b.last";
+    for (kind, is_inner) in [("", true), ("LEFT", false), ("RIGHT", false), ("ANTI", false)] {
+        let said = refusal(&format!("SELECT a.count AS x FROM received a {kind} JOIN received b ON {keys}"));
+        assert_eq!(said.contains("the others in WHERE"), is_inner, "{said}");
+    }
+}
+
 #[test]
 fn columns_of_semi_joins_stand_in_their_on_only() {
     let joined = "FROM sent s SEMI JOIN books b ON s.packet = b.packet_in";
