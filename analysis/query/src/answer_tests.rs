@@ -222,3 +222,23 @@ fn aggregates_are_no_conditions_on_rows() {
         ("SELECT s.t_gen_ps FROM sent s CROSS JOIN (SELECT MAX(seq) AS x FROM sent) q WHERE s.seq = q.x", "20"),
     ]);
 }
+
+#[test]
+fn conditions_of_on_with_functions_are_those_of_where() {
+    let answer = "1 3, 1 1";
+    answers(&[
+        (
+            "SELECT a.worker, a.seq FROM sent a JOIN books b ON a.worker = b.worker AND ABS(a.seq - b.seq) < 3 AND b.node < 1 ORDER BY a.seq DESC",
+            answer,
+        ),
+        (
+            "SELECT a.worker, a.seq FROM sent a JOIN books b ON a.worker = b.worker WHERE ABS(a.seq - b.seq) < 3 AND b.node < 1 ORDER BY a.seq DESC",
+            answer,
+        ),
+    ]);
+    let refused = "put other conditions into WHERE";
+    refusals(&[
+        ("SELECT a.seq FROM sent a JOIN books b ON a.worker = b.worker AND TRUE", refused),
+        ("SELECT a.seq FROM sent a JOIN books b ON a.worker = b.worker AND action IS NOT NULL", refused),
+    ]);
+}

@@ -9,6 +9,7 @@ use sqlparser::ast::{
 };
 use sqlparser::tokenizer::Location;
 
+use crate::aggregates::keeps_rows;
 use crate::names::{table_name, word};
 use crate::operators::{JoinKind, parts, parts_mut};
 use crate::place::at;
@@ -58,7 +59,7 @@ pub(crate) fn arrange(select: &mut Select, tables: &[QueryTable]) -> ControlFlow
         if !scope.adds_behind
             && let (JoinKind::Inner, Some(JoinConstraint::On(on))) = parts_mut(&mut join.join_operator)
         {
-            moved.extend(inexpressible(on, &own, &scope)?);
+            moved.extend(conditions_for_where(on, &own, &scope)?);
         }
         constraint(join, &mut own, &scope)?;
         if parts(&join.join_operator).0.hides() {
@@ -84,15 +85,16 @@ fn bracketed(condition: Expr) -> Expr {
     }
 }
 
-/// Takes the conditions off an inner join's ON that polars joins by in no way or on the wrong side: WHERE chooses the same rows by them. Those
-/// with functions stay, since WHERE knows no aggregates, and those with columns without tables, which later tables may have, too.
-fn inexpressible(on: &mut Expr, own: &FromTable<'_>, scope: &Scope<'_>) -> ControlFlow<Error, Vec<Expr>> {
+/// Takes the conditions off an inner join's ON that polars joins by in no way or on the wrong side: WHERE chooses the same rows by them. Windows
+/// stay, and columns without tables, which later tables may have, too.
+fn conditions_for_where(on: &mut Expr, own: &FromTable<'_>, scope: &Scope<'_>) -> ControlFlow<Error, Vec<Expr>> {
     let mut parts = Vec::new();
     conjuncts(on.clone(), &mut parts);
     let (mut kept, mut others, mut is_joined) = (Vec::new(), Vec::new(), false);
     for part in parts {
         let stays = visit_expressions(&part, |expr| match expr {
-            Expr::Function(_) | Expr::Identifier(_) => ControlFlow::Break(()),
+            Expr::Function(function) if !keeps_rows(function) => ControlFlow::Break(()),
+            Expr::Identifier(_) => ControlFlow::Break(()),
             _ => ControlFlow::Continue(()),
         });
         let all = Operand::of(&part, own, scope)?;
@@ -457,8 +459,14 @@ fn turn(on: &mut Expr, own: &FromTable<'_>, scope: &Scope<'_>) -> ControlFlow<Er
             turn(left, own, scope)?;
             return turn(right, own, scope);
         }
-        Expr::BinaryOp { left, op, right } => (left, op, right),
-        _ => return ControlFlow::Continue(()),
+        Expr::BinaryOp { left, op, right } if is_comparison(op) => (left, op, right),
+        _ => {
+            let what = format!(
+                "a condition of ON compares the joined table with earlier tables, by = or < (a.x = b.y): put other conditions into {}",
+                scope.elsewhere()
+            );
+            return ControlFlow::Break(at(place, what));
+        }
     };
     let (one, other) = (Operand::of(left, own, scope)?, Operand::of(right, own, scope)?);
     if one.is_missing || other.is_missing {
