@@ -242,3 +242,55 @@ fn conditions_of_on_with_functions_are_those_of_where() {
         ("SELECT a.seq FROM sent a JOIN books b ON a.worker = b.worker AND action IS NOT NULL", refused),
     ]);
 }
+
+/// Polars would have all rows of the group in place of the key.
+#[test]
+fn keys_of_groups_stand_beside_aggregates() {
+    answers(&[
+        (
+            "SELECT worker, SUM(seq) / worker AS y FROM sent WHERE worker > 0 GROUP BY worker ORDER BY worker",
+            "1 4.0, 2 2.5",
+        ),
+        (
+            "SELECT worker, CAST(COUNT(*) + worker AS BIGINT) AS y FROM sent GROUP BY worker ORDER BY worker",
+            "0 2, 1 3, 2 4",
+        ),
+        (
+            "SELECT worker + 1 AS x, COUNT(*) * (worker + 1) AS y FROM sent GROUP BY worker + 1 ORDER BY x",
+            "1 2, 2 4, 3 6",
+        ),
+        (
+            "SELECT seq, CASE WHEN seq > 2 THEN COUNT(*) ELSE 0 END AS y FROM sent GROUP BY seq ORDER BY seq DESC LIMIT 3",
+            "4 1, 3 2, 2 0",
+        ),
+        (
+            "SELECT seq, CASE WHEN seq IN (1, 2) THEN 1 ELSE 0 END AS y FROM sent GROUP BY seq ORDER BY seq LIMIT 3",
+            "0 0, 1 1, 2 1",
+        ),
+        ("SELECT seq IN (1, 2) AS y, COUNT(*) AS n FROM sent GROUP BY seq IN (1, 2) ORDER BY n", "true 2, false 4"),
+        (
+            "SELECT v FROM (SELECT b.seq AS k, SUM(a.seq) + b.seq AS v FROM sent a JOIN books b ON a.worker = b.worker GROUP BY b.seq) q ORDER BY v",
+            "5, 7, 8",
+        ),
+    ]);
+}
+
+#[test]
+fn having_has_keys_of_every_form() {
+    let joined = "FROM sent a JOIN books b ON a.worker = b.worker";
+    answers(&[
+        ("SELECT worker + 1 AS x, COUNT(*) AS n FROM sent GROUP BY worker + 1 HAVING x > 2", "3 2"),
+        ("SELECT worker + 1 AS x, COUNT(*) AS n FROM sent GROUP BY x HAVING worker + 1 > 2", "3 2"),
+        ("SELECT COUNT(*) AS n FROM sent GROUP BY worker + 1 HAVING worker + 1 > 2", "2"),
+        ("SELECT worker, COUNT(*) AS n FROM sent GROUP BY ALL HAVING worker > 1", "2 2"),
+        (
+            format!(
+                "SELECT a.seq AS x, b.seq AS y, COUNT(*) AS n {joined} GROUP BY x, y HAVING b.seq > a.seq ORDER BY x"
+            )
+            .as_str(),
+            "0 4 1, 1 3 1",
+        ),
+        ("SELECT 1 AS k, COUNT(*) AS n FROM sent GROUP BY k HAVING k > 0", "1 6"),
+    ]);
+    refusals(&[("SELECT COUNT(*) AS n FROM sent HAVING COUNT(*) > 1", "HAVING without GROUP BY is refused")]);
+}

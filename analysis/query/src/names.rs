@@ -20,6 +20,15 @@ pub(crate) fn last_name(expr: &Expr) -> Option<&Ident> {
     }
 }
 
+/// Whether there is a column in an expression.
+pub(crate) fn has_column(expr: &Expr) -> bool {
+    visit_expressions(expr, |inner: &Expr| match last_name(inner) {
+        Some(_) => ControlFlow::Break(()),
+        None => ControlFlow::Continue(()),
+    })
+    .is_break()
+}
+
 /// Returns a name of one word.
 pub(crate) fn word(name: &ObjectName) -> &str {
     name.0.first().and_then(|part| part.as_ident()).map_or("", |part| part.value.as_str())

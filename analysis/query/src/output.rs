@@ -70,6 +70,12 @@ impl QueryAnswer {
                 float if float.is_float() => DataType::Float64,
                 DataType::Decimal(..) => DataType::Float64,
                 DataType::Null => DataType::String,
+                DataType::List(_) => {
+                    let name = column.name();
+                    return Err(Error::config(format!(
+                        "SQL: the column \"{name}\" of the answer has all values of each group: GROUP BY its columns, or aggregate them (MIN(x))"
+                    )));
+                }
                 other => {
                     let name = column.name();
                     return Err(Error::config(format!(

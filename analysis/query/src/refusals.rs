@@ -230,6 +230,17 @@ pub(crate) fn in_conditions(select: &Select) -> ControlFlow<Error> {
     ControlFlow::Break(at(place, what))
 }
 
+/// Refuses HAVING of an answer of one row, which polars does not know.
+pub(crate) fn having_alone(select: &Select) -> ControlFlow<Error> {
+    match &select.having {
+        Some(condition) if !is_grouped(select) => {
+            let what = "HAVING without GROUP BY is refused: choose the row in a query around this one (SELECT * FROM (…) q WHERE …)";
+            ControlFlow::Break(at(condition.span().start, what))
+        }
+        _ => ControlFlow::Continue(()),
+    }
+}
+
 /// Refuses IN with a list in an answer of constants: polars would have one row, regardless of the rows.
 pub(crate) fn constant_lists(select: &Select) -> ControlFlow<Error> {
     if select.from.is_empty() || is_grouped(select) || !AnswerContent::of(select).is_constant() {

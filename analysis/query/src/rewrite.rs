@@ -16,7 +16,7 @@ use sqlparser::ast::{
 
 use crate::aggregates::{AggregateKind, has_aggregate, is_aggregate, is_one_row, kind};
 use crate::exact::GUARD;
-use crate::names::{is_renamed, is_wildcard, last_name, number, position, table_name};
+use crate::names::{at_position, has_column, is_renamed, is_wildcard, last_name, number, position, table_name};
 use crate::place::at;
 use crate::tables::QueryTable;
 use crate::{order, own_tables, refusals, sides};
@@ -132,7 +132,7 @@ impl<'a> Rewriter<'a> {
     }
 
     fn quote(&self, name: &mut Ident) {
-        if self.tables.iter().any(|table| table.column(&name.value).is_some()) {
+        if is_of_tables(name, self.tables) {
             name.quote_style = Some('"');
         }
     }
@@ -216,27 +216,91 @@ fn truth(expr: &mut Expr) {
     };
 }
 
-/// Writes columns of GROUP BY in HAVING as MIN(column): polars has all rows of a group there, and no value.
+/// Writes keys of GROUP BY in HAVING, and beside aggregates and lists of IN in the answer, as MIN(key): polars has all rows of a group there, and no
+/// value.
 fn keys_of_groups(select: &mut Select, tables: &[QueryTable]) {
-    let (GroupByExpr::Expressions(keys, _), Some(having)) = (&select.group_by, &mut select.having) else { return };
+    let mut keys = GroupKeys { keys: group_keys(select, tables), aggregates: 0, queries: 0 };
+    if keys.keys.is_empty() {
+        return;
+    }
+    _ = VisitMut::visit(&mut select.having, &mut keys);
+    for item in &mut select.projection {
+        if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item
+            && (has_aggregate(expr) || has_list(expr))
+            && !keys.keys.iter().any(|key| key.expr == *expr)
+        {
+            _ = VisitMut::visit(expr, &mut keys);
+        }
+    }
+}
+
+fn has_list(expr: &Expr) -> bool {
+    visit_expressions(expr, |inner: &Expr| match inner {
+        Expr::InList { .. } => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    })
+    .is_break()
+}
+
+/// A key of GROUP BY.
+struct GroupKey {
+    /// What it is; of a constant its name in the answer.
+    expr: Expr,
+    /// Its name in the answer, unless that is also one of a table's column.
+    name: Option<Ident>,
+}
+
+impl GroupKey {
+    fn of(expr: &Expr, alias: Option<&Ident>, tables: &[QueryTable]) -> Option<GroupKey> {
+        let name = alias.filter(|name| !is_of_tables(name, tables)).cloned();
+        let expr = if has_column(expr) { expr.clone() } else { Expr::Identifier(name.clone()?) };
+        Some(GroupKey { expr, name })
+    }
+
+    /// Whether an expression is this key; a name without its table is that of any key.
+    fn is(&self, expr: &Expr) -> bool {
+        let Expr::Identifier(name) = expr else { return self.expr == *expr };
+        let is_name = |own: &Ident| own.value == name.value;
+        self.name.as_ref().is_some_and(is_name) || last_name(&self.expr).is_some_and(is_name)
+    }
+}
+
+/// Returns the keys of GROUP BY, without those with columns for which another column of the answer would be taken.
+fn group_keys(select: &Select, tables: &[QueryTable]) -> Vec<GroupKey> {
     let answer = &select.projection;
-    let of = |item: &SelectItem| match item {
-        SelectItem::ExprWithAlias { expr, alias } if last_name(expr).is_none() => Some(Expr::Identifier(alias.clone())),
-        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr.clone()),
+    let of_item = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(expr) => GroupKey::of(expr, None, tables),
+        SelectItem::ExprWithAlias { expr, alias } => GroupKey::of(expr, Some(alias), tables),
         _ => None,
     };
-    let column = |key: &Expr| match key {
-        Expr::Value(ValueWithSpan { value: Value::Number(place, _), .. }) => {
-            of(answer.get(place.parse::<usize>().ok()?.checked_sub(1)?)?)
+    let is_item = |item: &&SelectItem, key: &Expr| match item {
+        SelectItem::ExprWithAlias { expr, alias } => {
+            expr == key || matches!(key, Expr::Identifier(name) if name.value == alias.value)
         }
-        other => Some(other.clone()),
+        _ => false,
     };
-    let is_table = |name: &Ident| tables.iter().any(|table| table.column(&name.value).is_some());
-    // Another column of the answer with the name of a column would be taken for it.
-    let is_shadowed = |name: &Ident| is_table(name) && is_renamed(answer, std::slice::from_ref(name));
-    let columns = keys.iter().filter_map(column);
-    let columns = columns.filter(|key| last_name(key).is_some_and(|name| !is_shadowed(name))).collect();
-    _ = VisitMut::visit(having, &mut GroupKeys { columns, aggregates: 0, queries: 0 });
+    let keys: Vec<GroupKey> = match &select.group_by {
+        GroupByExpr::All(_) => answer.iter().filter_map(of_item).filter(|key| !has_aggregate(&key.expr)).collect(),
+        GroupByExpr::Expressions(keys, _) => {
+            let of_key = |key: &Expr| {
+                let item = at_position(answer, key).or_else(|| answer.iter().find(|item| is_item(item, key)));
+                item.map_or_else(|| GroupKey::of(key, None, tables), of_item)
+            };
+            keys.iter().filter_map(of_key).collect()
+        }
+    };
+    let shadowed = |inner: &Expr| match last_name(inner) {
+        Some(name) if is_of_tables(name, tables) && is_renamed(answer, std::slice::from_ref(name)) => {
+            ControlFlow::Break(())
+        }
+        _ => ControlFlow::Continue(()),
+    };
+    keys.into_iter().filter(|key| visit_expressions(&key.expr, shadowed).is_continue()).collect()
+}
+
+/// Whether a table has a column of this name.
+fn is_of_tables(name: &Ident, tables: &[QueryTable]) -> bool {
+    tables.iter().any(|table| table.column(&name.value).is_some())
 }
 
 /// Writes columns of later tables in GROUP BY that have another name in the answer as their position: polars would look for the name that they
@@ -259,9 +323,9 @@ fn renamed_keys(select: &mut Select) {
     }
 }
 
-/// Rewrites the columns of GROUP BY outside of aggregates.
+/// Rewrites the keys of GROUP BY outside of aggregates.
 struct GroupKeys {
-    columns: Vec<Expr>,
+    keys: Vec<GroupKey>,
     /// Number of aggregates, and of subqueries, around an expression.
     aggregates: usize,
     queries: usize,
@@ -290,15 +354,11 @@ impl VisitorMut for GroupKeys {
             self.aggregates -= 1;
             return ControlFlow::Continue(());
         }
-        let Some(name) = last_name(expr).filter(|_| self.aggregates == 0 && self.queries == 0) else {
-            return ControlFlow::Continue(());
-        };
-        // A name without its table is that of any key.
-        let is_bare = matches!(expr, Expr::Identifier(_));
-        let is_key =
-            |key: &&Expr| **key == *expr || is_bare && last_name(key).is_some_and(|own| own.value == name.value);
-        if let Some(key) = self.columns.iter().find(is_key) {
-            *expr = order::call("MIN", vec![key.clone()]);
+        if self.aggregates == 0
+            && self.queries == 0
+            && let Some(key) = self.keys.iter().find(|key| key.is(expr))
+        {
+            *expr = order::call("MIN", vec![key.expr.clone()]);
         }
         ControlFlow::Continue(())
     }

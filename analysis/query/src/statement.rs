@@ -156,8 +156,8 @@ impl Statement {
             ));
         }
         if self.words(Keyword::HAVING) > 0 && first.contains("List") {
-            let what = "HAVING has a name that is neither an aggregate nor a column of GROUP BY: write the aggregate itself (HAVING MAX(x) > 1), and \
-                        conditions on single rows into WHERE";
+            let what = "HAVING has a name that is no aggregate, and no column as GROUP BY writes it: write the aggregate itself (HAVING MAX(x) > 1), \
+                        the name or column that GROUP BY has (GROUP BY x HAVING x > 1), and conditions on single rows into WHERE";
             return Error::config(format!("SQL: {what}"));
         }
         let missing = is_missing(theirs);
@@ -342,6 +342,7 @@ impl Visitor for Check<'_> {
             let what = "QUALIFY is refused, since it would see the answer's columns only: take the window in a subquery of FROM, and choose its rows by WHERE";
             return ControlFlow::Break(at(condition.span().start, what));
         }
+        refusals::having_alone(select)?;
         windows::refuse(select)?;
         refusals::in_conditions(select)?;
         refusals::beside_aggregates(select)?;

@@ -191,7 +191,7 @@ fn errors_have_line_and_column_and_the_nearest_name() {
 fn what_polars_does_not_understand_is_told_in_words() {
     for (sql, says) in [
         ("SELECT (worker, seq) FROM sent", "SQL, line 1, column 9: a list in parentheses"),
-        ("SELECT worker FROM sent HAVING (1, 2) IN ((1, 2))", "a list in parentheses"),
+        ("SELECT worker FROM sent GROUP BY worker HAVING (1, 2) IN ((1, 2))", "a list in parentheses"),
         ("SELECT EXISTS(SELECT 1 FROM sent) AS x", "SQL, line 1, column 15: EXISTS is refused: write SEMI JOIN"),
         ("SELECT seq FROM sent WHERE EXISTS (SELECT 1 FROM received)", "SQL, line 1, column 36: EXISTS is refused"),
         ("SELECT seq FROM sent WHERE NOT EXISTS (SELECT 1 FROM books WHERE packet_in = packet)", "EXISTS is refused"),
@@ -461,7 +461,7 @@ fn having_may_have_columns_of_group_by() {
             "SELECT worker, COUNT(*) AS n FROM sent GROUP BY 1 HAVING worker < MAX(worker + seq)",
             "HAVING MIN(\"worker\") < MAX(\"worker\" + \"seq\")",
         ),
-        ("SELECT worker % 3 AS k, COUNT(*) AS n FROM sent GROUP BY 1 HAVING k > 1", "HAVING MIN(k) > 1"),
+        ("SELECT worker % 3 AS k, COUNT(*) AS n FROM sent GROUP BY 1 HAVING k > 1", "HAVING MIN(\"worker\" % 3) > 1"),
         // Another column has the name.
         ("SELECT worker % 3 AS seq, COUNT(*) AS n FROM sent GROUP BY seq HAVING seq > 1", "HAVING \"seq\" > 1"),
         ("SELECT worker, COUNT(*) AS total FROM sent GROUP BY worker HAVING total > 1", "HAVING total > 1"),
