@@ -294,3 +294,31 @@ fn having_has_keys_of_every_form() {
     ]);
     refusals(&[("SELECT COUNT(*) AS n FROM sent HAVING COUNT(*) > 1", "HAVING without GROUP BY is refused")]);
 }
+
+#[test]
+fn refusals_say_what_helps() {
+    refusals(&[
+        (
+            "SELECT *, COUNT(*) AS m FROM sent",
+            "for all of them: name its columns, and GROUP BY them, or COUNT(*) OVER ()",
+        ),
+        (
+            "SELECT MAX(seq) AS v FROM sent ORDER BY nonsense",
+            "ORDER BY nonsense: the answer has no such column, and one row",
+        ),
+        ("SELECT MAX(seq) AS v FROM sent ORDER BY sent.seq", "leave ORDER BY out"),
+    ]);
+    answers(&[
+        ("SELECT MAX(seq) AS v FROM sent ORDER BY v", "4"),
+        ("SELECT MAX(seq) AS v FROM sent ORDER BY MAX(seq), 1", "4"),
+    ]);
+    let sql = "SELECT cluster, worker, COUNT(*) AS n FROM sent GROUP BY worker";
+    let statement = Statement::parse(sql, &of_runs(&[])).unwrap();
+    let mut context = SQLContext::new();
+    for (name, frame) in tables() {
+        context.register(name, frame.lazy());
+    }
+    let theirs = execute(&mut context, &statement.guarded).and_then(LazyFrame::collect).unwrap_err();
+    let said = statement.fault(&theirs, &of_runs(&[])).to_string();
+    assert!(said.contains("GROUP BY") && !said.contains("did you mean"), "{said}");
+}

@@ -4,11 +4,12 @@ use std::ops::ControlFlow;
 
 use pktgen_core::Error;
 use sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, OrderByKind, Query,
-    Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Spanned, TableFactor, Visit, visit_expressions,
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, OrderByKind,
+    Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Spanned, TableFactor, Visit,
+    visit_expressions,
 };
 
-use crate::aggregates::{AggregateKind, AnswerContent, has_aggregate, is_grouped, kind};
+use crate::aggregates::{AggregateKind, AnswerContent, has_aggregate, is_grouped, is_one_row, kind};
 use crate::names::{at_position, is_column, is_named_after, is_renamed, last_name, position, table_name, word};
 use crate::place::at;
 use crate::tables::QueryTable;
@@ -84,12 +85,37 @@ pub(crate) fn order(query: &Query, tables: &[QueryTable]) -> ControlFlow<Error> 
     };
     chosen_by_queries(order)?;
     let OrderByKind::Expressions(keys) = &order.kind else { return ControlFlow::Continue(()) };
+    if is_one_row(select) {
+        return keys.iter().try_for_each(|key| of_one_row(&key.expr, select));
+    }
     // Aggregates are columns of the answer, and other columns have their positions.
     let is_of_rows = |key: &Expr| !has_aggregate(key) && position(&select.projection, key).is_none();
     for key in keys.iter().filter(|key| is_of_rows(&key.expr)) {
         visit_expressions(&key.expr, |expr: &Expr| of_another(expr, select, tables))?;
     }
     ControlFlow::Continue(())
+}
+
+/// Refuses a column in ORDER BY of one row that is no name of the answer.
+fn of_one_row(key: &Expr, select: &Select) -> ControlFlow<Error> {
+    if has_aggregate(key) {
+        return ControlFlow::Continue(());
+    }
+    let is_named = |name: &Ident| {
+        let is_alias =
+            |item: &SelectItem| matches!(item, SelectItem::ExprWithAlias { alias, .. } if alias.value == name.value);
+        select.projection.iter().any(is_alias)
+    };
+    visit_expressions(key, |expr: &Expr| match expr {
+        Expr::CompoundIdentifier(_) => not_in_one_row(expr),
+        Expr::Identifier(name) if !is_named(name) => not_in_one_row(expr),
+        _ => ControlFlow::Continue(()),
+    })
+}
+
+fn not_in_one_row(column: &Expr) -> ControlFlow<Error> {
+    let what = format!("ORDER BY {column}: the answer has no such column, and one row: leave ORDER BY out");
+    ControlFlow::Break(at(column.span().start, what))
 }
 
 fn of_another(expr: &Expr, select: &Select, tables: &[QueryTable]) -> ControlFlow<Error> {
@@ -163,9 +189,13 @@ pub(crate) fn beside_aggregates(select: &Select) -> ControlFlow<Error> {
     else {
         return ControlFlow::Continue(());
     };
+    let instead = if column.ends_with('*') {
+        "name its columns, and GROUP BY them".to_owned()
+    } else {
+        format!("GROUP BY {column}, write MAX({column}) if it has one value only")
+    };
     let what = format!(
-        "{column} has a value for each row, and {aggregate} one for all of them: GROUP BY {column}, write MAX({column}) if it has one value only, or \
-         {aggregate} OVER () for a value beside each row"
+        "{column} has a value for each row, and {aggregate} one for all of them: {instead}, or {aggregate} OVER () for a value beside each row"
     );
     ControlFlow::Break(at(place, what))
 }

@@ -171,13 +171,16 @@ impl Statement {
                 };
                 at(place, format!("there is no column \"{word}\" here{known}"))
             }
-            Some((place, word)) if first.contains("function") => {
+            Some((place, word)) if first.contains("function") && !first.contains("GROUP BY") => {
                 let near = suggest(&word.to_lowercase(), &polars::sql::keywords::all_functions());
                 at(place, format!("{first}{near}"))
             }
-            Some((place, word)) if first.contains("ambiguous") && self.words(Keyword::SELECT) > 1 => {
-                at(place, format!("{first}; within a subquery, write its own table (x.{word})"))
-            }
+            Some((place, word)) if first.contains("ambiguous") && self.words(Keyword::SELECT) > 1 => at(
+                place,
+                format!(
+                    "{first}; within a subquery, write its table (x.{word}), or give what it selects another name by AS"
+                ),
+            ),
             Some((place, _)) => at(place, first),
             None => Error::config(format!("SQL: {first}, in: {}", self.text.trim())),
         }
