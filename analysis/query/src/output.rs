@@ -270,6 +270,9 @@ mod tests {
     fn what_has_no_form_is_refused_with_a_remedy() {
         let list = Series::new("x".into(), [1i64]).implode().unwrap().into_series().into_column();
         let refused = QueryAnswer::of(DataFrame::new_infer_height(vec![list]).unwrap()).unwrap_err().to_string();
-        assert!(refused.contains("the column \"x\"") && refused.contains("CAST"), "{refused}");
+        assert!(refused.contains("the column \"x\"") && refused.contains("aggregate them (MIN(x))"), "{refused}");
+        let days = Column::new("d".into(), [1i32]).cast(&DataType::Date).unwrap();
+        let refused = QueryAnswer::of(DataFrame::new_infer_height(vec![days]).unwrap()).unwrap_err().to_string();
+        assert!(refused.contains("the column \"d\"") && refused.contains("CAST"), "{refused}");
     }
 }

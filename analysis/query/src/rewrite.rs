@@ -11,7 +11,7 @@ use pktgen_core::Error;
 use sqlparser::ast::{
     CastKind, DataType, Distinct, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident,
     LimitClause, OrderByKind, Query, Select, SelectItem, SetExpr, Spanned, UnaryOperator, Value, ValueWithSpan,
-    VisitMut, VisitorMut, WindowType,
+    VisitMut, VisitorMut, WindowType, visit_expressions,
 };
 
 use crate::aggregates::{AggregateKind, has_aggregate, is_aggregate, is_one_row, kind};
