@@ -57,7 +57,7 @@ impl Block {
     }
 
     /// Returns the approximate size of a frame in a block for `snap`, in bytes.
-    pub fn frame_size(snap: usize) -> usize {
+    pub(super) fn frame_size(snap: usize) -> usize {
         snap + 24
     }
 
