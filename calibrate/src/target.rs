@@ -174,7 +174,7 @@ impl WantedTarget {
 
 /// Returns the targets of `found` that are `wanted`; all if none are.
 pub fn choose(wanted: &[WantedTarget], found: Vec<TargetValue>) -> Result<Vec<TargetValue>> {
-    let targets = if wanted.is_empty() {
+    let mut targets = if wanted.is_empty() {
         found
     } else {
         let of = |wanted: &WantedTarget| {
@@ -193,8 +193,10 @@ pub fn choose(wanted: &[WantedTarget], found: Vec<TargetValue>) -> Result<Vec<Ta
         ));
     }
     let mut seen = HashSet::new();
-    for target in &targets {
-        if !seen.insert(named(&target.metric, &canonical_labels(&target.at))) {
+    for target in &mut targets {
+        // Targets at one point are of the same runs, so it has one spelling.
+        target.at = canonical_labels(&target.at);
+        if !seen.insert(target.name()) {
             return Err(Error::config(format!("target {} is there twice", target.name())));
         }
     }

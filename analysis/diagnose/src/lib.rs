@@ -210,7 +210,7 @@ fn came(
     if evidence.is_results() {
         if all {
             let results = crossing.map_or(0, |crossing| crossing.came);
-            results::look(evidence, results, balances.lost_both_ways(), found);
+            results::look(evidence, results, [balances.lost_both_ways(), balances.lost_back()], found);
         }
         let left_out = if all { LeftOut::of(evidence) } else { LeftOut::default() };
         let taken = remade(evidence, known, left_out.contributions, found, unknown)?;

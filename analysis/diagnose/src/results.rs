@@ -104,7 +104,8 @@ impl Tally {
 }
 
 /// Finds out why results are missing or too many; `came` frames with results are in the capture of the workers, if there is one.
-pub(crate) fn look(evidence: &Evidence, came: u64, on_links: LostOnLinks, found: &mut Vec<CauseFound>) {
+/// `on_links`: frames lost on links in both directions, and `back` those on the way to the workers.
+pub(crate) fn look(evidence: &Evidence, came: u64, [on_links, back]: [LostOnLinks; 2], found: &mut Vec<CauseFound>) {
     let Tally { mut blocks, of_jobs, repeats, again } = Tally::of(evidence);
     // Results that differ from the first copy are not copies.
     let unlike = evidence.unlike();
@@ -126,10 +127,10 @@ pub(crate) fn look(evidence: &Evidence, came: u64, on_links: LostOnLinks, found:
     // A device that ended did not lose what it no longer answered.
     if found.iter().all(|found| found.cause != &LOCKSTEP_BROKEN) {
         unserved(&of_jobs, &mut blocks, on_links, found);
-        let server = OfServer::of(evidence, &of_jobs);
+        let server = OfServer::of(evidence, &of_jobs, repeats);
         missing(&blocks, server.as_ref(), on_links, found);
         if let Some(server) = server {
-            server.look(on_links.and(dropped_on_way_back(evidence)), found);
+            server.look(back.and(dropped_on_way_back(evidence)), found);
         }
     }
     let late = late_repeats(evidence, &blocks, found);
@@ -292,6 +293,8 @@ fn unmatched(evidence: &Evidence, (came, odd): (u64, u64), found: &mut Vec<Cause
 struct OfServer {
     /// Different sums that it had and answered.
     sums: u64,
+    /// Whether repeated contributions reached it, if there were any.
+    reached: bool,
     /// Results that left it, repeated ones included, and those that came to the workers.
     left: u64,
     came: u64,
@@ -299,7 +302,7 @@ struct OfServer {
 
 impl OfServer {
     /// Counts them; `None` without a server, and where not every counter is known. Of several senders each counts copies of its own.
-    fn of(evidence: &Evidence, of_jobs: &OfJobs) -> Option<OfServer> {
+    fn of(evidence: &Evidence, of_jobs: &OfJobs, repeats: u64) -> Option<OfServer> {
         let counters = &evidence.manifest.counters;
         let of = |name: &str| counters.device.get(name).copied();
         let (sums, resent) = (of("server.results")?, of("server.results_resent").unwrap_or(0));
@@ -307,7 +310,7 @@ impl OfServer {
         let workers = of_jobs.values().map(BTreeMap::len).max().unwrap_or(0).max(1) as u64;
         // Those at other addresses or ports came, too.
         let came = counters.replies / workers + counters.foreign;
-        whole.then_some(OfServer { sums, left: sums + resent, came })
+        whole.then_some(OfServer { sums, reached: resent > 0 || repeats == 0, left: sums + resent, came })
     }
 
     fn lost(&self) -> u64 {
@@ -355,8 +358,8 @@ fn missing(blocks: &Blocks, server: Option<&OfServer>, on_links: LostOnLinks, fo
         name(blocks, first)
     );
     let proofs = vec![EvidenceItem::new("sent.parquet, results.parquet", says)];
-    // A device that stopped passes nothing on: a server that had all of these sums was not behind one.
-    let behind = server.filter(|server| server.sums >= all + answered.len() as u64);
+    // A device that stopped passes nothing on, no repeated contribution either: a server that had all of these sums was not behind one.
+    let behind = server.filter(|server| server.reached && server.sums >= all + answered.len() as u64);
     match (early, all) {
         // Its counters tell what it lost on the way back.
         _ if behind.is_some_and(OfServer::loses) => {}
@@ -374,7 +377,9 @@ fn missing(blocks: &Blocks, server: Option<&OfServer>, on_links: LostOnLinks, fo
 /// Finds contributions that workers had to repeat. An unnecessary repetition gets a second result.
 fn of_repeats(evidence: &Evidence, (repeats, again): (u64, u64), on_links: LostOnLinks, found: &mut Vec<CauseFound>) {
     let needed = repeats.saturating_sub(again);
-    let is_told = found.iter().any(|found| [&RESULTS_LOST, &ACKS_LOST].contains(&found.cause));
+    let is_told = found.iter().any(|found| {
+        found.cause == &RESULTS_LOST || found.cause == &ACKS_LOST && found.certainty > Certainty::Possible
+    });
     if needed >= 3 && !on_links.may_explain(needed) && !is_told {
         let says = format!("{repeats} contributions were sent again; {again} of them had been in a result already");
         // With a server, workers also repeat what was overtaken (ATP §3.2).
@@ -410,6 +415,16 @@ mod tests {
 
     /// Two workers with so many `complete` blocks, of which the first ones are `answered`, and a server that had `sums` and repeated `resent`.
     fn behind_server(sums: u64, resent: u64, answered: u32, complete: u32) -> Vec<(&'static str, Certainty, u64)> {
+        found_behind(sums, resent, [answered, complete], false)
+    }
+
+    /// With `repeats`, contributions without an answer are sent again.
+    fn found_behind(
+        sums: u64,
+        resent: u64,
+        [answered, complete]: [u32; 2],
+        repeats: bool,
+    ) -> Vec<(&'static str, Certainty, u64)> {
         let mut manifest = manifest(&[0, 0]);
         manifest.counters.device.insert("server.results".to_owned(), sums);
         manifest.counters.device.insert("server.results_resent".to_owned(), resent);
@@ -419,6 +434,10 @@ mod tests {
             let t = i64::from(seq) * 1000;
             evidence.sent.packet.push(PacketId::new(worker, seq, 0));
             evidence.sent.sent_ps.push(Some(t));
+            if repeats && seq >= answered {
+                evidence.sent.packet.push(PacketId::new(worker, seq, 1));
+                evidence.sent.sent_ps.push(Some(t + 1_000_000));
+            }
             if seq < answered {
                 let results = &mut evidence.results;
                 results.recv_ps.push(t + 500);
@@ -430,7 +449,7 @@ mod tests {
             }
         }
         let mut found = Vec::new();
-        look(&evidence, 0, LostOnLinks::NONE, &mut found);
+        look(&evidence, 0, [LostOnLinks::NONE; 2], &mut found);
         found.iter().map(|found| (found.cause.code, found.certainty, found.explains)).collect()
     }
 
@@ -440,6 +459,11 @@ mod tests {
         assert_eq!(behind_server(40, 0, 20, 40), [("acks_lost", Certainty::Likely, 20)]);
         assert_eq!(behind_server(40, 8, 0, 40), [("acks_lost", Certainty::Likely, 48)]);
         assert_eq!(behind_server(20, 0, 20, 40), [("device_stopped", Certainty::Likely, 40)]);
+        // The server had the sums; that contributions come again shows whether the device went on.
+        let repeated = |resent: u64| found_behind(36, resent, [20, 36], true);
+        assert!(repeated(0).contains(&("device_stopped", Certainty::Likely, 32)), "{:?}", repeated(0));
+        assert!(repeated(0).iter().all(|(cause, ..)| *cause != "acks_lost"), "{:?}", repeated(0));
+        assert!(repeated(32).iter().any(|(cause, ..)| *cause == "acks_lost"), "{:?}", repeated(32));
         // Too few to be more than what is under way at the end.
         assert_eq!(behind_server(25, 0, 20, 25), [("results_lost", Certainty::Likely, 10)]);
     }
@@ -482,7 +506,7 @@ mod tests {
             "" => LostOnLinks::NONE,
             _ => crate::links::Balances::of(&evidence).lost_both_ways(),
         };
-        look(&evidence, 0, on_links, &mut found);
+        look(&evidence, 0, [on_links; 2], &mut found);
         found.iter().map(|found| (found.cause.code, found.certainty, found.explains)).collect()
     }
 

@@ -515,7 +515,7 @@ fn frames_before_it_are_no_losses() {
     };
     let sends = happens(arrived);
     let ended = ["af_packet", "af_xdp"].map(|kind| {
-        let capture = space.start(kind, &["-q", "--kind", kind, "--count", "200"]);
+        let capture = space.start(kind, &["-q", "--kind", kind, "--count", "200", "--idle", "20s"]);
         said(&capture.wait_with_output().expect("it ends"))
     });
     let _ = sender.kill();

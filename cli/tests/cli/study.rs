@@ -110,7 +110,8 @@ fn what_is_no_study_is_refused() {
     // Also studies of the placers, and those that variants or an axis choose.
     let variants = "[[sweep.variants]]\nname = \"a\"\nstudy.kind = \"soar\"\n";
     let axis = "[sweep.axes]\nstudy.kind = [\"soar\"]\n";
-    for study in [study, "[study]\nkind = \"soar\"\n", variants, axis] {
+    let quoted = "[sweep.axes]\n\"study.kind\" = [\"soar\"]\n";
+    for study in [study, "[study]\nkind = \"soar\"\n", variants, axis, quoted] {
         let commands: [&[&str]; 4] = [
             &["replay", "x.toml", "--find-rate", "--out", "out"],
             &["replay", "x.toml", "--find-rate", "--rfc2544", "64", "--out", "out"],

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use pktgen_core::config::{Document, Entry, Run, SECTIONS, Section, Unused, Value, with_variants};
+use pktgen_core::config::{Document, Run, SECTIONS, Section, Unused, Value, with_variants};
 use pktgen_core::record::{MANIFEST_VERSION, Manifest, RunState};
 use pktgen_core::registry::find;
 use pktgen_core::seed::{Seed, drawn};
@@ -31,15 +31,22 @@ pub(super) fn is_one(document: &Document) -> bool {
     document.get("study").is_some()
 }
 
+/// Returns whether a key is `study` or one of its section.
+fn is_of_study(key: &str) -> bool {
+    key == "study" || key.starts_with("study.")
+}
+
 /// Returns whether each run of the sweep is a study, chosen by its variant or by an axis.
 fn is_swept(document: &Document) -> bool {
-    let names = |key: &String| key == "study" || key.starts_with("study.");
-    let sets_study = |variant: &Entry| matches!(&variant.value, Value::Table(keys) if keys.keys().any(names));
+    // Keys may be in quotes: "study.kind".
+    let sets_study = |value: &Value| matches!(value, Value::Table(keys) if keys.keys().any(|key| is_of_study(key)));
     let every = match document.get("sweep.variants") {
-        Some(Value::List(variants)) => !variants.is_empty() && variants.iter().all(sets_study),
+        Some(Value::List(variants)) => {
+            !variants.is_empty() && variants.iter().all(|variant| sets_study(&variant.value))
+        }
         _ => false,
     };
-    every || document.get("sweep.axes.study").is_some()
+    every || document.get("sweep.axes").is_some_and(sets_study)
 }
 
 /// Refuses a study where frames are required.
@@ -56,8 +63,7 @@ pub fn refuse(document: &Document) -> Result<()> {
 
 /// Returns the metrics of the studies in an experiment, each once; `None` if it has no study.
 pub(super) fn metrics(experiment: &Document, runs: &[Run], studies: Studies) -> Result<Option<Vec<&'static str>>> {
-    let named = |path: &String| path == "study" || path.starts_with("study.");
-    if !is_one(experiment) && !runs.iter().any(|run| run.set.iter().any(|(path, _)| named(path))) {
+    if !is_one(experiment) && !runs.iter().any(|run| run.set.iter().any(|(path, _)| is_of_study(path))) {
         return Ok(None);
     }
     let mut metrics: Vec<&str> = Vec::new();

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use pktgen_core::{Error, Result};
+use pktgen_wire::wire::frame::TAGS_MAX;
 
 use super::af_packet::{AfPacketOptions, RingOptions, open_queues as open_packet};
 use super::af_xdp::{Options, open_queues as open_xdp};
@@ -135,7 +136,7 @@ impl Listener {
             ListenKind::AfXdp => {
                 check_queues(listen)?;
                 check_route(listen)?;
-                let largest = interface.frame_max() + 4;
+                let largest = interface.frame_max() + TAGS_MAX;
                 let (chunk, room) = CHUNKS.into_iter().find(|(_, room)| *room >= largest).unwrap_or(CHUNKS[1]);
                 longest = room;
                 boxed(open_xdp(&Options::listening(&listen.interface, listen.ring, chunk), listen.queues)?)

@@ -84,3 +84,14 @@ impl Options {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chunk_holds_the_longest_frame_with_its_tags() {
+        let chunk = |frame_max| Options::new("x").for_frames(frame_max).chunk;
+        assert_eq!((chunk(1784), chunk(1785)), (2048, 4096));
+    }
+}
