@@ -20,14 +20,22 @@ pub(crate) struct Overflow {
     own: Vec<i32>,
     /// By element: the sum of the negative and of the positive values.
     spans: Vec<[i64; 2]>,
+    /// Whether a server adds up what left registers: its sums wrap around.
+    by_server: bool,
     /// Results with a sum that exceeds 32 bits.
     pub(crate) results: u64,
 }
 
 impl Overflow {
+    /// Creates a check of results of a server that adds up what left registers.
+    pub(crate) fn of_server() -> Self {
+        Overflow { by_server: true, ..Overflow::default() }
+    }
+
     /// Returns whether a result is correct; `same` says whether its values equal `sums`, which `content` has just
-    /// computed from `members`. If registers saturate, elements that may have exceeded 32 bits in some order are not
-    /// compared; without `values` such results are undecided.
+    /// computed from `members`. If registers saturate, elements that may have exceeded 32 bits in some order are only
+    /// compared with the range of such orders, and not at all behind a server; without `values` results with other
+    /// sums are undecided.
     #[inline]
     pub(crate) fn judge(
         &mut self,
@@ -48,12 +56,19 @@ impl Overflow {
         };
         let any = self.spans.iter().any(|span| leaves(*span));
         self.results += u64::from(any);
-        if same || !any || registers == Registers::Wrap {
+        if !any || registers == Registers::Wrap {
             return Some(same);
+        }
+        let may_hold = |value: i32, span: [i64; 2]| self.by_server || saturated_may_hold(value, span);
+        if same {
+            return Some(sums.iter().zip(&self.spans).all(|(sum, span)| !leaves(*span) || may_hold(*sum, *span)));
         }
         let (values, rest) = values?.as_chunks::<4>();
         let mut pairs = values.iter().zip(sums).zip(&self.spans);
-        let fits = pairs.all(|((value, sum), span)| i32::from_be_bytes(*value) == *sum || leaves(*span));
+        let fits = pairs.all(|((value, sum), span)| {
+            let value = i32::from_be_bytes(*value);
+            if leaves(*span) { may_hold(value, *span) } else { value == *sum }
+        });
         Some(fits && rest.is_empty() && values.len() == sums.len())
     }
 
@@ -70,6 +85,20 @@ impl Overflow {
             }
         }
     }
+}
+
+/// Returns whether a register that saturates and stays at its ends may hold `value` after some order of additions, given
+/// the sums of the negative and of the positive values: partial sums lie between these, and values of one sign that
+/// exceed the range end at its end.
+fn saturated_may_hold(value: i32, [below, above]: [i64; 2]) -> bool {
+    let (value, end) = (i64::from(value), i64::from(i32::MAX));
+    if below == 0 && above >= end {
+        return value == end;
+    }
+    if above == 0 && below <= -end {
+        return value <= -end;
+    }
+    (below..=above).contains(&value)
 }
 
 #[cfg(test)]
@@ -147,6 +176,40 @@ mod tests {
                 device[at] ^= 1;
                 assert_eq!(judge(&device, &mut Overflow::default()), Some(false), "{registers:?} {rows:?}");
             }
+        }
+    }
+
+    /// A device that wraps around where registers saturate: values that no order of saturating additions gives are wrong,
+    /// with or without their bytes. A server that adds up parts may give them.
+    #[test]
+    fn sums_that_wrapped_are_wrong_where_registers_saturate() {
+        let (most, least) = (i32::MAX, -i32::MAX);
+        let members: Vec<PacketId> = (0..4).map(|worker| PacketId::new(worker, 0, 0)).collect();
+        for (column, value, right) in [
+            ([most, most, 1, 1], 0, false),
+            ([most, most, 1, 1], most, true),
+            ([most, most, 1, 1], most - 1, false),
+            ([least, least, -1, 0], 1, false),
+            ([least, least, -1, 0], least, true),
+            ([least, least, -1, 0], i32::MIN, true),
+            ([most, 5, -10, 0], most - 5, true),
+            ([most, 5, -10, 0], -11, false),
+        ] {
+            let mut content = Rows(column.map(|own| [own, 7, 7]).to_vec(), Registers::Saturate, false);
+            let mut sums = [0; 3];
+            let mut judge = |mut overflow: Overflow, with_bytes: bool| {
+                sums.fill(0);
+                content.add(&members, &mut sums);
+                let device = [value, 28, 28];
+                let bytes: Vec<u8> = device.iter().flat_map(|value| value.to_be_bytes()).collect();
+                let same = sums == device;
+                let values = with_bytes.then_some(&bytes[..]);
+                (overflow.judge(&mut content, &members, &sums, (same, values)), same)
+            };
+            assert_eq!(judge(Overflow::default(), true).0, Some(right), "{column:?} {value}");
+            let (alone, same) = judge(Overflow::default(), false);
+            assert_eq!(alone, same.then_some(right), "{column:?} {value}");
+            assert_eq!(judge(Overflow::of_server(), true).0, Some(true), "{column:?} {value}");
         }
     }
 }

@@ -167,7 +167,7 @@ impl ResultCheck {
             workers,
             members: Vec::with_capacity(workers as usize),
             sums,
-            overflow: Overflow::default(),
+            overflow: Overflow::of_server(),
             error: ScalingError::default(),
             right: 0,
             wrong: 0,
