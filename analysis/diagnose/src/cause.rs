@@ -118,7 +118,7 @@ causes! {
         by "the first frame whose tag differs from what was sent",
         do "compare addressing.vlan of the profile with the VLAN of the device's ports";
     FIELD_CHANGED = "field_changed" in Device, "a field changes on the way that the device keeps by its profile",
-        by "the first frame with a value of that field with which nothing was sent",
+        by "the first frame with a value of that field with which nothing was sent, or that is not of its newest member",
         do "compare frames.keeps of the profile with what the device writes: pktgen device compare names the field in every frame";
     BAD_CHECKSUM = "bad_checksum" in Device, "frames come back with a wrong checksum of IPv4 or UDP",
         by "the first frame whose checksum does not fit",

@@ -5,15 +5,15 @@ use std::collections::HashSet;
 use pktgen_core::Result;
 use pktgen_core::arrow::array::{Array, AsArray};
 use pktgen_core::arrow::datatypes::{UInt16Type, UInt32Type};
-use pktgen_core::record::{LANES, NO_CLUSTER, PAYLOADS};
+use pktgen_core::record::{LANES, NAMES, NO_CLUSTER, PAYLOADS};
 use pktgen_wire::pcap::Reader;
-use pktgen_workload::lanes::{Answer as LanesSay, Arrived, Members, SentRows};
+use pktgen_workload::lanes::{Answer as LanesSay, Arrived, Layout, Members, SentRows};
 
 use crate::cause::{
-    ADDS_WRONGLY, BITS_FLIPPED, BYTE_ORDER, CONTRIBUTION_MISSING, CONTRIBUTION_TWICE, Cause, WORKER_NOT_MERGED,
-    WRONG_CLUSTER,
+    ADDS_WRONGLY, BITS_FLIPPED, BYTE_ORDER, CONTRIBUTION_MISSING, CONTRIBUTION_TWICE, Cause, FIELD_CHANGED,
+    WORKER_NOT_MERGED, WRONG_CLUSTER,
 };
-use crate::evidence::{Evidence, each};
+use crate::evidence::{Arrived as Came, Evidence, each};
 use crate::finding::{CauseFound, Certainty, EvidenceItem};
 use crate::frame::Datagram;
 
@@ -63,7 +63,8 @@ pub(crate) fn look_at(evidence: &Evidence, found: &mut Vec<CauseFound>) -> Resul
     let len = came.first().map_or(0, Vec::len);
     let Some(sent) = sent(evidence, &tap, len)? else { return Ok(false) };
     let payloads = Payloads { sent, came };
-    let members = members(evidence, layout)?;
+    let heads = Heads::read(evidence)?;
+    let members = heads.members(evidence, layout);
     let mut wrong = Vec::new();
     let mut checked = 0;
     for (row, answer) in members.answers.iter().enumerate().take(payloads.came.len()) {
@@ -75,7 +76,7 @@ pub(crate) fn look_at(evidence: &Evidence, found: &mut Vec<CauseFound>) -> Resul
                 let mixed = wrong.as_ref().filter(|wrong| wrong.cause == &ADDS_WRONGLY);
                 mixed.and_then(|_| payloads.of_clusters(evidence, row)).or(wrong)
             }
-            LanesSay::Contradiction => payloads.of_clusters(evidence, row),
+            LanesSay::Contradiction => payloads.of_clusters(evidence, row).or_else(|| heads.of_another(evidence, row)),
             _ => None,
         };
         wrong.extend(verdict);
@@ -93,7 +94,7 @@ pub(crate) fn workers_of_members(evidence: &Evidence) -> Result<Option<HashSet<u
     let Some(layout) = layout.filter(|_| evidence.dir.join(format!("{LANES}.parquet")).exists()) else {
         return Ok(None);
     };
-    let members = members(evidence, layout)?;
+    let members = Heads::read(evidence)?.members(evidence, layout);
     let worker = |row: &u32| evidence.sent.packet.get(*row as usize).map(|packet| packet.worker());
     let rows = (0..members.answers.len()).flat_map(|row| members.of(row).iter().filter_map(worker));
     Ok(Some(rows.collect()))
@@ -122,38 +123,70 @@ fn sent(evidence: &Evidence, tap: &std::path::Path, len: usize) -> Result<Option
     Ok(all.into_iter().collect::<Option<Vec<_>>>().filter(|_| frames.next().is_none()))
 }
 
-fn members(evidence: &Evidence, layout: &pktgen_workload::lanes::Layout) -> Result<Members> {
-    let (mut words, mut starts, mut clusters) = (Vec::new(), vec![0], Vec::new());
-    each(&evidence.dir, LANES, &["cluster", "words"], &mut |batch| {
-        clusters.extend(batch["cluster"].as_primitive::<UInt16Type>().iter().map(|c| c.unwrap_or(NO_CLUSTER)));
-        let lists = batch["words"].as_list::<i32>();
-        for row in 0..lists.len() {
-            words.extend_from_slice(lists.value(row).as_primitive::<UInt32Type>().values());
-            starts.push(words.len());
-        }
-    })?;
-    let sent = &evidence.sent;
-    let worker: Vec<u32> = sent.packet.iter().map(|packet| packet.worker()).collect();
-    let seq: Vec<u32> = sent.packet.iter().map(|packet| packet.seq()).collect();
-    let cluster: Vec<u16> = worker.iter().map(|worker| evidence.cluster(*worker)).collect();
-    let rows = SentRows { t_sent_ps: &sent.sent_ps, cluster: &cluster, worker: &worker, seq: &seq };
-    let arrived = arrivals(&evidence.arrived.recv_ps, &clusters, &words, &starts);
-    let manifest = &evidence.manifest;
-    Ok(Members::resolve(layout, &manifest.clusters, rows, arrived, manifest.is_real_time()))
+/// What packets say of themselves beside their values, by row of `lanes`.
+struct Heads {
+    clusters: Vec<u16>,
+    /// Lanes, and where those of each packet start.
+    words: Vec<u32>,
+    starts: Vec<usize>,
+    /// Whether headers name the newest member: in strict layouts contents do.
+    named: bool,
 }
 
-/// Returns the packets whose time and lanes are both known: streams of a killed server may end at different packets.
-fn arrivals<'a>(
-    recv_ps: &'a [i64],
-    clusters: &'a [u16],
-    words: &'a [u32],
-    starts: &'a [usize],
-) -> impl Iterator<Item = Arrived<'a>> {
-    recv_ps.iter().zip(clusters).zip(starts.windows(2)).map(|((t_recv_ps, cluster), ends)| Arrived {
-        t_recv_ps: *t_recv_ps,
-        cluster: *cluster,
-        words: &words[ends[0]..ends[1]],
-    })
+impl Heads {
+    fn read(evidence: &Evidence) -> Result<Heads> {
+        let named = !evidence.dir.join(format!("{NAMES}.parquet")).exists();
+        let mut heads = Heads { clusters: Vec::new(), words: Vec::new(), starts: vec![0], named };
+        each(&evidence.dir, LANES, &["cluster", "words"], &mut |batch| {
+            let clusters = batch["cluster"].as_primitive::<UInt16Type>().iter();
+            heads.clusters.extend(clusters.map(|cluster| cluster.unwrap_or(NO_CLUSTER)));
+            let lists = batch["words"].as_list::<i32>();
+            for row in 0..lists.len() {
+                heads.words.extend_from_slice(lists.value(row).as_primitive::<UInt32Type>().values());
+                heads.starts.push(heads.words.len());
+            }
+        })?;
+        Ok(heads)
+    }
+
+    fn members(&self, evidence: &Evidence, layout: &Layout) -> Members {
+        let sent = &evidence.sent;
+        let worker: Vec<u32> = sent.packet.iter().map(|packet| packet.worker()).collect();
+        let seq: Vec<u32> = sent.packet.iter().map(|packet| packet.seq()).collect();
+        let cluster: Vec<u16> = worker.iter().map(|worker| evidence.cluster(*worker)).collect();
+        let rows = SentRows { t_sent_ps: &sent.sent_ps, cluster: &cluster, worker: &worker, seq: &seq };
+        let manifest = &evidence.manifest;
+        let arrived = self.arrivals(&evidence.arrived);
+        Members::resolve(layout, &manifest.clusters, rows, arrived, manifest.is_real_time())
+    }
+
+    /// Returns the packets whose time and lanes are both known: streams of a killed server may end at different packets.
+    fn arrivals<'a>(&'a self, came: &'a Came) -> impl Iterator<Item = Arrived<'a>> {
+        let rows = came.recv_ps.iter().zip(&self.clusters).zip(self.starts.windows(2)).enumerate();
+        rows.map(move |(row, ((t_recv_ps, cluster), ends))| Arrived {
+            t_recv_ps: *t_recv_ps,
+            cluster: *cluster,
+            worker: self.newest(came, row),
+            words: &self.words[ends[0]..ends[1]],
+        })
+    }
+
+    /// Returns the worker of a packet's newest member by its header.
+    fn newest(&self, came: &Came, row: usize) -> Option<u32> {
+        let packet = came.packet.get(row).copied().flatten();
+        packet.filter(|_| self.named).map(|packet| packet.worker())
+    }
+
+    /// Finds a packet that names a cluster of which its newest member is not.
+    fn of_another(&self, evidence: &Evidence, row: usize) -> Option<Wrong> {
+        let (cluster, worker) = (*self.clusters.get(row)?, self.newest(&evidence.arrived, row)?);
+        let own = *evidence.manifest.clusters.get(worker as usize)?;
+        (own != cluster).then(|| {
+            let says =
+                format!("it names cluster {cluster}, and its newest member, worker {worker}, is in cluster {own}");
+            Wrong { row, cause: &FIELD_CHANGED, bits: 0, says }
+        })
+    }
 }
 
 /// Whether a value equals a sum within rounding errors.
@@ -238,11 +271,15 @@ fn conclude(wrong: &[Wrong], checked: usize, reported: u64, found: &mut Vec<Caus
     for own in causes {
         let those: Vec<&Wrong> = wrong.iter().filter(|wrong| cause(wrong) == own).collect();
         let n = those.len() as u64;
-        let says = format!("{}; {n} packets are wrong so, of {checked} that were made again", those[0].says);
+        let says = match own.code {
+            // Such a packet proves no members to make it again of.
+            "field_changed" => format!("{}; {n} packets are so", those[0].says),
+            _ => format!("{}; {n} packets are wrong so, of {checked} that were made again", those[0].says),
+        };
         // A sum of updates of two clusters that is correct in every value is proof; sums of more clusters are not recomputed.
         let certainty = match own.code {
             "wrong_cluster" => Certainty::Certain,
-            "adds_wrongly" if mixed => Certainty::Possible,
+            "adds_wrongly" | "field_changed" if mixed => Certainty::Possible,
             "bits_flipped" if n < 4 => Certainty::Possible,
             _ => Certainty::Likely,
         };
@@ -257,17 +294,45 @@ fn conclude(wrong: &[Wrong], checked: usize, reported: u64, found: &mut Vec<Caus
 
 #[cfg(test)]
 mod tests {
+    use pktgen_core::record::PacketId;
+
     use super::*;
+    use crate::evidence::manifest;
+
+    fn heads(clusters: &[u16], starts: &[usize]) -> Heads {
+        Heads { clusters: clusters.to_vec(), words: vec![1, 2, 3], starts: starts.to_vec(), named: true }
+    }
 
     #[test]
     fn packets_without_a_time_or_lanes_are_left_out() {
         let read = |recv_ps: &[i64], clusters: &[u16], starts: &[usize]| -> Vec<(i64, u16, Vec<u32>)> {
-            let packets = arrivals(recv_ps, clusters, &[1, 2, 3], starts);
+            let came = Came { recv_ps: recv_ps.to_vec(), ..Came::default() };
+            let heads = heads(clusters, starts);
+            let packets = heads.arrivals(&came);
             packets.map(|packet| (packet.t_recv_ps, packet.cluster, packet.words.to_vec())).collect()
         };
         let both = [(5, 0, vec![1]), (9, 1, vec![2, 3])];
         assert_eq!(read(&[5, 9], &[0, 1], &[0, 1, 3]), both);
         assert_eq!(read(&[5], &[0, 1], &[0, 1, 3]), both[..1], "lanes are ahead");
         assert_eq!(read(&[5, 9], &[0], &[0, 1]), both[..1], "times are ahead");
+    }
+
+    /// Headers that contradict themselves have a cause, unless contents name packets.
+    #[test]
+    fn a_cluster_of_which_the_newest_member_is_not_is_a_changed_field() {
+        let mut evidence = Evidence::of(std::path::Path::new(""), manifest(&[0, 0, 1]));
+        evidence.arrived.recv_ps = vec![5, 9];
+        evidence.arrived.packet = vec![Some(PacketId::new(1, 7, 0)); 2];
+        let mut heads = heads(&[0, 1], &[0, 1, 3]);
+        let of = |heads: &Heads| -> Vec<Wrong> { (0..3).filter_map(|row| heads.of_another(&evidence, row)).collect() };
+        let wrong = of(&heads);
+        let [one] = &wrong[..] else { panic!("{} packets", wrong.len()) };
+        assert_eq!((one.row, &*one.says), (1, "it names cluster 1, and its newest member, worker 1, is in cluster 0"));
+        let mut found = Vec::new();
+        conclude(&wrong, 0, 0, &mut found);
+        let said: Vec<_> = found.iter().map(|found| (found.cause.code, found.certainty, found.explains)).collect();
+        assert_eq!(said, [("field_changed", Certainty::Likely, 1)]);
+        heads.named = false;
+        assert_eq!(of(&heads).len(), 0);
     }
 }

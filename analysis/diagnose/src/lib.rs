@@ -234,7 +234,7 @@ fn came(
         loss::ends(evidence, balances.lost_forward(), found);
     }
     let wrong = evidence.manifest.counters.sums_wrong;
-    let unchecked = evidence.manifest.unseen.as_ref().map_or(0, |unseen| unseen.unchecked);
+    let unchecked = evidence.manifest.unseen.as_ref().map_or(0, |unseen| unseen.unchecked.max(unseen.lanes_contradict));
     if evidence.manifest.family() == Family::Pairs {
         unknown.extend(wrong_by_key(evidence, found));
     } else if wrong > 0 && !(all && floats::look_at(evidence, found)?) && told_of_sums(found) < wrong {

@@ -1,8 +1,9 @@
 //! Provenance without the device's help: the members of each packet, from its lanes and the senders' records alone.
 //!
 //! Called by [`crate::analyze`] if a run has lanes. It uses the transmissions of workers and the arrival time, cluster
-//! and lanes of arrivals: no packet ids and no ledger, which a black-box device lacks. docs/provenance.md explains what
-//! can be known. If there is a ledger, [`Provenance::named`] compares.
+//! and lanes of arrivals: no ledger, which a black-box device lacks, and packet ids only to refuse packets that name a
+//! worker of another cluster than their own. docs/provenance.md explains what can be known. If there is a ledger,
+//! [`Provenance::named`] compares.
 
 use pktgen_core::Result;
 use pktgen_core::record::{Manifest, NO_CLUSTER, PacketId};
@@ -31,6 +32,7 @@ impl Provenance {
         let arrived = |row: usize| Arrived {
             t_recv_ps: received.t_recv_ps[row],
             cluster: received.cluster[row],
+            worker: received.packet.get(row).map(|packet| PacketId(*packet).worker()),
             // Those of a killed run's last packets may be missing: such a packet may have any updates.
             words: lanes.words_of(row),
         };

@@ -102,6 +102,18 @@ fn what_was_not_sent_yet_or_has_arrived_is_no_candidate() {
     assert_eq!((found.found.answers[0], found.members_of(0).len(), found.account.merged), (Answer::Known, 3, 3));
 }
 
+/// The lanes of an update of the first worker of a cluster are those of the other cluster's first worker.
+#[test]
+fn a_packet_that_names_a_worker_of_another_cluster_proves_nothing() {
+    let mut bed = Bed::new(Detail::Which, 64);
+    bed.sent(0, 2, 0).sent(1, 0, 0).received(10, &[(0, 0)]).received(20, &[(2, 0)]);
+    bed.records.received.cluster = vec![1, 1];
+    bed.records.received.packet = [0, 2].map(|worker| PacketId::new(worker, 0, 0).0).to_vec();
+    let found = bed.resolve();
+    assert_eq!(found.found.answers, [Answer::Contradiction, Answer::Known]);
+    assert_eq!((found.members_of(0), found.members_of(1)), (&[][..], &[0][..]));
+}
+
 #[test]
 fn what_waits_longer_than_the_window_is_noticed() {
     let mut bed = Bed::new(Detail::Which, 4);

@@ -63,8 +63,18 @@ pub struct Arrived<'a> {
     pub t_recv_ps: i64,
     /// Its cluster, or [`NO_CLUSTER`].
     pub cluster: u16,
+    /// The worker of its newest member, as its header says; `None` if it does not say so.
+    pub worker: Option<u32>,
     /// Its lanes.
     pub words: &'a [u32],
+}
+
+impl Arrived<'_> {
+    /// Returns whether it names a cluster of which its newest member is not: lanes of either cluster may fit it by chance.
+    fn contradicts_itself(&self, cluster_of: &[u16]) -> bool {
+        let own = self.worker.and_then(|worker| cluster_of.get(worker as usize));
+        own.is_some_and(|own| *own != self.cluster)
+    }
 }
 
 /// The answer for a whole run.
@@ -95,6 +105,8 @@ impl Members {
         for packet in arrived {
             let answer = match packet.cluster {
                 NO_CLUSTER => Answer::Other,
+                // Results of synchronous protocols are of a job, and of no worker.
+                _ if !layout.shared && packet.contradicts_itself(cluster_of) => Answer::Contradiction,
                 _ => found.read(layout, &mut log, packet, slacks),
             };
             found.answers.push(answer);

@@ -112,6 +112,7 @@ impl Columns {
         let arrived = (0..self.t_recv_ps.len()).map(|row| Arrived {
             t_recv_ps: self.t_recv_ps[row],
             cluster: self.received_cluster[row],
+            worker: Some(PacketId(self.packet[row]).worker()),
             words: self.lanes.words_of(row),
         });
         Members::resolve(layout, cluster_of, SentRows { t_sent_ps, cluster, worker, seq }, arrived, real_time)
