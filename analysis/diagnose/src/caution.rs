@@ -1,5 +1,6 @@
 //! Notes of a run for readers, and what each leaves undecided.
 
+use pktgen_core::record::Note;
 use serde::Serialize;
 
 use crate::evidence::Evidence;
@@ -27,10 +28,19 @@ pub(crate) fn of_fragments(count: u64) -> Option<Caution> {
     (count > 0).then_some(Caution { code: "fragments", text, open: None })
 }
 
+/// Returns the number of results that arrive again because a server was asked for them again: it answers all workers of a job (ATP §3.2).
+fn resent(evidence: &Evidence) -> u64 {
+    let workers = evidence.manifest.training.as_ref().map_or(0, |training| training.workers);
+    let results = evidence.manifest.counters.device.get("server.results_resent").copied().unwrap_or(0);
+    if evidence.is_results() { results.saturating_mul(workers.into()) } else { 0 }
+}
+
 /// Returns the cautions of a run.
 pub(crate) fn of(evidence: &Evidence) -> Vec<Caution> {
     let notes = &evidence.manifest.validity.notes;
-    let told = notes.iter().filter(|note| note.is_doubt() || note.leaves_open().is_some());
+    let resent = resent(evidence);
+    let has_reason = |note: &Note| matches!(note, Note::Duplicates { packets } if *packets <= resent);
+    let told = notes.iter().filter(|note| (note.is_doubt() || note.leaves_open().is_some()) && !has_reason(note));
     let mut all: Vec<_> =
         told.map(|note| Caution { code: note.code(), text: note.to_string(), open: note.leaves_open() }).collect();
     if evidence.is_cut_early() && evidence.came() == 0 {
@@ -50,4 +60,25 @@ pub(crate) fn of(evidence: &Evidence) -> Vec<Caution> {
         Caution { code: "late_by_host", text, open: None }
     }));
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use pktgen_core::record::Training;
+
+    use super::*;
+    use crate::evidence::manifest;
+
+    /// A server that sent nine results again sent them to the four workers of a job; asynchronous systems have no such server.
+    #[test]
+    fn results_that_a_server_sent_again_have_a_reason() {
+        for (packets, in_training, cautions) in [(36, true, 0), (37, true, 1), (36, false, 1)] {
+            let mut manifest = manifest(&[0, 0, 0, 0, 1, 1, 1, 1]);
+            manifest.training = in_training.then(|| Training { workers: 4, ..Training::default() });
+            manifest.counters.device.insert("server.results_resent".into(), 9);
+            manifest.validity.notes.push(Note::Duplicates { packets });
+            let evidence = Evidence::of(std::path::Path::new(""), manifest);
+            assert_eq!(of(&evidence).len(), cautions, "{packets} {in_training}");
+        }
+    }
 }
