@@ -12,7 +12,8 @@ use pktgen_core::{Error, Result};
 use pktgen_wire::pcap::{Packet, Reader, Stamp};
 use pktgen_wire::wire::frame::{HEAD, Ip, group_of};
 use pktgen_wire::wire::sight::{Datagram, Delivery, Look, Sight, What, frame_bytes, glance, look};
-use pktgen_wire::wire::{Format, Formats};
+use pktgen_wire::wire::update::is_headless;
+use pktgen_wire::wire::{Captured, Format, Formats};
 
 use serde::{Deserialize, Serialize};
 
@@ -179,6 +180,8 @@ struct Decoder {
     given: Option<u8>,
     /// What all UDP datagrams are if a format was specified: that format, or none if it is not over UDP.
     given_udp: Option<u8>,
+    /// The format with our header, and the layout without it.
+    ours_and_bare: Option<(u8, u8)>,
     /// Origin of times, in the clock of the capture.
     anchor_ps: i128,
     /// Uncertainty of times between the clocks; `None` if they are not compared.
@@ -208,6 +211,7 @@ impl Input {
                 ports: Ports::new(formats),
                 given,
                 given_udp: given.map(|given| if is_over_udp { given } else { NOBODY }),
+                ours_and_bare: ours_and_bare(formats),
                 anchor_ps: 0,
                 error_ps: None,
                 last: i64::MIN,
@@ -382,6 +386,7 @@ impl Decoder {
         if let Some(datagram) = glance(packet.link_type, packet.bytes) {
             let format = self.format(&datagram);
             if let Some(sight) = self.formats.get(usize::from(format)).and_then(|known| known.sight(&datagram)) {
+                let (format, sight) = self.as_it_came(format, sight, &datagram);
                 let content = self.content(format, &sight, &datagram);
                 return self.keep(packet, Found { format, sight, content, src: datagram.src }, events);
             }
@@ -537,7 +542,7 @@ impl Decoder {
             return if self.is_undirected(datagram) {
                 None
             } else {
-                known.sight(datagram).map(|sight| (format, sight))
+                known.sight(datagram).map(|sight| self.as_it_came(format, sight, datagram))
             };
         }
         let background = datagram.dst_port == DISCARD && datagram.src & 0xffff_0000 == BACKGROUND_NET;
@@ -555,6 +560,18 @@ impl Decoder {
         background.then_some((BACKGROUND, nothing))
     }
 
+    /// Returns what a packet shows if it came without our header, which a run restored: its number, time and count are no more known than
+    /// on the wire (docs/strict.md).
+    #[inline]
+    fn as_it_came(&self, format: u8, sight: Sight, datagram: &Datagram) -> (u8, Sight) {
+        match self.ours_and_bare {
+            Some((ours, bare)) if format == ours && is_headless(datagram.payload) => {
+                (bare, Sight { seq: 0, attempt: 0, generation: None, count: 1, ..sight })
+            }
+            _ => (format, sight),
+        }
+    }
+
     /// Parses a format that follows IPv4 in an Ethernet type of its own, if no other one was specified.
     fn layer(&self, kind: u16, datagram: &Datagram) -> std::result::Result<(u8, Sight), Odd> {
         let fits = |index: &usize| self.formats[*index].ether_type() == Some(kind);
@@ -566,6 +583,13 @@ impl Decoder {
         // Its Ethernet type is the format's own: it was cut, or is of another length than the format has.
         self.formats[known].sight(datagram).map(|sight| (known as u8, sight)).ok_or(Odd::Unreadable)
     }
+}
+
+/// Returns the indices of the format with our header and of the layout without it, if both are known.
+fn ours_and_bare(formats: Formats) -> Option<(u8, u8)> {
+    let ours = formats.iter().position(|format| format.facts().updates == Captured::Ours)?;
+    let bare = formats.iter().position(|format| matches!(format.facts().updates, Captured::Headless(_)))?;
+    Some((ours as u8, bare as u8))
 }
 
 /// A packet that is an event: see [`Event`].

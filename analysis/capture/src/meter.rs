@@ -1,6 +1,8 @@
 //! Adds up events: counts, Age-of-Model, rates, latency. Memory does not grow with the length of the capture, only with the number of
 //! workers and clusters; lists of numbers for quantiles go to a temporary file ([`pktgen_records::column`]).
 
+mod sides;
+
 use std::collections::{BTreeMap, HashSet};
 use std::hash::BuildHasherDefault;
 
@@ -631,16 +633,6 @@ impl Meter {
             return 0;
         }
         self.workers.iter().filter_map(|worker| worker.seqs).map(|(low, high)| u64::from(high - low) + 1).sum()
-    }
-
-    /// Determines whether the captures of the senders have what arrived. Called after the last event.
-    pub(super) fn compare_sides(&mut self) {
-        let [senders, server] = &self.sources;
-        // Of a worker of whom much arrived and nothing was sent, no limit of memory hides it.
-        let is_unsent = |own: &Worker| own.received.newest.is_some() && own.sent.newest.is_none();
-        self.totals.unsent_workers =
-            !server.is_subset(senders) || self.pending.is_some() && self.workers.iter().any(is_unsent);
-        self.totals.forgot = [&self.pending, &self.ahead].into_iter().flatten().any(Pending::forgot);
     }
 
     /// Multiplies what results with all workers represent by the number of workers, if it is known.

@@ -216,6 +216,20 @@ fn strict_updates_of_a_coupled_queue_are_named() {
     }
 }
 
+/// The header that a run restored is no content of strict packets: their capture has no counts and ages.
+#[test]
+fn captures_of_strict_updates_show_no_restored_numbers() {
+    let ran = Ran::coupled(OLAF, OLAF_DEVICE, &["capture.pcap=true"]);
+    ran.valid();
+    let [received, sent] = ["capture.pcapng", "sent.pcapng"].map(|name| ran.dir().join(name).display().to_string());
+    let output = pktgen(&[], &["analyze", &received, "--sent", &sent, "--json"], &[]).output().expect("it runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    for metric in ["aggregation_mean", "aom_mean", "merged", "updates_per_s"] {
+        assert!(!text.contains(&format!("\"{metric}\"")), "{metric}: {text}");
+    }
+    assert!(text.contains("olaf_strict") && !text.contains("senders_incomplete"), "{text}");
+}
+
 /// A device that adds wrongly is detected, as on a wire.
 #[test]
 fn wrong_sums_of_a_coupled_switch_are_found() {

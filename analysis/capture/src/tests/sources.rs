@@ -1,6 +1,7 @@
 //! Tests of what packets of given formats show.
 
 use pktgen_wire::wire::Format;
+use pktgen_wire::wire::update::FLAG_HEADLESS;
 
 use super::super::input::{Input, Tally};
 use super::*;
@@ -45,6 +46,30 @@ fn only_packets_that_can_be_of_the_given_format_are_read_as_such() {
         let (found, tally) = events(&path, given.map(format));
         assert_eq!((&found[..], tally.other, tally.foreign, tally.misfits), (names, other, foreign, 0), "{given:?}");
     }
+}
+
+/// Numbers, times and counts that a run restored are no content of the packets; their workers are in the senders' captures, with our header.
+#[test]
+fn packets_that_came_without_our_header_show_no_more_than_on_the_wire() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut sides = some(0, 100);
+    sides[1].iter_mut().for_each(|(_, frame)| frame[HEAD + 1] |= FLAG_HEADLESS);
+    let measured = of_sides(dir.path(), &sides);
+    let (found, tally) = events(&dir.path().join("received.pcapng"), None);
+    assert_eq!((found, tally.early), (vec!["olaf_strict"; 20], 0));
+    let invented = ["aggregation_mean", "aom_mean", "merged", "represented", "missing", "updates_per_s"];
+    let named = |line: &Line| invented.iter().any(|metric| line.metric == *metric);
+    assert!(!measured.lines.iter().any(named), "{:?}", measured.lines);
+    assert_eq!((value(&measured.lines, "sent"), value(&measured.lines, "received")), (Some(20.0), Some(20.0)));
+    let noted = |code: &str| measured.notes.iter().any(|note| note.note == code);
+    let expected = [true, true, false];
+    let codes = ["deliveries_unknown", "age_of_model_not_defined", "senders_incomplete"];
+    assert_eq!(codes.map(noted), expected, "{:?}", measured.notes);
+    // Of one of the three workers nothing was sent.
+    sides[0] = sides[0].iter().skip(1).step_by(3).chain(sides[0].iter().skip(2).step_by(3)).cloned().collect();
+    sides[0].sort_by_key(|(t, _)| *t);
+    let measured = of_sides(dir.path(), &sides);
+    assert!(measured.notes.iter().any(|note| note.note == "senders_incomplete"), "{:?}", measured.notes);
 }
 
 /// The Ethernet type names the format.

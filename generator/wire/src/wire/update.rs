@@ -231,6 +231,13 @@ pub fn is_ack(payload: &[u8]) -> bool {
     payload.len() >= ACK_HEAD && payload[0] == ACK
 }
 
+/// Returns whether the packet came without this header, which was restored from what its reader knew (docs/strict.md).
+#[inline]
+pub fn is_headless(payload: &[u8]) -> bool {
+    const FLAGS: usize = find(Header::FIELDS, "headless").1 / 8;
+    payload.get(FLAGS).is_some_and(|flags| flags & FLAG_HEADLESS != 0)
+}
+
 /// Stamps the status of a queue into an acknowledgement; values beyond the field's range become its maximum.
 pub fn stamp(payload: &mut [u8], status: Status) {
     if is_ack(payload) {

@@ -1,0 +1,27 @@
+//! Comparison of the two sides: whether the captures of the senders have the workers of what arrived.
+
+use std::collections::HashSet;
+
+use pktgen_wire::wire::Captured;
+
+use super::{Meter, Pending, Source, Worker};
+
+impl Meter {
+    /// Determines whether the captures of the senders have what arrived. Called after the last event.
+    pub(crate) fn compare_sides(&mut self) {
+        let [senders, server] = &self.sources;
+        // Of a worker of whom much arrived and nothing was sent, no limit of memory hides it.
+        let is_unsent = |own: &Worker| own.received.newest.is_some() && own.sent.newest.is_none();
+        // Packets that arrived without our header may have it in the captures of the senders, which a run writes.
+        let headed = self.workers.iter().filter(|own| own.sent.newest.is_some()).map(|own| own.flow.id);
+        let headed: HashSet<u32> = headed.collect();
+        let is_bare = |format: u8| {
+            let format = self.totals.formats.get(usize::from(format));
+            format.is_some_and(|format| matches!(format.facts().updates, Captured::Headless(_)))
+        };
+        let is_sent = |source: &Source| senders.contains(source) || is_bare(source.0) && headed.contains(&source.2);
+        let all_sent = server.iter().all(is_sent);
+        self.totals.unsent_workers = !all_sent || self.pending.is_some() && self.workers.iter().any(is_unsent);
+        self.totals.forgot = [&self.pending, &self.ahead].into_iter().flatten().any(Pending::forgot);
+    }
+}
