@@ -263,16 +263,25 @@ fn chosen(args: &Certify, repeats: Option<u32>) -> String {
     if all.is_empty() { "all".to_owned() } else { all.join(" ") }
 }
 
-/// Returns the clauses of the device's format.
+/// Returns the clauses of the device's format and program.
 fn suite(plan: &Plan, experiment: &str) -> Result<&'static ClauseSuite> {
     let format = plan.parts.facts.protocol.format;
-    all().suites.iter().copied().find(|suite| suite.format == format).ok_or_else(|| {
+    let suite = all().suites.iter().copied().find(|suite| suite.format == format).ok_or_else(|| {
         let known: Vec<_> = all().suites.iter().map(|suite| suite.format).collect();
         Error::config(format!(
             "{experiment}: there are no clauses for devices that use {format}; use an experiment of {}",
             known.join(" or ")
         ))
-    })
+    })?;
+    let keys = Document::parse(&plan.spec.config, "the resolved experiment")?;
+    let program = keys.get("target.program").map(|value| value.to_label());
+    match program.filter(|program| !suite.programs.is_empty() && !suite.programs.contains(&program.as_str())) {
+        Some(program) => Err(Error::config(format!(
+            "{experiment}: there are no clauses for devices of target.program = \"{program}\"; use one of {}",
+            suite.programs.join(" or ")
+        ))),
+        None => Ok(suite),
+    }
 }
 
 type Bench<'a> = Box<dyn ProbeBench + 'a>;

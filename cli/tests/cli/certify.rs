@@ -400,6 +400,24 @@ fn our_card_conforms_in_virtual_time() {
     }
 }
 
+/// A threshold's device has OLAF's packets, and other rules: an update alone waits.
+#[test]
+fn programs_with_the_packets_of_others_are_refused() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (file, out) = (folder.path().join("threshold.toml"), folder.path().join("out"));
+    let threshold = "program = \"iswitch\"\nthreshold = 2";
+    std::fs::write(&file, OLAF.replace("program = \"olaf\"\nqueue = \"olaf\"", threshold)).expect("writable");
+    let words = ["certify", &file.display().to_string(), "--out", &out.display().to_string()];
+    let output = pktgen(&[], &words, &[]).output().expect("it runs");
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("no clauses for devices of target.program = \"iswitch\"; use one of olaf or forward"),
+        "{said}"
+    );
+    assert!(!out.exists(), "nothing is written");
+}
+
 /// Certifies the card in C, which has no path back from the server, behind a slow link: exit code, lines, messages.
 fn c_card(words: &[&str]) -> Option<(Option<i32>, Vec<Value>, String)> {
     let net = match cabled("certcard") {

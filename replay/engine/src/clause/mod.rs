@@ -67,6 +67,8 @@ pub struct ClauseSuite {
     pub name: &'static str,
     /// The wire format that devices under test use.
     pub format: &'static str,
+    /// The programs (`target.program`) whose devices it is about; empty if no program of its format has other rules.
+    pub programs: &'static [&'static str],
     /// The dialect in which its frames are written; none if devices expect our layout.
     pub layout: Option<&'static str>,
     /// The version of the clauses: it changes when a verdict may change.

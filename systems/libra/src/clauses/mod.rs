@@ -21,6 +21,7 @@ use pktgen_engine::clause::{Clause, ClauseGroup, ClauseSuite, ProbeGround};
 pub(crate) static SUITE: ClauseSuite = ClauseSuite {
     name: "libra",
     format: "libra",
+    programs: &[],
     layout: None,
     version: 4,
     terms: &[

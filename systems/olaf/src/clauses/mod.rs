@@ -20,6 +20,7 @@ use pktgen_engine::clause::{Clause, ClauseGroup, ClauseSuite, ProbeGround};
 pub(crate) static SUITE: ClauseSuite = ClauseSuite {
     name: "olaf",
     format: "olaf",
+    programs: &[OLAF, "forward"],
     layout: Some("strict"),
     version: 8,
     terms: &[

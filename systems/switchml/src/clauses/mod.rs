@@ -18,6 +18,7 @@ use pktgen_engine::clause::{Clause, ClauseGroup, ClauseSuite};
 pub(crate) static SUITE: ClauseSuite = ClauseSuite {
     name: "switchml",
     format: "switchml",
+    programs: &[],
     layout: None,
     version: 7,
     terms: &[

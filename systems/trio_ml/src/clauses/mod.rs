@@ -18,6 +18,7 @@ use pktgen_engine::clause::{Clause, ClauseGroup, ClauseSuite, ProbeGround};
 pub(crate) static SUITE: ClauseSuite = ClauseSuite {
     name: "trio_ml",
     format: "trio_ml",
+    programs: &[],
     layout: None,
     version: 5,
     terms: &[
