@@ -241,7 +241,14 @@ proptest! {
     fn histories_are_resolved_as_by_the_model(story in stories()) {
         let mut manifest = story.manifest();
         manifest.clusters = vec![0, 0, 1, 1];
-        for family in [Family::Updates, Family::Results, Family::Pairs] {
+        for (family, at_server) in
+            [(Family::Updates, false), (Family::Results, false), (Family::Results, true), (Family::Pairs, false)]
+        {
+            if at_server {
+                manifest.counters.device.insert("server.packets".into(), 1);
+            } else {
+                manifest.counters.device.clear();
+            }
             for unseen in [false, true] {
                 let told = ours(&story.records, &manifest, family, unseen);
                 prop_assert_eq!(told, theirs(&story.records, &manifest, family, unseen), "{:?} {}", family, unseen);

@@ -74,6 +74,8 @@ pub enum Evidence<'a> {
         workers: &'a Population,
         /// Whether the device may merge or replace updates, or only forwards them.
         merges: bool,
+        /// Whether results are packets at a server, which adds what devices did not.
+        at_server: bool,
     },
 }
 
@@ -186,7 +188,9 @@ impl Ledger {
         };
         let black_box = match evidence {
             Evidence::Books => None,
-            Evidence::Nothing { workers, merges } => Some(Box::new(BlackBox::new(workers, merges))),
+            Evidence::Nothing { workers, merges, at_server } => {
+                Some(Box::new(BlackBox::new(workers, merges, at_server)))
+            }
         };
         Ledger { account, counts: FateCounts::new(workers), black_box }
     }

@@ -11,6 +11,8 @@ use crate::columns::ReceivedColumns;
 pub(crate) struct Unseen {
     cluster_of: Vec<u16>,
     clusters: Vec<Vec<u32>>,
+    /// Whether results are packets at a server, which adds what devices did not.
+    at_server: bool,
 }
 
 impl Unseen {
@@ -24,7 +26,8 @@ impl Unseen {
             }
             clusters[cluster].push(worker);
         }
-        Unseen { cluster_of: manifest.clusters.clone(), clusters }
+        let at_server = manifest.counters.device.contains_key("server.packets");
+        Unseen { cluster_of: manifest.clusters.clone(), clusters, at_server }
     }
 
     /// Returns the workers of the job of a packet's worker; empty for an unknown worker.
@@ -67,24 +70,27 @@ impl Resolver {
         known.or_else(|| self.named(id.0))
     }
 
-    /// Records that a result of all workers of its job has delivered the first open transmission of each.
+    /// Records that a result of all workers of its job has delivered the first open transmission of each, and a single packet at a server
+    /// itself.
     fn result(&mut self, id: PacketId, count: usize, unseen: &Unseen) {
         let workers = unseen.workers_of(id);
         if workers.is_empty() || workers.len() != count {
+            let own = self.packets.number(id.0).filter(|own| unseen.at_server && count == 1 && self.is_open(*own));
+            own.into_iter().for_each(|own| self.deliver_unseen(own, true));
             return;
         }
-        let open = |worker: &u32| {
-            self.transmissions(*worker, id.seq()).find(|packet| {
-                self.packets.state(*packet) == State::Open && self.packets.fate(*packet) != Fate::Withheld
-            })
-        };
+        let open = |worker: &u32| self.transmissions(*worker, id.seq()).find(|packet| self.is_open(*packet));
         let members: Vec<u32> = workers.iter().filter_map(open).collect();
         match members.len() == workers.len() {
             true => members.iter().for_each(|member| self.deliver_unseen(*member, count == 1)),
-            // It came again only if a result of this block had come.
-            false if self.has_come(workers[0], id.seq()) => self.duplicates += 1,
+            // It came again only if packets of this block had come.
+            false if workers.iter().any(|worker| self.has_come(*worker, id.seq())) => self.duplicates += 1,
             false => self.contradictions += 1,
         }
+    }
+
+    fn is_open(&self, packet: u32) -> bool {
+        self.packets.state(packet) == State::Open && self.packets.fate(packet) != Fate::Withheld
     }
 
     /// Returns the transmissions of a block by a worker.

@@ -12,6 +12,8 @@ use pktgen_core::index::NOWHERE;
 pub(super) struct Unseen {
     cluster_of: Vec<u16>,
     clusters: Vec<Vec<u32>>,
+    /// Whether results are packets at a server, which adds what devices did not.
+    at_server: bool,
 }
 
 impl Unseen {
@@ -24,7 +26,8 @@ impl Unseen {
             }
             clusters[cluster].push(worker);
         }
-        Unseen { cluster_of: manifest.clusters.clone(), clusters }
+        let at_server = manifest.counters.device.contains_key("server.packets");
+        Unseen { cluster_of: manifest.clusters.clone(), clusters, at_server }
     }
 
     /// Returns the workers of the job of a packet's worker; empty for an unknown worker.
@@ -90,23 +93,28 @@ impl Resolver {
         known.map(|packet| *packet as usize).or_else(|| self.named(id.0))
     }
 
-    /// Records that a result of all workers of its job has delivered the first open transmission of each.
+    /// Records that a result of all workers of its job has delivered the first open transmission of each, and a single packet at a server
+    /// itself.
     fn result(&mut self, id: PacketId, count: usize, unseen: &Unseen) {
         let workers = unseen.workers_of(id);
         if workers.is_empty() || workers.len() != count {
+            let own = self.index.get(&id.0).map(|own| *own as usize);
+            let own = own.filter(|own| unseen.at_server && count == 1 && self.is_open(*own));
+            own.into_iter().for_each(|own| self.deliver_unseen(own, true));
             return;
         }
-        let open = |worker: &u32| {
-            self.transmissions(*worker, id.seq())
-                .find(|packet| self.state[*packet] == State::Open && self.fates.fate[*packet] != Fate::Withheld)
-        };
+        let open = |worker: &u32| self.transmissions(*worker, id.seq()).find(|packet| self.is_open(*packet));
         let members: Vec<_> = workers.iter().filter_map(open).collect();
         match members.len() == workers.len() {
             true => members.iter().for_each(|member| self.deliver_unseen(*member, count == 1)),
-            // It came again only if a result of this block had come.
-            false if self.has_come(workers[0], id.seq()) => self.fates.duplicates += 1,
+            // It came again only if packets of this block had come.
+            false if workers.iter().any(|worker| self.has_come(*worker, id.seq())) => self.fates.duplicates += 1,
             false => self.fates.contradictions += 1,
         }
+    }
+
+    fn is_open(&self, packet: usize) -> bool {
+        self.state[packet] == State::Open && self.fates.fate[packet] != Fate::Withheld
     }
 
     /// Returns the transmissions of a block by a worker.
@@ -156,6 +164,25 @@ mod tests {
         }
         let fates = Fates::resolve_unseen(&story.records, &story.manifest(), Family::Results);
         assert_eq!((fates.duplicates, fates.contradictions), (1, 1), "block 4 came again");
+    }
+
+    /// ATP: what found no aggregator arrives by itself.
+    #[test]
+    fn single_packets_at_a_server_deliver_themselves() {
+        let mut story = Story::new();
+        (0..4).for_each(|worker| _ = story.sent_seq(worker, 0, 0, Some(0), 0).sent_seq(worker, 1, 0, Some(0), 0));
+        story.received_seq(5, 0, 0, 0, 4);
+        (0..4).for_each(|worker| _ = story.received_seq(6, worker, 1, 0, 1));
+        story.received_seq(7, 0, 1, 0, 4);
+        let mut manifest = story.manifest();
+        let of = |manifest: &Manifest| {
+            let fates = Fates::resolve_unseen(&story.records, manifest, Family::Results);
+            let balance = fates.balance();
+            (balance.delivered_merged, balance.delivered_alone, balance.unaccounted, fates.contradictions)
+        };
+        assert_eq!(of(&manifest), (8, 0, 0, 0), "results at workers: the last one delivers");
+        manifest.counters.device.insert("server.packets".to_owned(), 6);
+        assert_eq!(of(&manifest), (4, 4, 0, 0), "the last one came again");
     }
 
     #[test]

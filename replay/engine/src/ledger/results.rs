@@ -99,6 +99,11 @@ impl Results {
         lone.unwrap_or(packet)
     }
 
+    /// Records that a transmission arrived by itself from a device without books; returns whether it was under way.
+    pub(super) fn deliver_one(&mut self, packet: PacketId, counts: &mut FateCounts) -> bool {
+        self.chains.end(packet, |member, alone| counts.of(member).count(Fate::Delivered, alone))
+    }
+
     /// Records a result of these workers from a device without books: the first transmission of each that is under way is in it. Returns
     /// whether it is their sum, if known; `None`, without delivery, if one of them has none under way.
     pub(super) fn received_of_all(

@@ -41,6 +41,8 @@ pub struct Proven {
 pub(super) struct BlackBox {
     /// Whether the device may merge or replace updates.
     pub merges: bool,
+    /// Whether results are packets at a server, which adds what devices did not.
+    at_server: bool,
     pub cluster_of: Vec<u16>,
     clusters: Vec<Vec<u32>>,
     /// Ids that arrived.
@@ -65,7 +67,7 @@ pub(super) struct BlackBox {
 }
 
 impl BlackBox {
-    pub(super) fn new(workers: &Population, merges: bool) -> Self {
+    pub(super) fn new(workers: &Population, merges: bool, at_server: bool) -> Self {
         let mut clusters = vec![Vec::new(); workers.clusters_ever()];
         for (worker, cluster) in (0u32..).zip(&workers.cluster_of) {
             if let Some(own) = clusters.get_mut(usize::from(*cluster)) {
@@ -74,6 +76,7 @@ impl BlackBox {
         }
         BlackBox {
             merges,
+            at_server,
             cluster_of: workers.cluster_of.clone(),
             clusters,
             arrived: HashSet::new(),
@@ -174,20 +177,23 @@ impl BlackBox {
         (SumOk::Unknown, None)
     }
 
-    /// Records a result at the workers of a job.
+    /// Records a result at the workers of a job, or at a server, where a packet of one worker delivers itself.
     pub(super) fn result(&mut self, results: &mut Results, receipt: &Receipt, counts: &mut FateCounts) -> SumOk {
         let packet = receipt.packet;
         let Some(workers) = self.workers_of(packet) else {
             return self.again(packet, counts);
         };
+        // The id of the result: all workers of a job have the same numbers.
+        let known = PacketId::new(workers[0], packet.seq(), 0);
         if usize::from(receipt.count) != workers.len() {
             // Its correctness does not depend on its members, which remain unknown.
             let right = results.is_sum_of_some(workers, receipt);
             self.sums += u64::from(right.is_none());
+            if self.at_server && receipt.count == 1 && results.deliver_one(packet, counts) {
+                self.arrived.insert(known.0);
+            }
             return SumOk::of(right);
         }
-        // The id of the result: all workers of a job have the same numbers.
-        let known = PacketId::new(workers[0], packet.seq(), 0);
         let Some(right) = results.received_of_all(workers, packet.seq(), &receipt.carried, counts) else {
             return self.again(known, counts);
         };
@@ -233,7 +239,8 @@ mod tests {
     #[test]
     fn what_nobody_saw_is_a_line_of_its_own_and_the_balance_closes() {
         let workers = Population { cluster_of: vec![0, 0, 0], moves: Vec::new() };
-        let mut ledger = Ledger::open(3, updates(1), Evidence::Nothing { workers: &workers, merges: true });
+        let mut ledger =
+            Ledger::open(3, updates(1), Evidence::Nothing { workers: &workers, merges: true, at_server: false });
         for (worker, seq) in [(0, 0), (1, 0), (2, 0), (0, 1), (1, 1)] {
             ledger.sent(id(worker, seq), None, &bytes((worker + 10 * seq) as f32));
         }
@@ -268,8 +275,11 @@ mod tests {
     #[test]
     fn results_of_all_workers_and_of_some_are_checked() {
         let workers = Population { cluster_of: vec![0, 0, 1], moves: Vec::new() };
-        let mut ledger =
-            Ledger::open(3, Subject::Results(Box::new(Numbers)), Evidence::Nothing { workers: &workers, merges: true });
+        let mut ledger = Ledger::open(
+            3,
+            Subject::Results(Box::new(Numbers)),
+            Evidence::Nothing { workers: &workers, merges: true, at_server: false },
+        );
         for (worker, seq) in [(0, 0), (1, 0), (0, 1), (1, 1), (2, 0), (0, 2), (1, 2), (0, 3), (1, 3)] {
             ledger.sent(id(worker, seq), None, &[]);
         }
@@ -288,6 +298,25 @@ mod tests {
         let balance = total(&ledger.close());
         let fates = (balance.delivered_alone, balance.delivered_merged, balance.unaccounted);
         assert_eq!((fates, balance.sent, balance.unknown), ((1, 6, 3), 10, 0));
+    }
+
+    /// ATP: what found no aggregator arrives by itself, and whole sums of the same block may follow.
+    #[test]
+    fn single_packets_at_a_server_deliver_themselves() {
+        let workers = Population { cluster_of: vec![0, 0], moves: Vec::new() };
+        let nothing = Evidence::Nothing { workers: &workers, merges: true, at_server: true };
+        let mut ledger = Ledger::open(2, Subject::Results(Box::new(Numbers)), nothing);
+        for (worker, seq) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
+            ledger.sent(id(worker, seq), None, &[]);
+        }
+        assert_eq!(ledger.received(&whole(id(0, 0), 2, &3i32.to_be_bytes())), SumOk::Yes);
+        assert_eq!(ledger.received(&whole(id(0, 1), 1, &1i32.to_be_bytes())), SumOk::Yes);
+        assert_eq!(ledger.received(&whole(id(1, 1), 1, &2i32.to_be_bytes())), SumOk::Yes);
+        ledger.received(&whole(id(0, 1), 2, &3i32.to_be_bytes()));
+        assert_eq!(ledger.strangers(), 0, "copies of what came");
+        let balance = total(&ledger.close());
+        let fates = (balance.delivered_alone, balance.delivered_merged, balance.unaccounted);
+        assert_eq!((fates, balance.sent, balance.unknown), ((2, 2, 0), 4, 0));
     }
 
     /// Pushes whose contents do not matter.
@@ -320,7 +349,8 @@ mod tests {
     fn sums_by_key_are_of_pushes_that_were_sent_and_cold_pushes_may_come_again() {
         let workers = Population { cluster_of: vec![0, 0], moves: Vec::new() };
         let subject = Subject::Pairs(Box::new(Pushes), Adder::Exact);
-        let mut ledger = Ledger::open(2, subject, Evidence::Nothing { workers: &workers, merges: true });
+        let mut ledger =
+            Ledger::open(2, subject, Evidence::Nothing { workers: &workers, merges: true, at_server: false });
         ledger.sent(id(0, 0), Some(Heat::Hot), &[]);
         ledger.sent(id(0, 1), Some(Heat::Cold), &[]);
         ledger.sent(PacketId::new(0, 1, 1), Some(Heat::Cold), &[]);

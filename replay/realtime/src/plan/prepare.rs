@@ -265,7 +265,11 @@ fn subject(payloads: Payloads, updates: Subject, devices: &[Option<Device>], rem
 /// Returns the evidence of a run's account.
 fn evidence(spec: &Spec) -> Evidence<'_> {
     match spec.is_external() {
-        true => Evidence::Nothing { workers: &spec.workers, merges: may_merge(&spec.config) },
+        true => Evidence::Nothing {
+            workers: &spec.workers,
+            merges: may_merge(&spec.config),
+            at_server: spec.transport.has_server,
+        },
         false => Evidence::Books,
     }
 }
