@@ -75,11 +75,11 @@ impl Resolver {
     fn result(&mut self, id: PacketId, count: usize, unseen: &Unseen) {
         let workers = unseen.workers_of(id);
         if workers.is_empty() || workers.len() != count {
-            let own = self.packets.number(id.0).filter(|own| unseen.at_server && count == 1 && self.is_open(*own));
+            let own = self.packets.number(id.0).filter(|own| unseen.at_server && count == 1 && self.is_under_way(*own));
             own.into_iter().for_each(|own| self.deliver_unseen(own, true));
             return;
         }
-        let open = |worker: &u32| self.transmissions(*worker, id.seq()).find(|packet| self.is_open(*packet));
+        let open = |worker: &u32| self.transmissions(*worker, id.seq()).find(|packet| self.is_under_way(*packet));
         let members: Vec<u32> = workers.iter().filter_map(open).collect();
         match members.len() == workers.len() {
             true => members.iter().for_each(|member| self.deliver_unseen(*member, count == 1)),
@@ -89,7 +89,7 @@ impl Resolver {
         }
     }
 
-    fn is_open(&self, packet: u32) -> bool {
+    fn is_under_way(&self, packet: u32) -> bool {
         self.packets.state(packet) == State::Open && self.packets.fate(packet) != Fate::Withheld
     }
 

@@ -99,11 +99,11 @@ impl Resolver {
         let workers = unseen.workers_of(id);
         if workers.is_empty() || workers.len() != count {
             let own = self.index.get(&id.0).map(|own| *own as usize);
-            let own = own.filter(|own| unseen.at_server && count == 1 && self.is_open(*own));
+            let own = own.filter(|own| unseen.at_server && count == 1 && self.is_under_way(*own));
             own.into_iter().for_each(|own| self.deliver_unseen(own, true));
             return;
         }
-        let open = |worker: &u32| self.transmissions(*worker, id.seq()).find(|packet| self.is_open(*packet));
+        let open = |worker: &u32| self.transmissions(*worker, id.seq()).find(|packet| self.is_under_way(*packet));
         let members: Vec<_> = workers.iter().filter_map(open).collect();
         match members.len() == workers.len() {
             true => members.iter().for_each(|member| self.deliver_unseen(*member, count == 1)),
@@ -113,7 +113,7 @@ impl Resolver {
         }
     }
 
-    fn is_open(&self, packet: usize) -> bool {
+    fn is_under_way(&self, packet: usize) -> bool {
         self.state[packet] == State::Open && self.fates.fate[packet] != Fate::Withheld
     }
 
