@@ -153,8 +153,12 @@ pub(super) fn measured(facts: &Facts, mut meter: Meter) -> Result<Measured> {
     counts(facts, &totals, deliveries, numbered, &mut lines);
     let unordered = facts.inputs.iter().any(InputFacts::is_unordered);
     let comparable = clocks.comparable() && !facts.joins_runs();
-    let aged =
-        seen && comparable && !facts.shares_numbers() && !unordered && !(clusters.is_empty() && workers.is_empty());
+    let aged = seen
+        && comparable
+        && !totals.bare
+        && !facts.shares_numbers()
+        && !unordered
+        && !(clusters.is_empty() && workers.is_empty());
     if aged {
         aom::lines("cluster", &clusters, &mut lines);
         if !merged {

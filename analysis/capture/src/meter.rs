@@ -169,6 +169,8 @@ pub(super) struct Totals {
     pub(super) forgot: bool,
     /// Whether the server's captures have contributions of a worker that the senders' captures lack.
     pub(super) unsent_workers: bool,
+    /// Whether packets arrived without the header that the senders' captures have: which of these they deliver is not known.
+    pub(super) bare: bool,
     /// Received packets that were sent later, and the maximum difference in ps.
     pub(super) backwards: u64,
     pub(super) backwards_ps: i64,
@@ -365,6 +367,7 @@ impl Meter {
                 unseen: 0,
                 forgot: false,
                 unsent_workers: false,
+                bare: false,
                 backwards: 0,
                 backwards_ps: 0,
                 matched: 0,

@@ -19,6 +19,7 @@ impl Meter {
             let format = self.totals.formats.get(usize::from(format));
             format.is_some_and(|format| matches!(format.facts().updates, Captured::Headless(_)))
         };
+        self.totals.bare = !headed.is_empty() && server.iter().any(|source| is_bare(source.0));
         let is_sent = |source: &Source| senders.contains(source) || is_bare(source.0) && headed.contains(&source.2);
         let all_sent = server.iter().all(is_sent);
         self.totals.unsent_workers = !all_sent || self.pending.is_some() && self.workers.iter().any(is_unsent);
