@@ -153,12 +153,9 @@ pub(super) fn measured(facts: &Facts, mut meter: Meter) -> Result<Measured> {
     counts(facts, &totals, deliveries, numbered, &mut lines);
     let unordered = facts.inputs.iter().any(InputFacts::is_unordered);
     let comparable = clocks.comparable() && !facts.joins_runs();
-    let aged = seen
-        && comparable
-        && !totals.bare
-        && !facts.shares_numbers()
-        && !unordered
-        && !(clusters.is_empty() && workers.is_empty());
+    let is_in_time = comparable && !unordered && !facts.shares_numbers();
+    let has_flows = !clusters.is_empty() || !workers.is_empty();
+    let aged = seen && is_in_time && has_flows && !totals.bare;
     if aged {
         aom::lines("cluster", &clusters, &mut lines);
         if !merged {
