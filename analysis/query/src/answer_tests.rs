@@ -275,6 +275,51 @@ fn keys_of_groups_stand_beside_aggregates() {
     ]);
 }
 
+/// Polars would compute them of the key instead of the column.
+#[test]
+fn expressions_of_keys_are_of_the_value_of_the_group() {
+    answers(&[
+        (
+            "SELECT t_gen_ps // 20 AS b, t_gen_ps // 20 * 20 AS lo, COUNT(*) AS n FROM sent GROUP BY t_gen_ps // 20 ORDER BY b",
+            "0 0 1, 1 20 2, 2 40 2, 3 60 1",
+        ),
+        (
+            "SELECT t_gen_ps // 20 * 20 AS lo, t_gen_ps // 20 * 20 + 20 AS hi, COUNT(*) AS n FROM sent GROUP BY lo ORDER BY lo",
+            "0 20 1, 20 40 2, 40 60 2, 60 80 1",
+        ),
+        ("SELECT worker * -1 AS x, worker * -1 * 2 AS y FROM sent GROUP BY 1 ORDER BY x", "-2 -4, -1 -2, 0 0"),
+        (
+            "SELECT worker * -1 AS x, (worker * -1) * 2 AS y FROM sent GROUP BY (worker * -1) ORDER BY x",
+            "-2 -4, -1 -2, 0 0",
+        ),
+        (
+            "SELECT abs(worker - 2) AS x, ABS(worker - 2) + 1 AS y FROM sent GROUP BY ABS(worker - 2) ORDER BY x",
+            "0 1, 1 2, 2 3",
+        ),
+        (
+            "SELECT seq > 1 AS b, CASE WHEN seq > 1 THEN 7 ELSE 8 END AS c FROM sent GROUP BY seq > 1 ORDER BY b",
+            "false 8, true 7",
+        ),
+        (
+            "SELECT worker + seq AS s, (worker + seq) * 2 AS x FROM sent GROUP BY worker + seq ORDER BY s",
+            "0 0, 2 4, 4 8, 5 10",
+        ),
+        ("SELECT seq AS x, seq * 2 AS d FROM sent GROUP BY x ORDER BY x LIMIT 2", "0 0, 1 2"),
+        (
+            "SELECT b.seq AS x, b.seq * 2 AS d FROM sent a JOIN books b ON a.worker = b.worker GROUP BY b.seq ORDER BY x",
+            "0 0, 3 6, 4 8",
+        ),
+        ("SELECT worker % 2 AS x, SUM(worker) AS y FROM sent GROUP BY worker % 2 ORDER BY x", "0 4, 1 2"),
+        ("SELECT worker, worker * 2 AS y, COUNT(*) AS n FROM sent GROUP BY ALL ORDER BY worker", "0 0 2, 1 2 2, 2 4 2"),
+    ]);
+    let says = "worker is no key of GROUP BY, which has an expression of it";
+    refusals(&[
+        ("SELECT worker AS y, COUNT(*) AS n FROM sent GROUP BY worker % 2", says),
+        ("SELECT worker % 2 AS x, ABS(worker) AS y FROM sent GROUP BY worker % 2", says),
+        ("SELECT worker % 2, worker AS y FROM sent GROUP BY 1", says),
+    ]);
+}
+
 #[test]
 fn having_has_keys_of_every_form() {
     let joined = "FROM sent a JOIN books b ON a.worker = b.worker";
@@ -291,6 +336,7 @@ fn having_has_keys_of_every_form() {
             "0 4 1, 1 3 1",
         ),
         ("SELECT 1 AS k, COUNT(*) AS n FROM sent GROUP BY k HAVING k > 0", "1 6"),
+        ("SELECT COUNT(*) AS n FROM sent GROUP BY (worker + 1) HAVING worker + 1 > 2", "2"),
     ]);
     refusals(&[("SELECT COUNT(*) AS n FROM sent HAVING COUNT(*) > 1", "HAVING without GROUP BY is refused")]);
 }

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast::{
     Expr, Ident, ObjectName, SelectItem, TableFactor, UnaryOperator, Value, ValueWithSpan, visit_expressions,
+    visit_expressions_mut,
 };
 
 /// Whether an item of an answer is several columns, so that positions behind it are not known.
@@ -67,6 +68,31 @@ pub(crate) fn is_renamed(answer: &[SelectItem], column: &[Ident]) -> bool {
         }
         _ => false,
     })
+}
+
+/// Returns an expression without its outer brackets, quotes of names and capitals of functions: two that are equal then are the same.
+pub(crate) fn plain(expr: &Expr) -> Expr {
+    let mut plain = bare(expr).clone();
+    _ = visit_expressions_mut(&mut plain, |inner: &mut Expr| {
+        match inner {
+            Expr::Function(function) => {
+                let name = function.name.to_string().to_lowercase();
+                function.name = ObjectName::from(vec![Ident::new(name)]);
+            }
+            Expr::Identifier(name) => name.quote_style = None,
+            Expr::CompoundIdentifier(names) => names.iter_mut().for_each(|name| name.quote_style = None),
+            _ => {}
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    plain
+}
+
+fn bare(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Nested(inner) => bare(inner),
+        other => other,
+    }
 }
 
 /// Returns the position of an expression in an answer, as ORDER BY has it; `None` of names and positions, and behind wildcards.

@@ -248,6 +248,20 @@ fn is_key(select: &Select, name: &str) -> bool {
     }
 }
 
+/// Whether polars gives the name of a column to a key of GROUP BY that is another expression.
+pub(crate) fn is_in_a_key(select: &Select, name: &str) -> bool {
+    let is_other = |key: &Expr| last_name(key).is_none() && is_named_after(key, name);
+    match &select.group_by {
+        // Each key is a column of the answer.
+        GroupByExpr::All(_) => false,
+        GroupByExpr::Expressions(keys, _) => keys.iter().any(|key| match at_position(&select.projection, key) {
+            Some(SelectItem::UnnamedExpr(item)) => is_other(item),
+            Some(_) => false,
+            None => is_other(key),
+        }),
+    }
+}
+
 /// Refuses aggregates in WHERE and ON, which polars would compute of all rows.
 pub(crate) fn in_conditions(select: &Select) -> ControlFlow<Error> {
     let mut content = AnswerContent::default();

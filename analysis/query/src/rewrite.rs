@@ -2,7 +2,8 @@
 //!
 //! Polars names a column without AS after its first operand (`seq * -1` and `MAX(seq)` are `seq`), and a column of a later table after both if
 //! an earlier one has its name (`seq:b`). It looks for the columns of ORDER BY and HAVING in the answer first, computes ORDER BY of what it finds
-//! there, and evaluates HAVING, and what stands beside aggregates, over all rows of a group. A query of aggregates is a column that is repeated
+//! there, and evaluates HAVING, and what stands beside aggregates, over all rows of a group. It computes items without aggregates behind the
+//! grouping, where a key that is an expression has the name of its first operand. A query of aggregates is a column that is repeated
 //! for each row, unless something asks for one row. What cannot be written so that this does not matter, `refusals` refuses.
 
 use std::ops::ControlFlow;
@@ -10,13 +11,13 @@ use std::ops::ControlFlow;
 use pktgen_core::Error;
 use sqlparser::ast::{
     CastKind, DataType, Distinct, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident,
-    LimitClause, OrderByKind, Query, Select, SelectItem, SetExpr, Spanned, UnaryOperator, Value, ValueWithSpan,
+    LimitClause, OrderByKind, Query, Select, SelectItem, SetExpr, Spanned, UnaryOperator, Value, ValueWithSpan, Visit,
     VisitMut, VisitorMut, WindowType, visit_expressions,
 };
 
-use crate::aggregates::{AggregateKind, has_aggregate, is_aggregate, is_one_row, kind};
+use crate::aggregates::{AggregateKind, AnswerContent, has_aggregate, is_aggregate, is_one_row, kind};
 use crate::exact::GUARD;
-use crate::names::{at_position, has_column, is_renamed, is_wildcard, last_name, number, position, table_name};
+use crate::names::{at_position, has_column, is_renamed, is_wildcard, last_name, number, plain, position, table_name};
 use crate::place::at;
 use crate::tables::QueryTable;
 use crate::{order, own_tables, refusals, sides};
@@ -42,7 +43,7 @@ impl VisitorMut for Rewriter<'_> {
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
         sides::arrange(select, self.tables)?;
         own_tables::write(select, self.tables);
-        keys_of_groups(select, self.tables);
+        keys_of_groups(select, self.tables)?;
         renamed_keys(select);
         // Polars would drop the aggregates if no column is used, and have the rows of the table.
         if self.queries > 1 && is_one_row(select) {
@@ -216,36 +217,56 @@ fn truth(expr: &mut Expr) {
     };
 }
 
-/// Writes keys of GROUP BY in HAVING, and beside aggregates and lists of IN in the answer, as MIN(key): polars has all rows of a group there, and no
-/// value.
-fn keys_of_groups(select: &mut Select, tables: &[QueryTable]) {
-    let mut keys = GroupKeys { keys: group_keys(select, tables), aggregates: 0, queries: 0 };
-    if keys.keys.is_empty() {
-        return;
+/// Writes keys of GROUP BY in HAVING, and in expressions of the answer, as MIN(key): polars has all rows of a group there, and no value, or
+/// computes the expression behind the grouping, where a key that is an expression has the name of its first operand.
+fn keys_of_groups(select: &mut Select, tables: &[QueryTable]) -> ControlFlow<Error> {
+    let keys = group_keys(select, tables);
+    if keys.is_empty() {
+        return ControlFlow::Continue(());
     }
+    let known: Vec<Expr> = keys.iter().map(|key| key.plain.clone()).collect();
+    let keys = keys.into_iter().filter(|key| !key.is_shadowed(&select.projection, tables)).collect();
+    let mut keys = GroupKeys { keys, aggregates: 0, queries: 0 };
     _ = VisitMut::visit(&mut select.having, &mut keys);
     for item in &mut select.projection {
         if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item
-            && (has_aggregate(expr) || has_list(expr))
-            && !keys.keys.iter().any(|key| key.expr == *expr)
+            && last_name(expr).is_none()
+            && !known.contains(&plain(expr))
         {
             _ = VisitMut::visit(expr, &mut keys);
         }
     }
+    columns_of_keys(select, &known)
 }
 
-fn has_list(expr: &Expr) -> bool {
-    visit_expressions(expr, |inner: &Expr| match inner {
-        Expr::InList { .. } => ControlFlow::Break(()),
-        _ => ControlFlow::Continue(()),
-    })
-    .is_break()
+/// Refuses columns of the answer that are no keys, but have the name that polars gives to a key.
+fn columns_of_keys(select: &Select, known: &[Expr]) -> ControlFlow<Error> {
+    for item in &select.projection {
+        let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else { continue };
+        if known.contains(&plain(expr)) {
+            continue;
+        }
+        let mut content = AnswerContent::default();
+        _ = Visit::visit(expr, &mut content);
+        if let Some((place, column)) = content.column
+            && let Some(name) = column.rsplit('.').next()
+            && refusals::is_in_a_key(select, name.trim_matches('"'))
+        {
+            let what = format!(
+                "{column} is no key of GROUP BY, which has an expression of it: write that as GROUP BY does, or aggregate {column} (MIN({column}))"
+            );
+            return ControlFlow::Break(at(place, what));
+        }
+    }
+    ControlFlow::Continue(())
 }
 
 /// A key of GROUP BY.
 struct GroupKey {
     /// What it is; of a constant its name in the answer.
     expr: Expr,
+    /// The same, for comparisons.
+    plain: Expr,
     /// Its name in the answer, unless that is also one of a table's column.
     name: Option<Ident>,
 }
@@ -254,18 +275,29 @@ impl GroupKey {
     fn of(expr: &Expr, alias: Option<&Ident>, tables: &[QueryTable]) -> Option<GroupKey> {
         let name = alias.filter(|name| !is_of_tables(name, tables)).cloned();
         let expr = if has_column(expr) { expr.clone() } else { Expr::Identifier(name.clone()?) };
-        Some(GroupKey { expr, name })
+        Some(GroupKey { plain: plain(&expr), expr, name })
     }
 
     /// Whether an expression is this key; a name without its table is that of any key.
     fn is(&self, expr: &Expr) -> bool {
-        let Expr::Identifier(name) = expr else { return self.expr == *expr };
+        let Expr::Identifier(name) = expr else { return self.plain == plain(expr) };
         let is_name = |own: &Ident| own.value == name.value;
-        self.name.as_ref().is_some_and(is_name) || last_name(&self.expr).is_some_and(is_name)
+        self.name.as_ref().is_some_and(is_name) || last_name(&self.plain).is_some_and(is_name)
+    }
+
+    /// Whether another column of the answer would be taken for one of its columns.
+    fn is_shadowed(&self, answer: &[SelectItem], tables: &[QueryTable]) -> bool {
+        visit_expressions(&self.expr, |inner: &Expr| match last_name(inner) {
+            Some(name) if is_of_tables(name, tables) && is_renamed(answer, std::slice::from_ref(name)) => {
+                ControlFlow::Break(())
+            }
+            _ => ControlFlow::Continue(()),
+        })
+        .is_break()
     }
 }
 
-/// Returns the keys of GROUP BY, without those with columns for which another column of the answer would be taken.
+/// Returns the keys of GROUP BY.
 fn group_keys(select: &Select, tables: &[QueryTable]) -> Vec<GroupKey> {
     let answer = &select.projection;
     let of_item = |item: &SelectItem| match item {
@@ -275,11 +307,11 @@ fn group_keys(select: &Select, tables: &[QueryTable]) -> Vec<GroupKey> {
     };
     let is_item = |item: &&SelectItem, key: &Expr| match item {
         SelectItem::ExprWithAlias { expr, alias } => {
-            expr == key || matches!(key, Expr::Identifier(name) if name.value == alias.value)
+            plain(expr) == plain(key) || matches!(key, Expr::Identifier(name) if name.value == alias.value)
         }
         _ => false,
     };
-    let keys: Vec<GroupKey> = match &select.group_by {
+    match &select.group_by {
         GroupByExpr::All(_) => answer.iter().filter_map(of_item).filter(|key| !has_aggregate(&key.expr)).collect(),
         GroupByExpr::Expressions(keys, _) => {
             let of_key = |key: &Expr| {
@@ -288,14 +320,7 @@ fn group_keys(select: &Select, tables: &[QueryTable]) -> Vec<GroupKey> {
             };
             keys.iter().filter_map(of_key).collect()
         }
-    };
-    let shadowed = |inner: &Expr| match last_name(inner) {
-        Some(name) if is_of_tables(name, tables) && is_renamed(answer, std::slice::from_ref(name)) => {
-            ControlFlow::Break(())
-        }
-        _ => ControlFlow::Continue(()),
-    };
-    keys.into_iter().filter(|key| visit_expressions(&key.expr, shadowed).is_continue()).collect()
+    }
 }
 
 /// Whether a table has a column of this name.
