@@ -135,6 +135,25 @@ fn order_by_a_column_is_not_by_another_one_of_its_name() {
     ]);
 }
 
+/// Polars would take the key for the column, and compute it twice.
+#[test]
+fn expressions_of_group_by_order_by_name() {
+    let says = "GROUP BY has an expression of it, which would be taken for it";
+    let of = "COUNT(*) AS n, SUM(t_gen_ps) AS t FROM sent GROUP BY";
+    refusals(&[
+        (format!("SELECT {of} seq * -1 ORDER BY seq * -1 LIMIT 2").as_str(), says),
+        (format!("SELECT {of} ABS(seq - 2) ORDER BY ABS(seq - 2)").as_str(), says),
+        (format!("SELECT seq - 2 AS d, {of} seq - 2 ORDER BY ABS(seq - 2), d").as_str(), says),
+        (format!("SELECT t_gen_ps // 10 AS d, {of} t_gen_ps // 10 ORDER BY t_gen_ps // 10 % 3, d").as_str(), says),
+        (format!("SELECT worker % 2 AS x, {of} worker % 2 ORDER BY sent.worker").as_str(), says),
+    ]);
+    answers(&[
+        ("SELECT seq - 2 AS d, COUNT(*) AS n FROM sent GROUP BY d ORDER BY ABS(d), d", "0 1, -1 1, 1 2, -2 1, 2 1"),
+        ("SELECT seq, COUNT(*) AS n FROM sent GROUP BY seq ORDER BY ABS(seq - 2), seq", "2 1, 1 1, 3 2, 0 1, 4 1"),
+        (format!("SELECT seq * -1 AS x, {of} seq * -1 ORDER BY seq * -1 LIMIT 2").as_str(), "-4 1 20, -3 2 100"),
+    ]);
+}
+
 /// Polars would compute them of the keys of all groups.
 #[test]
 fn quantiles_of_keys_are_refused() {

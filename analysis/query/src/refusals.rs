@@ -118,6 +118,7 @@ fn not_in_one_row(column: &Expr) -> ControlFlow<Error> {
     ControlFlow::Break(at(column.span().start, what))
 }
 
+/// Refuses a column that polars would look for in the answer, and find as another one there, or as a key of GROUP BY.
 fn of_another(expr: &Expr, select: &Select, tables: &[QueryTable]) -> ControlFlow<Error> {
     let column = match expr {
         Expr::CompoundIdentifier(names) => names.as_slice(),
@@ -131,6 +132,16 @@ fn of_another(expr: &Expr, select: &Select, tables: &[QueryTable]) -> ControlFlo
         return ControlFlow::Continue(());
     }
     let place = expr.span().start;
+    let is_alias = |item: &SelectItem| match item {
+        SelectItem::ExprWithAlias { alias, .. } => table.is_empty() && alias.value == last.value,
+        _ => false,
+    };
+    if !answer.iter().any(is_alias) && is_in_a_key(select, &last.value) {
+        let what = format!(
+            "ORDER BY {expr}: GROUP BY has an expression of it, which would be taken for it: select what orders with a name, and order by that"
+        );
+        return ControlFlow::Break(at(place, what));
+    }
     let unnamed = answer.iter().find_map(|item| match item {
         SelectItem::UnnamedExpr(own) if last_name(own).is_none() && is_named_after(own, &last.value) => Some(own),
         _ => None,
