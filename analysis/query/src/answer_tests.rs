@@ -135,6 +135,32 @@ fn order_by_a_column_is_not_by_another_one_of_its_name() {
     ]);
 }
 
+/// Polars names windows after their argument, and CASE after its first result.
+#[test]
+fn windows_and_cases_without_a_name_are_no_columns_of_their_order_and_conditions() {
+    answers(&[
+        ("SELECT seq, ROW_NUMBER() OVER (ORDER BY t_gen_ps) FROM sent ORDER BY t_gen_ps LIMIT 3", "0 1, 4 2, 1 3"),
+        ("SELECT SUM(worker) OVER (PARTITION BY seq), t_gen_ps FROM sent ORDER BY seq, t_gen_ps LIMIT 2", "0 10, 1 30"),
+        ("SELECT LAG(seq) OVER (ORDER BY t_gen_ps), worker FROM sent ORDER BY t_gen_ps LIMIT 3", "- 0, 0 0, 4 1"),
+        (
+            "SELECT CASE WHEN seq > 2 THEN 1 ELSE 0 END, t_gen_ps FROM sent ORDER BY seq DESC, t_gen_ps LIMIT 4",
+            "1 20, 1 40, 1 60, 0 50",
+        ),
+        (
+            "SELECT CASE WHEN seq > 2 THEN 1 ELSE 0 END AS c, QUANTILE_DISC(seq, 0.5) AS m FROM sent \
+             GROUP BY CASE WHEN seq > 2 THEN 1 ELSE 0 END ORDER BY c",
+            "0 1.0, 1 3.0",
+        ),
+    ]);
+    let says = "name that by AS";
+    refusals(&[
+        ("SELECT CASE WHEN worker > 1 THEN seq ELSE 0 END, t_gen_ps FROM sent ORDER BY seq", says),
+        ("SELECT SUM(seq) OVER (PARTITION BY worker), t_gen_ps FROM sent ORDER BY seq", says),
+        ("SELECT RANK() OVER (ORDER BY seq), t_gen_ps FROM sent ORDER BY seq", says),
+        ("SELECT COUNT(*) FILTER (WHERE worker > 1) FROM sent GROUP BY worker ORDER BY worker", says),
+    ]);
+}
+
 /// Polars would take the key for the column, and compute it twice.
 #[test]
 fn expressions_of_group_by_order_by_name() {

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    Expr, Ident, ObjectName, SelectItem, TableFactor, UnaryOperator, Value, ValueWithSpan, visit_expressions,
+    Expr, Ident, ObjectName, SelectItem, TableFactor, UnaryOperator, Value, ValueWithSpan, Visit, visit_expressions,
     visit_expressions_mut,
 };
 
@@ -123,18 +123,39 @@ pub(crate) fn number(number: usize) -> Expr {
     Expr::value(Value::Number(number.to_string(), false))
 }
 
-/// Whether polars may name an expression after the column `name`: it does so by the first operand, of functions and CASE perhaps another one.
+/// Whether polars may name an expression after the column `name`: it does so by the first operand, of functions perhaps by another one.
 pub(crate) fn is_named_after(expr: &Expr, name: &str) -> bool {
     match expr {
-        Expr::Nested(inner) | Expr::Cast { expr: inner, .. } | Expr::BinaryOp { left: inner, .. } => {
-            is_named_after(inner, name)
-        }
+        Expr::Nested(inner)
+        | Expr::Cast { expr: inner, .. }
+        | Expr::BinaryOp { left: inner, .. }
+        | Expr::Between { expr: inner, .. }
+        | Expr::InList { expr: inner, .. }
+        | Expr::Like { expr: inner, .. }
+        | Expr::IsNull(inner)
+        | Expr::IsNotNull(inner) => is_named_after(inner, name),
         // As 0 - x.
         Expr::UnaryOp { op: UnaryOperator::Minus, .. } => false,
-        other => visit_expressions(other, |inner: &Expr| match last_name(inner) {
-            Some(own) if own.value == name => ControlFlow::Break(()),
-            _ => ControlFlow::Continue(()),
-        })
-        .is_break(),
+        // By the first result.
+        Expr::Case { conditions, .. } => conditions.first().is_some_and(|when| is_named_after(&when.result, name)),
+        // Windows by what they are of, but ranks by their order, and COUNT(*) FILTER by its condition.
+        Expr::Function(function) if function.filter.is_none() && !is_rank(&function.name.to_string()) => {
+            has_name(&function.args, name)
+        }
+        other => has_name(other, name),
     }
+}
+
+/// Whether a column of this name is in an expression, or in several ones.
+fn has_name(of: &impl Visit, name: &str) -> bool {
+    visit_expressions(of, |inner: &Expr| match last_name(inner) {
+        Some(own) if own.value == name => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    })
+    .is_break()
+}
+
+/// Whether `name` is the function of a rank, in which polars leaves out rows without a value.
+pub(crate) fn is_rank(name: &str) -> bool {
+    ["rank", "dense_rank"].iter().any(|rank| rank.eq_ignore_ascii_case(name))
 }

@@ -17,7 +17,9 @@ use sqlparser::ast::{
 
 use crate::aggregates::{AggregateKind, AnswerContent, has_aggregate, is_aggregate, is_one_row, kind};
 use crate::exact::GUARD;
-use crate::names::{at_position, has_column, is_renamed, is_wildcard, last_name, number, plain, position, table_name};
+use crate::names::{
+    at_position, has_column, is_rank, is_renamed, is_wildcard, last_name, number, plain, position, table_name,
+};
 use crate::place::at;
 use crate::tables::QueryTable;
 use crate::{order, own_tables, refusals, sides};
@@ -25,9 +27,6 @@ use crate::{order, own_tables, refusals, sides};
 /// Counts and ranks, which have 32 bits in polars: converted to 64 bits, so that differences do not wrap around.
 const COUNTS: [&str; 9] =
     ["count", "row_number", "rank", "dense_rank", "length", "char_length", "octet_length", "bit_length", "strpos"];
-
-/// Ranks, in which polars leaves out rows without a value.
-const RANKS: [&str; 2] = ["rank", "dense_rank"];
 
 /// Rewrites queries from the outermost to the innermost one, and expressions from the innermost to the outermost one: sums have guards, counts
 /// 64 bits, all rows a rank, and columns quotes, since the name of one is a keyword of some dialect.
@@ -109,7 +108,7 @@ impl VisitorMut for Rewriter<'_> {
         }
         let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
         let name = function.name.to_string().to_lowercase();
-        if RANKS.contains(&name.as_str())
+        if is_rank(&name)
             && let Some(WindowType::WindowSpec(spec)) = &mut function.over
         {
             order::rank_all(&mut spec.order_by);
