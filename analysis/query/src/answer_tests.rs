@@ -382,6 +382,12 @@ fn having_has_keys_of_every_form() {
         ),
         ("SELECT 1 AS k, COUNT(*) AS n FROM sent GROUP BY k HAVING k > 0", "1 6"),
         ("SELECT COUNT(*) AS n FROM sent GROUP BY (worker + 1) HAVING worker + 1 > 2", "2"),
+        ("SELECT sent.worker, COUNT(*) AS n FROM sent GROUP BY worker HAVING sent.worker > 1", "2 2"),
+        ("SELECT q.w, COUNT(*) AS n FROM (SELECT worker AS w FROM sent) q GROUP BY w HAVING q.w > 1", "2 2"),
+        (
+            "SELECT worker, CAST(sent.worker + COUNT(*) AS BIGINT) AS n FROM sent GROUP BY worker ORDER BY worker",
+            "0 2, 1 3, 2 4",
+        ),
     ]);
     refusals(&[("SELECT COUNT(*) AS n FROM sent HAVING COUNT(*) > 1", "HAVING without GROUP BY is refused")]);
 }

@@ -18,7 +18,8 @@ use sqlparser::ast::{
 use crate::aggregates::{AggregateKind, AnswerContent, has_aggregate, is_aggregate, is_one_row, kind};
 use crate::exact::GUARD;
 use crate::names::{
-    at_position, has_column, is_rank, is_renamed, is_wildcard, last_name, number, plain, position, table_name,
+    at_position, has_column, is_column, is_rank, is_renamed, is_wildcard, last_name, number, plain, position,
+    table_name,
 };
 use crate::place::at;
 use crate::tables::QueryTable;
@@ -279,9 +280,20 @@ impl GroupKey {
 
     /// Whether an expression is this key; a name without its table is that of any key.
     fn is(&self, expr: &Expr) -> bool {
-        let Expr::Identifier(name) = expr else { return self.plain == plain(expr) };
-        let is_name = |own: &Ident| own.value == name.value;
-        self.name.as_ref().is_some_and(is_name) || last_name(&self.plain).is_some_and(is_name)
+        match expr {
+            Expr::Identifier(name) => {
+                let is_name = |own: &Ident| own.value == name.value;
+                self.name.as_ref().is_some_and(is_name) || last_name(&self.plain).is_some_and(is_name)
+            }
+            // A key without its table is the only column of its name.
+            Expr::CompoundIdentifier(names) => is_column(&self.plain, names) && !self.is_name_of_answer(),
+            _ => self.plain == plain(expr),
+        }
+    }
+
+    /// Whether it is written as its name in the answer, as constants are.
+    fn is_name_of_answer(&self) -> bool {
+        matches!((&self.plain, &self.name), (Expr::Identifier(own), Some(name)) if own.value == name.value)
     }
 
     /// Whether another column of the answer would be taken for one of its columns.
