@@ -281,6 +281,12 @@ fn conditions_of_on_with_functions_are_those_of_where() {
             answer,
         ),
     ]);
+    let two = "FROM sent a JOIN books b ON a.worker = b.worker JOIN books c ON c.worker = a.worker";
+    answers(&[
+        (format!("SELECT COUNT(*) AS n {two} AND a.seq > b.seq - 2").as_str(), "4"),
+        (format!("SELECT COUNT(*) AS n {two} WHERE a.seq > b.seq - 2").as_str(), "4"),
+        (format!("SELECT COUNT(*) AS n {two} AND a.seq > 2 AND c.seq < 4").as_str(), "2"),
+    ]);
     let refused = "put other conditions into WHERE";
     refusals(&[
         ("SELECT a.seq FROM sent a JOIN books b ON a.worker = b.worker AND TRUE", refused),

@@ -85,8 +85,8 @@ fn bracketed(condition: Expr) -> Expr {
     }
 }
 
-/// Takes the conditions off an inner join's ON that polars joins by in no way or on the wrong side: WHERE chooses the same rows by them. Windows
-/// stay, and columns without tables, which later tables may have, too.
+/// Takes the conditions off an inner join's ON that do not compare the joined table with earlier ones: polars joins by them in no way or on the
+/// wrong side, and WHERE chooses the same rows by them. Windows stay, and columns without tables, which later tables may have, too.
 fn conditions_for_where(on: &mut Expr, own: &FromTable<'_>, scope: &Scope<'_>) -> ControlFlow<Error, Vec<Expr>> {
     let mut parts = Vec::new();
     conjuncts(on.clone(), &mut parts);
@@ -104,9 +104,8 @@ fn conditions_for_where(on: &mut Expr, own: &FromTable<'_>, scope: &Scope<'_>) -
                 let (one, other) = (Operand::of(left, own, scope)?, Operand::of(right, own, scope)?);
                 let is_pure = !(one.own && one.earlier || other.own && other.earlier);
                 let is_of_both = is_pure && (one.own && other.earlier || one.earlier && other.own);
-                let is_equal = *op == BinaryOperator::Eq;
-                is_joined |= is_equal && is_of_both;
-                !is_pure || is_equal && !is_of_both
+                is_joined |= *op == BinaryOperator::Eq && is_of_both;
+                !is_of_both
             }
             _ => true,
         };

@@ -45,7 +45,7 @@ fn the_joined_table_is_on_the_right() {
         ),
         (
             "received a JOIN received b ON a.cluster = b.cluster AND b.count > 2 AND b.count = a.count + 1 AND b.bytes > a.bytes + 1",
-            "received a JOIN received b ON a.\"cluster\" = b.\"cluster\" AND b.\"count\" > 2 AND a.\"count\" + 1 = b.\"count\" AND b.\"bytes\" > a.\"bytes\" + 1",
+            "received a JOIN received b ON a.\"cluster\" = b.\"cluster\" AND a.\"count\" + 1 = b.\"count\" AND b.\"bytes\" > a.\"bytes\" + 1 WHERE b.\"count\" > 2",
         ),
         // Conditions that are written twice.
         (
