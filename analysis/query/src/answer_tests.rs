@@ -243,6 +243,8 @@ fn counts_of_constants_are_refused() {
         ("SELECT COUNT(1) FILTER (WHERE 4 > 2) AS n FROM sent", says),
         ("SELECT COUNT(1 + 1) AS n FROM sent", says),
         ("SELECT COUNT(CASE WHEN TRUE THEN 1 END) AS n FROM sent", says),
+        ("SELECT worker, STRING_AGG('x', ',') AS k FROM sent GROUP BY worker", "is of no column"),
+        ("SELECT COVAR_SAMP(1, 1) AS v FROM sent", "is of no column"),
     ]);
     answers(&[
         ("SELECT COUNT(1) AS a, COUNT('x') AS b, COUNT(*) AS c FROM sent", "6 6 6"),

@@ -23,7 +23,14 @@ pub(crate) fn constant(expr: &Expr) -> ControlFlow<Error> {
     let is_count = kind == Some(AggregateKind::Count);
     let is_other = matches!(
         kind,
-        Some(AggregateKind::Sum | AggregateKind::Extreme | AggregateKind::Mean | AggregateKind::Quantile)
+        Some(
+            AggregateKind::Sum
+                | AggregateKind::Extreme
+                | AggregateKind::Mean
+                | AggregateKind::Quantile
+                | AggregateKind::Pairs
+                | AggregateKind::Other
+        )
     );
     if !is_count && !is_other || is_of_rows(arguments) {
         return ControlFlow::Continue(());
