@@ -76,6 +76,9 @@ fn a_selected_expression_orders_by_its_value() {
             "false 1, false 4, true 2, true 3",
         ),
         ("WITH a AS (SELECT seq * -1 FROM sent ORDER BY seq * -1 NULLS LAST LIMIT 2) SELECT * FROM a", "-4, -3"),
+        ("SELECT worker, COUNT(*) AS n FROM sent GROUP BY worker ORDER BY count(*), worker DESC LIMIT 1", "2 2"),
+        ("SELECT seq * -1 AS x, t_gen_ps FROM sent ORDER BY (seq * -1), t_gen_ps LIMIT 1", "-4 20"),
+        ("SELECT ABS(seq - 4), t_gen_ps FROM sent ORDER BY abs(seq - 4), t_gen_ps LIMIT 2", "0 20, 1 40"),
         // A name is that of the answer.
         ("SELECT t_gen_ps AS x, seq * -1 AS worker FROM sent ORDER BY worker LIMIT 1", "20 -4"),
         // Positions behind a wildcard are not known.

@@ -97,12 +97,13 @@ fn bare(expr: &Expr) -> &Expr {
 
 /// Returns the position of an expression in an answer, as ORDER BY has it; `None` of names and positions, and behind wildcards.
 pub(crate) fn position(answer: &[SelectItem], of: &Expr) -> Option<Expr> {
-    if matches!(of, Expr::Identifier(_) | Expr::Value(_)) {
+    if matches!(bare(of), Expr::Identifier(_) | Expr::Value(_)) {
         return None;
     }
+    let of = plain(of);
     let mut items = answer.iter().take_while(|item| !is_wildcard(item));
     let place = items.position(|item| match item {
-        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => expr == of,
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => plain(expr) == of,
         _ => false,
     })?;
     Some(number(place + 1))
