@@ -79,6 +79,7 @@ fn a_selected_expression_orders_by_its_value() {
         ("SELECT worker, COUNT(*) AS n FROM sent GROUP BY worker ORDER BY count(*), worker DESC LIMIT 1", "2 2"),
         ("SELECT seq * -1 AS x, t_gen_ps FROM sent ORDER BY (seq * -1), t_gen_ps LIMIT 1", "-4 20"),
         ("SELECT ABS(seq - 4), t_gen_ps FROM sent ORDER BY abs(seq - 4), t_gen_ps LIMIT 2", "0 20, 1 40"),
+        ("SELECT seq AS x, seq * 3 FROM sent ORDER BY seq LIMIT 2", "0 0, 1 3"),
         // A name is that of the answer.
         ("SELECT t_gen_ps AS x, seq * -1 AS worker FROM sent ORDER BY worker LIMIT 1", "20 -4"),
         // Positions behind a wildcard are not known.

@@ -95,10 +95,18 @@ fn bare(expr: &Expr) -> &Expr {
     }
 }
 
-/// Returns the position of an expression in an answer, as ORDER BY has it; `None` of names and positions, and behind wildcards.
+/// Returns the position of an expression in an answer, as ORDER BY has it; `None` of names that the answer has or may have, of positions, and
+/// behind wildcards.
 pub(crate) fn position(answer: &[SelectItem], of: &Expr) -> Option<Expr> {
-    if matches!(bare(of), Expr::Identifier(_) | Expr::Value(_)) {
-        return None;
+    let may_have = |item: &SelectItem, name: &Ident| match item {
+        SelectItem::UnnamedExpr(expr) => last_name(expr).is_some_and(|own| own.value == name.value),
+        SelectItem::ExprWithAlias { alias, .. } => alias.value == name.value,
+        _ => true,
+    };
+    match bare(of) {
+        Expr::Value(_) => return None,
+        Expr::Identifier(name) if answer.iter().any(|item| may_have(item, name)) => return None,
+        _ => {}
     }
     let of = plain(of);
     let mut items = answer.iter().take_while(|item| !is_wildcard(item));
