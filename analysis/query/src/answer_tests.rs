@@ -416,6 +416,7 @@ fn refusals_say_what_helps() {
             "ORDER BY nonsense: the answer has no such column, and one row",
         ),
         ("SELECT MAX(seq) AS v FROM sent ORDER BY sent.seq", "leave ORDER BY out"),
+        ("SELECT MAX(seq) AS v FROM sent ORDER BY 7", "ORDER BY 7: the answer has no such column"),
     ]);
     answers(&[
         ("SELECT MAX(seq) AS v FROM sent ORDER BY v", "4"),

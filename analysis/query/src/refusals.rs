@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use pktgen_core::Error;
 use sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, OrderByKind,
-    Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Spanned, TableFactor, Visit,
+    Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Spanned, TableFactor, Value, Visit,
     visit_expressions,
 };
 
@@ -103,10 +103,14 @@ pub(crate) fn order(query: &Query, tables: &[QueryTable]) -> ControlFlow<Error> 
     ControlFlow::Continue(())
 }
 
-/// Refuses a column in ORDER BY of one row that is no name of the answer.
+/// Refuses a column in ORDER BY of one row that is no name or position of the answer.
 fn of_one_row(key: &Expr, select: &Select) -> ControlFlow<Error> {
     if has_aggregate(key) {
         return ControlFlow::Continue(());
+    }
+    let is_number = matches!(key, Expr::Value(number) if matches!(number.value, Value::Number(..)));
+    if is_number && at_position(&select.projection, key).is_none() {
+        return not_in_one_row(key);
     }
     let is_named = |name: &Ident| {
         let is_alias =
