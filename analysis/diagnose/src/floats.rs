@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use pktgen_core::Result;
 use pktgen_core::arrow::array::{Array, AsArray};
 use pktgen_core::arrow::datatypes::{UInt16Type, UInt32Type};
-use pktgen_core::record::{LANES, NAMES, NO_CLUSTER, PAYLOADS};
+use pktgen_core::record::{LANES, NO_CLUSTER, PAYLOADS};
 use pktgen_wire::pcap::Reader;
 use pktgen_workload::lanes::{Answer as LanesSay, Arrived, Layout, Members, SentRows};
 
@@ -129,14 +129,11 @@ struct Heads {
     /// Lanes, and where those of each packet start.
     words: Vec<u32>,
     starts: Vec<usize>,
-    /// Whether headers name the newest member: in strict layouts contents do.
-    named: bool,
 }
 
 impl Heads {
     fn read(evidence: &Evidence) -> Result<Heads> {
-        let named = !evidence.dir.join(format!("{NAMES}.parquet")).exists();
-        let mut heads = Heads { clusters: Vec::new(), words: Vec::new(), starts: vec![0], named };
+        let mut heads = Heads { clusters: Vec::new(), words: Vec::new(), starts: vec![0] };
         each(&evidence.dir, LANES, &["cluster", "words"], &mut |batch| {
             let clusters = batch["cluster"].as_primitive::<UInt16Type>().iter();
             heads.clusters.extend(clusters.map(|cluster| cluster.unwrap_or(NO_CLUSTER)));
@@ -173,8 +170,7 @@ impl Heads {
 
     /// Returns the worker of a packet's newest member by its header.
     fn newest(&self, came: &Came, row: usize) -> Option<u32> {
-        let packet = came.packet.get(row).copied().flatten();
-        packet.filter(|_| self.named).map(|packet| packet.worker())
+        came.packet.get(row).copied().flatten().map(|packet| packet.worker())
     }
 
     /// Finds a packet that names a cluster of which its newest member is not.
@@ -284,7 +280,12 @@ fn conclude(wrong: &[Wrong], checked: usize, reported: u64, found: &mut Vec<Caus
             _ => Certainty::Likely,
         };
         let proof = EvidenceItem::packet("received.parquet, by rows", those[0].row as u64 + 1, says);
-        let explains = (reported.max(wrong.len() as u64) * n / wrong.len() as u64).max(n);
+        // Packets that contradict themselves are not among the wrong sums.
+        let of_sums = wrong.iter().filter(|wrong| wrong.cause != &FIELD_CHANGED).count() as u64;
+        let explains = match own.code {
+            "field_changed" => n,
+            _ => (reported.max(of_sums) * n / of_sums).max(n),
+        };
         match found.iter_mut().find(|found| found.cause == own) {
             Some(known) => known.proofs.push(proof),
             None => found.push(CauseFound::new(own, certainty, explains, vec![proof])),
@@ -300,7 +301,7 @@ mod tests {
     use crate::evidence::manifest;
 
     fn heads(clusters: &[u16], starts: &[usize]) -> Heads {
-        Heads { clusters: clusters.to_vec(), words: vec![1, 2, 3], starts: starts.to_vec(), named: true }
+        Heads { clusters: clusters.to_vec(), words: vec![1, 2, 3], starts: starts.to_vec() }
     }
 
     #[test]
@@ -317,13 +318,13 @@ mod tests {
         assert_eq!(read(&[5, 9], &[0], &[0, 1]), both[..1], "times are ahead");
     }
 
-    /// Headers that contradict themselves have a cause, unless contents name packets.
+    /// Headers that contradict themselves have a cause, which has no share of the wrong sums.
     #[test]
     fn a_cluster_of_which_the_newest_member_is_not_is_a_changed_field() {
         let mut evidence = Evidence::of(std::path::Path::new(""), manifest(&[0, 0, 1]));
         evidence.arrived.recv_ps = vec![5, 9];
         evidence.arrived.packet = vec![Some(PacketId::new(1, 7, 0)); 2];
-        let mut heads = heads(&[0, 1], &[0, 1, 3]);
+        let heads = heads(&[0, 1], &[0, 1, 3]);
         let of = |heads: &Heads| -> Vec<Wrong> { (0..3).filter_map(|row| heads.of_another(&evidence, row)).collect() };
         let wrong = of(&heads);
         let [one] = &wrong[..] else { panic!("{} packets", wrong.len()) };
@@ -332,7 +333,11 @@ mod tests {
         conclude(&wrong, 0, 0, &mut found);
         let said: Vec<_> = found.iter().map(|found| (found.cause.code, found.certainty, found.explains)).collect();
         assert_eq!(said, [("field_changed", Certainty::Likely, 1)]);
-        heads.named = false;
-        assert_eq!(of(&heads).len(), 0);
+        let mut wrong = wrong;
+        wrong.push(Wrong { row: 0, cause: &ADDS_WRONGLY, bits: 9, says: String::new() });
+        let mut found = Vec::new();
+        conclude(&wrong, 1, 1000, &mut found);
+        let said: Vec<_> = found.iter().map(|found| (found.cause.code, found.explains)).collect();
+        assert_eq!(said, [("field_changed", 1), ("adds_wrongly", 1000)]);
     }
 }

@@ -375,6 +375,15 @@ fn expressions_of_keys_are_of_the_value_of_the_group() {
         ("SELECT worker % 2 AS x, ABS(worker) AS y FROM sent GROUP BY worker % 2", says),
         ("SELECT worker % 2, worker AS y FROM sent GROUP BY 1", says),
     ]);
+    let says = "is no key of GROUP BY, and one has its name in the answer";
+    refusals(&[
+        ("SELECT worker % 2 AS seq, seq AS y, COUNT(*) AS n FROM sent GROUP BY 1", says),
+        ("SELECT worker % 2 AS seq, seq + 1 AS y FROM sent GROUP BY 1", says),
+        (
+            "SELECT b.seq AS worker, a.worker + 1 AS y FROM sent a JOIN books b ON a.worker = b.worker GROUP BY b.seq",
+            says,
+        ),
+    ]);
 }
 
 #[test]

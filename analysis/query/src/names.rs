@@ -88,7 +88,7 @@ pub(crate) fn plain(expr: &Expr) -> Expr {
     plain
 }
 
-fn bare(expr: &Expr) -> &Expr {
+pub(crate) fn bare(expr: &Expr) -> &Expr {
     match expr {
         Expr::Nested(inner) => bare(inner),
         other => other,

@@ -18,7 +18,7 @@ use sqlparser::ast::{
 use crate::aggregates::{AggregateKind, AnswerContent, has_aggregate, is_aggregate, is_one_row, kind};
 use crate::exact::GUARD;
 use crate::names::{
-    at_position, has_column, is_column, is_rank, is_renamed, is_wildcard, last_name, number, plain, position,
+    at_position, bare, has_column, is_column, is_rank, is_renamed, is_wildcard, last_name, number, plain, position,
     table_name,
 };
 use crate::place::at;
@@ -236,11 +236,11 @@ fn keys_of_groups(select: &mut Select, tables: &[QueryTable]) -> ControlFlow<Err
             _ = VisitMut::visit(expr, &mut keys);
         }
     }
-    columns_of_keys(select, &known)
+    columns_of_keys(select, &known, tables)
 }
 
 /// Refuses columns of the answer that are no keys, but have the name that polars gives to a key.
-fn columns_of_keys(select: &Select, known: &[Expr]) -> ControlFlow<Error> {
+fn columns_of_keys(select: &Select, known: &[Expr], tables: &[QueryTable]) -> ControlFlow<Error> {
     for item in &select.projection {
         let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else { continue };
         if known.contains(&plain(expr)) {
@@ -248,17 +248,38 @@ fn columns_of_keys(select: &Select, known: &[Expr]) -> ControlFlow<Error> {
         }
         let mut content = AnswerContent::default();
         _ = Visit::visit(expr, &mut content);
-        if let Some((place, column)) = content.column
-            && let Some(name) = column.rsplit('.').next()
-            && refusals::is_in_a_key(select, name.trim_matches('"'))
-        {
-            let what = format!(
+        let Some((place, column)) = content.column else { continue };
+        let name = Ident::new(column.rsplit('.').next().unwrap_or_default().trim_matches('"'));
+        let what = if refusals::is_in_a_key(select, &name.value) {
+            format!(
                 "{column} is no key of GROUP BY, which has an expression of it: write that as GROUP BY does, or aggregate {column} (MIN({column}))"
-            );
-            return ControlFlow::Break(at(place, what));
-        }
+            )
+        } else if is_of_tables(&name, tables) && is_name_of_a_key(select, known, &name.value) {
+            format!(
+                "{column} is no key of GROUP BY, and one has its name in the answer: give that another name, or aggregate {column} (MIN({column}))"
+            )
+        } else {
+            continue;
+        };
+        return ControlFlow::Break(at(place, what));
     }
     ControlFlow::Continue(())
+}
+
+/// Whether the answer gives the name of a column to a key of GROUP BY that is another one.
+fn is_name_of_a_key(select: &Select, known: &[Expr], name: &str) -> bool {
+    let is_it = |expr: &Expr| last_name(expr).is_some_and(|own| own.value == name);
+    let is_other = |item: &SelectItem| match item {
+        SelectItem::ExprWithAlias { expr, alias } => {
+            alias.value == name && !is_it(expr) && known.contains(&plain(expr))
+        }
+        _ => false,
+    };
+    match &select.group_by {
+        // Each key is a column of the answer.
+        GroupByExpr::All(_) => false,
+        GroupByExpr::Expressions(keys, _) => !keys.iter().any(is_it) && select.projection.iter().any(is_other),
+    }
 }
 
 /// A key of GROUP BY.
@@ -287,7 +308,10 @@ impl GroupKey {
             }
             // A key without its table is the only column of its name.
             Expr::CompoundIdentifier(names) => is_column(&self.plain, names) && !self.is_name_of_answer(),
-            _ => self.plain == plain(expr),
+            // Copies are made of what may be equal only.
+            other => {
+                std::mem::discriminant(&self.plain) == std::mem::discriminant(bare(other)) && self.plain == plain(other)
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use super::chains::{Chains, Group, Step};
 use super::fates::{Fate, FateCounts};
 use super::{Carried, DuePacket, PayloadValues, Receipt};
 use crate::endpoint::overflow::Overflow;
-use crate::endpoint::{Content, ScalingError};
+use crate::endpoint::{Content, Registers, ScalingError};
 
 /// Maximum number of choices of workers that are tried for a partial result.
 const CHOICES_MAX: u64 = 256;
@@ -121,7 +121,7 @@ impl Results {
         Some(right)
     }
 
-    /// Returns whether a result is the sum of any `count` of these workers; `None` if there are too many choices.
+    /// Returns whether a result is the sum of any `count` of these workers; `None` if there are too many choices, or registers saturate and it may have left 32 bits.
     pub(super) fn is_sum_of_some(&mut self, workers: &[u32], receipt: &Receipt) -> Option<bool> {
         let (all, some) = (workers.len(), usize::from(receipt.count));
         // The members or, if they are fewer, the others.
@@ -134,6 +134,9 @@ impl Results {
             self.sums.fill(0);
             let elements = self.content.add(&[PacketId::new(*worker, receipt.packet.seq(), 0)], &mut self.sums);
             each.push(self.sums[..elements].to_vec());
+        }
+        if some > 1 && self.content.registers() == Registers::Saturate && may_leave(&each) {
+            return None;
         }
         let elements = each.first().map_or(0, Vec::len);
         let mut whole = vec![0i32; elements];
@@ -217,6 +220,16 @@ fn choices(n: usize, k: usize) -> u64 {
     (0..k as u64).fold(1u64, |count, i| count.saturating_mul(n as u64 - i) / (i + 1))
 }
 
+/// Returns whether sums of some of these contributions may reach the ends of 32 bits in some order of additions.
+fn may_leave(each: &[Vec<i32>]) -> bool {
+    let (elements, end) = (each.first().map_or(0, Vec::len), i64::from(i32::MAX));
+    (0..elements).any(|at| {
+        let values = || each.iter().filter_map(|own| own.get(at)).map(|value| i64::from(*value));
+        let (above, below): (i64, i64) = (values().map(|v| v.max(0)).sum(), values().map(|v| v.min(0)).sum());
+        above >= end || below <= -end
+    })
+}
+
 /// Returns whether `is_it` holds for any choice of `k` of the numbers below `n`.
 fn any_choice(n: usize, k: usize, is_it: &mut dyn FnMut(&[usize]) -> bool) -> bool {
     let mut picked: Vec<usize> = (0..k).collect();
@@ -249,6 +262,33 @@ mod tests {
         fn elements(&self) -> usize {
             1
         }
+    }
+
+    /// Test content of registers that saturate: every worker has nearly the largest value.
+    struct Large;
+
+    impl Content for Large {
+        fn add(&mut self, members: &[PacketId], sums: &mut [i32]) -> usize {
+            members.iter().for_each(|_| sums[0] = sums[0].wrapping_add(i32::MAX - 1));
+            1
+        }
+        fn elements(&self) -> usize {
+            1
+        }
+        fn registers(&self) -> crate::endpoint::Registers {
+            crate::endpoint::Registers::Saturate
+        }
+    }
+
+    #[test]
+    fn partial_sums_that_may_have_left_32_bits_are_undecided_where_registers_saturate() {
+        let mut results = super::Results::new(4, Box::new(Large));
+        let mut is_right = |count: u16, value: i32| {
+            let bytes = value.to_be_bytes();
+            results.is_sum_of_some(&[0, 1, 2, 3], &whole(PacketId::new(0, 5, 0), count, &bytes))
+        };
+        assert_eq!((is_right(2, i32::MAX), is_right(2, -4)), (None, None));
+        assert_eq!((is_right(1, i32::MAX - 1), is_right(1, 0)), (Some(true), Some(false)), "one alone is not added");
     }
 
     fn ledger(packets: &[PacketId], members: &[PacketId]) -> Ledger {
