@@ -244,11 +244,7 @@ proptest! {
         for (family, at_server) in
             [(Family::Updates, false), (Family::Results, false), (Family::Results, true), (Family::Pairs, false)]
         {
-            if at_server {
-                manifest.counters.device.insert("server.packets".into(), 1);
-            } else {
-                manifest.counters.device.clear();
-            }
+            manifest.unseen = Some(pktgen_core::record::Unseen { at_server, ..Default::default() });
             for unseen in [false, true] {
                 let told = ours(&story.records, &manifest, family, unseen);
                 prop_assert_eq!(told, theirs(&story.records, &manifest, family, unseen), "{:?} {}", family, unseen);

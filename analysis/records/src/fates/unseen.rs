@@ -26,7 +26,7 @@ impl Unseen {
             }
             clusters[cluster].push(worker);
         }
-        let at_server = manifest.counters.device.contains_key("server.packets");
+        let at_server = manifest.unseen.as_ref().is_some_and(|unseen| unseen.at_server);
         Unseen { cluster_of: manifest.clusters.clone(), clusters, at_server }
     }
 

@@ -26,7 +26,7 @@ impl Unseen {
             }
             clusters[cluster].push(worker);
         }
-        let at_server = manifest.counters.device.contains_key("server.packets");
+        let at_server = manifest.unseen.as_ref().is_some_and(|unseen| unseen.at_server);
         Unseen { cluster_of: manifest.clusters.clone(), clusters, at_server }
     }
 
@@ -181,7 +181,7 @@ mod tests {
             (balance.delivered_merged, balance.delivered_alone, balance.unaccounted, fates.contradictions)
         };
         assert_eq!(of(&manifest), (8, 0, 0, 0), "results at workers: the last one delivers");
-        manifest.counters.device.insert("server.packets".to_owned(), 6);
+        manifest.unseen = Some(pktgen_core::record::Unseen { at_server: true, ..Default::default() });
         assert_eq!(of(&manifest), (4, 4, 0, 0), "the last one came again");
     }
 

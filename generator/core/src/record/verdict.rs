@@ -330,6 +330,9 @@ impl Incidents {
 pub struct Unseen {
     /// Whether it may merge or replace updates, according to its declared program.
     pub merges: bool,
+    /// Whether results are packets at a server, which adds what devices did not: those of one worker deliver themselves.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_server: bool,
     /// Packets received again.
     pub duplicates: u64,
     /// Packets that claim to be one update and carry something else.

@@ -98,6 +98,7 @@ impl BlackBox {
         let off = adder.filter(|_| self.by_key > 0).map(|adder| adder.error().share(workers as u32));
         Unseen {
             merges: self.merges,
+            at_server: self.at_server,
             duplicates: self.repeated,
             damaged: self.different,
             unchecked: self.sums,
