@@ -32,6 +32,8 @@ struct Wrong {
     cause: &'static Cause,
     bits: u32,
     says: String,
+    /// Whether lanes prove its members: only then the run counts it as a wrong sum.
+    is_proved: bool,
 }
 
 /// Values of payloads: sent, by row of `sent`, and arrived, by row of `received`.
@@ -79,7 +81,7 @@ pub(crate) fn look_at(evidence: &Evidence, found: &mut Vec<CauseFound>) -> Resul
             LanesSay::Contradiction => payloads.of_clusters(evidence, row).or_else(|| heads.of_another(evidence, row)),
             _ => None,
         };
-        wrong.extend(verdict);
+        wrong.extend(verdict.map(|wrong| Wrong { is_proved: *answer == LanesSay::Known, ..wrong }));
         if wrong.len() >= WRONG_MAX {
             break;
         }
@@ -180,7 +182,7 @@ impl Heads {
         (own != cluster).then(|| {
             let says =
                 format!("it names cluster {cluster}, and its newest member, worker {worker}, is in cluster {own}");
-            Wrong { row, cause: &FIELD_CHANGED, bits: 0, says }
+            Wrong { row, cause: &FIELD_CHANGED, bits: 0, says, is_proved: false }
         })
     }
 }
@@ -205,7 +207,7 @@ impl Payloads {
         let first = *differing.first()?;
         let odd =
             format!("value {first} is {}, and the sum of its {} members is {}", came[first], own.len(), sum(first));
-        let wrong = |cause, says: String| Some(Wrong { row, cause, bits: 0, says });
+        let wrong = |cause, says: String| Some(Wrong { row, cause, bits: 0, says, is_proved: true });
         let swapped = |at: usize| f32::from_bits(came[at].to_bits().swap_bytes());
         if differing.iter().all(|at| near(swapped(*at), sum(*at), size(*at))) && differing.len() > 2 {
             return wrong(&BYTE_ORDER, format!("{odd}: right if bytes are reversed"));
@@ -221,7 +223,13 @@ impl Payloads {
         }
         if let [at] = differing[..] {
             let flips = (0..32).filter(|bit| near(f32::from_bits(came[at].to_bits() ^ 1 << bit), sum(at), size(at)));
-            return Some(Wrong { row, cause: &BITS_FLIPPED, bits: if flips.count() > 0 { 1 } else { 2 }, says: odd });
+            return Some(Wrong {
+                row,
+                cause: &BITS_FLIPPED,
+                bits: if flips.count() > 0 { 1 } else { 2 },
+                says: odd,
+                is_proved: true,
+            });
         }
         wrong(&ADDS_WRONGLY, format!("{odd}, and {} more differ", differing.len() - 1))
     }
@@ -244,7 +252,8 @@ impl Payloads {
         let of = |at: usize| {
             format!("number {} of worker {}, cluster {}", sent.packet[at].seq(), sent.packet[at].worker(), cluster(at))
         };
-        Some(Wrong { row, cause: &WRONG_CLUSTER, bits: 0, says: format!("it is the sum of {} and {}", of(a), of(b)) })
+        let says = format!("it is the sum of {} and {}", of(a), of(b));
+        Some(Wrong { row, cause: &WRONG_CLUSTER, bits: 0, says, is_proved: false })
     }
 }
 
@@ -264,6 +273,7 @@ fn conclude(wrong: &[Wrong], checked: usize, reported: u64, found: &mut Vec<Caus
     for known in found.iter_mut().filter(|found| mixed && found.cause == &WORKER_NOT_MERGED) {
         known.certainty = Certainty::Likely;
     }
+    let proved = wrong.iter().filter(|wrong| wrong.is_proved).count() as u64;
     for own in causes {
         let those: Vec<&Wrong> = wrong.iter().filter(|wrong| cause(wrong) == own).collect();
         let n = those.len() as u64;
@@ -280,12 +290,9 @@ fn conclude(wrong: &[Wrong], checked: usize, reported: u64, found: &mut Vec<Caus
             _ => Certainty::Likely,
         };
         let proof = EvidenceItem::packet("received.parquet, by rows", those[0].row as u64 + 1, says);
-        // Packets that contradict themselves are not among the wrong sums.
-        let of_sums = wrong.iter().filter(|wrong| wrong.cause != &FIELD_CHANGED).count() as u64;
-        let explains = match own.code {
-            "field_changed" => n,
-            _ => (reported.max(of_sums) * n / of_sums).max(n),
-        };
+        // Only packets of proved members have a share of the wrong sums.
+        let of_proved = those.iter().filter(|wrong| wrong.is_proved).count() as u64;
+        let explains = n - of_proved + reported.max(proved) * of_proved / proved.max(1);
         match found.iter_mut().find(|found| found.cause == own) {
             Some(known) => known.proofs.push(proof),
             None => found.push(CauseFound::new(own, certainty, explains, vec![proof])),
@@ -334,10 +341,16 @@ mod tests {
         let said: Vec<_> = found.iter().map(|found| (found.cause.code, found.certainty, found.explains)).collect();
         assert_eq!(said, [("field_changed", Certainty::Likely, 1)]);
         let mut wrong = wrong;
-        wrong.push(Wrong { row: 0, cause: &ADDS_WRONGLY, bits: 9, says: String::new() });
-        let mut found = Vec::new();
-        conclude(&wrong, 1, 1000, &mut found);
-        let said: Vec<_> = found.iter().map(|found| (found.cause.code, found.explains)).collect();
-        assert_eq!(said, [("field_changed", 1), ("adds_wrongly", 1000)]);
+        let of = |cause, is_proved| Wrong { row: 0, cause, bits: 9, says: String::new(), is_proved };
+        wrong.extend([of(&ADDS_WRONGLY, true), of(&WRONG_CLUSTER, false)]);
+        let conclude = |wrong: &[Wrong]| -> Vec<_> {
+            let mut found = Vec::new();
+            conclude(wrong, 1, 1000, &mut found);
+            found.iter().map(|found| (found.cause.code, found.explains)).collect()
+        };
+        assert_eq!(conclude(&wrong), [("field_changed", 1), ("adds_wrongly", 1000), ("wrong_cluster", 1)]);
+        // Half of the packets with proved members are sums of two clusters.
+        wrong.push(of(&WRONG_CLUSTER, true));
+        assert_eq!(conclude(&wrong), [("field_changed", 1), ("adds_wrongly", 500), ("wrong_cluster", 501)]);
     }
 }
