@@ -14,6 +14,17 @@ pub enum Registers {
     Saturate,
 }
 
+impl Registers {
+    /// Returns whether a sum may leave 32 bits in some order of additions, given those of the negative and of the positive values.
+    pub(crate) fn may_leave(self, [below, above]: [i64; 2]) -> bool {
+        let end = i64::from(i32::MAX);
+        match self {
+            Registers::Wrap => i32::try_from(below + above).is_err(),
+            Registers::Saturate => above >= end || below <= -end,
+        }
+    }
+}
+
 /// Checks results with sums that may have exceeded 32 bits.
 #[derive(Debug, Default)]
 pub(crate) struct Overflow {
@@ -49,11 +60,7 @@ impl Overflow {
             return Some(same);
         }
         self.look(content, members, sums.len());
-        let end = i64::from(i32::MAX);
-        let leaves = |[below, above]: [i64; 2]| match registers {
-            Registers::Wrap => i32::try_from(below + above).is_err(),
-            Registers::Saturate => above >= end || below <= -end,
-        };
+        let leaves = |span| registers.may_leave(span);
         let any = self.spans.iter().any(|span| leaves(*span));
         self.results += u64::from(any);
         if !any || registers == Registers::Wrap {

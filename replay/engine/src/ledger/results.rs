@@ -121,7 +121,8 @@ impl Results {
         Some(right)
     }
 
-    /// Returns whether a result is the sum of any `count` of these workers; `None` if there are too many choices, or registers saturate and it may have left 32 bits.
+    /// Returns whether a result is the sum of any `count` of these workers; `None` if there are too many choices, or registers saturate and
+    /// the sum of one of them may have left 32 bits.
     pub(super) fn is_sum_of_some(&mut self, workers: &[u32], receipt: &Receipt) -> Option<bool> {
         let (all, some) = (workers.len(), usize::from(receipt.count));
         // The members or, if they are fewer, the others.
@@ -135,7 +136,7 @@ impl Results {
             let elements = self.content.add(&[PacketId::new(*worker, receipt.packet.seq(), 0)], &mut self.sums);
             each.push(self.sums[..elements].to_vec());
         }
-        if some > 1 && self.content.registers() == Registers::Saturate && may_leave(&each) {
+        if some > 1 && self.content.registers() == Registers::Saturate && may_leave(&each, some) {
             return None;
         }
         let elements = each.first().map_or(0, Vec::len);
@@ -220,13 +221,16 @@ fn choices(n: usize, k: usize) -> u64 {
     (0..k as u64).fold(1u64, |count, i| count.saturating_mul(n as u64 - i) / (i + 1))
 }
 
-/// Returns whether sums of some of these contributions may reach the ends of 32 bits in some order of additions.
-fn may_leave(each: &[Vec<i32>]) -> bool {
-    let (elements, end) = (each.first().map_or(0, Vec::len), i64::from(i32::MAX));
-    (0..elements).any(|at| {
-        let values = || each.iter().filter_map(|own| own.get(at)).map(|value| i64::from(*value));
-        let (above, below): (i64, i64) = (values().map(|v| v.max(0)).sum(), values().map(|v| v.min(0)).sum());
-        above >= end || below <= -end
+/// Returns whether sums of `some` of these contributions may leave the 32 bits of registers that saturate.
+fn may_leave(each: &[Vec<i32>], some: usize) -> bool {
+    let mut values: Vec<i64> = Vec::with_capacity(each.len());
+    (0..each.first().map_or(0, Vec::len)).any(|at| {
+        values.clear();
+        values.extend(each.iter().filter_map(|own| own.get(at)).map(|value| i64::from(*value)));
+        values.sort_unstable();
+        let below = values.iter().take(some).map(|value| (*value).min(0)).sum();
+        let above = values.iter().rev().take(some).map(|value| (*value).max(0)).sum();
+        Registers::Saturate.may_leave([below, above])
     })
 }
 
@@ -264,12 +268,12 @@ mod tests {
         }
     }
 
-    /// Test content of registers that saturate: every worker has nearly the largest value.
-    struct Large;
+    /// Test content of registers that saturate: every worker has this value.
+    struct Large(i32);
 
     impl Content for Large {
         fn add(&mut self, members: &[PacketId], sums: &mut [i32]) -> usize {
-            members.iter().for_each(|_| sums[0] = sums[0].wrapping_add(i32::MAX - 1));
+            members.iter().for_each(|_| sums[0] = sums[0].wrapping_add(self.0));
             1
         }
         fn elements(&self) -> usize {
@@ -282,13 +286,16 @@ mod tests {
 
     #[test]
     fn partial_sums_that_may_have_left_32_bits_are_undecided_where_registers_saturate() {
-        let mut results = super::Results::new(4, Box::new(Large));
-        let mut is_right = |count: u16, value: i32| {
+        let is_right = |each: i32, count: u16, value: i32| {
             let bytes = value.to_be_bytes();
+            let mut results = super::Results::new(4, Box::new(Large(each)));
             results.is_sum_of_some(&[0, 1, 2, 3], &whole(PacketId::new(0, 5, 0), count, &bytes))
         };
-        assert_eq!((is_right(2, i32::MAX), is_right(2, -4)), (None, None));
-        assert_eq!((is_right(1, i32::MAX - 1), is_right(1, 0)), (Some(true), Some(false)), "one alone is not added");
+        let large = i32::MAX - 1;
+        assert_eq!((is_right(large, 2, i32::MAX), is_right(large, 2, -4)), (None, None));
+        assert_eq!((is_right(large, 1, large), is_right(large, 1, 0)), (Some(true), Some(false)), "none is added");
+        let third = i32::MAX / 3;
+        assert_eq!((is_right(third, 2, 2 * third), is_right(third, 2, 7)), (Some(true), Some(false)), "no two leave");
     }
 
     fn ledger(packets: &[PacketId], members: &[PacketId]) -> Ledger {
