@@ -383,6 +383,26 @@ fn expressions_of_keys_are_of_the_value_of_the_group() {
             "SELECT b.seq AS worker, a.worker + 1 AS y FROM sent a JOIN books b ON a.worker = b.worker GROUP BY b.seq",
             says,
         ),
+        ("SELECT w AS z, z + 1 AS y FROM (SELECT worker AS w, seq AS z FROM sent) q GROUP BY w", says),
+        (
+            "SELECT w AS z, z + 1 AS y FROM (SELECT * FROM (SELECT worker AS w, seq AS z FROM sent) p) q GROUP BY 1",
+            says,
+        ),
+        (
+            "WITH p AS (SELECT worker AS w, seq AS z FROM sent), q AS (SELECT * FROM p) SELECT w AS z, z + 1 AS y FROM q GROUP BY w",
+            says,
+        ),
+    ]);
+    // A query that FROM does not have gives no names.
+    answers(&[
+        (
+            "WITH q AS (SELECT MAX(seq) AS x FROM sent) SELECT worker % 2 AS x, COUNT(*) AS n FROM sent GROUP BY x HAVING x < 1 ORDER BY x",
+            "0 4",
+        ),
+        (
+            "SELECT x AS x, x + 1 AS y, COUNT(*) AS n FROM (SELECT worker AS x FROM sent) q GROUP BY x ORDER BY x",
+            "0 1 2, 1 2 2, 2 3 2",
+        ),
     ]);
 }
 

@@ -1,11 +1,14 @@
 //! Names of tables and columns in a select, as SQL and as polars have them.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    Expr, Ident, ObjectName, SelectItem, TableFactor, UnaryOperator, Value, ValueWithSpan, Visit, visit_expressions,
-    visit_expressions_mut,
+    Expr, Ident, ObjectName, Query, Select, SelectItem, TableFactor, UnaryOperator, Value, ValueWithSpan, Visit,
+    Visitor, visit_expressions, visit_expressions_mut,
 };
+
+use crate::tables::QueryTable;
 
 /// Whether an item of an answer is several columns, so that positions behind it are not known.
 pub(crate) fn is_wildcard(item: &SelectItem) -> bool {
@@ -167,4 +170,75 @@ fn has_name(of: &impl Visit, name: &str) -> bool {
 /// Whether `name` is the function of a rank, in which polars leaves out rows without a value.
 pub(crate) fn is_rank(name: &str) -> bool {
     ["rank", "dense_rank"].iter().any(|rank| rank.eq_ignore_ascii_case(name))
+}
+
+/// Whether a table has a column of this name.
+pub(crate) fn is_of_tables(name: &Ident, tables: &[QueryTable]) -> bool {
+    tables.iter().any(|table| table.column(&name.value).is_some())
+}
+
+/// Names that queries of WITH give to columns by AS, by query.
+#[derive(Default)]
+pub(crate) struct NamesOfWith(BTreeMap<String, BTreeSet<String>>);
+
+impl NamesOfWith {
+    /// Adds the queries of WITH of a query.
+    pub(crate) fn add(&mut self, query: &Query) {
+        for cte in query.with.iter().flat_map(|with| &with.cte_tables) {
+            let names = GivenNames::of(&cte.query, self);
+            self.0.insert(cte.alias.name.value.clone(), names);
+        }
+    }
+}
+
+/// Names of the columns that FROM may have.
+pub(crate) struct NamesOfFrom<'a> {
+    tables: &'a [QueryTable],
+    /// Those of queries, by AS.
+    given: BTreeSet<String>,
+}
+
+impl<'a> NamesOfFrom<'a> {
+    pub(crate) fn of(select: &Select, tables: &'a [QueryTable], with: &NamesOfWith) -> NamesOfFrom<'a> {
+        NamesOfFrom { tables, given: GivenNames::of(&select.from, with) }
+    }
+
+    pub(crate) fn has(&self, name: &Ident) -> bool {
+        self.given.contains(&name.value) || is_of_tables(name, self.tables)
+    }
+}
+
+/// Collects the names that queries give to columns by AS.
+struct GivenNames<'a> {
+    with: &'a NamesOfWith,
+    names: BTreeSet<String>,
+}
+
+impl GivenNames<'_> {
+    fn of(queries: &impl Visit, with: &NamesOfWith) -> BTreeSet<String> {
+        let mut given = GivenNames { with, names: BTreeSet::new() };
+        _ = queries.visit(&mut given);
+        given.names
+    }
+}
+
+impl Visitor for GivenNames<'_> {
+    type Break = ();
+
+    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
+        self.names.extend(select.projection.iter().filter_map(|item| match item {
+            SelectItem::ExprWithAlias { alias, .. } => Some(alias.value.clone()),
+            _ => None,
+        }));
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Table { name, .. } = factor
+            && let Some(names) = self.with.0.get(word(name))
+        {
+            self.names.extend(names.iter().cloned());
+        }
+        ControlFlow::Continue(())
+    }
 }

@@ -18,8 +18,8 @@ use sqlparser::ast::{
 use crate::aggregates::{AggregateKind, AnswerContent, has_aggregate, is_aggregate, is_one_row, kind};
 use crate::exact::GUARD;
 use crate::names::{
-    at_position, bare, has_column, is_column, is_rank, is_renamed, is_wildcard, last_name, number, plain, position,
-    table_name,
+    NamesOfFrom, NamesOfWith, at_position, bare, has_column, is_column, is_of_tables, is_rank, is_renamed, is_wildcard,
+    last_name, number, plain, position, table_name,
 };
 use crate::place::at;
 use crate::tables::QueryTable;
@@ -33,6 +33,7 @@ const COUNTS: [&str; 9] =
 /// 64 bits, all rows a rank, and columns quotes, since the name of one is a keyword of some dialect.
 pub(crate) struct Rewriter<'a> {
     tables: &'a [QueryTable],
+    with: NamesOfWith,
     /// Number of queries around an expression.
     queries: usize,
 }
@@ -43,7 +44,8 @@ impl VisitorMut for Rewriter<'_> {
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
         sides::arrange(select, self.tables)?;
         own_tables::write(select, self.tables);
-        keys_of_groups(select, self.tables)?;
+        let from = NamesOfFrom::of(select, self.tables, &self.with);
+        keys_of_groups(select, &from)?;
         renamed_keys(select);
         // Polars would drop the aggregates if no column is used, and have the rows of the table.
         if self.queries > 1 && is_one_row(select) {
@@ -55,6 +57,7 @@ impl VisitorMut for Rewriter<'_> {
     /// Polars computes ORDER BY of columns of the answer: what is selected is replaced by its position, and an aggregate must be selected.
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
         self.queries += 1;
+        self.with.add(query);
         sides::ordered(query)?;
         if query.order_by.is_some() {
             one_row_branches(&mut query.body);
@@ -129,7 +132,7 @@ impl VisitorMut for Rewriter<'_> {
 
 impl<'a> Rewriter<'a> {
     pub(crate) fn of(tables: &'a [QueryTable]) -> Rewriter<'a> {
-        Rewriter { tables, queries: 0 }
+        Rewriter { tables, with: NamesOfWith::default(), queries: 0 }
     }
 
     fn quote(&self, name: &mut Ident) {
@@ -219,13 +222,13 @@ fn truth(expr: &mut Expr) {
 
 /// Writes keys of GROUP BY in HAVING, and in expressions of the answer, as MIN(key): polars has all rows of a group there, and no value, or
 /// computes the expression behind the grouping, where a key that is an expression has the name of its first operand.
-fn keys_of_groups(select: &mut Select, tables: &[QueryTable]) -> ControlFlow<Error> {
-    let keys = group_keys(select, tables);
+fn keys_of_groups(select: &mut Select, from: &NamesOfFrom<'_>) -> ControlFlow<Error> {
+    let keys = group_keys(select, from);
     if keys.is_empty() {
         return ControlFlow::Continue(());
     }
     let known: Vec<Expr> = keys.iter().map(|key| key.plain.clone()).collect();
-    let keys = keys.into_iter().filter(|key| !key.is_shadowed(&select.projection, tables)).collect();
+    let keys = keys.into_iter().filter(|key| !key.is_shadowed(&select.projection, from)).collect();
     let mut keys = GroupKeys { keys, aggregates: 0, queries: 0 };
     _ = VisitMut::visit(&mut select.having, &mut keys);
     for item in &mut select.projection {
@@ -236,11 +239,11 @@ fn keys_of_groups(select: &mut Select, tables: &[QueryTable]) -> ControlFlow<Err
             _ = VisitMut::visit(expr, &mut keys);
         }
     }
-    columns_of_keys(select, &known, tables)
+    columns_of_keys(select, &known, from)
 }
 
 /// Refuses columns of the answer that are no keys, but have the name that polars gives to a key.
-fn columns_of_keys(select: &Select, known: &[Expr], tables: &[QueryTable]) -> ControlFlow<Error> {
+fn columns_of_keys(select: &Select, known: &[Expr], from: &NamesOfFrom<'_>) -> ControlFlow<Error> {
     for item in &select.projection {
         let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else { continue };
         if known.contains(&plain(expr)) {
@@ -254,7 +257,7 @@ fn columns_of_keys(select: &Select, known: &[Expr], tables: &[QueryTable]) -> Co
             format!(
                 "{column} is no key of GROUP BY, which has an expression of it: write that as GROUP BY does, or aggregate {column} (MIN({column}))"
             )
-        } else if is_of_tables(&name, tables) && is_name_of_a_key(select, known, &name.value) {
+        } else if from.has(&name) && is_name_of_a_key(select, known, &name.value) {
             format!(
                 "{column} is no key of GROUP BY, and one has its name in the answer: give that another name, or aggregate {column} (MIN({column}))"
             )
@@ -288,13 +291,13 @@ struct GroupKey {
     expr: Expr,
     /// The same, for comparisons.
     plain: Expr,
-    /// Its name in the answer, unless that is also one of a table's column.
+    /// Its name in the answer, unless a column of FROM may have that.
     name: Option<Ident>,
 }
 
 impl GroupKey {
-    fn of(expr: &Expr, alias: Option<&Ident>, tables: &[QueryTable]) -> Option<GroupKey> {
-        let name = alias.filter(|name| !is_of_tables(name, tables)).cloned();
+    fn of(expr: &Expr, alias: Option<&Ident>, from: &NamesOfFrom<'_>) -> Option<GroupKey> {
+        let name = alias.filter(|name| !from.has(name)).cloned();
         let expr = if has_column(expr) { expr.clone() } else { Expr::Identifier(name.clone()?) };
         Some(GroupKey { plain: plain(&expr), expr, name })
     }
@@ -321,11 +324,9 @@ impl GroupKey {
     }
 
     /// Whether another column of the answer would be taken for one of its columns.
-    fn is_shadowed(&self, answer: &[SelectItem], tables: &[QueryTable]) -> bool {
+    fn is_shadowed(&self, answer: &[SelectItem], from: &NamesOfFrom<'_>) -> bool {
         visit_expressions(&self.expr, |inner: &Expr| match last_name(inner) {
-            Some(name) if is_of_tables(name, tables) && is_renamed(answer, std::slice::from_ref(name)) => {
-                ControlFlow::Break(())
-            }
+            Some(name) if from.has(name) && is_renamed(answer, std::slice::from_ref(name)) => ControlFlow::Break(()),
             _ => ControlFlow::Continue(()),
         })
         .is_break()
@@ -333,11 +334,11 @@ impl GroupKey {
 }
 
 /// Returns the keys of GROUP BY.
-fn group_keys(select: &Select, tables: &[QueryTable]) -> Vec<GroupKey> {
+fn group_keys(select: &Select, from: &NamesOfFrom<'_>) -> Vec<GroupKey> {
     let answer = &select.projection;
     let of_item = |item: &SelectItem| match item {
-        SelectItem::UnnamedExpr(expr) => GroupKey::of(expr, None, tables),
-        SelectItem::ExprWithAlias { expr, alias } => GroupKey::of(expr, Some(alias), tables),
+        SelectItem::UnnamedExpr(expr) => GroupKey::of(expr, None, from),
+        SelectItem::ExprWithAlias { expr, alias } => GroupKey::of(expr, Some(alias), from),
         _ => None,
     };
     let is_item = |item: &&SelectItem, key: &Expr| match item {
@@ -351,16 +352,11 @@ fn group_keys(select: &Select, tables: &[QueryTable]) -> Vec<GroupKey> {
         GroupByExpr::Expressions(keys, _) => {
             let of_key = |key: &Expr| {
                 let item = at_position(answer, key).or_else(|| answer.iter().find(|item| is_item(item, key)));
-                item.map_or_else(|| GroupKey::of(key, None, tables), of_item)
+                item.map_or_else(|| GroupKey::of(key, None, from), of_item)
             };
             keys.iter().filter_map(of_key).collect()
         }
     }
-}
-
-/// Whether a table has a column of this name.
-fn is_of_tables(name: &Ident, tables: &[QueryTable]) -> bool {
-    tables.iter().any(|table| table.column(&name.value).is_some())
 }
 
 /// Writes columns of later tables in GROUP BY that have another name in the answer as their position: polars would look for the name that they
