@@ -383,6 +383,7 @@ fn expressions_of_keys_are_of_the_value_of_the_group() {
             "SELECT b.seq AS worker, a.worker + 1 AS y FROM sent a JOIN books b ON a.worker = b.worker GROUP BY b.seq",
             says,
         ),
+        ("SELECT worker AS seq, seq // 2 * 2 AS y FROM sent GROUP BY worker, seq // 2", says),
         ("SELECT w AS z, z + 1 AS y FROM (SELECT worker AS w, seq AS z FROM sent) q GROUP BY w", says),
         (
             "SELECT w AS z, z + 1 AS y FROM (SELECT * FROM (SELECT worker AS w, seq AS z FROM sent) p) q GROUP BY 1",

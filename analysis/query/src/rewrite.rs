@@ -253,13 +253,13 @@ fn columns_of_keys(select: &Select, known: &[Expr], from: &NamesOfFrom<'_>) -> C
         _ = Visit::visit(expr, &mut content);
         let Some((place, column)) = content.column else { continue };
         let name = Ident::new(column.rsplit('.').next().unwrap_or_default().trim_matches('"'));
-        let what = if refusals::is_in_a_key(select, &name.value) {
-            format!(
-                "{column} is no key of GROUP BY, which has an expression of it: write that as GROUP BY does, or aggregate {column} (MIN({column}))"
-            )
-        } else if from.has(&name) && is_name_of_a_key(select, known, &name.value) {
+        let what = if from.has(&name) && is_name_of_a_key(select, known, &name.value) {
             format!(
                 "{column} is no key of GROUP BY, and one has its name in the answer: give that another name, or aggregate {column} (MIN({column}))"
+            )
+        } else if refusals::is_in_a_key(select, &name.value) {
+            format!(
+                "{column} is no key of GROUP BY, which has an expression of it: write that as GROUP BY does, or aggregate {column} (MIN({column}))"
             )
         } else {
             continue;
