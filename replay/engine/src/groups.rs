@@ -243,7 +243,6 @@ fn jobs_first(members: &BTreeSet<u32>, ways: &[Vec<(NodeId, u16)>], node: NodeId
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pktgen_core::seed::Seed;
     use pktgen_core::topology::{Population, Role};
     use pktgen_core::units::{Rate, Size};
 
@@ -277,26 +276,9 @@ mod tests {
         }
         let workers = Population { cluster_of: vec![0, 1, 0, 0], moves: Vec::new() };
         let facts = Facts {
-            kind: &crate::endpoint::open_loop::OpenLoopKind,
-            protocol: crate::endpoint::WorkerKind::protocol(&crate::endpoint::open_loop::OpenLoopKind),
-            training: (0, 0),
             host_of: Arc::new(topology.host_of(4)),
-            workers: Arc::new(workers),
             server: device,
-            racks: Arc::default(),
-            flows: None,
-            standby: None,
-            host_rate_bps: rate.bps(),
-            real_time: false,
-            external: false,
-            udp_checksum: false,
-            seed: Seed(0),
-            round_trip: 0,
-            states: false,
-            share: pktgen_core::shard::Shard::WHOLE,
-            lanes: None,
-            learning: None,
-            raw: None,
+            ..Facts::of_test(&crate::endpoint::open_loop::OpenLoopKind, workers)
         };
         let jobs = &Groups::new(&topology, &topology.routes(), &facts).jobs()[device as usize];
         let workers = |job: &JobPlace| job.sources.iter().map(|source| source.worker).collect::<Vec<_>>();

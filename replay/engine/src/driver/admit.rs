@@ -40,15 +40,11 @@ pub fn strangers(bytes: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use pktgen_core::config::Document;
     use pktgen_core::seed::Seed;
-    use pktgen_core::shard::Shard;
     use pktgen_workload::workload;
 
     use super::*;
-    use crate::endpoint::WorkerKind;
     use crate::endpoint::raw::RawKind;
 
     /// Facts of a run of raw frames, and its first frame.
@@ -56,26 +52,10 @@ mod tests {
         let text = "[workload]\nkind = \"raw\"\nflows = 1\npackets = 1\n[schedule]\noffered = \"1Mbps\"\n";
         let mut source = workload::open(&mut Document::parse(text, "x.toml").unwrap(), Seed(1)).unwrap().source;
         let facts = Facts {
-            kind: &RawKind,
-            protocol: RawKind.protocol(),
-            training: (0, 0),
-            workers: Arc::new(source.population().clone()),
-            host_of: Arc::new(vec![1]),
-            server: 0,
-            racks: Arc::default(),
-            flows: None,
-            standby: None,
-            udp_checksum: false,
-            seed: Seed(1),
-            host_rate_bps: 1_000_000_000,
             real_time: true,
             external: true,
-            round_trip: 0,
-            states: false,
-            share: Shard::WHOLE,
-            lanes: None,
-            learning: None,
             raw: source.known().raw,
+            ..Facts::of_test(&RawKind, source.population().clone())
         };
         let mut frame = vec![0; 60];
         source.take(&mut frame);

@@ -292,6 +292,34 @@ pub struct Facts {
     pub raw: Option<Arc<RawFlows>>,
 }
 
+impl Facts {
+    /// Facts for tests: a run in virtual time, with the server at node 0, and the host of each worker from node 1 on.
+    pub fn of_test(kind: &'static dyn WorkerKind, workers: Population) -> Facts {
+        Facts {
+            kind,
+            protocol: kind.protocol(),
+            training: (0, 0),
+            host_of: Arc::new((1..=workers.len() as u32).collect()),
+            workers: Arc::new(workers),
+            server: 0,
+            racks: Arc::default(),
+            flows: None,
+            standby: None,
+            udp_checksum: false,
+            seed: Seed(1),
+            host_rate_bps: 1_000_000_000,
+            real_time: false,
+            external: false,
+            round_trip: 0,
+            states: false,
+            share: Shard::WHOLE,
+            lanes: None,
+            learning: None,
+            raw: None,
+        }
+    }
+}
+
 /// Operations and properties of frames of a wire protocol.
 pub struct Protocol {
     /// The wire format.

@@ -570,43 +570,15 @@ impl Workers for SparseWorkers {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use pktgen_core::seed::Seed;
     use pktgen_core::topology::Population;
     use pktgen_wire::wire::frame::group_ip;
 
     use super::*;
 
-    /// Facts of two workers of one job.
-    fn facts() -> Facts {
-        Facts {
-            kind: &LibraKind,
-            protocol: &PROTOCOL,
-            training: (0, 0),
-            workers: Arc::new(Population::regular(1, 2)),
-            host_of: Arc::new(vec![1, 2]),
-            server: 0,
-            racks: Arc::default(),
-            flows: None,
-            standby: None,
-            udp_checksum: false,
-            seed: Seed(1),
-            host_rate_bps: 0,
-            real_time: true,
-            external: true,
-            round_trip: 0,
-            states: false,
-            share: Shard::WHOLE,
-            lanes: None,
-            learning: None,
-            raw: None,
-        }
-    }
-
     #[test]
     fn what_does_not_go_to_the_port_of_workers_is_none_of_theirs() {
-        let facts = facts();
+        let workers = Population::regular(1, 2);
+        let facts = Facts { real_time: true, external: true, ..Facts::of_test(&LibraKind, workers) };
         let known = |from: (u32, u16), to: (u32, u16), kind: format::Kind| {
             let mut frame = [0; HEAD + HEADER];
             Template::new(from, to, frame.len()).emit_to_fit(&mut frame);

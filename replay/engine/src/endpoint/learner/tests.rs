@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use pktgen_core::config::{Document, Value};
 use pktgen_core::seed::Seed;
-use pktgen_core::shard::Shard;
 use pktgen_wire::wire::frame::FRAME_MAX;
 use pktgen_wire::wire::update::Ack;
 use pktgen_workload::workload;
@@ -42,28 +41,10 @@ struct Bed {
 type Answer = (u32, Vec<u8>);
 
 fn facts(source: &dyn Source) -> Facts {
-    let workers = source.population().clone();
     Facts {
-        kind: &LearnerKind,
-        protocol: &UPDATES,
-        training: (0, 0),
-        host_of: Arc::new((1..=workers.len() as u32).collect()),
-        workers: Arc::new(workers),
-        server: 0,
-        flows: None,
-        racks: Default::default(),
-        standby: None,
-        udp_checksum: false,
         seed: Seed(7),
-        host_rate_bps: 1_000_000_000,
-        real_time: false,
-        external: false,
-        round_trip: 0,
-        states: false,
-        share: Shard::WHOLE,
-        lanes: None,
         learning: source.known().learning(),
-        raw: None,
+        ..Facts::of_test(&LearnerKind, source.population().clone())
     }
 }
 

@@ -1,18 +1,15 @@
 //! A server, packets for it, and its output.
 
-use std::sync::Arc;
-
 use crate::format::{self, COLD_PAIR, HEADER, Header, Kind as What};
 use pktgen_core::config::{Section, Value};
 use pktgen_core::record::{PacketId, Received};
-use pktgen_core::seed::Seed;
 use pktgen_core::time::Time;
 use pktgen_core::topology::Population;
 use pktgen_wire::wire::frame::{FRAME_MAX, HEAD};
 
 use super::super::SparseServer;
 use pktgen_engine::endpoint::open_loop::OpenLoopKind;
-use pktgen_engine::endpoint::{Facts, Host, Server, WorkerKind};
+use pktgen_engine::endpoint::{Facts, Host, Server};
 use pktgen_engine::frame::{Frame, Kind, Pool};
 
 pub(super) const US: Time = 1_000_000;
@@ -40,29 +37,8 @@ pub(super) fn open(
     asynchronous: bool,
     real_time: bool,
 ) -> pktgen_core::Result<SparseServer> {
-    let workers = Population::regular(jobs, per_job);
-    let facts = Facts {
-        kind: &OpenLoopKind,
-        protocol: OpenLoopKind.protocol(),
-        training: (0, 0),
-        host_of: Arc::new((1..=workers.len() as u32).collect()),
-        workers: Arc::new(workers),
-        server: 0,
-        racks: Arc::default(),
-        flows: None,
-        standby: None,
-        udp_checksum: false,
-        seed: Seed(1),
-        host_rate_bps: 0,
-        real_time,
-        external: false,
-        round_trip: 0,
-        states: false,
-        share: pktgen_core::shard::Shard::WHOLE,
-        lanes: None,
-        learning: None,
-        raw: None,
-    };
+    let facts =
+        Facts { real_time, host_rate_bps: 0, ..Facts::of_test(&OpenLoopKind, Population::regular(jobs, per_job)) };
     let value = |text: &str| text.parse().map_or_else(|_| Value::from(text), Value::Integer);
     let keys: Vec<_> = keys.iter().map(|(key, text)| (*key, value(text))).collect();
     super::super::open(&mut Section::of("endpoint", &keys), &facts, asynchronous)
