@@ -310,7 +310,7 @@ pub(crate) fn copies_of_answers(evidence: &Evidence, shown: u64, found: &mut Vec
 
 #[cfg(test)]
 mod tests {
-    use pktgen_core::record::{PacketId, Unseen};
+    use pktgen_core::record::{Manifest, PacketId, Unseen};
 
     use super::*;
     use crate::evidence::manifest;
@@ -334,14 +334,8 @@ mod tests {
         found.iter().map(|found| found.cause.code).collect()
     }
 
-    /// Returns the causes if half of the updates arrive, alone, with those in `before` found first.
-    fn causes_of_half(
-        clusters: &[u16],
-        config: &str,
-        before: &[(&'static crate::cause::Cause, Certainty)],
-    ) -> Vec<&'static str> {
-        let mut manifest = manifest(clusters);
-        manifest.config = config.to_owned();
+    /// Returns the causes if half of the updates of four workers arrive, alone, with those in `before` found first.
+    fn causes_of_half(manifest: Manifest, before: &[(&'static crate::cause::Cause, Certainty)]) -> Vec<&'static str> {
         let mut evidence = Evidence::of(std::path::Path::new(""), manifest);
         for (worker, seq) in (0..4).flat_map(|worker| (0..40).map(move |seq| (worker, seq))) {
             evidence.sent.packet.push(PacketId::new(worker, seq, 0));
@@ -385,18 +379,7 @@ mod tests {
             let mut manifest = manifest(&[0, 0, 1, 1]);
             let smallest_error = smallest.map(str::to_owned);
             manifest.unseen = Some(Unseen { merges: true, smallest_error, ..Unseen::default() });
-            let mut evidence = Evidence::of(std::path::Path::new(""), manifest);
-            for (worker, seq) in (0..4).flat_map(|worker| (0..40).map(move |seq| (worker, seq))) {
-                evidence.sent.packet.push(PacketId::new(worker, seq, 0));
-                evidence.sent.sent_ps.push(Some(i64::from(seq)));
-                if seq % 2 == 0 {
-                    evidence.arrived.packet.push(Some(PacketId::new(worker, seq, 0)));
-                    evidence.arrived.count.push(1);
-                }
-            }
-            let mut found = Vec::new();
-            look(&evidence, None, LostOnLinks::NONE, &mut found).unwrap();
-            found.iter().map(|found| found.cause.code).collect::<Vec<_>>()
+            causes_of_half(manifest, &[])
         };
         assert_eq!(causes(None), ["not_merged"]);
         assert_eq!(causes(Some("1.0e-5")), Vec::<&str>::new());
@@ -404,14 +387,17 @@ mod tests {
 
     #[test]
     fn a_device_of_clusters_of_one_worker_has_nothing_to_merge() {
-        assert_eq!(causes_of_half(&[0, 0, 1, 1], "", &[]), ["not_merged"]);
-        assert_eq!(causes_of_half(&[0, 1, 2, 3], "", &[]), Vec::<&str>::new());
+        assert_eq!(causes_of_half(manifest(&[0, 0, 1, 1]), &[]), ["not_merged"]);
+        assert_eq!(causes_of_half(manifest(&[0, 1, 2, 3]), &[]), Vec::<&str>::new());
     }
 
     /// Drops of a device that should have merged are due to that; where it need not merge, those that it counted are a cause.
     #[test]
     fn counted_drops_stay_beside_merges_that_are_only_possible() {
-        let causes = |config, certainty| causes_of_half(&[0, 0, 1, 1], config, &[(&DEVICE_DROPS, certainty)]);
+        let causes = |config: &str, certainty| {
+            let manifest = Manifest { config: config.to_owned(), ..manifest(&[0, 0, 1, 1]) };
+            causes_of_half(manifest, &[(&DEVICE_DROPS, certainty)])
+        };
         let compares = "[target]\nreward_filter = true\n";
         assert_eq!(causes(compares, Certainty::Certain), ["device_drops", "not_merged"]);
         assert_eq!(causes(compares, Certainty::Likely), ["not_merged"]);
