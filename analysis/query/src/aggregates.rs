@@ -2,12 +2,11 @@
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast::{
-    Distinct, Expr, Function, GroupByExpr, Query, Select, Spanned, Visit, Visitor, visit_expressions,
-};
+use sqlparser::ast::{Distinct, Expr, Function, GroupByExpr, Select, Spanned, Visit, visit_expressions};
 use sqlparser::tokenizer::Location;
 
 use crate::names::is_wildcard;
+use crate::outer::{Outer, visit_outer};
 
 /// What an aggregate computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,62 +118,46 @@ pub(crate) struct AnswerContent {
     pub(crate) column: Option<(Location, String)>,
     /// Whether there are windows, subqueries or lists.
     has_others: bool,
-    /// Number of aggregates, and of subqueries, around an expression.
-    aggregates: usize,
-    queries: usize,
 }
 
 impl AnswerContent {
     pub(crate) fn of(select: &Select) -> AnswerContent {
         let mut content = AnswerContent::default();
-        _ = Visit::visit(&select.projection, &mut content);
+        content.add(&select.projection);
         if let Some(all) = select.projection.iter().find(|item| is_wildcard(item)) {
             content.column.get_or_insert_with(|| (all.span().start, all.to_string()));
         }
         content
     }
 
-    /// Whether the answer has nothing but constants.
-    pub(crate) fn is_constant(&self) -> bool {
-        self.aggregate.is_none() && self.column.is_none() && !self.has_others
-    }
-}
-
-impl Visitor for AnswerContent {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.has_others = true;
-        self.queries += 1;
-        ControlFlow::Continue(())
+    /// Adds what columns or conditions consist of.
+    pub(crate) fn add(&mut self, of: &impl Visit) {
+        _ = visit_outer(of, is_aggregate, |outer, aggregates| {
+            match outer {
+                Outer::Subquery => self.has_others = true,
+                Outer::Expr(expr) => self.add_expr(expr, aggregates),
+            }
+            ControlFlow::<()>::Continue(())
+        });
     }
 
-    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.queries -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+    /// Adds an expression within so many aggregates.
+    fn add_expr(&mut self, expr: &Expr, aggregates: usize) {
         match expr {
-            _ if self.queries > 0 => {}
             Expr::Function(function) if is_aggregate(function) => {
                 self.has_others |= kind(&function.name.to_string()) == Some(AggregateKind::List);
                 self.aggregate.get_or_insert_with(|| (expr.span().start, expr.to_string()));
-                self.aggregates += 1;
             }
             Expr::Function(Function { over: Some(_), .. }) => self.has_others = true,
-            Expr::Identifier(_) | Expr::CompoundIdentifier(_) if self.aggregates == 0 => {
+            Expr::Identifier(_) | Expr::CompoundIdentifier(_) if aggregates == 0 => {
                 self.column.get_or_insert_with(|| (expr.span().start, expr.to_string()));
             }
             _ => {}
         }
-        ControlFlow::Continue(())
     }
 
-    fn post_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        if self.queries == 0 && matches!(expr, Expr::Function(function) if is_aggregate(function)) {
-            self.aggregates -= 1;
-        }
-        ControlFlow::Continue(())
+    /// Whether the answer has nothing but constants.
+    pub(crate) fn is_constant(&self) -> bool {
+        self.aggregate.is_none() && self.column.is_none() && !self.has_others
     }
 }

@@ -287,8 +287,8 @@ pub(crate) fn is_in_a_key(select: &Select, name: &str) -> bool {
 /// Refuses aggregates in WHERE and ON, which polars would compute of all rows.
 pub(crate) fn in_conditions(select: &Select) -> ControlFlow<Error> {
     let mut content = AnswerContent::default();
-    _ = select.selection.visit(&mut content);
-    _ = select.from.visit(&mut content);
+    content.add(&select.selection);
+    content.add(&select.from);
     let Some((place, aggregate)) = content.aggregate else { return ControlFlow::Continue(()) };
     let what = format!(
         "{aggregate} is no condition on rows: write HAVING behind GROUP BY, or CROSS JOIN (SELECT {aggregate} AS x FROM …) q, and q.x here"

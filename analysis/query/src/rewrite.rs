@@ -11,8 +11,8 @@ use std::ops::ControlFlow;
 use pktgen_core::Error;
 use sqlparser::ast::{
     CastKind, DataType, Distinct, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident,
-    LimitClause, OrderByKind, Query, Select, SelectItem, SetExpr, Spanned, UnaryOperator, Value, ValueWithSpan, Visit,
-    VisitMut, VisitorMut, WindowType, visit_expressions,
+    LimitClause, OrderByKind, Query, Select, SelectItem, SetExpr, Spanned, UnaryOperator, Value, ValueWithSpan,
+    VisitorMut, WindowType, visit_expressions,
 };
 
 use crate::aggregates::{AggregateKind, AnswerContent, has_aggregate, is_aggregate, is_one_row, kind};
@@ -21,6 +21,7 @@ use crate::names::{
     NamesOfFrom, NamesOfWith, at_position, bare, has_column, is_column, is_of_tables, is_rank, is_renamed, is_wildcard,
     last_name, number, plain, position, table_name,
 };
+use crate::outer::visit_outer_mut;
 use crate::place::at;
 use crate::tables::QueryTable;
 use crate::{order, own_tables, refusals, sides};
@@ -228,15 +229,19 @@ fn keys_of_groups(select: &mut Select, from: &NamesOfFrom<'_>) -> ControlFlow<Er
         return ControlFlow::Continue(());
     }
     let known: Vec<Expr> = keys.iter().map(|key| key.plain.clone()).collect();
-    let keys = keys.into_iter().filter(|key| !key.is_shadowed(&select.projection, from)).collect();
-    let mut keys = GroupKeys { keys, aggregates: 0, queries: 0 };
-    _ = VisitMut::visit(&mut select.having, &mut keys);
+    let keys: Vec<GroupKey> = keys.into_iter().filter(|key| !key.is_shadowed(&select.projection, from)).collect();
+    let write = |expr: &mut Expr| {
+        if let Some(key) = keys.iter().find(|key| key.is(expr)) {
+            *expr = order::call("MIN", vec![key.expr.clone()]);
+        }
+    };
+    visit_outer_mut(&mut select.having, is_aggregate, write);
     for item in &mut select.projection {
         if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item
             && last_name(expr).is_none()
             && !known.contains(&plain(expr))
         {
-            _ = VisitMut::visit(expr, &mut keys);
+            visit_outer_mut(expr, is_aggregate, write);
         }
     }
     columns_of_keys(select, &known, from)
@@ -250,7 +255,7 @@ fn columns_of_keys(select: &Select, known: &[Expr], from: &NamesOfFrom<'_>) -> C
             continue;
         }
         let mut content = AnswerContent::default();
-        _ = Visit::visit(expr, &mut content);
+        content.add(expr);
         let Some((place, column)) = content.column else { continue };
         let name = Ident::new(column.rsplit('.').next().unwrap_or_default().trim_matches('"'));
         let what = if from.has(&name) && is_name_of_a_key(select, known, &name.value) {
@@ -376,46 +381,5 @@ fn renamed_keys(select: &mut Select) {
         if let Some(place) = select.projection.iter().position(is_key) {
             *key = number(place + 1);
         }
-    }
-}
-
-/// Rewrites the keys of GROUP BY outside of aggregates.
-struct GroupKeys {
-    keys: Vec<GroupKey>,
-    /// Number of aggregates, and of subqueries, around an expression.
-    aggregates: usize,
-    queries: usize,
-}
-
-impl VisitorMut for GroupKeys {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.queries += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.queries -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        self.aggregates += usize::from(matches!(expr, Expr::Function(function) if is_aggregate(function)));
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if matches!(expr, Expr::Function(function) if is_aggregate(function)) {
-            self.aggregates -= 1;
-            return ControlFlow::Continue(());
-        }
-        if self.aggregates == 0
-            && self.queries == 0
-            && let Some(key) = self.keys.iter().find(|key| key.is(expr))
-        {
-            *expr = order::call("MIN", vec![key.expr.clone()]);
-        }
-        ControlFlow::Continue(())
     }
 }

@@ -12,6 +12,7 @@ use sqlparser::tokenizer::Location;
 use crate::aggregates::keeps_rows;
 use crate::names::{table_name, word};
 use crate::operators::{JoinKind, parts, parts_mut};
+use crate::outer::{Outer, visit_outer};
 use crate::place::at;
 use crate::tables::QueryTable;
 
@@ -174,20 +175,19 @@ fn hidden(select: &Select, names: &[String]) -> ControlFlow<Error> {
             return ControlFlow::Break(at(of.span().start, outside(&item.to_string())));
         }
     }
-    let mut hidden = Hidden { names, queries: 0 };
-    select.distinct.visit(&mut hidden)?;
-    select.projection.visit(&mut hidden)?;
-    select.selection.visit(&mut hidden)?;
-    select.group_by.visit(&mut hidden)?;
-    select.having.visit(&mut hidden)?;
-    select.named_window.visit(&mut hidden)
+    hidden_columns(&select.distinct, names)?;
+    hidden_columns(&select.projection, names)?;
+    hidden_columns(&select.selection, names)?;
+    hidden_columns(&select.group_by, names)?;
+    hidden_columns(&select.having, names)?;
+    hidden_columns(&select.named_window, names)
 }
 
 /// Refuses columns of semi and anti joins in the ORDER BY of a query.
 pub(crate) fn ordered(query: &Query) -> ControlFlow<Error> {
     let mut names = Vec::new();
     names_of_body(&query.body, &mut names);
-    query.order_by.visit(&mut Hidden { names: &names, queries: 0 })
+    hidden_columns(&query.order_by, &names)
 }
 
 fn names_of_body(body: &SetExpr, names: &mut Vec<String>) {
@@ -580,35 +580,22 @@ impl Visitor for Operand<'_> {
     }
 }
 
-/// Refuses columns of semi and anti joins outside of their ON: polars would take columns of other tables for them.
-struct Hidden<'a> {
-    names: &'a [String],
-    /// Number of subqueries around an expression, which have their own tables.
-    queries: usize,
-}
-
-impl Visitor for Hidden<'_> {
-    type Break = Error;
-
-    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<Error> {
-        self.queries += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<Error> {
-        self.queries -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Error> {
-        if let Expr::CompoundIdentifier(names) = expr
-            && self.queries == 0
-            && names.first().is_some_and(|name| self.names.contains(&name.value))
-        {
-            return ControlFlow::Break(at(expr.span().start, outside(&expr.to_string())));
-        }
-        ControlFlow::Continue(())
-    }
+/// Refuses columns of semi and anti joins outside of their ON, but not in subqueries, which have their own tables: polars would take columns
+/// of other tables for them.
+fn hidden_columns(of: &impl Visit, names: &[String]) -> ControlFlow<Error> {
+    visit_outer(
+        of,
+        |_| false,
+        |outer, _| {
+            let Outer::Expr(expr) = outer else { return ControlFlow::Continue(()) };
+            match expr {
+                Expr::CompoundIdentifier(column) if column.first().is_some_and(|own| names.contains(&own.value)) => {
+                    ControlFlow::Break(at(expr.span().start, outside(&expr.to_string())))
+                }
+                _ => ControlFlow::Continue(()),
+            }
+        },
+    )
 }
 
 #[cfg(test)]

@@ -4,14 +4,14 @@ use std::ops::ControlFlow;
 
 use pktgen_core::Error;
 use sqlparser::ast::{
-    DuplicateTreatment, Expr, Function, FunctionArguments, Query, Select, Spanned, Visit, Visitor, WindowType,
-    visit_expressions,
+    DuplicateTreatment, Expr, Function, FunctionArguments, Select, Spanned, WindowType, visit_expressions,
 };
 use sqlparser::tokenizer::Location;
 
 use crate::aggregates::{AggregateKind, has_windows, is_grouped, keeps_rows, kind};
 use crate::names::is_wildcard;
 use crate::order;
+use crate::outer::{Outer, visit_outer};
 use crate::place::at;
 
 /// Refuses windows beside GROUP BY, and windows of all rows without a column beside them, for which polars deviates from SQL.
@@ -24,11 +24,10 @@ pub(crate) fn refuse(select: &Select) -> ControlFlow<Error> {
         }
         _ => ControlFlow::Continue(()),
     })?;
-    let mut windows = WholeWindows::default();
-    if select.projection.iter().any(is_wildcard) || Visit::visit(&select.projection, &mut windows).is_break() {
+    if select.projection.iter().any(is_wildcard) {
         return ControlFlow::Continue(());
     }
-    windows.found.map_or(ControlFlow::Continue(()), |(place, window)| {
+    whole_window(select).map_or(ControlFlow::Continue(()), |(place, window)| {
         let what = format!(
             "{window} without a column beside it is refused, since it would be one row instead of one for each row: select a column, too, or leave OVER () out"
         );
@@ -36,56 +35,38 @@ pub(crate) fn refuse(select: &Select) -> ControlFlow<Error> {
     })
 }
 
-/// Finds the first window of all rows in the columns of an answer, until one of them is of single rows: then polars repeats the window's
-/// value.
-#[derive(Default)]
-struct WholeWindows {
-    found: Option<(Location, String)>,
-    /// Number of functions that do not keep rows, and of subqueries, around an expression.
-    functions: usize,
-    queries: usize,
+/// Finds the first window of all rows in the columns of an answer; `None` if one of them is of single rows, for which polars repeats the
+/// window's value.
+fn whole_window(select: &Select) -> Option<(Location, String)> {
+    let mut found = None;
+    let of_rows = visit_outer(
+        &select.projection,
+        |function| !keeps_rows(function),
+        |outer, functions| {
+            let Outer::Expr(expr) = outer else { return ControlFlow::Continue(()) };
+            let is_of_rows = match expr {
+                Expr::Function(function) if keeps_rows(function) => false,
+                Expr::Function(function) => {
+                    let is_whole = is_whole(function);
+                    if is_whole {
+                        found.get_or_insert_with(|| (expr.span().start, expr.to_string()));
+                    }
+                    function.over.is_some() && !is_whole && functions == 0
+                }
+                Expr::Identifier(_) | Expr::CompoundIdentifier(_) => functions == 0,
+                _ => false,
+            };
+            if is_of_rows { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        },
+    );
+    if of_rows.is_break() { None } else { found }
 }
 
-impl Visitor for WholeWindows {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.queries += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.queries -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        let is_of_rows = match expr {
-            _ if self.queries > 0 => false,
-            Expr::Function(function) if keeps_rows(function) => false,
-            Expr::Function(function) => {
-                let is_whole = matches!(&function.over, Some(WindowType::WindowSpec(spec))
-                    if spec.window_name.is_none() && spec.partition_by.is_empty() && spec.order_by.is_empty())
-                    && !function.name.to_string().eq_ignore_ascii_case("row_number");
-                if is_whole {
-                    self.found.get_or_insert_with(|| (expr.span().start, expr.to_string()));
-                }
-                let is_outer = self.functions == 0;
-                self.functions += 1;
-                function.over.is_some() && !is_whole && is_outer
-            }
-            Expr::Identifier(_) | Expr::CompoundIdentifier(_) => self.functions == 0,
-            _ => false,
-        };
-        if is_of_rows { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    }
-
-    fn post_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        if self.queries == 0 && matches!(expr, Expr::Function(function) if !keeps_rows(function)) {
-            self.functions -= 1;
-        }
-        ControlFlow::Continue(())
-    }
+/// Whether a call is a window of all rows, with one value.
+fn is_whole(function: &Function) -> bool {
+    matches!(&function.over, Some(WindowType::WindowSpec(spec))
+        if spec.window_name.is_none() && spec.partition_by.is_empty() && spec.order_by.is_empty())
+        && !function.name.to_string().eq_ignore_ascii_case("row_number")
 }
 
 /// Refuses windows that polars computes over other rows than SQL: those with a name, running averages, medians and
