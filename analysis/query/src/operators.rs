@@ -29,37 +29,31 @@ impl JoinKind {
     }
 }
 
+/// What [`parts`] returns, of a reference that may be mutable.
+macro_rules! parts {
+    ($join:expr) => {
+        match $join {
+            JoinOperator::Join(constraint) | JoinOperator::Inner(constraint) => (JoinKind::Inner, Some(constraint)),
+            JoinOperator::Left(constraint) | JoinOperator::LeftOuter(constraint) => (JoinKind::Left, Some(constraint)),
+            JoinOperator::Right(constraint) | JoinOperator::RightOuter(constraint) => {
+                (JoinKind::Right, Some(constraint))
+            }
+            JoinOperator::FullOuter(constraint) => (JoinKind::Full, Some(constraint)),
+            JoinOperator::Semi(constraint) | JoinOperator::LeftSemi(constraint) => (JoinKind::Semi, Some(constraint)),
+            JoinOperator::Anti(constraint) | JoinOperator::LeftAnti(constraint) => (JoinKind::Anti, Some(constraint)),
+            JoinOperator::RightSemi(_) | JoinOperator::RightAnti(_) => (JoinKind::RightSemiOrAnti, None),
+            JoinOperator::CrossJoin(_) => (JoinKind::Cross, None),
+            _ => (JoinKind::Other, None),
+        }
+    };
+}
+
 /// Returns the kind of a join, and its constraint unless it is one of those that are not understood.
 pub(crate) fn parts(join: &JoinOperator) -> (JoinKind, Option<&JoinConstraint>) {
-    match join {
-        JoinOperator::Join(constraint) | JoinOperator::Inner(constraint) => (JoinKind::Inner, Some(constraint)),
-        JoinOperator::Left(constraint) | JoinOperator::LeftOuter(constraint) => (JoinKind::Left, Some(constraint)),
-        JoinOperator::Right(constraint) | JoinOperator::RightOuter(constraint) => (JoinKind::Right, Some(constraint)),
-        JoinOperator::FullOuter(constraint) => (JoinKind::Full, Some(constraint)),
-        JoinOperator::Semi(constraint) | JoinOperator::LeftSemi(constraint) => (JoinKind::Semi, Some(constraint)),
-        JoinOperator::Anti(constraint) | JoinOperator::LeftAnti(constraint) => (JoinKind::Anti, Some(constraint)),
-        JoinOperator::RightSemi(_) | JoinOperator::RightAnti(_) => (JoinKind::RightSemiOrAnti, None),
-        JoinOperator::CrossJoin(_) => (JoinKind::Cross, None),
-        _ => (JoinKind::Other, None),
-    }
+    parts!(join)
 }
 
 /// As [`parts`].
 pub(crate) fn parts_mut(join: &mut JoinOperator) -> (JoinKind, Option<&mut JoinConstraint>) {
-    let (kind, _) = parts(join);
-    let constraint = match join {
-        JoinOperator::Join(constraint)
-        | JoinOperator::Inner(constraint)
-        | JoinOperator::Left(constraint)
-        | JoinOperator::LeftOuter(constraint)
-        | JoinOperator::Right(constraint)
-        | JoinOperator::RightOuter(constraint)
-        | JoinOperator::FullOuter(constraint)
-        | JoinOperator::Semi(constraint)
-        | JoinOperator::LeftSemi(constraint)
-        | JoinOperator::Anti(constraint)
-        | JoinOperator::LeftAnti(constraint) => Some(constraint),
-        _ => None,
-    };
-    (kind, constraint)
+    parts!(join)
 }
