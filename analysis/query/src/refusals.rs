@@ -247,13 +247,23 @@ pub(crate) fn of_keys(select: &Select) -> ControlFlow<Error> {
     })
 }
 
+/// Returns the keys that GROUP BY lists, with the names of those that are positions of named columns.
+fn listed_keys(select: &Select) -> impl Iterator<Item = (Option<&Ident>, &Expr)> {
+    let keys: &[Expr] = match &select.group_by {
+        // Each key is a column of the answer.
+        GroupByExpr::All(_) => &[],
+        GroupByExpr::Expressions(keys, _) => keys,
+    };
+    keys.iter().filter_map(move |key| match at_position(&select.projection, key) {
+        Some(SelectItem::UnnamedExpr(expr)) => Some((None, expr)),
+        Some(SelectItem::ExprWithAlias { expr, alias }) => Some((Some(alias), expr)),
+        Some(_) => None,
+        None => Some((None, key)),
+    })
+}
+
 /// Whether polars may give the name of a column to a key of GROUP BY.
 fn is_key(select: &Select, name: &str) -> bool {
-    let of_item = |item: &SelectItem| match item {
-        SelectItem::UnnamedExpr(expr) => is_named_after(expr, name),
-        SelectItem::ExprWithAlias { alias, .. } => alias.value == name,
-        _ => false,
-    };
     let of_all = |item: &SelectItem| match item {
         SelectItem::UnnamedExpr(expr) => !has_aggregate(expr) && is_named_after(expr, name),
         SelectItem::ExprWithAlias { expr, alias } => {
@@ -263,8 +273,8 @@ fn is_key(select: &Select, name: &str) -> bool {
     };
     match &select.group_by {
         GroupByExpr::All(_) => select.projection.iter().any(of_all),
-        GroupByExpr::Expressions(keys, _) => keys.iter().any(|key| match at_position(&select.projection, key) {
-            Some(item) => of_item(item),
+        GroupByExpr::Expressions(..) => listed_keys(select).any(|(alias, key)| match alias {
+            Some(alias) => alias.value == name,
             None => is_named_after(key, name),
         }),
     }
@@ -273,15 +283,7 @@ fn is_key(select: &Select, name: &str) -> bool {
 /// Whether polars gives the name of a column to a key of GROUP BY that is another expression.
 pub(crate) fn is_in_a_key(select: &Select, name: &str) -> bool {
     let is_other = |key: &Expr| last_name(key).is_none() && is_named_after(key, name);
-    match &select.group_by {
-        // Each key is a column of the answer.
-        GroupByExpr::All(_) => false,
-        GroupByExpr::Expressions(keys, _) => keys.iter().any(|key| match at_position(&select.projection, key) {
-            Some(SelectItem::UnnamedExpr(item)) => is_other(item),
-            Some(_) => false,
-            None => is_other(key),
-        }),
-    }
+    listed_keys(select).any(|(alias, key)| alias.is_none() && is_other(key))
 }
 
 /// Refuses aggregates in WHERE and ON, which polars would compute of all rows.
