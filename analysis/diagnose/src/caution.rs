@@ -28,17 +28,10 @@ pub(crate) fn of_fragments(count: u64) -> Option<Caution> {
     (count > 0).then_some(Caution { code: "fragments", text, open: None })
 }
 
-/// Returns the number of results that arrive again because a server was asked for them again: it answers all workers of a job (ATP §3.2).
-fn resent(evidence: &Evidence) -> u64 {
-    let workers = evidence.manifest.training.as_ref().map_or(0, |training| training.workers);
-    let results = evidence.manifest.counters.device.get("server.results_resent").copied().unwrap_or(0);
-    if evidence.is_results() { results.saturating_mul(workers.into()) } else { 0 }
-}
-
 /// Returns the cautions of a run.
 pub(crate) fn of(evidence: &Evidence) -> Vec<Caution> {
     let notes = &evidence.manifest.validity.notes;
-    let resent = resent(evidence);
+    let resent = if evidence.is_results() { evidence.resent() } else { 0 };
     let has_reason = |note: &Note| matches!(note, Note::Duplicates { packets } if *packets <= resent);
     let told = notes.iter().filter(|note| (note.is_doubt() || note.leaves_open().is_some()) && !has_reason(note));
     let mut all: Vec<_> =

@@ -1,6 +1,6 @@
 //! The parts of a run dir that rules use: manifest, experiment, and the columns of its streams on what was sent and arrived when.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use pktgen_core::arrow::array::{AsArray, RecordBatch};
@@ -221,6 +221,19 @@ impl Evidence {
     /// Whether workers wait for results and there is no receiving server.
     pub(crate) fn is_results(&self) -> bool {
         self.manifest.family() == Family::Results
+    }
+
+    /// Returns the number of workers of the largest job or cluster, at least 1.
+    pub(crate) fn workers_of_job(&self) -> u64 {
+        let mut workers: BTreeMap<u16, u64> = BTreeMap::new();
+        self.manifest.clusters.iter().for_each(|job| *workers.entry(*job).or_default() += 1);
+        workers.into_values().max().unwrap_or(1)
+    }
+
+    /// Returns the number of results that arrive again because a server was asked for them again: it answers all workers of a job (ATP §3.2).
+    pub(crate) fn resent(&self) -> u64 {
+        let results = self.manifest.counters.device.get("server.results_resent").copied().unwrap_or(0);
+        results.saturating_mul(self.workers_of_job())
     }
 
     /// After which the device goes on without workers that are late; none if it waits for all.

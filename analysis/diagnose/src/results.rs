@@ -127,7 +127,7 @@ pub(crate) fn look(evidence: &Evidence, came: u64, [on_links, back]: [LostOnLink
     // A device that ended did not lose what it no longer answered.
     if found.iter().all(|found| found.cause != &LOCKSTEP_BROKEN) {
         unserved(&of_jobs, &mut blocks, on_links, found);
-        let server = OfServer::of(evidence, &of_jobs, repeats);
+        let server = OfServer::of(evidence, repeats);
         missing(&blocks, server.as_ref(), on_links, found);
         if let Some(server) = server {
             server.look(back.and(dropped_on_way_back(evidence)), found);
@@ -211,9 +211,7 @@ fn late_repeats(evidence: &Evidence, blocks: &Blocks, found: &[CauseFound]) -> u
 fn copies(evidence: &Evidence, blocks: &Blocks, (again, repeats): (u64, u64)) -> Option<CauseFound> {
     // Results are for all workers of a job.
     let workers = u64::from(blocks.values().map(|block| block.workers).max().unwrap_or(1));
-    // A server that answers a repeated contribution answers all workers (ATP §3.2).
-    let resent = evidence.manifest.counters.device.get("server.results_resent").copied().unwrap_or(0);
-    let reasons = repeats.max(resent * workers);
+    let reasons = repeats.max(evidence.resent());
     if again <= reasons {
         return None;
     }
@@ -302,14 +300,13 @@ struct OfServer {
 
 impl OfServer {
     /// Counts them; `None` without a server, and where not every counter is known. Of several senders each counts copies of its own.
-    fn of(evidence: &Evidence, of_jobs: &OfJobs, repeats: u64) -> Option<OfServer> {
+    fn of(evidence: &Evidence, repeats: u64) -> Option<OfServer> {
         let counters = &evidence.manifest.counters;
         let of = |name: &str| counters.device.get(name).copied();
         let (sums, resent) = (of("server.results")?, of("server.results_resent").unwrap_or(0));
         let whole = evidence.manifest.part.is_none() && !evidence.is_killed() && evidence.senders() == 1;
-        let workers = of_jobs.values().map(BTreeMap::len).max().unwrap_or(0).max(1) as u64;
         // Those at other addresses or ports came, too.
-        let came = counters.replies / workers + counters.foreign;
+        let came = counters.replies / evidence.workers_of_job() + counters.foreign;
         whole.then_some(OfServer { sums, reached: resent > 0 || repeats == 0, left: sums + resent, came })
     }
 
