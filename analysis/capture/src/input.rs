@@ -1,10 +1,8 @@
 //! A capture file as events: packets of known formats, with times in ps since the anchor.
 
-use std::collections::HashMap;
-use std::hash::BuildHasherDefault;
 use std::path::{Path, PathBuf};
 
-use pktgen_core::index::IdHasher;
+use pktgen_core::index::IdMap;
 use pktgen_core::record::digest::Verified;
 use pktgen_core::record::{NO_CLUSTER, PacketId};
 use pktgen_core::time::{HORIZON, NS};
@@ -189,7 +187,7 @@ struct Decoder {
     last: i64,
     tally: Tally,
     /// Address of each worker.
-    addresses: HashMap<u32, Ip, BuildHasherDefault<IdHasher>>,
+    addresses: IdMap<u32, Ip>,
 }
 
 impl Input {
@@ -216,7 +214,7 @@ impl Input {
                 error_ps: None,
                 last: i64::MIN,
                 tally: Tally::default(),
-                addresses: HashMap::default(),
+                addresses: IdMap::default(),
             },
             damage: None,
             ahead: (Vec::new(), 0),
@@ -366,7 +364,7 @@ impl Input {
 /// Counts workers whose address in a file is another one than in a file before, of the same side.
 pub(crate) fn compare_addresses(inputs: &mut [Input]) {
     for side in Side::ALL {
-        let mut known: HashMap<u32, Ip, BuildHasherDefault<IdHasher>> = HashMap::default();
+        let mut known: IdMap<u32, Ip> = IdMap::default();
         for input in inputs.iter_mut().filter(|input| input.decoder.side == side) {
             let Decoder { addresses, tally, .. } = &mut input.decoder;
             for (worker, ip) in addresses.iter() {

@@ -3,8 +3,9 @@
 //!
 //! Called by [`super::meter`]. Memory is constant per sender.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
+use pktgen_core::index::IdMap;
 use pktgen_core::time::{SECOND, Time};
 use pktgen_wire::wire::Formats;
 use pktgen_wire::wire::sight::{AttemptMarks, Sight};
@@ -66,7 +67,7 @@ impl Numbers {
 
 /// Numbers of all senders at one side. Sums of some members are told apart by how many these are.
 #[derive(Default)]
-pub(super) struct Senders(HashMap<(u8, u16, u32, u16), Numbers>);
+pub(super) struct Senders(IdMap<(u8, u16, u32, u16), Numbers>);
 
 impl Senders {
     /// Records a packet with an update; without a sender it is taken as new.
@@ -88,7 +89,7 @@ const COPY_WITHIN: Time = SECOND;
 #[derive(Default)]
 struct Latest {
     /// With the time of the original.
-    known: HashMap<(u32, u8), Time>,
+    known: IdMap<(u32, u8), Time>,
     order: VecDeque<(u32, u8)>,
 }
 
@@ -116,7 +117,7 @@ impl Latest {
 /// The latest packets of all senders whose packets have an exact attempt. Their numbers need no order: a sender may count for each of
 /// its receivers.
 #[derive(Default)]
-pub(super) struct LatestPackets(HashMap<(u8, u16, u32), Latest>);
+pub(super) struct LatestPackets(IdMap<(u8, u16, u32), Latest>);
 
 impl LatestPackets {
     /// Records a packet with an update; returns whether it is a copy of one of its sender's latest. Without a sender or an exact

@@ -8,8 +8,11 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::seed::mix;
 
+/// A map of ids, or of tuples of them.
+pub type IdMap<K, V> = HashMap<K, V, BuildHasherDefault<IdHasher>>;
+
 /// Ids to dense indices.
-pub type Index = HashMap<u64, u32, BuildHasherDefault<IdHasher>>;
+pub type Index = IdMap<u64, u32>;
 
 /// Marks a missing dense index.
 pub const NOWHERE: u32 = u32::MAX;
@@ -28,6 +31,21 @@ impl Hasher for IdHasher {
         for &byte in bytes {
             self.write_u64(u64::from(byte));
         }
+    }
+
+    #[inline]
+    fn write_u8(&mut self, value: u8) {
+        self.write_u64(u64::from(value));
+    }
+
+    #[inline]
+    fn write_u16(&mut self, value: u16) {
+        self.write_u64(u64::from(value));
+    }
+
+    #[inline]
+    fn write_u32(&mut self, value: u32) {
+        self.write_u64(u64::from(value));
     }
 
     #[inline]
