@@ -2,7 +2,7 @@
 //!
 //! Registered in [`super::PROPERTIES`]; reads `[verify]` and uses [`super::decide`] for everything else.
 
-use pktgen_core::config::{Document, SECTIONS};
+use pktgen_core::config::{Document, SECTIONS, UNNAMED};
 use pktgen_core::registry::Named;
 use pktgen_core::{Error, Result};
 
@@ -30,7 +30,7 @@ impl Named for AomFairness {
 
 impl Property for AomFairness {
     fn open(&self, mut document: Document) -> Result<Box<dyn Question>> {
-        let name = document.top("name", "unnamed")?;
+        let name = document.top("name", UNNAMED)?;
         document.top("about", "")?;
         if document.get("verify").is_none() {
             return Err(Error::config(format!(

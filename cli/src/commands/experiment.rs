@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use pktgen_core::config::{Document, Unused};
+use pktgen_core::config::{Document, UNNAMED, Unused};
 use pktgen_core::record::{Note, RunState};
 use pktgen_core::{Error, Result};
 use pktgen_planning::STUDIES;
@@ -161,7 +161,7 @@ impl OutFolder {
         let base = Path::new("runs");
         let safe = |c: char| if c.is_ascii_alphanumeric() || "=,.-_".contains(c) { c } else { '_' };
         let name: String = name.trim_start_matches(['.', '/', '\\']).chars().take(NAME_MAX).map(safe).collect();
-        let name = if name.is_empty() { "unnamed" } else { &name };
+        let name = if name.is_empty() { UNNAMED } else { &name };
         let mut made = Vec::new();
         for n in 1..10_000 {
             match std::fs::create_dir(base) {

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use pktgen_core::config::{Document, Run, Sweep, Unused, Value, with_variants};
+use pktgen_core::config::{Document, Run, Sweep, UNNAMED, Unused, Value, with_variants};
 use pktgen_core::record::{
     Balance, Family, Fault, Incidents, MANIFEST_VERSION, Manifest, Note, Published, ReportPlan, RunState,
     SweepManifest, SweepRun, Unseen, Validity,
@@ -133,7 +133,7 @@ impl Experiment {
         mut document: Document,
         studies: &'static [&'static dyn Study],
     ) -> Result<Self> {
-        let name = text(&document, "name", "unnamed");
+        let name = text(&document, "name", UNNAMED);
         let mut overrides = document.overrides();
         let about = text(&document, "about", "");
         let seed = seed(&document)?;
@@ -675,10 +675,13 @@ fn text(document: &Document, key: &str, default: &str) -> String {
     document.get(key).map_or(default.to_owned(), Value::to_label)
 }
 
+/// The seed of experiments that state none.
+pub const SEED: u64 = 1;
+
 /// Returns the seed of runs without a list of seeds.
 fn seed(document: &Document) -> Result<u64> {
     match document.get("seed") {
-        None => Ok(1),
+        None => Ok(SEED),
         Some(Value::Integer(seed)) if *seed >= 0 => Ok(*seed as u64),
         Some(other) => Err(Error::config(format!("seed = {}: a seed is a whole number from 0 on", other.to_toml()))),
     }

@@ -1,25 +1,46 @@
 //! Keys of sections whose readers are no table of `settings!`: names of components, and keys that contain tables. A test compares the
-//! names with the shipped experiments, and the default program with that of the systems; other defaults and values are those of the
-//! readers, and compared by no test.
+//! names with the shipped experiments. Defaults are the constants of the readers where these have one; other defaults and values are
+//! compared by no test.
 
-use pktgen_core::config::Key;
+use pktgen_core::config::{Key, UNNAMED};
+use pktgen_core::topology;
+use pktgen_engine::endpoint::raw;
+use pktgen_realtime::capture::Records;
+use pktgen_realtime::{run, transport};
+use pktgen_workload::{lanes, workload};
 
 /// Tables of keys: name, default and values in words, meaning.
 macro_rules! keys {
-    ($($table:ident { $($name:literal [$default:literal; $range:literal] $about:literal;)+ })+) => {
+    ($($table:ident { $($name:literal [$default:expr; $range:literal] $about:literal;)+ })+) => {
         $(pub(super) const $table: &[Key] =
-            &[$(Key::new($name, $about, || $default.to_owned(), || $range.to_owned())),+];)+
+            &[$(Key::new($name, $about, || $default.to_string(), || $range.to_owned())),+];)+
     };
+}
+
+/// Returns a text as TOML has it.
+fn quoted(text: &str) -> String {
+    format!("\"{text}\"")
+}
+
+/// Returns the default workers, in words.
+fn default_workers() -> String {
+    let of_others = pktgen_registry::all().defaults.workers;
+    format!("{}, for raw frames {}", quoted(of_others), quoted(raw::NAME))
+}
+
+/// Returns the default program, in words.
+fn default_program() -> String {
+    format!("that of the workers, else {}", pktgen_registry::all().defaults.program)
 }
 
 keys! {
     TOP {
-        "name" ["\"unnamed\""; "a text"] "Name of the experiment.";
+        "name" [quoted(UNNAMED); "a text"] "Name of the experiment.";
         "about" ["\"\""; "a text"] "Description, shown in reports.";
-        "seed" ["1"; "a whole number, 0 or more"] "Seed of all random streams; `sweep.seeds` lists several.";
+        "seed" [run::SEED; "a whole number, 0 or more"] "Seed of all random streams; `sweep.seeds` lists several.";
     }
     WORKLOAD {
-        "kind" ["\"rl\""; "one of `pktgen list workloads`"] "Generator of the updates; `trace` replaces it.";
+        "kind" [quoted(workload::DEFAULT); "one of `pktgen list workloads`"] "Generator of the updates; `trace` replaces it.";
         "moves" ["none"; "a list of tables"] "Workers that change their cluster: `at`, `worker`, `cluster`.";
     }
     SCHEDULE {
@@ -29,26 +50,26 @@ keys! {
         "kind" ["that of the workers"; "one of `pktgen list formats`"] "Wire format; another one than the workers' is refused.";
         "udp_checksum" ["false"; "true or false"] "Whether UDP checksums are filled in; else the field is 0, which means none.";
         "lanes" ["none"; "see docs/provenance.md"] "Gradients that identify the updates in a packet.";
-        "lanes_window" ["64"; "a whole number from 1"] "Transmissions of a worker that lanes distinguish.";
+        "lanes_window" [lanes::WINDOW; "a whole number from 1"] "Transmissions of a worker that lanes distinguish.";
         "lanes_merge" ["\"sum\""; "sum, mean, running_mean"] "How the device merges gradients.";
     }
     TOPOLOGY {
-        "kind" ["\"bottleneck\""; "one of `pktgen list topologies`"] "Shape of the network.";
+        "kind" [quoted(topology::DEFAULT); "one of `pktgen list topologies`"] "Shape of the network.";
     }
     ENDPOINT {
-        "workers" ["\"open_loop\", for raw frames \"raw\""; "one of `pktgen list endpoints`"] "Behaviour of the workers.";
+        "workers" [default_workers(); "one of `pktgen list endpoints`"] "Behaviour of the workers.";
     }
     TARGET {
         "kind" ["\"software\""; "software, external"] "Whether the device is this process's, or hardware.";
-        "program" ["that of the workers, else olaf"; "one of `pktgen list programs`"] "Program of the devices.";
+        "program" [default_program(); "one of `pktgen list programs`"] "Program of the devices.";
         "queue" ["that of the program"; "one of `pktgen list queues`"] "Queue of the devices' outputs.";
         "profile" ["none"; "one of `pktgen device list`, or a file"] "Profile of the hardware.";
     }
     TRANSPORT {
-        "kind" ["\"virtual\""; "one of `pktgen list transports`"] "Path of the frames.";
+        "kind" [quoted(transport::DEFAULT); "one of `pktgen list transports`"] "Path of the frames.";
     }
     CAPTURE {
-        "records" ["\"full\""; "full, every:N, none"] "Recorded rows; counters are always complete.";
+        "records" [quoted(&Records::Full.to_string()); "full, every:N, none"] "Recorded rows; counters are always complete.";
         "states" ["false"; "true or false"] "Whether feedback and decisions of workers under transmission control are recorded.";
         "pcap" ["false"; "true or false"] "Whether the packets at the server are captured.";
         "until" ["none"; "a span of time"] "Time at which the run is cut.";
@@ -78,17 +99,5 @@ keys! {
     }
     STUDY {
         "kind" ["must be written"; "one of `pktgen list studies`"] "Measurement that is made.";
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_default_program_is_that_of_the_systems() {
-        let program = TARGET.iter().find(|key| key.name == "program").unwrap();
-        let of_others = pktgen_registry::all().defaults.program;
-        assert_eq!(program.default(), format!("that of the workers, else {of_others}"));
     }
 }

@@ -36,6 +36,9 @@ pub const SECTIONS: &[&str] = &[
     "calibrate",
 ];
 
+/// Name of experiments without one.
+pub const UNNAMED: &str = "unnamed";
+
 /// Where a value was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {

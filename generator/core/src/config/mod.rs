@@ -12,7 +12,7 @@ mod setting;
 mod sweep;
 mod value;
 
-pub use document::{Document, Origin, SECTIONS, Unused};
+pub use document::{Document, Origin, SECTIONS, UNNAMED, Unused};
 pub use key::{Choice, Key, KeyTables, choices, names, names_of};
 pub use section::{FromValue, Section};
 pub use setting::{above, above_to, settings, spans, takes, words, written};

@@ -37,6 +37,9 @@ pub trait Shape: Named + Sync {
     fn build(&self, section: &mut Section, workers: &Population) -> Result<Topology>;
 }
 
+/// The shape of experiments that name none.
+pub const DEFAULT: &str = "bottleneck";
+
 /// Every shape, by name.
 pub static SHAPES: &[&dyn Shape] = &[
     &bottleneck::Bottleneck,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use super::SHAPES;
+use super::{DEFAULT, SHAPES};
 use crate::config::Document;
 use crate::plan::Plan;
 use crate::registry::find;
@@ -15,7 +15,7 @@ use crate::{Error, Result};
 /// valid, so that a sweep can visit several.
 pub fn open(document: &mut Document, workers: &Population) -> Result<Topology> {
     let mut section = document.section("topology")?;
-    let kind: String = section.get("kind", "bottleneck")?;
+    let kind: String = section.get("kind", DEFAULT)?;
     let shape = find(SHAPES, "topology", &kind, &section.place("kind"))?;
     let topology = shape.build(&mut section, workers)?;
     for shape in SHAPES {

@@ -26,7 +26,7 @@ pub use crate::wire::lanes::LaneForm;
 pub use columns::{LaneColumns, next_at};
 pub use decode::{Candidates, Decoded, Known, Member, decode};
 pub use members::{Account, Answer, Arrived, Members, SentRows};
-pub use read::read;
+pub use read::{WINDOW, read};
 
 /// What makes the lanes of the updates of a run.
 #[derive(Debug, Clone, PartialEq)]

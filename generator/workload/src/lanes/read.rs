@@ -10,7 +10,7 @@ use crate::workload::Source;
 use crate::{Error, Result};
 
 /// Updates of a worker that lanes tell apart unless the experiment says otherwise.
-const WINDOW: u32 = 64;
+pub const WINDOW: u32 = 64;
 
 /// What `format.lanes` says.
 struct Wanted(Option<Detail>);

@@ -18,6 +18,9 @@ use crate::seed::Seed;
 use crate::trace;
 use crate::{Error, Result};
 
+/// The workload of experiments that name none.
+pub const DEFAULT: &str = "rl";
+
 /// A source and where it came from.
 pub struct Opened {
     /// The source.
@@ -45,7 +48,7 @@ settings! {
 pub fn open(document: &mut Document, seed: Seed) -> Result<Opened> {
     let mut section = document.section("workload")?;
     let mut schedule = document.section("schedule")?;
-    let written: String = section.get("kind", "rl")?;
+    let written: String = section.get("kind", DEFAULT)?;
     let mut kind = find(WORKLOADS, "workload", &written, &section.place("kind"))?;
     let trace = Replayed::trace(&mut section)?;
     if trace.is_some() && !kind.replays_traces() {

@@ -48,7 +48,7 @@ impl Capture {
 /// Reads the section.
 pub(super) fn read_capture(document: &mut Document) -> Result<Capture> {
     let mut section = document.section("capture")?;
-    let records: String = section.get("records", "full")?;
+    let records: String = section.get("records", Records::Full.to_string())?;
     let records = records.parse().map_err(|e| Error::config(format!("{}: {e}", section.place("records"))))?;
     let states = section.get("states", false)?;
     let pcap = section.get("pcap", false)?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pktgen_core::config::{Document, Origin, SECTIONS, Section, Value};
+use pktgen_core::config::{Document, Origin, SECTIONS, Section, UNNAMED, Value};
 use pktgen_core::record::{NO_CLUSTER, Note};
 use pktgen_core::registry::find;
 use pktgen_core::seed::Seed;
@@ -338,7 +338,7 @@ fn read_transport(
 
 /// Reads the top-level keys of an experiment, and sections that a run ignores.
 pub(crate) fn read_top(document: &mut Document, seed: u64) -> Result<()> {
-    document.top("name", "unnamed")?;
+    document.top("name", UNNAMED)?;
     document.top("about", "")?;
     // Resolved to the seed of this run, so that its configuration repeats it.
     document.set("seed", Value::Integer(seed as i64), Origin::Default)?;

@@ -62,6 +62,9 @@ pub use stamps::Stamps;
 /// Frames between the one that is copied and the one whose memory is fetched: frames of a trace are always cold.
 const AHEAD: usize = 2;
 
+/// The transport of experiments that name none.
+pub const DEFAULT: &str = "virtual";
+
 /// Gives the binary all capabilities that transports need. `setcap` replaces what there was, so they are always given together.
 pub const SETCAP: &str = "run as root, or once: sudo setcap \
     cap_net_raw,cap_net_admin,cap_bpf,cap_perfmon,cap_sys_admin,cap_ipc_lock+ep $(command -v pktgen)";

@@ -12,7 +12,7 @@ use pktgen_core::{Error, Result};
 use pktgen_wire::device::Addresses;
 
 use super::middleware::{Faults, MiddlewarePlan, Outer};
-use super::{Departures, End, Stamps, TRANSPORTS, Transport, queues as of_interface, safety};
+use super::{DEFAULT, Departures, End, Stamps, TRANSPORTS, Transport, queues as of_interface, safety};
 use crate::catalogue::{Catalogue, NOTHING};
 use crate::clock::FileClock;
 use crate::dialect::DialectKind;
@@ -269,7 +269,7 @@ impl TransportPlan {
             write_for_devices(document, &frames)?;
         }
         let mut section = document.section("transport")?;
-        let kind: String = section.get("kind", "virtual")?;
+        let kind: String = section.get("kind", DEFAULT)?;
         let kind = find(TRANSPORTS, "transport", &kind, &section.place("kind"))?;
         let plan = if kind.capabilities().real_time {
             let linger = RealTime::linger(&mut section)?.ps();
