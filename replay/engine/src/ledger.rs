@@ -286,7 +286,7 @@ impl Ledger {
     /// its pairs are summed by key.
     pub fn expected(&mut self, receipt: &Receipt) -> Option<DuePacket> {
         match (&mut self.account, &self.black_box) {
-            (Account::Updates(own), Some(device)) if receipt.count != 1 || device.merges && own.is_nameless() => None,
+            (Account::Updates(own), Some(device)) if device.merges && (receipt.count != 1 || own.is_nameless()) => None,
             (Account::Updates(own), _) => own.expected(receipt.packet),
             (Account::Results(own), None) => own.expected(receipt),
             (Account::Results(own), Some(device)) => own.expected_of_all(device.all_of(receipt)?, receipt.packet.seq()),
@@ -351,11 +351,13 @@ impl Ledger {
         matches!(&self.account, Account::Updates(own) if own.is_nameless())
     }
 
-    /// Returns whether a packet with this count in its header is one update.
+    /// Returns whether a packet with this count in its header is one update, or must be.
     pub fn says_it_is_one(&self, count: u16) -> bool {
-        match &self.black_box {
-            // A strict layout has no count: a forwarded packet is one update.
-            Some(device) if self.is_nameless() => !device.merges,
+        match (&self.account, &self.black_box) {
+            // A forwarded packet is one update, whatever its header says.
+            (Account::Updates(_), Some(device)) if !device.merges => true,
+            // A strict layout has no count.
+            (Account::Updates(own), Some(_)) if own.is_nameless() => false,
             _ => count == 1,
         }
     }

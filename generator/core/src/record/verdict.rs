@@ -68,8 +68,8 @@ findings! {
              worker {worker}, block {block}: the device sends workers different sums, or changes what it repeats";
         /// Packets of one update that hold something else.
         Damaged = "damaged" { packets: u64 } =>
-            "{packets} packets say that they are one update and carry something else: the device aggregates without saying so, or \
-             damages them";
+            "{packets} packets say that they are one update, or must be behind a device that only forwards, and carry something else: \
+             the device aggregates without saying so, or although target.program says that it forwards, or damages them";
         /// Nothing came back from a device.
         NothingReceived = "nothing_received" { sent: u64 } =>
             "nothing came back: {sent} transmissions were sent and none arrived; check cables, the device's tables and transport.interfaces";
@@ -335,7 +335,7 @@ pub struct Unseen {
     pub at_server: bool,
     /// Packets received again.
     pub duplicates: u64,
-    /// Packets that claim to be one update and carry something else.
+    /// Packets that claim to be one update, or must be behind a device that only forwards, and carry something else.
     pub damaged: u64,
     /// Sums whose members are not known.
     pub unchecked: u64,

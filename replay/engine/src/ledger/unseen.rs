@@ -51,7 +51,7 @@ pub(super) struct BlackBox {
     unnamed: HashMap<(u32, u64), PacketId>,
     /// Packets that arrived again.
     pub repeated: u64,
-    /// Packets that claim to be one update and carry something else.
+    /// Packets that claim to be one update, or must be, and carry something else.
     different: u64,
     /// Packets that are sums of unknown members.
     sums: u64,
@@ -116,7 +116,9 @@ impl BlackBox {
     /// Records sums that were checked by the members that lanes prove.
     pub(super) fn proven(&mut self, proven: &Proven) {
         self.sums = self.sums.saturating_sub(proven.right + proven.wrong);
-        self.different = self.different.saturating_sub(proven.unsaid + proven.wrong_single);
+        // A device that only forwards must not add, however well.
+        let explained = proven.wrong_single + if self.merges { proven.unsaid } else { 0 };
+        self.different = self.different.saturating_sub(explained);
         self.proven += proven.right + proven.wrong + proven.unsaid + proven.wrong_single;
         self.smallest = proven.smallest;
         self.miscounted = [proven.miscounted, proven.overcounted];
@@ -149,8 +151,10 @@ impl BlackBox {
         };
         self.arrived.insert(receipt.packet.0);
         let alone = receipt.count == 1;
-        self.different += u64::from(alone && same == Some(false));
-        self.sums += u64::from(!alone);
+        // A device that only forwards leaves every packet one update, whatever its header says.
+        let is_one = alone || !self.merges;
+        self.different += u64::from(is_one && (!alone || same == Some(false)));
+        self.sums += u64::from(!is_one);
         updates.deliver_one(receipt.packet, alone, counts);
         if alone && same == Some(true) { SumOk::Yes } else { SumOk::Unknown }
     }
@@ -258,6 +262,32 @@ mod tests {
         assert_eq!((fates, balance.sent, balance.unknown), ((2, 1, 2, 0), 5, 0));
         let expected = Unseen { merges: true, duplicates: 1, damaged: 1, unchecked: 1, ..Unseen::default() };
         assert_eq!((ledger.unseen(), Ledger::open(1, updates(1), Evidence::Books).unseen()), (Some(expected), None));
+    }
+
+    #[test]
+    fn a_device_that_only_forwards_has_no_sums() {
+        let of = |merges: bool, proven: Option<Proven>| {
+            let workers = Population { cluster_of: vec![0, 0], moves: Vec::new() };
+            let mut ledger =
+                Ledger::open(2, updates(1), Evidence::Nothing { workers: &workers, merges, at_server: false });
+            for (worker, seq) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
+                ledger.sent(id(worker, seq), None, &bytes((worker + 10 * seq) as f32));
+            }
+            // A sum, a number of updates that is wrong, and a packet as it was sent.
+            assert_eq!(ledger.received(&whole(id(1, 0), 2, &bytes(3.0))), SumOk::Unknown);
+            assert_eq!(ledger.received(&whole(id(0, 1), 2, &bytes(10.0))), SumOk::Unknown);
+            assert_eq!(ledger.received(&whole(id(1, 1), 1, &bytes(11.0))), SumOk::Yes);
+            assert_eq!([1, 2].map(|count| ledger.says_it_is_one(count)), [true, !merges]);
+            let sum = bytes(3.0);
+            assert_eq!(ledger.expected(&whole(id(0, 0), 2, &sum)).is_some(), !merges);
+            proven.into_iter().for_each(|proven| ledger.proven(&proven));
+            ledger.close();
+            ledger.unseen().map(|facts| (facts.damaged, facts.unchecked)).unwrap()
+        };
+        assert_eq!((of(true, None), of(false, None)), ((0, 2), (2, 0)));
+        // Lanes that prove a sum right prove that the device added; a wrong one is counted as that.
+        let proven = Proven { unsaid: 1, wrong_single: 1, ..Proven::default() };
+        assert_eq!(of(false, Some(proven)), (1, 0));
     }
 
     /// Test content: every contribution is its worker's number and 1.
