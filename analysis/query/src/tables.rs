@@ -206,7 +206,8 @@ fn fates() -> QueryTable {
     let of_codes = |made: Made, column: QueryColumn| QueryColumn { made, ..column };
     let about = format!("One of {}. What is merged shares the fate of what carries it.", Fate::NAMES.join(", "));
     let t_ps = "When it ended: was received, dropped, or made way; empty where it did not end, or that is unknown.";
-    let aggregate = "The packet in which it ended: itself, unless it was merged; joins `received.packet`. Empty where it did not end.";
+    let aggregate = "The packet in which it ended: itself, unless it was merged; joins `received.packet` (not of SwitchML on wires with \
+                     retransmissions). Empty where it did not end.";
     let (fate, reason) = (Made::Names("fate", &Fate::NAMES), Made::Names("reason", &Reason::NAMES));
     QueryTable {
         name: "fates",

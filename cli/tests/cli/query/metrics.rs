@@ -13,7 +13,7 @@ use pktgen_records::user::{Unanswered, UserMetrics};
 use pktgen_records::{Line, analyze_run};
 
 use super::made;
-use crate::support::{pktgen, text};
+use crate::support::{pktgen, root, text};
 
 /// Runs of other systems, small.
 const MORE: [&str; 6] = [
@@ -109,6 +109,50 @@ fn metrics_are_what_their_queries_say() {
         .filter(|query| compared.get(&(query.metric, &query.labels[..])).is_none_or(|n| *n == 0))
         .collect();
     assert!(never.is_empty(), "compared with no value: {never:?}");
+}
+
+/// SwitchML with losses on wires inside the process, where results do not say which transmission they hold.
+const LOSING: &str = r#"name = "losing"
+[workload]
+kind = "dense"
+model = "custom"
+parameters = 9001
+workers = 3
+iterations = 5
+elements = 64
+compute = "10ms"
+[topology]
+kind = "rack"
+host_rate = "1Gbps"
+[target]
+program = "switchml"
+pool = 9
+[endpoint]
+workers = "switchml"
+pool = 9
+retransmit = "20ms"
+[transport]
+kind = "ring"
+fault_loss = 0.05
+"#;
+
+#[test]
+fn results_on_wires_are_joined_as_the_page_says() {
+    let page = fs::read_to_string(root().join("docs/query.md")).expect("the page");
+    let (_, rest) = page.split_once("A result of SwitchML on wires does not say").expect("the paragraph");
+    let (sql, _) = rest.split_once("```sql\n").and_then(|(_, rest)| rest.split_once("```")).expect("a statement");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let folder = folder.path();
+    fs::write(folder.join("losing.toml"), LOSING).expect("writable");
+    let output = pktgen(folder, &["-q", "replay", "losing.toml", "--no-report", "--out", "run"]);
+    // On a busy machine the run may be invalid, and its records are whole.
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", text(&output.stderr));
+    let output = pktgen(folder, &["-q", "query", "run", sql, "--json"]);
+    let asked: serde_json::Value = serde_json::from_str(text(&output.stdout).trim()).expect("JSON");
+    let lines = analyze_run(&folder.join("run")).expect("analysed").lines;
+    let theirs = lines.iter().find(|line| line.metric == "host_latency_mean").and_then(|line| line.value);
+    let (ours, theirs) = (asked["value"].as_f64().expect("a number"), theirs.expect("a value"));
+    assert!((ours - theirs).abs() <= 1e-9 * theirs, "{ours} and {theirs}");
 }
 
 /// Returns an experiment with metrics of its own, with `slots` slots.

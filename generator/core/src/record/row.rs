@@ -178,7 +178,7 @@ rows! {
     /// One packet at the parameter server.
     Received = RECEIVED, "one packet at the parameter server", ordered by "t_recv_ps" {
         t_recv: Time as "t_recv_ps" in PS, "When its last bit arrived.";
-        packet: PacketId as "packet" in NUMBER, "Which packet; an aggregate is known by its newest member.";
+        packet: PacketId as "packet" in NUMBER, "Which packet; an aggregate is known by its newest member, and a result of SwitchML on wires with retransmissions by its first transmission.";
         cluster: Option<u16> as "cluster" in NUMBER,
             "The cluster whose age it refreshes; 65535 for traffic that belongs to none. Empty in training.";
         job: Option<u16> as "job" in NUMBER, "The job whose sum it is, or of whose worker, in training.";
@@ -233,7 +233,7 @@ rows! {
         worker: u32 as "worker" in NUMBER, "Worker.";
         job: u16 as "job" in NUMBER, "Job of the worker.";
         seq: u32 as "seq" in NUMBER, "The block, numbered over all iterations.";
-        packet: PacketId as "packet" in NUMBER, "Which result: the packet under which the books know the aggregate.";
+        packet: PacketId as "packet" in NUMBER, "Which result: the packet under which the books know the aggregate; of SwitchML on wires with retransmissions its first transmission.";
         count: u16 as "count" in COUNT, "Sources that it represents.";
         degraded: bool as "degraded" in YES_NO, "Sources are missing.";
         again: bool as "again" in YES_NO, "The worker had a result of this block already.";
