@@ -52,7 +52,12 @@ pub static CHARTS: &[&dyn Picture] = &[
 pub(crate) fn medians<'a>(shown: impl Iterator<Item = &'a Estimate>) -> String {
     let shown: Vec<&Estimate> = shown.collect();
     let least = shown.iter().filter(|one| one.interval.is_none()).map(|one| one.n).min();
-    let few = |n: usize| if n == 1 { "one seed".to_owned() } else { format!("median over {n} seeds") };
+    let most = shown.iter().map(|one| one.n).max();
+    let few = |n: usize| match most.filter(|most| *most > n) {
+        Some(most) => format!("median over {n} to {most} seeds"),
+        None if n == 1 => "one seed".to_owned(),
+        None => format!("median over {n} seeds"),
+    };
     match least {
         None if shown.iter().all(|one| one.exact) => "exact".to_owned(),
         None => "median over seeds with 95 % intervals".to_owned(),
@@ -83,4 +88,26 @@ pub fn all(sweep: &SweepData) -> Vec<Chart> {
     }
     charts.iter_mut().for_each(|chart| chart.colour(&variants));
     charts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_some_seeds_do_not_make_the_others_values_of_as_many() {
+        let of = |seeds: &[usize]| {
+            let all: Vec<Estimate> =
+                seeds.iter().map(|n| Estimate { median: 1.0, interval: None, n: *n, exact: false }).collect();
+            medians(all.iter())
+        };
+        for (seeds, said) in [
+            (&[4, 1][..], "median over 1 to 4 seeds"),
+            (&[2, 4, 4], "median over 2 to 4 seeds"),
+            (&[4, 4], "median over 4 seeds"),
+            (&[1, 1], "one seed"),
+        ] {
+            assert_eq!(of(seeds), format!("{said} (no intervals: 5 are needed)"));
+        }
+    }
 }
