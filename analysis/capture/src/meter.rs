@@ -159,6 +159,8 @@ pub(super) struct Totals {
     pub(super) results_of_all: u64,
     /// Results that may or may not be copies.
     pub(super) ambiguous: u64,
+    /// See [`Sums::unclear`].
+    pub(super) unclear: u64,
     /// Results whose number of contributors is unknown.
     pub(super) uncounted_results: u64,
     /// Packets of formats without a generation time or a worker.
@@ -362,6 +364,7 @@ impl Meter {
                 results: 0,
                 results_of_all: 0,
                 ambiguous: 0,
+                unclear: 0,
                 uncounted_results: 0,
                 ageless: 0,
                 unseen: 0,
@@ -641,7 +644,7 @@ impl Meter {
     /// Multiplies what results with all workers represent by the number of workers, if it is known.
     pub(super) fn count_contributors(&mut self) {
         let totals = &mut self.totals;
-        totals.ambiguous = self.sums.ambiguous;
+        (totals.ambiguous, totals.unclear) = (self.sums.ambiguous, self.sums.unclear);
         if totals.results_of_all == 0 {
             return;
         }

@@ -2,6 +2,7 @@
 
 use pktgen_records::human::show;
 use pktgen_records::line::Note;
+use pktgen_wire::wire::sight::Delivery;
 
 use super::Side;
 use super::input::InputFacts;
@@ -17,6 +18,10 @@ pub const CODES: &[(&str, &str)] = &[
     ),
     ("clocks", "How the clocks of the two sides relate, and from where times count."),
     ("copies", "Packets that the senders' captures have twice: they count as sent once."),
+    (
+        "copies_unclear",
+        "Results that equal an earlier one of their block count as its copies: some may be sums of retransmissions.",
+    ),
     ("damaged", "A file is damaged: what stands before the damage was analysed."),
     ("deliveries_unknown", "Packets do not show how many updates arrived, or which packets deliver them."),
     ("duplicates", "Packets at the server that had arrived before: they are among what was received."),
@@ -335,6 +340,16 @@ fn notes_of_counts(facts: &Facts, totals: &Totals, known: &Known) -> Vec<Note> {
     let [sender, server] = facts.sides;
     let mut notes = Vec::new();
     let mut say = |note, text: String| notes.push(Note { note, text });
+    if server && known.deliveries == Deliveries::Counted && totals.unclear > 0 {
+        let text = format!(
+            "{} results of {} equal an earlier one of their block, and count as its copies; results do not say which transmissions they hold, \
+             so if contributions were sent again, some may be sums of these, and received and all that follows from it too low; \
+             --sent FILE shows whether any were",
+            totals.unclear,
+            totals.formats_at_server_by(Delivery::Results).join(" and ")
+        );
+        say("copies_unclear", text);
+    }
     if server && known.deliveries == Deliveries::Counted {
         let (held, sent, numbered) = (totals.distinct().unwrap_or(0), totals.sent_updates, known.numbered);
         if totals.distinct().is_none() {

@@ -89,12 +89,17 @@ const STEPS_BACK: u64 = 16;
 const FAR_BACK: usize = 256;
 
 impl Renewals {
+    /// Returns how a format reuses numbers.
+    fn of(&self, format: u8) -> Renewal {
+        self.by_format.get(usize::from(format)).copied().unwrap_or(Renewal::Rounds)
+    }
+
     /// Returns the sum of an event, and whether it is certainly not the last one of its actor in its slot: an earlier
     /// sum may have the same id then.
     fn sum(&mut self, event: &Event, actor: Actor) -> (SumId, bool) {
         let id = SumId::of(event);
         let number = u64::from(id.cluster) << 32 | u64::from(id.seq);
-        match self.by_format.get(usize::from(id.format)).copied().unwrap_or(Renewal::Rounds) {
+        match self.of(id.format) {
             Renewal::Slots => {
                 let place = (id.format, u64::from(id.round), actor);
                 let last = self.last.get(&place);
@@ -177,6 +182,9 @@ pub(super) struct Sums {
     /// Results that are copies or belong to a retransmitted contribution that opened a sum of its own: their header
     /// does not distinguish these.
     pub(super) ambiguous: u64,
+    /// Results that equal an earlier one of their block, whose contributions were not captured: copies, or sums of transmissions that
+    /// headers do not distinguish.
+    pub(super) unclear: u64,
 }
 
 impl Sums {
@@ -199,6 +207,7 @@ impl Sums {
             results: Recent::new(kept),
             workers: None,
             ambiguous: 0,
+            unclear: 0,
         }
     }
 
@@ -230,8 +239,10 @@ impl Sums {
         let opener = if of_all { 0 } else { event.sight.worker.unwrap_or(0) };
         let result = (sum, opener, event.sight.count, event.content);
         if !is_new && self.results.get(&result).is_some() {
-            let is_again = self.contributions.get(&(sum, opener)).is_some_and(|own| own.again);
-            self.ambiguous += u64::from(!of_all && is_again);
+            let own = self.contributions.get(&(sum, opener));
+            self.ambiguous += u64::from(!of_all && own.is_some_and(|own| own.again));
+            let is_unclear = !of_all && own.is_none() && self.renewals.of(event.format) == Renewal::Rounds;
+            self.unclear += u64::from(is_unclear);
             return false;
         }
         self.results.put(result, ());
@@ -449,8 +460,21 @@ mod tests {
         for again in [false, true] {
             assert_eq!(sums.contribution(&event(What::Update, Some(4), 7, 0)), again);
         }
+        let unclear = sums.unclear;
         assert!(!sums.result(&event(What::Result, Some(4), 7, 0), false));
-        assert_eq!(sums.ambiguous, 1);
+        assert_eq!((sums.ambiguous, sums.unclear), (1, unclear));
+    }
+
+    /// Without contributions, equal results may also be of transmissions that aged alone. ATP's bitmaps belong to one sum of a number.
+    #[test]
+    fn equal_results_are_unclear_where_contributions_were_not_captured() {
+        for (renewal, of_all, unclear) in
+            [(Renewal::Rounds, false, 2), (Renewal::Rounds, true, 0), (Renewal::Sequences, false, 0)]
+        {
+            let mut sums = sums(renewal);
+            let is_new = [7, 7, 8, 7].map(|seq| sums.result(&event(What::Result, Some(4), seq, 0), of_all));
+            assert_eq!((is_new, sums.unclear), ([true, false, true, false], unclear));
+        }
     }
 
     #[test]

@@ -41,6 +41,10 @@ fn copies_of_results_that_were_kept_to_different_lengths_are_not_counted() {
         let measured = kept(lengths);
         let of = |metric| value(&measured.lines, metric);
         assert_eq!((of("received"), of("merged")), (Some(10.0), Some(30.0)), "{lengths:?}");
+        // Contributions were not captured: nothing shows whether some were sent again.
+        let note = measured.notes.iter().find(|note| note.note == "copies_unclear");
+        assert_eq!(note.is_some(), lengths.len() > 1, "{:?}", measured.notes);
+        assert!(note.is_none_or(|note| note.text.starts_with("10 results of trio_ml equal")), "{note:?}");
     }
     for lengths in [&[WHOLE, 70][..], &[117, 118], &[70, 80]] {
         let measured = kept(lengths);
