@@ -35,7 +35,7 @@ const PARTS: [Part; 7] = [
     (
         age(
             "aom_mean",
-            "Age-of-Model averaged over time: the exact integral of the sawtooth by its window, from the first generation of the cluster or worker to its last delivery or generation.",
+            "Age-of-Model averaged over time: the exact integral of the sawtooth by its window, from the first generation of the cluster or worker (of updates delivered in the cluster, too, if workers move) to its last delivery or generation.",
         ),
         |age| age.mean_ns,
     ),
