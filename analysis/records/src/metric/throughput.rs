@@ -26,9 +26,10 @@ const DEFINITIONS: [Definition; 4] = [
         "elements_per_s",
         "elements/s",
         Better::Higher,
-        "Gradients per second at the parameter server: each packet counts for the updates that it represents, a retransmitted \
-         copy again; without a server, of results at their first arrival. No value where packets do not contain how many updates \
-         they represent.",
+        "Gradient elements per second at the parameter server, as packets have them: each packet counts for the updates that it \
+         represents, a retransmitted copy again; without a server, of results at their first arrival. Packets of fixed size \
+         (SwitchML, ATP) count whole, also those ahead of the model, and zeros behind its end; useful_elements_per_s counts the \
+         gradients of models alone. No value where packets do not contain how many updates they represent.",
     )
     .source("design §4"),
     Definition::new(
