@@ -190,10 +190,10 @@ findings! {
         /// Gradients of workers that learn became infinite or undefined.
         Diverged = "learning_diverged" { worker: u32, iteration: u32 } =>
             "learning diverged: the first gradient that is not finite is of worker {worker} in iteration {iteration}; lower endpoint.learning_rate";
-        /// Sums by key whose members are not known.
+        /// Sums by key whose members are not known, or beyond the range of the adder.
         KeysNotChecked = "keys_not_checked" { packets: u64 } =>
             "{packets} packets of hot sums were not checked: whose pairs they hold is not known (asynchronous training, pushes that workers \
-             gave up, workers in several processes, or results of an iteration that was over)";
+             gave up, workers in several processes, or results of an iteration that was over), or values are too large for target.add";
         /// Sums by key that were checked.
         KeysChecked = "keys_checked" { packets: u64, allowed: String } =>
             "{packets} packets of hot sums were checked by key: in a synchronous iteration each is of all workers of the job; what is off by \

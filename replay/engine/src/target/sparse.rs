@@ -124,7 +124,13 @@ impl AdditionError {
     /// Returns whether `value` may be the sum of `members` numbers with exact sum `exact` and sum of sizes `size`.
     pub fn allows(&self, value: f64, exact: f64, size: f64, members: u32) -> bool {
         let beside = f64::from(members.saturating_sub(1)) * self.beside;
-        size >= self.most || (value - exact).abs() <= self.share(members) * size + beside
+        let is_near = value == exact || (value - exact).abs() <= self.share(members) * size + beside;
+        is_near || self.is_open(size, members)
+    }
+
+    /// Returns whether nothing is guaranteed for a sum of `members` numbers with this sum of sizes. A single number is not added.
+    pub fn is_open(&self, size: f64, members: u32) -> bool {
+        size >= self.most && members > 1
     }
 }
 

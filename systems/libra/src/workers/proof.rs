@@ -33,14 +33,16 @@ struct Expected {
 
 impl Expected {
     /// Returns what is wrong with a part of the sums; for the last part also whether a parameter that is certainly nonzero was missing.
+    /// If nothing is, returns whether all of it was compared: sums for which the adder guarantees nothing are not.
     fn wrong(
         &mut self,
         part: u16,
         pairs: impl Iterator<Item = (u32, f32)>,
         is_last: bool,
         error: &AdditionError,
-    ) -> Option<Wrong> {
+    ) -> Result<bool, Wrong> {
         let mut first = None;
+        let mut is_compared = true;
         for (index, value) in pairs {
             let Some(cell) = self.cells.get_mut(&index) else {
                 first = first.or((value != 0.0).then_some(Wrong::Foreign));
@@ -49,10 +51,16 @@ impl Expected {
             // Each parameter is in only one part, which may arrive repeatedly.
             let repeated = *cell.part.get_or_insert(part) != part;
             let off = !error.allows(value.into(), cell.exact, cell.size, cell.members);
+            is_compared &= !error.is_open(cell.size, cell.members);
             first = first.or(repeated.then_some(Wrong::Repeated)).or(off.then_some(Wrong::Off));
         }
         let lacks = |cell: &Cell| cell.part.is_none() && !error.allows(0.0, cell.exact, cell.size, cell.members);
-        first.or_else(|| (is_last && self.cells.values().any(lacks)).then_some(Wrong::Incomplete))
+        if let Some(wrong) = first.or_else(|| (is_last && self.cells.values().any(lacks)).then_some(Wrong::Incomplete))
+        {
+            return Err(wrong);
+        }
+        let may_lack = |cell: &Cell| cell.part.is_none() && error.is_open(cell.size, cell.members);
+        Ok(is_compared && !(is_last && self.cells.values().any(may_lack)))
     }
 }
 
@@ -119,7 +127,7 @@ impl Proof {
     }
 
     /// Returns whether this part of a sum is correct, and the sum complete if the part is a worker's last. Unknown for
-    /// a finished iteration, whose results may arrive again, and after a push was given up.
+    /// a finished iteration, whose results may arrive again, after a push was given up, and for sums beyond the range of the adder.
     pub(super) fn judge(
         &mut self,
         sum: usize,
@@ -139,12 +147,17 @@ impl Proof {
         // No switch has the sums of an iteration before all workers have begun it.
         let begun = expected.iteration == head.iteration && expected.workers == self.workers;
         let wrong = match begun {
-            false => Some(Wrong::Early),
+            false => Err(Wrong::Early),
             true => expected.wrong(head.part, pairs, is_last, &self.error),
         };
-        let Some(wrong) = wrong else { return SumOk::Yes };
-        self.wrong[wrong as usize] += 1;
-        SumOk::No
+        match wrong {
+            Ok(true) => SumOk::Yes,
+            Ok(false) => SumOk::Unknown,
+            Err(wrong) => {
+                self.wrong[wrong as usize] += 1;
+                SumOk::No
+            }
+        }
     }
 
     /// Returns nonzero numbers of wrong parts by error.
@@ -232,6 +245,22 @@ mod tests {
                 prop_assert!(all.contains(&SumOk::No), "{index} {value}: {all:?}");
             }
         }
+    }
+
+    /// Sums from 2¹⁷ on, where tables leave out what does not fit.
+    #[test]
+    fn sums_beyond_the_range_of_tables_are_unknown_and_values_of_one_worker_are_exact() {
+        let workers = [vec![(1, 1e6), (2, 3e6), (3, 1.0)], vec![(1, 1e6), (3, 1.0)]];
+        let of = |adder: &Adder, parts: &[Vec<(u32, f32)>]| judged(&mut begun(&workers, adder), 7, parts);
+        let tables = |parts: &[Vec<(u32, f32)>]| of(&Adder::tables(), parts);
+        let whole = |both: f32, single: f32, small: f32| vec![(1, both), (2, single), (3, small)];
+        assert_eq!(tables(&[whole(2e6, 3e6, 2.0)]), [SumOk::Unknown]);
+        assert_eq!(tables(&[whole(8e6, 3e6, 2.0)]), [SumOk::Unknown], "a wrong exponent");
+        assert_eq!(tables(&[whole(2e6, 4e6, 2.0)]), [SumOk::No], "of one worker");
+        assert_eq!(tables(&[whole(2e6, 3e6, 4.0)]), [SumOk::No], "within the range");
+        assert_eq!(tables(&[vec![(2, 3e6)], vec![(3, 2.0)]]), [SumOk::Yes, SumOk::Unknown], "one may be missing");
+        assert_eq!(of(&Adder::Exact, &[whole(2e6, 3e6, 2.0)]), [SumOk::Yes]);
+        assert_eq!(of(&Adder::Exact, &[whole(8e6, 3e6, 2.0)]), [SumOk::No]);
     }
 
     #[test]
