@@ -7,6 +7,7 @@ use pktgen_core::arrow::array::{Array, AsArray};
 use pktgen_core::arrow::datatypes::{UInt16Type, UInt32Type};
 use pktgen_core::record::{LANES, NO_CLUSTER, PAYLOADS};
 use pktgen_wire::pcap::Reader;
+use pktgen_workload::addition::AdditionError;
 use pktgen_workload::lanes::{Answer as LanesSay, Arrived, Layout, Members, SentRows};
 
 use crate::cause::{
@@ -23,8 +24,6 @@ const HELD_MAX: usize = 256 << 20;
 const WRONG_MAX: usize = 256;
 /// Number of updates before an arrival that are searched for the members of a sum of several clusters.
 const RECENT: usize = 256;
-/// Unit roundoff of f32, with a margin for a few additions in any order.
-const ROUNDING: f64 = 16.0 / (1u64 << 24) as f64;
 
 /// A wrong packet: its row, the cause, and the number of wrong bits.
 struct Wrong {
@@ -187,10 +186,9 @@ impl Heads {
     }
 }
 
-/// Whether a value equals a sum within rounding errors.
-fn near(value: f32, sum: f64, size: f64) -> bool {
-    (f64::from(value) - sum).abs() <= ROUNDING * size.max(f64::from(f32::MIN_POSITIVE))
-        || value.is_nan() && sum.is_nan()
+/// Whether a value may be a sum of so many values, in any order of additions.
+fn near(value: f32, sum: f64, size: f64, members: usize) -> bool {
+    value == sum as f32 || AdditionError::F32.allows(value.into(), sum, size, members as u32)
 }
 
 impl Payloads {
@@ -203,17 +201,28 @@ impl Payloads {
         }
         let sum = |at: usize| own.iter().map(|own| f64::from(own[at])).sum::<f64>();
         let size = |at: usize| own.iter().map(|own| f64::from(own[at]).abs()).sum::<f64>();
-        let differing: Vec<usize> = (0..came.len()).filter(|at| !near(came[*at], sum(*at), size(*at))).collect();
+        // The rule of the verdict: one member is itself, bit for bit.
+        let is_right = |at: usize, value: f32| match own[..] {
+            [one] => value.to_bits() == one[at].to_bits(),
+            _ => near(value, sum(at), size(at), own.len()),
+        };
+        let differing: Vec<usize> = (0..came.len()).filter(|at| !is_right(*at, came[*at])).collect();
         let first = *differing.first()?;
         let odd =
             format!("value {first} is {}, and the sum of its {} members is {}", came[first], own.len(), sum(first));
         let wrong = |cause, says: String| Some(Wrong { row, cause, bits: 0, says, is_proved: true });
         let swapped = |at: usize| f32::from_bits(came[at].to_bits().swap_bytes());
-        if differing.iter().all(|at| near(swapped(*at), sum(*at), size(*at))) && differing.len() > 2 {
+        if differing.iter().all(|at| is_right(*at, swapped(*at))) && differing.len() > 2 {
             return wrong(&BYTE_ORDER, format!("{odd}: right if bytes are reversed"));
         }
         let with = |other: &&&Vec<f32>, sign: f64| {
-            (0..came.len()).all(|at| near(came[at], sum(at) + sign * f64::from(other[at]), size(at)))
+            let more = sign.max(0.0);
+            let is_so = |at: usize| {
+                let value = f64::from(other[at]);
+                near(came[at], sum(at) + sign * value, size(at) + more * value.abs(), own.len() + more as usize)
+            };
+            // Zeros change no sum.
+            other.iter().any(|value| *value != 0.0) && (0..came.len()).all(is_so)
         };
         if own.iter().any(|other| with(&other, -1.0)) {
             return wrong(&CONTRIBUTION_MISSING, format!("{odd}: one member is not in it"));
@@ -222,7 +231,7 @@ impl Payloads {
             return wrong(&CONTRIBUTION_TWICE, format!("{odd}: one member is in it twice"));
         }
         if let [at] = differing[..] {
-            let flips = (0..32).filter(|bit| near(f32::from_bits(came[at].to_bits() ^ 1 << bit), sum(at), size(at)));
+            let flips = (0..32).filter(|bit| is_right(at, f32::from_bits(came[at].to_bits() ^ 1 << bit)));
             return Some(Wrong {
                 row,
                 cause: &BITS_FLIPPED,
@@ -240,10 +249,12 @@ impl Payloads {
         let sent = &evidence.sent;
         let end = sent.sent_ps.partition_point(|sent| sent.is_none_or(|sent| sent <= t));
         let recent = || (end.saturating_sub(RECENT)..end).filter(|at| self.sent[*at].len() == came.len());
+        // Values beyond the range prove nothing of others than their rounded sum.
         let is_sum = |a: usize, b: usize| {
             (0..came.len()).all(|at| {
                 let (a, b) = (f64::from(self.sent[a][at]), f64::from(self.sent[b][at]));
-                near(came[at], a + b, a.abs() + b.abs())
+                let (sum, size) = (a + b, a.abs() + b.abs());
+                came[at] == sum as f32 || !AdditionError::F32.is_open(size, 2) && near(came[at], sum, size, 2)
             })
         };
         let cluster = |at: usize| evidence.cluster(sent.packet[at].worker());
@@ -323,6 +334,27 @@ mod tests {
         assert_eq!(read(&[5, 9], &[0, 1], &[0, 1, 3]), both);
         assert_eq!(read(&[5], &[0, 1], &[0, 1, 3]), both[..1], "lanes are ahead");
         assert_eq!(read(&[5, 9], &[0], &[0, 1]), both[..1], "times are ahead");
+    }
+
+    /// Many roundings in one direction, sums beyond f32's range, and values of one update or of two.
+    #[test]
+    fn sums_are_judged_by_the_rule_of_the_verdict() {
+        let u = 2f32.powi(-24);
+        let of = |sent: Vec<Vec<f32>>, came: Vec<f32>| {
+            let all: Vec<u32> = (0..sent.len() as u32).collect();
+            Payloads { sent, came: vec![came] }.of_members(0, &all).map(|wrong| wrong.cause.code)
+        };
+        let up = (0..23).fold(1f32, |sum, _| sum + 1.02 * u);
+        let mut small = vec![vec![1.02 * u, 1.0]; 23];
+        small.push(vec![1.0, 1.0]);
+        assert_eq!(of(small.clone(), vec![up, 24.0]), None);
+        assert_eq!(of(small, vec![up, 24.5]), Some("bits_flipped"), "the first value is right");
+        assert_eq!(of(vec![vec![3e38]; 2], vec![f32::INFINITY]), None);
+        assert_eq!(of(vec![vec![3e38, 1.0]; 2], vec![f32::INFINITY, 2.5]), Some("bits_flipped"));
+        let off = f32::from_bits(3f32.to_bits() + 5);
+        assert!(of(vec![vec![1.0], vec![2.0]], vec![off]).is_some());
+        assert_eq!(of(vec![vec![1.5]], vec![1.5]), None);
+        assert_eq!(of(vec![vec![0.0]], vec![-0.0]), Some("bits_flipped"), "one update is itself");
     }
 
     /// Headers that contradict themselves have a cause, which has no share of the wrong sums.

@@ -5,9 +5,11 @@
 //!
 //! Map: [`workload`] says what is sent, [`schedule`] when; [`trace`] keeps both in files; [`lanes`] are gradients that say which
 //! updates a packet holds; [`dense`] and [`sparse`] are synchronous training; [`learner`] has agents that learn in the loop;
-//! [`control`] is the rule of OLAF's transmission control; [`study`] lists what is measured without a network.
+//! [`control`] is the rule of OLAF's transmission control; [`addition`] bounds the error of sums of floats; [`study`] lists what
+//! is measured without a network.
 #![forbid(unsafe_code)]
 
+pub mod addition;
 pub mod control;
 pub mod dense;
 pub mod gradient;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use pktgen_workload::addition::AdditionError;
 use pktgen_workload::sparse::Sparse;
 use pktgen_workload::sparse::float::Tables;
 use pktgen_workload::sparse::layout::Layout;
@@ -89,57 +90,12 @@ impl Adder {
     }
 }
 
-/// Unit roundoff of f32.
-const U: f64 = 1.0 / (1u64 << 24) as f64;
-/// Unit roundoff of f64, in which sums are recomputed.
-const U64: f64 = 1.0 / (1u64 << 53) as f64;
-/// Maximum error of an addition by tables, relative to the sizes of the summands (a test covers all exponents), and
-/// absolute, since parts below 2⁻³² are omitted (docs/float.md).
-const TABLES_OFF: (f64, f64) = (0.0025, 1.0 / (1u64 << 31) as f64);
-/// Size from which additions by tables omit what does not fit: 2¹⁷.
-const TABLES_MOST: f64 = (1 << 17) as f64;
-
-/// Maximum error of an adder's sums.
-#[derive(Debug, Clone, Copy)]
-pub struct AdditionError {
-    /// Error of one addition, relative to the sizes of the summands.
-    share: f64,
-    /// Absolute error of one addition.
-    beside: f64,
-    /// Size from which nothing is guaranteed.
-    most: f64,
-}
-
-impl AdditionError {
-    /// Additions of f32s are within γₙ₋₁ · Σ|x| of the exact sum of n numbers, where γₖ = k·u / (1 − k·u) and u = 2⁻²⁴
-    /// (design §5), in any order.
-    pub const F32: AdditionError = AdditionError { share: U, beside: 0.0, most: f32::MAX as f64 };
-
-    /// Returns the maximum error of a sum of `members` numbers, relative to the sum of their sizes.
-    pub fn share(&self, members: u32) -> f64 {
-        let off = f64::from(members.saturating_sub(1)) * self.share;
-        if off < 1.0 { off / (1.0 - off) + f64::from(members) * U64 } else { f64::INFINITY }
-    }
-
-    /// Returns whether `value` may be the sum of `members` numbers with exact sum `exact` and sum of sizes `size`.
-    pub fn allows(&self, value: f64, exact: f64, size: f64, members: u32) -> bool {
-        let beside = f64::from(members.saturating_sub(1)) * self.beside;
-        let is_near = value == exact || (value - exact).abs() <= self.share(members) * size + beside;
-        is_near || self.is_open(size, members)
-    }
-
-    /// Returns whether nothing is guaranteed for a sum of `members` numbers with this sum of sizes. A single number is not added.
-    pub fn is_open(&self, size: f64, members: u32) -> bool {
-        size >= self.most && members > 1
-    }
-}
-
 impl Adder {
     /// Returns the maximum error of its sums.
     pub fn error(&self) -> AdditionError {
         match self {
             Adder::Exact => AdditionError::F32,
-            Adder::Tables(_) => AdditionError { share: TABLES_OFF.0, beside: TABLES_OFF.1, most: TABLES_MOST },
+            Adder::Tables(_) => AdditionError::TABLES,
         }
     }
 }

@@ -12,12 +12,12 @@ use pktgen_core::arrow::datatypes::{Int64Type, UInt16Type, UInt32Type, UInt64Typ
 use pktgen_core::record::{LANES, NO_CLUSTER, PAYLOADS, PacketId, RECEIVED, SENT};
 use pktgen_core::time::Time;
 use pktgen_wire::wire::update::elements_in;
+use pktgen_workload::addition::AdditionError;
 use pktgen_workload::lanes::{Answer, Arrived, LaneColumns, Layout, Members, SentRows, next_at};
 use pktgen_workload::workload::Source;
 
 use super::batches;
 use crate::ledger::Proven;
-use crate::target::sparse::AdditionError;
 
 /// Size of the cache of gradients for later packets, in bytes.
 const CACHE: usize = 256 << 20;

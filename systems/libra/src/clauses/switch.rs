@@ -10,8 +10,9 @@ use pktgen_core::time::{MS, Time};
 use pktgen_core::units::Span;
 use pktgen_engine::clause::checks::{dotted, reaches, same};
 use pktgen_engine::clause::{ClauseBreach, ClauseProbe, ProbeFrame, ProbeGround, ProbeResult, ProbeStop};
-use pktgen_engine::target::sparse::{Adder, AdditionError};
+use pktgen_engine::target::sparse::Adder;
 use pktgen_wire::wire::frame::{Datagram, HEAD, Ip, SERVER_IP, Template, group_ip, worker_ip};
+use pktgen_workload::addition::AdditionError;
 
 use crate::format::{
     HEADER, HOT_PAIR, HOT_PAIRS, Header, Kind, PORT, ResultHead, WORKER_PORT, emit_hot, hot_pairs, pairs,

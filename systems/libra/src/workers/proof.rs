@@ -7,7 +7,8 @@
 use std::collections::HashMap;
 
 use pktgen_core::record::{Counter, SumOk};
-use pktgen_engine::target::sparse::{Adder, AdditionError};
+use pktgen_engine::target::sparse::Adder;
+use pktgen_workload::addition::AdditionError;
 
 use crate::format::ResultHead;
 
