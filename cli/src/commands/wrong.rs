@@ -190,7 +190,9 @@ fn differing_text(differing: &[WrongValue], values: usize) -> String {
     let shown: Vec<String> = differing.iter().take(SHOWN).map(one).collect();
     let more = differing.len().saturating_sub(SHOWN);
     let rest = if more > 0 { format!("; {more} more") } else { String::new() };
-    format!("      {} of {values} values differ: {}{rest}", differing.len(), shown.join("; "))
+    // A payload may be too short, with no other fault.
+    let colon = if shown.is_empty() { "" } else { ": " };
+    format!("      {} of {values} values differ{colon}{}{rest}", differing.len(), shown.join("; "))
 }
 
 #[cfg(test)]

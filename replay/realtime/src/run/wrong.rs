@@ -267,15 +267,11 @@ impl WrongSearch {
     /// Adds a sum that lanes prove wrong.
     fn wrong_sum(&mut self, sum: &WrongSum) {
         self.wrong += 1;
-        let values = sum.payload.iter().zip(sum.exact.iter().zip(&sum.bounds)).enumerate();
-        let differing = values
-            .map(|(at, (word, (exact, bound)))| (at, f64::from(f32::from_bits(*word)), *exact, *bound))
-            .filter(|(_, is, exact, bound)| (is - exact).abs() > *bound || is.is_nan())
-            .map(|(at, is, exact, _)| WrongValue {
-                at,
-                is: PayloadNumber::Float(is),
-                should: PayloadNumber::Float(exact),
-            });
+        let differing = sum.differing.iter().map(|at| WrongValue {
+            at: *at,
+            is: PayloadNumber::Float(f32::from_bits(sum.payload[*at]).into()),
+            should: PayloadNumber::Float(sum.exact[*at]),
+        });
         if let Some(listed) = self.rows.get(&sum.row) {
             if let Some(at) = listed {
                 self.pending[*at].packet.differing = Some(differing.collect());

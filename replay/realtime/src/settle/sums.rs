@@ -55,8 +55,8 @@ pub(crate) struct WrongSum<'a> {
     pub(crate) exact: &'a [f64],
     /// The received values: the bits of f32s.
     pub(crate) payload: &'a [u32],
-    /// Maximum error of each value of a correct sum.
-    pub(crate) bounds: Vec<f64>,
+    /// Places of the values that no order of additions explains.
+    pub(crate) differing: Vec<usize>,
 }
 
 /// The columns of the records for lanes.
@@ -151,8 +151,8 @@ pub fn check(
             let own = members.of(row).iter().map(|member| *member as usize);
             let members = own.map(|row| PacketId::new(columns.worker[row], columns.seq[row], 0)).collect();
             let (t_recv, packet) = (columns.t_recv_ps[row], PacketId(columns.packet[row]));
-            let bounds = sum.bounds();
-            found(SumFound::Wrong(WrongSum { row, t_recv, packet, members, exact: &sum.exact, payload, bounds }));
+            let differing = sum.differing(payload);
+            found(SumFound::Wrong(WrongSum { row, t_recv, packet, members, exact: &sum.exact, payload, differing }));
         } else {
             let (says, holds) = (usize::from(columns.count[row]), members.of(row).len());
             proven.miscounted += u64::from(says != holds);
@@ -229,30 +229,32 @@ impl Sum {
         AdditionError::F32.share(self.members)
     }
 
-    /// Returns the maximum error of each value.
-    fn bounds(&self) -> Vec<f64> {
-        let share = if self.members == 1 { 0.0 } else { self.share() };
-        self.absolute.iter().map(|absolute| share * absolute).collect()
+    /// Returns whether a value at this place is that of the sum, for any order of additions; one member is itself.
+    fn allows(&self, at: usize, word: u32) -> bool {
+        let value = f64::from(f32::from_bits(word));
+        match self.members {
+            1 => self.first[at] == word,
+            members => AdditionError::F32.allows(value, self.exact[at], self.absolute[at], members),
+        }
+    }
+
+    /// Returns the places of the values that are not those of the sum.
+    fn differing(&self, payload: &[u32]) -> Vec<usize> {
+        let values = payload.iter().take(self.exact.len()).enumerate();
+        values.filter(|(at, word)| !self.allows(*at, **word)).map(|(at, _)| at).collect()
     }
 
     /// Returns whether this payload is the sum, for any order of additions.
     fn is(&self, payload: &[u32], smallest: &mut Option<f64>) -> bool {
         let Some(payload) = payload.get(..self.exact.len()) else { return false };
-        if self.members == 1 {
-            return payload == self.first;
-        }
         let share = self.share();
-        let lanes = self.lanes;
-        payload.iter().zip(self.exact.iter().zip(&self.absolute)).enumerate().all(|(at, (word, (exact, absolute)))| {
-            // Beyond f32's range any order may end in an infinity.
-            if *absolute >= f64::from(f32::MAX) {
-                return true;
+        payload.iter().enumerate().all(|(at, word)| {
+            let absolute = self.absolute[at];
+            if at >= self.lanes && self.members > 1 && !AdditionError::F32.is_open(absolute, self.members) {
+                let least = 2.0 * share * absolute;
+                *smallest = Some(smallest.map_or(least, |known: f64| known.max(least)));
             }
-            let bound = share * absolute;
-            if at >= lanes {
-                *smallest = Some(smallest.map_or(2.0 * bound, |known: f64| known.max(2.0 * bound)));
-            }
-            (f64::from(f32::from_bits(*word)) - exact).abs() <= bound
+            self.allows(at, *word)
         })
     }
 }
@@ -347,5 +349,17 @@ mod tests {
         uneven.begin();
         assert!(uneven.add(&bytes(&[1.0, 2.0])) && !uneven.add(&bytes(&[1.0])));
         assert!(!of(&[vec![1.0], vec![2.0]]).is(&[f32::NAN.to_bits()], &mut smallest), "no number is no sum");
+    }
+
+    /// Values that the check accepts do not differ: infinities beyond f32's range. Another zero of one member does.
+    #[test]
+    fn values_differ_if_the_check_refuses_them() {
+        let words = |values: &[f32]| -> Vec<u32> { values.iter().map(|value| value.to_bits()).collect() };
+        let huge = of(&[vec![3e38, 1.0], vec![3e38, 1.0]]);
+        assert_eq!(huge.differing(&words(&[f32::INFINITY, 3.0])), [1]);
+        assert_eq!(of(&[vec![0.0, 1.0]]).differing(&words(&[-0.0, 1.0])), [0]);
+        let mut smallest = None;
+        assert!(huge.is(&words(&[f32::INFINITY, 2.0]), &mut smallest));
+        assert!(smallest.is_some_and(|error| error < 1e-3), "{smallest:?}");
     }
 }
