@@ -187,7 +187,7 @@ causes! {
         by "the result less the sum is an earlier result of the same place",
         do "the first contribution of a sum must overwrite its values";
     SATURATED = "saturated" in Device, "values stop at the end of their range",
-        by "wrong values that are the largest or smallest that there is",
+        by "wrong values that are the largest or smallest that there is, of a format whose sums wrap around",
         do "scale gradients down, or let the device's additions wrap as the format says";
     ADDS_WRONGLY = "adds_wrongly" in Device, "sums are wrong in a way that no other rule explains",
         by "a result and the sum of what was sent",

@@ -8,7 +8,7 @@ use pktgen_wire::device::Address;
 use pktgen_wire::pcap::Reader;
 use pktgen_wire::wire::frame::{HEAD, worker_ip};
 use pktgen_wire::wire::sight::{self, Look, Sight, What, look};
-use pktgen_wire::wire::{Format, Formats};
+use pktgen_wire::wire::{Format, Formats, Registers};
 
 use crate::cause::{
     ADDS_WRONGLY, BITS_FLIPPED, BYTE_ORDER, CONTRIBUTION_MISSING, CONTRIBUTION_TWICE, Cause, SATURATED, STALE_SUM,
@@ -89,6 +89,8 @@ pub(crate) struct Reckoning<'a> {
     wrong: Vec<Wrong>,
     checked: u64,
     taken: BTreeMap<u32, Taken>,
+    /// Of the format that results have.
+    registers: Registers,
     /// Where contributions go, and results come from: the first packet's destination. Packets of a profile's addresses say no more of their
     /// direction.
     device: Option<u32>,
@@ -145,6 +147,7 @@ impl<'a> Reckoning<'a> {
             wrong: Vec::new(),
             checked: 0,
             taken: BTreeMap::new(),
+            registers: Registers::Wrap,
             device: None,
             path,
         }
@@ -176,7 +179,10 @@ impl<'a> Reckoning<'a> {
         };
         match what {
             What::Update => self.update(key, datagram.src, values, t_ps),
-            What::Result => self.result(key, values, (number, t_ps, sight.count)),
+            What::Result => {
+                self.registers = format.facts().registers;
+                self.result(key, values, (number, t_ps, sight.count));
+            }
             _ => {}
         }
     }
@@ -199,10 +205,11 @@ impl<'a> Reckoning<'a> {
         let is_first = !std::mem::replace(&mut block.answered, true);
         let sum = sum(block);
         let mut lacks = Vec::new();
-        if sum.iter().map(|wide| *wide as i32).ne(values.iter().copied()) && sum.len() == values.len() {
+        let compared = block.compared(sum.len(), self.registers);
+        if sum.len() == values.len() && compared.iter().any(|at| sum[*at] as i32 != values[*at]) {
             let places = places(key);
             let before: Vec<_> = places.iter().filter_map(|place| self.last.get(place)).collect();
-            let wrong = judge(block, &sum, &values, &before, number);
+            let wrong = judge(block, (&sum, &values), &compared, &before, number);
             // A partial result that says of how many it is (Trio-ML §5) lacks the others rightly.
             if wrong.lacks.is_empty() || usize::from(sources) + wrong.lacks.len() != block.from.len() {
                 self.wrong.push(wrong);
@@ -263,6 +270,17 @@ impl<'a> Reckoning<'a> {
 }
 
 impl Block {
+    /// Returns the places of the values that are known: where registers saturate, those that leave 32 bits in no order of additions. The
+    /// verdict compares no others behind a server.
+    fn compared(&self, len: usize, registers: Registers) -> Vec<usize> {
+        let is_known = |at: &usize| {
+            let own = self.from.iter().map(|(_, values)| i64::from(values[*at]));
+            let span = own.fold([0i64, 0], |[below, above], value| [below + value.min(0), above + value.max(0)]);
+            registers == Registers::Wrap || !registers.may_leave(span)
+        };
+        (0..len).filter(is_known).collect()
+    }
+
     /// Whether no other contribution has the values of one of `those`.
     fn tells_apart(&self, those: &[u32]) -> bool {
         let of = |own: &u32| self.from.iter().find(|(from, _)| from == own).map(|(_, values)| values);
@@ -282,11 +300,17 @@ fn sum(block: &Block) -> Vec<i64> {
     (0..len).map(|i| block.from.iter().map(|(_, values)| i64::from(values[i])).sum()).collect()
 }
 
-/// Returns what is wrong with a result.
-fn judge(block: &Block, sum: &[i64], values: &[i32], before: &[&Vec<i32>], number: u64) -> Wrong {
+/// Returns what is wrong with a result, of which these places are compared.
+fn judge(
+    block: &Block,
+    (sum, values): (&[i64], &[i32]),
+    compared: &[usize],
+    before: &[&Vec<i32>],
+    number: u64,
+) -> Wrong {
     let wrong = |cause: &'static Cause, says: String| Wrong { number, bits: 0, cause, says, lacks: Vec::new() };
     let right: Vec<i32> = sum.iter().map(|wide| *wide as i32).collect();
-    let differing: Vec<usize> = (0..values.len()).filter(|i| values[*i] != right[*i]).collect();
+    let differing: Vec<usize> = compared.iter().copied().filter(|i| values[*i] != right[*i]).collect();
     let first = differing.first().copied().unwrap_or(0);
     let odd = |i: usize| format!("value {i} is {}, and the sum of what was sent is {}", values[i], right[i]);
     let clipped = |i: &usize| [i32::MAX, i32::MIN].contains(&values[*i]) && i64::from(right[*i]) != sum[*i];
@@ -298,18 +322,19 @@ fn judge(block: &Block, sum: &[i64], values: &[i32], before: &[&Vec<i32>], numbe
         .collect();
     let reversed = |i: &usize| values[*i].swap_bytes() == right[*i];
     let some = differing.len() > 2 && differing.iter().all(reversed);
-    if some || values.iter().zip(&right).all(|(a, b)| a.swap_bytes() == *b) || values == swapped {
+    if some || compared.iter().all(reversed) || compared.iter().all(|i| values[*i] == swapped[*i]) {
         return wrong(&BYTE_ORDER, format!("{}: right if bytes are reversed", odd(first)));
     }
     let difference: Vec<i32> = values.iter().zip(&right).map(|(a, b)| a.wrapping_sub(*b)).collect();
-    let whose = |signed: &dyn Fn(i32) -> i32| some_of(block, &difference, signed);
+    let whose = |signed: &dyn Fn(i32) -> i32| some_of(block, (&difference, compared), signed);
     if let Some(lacks) = whose(&|own| own.wrapping_neg()) {
         let says = format!("{}: what {} sent is not in it", odd(first), names(&lacks));
         return Wrong { lacks, ..wrong(&CONTRIBUTION_MISSING, says) };
     }
     // Nearly empty values prove nothing.
     let full = |values: &[i32]| values.iter().filter(|value| **value != 0).count() * 4 > values.len();
-    if before.iter().any(|before| ***before == *difference && full(before)) {
+    let is_in_it = |before: &[i32]| compared.iter().all(|i| before.get(*i) == Some(&difference[*i]));
+    if before.iter().any(|before| is_in_it(before) && full(before)) {
         return wrong(&STALE_SUM, format!("{}: the last result of the same place is in it", odd(first)));
     }
     if let Some(whose) = whose(&|own| own) {
@@ -324,8 +349,8 @@ fn judge(block: &Block, sum: &[i64], values: &[i32], before: &[&Vec<i32>], numbe
     Wrong { number, bits, cause, says: text, lacks: Vec::new() }
 }
 
-/// Workers whose contributions together are the difference, by address; of many workers one.
-fn some_of(block: &Block, difference: &[i32], signed: &dyn Fn(i32) -> i32) -> Option<Vec<u32>> {
+/// Workers whose contributions together are the difference at the compared places, by address; of many workers one.
+fn some_of(block: &Block, (difference, compared): (&[i32], &[usize]), signed: &dyn Fn(i32) -> i32) -> Option<Vec<u32>> {
     let of = block.from.len();
     let sets = if of <= SUBSETS_MAX { 1..1u32 << of } else { 0..0 };
     let singles = (0..of.min(32)).map(|i| 1u32 << i);
@@ -333,7 +358,7 @@ fn some_of(block: &Block, difference: &[i32], signed: &dyn Fn(i32) -> i32) -> Op
         let own = block.from.iter().enumerate().filter(|(i, _)| set >> i & 1 == 1);
         own.fold(0i32, |sum, (_, (_, values))| sum.wrapping_add(signed(values[at])))
     };
-    let like = |set: &u32| difference.iter().enumerate().all(|(at, value)| add(*set, at) == *value);
+    let like = |set: &u32| compared.iter().all(|at| add(*set, *at) == difference[*at]);
     let set = singles.chain(sets).find(like)?;
     let own = block.from.iter().enumerate().filter(|(i, _)| set >> i & 1 == 1);
     Some(own.map(|(_, (from, _))| *from).collect())
@@ -364,7 +389,13 @@ mod tests {
     }
 
     fn of(values: [i32; 3], before: &[&Vec<i32>]) -> &'static str {
-        judge(&block(), &sum(&block()), &values, before, 1).cause.code
+        cause(&block(), &values, before)
+    }
+
+    /// Returns the cause of a result of registers that wrap around.
+    fn cause(block: &Block, values: &[i32], before: &[&Vec<i32>]) -> &'static str {
+        let compared = block.compared(values.len(), Registers::Wrap);
+        judge(block, (&sum(block), values), &compared, before, 1).cause.code
     }
 
     #[test]
@@ -374,14 +405,34 @@ mod tests {
         // A device may reverse some values of a packet only: three are no accident.
         let four = of_all(vec![(1, vec![10, -20, 30, 5]), (2, vec![100, 200, 300, 6])]);
         let some = [110, 180i32.swap_bytes(), 330i32.swap_bytes(), 11i32.swap_bytes()];
-        assert_eq!(judge(&four, &sum(&four), &some, &[], 1).cause.code, "byte_order");
+        assert_eq!(cause(&four, &some, &[]), "byte_order");
         assert_eq!(of([17, -12, 39], &[]), "contribution_missing");
         assert_eq!(of([124, 196, 348], &[]), "contribution_twice");
         assert_eq!(of([118, 190, 342], &[&vec![1, 2, 3]]), "stale_sum");
         assert_eq!(of([117, 188, 339 ^ 64], &[]), "bits_flipped");
         assert_eq!(of([118, 189, 340], &[]), "adds_wrongly");
         let wide = of_all(vec![(1, vec![i32::MAX, 1]), (2, vec![5, 1])]);
-        assert_eq!(judge(&wide, &sum(&wide), &[i32::MAX, 2], &[], 1).cause.code, "saturated");
+        assert_eq!(cause(&wide, &[i32::MAX, 2], &[]), "saturated");
+    }
+
+    /// Registers that stop at the end of their range are right, and hide no other fault.
+    #[test]
+    fn values_that_may_have_saturated_are_not_compared() {
+        let result = |registers, values: [i32; 3]| {
+            let mut all = Reckoning::new(Path::new("tap"), Sums { formats: &[], ports: None, timeout_ps: None });
+            all.registers = registers;
+            for (from, own) in [(1, [i32::MAX, 1, 50]), (2, [5, 2, 60]), (3, [-9, 3, 70])] {
+                all.update((0, 0, 0), from, own.to_vec(), 0);
+            }
+            all.result((0, 0, 0), values.to_vec(), (0, 0, 3));
+            all.wrong.iter().map(|wrong| wrong.cause.code).collect::<Vec<_>>()
+        };
+        let ended = |second, third| [i32::MAX, second, third];
+        assert!(result(Registers::Saturate, ended(6, 180)).is_empty());
+        assert_eq!(result(Registers::Saturate, ended(6, 180 ^ 8)), ["bits_flipped"]);
+        assert_eq!(result(Registers::Saturate, ended(4, 120)), ["contribution_missing"]);
+        assert_eq!(result(Registers::Saturate, ended(8, 240)), ["contribution_twice"]);
+        assert_eq!(result(Registers::Wrap, ended(6, 180)), ["bits_flipped"]);
     }
 
     static ENDS: FormatFacts = FormatFacts::new((64, 64));

@@ -24,7 +24,7 @@ use pktgen_wire::wire::header::{Group, header};
 use pktgen_wire::wire::lanes::LaneForm;
 use pktgen_wire::wire::layout::{Count, Field, Layout, Message, PLAIN, Rest};
 use pktgen_wire::wire::sight::{Datagram, Delivery, Renewal, Sight, What};
-use pktgen_wire::wire::{Format, FormatFacts, Packet, floats, integers};
+use pktgen_wire::wire::{Format, FormatFacts, Packet, Registers, floats, integers};
 
 /// Ethernet type of packets that the switch sums.
 pub(crate) const ETHER_TYPE: u16 = 0x0700;
@@ -236,6 +236,7 @@ impl Format for AtpMl {
             renewal: Renewal::Sequences,
             // Values do not end its payload, and no lanes say where they begin.
             adds: false,
+            registers: Registers::Saturate,
             ..FormatFacts::new((FRAME_BYTES, FRAME_BYTES))
         };
         &FACTS
@@ -311,6 +312,7 @@ impl Format for AtpUdp {
             lanes: Some(LaneForm { number: Number::I32, offset: frame::HEAD + BEFORE, shared: true, filled: true }),
             ports: Some((WORKER_PORT, PORT)),
             renewal: Renewal::Sequences,
+            registers: Registers::Saturate,
             ..FormatFacts::new((UDP_FRAME_BYTES, UDP_FRAME_BYTES))
         };
         &FACTS

@@ -11,14 +11,15 @@ use pktgen_engine::endpoint::rounds::{
     Contribution, Layout, Order, ResultHead, RoundProtocol, Rounds, SERVED, Scaled, Scaling, Settings, Summing,
     Trained, WindowControl, dense_of, direction, read_scale,
 };
-use pktgen_engine::endpoint::{Behaviour, Crew, Facts, Identity, Protocol, Receiver, Registers, WorkerKind};
+use pktgen_engine::endpoint::{Behaviour, Crew, Facts, Identity, Protocol, Receiver, WorkerKind};
 use pktgen_engine::frame::Heads;
+use pktgen_wire::wire::Format;
 use pktgen_wire::wire::frame::{HEAD, SERVER_IP, Template, group_ip, worker_ip};
 use pktgen_workload::dense::Dense;
 use pktgen_workload::workload::Source;
 
 use crate::format::{
-    ELEMENTS, FRAME_BYTES, Header, Name, PORT, SECOND, UDP_FRAME_BYTES, WORKER_PORT, values, values_mut,
+    AtpUdp, ELEMENTS, FRAME_BYTES, Header, Name, PORT, SECOND, UDP_FRAME_BYTES, WORKER_PORT, values, values_mut,
 };
 use crate::hash::Places;
 use crate::program::WORKERS_MAX;
@@ -222,7 +223,7 @@ impl RoundProtocol for Atp {
     }
 
     fn summing(&self) -> Summing {
-        Summing { whole: true, registers: Registers::Saturate }
+        Summing { whole: true, registers: AtpUdp.facts().registers }
     }
 
     fn delays(&self) -> &'static str {

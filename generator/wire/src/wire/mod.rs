@@ -116,6 +116,29 @@ pub struct FormatFacts {
     /// Whether values at one place are added; if not, a diagnosis does not make results again. Values are i32 in network order; they begin
     /// where lanes do, and end the payload of a format without lanes.
     pub adds: bool,
+    /// What devices make of such sums that 32 bits do not hold.
+    pub registers: Registers,
+}
+
+/// The behaviour of a device on a sum that exceeds 32 bits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Registers {
+    /// It wraps around: the result is independent of the order of additions.
+    #[default]
+    Wrap,
+    /// It saturates: the result depends on the order.
+    Saturate,
+}
+
+impl Registers {
+    /// Returns whether a sum may leave 32 bits in some order of additions, given those of the negative and of the positive values.
+    pub fn may_leave(self, [below, above]: [i64; 2]) -> bool {
+        let end = i64::from(i32::MAX);
+        match self {
+            Registers::Wrap => i32::try_from(below + above).is_err(),
+            Registers::Saturate => above >= end || below <= -end,
+        }
+    }
 }
 
 /// Contributions to a round of sums in a slot, and their results, as written and read by probes of devices. Values are i32 in network
@@ -171,6 +194,7 @@ impl FormatFacts {
             seal: None,
             round: None,
             adds: true,
+            registers: Registers::Wrap,
         }
     }
 }

@@ -35,7 +35,7 @@ use crate::frame::{Frame, Heads, Kind, Pool};
 use crate::target::flows::Flows;
 use crate::target::sparse::SparsePlace;
 
-pub use overflow::Registers;
+pub use pktgen_wire::wire::Registers;
 pub use server::UpdateServer;
 
 /// A frame that an endpoint sends from `node` at `frame.t`, with its row in `sent` if it is an update.

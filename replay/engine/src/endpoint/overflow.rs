@@ -1,29 +1,9 @@
-//! Sums that exceed 32 bits: the behaviour of devices, and the number of such results.
+//! Sums that exceed 32 bits: which of them are right, and the number of such results.
 
 use pktgen_core::record::PacketId;
+use pktgen_wire::wire::Registers;
 
 use super::Content;
-
-/// The behaviour of a device on a sum that exceeds 32 bits.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Registers {
-    /// It wraps around: the result is independent of the order of additions.
-    #[default]
-    Wrap,
-    /// It saturates: the result depends on the order.
-    Saturate,
-}
-
-impl Registers {
-    /// Returns whether a sum may leave 32 bits in some order of additions, given those of the negative and of the positive values.
-    pub(crate) fn may_leave(self, [below, above]: [i64; 2]) -> bool {
-        let end = i64::from(i32::MAX);
-        match self {
-            Registers::Wrap => i32::try_from(below + above).is_err(),
-            Registers::Saturate => above >= end || below <= -end,
-        }
-    }
-}
 
 /// Checks results with sums that may have exceeded 32 bits.
 #[derive(Debug, Default)]
