@@ -197,7 +197,7 @@ pub trait Content: Send {
     }
     /// Returns the maximum number of elements of a contribution.
     fn elements(&self) -> usize;
-    /// Returns whether a sum exceeded 32 bits during the last addition.
+    /// Returns whether a sum exceeded 32 bits during the last addition, or may do so in another order if registers saturate.
     fn left_range(&self) -> bool {
         false
     }

@@ -67,10 +67,18 @@ fn add(sums: &mut [i32], values: &[i32]) -> bool {
     left < 0
 }
 
+/// Returns the largest magnitude of these values and of `most`.
+fn largest(most: u32, values: &[i32]) -> u32 {
+    values.iter().fold(most, |most, value| most.max(value.unsigned_abs()))
+}
+
 impl Content for Contributions {
     fn add(&mut self, members: &[PacketId], sums: &mut [i32]) -> usize {
         let mut elements = self.room.len();
         self.left_range = false;
+        // Where registers saturate, another order may leave 32 bits, too.
+        let depends = members.len() > 1 && self.summing.registers == Registers::Saturate;
+        let mut most = 0;
         // All members are of one block and job, unless a device is faulty: then each is computed separately.
         let mut known = None;
         for packet in members {
@@ -82,6 +90,7 @@ impl Content for Contributions {
                 if let Some(lanes) = lanes {
                     let own = &mut self.room[..lanes.count()];
                     lanes.write_whole(worker, packet.seq(), own);
+                    most = if depends { largest(most, own) } else { 0 };
                     self.left_range |= add(sums, own);
                 }
                 continue;
@@ -101,9 +110,11 @@ impl Content for Contributions {
                 self.room[own..filled].fill(0);
                 lanes.write_whole(worker, packet.seq(), &mut self.room);
             }
+            most = if depends { largest(most, &self.room[..filled]) } else { 0 };
             self.left_range |= add(sums, &self.room[..filled]);
             elements = if self.summing.whole { self.room.len() } else { own };
         }
+        self.left_range |= u64::from(most) * members.len() as u64 >= i32::MAX as u64;
         elements
     }
 
@@ -305,5 +316,54 @@ mod tests {
         }
         assert!(beyond > 0);
         assert_eq!((check.right, check.wrong, check.overflowed()), (100, 0, beyond));
+    }
+
+    /// Registers that saturate: sums are counted if any order of additions may leave 32 bits, whatever order the account adds in.
+    #[test]
+    fn sums_that_leave_their_range_in_some_order_are_counted_where_registers_saturate() {
+        let plan = DensePlan { elements_total: 64_000, elements_per_packet: 64, ..DensePlan::default() };
+        let dense = Arc::new(Dense::new(plan, Seed(2)).unwrap());
+        let (workers, scale) = (dense.workers_per_job(), i32::MAX as f32);
+        let layout = Layout::new(dense.clone(), Scaling::Fixed(scale), 4);
+        let summing = Summing { whole: true, registers: Registers::Saturate };
+        let mut check = ResultCheck::new(Contributions::new(layout, summing), workers);
+        let (mut possible, mut in_order) = (0, 0);
+        for block in 0..1000 {
+            let (mut spans, mut sums, mut left) = ([[0i64; 2]; 64], [0i32; 64], false);
+            for worker in 0..workers {
+                let mut own = [0i32; 64];
+                dense.fixed(worker, 0, block, scale, &mut own);
+                for (span, value) in spans.iter_mut().zip(own) {
+                    span[usize::from(value > 0)] += i64::from(value);
+                }
+                left |= add(&mut sums, &own);
+            }
+            possible += u64::from(spans.iter().any(|span| Registers::Saturate.may_leave(*span)));
+            in_order += u64::from(left);
+            let mut bytes = vec![0; 256];
+            emit_values(&sums, &mut bytes);
+            let count = workers as u16;
+            check.look(
+                0,
+                &ResultHead { job: None, seq: block, count, degraded: false, exponent: 0, congested: false },
+                &bytes,
+            );
+        }
+        assert!(in_order < possible, "{in_order} of {possible}");
+        assert_eq!((check.right, check.wrong, check.overflowed()), (1000, 0, possible));
+    }
+
+    /// A single contribution is not added.
+    #[test]
+    fn one_contribution_at_the_end_of_the_range_is_no_overflow() {
+        let plan = DensePlan { elements_total: 6400, elements_per_packet: 64, ..DensePlan::default() };
+        let layout = Layout::new(Arc::new(Dense::new(plan, Seed(2)).unwrap()), Scaling::Fixed(3e38), 4);
+        let summing = Summing { whole: true, registers: Registers::Saturate };
+        let mut content = Contributions::new(layout, summing);
+        let both = [PacketId::new(0, 0, 0), PacketId::new(1, 0, 0)];
+        content.add(&both[..1], &mut [0; 64]);
+        assert!(!content.left_range());
+        content.add(&both, &mut [0; 64]);
+        assert!(content.left_range());
     }
 }
