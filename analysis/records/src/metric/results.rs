@@ -121,7 +121,7 @@ const COUNTERS: [Definition; 10] = [
         "ratio",
         Better::Lower,
         "Relative error of workers' means against those of the same workers' unscaled gradients: Σ|error| / Σ|exact| over every 64th \
-         packet of results, to 1e-9; workers that a partial result lacks are not in it.",
+         block, to 1e-9; workers that a partial result lacks are not in it.",
     )
     .source("design §4"),
     counted(

@@ -170,7 +170,7 @@ pub struct ScalingError {
 }
 
 impl ScalingError {
-    /// It is measured in every n-th block.
+    /// It is measured in every n-th block of a worker, counted over all iterations.
     pub(crate) const SAMPLED: u32 = 64;
 
     pub(crate) fn add(&mut self, more: ScalingError) {
@@ -191,7 +191,7 @@ pub trait Content: Send {
     /// add members one by one, and are of sums only.
     fn add(&mut self, members: &[PacketId], sums: &mut [i32]) -> usize;
     /// Returns the error of the mean that a worker computes from `sums` (Trio §5: divided by the number of sources),
-    /// compared with that of the gradients of `members` before scaling.
+    /// compared with that of the gradients of `members` before scaling; nothing for blocks in which it is not measured.
     fn error(&mut self, _members: &[PacketId], _sums: &[i32]) -> ScalingError {
         ScalingError::default()
     }

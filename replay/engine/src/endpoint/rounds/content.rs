@@ -53,6 +53,15 @@ impl Contributions {
         let packets = self.layout.packets();
         (packet.seq() / packets, self.layout.block_of(packet.seq() % packets))
     }
+
+    /// Returns iteration and block of a packet if the scaling error is measured in it. Blocks are counted, not packets: those ahead of the
+    /// model have no data, and may be every n-th one in all iterations.
+    fn sampled(&self, packet: PacketId) -> Option<(u32, u32)> {
+        let (iteration, block) = self.find(packet);
+        let is_sampled =
+            |block: &u32| self.layout.dense.number(iteration, *block).is_multiple_of(ScalingError::SAMPLED);
+        block.filter(is_sampled).map(|block| (iteration, block))
+    }
 }
 
 /// Adds like devices, with wrap-around. Returns whether a sum wrapped.
@@ -120,7 +129,7 @@ impl Content for Contributions {
 
     fn error(&mut self, members: &[PacketId], sums: &[i32]) -> ScalingError {
         let first = members.first().filter(|_| self.are_results);
-        let Some((iteration, Some(block))) = first.map(|first| self.find(*first)) else {
+        let Some((iteration, block)) = first.and_then(|first| self.sampled(*first)) else {
             return ScalingError::default();
         };
         let elements = usize::from(self.layout.dense.elements_of(block));
@@ -210,7 +219,7 @@ impl ResultCheck {
         let right = self.overflow.judge(&mut self.content, &self.members, sums, (same, Some(values)));
         if right == Some(true) && u32::from(head.count) == self.workers {
             self.right += 1;
-            if head.seq.is_multiple_of(ScalingError::SAMPLED) {
+            if self.content.sampled(PacketId::new(first, head.seq, 0)).is_some() {
                 // The sums as they are: registers may saturate.
                 self.sums.iter_mut().zip(integers).for_each(|(sum, v)| *sum = i32::from_be_bytes(*v));
                 self.error.add(self.content.error(&self.members, &self.sums[..elements]));
@@ -272,6 +281,35 @@ mod tests {
                 assert_eq!(check.scaling_error_ppb().is_some(), right && block == 0);
             }
         }
+    }
+
+    /// With exponents as many packets as an iteration has blocks may go ahead of the model: here all numbers that 64 divides do.
+    #[test]
+    fn blocks_behind_a_window_ahead_are_measured() {
+        let plan = DensePlan { elements_total: 1024, elements_per_packet: 64, ..DensePlan::default() };
+        let dense = Arc::new(Dense::new(plan, Seed(2)).unwrap());
+        let workers = dense.workers_per_job();
+        let layout = Layout::new(dense, Scaling::Exponents, 512);
+        assert_eq!((layout.lead(), layout.packets()), (16, 32));
+        let content = || Contributions::new(layout.clone(), Summing { whole: true, registers: Registers::Wrap });
+        let measured = |seqs: std::ops::Range<u32>| {
+            let mut check = ResultCheck::new(content(), workers);
+            for seq in seqs {
+                let members: Vec<PacketId> = (0..workers).map(|worker| PacketId::new(worker, seq, 0)).collect();
+                let mut sums = [0; 64];
+                content().add(&members, &mut sums);
+                let mut bytes = vec![0; 256];
+                emit_values(&sums, &mut bytes);
+                let count = workers as u16;
+                let head = ResultHead { job: None, seq, count, degraded: false, exponent: 0, congested: false };
+                check.look(0, &head, &bytes);
+            }
+            assert_eq!(check.wrong, 0);
+            check.scaling_error_ppb().is_some()
+        };
+        assert!(measured(16..17), "the first block");
+        assert!(!measured(0..16) && !measured(17..128), "the next one is the first of the fifth iteration");
+        assert!(measured(17..145));
     }
 
     /// A packet to a server that completes the sums is not a result: its mean is none of a worker.
