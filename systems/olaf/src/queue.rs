@@ -288,11 +288,10 @@ fn merge(waiting: &mut Waiting, frame: &Frame, new: Header, reward: MergedReward
         books.yields(frame.t, frame.packet, Action::Merged, waiting.frame.packet);
         old
     };
-    let mean = (old.reward * f32::from(old.count) + new.reward * f32::from(new.count)) / f32::from(count);
     waiting.header = Header {
         flags: old.flags | new.flags | FLAG_MERGED,
         count,
-        reward: if reward == MergedReward::Mean { mean } else { old.reward.max(new.reward) },
+        reward: if reward == MergedReward::Mean { old.mean_reward(&new) } else { old.reward.max(new.reward) },
         ..newest
     };
     waiting.replaceable = false;

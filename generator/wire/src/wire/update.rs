@@ -114,6 +114,21 @@ impl Header {
         PacketId::new(self.worker, self.seq, self.attempt)
     }
 
+    /// Returns the mean of two rewards, weighted by the counts.
+    #[inline]
+    pub fn mean_reward(&self, other: &Header) -> f32 {
+        let (own, others) = (f32::from(self.count), f32::from(other.count));
+        let mean = (self.reward * own + other.reward * others) / (own + others);
+        if mean.is_finite() { mean } else { self.mean_reward_wide(other) }
+    }
+
+    /// The same of rewards whose products with the counts are beyond the range of f32.
+    #[cold]
+    fn mean_reward_wide(&self, other: &Header) -> f32 {
+        let (own, others) = (f64::from(self.count), f64::from(other.count));
+        ((f64::from(self.reward) * own + f64::from(other.reward) * others) / (own + others)) as f32
+    }
+
     /// Writes the common part and the reward of an update into a payload.
     #[inline]
     pub fn emit_update(&self, payload: &mut [u8]) {
@@ -270,6 +285,16 @@ mod tests {
             elements: 2,
             reward: 1.5,
         }
+    }
+
+    #[test]
+    fn the_mean_of_finite_rewards_is_finite() {
+        let of = |count: u16, reward: f32| Header { count, reward, ..header() };
+        let mean = |a: (u16, f32), b: (u16, f32)| of(a.0, a.1).mean_reward(&of(b.0, b.1));
+        assert_eq!(mean((1, 2.0), (3, 4.0)), 3.5);
+        assert_eq!(mean((1, f32::MAX), (1, f32::MAX)), f32::MAX);
+        assert_eq!(mean((2, f32::MAX), (2, -f32::MAX)), 0.0);
+        assert!(mean((1, f32::INFINITY), (1, 1.0)).is_infinite());
     }
 
     #[test]

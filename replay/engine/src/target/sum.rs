@@ -37,7 +37,7 @@ impl Sum {
         add_values(&mut sum[UPDATE_HEAD..UPDATE_HEAD + bytes], &part[UPDATE_HEAD..UPDATE_HEAD + bytes]);
         let newer = new.generation >= old.generation;
         let newest = if newer { new } else { old };
-        let reward = (old.reward * f32::from(old.count) + new.reward * f32::from(new.count)) / f32::from(count);
+        let reward = old.mean_reward(&new);
         self.header = Header { flags: old.flags | new.flags | FLAG_MERGED, count, reward, ..newest };
         if newer {
             self.frame.packet = frame.packet;
