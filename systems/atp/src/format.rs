@@ -140,6 +140,20 @@ impl Header {
         Some(Header { key, tensor, ..Header::get(layer)? })
     }
 
+    /// Returns whether a server asks for the raw floats: its values have no meaning.
+    pub(crate) fn asks_for_floats(&self) -> bool {
+        self.ack && self.overflow && !self.resent
+    }
+
+    /// Returns the purpose of the packet. A server that asks for floats has no result yet.
+    fn what(&self) -> What {
+        match self.ack {
+            true if self.asks_for_floats() => What::Control,
+            true => What::Result,
+            false => What::Update,
+        }
+    }
+
     fn tail(&self) -> Tail {
         Tail { key: self.key, tensor: self.tensor }
     }
@@ -256,7 +270,7 @@ impl Format for AtpMl {
         let (bits, host) = (header.bitmap.count_ones(), header.bitmap.trailing_zeros());
         let worker = any_worker(datagram.src).or((bits == 1).then_some(host));
         Some(Sight {
-            what: if header.ack { What::Result } else { What::Update },
+            what: header.what(),
             cluster: header.app,
             worker,
             seq: header.seq.into(),
@@ -330,17 +344,17 @@ impl Format for AtpUdp {
     fn sight(&self, datagram: &Datagram) -> Option<Sight> {
         let header = Header::get(datagram.payload).filter(|_| datagram.whole == BYTES)?;
         let name = Header::parse(datagram.payload).map(|whole| Name::of(whole.key));
-        let result = header.ack;
+        let from_server = header.ack;
         Some(Sight {
-            what: if result { What::Result } else { What::Update },
+            what: header.what(),
             // Jobs are numbered from 1 on.
             cluster: header.app.checked_sub(1)?,
-            worker: any_worker(if result { datagram.dst } else { datagram.src }),
+            worker: any_worker(if from_server { datagram.dst } else { datagram.src }),
             seq: name.map_or(u32::from(header.seq.wrapping_sub(1)), |name| name.number),
             round: 0,
             attempt: name.map_or(u8::from(header.resent), |name| name.attempt),
             generation: None,
-            count: if result { u16::from(header.workers) } else { header.bitmap.count_ones().max(1) as u16 },
+            count: if from_server { u16::from(header.workers) } else { header.bitmap.count_ones().max(1) as u16 },
             elements: ELEMENTS as u16,
         })
     }
@@ -385,6 +399,25 @@ mod tests {
         let begin = |facts: &FormatFacts| facts.lanes.map(|form| form.offset - frame::HEAD).filter(|_| facts.adds);
         assert_eq!((begin(AtpUdp.facts()), begin(AtpMl.facts())), (Some(BEFORE), None));
         assert!(!AtpMl.facts().adds);
+    }
+
+    #[test]
+    fn a_request_for_floats_is_no_result() {
+        for (ack, overflow, resent, what) in [
+            (true, false, false, What::Result),
+            (true, true, false, What::Control),
+            (true, true, true, What::Result),
+            (true, false, true, What::Result),
+            (false, true, false, What::Update),
+            (false, true, true, What::Update),
+        ] {
+            let mut payload = vec![0; BYTES];
+            Header { ack, overflow, resent, ..header() }.emit(&mut payload);
+            let (src_port, dst_port) = (PORT, WORKER_PORT);
+            let datagram = Datagram { src: 1, dst: 2, src_port, dst_port, payload: &payload, whole: BYTES, six: false };
+            let of = |format: &dyn Format| format.sight(&datagram).map(|sight| sight.what);
+            assert_eq!([of(&AtpMl), of(&AtpUdp)], [Some(what); 2], "{ack} {overflow} {resent}");
+        }
     }
 
     /// Job 0 does not exist: one less would be the mark of background traffic.

@@ -341,7 +341,7 @@ impl Atp {
             return context.drop(*frame, Reason::Malformed);
         };
         // A request for floats frees nothing.
-        if !header.overflow || header.resent {
+        if !header.asks_for_floats() {
             self.passed[usize::from(frame.cluster)].add(header.seq);
             if let Some(first) = self.aggregators.free(header.app, header.seq, header.aggregator) {
                 context.books.lost(frame.t, first, Reason::Late);
