@@ -209,7 +209,7 @@ findings! {
         /// Sums that were checked by lanes.
         CheckedByLanes = "sums_checked_by_lanes" { packets: u64, smallest: String } =>
             "{packets} sums were checked by the members that their lanes prove, in any order of additions: an error of {smallest} or \
-             more is found in every element";
+             more is found in every element whose sum is within the range of f32";
         /// Packets that arrived more than once.
         Duplicates = "duplicates" { packets: u64 } => "{packets} packets arrived again";
         /// Frames of a device of others that hosts would drop.
@@ -351,7 +351,7 @@ pub struct Unseen {
     /// Those of fewer updates than their packets say.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub overcounted: u64,
-    /// The smallest error that would have shown in every element of those that lanes checked.
+    /// The smallest error that would have shown in every element within the range of f32 of those that lanes checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub smallest_error: Option<String>,
     /// Packets of sums by key whose values were checked.
