@@ -362,12 +362,12 @@ fn symptoms(evidence: &Evidence, found: &[CauseFound]) -> Vec<Symptom> {
 
 /// Describes which data to record so that the next run shows more.
 fn what_would_tell(evidence: &Evidence) -> String {
-    match (evidence.tap("workers").is_some(), evidence.manifest.counters.device.is_empty()) {
+    match (evidence.tap("workers").is_some(), evidence.has_device_counters()) {
         (false, _) => format!("no rule explains it: {}", evidence.next_step("")),
-        (true, true) => {
+        (true, false) => {
             "no rule explains it: have [target.launch] counters read what the device counts, and run again".into()
         }
-        (true, false) => {
+        (true, true) => {
             "no rule explains it, with captures and the device's counters: pktgen certify tries the device rule by rule, where its program \
              has clauses"
                 .into()
@@ -479,6 +479,21 @@ mod tests {
         assert!(says.contains("the run was killed"), "{says}");
         // The counters of the workers are missing, and not the answers.
         assert!(merging::answers(&evidence, LostOnLinks::NONE).is_none());
+    }
+
+    /// Counters of pktgen's workers and servers, which are beside the device's, are none of the device.
+    #[test]
+    fn counters_of_the_run_are_no_counters_of_the_device() {
+        let of = |config: &str, name: &str| {
+            let mut manifest = evidence::manifest(&[0, 0]);
+            manifest.config = config.to_owned();
+            manifest.counters.device.insert(name.to_owned(), 4);
+            Evidence::of(Path::new(""), manifest).has_device_counters()
+        };
+        let launch = |counters: &str| format!("[target.launch]\ncounters = {counters}\n");
+        assert!(!of("", "results_overflowed") && !of(&launch("[]"), "results_overflowed"));
+        assert!(of(&launch("[\"cat\", \"/run/counters\"]"), "results_overflowed"));
+        assert!(of("", "received"), "given by --device");
     }
 
     #[test]
