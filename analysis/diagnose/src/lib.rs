@@ -17,6 +17,7 @@ mod counted;
 mod crossing;
 mod digests;
 mod evidence;
+mod exponents;
 mod finding;
 mod floats;
 mod frame;
@@ -266,8 +267,8 @@ fn remade(
         return Ok(BTreeMap::new());
     }
     let (ports, timeout_ps) = (known.ports(evidence), evidence.timeout_ps());
-    let Remade { taken, checked } =
-        sums::look_at(&tap, Sums { formats: known.formats, ports, timeout_ps }, wrong, found)?;
+    let by = Sums { formats: known.formats, ports, timeout_ps, scaled_by: scaled_by(evidence) };
+    let Remade { taken, checked } = sums::look_at(&tap, by, wrong, found)?;
     if wrong > 0 && checked == 0 {
         unknown.push(format!(
             "what is wrong with {wrong} sums: no result in the capture of the workers could be made again of contributions"
@@ -276,8 +277,15 @@ fn remade(
     Ok(taken)
 }
 
+/// Returns the workers by whose exponents results are scaled; `None` if there are several jobs, or the factor is fixed.
+fn scaled_by(evidence: &Evidence) -> Option<usize> {
+    let jobs = &evidence.manifest.clusters;
+    let is_one = jobs.windows(2).all(|pair| pair[0] == pair[1]);
+    (is_one && evidence.text("endpoint", "scaling") != "fixed").then_some(jobs.len())
+}
+
 /// Causes that make sums wrong.
-const OF_SUMS: [&Cause; 11] = [
+const OF_SUMS: [&Cause; 12] = [
     &cause::LENGTH_WRONG,
     &cause::TRUNCATED,
     &cause::WRONG_CLUSTER,
@@ -286,6 +294,7 @@ const OF_SUMS: [&Cause; 11] = [
     &cause::CONTRIBUTION_MISSING,
     &cause::CONTRIBUTION_TWICE,
     &cause::STALE_SUM,
+    &cause::EXPONENT_WRONG,
     &cause::SATURATED,
     &cause::ADDS_WRONGLY,
     &cause::PAYLOAD_CHANGED,

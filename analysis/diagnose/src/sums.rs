@@ -11,8 +11,10 @@ use pktgen_wire::wire::sight::{self, Look, Sight, What, look};
 use pktgen_wire::wire::{Format, Formats, Registers};
 
 use crate::cause::{
-    ADDS_WRONGLY, BITS_FLIPPED, BYTE_ORDER, CONTRIBUTION_MISSING, CONTRIBUTION_TWICE, Cause, SATURATED, STALE_SUM,
+    ADDS_WRONGLY, BITS_FLIPPED, BYTE_ORDER, CONTRIBUTION_MISSING, CONTRIBUTION_TWICE, Cause, EXPONENT_WRONG, SATURATED,
+    STALE_SUM,
 };
+use crate::exponents::Exponents;
 use crate::finding::{CauseFound, Certainty, EvidenceItem};
 use crate::known::PortsOnCable;
 
@@ -39,9 +41,12 @@ pub(crate) struct Sums {
     pub(crate) ports: Option<PortsOnCable>,
     /// After which the device goes on without others, in ps; none if it does not.
     pub(crate) timeout_ps: Option<i64>,
+    /// Number of workers of the one job whose results have the largest exponent of all; none if they have no exponents.
+    pub(crate) scaled_by: Option<usize>,
 }
 
-type Key = (u16, u32, u16);
+/// Cluster or job, number and round of a sum.
+pub(crate) type Key = (u16, u32, u16);
 
 /// Returns the slot of a job that a result is of, and its block in any iteration.
 fn places((job, seq, round): Key) -> [(bool, u16, u32); 2] {
@@ -91,6 +96,7 @@ pub(crate) struct Reckoning<'a> {
     taken: BTreeMap<u32, Taken>,
     /// Of the format that results have.
     registers: Registers,
+    exponents: Option<Exponents>,
     /// Where contributions go, and results come from: the first packet's destination. Packets of a profile's addresses say no more of their
     /// direction.
     device: Option<u32>,
@@ -140,6 +146,7 @@ pub(crate) fn look_at(path: &Path, by: Sums, reported: u64, found: &mut Vec<Caus
 impl<'a> Reckoning<'a> {
     fn new(path: &'a Path, by: Sums) -> Self {
         Reckoning {
+            exponents: by.scaled_by.map(Exponents::new),
             by,
             blocks: HashMap::new(),
             last: HashMap::new(),
@@ -177,11 +184,22 @@ impl<'a> Reckoning<'a> {
             What::Update | What::Result if datagram.dst == device => What::Update,
             other => other,
         };
+        let exponent = format.facts().exponent.and_then(|exponent| exponent(datagram.payload));
         match what {
-            What::Update => self.update(key, datagram.src, values, t_ps),
+            What::Update => {
+                if let (Some(exponents), Some(exponent)) = (&mut self.exponents, exponent) {
+                    exponents.give(key, datagram.src, exponent);
+                }
+                self.update(key, datagram.src, values, t_ps);
+            }
             What::Result => {
                 self.registers = format.facts().registers;
+                let known = self.wrong.len();
                 self.result(key, values, (number, t_ps, sight.count));
+                let says = self.exponents.as_ref().zip(exponent).and_then(|(all, own)| all.wrong(key, own));
+                if let Some(says) = says.filter(|_| self.wrong.len() == known) {
+                    self.wrong.push(Wrong { number, bits: 0, cause: &EXPONENT_WRONG, says, lacks: Vec::new() });
+                }
             }
             _ => {}
         }
@@ -256,7 +274,12 @@ impl<'a> Reckoning<'a> {
             let cause = if first.cause == &BITS_FLIPPED && merged { &ADDS_WRONGLY } else { first.cause };
             let n = wrongs.len() as u64;
             let unsure = cause == &BITS_FLIPPED && n < 4;
-            let certainty = if unsure { Certainty::Possible } else { Certainty::Likely };
+            let certainty = match cause {
+                _ if unsure => Certainty::Possible,
+                // All that it takes is in the packets.
+                cause if cause == &EXPONENT_WRONG => Certainty::Certain,
+                _ => Certainty::Likely,
+            };
             let says = format!("{}; {n} of {} results that were made again are wrong so", first.says, self.checked);
             let explains = (reported.max(all) * n / all).max(n);
             found.push(CauseFound::new(
@@ -419,7 +442,8 @@ mod tests {
     #[test]
     fn values_that_may_have_saturated_are_not_compared() {
         let result = |registers, values: [i32; 3]| {
-            let mut all = Reckoning::new(Path::new("tap"), Sums { formats: &[], ports: None, timeout_ps: None });
+            let mut all =
+                Reckoning::new(Path::new("tap"), Sums { formats: &[], ports: None, timeout_ps: None, scaled_by: None });
             all.registers = registers;
             for (from, own) in [(1, [i32::MAX, 1, 50]), (2, [5, 2, 60]), (3, [-9, 3, 70])] {
                 all.update((0, 0, 0), from, own.to_vec(), 0);
@@ -497,8 +521,10 @@ mod tests {
     #[test]
     fn values_that_do_not_end_the_payload_begin_where_lanes_do() {
         let codes = |result: u8| {
-            let mut all =
-                Reckoning::new(Path::new("tap"), Sums { formats: OF_BEGINNING, ports: None, timeout_ps: None });
+            let mut all = Reckoning::new(
+                Path::new("tap"),
+                Sums { formats: OF_BEGINNING, ports: None, timeout_ps: None, scaled_by: None },
+            );
             let device = 0xac1e_05fe;
             let mut packet = |src, dst, payload: &[u8]| {
                 let (src_port, dst_port, whole) = (12000, 12000, payload.len());
@@ -516,9 +542,45 @@ mod tests {
         assert_eq!(codes(50), ["contribution_twice"]);
     }
 
+    fn third(payload: &[u8]) -> Option<i8> {
+        payload.get(2).map(|byte| *byte as i8)
+    }
+
+    static SCALES: FormatFacts = FormatFacts { exponent: Some(third), ..FormatFacts::new((64, 64)) };
+    static SCALING: Plain = Plain(&SCALES);
+    static OF_SCALING: Formats = &[&SCALING];
+
+    #[test]
+    fn results_have_the_largest_exponent_of_their_contributions() {
+        let of = |scaled_by, exponent: u8, value: u8| {
+            let by = Sums { formats: OF_SCALING, ports: None, timeout_ps: None, scaled_by };
+            let mut all = Reckoning::new(Path::new("tap"), by);
+            let device = 0xac1e_05fe;
+            let mut packet = |src, dst, payload: &[u8]| {
+                let (src_port, dst_port, whole) = (12000, 12000, payload.len());
+                all.packet(&sight::Datagram { src, dst, src_port, dst_port, payload, whole, six: false }, (1, 0));
+            };
+            for (own, exponent) in [(1u8, 5u8), (2, 250)] {
+                packet(0xac1e_0500 + u32::from(own), device, &[0, 1, exponent, 0, 0, 0, own]);
+            }
+            packet(device, 0xef58_0100, &[0, 2, exponent, 0, 0, 0, value]);
+            let mut found = Vec::new();
+            all.conclude(4, &mut found);
+            found.iter().map(|found| (found.cause.code, found.certainty, found.explains)).collect::<Vec<_>>()
+        };
+        assert!(of(Some(2), 5, 3).is_empty());
+        assert_eq!(of(Some(2), 250, 3), [("exponent_wrong", Certainty::Certain, 4)]);
+        assert_eq!(of(Some(2), 250, 7), [("bits_flipped", Certainty::Possible, 4)], "its sum is wrong, too");
+        assert!(of(Some(3), 250, 3).is_empty(), "a contribution is not in the capture");
+        assert!(of(None, 250, 3).is_empty(), "by a fixed factor");
+    }
+
     #[test]
     fn results_say_of_how_many_sources_they_are_wherever_the_profile_has_the_workers() {
-        let mut all = Reckoning::new(Path::new("tap"), Sums { formats: OF_ENDING, ports: None, timeout_ps: Some(100) });
+        let mut all = Reckoning::new(
+            Path::new("tap"),
+            Sums { formats: OF_ENDING, ports: None, timeout_ps: Some(100), scaled_by: None },
+        );
         let (device, group) = (0xac1e_05fe, 0xef58_0100);
         let mut packet = |(src, dst), payload: &[u8], t_ps| {
             let (src_port, dst_port, whole) = (12000, 12000, payload.len());
@@ -538,7 +600,10 @@ mod tests {
     /// Blocks of three workers, of which the second sends `late_ps` after the first; the device ends each after 100 ps, without those that
     /// it does not take or that are late.
     fn partial(late_ps: i128, takes: impl Fn(u32) -> bool) -> BTreeMap<u32, Taken> {
-        let mut all = Reckoning::new(Path::new("tap"), Sums { formats: &[], ports: None, timeout_ps: Some(100) });
+        let mut all = Reckoning::new(
+            Path::new("tap"),
+            Sums { formats: &[], ports: None, timeout_ps: Some(100), scaled_by: None },
+        );
         for seq in 0..30u32 {
             let (key, start) = ((0, seq, 0), i128::from(seq) * 1000);
             let mut own: Vec<_> = (1..4u32).map(|from| (from, if from == 2 { late_ps } else { 0 })).collect();
@@ -578,7 +643,10 @@ mod tests {
     /// A device that ends blocks too early: the last contribution opens its block anew, and has a result of its own.
     #[test]
     fn results_behind_the_first_one_hold_what_a_device_takes_late() {
-        let mut all = Reckoning::new(Path::new("tap"), Sums { formats: &[], ports: None, timeout_ps: Some(100) });
+        let mut all = Reckoning::new(
+            Path::new("tap"),
+            Sums { formats: &[], ports: None, timeout_ps: Some(100), scaled_by: None },
+        );
         for seq in 0..30u32 {
             let (key, start) = ((0, seq, 0), i128::from(seq) * 1000);
             let values = |from: u32| vec![(from * 100 + seq + 1) as i32, -7 * from as i32];
@@ -594,7 +662,8 @@ mod tests {
 
     #[test]
     fn a_stale_sum_is_of_the_last_result_of_the_same_job() {
-        let mut all = Reckoning::new(Path::new("tap"), Sums { formats: &[], ports: None, timeout_ps: None });
+        let mut all =
+            Reckoning::new(Path::new("tap"), Sums { formats: &[], ports: None, timeout_ps: None, scaled_by: None });
         let mut sum = |key: Key, own: [[i32; 2]; 2], result: [i32; 2]| {
             own.into_iter().zip(1..).for_each(|(values, from)| all.update(key, from, values.to_vec(), 0));
             all.result(key, result.to_vec(), (0, 0, 2));

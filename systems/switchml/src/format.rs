@@ -120,6 +120,10 @@ pub const fn frame_bytes(elements: u16) -> usize {
     HEAD + HEADER + elements as usize * 4
 }
 
+fn exponent_of(payload: &[u8]) -> Option<i8> {
+    Header::get(payload).map(|header| header.exponent)
+}
+
 const VALUE: &[Field] = &[Field::of::<i32>("value", 32, "Value")];
 
 const fn integers(count: usize) -> Rest {
@@ -182,6 +186,7 @@ impl Format for SwitchMl {
             updates: Captured::OfTensors,
             ports: Some((WORKER_PORT, PORT)),
             round: Some(ROUND),
+            exponent: Some(exponent_of),
             ..FormatFacts::new((frame_bytes(ELEMENTS[0]), frame_bytes(ELEMENTS[1])))
         };
         &FACTS
@@ -234,6 +239,7 @@ mod tests {
         header.emit(&mut payload);
         assert_eq!(&payload[..HEADER], &[0x11, 7, 4, 3, 2, 1, 0x9f, 0xff, 0xfd, 1]);
         assert_eq!(Header::parse(&payload), Some(header));
+        assert_eq!(SwitchMl.facts().exponent.and_then(|exponent| exponent(&payload)), Some(-3));
         assert_eq!((frame_bytes(64), frame_bytes(256)), (308, 1076), "without FCS");
     }
 

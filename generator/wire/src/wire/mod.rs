@@ -118,6 +118,8 @@ pub struct FormatFacts {
     pub adds: bool,
     /// What devices make of such sums that 32 bits do not hold.
     pub registers: Registers,
+    /// Reads the exponent in a packet: a result has the largest of its contributions. None in other formats.
+    pub exponent: Option<fn(&[u8]) -> Option<i8>>,
 }
 
 /// The behaviour of a device on a sum that exceeds 32 bits.
@@ -195,6 +197,7 @@ impl FormatFacts {
             round: None,
             adds: true,
             registers: Registers::Wrap,
+            exponent: None,
         }
     }
 }
