@@ -72,19 +72,39 @@ impl SumId {
 /// Sender of a packet of a sum: a worker, or `None` for the aggregating device.
 type Actor = Option<u32>;
 
+/// The progress of an actor in its sequence numbers.
+#[derive(Debug, Clone, Copy, Default)]
+struct Position {
+    /// The last number without the mark of retransmissions; a number shortly before it does not change it.
+    number: Option<u32>,
+    /// Number of uses of numbers so far.
+    uses: u32,
+    /// How often the numbers restarted.
+    times: u32,
+}
+
+/// The last use of a sequence number.
+#[derive(Debug, Clone, Copy)]
+struct Use {
+    /// [`Position::times`] at that time.
+    times: u32,
+    /// [`Position::uses`] at that time.
+    uses: u32,
+}
+
 /// Detects numbers of sums that are reused: jobs, generations and sequence numbers wrap around or restart.
 struct Renewals {
     by_format: Vec<Renewal>,
-    /// The last number: of an actor in a slot or in a job; of all actors of a block.
+    /// The last number: of an actor in a slot; of all actors of a block.
     last: Recent<(u8, u64, Actor), u64>,
-    /// How often an actor has restarted its sequence numbers.
-    times: Recent<(SumId, Actor), u32>,
+    /// Progress of each actor in a job.
+    positions: Recent<(SumId, Actor), Position>,
     /// Sequence numbers that an actor has used.
-    used: Recent<(SumId, Actor), ()>,
+    used: Recent<(SumId, Actor), Use>,
 }
 
-/// Maximum distance behind the last sequence number at which a number is a copy.
-const STEPS_BACK: u64 = 16;
+/// Maximum number of other sequence numbers between a number and its copy.
+const STEPS_BACK: u32 = 16;
 /// With up to this many actors, numbers at most this part of the remembered entries back are not forgotten.
 const FAR_BACK: usize = 256;
 
@@ -128,25 +148,36 @@ impl Renewals {
         SumId { renewed: (round >> 16) as u32, ..id }
     }
 
-    /// Finds restarts: all numbers of an actor restart together.
+    /// Distinguishes a number that is used again from a copy. Which number is used again first does not matter: the one before it
+    /// may not have been captured.
     fn in_sequence(&mut self, event: &Event, id: SumId, actor: Actor) -> SumId {
-        let place = (id.format, u64::from(id.cluster), actor);
-        let key = (SumId { round: 0, seq: 0, ..id }, actor);
-        let (number, last) = (u64::from(id.seq), self.last.get(&place));
-        let mut times = self.times.get(&key).unwrap_or(0);
-        let goes_on = event.sight.attempt > 0 || last.is_none_or(|last| last.saturating_sub(number) <= STEPS_BACK);
-        let is_known = || self.used.get(&(SumId { renewed: times, ..id }, actor)).is_some();
-        // A number that is not known to be used may have been forgotten, unless it is near: then it is only late.
-        let near = (self.used.kept / FAR_BACK) as u64;
-        let may_be_forgotten = || self.used.forgot() && last.is_some_and(|last| last.saturating_sub(number) > near);
-        if !goes_on && (is_known() || may_be_forgotten()) {
-            times += 1;
-            self.times.put(key, times);
+        let place = (SumId { round: 0, seq: 0, ..id }, actor);
+        let mut position = self.positions.get(&place).unwrap_or_default();
+        let used = self.used.get(&(id, actor));
+        let back = position.number.map_or(0, |last| last.saturating_sub(id.seq));
+        let is_marked = event.sight.attempt > 0;
+        // A retransmission of a number ahead of all others is of the time before the restart.
+        let is_before = position.number.is_some_and(|last| id.seq > last.saturating_add(STEPS_BACK));
+        let is_same = |used: &Use| {
+            let others = position.uses.wrapping_sub(used.uses);
+            others <= STEPS_BACK || is_marked && (is_before || others - STEPS_BACK <= back)
+        };
+        if let Some(used) = used.filter(is_same) {
+            return SumId { renewed: used.times, ..id };
         }
-        self.last.put(place, last.filter(|_| goes_on).map_or(number, |last| last.max(number)));
-        let sum = SumId { renewed: times, ..id };
-        self.used.put((sum, actor), ());
-        sum
+        // A number that is not known to be used may have been forgotten, unless it is near: then it is only late.
+        let near = (self.used.kept / FAR_BACK) as u32;
+        let may_be_forgotten = || !is_marked && self.used.forgot() && back > near;
+        let restarts = used.map_or_else(may_be_forgotten, |used| used.times == position.times);
+        position.times += u32::from(restarts);
+        position.uses = position.uses.wrapping_add(1);
+        if !is_marked {
+            let last = position.number.filter(|_| back <= STEPS_BACK);
+            position.number = last.max(Some(id.seq));
+        }
+        self.positions.put(place, position);
+        self.used.put((id, actor), Use { times: position.times, uses: position.uses });
+        SumId { renewed: position.times, ..id }
     }
 }
 
@@ -198,7 +229,7 @@ impl Sums {
             renewals: Renewals {
                 by_format: formats.iter().map(|format| format.facts().renewal).collect(),
                 last: Recent::new(kept),
-                times: Recent::new(kept),
+                positions: Recent::new(kept),
                 used: Recent::new(kept),
             },
             contributions: Recent::new(kept),
@@ -422,6 +453,45 @@ mod tests {
             }
         }
         assert_eq!(sums.workers(), Some(2));
+    }
+
+    #[test]
+    fn a_tensor_whose_first_number_was_not_captured_hides_none_after_it() {
+        let mut sums = sums(Renewal::Sequences);
+        for (tensor, seq) in (0..3).flat_map(|tensor| (0..100).map(move |seq| (tensor, seq))).skip(1) {
+            for worker in 0..2 {
+                assert!(!sums.contribution(&event(What::Update, Some(worker), seq, 0)), "{tensor} {seq}");
+            }
+            assert!(sums.result(&event(What::Result, None, seq, 0), false), "{tensor} {seq}");
+            assert!(!sums.result(&event(What::Result, None, seq, 0), false), "{tensor} {seq}");
+        }
+    }
+
+    /// A capture that begins at number 95 of a tensor, in which results come late, also after the next tensor began.
+    #[test]
+    fn tensors_are_told_apart_wherever_the_capture_begins() {
+        let mut sums = sums(Renewal::Sequences);
+        let result = |seq: u32, attempt: u8| {
+            let event = event(What::Result, None, seq, 0);
+            Event { sight: Sight { attempt, ..event.sight }, ..event }
+        };
+        for (tensor, seq) in (0..5).flat_map(|tensor| (0..100).map(move |seq| (tensor, seq))).skip(95) {
+            if seq == 50 {
+                continue;
+            }
+            assert!(sums.result(&result(seq, 0), false), "{tensor} {seq}");
+            if tensor > 0 && seq == 1 {
+                // The copy of a retransmission of the tensor before, between two copies of this number.
+                assert!(!sums.result(&result(98, 1), false), "{tensor}");
+                assert!(!sums.result(&result(98, 0), false), "{tensor}");
+            }
+            assert!(!sums.result(&result(seq, 0), false), "{tensor} {seq}");
+            if seq == 90 {
+                // The first result of number 50 was lost, and two copies of the second one come.
+                let copies = [(); 2].map(|()| sums.result(&result(50, 1), false));
+                assert_eq!(copies, [true, false], "{tensor}");
+            }
+        }
     }
 
     #[test]
