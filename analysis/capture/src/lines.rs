@@ -292,8 +292,8 @@ impl Unsaid {
             ),
             Unsaid::Contributors => (
                 Delivery::ResultsOfAll,
-                "do not say how many updates they represent, and contributions of all workers to each of them were not seen: what was \
-                 merged or is missing is not known; --sent FILE adds the workers' side",
+                "do not say how many updates they represent, and contributions of all workers to each of them were not seen before \
+                 it: what was merged or is missing is not known; --sent FILE adds the workers' side, --offset relates its clock to the server's",
             ),
             Unsaid::Members => (
                 Delivery::UncountedUpdates,

@@ -133,6 +133,14 @@ impl Renewals {
         }
     }
 
+    /// Whether the last result in the slot of a contribution is that of its sum.
+    fn is_over(&self, event: &Event) -> bool {
+        let id = SumId::of(event);
+        let in_slots = self.by_format.get(usize::from(id.format)) == Some(&Renewal::Slots);
+        let number = u64::from(id.cluster) << 32 | u64::from(id.seq);
+        in_slots && self.last.get(&(id.format, u64::from(id.round), None)) == Some(number)
+    }
+
     /// Extends a round beyond 16 bits: it is the one nearest to the last round of its block.
     fn in_round(&mut self, id: SumId, number: u64) -> SumId {
         let place = (id.format, number, None);
@@ -210,6 +218,8 @@ pub(super) struct Sums {
     results: Recent<(SumId, u32, u16, u32), ()>,
     /// Minimum and maximum number of contributors of the sums whose results were captured.
     workers: Option<(u16, u16)>,
+    /// Whether a worker's first contribution to a sum came after the result, so that times of the two sides are in no common order.
+    overtaken: bool,
     /// Results that are copies or belong to a retransmitted contribution that opened a sum of its own: their header
     /// does not distinguish these.
     pub(super) ambiguous: u64,
@@ -237,6 +247,7 @@ impl Sums {
             counts: 0,
             results: Recent::new(kept),
             workers: None,
+            overtaken: false,
             ambiguous: 0,
             unclear: 0,
         }
@@ -251,6 +262,7 @@ impl Sums {
             self.contributions.put((sum, worker), Contribution { again: true, ..last });
             return true;
         }
+        self.overtaken |= self.renewals.is_over(event);
         // A count that includes the worker already is of an earlier sum with this id, whose result was not captured.
         let is_open = |open: &Contributors| last.is_none_or(|last| last.counted != open.number);
         let open = self.contributors.get(&sum).filter(is_open).unwrap_or_else(|| {
@@ -285,9 +297,9 @@ impl Sums {
         true
     }
 
-    /// Returns the number of workers that contributed to every sum with all workers; `None` if it is unknown or differs.
+    /// Returns the number of workers that contributed to every sum with all workers before its result; `None` if it is unknown or differs.
     pub(super) fn workers(&self) -> Option<u16> {
-        self.workers.filter(|(least, most)| least == most && *least > 0).map(|(n, _)| n)
+        self.workers.filter(|(least, most)| least == most && *least > 0 && !self.overtaken).map(|(n, _)| n)
     }
 }
 
@@ -359,6 +371,18 @@ mod tests {
             assert!(n == 2 || sums.result(&event(What::Result, Some(0), seq, 0), true), "{n}");
         }
         assert_eq!(sums.workers(), Some(3));
+    }
+
+    #[test]
+    fn a_contribution_behind_its_result_shows_that_the_sides_are_in_no_order() {
+        let mut sums = sums(Renewal::Slots);
+        for n in 0..9 {
+            let slot = (n % 4) as u16;
+            assert!(!sums.contribution(&event(What::Update, Some(0), n, slot)));
+            assert!(sums.result(&event(What::Result, None, n, slot), true));
+            assert!(!sums.contribution(&event(What::Update, Some(1), n, slot)));
+        }
+        assert_eq!(sums.workers(), None);
     }
 
     #[test]
