@@ -15,6 +15,7 @@ use pktgen_wire::wire::{Captured, Format, Formats};
 
 use serde::{Deserialize, Serialize};
 
+use super::addresses::SourceNumbers;
 use super::clock::Clocks;
 use super::frames::Frames;
 use super::{Event, Side};
@@ -188,6 +189,8 @@ struct Decoder {
     tally: Tally,
     /// Address of each worker.
     addresses: IdMap<u32, Ip>,
+    /// Numbers of IPv6 sources.
+    sources: SourceNumbers,
 }
 
 impl Input {
@@ -215,6 +218,7 @@ impl Input {
                 last: i64::MIN,
                 tally: Tally::default(),
                 addresses: IdMap::default(),
+                sources: SourceNumbers::default(),
             },
             damage: None,
             ahead: (Vec::new(), 0),
@@ -228,6 +232,11 @@ impl Input {
         let error = clocks.measured_offset().map_or(0, |(_, error)| error);
         self.decoder.error_ps = clocks.comparable().then_some(error);
         self.decoder.anchor_ps = i128::from(clocks.anchor_of(side)) * i128::from(NS) - i128::from(shift_ps);
+    }
+
+    /// Tells senders apart as all other files that use `sources`.
+    pub(crate) fn use_sources(&mut self, sources: &SourceNumbers) {
+        self.decoder.sources = sources.clone();
     }
 
     /// Returns the facts about this file, which was compared with its digests or not.
@@ -462,7 +471,7 @@ impl Decoder {
             Look::Udp(datagram) => match self.sight(&datagram) {
                 Some((format, sight)) => {
                     let content = self.content(format, &sight, &datagram);
-                    Ok(Found { format, sight, content, src: datagram.src })
+                    Ok(Found { format, sight, content, src: self.sources.of(&datagram) })
                 }
                 None if self.is_undirected(&datagram) => Err(Odd::Undirected),
                 // It cannot be of the specified format, or its ports are of none.
@@ -595,7 +604,7 @@ struct Found {
     format: u8,
     sight: Sight,
     content: u32,
-    /// Source address; 0 if unknown.
+    /// Source address, or what stands for it.
     src: Ip,
 }
 

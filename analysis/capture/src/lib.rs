@@ -11,6 +11,7 @@
 //! [`pktgen_records::age::Sums`], [`pktgen_records::quantile`] and the metrics' own functions. docs/analyze.md has the definitions.
 #![forbid(unsafe_code)]
 
+mod addresses;
 pub mod clock;
 mod flow;
 mod frames;
@@ -40,6 +41,7 @@ use pktgen_wire::wire::{Format, Formats};
 
 use serde::{Deserialize, Serialize};
 
+use addresses::SourceNumbers;
 use clock::{Anchor, Clocks, Offset};
 use input::{Input, InputFacts};
 pub use lines::DEFINITIONS;
@@ -86,7 +88,8 @@ pub struct Event {
     pub format: u8,
     /// Contents of its header.
     pub sight: Sight,
-    /// Digest of the first values of a result whose header several sums may share; source address of a contribution without a worker; otherwise 0.
+    /// Digest of the first values of a result whose header several sums may share; source address of a contribution without a worker, or its
+    /// number over IPv6; otherwise 0.
     pub content: u32,
 }
 
@@ -192,7 +195,11 @@ pub fn analyze_captures(plan: &CapturePlan, progress: &mut dyn FnMut(u64, u64)) 
 fn opened(plan: &CapturePlan, clocks: &Clocks) -> Result<Vec<Input>> {
     let mut inputs = plan.open(Side::Server)?;
     inputs.extend(plan.open(Side::Sender)?);
-    inputs.iter_mut().for_each(|input| input.use_clocks(clocks));
+    let sources = SourceNumbers::default();
+    for input in &mut inputs {
+        input.use_clocks(clocks);
+        input.use_sources(&sources);
+    }
     Ok(inputs)
 }
 

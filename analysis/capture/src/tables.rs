@@ -340,7 +340,7 @@ const CONTENT: Column = Column::new(
     "content",
     UInt32,
     "number",
-    "Of a result that says its sources: a digest (FNV-1a) of its first 64 bytes of values, by which copies are known; of a contribution without a worker: its source address; else 0.",
+    "Of a result that says its sources: a digest (FNV-1a) of its first 64 bytes of values, by which copies are known; of a contribution without a worker: its source address (of IPv6 a number from 4026531840 on); else 0.",
 );
 
 static SENT: [Column; 12] = [

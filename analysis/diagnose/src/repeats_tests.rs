@@ -8,7 +8,7 @@ fn packet(what: What, host: u32, seq: u32, back: bool) -> (Sight, Datagram<'stat
     let sight =
         Sight { what, cluster: 0, worker: None, seq, round: 0, attempt: 0, generation: None, count: 1, elements: 0 };
     let (src, dst) = if back { (DEVICE, host) } else { (host, DEVICE) };
-    let datagram = Datagram { src, dst, src_port: 1, dst_port: 2, payload: b"pairs", whole: 5, six: false };
+    let datagram = Datagram { src, dst, src_port: 1, dst_port: 2, payload: b"pairs", whole: 5, six: None };
     (sight, datagram, back)
 }
 

@@ -528,7 +528,7 @@ mod tests {
             let device = 0xac1e_05fe;
             let mut packet = |src, dst, payload: &[u8]| {
                 let (src_port, dst_port, whole) = (12000, 12000, payload.len());
-                all.packet(&sight::Datagram { src, dst, src_port, dst_port, payload, whole, six: false }, (1, 0));
+                all.packet(&sight::Datagram { src, dst, src_port, dst_port, payload, whole, six: None }, (1, 0));
             };
             for own in 1..3u8 {
                 packet(0xac1e_0500 + u32::from(own), device, &[0, 1, 0, 0, 0, own * 10, 7, 7, own, 7]);
@@ -584,7 +584,7 @@ mod tests {
         let (device, group) = (0xac1e_05fe, 0xef58_0100);
         let mut packet = |(src, dst), payload: &[u8], t_ps| {
             let (src_port, dst_port, whole) = (12000, 12000, payload.len());
-            all.packet(&sight::Datagram { src, dst, src_port, dst_port, payload, whole, six: false }, (1, t_ps));
+            all.packet(&sight::Datagram { src, dst, src_port, dst_port, payload, whole, six: None }, (1, t_ps));
         };
         for n in 0..5u8 {
             let start = i128::from(n) * 1000;

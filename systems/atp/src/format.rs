@@ -427,7 +427,7 @@ mod tests {
             let mut payload = vec![0; BYTES];
             Header { app, ..header() }.emit(&mut payload);
             let (src_port, dst_port) = (WORKER_PORT, PORT);
-            let datagram = Datagram { src: 1, dst: 2, src_port, dst_port, payload: &payload, whole: BYTES, six: false };
+            let datagram = Datagram { src: 1, dst: 2, src_port, dst_port, payload: &payload, whole: BYTES, six: None };
             AtpUdp.sight(&datagram).map(|sight| sight.cluster)
         };
         assert_eq!([0, 1, u16::MAX].map(cluster), [None, Some(0), Some(u16::MAX - 1)]);

@@ -373,7 +373,7 @@ mod tests {
                 dst_port: PORT,
                 whole: payload.len(),
                 payload: &payload,
-                six: false,
+                six: None,
             };
             assert_eq!(SwitchMlRoce.sight(&datagram).unwrap().worker, Some(worker));
         }

@@ -219,7 +219,7 @@ mod tests {
                 header.emit(&mut payload);
                 let (whole, port) = (payload.len(), 13_000);
                 let datagram =
-                    Datagram { src, dst, src_port: port, dst_port: port, payload: &payload, whole, six: false };
+                    Datagram { src, dst, src_port: port, dst_port: port, payload: &payload, whole, six: None };
                 TrioMl.sight(&datagram).expect("it is one").what
             };
             assert_eq!(what(&one, workers, device), What::Update);
@@ -238,7 +238,7 @@ mod tests {
         header.emit(&mut payload);
         let (whole, port) = (payload.len(), PORT);
         let dst = 0x0a00_0001;
-        let datagram = Datagram { src, dst, src_port: port, dst_port: port, payload: &payload, whole, six: false };
+        let datagram = Datagram { src, dst, src_port: port, dst_port: port, payload: &payload, whole, six: None };
         TrioMl.sight(&datagram).expect("it is one").what
     }
 

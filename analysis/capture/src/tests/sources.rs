@@ -303,3 +303,41 @@ fn virtual_times_are_of_one_clock_where_one_file_notes_it() {
     let (has_ages, about) = clocks(1_700_000_000_000_000_000);
     assert!(!has_ages && about.contains("withheld"), "{about}");
 }
+
+/// Returns the datagram of an IPv4 frame over IPv6, with addresses that end as those of IPv4.
+fn over_ipv6(frame: &[u8]) -> Vec<u8> {
+    let (source, target, datagram) = (&frame[26..30], &frame[30..34], &frame[34..]);
+    let length = (datagram.len() as u16).to_be_bytes();
+    let head = [&frame[..12], &[0x86, 0xdd, 0x60, 0, 0, 0], &length, &[17, 64]].concat();
+    [&head[..], &[0xfd; 12], source, &[0xfd; 12], target, datagram].concat()
+}
+
+#[test]
+fn senders_over_ipv6_are_told_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let packets = (0..200u32).flat_map(|packet| [1, 2].map(|worker| (packet, worker)));
+    let at = |packet: u32, worker: u32| i64::from(packet) * 1000 + i64::from(worker);
+    let mut sent: Vec<_> = packets.clone().map(|(p, w)| (at(p, w), switchml(false, w, p))).collect();
+    // Some contributions are sent again.
+    let again = packets.clone().filter(|(packet, _)| packet % 10 == 3);
+    sent.extend(again.map(|(p, w)| (at(p, w) + 50, switchml(false, w, p))));
+    sent.sort_by_key(|(t, _)| *t);
+    let received = packets.map(|(p, w)| (at(p, w) + 500, switchml(true, w, p))).collect();
+    let sums = [sent, received];
+    let changed = |sides: &[Vec<(i64, Vec<u8>)>; 2]| {
+        let over =
+            |frames: &Vec<(i64, Vec<u8>)>| frames.iter().map(|(t, frame)| (*t, over_ipv6(frame))).collect::<Vec<_>>();
+        sides.each_ref().map(over)
+    };
+    for sides in [changed(&sums), sums] {
+        let measured = of_sides(dir.path(), &sides);
+        let counted = ["sent", "retransmissions", "received", "merged", "missing"];
+        let expected = [440.0, 40.0, 200.0, 400.0, 0.0].map(Some);
+        assert_eq!(counted.map(|metric| value(&measured.lines, metric)), expected, "{:?}", measured.notes);
+    }
+    // Another host has the number of a worker.
+    let mut updates = changed(&some(0, 100));
+    assert_eq!(value(&of_sides(dir.path(), &updates).lines, "sent"), Some(20.0));
+    updates[0][19].1[14 + 8] ^= 1;
+    assert_eq!(value(&of_sides(dir.path(), &updates).lines, "sent"), None);
+}

@@ -71,7 +71,7 @@ pub trait Format: Named + Sync {
 
     /// Returns whether a datagram does not show if it goes to a device or returns from it; it has no sight then.
     fn lacks_direction(&self, datagram: &sight::Datagram) -> bool {
-        datagram.six && self.facts().by_address
+        datagram.six.is_some() && self.facts().by_address
     }
 
     /// Returns the properties common to all its packets.

@@ -20,6 +20,8 @@ const UDP: u8 = 17;
 const UDP_HEAD: usize = 8;
 /// An IPv4 header without options.
 const IP_HEAD: usize = 20;
+/// Position of the source in an IPv6 header.
+const IP6_SOURCE: usize = 8;
 /// An Ethernet header without tags.
 const ETHERNET_HEAD: u32 = 14;
 
@@ -139,8 +141,8 @@ pub struct Datagram<'a> {
     pub payload: &'a [u8],
     /// Original length of the payload.
     pub whole: usize,
-    /// Whether it came over IPv6: its addresses are not known.
-    pub six: bool,
+    /// The source if it came over IPv6.
+    pub six: Option<&'a [u8; 16]>,
 }
 
 /// The content of a captured packet.
@@ -188,7 +190,7 @@ fn plain<'a>(head: &[u8; HEAD], bytes: &'a [u8]) -> Datagram<'a> {
     let whole = usize::from(u16(38)).saturating_sub(UDP_HEAD);
     let kept = &bytes[HEAD..];
     let payload = &kept[..kept.len().min(whole)];
-    Datagram { src: u32(26), dst: u32(30), src_port: u16(34), dst_port: u16(36), payload, whole, six: false }
+    Datagram { src: u32(26), dst: u32(30), src_port: u16(34), dst_port: u16(36), payload, whole, six: None }
 }
 
 #[cold]
@@ -206,13 +208,13 @@ fn look_closely(link_type: u16, bytes: &[u8]) -> Look<'_> {
         _ => return Look::Link,
     };
     let Some(sliced) = sliced else { return Look::Unreadable };
-    let (src, dst) = match &sliced.net {
+    let (src, dst, six) = match &sliced.net {
         Some(LaxNetSlice::Ipv4(ip)) if ip.is_payload_fragmented() => return Look::Fragment,
         Some(LaxNetSlice::Ipv6(ip)) if ip.is_payload_fragmented() => return Look::Fragment,
         Some(LaxNetSlice::Ipv4(ip)) => {
-            (u32::from_be_bytes(ip.header().source()), u32::from_be_bytes(ip.header().destination()))
+            (u32::from_be_bytes(ip.header().source()), u32::from_be_bytes(ip.header().destination()), None)
         }
-        Some(LaxNetSlice::Ipv6(_)) => (0, 0),
+        Some(LaxNetSlice::Ipv6(ip)) => (0, 0, ip.header().slice()[IP6_SOURCE..].first_chunk::<16>()),
         Some(_) => return Look::Other,
         None if sliced.stop_err.is_some() => return Look::Unreadable,
         None => return layer(&sliced),
@@ -229,7 +231,7 @@ fn look_closely(link_type: u16, bytes: &[u8]) -> Look<'_> {
                 dst_port: udp.destination_port(),
                 payload,
                 whole,
-                six: matches!(sliced.net, Some(LaxNetSlice::Ipv6(_))),
+                six,
             })
         }
         Some(_) => Look::Other,
@@ -250,7 +252,7 @@ fn layer<'a>(sliced: &LaxSlicedPacket<'a>) -> Look<'a> {
     let payload = &bytes[head..];
     Look::Layer(
         kind,
-        Datagram { src: ip(12), dst: ip(16), src_port: 0, dst_port: 0, payload, whole: payload.len(), six: false },
+        Datagram { src: ip(12), dst: ip(16), src_port: 0, dst_port: 0, payload, whole: payload.len(), six: None },
     )
 }
 
@@ -337,6 +339,15 @@ mod tests {
         };
         assert_eq!((seen(113, &cooked(16, 14)), seen(276, &cooked(20, 0))), (Some(expected()), Some(expected())));
         assert_eq!(look(147, &frames[0]), Look::Link);
+    }
+
+    #[test]
+    fn sources_over_ipv6_are_read() {
+        let mut frame = frame(&[0x8100], true, &payload(256));
+        let source = 14 + 4 + IP6_SOURCE;
+        frame[source..source + 16].copy_from_slice(&[7; 16]);
+        let Look::Udp(datagram) = look(1, &frame) else { panic!("no datagram") };
+        assert_eq!((datagram.six, datagram.src, datagram.dst), (Some(&[7; 16]), 0, 0));
     }
 
     #[test]
