@@ -204,8 +204,11 @@ impl Deliveries {
         if facts.shares_numbers() {
             return Deliveries::Unknown(Unsaid::Workers);
         }
-        if [Delivery::Results, Delivery::ResultsOfAll].into_iter().any(|delivery| totals.lacks_results(delivery)) {
+        if !totals.formats_without_results().is_empty() {
             return Deliveries::Unknown(Unsaid::Results);
+        }
+        if !totals.silent_jobs.is_empty() {
+            return Deliveries::Unknown(Unsaid::JobResults);
         }
         if groups.len() > 1 || facts.inputs.iter().any(|input| input.tally.regrouped > 0) {
             return Deliveries::Unknown(Unsaid::Job);
@@ -238,8 +241,10 @@ pub(super) enum Unsaid {
     Job,
     /// For workers: which of several jobs they belong to.
     Workers,
-    /// Results: none were captured.
+    /// Results: none were captured of a format.
     Results,
+    /// Results: none were captured of a job.
+    JobResults,
     /// For results: in which order they came.
     Order,
     /// For contributions: which transmission they are.
@@ -275,6 +280,11 @@ impl Unsaid {
                 "are contributions only: no result was captured at the server's side, so what was received, merged or is missing is not \
                  known; capture both directions",
             ),
+            Unsaid::JobResults => (
+                Delivery::Results,
+                "have contributions to a job of which no result was captured at the server's side: what was received, merged or is missing \
+                 is not known; capture both directions of all jobs, or one job at a time",
+            ),
             Unsaid::Order => (
                 Delivery::ResultsOfAll,
                 "have the numbers of earlier ones, and are too many to be put in the order of time here (--memory), which alone tells \
@@ -302,14 +312,15 @@ impl Unsaid {
             ),
         };
         let what = match self {
-            Unsaid::Transmission | Unsaid::Results => "packets",
+            Unsaid::Transmission | Unsaid::Results | Unsaid::JobResults => "packets",
             Unsaid::Members | Unsaid::Workers => "updates",
             Unsaid::Count | Unsaid::Job | Unsaid::Order | Unsaid::Values | Unsaid::Contributors => "results",
         };
-        let mut of = totals.formats_at_server_by(delivery);
-        if self == Unsaid::Results {
-            of.extend(totals.formats_at_server_by(Delivery::ResultsOfAll));
-        }
+        let of: Vec<&str> = match self {
+            Unsaid::Results => totals.formats_without_results(),
+            Unsaid::JobResults => totals.silent_jobs.iter().map(String::as_str).collect(),
+            _ => totals.formats_at_server_by(delivery),
+        };
         format!("{what} of {} {text}", of.join(" and "))
     }
 }

@@ -1,9 +1,11 @@
 //! Adds up events: counts, Age-of-Model, rates, latency. Memory does not grow with the length of the capture, only with the number of
 //! workers and clusters; lists of numbers for quantiles go to a temporary file ([`pktgen_records::column`]).
 
+mod jobs;
+mod kinds;
 mod sides;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::hash::BuildHasherDefault;
 
 use pktgen_core::record::PacketId;
@@ -16,6 +18,7 @@ use super::numbers::{LatestPackets, Seen, Senders};
 use super::sums::{Recent, Sums};
 use super::window::{Known, Mark, Window};
 use super::{Event, Side};
+use jobs::Jobs;
 use pktgen_core::index::{IdHasher, NOWHERE};
 use pktgen_records::age::FlowAge;
 use pktgen_records::column::{NumberList, Shared};
@@ -112,6 +115,8 @@ pub(super) struct Meter {
     latest: LatestPackets,
     /// Workers with updates without a generation time, by side, if there is a capture of the senders.
     sources: [HashSet<Source>; 2],
+    /// Jobs at the server.
+    jobs: Jobs,
     latency_ps: NumberList,
     /// See [`Meter::allow_early`].
     early_within_ps: i64,
@@ -171,6 +176,8 @@ pub(super) struct Totals {
     pub(super) forgot: bool,
     /// Whether the server's captures have contributions of a worker that the senders' captures lack.
     pub(super) unsent_workers: bool,
+    /// Formats of jobs of which the server's captures have contributions and no result.
+    pub(super) silent_jobs: BTreeSet<String>,
     /// Whether packets arrived without the header that the senders' captures have: which of these they deliver is not known.
     pub(super) bare: bool,
     /// Received packets that were sent later, and the maximum difference in ps.
@@ -259,12 +266,15 @@ impl Totals {
         self.deliveries_by(delivery).map(|(_, packets)| packets).sum()
     }
 
-    /// Whether the server received contributions but no result in formats with this delivery.
-    pub(super) fn lacks_results(&self, delivery: Delivery) -> bool {
+    /// Returns the names of the formats of sums of which the server's captures have contributions and no result.
+    pub(super) fn formats_without_results(&self) -> Vec<&'static str> {
         let all = self.formats.iter().zip(&self.kinds[Side::Server as usize]);
-        let of = || all.clone().filter(|(format, _)| format.delivery() == delivery);
-        of().any(|(_, kinds)| kinds[What::Update as usize] > 0)
-            && of().all(|(_, kinds)| kinds[What::Result as usize] == 0)
+        let lacking = all.filter(|(format, kinds)| {
+            matches!(format.delivery(), Delivery::Results | Delivery::ResultsOfAll)
+                && kinds[What::Update as usize] > 0
+                && kinds[What::Result as usize] == 0
+        });
+        lacking.map(|(format, _)| format.name()).collect()
     }
 
     /// Whether packets are of formats whose sums follow each other in slots, with numbers that come again.
@@ -292,34 +302,6 @@ impl Totals {
         let of = all.filter(move |(format, _)| format.delivery() == delivery);
         of.map(|(format, kinds)| (*format, kinds[What::Update as usize] + kinds[What::Result as usize]))
     }
-
-    /// Returns packets by `side.format.kind`, for files.
-    pub(super) fn named_kinds(&self) -> BTreeMap<String, u64> {
-        let mut named = BTreeMap::new();
-        for side in Side::ALL {
-            for (format, kinds) in self.formats.iter().zip(&self.kinds[side as usize]) {
-                for what in What::ALL.iter().filter(|what| kinds[**what as usize] > 0) {
-                    let name = format!("{}.{}.{}", side.name(), format.name(), what.name());
-                    named.insert(name, kinds[*what as usize]);
-                }
-            }
-        }
-        named
-    }
-
-    /// Converts these names back; ignores unknown ones.
-    pub(super) fn kinds_of(formats: Formats, named: &BTreeMap<String, u64>) -> [Kinds; 2] {
-        let mut kinds = [Kinds::default(); 2];
-        for side in Side::ALL {
-            for (format, row) in formats.iter().zip(&mut kinds[side as usize]) {
-                for what in What::ALL {
-                    let name = format!("{}.{}.{}", side.name(), format.name(), what.name());
-                    row[what as usize] = named.get(&name).copied().unwrap_or(0);
-                }
-            }
-        }
-        kinds
-    }
 }
 
 impl Meter {
@@ -338,6 +320,7 @@ impl Meter {
             numbers: Default::default(),
             latest: LatestPackets::default(),
             sources: Default::default(),
+            jobs: Jobs::new(formats),
             latency_ps: NumberList::default(),
             early_within_ps: 0,
             file: Shared::default(),
@@ -370,6 +353,7 @@ impl Meter {
                 unseen: 0,
                 forgot: false,
                 unsent_workers: false,
+                silent_jobs: BTreeSet::new(),
                 bare: false,
                 backwards: 0,
                 backwards_ps: 0,
@@ -417,6 +401,7 @@ impl Meter {
             (Side::Server, What::Result, Delivery::Results | Delivery::ResultsOfAll) => self.result(event, delivery),
             (Side::Server, What::Update, Delivery::Results | Delivery::ResultsOfAll) => {
                 self.source(event, event.sender());
+                self.jobs.contribution(event);
             }
             _ => {}
         }
@@ -502,6 +487,7 @@ impl Meter {
     /// Records a result at the workers: its first copy delivers the sum.
     fn result(&mut self, event: &Event, delivery: Delivery) {
         let of_all = delivery == Delivery::ResultsOfAll;
+        self.jobs.result(event);
         if self.sums.result(event, of_all) {
             let totals = &mut self.totals;
             totals.delivered(event);

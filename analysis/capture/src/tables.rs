@@ -4,7 +4,7 @@
 //! A part has the rows of one cluster in the order of time. `event` numbers the packets of the whole capture, so the
 //! joined tables of several shards equal those of an export without shards: [`super::replay`] reads them back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -96,6 +96,9 @@ pub struct TablesIndex {
     /// Whether the server's captures have contributions of a worker that the senders' captures lack.
     #[serde(default)]
     pub unsent_workers: bool,
+    /// Formats of jobs of which the server's captures have contributions and no result.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub silent_jobs: BTreeSet<String>,
     /// Digests of the parts, by their paths in the folder. Earlier versions listed none.
     #[serde(default, skip_serializing_if = "FileDigests::is_empty")]
     pub files: FileDigests,
@@ -229,6 +232,7 @@ impl Tables {
             kinds: totals.named_kinds(),
             background: totals.background,
             unsent_workers: totals.unsent_workers,
+            silent_jobs: totals.silent_jobs.clone(),
             files: self.files,
         };
         index.write(&self.plan.dir)

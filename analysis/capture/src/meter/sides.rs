@@ -1,4 +1,4 @@
-//! Comparison of the two sides: whether the captures of the senders have the workers of what arrived.
+//! Comparison of the two sides: whether the captures of the senders have the workers of what arrived, and those of the server results.
 
 use std::collections::HashSet;
 
@@ -23,6 +23,7 @@ impl Meter {
         let is_sent = |source: &Source| senders.contains(source) || is_bare(source.0) && headed.contains(&source.2);
         let all_sent = server.iter().all(is_sent);
         self.totals.unsent_workers = !all_sent || self.pending.is_some() && self.workers.iter().any(is_unsent);
+        self.totals.silent_jobs = self.jobs.silent(self.totals.formats);
         self.totals.forgot = [&self.pending, &self.ahead].into_iter().flatten().any(Pending::forgot);
     }
 }

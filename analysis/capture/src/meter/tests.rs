@@ -165,3 +165,40 @@ fn updates_with_numbers_are_counted_once() {
     let twice: Vec<_> = first.iter().flat_map(|packet| [*packet; 2]).collect();
     assert_eq!(counted(&twice, &first), ([3, 3, 0, 3], [3, 3, 3, 0]));
 }
+
+/// Of one format, or of one job, only contributions were captured.
+#[test]
+fn contributions_without_results_are_named_beside_others_with_results() {
+    let formats = all().protocols.formats;
+    let counted = |packets: &[(&str, What, u16)]| {
+        let mut meter = Meter::new(formats, false, 1 << 20);
+        for (t, (name, what, cluster)) in (0..).zip(packets) {
+            let format = formats.iter().position(|known| known.name() == *name).expect("a format") as u8;
+            let sight = Sight {
+                what: *what,
+                cluster: *cluster,
+                worker: Some(3),
+                seq: t as u32,
+                round: 0,
+                attempt: 0,
+                generation: None,
+                count: 1,
+                elements: 64,
+            };
+            let side = Side::Server;
+            meter.add(&Event { t, side, bytes: 300, format, sight, content: 0 }).expect("it is added");
+        }
+        meter.compare_sides();
+        (meter.totals.formats_without_results(), meter.totals.silent_jobs.into_iter().collect::<Vec<_>>())
+    };
+    let (update, result) = (What::Update, What::Result);
+    let trio = [("trio_ml", update, 1), ("trio_ml", result, 1)];
+    assert_eq!(counted(&trio), (vec![], vec![]));
+    let (without, jobs) = counted(&[&trio[..], &[("atp_ml", update, 1)]].concat());
+    assert_eq!((without, jobs), (vec!["atp_ml"], vec!["atp_ml".to_owned()]));
+    let (without, jobs) = counted(&[&trio[..], &[("trio_ml", update, 2)]].concat());
+    assert_eq!((without, jobs), (vec![], vec!["trio_ml".to_owned()]));
+    // Tensors are no jobs.
+    let tensors = [("switchml", update, 1), ("switchml", result, 1), ("switchml", update, 2)];
+    assert_eq!(counted(&tensors), (vec![], vec![]));
+}
