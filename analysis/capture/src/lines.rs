@@ -77,7 +77,7 @@ pub const DEFINITIONS: [Definition; 10] = [
         UPDATES,
         Better::Lower,
         "Different updates sent that are in no packet that arrived: dropped, replaced by a newer one, or in flight; no value if the \
-         senders' captures lack some of what arrived.",
+         senders' captures lack some of what arrived, or do not show what was sent again.",
     )
     .needs(BOTH),
     of_captures("missing_share", SHARE, Better::Lower, "`missing` divided by the different updates sent.").needs(BOTH),
@@ -410,7 +410,9 @@ fn counts(facts: &Facts, totals: &Totals, deliveries: Deliveries, numbered: u64,
             let missing = missing.map(|missing| missing as f64);
             (missing, missing.and_then(|missing| share(missing, sent)))
         };
-        let (missing, of_sent) = of(totals.sent_updates, totals.distinct());
+        // Without marks, an update that was sent again counts as two.
+        let are_marked = totals.hidden_transmissions().is_empty();
+        let (missing, of_sent) = of(totals.sent_updates, totals.distinct().filter(|_| are_marked));
         out.push(Line::new("missing", UPDATES, missing));
         out.push(Line::new("missing_share", SHARE, of_sent));
         if facts.forwards {

@@ -381,7 +381,7 @@ fn notes_of_counts(facts: &Facts, totals: &Totals, known: &Known) -> Vec<Note> {
     if sender && !hidden.is_empty() {
         let text = format!(
             "packets of {} do not show which transmission they are: how many of what was sent was sent again is not known, nor \
-             which packets the captures have twice",
+             which packets the captures have twice, so neither how many different updates are missing",
             hidden.join(" and ")
         );
         say("transmissions_unknown", text);

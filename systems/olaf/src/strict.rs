@@ -19,7 +19,7 @@ use pktgen_core::registry::Named;
 use pktgen_wire::wire::frame::{FRAME_MAX, HEAD, any_worker, group_of};
 use pktgen_wire::wire::header::{Group, header};
 use pktgen_wire::wire::layout::{Count, Field, Layout, Message, PLAIN, Rest};
-use pktgen_wire::wire::sight::{Datagram, Delivery, Sight, What};
+use pktgen_wire::wire::sight::{AttemptMarks, Datagram, Delivery, Sight, What};
 use pktgen_wire::wire::update::Status;
 use pktgen_wire::wire::{self, Captured, Format, FormatFacts, Packet};
 
@@ -139,6 +139,8 @@ impl Format for OlafStrict {
     fn facts(&self) -> &'static FormatFacts {
         const FACTS: FormatFacts = FormatFacts {
             delivery: Delivery::UncountedUpdates,
+            // There are neither numbers nor attempts.
+            transmissions: AttemptMarks::Hidden,
             updates: Captured::Headless(UPDATE_HEAD),
             ports: Some((WORKER_PORT, PORT)),
             ..FormatFacts::new((HEAD + UPDATE_HEAD + 4, FRAME_MAX))

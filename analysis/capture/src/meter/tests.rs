@@ -116,9 +116,10 @@ fn copies_of_libra_are_not_sent_twice() {
 
 #[test]
 fn transmissions_that_packets_hide_are_named() {
-    for (format, hidden) in [("switchml_roce", &["switchml_roce"][..]), ("libra", &[]), ("switchml", &[])] {
+    let hiding = ["switchml_roce", "olaf_strict"].map(|format| (format, vec![format]));
+    for (format, hidden) in hiding.into_iter().chain([("libra", vec![]), ("switchml", vec![])]) {
         let totals = sent_of(format, (0..3).map(|seq| (seq, 0))).totals;
-        assert_eq!((totals.sent, &totals.hidden_transmissions()[..]), (3, hidden));
+        assert_eq!((totals.sent, totals.hidden_transmissions()), (3, hidden));
     }
 }
 

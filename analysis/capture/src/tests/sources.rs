@@ -128,6 +128,12 @@ fn formats_without_generation_times_give_no_offset() {
     }
     let measured = analysed(&both(&names));
     assert!(measured.lines.iter().all(|line| !line.metric.starts_with("clock_")), "{:?}", measured.lines);
+    // Nor do they show which of them were sent again.
+    let measured = analysed(&CapturePlan { forwards: true, ..both(&names) });
+    let counted = ["sent", "retransmissions", "represented", "missing", "loss"];
+    let expected = [Some(3.0), None, Some(3.0), None, Some(0.0)];
+    assert_eq!(counted.map(|metric| value(&measured.lines, metric)), expected);
+    assert!(measured.notes.iter().any(|note| note.note == "transmissions_unknown"), "{:?}", measured.notes);
 }
 
 #[test]
