@@ -11,16 +11,21 @@ use std::path::{Path, PathBuf};
 
 use super::sink::Sink;
 use super::{GZIP, ImportOptions, Importer, Notes, ZSTANDARD, counted, name_of};
-use crate::pcap::{Packet, Reader};
+use crate::pcap::{Packet, Reader, Stamp};
 use crate::registry::Named;
+use crate::time::SECOND;
 use crate::wire::frame::HEAD;
-use crate::wire::sight::{Datagram, Look, Sight, What, look};
+use crate::wire::sight::{AttemptMarks, Datagram, Delivery, Look, Renewal, Sight, What, look};
 use crate::wire::{Captured, Format, Formats, update};
 use crate::{Error, Result};
 
 /// Most updates, and most values of all: they are held in memory until they are in the order of time.
 const UPDATES_MAX: usize = 1 << 24;
 const VALUES_MAX: usize = 1 << 28;
+/// How long after its original a copy may be, in picoseconds: a later packet with its number is of another run.
+const COPY_WITHIN: i128 = SECOND as i128;
+/// How many packets of its sender a copy may be behind that was cut, since it may have a part of the number only.
+const NEAR: u64 = 1024;
 /// Senders without a number of their own are known by their address: above all numbers.
 const BY_ADDRESS: u64 = 1 << 32;
 
@@ -122,6 +127,10 @@ struct Gathered {
     values: Vec<f32>,
     /// Sender, number and generation of what was found, where packets have these, with the transmission.
     seen: HashMap<(Sender, u32, i64), u8>,
+    /// When packets were captured whose numbers go on, and how many of their sender came before.
+    first: HashMap<(Sender, u32), (i128, u64)>,
+    /// Number of such packets of each sender.
+    sent: HashMap<Sender, u64>,
     /// What was no update, and what was seen before.
     passed: BTreeMap<&'static str, u64>,
     /// Updates of which not all was kept.
@@ -145,6 +154,8 @@ impl Gathered {
             found: Vec::new(),
             values: Vec::new(),
             seen: HashMap::new(),
+            first: HashMap::new(),
+            sent: HashMap::new(),
             passed: BTreeMap::new(),
             cut: 0,
             grown: 0,
@@ -255,6 +266,10 @@ impl Gathered {
         if !ours && sight.attempt > 0 {
             return self.pass("retransmission");
         }
+        let is_cut = datagram.payload.len() < datagram.whole;
+        if !ours && self.is_copy((sender, sight.seq), format, packet.time, is_cut) {
+            return self.pass("duplicate");
+        }
         let t = match (sight.generation, packet.time) {
             (Some(t), _) => i128::from(t),
             (None, Some(stamp)) => stamp.unix_ps(),
@@ -273,6 +288,18 @@ impl Gathered {
         let (seq, cluster) = (sight.seq, if kind == Captured::OfTensors { 0 } else { sight.cluster });
         self.found.push(Found { t, file: self.file, packet: number, sender, seq, cluster, bytes, reward, values });
         Ok(())
+    }
+
+    /// Whether this number of a sender was captured before, where numbers go on through all iterations.
+    fn is_copy(&mut self, packet: (Sender, u32), format: &dyn Format, time: Option<Stamp>, is_cut: bool) -> bool {
+        let facts = format.facts();
+        let goes_on = matches!(facts.transmissions, AttemptMarks::Numbered(_))
+            || facts.renewal == Renewal::Sequences && format.delivery() == Delivery::Updates;
+        let Some(t) = time.map(Stamp::unix_ps).filter(|_| goes_on) else { return false };
+        let sent = self.sent.entry(packet.0).or_insert(0);
+        *sent += 1;
+        let before = self.first.insert(packet, (t, *sent));
+        before.is_some_and(|(then, at)| (t - then).abs() <= COPY_WITHIN && !(is_cut && *sent - at > NEAR))
     }
 
     /// How long the frame is in a trace: tags of networks are no part of it.

@@ -318,6 +318,32 @@ fn atp() -> Vec<u8> {
     frame
 }
 
+/// A mirror port repeats each packet. Of packets that are cut, the number has 16 bits, so it comes again.
+#[test]
+fn packets_that_were_captured_twice_are_one_update() {
+    let atp_udp = |number: u32| {
+        let name = atp_ml::Name { number, attempt: 0, source: 0 };
+        let (seq, key) = (name.seq(), name.key());
+        let mut payload = vec![0; atp_ml::BYTES];
+        atp_ml::Header { bitmap: 1, workers: 2, app: 1, seq, key, ..atp_ml::Header::default() }.emit(&mut payload);
+        udp((worker_ip(2), atp_ml::WORKER_PORT), (SERVER_IP, atp_ml::PORT), &payload)
+    };
+    let numbers: Vec<u32> = (0..1200).chain([3 + 65_535]).collect();
+    let mut frames = Vec::new();
+    // Two runs, with the same numbers.
+    for begin in [0, 2_000_000_000_000] {
+        for (n, number) in (0i64..).zip(&numbers) {
+            frames.extend([0, 5_000].map(|later| (begin + n * 10_000 + later, atp_udp(*number))));
+        }
+    }
+    for snap in [0, 128] {
+        let folder = Folder::new();
+        write(&folder.path("a.pcap"), Form::Pcap, 0, &frames, snap);
+        let (imported, notes) = folder.import(&["a.pcap"], &plain()).unwrap();
+        assert_eq!((imported.len(), notes["passed_over"].as_str()), (2402, "2402 duplicate"), "{snap}");
+    }
+}
+
 /// Without UDP, too, tags of networks are no part of a frame.
 #[test]
 fn a_tag_before_a_frame_without_udp_is_not_in_its_length() {
