@@ -207,7 +207,12 @@ fn look_closely(link_type: u16, bytes: &[u8]) -> Look<'_> {
         raw if RAW_IP.contains(&raw) => LaxSlicedPacket::from_ip(bytes).ok(),
         _ => return Look::Link,
     };
-    let Some(sliced) = sliced else { return Look::Unreadable };
+    let Some(mut sliced) = sliced else { return Look::Unreadable };
+    // The parser follows three tags at a time.
+    while let Some(rest) = sliced.ether_payload().filter(|rest| sliced.stop_err.is_none() && is_tag(rest.ether_type.0))
+    {
+        sliced = LaxSlicedPacket::from_ether_type(rest.ether_type, rest.payload);
+    }
     let (src, dst, six) = match &sliced.net {
         Some(LaxNetSlice::Ipv4(ip)) if ip.is_payload_fragmented() => return Look::Fragment,
         Some(LaxNetSlice::Ipv6(ip)) if ip.is_payload_fragmented() => return Look::Fragment,
@@ -238,6 +243,11 @@ fn look_closely(link_type: u16, bytes: &[u8]) -> Look<'_> {
         None if sliced.stop_err.is_some() => Look::Unreadable,
         None => Look::Other,
     }
+}
+
+/// Returns whether an Ethernet type is that of a VLAN tag.
+const fn is_tag(kind: u16) -> bool {
+    matches!(kind, 0x8100 | 0x88a8 | 0x9100)
 }
 
 /// Parses IPv4 under an Ethernet type that a format may use.
@@ -319,6 +329,9 @@ mod tests {
             frame(&[0x8100], false, &payload),
             frame(&[0x88a8, 0x8100], false, &payload),
             frame(&[0x88a8, 0x8100], true, &payload),
+            frame(&[0x9100, 0x88a8, 0x8100], false, &payload),
+            frame(&[0x88a8, 0x88a8, 0x8100, 0x8100], false, &payload),
+            frame(&[0x8100; 16], true, &payload),
         ];
         for (case, frame) in frames.iter().enumerate() {
             assert_eq!(seen(1, frame), Some(expected()), "case {case}");
