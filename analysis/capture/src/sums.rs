@@ -136,9 +136,8 @@ impl Renewals {
     /// Whether the last result in the slot of a contribution is that of its sum.
     fn is_over(&self, event: &Event) -> bool {
         let id = SumId::of(event);
-        let in_slots = self.by_format.get(usize::from(id.format)) == Some(&Renewal::Slots);
         let number = u64::from(id.cluster) << 32 | u64::from(id.seq);
-        in_slots && self.last.get(&(id.format, u64::from(id.round), None)) == Some(number)
+        self.rule(event) == Renewal::Slots && self.last.get(&(id.format, u64::from(id.round), None)) == Some(number)
     }
 
     /// Extends a round beyond 16 bits: it is the one nearest to the last round of its block.
@@ -283,9 +282,11 @@ impl Sums {
         let result = (sum, opener, event.sight.count, event.content);
         if !is_new && self.results.get(&result).is_some() {
             let own = self.contributions.get(&(sum, opener));
-            self.ambiguous += u64::from(!of_all && own.is_some_and(|own| own.again));
-            let is_unclear = !of_all && own.is_none() && self.renewals.of(event.format) == Renewal::Rounds;
-            self.unclear += u64::from(is_unclear);
+            let renewal = self.renewals.of(event.format);
+            // Of numbers in sequence, the number and the count of sources tell all sums apart.
+            let names_opener = !of_all && renewal != Renewal::Sequences;
+            self.ambiguous += u64::from(names_opener && own.is_some_and(|own| own.again));
+            self.unclear += u64::from(!of_all && own.is_none() && renewal == Renewal::Rounds);
             return false;
         }
         self.results.put(result, ());
@@ -488,6 +489,19 @@ mod tests {
             }
             assert!(sums.result(&event(What::Result, None, seq, 0), false), "{tensor} {seq}");
             assert!(!sums.result(&event(What::Result, None, seq, 0), false), "{tensor} {seq}");
+        }
+    }
+
+    /// Whatever the address of the server, results of ATP do not say who opened their sum.
+    #[test]
+    fn copies_of_results_in_sequence_are_not_ambiguous() {
+        for server in [None, Some(0), Some(9)] {
+            let mut sums = sums(Renewal::Sequences);
+            let update = event(What::Update, Some(0), 1, 0);
+            assert!(!sums.contribution(&update));
+            assert!(sums.contribution(&Event { sight: Sight { attempt: 1, ..update.sight }, ..update }));
+            let results = [(); 2].map(|()| sums.result(&event(What::Result, server, 1, 0), false));
+            assert_eq!((results, sums.ambiguous), ([true, false], 0), "{server:?}");
         }
     }
 
