@@ -10,6 +10,7 @@ use pktgen_planning::STUDIES;
 use pktgen_realtime::run::{Experiment, Finished};
 use pktgen_records::Options;
 use pktgen_registry::all;
+use pktgen_wire::pcap::Reader;
 
 use crate::args;
 use crate::args::Looking;
@@ -29,8 +30,13 @@ pub(super) fn load(experiment: &args::Experiment) -> Result<Document> {
     if let (false, Some((name, text))) = (path.exists(), shipped::named(path)) {
         return Document::read(text, &name, &experiment.set);
     }
+    let is_capture = || path.is_file() && Reader::open(path).is_ok();
     Document::load(path, &experiment.set).map_err(|error| match error {
-        Error::Io { source, .. } if source.kind() == std::io::ErrorKind::InvalidData => {
+        Error::Io { source, .. } if source.kind() == ErrorKind::InvalidData && is_capture() => Error::config(format!(
+            "EXPERIMENT {0}: it is a capture and no experiment; analyze it: pktgen analyze {0}",
+            path.display()
+        )),
+        Error::Io { source, .. } if source.kind() == ErrorKind::InvalidData => {
             Error::config(format!("EXPERIMENT {}: it is not UTF-8 text; save it as UTF-8", path.display()))
         }
         Error::Io { source, .. } => Error::config(format!(

@@ -16,7 +16,7 @@ fn failures_say_why_however_quiet() {
     let whole = fs::read(folder.join("whole.pcap")).expect("a capture");
     fs::write(folder.join("cut.pcap"), &whole[..whole.len() - 7]).expect("writable");
     fs::write(folder.join("bad.toml"), "[workload]\nclusters = 0\n").expect("writable");
-    let cases: [(&[&str], i32, &str); 9] = [
+    let cases: [(&[&str], i32, &str); 11] = [
         (&["analyze", "dns.pcap"], 1, "no packet is of a known format"),
         (&["analyze", "header.pcap"], 1, "there is no packet"),
         (&["analyze", "cut.pcap"], 1, "damaged at byte"),
@@ -29,6 +29,12 @@ fn failures_say_why_however_quiet() {
         ),
         (&["report", "nosuch"], 2, "nosuch"),
         (&["replay", "bad.toml"], 2, "clusters"),
+        (
+            &["replay", "whole.pcap"],
+            2,
+            "EXPERIMENT whole.pcap: it is a capture and no experiment; analyze it: pktgen analyze",
+        ),
+        (&["diagnose", "whole.pcap"], 2, "EXPERIMENT whole.pcap: it is a capture and no experiment; analyze it"),
         (&["merge", "nosuch", "other", "-o", "all"], 2, "nosuch"),
     ];
     for (words, code, why) in cases {
