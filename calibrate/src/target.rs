@@ -62,7 +62,7 @@ impl TargetValue {
                 at: at.clone(),
                 value: *value,
                 bound,
-                known: Known::Printed { half: half_digit(*value) },
+                known: Known::Printed { half: row.half(metric).unwrap_or_default() },
                 weight: 1.0,
             };
             row.values.iter().map(target).collect::<Vec<_>>()
@@ -209,20 +209,22 @@ pub(crate) fn named(metric: &str, at: &PointLabels) -> String {
     if at.is_empty() { metric.to_owned() } else { format!("{metric} ({})", at.join(", ")) }
 }
 
-/// Half of the unit of the last digit of a number, as it is shortest written.
-fn half_digit(value: f64) -> f64 {
-    let text = format!("{value}");
-    let digits = text.split_once('.').map_or(0, |(_, part)| part.len());
-    0.5 * 10f64.powi(-(digits as i32))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_printed_number_is_known_to_half_of_its_last_digit() {
-        assert_eq!((half_digit(0.11), half_digit(6109.0), half_digit(0.5)), (0.005, 0.5, 0.05));
+        let mut row = Published::default();
+        [("a", 6109.0, "6109"), ("b", 1.6, "1.60")]
+            .into_iter()
+            .for_each(|(metric, value, text)| row.insert(metric, value, text));
+        let halves = TargetValue::published(&[row]).into_iter().map(|target| match target.known {
+            Known::Printed { half } => half,
+            other => panic!("{other:?}"),
+        });
+        let halves: Vec<f64> = halves.collect();
+        assert!(halves[0] == 0.5 && (halves[1] - 0.005).abs() < 1e-12, "{halves:?}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Called by `pktgen_report::sweep` and the metrics. Deterministic: the bootstrap's seed is a constant.
 
-use pktgen_core::record::Bound;
+use pktgen_core::record::{Bound, Published};
 use pktgen_core::seed::mix;
 use serde::{Deserialize, Serialize};
 
@@ -138,31 +138,16 @@ pub fn jain(values: &[f64]) -> Option<f64> {
     (whole > 0.0).then(|| mean * mean / whole)
 }
 
-/// Whether the interval reaches the published value, which was rounded for print, or, for a bound, whether the median
-/// is on the correct side. `None` with too few seeds.
-pub fn agrees(ours: &Estimate, value: f64, bound: Option<Bound>) -> Option<bool> {
+/// Whether the interval reaches the published value of `metric`, which was rounded for print, or, for a bound, whether the
+/// median is on the correct side. `None` with too few seeds, or without a value.
+pub fn agrees(ours: &Estimate, published: &Published, metric: &str) -> Option<bool> {
     let Interval { lo, hi } = ours.interval?;
-    let half = half_of_last_digit(value);
-    Some(match bound {
-        None => lo - half <= value && value <= hi + half,
+    let (value, (least, most)) = (*published.values.get(metric)?, published.printed(metric)?);
+    Some(match published.bound {
+        None => lo <= most && least <= hi,
         Some(Bound::Above) => ours.median >= value,
         Some(Bound::Below) => ours.median <= value,
     })
-}
-
-/// Returns half of the last digit with which a number is printed: half a thousandth for 0.045, half a million for 1714e6. Below 1 at most
-/// half a hundredth, since 0.9 may have been 90 %; integers below a million are assumed to be printed completely.
-fn half_of_last_digit(value: f64) -> f64 {
-    let text = format!("{}", value.abs());
-    if let Some((_, decimals)) = text.split_once('.') {
-        let half = 0.5 * 0.1f64.powi(decimals.len() as i32);
-        return if value.abs() < 1.0 { half.min(0.005) } else { half };
-    }
-    let mut unit = 1.0;
-    while value.abs() >= 1e6 && value.abs() >= 1000.0 * unit && value % (1000.0 * unit) == 0.0 {
-        unit *= 1000.0;
-    }
-    0.5 * unit
 }
 
 #[cfg(test)]
@@ -198,21 +183,20 @@ mod tests {
 
     #[test]
     fn print_rounds() {
-        for (value, half) in [
-            (0.88, 0.005),
-            (0.045, 0.0005),
-            (0.9, 0.005),
-            (1.6, 0.05),
-            (6109.0, 0.5),
-            (6000.0, 0.5),
-            (1714e6, 0.5e6),
-            (6e9, 0.5e9),
-        ] {
-            assert!((half_of_last_digit(value) / half - 1.0).abs() < 1e-9, "{value}: {}", half_of_last_digit(value));
-        }
+        let printed = |text: &str| {
+            let mut row = Published::default();
+            row.insert("m", text.parse().unwrap(), text);
+            row
+        };
         let ours = estimate(&[0.88002; 10], true).unwrap();
-        let agreed = [0.88, 0.87, 0.8801].map(|value| agrees(&ours, value, None));
+        let agreed = ["0.88", "0.87", "0.8801"].map(|text| agrees(&ours, &printed(text), "m"));
         assert_eq!(agreed, [Some(true), Some(false), Some(false)]);
+        // [1.465, 1.57]: 1.60 is 1.595 or more, 1.6 is 1.55 or more.
+        let ours = estimate(&[1.45, 1.48, 1.50, 1.52, 1.55, 1.59], false).unwrap();
+        let agreed = ["1.60", "1.6", "2.0", "2"].map(|text| agrees(&ours, &printed(text), "m"));
+        assert_eq!(agreed, [Some(false), Some(true), Some(false), Some(true)], "{ours:?}");
+        let bound = Published { bound: Some(Bound::Below), ..printed("1.4") };
+        assert_eq!((agrees(&ours, &bound, "m"), agrees(&ours, &bound, "other")), (Some(false), None));
     }
 
     #[test]

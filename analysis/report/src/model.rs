@@ -247,7 +247,7 @@ fn cell(sweep: &SweepData, point: &PointSummary, key: &str) -> Cell {
         let value = *published.values.get(key)?;
         let compared = sweep.of_valid(point, key);
         let difference = compared.map(|ours| ours.median - value);
-        let inside = compared.and_then(|ours| agrees(&ours, value, published.bound));
+        let inside = compared.and_then(|ours| agrees(&ours, published, key));
         let sign = Bound::sign(published.bound);
         Some(Paper { value, sign, difference, inside, source: published.source.clone() })
     });

@@ -99,7 +99,7 @@ impl Comparison {
             self.lines.push(format!("{source}: {key} at {at} is published, but our {valid} have no such value"));
             return;
         };
-        let (Some(agrees), Some(interval)) = (agrees(&ours, value, published.bound), ours.interval) else {
+        let (Some(agrees), Some(interval)) = (agrees(&ours, published, key), ours.interval) else {
             let (values, least) = self.few.unwrap_or((0, usize::MAX));
             self.few = Some((values + 1, least.min(ours.n)));
             return;

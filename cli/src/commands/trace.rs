@@ -86,7 +86,7 @@ fn texts(value: &Value) -> Vec<&str> {
         Value::Text(text) => vec![text],
         Value::List(items) => items.iter().flat_map(|item| texts(&item.value)).collect(),
         Value::Table(table) => table.values().flat_map(|item| texts(&item.value)).collect(),
-        Value::Integer(_) | Value::Float(_) | Value::Bool(_) => Vec::new(),
+        Value::Integer(_) | Value::Float(_) | Value::Printed(..) | Value::Bool(_) => Vec::new(),
     }
 }
 

@@ -276,7 +276,7 @@ mod tests {
         let labels = |axis: &str, value: &str| Labels::from([(axis.to_owned(), value.to_owned())]);
         let applies = |axis: &str, published: &str, own: &str| {
             let at = labels(axis, published);
-            let published = Published { at, source: String::new(), values: BTreeMap::new(), bound: None };
+            let published = Published { at, ..Published::default() };
             matches(&published, &PointSummary { labels: labels(axis, own), ..PointSummary::default() })
         };
         assert!(applies("topology.rate", "20Gbps", "20000Mbps") && applies("target.slots", "4", "4"));

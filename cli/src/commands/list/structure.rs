@@ -89,7 +89,7 @@ keys! {
         "notes" ["[]"; "a list, each a text"] "Notes for readers of the report.";
     }
     PAPER {
-        "rows" ["none"; "a list of tables"] "Published values: `at` (labels of the point), `source`, metric = value, `bound` (above, below).";
+        "rows" ["none"; "a list of tables"] "Published values, with all printed digits: `at` (labels of the point), `source`, metric = value, `bound` (above, below).";
     }
     CALIBRATE {
         "parameters" ["must be written"; "a list of tables"] "Searched keys, each with its range.";

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::section::Section;
-use super::value::{Entry, Table, Value, from_toml, table_from_toml, write_table};
+use super::value::{Entry, Table, Value, from_toml, keeps_text, table_from_toml, write_table};
 use crate::registry::suggest;
 use crate::regular::check_regular;
 use crate::{Error, Result};
@@ -157,7 +157,7 @@ impl Document {
             let at = e.span().map_or_else(|| name.to_string(), |span| place(span).to_string());
             Error::config(format!("{at}: not valid TOML: {}", e.message()))
         })?;
-        let root = table_from_toml(parsed.get_ref(), &place)?;
+        let root = table_from_toml(parsed.get_ref(), &keeps_text, &place)?;
         Ok(Document { root, resolved: Table::new(), unused: Vec::new(), name: name.clone() })
     }
 
@@ -173,14 +173,15 @@ impl Document {
         for (name, text) in variables {
             let path = name[ENVIRONMENT.len()..].to_lowercase().replace("__", ".");
             let origin = Origin::Environment(name);
-            self.set(&path, parse_value(&text, &origin)?, origin)?;
+            self.set(&path, parse_value(&path, &text, &origin)?, origin)?;
         }
         for flag in flags {
             let Some((path, text)) = flag.split_once('=') else {
                 return Err(Error::config(format!("--set {flag}: write key=value, for example target.slots=16")));
             };
             let origin = Origin::Flag(flag.clone());
-            self.set(path.trim(), parse_value(text.trim(), &origin)?, origin)?;
+            let path = path.trim();
+            self.set(path, parse_value(path, text.trim(), &origin)?, origin)?;
         }
         Ok(())
     }
@@ -427,9 +428,9 @@ fn readable(variables: impl Iterator<Item = (OsString, OsString)>) -> Result<Vec
 }
 
 /// Parses a value on the command line: TOML if it parses, else text, so that `40Gbps` needs no quotes.
-fn parse_value(text: &str, origin: &Origin) -> Result<Value> {
+fn parse_value(path: &str, text: &str, origin: &Origin) -> Result<Value> {
     match toml::de::DeValue::parse(text) {
-        Ok(value) => Ok(from_toml("value", &value, &|_| origin.clone())?.value),
+        Ok(value) => Ok(from_toml("value", &value, keeps_text(path), &|_| origin.clone())?.value),
         Err(_) => Ok(Value::Text(text.to_owned())),
     }
 }
@@ -510,6 +511,19 @@ mod tests {
         let again = Document::parse(&doc.resolved(), "again").unwrap();
         assert_eq!(again.get("a.y"), Some(&Value::Text("q\"".into())));
         assert_eq!(again.get("a.x").unwrap().to_toml(), "[1, 2]");
+    }
+
+    #[test]
+    fn numbers_of_the_paper_keep_their_text() {
+        let mut doc =
+            Document::parse("[paper]\nrows = [{ loss = 1.60, at = { \"a.b\" = 0.50 } }]\n[target]\nx = 1.60", "x")
+                .unwrap();
+        doc.overlay(std::iter::empty(), &["paper.more=2.0".into(), "target.y=2.0".into()]).unwrap();
+        assert_eq!(doc.get("paper.rows").unwrap().to_toml(), "[{ at = { \"a.b\" = 0.50 }, loss = 1.60 }]");
+        assert_eq!(doc.get("paper.more"), Some(&Value::Printed(2.0, "2.0".into())));
+        assert_eq!((doc.get("target.x"), doc.get("target.y")), (Some(&Value::Float(1.6)), Some(&Value::Float(2.0))));
+        let again = Document::parse(&doc.written(&[]), "again").unwrap();
+        assert_eq!(again.get("paper.rows").unwrap().to_toml(), doc.get("paper.rows").unwrap().to_toml());
     }
 
     #[cfg(unix)]

@@ -27,6 +27,8 @@ pub enum Value {
     Integer(i64),
     /// A number.
     Float(f64),
+    /// A number of `[paper]`, with its text: the digits show how exactly it is printed.
+    Printed(f64, String),
     /// true or false.
     Bool(bool),
     /// An array.
@@ -41,7 +43,7 @@ impl Value {
         match self {
             Value::Text(_) => "a text",
             Value::Integer(_) => "a whole number",
-            Value::Float(_) => "a number",
+            Value::Float(_) | Value::Printed(..) => "a number",
             Value::Bool(_) => "true or false",
             Value::List(_) => "a list",
             Value::Table(_) => "a table",
@@ -54,6 +56,7 @@ impl Value {
             Value::Text(text) => toml::Value::String(text.clone()).to_string(),
             Value::Integer(n) => n.to_string(),
             Value::Float(x) => toml::Value::Float(*x).to_string(),
+            Value::Printed(_, text) => text.clone(),
             Value::Bool(b) => b.to_string(),
             Value::List(items) => {
                 let items: Vec<_> = items.iter().map(|e| e.value.to_toml()).collect();
@@ -98,10 +101,19 @@ pub(super) fn write_table(out: &mut String, path: &str, table: &Table) {
     }
 }
 
-/// Converts a parsed TOML value; keeps positions.
+/// The section whose numbers keep their text.
+const PRINTED: &str = "paper";
+
+/// Whether numbers at this dotted path keep their text.
+pub(super) fn keeps_text(path: &str) -> bool {
+    path.split('.').next() == Some(PRINTED)
+}
+
+/// Converts a parsed TOML value; keeps positions, and texts of numbers if they are `printed`.
 pub(super) fn from_toml(
     key: &str,
     value: &toml::Spanned<toml::de::DeValue<'_>>,
+    printed: bool,
     place: &dyn Fn(std::ops::Range<usize>) -> Origin,
 ) -> Result<Entry> {
     use toml::de::DeValue;
@@ -113,25 +125,30 @@ pub(super) fn from_toml(
     let converted = match value.get_ref() {
         DeValue::String(text) => Value::Text(text.to_string()),
         DeValue::Integer(n) => Value::Integer(i64::from_str_radix(n.as_str(), n.radix()).map_err(|_| bad(n.as_str()))?),
-        DeValue::Float(x) => Value::Float(x.as_str().parse().map_err(|_| bad(x.as_str()))?),
+        DeValue::Float(x) => {
+            let number = x.as_str().parse::<f64>().map_err(|_| bad(x.as_str()))?;
+            if printed { Value::Printed(number, x.as_str().to_owned()) } else { Value::Float(number) }
+        }
         DeValue::Boolean(b) => Value::Bool(*b),
         DeValue::Datetime(d) => Value::Text(d.to_string()),
         DeValue::Array(items) => {
-            Value::List(items.iter().map(|item| from_toml(key, item, place)).collect::<Result<_>>()?)
+            Value::List(items.iter().map(|item| from_toml(key, item, printed, place)).collect::<Result<_>>()?)
         }
-        DeValue::Table(table) => Value::Table(table_from_toml(table, place)?),
+        DeValue::Table(table) => Value::Table(table_from_toml(table, &|_| printed, place)?),
     };
     Ok(Entry { value: converted, origin })
 }
 
-/// Converts a parsed TOML table; keeps positions. The origin of an entry is the position of its key.
+/// Converts a parsed TOML table; keeps positions, and texts of numbers below the keys that are `printed`. The origin of an entry is the
+/// position of its key.
 pub(super) fn table_from_toml(
     table: &toml::de::DeTable<'_>,
+    printed: &dyn Fn(&str) -> bool,
     place: &dyn Fn(std::ops::Range<usize>) -> Origin,
 ) -> Result<Table> {
     let mut out = Table::new();
     for (key, value) in table.iter() {
-        let mut entry = from_toml(key.get_ref(), value, place)?;
+        let mut entry = from_toml(key.get_ref(), value, printed(key.get_ref()), place)?;
         entry.origin = place(key.span());
         out.insert(key.get_ref().to_string(), entry);
     }

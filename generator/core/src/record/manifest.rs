@@ -10,6 +10,7 @@ use super::counter::{Counter, CounterRule, count};
 use super::digest::FileDigests;
 use super::interface::InterfaceCounts;
 use super::lanes::Layout;
+use super::published::Published;
 use super::row::Received;
 use super::shard::SweepShard;
 use super::stamps::StampClock;
@@ -613,41 +614,6 @@ pub struct Group {
     pub name: String,
     /// Its clusters.
     pub clusters: Vec<u16>,
-}
-
-/// One published row: `[[paper.rows]]`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Published {
-    /// Labels of the runs to which it applies.
-    pub at: BTreeMap<String, String>,
-    /// Table or section.
-    pub source: String,
-    /// Metric → published value, in the metric's unit.
-    pub values: BTreeMap<String, f64>,
-    /// Set if the values are bounds: the text says "more than" or "less than".
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bound: Option<Bound>,
-}
-
-/// The side of a published bound on which the true value lies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Bound {
-    /// More than it.
-    Above,
-    /// Less than it.
-    Below,
-}
-
-impl Bound {
-    /// Returns the sign that reports put before the value.
-    pub const fn sign(bound: Option<Bound>) -> &'static str {
-        match bound {
-            None => "",
-            Some(Bound::Above) => "> ",
-            Some(Bound::Below) => "< ",
-        }
-    }
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ pub mod lanes;
 mod load;
 mod manifest;
 mod older;
+mod published;
 mod row;
 mod shard;
 mod stamps;
@@ -26,10 +27,11 @@ pub use digest::{FileDigest, FileDigests, Hashing, Verified, hex};
 pub use interface::InterfaceCounts;
 pub use load::{AckCopies, CarriedBits, DeviceLoad};
 pub use manifest::{
-    Answers, Balance, Bound, Counters, Family, Group, LinkLoad, MANIFEST_VERSION, Manifest, PacingCounts, Planned,
-    Published, QueueCounts, Rank, ReportPlan, RunState, SweepManifest, SweepRun, Training,
+    Answers, Balance, Counters, Family, Group, LinkLoad, MANIFEST_VERSION, Manifest, PacingCounts, Planned,
+    QueueCounts, Rank, ReportPlan, RunState, SweepManifest, SweepRun, Training,
 };
 pub use older::Edition;
+pub use published::{Bound, Published, half_digit};
 pub use row::{
     BOOKS, Book, CONTROLS, ITERATIONS, Iteration, LANES, LaneWords, NAMES, NO_CLUSTER, Name, PAYLOADS, PacketId,
     PayloadPart, RECEIVED, RESULTS, Received, Reply, Row, SCHEMA_VERSION, SENT, STAMPS, STATES, STREAMS, Sent, Stamp,

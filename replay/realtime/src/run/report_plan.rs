@@ -1,7 +1,5 @@
 //! `[report]` and `[paper]` of experiments: the content of a report, and published values.
 
-use std::collections::BTreeMap;
-
 use pktgen_core::config::{Section, Value};
 use pktgen_core::record::{Bound, Group, Published, ReportPlan};
 use pktgen_core::{Error, Result};
@@ -66,7 +64,7 @@ fn cluster_list(text: &str) -> Option<Vec<u16>> {
 pub(super) fn read_paper(section: &mut Section) -> Result<Vec<Published>> {
     let mut rows = Vec::new();
     for table in section.get_tables("rows")? {
-        let mut row = Published { at: BTreeMap::new(), source: String::new(), values: BTreeMap::new(), bound: None };
+        let mut row = Published::default();
         for (key, value) in table {
             match (key.strip_prefix("at."), &value) {
                 (Some(label), value) => {
@@ -75,12 +73,9 @@ pub(super) fn read_paper(section: &mut Section) -> Result<Vec<Published>> {
                 (None, Value::Text(text)) if key == "source" => row.source = text.clone(),
                 (None, Value::Text(text)) if key == "bound" && text == "above" => row.bound = Some(Bound::Above),
                 (None, Value::Text(text)) if key == "bound" && text == "below" => row.bound = Some(Bound::Below),
-                (None, Value::Integer(n)) => {
-                    row.values.insert(key, *n as f64);
-                }
-                (None, Value::Float(x)) if x.is_finite() => {
-                    row.values.insert(key, *x);
-                }
+                (None, Value::Integer(n)) => row.insert(&key, *n as f64, &n.to_string()),
+                (None, Value::Printed(x, text)) if x.is_finite() => row.insert(&key, *x, text),
+                (None, Value::Float(x)) if x.is_finite() => row.insert(&key, *x, &x.to_string()),
                 _ => {
                     return Err(Error::config(format!(
                         "{}: {key} = {}; a published value is a number, and bound is \"above\" or \"below\"",
@@ -105,6 +100,22 @@ mod tests {
     fn a_range_of_clusters_goes_up() {
         assert_eq!(cluster_list("0-2,5"), Some(vec![0, 1, 2, 5]));
         assert_eq!(cluster_list("0-2,8-5"), None);
+    }
+
+    #[test]
+    fn a_published_value_is_as_exact_as_its_text() {
+        let text =
+            "[[paper.rows]]\nsource = \"T\"\nat.\"topology.rate\" = 0.50\nloss = 1.60\nreceived = 6109\naom = 1714e6";
+        let mut document = Document::parse(text, "x.toml").unwrap();
+        let mut section = document.section("paper").unwrap();
+        let rows = read_paper(&mut section).unwrap();
+        let half = |metric: &str| rows[0].half(metric).unwrap();
+        assert!((half("loss") - 0.005).abs() < 1e-12, "{rows:?}");
+        assert_eq!((half("received"), half("aom"), rows[0].values["loss"]), (0.5, 0.5e6, 1.6));
+        // The resolved configuration, which runs are repeated from, has the same text.
+        document.close(section).unwrap();
+        let mut again = Document::parse(&document.resolved(), "again").unwrap();
+        assert_eq!(read_paper(&mut again.section("paper").unwrap()).unwrap(), rows);
     }
 
     #[test]
