@@ -34,6 +34,30 @@ fn compared(folder: &Path, head: &Path, more: &[&str]) -> Output {
     script.arg(head).args(more).output().expect("python3")
 }
 
+/// Loads the script as a module and runs the examples of its functions.
+const EXAMPLES: &str = "
+import doctest, sys, types
+from importlib.machinery import SourceFileLoader
+path = sys.argv[1]
+sys.path.insert(0, path.rsplit('/', 1)[0])
+module = types.ModuleType('pull_request')
+module.__file__ = path
+SourceFileLoader('pull_request', path).exec_module(module)
+sys.exit(doctest.testmod(module).failed)
+";
+
+/// Verdicts that contradict their numbers, names that become markup, the order of rows, and what does not fit.
+#[test]
+fn the_examples_of_the_script_hold() {
+    if !installed(Need::Python, "examples of scripts/pull-request") {
+        return;
+    }
+    let mut python = Command::new("python3");
+    python.env("PYTHONDONTWRITEBYTECODE", "1").args(["-c", EXAMPLES]).arg(root().join("scripts/pull-request"));
+    let done = python.output().expect("python3");
+    assert!(done.status.success(), "{}{}", text(&done.stdout), text(&done.stderr));
+}
+
 #[test]
 fn a_change_is_judged_and_told_in_one_comment() {
     if !installed(Need::Python, "results in a pull request") {
@@ -74,7 +98,7 @@ fn a_change_is_judged_and_told_in_one_comment() {
     );
     assert_eq!(short.status.code(), Some(1), "{}", text(&short.stderr));
     let comment = fs::read_to_string(folder.join("short/comment.md")).expect("a comment");
-    assert!(comment.chars().count() <= 500 && comment.contains("more lines are left out"), "{comment}");
+    assert!(comment.chars().count() <= 500 && comment.contains("left out, since a comment has at most 500"), "{comment}");
     let broken = compared(folder, Path::new("/bin/false"), &["--out", "broken"]);
     assert_eq!(broken.status.code(), Some(1), "{}", text(&broken.stderr));
     let comment = fs::read_to_string(folder.join("broken/comment.md")).expect("a comment");
