@@ -1,9 +1,9 @@
 //! The history of a benchmark: one JSON line per run, and changes of its metrics.
 //!
 //! Called by the CLI's `report --history` and `history`. A line is appended in one write under a lock. A run that is
-//! already present is not written again. Incomplete lines are reported and left unchanged.
+//! already present is not written again, and a repeated line is not read. Incomplete lines are reported and left unchanged.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -277,6 +277,7 @@ const BEGINNING: &[u8] = b"{\"version\":";
 
 fn parse(bytes: &[u8], path: &Path) -> Result<History> {
     let mut history = History::default();
+    let (mut runs, mut repeated): (HashSet<String>, usize) = Default::default();
     for (i, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
         if line.iter().all(u8::is_ascii_whitespace) {
             continue;
@@ -285,10 +286,22 @@ fn parse(bytes: &[u8], path: &Path) -> Result<History> {
             history.damaged.push(format!("{}:{}: skipped: {what}", path.display(), i + 1));
         };
         match serde_json::from_slice::<Entry>(line) {
-            Ok(entry) if entry.version == VERSION => history.entries.push(entry),
+            // Histories of two branches that were joined have the lines of both twice.
+            Ok(entry) if entry.version == VERSION && runs.contains(&entry.run) => repeated += 1,
+            Ok(entry) if entry.version == VERSION => {
+                runs.insert(entry.run.clone());
+                history.entries.push(entry);
+            }
             Ok(entry) => damaged(format!("version {} is not {VERSION}, which is known here", entry.version)),
             Err(fault) => damaged(format!("it is no whole line of a history ({fault})")),
         }
+    }
+    if repeated > 0 {
+        let what = match repeated {
+            1 => "one line is skipped: its run is in the file already".to_owned(),
+            _ => format!("{repeated} lines are skipped: their runs are in the file already"),
+        };
+        history.damaged.push(format!("{}: {what}", path.display()));
     }
     let mut lines = bytes.split(|byte| *byte == b'\n');
     let nothing_read = history.entries.is_empty() && !history.damaged.is_empty();

@@ -203,6 +203,23 @@ fn torn_lines_are_reported_skipped_and_never_joined() {
     assert!(read(&file).unwrap().damaged[0].contains("version 9"));
 }
 
+/// Histories of two branches, joined.
+#[test]
+fn a_run_that_is_there_twice_counts_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("history.jsonl");
+    let line = |(i, value)| serde_json::to_string(&entry(i, value)).unwrap() + "\n";
+    let lines: String = (0..).zip([100.0, 101.0, 99.0, 200.0, 202.0]).map(line).collect();
+    fs::write(&file, format!("{lines}{lines}")).unwrap();
+    let history = read(&file).unwrap();
+    assert_eq!((history.entries.len(), history.damaged.len()), (5, 1));
+    assert!(history.damaged[0].ends_with("history.jsonl: 5 lines are skipped: their runs are in the file already"));
+    let said = text(&history.series(&["aom_mean/cluster".to_owned()]));
+    assert!(said.contains("5 runs: too few to detect a change"), "{said}");
+    fs::write(&file, format!("{lines}{}", line((0, 100.0)))).unwrap();
+    assert!(read(&file).unwrap().damaged[0].contains("one line is skipped: its run is in the file already"));
+}
+
 #[test]
 fn files_of_others_are_refused_and_left_alone() {
     let dir = tempfile::tempdir().unwrap();

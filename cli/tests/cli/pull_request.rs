@@ -98,7 +98,10 @@ fn a_change_is_judged_and_told_in_one_comment() {
     );
     assert_eq!(short.status.code(), Some(1), "{}", text(&short.stderr));
     let comment = fs::read_to_string(folder.join("short/comment.md")).expect("a comment");
-    assert!(comment.chars().count() <= 500 && comment.contains("left out, since a comment has at most 500"), "{comment}");
+    assert!(
+        comment.chars().count() <= 500 && comment.contains("left out, since a comment has at most 500"),
+        "{comment}"
+    );
     let broken = compared(folder, Path::new("/bin/false"), &["--out", "broken"]);
     assert_eq!(broken.status.code(), Some(1), "{}", text(&broken.stderr));
     let comment = fs::read_to_string(folder.join("broken/comment.md")).expect("a comment");
