@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use pktgen_core::{Error, Result};
+use pktgen_report::sweep::configuration::{differences, keys};
 use pktgen_report::sweep::data::{Labels, RunSummary, VARIANT, canonical_labels, name_of};
 use serde::Serialize;
 
@@ -123,6 +124,7 @@ pub(crate) fn pair<'a>(old: &'a Side, new: &'a Side) -> Result<Paired<'a>> {
     let (in_old, in_new) = (keys(old), keys(new));
     let mut points: Vec<(Labels, Vec<Pair>)> = Vec::new();
     let mut known: BTreeMap<Arc<Labels>, usize> = BTreeMap::new();
+    let mut spelled: BTreeMap<(&str, &str), bool> = BTreeMap::new();
     for run in &new.sweep.runs {
         let key = places.key(run);
         if !news.get(&key).is_some_and(|known| std::ptr::eq(*known, run)) {
@@ -132,7 +134,11 @@ pub(crate) fn pair<'a>(old: &'a Side, new: &'a Side) -> Result<Paired<'a>> {
             said.unpaired.push(lonely(new, run, old, in_old.contains(&key)));
             continue;
         };
-        said.other_workload += usize::from(partner.workload != run.workload);
+        if partner.workload != run.workload {
+            let spelled = spelled.entry((&partner.config, &run.config));
+            let is_same = *spelled.or_insert_with(|| is_spelling(&partner.config, &run.config));
+            said.other_workload += usize::from(!is_same);
+        }
         said.other_network += usize::from(partner.network != run.network);
         said.pairs += 1;
         let at = *known.entry(key.0).or_insert_with(|| {
@@ -151,6 +157,18 @@ pub(crate) fn pair<'a>(old: &'a Side, new: &'a Side) -> Result<Paired<'a>> {
         return Err(Error::config(refusal(old, new)));
     }
     Ok(Paired { points, said })
+}
+
+/// Keys of files whose contents are in a workload's hash.
+const FILES: [&str; 3] = ["workload.trace", "workload.frames", "workload.pattern"];
+
+/// Whether the workloads and schedules of two configurations differ in the spelling of numbers and quantities only: the hash of a
+/// workload that is of no file is that of the text.
+fn is_spelling(old: &str, new: &str) -> bool {
+    let reads = |config: &str| keys(config).is_none_or(|keys| FILES.iter().any(|file| keys.contains_key(*file)));
+    let makes = |key: &str| key.starts_with("workload.") || key.starts_with("schedule.");
+    let is_alike = || differences(old, new).is_some_and(|found| !found.iter().any(|(key, ..)| makes(key)));
+    !reads(old) && !reads(new) && is_alike()
 }
 
 /// Whether seeds repeat one workload: then they show the variation of runs, but represent no other workload.
@@ -195,5 +213,32 @@ fn listed(seeds: &BTreeSet<u64>) -> String {
     match (seeds.first(), seeds.last()) {
         (Some(first), Some(last)) if seeds.len() > 2 => format!("{} seeds from {first} to {last}", seeds.len()),
         _ => seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::{AOM, run, side};
+
+    #[test]
+    fn a_workload_in_another_spelling_is_the_same() {
+        let of = |config: &str, workload: &str| {
+            let one = |seed| RunSummary {
+                config: config.into(),
+                workload: format!("{workload}{seed}"),
+                ..run("rate=20", seed, &[(AOM, 1.0)])
+            };
+            side(workload, (1..=3).map(one).collect())
+        };
+        let rate =
+            |offered: &str| format!("[schedule]\noffered = \"{offered}\"\n[target]\nslots = {}\n", offered.len());
+        let others = |old: &str, new: &str| pair(&of(old, "a"), &of(new, "b")).unwrap().said.other_workload;
+        assert_eq!(others(&rate("60Gbps"), &rate("60000Mbps")), 0);
+        assert_eq!(others(&rate("60Gbps"), &rate("60001Mbps")), 3);
+        // Without a configuration, and of a file, only the hash is known.
+        assert_eq!(others("", &rate("60Gbps")), 3);
+        let file = |rate: &str| format!("{rate}[workload]\ntrace = \"a.parquet\"\n");
+        assert_eq!(others(&file(&rate("60Gbps")), &file(&rate("60000Mbps"))), 3);
     }
 }

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pktgen_core::seed::mix;
+use pktgen_core::units::canonical;
 use pktgen_report::sweep::configuration::{Difference, differences, keys};
 
 use super::pairs::{Paired, Pairing};
@@ -12,12 +13,15 @@ use super::pairs::{Paired, Pairing};
 /// Maximum number of values of a key that are listed.
 const NAMED_MAX: usize = 3;
 
-/// Returns a hash of a configuration without its seed; empty if there is none.
+/// Returns a hash of a configuration without its seed, the same in any spelling of its numbers and quantities; empty if there is none.
 pub(super) fn identity(config: &str) -> String {
     let Some(keys) = keys(config) else { return String::new() };
-    let hash = keys.iter().flat_map(|(key, value)| [key, value]).fold(0x7365_7474_696e_6773, |hash: u64, text| {
-        text.bytes().chain([0]).fold(hash, |hash, byte| mix(hash ^ u64::from(byte)))
-    });
+    let hash = keys
+        .into_iter()
+        .flat_map(|(key, value)| [key, canonical(&value)])
+        .fold(0x7365_7474_696e_6773, |hash: u64, text| {
+            text.bytes().chain([0]).fold(hash, |hash, byte| mix(hash ^ u64::from(byte)))
+        });
     format!("{hash:016x}")
 }
 
@@ -83,6 +87,8 @@ mod tests {
         assert_eq!(differences(old, old), Some(Vec::new()));
         let rate = |rate: &str| format!("[topology]\nrate = \"{rate}\"\n");
         assert_eq!(differences(&rate("40Gbps"), &rate("40000Mbps")), Some(Vec::new()));
+        assert_eq!(identity(&rate("40Gbps")), identity(&rate("40000Mbps")));
+        assert_ne!(identity(&rate("40Gbps")), identity(&rate("40001Mbps")));
         assert_eq!(differences(&rate("40Gbps"), &rate("40001Mbps")).map(|found| found.len()), Some(1));
         assert!(identity(old) != identity(new) && identity(old) == identity(&old.replace("seed = 1", "seed = 7")));
         assert_eq!(of_runs([old, old].into_iter()), identity(old));
