@@ -50,11 +50,12 @@ impl SweepData {
         let mut manifest = read_manifest(dir, options.no_verify)?;
         // The summaries contain what is said of each run there.
         let planned = std::mem::take(&mut manifest.runs);
-        let first = planned.first().map(|run| (run.seed, without_variant(&run.labels)));
+        let first_seeds = first_seeds(&planned);
+        let first = planned.first().map(|run| without_variant(&run.labels));
         // Everything is extracted for the first setting, and only small data for others.
         let depth = |run: &SweepRun| match &first {
-            Some((seed, _)) if *seed != run.seed => Depth::Values,
-            Some((_, setting)) if *setting == without_variant(&run.labels) => Depth::All,
+            _ if first_seeds.get(&run.labels) != Some(&run.seed) => Depth::Values,
+            Some(setting) if *setting == without_variant(&run.labels) => Depth::All,
             _ => Depth::Curves,
         };
         let plan = &manifest.report;
@@ -92,6 +93,21 @@ impl SweepData {
         let points = points(&runs);
         Ok(SweepData { manifest, options, units, runs, points })
     }
+}
+
+/// Returns the seed of each point that is drawn: the first of its setting, so that variants are drawn by the same seed, else its own
+/// first. Folders of runs may have other seeds at each point.
+fn first_seeds(planned: &[SweepRun]) -> HashMap<Labels, u64> {
+    let mut of_settings: HashMap<Labels, u64> = HashMap::new();
+    let mut of_points: HashMap<Labels, u64> = HashMap::new();
+    for run in planned {
+        let first = *of_settings.entry(without_variant(&run.labels)).or_insert(run.seed);
+        let own = of_points.entry(run.labels.clone()).or_insert(run.seed);
+        if run.seed == first {
+            *own = first;
+        }
+    }
+    of_points
 }
 
 /// A run dir, with the digest of its manifest listed by its sweep.

@@ -112,3 +112,20 @@ fn only_the_first_seed_is_kept_and_only_its_first_setting_whole() {
     assert_eq!((kept("fifo", "20", 1), kept("olaf", "20", 1)), ((2, false), (2, false)));
     assert_eq!((kept("olaf", "40", 1), kept("fifo", "20", 2)), ((1, false), (0, true)));
 }
+
+/// Runs of a script may have other seeds at each point.
+#[test]
+fn points_without_the_first_seed_are_drawn_by_their_own() {
+    let dir = tempfile::tempdir().unwrap();
+    write_sweep(dir.path(), 3);
+    let path = dir.path().join("sweep.json");
+    let mut plan: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let left = ["fifo-20-2", "fifo-20-1", "olaf-20-1", "olaf-20-2", "fifo-40-3", "olaf-40-2"];
+    let all = plan["runs"].as_array().unwrap().clone();
+    let run = |name: &str| all.iter().find(|run| run["dir"] == *name).unwrap().clone();
+    plan["runs"] = left.map(run).to_vec().into();
+    std::fs::write(&path, plan.to_string()).unwrap();
+    let sweep = SweepData::open(dir.path(), &mut |_, _| {}).unwrap();
+    let drawn = sweep.runs.iter().filter(|run| !run.kept.host_cdf.is_empty()).map(|run| run.dir.as_str());
+    assert_eq!(drawn.collect::<Vec<_>>(), ["fifo-20-2", "olaf-20-2", "fifo-40-3", "olaf-40-2"]);
+}

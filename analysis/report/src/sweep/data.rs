@@ -41,7 +41,7 @@ pub struct RunSummary {
     pub cluster_aom_ns: Vec<(u64, f64)>,
     /// Share of received packets that represent at most this many updates.
     pub aggregation_cdf: Vec<(u64, f64)>,
-    /// Data for charts from its records; only for the first seed.
+    /// Data for charts from its records; only for the first seed of its point.
     pub kept: Arc<Kept>,
     /// Progress to the goal; `None` if it had no goal.
     pub goal: Option<GoalSummary>,
