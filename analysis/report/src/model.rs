@@ -16,7 +16,7 @@ use crate::chart::Chart;
 use crate::headings::{Heading, axes, heading, metric_keys};
 use crate::lead::{self, Lead};
 use crate::made::RunProvenance;
-use crate::sweep::data::{Labels, PointSummary, RunSummary, SweepData, matches, name_of, why_invalid};
+use crate::sweep::data::{Labels, PointSummary, RunSummary, SweepData, name_of, published_at, why_invalid};
 use crate::verdict::{Verdict, compare, verdict};
 use crate::{check, picture};
 
@@ -242,8 +242,7 @@ pub fn ages_note(sweep: &SweepData) -> Option<String> {
 
 fn cell(sweep: &SweepData, point: &PointSummary, key: &str) -> Cell {
     let ours = point.cells.get(key).copied();
-    let published = sweep.manifest.paper.iter().filter(|published| matches(published, point));
-    let paper = published.into_iter().find_map(|published| {
+    let paper = published_at(&sweep.manifest.paper, key, point).and_then(|published| {
         let value = *published.values.get(key)?;
         let compared = sweep.of_valid(point, key);
         let difference = compared.map(|ours| ours.median - value);

@@ -1,14 +1,13 @@
 //! Published values beside ours, with one chart per metric in the paper.
 
-use pktgen_core::record::{Bound, Published};
+use pktgen_core::record::Bound;
 use pktgen_core::registry::Named;
 use pktgen_records::human;
 use pktgen_records::stats::{Estimate, Interval};
 
 use super::{Picture, medians, unit_of_chart};
 use crate::chart::{Chart, Kind, ROWS_MAX, Series, Span, rows_note};
-use crate::sweep::data::matches;
-use crate::sweep::data::{PointSummary, SweepData};
+use crate::sweep::data::{PointSummary, SweepData, published_at};
 use crate::sweep::settings::point_name;
 
 /// See the module documentation.
@@ -45,14 +44,10 @@ const SERIES: [(Option<Bound>, &str); 3] =
     [(None, "paper"), (Some(Bound::Above), "paper: more than"), (Some(Bound::Below), "paper: less than")];
 
 fn draw(sweep: &SweepData, key: &str) -> Option<Chart> {
-    let of = |published: &'_ Published, point: &PointSummary| {
-        let value = *published.values.get(key)?;
-        matches(published, point).then_some((value, published.bound))
-    };
     let with = sweep.points.iter().filter_map(|point| {
-        // As in the table: the first of several matching rows.
-        let paper = sweep.manifest.paper.iter().find_map(|published| of(published, point))?;
-        Some((point, paper))
+        // As in the table.
+        let paper = published_at(&sweep.manifest.paper, key, point)?;
+        Some((point, (*paper.values.get(key)?, paper.bound)))
     });
     let all: Vec<(&PointSummary, (f64, Option<Bound>))> = with.collect();
     let rows = &all[..all.len().min(ROWS_MAX)];

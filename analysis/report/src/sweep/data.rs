@@ -262,6 +262,13 @@ pub(crate) fn matches(published: &Published, point: &PointSummary) -> bool {
     is_at(&published.at, &point.labels)
 }
 
+/// Returns the published row with a value of `metric` at the point that is shown: of several the one that names most of its labels, and
+/// of those the first.
+pub(crate) fn published_at<'a>(paper: &'a [Published], metric: &str, point: &PointSummary) -> Option<&'a Published> {
+    let all = paper.iter().filter(|row| row.values.contains_key(metric) && matches(row, point));
+    all.rev().max_by_key(|row| row.at.len())
+}
+
 /// Returns why a run's numbers may not be used.
 pub fn why_invalid(run: &RunSummary) -> Vec<String> {
     run.validity.faults.iter().map(|fault| fault.to_string()).collect()
@@ -270,6 +277,24 @@ pub fn why_invalid(run: &RunSummary) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_published_value_for_the_point_is_shown() {
+        let row = |at: &[(&str, &str)], value: f64| {
+            let at = at.iter().map(|(axis, value)| ((*axis).to_owned(), (*value).to_owned())).collect();
+            let mut row = Published { at, ..Published::default() };
+            row.insert("loss", value, &value.to_string());
+            row
+        };
+        let other = Published { at: Labels::from([("rate".to_owned(), "20".to_owned())]), ..Published::default() };
+        let paper = [row(&[], 1.0), other, row(&[("rate", "20")], 2.0), row(&[("rate", "20")], 3.0), row(&[], 4.0)];
+        let shown = |rate: &str| {
+            let labels = Labels::from([("rate".to_owned(), rate.to_owned())]);
+            published_at(&paper, "loss", &PointSummary { labels, ..PointSummary::default() })
+                .map(|row| row.values["loss"])
+        };
+        assert_eq!((shown("20"), shown("10")), (Some(2.0), Some(1.0)));
+    }
 
     #[test]
     fn published_values_are_of_a_point_in_any_spelling_of_its_quantities() {
