@@ -17,6 +17,8 @@ const SPLIT_ALPHA: f64 = 0.009;
 const GRID: usize = 150;
 /// Number of permutations that a series is compared with.
 const PERMUTATIONS: usize = 9999;
+/// Differences below this share of the values are rounding.
+pub(crate) const ROUNDING: f64 = 1e-12;
 /// Minimum number of values on each side of a change.
 const SIDE_MIN: usize = 2;
 
@@ -104,7 +106,7 @@ fn sums(values: &[f64]) -> Option<Vec<f64>> {
         sum += value - mean;
         sum
     });
-    (spread > 1e-12 * mean.abs()).then(|| std::iter::once(0.0).chain(all).collect())
+    (spread > ROUNDING * mean.abs()).then(|| std::iter::once(0.0).chain(all).collect())
 }
 
 /// Returns the difference of `of` values that sum up to `sum` from the other ones of `n`, in relation to their numbers.

@@ -392,11 +392,16 @@ const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']
 /// Maximum number of values in one line of the terminal.
 const DRAWN_MAX: usize = 60;
 
+/// Whether values from `least` to `most` differ by no more than rounding, which is no change ([`changes`]).
+fn is_flat(least: f64, most: f64) -> bool {
+    most - least <= changes::ROUNDING * least.abs().max(most.abs())
+}
+
 /// Draws values as a line of small bars, from the least to the largest.
 pub(crate) fn sparkline(values: &[f64]) -> String {
     let (least, most) = values.iter().fold((f64::MAX, f64::MIN), |(lo, hi), x| (lo.min(*x), hi.max(*x)));
     let height = |value: &f64| {
-        let share = if most > least { (value - least) / (most - least) } else { 0.5 };
+        let share = if is_flat(least, most) { 0.5 } else { (value - least) / (most - least) };
         BARS[((share * 8.0) as usize).min(7)]
     };
     values.iter().map(height).collect()
@@ -507,7 +512,7 @@ fn axis_labels(unit: &str, values: &[f64]) -> Vec<String> {
     let scale = human::scale_for(unit, values.iter().fold(0.0, |most, value| f64::max(most, value.abs())));
     let scaled: Vec<f64> = values.iter().map(|value| value * scale.factor).collect();
     let range = extreme(&scaled, f64::max) - extreme(&scaled, f64::min);
-    if range == 0.0 {
+    if is_flat(extreme(values, f64::min), extreme(values, f64::max)) {
         return values.iter().map(|value| human::show(unit, *value)).collect();
     }
     let close = |decimals: usize| {
@@ -561,7 +566,7 @@ const BOTTOM: f64 = 140.0;
 fn figure(series: &Series) -> String {
     let values: Vec<f64> = series.values.iter().map(|value| value.value).collect();
     let (lowest, highest) = (extreme(&values, f64::min), extreme(&values, f64::max));
-    let from_zero = lowest >= 0.0 && (lowest < 0.7 * highest || highest == lowest);
+    let from_zero = lowest >= 0.0 && (lowest < 0.7 * highest || is_flat(lowest, highest));
     let least = if from_zero { 0.0 } else { lowest - 0.25 * (highest - lowest).max(lowest.abs() * 0.02) };
     let most = highest + 0.25 * (highest - lowest).max(highest.abs() * 0.02);
     let (least, most) = if most > least { (least, most) } else { (least, least + 1.0) };

@@ -90,7 +90,7 @@ fn labels_of_an_axis_are_the_values_at_their_places() {
     assert_eq!(axis_labels("", &[1.4, 1.6]), ["1.4", "1.6"]);
     assert_eq!(axis_labels("", &[0.45, 0.45]), ["0.450", "0.450"]);
     assert_eq!(axis_labels("", &[0.0, 2.0, 4.0]), ["0", "2", "4"]);
-    assert_eq!(axis_labels("ns", &[1e9, 1e9 + 1e-3]).len(), 2);
+    assert_eq!(axis_labels("ns", &[1e9, 1e9 + 1e-2]).len(), 2);
 }
 
 #[test]
@@ -318,5 +318,9 @@ fn days_and_sparklines() {
         assert_eq!(day(seconds * 1_000_000_000), text);
     }
     assert_eq!(sparkline(&[0.0, 1.0, 0.5]), "▁█▅");
+    // One unit in the last place is rounding.
+    let values = [449_218_750.0, 449_218_750.000_000_06, 449_218_750.0];
+    assert!(values[1] > values[0] && sparkline(&values) == "▅▅▅", "{}", sparkline(&values));
+    assert_eq!(axis_labels("", &values[..2]), axis_labels("", &[values[0], values[0]]));
     assert_eq!((sparkline(&[2.0, 2.0]), sparkline(&[])), ("▅▅".to_owned(), String::new()));
 }
