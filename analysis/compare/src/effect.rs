@@ -16,6 +16,9 @@ const LEAST_SPREAD: f64 = 0.1;
 /// Spread of paired values, relative to their size, that is attributed to rounding.
 const ROUNDING: f64 = 1e-12;
 
+/// Probability that the recommended number of pairs does not give a verdict.
+const UNDECIDED: f64 = 0.2;
+
 /// Smallest and largest number of resamples.
 const RESAMPLES_MIN: usize = 9_999;
 const RESAMPLES_MAX: usize = 99_999;
@@ -215,14 +218,16 @@ impl Sample {
         (self.mean - high * self.error(), self.mean - low * self.error())
     }
 
-    /// Returns how many more pairs would show with a probability of 80 % on which side of `boundary` the true mean is,
-    /// if mean and spread stay the same; `None` if more than `most` are needed.
-    pub(crate) fn further(&self, boundary: f64, alpha: f64, most: usize) -> Option<usize> {
-        let distance = (boundary - self.mean).abs();
+    /// Returns how many more pairs would show with a probability of about 80 % on which side of the ends of `band` the true mean is,
+    /// if mean and spread stay the same; `None` if more than `most` are needed. A mean within the band must be clear of both ends.
+    pub(crate) fn further(&self, band: f64, alpha: f64, most: usize) -> Option<usize> {
+        let (near, far) = (band - self.mean.abs(), band + self.mean.abs());
         let tells = |more: usize| {
             let n = (self.n + more) as f64;
-            let width = student::quantile(alpha / 2.0, n - 1.0) + student::quantile(0.2, n - 1.0);
-            width * self.deviation / n.sqrt() <= distance
+            let (error, t) = (self.deviation / n.sqrt(), student::quantile(alpha / 2.0, n - 1.0));
+            let misses = |distance: f64| student::tail(distance / error - t, n - 1.0);
+            let missed = if near > 0.0 { misses(near) + misses(far) } else { misses(-near) };
+            missed <= UNDECIDED
         };
         let least = SEEDS_MIN.saturating_sub(self.n).max(1);
         let (mut low, mut high) = (least, most.max(least));

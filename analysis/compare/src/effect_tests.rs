@@ -123,9 +123,14 @@ fn small_levels_have_an_end_and_enough_resamples() {
 #[test]
 fn further_seeds_are_as_many_as_the_formula_needs() {
     let sample = Sample { n: 5, mean: 0.0, deviation: 1.0, exact: false, low: Vec::new(), high: Vec::new(), all: 0 };
-    // About ((1.96 + 0.84)/0.5)² = 31.4 pairs in all, a little more for t.
+    // Clear of both ends, each missed with 10 %: about ((1.96 + 1.28)/0.5)² = 42.0 pairs in all, a little more for t.
     let more = sample.further(0.5, 0.05, 1000).unwrap();
-    assert!((27..=30).contains(&more), "{more}");
+    assert!((37..=41).contains(&more), "{more}");
+    // Clear of one end, outside of the band or near its end: about ((1.96 + 0.84)/0.5)² = 31.4.
+    for mean in [100.5, -100.5, 99.5, -99.5] {
+        let more = Sample { mean, ..sample.clone() }.further(100.0, 0.05, 1000).unwrap();
+        assert!((27..=30).contains(&more), "{mean}: {more}");
+    }
     assert_eq!(sample.further(0.01, 0.05, 1000), None);
     assert_eq!(sample.further(50.0, 0.05, 1000), Some(1));
     assert_eq!(sample.further(0.0, 0.05, 1000), None);

@@ -207,15 +207,13 @@ impl Draft {
             alone: [shown(alone.0), shown(alone.1)],
             median: shown(stats::median(&differences.values).unwrap_or(sample.mean)),
         });
-        let band = differences.band;
         judgement.outcome = zone(lo, hi, differences.limit(), judgement.direction);
         if judgement.is_hidden() {
             judgement.outcome = Outcome::CannotTell;
             judgement.why = lacking(&judgement);
         } else if judgement.outcome == Outcome::CannotTell {
             judgement.why = "the interval crosses an end of the tolerance".to_owned();
-            let end = if sample.mean < 0.0 { -band } else { band };
-            let more = sample.further(end, level, FURTHER_MAX);
+            let more = sample.further(differences.band, level, FURTHER_MAX);
             judgement.further = Some(more.map_or(Further::MoreThan(FURTHER_MAX), Further::Seeds));
         }
         judgement

@@ -139,3 +139,24 @@ fn a_planted_regression_of_5_percent_is_called_worse() {
     let loud = reports(1.05, 0.2, 5, 4, 100);
     assert!(share(&loud, Outcome::CannotTell) > 0.95);
 }
+
+/// The numbers of seeds in docs/compare.md: a spread, and seeds for one judgement and for 20.
+#[test]
+fn as_many_seeds_as_are_recommended_decide_in_80_percent() {
+    for (spread, seeds) in [(0.005, [5, 8]), (0.01, [7, 12]), (0.02, [14, 26]), (0.05, [72, 130])] {
+        for (n, alpha) in seeds.into_iter().zip([0.05, 0.05 / 20.0]) {
+            let mut dice = Dice::new(17);
+            let (mut same, mut worse, trials) = (0, 0, 400);
+            for _ in 0..trials {
+                let ratios = (0..n).map(|_| (1.0, (spread * normal(&mut dice)).exp()));
+                let differences = Differences::of(&ratios.collect::<Vec<_>>(), Band::Relative(0.02));
+                let sample = Sample::of(&differences, RESAMPLES, 1.0).unwrap();
+                let ((lo, hi), limit) = (sample.interval(alpha), differences.limit());
+                same += usize::from(-limit <= lo && hi <= limit);
+                worse += usize::from(lo + 1.04f64.ln() > limit);
+            }
+            let least = 0.75 * f64::from(trials);
+            assert!(same as f64 >= least && worse as f64 >= least, "{spread} {n}: {same} {worse}");
+        }
+    }
+}
