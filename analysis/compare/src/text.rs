@@ -10,7 +10,7 @@ use pktgen_records::stats::{Estimate, Interval, too_few};
 use pktgen_report::answer::setting;
 use pktgen_report::sweep::data::{Labels, VARIANT};
 
-use super::effect::extends;
+use super::effect::{EffectKind, extends};
 use super::{Comparison, Implementation, Judgement, NAMED_MAX, Outcome, Pairing, Ranking, Versus, settings};
 
 /// Maximum number of judgements that the terminal lists.
@@ -177,10 +177,15 @@ pub(super) fn by_severity(a: &Judgement, b: &Judgement) -> Ordering {
     kind(a).cmp(&kind(b)).then(by_size(a, b))
 }
 
-/// Sorts larger effects first, in multiples of the tolerance: shares of the old value and amounts have no other common measure.
+/// Sorts larger effects first, in multiples of the tolerance: shares of the old value and amounts have no other common measure. Ratios are
+/// measured by their logarithms, as they are judged: half is as far from the same as twice.
 fn by_size(a: &Judgement, b: &Judgement) -> Ordering {
-    let size = |one: &Judgement| one.effect.map_or(0.0, |effect| effect.value.abs());
-    let times = |one: &Judgement| if size(one) == 0.0 { 0.0 } else { size(one) / one.band[1].abs() };
+    let on_scale = |one: &Judgement, value: f64| match one.kind {
+        EffectKind::Ratio => value.ln_1p().abs(),
+        EffectKind::Difference => value.abs(),
+    };
+    let size = |one: &Judgement| one.effect.map_or(0.0, |effect| on_scale(one, effect.value));
+    let times = |one: &Judgement| if size(one) == 0.0 { 0.0 } else { size(one) / on_scale(one, one.band[1]) };
     times(b).total_cmp(&times(a)).then_with(|| size(b).total_cmp(&size(a)))
 }
 
@@ -295,6 +300,25 @@ fn table(heads: &[String], rows: &[Vec<String>], out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Rules;
+    use crate::tests::{AOM, run, side};
+
+    #[test]
+    fn half_is_a_larger_difference_than_half_as_much_again_in_either_order() {
+        let of = |name: &str, values: [f64; 2]| {
+            let at = |(rate, value): (u64, f64)| {
+                (1..=6).map(move |seed| run(&format!("rate={rate}"), seed, &[(AOM, value)]))
+            };
+            side(name, [20, 40].into_iter().zip(values).flat_map(at).collect())
+        };
+        let (old, new) = (of("old", [100.0, 100.0]), of("new", [50.0, 155.0]));
+        for sides in [[old.clone(), new.clone()], [new, old]] {
+            let comparison = Comparison::of(&sides, Some(0), &Rules::built_in()).unwrap();
+            let mut judgements: Vec<&Judgement> = comparison.versus[0].judgements.iter().collect();
+            judgements.sort_by(|a, b| by_size(a, b));
+            assert_eq!(judgements[0].labels["rate"], "20", "{judgements:?}");
+        }
+    }
 
     #[test]
     fn levels_are_as_alpha_was_written() {
