@@ -219,7 +219,7 @@ impl Entry {
             labels: point.labels.clone(),
             seeds: point.runs.iter().map(|run| sweep.runs[*run].seed).collect(),
             settings: settings::of_runs(point.runs.iter().map(|run| &*sweep.runs[*run].config)),
-            medians: point.cells.iter().map(|(key, cell)| (key.clone(), cell.median)).collect(),
+            medians: finite_medians(&point.cells),
             lacking: lacking(&point.cells, point.runs.len()),
         };
         Ok(Entry {
@@ -258,6 +258,12 @@ impl Entry {
         file.write_all(&line).map_err(Error::io("append to history", path))?;
         Ok((true, history.damaged))
     }
+}
+
+/// Returns the medians that JSON can hold: an own metric may be infinite.
+fn finite_medians(cells: &BTreeMap<String, Estimate>) -> BTreeMap<String, f64> {
+    let finite = cells.iter().filter(|(_, cell)| cell.median.is_finite());
+    finite.map(|(key, cell)| (key.clone(), cell.median)).collect()
 }
 
 /// Returns the number of `seeds` without a value, by metric, where there are any.

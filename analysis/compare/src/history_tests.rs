@@ -221,6 +221,14 @@ fn a_run_that_is_there_twice_counts_once() {
 }
 
 #[test]
+fn infinite_medians_are_left_out() {
+    let of = |median: f64| Estimate { median, interval: None, n: 1, exact: false };
+    let cells = [("a", 1.0), ("b", f64::INFINITY), ("c", f64::NAN)].map(|(key, median)| (key.to_owned(), of(median)));
+    let cells = BTreeMap::from(cells);
+    assert_eq!(finite_medians(&cells), BTreeMap::from([("a".to_owned(), 1.0)]));
+}
+
+#[test]
 fn files_of_others_are_refused_and_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("manifest.json");

@@ -79,7 +79,7 @@ impl SplitMix {
 
 fn median_of_sorted(sorted: &[f64]) -> f64 {
     let half = sorted.len() / 2;
-    if sorted.len() % 2 == 1 { sorted[half] } else { (sorted[half - 1] + sorted[half]) / 2.0 }
+    if sorted.len() % 2 == 1 { sorted[half] } else { sorted[half - 1].midpoint(sorted[half]) }
 }
 
 /// Returns the median of `values`; `None` without values.
@@ -159,6 +159,7 @@ mod tests {
         assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
         assert_eq!(median(&[]), None);
+        assert!(median(&[1e308, 1.2e308]).is_some_and(|middle| (middle / 1.1e308 - 1.0).abs() < 1e-12));
         let sorted: Vec<u32> = (1..=100).collect();
         assert_eq!(quantile_of_sorted(&sorted, 0.99), Some(99));
         assert_eq!(quantile_of_sorted(&sorted, 0.5), Some(50));
