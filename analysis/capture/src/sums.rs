@@ -137,7 +137,8 @@ impl Renewals {
     fn is_over(&self, event: &Event) -> bool {
         let id = SumId::of(event);
         let number = u64::from(id.cluster) << 32 | u64::from(id.seq);
-        self.of(event.format) == Renewal::Slots && self.last.get(&(id.format, u64::from(id.round), None)) == Some(number)
+        self.of(event.format) == Renewal::Slots
+            && self.last.get(&(id.format, u64::from(id.round), None)) == Some(number)
     }
 
     /// Extends a round beyond 16 bits: it is the one nearest to the last round of its block.

@@ -558,7 +558,7 @@ mod tests {
             let device = 0xac1e_05fe;
             let mut packet = |src, dst, payload: &[u8]| {
                 let (src_port, dst_port, whole) = (12000, 12000, payload.len());
-                all.packet(&sight::Datagram { src, dst, src_port, dst_port, payload, whole, six: false }, (1, 0));
+                all.packet(&sight::Datagram { src, dst, src_port, dst_port, payload, whole, six: None }, (1, 0));
             };
             for (own, exponent) in [(1u8, 5u8), (2, 250)] {
                 packet(0xac1e_0500 + u32::from(own), device, &[0, 1, exponent, 0, 0, 0, own]);
