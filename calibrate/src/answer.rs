@@ -29,6 +29,9 @@ const TOGETHER_ONLY: f64 = 0.9;
 const WIDENED: usize = 5;
 /// Number of settings that represent all plausible ones.
 const DRAWN: usize = 16;
+/// The error if no branch has emulators.
+const TOO_FEW: &str =
+    "too few settings have values: nothing can be said; write a range of two whole numbers as choices = [...]";
 /// Number of settings within the intervals that are examined.
 const LIKELY: usize = 2000;
 
@@ -159,7 +162,7 @@ pub fn calibrate(
         }
     }
     order.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let too_few = || Error::Invalid("too few settings have values: nothing can be said".to_owned());
+    let too_few = || Error::Invalid(TOO_FEW.to_owned());
     let (_, best) = order.first().copied().ok_or_else(too_few)?;
     let mut ran: usize = branches.iter().map(|branch| branch.places.len()).sum();
     let most = keys.settings as usize;

@@ -57,6 +57,13 @@ impl<'a> Fit<'a> {
             let each = region.0.iter().zip(&place.shares);
             each.map(|((low, high), x)| ((x - (low + high) / 2.0) / (high - low).max(1e-9)).powi(2)).sum()
         };
+        // At an end of its range, a region of a whole number holds two values, and an emulator needs more: those beside it.
+        let needed = region.0.len() + 2;
+        if near.len() < needed {
+            near = places.iter().collect();
+            near.sort_by(|a, b| from_middle(a).total_cmp(&from_middle(b)));
+            near.truncate(needed);
+        }
         if near.len() > MOST {
             near.sort_by(|a, b| from_middle(a).total_cmp(&from_middle(b)));
             near.truncate(MOST);

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use crate::answer::{CalibrationAnswer, calibrate};
+use crate::answer::{CalibrationAnswer, ParameterState, calibrate};
 use crate::page::Calibration;
 use crate::parameter::{NumberRange, Parameter, ParameterRange, Setting, Space};
 use crate::settings::CalibrateKeys;
@@ -175,6 +175,29 @@ fn a_search_ends_where_there_are_few_settings() {
     let two = NumberRange { from: 1.0, to: 2.0, unit: String::new(), log: false, whole: true };
     let few = run(ParameterRange::Numbers(two)).expect_err("two settings do not show a slope");
     assert!(few.to_string().contains("too few settings"), "{few}");
+}
+
+/// The best whole number is an end of the range, which is the truth or nearest to it: a bound.
+#[test]
+fn a_whole_number_at_an_end_of_its_range_is_found() {
+    let target = [TargetValue::measured("m", &PointLabels::new(), &[10.9, 11.0, 11.1]).expect("a target")];
+    for (from, to, best, state) in [
+        (11.0, 40.0, 11.0, Some(ParameterState::AtMost)),
+        (2.0, 11.0, 11.0, Some(ParameterState::AtLeast)),
+        // The target cannot be met, which widens the interval.
+        (20.0, 40.0, 20.0, None),
+    ] {
+        let range = NumberRange { from, to, unit: String::new(), log: false, whole: true };
+        let parameter = Parameter { key: "a".into(), variant: None, range: ParameterRange::Numbers(range) };
+        let space = Space { parameters: vec![parameter] };
+        let own = |setting: &[f64], seed: u64| vec![setting[0] + 0.05 * normal(seed, 1)];
+        let answer = calibrate(&space, &target, &keys(), &mut Function(own, 50), &mut |_, _| {}).expect("an answer");
+        assert_eq!(answer.best, [best], "{from} to {to}");
+        if let Some(state) = state {
+            let found = &answer.parameters[0];
+            assert_eq!((found.state, found.ends), (state, Some([best, best])), "{from} to {to}");
+        }
+    }
 }
 
 /// A twin whose metric has values with the second choice only, and the number of settings that it ran with it.
