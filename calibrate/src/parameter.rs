@@ -1,7 +1,7 @@
 //! A parameter: a key of the experiment, and the values that it may have.
 
 use pktgen_core::config::Value;
-use pktgen_core::{Error, Result};
+use pktgen_core::{Error, Result, units};
 
 /// A key whose value is to be found.
 #[derive(Debug, Clone, PartialEq)]
@@ -192,10 +192,9 @@ fn number(value: &Value) -> std::result::Result<(f64, String), String> {
         Value::Integer(n) => Ok((*n as f64, String::new())),
         Value::Float(x) if x.is_finite() => Ok((*x, String::new())),
         Value::Text(text) => {
-            let end = text.find(|c: char| !(c.is_ascii_digit() || "+-.".contains(c))).unwrap_or(text.len());
-            let (number, unit) = text.split_at(end);
-            let number = number.trim().parse().map_err(|_| format!("\"{text}\" does not begin with a number"))?;
-            Ok((number, unit.trim().to_owned()))
+            let (number, unit) = units::split(text);
+            let number = number.parse().map_err(|_| format!("\"{text}\" does not begin with a number"))?;
+            Ok((number, unit.to_owned()))
         }
         other => Err(format!("{} is no number", other.to_toml())),
     }
@@ -285,6 +284,10 @@ mod tests {
         let gap = gap.numbers().unwrap();
         assert_eq!(gap.value(gap.at(0.306_131_7)), Value::Text("15.307ns".into()));
         assert!((gap.share(gap.at(0.25)) - 0.25).abs() < 1e-9);
+        let rate =
+            read(&[("key", "a.rate".into()), ("from", "10_000 Mbps".into()), ("to", "80_000Mbps".into())]).unwrap();
+        let rate = rate.numbers().unwrap();
+        assert_eq!((rate.from, rate.value(rate.at(0.5))), (10_000.0, Value::Text("45000Mbps".into())));
         let slots = read(&[
             ("key", "a.slots".into()),
             ("from", Value::Integer(2)),

@@ -43,15 +43,20 @@ pub struct UnitError {
     example: &'static str,
 }
 
+/// Splits the text of a number or quantity into the number, with its sign and without underscores, and the unit.
+pub fn split(text: &str) -> (String, &str) {
+    let text = text.trim();
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let rest = digits.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '_');
+    let (number, unit) = text.split_at(text.len() - rest.len());
+    (number.replace('_', ""), unit.trim_start())
+}
+
 /// Splits `text` into number and unit and returns the exact value in base units.
 fn parse(text: &str, kind: &'static str, units: &[Unit], example: &'static str) -> Result<u64, UnitError> {
     let fail = |why: String| UnitError { text: text.to_owned(), kind, why, example };
-    let trimmed = text.trim();
-    let split = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(trimmed.len());
-    let (number, unit) = trimmed.split_at(split);
-    let number = number.replace('_', "");
-    let unit = unit.trim_start();
-    if number.is_empty() {
+    let (number, unit) = split(text);
+    if number.is_empty() || number.starts_with(['+', '-']) {
         return Err(fail("it does not start with a number that is zero or more".into()));
     }
     let Some(&(_, factor)) = units.iter().find(|(name, _)| *name == unit) else {
@@ -366,11 +371,25 @@ mod tests {
     }
 
     #[test]
+    fn a_quantity_is_a_number_and_a_unit() {
+        for (text, number, unit) in [
+            ("20_000 Mbps", "20000", "Mbps"),
+            (" 1.5us ", "1.5", "us"),
+            ("-3Gbps", "-3", "Gbps"),
+            ("1-3", "1", "-3"),
+            ("µs", "", "µs"),
+        ] {
+            assert_eq!(split(text), (number.to_owned(), unit), "{text}");
+        }
+    }
+
+    #[test]
     fn what_is_wrong_is_named() {
         for (text, part) in [
             ("40", "no unit"),
             ("40gbps", "the unit \"gbps\", not one of bps, kbps, Mbps"),
             ("-3Gbps", "zero or more"),
+            ("+3Gbps", "zero or more"),
             ("0.3bps", "whole number of bps"),
             ("1.2.3Gbps", "not a decimal"),
             ("99999999999Tbps", "too large"),
