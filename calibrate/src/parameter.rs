@@ -135,10 +135,17 @@ impl NumberRange {
     /// Returns the number at a share of the range, as written.
     pub fn at(&self, share: f64) -> f64 {
         let number = self.exact(share);
-        match self.whole {
-            true => number.round(),
-            // Rounded as written, so that a setting and its text are equal.
-            false => rounded(number, (self.to - self.from).abs().max(self.to.abs()), finest(&self.unit)),
+        if self.whole {
+            return number.round();
+        }
+        // Rounded as written, so that a setting and its text are equal.
+        match binary_places(&self.unit, self.to) {
+            Some(places) => {
+                let steps = 2f64.powi(places);
+                let (least, most) = ((self.from * steps).ceil(), (self.to * steps).floor());
+                (number * steps).round().max(least).min(most) / steps
+            }
+            None => rounded(number, (self.to - self.from).abs().max(self.to.abs()), decimal_places(&self.unit)),
         }
     }
 
@@ -165,16 +172,22 @@ impl NumberRange {
     }
 }
 
-/// Digits behind the point that a unit can have: times are whole ps, sizes whole bits, rates whole bit/s.
-fn finest(unit: &str) -> i32 {
-    match unit {
-        "ps" | "bit" | "bps" | "B" | "KiB" | "MiB" | "GiB" => 0,
-        "ns" | "kbps" | "kB" => 3,
-        "us" | "Mbps" | "MB" => 6,
-        "ms" | "Gbps" | "GB" => 9,
-        "s" | "min" | "h" | "Tbps" => 12,
-        _ => 300,
-    }
+/// Maximum number of digits of a decimal that a float has exactly.
+const DIGITS: i32 = 15;
+
+/// Returns the decimal places that numbers of a unit can have: times are whole ps, sizes whole bits, rates whole bit/s.
+fn decimal_places(unit: &str) -> i32 {
+    let Some(factor) = units::base_units(unit) else { return 300 };
+    let tenths = std::iter::successors(Some(factor), |factor| (factor % 10 == 0).then_some(factor / 10));
+    tenths.count() as i32 - 1
+}
+
+/// Returns the binary places of numbers up to `most` of KiB, MiB or GiB, none for other units: sizes are whole bytes, and a number has as
+/// many decimal as binary places, which must be exact.
+fn binary_places(unit: &str, most: f64) -> Option<i32> {
+    let bytes = units::base_units(unit).filter(|_| unit.ends_with("iB"))? / 8;
+    let before = most.abs().log10().floor() as i32 + 1;
+    Some(DIGITS.saturating_sub(before).clamp(0, bytes.trailing_zeros() as i32))
 }
 
 /// Rounds to a millionth of `size`, or six digits, whichever is finer, with at most `most` decimal places.
@@ -272,7 +285,7 @@ impl Space {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pktgen_core::units::{Rate, Span};
+    use pktgen_core::units::{Rate, Size, Span};
 
     fn read(entries: &[(&str, Value)]) -> Result<Parameter> {
         Parameter::read(entries.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect(), "x.toml:3")
@@ -315,6 +328,18 @@ mod tests {
             let range = NumberRange { from: 0.0, to: 0.005, unit: unit.into(), log: false, whole: false };
             let text = range.show(range.at(0.000_123_456_78));
             assert!(text.parse::<Rate>().is_ok(), "{text}");
+        }
+        for unit in ["bit", "B", "kB", "KiB", "MB", "MiB", "GB", "GiB"] {
+            for (from, to) in [(1.1, 3.4), (0.002, 0.4), (3.0, 70_000.5)] {
+                let range = NumberRange { from, to, unit: unit.into(), log: false, whole: false };
+                for share in [0.0, 0.123_456_78, 0.5, 0.77, 1.0] {
+                    let number = range.at(share);
+                    let text = range.show(number);
+                    assert!(text.parse::<Size>().is_ok(), "{text}");
+                    let [near, within] = [(number - range.exact(share)).abs() < 1e-3, (from..=to).contains(&number)];
+                    assert!(!unit.ends_with("iB") || (near && within), "{text}");
+                }
+            }
         }
     }
 

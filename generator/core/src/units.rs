@@ -52,6 +52,11 @@ pub fn split(text: &str) -> (String, &str) {
     (number.replace('_', ""), unit.trim_start())
 }
 
+/// Returns the size of a unit in base units: bit/s, bits or picoseconds; none if no quantity has it.
+pub fn base_units(unit: &str) -> Option<u64> {
+    [RATES, SIZES, SPANS].into_iter().flatten().find(|(name, _)| *name == unit).map(|(_, factor)| *factor)
+}
+
 /// Splits `text` into number and unit and returns the exact value in base units.
 fn parse(text: &str, kind: &'static str, units: &[Unit], example: &'static str) -> Result<u64, UnitError> {
     let fail = |why: String| UnitError { text: text.to_owned(), kind, why, example };
@@ -381,6 +386,10 @@ mod tests {
         ] {
             assert_eq!(split(text), (number.to_owned(), unit), "{text}");
         }
+        assert_eq!(
+            ["ns", "KiB", "Gbps", "", "x"].map(base_units),
+            [Some(1000), Some(8192), Some(1_000_000_000), None, None]
+        );
     }
 
     #[test]
