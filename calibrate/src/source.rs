@@ -1,6 +1,7 @@
 //! The sources of targets: published values of the experiment, measured runs, or captures.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use pktgen_core::{Error, Result};
@@ -51,6 +52,8 @@ pub struct MeasuredValues {
     values: BTreeMap<(PointLabels, String), Vec<f64>>,
     /// The points of measured runs that are one point of the experiment.
     points: BTreeMap<PointLabels, BTreeSet<String>>,
+    /// Run dirs, and captures outside of run dirs, that were added.
+    added: BTreeSet<PathBuf>,
     /// Information that a reader needs.
     pub notes: Vec<String>,
 }
@@ -65,6 +68,9 @@ impl MeasuredValues {
                 self.notes.push(format!("{} is invalid and no target: {}", name_of(run), run.validity.why()));
                 continue;
             }
+            let own = dir.join(&run.dir);
+            let own = fs::canonicalize(&own).map_err(Error::io("find", &own))?;
+            self.add_once(own, dir, &name_of(run))?;
             let labels: PointLabels = run
                 .labels
                 .iter()
@@ -102,13 +108,29 @@ impl MeasuredValues {
         Ok(())
     }
 
-    /// Adds the numbers of a capture, of the one point that the experiment has.
-    pub fn add_lines(&mut self, lines: &[Line]) {
+    /// Refuses a run that was added before: it would be a repeat without any difference.
+    fn add_once(&mut self, own: PathBuf, to: &Path, name: &str) -> Result<()> {
+        match self.added.insert(own) {
+            true => Ok(()),
+            false => Err(Error::config(format!(
+                "--to {}: {name} is there twice, and a run is one repeat; name it once",
+                to.display()
+            ))),
+        }
+    }
+
+    /// Adds the numbers of the capture in `file`, of the one point that the experiment has.
+    pub fn add_capture(&mut self, file: &Path, lines: &[Line]) -> Result<()> {
+        let own = fs::canonicalize(file).map_err(Error::io("find", file))?;
+        // A capture in a run dir is of that run.
+        let run = own.parent().filter(|folder| folder.join("manifest.json").is_file()).map(Path::to_owned);
+        self.add_once(run.unwrap_or(own), file, "the run of this capture")?;
         for line in lines {
             if let (Some(metric), Some(value)) = (line.key(), line.value.filter(|value| value.is_finite())) {
                 self.values.entry((PointLabels::new(), metric)).or_default().push(value);
             }
         }
+        Ok(())
     }
 
     /// Returns the targets: these metrics at every point, if they were measured.

@@ -136,7 +136,7 @@ fn targets(
                         note.text
                     )));
                 }
-                measured.add_lines(&of.lines);
+                measured.add_capture(path, &of.lines)?;
             }
         }
     }
