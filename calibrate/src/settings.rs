@@ -1,6 +1,6 @@
 //! `[calibrate]`: parameters with their ranges, targets, and how much may be run.
 
-use pktgen_core::config::{Document, Value, settings};
+use pktgen_core::config::{Document, Value, is_of_whole_sweep, settings};
 use pktgen_core::record::plan_hash;
 use pktgen_core::{Error, Result};
 
@@ -91,6 +91,13 @@ impl CalibrateSettings {
         for (i, table) in section.get_tables("parameters")?.into_iter().enumerate() {
             let place = format!("{parameters_at} {}", i + 1);
             let new = Parameter::read(table, &place)?;
+            if is_of_whole_sweep(&new.key) || new.key.starts_with("calibrate.") {
+                return Err(Error::config(format!(
+                    "{place}: {} is no key that runs differ in (seed, name, about, [sweep], [metrics], [report], [paper] and [calibrate] \
+                     are those of all runs); take it out",
+                    new.name()
+                )));
+            }
             // Keys are set in the order of the file, so the last one of a run counts.
             let undone = |old: &&Parameter| old.key == new.key && (new.variant.is_none() || old.variant == new.variant);
             if let Some(old) = parameters.iter().find(undone) {

@@ -356,12 +356,36 @@ fn measured_runs_that_were_changed_are_no_targets() {
     );
 }
 
+/// The twin with one parameter.
+fn parameter(text: &str) -> String {
+    format!("{}\n[[calibrate.parameters]]\n{text}\n", TWIN.split("[calibrate]").next().expect("text"))
+}
+
+/// Parameters that no run can have name the key and the way out.
+#[test]
+fn parameters_that_no_run_can_have_are_refused() {
+    let folder = measured("");
+    let at = folder.path();
+    for (text, part) in [
+        (
+            "key = \"sweep.seeds\"\nfrom = 1\nto = 9",
+            "calibrate.parameters 1: sweep.seeds is no key that runs differ in",
+        ),
+        ("key = \"calibrate.settings\"\nfrom = 20\nto = 99", "calibrate.settings is no key that runs differ in"),
+        ("key = \"name\"\nchoices = [\"a\", \"b\"]", "name is no key that runs differ in"),
+    ] {
+        fs::write(at.join("bad.toml"), parameter(text)).expect("written");
+        let output = pktgen(at, "calibrate bad.toml --to measured --out bad");
+        let _ = fs::remove_dir_all(at.join("bad"));
+        assert_eq!(output.status.code(), Some(2), "{}", told(&output));
+        assert!(told(&output).contains(part), "{part}\n{}", told(&output));
+    }
+}
+
 #[test]
 fn bad_input_names_the_value_and_the_remedy() {
     let folder = measured("");
     let at = folder.path();
-    let parameter =
-        |text: &str| format!("{}\n[[calibrate.parameters]]\n{text}\n", TWIN.split("[calibrate]").next().expect("text"));
     for (file, words, part) in [
         (
             TWIN.split("[calibrate]").next().expect("text").to_owned(),

@@ -16,5 +16,5 @@ pub use document::{Document, Origin, SECTIONS, UNNAMED, Unused};
 pub use key::{Choice, Key, KeyTables, choices, names, names_of};
 pub use section::{FromValue, Section};
 pub use setting::{above, above_to, settings, spans, takes, words, written};
-pub use sweep::{Run, Sweep, with_variants};
+pub use sweep::{Run, Sweep, is_of_whole_sweep, with_variants};
 pub use value::{Entry, Table, Value};

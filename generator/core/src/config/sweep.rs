@@ -216,14 +216,22 @@ fn read_variant(table: Vec<(String, Entry)>, place: &str) -> Result<(String, Vec
     Ok((name, set))
 }
 
+/// Returns whether a key is the same for all runs of a sweep.
+pub fn is_of_whole_sweep(path: &str) -> bool {
+    let first = path.split('.').next().unwrap_or(path);
+    ["seed", "metrics", "report", "paper", "sweep", "name", "about"].contains(&first)
+}
+
 /// Refuses keys that are the same for all runs of a sweep.
 fn may_vary(path: &str, origin: &Origin) -> Result<()> {
-    let why = match path.split('.').next().unwrap_or(path) {
-        "seed" => "seeds are listed in sweep.seeds, for example seeds = \"1..30\"",
-        "metrics" | "report" | "paper" | "sweep" | "name" | "about" => {
+    if !is_of_whole_sweep(path) {
+        return Ok(());
+    }
+    let why = match path.split('.').next() {
+        Some("seed") => "seeds are listed in sweep.seeds, for example seeds = \"1..30\"",
+        _ => {
             "name, about, [sweep], [metrics], [report] and [paper] are those of the whole sweep; set it outside of [sweep]"
         }
-        _ => return Ok(()),
     };
     Err(Error::config(format!("{origin}: a sweep cannot set \"{path}\": {why}")))
 }
