@@ -172,8 +172,8 @@ impl WantedTarget {
     }
 }
 
-/// Returns the targets of `found` that are `wanted`; all if none are.
-pub fn choose(wanted: &[WantedTarget], found: Vec<TargetValue>) -> Result<Vec<TargetValue>> {
+/// Returns the targets of `found` that are `wanted`; all if none are. `notes` say why others were not found.
+pub fn choose(wanted: &[WantedTarget], found: Vec<TargetValue>, notes: &[String]) -> Result<Vec<TargetValue>> {
     let mut targets = if wanted.is_empty() {
         found
     } else {
@@ -188,9 +188,14 @@ pub fn choose(wanted: &[WantedTarget], found: Vec<TargetValue>) -> Result<Vec<Ta
         wanted.iter().map(of).collect::<Result<Vec<_>>>()?.concat()
     };
     if targets.is_empty() {
-        return Err(Error::config(
-            "there are no targets: give --to (paper, a run dir, a folder of runs, or a capture), or [[calibrate.targets]] with values",
-        ));
+        let sources =
+            "give --to (paper, a run dir, a folder of runs, or a capture), or [[calibrate.targets]] with values";
+        let why = match notes {
+            [] => sources.to_owned(),
+            [a, b, c, rest @ ..] if !rest.is_empty() => format!("{a}; {b}; {c}; and {} more", rest.len()),
+            _ => notes.join("; "),
+        };
+        return Err(Error::config(format!("there are no targets: {why}")));
     }
     let mut seen = HashSet::new();
     for target in &mut targets {
@@ -242,17 +247,17 @@ mod tests {
             WantedTarget::read(entries.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect(), "x:1")
         };
         let heavy = read(&[("metric", "loss".into()), ("weight", Value::Integer(4))]).unwrap();
-        let chosen = choose(&[heavy], vec![found.clone()]).unwrap();
+        let chosen = choose(&[heavy], vec![found.clone()], &[]).unwrap();
         assert_eq!((chosen[0].value, chosen[0].weight, chosen[0].at.len()), (0.25, 4.0, 1));
         let at = |value: &str| read(&[("metric", "loss".into()), ("at.rate", value.into())]).unwrap();
-        assert_eq!(choose(&[at("1.0")], vec![found.clone()]).unwrap()[0].value, 0.25, "any spelling");
-        assert!(choose(&[at("2")], vec![found.clone()]).is_err());
+        assert_eq!(choose(&[at("1.0")], vec![found.clone()], &[]).unwrap()[0].value, 0.25, "any spelling");
+        assert!(choose(&[at("2")], vec![found.clone()], &[]).is_err());
         let other = read(&[("metric", "received".into())]).unwrap();
-        let message = choose(std::slice::from_ref(&other), vec![found.clone()]).unwrap_err().to_string();
+        let message = choose(std::slice::from_ref(&other), vec![found.clone()], &[]).unwrap_err().to_string();
         assert!(message.starts_with("target received has no value"), "{message}");
         let own =
             read(&[("metric", "received".into()), ("value", Value::Integer(9)), ("deviation", Value::Integer(1))]);
-        assert_eq!(choose(&[own.unwrap()], vec![]).unwrap()[0].known, Known::Repeats { n: 1, deviation: 1.0 });
+        assert_eq!(choose(&[own.unwrap()], vec![], &[]).unwrap()[0].known, Known::Repeats { n: 1, deviation: 1.0 });
         let repeated = [
             ("metric", "received".into()),
             ("value", Value::Integer(9)),
@@ -260,11 +265,14 @@ mod tests {
             ("repeats", Value::Integer(4)),
         ];
         let repeated = read(&repeated).unwrap();
-        assert_eq!(choose(&[repeated], vec![]).unwrap()[0].known, Known::Repeats { n: 4, deviation: 1.0 });
-        assert!(choose(&[], vec![]).unwrap_err().to_string().contains("no targets"));
+        assert_eq!(choose(&[repeated], vec![], &[]).unwrap()[0].known, Known::Repeats { n: 4, deviation: 1.0 });
+        assert!(choose(&[], vec![], &[]).unwrap_err().to_string().contains("no targets: give --to"));
+        let note = "loss was not measured and is no target".to_owned();
+        let message = choose(&[], vec![], &[note]).unwrap_err().to_string();
+        assert!(message.contains("no targets: loss was not measured") && !message.contains("give --to"), "{message}");
         let again = TargetValue { at: PointLabels::from([("rate".into(), "1.0".into())]), ..found.clone() };
-        assert!(choose(&[], vec![found.clone(), again]).unwrap_err().to_string().contains("twice"));
-        assert!(choose(&[], vec![found.clone(), found]).unwrap_err().to_string().contains("twice"));
+        assert!(choose(&[], vec![found.clone(), again], &[]).unwrap_err().to_string().contains("twice"));
+        assert!(choose(&[], vec![found.clone(), found], &[]).unwrap_err().to_string().contains("twice"));
         for wrong in [("weight", Value::Integer(0)), ("valu", Value::Integer(1)), ("precision", "a".into())] {
             assert!(read(&[wrong]).unwrap_err().to_string().contains("a target has metric"));
         }

@@ -150,7 +150,7 @@ fn targets(
     if !measured.metrics().is_empty() {
         found.extend(measured.targets(&metrics));
     }
-    Ok((choose(&settings.targets, found)?, measured.notes))
+    Ok((choose(&settings.targets, found, &measured.notes)?, measured.notes))
 }
 
 /// Returns the data that must be equal for resuming a calibration.

@@ -409,7 +409,11 @@ fn bad_input_names_the_value_and_the_remedy() {
         (TWIN.to_owned(), "--to paper", "there are no targets"),
         (TWIN.to_owned(), "--to measured --to ./measured", "seed 101) is there twice, and a run is one repeat"),
         (TWIN.to_owned(), "--to measured/seed=101 --to measured", "seed 101) is there twice"),
-        (TWIN.to_owned(), "--to measured --set calibrate.metrics=[\"nothing\"]", "there are no targets"),
+        (
+            TWIN.to_owned(),
+            "--to measured --set calibrate.metrics=[\"nothing\"]",
+            "there are no targets: nothing was not measured and is no target",
+        ),
         (TWIN.to_owned(), "--to measured --set calibrate.settings=3", "calibrate.settings = 3"),
         (TWIN.to_owned(), "--to measured --predict target.slots", "write KEY=VALUE"),
         (
