@@ -92,6 +92,9 @@ impl Parameter {
             return Err(Error::config(format!("{place}: a parameter has no key; write key = \"target.slots\"")));
         };
         let range = match (choices, ends) {
+            (Some(_), [None, None]) if scale.is_some() => {
+                return Err(Error::config(format!("{place}: {key}: scale has no effect on choices; leave it out")));
+            }
             (Some(choices), [None, None]) => ParameterRange::Choices(choices),
             (None, [Some(from), Some(to)]) => {
                 ParameterRange::Numbers(NumberRange::read(&from, &to, scale.as_deref() == Some("log")).map_err(
@@ -346,6 +349,7 @@ mod tests {
     #[test]
     fn what_is_no_range_is_refused_by_its_name() {
         let key = ("key", Value::from("a.b"));
+        let choices = Value::from(["x", "y"].as_slice());
         for (entries, part) in [
             (vec![("from", Value::Integer(1))], "has no key"),
             (vec![key.clone()], "a.b has no range; write from = and to ="),
@@ -357,6 +361,10 @@ mod tests {
                 "begins above 0",
             ),
             (vec![key.clone(), ("from", "fast".into()), ("to", "2".into())], "does not begin with a number"),
+            (
+                vec![key.clone(), ("choices", choices), ("scale", "log".into())],
+                "x.toml:3: a.b: scale has no effect on choices",
+            ),
             (vec![key, ("step", Value::Integer(1))], "x.toml:3: step = 1; a parameter has"),
         ] {
             let message = read(&entries).unwrap_err().to_string();
