@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::section::Section;
-use super::value::{Entry, Table, Value, from_toml, keeps_text, table_from_toml, write_table};
+use super::value::{Entry, Table, Value, from_toml, is_quantity, keeps_text, table_from_toml, write_table};
 use crate::registry::suggest;
 use crate::regular::check_regular;
 use crate::{Error, Result};
@@ -427,11 +427,13 @@ fn readable(variables: impl Iterator<Item = (OsString, OsString)>) -> Result<Vec
     Ok(texts)
 }
 
-/// Parses a value on the command line: TOML if it parses, else text, so that `40Gbps` needs no quotes.
+/// Parses a value on the command line: TOML if it parses, else text, so that `40Gbps` and `20_000Mbps` need no quotes.
 fn parse_value(path: &str, text: &str, origin: &Origin) -> Result<Value> {
     match toml::de::DeValue::parse(text) {
-        Ok(value) => Ok(from_toml("value", &value, keeps_text(path), &|_| origin.clone())?.value),
-        Err(_) => Ok(Value::Text(text.to_owned())),
+        Ok(value) if !is_quantity(value.get_ref()) => {
+            Ok(from_toml("value", &value, keeps_text(path), &|_| origin.clone())?.value)
+        }
+        _ => Ok(Value::Text(text.to_owned())),
     }
 }
 
@@ -474,6 +476,16 @@ mod tests {
         assert_eq!(doc.get("target.keep"), Some(&Value::Integer(1)));
         assert_eq!(doc.get("topology.rate"), Some(&Value::Text("20Gbps".into())));
         assert_eq!(doc.overrides(), ["target.queue=olaf", "target.slots=2", "topology.rate=20Gbps"]);
+        for (text, value) in [
+            ("20_000Mbps", Value::Text("20_000Mbps".into())),
+            ("-1_0x", Value::Text("-1_0x".into())),
+            ("20_000", Value::Integer(20_000)),
+            ("-1_0", Value::Integer(-10)),
+            ("0xff_ff", Value::Integer(0xffff)),
+        ] {
+            doc.overlay(std::iter::empty(), &[format!("a.b={text}")]).unwrap();
+            assert_eq!(doc.get("a.b"), Some(&value), "{text}");
+        }
     }
 
     #[test]
@@ -493,6 +505,10 @@ mod tests {
     fn what_is_wrong_says_where() {
         let message = Document::parse("a = \n", "x.toml").unwrap_err().to_string();
         assert!(message.starts_with("x.toml:1:"), "{message}");
+        let message = Document::parse("a = 20_000Mbps", "x.toml").unwrap_err().to_string();
+        assert_eq!(message, "x.toml:1:5: a = 20000Mbps is no number; put a quantity in quotes: \"20000Mbps\"");
+        let message = Document::parse("a = 9223372036854775808", "x.toml").unwrap_err().to_string();
+        assert!(message.contains("9223372036854775808 is out of range"), "{message}");
         // Errors without a position name the file, not a flag.
         let message = Document::parse(&format!("a = {}", "[".repeat(5000)), "x.toml").unwrap_err().to_string();
         assert!(message.starts_with("x.toml") && !message.contains("--set"), "{message}");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::document::Origin;
-use crate::{Error, Result};
+use crate::{Error, Result, units};
 
 /// A table of entries, ordered by key.
 pub type Table = BTreeMap<String, Entry>;
@@ -109,6 +109,11 @@ pub(super) fn keeps_text(path: &str) -> bool {
     path.split('.').next() == Some(PRINTED)
 }
 
+/// Returns whether a value is a quantity without quotes: the parser takes `20_000Mbps` for a whole number.
+pub(super) fn is_quantity(value: &toml::de::DeValue<'_>) -> bool {
+    matches!(value, toml::de::DeValue::Integer(n) if n.radix() == 10 && !units::split(n.as_str()).1.is_empty())
+}
+
 /// Converts a parsed TOML value; keeps positions, and texts of numbers if they are `printed`.
 pub(super) fn from_toml(
     key: &str,
@@ -123,6 +128,11 @@ pub(super) fn from_toml(
         Error::config(format!("{origin}: {key} = {text} is out of range; whole numbers are from {least} to {most}"))
     };
     let converted = match value.get_ref() {
+        DeValue::Integer(n) if is_quantity(value.get_ref()) => {
+            return Err(Error::config(format!(
+                "{origin}: {key} = {n} is no number; put a quantity in quotes: \"{n}\""
+            )));
+        }
         DeValue::String(text) => Value::Text(text.to_string()),
         DeValue::Integer(n) => Value::Integer(i64::from_str_radix(n.as_str(), n.radix()).map_err(|_| bad(n.as_str()))?),
         DeValue::Float(x) => {
