@@ -3,6 +3,7 @@
 use super::curve::Curve;
 use super::fit::{self, STEP, THRESHOLD};
 use super::models::{MODELS, ModelFacts};
+use super::plan::PAIRS_MAX;
 use crate::config::{FromValue, Section, Value, above_to, settings};
 use crate::registry::find;
 use crate::{Error, Result};
@@ -52,9 +53,9 @@ settings! {
     /// What is read of a batch, where a model is not recorded.
     pub(crate) keys OfBatch {
         /// Sparse pairs per batch.
-        pairs: u32 said "by the model";
+        pairs: u32 said "by the model" in 1..=PAIRS_MAX;
         /// Dense pairs per batch.
-        dense: u32 said "0.4 % of `pairs`";
+        dense: u32 said "0.4 % of `pairs`" in 0..=PAIRS_MAX;
     }
 }
 
@@ -112,8 +113,10 @@ pub fn shape(section: &mut Section) -> Result<Shape> {
     }
     // Half of what can be, where nothing else says how many.
     let limit = 1.0 / curve.frequency(0);
-    let pairs =
-        if facts.pairs == 0 || f64::from(facts.pairs) > limit { (limit / 2.0).max(1.0) as u32 } else { facts.pairs };
+    let pairs = match facts.pairs == 0 || f64::from(facts.pairs) > limit {
+        true => (limit / 2.0).clamp(1.0, f64::from(PAIRS_MAX)) as u32,
+        false => facts.pairs,
+    };
     Ok(Shape { model: name, hot: hot.unwrap_or(facts.hot), hot_is_told: hot.is_some(), pairs, curve })
 }
 

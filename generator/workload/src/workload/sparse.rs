@@ -52,7 +52,7 @@ settings! {
         /// Workers per job; a trace has its own number.
         workers: u32 = 8 in 1..=u32::from(MEMBERS_MAX);
         /// Iterations per worker.
-        iterations: u32 said "100; a trace has its own number";
+        iterations: u32 said "100; a trace has its own number" in 1..=u32::MAX;
         /// Computation time per iteration; not stated in the paper.
         compute: Span = "100ms";
         /// Relative jitter of the computation time, in both directions.
@@ -368,6 +368,31 @@ mod tests {
             let message = hot(values).unwrap_err().to_string();
             assert!(message.contains(part), "{part}: {message}");
         }
+    }
+
+    #[test]
+    fn numbers_are_refused_at_any_scale() {
+        for scale in [1.0f64, 0.5, 0.01] {
+            for (key, value, range) in [
+                ("pairs", 0i64, "1 to 50000000"),
+                ("dense", 50_000_001, "0 to 50000000"),
+                ("iterations", 0, "1 to 4294967295"),
+            ] {
+                let message =
+                    open(&[("scale", scale.into()), (key, value.into())]).map(|_| ()).unwrap_err().to_string();
+                assert_eq!(message, format!("workload.{key}: {value} is not from {range}"), "{scale}");
+            }
+        }
+        // The default is in the range, too.
+        let flat: [(&str, Value); 6] = [
+            ("model", "custom".into()),
+            ("parameters", 1_000_000_000i64.into()),
+            ("hot", 1_000_000u32.into()),
+            ("hot_share", 0.001.into()),
+            ("curve", "zipf".into()),
+            ("exponent", 0.0.into()),
+        ];
+        assert_eq!(shape(&mut Section::of("workload", &flat)).unwrap().pairs, 50_000_000);
     }
 
     #[test]
