@@ -52,11 +52,15 @@ impl PredictPoint {
     pub fn parse(text: &str) -> Result<Self> {
         let wrong = || Error::config(format!("--predict {text}: write KEY=VALUE, several with commas between them"));
         let mut layer = Document::parse("", "--predict")?;
-        let mut set = Vec::new();
+        let mut set: Vec<(String, Value)> = Vec::new();
         for part in text.split(',') {
             let (key, _) = part.split_once('=').ok_or_else(wrong)?;
+            let key = key.trim();
+            if set.iter().any(|(other, _)| other == key) {
+                return Err(Error::config(format!("--predict {text}: {key} is there twice; take one out")));
+            }
             layer.overlay(std::iter::empty(), &[part.to_owned()])?;
-            set.push((key.trim().to_owned(), layer.get(key.trim()).cloned().ok_or_else(wrong)?));
+            set.push((key.to_owned(), layer.get(key).cloned().ok_or_else(wrong)?));
         }
         Ok(PredictPoint { set })
     }
@@ -136,5 +140,13 @@ mod tests {
         assert_ne!(folder(&format!("{}x", "a".repeat(300))), folder(&format!("{}y", "a".repeat(300))));
         let slots = PredictPoint { set: vec![("target.slots".to_owned(), 16i64.into())] };
         assert_eq!(slots.folder(), "predict-target.slots=16");
+    }
+
+    #[test]
+    fn a_point_has_each_key_once() {
+        let two = PredictPoint::parse("target.slots=5, topology.rate=1_0Gbps").expect("a point");
+        assert_eq!(two.name(), "target.slots=5, topology.rate=1_0Gbps");
+        let message = PredictPoint::parse("target.slots=5,target.slots=6").expect_err("twice").to_string();
+        assert_eq!(message, "--predict target.slots=5,target.slots=6: target.slots is there twice; take one out");
     }
 }
