@@ -15,7 +15,7 @@ use pktgen_report::SweepData;
 use pktgen_report::sweep::data::{RunSummary, is_at};
 use serde::{Deserialize, Serialize};
 
-use crate::parameter::{Setting, Space};
+use crate::parameter::{Parameter, Setting, Space};
 use crate::target::TargetValue;
 
 /// Settings per sweep: a kill loses at most these.
@@ -198,8 +198,8 @@ impl Twin for ExperimentTwin<'_> {
 impl Space {
     /// A run with a setting over it, the `i`-th of a sweep, and `over` over both.
     fn applied(&self, run: &Run, i: usize, setting: &[f64], over: &[(String, Value)]) -> Run {
-        let flag = |key: &str, value: Value| {
-            let origin = Origin::Flag(format!("{key}={}", value.to_label()));
+        let entry = |key: &str, value: Value, origin: fn(String) -> Origin| {
+            let origin = origin(format!("{key}={}", value.to_label()));
             (key.to_owned(), Entry { value, origin })
         };
         let mut run = run.clone();
@@ -207,11 +207,31 @@ impl Space {
         run.labels.insert(LABEL.to_owned(), i.to_string());
         for (parameter, value) in self.parameters.iter().zip(self.values(setting)) {
             if parameter.variant.is_none() || parameter.variant == variant {
-                run.set.push(flag(&parameter.key, value));
+                run.set.push(entry(&parameter.key, value, Origin::Parameter));
             }
         }
-        run.set.extend(over.iter().map(|(key, value)| flag(key, value.clone())));
+        run.set.extend(over.iter().map(|(key, value)| entry(key, value.clone(), Origin::Flag)));
         run
+    }
+
+    /// Adds to the refusal of a setting why a parameter with whole ends, such as 2 and 64.0, has values like 33.0.
+    fn explained(&self, error: Error) -> Error {
+        let text = match error {
+            Error::Config(text) => text,
+            other => return other,
+        };
+        let is_blamed = |parameter: &&Parameter| {
+            let numbers = parameter.numbers().filter(|it| !it.whole && it.unit.is_empty());
+            numbers.is_some_and(|it| it.from.fract() == 0.0 && it.to.fract() == 0.0)
+                && text.contains(&format!("{}=", parameter.key))
+        };
+        match self.parameters.iter().find(is_blamed) {
+            None => Error::Config(text),
+            Some(parameter) => Error::Config(format!(
+                "{text}; if {} has whole numbers, write both ends of its range without a point",
+                parameter.key
+            )),
+        }
     }
 }
 
@@ -290,7 +310,8 @@ fn digest(experiment: &Experiment, plan: &TwinPlan, identity: &str) -> Result<St
     let mut seen = HashSet::new();
     let mut contents = Vec::new();
     for run in experiment.runs.iter().filter(|run| seen.insert(&run.labels)) {
-        let point = experiment.prepare(&plan.space.applied(run, 0, &setting, plan.over))?;
+        let point = experiment.prepare(&plan.space.applied(run, 0, &setting, plan.over));
+        let point = point.map_err(|error| plan.space.explained(error))?;
         contents.extend([point.spec.trace_hash.clone(), format!("{:?}", point.parts.topology)]);
         contents.extend(point.spec.hardware.as_ref().map(|hardware| hardware.profile.hash.clone()));
     }

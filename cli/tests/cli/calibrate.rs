@@ -373,6 +373,14 @@ fn parameters_that_no_run_can_have_are_refused() {
         ),
         ("key = \"calibrate.settings\"\nfrom = 20\nto = 99", "calibrate.settings is no key that runs differ in"),
         ("key = \"name\"\nchoices = [\"a\", \"b\"]", "name is no key that runs differ in"),
+        (
+            "key = \"target.slots\"\nfrom = 2\nto = 64.0",
+            "pktgen: parameter target.slots=33.0: target.slots: 33.0 is not a whole number",
+        ),
+        (
+            "key = \"target.slots\"\nfrom = 2\nto = 64.0",
+            "; if target.slots has whole numbers, write both ends of its range without a point",
+        ),
     ] {
         fs::write(at.join("bad.toml"), parameter(text)).expect("written");
         let output = pktgen(at, "calibrate bad.toml --to measured --out bad");

@@ -55,6 +55,8 @@ pub enum Origin {
     Environment(String),
     /// On the command line: what follows `--set`, or a flag of its own with its value.
     Flag(String),
+    /// Chosen by a search, as `key=value`: a parameter of a calibration.
+    Parameter(String),
     /// Not written: the default.
     Default,
 }
@@ -62,7 +64,7 @@ pub enum Origin {
 impl Origin {
     /// Returns whether the value overrides files.
     pub fn is_override(&self) -> bool {
-        matches!(self, Origin::Environment(_) | Origin::Flag(_))
+        matches!(self, Origin::Environment(_) | Origin::Flag(_) | Origin::Parameter(_))
     }
 
     /// Returns whether it lies over `other`: flags over the environment, and both over files.
@@ -71,7 +73,7 @@ impl Origin {
             Origin::Default => 0,
             Origin::File { .. } => 1,
             Origin::Environment(_) => 2,
-            Origin::Flag(_) => 3,
+            Origin::Flag(_) | Origin::Parameter(_) => 3,
         };
         layer(self) > layer(other)
     }
@@ -89,6 +91,7 @@ impl fmt::Display for Origin {
             Origin::Environment(name) => write!(f, "environment variable {name}"),
             Origin::Flag(text) if self.is_flag() => f.write_str(text),
             Origin::Flag(text) => write!(f, "--set {text}"),
+            Origin::Parameter(text) => write!(f, "parameter {text}"),
             Origin::Default => f.write_str("default"),
         }
     }
