@@ -414,7 +414,7 @@ mod tests {
             let mut payload = vec![0; BYTES];
             Header { ack, overflow, resent, ..header() }.emit(&mut payload);
             let (src_port, dst_port) = (PORT, WORKER_PORT);
-            let datagram = Datagram { src: 1, dst: 2, src_port, dst_port, payload: &payload, whole: BYTES, six: false };
+            let datagram = Datagram { src: 1, dst: 2, src_port, dst_port, payload: &payload, whole: BYTES, six: None };
             let of = |format: &dyn Format| format.sight(&datagram).map(|sight| sight.what);
             assert_eq!([of(&AtpMl), of(&AtpUdp)], [Some(what); 2], "{ack} {overflow} {resent}");
         }
