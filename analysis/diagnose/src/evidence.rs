@@ -224,6 +224,13 @@ impl Evidence {
         self.manifest.family() == Family::Results
     }
 
+    /// Whether a server receives what the device sends on. Of the systems whose results come back, ATP has one.
+    pub(crate) fn has_server(&self) -> bool {
+        let counts = || self.manifest.counters.device.contains_key("server.results");
+        let declared = || self.manifest.unseen.as_ref().is_some_and(|unseen| unseen.at_server);
+        !self.is_results() || self.interface("server").is_some() || declared() || counts()
+    }
+
     /// Returns the number of workers of the largest job or cluster, at least 1.
     pub(crate) fn workers_of_job(&self) -> u64 {
         let mut workers: BTreeMap<u16, u64> = BTreeMap::new();

@@ -129,10 +129,7 @@ impl Balances {
             given: sent_by(evidence, "workers"),
             taken: taken("device.down", DOWN_TAKEN),
         }];
-        if evidence.is_results() {
-            let given = given("device.down", ONE_GIVEN);
-            links.push(Link { way: Way::ToWorkers, given, taken: came_to(evidence, "workers") });
-        } else {
+        if evidence.has_server() {
             let way = Way::ToServer;
             links.push(Link { way, given: given("device.up", UP_GIVEN), taken: came_to(evidence, "server") });
             let way = Way::FromServer;
@@ -141,6 +138,9 @@ impl Balances {
             let way = Way::ToWorkers;
             let taken = came_to(evidence, "workers");
             links.push(Link { way, given: given("device.down", DOWN_GIVEN), taken });
+        } else {
+            let given = given("device.down", ONE_GIVEN);
+            links.push(Link { way: Way::ToWorkers, given, taken: came_to(evidence, "workers") });
         }
         add_overrun(&mut links, overrun);
         let mut balances = Balances { links, other_span: None, faulty: evidence.has_faulty_links() };
@@ -340,6 +340,48 @@ mod tests {
         assert_eq!(balances(1000, 100_000, 5000), (vec![0, 0], 0, None));
         let (lost, _, other_span) = balances(0, 120_000, 5000);
         assert!(lost.is_empty() && other_span.is_some_and(|why| why.contains("took more than was sent")));
+    }
+
+    /// Causes of a run of ATP with these interfaces: their ends, and the frames that they sent and received.
+    fn of_atp(interfaces: &[(&str, u64, u64)], external: bool) -> Vec<(&'static str, Certainty, u64)> {
+        let mut manifest = manifest(&[0; 2]);
+        manifest.family = Some(Family::Results);
+        manifest.clocks.insert("sent.t_sent_ps".to_owned(), "monotonic".to_owned());
+        if external {
+            manifest.external = Some("profile".to_owned());
+            let counted = [("received", 33_940), ("sent", 11_483)];
+            manifest.counters.device.extend(counted.map(|(name, frames)| (name.to_owned(), frames)));
+        }
+        let at = |(end, sent, received): &(&str, u64, u64)| InterfaceCounts {
+            end: (*end).to_owned(),
+            interface: (*end).to_owned(),
+            sent: Some(*sent),
+            received: *received,
+            tx_packets: *sent,
+            rx_packets: *received,
+            ..InterfaceCounts::default()
+        };
+        manifest.interfaces = interfaces.iter().map(at).collect();
+        let evidence = Evidence::of(std::path::Path::new(""), manifest);
+        let mut found = Vec::new();
+        Balances::of(&evidence).look(&evidence, &mut found);
+        found.iter().map(|found| (found.cause.code, found.certainty, found.explains)).collect()
+    }
+
+    #[test]
+    fn the_links_of_a_server_are_balanced_where_results_come_back() {
+        let with_server = |received: u64| {
+            let device = [("device.down", 8357, 33_940), ("device.up", 11_483, 8352)];
+            [("workers", 33_940, 8357), device[0], device[1], ("server", 8357, received)]
+        };
+        assert_eq!(of_atp(&with_server(11_254), false), [("link_lost", Certainty::Certain, 229 + 5)]);
+        assert_eq!(of_atp(&with_server(11_483), false), [("link_lost", Certainty::Possible, 5)]);
+        // What a device sent to the server is not compared with what came to the workers.
+        let ends = |received: u64| [("workers", 33_940, 8357), ("server", 8357, received)];
+        assert_eq!(of_atp(&ends(11_483), true), []);
+        assert_eq!(of_atp(&ends(11_254), true), [("link_lost", Certainty::Certain, 229)]);
+        // Without a server the device has one port.
+        assert_eq!(of_atp(&[("workers", 33_940, 8357)], true), [("link_lost", Certainty::Certain, 11_483 - 8357)]);
     }
 
     /// Evidence of a device that took 720 updates and sent 641, with more counters.
