@@ -27,7 +27,8 @@ pub(crate) fn look(evidence: &Evidence, found: &mut Vec<CauseFound>) {
         of_lockstep(evidence, found);
     }
     let dead = found.iter().any(|found| found.cause == &DEVICE_ENDED);
-    for end in ["workers", "server"] {
+    // A software device, in this run or in a part of it, has interfaces of its own.
+    for end in ["workers", "device.down", "device.up", "server"] {
         let mut any = false;
         for counts in evidence.interfaces(end) {
             // Cables of a launched device disappear with it; without a carrier every frame is refused.
@@ -514,6 +515,33 @@ mod tests {
         // Lost, and no interface counted it.
         evidence.manifest.interfaces = vec![at_workers("one", 0), at_workers("two", 0)];
         assert_eq!(causes(&evidence), of("manifest.json, validity"));
+    }
+
+    #[test]
+    fn an_interface_of_our_own_device_that_went_down_is_named() {
+        let of = |end: &str, state: &str, carrier_changes: u64| {
+            let mut manifest = manifest(&[0]);
+            (manifest.counters.acks_sent, manifest.counters.acks_received) = (100, 90);
+            manifest.interfaces = vec![InterfaceCounts {
+                end: end.to_owned(),
+                interface: "d1".to_owned(),
+                state: state.to_owned(),
+                carrier_changes,
+                tx_packets: 2303,
+                ..InterfaceCounts::default()
+            }];
+            let evidence = Evidence::of(std::path::Path::new(""), manifest);
+            let mut found = Vec::new();
+            look(&evidence, &mut found);
+            let named: Vec<_> = found.iter().map(|found| (found.cause.code, found.certainty)).collect();
+            (named, crate::merging::answers(&evidence, LostOnLinks::NONE).is_some())
+        };
+        // Answers that were on the way when it went down are not lost in the device.
+        for end in ["device.up", "device.down", "workers"] {
+            assert_eq!(of(end, "down", 1), (vec![("no_carrier", Certainty::Certain)], false), "{end}");
+        }
+        assert_eq!(of("server", "down", 1), (vec![("no_carrier", Certainty::Certain)], true));
+        assert_eq!(of("device.up", "up", 0), (vec![], true));
     }
 
     /// Frames that the server's socket dropped were updates, and no answers.

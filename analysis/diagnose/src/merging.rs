@@ -229,8 +229,9 @@ pub(crate) fn copies(evidence: &Evidence, crossing: Option<&Crossing>) -> Option
 pub(crate) fn answers(evidence: &Evidence, on_links: LostOnLinks) -> Option<CauseFound> {
     let counters = &evidence.manifest.counters;
     let missing = counters.acks_sent.saturating_sub(counters.acks_received);
-    let whole =
-        evidence.manifest.part.is_none() && evidence.interface("workers").is_none_or(|counts| counts.state != "down");
+    // The way back ends where an interface went down.
+    let is_up = |end: &str| evidence.interfaces(end).all(|counts| counts.state != "down");
+    let whole = evidence.manifest.part.is_none() && ["device.up", "device.down", "workers"].into_iter().all(is_up);
     if !whole || evidence.is_killed() || missing == 0 || on_links.may_explain(missing) {
         return None;
     }
