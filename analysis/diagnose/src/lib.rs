@@ -154,6 +154,8 @@ pub fn diagnose(dir: &Path, device: Option<&Path>, protocols: &Protocols, no_ver
         hosts::silence(&evidence, crossing.as_ref(), &mut found, &mut unknown);
     } else if evidence.manifest.unseen.is_some() || evidence.manifest.external.is_some() {
         came(&evidence, crossing.as_ref(), &known, &balances, &mut found, &mut unknown)?;
+    } else if evidence.is_real() && evidence.has_all_rows() {
+        on_cables(&evidence, &mut found);
     }
     if kept_apart && evidence.came() > 0 {
         let on_hosts = hosts::dropped_on_way_back(&evidence);
@@ -245,6 +247,22 @@ fn came(
         floats::look_at(evidence, found)?;
     }
     Ok(())
+}
+
+/// Finds copies and frames that overtook others on the cables of a device with books. What it loses is in its books; what its cables do to
+/// frames is not.
+fn on_cables(evidence: &Evidence, found: &mut Vec<CauseFound>) {
+    match evidence.manifest.family() {
+        Family::Results => found.extend(results::copies_of_results(evidence)),
+        Family::Updates => {
+            found.extend(merging::copies(evidence, None));
+            // Frames of several queues have no defined order.
+            let keeps_order = evidence.forwards() && evidence.text("target", "queue") == "fifo";
+            let order = keeps_order.then(|| loss::order(evidence, 0)).flatten();
+            found.extend(order.filter(|order| order.certainty > Certainty::Possible));
+        }
+        Family::Pairs => {}
+    }
 }
 
 /// Makes results again of the capture of the workers where some are wrong or contributions are `left_out` of them. Returns whose contributions
@@ -371,7 +389,12 @@ fn symptoms(evidence: &Evidence, found: &[CauseFound]) -> Vec<Symptom> {
 
 /// Describes which data to record so that the next run shows more.
 fn what_would_tell(evidence: &Evidence) -> String {
-    match (evidence.tap("workers").is_some(), evidence.has_device_counters()) {
+    let has_tap = evidence.tap("workers").is_some();
+    if evidence.is_real() && evidence.manifest.external.is_none() {
+        let first = if has_tap { "" } else { "set transport.tap = \"tap.pcapng\", run again, and " };
+        return format!("no rule explains it: {first}compare the captures of the two ends of each cable of the device");
+    }
+    match (has_tap, evidence.has_device_counters()) {
         (false, _) => format!("no rule explains it: {}", evidence.next_step("")),
         (true, false) => {
             "no rule explains it: have [target.launch] counters read what the device counts, and run again".into()
@@ -426,6 +449,52 @@ mod tests {
         assert_eq!(order(&[late, (&cause::BYTE_ORDER, Certainty::Certain, 5)]), ["byte_order", "host_late"]);
         assert_eq!(order(&[late, (&cause::ADDS_WRONGLY, Certainty::Likely, 5)]), ["adds_wrongly", "host_late"]);
         assert_eq!(order(&[late, (&cause::BITS_FLIPPED, Certainty::Possible, 5)]), ["host_late", "bits_flipped"]);
+    }
+
+    /// Causes on the cables of a software device with this queue, of 20 frames that came as `arrivals` says, in ms.
+    fn of_cables(queue: &str, arrivals: impl Fn(u32) -> Vec<u32>) -> Vec<(&'static str, Certainty, u64)> {
+        use pktgen_core::record::PacketId;
+        let mut manifest = evidence::manifest(&[0, 0]);
+        manifest.config = format!("[target]\nprogram = \"forward\"\nqueue = \"{queue}\"\n");
+        manifest.clocks.insert("sent.t_sent_ps".to_owned(), "monotonic".to_owned());
+        let mut evidence = Evidence::of(Path::new(""), manifest);
+        let mut rows = Vec::new();
+        for seq in 0..20u32 {
+            let packet = PacketId::new(seq % 2, seq / 2, 0);
+            evidence.sent.packet.push(packet);
+            evidence.sent.sent_ps.push(Some(i64::from(seq) * 1_000_000_000));
+            rows.extend(arrivals(seq).into_iter().map(|ms| (i64::from(ms) * 1_000_000_000 + 1, packet)));
+        }
+        rows.sort_by_key(|(t, _)| *t);
+        evidence.arrived.recv_ps = rows.iter().map(|(t, _)| *t).collect();
+        evidence.arrived.packet = rows.iter().map(|(_, packet)| Some(*packet)).collect();
+        evidence.join = join::Join::new(&evidence.sent.packet, evidence.arrived.packet.iter().copied());
+        let mut found = Vec::new();
+        on_cables(&evidence, &mut found);
+        found.iter().map(|found| (found.cause.code, found.certainty, found.explains)).collect()
+    }
+
+    #[test]
+    fn cables_of_our_own_device_may_copy_and_reorder() {
+        assert_eq!(of_cables("fifo", |seq| vec![seq]), []);
+        let twice = |seq: u32| if seq.is_multiple_of(5) { vec![seq, seq + 1] } else { vec![seq] };
+        assert_eq!(of_cables("fifo", twice), [("copies", Certainty::Certain, 4)]);
+        let late = |seq: u32| vec![if seq.is_multiple_of(5) { seq + 4 } else { seq }];
+        assert_eq!(of_cables("fifo", late), [("reordered", Certainty::Likely, 4)]);
+        // A queue that merges what waits has an order of its own.
+        assert_eq!(of_cables("merging", late), []);
+    }
+
+    #[test]
+    fn captures_of_both_ends_of_a_cable_show_what_it_does() {
+        let says = |external: Option<&str>| {
+            let mut manifest = evidence::manifest(&[0, 0]);
+            manifest.clocks.insert("sent.t_sent_ps".to_owned(), "monotonic".to_owned());
+            manifest.external = external.map(str::to_owned);
+            what_would_tell(&Evidence::of(Path::new(""), manifest))
+        };
+        assert!(says(None).contains("run again, and compare the captures of the two ends"), "{}", says(None));
+        assert!(!says(Some("profile")).contains("compare"), "{}", says(Some("profile")));
     }
 
     #[test]

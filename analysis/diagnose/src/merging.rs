@@ -211,7 +211,13 @@ fn shares(evidence: &Evidence, crossing: Option<&Crossing>) -> Vec<Share> {
 
 /// Finds packets that arrived more than once.
 pub(crate) fn copies(evidence: &Evidence, crossing: Option<&Crossing>) -> Option<CauseFound> {
-    let counted = evidence.manifest.unseen.as_ref().map_or(0, |unseen| unseen.duplicates);
+    let again = |at: &usize| evidence.join.sent(*at).is_some() && evidence.join.first(*at).is_none();
+    let counted = match &evidence.manifest.unseen {
+        Some(unseen) => unseen.duplicates,
+        None if evidence.manifest.external.is_some() => 0,
+        // Where the device keeps books, rows show them.
+        None => (0..evidence.arrived.packet.len()).filter(again).count() as u64,
+    };
     let seen = crossing.map(|crossing| &crossing.copies).filter(|copies| copies.frames > 0);
     let frames = counted.max(seen.map_or(0, |copies| copies.frames));
     if frames == 0 || evidence.is_results() {

@@ -140,6 +140,14 @@ pub(crate) fn look(evidence: &Evidence, came: u64, [on_links, back]: [LostOnLink
     unmatched(evidence, (came, u64::from(odd)), found);
 }
 
+/// Finds results that came again without a reason.
+pub(crate) fn copies_of_results(evidence: &Evidence) -> Option<CauseFound> {
+    let Tally { blocks, repeats, again, .. } = Tally::of(evidence);
+    // Results that differ from the first copy are not copies.
+    let unlike = evidence.unlike().map_or(0, |unlike| unlike.results);
+    copies(evidence, &blocks, (again.saturating_sub(unlike), repeats))
+}
+
 /// Finds workers without any result beside others of their job; removes the blocks of these jobs.
 fn to_some(of_jobs: &OfJobs, blocks: &mut Blocks, found: &mut Vec<CauseFound>) {
     let (mut proofs, mut explains) = (Vec::new(), 0);
@@ -471,6 +479,34 @@ mod tests {
         assert_eq!(behind_server(100, 20, 100, 100), [("acks_lost", Certainty::Likely, 20)]);
         assert_eq!(behind_server(2000, 10, 2000, 2000), [("acks_lost", Certainty::Possible, 10)]);
         assert_eq!(behind_server(100, 8, 100, 100), []);
+    }
+
+    /// Workers of a software device get a result again that its cable copied.
+    #[test]
+    fn results_that_a_cable_copied_are_copies() {
+        let copies = |again: u32, repeats: u32| {
+            let mut evidence = Evidence::of(std::path::Path::new(""), manifest(&[0, 0]));
+            for (seq, worker) in (0..10).flat_map(|seq| [(seq, 0), (seq, 1)]) {
+                let attempts = if seq < repeats { 2 } else { 1 };
+                for attempt in 0..attempts {
+                    evidence.sent.packet.push(PacketId::new(worker, seq, attempt));
+                    evidence.sent.sent_ps.push(Some(i64::from(seq) * 1000));
+                }
+                let frames = if seq < again { 2 } else { 1 };
+                for frame in 0..frames {
+                    let results = &mut evidence.results;
+                    results.recv_ps.push(i64::from(seq) * 1000 + 500);
+                    results.worker.push(worker);
+                    results.seq.push(seq);
+                    results.again.push(frame > 0);
+                    results.count.push(2);
+                    results.degraded.push(false);
+                }
+            }
+            copies_of_results(&evidence).map(|found| (found.cause.code, found.certainty, found.explains))
+        };
+        assert_eq!(copies(3, 0), Some(("copies", Certainty::Certain, 6)));
+        assert_eq!([copies(0, 0), copies(3, 3)], [None; 2]);
     }
 
     /// Two jobs of two workers with 40 blocks each; `sources` says by worker and block of how many a result is, if it comes.
