@@ -1,5 +1,7 @@
 //! Causes shown by hosts, cables and a launched device, and reasons why nothing arrived.
 
+use std::collections::BTreeMap;
+
 use pktgen_core::record::{CHECKSUMS_WRONG, Fault, InterfaceCounts, Note, WIRES_CHECKSUMS_WRONG};
 
 use crate::cause::{
@@ -12,6 +14,7 @@ use crate::crossing::Crossing;
 use crate::evidence::{Evidence, named};
 use crate::finding::{CauseFound, Certainty, EvidenceItem};
 use crate::links::LostOnLinks;
+use crate::sockets;
 
 /// Reasons in a device's ledger that indicate a fault: full queues, full tables and repeated packets do not.
 const FAULTY: &[&str] =
@@ -41,6 +44,7 @@ pub(crate) fn look(evidence: &Evidence, found: &mut Vec<CauseFound>) {
         found.extend(refused_at(evidence, end).filter(|_| !any));
     }
     found.extend(overrun(evidence));
+    found.extend(discarded(evidence));
     found.extend(device_overrun(evidence));
     found.extend(by_books(evidence));
     found.extend(late(evidence));
@@ -122,18 +126,46 @@ fn refused_at(evidence: &Evidence, end: &str) -> Option<CauseFound> {
     Some(CauseFound::new(&SEND_REFUSED, Certainty::Certain, frames, proofs))
 }
 
-fn overrun(evidence: &Evidence) -> Option<CauseFound> {
-    let mut proofs = Vec::new();
-    let mut lost = 0;
+/// Returns the frames that sockets dropped before they were read, by end.
+fn before_read(evidence: &Evidence) -> BTreeMap<&str, u64> {
+    let mut all: BTreeMap<&str, u64> = BTreeMap::new();
     for fault in evidence.faults() {
         if let Fault::FramesLost { end, before_read, .. } = fault
             && *before_read > 0
         {
-            lost += before_read;
-            proofs.push(EvidenceItem::new(
-                format!("socket of {end}"),
-                format!("{before_read} frames were dropped before they were read"),
-            ));
+            *all.entry(end.as_str()).or_default() += *before_read;
+        }
+    }
+    all
+}
+
+/// Finds datagrams of a device without books that hosts discarded for a wrong checksum.
+fn discarded(evidence: &Evidence) -> Option<CauseFound> {
+    evidence.manifest.external.as_ref()?;
+    let (mut proofs, mut all) = (Vec::new(), 0);
+    for (end, dropped) in before_read(evidence) {
+        let damaged = sockets::damaged(evidence, end).unwrap_or(0).min(dropped);
+        if damaged > 0 {
+            all += damaged;
+            let says = format!(
+                "{damaged} datagrams were discarded for a wrong checksum, by the kernel's count of all sockets"
+            );
+            proofs.push(EvidenceItem::new(format!("socket of {end}"), says));
+        }
+    }
+    (all > 0).then(|| CauseFound::new(&BAD_CHECKSUM, Certainty::Likely, all, proofs))
+}
+
+fn overrun(evidence: &Evidence) -> Option<CauseFound> {
+    let (mut proofs, mut lost, mut unsure) = (Vec::new(), 0, false);
+    for (end, dropped) in before_read(evidence) {
+        let damaged = sockets::damaged(evidence, end);
+        let frames = dropped.saturating_sub(damaged.unwrap_or(0));
+        if frames > 0 {
+            lost += frames;
+            unsure |= damaged.is_none() && sockets::are_datagrams(evidence);
+            let says = format!("{frames} frames were dropped before they were read");
+            proofs.push(EvidenceItem::new(format!("socket of {end}"), says));
         }
     }
     for counts in &evidence.manifest.interfaces {
@@ -144,7 +176,12 @@ fn overrun(evidence: &Evidence) -> Option<CauseFound> {
             proofs.push(EvidenceItem::new(named([counts]), says));
         }
     }
-    (lost > 0).then(|| CauseFound::new(&HOST_OVERRUN, Certainty::Certain, lost, proofs))
+    if unsure {
+        let says = "datagrams of a wrong checksum are among them, and were not counted: compare UdpInCsumErrors and UdpRcvbufErrors (nstat -a)";
+        proofs.push(EvidenceItem::new("count of the kernel", says.to_owned()));
+    }
+    let certainty = if unsure { Certainty::Possible } else { Certainty::Certain };
+    (lost > 0).then(|| CauseFound::new(&HOST_OVERRUN, certainty, lost, proofs))
 }
 
 /// Returns the frames that an interface dropped on the way in, unless they are few.
@@ -161,11 +198,11 @@ pub(crate) fn dropped_on_way_back(evidence: &Evidence) -> u64 {
 /// Returns the frames that hosts of an end lost after they had arrived there. Where a socket takes frames before the
 /// stack, its interface counts the same ones.
 fn dropped_at(evidence: &Evidence, end: &str) -> u64 {
-    let of_socket = |fault: &Fault| match fault {
-        Fault::FramesLost { end: of, before_read, .. } if of == end => *before_read,
-        _ => 0,
-    };
-    let at_sockets: u64 = evidence.faults().map(of_socket).sum();
+    let at_sockets = before_read(evidence).get(end).copied().unwrap_or(0);
+    // A cable of our own device lost what it damaged.
+    let own = evidence.manifest.external.is_none();
+    let damaged = if own { sockets::damaged(evidence, end).unwrap_or(0) } else { 0 };
+    let at_sockets = at_sockets.saturating_sub(damaged);
     let of_end = evidence.manifest.interfaces.iter().filter(|counts| counts.end == end);
     at_sockets.max(of_end.map(dropped_by).sum())
 }
@@ -542,6 +579,31 @@ mod tests {
         }
         assert_eq!(of("server", "down", 1), (vec![("no_carrier", Certainty::Certain)], true));
         assert_eq!(of("device.up", "up", 0), (vec![], true));
+    }
+
+    /// The kernel's count of a socket's drops has datagrams with a wrong checksum, which no host was too slow for.
+    #[test]
+    fn datagrams_with_a_wrong_checksum_are_no_overrun() {
+        let of = |kind: &str, errors: Option<u64>, external: bool| {
+            let mut manifest = manifest(&[0; 2]);
+            manifest.config = format!("[transport]\nkind = \"{kind}\"\n");
+            manifest.external = external.then(|| "profile".to_owned());
+            let says = "sent 0, received 2558, dropped on the way out 0, dropped before they were read 142";
+            manifest.host.insert("device.frames.server".to_owned(), says.to_owned());
+            manifest.host.extend(errors.map(|n| ("device.udp.checksum_errors".to_owned(), n.to_string())));
+            let fault = Fault::FramesLost { end: "server".to_owned(), out: 0, before_read: 142 };
+            manifest.validity.faults.push(Fault::InPart { part: "device".to_owned(), fault: Box::new(fault) });
+            let mut found = Vec::new();
+            look(&Evidence::of(std::path::Path::new(""), manifest), &mut found);
+            found.iter().map(|found| (found.cause.code, found.certainty, found.explains)).collect::<Vec<_>>()
+        };
+        assert_eq!(of("udp", Some(142), false), []);
+        assert_eq!(of("udp", Some(40), false), [("host_overrun", Certainty::Certain, 102)]);
+        assert_eq!(of("udp", Some(0), true), [("host_overrun", Certainty::Certain, 142)]);
+        assert_eq!(of("udp", Some(500), true), [("bad_checksum", Certainty::Likely, 142)]);
+        // Not counted by the run.
+        assert_eq!(of("udp", None, false), [("host_overrun", Certainty::Possible, 142)]);
+        assert_eq!(of("af_packet", None, false), [("host_overrun", Certainty::Certain, 142)]);
     }
 
     /// Frames that the server's socket dropped were updates, and no answers.

@@ -32,6 +32,7 @@ mod merging;
 mod partial;
 mod repeats;
 mod results;
+mod sockets;
 mod stations;
 mod sums;
 mod text;

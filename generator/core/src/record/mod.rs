@@ -40,6 +40,6 @@ pub use row::{
 pub use shard::{PLANNED, SweepShard, plan_hash};
 pub use stamps::{STAMPS_RECEIVED, STAMPS_SENT, StampClock};
 pub use verdict::{
-    CHECKSUMS_WRONG, Facts, Fault, Incidents, LOCKSTEP_COUNTER, Note, Unseen, Validity, WAITS_FOR_ALL,
-    WIRES_CHECKSUMS_WRONG, judge,
+    CHECKSUMS_WRONG, Facts, Fault, Incidents, LOCKSTEP_COUNTER, Note, UDP_CHECKSUM_ERRORS, Unseen, Validity,
+    WAITS_FOR_ALL, WIRES_CHECKSUMS_WRONG, judge,
 };

@@ -372,6 +372,8 @@ pub struct Unseen {
 pub const CHECKSUMS_WRONG: &str = "lockstep.checksums_wrong";
 /// The same counter on wires.
 pub const WIRES_CHECKSUMS_WRONG: &str = "wires.checksums_wrong";
+/// Fact of a host: datagrams that its sockets discarded during the run for a wrong checksum, those of others included.
+pub const UDP_CHECKSUM_ERRORS: &str = "udp.checksum_errors";
 /// Counter of ns that a device waited for workers, for one that never went on without them.
 pub const WAITS_FOR_ALL: &str = "waits_for_all_ns";
 /// Prefix of counter names of a device in lockstep, and of those of a launched device that pktgen's own counters have.

@@ -1,4 +1,4 @@
-//! The kernel's counters of network interfaces: read before a run and after it, never per frame.
+//! The kernel's counters of network interfaces, and of datagrams with a wrong checksum: read before a run and after it, never per frame.
 
 use std::fs;
 use std::path::Path;
@@ -9,6 +9,33 @@ use pktgen_core::record::InterfaceCounts;
 const COUNTERS: &str = "/proc/thread-self/net/dev";
 /// Descriptions of all interfaces.
 const FOLDER: &str = "/sys/class/net";
+
+/// Counters of IPv4 and of IPv6 of that namespace.
+const OF_IPV4: &str = "/proc/thread-self/net/snmp";
+const OF_IPV6: &str = "/proc/thread-self/net/snmp6";
+
+/// Returns how many datagrams with a wrong checksum all UDP sockets have discarded; `None` if the kernel does not tell. Each socket counts
+/// its own among its drops.
+pub(crate) fn checksum_errors() -> Option<u64> {
+    let of_ipv6 = fs::read_to_string(OF_IPV6).ok().and_then(|text| wrong_of_ipv6(&text));
+    Some(wrong_of_ipv4(&fs::read_to_string(OF_IPV4).ok()?)? + of_ipv6.unwrap_or(0))
+}
+
+/// Reads the count from a text in the form of `/proc/net/snmp`: a line of names, then one of numbers.
+fn wrong_of_ipv4(text: &str) -> Option<u64> {
+    let mut lines = text.lines().map(str::split_ascii_whitespace).filter_map(|mut words| {
+        let protocol = words.next()?;
+        (protocol == "Udp:").then_some(words)
+    });
+    let (names, numbers) = (lines.next()?, lines.next()?);
+    names.zip(numbers).find(|(name, _)| *name == "InCsumErrors")?.1.parse().ok()
+}
+
+/// The same of a text in the form of `/proc/net/snmp6`: a name and a number on each line.
+fn wrong_of_ipv6(text: &str) -> Option<u64> {
+    let mut pairs = text.lines().filter_map(|line| line.split_once(char::is_whitespace));
+    pairs.find(|(name, _)| *name == "Udp6InCsumErrors")?.1.trim().parse().ok()
+}
 
 /// An interface's counters at one moment: totals since its creation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -84,6 +111,17 @@ impl InterfaceReading {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn datagrams_with_a_wrong_checksum_are_counted_for_both_protocols() {
+        let of_ipv4 = "Tcp: RtoMin InCsumErrors\nTcp: 200 9\nUdp: InDatagrams NoPorts InCsumErrors MemErrors\nUdp: 12 3 142 5\n\
+                       UdpLite: InDatagrams InCsumErrors\nUdpLite: 1 7\n";
+        assert_eq!(wrong_of_ipv4(of_ipv4), Some(142));
+        assert_eq!((wrong_of_ipv4("Udp: InDatagrams\nUdp: 12\n"), wrong_of_ipv4("")), (None, None));
+        let of_ipv6 =
+            "Udp6InErrors                    \t8\nUdp6InCsumErrors                \t3\nUdpLite6InCsumErrors\t4\n";
+        assert_eq!((wrong_of_ipv6(of_ipv6), wrong_of_ipv6("")), (Some(3), None));
+    }
 
     #[test]
     fn counts_are_those_between_two_readings() {

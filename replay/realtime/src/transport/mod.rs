@@ -47,7 +47,7 @@ use pktgen_wire::wire::frame::FRAME_MAX;
 pub use af_xdp::{XdpFacts, bind_sender, memory_of_a_port, xdp_facts};
 pub use departures::{Departure, Departures};
 pub(crate) use ethtool::card_clock;
-pub(crate) use interface_counts::InterfaceReading;
+pub(crate) use interface_counts::{InterfaceReading, checksum_errors};
 pub(crate) use listen::RETIRE_MS;
 pub use listen::{Listen, ListenKind, Listener};
 pub(crate) use nowhere::Nowhere;

@@ -14,8 +14,10 @@ use super::socket::{self, BATCH, PAYLOAD_MAX, SendBatch, SocketBuffer};
 use super::stall::Stall;
 use super::{
     Arrival, Capabilities, End, Found, Ports, Stamps, Submitted, Transport, TransportPlan, Wire, WireCounters,
+    checksum_errors,
 };
 use crate::frame::Heads;
+use pktgen_core::record::UDP_CHECKSUM_ERRORS;
 use pktgen_core::registry::Named;
 use pktgen_core::{Error, Result};
 use pktgen_wire::wire::frame::HEAD;
@@ -171,9 +173,16 @@ pub struct Udp {
     stall: Stall,
     /// ICMP answers of the peer's host, where a receiver must exist.
     answers: Option<Stall>,
-    /// The kernel's count of drops at the last reading; it wraps.
-    drops_seen: u32,
+    drops: Drops,
     mode: String,
+}
+
+/// The kernel's counts of drops.
+struct Drops {
+    /// Those of the socket at the last reading; the count wraps.
+    seen: u32,
+    /// Datagrams with a wrong checksum of all sockets, when this one was opened.
+    damaged_before: Option<u64>,
 }
 
 impl Udp {
@@ -234,15 +243,16 @@ impl Udp {
         let outgoing = if segmented { SendBatch::segmented() } else { SendBatch::new() };
         let incoming = ReceiveBatch::new(payload_max, stamps);
         let counters = WireCounters::default();
-        let (stall, answers, sampler, drops_seen) = (Stall::new(), None, None, 0);
-        Ok(Udp { socket, peer, outgoing, incoming, heads, down, sampler, counters, stall, answers, drops_seen, mode })
+        let (stall, answers, sampler) = (Stall::new(), None, None);
+        let drops = Drops { seen: 0, damaged_before: checksum_errors() };
+        Ok(Udp { socket, peer, outgoing, incoming, heads, down, sampler, counters, stall, answers, drops, mode })
     }
 
     /// Adds the kernel's count of drops to ours. Messages that waited may carry older counts than already seen.
     fn saw_drops(&mut self, count: u32) {
-        let more = count.wrapping_sub(self.drops_seen);
+        let more = count.wrapping_sub(self.drops.seen);
         if more < u32::MAX / 2 {
-            self.drops_seen = count;
+            self.drops.seen = count;
             self.counters.receive_dropped += u64::from(more);
         }
     }
@@ -403,6 +413,12 @@ impl Wire for Udp {
 
     fn mode(&self) -> String {
         self.mode.clone()
+    }
+
+    fn notes(&mut self) -> Vec<(String, String)> {
+        let (before, now) = (self.drops.damaged_before, checksum_errors());
+        let damaged = before.zip(now).map(|(before, now)| now.saturating_sub(before));
+        damaged.map(|frames| (UDP_CHECKSUM_ERRORS.to_owned(), frames.to_string())).into_iter().collect()
     }
 }
 

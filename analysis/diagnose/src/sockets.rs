@@ -1,0 +1,84 @@
+//! What processes counted at the sockets of an end, where no interface has counters of the run's frames.
+
+use pktgen_core::record::UDP_CHECKSUM_ERRORS;
+
+use crate::evidence::Evidence;
+
+/// Frames of an end, by the counts of all processes that have it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct SocketCounts {
+    /// Frames that the sockets dropped.
+    dropped: u64,
+    /// Most of those that may have been dropped for a wrong checksum; `None` if that was not counted.
+    damaged: Option<u64>,
+}
+
+impl SocketCounts {
+    /// Returns the counts of an end; `None` if no process recorded any.
+    pub(crate) fn of(evidence: &Evidence, end: &str) -> Option<SocketCounts> {
+        let name = format!("frames.{end}");
+        let host = &evidence.manifest.host;
+        let mut all: Option<SocketCounts> = None;
+        for (fact, says) in host {
+            // Facts of a part of the run have its name in front.
+            let Some(part) = fact.strip_suffix(&name).filter(|part| part.is_empty() || part.ends_with('.')) else {
+                continue;
+            };
+            let Some([.., dropped]) = numbers(says) else { continue };
+            let errors =
+                host.get(&format!("{part}{UDP_CHECKSUM_ERRORS}")).and_then(|errors| errors.parse::<u64>().ok());
+            let damaged = errors.map(|errors| errors.min(dropped));
+            let before = all.unwrap_or(SocketCounts { damaged: Some(0), ..SocketCounts::default() });
+            all = Some(SocketCounts {
+                dropped: before.dropped + dropped,
+                damaged: before.damaged.zip(damaged).map(|(before, own)| before + own),
+            });
+        }
+        all
+    }
+}
+
+/// Reads the numbers of a text such as `sent 5, received 4, dropped on the way out 0, dropped before they were read 1`.
+fn numbers(says: &str) -> Option<[u64; 4]> {
+    let mut all = says.split(", ").map(|part| part.rsplit(' ').next()?.parse::<u64>().ok());
+    Some([all.next()??, all.next()??, all.next()??, all.next()??])
+}
+
+/// Returns the frames of an end that its sockets may have dropped for a wrong checksum; `None` if that is not known.
+pub(crate) fn damaged(evidence: &Evidence, end: &str) -> Option<u64> {
+    SocketCounts::of(evidence, end)?.damaged
+}
+
+/// Whether frames are datagrams, of which the kernel drops those with a wrong checksum.
+pub(crate) fn are_datagrams(evidence: &Evidence) -> bool {
+    evidence.text("transport", "kind") == "udp"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evidence::manifest;
+
+    #[test]
+    fn counts_of_an_end_are_those_of_all_its_processes() {
+        let mut manifest = manifest(&[0; 2]);
+        let mut add = |fact: &str, says: &str| drop(manifest.host.insert(fact.to_owned(), says.to_owned()));
+        let says = |sent: u64, received: u64, out: u64, dropped: u64| {
+            format!(
+                "sent {sent}, received {received}, dropped on the way out {out}, dropped before they were read {dropped}"
+            )
+        };
+        add("rank-0.frames.workers", &says(100, 90, 5, 8));
+        add("rank-0.udp.checksum_errors", "3");
+        add("rank-1.frames.workers", &says(200, 190, 0, 2));
+        add("rank-1.udp.checksum_errors", "7");
+        add("frames.server", &says(9, 8, 0, 1));
+        add("frames.device.up", "none");
+        let evidence = Evidence::of(std::path::Path::new(""), manifest);
+        let workers = SocketCounts::of(&evidence, "workers").expect("counts");
+        assert_eq!(workers, SocketCounts { dropped: 10, damaged: Some(5) });
+        let server = SocketCounts::of(&evidence, "server").expect("counts");
+        assert_eq!((server.dropped, server.damaged), (1, None));
+        assert_eq!((SocketCounts::of(&evidence, "device.up"), SocketCounts::of(&evidence, "up")), (None, None));
+    }
+}
