@@ -7,6 +7,7 @@ use crate::cause::{DEVICE_DROPS, DEVICE_ENDED, HOST_LATE, HOST_OVERRUN, LINK_LOS
 use crate::counted::{DOWN_GIVEN, DOWN_TAKEN, DROPS, ENDS, ONE_GIVEN, OVERRUN, UP_GIVEN, UP_TAKEN};
 use crate::evidence::Evidence;
 use crate::finding::{CauseFound, Certainty, EvidenceItem};
+use crate::sockets::{self, SocketCounts};
 
 /// Number of frames lost on a link that may result from reading counters at different times.
 const FEW: u64 = 3;
@@ -91,14 +92,25 @@ fn of_interfaces(
     Some(Count { at: format!("interface {}, {what}", names.join(", ")), frames: all().map(frames).sum() })
 }
 
+/// Returns the counts of an end over all processes with sockets there, if all that came was read.
+fn of_sockets(evidence: &Evidence, end: &str, what: &str, frames: impl Fn(&SocketCounts) -> u64) -> Option<Count> {
+    let counts =
+        (sockets::are_datagrams(evidence) && sockets::read_all(evidence)).then(|| SocketCounts::of(evidence, end));
+    Some(Count { at: format!("socket of {end}, {what}"), frames: frames(&counts.flatten()?) })
+}
+
 /// Returns the frames that the run sent there.
 fn sent_by(evidence: &Evidence, end: &str) -> Option<Count> {
     of_interfaces(evidence, end, "sent", InterfaceCounts::sent_of_run)
+        .or_else(|| of_sockets(evidence, end, "sent", |counts| counts.sent))
 }
 
-/// Returns the frames that arrived at interfaces of the host, whether useful or not.
+/// Returns the frames that arrived at the host, whether useful or not.
 fn came_to(evidence: &Evidence, end: &str) -> Option<Count> {
+    // What another device sent with a wrong checksum arrived.
+    let whole = evidence.manifest.external.is_none();
     of_interfaces(evidence, end, "received", |counts| counts.came() + counts.rx_dropped + counts.rx_errors)
+        .or_else(|| of_sockets(evidence, end, "received", |counts| counts.arrived(whole)))
 }
 
 fn of_device(evidence: &Evidence, names: &[&'static str]) -> Option<Count> {
@@ -308,6 +320,8 @@ fn inner(evidence: &Evidence) -> Option<CauseFound> {
 
 #[cfg(test)]
 mod tests {
+    use pktgen_core::record::Fault;
+
     use super::*;
     use crate::evidence::manifest;
 
@@ -382,6 +396,49 @@ mod tests {
         assert_eq!(of_atp(&ends(11_254), true), [("link_lost", Certainty::Certain, 229)]);
         // Without a server the device has one port.
         assert_eq!(of_atp(&[("workers", 33_940, 8357)], true), [("link_lost", Certainty::Certain, 11_483 - 8357)]);
+    }
+
+    /// Causes of a finished run over sockets, whose ends sent and received and dropped so many frames, with so many checksum errors.
+    fn over_sockets(ends: [[u64; 3]; 4], errors: u64, faults: &[Fault]) -> Vec<(&'static str, Certainty, u64, String)> {
+        let mut manifest = manifest(&[0; 2]);
+        manifest.config = "[target]\nprogram = \"forward\"\n[transport]\nkind = \"udp\"\n".to_owned();
+        manifest.clocks.insert("sent.t_sent_ps".to_owned(), "monotonic".to_owned());
+        manifest.validity.faults = faults.to_vec();
+        let names = [("workers", "workers"), ("device", "device.down"), ("device", "device.up"), ("server", "server")];
+        for ((part, end), [sent, received, dropped]) in names.into_iter().zip(ends) {
+            let says = format!(
+                "sent {sent}, received {received}, dropped on the way out 0, dropped before they were read {dropped}"
+            );
+            manifest.host.insert(format!("{part}.frames.{end}"), says);
+            manifest.host.insert(format!("{part}.udp.checksum_errors"), errors.to_string());
+        }
+        let evidence = Evidence::of(std::path::Path::new(""), manifest);
+        let mut found = Vec::new();
+        Balances::of(&evidence).look(&evidence, &mut found);
+        let of = |found: &CauseFound| (found.cause.code, found.certainty, found.explains, found.proofs[0].at.clone());
+        found.iter().map(of).collect()
+    }
+
+    #[test]
+    fn links_between_sockets_are_balanced_by_the_counts_of_the_run() {
+        let ends = |at_device: u64, back: u64, damaged: u64| {
+            let (up, down) = (2700 - 128, 2700);
+            match at_device {
+                0 => [[down, up, 0], [up, down, 0], [down, up, 0], [down, down, 0]],
+                _ => [[down, at_device, 0], [back, at_device, damaged], [at_device, back, 0], [back, at_device, 0]],
+            }
+        };
+        let lost = |way: &str, frames: u64| vec![("link_lost", Certainty::Certain, frames, way.to_owned())];
+        let back = lost("link from the server to the device; socket of server, sent", 128);
+        assert_eq!(over_sockets(ends(0, 0, 0), 0, &[]), back);
+        let forth = "link from the workers to the device; socket of workers, sent";
+        assert_eq!(over_sockets(ends(2572, 2572, 0), 0, &[]), lost(forth, 128));
+        // What a cable damaged did not arrive; what a socket had no room for did.
+        assert_eq!(over_sockets(ends(2558, 2558, 142), 142, &[]), lost(forth, 142));
+        assert_eq!(over_sockets(ends(2558, 2558, 142), 0, &[]), []);
+        // Sockets of a run that ended early hold what was not read.
+        let failed = Fault::RoleFailed { why: "no route".to_owned() };
+        assert_eq!(over_sockets(ends(2572, 2572, 0), 0, &[failed]), []);
     }
 
     /// Evidence of a device that took 720 updates and sent 641, with more counters.

@@ -1,12 +1,16 @@
 //! What processes counted at the sockets of an end, where no interface has counters of the run's frames.
 
-use pktgen_core::record::UDP_CHECKSUM_ERRORS;
+use pktgen_core::record::{Fault, RunState, UDP_CHECKSUM_ERRORS};
 
 use crate::evidence::Evidence;
 
 /// Frames of an end, by the counts of all processes that have it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct SocketCounts {
+    /// Frames that left.
+    pub(crate) sent: u64,
+    /// Frames that were read.
+    pub(crate) received: u64,
     /// Frames that the sockets dropped.
     dropped: u64,
     /// Most of those that may have been dropped for a wrong checksum; `None` if that was not counted.
@@ -24,17 +28,26 @@ impl SocketCounts {
             let Some(part) = fact.strip_suffix(&name).filter(|part| part.is_empty() || part.ends_with('.')) else {
                 continue;
             };
-            let Some([.., dropped]) = numbers(says) else { continue };
+            let Some([sent, received, out, dropped]) = numbers(says) else { continue };
             let errors =
                 host.get(&format!("{part}{UDP_CHECKSUM_ERRORS}")).and_then(|errors| errors.parse::<u64>().ok());
             let damaged = errors.map(|errors| errors.min(dropped));
             let before = all.unwrap_or(SocketCounts { damaged: Some(0), ..SocketCounts::default() });
             all = Some(SocketCounts {
+                // An answer of the peer's host says that nothing took a frame that had been sent.
+                sent: before.sent + sent.saturating_sub(out),
+                received: before.received + received,
                 dropped: before.dropped + dropped,
                 damaged: before.damaged.zip(damaged).map(|(before, own)| before + own),
             });
         }
         all
+    }
+
+    /// Returns the frames that arrived at sockets, those with a wrong checksum only if not `whole`.
+    pub(crate) fn arrived(&self, whole: bool) -> u64 {
+        let damaged = if whole { self.damaged.unwrap_or(0) } else { 0 };
+        self.received + self.dropped - damaged
     }
 }
 
@@ -52,6 +65,12 @@ pub(crate) fn damaged(evidence: &Evidence, end: &str) -> Option<u64> {
 /// Whether frames are datagrams, of which the kernel drops those with a wrong checksum.
 pub(crate) fn are_datagrams(evidence: &Evidence) -> bool {
     evidence.text("transport", "kind") == "udp"
+}
+
+/// Whether all that came was read: a process that ended early left datagrams in its sockets.
+pub(crate) fn read_all(evidence: &Evidence) -> bool {
+    let failed = || evidence.faults().any(|fault| matches!(fault, Fault::RoleFailed { .. } | Fault::Interrupted {}));
+    evidence.manifest.state == RunState::Finished && !evidence.is_cut() && !evidence.is_killed() && !failed()
 }
 
 #[cfg(test)]
@@ -76,9 +95,10 @@ mod tests {
         add("frames.device.up", "none");
         let evidence = Evidence::of(std::path::Path::new(""), manifest);
         let workers = SocketCounts::of(&evidence, "workers").expect("counts");
-        assert_eq!(workers, SocketCounts { dropped: 10, damaged: Some(5) });
+        assert_eq!(workers, SocketCounts { sent: 295, received: 280, dropped: 10, damaged: Some(5) });
+        assert_eq!([true, false].map(|whole| workers.arrived(whole)), [285, 290]);
         let server = SocketCounts::of(&evidence, "server").expect("counts");
-        assert_eq!((server.dropped, server.damaged), (1, None));
+        assert_eq!((server.arrived(true), server.damaged), (9, None));
         assert_eq!((SocketCounts::of(&evidence, "device.up"), SocketCounts::of(&evidence, "up")), (None, None));
     }
 }
