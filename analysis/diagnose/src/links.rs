@@ -64,6 +64,11 @@ impl LostOnLinks {
         LostOnLinks(self.0.map(|frames| frames.saturating_add(more)))
     }
 
+    /// Returns the transmissions that workers repeat without them, where each of them is for, or waited for by, so many.
+    pub(crate) fn times(self, workers: u64) -> LostOnLinks {
+        LostOnLinks(self.0.map(|frames| frames.saturating_mul(workers)))
+    }
+
     /// Whether these may be half of `missing` frames or more.
     pub(crate) fn may_explain(self, missing: u64) -> bool {
         self.0.is_none_or(|frames| frames.saturating_mul(2) >= missing)

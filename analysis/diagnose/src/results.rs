@@ -134,7 +134,8 @@ pub(crate) fn look(evidence: &Evidence, came: u64, [on_links, back]: [LostOnLink
         }
     }
     let late = late_repeats(evidence, &blocks, found);
-    of_repeats(evidence, (late, again.min(late)), on_links, found);
+    // Without one contribution, or without one frame with a result, all workers of a job repeat.
+    of_repeats(evidence, (late, again.min(late)), on_links.times(evidence.workers_of_job()), found);
     // Results of blocks without contributions belong to other sums or contain a wrong number.
     let odd: u32 = blocks.values().filter(|block| block.contributions == 0).map(|block| block.results).sum();
     unmatched(evidence, (came, u64::from(odd)), found);
@@ -479,6 +480,45 @@ mod tests {
         assert_eq!(behind_server(100, 20, 100, 100), [("acks_lost", Certainty::Likely, 20)]);
         assert_eq!(behind_server(2000, 10, 2000, 2000), [("acks_lost", Certainty::Possible, 10)]);
         assert_eq!(behind_server(100, 8, 100, 100), []);
+    }
+
+    /// Four workers each repeat ten contributions, by the counters of whose link so many were lost.
+    #[test]
+    fn a_lost_contribution_is_repeated_by_all_workers() {
+        let codes = |lost: u64| {
+            let mut manifest = manifest(&[0; 4]);
+            let counted = [("received", 1000 - lost), ("sent", 200)];
+            manifest.counters.device.extend(counted.map(|(name, frames)| (name.to_owned(), frames)));
+            manifest.family = Some(pktgen_core::record::Family::Results);
+            manifest.interfaces = vec![pktgen_core::record::InterfaceCounts {
+                end: "workers".to_owned(),
+                sent: Some(1000),
+                tx_packets: 1000,
+                rx_packets: 200,
+                ..Default::default()
+            }];
+            let mut evidence = Evidence::of(std::path::Path::new(""), manifest);
+            for (seq, worker) in (0..10).flat_map(|seq| (0..4).map(move |worker| (seq, worker))) {
+                for attempt in [0, 1] {
+                    evidence.sent.packet.push(PacketId::new(worker, seq, attempt));
+                    evidence.sent.sent_ps.push(Some(i64::from(seq) * 1000 + i64::from(attempt) * 100));
+                }
+                let results = &mut evidence.results;
+                results.recv_ps.push(i64::from(seq) * 1000 + 500);
+                results.worker.push(worker);
+                results.seq.push(seq);
+                results.again.push(false);
+                results.count.push(4);
+                results.degraded.push(false);
+            }
+            let on_links = crate::links::Balances::of(&evidence).lost_both_ways();
+            let mut found = Vec::new();
+            look(&evidence, 0, [on_links, LostOnLinks::NONE], &mut found);
+            found.iter().map(|found| (found.cause.code, found.certainty, found.explains)).collect::<Vec<_>>()
+        };
+        // Half of the repetitions may be of late results.
+        assert!(codes(10).is_empty() && codes(5).is_empty());
+        assert_eq!(codes(4), [("results_lost", Certainty::Likely, 40)]);
     }
 
     /// Workers of a software device get a result again that its cable copied.
