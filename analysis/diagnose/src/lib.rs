@@ -168,10 +168,12 @@ pub fn diagnose(dir: &Path, device: Option<&Path>, protocols: &Protocols, no_ver
         unknown.extend(merging::unknown_answers(&evidence));
         let shown = crossing.as_ref().map_or(0, |crossing| crossing.answers.station.frames);
         merging::copies_of_answers(&evidence, shown, &mut found);
-        unknown.extend(balances.unknown(&evidence, &found));
     }
     if evidence.came() > 0 && evidence.manifest.external.is_some() && evidence.manifest.family() == Family::Pairs {
         repeats::look_at(&evidence, &known, &balances, &mut found, &mut unknown)?;
+    }
+    if kept_apart && evidence.came() > 0 {
+        unknown.extend(balances.unknown(&evidence, &found));
     }
     // In virtual time a damaged frame is lost: what came damaged was so by the device.
     let explains = |fault: &str| evidence.is_asked(fault) && (fault != "fault_corrupt" || evidence.is_real());

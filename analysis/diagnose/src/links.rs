@@ -282,7 +282,8 @@ impl Balances {
         all
     }
 
-    fn nothing_known(&self) -> bool {
+    /// Whether no link has a counter at both ends.
+    pub(crate) fn nothing_known(&self) -> bool {
         self.links.iter().all(|link| link.lost().is_none())
     }
 }

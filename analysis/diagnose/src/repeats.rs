@@ -346,6 +346,11 @@ struct Lost<'a> {
 }
 
 impl Lost<'_> {
+    /// Returns how certain it is that the device lost a frame: if nothing counts what it took and sent, a cable at it fits as well.
+    fn certainty(&self) -> Certainty {
+        if self.balances.nothing_known() { Certainty::Likely } else { Certainty::Certain }
+    }
+
     /// Frames that came and were none of the run: in another form, or with numbers of none, and not of others.
     fn foreign(&self) -> u64 {
         let renumbered: u64 = self.all.of.values().filter(|own| own.sent == 0).map(|own| own.at_server).sum();
@@ -390,14 +395,14 @@ impl Lost<'_> {
             let proofs = lost.into_iter().map(|(_, proof)| proof).chain(counter).collect();
             // What is certain replaces what was possible beside copies.
             found.retain(|found| found.cause != &RESULTS_LOST || found.certainty > Certainty::Possible);
-            found.push(CauseFound::new(&RESULTS_LOST, Certainty::Certain, frames, proofs));
+            found.push(CauseFound::new(&RESULTS_LOST, self.certainty(), frames, proofs));
         }
         if from_server > limit && !self.balances.lost_back().may_explain(from_server) {
             let says = format!("{from_server} repeated answers left the server and did not come to the workers");
             let proofs = vec![EvidenceItem::new("taps of the server and of the workers", says)];
             // The counters may have shown some of them.
             found.retain(|found| found.cause != &ACKS_LOST);
-            found.push(CauseFound::new(&ACKS_LOST, Certainty::Certain, from_server, proofs));
+            found.push(CauseFound::new(&ACKS_LOST, self.certainty(), from_server, proofs));
         }
     }
 
@@ -455,8 +460,9 @@ impl Lost<'_> {
         let missing = self.missing;
         let mut lost = Vec::new();
         if unanswered > 0 {
+            let place = if self.certainty() == Certainty::Certain { "in it" } else { "in it or on a cable at it" };
             let says = format!(
-                "is repeated; {unanswered} transmissions to the device were never acknowledged: they or their acknowledgements are lost in it"
+                "is repeated; {unanswered} transmissions to the device were never acknowledged: they or their acknowledgements are lost {place}"
             );
             lost.push((unanswered, EvidenceItem::packet(TAP, missing.unanswered.first, says)));
         }

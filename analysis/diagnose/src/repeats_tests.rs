@@ -1,3 +1,5 @@
+use pktgen_core::record::InterfaceCounts;
+
 use super::*;
 
 const DEVICE: u32 = 900;
@@ -110,6 +112,10 @@ fn found_beside(
 ) -> Vec<(&'static str, Certainty, u64)> {
     let mut manifest = crate::evidence::manifest(&[0, 0]);
     manifest.counters.foreign = foreign;
+    // Both ends of a cable counted the same.
+    manifest.counters.device.insert("received".to_owned(), 9);
+    manifest.interfaces =
+        vec![InterfaceCounts { end: "workers".to_owned(), sent: Some(9), tx_packets: 9, ..InterfaceCounts::default() }];
     let evidence = Evidence::of(Path::new(""), manifest);
     let missing = all.missing();
     let balances = Balances::of(&evidence);
@@ -160,6 +166,20 @@ fn each_loss_has_its_cause() {
     assert_eq!(found(&exchanges(&[], &of_both), 0, 0), [("results_to_some", Certainty::Certain, 9)]);
     let right = exchanges(&[], &[push(1, 0), ack(1, 0), result(GROUP, 0, 0)]);
     assert_eq!(found(&right, 0, 0), []);
+}
+
+/// A cable at the device fits as well.
+#[test]
+fn where_nothing_counts_the_frames_of_cables_a_loss_is_only_likely() {
+    let evidence = Evidence::of(Path::new(""), crate::evidence::manifest(&[0, 0]));
+    let answers = [push(1, 1), push(1, 1), ack(1, 1), ack(1, 1)];
+    let all = exchanges(&answers, &[push(1, 0), push(1, 0), ack(1, 0), push(1, 1), push(1, 1), ack(1, 1)]);
+    let (missing, balances) = (all.missing(), Balances::of(&evidence));
+    let mut found = Vec::new();
+    Lost { missing: &missing, all: &all, balances: &balances, evidence: &evidence }.look(0, 0, &mut found);
+    let certain: Vec<_> = found.iter().map(|found| (found.cause.code, found.certainty)).collect();
+    assert_eq!(certain, [("results_lost", Certainty::Likely), ("acks_lost", Certainty::Likely)]);
+    assert!(found[0].proofs[0].says.ends_with("lost in it or on a cable at it"), "{}", found[0].proofs[0].says);
 }
 
 #[test]
