@@ -603,6 +603,26 @@ fn a_full_disk_is_an_error_and_keeps_what_was_written() {
     }
 }
 
+/// Neither a stream nor its Parquet file has room: the verdict says so, and what was written can be recovered.
+#[test]
+fn a_run_in_real_time_that_cannot_close_its_files_says_why() {
+    let folder = folder();
+    let dir = folder.path();
+    let sets = "--set workload.updates=6000 --set schedule.offered=400Mbps --set topology.rate=400Mbps";
+    let args = format!("replay ring.toml --no-report --out full {sets}");
+    let line = format!("trap '' XFSZ; ulimit -f 64; exec {} {args}", env!("CARGO_BIN_EXE_pktgen"));
+    let output = Command::new("bash").current_dir(dir).args(["-c", &line]).output().expect("bash runs");
+    let said = text(&output.stderr);
+    assert!(output.status.code() == Some(1) && said.contains(".arrows"), "{:?}: {said}", output.status);
+    let manifest = || fs::read_to_string(dir.join("full/manifest.json")).expect("a manifest");
+    let failed = manifest();
+    assert!(failed.contains("\"role_failed\"") && failed.contains("\"running\""), "{failed}");
+    let said = text(&pktgen(dir, &["analyze", "full", "--recover"]).stderr);
+    let recovered = manifest();
+    assert!(said.contains("recovered "), "{said}");
+    assert!(recovered.contains("\"role_failed\"") && recovered.contains("\"interrupted\""), "{recovered}");
+}
+
 /// A limit on file sizes stands in for a full disk.
 #[test]
 fn a_recovery_that_cannot_write_is_no_wrong_request() {

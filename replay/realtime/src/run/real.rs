@@ -1,12 +1,12 @@
 //! A run in real time: driven, closed, settled, concluded.
 
 use std::cell::RefCell;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pktgen_core::record::{
-    CONTROLS, Counters, Fault, InterfaceCounts, Manifest, NO_CLUSTER, Note, STAMPS_RECEIVED, STAMPS_SENT, SteeredRow,
-    Unseen,
+    CONTROLS, Counters, Facts, Fault, FileDigests, InterfaceCounts, Manifest, NO_CLUSTER, Note, STAMPS_RECEIVED,
+    STAMPS_SENT, SteeredRow, Unseen, judge,
 };
 use pktgen_core::time::{NEVER, NS, SECOND, Time};
 use pktgen_core::units::Span;
@@ -29,7 +29,9 @@ use crate::settle::{LanesOf, settle};
 use crate::steer::{Steerable, Steering};
 use crate::transport::middleware::HELD_SHARE;
 use crate::transport::safety::link_bps;
-use crate::transport::{End, InterfaceReading, Late, Pacing, Stamps, TransportPlan, WireCounters, card_clock};
+use crate::transport::{
+    Departure, End, InterfaceReading, Late, Pacing, Stamps, TransportPlan, WireCounters, card_clock,
+};
 
 /// Refuses what real time cannot do, before anything is sent.
 pub(super) fn check(plan: &Plan) -> Result<()> {
@@ -222,7 +224,7 @@ pub(super) fn run(
     let drive = |order: &RunOrder| real_time::run(plan.parts, opened, order, watched, &mut dir);
     let driven = attend(device.as_ref(), &order, counts, drive);
     let changes = steering.map(Steering::end).unwrap_or_default();
-    let (mut outcome, failure) = driven?;
+    let (mut outcome, mut failure) = driven?;
     // Before the device ends, and its cables with it.
     count_interfaces(&interfaces, &outcome.frames, manifest);
     dismiss(device, &mut outcome);
@@ -235,8 +237,7 @@ pub(super) fn run(
     manifest.host.extend(began.take().into_iter().chain(std::mem::take(&mut outcome.facts)));
     manifest.queues = std::mem::take(&mut outcome.queues);
     manifest.incidents.notes.append(&mut outcome.notes);
-    dir.departed(&transport.departures.take())?;
-    let (path, files) = dir.close()?;
+    let (path, files) = close(dir, &transport.departures.take(), manifest, &mut failure)?;
     manifest.files = files;
     keep_changes(manifest, &path, &changes)?;
     keep_lateness(manifest, &path, &outcome, (task.roles, transport.pacing))?;
@@ -257,6 +258,26 @@ pub(super) fn run(
     }
     write_manifest(&path, manifest)?;
     failure.map_or(Ok(summary), |failure| Err(until_then(failure, &path)))
+}
+
+/// Closes the files of a run. If they cannot be written, as on a full disk, its streams stay as they are, to be recovered, and the manifest has
+/// the reason: the failure of a role, if there is one.
+fn close(
+    mut dir: RunDir,
+    departures: &[Departure],
+    manifest: &mut Manifest,
+    failure: &mut Option<Error>,
+) -> Result<(PathBuf, FileDigests)> {
+    let path = dir.path().to_owned();
+    let departed = dir.departed(departures);
+    departed.and_then(|()| dir.close()).map_err(|error| {
+        let why = failure.take().unwrap_or(error);
+        manifest.incidents.faults.push(Fault::RoleFailed { why: why.to_string() });
+        manifest.validity = judge(&Facts::of(manifest));
+        // Without room for this one, that of the beginning stays.
+        drop(write_manifest(&path, manifest));
+        until_then(why, &path)
+    })
 }
 
 /// Compares declared properties of the device and the limit with observations.
