@@ -3,7 +3,7 @@
 
 use pktgen_core::record::{Family, InterfaceCounts};
 
-use crate::cause::{DEVICE_DROPS, DEVICE_ENDED, HOST_LATE, HOST_OVERRUN, LINK_LOST, NO_CARRIER};
+use crate::cause::{COPIES, DEVICE_DROPS, DEVICE_ENDED, HOST_LATE, HOST_OVERRUN, LINK_LOST, NO_CARRIER};
 use crate::counted::{DOWN_GIVEN, DOWN_TAKEN, DROPS, ENDS, ONE_GIVEN, OVERRUN, UP_GIVEN, UP_TAKEN};
 use crate::evidence::Evidence;
 use crate::finding::{CauseFound, Certainty, EvidenceItem};
@@ -245,10 +245,12 @@ impl Balances {
 
     /// Describes what was not counted, and which counters would show it.
     pub(crate) fn unknown(&self, evidence: &Evidence, found: &[CauseFound]) -> Vec<String> {
-        if let Some(why) = &self.other_span {
-            return vec![why.clone()];
-        }
         let external = evidence.manifest.external.is_some();
+        if let Some(why) = &self.other_span {
+            // Counts of a software device are of its run alone: it took what its cable copied.
+            let copied = !external && found.iter().any(|found| found.cause == &COPIES);
+            return if copied { Vec::new() } else { vec![why.clone()] };
+        }
         let balance = &evidence.manifest.balance;
         let mut all = Vec::new();
         let merges = !evidence.is_results() && !evidence.forwards() && evidence.manifest.family() != Family::Pairs;
@@ -360,6 +362,19 @@ mod tests {
         assert_eq!(balances(1000, 100_000, 5000), (vec![0, 0], 0, None));
         let (lost, _, other_span) = balances(0, 120_000, 5000);
         assert!(lost.is_empty() && other_span.is_some_and(|why| why.contains("took more than was sent")));
+    }
+
+    #[test]
+    fn what_a_cable_copied_to_our_own_device_is_of_no_other_time() {
+        let open = |external: bool, copies: bool| {
+            let mut evidence = Evidence::of(std::path::Path::new(""), manifest(&[0; 2]));
+            evidence.manifest.external = external.then(|| "profile".to_owned());
+            let found = CauseFound::new(&COPIES, Certainty::Certain, 146, Vec::new());
+            let other_span = Some("it took more than was sent".to_owned());
+            let balances = Balances { links: Vec::new(), other_span, faulty: false };
+            balances.unknown(&evidence, if copies { std::slice::from_ref(&found) } else { &[] }).len()
+        };
+        assert_eq!([open(false, true), open(false, false), open(true, true)], [0, 1, 1]);
     }
 
     /// Causes of a run of ATP with these interfaces: their ends, and the frames that they sent and received.
