@@ -127,15 +127,14 @@ impl<R: Row> Stream<R> {
     }
 
     /// Ends the thread and takes the files back.
-    fn join(&mut self) -> Result<Option<Open>> {
+    fn join(&mut self) -> Result<Open> {
         let Some((sender, handle)) = self.background.take() else {
-            return Ok(self.writer.take().map(|running| Open { running, finished: None }));
+            // Neither here nor with a thread: writing has failed.
+            let running = self.writer.take().ok_or_else(|| write_error(&self.path, &"an earlier write failed"))?;
+            return Ok(Open { running, finished: None });
         };
         drop(sender);
-        match handle.join() {
-            Ok(open) => open.map(Some),
-            Err(_) => Err(write_error(&self.path, &"the writer stopped unexpectedly")),
-        }
+        handle.join().unwrap_or_else(|_| Err(write_error(&self.path, &"the writer stopped unexpectedly")))
     }
 
     /// Ends the stream; does not convert it to Parquet.
@@ -147,7 +146,7 @@ impl<R: Row> Stream<R> {
         if !self.rows.is_empty() {
             self.flush()?;
         }
-        let Some(mut open) = self.join()? else { return Ok(None) };
+        let mut open = self.join()?;
         open.running.finish().map_err(|e| write_error(&self.path, &e))?;
         Ok(open.finished)
     }
@@ -155,7 +154,7 @@ impl<R: Row> Stream<R> {
     /// Ends the stream and converts it to Parquet, whose digest is added to `files`; then removes the IPC file.
     pub(super) fn finish(self, dir: &Path, files: &mut FileDigests) -> Result<u64> {
         // A stream of one batch is written to Parquet directly, as are most runs of a sweep.
-        if self.background.is_none() {
+        if self.background.is_none() && self.writer.is_some() {
             let rows = self.rows.len() as u64;
             write_parquet::<R>(dir, std::iter::once(batch::<R>(&self.path, &self.rows)), files)?;
             std::fs::remove_file(&self.path).map_err(Error::io("remove", &self.path))?;
