@@ -7,7 +7,7 @@ use crate::QueryAnswer;
 use crate::exact::Functions;
 use crate::nested::execute;
 use crate::statement::Statement;
-use crate::tables::of_runs;
+use crate::tables::{QueryTable, of_runs};
 
 fn tables() -> [(&'static str, DataFrame); 3] {
     let sent = df!(
@@ -44,13 +44,17 @@ fn rows(sql: &str) -> Vec<String> {
 }
 
 /// Compares rows, which are separated by commas here.
-fn answers(of: &[(&str, &str)]) {
+pub(crate) fn answers(of: &[(&str, &str)]) {
     for (sql, expected) in of {
         assert_eq!(rows(sql).join(", "), *expected, "{sql}");
     }
 }
 
-fn refusals(of: &[(&str, &str)]) {
+pub(crate) fn tables_of_runs() -> Vec<QueryTable> {
+    of_runs(&[])
+}
+
+pub(crate) fn refusals(of: &[(&str, &str)]) {
     for (sql, says) in of {
         let refused = match Statement::parse(sql, &of_runs(&[])) {
             Ok(statement) => panic!("{sql} was taken for {}", statement.guarded),

@@ -236,6 +236,8 @@ fn answers_are_those_of_polars_over_all_rows() {
         "SELECT COUNT(*) FILTER (WHERE action = 'merged') AS n FROM books WHERE action = 'merged' OR worker = 2",
         "SELECT SUM(CASE WHEN action = 'dropped' THEN 1 ELSE 0 END) AS n, MAX(CASE WHEN worker = 2 THEN 2 ELSE 1 END) AS m FROM books",
         "SELECT node, AVG(CASE WHEN action = 'dropped' THEN 1 END) AS n, MIN(CASE WHEN worker = 2 THEN 0.5 ELSE 1.5 END) AS m FROM books GROUP BY node",
+        "SELECT node, SUM(action = 'dropped') - SUM(action <> 'dropped') AS n FROM books GROUP BY node",
+        "SELECT SUM(worker = 2) - 1000000 AS n, MAX(CASE WHEN worker = 2 THEN 50000 ELSE 0 END) * 100000 AS m FROM books",
         "SELECT action, reason, seq FROM books WHERE reason = 'queue_full' OR action = 'merged'",
         "SELECT s.seq, cluster FROM sent s JOIN (SELECT worker, cluster FROM sent WHERE seq = 7) t USING (worker, cluster)",
         "SELECT a.seq, b.seq AS other, b.t_ps FROM sent a JOIN books b ON a.packet = b.packet_in WHERE a.worker = 2 AND a.seq < 90",

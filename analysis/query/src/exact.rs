@@ -46,7 +46,13 @@ impl Functions {
 /// Returns the type in which cells are added up.
 pub(crate) fn wide(of: &DataType) -> DataType {
     match of {
-        DataType::UInt32 | DataType::Int32 => DataType::Int64,
+        DataType::Boolean
+        | DataType::Int8
+        | DataType::Int16
+        | DataType::Int32
+        | DataType::UInt8
+        | DataType::UInt16
+        | DataType::UInt32 => DataType::Int64,
         other => other.clone(),
     }
 }

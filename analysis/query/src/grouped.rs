@@ -224,7 +224,7 @@ impl Grouping {
                 let of = chosen(of);
                 if of.to_field(&self.schema).ok()?.dtype == DataType::Boolean {
                     let yes = when(of).then(lit(1)).otherwise(lit(NULL));
-                    return self.partial(scan, Aggregate::Count, Some(yes));
+                    return Some(self.partial(scan, Aggregate::Count, Some(yes))?.cast(DataType::Int64));
                 }
                 self.partial(scan, Aggregate::Sum, Some(of))
             }

@@ -6,7 +6,7 @@
 //!
 //! Map: [`tables`] lists tables and columns, [`memory`] limits memory. [`Database`] opens a folder and executes statements: `statement`
 //! checks the text (`scopes` which tables its parts name, `sides` the joins, whose kinds `operators` lists, `windows` and `refusals` expressions, with the list of
-//! `aggregates`, the `names` of tables and columns, and visits of `outer` expressions), `rewrite` writes it for polars (`own_tables` its subqueries), `source` reads rows ([`fates`] those of fates), `scan` presents them to polars (`choice` selects rows), `grouped`
+//! `aggregates`, the `names` of tables and columns, and visits of `outer` expressions), `rewrite` writes it for polars (`own_tables` its subqueries, `numbers` its whole numbers), `source` reads rows ([`fates`] those of fates), `scan` presents them to polars (`choice` selects rows), `grouped`
 //! accumulates `groups` batch by batch where possible, `joined` skips rows that no join keeps (by `keys`), `exact` guards sums, `nested`
 //! executes nested queries with sums, [`output`] writes answers, and [`user`] converts them to metrics. [`metrics`] has built-in metrics
 //! as queries. Without the feature `sql`, only the tables and these texts exist.
@@ -42,6 +42,8 @@ mod names;
 #[cfg(feature = "sql")]
 mod nested;
 #[cfg(feature = "sql")]
+mod numbers;
+#[cfg(feature = "sql")]
 mod operators;
 #[cfg(feature = "sql")]
 mod order;
@@ -76,6 +78,8 @@ mod windows;
 mod answer_tests;
 #[cfg(all(test, feature = "sql"))]
 mod batch_tests;
+#[cfg(all(test, feature = "sql"))]
+mod number_tests;
 
 #[cfg(feature = "sql")]
 pub use database::{Database, Options};

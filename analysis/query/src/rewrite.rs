@@ -10,9 +10,8 @@ use std::ops::ControlFlow;
 
 use pktgen_core::Error;
 use sqlparser::ast::{
-    CastKind, DataType, Distinct, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident,
-    LimitClause, OrderByKind, Query, Select, SelectItem, SetExpr, Spanned, UnaryOperator, Value, ValueWithSpan,
-    VisitorMut, WindowType, visit_expressions,
+    Distinct, Expr, GroupByExpr, Ident, LimitClause, OrderByKind, Query, Select, SelectItem, SetExpr, Spanned,
+    UnaryOperator, Value, ValueWithSpan, VisitorMut, WindowType, visit_expressions,
 };
 
 use crate::aggregates::{AggregateKind, AnswerContent, has_aggregate, is_aggregate, is_one_row, kind};
@@ -24,14 +23,10 @@ use crate::names::{
 use crate::outer::visit_outer_mut;
 use crate::place::at;
 use crate::tables::QueryTable;
-use crate::{order, own_tables, refusals, sides};
+use crate::{numbers, order, own_tables, refusals, sides};
 
-/// Counts and ranks, which have 32 bits in polars: converted to 64 bits, so that differences do not wrap around.
-const COUNTS: [&str; 9] =
-    ["count", "row_number", "rank", "dense_rank", "length", "char_length", "octet_length", "bit_length", "strpos"];
-
-/// Rewrites queries from the outermost to the innermost one, and expressions from the innermost to the outermost one: sums have guards, counts
-/// 64 bits, all rows a rank, and columns quotes, since the name of one is a keyword of some dialect.
+/// Rewrites queries from the outermost to the innermost one, and expressions from the innermost to the outermost one: sums have guards, whole
+/// numbers 64 bits, all rows a rank, and columns quotes, since the name of one is a keyword of some dialect.
 pub(crate) struct Rewriter<'a> {
     tables: &'a [QueryTable],
     with: NamesOfWith,
@@ -51,6 +46,10 @@ impl VisitorMut for Rewriter<'_> {
         // Polars would drop the aggregates if no column is used, and have the rows of the table.
         if self.queries > 1 && is_one_row(select) {
             select.distinct = Some(Distinct::Distinct);
+        }
+        // Those of the outermost query are converted when they are written.
+        if self.queries > 1 {
+            numbers::widen_constants(&mut select.projection);
         }
         ControlFlow::Continue(())
     }
@@ -111,22 +110,20 @@ impl VisitorMut for Rewriter<'_> {
             let what = "a list of IN with decimals has whole numbers below 2^53 only: compare larger ones by =";
             return ControlFlow::Break(at(expr.span().start, what));
         }
-        let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
-        let name = function.name.to_string().to_lowercase();
-        if is_rank(&name)
-            && let Some(WindowType::WindowSpec(spec)) = &mut function.over
-        {
-            order::rank_all(&mut spec.order_by);
+        if let Expr::Function(function) = expr {
+            let name = function.name.to_string();
+            if is_rank(&name)
+                && let Some(WindowType::WindowSpec(spec)) = &mut function.over
+            {
+                order::rank_all(&mut spec.order_by);
+            }
+            if kind(&name) == Some(AggregateKind::Sum)
+                && let [summed] = numbers::operands(function).as_mut_slice()
+            {
+                **summed = guard(summed.clone());
+            }
         }
-        if COUNTS.contains(&name.as_str()) {
-            let (kind, data_type, inner) = (CastKind::Cast, DataType::BigInt(None), Box::new(expr.clone()));
-            *expr = Expr::Cast { kind, expr: inner, data_type, array: false, format: None };
-        } else if kind(&name) == Some(AggregateKind::Sum)
-            && let FunctionArguments::List(list) = &mut function.args
-            && let [FunctionArg::Unnamed(FunctionArgExpr::Expr(summed))] = list.args.as_mut_slice()
-        {
-            *summed = guard(summed.clone());
-        }
+        numbers::widen(expr);
         ControlFlow::Continue(())
     }
 }

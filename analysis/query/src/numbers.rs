@@ -1,0 +1,153 @@
+//! Writes whole numbers such that they have 64 bits: polars gives counts, lengths, and numbers without a column beside them 32.
+
+use sqlparser::ast::{
+    BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, SelectItem,
+    UnaryOperator, Value, ValueWithSpan,
+};
+
+use crate::names::has_column;
+
+/// Counts, ranks and lengths, which have 32 bits in polars: converted to 64 bits, so that differences do not wrap around.
+const COUNTS: [&str; 11] = [
+    "count",
+    "row_number",
+    "rank",
+    "dense_rank",
+    "length",
+    "char_length",
+    "character_length",
+    "octet_length",
+    "bit_length",
+    "array_length",
+    "strpos",
+];
+
+/// Functions whose value is one of their operands, or has the type of it.
+const OF_OPERANDS: [&str; 5] = ["abs", "coalesce", "greatest", "ifnull", "least"];
+
+/// The same, of their first operand.
+const OF_THE_FIRST: [&str; 2] = ["nullif", "round"];
+
+/// Types of fewer than 64 bits, by their first word.
+const NARROW: [&str; 20] = [
+    "INT",
+    "INT1",
+    "INT16",
+    "INT2",
+    "INT32",
+    "INT4",
+    "INTEGER",
+    "MEDIUMINT",
+    "SMALLINT",
+    "TINYINT",
+    "UINT",
+    "UINT1",
+    "UINT16",
+    "UINT2",
+    "UINT32",
+    "UINT4",
+    "UINTEGER",
+    "UNSIGNED",
+    "USMALLINT",
+    "UTINYINT",
+];
+
+/// Gives the value of an expression 64 bits where polars would give it 32, without a column to say more.
+pub(crate) fn widen(expr: &mut Expr) {
+    match expr {
+        Expr::Position { .. } | Expr::Extract { .. } => *expr = whole(expr.clone()),
+        Expr::Cast { expr: of, data_type, .. } if is_narrow(data_type) => {
+            if is_number(of) {
+                *data_type = DataType::BigInt(None);
+            } else {
+                // The inner CAST refuses what does not fit.
+                *expr = whole(expr.clone());
+            }
+        }
+        Expr::Case { conditions, else_result, .. } => {
+            let results = conditions.iter_mut().map(|when| &mut when.result);
+            long(results.chain(else_result.as_deref_mut()).collect());
+        }
+        Expr::Floor { expr, .. } | Expr::Ceil { expr, .. } => long(vec![&mut **expr]),
+        Expr::Function(function) => {
+            let name = function.name.to_string().to_lowercase();
+            if COUNTS.contains(&name.as_str()) {
+                *expr = whole(expr.clone());
+            } else if OF_OPERANDS.contains(&name.as_str()) {
+                long(operands(function));
+            } else if OF_THE_FIRST.contains(&name.as_str()) {
+                long(operands(function).into_iter().take(1).collect());
+            } else if name == "if" {
+                long(operands(function).into_iter().skip(1).collect());
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Gives columns of a query that are whole numbers alone 64 bits.
+pub(crate) fn widen_constants(answer: &mut [SelectItem]) {
+    for item in answer {
+        if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
+            long(vec![expr]);
+        }
+    }
+}
+
+/// Returns `CAST(expr AS BIGINT)`.
+fn whole(expr: Expr) -> Expr {
+    let (kind, data_type) = (CastKind::Cast, DataType::BigInt(None));
+    Expr::Cast { kind, expr: Box::new(expr), data_type, array: false, format: None }
+}
+
+/// Gives the whole numbers among results 64 bits, unless one of these has a column: numbers have the type of that, which may be UBIGINT.
+fn long(mut results: Vec<&mut Expr>) {
+    if !results.iter().any(|result| has_column(result)) {
+        results.iter_mut().for_each(|result| numbers(result));
+    }
+}
+
+/// Writes the whole numbers that an expression consists of as BIGINT.
+fn numbers(expr: &mut Expr) {
+    if is_number(expr) {
+        *expr = whole(expr.clone());
+        return;
+    }
+    match expr {
+        Expr::Nested(inner) | Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr: inner } => {
+            numbers(inner);
+        }
+        Expr::BinaryOp { left, op, right } => {
+            use BinaryOperator::{Minus, Modulo, Multiply, Plus};
+            if matches!(op, Plus | Minus | Multiply | Modulo) {
+                numbers(left);
+                numbers(right);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Whether an expression is a whole number, perhaps with a sign.
+fn is_number(expr: &Expr) -> bool {
+    match expr {
+        Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. }) => !digits.contains('.'),
+        Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr } => is_number(expr),
+        _ => false,
+    }
+}
+
+fn is_narrow(of: &DataType) -> bool {
+    let name = of.to_string().to_uppercase();
+    name.split([' ', '(']).next().is_some_and(|first| NARROW.contains(&first))
+}
+
+/// Returns the operands of a call.
+pub(crate) fn operands(function: &mut Function) -> Vec<&mut Expr> {
+    let FunctionArguments::List(list) = &mut function.args else { return Vec::new() };
+    let operand = list.args.iter_mut().filter_map(|argument| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
+        _ => None,
+    });
+    operand.collect()
+}
