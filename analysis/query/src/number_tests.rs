@@ -48,6 +48,15 @@ fn constants_have_64_bits() {
     ]);
 }
 
+#[test]
+fn powers_are_decimals() {
+    answers(&[
+        ("SELECT POWER(10, 12) = 1000000000000.0 AS p, POW(10, -2) = 0.01 AS q, seq FROM sent LIMIT 1", "true true 0"),
+        ("SELECT POW(seq, 2) AS x, pow(seq + 1000, seq + 5) > 1e26 AS y FROM sent WHERE seq = 4", "16.0 true"),
+        ("SELECT MAX(t_gen_ps) / POWER(10, 1) AS x FROM sent", "6.0"),
+    ]);
+}
+
 /// BIGINT and UBIGINT together would be DOUBLE.
 #[test]
 fn constants_beside_a_column_have_its_type() {

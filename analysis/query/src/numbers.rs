@@ -1,8 +1,8 @@
-//! Writes whole numbers such that they have 64 bits: polars gives counts, lengths, and numbers without a column beside them 32.
+//! Writes numbers such that they have 64 bits: polars gives counts, lengths, and whole numbers without a column beside them 32.
 
 use sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, SelectItem,
-    UnaryOperator, Value, ValueWithSpan,
+    BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArguments, SelectItem, UnaryOperator, Value, ValueWithSpan,
 };
 
 use crate::names::has_column;
@@ -27,6 +27,9 @@ const OF_OPERANDS: [&str; 5] = ["abs", "coalesce", "greatest", "ifnull", "least"
 
 /// The same, of their first operand.
 const OF_THE_FIRST: [&str; 2] = ["nullif", "round"];
+
+/// Powers, which polars computes of whole numbers in 32 or 64 bits, and SQL as DOUBLE.
+const POWERS: [&str; 2] = ["pow", "power"];
 
 /// Types of fewer than 64 bits, by their first word.
 const NARROW: [&str; 20] = [
@@ -79,6 +82,8 @@ pub(crate) fn widen(expr: &mut Expr) {
                 long(operands(function).into_iter().take(1).collect());
             } else if name == "if" {
                 long(operands(function).into_iter().skip(1).collect());
+            } else if POWERS.contains(&name.as_str()) {
+                operands(function).into_iter().for_each(double);
             }
         }
         _ => {}
@@ -96,7 +101,15 @@ pub(crate) fn widen_constants(answer: &mut [SelectItem]) {
 
 /// Returns `CAST(expr AS BIGINT)`.
 fn whole(expr: Expr) -> Expr {
-    let (kind, data_type) = (CastKind::Cast, DataType::BigInt(None));
+    cast(CastKind::Cast, expr, DataType::BigInt(None))
+}
+
+/// Writes an expression as DOUBLE.
+fn double(expr: &mut Expr) {
+    *expr = cast(CastKind::Cast, expr.clone(), DataType::Double(ExactNumberInfo::None));
+}
+
+fn cast(kind: CastKind, expr: Expr, data_type: DataType) -> Expr {
     Expr::Cast { kind, expr: Box::new(expr), data_type, array: false, format: None }
 }
 
