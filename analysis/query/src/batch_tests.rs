@@ -238,6 +238,8 @@ fn answers_are_those_of_polars_over_all_rows() {
         "SELECT node, AVG(CASE WHEN action = 'dropped' THEN 1 END) AS n, MIN(CASE WHEN worker = 2 THEN 0.5 ELSE 1.5 END) AS m FROM books GROUP BY node",
         "SELECT node, SUM(action = 'dropped') - SUM(action <> 'dropped') AS n FROM books GROUP BY node",
         "SELECT SUM(worker = 2) - 1000000 AS n, MAX(CASE WHEN worker = 2 THEN 50000 ELSE 0 END) * 100000 AS m FROM books",
+        "SELECT worker, SUM(seq) / COUNT(*) / 49 AS x, AVG(seq * 49 / 49) AS y, SUM(seq) % 49.0 AS z FROM sent GROUP BY worker",
+        "SELECT COUNT(*) AS n, SUM(seq / 49) / 1000 AS s FROM sent WHERE seq * 49 / 49 = 7 OR FLOOR(seq / 103) = 1",
         "SELECT action, reason, seq FROM books WHERE reason = 'queue_full' OR action = 'merged'",
         "SELECT s.seq, cluster FROM sent s JOIN (SELECT worker, cluster FROM sent WHERE seq = 7) t USING (worker, cluster)",
         "SELECT a.seq, b.seq AS other, b.t_ps FROM sent a JOIN books b ON a.packet = b.packet_in WHERE a.worker = 2 AND a.seq < 90",

@@ -1,14 +1,22 @@
-//! Reports integer sums that exceed 64 bits as errors: polars would let them wrap around.
+//! The functions that are inserted into statements: sums of integers that exceed 64 bits are errors (polars would let them wrap around), and
+//! quotients are exact (polars would multiply by the reciprocal of a constant).
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
+use polars::chunked_array::ops::arity::binary_elementwise_values;
 use polars::prelude::udf::UserDefinedFunction;
 use polars::prelude::*;
 use polars::sql::{FunctionOptions, FunctionRegistry};
 
 /// Name of the function that is inserted around the operands of sums.
 pub(crate) const GUARD: &str = "pktgen_summed";
+/// Name of the function that is written in place of `/`.
+pub(crate) const QUOTIENT: &str = "pktgen_quotient";
+/// Name of the function that is written in place of `%` of decimals.
+pub(crate) const REMAINDER: &str = "pktgen_remainder";
+/// The names of all functions.
+pub(crate) const FUNCTIONS: [&str; 3] = [GUARD, QUOTIENT, REMAINDER];
 
 static SUMMED: LazyLock<UserDefinedFunction> = LazyLock::new(|| {
     let same = |_: &Schema, fields: &[Field]| {
@@ -26,6 +34,59 @@ static SUMMED: LazyLock<UserDefinedFunction> = LazyLock::new(|| {
     function
 });
 
+static QUOTIENTS: LazyLock<UserDefinedFunction> = LazyLock::new(|| of_decimals(QUOTIENT, |over, under| over / under));
+
+static REMAINDERS: LazyLock<UserDefinedFunction> =
+    LazyLock::new(|| of_decimals(REMAINDER, |over, under| over - under * (over / under).floor()));
+
+/// Returns a function of two numbers, row by row.
+fn of_decimals(name: &str, compute: fn(f64, f64) -> f64) -> UserDefinedFunction {
+    let double = |_: &Schema, fields: &[Field]| {
+        let [over, under] = fields else { polars_bail!(SQLSyntax: "two numbers are needed") };
+        for of in [over, under] {
+            check_number(&of.dtype().clone().materialize_unknown(true)?)?;
+        }
+        Ok(Field::new(over.name().clone(), DataType::Float64))
+    };
+    let each = move |columns: &mut [Column]| {
+        let [over, under] = &*columns else { polars_bail!(SQLSyntax: "two numbers are needed") };
+        check_number(over.dtype())?;
+        check_number(under.dtype())?;
+        let name = over.name().clone();
+        let (mut over, mut under) = (over.cast(&DataType::Float64)?, under.cast(&DataType::Float64)?);
+        if under.len() == 1 {
+            under = under.new_from_index(0, over.len());
+        } else if over.len() == 1 {
+            over = over.new_from_index(0, under.len());
+        }
+        let cells: Float64Chunked = binary_elementwise_values(over.f64()?, under.f64()?, compute);
+        Ok(cells.with_name(name).into_column())
+    };
+    let mut function = UserDefinedFunction::new(name.into(), BaseColumnUdf::new(each, double));
+    function.options = FunctionOptions::elementwise();
+    function
+}
+
+/// Refuses what is divided like a number, but is none.
+fn check_number(of: &DataType) -> PolarsResult<()> {
+    let is_number = of.is_primitive_numeric() || matches!(of, DataType::Boolean | DataType::Null);
+    polars_ensure!(is_number, InvalidOperation: "division is of numbers, and not of {of:?}: CAST it AS DOUBLE");
+    Ok(())
+}
+
+/// Whether an expression is a quotient or a remainder.
+pub(crate) fn is_of_decimals(expr: &Expr) -> bool {
+    match expr {
+        Expr::AnonymousFunction { function, .. } => *function == QUOTIENTS.fun || *function == REMAINDERS.fun,
+        _ => false,
+    }
+}
+
+/// Whether a statement has functions of this crate.
+pub(crate) fn has_functions(sql: &str) -> bool {
+    FUNCTIONS.iter().any(|name| sql.contains(name))
+}
+
 /// Returns the guarded expression if `expr` is the guard of a sum.
 pub(crate) fn guarded(expr: &Expr) -> Option<&Expr> {
     match expr {
@@ -39,7 +100,8 @@ pub(crate) struct Functions(HashMap<&'static str, UserDefinedFunction>);
 
 impl Functions {
     pub(crate) fn all() -> Arc<Functions> {
-        Arc::new(Functions(HashMap::from([(GUARD, SUMMED.clone())])))
+        let all = [&SUMMED, &QUOTIENTS, &REMAINDERS].map(|function| UserDefinedFunction::clone(function));
+        Arc::new(Functions(FUNCTIONS.into_iter().zip(all).collect()))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Executes nested queries with sums one by one in the context of the statement: polars gives queries in WITH, FROM,
+//! Executes nested queries with sums or quotients one by one in the context of the statement: polars gives queries in WITH, FROM,
 //! expressions and UNION a context without the functions of this crate.
 
 use std::ops::ControlFlow;
@@ -9,11 +9,11 @@ use sqlparser::ast::{Query, SetExpr, Statement as Parsed, VisitMut, VisitorMut};
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
 
-use crate::exact::GUARD;
+use crate::exact::has_functions;
 
 /// Executes `sql`, which must have been checked.
 pub(crate) fn execute(context: &mut SQLContext, sql: &str) -> PolarsResult<LazyFrame> {
-    if !sql.contains(GUARD) {
+    if !has_functions(sql) {
         return context.execute(sql);
     }
     let mut statement = parsed(sql)?;
@@ -46,7 +46,7 @@ struct Nested<'a> {
 }
 
 impl Nested<'_> {
-    /// Executes the queries in `query` that contain sums, and replaces them by their names.
+    /// Executes the queries in `query` that contain functions of this crate, and replaces them by their names.
     fn flatten(&mut self, query: &mut Query) -> PolarsResult<()> {
         for mut cte in query.with.take().map(|with| with.cte_tables).unwrap_or_default() {
             self.flatten(&mut cte.query)?;
@@ -71,7 +71,7 @@ impl Nested<'_> {
         let SetExpr::SetOperation { left, right, .. } = body else { return Ok(()) };
         for branch in [left, right] {
             self.branches(branch)?;
-            if matches!(branch.as_ref(), SetExpr::Select(_)) && branch.to_string().contains(GUARD) {
+            if matches!(branch.as_ref(), SetExpr::Select(_)) && has_functions(&branch.to_string()) {
                 let mut alone = query_of(&branch.to_string())?;
                 self.flatten(&mut alone)?;
                 let name = self.register(&alone.to_string())?;
@@ -109,7 +109,7 @@ impl VisitorMut for Nested<'_> {
     type Break = PolarsError;
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<PolarsError> {
-        if !std::mem::replace(&mut self.entered, true) || !query.to_string().contains(GUARD) {
+        if !std::mem::replace(&mut self.entered, true) || !has_functions(&query.to_string()) {
             return ControlFlow::Continue(());
         }
         match self.replace(query) {
@@ -122,7 +122,7 @@ impl VisitorMut for Nested<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exact::Functions;
+    use crate::exact::{Functions, GUARD};
 
     /// Returns the numbers of the answer to `sql`, in which `SUM[x]` is a guarded sum.
     fn answer(sql: &str) -> Vec<i64> {

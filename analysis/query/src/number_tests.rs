@@ -57,6 +57,45 @@ fn powers_are_decimals() {
     ]);
 }
 
+/// Polars multiplies by the reciprocal of a constant: 49 * (1 / 49) is below 1.
+#[test]
+fn quotients_by_constants_are_exact() {
+    answers(&[
+        (
+            "SELECT FLOOR(seq * 49 / 49) AS a, seq * 49 // 49.0 AS b, seq * 49 % 49.0 AS c FROM sent WHERE seq = 1",
+            "1.0 1 0.0",
+        ),
+        (
+            "SELECT MOD(seq * 49, 49.0) AS a, DIV(seq * 49, 49.0) AS b, MOD(seq, 2) AS c FROM sent WHERE seq = 1",
+            "0.0 1 1",
+        ),
+        ("SELECT COUNT(*) AS n FROM sent WHERE seq / 10 = 0.3", "2"),
+        ("SELECT (seq + 1) / 3 = 1.6666666666666667 AS x FROM sent WHERE seq = 4", "true"),
+        ("SELECT CAST(seq * 103 / 103 AS BIGINT) AS x FROM sent ORDER BY seq LIMIT 3", "0, 1, 2"),
+        ("SELECT MAX(seq) * 49 / 49 AS x, AVG(seq) // 0.5 AS y FROM sent", "4.0 4"),
+        (
+            "SELECT worker, (SUM(seq) - 1) / 10 = 0.3 AS x FROM sent GROUP BY worker ORDER BY worker",
+            "0 true, 1 true, 2 false",
+        ),
+        (
+            "SELECT seq / 10 AS x, COUNT(*) AS n FROM sent GROUP BY seq / 10 HAVING COUNT(*) / 2 = 1 ORDER BY seq / 10",
+            "0.3 2",
+        ),
+        ("WITH q AS (SELECT seq / 10 AS x FROM sent) SELECT COUNT(*) AS n FROM q WHERE x = 0.3", "2"),
+        ("SELECT COUNT(*) AS n FROM sent WHERE seq IN (SELECT seq * 49 / 49 AS x FROM books)", "4"),
+        (
+            "SELECT seq / 10 AS x FROM sent WHERE seq > 3 UNION ALL SELECT seq / 10 AS x FROM books WHERE seq = 3",
+            "0.4, 0.3",
+        ),
+        ("SELECT 1 / seq AS x, seq / MAX(seq) OVER () AS y, -(seq / 2) AS z FROM sent WHERE seq = 4", "0.25 1.0 -2.0"),
+        ("SELECT sum_ok_code / 2 AS x FROM received ORDER BY t_recv_ps", "0.0, 0.5, 0.0, -"),
+        (
+            "SELECT RANK() OVER (ORDER BY sum_ok_code / 2) AS r, t_recv_ps FROM received ORDER BY t_recv_ps",
+            "2 1, 4 2, 2 3, 1 4",
+        ),
+    ]);
+}
+
 /// BIGINT and UBIGINT together would be DOUBLE.
 #[test]
 fn constants_beside_a_column_have_its_type() {

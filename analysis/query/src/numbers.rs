@@ -1,11 +1,16 @@
 //! Writes numbers such that they have 64 bits: polars gives counts, lengths, and whole numbers without a column beside them 32.
 
+use std::ops::ControlFlow;
+
 use sqlparser::ast::{
     BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, SelectItem, UnaryOperator, Value, ValueWithSpan,
+    FunctionArguments, SelectItem, UnaryOperator, Value, ValueWithSpan, visit_expressions,
 };
 
+use crate::aggregates::{AggregateKind, kind};
+use crate::exact::{QUOTIENT, REMAINDER};
 use crate::names::has_column;
+use crate::order;
 
 /// Counts, ranks and lengths, which have 32 bits in polars: converted to 64 bits, so that differences do not wrap around.
 const COUNTS: [&str; 11] = [
@@ -71,6 +76,7 @@ pub(crate) fn widen(expr: &mut Expr) {
             let results = conditions.iter_mut().map(|when| &mut when.result);
             long(results.chain(else_result.as_deref_mut()).collect());
         }
+        Expr::BinaryOp { .. } => divide(expr),
         Expr::Floor { expr, .. } | Expr::Ceil { expr, .. } => long(vec![&mut **expr]),
         Expr::Function(function) => {
             let name = function.name.to_string().to_lowercase();
@@ -84,9 +90,84 @@ pub(crate) fn widen(expr: &mut Expr) {
                 long(operands(function).into_iter().skip(1).collect());
             } else if POWERS.contains(&name.as_str()) {
                 operands(function).into_iter().for_each(double);
+            } else if let Some(divided) = operator_of(&name).and_then(|op| by_operator(function, op)) {
+                *expr = divided;
             }
         }
         _ => {}
+    }
+}
+
+/// Writes quotients, and those and remainders of decimals, as functions that divide: polars would multiply by the reciprocal of a constant,
+/// and have less than 1 for 49 / 49.
+fn divide(expr: &mut Expr) {
+    use BinaryOperator::{Divide, DuckIntegerDivide, Modulo};
+    let Expr::BinaryOp { left, op, right } = expr else { return };
+    // Constants are divided by each other as they are.
+    if !has_rows(left) {
+        return;
+    }
+    let of_decimals = is_decimal(left) || is_decimal(right);
+    let call = |name: &str| order::call(name, vec![(**left).clone(), (**right).clone()]);
+    *expr = match op {
+        Divide => call(QUOTIENT),
+        Modulo if of_decimals => call(REMAINDER),
+        DuckIntegerDivide if of_decimals => {
+            let rounded_down = order::call("FLOOR", vec![call(QUOTIENT)]);
+            cast(CastKind::TryCast, rounded_down, DataType::BigInt(None))
+        }
+        _ => return,
+    };
+}
+
+/// Returns the operator that a function is.
+fn operator_of(name: &str) -> Option<BinaryOperator> {
+    match name {
+        "div" => Some(BinaryOperator::DuckIntegerDivide),
+        "mod" => Some(BinaryOperator::Modulo),
+        _ => None,
+    }
+}
+
+/// Returns what is written in place of a call that is an operator, if it is one of decimals.
+fn by_operator(function: &mut Function, op: BinaryOperator) -> Option<Expr> {
+    let operands: Vec<Expr> = operands(function).into_iter().map(|operand| operand.clone()).collect();
+    let [left, right] = <[Expr; 2]>::try_from(operands).ok()?.map(Box::new);
+    let mut divided = Expr::BinaryOp { left, op, right };
+    divide(&mut divided);
+    (!matches!(divided, Expr::BinaryOp { .. })).then_some(divided)
+}
+
+/// Whether an expression may have another value for each row: it has a column, or calls a function.
+fn has_rows(expr: &Expr) -> bool {
+    visit_expressions(expr, |inner: &Expr| match inner {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Function(_) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    })
+    .is_break()
+}
+
+/// Whether an expression is written as a decimal: a number with a point, a quotient, a CAST to DOUBLE, or a sum, difference, product or
+/// remainder of one.
+fn is_decimal(expr: &Expr) -> bool {
+    use BinaryOperator::{Divide, Minus, Modulo, Multiply, Plus};
+    match expr {
+        Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. }) => digits.contains('.'),
+        Expr::Nested(inner) | Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr: inner } => {
+            is_decimal(inner)
+        }
+        Expr::BinaryOp { op: Divide, .. } => true,
+        Expr::BinaryOp { left, op: Plus | Minus | Multiply | Modulo, right } => is_decimal(left) || is_decimal(right),
+        Expr::Cast { data_type, .. } => {
+            matches!(data_type, DataType::Double(_) | DataType::DoublePrecision | DataType::Float(_))
+        }
+        Expr::Function(function) => {
+            let name = function.name.to_string();
+            [QUOTIENT, REMAINDER].contains(&name.as_str())
+                || POWERS.contains(&name.to_lowercase().as_str())
+                || kind(&name) == Some(AggregateKind::Mean)
+        }
+        _ => false,
     }
 }
 
@@ -114,9 +195,9 @@ fn cast(kind: CastKind, expr: Expr, data_type: DataType) -> Expr {
 }
 
 /// Gives the whole numbers among results 64 bits, unless one of these has a column: numbers have the type of that, which may be UBIGINT.
-fn long(mut results: Vec<&mut Expr>) {
+fn long(results: Vec<&mut Expr>) {
     if !results.iter().any(|result| has_column(result)) {
-        results.iter_mut().for_each(|result| numbers(result));
+        results.into_iter().for_each(numbers);
     }
 }
 

@@ -5,6 +5,8 @@ use sqlparser::ast::{
     OrderByExpr, Value,
 };
 
+use crate::exact::{QUOTIENT, REMAINDER};
+
 /// Returns why ORDER BY of a window is refused: polars knows one direction for all columns, and ignores NULLS FIRST and NULLS LAST.
 pub(crate) fn refusal(keys: &[OrderByExpr]) -> Option<&'static str> {
     if keys.iter().any(is_descending) && !keys.iter().all(is_descending) {
@@ -46,6 +48,12 @@ fn is_named_by_a_column(expr: &Expr) -> bool {
         Expr::Identifier(_) | Expr::CompoundIdentifier(_) => true,
         Expr::Nested(inner) | Expr::Cast { expr: inner, .. } | Expr::BinaryOp { left: inner, .. } => {
             is_named_by_a_column(inner)
+        }
+        // Quotients are calls that are inserted, and have the name of what is divided.
+        Expr::Function(Function { name, args: FunctionArguments::List(list), .. })
+            if ["FLOOR", QUOTIENT, REMAINDER].contains(&name.to_string().as_str()) =>
+        {
+            matches!(list.args.first(), Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(of))) if is_named_by_a_column(of))
         }
         _ => false,
     }

@@ -15,7 +15,7 @@ use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
-use crate::exact::GUARD;
+use crate::exact::FUNCTIONS;
 use crate::memory::deep;
 use crate::place::at;
 use crate::rewrite::Rewriter;
@@ -137,7 +137,7 @@ impl Statement {
 
     /// Converts a polars error about this statement, with the position of the first name that the error quotes.
     pub(crate) fn fault(&self, theirs: &PolarsError, tables: &[QueryTable]) -> Error {
-        let fault = theirs.to_string().replace(&format!("{GUARD}("), "(");
+        let fault = FUNCTIONS.iter().fold(theirs.to_string(), |text, name| text.replace(&format!("{name}("), "("));
         let known: Vec<&str> =
             tables.iter().filter(|table| self.tables.contains(table.name)).flat_map(QueryTable::names).collect();
         // After that, polars lists the valid names.
