@@ -466,3 +466,27 @@ fn refusals_say_what_helps() {
     let said = statement.fault(&theirs, &of_runs(&[])).to_string();
     assert!(said.contains("GROUP BY") && !said.contains("did you mean"), "{said}");
 }
+
+/// Polars would count bytes, and RIGHT and SUBSTR from the wrong end.
+#[test]
+fn texts_are_counted_in_characters_and_empty_of_empty_cells() {
+    let some = "CASE WHEN seq > 3 THEN 'ab.c' END";
+    answers(&[
+        ("SELECT STRPOS('äöfoo', 'f') AS a, POSITION('.' IN 'ab.c') AS b, STRPOS('a(b', '(') AS c, seq FROM sent LIMIT 1", "3 3 2 0"),
+        ("SELECT STRPOS('abc', '') AS a, STRPOS('abc', 'x') AS b, STRPOS('', 'x') AS c, seq FROM sent LIMIT 1", "1 0 0 0"),
+        (
+            format!(
+                "SELECT seq, POSITION('c' IN {some}) AS a, STRPOS({some}, 'c') - 5 AS b, LEFT({some}, 0) IS NULL AS c FROM sent \
+                 WHERE seq IN (1, 4) ORDER BY seq"
+            )
+            .as_str(),
+            "1 - - true, 4 4 -1 false",
+        ),
+        ("SELECT RIGHT('abcd', 12) AS a, RIGHT('abcd', 3) AS b, RIGHT('abcd', -1) AS c, RIGHT('abcd', seq) AS d FROM sent WHERE seq = 4", "\"abcd\" \"bcd\" \"bcd\" \"abcd\""),
+        (format!("SELECT COUNT(LEFT({some}, 0)) AS x, COUNT(*) AS n FROM sent").as_str(), "1 6"),
+        (
+            "SELECT seq, SUBSTR('abcd', seq) AS a, SUBSTR('abcd', seq - 2) AS b FROM sent WHERE seq < 3 ORDER BY seq",
+            "0 \"abcd\" \"abcd\", 1 \"abcd\" \"abcd\", 2 \"bcd\" \"abcd\"",
+        ),
+    ]);
+}

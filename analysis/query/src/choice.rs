@@ -9,7 +9,7 @@ use pktgen_core::record::PacketId;
 use pktgen_records::stream_file::StreamFile;
 use polars::prelude::*;
 
-use crate::exact::is_of_decimals;
+use crate::exact::is_by_row;
 use crate::keys::Known;
 use crate::tables::{Made, QueryColumn, QueryTable};
 
@@ -62,7 +62,7 @@ pub(crate) fn is_elementwise(expr: &Expr) -> bool {
         Expr::Function { input, function: FunctionExpr::Boolean(IsIn { .. }) } => {
             input.first().is_some_and(is_elementwise) && input.iter().skip(1).all(|of| matches!(of, Expr::Literal(_)))
         }
-        Expr::AnonymousFunction { input, .. } => is_of_decimals(expr) && input.iter().all(is_elementwise),
+        Expr::AnonymousFunction { input, .. } => is_by_row(expr) && input.iter().all(is_elementwise),
         Expr::Function { input, function } => {
             let known = matches!(
                 function,

@@ -1,5 +1,5 @@
-//! The functions that are inserted into statements: sums of integers that exceed 64 bits are errors (polars would let them wrap around), and
-//! quotients are exact (polars would multiply by the reciprocal of a constant).
+//! The functions that are inserted into statements: sums of integers that exceed 64 bits are errors (polars would let them wrap around),
+//! quotients are exact (polars would multiply by the reciprocal of a constant), and places in texts are those of characters.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -15,8 +15,10 @@ pub(crate) const GUARD: &str = "pktgen_summed";
 pub(crate) const QUOTIENT: &str = "pktgen_quotient";
 /// Name of the function that is written in place of `%` of decimals.
 pub(crate) const REMAINDER: &str = "pktgen_remainder";
+/// Name of the function that is written in place of POSITION and STRPOS.
+pub(crate) const PLACE: &str = "pktgen_place";
 /// The names of all functions.
-pub(crate) const FUNCTIONS: [&str; 3] = [GUARD, QUOTIENT, REMAINDER];
+pub(crate) const FUNCTIONS: [&str; 4] = [GUARD, QUOTIENT, REMAINDER, PLACE];
 
 static SUMMED: LazyLock<UserDefinedFunction> = LazyLock::new(|| {
     let same = |_: &Schema, fields: &[Field]| {
@@ -53,18 +55,55 @@ fn of_decimals(name: &str, compute: fn(f64, f64) -> f64) -> UserDefinedFunction 
         check_number(over.dtype())?;
         check_number(under.dtype())?;
         let name = over.name().clone();
-        let (mut over, mut under) = (over.cast(&DataType::Float64)?, under.cast(&DataType::Float64)?);
-        if under.len() == 1 {
-            under = under.new_from_index(0, over.len());
-        } else if over.len() == 1 {
-            over = over.new_from_index(0, under.len());
-        }
+        let (over, under) = of_one_height(over.cast(&DataType::Float64)?, under.cast(&DataType::Float64)?);
         let cells: Float64Chunked = binary_elementwise_values(over.f64()?, under.f64()?, compute);
         Ok(cells.with_name(name).into_column())
     };
     let mut function = UserDefinedFunction::new(name.into(), BaseColumnUdf::new(each, double));
     function.options = FunctionOptions::elementwise();
     function
+}
+
+/// The place of a text in another one, in characters from 1; 0 if it is not there. Polars would count bytes, read an expression, and have 0 of
+/// empty cells.
+static PLACES: LazyLock<UserDefinedFunction> = LazyLock::new(|| {
+    let whole = |_: &Schema, fields: &[Field]| {
+        let [text, _] = fields else { polars_bail!(SQLSyntax: "POSITION is of two texts") };
+        Ok(Field::new(text.name().clone(), DataType::Int64))
+    };
+    let each = |columns: &mut [Column]| {
+        let [text, wanted] = &*columns else { polars_bail!(SQLSyntax: "POSITION is of two texts") };
+        let name = text.name().clone();
+        let (text, wanted) = of_one_height(as_text(text)?, as_text(wanted)?);
+        let cells = text.str()?.iter().zip(wanted.str()?.iter()).map(|(text, wanted)| {
+            let (text, wanted): (&str, &str) = (text?, wanted?);
+            Some(text.find(wanted).map_or(0, |at| text[..at].chars().count() as i64 + 1))
+        });
+        Ok(Int64Chunked::from_iter_options(name, cells).into_column())
+    };
+    let mut function = UserDefinedFunction::new(PLACE.into(), BaseColumnUdf::new(each, whole));
+    function.options = FunctionOptions::elementwise();
+    function
+});
+
+/// Returns a column of text; of NULL one of empty cells.
+fn as_text(of: &Column) -> PolarsResult<Column> {
+    match of.dtype() {
+        DataType::Null => of.cast(&DataType::String),
+        _ => Ok(of.clone()),
+    }
+}
+
+/// Repeats the only row of one column for each row of the other.
+fn of_one_height(one: Column, other: Column) -> (Column, Column) {
+    if other.len() == 1 {
+        let repeated = other.new_from_index(0, one.len());
+        (one, repeated)
+    } else if one.len() == 1 {
+        (one.new_from_index(0, other.len()), other)
+    } else {
+        (one, other)
+    }
 }
 
 /// Refuses what is divided like a number, but is none.
@@ -74,10 +113,12 @@ fn check_number(of: &DataType) -> PolarsResult<()> {
     Ok(())
 }
 
-/// Whether an expression is a quotient or a remainder.
-pub(crate) fn is_of_decimals(expr: &Expr) -> bool {
+/// Whether an expression is a function of this crate of each row, and no guard.
+pub(crate) fn is_by_row(expr: &Expr) -> bool {
     match expr {
-        Expr::AnonymousFunction { function, .. } => *function == QUOTIENTS.fun || *function == REMAINDERS.fun,
+        Expr::AnonymousFunction { function, .. } => {
+            [&QUOTIENTS, &REMAINDERS, &PLACES].iter().any(|own| *function == own.fun)
+        }
         _ => false,
     }
 }
@@ -100,7 +141,7 @@ pub(crate) struct Functions(HashMap<&'static str, UserDefinedFunction>);
 
 impl Functions {
     pub(crate) fn all() -> Arc<Functions> {
-        let all = [&SUMMED, &QUOTIENTS, &REMAINDERS].map(|function| UserDefinedFunction::clone(function));
+        let all = [&SUMMED, &QUOTIENTS, &REMAINDERS, &PLACES].map(|function| UserDefinedFunction::clone(function));
         Arc::new(Functions(FUNCTIONS.into_iter().zip(all).collect()))
     }
 }

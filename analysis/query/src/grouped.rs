@@ -11,7 +11,7 @@ use pktgen_core::Result;
 use polars::prelude::*;
 
 use crate::choice::{Choice, as_text, columns_of, dictionary, is_elementwise, names_of, texts};
-use crate::exact::{guarded, is_of_decimals, too_much, wide};
+use crate::exact::{guarded, is_by_row, too_much, wide};
 use crate::groups::{Aggregate, Groups};
 use crate::joined::with_keys;
 use crate::scan::{Reading, Scan, query_fault, source};
@@ -214,7 +214,7 @@ impl Grouping {
                 truthy: Arc::new(self.lifted(scan, truthy)?),
                 falsy: Arc::new(self.lifted(scan, falsy)?),
             },
-            Expr::AnonymousFunction { input, function, options, fmt_str } if is_of_decimals(expr) => {
+            Expr::AnonymousFunction { input, function, options, fmt_str } if is_by_row(expr) => {
                 Expr::AnonymousFunction {
                     input: input.iter().map(|of| self.lifted(scan, of)).collect::<Option<_>>()?,
                     function: function.clone(),

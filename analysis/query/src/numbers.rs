@@ -13,7 +13,7 @@ use crate::names::has_column;
 use crate::order;
 
 /// Counts, ranks and lengths, which have 32 bits in polars: converted to 64 bits, so that differences do not wrap around.
-const COUNTS: [&str; 11] = [
+const COUNTS: [&str; 10] = [
     "count",
     "row_number",
     "rank",
@@ -24,7 +24,6 @@ const COUNTS: [&str; 11] = [
     "octet_length",
     "bit_length",
     "array_length",
-    "strpos",
 ];
 
 /// Functions whose value is one of their operands, or has the type of it.
@@ -63,7 +62,7 @@ const NARROW: [&str; 20] = [
 /// Gives the value of an expression 64 bits where polars would give it 32, without a column to say more.
 pub(crate) fn widen(expr: &mut Expr) {
     match expr {
-        Expr::Position { .. } | Expr::Extract { .. } => *expr = whole(expr.clone()),
+        Expr::Extract { .. } => *expr = whole(expr.clone()),
         Expr::Cast { expr: of, data_type, .. } if is_narrow(data_type) => {
             if is_number(of) {
                 *data_type = DataType::BigInt(None);

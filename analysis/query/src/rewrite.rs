@@ -23,7 +23,7 @@ use crate::names::{
 use crate::outer::visit_outer_mut;
 use crate::place::at;
 use crate::tables::QueryTable;
-use crate::{numbers, order, own_tables, refusals, sides};
+use crate::{numbers, order, own_tables, refusals, sides, texts};
 
 /// Rewrites queries from the outermost to the innermost one, and expressions from the innermost to the outermost one: sums have guards, whole
 /// numbers 64 bits, all rows a rank, and columns quotes, since the name of one is a keyword of some dialect.
@@ -123,6 +123,7 @@ impl VisitorMut for Rewriter<'_> {
                 **summed = guard(summed.clone());
             }
         }
+        texts::write(expr);
         numbers::widen(expr);
         ControlFlow::Continue(())
     }
