@@ -1,6 +1,6 @@
 //! Types and values of numbers, compared with values computed by hand.
 
-use crate::answer_tests::{answers, tables_of_runs};
+use crate::answer_tests::{answers, refusals, tables_of_runs};
 use crate::statement::Statement;
 
 #[test]
@@ -93,6 +93,30 @@ fn quotients_by_constants_are_exact() {
             "SELECT RANK() OVER (ORDER BY sum_ok_code / 2) AS r, t_recv_ps FROM received ORDER BY t_recv_ps",
             "2 1, 4 2, 2 3, 1 4",
         ),
+    ]);
+}
+
+/// Polars takes the type of the first row.
+#[test]
+fn values_have_one_type_of_64_bits() {
+    answers(&[
+        ("SELECT a * 1000000 AS x FROM (VALUES (5000), (NULL), (-7)) v(a)", "5000000000, -, -7000000"),
+        ("SELECT v.a + 1 AS x, v.b FROM (VALUES (1, 'p'), (3000000000, 'q')) v(a, b)", "2 \"p\", 3000000001 \"q\""),
+        ("SELECT * FROM (VALUES (1), (2.5)) v(a)", "1.0, 2.5"),
+        ("SELECT * FROM (VALUES (2.5), (-1)) v(a)", "2.5, -1.0"),
+        ("SELECT COUNT(*) AS n FROM sent WHERE seq IN (VALUES (1), (3))", "3"),
+        ("SELECT COUNT(*) AS n FROM sent JOIN (VALUES (1), (3)) v(a) ON sent.seq = v.a", "3"),
+        ("WITH w(a) AS (VALUES (2), (3)) SELECT a * 2000000000 AS x FROM w", "4000000000, 6000000000"),
+        ("VALUES (TRUE), (FALSE)", "true, false"),
+        ("SELECT 1 AS a UNION ALL VALUES (2)", "1, 2"),
+    ]);
+    refusals(&[
+        (
+            "SELECT * FROM (VALUES (TRUE), (3)) v(a)",
+            "line 1, column 32: 3 is of another type than the rows of VALUES before",
+        ),
+        ("VALUES ('x', 1), ('y', 'z')", "column 24: 'z' is of another type"),
+        ("VALUES (1.5), (9007199254740993)", "9007199254740993 is beside decimals"),
     ]);
 }
 

@@ -23,7 +23,7 @@ use crate::names::{
 use crate::outer::visit_outer_mut;
 use crate::place::at;
 use crate::tables::QueryTable;
-use crate::{numbers, order, own_tables, refusals, sides, texts};
+use crate::{numbers, order, own_tables, refusals, sides, texts, values};
 
 /// Rewrites queries from the outermost to the innermost one, and expressions from the innermost to the outermost one: sums have guards, whole
 /// numbers 64 bits, all rows a rank, and columns quotes, since the name of one is a keyword of some dialect.
@@ -32,6 +32,8 @@ pub(crate) struct Rewriter<'a> {
     with: NamesOfWith,
     /// Number of queries around an expression.
     queries: usize,
+    /// Number of VALUES that have names.
+    values: usize,
 }
 
 impl VisitorMut for Rewriter<'_> {
@@ -58,6 +60,7 @@ impl VisitorMut for Rewriter<'_> {
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
         self.queries += 1;
         self.with.add(query);
+        values::write(&mut query.body, &mut self.values)?;
         sides::ordered(query)?;
         if query.order_by.is_some() {
             one_row_branches(&mut query.body);
@@ -131,7 +134,7 @@ impl VisitorMut for Rewriter<'_> {
 
 impl<'a> Rewriter<'a> {
     pub(crate) fn of(tables: &'a [QueryTable]) -> Rewriter<'a> {
-        Rewriter { tables, with: NamesOfWith::default(), queries: 0 }
+        Rewriter { tables, with: NamesOfWith::default(), queries: 0, values: 0 }
     }
 
     fn quote(&self, name: &mut Ident) {

@@ -1,0 +1,132 @@
+//! Writes VALUES such that each column has one type, of 64 bits: polars takes the type of the first row, to which it cuts off decimals, and gives
+//! whole numbers 32 bits.
+
+use std::ops::ControlFlow;
+
+use pktgen_core::Error;
+use sqlparser::ast::{Expr, SetExpr, Spanned, Statement as Parsed, UnaryOperator, Value, ValueWithSpan, Values};
+use sqlparser::dialect::GenericDialect;
+use sqlparser::parser::Parser;
+
+use crate::place::at;
+
+/// What a cell is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CellKind {
+    Whole,
+    Decimal,
+    Text,
+    Truth,
+}
+
+/// Writes the VALUES of a query, of which `named` have names before. Whole numbers are written as text, and read as BIGINT.
+pub(crate) fn write(body: &mut SetExpr, named: &mut usize) -> ControlFlow<Error> {
+    let values = match body {
+        SetExpr::SetOperation { left, right, .. } => {
+            write(left, named)?;
+            return write(right, named);
+        }
+        SetExpr::Values(values) => values,
+        _ => return ControlFlow::Continue(()),
+    };
+    let width = values.rows.first().map_or(0, |row| row.len());
+    let mut columns = Vec::new();
+    for column in 0..width {
+        let is_whole = kind_of_column(values, column)? == Some(CellKind::Whole);
+        if is_whole {
+            cells(values, column).for_each(text);
+        }
+        let name = format!("column_{column}");
+        columns.push(if is_whole { format!("CAST({name} AS BIGINT) AS {name}") } else { name });
+    }
+    if columns.iter().any(|column| column.starts_with("CAST")) {
+        let sql = format!("SELECT {} FROM ({values}) AS pktgen_values_{named}", columns.join(", "));
+        *named += 1;
+        let parsed = Parser::parse_sql(&GenericDialect, &sql).ok().and_then(|mut all| all.pop());
+        if let Some(Parsed::Query(query)) = parsed {
+            *body = *query.body;
+        }
+    }
+    ControlFlow::Continue(())
+}
+
+/// Returns what the cells of a column are, of which whole numbers become decimals beside decimals; refuses others beside each other.
+fn kind_of_column(values: &mut Values, column: usize) -> ControlFlow<Error, Option<CellKind>> {
+    use CellKind::{Decimal, Whole};
+    let mut kind = None;
+    for cell in cells(values, column) {
+        kind = match (kind, kind_of(cell)) {
+            (known, None) => known,
+            (None, own) => own,
+            (Some(known), Some(own)) if known == own => kind,
+            (Some(Whole | Decimal), Some(Whole | Decimal)) => Some(Decimal),
+            (Some(_), Some(_)) => {
+                let what = format!(
+                    "{cell} is of another type than the rows of VALUES before it: a column has numbers, texts, or TRUE and FALSE only"
+                );
+                return ControlFlow::Break(at(cell.span().start, what));
+            }
+        };
+    }
+    if kind == Some(Decimal) {
+        for cell in cells(values, column).filter(|cell| kind_of(cell) == Some(Whole)) {
+            decimal(cell)?;
+        }
+    }
+    ControlFlow::Continue(kind)
+}
+
+/// Returns the cells of a column.
+fn cells(values: &mut Values, column: usize) -> impl Iterator<Item = &mut Expr> {
+    values.rows.iter_mut().filter_map(move |row| row.get_mut(column))
+}
+
+/// Returns what a cell is; `None` of NULL and others.
+fn kind_of(cell: &Expr) -> Option<CellKind> {
+    match number_of(cell) {
+        Some(digits) if digits.contains('.') => Some(CellKind::Decimal),
+        Some(_) => Some(CellKind::Whole),
+        None => match cell {
+            Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(_), .. }) => Some(CellKind::Text),
+            Expr::Value(ValueWithSpan { value: Value::Boolean(_), .. }) => Some(CellKind::Truth),
+            _ => None,
+        },
+    }
+}
+
+/// Returns the digits of a number, perhaps with a sign.
+fn number_of(cell: &Expr) -> Option<&str> {
+    let bare = match cell {
+        Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr } => expr.as_ref(),
+        other => other,
+    };
+    match bare {
+        Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. }) => Some(digits),
+        _ => None,
+    }
+}
+
+/// Writes a whole number as text.
+fn text(cell: &mut Expr) {
+    if kind_of(cell) == Some(CellKind::Whole) {
+        let digits = cell.to_string().replace('+', "");
+        *cell = Expr::value(Value::SingleQuotedString(digits));
+    }
+}
+
+/// Writes a whole number as a decimal; refuses those that might become equal to others.
+fn decimal(cell: &mut Expr) -> ControlFlow<Error> {
+    let is_exact = number_of(cell).and_then(|digits| digits.parse::<u64>().ok()).is_some_and(|number| number < 1 << 53);
+    if !is_exact {
+        let what = format!("{cell} is beside decimals in VALUES, where whole numbers are below 2^53");
+        return ControlFlow::Break(at(cell.span().start, what));
+    }
+    let number = match cell {
+        Expr::UnaryOp { expr, .. } => expr.as_mut(),
+        other => other,
+    };
+    if let Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. }) = number {
+        digits.push_str(".0");
+    }
+    ControlFlow::Continue(())
+}
