@@ -490,3 +490,16 @@ fn texts_are_counted_in_characters_and_empty_of_empty_cells() {
         ),
     ]);
 }
+
+/// Polars would have the value of the whole partition.
+#[test]
+fn frames_need_an_order() {
+    let frame = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW";
+    let of = |order: &str| {
+        format!(
+            "SELECT seq, COUNT(*) OVER (PARTITION BY worker {order} {frame}) AS n FROM sent WHERE worker = 0 ORDER BY seq"
+        )
+    };
+    refusals(&[(of("").as_str(), "ROWS without ORDER BY is refused")]);
+    answers(&[(of("ORDER BY seq").as_str(), "0 1, 4 2")]);
+}

@@ -71,7 +71,7 @@ fn is_whole(function: &Function) -> bool {
 
 /// Refuses windows that polars computes over other rows than SQL: those with a name, running averages, medians and
 /// numbers of distinct values, and all of functions whose OVER it ignores. Refuses a running TOTAL, whose first zeros are
-/// empty there, and a place of rows without a value that polars ignores.
+/// empty there, a place of rows without a value that polars ignores, and a frame of a window without order, which it ignores, too.
 pub(crate) fn check(expr: &Expr) -> ControlFlow<Error> {
     let Expr::Function(Function { name, args, over: Some(over), .. }) = expr else { return ControlFlow::Continue(()) };
     let refuse = |what: String| ControlFlow::Break(at(expr.span().start, what));
@@ -79,6 +79,10 @@ pub(crate) fn check(expr: &Expr) -> ControlFlow<Error> {
         WindowType::WindowSpec(spec) if spec.window_name.is_none() => spec,
         _ => return refuse("a window with a name is refused: write OVER (PARTITION BY … ORDER BY …)".to_owned()),
     };
+    if spec.window_frame.is_some() && spec.order_by.is_empty() {
+        let what = "ROWS without ORDER BY is refused, since the window would be the whole partition: add ORDER BY, or leave ROWS out";
+        return refuse(what.to_owned());
+    }
     let name = name.to_string().to_uppercase();
     let distinct = matches!(args, FunctionArguments::List(list)
         if list.duplicate_treatment == Some(DuplicateTreatment::Distinct));
