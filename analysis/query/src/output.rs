@@ -175,8 +175,10 @@ impl QueryAnswer {
             let plain = !text.is_empty() && !text.contains(['"', ',', '\n', '\r']);
             if plain { text.to_owned() } else { format!("\"{}\"", text.replace('"', "\"\"")) }
         };
+        // Readers skip blank lines.
+        let empty = if self.0.width() == 1 { "\"\"" } else { "" };
         let text = |cell: Value| match cell {
-            Value::Null => String::new(),
+            Value::Null => empty.to_owned(),
             Value::String(text) => quoted(&text),
             other => other.to_string(),
         };
@@ -264,6 +266,15 @@ mod tests {
         assert_eq!(table.lines().count(), 4, "{table}");
         assert!(table.lines().all(|line| !line.contains('\u{1b}')), "{table}");
         assert!(table.lines().nth(3).unwrap().trim_start().starts_with('-'), "{table}");
+    }
+
+    /// A blank line would be no row.
+    #[test]
+    fn empty_cells_of_one_column_are_rows_of_csv() {
+        let frame = DataFrame::new_infer_height(vec![Column::new("x".into(), [Some(1i64), None, Some(2)])]).unwrap();
+        let mut out = Vec::new();
+        QueryAnswer::of(frame).unwrap().write(AnswerForm::Csv, &mut out).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "x\n1\n\"\"\n2\n");
     }
 
     #[test]
