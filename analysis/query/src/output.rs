@@ -7,6 +7,7 @@ use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use pktgen_core::arrow::array::RecordBatch;
+use pktgen_core::arrow::error::ArrowError;
 use pktgen_core::arrow::ipc::writer::StreamWriter;
 use pktgen_core::printable::printable;
 use pktgen_core::{Error, Result};
@@ -138,11 +139,11 @@ impl QueryAnswer {
                 out.write_all(&file)
             }
             AnswerForm::Arrow => {
-                let mut writer = StreamWriter::try_new(out, &self.batch(0)?.schema()).map_err(io::Error::other)?;
+                let mut writer = StreamWriter::try_new(out, &self.batch(0)?.schema()).map_err(of_output)?;
                 for from in self.slices() {
-                    writer.write(&self.batch(from)?).map_err(io::Error::other)?;
+                    writer.write(&self.batch(from)?).map_err(of_output)?;
                 }
-                writer.finish().map_err(io::Error::other)
+                writer.finish().map_err(of_output)
             }
         }
     }
@@ -219,6 +220,14 @@ impl QueryAnswer {
     }
 }
 
+/// Returns the error of the output itself: a closed pipe is known by its kind.
+fn of_output(fault: ArrowError) -> io::Error {
+    match fault {
+        ArrowError::IoError(_, fault) => fault,
+        other => io::Error::other(other),
+    }
+}
+
 /// Replaces control characters and line ends.
 fn one_line(text: &str) -> String {
     printable(&text.replace('\n', "\\n").replace('\r', "\\r").replace('\t', "\\t")).into_owned()
@@ -266,6 +275,26 @@ mod tests {
         assert_eq!(table.lines().count(), 4, "{table}");
         assert!(table.lines().all(|line| !line.contains('\u{1b}')), "{table}");
         assert!(table.lines().nth(3).unwrap().trim_start().starts_with('-'), "{table}");
+    }
+
+    struct ClosedPipe;
+
+    impl Write for ClosedPipe {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn closed_pipes_are_known_in_every_form() {
+        for form in AnswerForm::ALL {
+            let fault = answer().write(form, &mut ClosedPipe).unwrap_err();
+            assert_eq!(fault.kind(), io::ErrorKind::BrokenPipe, "{form:?}");
+        }
     }
 
     /// A blank line would be no row.
