@@ -50,6 +50,20 @@ pub(crate) fn constant(expr: &Expr) -> ControlFlow<Error> {
     ControlFlow::Break(at(expr.span().start, what))
 }
 
+/// Refuses a logarithm to a base, which polars has behind the number, and other dialects before it.
+pub(crate) fn logarithm(expr: &Expr) -> ControlFlow<Error> {
+    let Expr::Function(Function { name, args: FunctionArguments::List(list), .. }) = expr else {
+        return ControlFlow::Continue(());
+    };
+    let ("log", [x, y]) = (name.to_string().to_lowercase().as_str(), list.args.as_slice()) else {
+        return ControlFlow::Continue(());
+    };
+    let what = format!(
+        "{expr} is refused, since it is the logarithm of {x} or of {y}, depending on the dialect: write LN(x) / LN(base), LOG2 or LOG10"
+    );
+    ControlFlow::Break(at(expr.span().start, what))
+}
+
 /// Whether there is a column, or a subquery.
 fn is_of_rows(of: &impl Visit) -> bool {
     visit_expressions(of, |inner: &Expr| match inner {

@@ -359,6 +359,7 @@ impl Visitor for Check<'_> {
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Error> {
         refusals::constant(expr)?;
+        refusals::logarithm(expr)?;
         refusals::distinct_from(expr)?;
         windows::check(expr)
     }

@@ -25,6 +25,11 @@ fn selects_are_taken_with_what_they_name() {
         ("SELECT 1 FROM sent UNION ALL (SELECT 2 FROM received)", "received sent", false),
         ("SELECT * FROM sent WHERE worker IN (SELECT worker FROM states)", "sent states", false),
         ("SELECT COUNT(*) FILTER (WHERE seq > 1) FROM sent", "sent", false),
+        (
+            "SELECT * FROM (SELECT seq, LAG(seq) OVER (ORDER BY seq) AS p FROM sent) q WHERE LN(p) / LN(2) > 1",
+            "sent",
+            false,
+        ),
         ("SELECT COUNT(1), SUM(seq * 0 + 1), SUM(CASE WHEN seq > 1 THEN 1 ELSE 0 END) FROM sent", "sent", false),
         ("SELECT worker, cluster FROM sent s JOIN received r USING (packet, cluster)", "received sent", false),
     ] {
@@ -47,6 +52,21 @@ fn aggregates_are_of_columns() {
     ] {
         let fault = parse(sql).unwrap_err().to_string();
         assert!(fault.contains(says), "{sql}: {fault}");
+    }
+}
+
+#[test]
+fn what_differs_between_dialects_is_refused() {
+    for (sql, says) in [
+        ("SELECT LOG(2, seq) FROM sent", "column 8: LOG(2, seq) is refused, since it is the logarithm of 2 or of seq"),
+        (
+            "SELECT seq FROM sent WHERE seq > 5 AND ROW_NUMBER() OVER (PARTITION BY worker ORDER BY seq) <= 2",
+            "ORDER BY seq) in a condition is refused, since it would be of the rows before WHERE",
+        ),
+        ("SELECT seq, LAG(1) OVER (ORDER BY packet) AS x FROM sent", "is of no column, and would be empty everywhere"),
+    ] {
+        let refused = refusal(sql);
+        assert!(refused.contains(says), "{sql}: {refused}");
     }
 }
 

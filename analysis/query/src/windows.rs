@@ -4,12 +4,13 @@ use std::ops::ControlFlow;
 
 use pktgen_core::Error;
 use sqlparser::ast::{
-    DuplicateTreatment, Expr, Function, FunctionArguments, Select, Spanned, WindowType, visit_expressions,
+    DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Select, Spanned, WindowType,
+    visit_expressions,
 };
 use sqlparser::tokenizer::Location;
 
 use crate::aggregates::{AggregateKind, has_windows, is_grouped, keeps_rows, kind};
-use crate::names::is_wildcard;
+use crate::names::{has_column, is_wildcard};
 use crate::order;
 use crate::outer::{Outer, visit_outer};
 use crate::place::at;
@@ -24,6 +25,7 @@ pub(crate) fn refuse(select: &Select) -> ControlFlow<Error> {
         }
         _ => ControlFlow::Continue(()),
     })?;
+    in_conditions(select)?;
     if select.projection.iter().any(is_wildcard) {
         return ControlFlow::Continue(());
     }
@@ -33,6 +35,21 @@ pub(crate) fn refuse(select: &Select) -> ControlFlow<Error> {
         );
         ControlFlow::Break(at(place, what))
     })
+}
+
+/// Refuses windows in WHERE and ON, which would be of the rows before all conditions.
+fn in_conditions(select: &Select) -> ControlFlow<Error> {
+    let check = |outer: Outer<'_>, _: usize| match outer {
+        Outer::Expr(expr) if matches!(expr, Expr::Function(Function { over: Some(_), .. })) => {
+            let what = format!(
+                "{expr} in a condition is refused, since it would be of the rows before WHERE: take it in a subquery of FROM, and choose its rows by WHERE"
+            );
+            ControlFlow::Break(at(expr.span().start, what))
+        }
+        _ => ControlFlow::Continue(()),
+    };
+    visit_outer(&select.selection, |_| false, check)?;
+    visit_outer(&select.from, |_| false, check)
 }
 
 /// Finds the first window of all rows in the columns of an answer; `None` if one of them is of single rows, for which polars repeats the
@@ -97,11 +114,24 @@ pub(crate) fn check(expr: &Expr) -> ControlFlow<Error> {
             "a running {what} is refused: SUM(x) OVER (…) / COUNT(x) OVER (…) is a running average, and {what} OVER without ORDER BY that of all rows"
         ));
     }
+    if ["LAG", "LEAD"].contains(&name.as_str()) && is_of_a_constant(args) {
+        return refuse(format!("{expr} is of no column, and would be empty everywhere"));
+    }
     if name == "TOTAL" && !spec.order_by.is_empty() {
         return refuse("a running TOTAL is refused: write COALESCE(SUM(x) OVER (…), 0)".to_owned());
     }
     match order::refusal(&spec.order_by) {
         Some(what) => refuse(what.to_owned()),
         None => ControlFlow::Continue(()),
+    }
+}
+
+/// Whether the first operand of a call has no column.
+fn is_of_a_constant(args: &FunctionArguments) -> bool {
+    match args {
+        FunctionArguments::List(list) => {
+            matches!(list.args.first(), Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(of))) if !has_column(of))
+        }
+        _ => false,
     }
 }
