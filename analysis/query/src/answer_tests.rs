@@ -465,6 +465,10 @@ fn refusals_say_what_helps() {
     let theirs = execute(&mut context, &statement.guarded).and_then(LazyFrame::collect).unwrap_err();
     let said = statement.fault(&theirs, &of_runs(&[])).to_string();
     assert!(said.contains("GROUP BY") && !said.contains("did you mean"), "{said}");
+    let statement = Statement::parse("SELECT 1, 2 FROM sent", &of_runs(&[])).unwrap();
+    let theirs = execute(&mut context, &statement.guarded).and_then(LazyFrame::collect).unwrap_err();
+    let said = statement.fault(&theirs, &of_runs(&[])).to_string();
+    assert!(said.contains("constants without a name: name them by AS"), "{said}");
 }
 
 /// Polars would count bytes, and RIGHT and SUBSTR from the wrong end.

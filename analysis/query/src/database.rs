@@ -199,6 +199,8 @@ impl Database {
     }
 
     fn execute(&self, sql: &str, explains: bool) -> Result<QueryAnswer> {
+        // Warnings about coming versions of polars are none for users.
+        polars_core::error::set_warning_function(|_, _| ());
         let statement = Statement::parse(sql, &self.tables)?;
         let explained = explains && !statement.explains;
         let budget = Arc::new(Budget::new(self.options.memory));

@@ -62,7 +62,6 @@ const NARROW: [&str; 20] = [
 /// Gives the value of an expression 64 bits where polars would give it 32, without a column to say more.
 pub(crate) fn widen(expr: &mut Expr) {
     match expr {
-        Expr::Extract { .. } => *expr = whole(expr.clone()),
         Expr::Cast { expr: of, data_type, .. } if is_narrow(data_type) => {
             if is_number(of) {
                 *data_type = DataType::BigInt(None);

@@ -4,9 +4,9 @@ use std::ops::ControlFlow;
 
 use pktgen_core::Error;
 use sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, OrderByKind,
-    Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Spanned, TableFactor, Value, Visit,
-    visit_expressions,
+    BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident,
+    OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Spanned, TableFactor, Value,
+    Visit, visit_expressions,
 };
 
 use crate::aggregates::{AggregateKind, AnswerContent, has_aggregate, is_grouped, is_one_row, kind};
@@ -48,6 +48,45 @@ pub(crate) fn constant(expr: &Expr) -> ControlFlow<Error> {
     }
     let what = format!("{expr} is of no column: write COUNT(*), and FILTER with a condition on columns only");
     ControlFlow::Break(at(expr.span().start, what))
+}
+
+/// Refuses dates and intervals, of which no table has columns.
+pub(crate) fn dates(expr: &Expr) -> ControlFlow<Error> {
+    let is_date = match expr {
+        Expr::TypedString(_) | Expr::Interval(_) | Expr::Extract { .. } => true,
+        Expr::Cast { data_type, .. } => matches!(
+            data_type,
+            DataType::Date
+                | DataType::Time(..)
+                | DataType::Datetime(_)
+                | DataType::Timestamp(..)
+                | DataType::Interval { .. }
+        ),
+        _ => false,
+    };
+    if !is_date {
+        return ControlFlow::Continue(());
+    }
+    let what = format!("{expr} is refused, since no table has dates: times are whole numbers in ps");
+    ControlFlow::Break(at(expr.span().start, what))
+}
+
+/// Refuses keys of GROUP BY that are several groupings, or none.
+pub(crate) fn groupings(select: &Select) -> ControlFlow<Error> {
+    let (GroupByExpr::All(modifiers) | GroupByExpr::Expressions(_, modifiers)) = &select.group_by;
+    let keys: &[Expr] = match &select.group_by {
+        GroupByExpr::All(_) => &[],
+        GroupByExpr::Expressions(keys, _) => keys,
+    };
+    if keys.iter().any(|key| matches!(key, Expr::Tuple(items) if items.is_empty())) {
+        return ControlFlow::Break(at(select.span().start, "GROUP BY () is refused: leave it out"));
+    }
+    let several = keys.iter().find(|key| matches!(key, Expr::Rollup(_) | Expr::Cube(_) | Expr::GroupingSets(_)));
+    if several.is_none() && modifiers.is_empty() {
+        return ControlFlow::Continue(());
+    }
+    let what = "ROLLUP, CUBE, TOTALS and GROUPING SETS are refused: write one SELECT for each grouping, with UNION ALL";
+    ControlFlow::Break(at(several.map_or(select.span(), Spanned::span).start, what))
 }
 
 /// Refuses a logarithm to a base, which polars has behind the number, and other dialects before it.

@@ -155,6 +155,10 @@ impl Statement {
                 "SQL: two columns of the answer or of GROUP BY have the name \"{name}\": name them by AS (a.{name} AS x, b.{name} AS y)"
             ));
         }
+        if cause.contains("duplicate") && cause.contains("'literal'") {
+            let what = "two columns of the answer are constants without a name: name them by AS (1 AS x, 2 AS y)";
+            return Error::config(format!("SQL: {what}"));
+        }
         if self.words(Keyword::HAVING) > 0 && first.contains("List") {
             let what = "HAVING has a name that is no aggregate, and no column as GROUP BY writes it: write the aggregate itself (HAVING MAX(x) > 1), \
                         the name or column that GROUP BY has (GROUP BY x HAVING x > 1), and conditions on single rows into WHERE";
@@ -345,6 +349,7 @@ impl Visitor for Check<'_> {
             let what = "QUALIFY is refused, since it would see the answer's columns only: take the window in a subquery of FROM, and choose its rows by WHERE";
             return ControlFlow::Break(at(condition.span().start, what));
         }
+        refusals::groupings(select)?;
         refusals::having_alone(select)?;
         windows::refuse(select)?;
         refusals::in_conditions(select)?;
@@ -360,6 +365,7 @@ impl Visitor for Check<'_> {
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Error> {
         refusals::constant(expr)?;
         refusals::logarithm(expr)?;
+        refusals::dates(expr)?;
         refusals::distinct_from(expr)?;
         windows::check(expr)
     }

@@ -71,6 +71,24 @@ fn what_differs_between_dialects_is_refused() {
 }
 
 #[test]
+fn dates_and_several_groupings_are_refused() {
+    for (sql, says) in [
+        ("SELECT EXTRACT(year FROM DATE '2024-05-06') AS y FROM sent", "is refused, since no table has dates"),
+        ("SELECT CAST('2024-05-06' AS DATE) AS y FROM sent", "CAST('2024-05-06' AS DATE) is refused"),
+        (
+            "SELECT worker, COUNT(*) AS n FROM sent GROUP BY ROLLUP(worker)",
+            "ROLLUP, CUBE, TOTALS and GROUPING SETS are refused",
+        ),
+        ("SELECT COUNT(*) AS n FROM sent GROUP BY CUBE(worker)", "with UNION ALL"),
+        ("SELECT COUNT(*) AS n FROM sent GROUP BY GROUPING SETS ((worker), ())", "with UNION ALL"),
+        ("SELECT COUNT(*) AS n FROM sent GROUP BY ()", "GROUP BY () is refused: leave it out"),
+    ] {
+        let refused = refusal(sql);
+        assert!(refused.contains(says), "{sql}: {refused}");
+    }
+}
+
+#[test]
 fn everything_else_is_refused() {
     for (sql, says) in [
         ("INSERT INTO sent VALUES (1)", "INSERT is refused"),
