@@ -257,8 +257,20 @@ impl TablesIndex {
             (false, false) => return Err(unsealed(&path)),
             (true, _) => check_files(dir, &self.files)?,
         }
+        let own = format!("run={}", self.run);
         for side in Side::ALL {
-            for cluster in folders(&dir.join(side_folder(side)).join(format!("run={}", self.run)))? {
+            let side = dir.join(side_folder(side));
+            let is_other = |folder: &PathBuf| {
+                let name = folder.file_name().unwrap_or_default().to_string_lossy();
+                name.starts_with("run=") && *name != *own
+            };
+            if let Some(other) = folders(&side)?.into_iter().find(is_other) {
+                return Err(Error::Invalid(format!(
+                    "{}: {INDEX} is of {own} and does not list it; remove it, or --no-verify to leave it out",
+                    other.display()
+                )));
+            }
+            for cluster in folders(&side.join(&own))? {
                 for entry in fs::read_dir(&cluster).map_err(Error::io("read", &cluster))? {
                     let part = entry.map_err(Error::io("read", &cluster))?.path();
                     if !self.files.contains_key(&name_in(dir, &part)) {

@@ -265,6 +265,10 @@ fn tables_of_captures_that_were_changed_are_refused() {
         fs::write(cluster.join(format!("part-1.{form}")), &bytes).expect("writable");
         refused(&["part-1.", "tables.json does not list it"]);
         fs::remove_file(cluster.join(format!("part-1.{form}"))).expect("removable");
+        let other = dir.join(&tables).join("received/run=other");
+        fs::create_dir(&other).expect("a folder");
+        refused(&["run=other", "tables.json is of run=capture and does not list it"]);
+        fs::remove_dir(&other).expect("removable");
         fs::remove_file(&part).expect("removable");
         refused(&["part-0.", "it is missing"]);
         succeeds(dir, &["-q", "analyze", &tables, "--no-verify"]);
