@@ -30,12 +30,18 @@ impl Exponents {
         given.is_used_again |= *given.from.entry(from).or_insert(exponent) != exponent;
     }
 
-    /// Returns what is wrong with the exponent of a result; `None` if it is right, or those of all workers are not known.
-    pub(crate) fn wrong(&self, key: Key, exponent: i8) -> Option<String> {
+    /// Returns what is wrong with the exponent of a result, and the addresses without whose contributions it would be right; `None` if it
+    /// is right, or those of all workers are not known.
+    pub(crate) fn wrong(&self, key: Key, exponent: i8) -> Option<(String, Vec<u32>)> {
         let given = self.given.get(&key).filter(|given| given.from.len() == self.workers && !given.is_used_again)?;
         let largest = *given.from.values().max()?;
-        let says = || format!("its exponent is {exponent}, and the largest of its contributions is {largest}");
-        (exponent != largest).then(says)
+        if exponent == largest {
+            return None;
+        }
+        let is_of_some = given.from.values().any(|own| *own == exponent);
+        let above = given.from.iter().filter(|(_, own)| is_of_some && **own > exponent);
+        let says = format!("its exponent is {exponent}, and the largest of its contributions is {largest}");
+        Some((says, above.map(|(from, _)| *from).collect()))
     }
 }
 
@@ -53,7 +59,9 @@ mod tests {
         all.give(key, 1, -6);
         assert_eq!((all.wrong(key, 5), all.wrong(other, 9)), (None, None));
         for exponent in [-6, 4, 6, i8::MIN] {
-            assert!(all.wrong(key, exponent).is_some_and(|says| says.ends_with("is 5")), "{exponent}");
+            let (says, lacks) = all.wrong(key, exponent).unwrap();
+            assert!(says.ends_with("is 5"), "{exponent}");
+            assert_eq!(lacks, if exponent == -6 { vec![2] } else { Vec::new() }, "{exponent}");
         }
         all.give(key, 2, 3);
         assert_eq!(all.wrong(key, 3), None, "another sum of the same number");

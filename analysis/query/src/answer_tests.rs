@@ -379,6 +379,10 @@ fn expressions_of_keys_are_of_the_value_of_the_group() {
         ("SELECT worker % 2 AS x, ABS(worker) AS y FROM sent GROUP BY worker % 2", says),
         ("SELECT worker % 2, worker AS y FROM sent GROUP BY 1", says),
     ]);
+}
+
+#[test]
+fn columns_whose_names_keys_have_in_the_answer_are_refused() {
     let says = "is no key of GROUP BY, and one has its name in the answer";
     refusals(&[
         ("SELECT worker % 2 AS seq, seq AS y, COUNT(*) AS n FROM sent GROUP BY 1", says),

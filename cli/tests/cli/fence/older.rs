@@ -144,6 +144,16 @@ fn runs_of_older_versions_say_what_they_said() {
     finish(&differences);
 }
 
+/// Writes the fractions in a value by one rule: published numbers are resolved as they are written.
+fn by_value(text: &str) -> String {
+    let number = |word: &str| {
+        let own = word.trim_end_matches([',', ']', '}']);
+        let number = own.parse::<f64>().ok().filter(|_| own.contains(['.', 'e']));
+        number.map_or(word.to_owned(), |number| format!("{number:?}{}", &word[own.len()..]))
+    };
+    text.split(' ').map(number).collect::<Vec<_>>().join(" ")
+}
+
 /// Returns the values by dotted key.
 fn keys(config: &str) -> BTreeMap<String, String> {
     let (mut section, mut all) = (String::new(), BTreeMap::new());
@@ -152,7 +162,7 @@ fn keys(config: &str) -> BTreeMap<String, String> {
             section = format!("{}.", name.trim_matches(['[', ']']));
         } else if let Some((key, value)) = line.split_once(" = ") {
             // Several tables of one name are distinguished by their contents.
-            all.insert(format!("{section}{key}"), value.to_owned());
+            all.insert(format!("{section}{key}"), by_value(value));
         }
     }
     all
