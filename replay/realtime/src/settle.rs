@@ -433,6 +433,14 @@ pub(crate) struct ReceivedRow {
     last: bool,
 }
 
+#[cfg(test)]
+impl ReceivedRow {
+    /// Returns the row of a packet of updates.
+    pub(crate) fn of(t_recv: Time, packet: PacketId, count: u16, digest: Option<u64>) -> Self {
+        ReceivedRow { t_recv, packet, count, digest, sum_ok: SumOk::Unknown, heat: None, part: None, last: false }
+    }
+}
+
 fn received_row(batch: &RecordBatch, row: usize) -> Option<(Time, ReceivedRow)> {
     let packet = PacketId(value::<UInt64Type>(batch, "packet", row)??);
     let count = value::<UInt16Type>(batch, "count", row)??;

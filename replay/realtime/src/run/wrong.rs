@@ -115,6 +115,10 @@ struct WrongSearch {
     rows: HashMap<usize, Option<usize>>,
     /// Rows of right sums that claim to be one update, as lanes prove.
     right: HashSet<usize>,
+    /// Whether the device keeps books.
+    has_books: bool,
+    /// Whether the device keeps no books and only forwards: every packet is one update, and even a right sum is damage.
+    forwards: bool,
 }
 
 /// Returns the first `most` wrong packets of the run in `dir`. `waived`: digests of its files are not checked.
@@ -203,28 +207,37 @@ impl WrongSearch {
             unchecked: 0,
             rows: HashMap::new(),
             right,
+            has_books: true,
+            forwards: false,
         }
     }
 
     fn settle(&mut self, experiment: &Experiment, manifest: &Manifest, dir: &Path, slack: Time) -> Result<()> {
         let run = experiment.choose(None)?;
         let ledger = experiment.draft(run)?.parts.ledger;
-        let has_books = ledger.unseen().is_none();
-        let settled = settle_watched(dir, experiment.updates(run)?.as_mut(), ledger, slack, &mut |seen| {
-            self.seen(seen, has_books);
-        })?;
+        let unseen = ledger.unseen();
+        self.has_books = unseen.is_none();
+        self.forwards = unseen.is_some_and(|unseen| !unseen.merges);
+        let settled =
+            settle_watched(dir, experiment.updates(run)?.as_mut(), ledger, slack, &mut |seen| self.seen(seen))?;
         if let Some(lanes) = LanesOf::checkable(manifest) {
             let updates = &mut experiment.updates(run)?;
-            let proven = settled.found_by_lanes(dir, lanes, updates.as_mut(), &mut |found| match found {
-                SumFound::Wrong(sum) => self.wrong_sum(&sum),
-                SumFound::RightSingle(row) => _ = self.right.insert(row),
-            })?;
+            let proven = settled.found_by_lanes(dir, lanes, updates.as_mut(), &mut |found| self.by_lanes(&found))?;
             self.unchecked = self.unchecked.saturating_sub(proven.right);
         }
         Ok(())
     }
 
-    fn seen(&mut self, seen: PacketSeen, has_books: bool) {
+    /// Records what lanes prove of a packet.
+    fn by_lanes(&mut self, found: &SumFound) {
+        match found {
+            SumFound::Wrong(sum) => self.wrong_sum(sum),
+            SumFound::RightSingle(row) if !self.forwards => _ = self.right.insert(*row),
+            SumFound::RightSingle(_) => {}
+        }
+    }
+
+    fn seen(&mut self, seen: PacketSeen) {
         self.received += 1;
         if self.right.contains(&seen.row) {
             return;
@@ -232,14 +245,16 @@ impl WrongSearch {
         let row = seen.received;
         let (members, should) = seen.expected.map_or((Vec::new(), None), |due| (due.members, Some(due.values)));
         let other = should.as_ref().and_then(PayloadValues::digest).zip(row.digest).is_some_and(|(due, is)| due != is);
-        // A device without books states the members of a sum only by their count.
-        let miscounts = has_books && !members.is_empty() && members.len() != usize::from(row.count);
+        // A device that merges and keeps no books states the members of a sum only by their count.
+        let knows_count = self.has_books || self.forwards;
+        let miscounts = knows_count && !members.is_empty() && members.len() != usize::from(row.count);
         let kind = match seen.verdict {
             SumOk::No if miscounts => WrongKind::Count,
             SumOk::No => WrongKind::Sum,
             _ if other => WrongKind::Sum,
             _ if seen.strange => WrongKind::Stranger,
             SumOk::Yes => return,
+            SumOk::Unknown if self.forwards && miscounts && !seen.again => WrongKind::Count,
             SumOk::Unknown => {
                 self.unchecked += u64::from(should.is_none() && !seen.again);
                 return;
@@ -349,5 +364,33 @@ fn differing(values: &[u8], should: &PayloadValues) -> Vec<WrongValue> {
                 should: PayloadNumber::Integer(*due),
             })
             .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::DuePacket;
+    use crate::settle::ReceivedRow;
+
+    /// Returns the kinds of packets that state two updates and hold the one that was sent, after lanes proved them right.
+    fn found_of(has_books: bool, forwards: bool) -> (u64, Vec<WrongKind>, usize) {
+        let mut all = WrongSearch { has_books, forwards, ..WrongSearch::of(9, HashSet::new()) };
+        for at in 0..3u32 {
+            let (packet, values) = (PacketId::new(0, at, 0), PayloadValues::Floats(vec![1.0, at as f32]));
+            let received = ReceivedRow::of(i64::from(at), packet, 2, values.digest());
+            let expected = Some(DuePacket { members: vec![packet], values });
+            // The last one came before.
+            let (verdict, again) = (SumOk::Unknown, at == 2);
+            all.seen(PacketSeen { row: at as usize, received: &received, expected, verdict, strange: false, again });
+        }
+        (0..2).for_each(|row| all.by_lanes(&SumFound::RightSingle(row)));
+        (all.found, all.pending.iter().map(|pending| pending.packet.kind).collect(), all.right.len())
+    }
+
+    #[test]
+    fn behind_a_device_that_only_forwards_a_packet_of_several_updates_is_wrong() {
+        assert_eq!(found_of(false, true), (2, vec![WrongKind::Count; 2], 0));
+        assert_eq!(found_of(false, false), (0, vec![], 2));
     }
 }
