@@ -17,7 +17,7 @@ use pktgen_records::run::open_manifest;
 use pktgen_records::stream_file::StreamFile;
 
 use crate::beside;
-use crate::counted::{DOWN_GIVEN, DOWN_TAKEN, GIVEN, TAKEN, UP_GIVEN, UP_TAKEN};
+use crate::counted::{DOWN_GIVEN, DOWN_TAKEN, DROPS, ENDS, GIVEN, OVERRUN, TAKEN, UNKNOWN, UP_GIVEN, UP_TAKEN};
 use crate::join::Join;
 
 /// Number of rows decoded at a time.
@@ -260,14 +260,15 @@ impl Evidence {
         self.config.get(section).and_then(|section| section.get(key)).and_then(toml::Value::as_str).unwrap_or_default()
     }
 
-    /// Whether the device's own counters are known. Those of the run's workers and servers are beside them.
+    /// Whether the device's own counters are known. Those of the run's workers and servers are beside them, without the prefix of a device in
+    /// lockstep and under other names.
     pub(crate) fn has_device_counters(&self) -> bool {
         let launch = self.config.get("target").and_then(|target| target.get("launch"));
         let read = launch.and_then(|launch| launch.get("counters")).and_then(toml::Value::as_array);
-        let is_of_device = |name: &String| {
-            [DOWN_TAKEN, DOWN_GIVEN, UP_TAKEN, UP_GIVEN, TAKEN, GIVEN].concat().contains(&name.as_str())
-        };
-        read.is_some_and(|command| !command.is_empty()) || self.manifest.counters.device.keys().any(is_of_device)
+        let frames = [DOWN_TAKEN, DOWN_GIVEN, UP_TAKEN, UP_GIVEN, TAKEN, GIVEN, OVERRUN, UNKNOWN, ENDS, DROPS];
+        read.is_some_and(|command| !command.is_empty())
+            || self.manifest.counters.device.keys().any(|name| name.starts_with(LOCKSTEP_COUNTER))
+            || frames.iter().any(|names| self.device(names).is_some())
     }
 
     /// Whether a key of the experiment is `true`.

@@ -574,7 +574,8 @@ mod tests {
         let launch = |counters: &str| format!("[target.launch]\ncounters = {counters}\n");
         assert!(!of("", "results_overflowed") && !of(&launch("[]"), "results_overflowed"));
         assert!(of(&launch("[\"cat\", \"/run/counters\"]"), "results_overflowed"));
-        assert!(of("", "received"), "given by --device");
+        assert!(of("", "received") && of("", "overrun") && of("", "dropped"), "given by --device");
+        assert!(of("", "device.received") && of("", "device.rounds"), "of a device in lockstep");
     }
 
     #[test]
