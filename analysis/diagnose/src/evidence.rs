@@ -309,6 +309,11 @@ impl Evidence {
         if background_alone { counted.max(balance.delivered_alone) } else { counted }
     }
 
+    /// Returns the number of arrivals that name no transmission, or one that had arrived.
+    pub(crate) fn unnamed(&self) -> u64 {
+        (0..self.arrived.packet.len()).filter(|at| self.join.first(*at).is_none()).count() as u64
+    }
+
     /// Returns the number of processes that sent: ranks of a joined run, each with a share of the workers, or one.
     pub(crate) fn senders(&self) -> usize {
         let roles = self.manifest.host.iter().filter(|(fact, _)| fact.ends_with(".rank.role"));

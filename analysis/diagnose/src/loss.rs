@@ -45,8 +45,8 @@ struct Row {
     came: bool,
 }
 
-/// Finds causes of the losses. `altered` frames arrived with another payload and are not lost; `on_links` were lost on
-/// links, as shown by counters of their ends.
+/// Finds causes of the losses. `altered` frames arrived without a name that can be read, so they are among those that are
+/// missing; `on_links` were lost on links, as shown by counters of their ends.
 pub(crate) fn look(evidence: &Evidence, altered: u64, on_links: LostOnLinks, found: &mut Vec<CauseFound>) {
     let mut rows = rows(evidence);
     let lost = rows.iter().filter(|row| !row.came).count();
