@@ -451,7 +451,7 @@ fn of_silent_device(evidence: &Evidence, into: u64) -> (&'static crate::cause::C
 
 #[cfg(test)]
 mod tests {
-    use pktgen_core::record::Family;
+    use pktgen_core::record::{EndCounts, Family};
 
     use super::*;
     use crate::evidence::manifest;
@@ -588,8 +588,8 @@ mod tests {
             let mut manifest = manifest(&[0; 2]);
             manifest.config = format!("[transport]\nkind = \"{kind}\"\n");
             manifest.external = external.then(|| "profile".to_owned());
-            let says = "sent 0, received 2558, dropped on the way out 0, dropped before they were read 142";
-            manifest.host.insert("device.frames.server".to_owned(), says.to_owned());
+            let frames = EndCounts { sent: 0, received: 2558, dropped_out: 0, dropped_unread: 142 };
+            manifest.host.insert(format!("device.{}", EndCounts::fact("server")), frames.to_string());
             manifest.host.extend(errors.map(|n| ("device.udp.checksum_errors".to_owned(), n.to_string())));
             let fault = Fault::FramesLost { end: "server".to_owned(), out: 0, before_read: 142 };
             manifest.validity.faults.push(Fault::InPart { part: "device".to_owned(), fault: Box::new(fault) });

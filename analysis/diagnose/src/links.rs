@@ -328,7 +328,7 @@ fn inner(evidence: &Evidence) -> Option<CauseFound> {
 
 #[cfg(test)]
 mod tests {
-    use pktgen_core::record::Fault;
+    use pktgen_core::record::{EndCounts, Fault};
 
     use super::*;
     use crate::evidence::manifest;
@@ -427,10 +427,8 @@ mod tests {
         manifest.validity.faults = faults.to_vec();
         let names = [("workers", "workers"), ("device", "device.down"), ("device", "device.up"), ("server", "server")];
         for ((part, end), [sent, received, dropped]) in names.into_iter().zip(ends) {
-            let says = format!(
-                "sent {sent}, received {received}, dropped on the way out 0, dropped before they were read {dropped}"
-            );
-            manifest.host.insert(format!("{part}.frames.{end}"), says);
+            let says = EndCounts { sent, received, dropped_out: 0, dropped_unread: dropped }.to_string();
+            manifest.host.insert(format!("{part}.{}", EndCounts::fact(end)), says);
             manifest.host.insert(format!("{part}.udp.checksum_errors"), errors.to_string());
         }
         let evidence = Evidence::of(std::path::Path::new(""), manifest);

@@ -1,6 +1,6 @@
 //! What processes counted at the sockets of an end, where no interface has counters of the run's frames.
 
-use pktgen_core::record::{Fault, RunState, UDP_CHECKSUM_ERRORS};
+use pktgen_core::record::{EndCounts, Fault, RunState, UDP_CHECKSUM_ERRORS};
 
 use crate::evidence::Evidence;
 
@@ -13,14 +13,14 @@ pub(crate) struct SocketCounts {
     pub(crate) received: u64,
     /// Frames that the sockets dropped.
     dropped: u64,
-    /// Most of those that may have been dropped for a wrong checksum; `None` if that was not counted.
+    /// Upper bound of those dropped for a wrong checksum; `None` if that was not counted.
     damaged: Option<u64>,
 }
 
 impl SocketCounts {
     /// Returns the counts of an end; `None` if no process recorded any.
     pub(crate) fn of(evidence: &Evidence, end: &str) -> Option<SocketCounts> {
-        let name = format!("frames.{end}");
+        let name = EndCounts::fact(end);
         let host = &evidence.manifest.host;
         let mut all: Option<SocketCounts> = None;
         for (fact, says) in host {
@@ -28,16 +28,16 @@ impl SocketCounts {
             let Some(part) = fact.strip_suffix(&name).filter(|part| part.is_empty() || part.ends_with('.')) else {
                 continue;
             };
-            let Some([sent, received, out, dropped]) = numbers(says) else { continue };
+            let Ok(own) = says.parse::<EndCounts>() else { continue };
             let errors =
                 host.get(&format!("{part}{UDP_CHECKSUM_ERRORS}")).and_then(|errors| errors.parse::<u64>().ok());
-            let damaged = errors.map(|errors| errors.min(dropped));
+            let damaged = errors.map(|errors| errors.min(own.dropped_unread));
             let before = all.unwrap_or(SocketCounts { damaged: Some(0), ..SocketCounts::default() });
             all = Some(SocketCounts {
                 // An answer of the peer's host says that nothing took a frame that had been sent.
-                sent: before.sent + sent.saturating_sub(out),
-                received: before.received + received,
-                dropped: before.dropped + dropped,
+                sent: before.sent + own.sent.saturating_sub(own.dropped_out),
+                received: before.received + own.received,
+                dropped: before.dropped + own.dropped_unread,
                 damaged: before.damaged.zip(damaged).map(|(before, own)| before + own),
             });
         }
@@ -49,12 +49,6 @@ impl SocketCounts {
         let damaged = if whole { self.damaged.unwrap_or(0) } else { 0 };
         self.received + self.dropped - damaged
     }
-}
-
-/// Reads the numbers of a text such as `sent 5, received 4, dropped on the way out 0, dropped before they were read 1`.
-fn numbers(says: &str) -> Option<[u64; 4]> {
-    let mut all = says.split(", ").map(|part| part.rsplit(' ').next()?.parse::<u64>().ok());
-    Some([all.next()??, all.next()??, all.next()??, all.next()??])
 }
 
 /// Returns the frames of an end that its sockets may have dropped for a wrong checksum; `None` if that is not known.
@@ -82,10 +76,8 @@ mod tests {
     fn counts_of_an_end_are_those_of_all_its_processes() {
         let mut manifest = manifest(&[0; 2]);
         let mut add = |fact: &str, says: &str| drop(manifest.host.insert(fact.to_owned(), says.to_owned()));
-        let says = |sent: u64, received: u64, out: u64, dropped: u64| {
-            format!(
-                "sent {sent}, received {received}, dropped on the way out {out}, dropped before they were read {dropped}"
-            )
+        let says = |sent: u64, received: u64, dropped_out: u64, dropped_unread: u64| {
+            EndCounts { sent, received, dropped_out, dropped_unread }.to_string()
         };
         add("rank-0.frames.workers", &says(100, 90, 5, 8));
         add("rank-0.udp.checksum_errors", "3");

@@ -9,6 +9,7 @@ mod cell;
 mod code;
 mod counter;
 pub mod digest;
+mod end;
 mod interface;
 pub mod lanes;
 mod load;
@@ -24,6 +25,7 @@ pub use cell::{Cell, LANES_MAX, Words};
 pub use code::{Action, Heat, Reason, SumOk};
 pub use counter::{Counter, CounterRule};
 pub use digest::{FileDigest, FileDigests, Hashing, Verified, hex};
+pub use end::EndCounts;
 pub use interface::InterfaceCounts;
 pub use load::{AckCopies, CarriedBits, DeviceLoad};
 pub use manifest::{

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use hdrhistogram::Histogram;
-use pktgen_core::record::{Counters, Fault, Note, QueueCounts, WIRES_CHECKSUMS_WRONG};
+use pktgen_core::record::{Counters, EndCounts, Fault, Note, QueueCounts, WIRES_CHECKSUMS_WRONG};
 use pktgen_core::time::{NS, Time};
 use pktgen_core::topology::Population;
 use pktgen_core::{Error, Result};
@@ -288,13 +288,13 @@ pub(super) fn lost(name: &str, wire: &mut dyn Wire, outcome: &mut RealOutcome) {
 /// Records the counts of an end.
 pub(super) fn tell_lost(name: &str, counters: WireCounters, outcome: &mut RealOutcome) {
     outcome.frames.push((name.to_owned(), counters));
-    outcome.facts.push((
-        format!("frames.{name}"),
-        format!(
-            "sent {}, received {}, dropped on the way out {}, dropped before they were read {}",
-            counters.sent, counters.received, counters.send_dropped, counters.receive_dropped
-        ),
-    ));
+    let frames = EndCounts {
+        sent: counters.sent,
+        received: counters.received,
+        dropped_out: counters.send_dropped,
+        dropped_unread: counters.receive_dropped,
+    };
+    outcome.facts.push((EndCounts::fact(name), frames.to_string()));
     if counters.receive_dropped + counters.send_dropped > 0 {
         let (out, before_read) = (counters.send_dropped, counters.receive_dropped);
         outcome.faults.push(Fault::FramesLost { end: name.to_owned(), out, before_read });
