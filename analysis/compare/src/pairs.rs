@@ -8,6 +8,7 @@ use std::sync::Arc;
 use pktgen_core::{Error, Result};
 use pktgen_report::sweep::configuration::{differences, keys};
 use pktgen_report::sweep::data::{Labels, RunSummary, VARIANT, canonical_labels, name_of};
+use pktgen_workload::workload::HASHED_FILES;
 use serde::Serialize;
 
 use super::Side;
@@ -159,13 +160,12 @@ pub(crate) fn pair<'a>(old: &'a Side, new: &'a Side) -> Result<Paired<'a>> {
     Ok(Paired { points, said })
 }
 
-/// Keys of files whose contents are in a workload's hash.
-const FILES: [&str; 3] = ["workload.trace", "workload.frames", "workload.pattern"];
-
 /// Whether the workloads and schedules of two configurations differ in the spelling of numbers and quantities only: the hash of a
 /// workload that is of no file is that of the text.
 fn is_spelling(old: &str, new: &str) -> bool {
-    let reads = |config: &str| keys(config).is_none_or(|keys| FILES.iter().any(|file| keys.contains_key(*file)));
+    let names_file =
+        |keys: BTreeMap<String, String>| HASHED_FILES.iter().any(|file| keys.contains_key(&format!("workload.{file}")));
+    let reads = |config: &str| keys(config).is_none_or(names_file);
     let makes = |key: &str| key.starts_with("workload.") || key.starts_with("schedule.");
     let is_alike = || differences(old, new).is_some_and(|found| !found.iter().any(|(key, ..)| makes(key)));
     !reads(old) && !reads(new) && is_alike()
@@ -238,7 +238,9 @@ mod tests {
         assert_eq!(others(&rate("60Gbps"), &rate("60001Mbps")), 3);
         // Without a configuration, and of a file, only the hash is known.
         assert_eq!(others("", &rate("60Gbps")), 3);
-        let file = |rate: &str| format!("{rate}[workload]\ntrace = \"a.parquet\"\n");
-        assert_eq!(others(&file(&rate("60Gbps")), &file(&rate("60000Mbps"))), 3);
+        for key in HASHED_FILES {
+            let file = |rate: &str| format!("{rate}[workload]\n{key} = \"a\"\n");
+            assert_eq!(others(&file(&rate("60Gbps")), &file(&rate("60000Mbps"))), 3, "{key}");
+        }
     }
 }

@@ -32,7 +32,7 @@ use crate::sparse::Sparse;
 use crate::time::Time;
 use crate::topology::Population;
 
-pub use open::{DEFAULT, Opened, open};
+pub use open::{DEFAULT, HASHED_FILES, Opened, open};
 pub use share::share;
 
 /// One model update, its gradients apart.

@@ -21,6 +21,11 @@ use crate::{Error, Result};
 /// The workload of experiments that name none.
 pub const DEFAULT: &str = "rl";
 
+/// Keys of `[workload]` that name captures, whose contents are in its hash beside the text.
+const CAPTURES: [&str; 2] = ["frames", "pattern"];
+/// Keys of `[workload]` that name files whose contents are in its hash: traces, and captures.
+pub const HASHED_FILES: [&str; 3] = ["trace", CAPTURES[0], CAPTURES[1]];
+
 /// A source and where it came from.
 pub struct Opened {
     /// The source.
@@ -58,7 +63,7 @@ pub fn open(document: &mut Document, seed: Seed) -> Result<Opened> {
     let passes = Passes::repeat(&mut section)?;
     let scaling = if kind.keeps_tempo() { None } else { Scaling::read(kind, &section, &mut schedule, seed)? };
     let (again, again_schedule) = (section.clone(), schedule.clone());
-    let captures = ["frames", "pattern"].map(|key| again.clone().get_opt::<String>(key));
+    let captures = CAPTURES.map(|key| again.clone().get_opt::<String>(key));
     let pass = OnePass { kind, scaling, seed };
     let mut source = pass.open(&mut section, &mut schedule)?;
     if passes != 1 && !source.repeat(passes) {
