@@ -199,7 +199,7 @@ pub(crate) fn dropped_on_way_back(evidence: &Evidence) -> u64 {
 /// stack, its interface counts the same ones.
 fn dropped_at(evidence: &Evidence, end: &str) -> u64 {
     let at_sockets = before_read(evidence).get(end).copied().unwrap_or(0);
-    // A cable of our own device lost what it damaged.
+    // Damaged datagrams of a software device count as lost on the cable.
     let own = evidence.manifest.external.is_none();
     let damaged = if own { sockets::damaged(evidence, end).unwrap_or(0) } else { 0 };
     let at_sockets = at_sockets.saturating_sub(damaged);

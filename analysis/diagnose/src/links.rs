@@ -64,7 +64,7 @@ impl LostOnLinks {
         LostOnLinks(self.0.map(|frames| frames.saturating_add(more)))
     }
 
-    /// Returns the transmissions that workers repeat without them, where each of them is for, or waited for by, so many.
+    /// Returns the transmissions that workers repeat without them, if `workers` workers wait for each of these frames.
     pub(crate) fn times(self, workers: u64) -> LostOnLinks {
         LostOnLinks(self.0.map(|frames| frames.saturating_mul(workers)))
     }

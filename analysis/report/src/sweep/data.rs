@@ -262,8 +262,7 @@ pub(crate) fn matches(published: &Published, point: &PointSummary) -> bool {
     is_at(&published.at, &point.labels)
 }
 
-/// Returns the published row with a value of `metric` at the point that is shown: of several the one that names most of its labels, and
-/// of those the first.
+/// Returns the published row that the table shows for `metric` at the point: the one with the most labels, and of those the first.
 pub(crate) fn published_at<'a>(paper: &'a [Published], metric: &str, point: &PointSummary) -> Option<&'a Published> {
     let all = paper.iter().filter(|row| row.values.contains_key(metric) && matches(row, point));
     all.rev().max_by_key(|row| row.at.len())
