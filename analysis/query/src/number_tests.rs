@@ -117,6 +117,11 @@ fn values_have_one_type_of_64_bits() {
         ),
         ("VALUES ('x', 1), ('y', 'z')", "column 24: 'z' is of another type"),
         ("VALUES (1.5), (9007199254740993)", "9007199254740993 is beside decimals"),
+        (
+            "VALUES (1, NULL), (3)",
+            "line 1, column 19: this row of VALUES has another number of cells (1) than the first one (2)",
+        ),
+        ("SELECT * FROM (VALUES (1), (2, 3)) v(a)", "has another number of cells (2) than the first one (1)"),
     ]);
 }
 

@@ -1,5 +1,5 @@
 //! Writes VALUES such that each column has one type, of 64 bits: polars takes the type of the first row, to which it cuts off decimals, and gives
-//! whole numbers 32 bits.
+//! whole numbers 32 bits. Rows of different lengths are refused.
 
 use std::ops::ControlFlow;
 
@@ -30,6 +30,11 @@ pub(crate) fn write(body: &mut SetExpr, named: &mut usize) -> ControlFlow<Error>
         _ => return ControlFlow::Continue(()),
     };
     let width = values.rows.first().map_or(0, |row| row.len());
+    if let Some(row) = values.rows.iter().find(|row| row.len() != width) {
+        let what =
+            format!("this row of VALUES has another number of cells ({}) than the first one ({width})", row.len());
+        return ControlFlow::Break(at(row.span().start, what));
+    }
     let mut columns = Vec::new();
     for column in 0..width {
         let is_whole = kind_of_column(values, column)? == Some(CellKind::Whole);
