@@ -442,6 +442,17 @@ fn having_has_keys_of_every_form() {
     refusals(&[("SELECT COUNT(*) AS n FROM sent HAVING COUNT(*) > 1", "HAVING without GROUP BY is refused")]);
 }
 
+/// Polars would have z of the answer.
+#[test]
+fn columns_named_behind_a_query_are_no_keys() {
+    let says = "z is no key of GROUP BY, and one has its name in the answer";
+    refusals(&[
+        ("SELECT w AS z, z + 1 AS y FROM (SELECT worker, seq FROM sent) q(w, z) GROUP BY w", says),
+        ("WITH q(w, z) AS (SELECT worker, seq FROM sent) SELECT w AS z, z + 1 AS y FROM q GROUP BY w", says),
+        ("SELECT w AS z, z + 1 AS y FROM (VALUES (1, 10), (2, 20)) v(w, z) GROUP BY w", says),
+    ]);
+}
+
 #[test]
 fn refusals_say_what_helps() {
     refusals(&[

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    Expr, Ident, ObjectName, Query, Select, SelectItem, TableFactor, UnaryOperator, Value, ValueWithSpan, Visit,
-    Visitor, visit_expressions, visit_expressions_mut,
+    Expr, Ident, ObjectName, Query, Select, SelectItem, TableAlias, TableFactor, UnaryOperator, Value, ValueWithSpan,
+    Visit, Visitor, visit_expressions, visit_expressions_mut,
 };
 
 use crate::tables::QueryTable;
@@ -177,7 +177,7 @@ pub(crate) fn is_of_tables(name: &Ident, tables: &[QueryTable]) -> bool {
     tables.iter().any(|table| table.column(&name.value).is_some())
 }
 
-/// Names that queries of WITH give to columns by AS, by query.
+/// Names that queries of WITH give to columns, by AS or in brackets behind the name of the query; by query.
 #[derive(Default)]
 pub(crate) struct NamesOfWith(BTreeMap<String, BTreeSet<String>>);
 
@@ -185,7 +185,8 @@ impl NamesOfWith {
     /// Adds the queries of WITH of a query.
     pub(crate) fn add(&mut self, query: &Query) {
         for cte in query.with.iter().flat_map(|with| &with.cte_tables) {
-            let names = GivenNames::of(&cte.query, self);
+            let mut names = GivenNames::of(&cte.query, self);
+            names.extend(names_of_columns(&cte.alias));
             self.0.insert(cte.alias.name.value.clone(), names);
         }
     }
@@ -194,7 +195,7 @@ impl NamesOfWith {
 /// Names of the columns that FROM may have.
 pub(crate) struct NamesOfFrom<'a> {
     tables: &'a [QueryTable],
-    /// Those of queries, by AS.
+    /// Those of queries, by AS or in brackets behind the name of the query.
     given: BTreeSet<String>,
 }
 
@@ -208,7 +209,12 @@ impl<'a> NamesOfFrom<'a> {
     }
 }
 
-/// Collects the names that queries give to columns by AS.
+/// Returns the names that `q(a, b)` gives to columns.
+fn names_of_columns(alias: &TableAlias) -> impl Iterator<Item = String> {
+    alias.columns.iter().map(|column| column.name.value.clone())
+}
+
+/// Collects the names that queries give to columns, by AS or in brackets behind the name of the query.
 struct GivenNames<'a> {
     with: &'a NamesOfWith,
     names: BTreeSet<String>,
@@ -234,6 +240,10 @@ impl Visitor for GivenNames<'_> {
     }
 
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Derived { alias: Some(alias), .. } | TableFactor::Table { alias: Some(alias), .. } = factor
+        {
+            self.names.extend(names_of_columns(alias));
+        }
         if let TableFactor::Table { name, .. } = factor
             && let Some(names) = self.with.0.get(word(name))
         {
