@@ -108,6 +108,9 @@ fn values_have_one_type_of_64_bits() {
         ("SELECT COUNT(*) AS n FROM sent JOIN (VALUES (1), (3)) v(a) ON sent.seq = v.a", "3"),
         ("WITH w(a) AS (VALUES (2), (3)) SELECT a * 2000000000 AS x FROM w", "4000000000, 6000000000"),
         ("VALUES (TRUE), (FALSE)", "true, false"),
+        ("SELECT a * 1000000 AS x FROM (VALUES ((5000)), (-(7)), (- -3)) v(a)", "5000000000, -7000000, 3000000"),
+        ("SELECT * FROM (VALUES (2.5), (-(1)), ((3))) v(a)", "2.5, -1.0, 3.0"),
+        ("SELECT COUNT(*) AS n FROM sent WHERE seq IN (1, +3, -2.5)", "3"),
         ("SELECT 1 AS a UNION ALL VALUES (2)", "1, 2"),
     ]);
     refusals(&[

@@ -220,13 +220,32 @@ fn numbers(expr: &mut Expr) {
     }
 }
 
-/// Whether an expression is a whole number, perhaps with a sign.
-fn is_number(expr: &Expr) -> bool {
+/// Returns whether a number is negative, and its digits, whatever brackets and signs are around it; `None` of other expressions.
+pub(crate) fn number_of(expr: &Expr) -> Option<(bool, &str)> {
     match expr {
-        Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. }) => !digits.contains('.'),
-        Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr } => is_number(expr),
-        _ => false,
+        Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. }) => Some((false, digits.as_str())),
+        Expr::Nested(inner) | Expr::UnaryOp { op: UnaryOperator::Plus, expr: inner } => number_of(inner),
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr: inner } => {
+            number_of(inner).map(|(is_negative, digits)| (!is_negative, digits))
+        }
+        _ => None,
     }
+}
+
+/// Whether an expression is a whole number.
+fn is_number(expr: &Expr) -> bool {
+    number_of(expr).is_some_and(|(_, digits)| !digits.contains('.'))
+}
+
+/// Writes a whole number as a decimal, and leaves other expressions. Returns false if it would become equal to another number, from 2^53.
+pub(crate) fn decimal(expr: &mut Expr) -> bool {
+    let Some((is_negative, digits)) = number_of(expr).filter(|(_, digits)| !digits.contains('.')) else { return true };
+    if !digits.parse::<u64>().is_ok_and(|number| number < 1 << 53) {
+        return false;
+    }
+    let number = Expr::value(Value::Number(format!("{digits}.0"), false));
+    *expr = if is_negative { Expr::UnaryOp { op: UnaryOperator::Minus, expr: Box::new(number) } } else { number };
+    true
 }
 
 fn is_narrow(of: &DataType) -> bool {

@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use pktgen_core::Error;
 use sqlparser::ast::{
     Distinct, Expr, GroupByExpr, Ident, LimitClause, OrderByKind, Query, Select, SelectItem, SetExpr, Spanned,
-    UnaryOperator, Value, ValueWithSpan, VisitorMut, WindowType, visit_expressions,
+    UnaryOperator, Value, VisitorMut, WindowType, visit_expressions,
 };
 
 use crate::aggregates::{AggregateKind, AnswerContent, has_aggregate, is_aggregate, is_one_row, kind};
@@ -175,24 +175,8 @@ fn guard(summed: Expr) -> Expr {
 /// Writes the whole numbers of a list that also has decimals as decimals, since polars needs one type. Returns false if one of them would
 /// become equal to another number, from 2^53.
 fn decimals(list: &mut [Expr]) -> bool {
-    if !list.iter_mut().filter_map(digits_of).any(|digits| digits.contains('.')) {
-        return true;
-    }
-    let mut whole = list.iter_mut().filter_map(digits_of).filter(|digits| !digits.contains('.'));
-    whole.all(|digits| {
-        let is_exact = digits.parse::<u64>().is_ok_and(|number| number < 1 << 53);
-        digits.push_str(".0");
-        is_exact
-    })
-}
-
-/// Returns the digits of a number, also behind a sign.
-fn digits_of(expr: &mut Expr) -> Option<&mut String> {
-    match expr {
-        Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. }) => Some(digits),
-        Expr::UnaryOp { expr, .. } => digits_of(expr),
-        _ => None,
-    }
+    let is_decimal = |item: &Expr| numbers::number_of(item).is_some_and(|(_, digits)| digits.contains('.'));
+    !list.iter().any(is_decimal) || list.iter_mut().all(numbers::decimal)
 }
 
 /// Writes IS [NOT] TRUE, FALSE and UNKNOWN such that they are never empty, as polars has them of empty cells.

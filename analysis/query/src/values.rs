@@ -4,10 +4,11 @@
 use std::ops::ControlFlow;
 
 use pktgen_core::Error;
-use sqlparser::ast::{Expr, SetExpr, Spanned, Statement as Parsed, UnaryOperator, Value, ValueWithSpan, Values};
+use sqlparser::ast::{Expr, SetExpr, Spanned, Statement as Parsed, Value, ValueWithSpan, Values};
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
 
+use crate::numbers::{decimal, number_of};
 use crate::place::at;
 
 /// What a cell is.
@@ -74,8 +75,11 @@ fn kind_of_column(values: &mut Values, column: usize) -> ControlFlow<Error, Opti
         };
     }
     if kind == Some(Decimal) {
-        for cell in cells(values, column).filter(|cell| kind_of(cell) == Some(Whole)) {
-            decimal(cell)?;
+        for cell in cells(values, column) {
+            if !decimal(cell) {
+                let what = format!("{cell} is beside decimals in VALUES, where whole numbers are below 2^53");
+                return ControlFlow::Break(at(cell.span().start, what));
+            }
         }
     }
     ControlFlow::Continue(kind)
@@ -89,7 +93,7 @@ fn cells(values: &mut Values, column: usize) -> impl Iterator<Item = &mut Expr> 
 /// Returns what a cell is; `None` of NULL and others.
 fn kind_of(cell: &Expr) -> Option<CellKind> {
     match number_of(cell) {
-        Some(digits) if digits.contains('.') => Some(CellKind::Decimal),
+        Some((_, digits)) if digits.contains('.') => Some(CellKind::Decimal),
         Some(_) => Some(CellKind::Whole),
         None => match cell {
             Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(_), .. }) => Some(CellKind::Text),
@@ -99,39 +103,9 @@ fn kind_of(cell: &Expr) -> Option<CellKind> {
     }
 }
 
-/// Returns the digits of a number, perhaps with a sign.
-fn number_of(cell: &Expr) -> Option<&str> {
-    let bare = match cell {
-        Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr } => expr.as_ref(),
-        other => other,
-    };
-    match bare {
-        Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. }) => Some(digits),
-        _ => None,
-    }
-}
-
 /// Writes a whole number as text.
 fn text(cell: &mut Expr) {
-    if kind_of(cell) == Some(CellKind::Whole) {
-        let digits = cell.to_string().replace('+', "");
-        *cell = Expr::value(Value::SingleQuotedString(digits));
-    }
-}
-
-/// Writes a whole number as a decimal; refuses those that might become equal to others.
-fn decimal(cell: &mut Expr) -> ControlFlow<Error> {
-    let is_exact = number_of(cell).and_then(|digits| digits.parse::<u64>().ok()).is_some_and(|number| number < 1 << 53);
-    if !is_exact {
-        let what = format!("{cell} is beside decimals in VALUES, where whole numbers are below 2^53");
-        return ControlFlow::Break(at(cell.span().start, what));
-    }
-    let number = match cell {
-        Expr::UnaryOp { expr, .. } => expr.as_mut(),
-        other => other,
-    };
-    if let Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. }) = number {
-        digits.push_str(".0");
-    }
-    ControlFlow::Continue(())
+    let Some((is_negative, digits)) = number_of(cell) else { return };
+    let sign = if is_negative { "-" } else { "" };
+    *cell = Expr::value(Value::SingleQuotedString(format!("{sign}{digits}")));
 }
