@@ -1,5 +1,5 @@
 //! The functions that are inserted into statements: sums of integers that exceed 64 bits are errors (polars would let them wrap around),
-//! quotients are exact (polars would multiply by the reciprocal of a constant), and places in texts are those of characters.
+//! quotients are divisions (polars would multiply by the reciprocal of a constant), remainders are exact, and places in texts are those of characters.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -17,8 +17,10 @@ pub(crate) const QUOTIENT: &str = "pktgen_quotient";
 pub(crate) const REMAINDER: &str = "pktgen_remainder";
 /// Name of the function that is written in place of POSITION and STRPOS.
 pub(crate) const PLACE: &str = "pktgen_place";
+/// Name of the function that is written in place of `//` of decimals.
+pub(crate) const WHOLE_QUOTIENT: &str = "pktgen_whole_quotient";
 /// The names of all functions.
-pub(crate) const FUNCTIONS: [&str; 4] = [GUARD, QUOTIENT, REMAINDER, PLACE];
+pub(crate) const FUNCTIONS: [&str; 5] = [GUARD, QUOTIENT, REMAINDER, PLACE, WHOLE_QUOTIENT];
 
 static SUMMED: LazyLock<UserDefinedFunction> = LazyLock::new(|| {
     let same = |_: &Schema, fields: &[Field]| {
@@ -38,8 +40,30 @@ static SUMMED: LazyLock<UserDefinedFunction> = LazyLock::new(|| {
 
 static QUOTIENTS: LazyLock<UserDefinedFunction> = LazyLock::new(|| of_decimals(QUOTIENT, |over, under| over / under));
 
-static REMAINDERS: LazyLock<UserDefinedFunction> =
-    LazyLock::new(|| of_decimals(REMAINDER, |over, under| over - under * (over / under).floor()));
+static REMAINDERS: LazyLock<UserDefinedFunction> = LazyLock::new(|| of_decimals(REMAINDER, remainder));
+
+static WHOLE_QUOTIENTS: LazyLock<UserDefinedFunction> = LazyLock::new(|| of_decimals(WHOLE_QUOTIENT, whole_quotient));
+
+/// Returns the remainder, which has the sign of the divisor. That of a rounded quotient may have the other sign: 28.7 / 0.1 is 287, and 0.1 * 287 is
+/// greater than 28.7.
+fn remainder(over: f64, under: f64) -> f64 {
+    let rest = over % under;
+    if rest == 0.0 {
+        // Not -0.
+        0.0
+    } else if (rest < 0.0) != (under < 0.0) {
+        rest + under
+    } else {
+        rest
+    }
+}
+
+/// Returns the quotient rounded down, to which [`remainder`] is the remainder.
+fn whole_quotient(over: f64, under: f64) -> f64 {
+    let rest = over % under;
+    let cut_off = ((over - rest) / under).round();
+    if rest != 0.0 && (rest < 0.0) != (under < 0.0) { cut_off - 1.0 } else { cut_off }
+}
 
 /// Returns a function of two numbers, row by row.
 fn of_decimals(name: &str, compute: fn(f64, f64) -> f64) -> UserDefinedFunction {
@@ -117,7 +141,7 @@ fn check_number(of: &DataType) -> PolarsResult<()> {
 pub(crate) fn is_by_row(expr: &Expr) -> bool {
     match expr {
         Expr::AnonymousFunction { function, .. } => {
-            [&QUOTIENTS, &REMAINDERS, &PLACES].iter().any(|own| *function == own.fun)
+            [&QUOTIENTS, &REMAINDERS, &PLACES, &WHOLE_QUOTIENTS].iter().any(|own| *function == own.fun)
         }
         _ => false,
     }
@@ -141,7 +165,8 @@ pub(crate) struct Functions(HashMap<&'static str, UserDefinedFunction>);
 
 impl Functions {
     pub(crate) fn all() -> Arc<Functions> {
-        let all = [&SUMMED, &QUOTIENTS, &REMAINDERS, &PLACES].map(|function| UserDefinedFunction::clone(function));
+        let all = [&SUMMED, &QUOTIENTS, &REMAINDERS, &PLACES, &WHOLE_QUOTIENTS]
+            .map(|function| UserDefinedFunction::clone(function));
         Arc::new(Functions(FUNCTIONS.into_iter().zip(all).collect()))
     }
 }

@@ -96,6 +96,28 @@ fn quotients_by_constants_are_exact() {
     ]);
 }
 
+/// 28.7 / 0.1 rounds to 287, and 0.1 * 287 to more than 28.7.
+#[test]
+fn remainders_of_decimals_are_those_of_whole_quotients() {
+    answers(&[
+        (
+            "SELECT seq * 7.175 % 0.1 > 0.09 AS x, seq * 7.175 % 0.1 < 0.1 AS y, seq * 7.175 // 0.1 AS z FROM sent WHERE seq = 4",
+            "true true 286",
+        ),
+        ("SELECT seq * 25000000000000000.0 % 3.0 AS x FROM sent WHERE seq = 4", "1.0"),
+        (
+            "SELECT (seq - 7) % 2.0 AS a, (seq - 7) // 2.0 AS b, seq % -3.0 AS c, seq // -3.0 AS d, -seq % 2.0 AS e FROM sent WHERE seq = 4",
+            "1.0 -2 -2.0 -2 0.0",
+        ),
+        ("SELECT seq // 0.0 AS x FROM sent WHERE seq = 4", "-"),
+        ("SELECT DIV(seq * 7.175, 0.1) AS a, MOD(seq * 7.175, 0.1) > 0 AS b FROM sent WHERE seq = 4", "286 true"),
+        (
+            "SELECT RANK() OVER (ORDER BY sum_ok_code // 0.5) AS r, t_recv_ps FROM received ORDER BY t_recv_ps",
+            "2 1, 4 2, 2 3, 1 4",
+        ),
+    ]);
+}
+
 /// Polars takes the type of the first row.
 #[test]
 fn values_have_one_type_of_64_bits() {

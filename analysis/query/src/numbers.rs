@@ -8,7 +8,7 @@ use sqlparser::ast::{
 };
 
 use crate::aggregates::{AggregateKind, kind};
-use crate::exact::{QUOTIENT, REMAINDER};
+use crate::exact::{QUOTIENT, REMAINDER, WHOLE_QUOTIENT};
 use crate::names::has_column;
 use crate::order;
 
@@ -96,8 +96,8 @@ pub(crate) fn widen(expr: &mut Expr) {
     }
 }
 
-/// Writes quotients, and those and remainders of decimals, as functions that divide: polars would multiply by the reciprocal of a constant,
-/// and have less than 1 for 49 / 49.
+/// Writes quotients, and whole quotients and remainders of decimals, as functions that divide: polars would multiply by the reciprocal of a
+/// constant, and have less than 1 for 49 / 49.
 fn divide(expr: &mut Expr) {
     use BinaryOperator::{Divide, DuckIntegerDivide, Modulo};
     let Expr::BinaryOp { left, op, right } = expr else { return };
@@ -110,10 +110,7 @@ fn divide(expr: &mut Expr) {
     *expr = match op {
         Divide => call(QUOTIENT),
         Modulo if of_decimals => call(REMAINDER),
-        DuckIntegerDivide if of_decimals => {
-            let rounded_down = order::call("FLOOR", vec![call(QUOTIENT)]);
-            cast(CastKind::TryCast, rounded_down, DataType::BigInt(None))
-        }
+        DuckIntegerDivide if of_decimals => cast(CastKind::TryCast, call(WHOLE_QUOTIENT), DataType::BigInt(None)),
         _ => return,
     };
 }
