@@ -45,7 +45,27 @@ fn constants_have_64_bits() {
             "8000000000 5000000000",
         ),
         ("SELECT seq FROM sent WHERE seq IN (CAST(1 AS INT), CAST(4 AS INT)) ORDER BY seq", "1, 4"),
+        (
+            "SELECT TRY_CAST(300 AS TINYINT) AS a, TRY_CAST(-1 AS UINTEGER) AS b, CAST(-128 AS TINYINT) * 1000000000 AS c, seq FROM sent LIMIT 1",
+            "- - -128000000000 0",
+        ),
     ]);
+}
+
+#[test]
+fn casts_of_constants_refuse_what_their_type_does_not_hold() {
+    for (cast, written) in [
+        ("CAST(70000 AS SMALLINT)", "CAST(CAST(70000 AS SMALLINT) AS BIGINT)"),
+        ("CAST(32768 AS SMALLINT)", "CAST(CAST(32768 AS SMALLINT) AS BIGINT)"),
+        ("CAST(32767 AS SMALLINT)", "CAST(32767 AS BIGINT)"),
+        ("CAST(-1 AS UINTEGER)", "CAST(CAST(-1 AS UINTEGER) AS BIGINT)"),
+        ("CAST(4294967295 AS INT UNSIGNED)", "CAST(4294967295 AS BIGINT)"),
+        ("CAST(4294967295 AS INT)", "CAST(CAST(4294967295 AS INT) AS BIGINT)"),
+    ] {
+        let statement = Statement::parse(&format!("SELECT {cast} AS x FROM sent"), &tables_of_runs());
+        let statement = statement.unwrap_or_else(|fault| panic!("{cast}: {fault}"));
+        assert!(statement.guarded.contains(&format!("SELECT {written} AS x")), "{}", statement.guarded);
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Writes numbers such that they have 64 bits: polars gives counts, lengths, and whole numbers without a column beside them 32.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, RangeInclusive};
 
 use sqlparser::ast::{
     BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
@@ -35,35 +35,36 @@ const OF_THE_FIRST: [&str; 2] = ["nullif", "round"];
 /// Powers, which polars computes of whole numbers in 32 or 64 bits, and SQL as DOUBLE.
 const POWERS: [&str; 2] = ["pow", "power"];
 
-/// Types of fewer than 64 bits, by their first word.
-const NARROW: [&str; 20] = [
-    "INT",
-    "INT1",
-    "INT16",
-    "INT2",
-    "INT32",
-    "INT4",
-    "INTEGER",
-    "MEDIUMINT",
-    "SMALLINT",
-    "TINYINT",
-    "UINT",
-    "UINT1",
-    "UINT16",
-    "UINT2",
-    "UINT32",
-    "UINT4",
-    "UINTEGER",
-    "UNSIGNED",
-    "USMALLINT",
-    "UTINYINT",
+/// Types of fewer than 64 bits, by their first word, and their bits.
+const NARROW: [(&str, u32); 20] = [
+    ("INT", 32),
+    ("INT1", 8),
+    ("INT16", 16),
+    ("INT2", 16),
+    ("INT32", 32),
+    ("INT4", 32),
+    ("INTEGER", 32),
+    ("MEDIUMINT", 32),
+    ("SMALLINT", 16),
+    ("TINYINT", 8),
+    ("UINT", 32),
+    ("UINT1", 8),
+    ("UINT16", 16),
+    ("UINT2", 16),
+    ("UINT32", 32),
+    ("UINT4", 32),
+    ("UINTEGER", 32),
+    ("UNSIGNED", 32),
+    ("USMALLINT", 16),
+    ("UTINYINT", 8),
 ];
 
 /// Gives the value of an expression 64 bits where polars would give it 32, without a column to say more.
 pub(crate) fn widen(expr: &mut Expr) {
     match expr {
-        Expr::Cast { expr: of, data_type, .. } if is_narrow(data_type) => {
-            if is_number(of) {
+        Expr::Cast { expr: of, data_type, .. } => {
+            let Some(range) = narrow(data_type) else { return };
+            if whole_number(of).is_some_and(|number| range.contains(&number)) {
                 *data_type = DataType::BigInt(None);
             } else {
                 // The inner CAST refuses what does not fit.
@@ -245,9 +246,21 @@ pub(crate) fn decimal(expr: &mut Expr) -> bool {
     true
 }
 
-fn is_narrow(of: &DataType) -> bool {
+/// Returns the value of a whole number; `None` of other expressions, and of numbers beyond BIGINT.
+fn whole_number(expr: &Expr) -> Option<i64> {
+    let (is_negative, digits) = number_of(expr)?;
+    let number: i64 = digits.parse().ok()?;
+    Some(if is_negative { -number } else { number })
+}
+
+/// Returns the range of a type of fewer than 64 bits; `None` of other types.
+fn narrow(of: &DataType) -> Option<RangeInclusive<i64>> {
     let name = of.to_string().to_uppercase();
-    name.split([' ', '(']).next().is_some_and(|first| NARROW.contains(&first))
+    let first = name.split([' ', '(']).next()?;
+    let (_, bits) = *NARROW.iter().find(|(own, _)| *own == first)?;
+    let is_unsigned = first.starts_with('U') || name.contains("UNSIGNED");
+    let half = 1i64 << (bits - 1);
+    Some(if is_unsigned { 0..=2 * half - 1 } else { -half..=half - 1 })
 }
 
 /// Returns the operands of a call.
