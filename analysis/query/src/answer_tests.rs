@@ -510,6 +510,16 @@ fn texts_are_counted_in_characters_and_empty_of_empty_cells() {
     ]);
 }
 
+/// Polars gives rows without a value no rank.
+#[test]
+fn places_in_texts_have_a_rank_in_all_rows() {
+    for place in ["STRPOS(reason, 'full')", "POSITION('full' IN reason)"] {
+        let sql = format!("SELECT seq, RANK() OVER (ORDER BY {place}) AS r FROM books");
+        let statement = Statement::parse(&sql, &tables_of_runs()).unwrap_or_else(|fault| panic!("{sql}: {fault}"));
+        assert!(statement.guarded.contains("IS NOT NULL"), "{}", statement.guarded);
+    }
+}
+
 /// Polars would have the value of the whole partition.
 #[test]
 fn frames_need_an_order() {

@@ -5,7 +5,7 @@ use sqlparser::ast::{
     OrderByExpr, Value,
 };
 
-use crate::exact::{QUOTIENT, REMAINDER, WHOLE_QUOTIENT};
+use crate::exact::{PLACE, QUOTIENT, REMAINDER, WHOLE_QUOTIENT};
 
 /// Returns why ORDER BY of a window is refused: polars knows one direction for all columns, and ignores NULLS FIRST and NULLS LAST.
 pub(crate) fn refusal(keys: &[OrderByExpr]) -> Option<&'static str> {
@@ -49,9 +49,9 @@ fn is_named_by_a_column(expr: &Expr) -> bool {
         Expr::Nested(inner) | Expr::Cast { expr: inner, .. } | Expr::BinaryOp { left: inner, .. } => {
             is_named_by_a_column(inner)
         }
-        // Quotients are calls that are inserted, and have the name of what is divided.
+        // Inserted calls have the name of their first operand.
         Expr::Function(Function { name, args: FunctionArguments::List(list), .. })
-            if [QUOTIENT, REMAINDER, WHOLE_QUOTIENT].contains(&name.to_string().as_str()) =>
+            if [PLACE, QUOTIENT, REMAINDER, WHOLE_QUOTIENT].contains(&name.to_string().as_str()) =>
         {
             matches!(list.args.first(), Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(of))) if is_named_by_a_column(of))
         }
