@@ -98,7 +98,8 @@ impl Nested<'_> {
     }
 }
 
-fn query_of(sql: &str) -> PolarsResult<Box<Query>> {
+/// Parses a query that this crate wrote.
+pub(crate) fn query_of(sql: &str) -> PolarsResult<Box<Query>> {
     match parsed(sql)? {
         Parsed::Query(query) => Ok(query),
         other => Err(polars_err!(SQLSyntax: "{other} is no query")),

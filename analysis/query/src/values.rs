@@ -4,10 +4,9 @@
 use std::ops::ControlFlow;
 
 use pktgen_core::Error;
-use sqlparser::ast::{Expr, SetExpr, Spanned, Statement as Parsed, Value, ValueWithSpan, Values};
-use sqlparser::dialect::GenericDialect;
-use sqlparser::parser::Parser;
+use sqlparser::ast::{Expr, SetExpr, Spanned, Value, ValueWithSpan, Values};
 
+use crate::nested::query_of;
 use crate::numbers::{decimal, number_of};
 use crate::place::at;
 
@@ -48,9 +47,9 @@ pub(crate) fn write(body: &mut SetExpr, named: &mut usize) -> ControlFlow<Error>
     if columns.iter().any(|column| column.starts_with("CAST")) {
         let sql = format!("SELECT {} FROM ({values}) AS pktgen_values_{named}", columns.join(", "));
         *named += 1;
-        let parsed = Parser::parse_sql(&GenericDialect, &sql).ok().and_then(|mut all| all.pop());
-        if let Some(Parsed::Query(query)) = parsed {
-            *body = *query.body;
+        match query_of(&sql) {
+            Ok(query) => *body = *query.body,
+            Err(fault) => return ControlFlow::Break(at(values.span().start, fault)),
         }
     }
     ControlFlow::Continue(())
