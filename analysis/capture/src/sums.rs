@@ -67,6 +67,16 @@ impl SumId {
         let Sight { cluster, round, seq, .. } = event.sight;
         SumId { format: event.format, cluster, round, seq, renewed: 0 }
     }
+
+    /// Returns its number in a slot or, of all rounds, its block.
+    fn number(self) -> u64 {
+        u64::from(self.cluster) << 32 | u64::from(self.seq)
+    }
+
+    /// Returns its slot, as `actor` uses it, for [`Renewals::last`].
+    fn slot(self, actor: Actor) -> (u8, u64, Actor) {
+        (self.format, u64::from(self.round), actor)
+    }
 }
 
 /// Sender of a packet of a sum: a worker, or `None` for the aggregating device.
@@ -118,17 +128,16 @@ impl Renewals {
     /// sum may have the same id then.
     fn sum(&mut self, event: &Event, actor: Actor) -> (SumId, bool) {
         let id = SumId::of(event);
-        let number = u64::from(id.cluster) << 32 | u64::from(id.seq);
         match self.of(id.format) {
             Renewal::Slots => {
-                let place = (id.format, u64::from(id.round), actor);
-                let last = self.last.get(&place);
+                let (slot, number) = (id.slot(actor), id.number());
+                let last = self.last.get(&slot);
                 if last != Some(number) {
-                    self.last.put(place, number);
+                    self.last.put(slot, number);
                 }
                 (id, last.is_some_and(|last| last != number))
             }
-            Renewal::Rounds => (self.in_round(id, number), false),
+            Renewal::Rounds => (self.in_round(id), false),
             Renewal::Sequences => (self.in_sequence(event, id, actor), false),
         }
     }
@@ -136,14 +145,12 @@ impl Renewals {
     /// Whether the last result in the slot of a contribution is that of its sum.
     fn is_over(&self, event: &Event) -> bool {
         let id = SumId::of(event);
-        let number = u64::from(id.cluster) << 32 | u64::from(id.seq);
-        self.of(event.format) == Renewal::Slots
-            && self.last.get(&(id.format, u64::from(id.round), None)) == Some(number)
+        self.of(event.format) == Renewal::Slots && self.last.get(&id.slot(None)) == Some(id.number())
     }
 
     /// Extends a round beyond 16 bits: it is the one nearest to the last round of its block.
-    fn in_round(&mut self, id: SumId, number: u64) -> SumId {
-        let place = (id.format, number, None);
+    fn in_round(&mut self, id: SumId) -> SumId {
+        let place = (id.format, id.number(), None);
         let last = self.last.get(&place);
         // The first one is not 0, since a packet of an earlier round may follow.
         let round = last.map_or(1u64 << 16 | u64::from(id.round), |last| {

@@ -19,8 +19,14 @@ pub(crate) const REMAINDER: &str = "pktgen_remainder";
 pub(crate) const PLACE: &str = "pktgen_place";
 /// Name of the function that is written in place of `//` of decimals.
 pub(crate) const WHOLE_QUOTIENT: &str = "pktgen_whole_quotient";
-/// The names of all functions.
-pub(crate) const FUNCTIONS: [&str; 5] = [GUARD, QUOTIENT, REMAINDER, PLACE, WHOLE_QUOTIENT];
+/// All functions by name.
+static FUNCTIONS: [(&str, &LazyLock<UserDefinedFunction>); 5] = [
+    (GUARD, &SUMMED),
+    (QUOTIENT, &QUOTIENTS),
+    (REMAINDER, &REMAINDERS),
+    (PLACE, &PLACES),
+    (WHOLE_QUOTIENT, &WHOLE_QUOTIENTS),
+];
 
 static SUMMED: LazyLock<UserDefinedFunction> = LazyLock::new(|| {
     let same = |_: &Schema, fields: &[Field]| {
@@ -33,9 +39,7 @@ static SUMMED: LazyLock<UserDefinedFunction> = LazyLock::new(|| {
         summed(&columns[0])?;
         columns[0].cast(&wide(columns[0].dtype()))
     };
-    let mut function = UserDefinedFunction::new(GUARD.into(), BaseColumnUdf::new(guard, same));
-    function.options = FunctionOptions::elementwise();
-    function
+    elementwise(GUARD, guard, same)
 });
 
 static QUOTIENTS: LazyLock<UserDefinedFunction> = LazyLock::new(|| of_decimals(QUOTIENT, |over, under| over / under));
@@ -65,6 +69,17 @@ fn whole_quotient(over: f64, under: f64) -> f64 {
     if rest != 0.0 && (rest < 0.0) != (under < 0.0) { cut_off - 1.0 } else { cut_off }
 }
 
+/// Returns a function that computes columns row by row, whose name and type are those of `field`.
+fn elementwise(
+    name: &str,
+    compute: impl Fn(&mut [Column]) -> PolarsResult<Column> + Send + Sync + 'static,
+    field: impl Fn(&Schema, &[Field]) -> PolarsResult<Field> + Send + Sync + 'static,
+) -> UserDefinedFunction {
+    let mut function = UserDefinedFunction::new(name.into(), BaseColumnUdf::new(compute, field));
+    function.options = FunctionOptions::elementwise();
+    function
+}
+
 /// Returns a function of two numbers, row by row.
 fn of_decimals(name: &str, compute: fn(f64, f64) -> f64) -> UserDefinedFunction {
     let double = |_: &Schema, fields: &[Field]| {
@@ -83,9 +98,7 @@ fn of_decimals(name: &str, compute: fn(f64, f64) -> f64) -> UserDefinedFunction 
         let cells: Float64Chunked = binary_elementwise_values(over.f64()?, under.f64()?, compute);
         Ok(cells.with_name(name).into_column())
     };
-    let mut function = UserDefinedFunction::new(name.into(), BaseColumnUdf::new(each, double));
-    function.options = FunctionOptions::elementwise();
-    function
+    elementwise(name, each, double)
 }
 
 /// The place of a text in another one, in characters from 1; 0 if it is not there. Polars would count bytes, read an expression, and have 0 of
@@ -105,9 +118,7 @@ static PLACES: LazyLock<UserDefinedFunction> = LazyLock::new(|| {
         });
         Ok(Int64Chunked::from_iter_options(name, cells).into_column())
     };
-    let mut function = UserDefinedFunction::new(PLACE.into(), BaseColumnUdf::new(each, whole));
-    function.options = FunctionOptions::elementwise();
-    function
+    elementwise(PLACE, each, whole)
 });
 
 /// Returns a column of text; of NULL one of empty cells.
@@ -141,15 +152,20 @@ fn check_number(of: &DataType) -> PolarsResult<()> {
 pub(crate) fn is_by_row(expr: &Expr) -> bool {
     match expr {
         Expr::AnonymousFunction { function, .. } => {
-            [&QUOTIENTS, &REMAINDERS, &PLACES, &WHOLE_QUOTIENTS].iter().any(|own| *function == own.fun)
+            FUNCTIONS.iter().any(|(name, own)| *name != GUARD && *function == own.fun)
         }
         _ => false,
     }
 }
 
+/// Returns the names of all functions of this crate.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    FUNCTIONS.iter().map(|(name, _)| *name)
+}
+
 /// Whether a statement has functions of this crate.
 pub(crate) fn has_functions(sql: &str) -> bool {
-    FUNCTIONS.iter().any(|name| sql.contains(name))
+    names().any(|name| sql.contains(name))
 }
 
 /// Returns the guarded expression if `expr` is the guard of a sum.
@@ -165,9 +181,8 @@ pub(crate) struct Functions(HashMap<&'static str, UserDefinedFunction>);
 
 impl Functions {
     pub(crate) fn all() -> Arc<Functions> {
-        let all = [&SUMMED, &QUOTIENTS, &REMAINDERS, &PLACES, &WHOLE_QUOTIENTS]
-            .map(|function| UserDefinedFunction::clone(function));
-        Arc::new(Functions(FUNCTIONS.into_iter().zip(all).collect()))
+        let all = FUNCTIONS.iter().map(|(name, function)| (*name, UserDefinedFunction::clone(function)));
+        Arc::new(Functions(all.collect()))
     }
 }
 

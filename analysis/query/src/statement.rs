@@ -15,12 +15,11 @@ use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
-use crate::exact::FUNCTIONS;
 use crate::memory::deep;
 use crate::place::at;
 use crate::rewrite::Rewriter;
 use crate::tables::QueryTable;
-use crate::{duplicates, refusals, scopes, sides, windows};
+use crate::{duplicates, exact, refusals, scopes, sides, windows};
 
 /// Maximum length of a statement in bytes.
 const BYTES: usize = 32 << 10;
@@ -137,7 +136,7 @@ impl Statement {
 
     /// Converts a polars error about this statement, with the position of the first name that the error quotes.
     pub(crate) fn fault(&self, theirs: &PolarsError, tables: &[QueryTable]) -> Error {
-        let fault = FUNCTIONS.iter().fold(theirs.to_string(), |text, name| text.replace(&format!("{name}("), "("));
+        let fault = exact::names().fold(theirs.to_string(), |text, name| text.replace(&format!("{name}("), "("));
         let known: Vec<&str> =
             tables.iter().filter(|table| self.tables.contains(table.name)).flat_map(QueryTable::names).collect();
         // After that, polars lists the valid names.
