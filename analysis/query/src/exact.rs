@@ -94,8 +94,15 @@ fn of_decimals(name: &str, compute: fn(f64, f64) -> f64) -> UserDefinedFunction 
         check_number(over.dtype())?;
         check_number(under.dtype())?;
         let name = over.name().clone();
-        let (over, under) = of_one_height(over.cast(&DataType::Float64)?, under.cast(&DataType::Float64)?);
-        let cells: Float64Chunked = binary_elementwise_values(over.f64()?, under.f64()?, compute);
+        let (over, under) = (over.cast(&DataType::Float64)?, under.cast(&DataType::Float64)?);
+        let constant = if under.len() == 1 { under.f64()?.get(0) } else { None };
+        let cells: Float64Chunked = match constant {
+            Some(under) => over.f64()?.apply_values(|over| compute(over, under)),
+            None => {
+                let (over, under) = of_one_height(over, under);
+                binary_elementwise_values(over.f64()?, under.f64()?, compute)
+            }
+        };
         Ok(cells.with_name(name).into_column())
     };
     elementwise(name, each, double)
