@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use pktgen_core::Error;
 use sqlparser::ast::{
     BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident,
-    OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Spanned, TableFactor, Value,
-    Visit, visit_expressions,
+    OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Spanned, TableFactor,
+    TypedString, Value, Visit, visit_expressions,
 };
 
 use crate::aggregates::{AggregateKind, AnswerContent, has_aggregate, is_grouped, is_one_row, kind};
@@ -50,25 +50,34 @@ pub(crate) fn constant(expr: &Expr) -> ControlFlow<Error> {
     ControlFlow::Break(at(expr.span().start, what))
 }
 
-/// Refuses dates and intervals, of which no table has columns.
+/// Refuses dates and intervals, of which no table has columns, and other types before a text, which polars does not know.
 pub(crate) fn dates(expr: &Expr) -> ControlFlow<Error> {
-    let is_date = match expr {
-        Expr::TypedString(_) | Expr::Interval(_) | Expr::Extract { .. } => true,
-        Expr::Cast { data_type, .. } => matches!(
-            data_type,
-            DataType::Date
-                | DataType::Time(..)
-                | DataType::Datetime(_)
-                | DataType::Timestamp(..)
-                | DataType::Interval { .. }
-        ),
+    let is_of_dates = match expr {
+        Expr::Interval(_) | Expr::Extract { .. } => true,
+        Expr::TypedString(TypedString { data_type, value, .. }) if !is_date(data_type) => {
+            let what = format!("{expr} is refused: write CAST({value} AS {data_type})");
+            return ControlFlow::Break(at(expr.span().start, what));
+        }
+        Expr::TypedString(_) => true,
+        Expr::Cast { data_type, .. } => is_date(data_type),
         _ => false,
     };
-    if !is_date {
+    if !is_of_dates {
         return ControlFlow::Continue(());
     }
     let what = format!("{expr} is refused, since no table has dates: times are whole numbers in ps");
     ControlFlow::Break(at(expr.span().start, what))
+}
+
+fn is_date(of: &DataType) -> bool {
+    matches!(
+        of,
+        DataType::Date
+            | DataType::Time(..)
+            | DataType::Datetime(_)
+            | DataType::Timestamp(..)
+            | DataType::Interval { .. }
+    )
 }
 
 /// Refuses keys of GROUP BY that are several groupings, or none.

@@ -75,6 +75,7 @@ fn dates_and_several_groupings_are_refused() {
     for (sql, says) in [
         ("SELECT EXTRACT(year FROM DATE '2024-05-06') AS y FROM sent", "is refused, since no table has dates"),
         ("SELECT CAST('2024-05-06' AS DATE) AS y FROM sent", "CAST('2024-05-06' AS DATE) is refused"),
+        ("SELECT seq + BIGINT '5' AS y FROM sent", "BIGINT '5' is refused: write CAST('5' AS BIGINT)"),
         (
             "SELECT worker, COUNT(*) AS n FROM sent GROUP BY ROLLUP(worker)",
             "ROLLUP, CUBE, TOTALS and GROUPING SETS are refused",
