@@ -199,7 +199,7 @@ impl Database {
     }
 
     fn execute(&self, sql: &str, explains: bool) -> Result<QueryAnswer> {
-        // Warnings about coming versions of polars are none for users.
+        // Warnings about future versions of polars do not concern users. The setting is global to the process.
         polars_core::error::set_warning_function(|_, _| ());
         let statement = Statement::parse(sql, &self.tables)?;
         let explained = explains && !statement.explains;

@@ -108,8 +108,8 @@ fn of_decimals(name: &str, compute: fn(f64, f64) -> f64) -> UserDefinedFunction 
     elementwise(name, each, double)
 }
 
-/// The place of a text in another one, in characters from 1; 0 if it is not there. Polars would count bytes, read an expression, and have 0 of
-/// empty cells.
+/// The place of a text in another one, in characters from 1; 0 if it is not there. Polars would count bytes, take the text
+/// for a regular expression, and return 0 for empty cells.
 static PLACES: LazyLock<UserDefinedFunction> = LazyLock::new(|| {
     let whole = |_: &Schema, fields: &[Field]| {
         let [text, _] = fields else { polars_bail!(SQLSyntax: "POSITION is of two texts") };

@@ -7,7 +7,8 @@ use crate::names::number;
 use crate::numbers::operands;
 use crate::order;
 
-/// Writes POSITION, STRPOS, LEFT, RIGHT and SUBSTR such that they count characters, are empty of empty cells, and may begin before the text.
+/// Writes POSITION, STRPOS, LEFT, RIGHT and SUBSTR such that they count characters, return no value for empty cells,
+/// and accept places before the text.
 pub(crate) fn write(expr: &mut Expr) {
     match expr {
         Expr::Position { expr: wanted, r#in: text } => {

@@ -216,13 +216,13 @@ fn read_variant(table: Vec<(String, Entry)>, place: &str) -> Result<(String, Vec
     Ok((name, set))
 }
 
-/// Returns whether a key is the same for all runs of a sweep.
+/// Returns whether a sweep cannot vary a key by a variant or an axis.
 pub fn is_of_whole_sweep(path: &str) -> bool {
     let first = path.split('.').next().unwrap_or(path);
     ["seed", "metrics", "report", "paper", "sweep", "name", "about"].contains(&first)
 }
 
-/// Refuses keys that are the same for all runs of a sweep.
+/// Refuses keys that a sweep cannot vary by a variant or an axis.
 fn may_vary(path: &str, origin: &Origin) -> Result<()> {
     if !is_of_whole_sweep(path) {
         return Ok(());

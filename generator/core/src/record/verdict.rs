@@ -68,8 +68,8 @@ findings! {
              worker {worker}, block {block}: the device sends workers different sums, or changes what it repeats";
         /// Packets of one update that hold something else.
         Damaged = "damaged" { packets: u64 } =>
-            "{packets} packets say that they are one update, or must be behind a device that only forwards, and carry something else: \
-             the device aggregates without saying so, or although target.program says that it forwards, or damages them";
+            "{packets} packets carry something else than the one update that they state, or that a device that only forwards must leave \
+             unchanged: the device aggregates without stating it, or although target.program says that it forwards, or damages them";
         /// Nothing came back from a device.
         NothingReceived = "nothing_received" { sent: u64 } =>
             "nothing came back: {sent} transmissions were sent and none arrived; check cables, the device's tables and transport.interfaces";

@@ -133,7 +133,8 @@ pub enum Registers {
 }
 
 impl Registers {
-    /// Returns whether a sum may leave 32 bits in some order of additions, given those of the negative and of the positive values.
+    /// Returns whether 32 bits may not hold a sum, given the sums of its negative and of its positive values: of registers that wrap around the
+    /// total, of those that saturate any partial sum, up to the end of the range.
     pub fn may_leave(self, [below, above]: [i64; 2]) -> bool {
         let end = i64::from(i32::MAX);
         match self {
