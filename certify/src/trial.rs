@@ -104,7 +104,7 @@ impl<'a> TrialMaker<'a> {
 
     fn carry_out(&mut self, workers: &mut dyn LoadWorkers, length: Time, is_burst: bool) -> Tried<MadeTrial> {
         let (lost, begin) = (self.bench.lost()?, self.bench.now());
-        let late = (length / LATE).max(MS / 100);
+        let (late, apart) = ((length / LATE).max(MS / 100), workers.apart());
         let behind = self.send(workers, (begin, length), if is_burst { Time::MAX } else { length + late })?;
         let end = self.bench.now() + self.wait;
         while !workers.is_complete() && self.bench.now() < end && self.bench.ended().is_none() {
@@ -118,8 +118,11 @@ impl<'a> TrialMaker<'a> {
         }
         let lost = self.bench.lost()? - lost;
         // An intermediate late frame may have caused the lost burst; a rate was not offered if the last frame was late.
-        let behind = if account.loss() > 0.0 { behind.most } else { behind.last };
-        let bench_limit = match (lost, behind > late && !is_burst) {
+        let (behind, is_late) = match account.loss() > 0.0 {
+            true => (behind.most, behind.most > late || behind.most >= apart),
+            false => (behind.last, behind.last > late),
+        };
+        let bench_limit = match (lost, is_late && !is_burst) {
             (0, false) => None,
             (0, true) => Some(format!("the bench was {} µs late for its schedule", behind / US)),
             (lost, _) => Some(format!("{lost} frames were lost between the device and its cables' ends")),
@@ -147,6 +150,8 @@ impl<'a> TrialMaker<'a> {
                     let arrival = self.bench.arrival() - begin;
                     let (port, bytes) = workers.send(arrival);
                     self.bench.frame_in(port, bytes)?;
+                    // A pause before the frame has left delays it, too.
+                    behind.most = behind.most.max(self.bench.now() - begin - due);
                     sent += 1;
                     if !usize::is_multiple_of(sent, BURST) {
                         continue;
@@ -255,4 +260,12 @@ impl LoadWorkers for SideBySide {
     fn leave(&mut self, memory: &mut ProbeMemory) {
         self.pair.iter_mut().for_each(|own| own.leave(memory));
     }
+
+    fn apart(&self) -> Time {
+        self.pair[0].apart().min(self.pair[1].apart())
+    }
 }
+
+#[cfg(test)]
+#[path = "trial_tests.rs"]
+mod tests;

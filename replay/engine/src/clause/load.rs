@@ -205,6 +205,11 @@ pub trait LoadWorkers {
 
     /// Stores the state in which the device was left.
     fn leave(&mut self, memory: &mut ProbeMemory);
+
+    /// Returns the lateness of a bench from which on its late frames may be lost in a device that keeps to the schedule.
+    fn apart(&self) -> Time {
+        Time::MAX
+    }
 }
 
 /// Makes the workers of a trial; the error states why there are none.

@@ -57,6 +57,8 @@ struct Departure {
 /// The sending workers and the fates of their updates.
 struct Updates {
     load: OfferedLoad,
+    /// Number of slots in which updates may wait.
+    slots: usize,
     senders: Vec<Sender>,
     /// Clusters by worker.
     cluster_of: BTreeMap<u32, usize>,
@@ -79,7 +81,9 @@ impl Updates {
         let most = if load.shares { lanes / 2 } else { 1 };
         let clusters: Vec<_> = ground.clusters().into_iter().map(|cluster| ground.members(cluster)).collect();
         let longest = clusters.iter().map(|own| own.len().min(most)).max().unwrap_or_default();
+        let slots = ground.number("target.slots").and_then(|n| usize::try_from(n).ok()).unwrap_or(usize::MAX);
         let mut own = Updates {
+            slots: slots.saturating_sub(usize::from(ground.flag("target.slot_in_transmission"))).max(1),
             senders: Vec::new(),
             cluster_of: BTreeMap::new(),
             members: vec![Vec::new(); clusters.len()],
@@ -304,6 +308,17 @@ impl LoadWorkers for Updates {
     }
 
     fn leave(&mut self, _memory: &mut ProbeMemory) {}
+
+    /// If every update is late by less than this, a device that serves the schedule's rate starts each one before the next of its
+    /// cluster arrives, and before more wait than there are slots for.
+    fn apart(&self) -> Time {
+        // Updates of workers that share a cluster meet in any case.
+        if self.load.shares {
+            return Time::MAX;
+        }
+        let gaps = self.load.phases.iter().map(|phase| phase.gap_ps).filter(|gap| *gap > 0.0);
+        (gaps.fold(f64::INFINITY, f64::min) * self.senders.len().min(self.slots) as f64) as Time
+    }
 }
 
 #[cfg(test)]

@@ -108,10 +108,16 @@ impl Counting {
 
 /// Runs a trial event by event.
 fn trial(own: &mut Updates, slots: usize, service: Time) -> (LoadAccount, Counting) {
+    late_trial(own, slots, service, |_| 0)
+}
+
+/// The same by a bench that sends the n-th update late.
+fn late_trial(own: &mut Updates, slots: usize, service: Time, late: impl Fn(usize) -> Time) -> (LoadAccount, Counting) {
     let mut card = Counting { first: vec![None; own.members.len()], ..Counting::default() };
     loop {
         let leaves = card.leaving.as_ref().map(|(t, _)| *t);
-        match (own.next(), leaves) {
+        let next = own.next().map(|due| due + late(own.sent.len()));
+        match (next.map(|t| own.sent.last().map_or(t, |last| t.max(*last))), leaves) {
             (Some(t), leaves) if leaves.is_none_or(|other| t < other) => {
                 let sender = own.sent.len() % own.senders.len();
                 let cluster = own.senders[sender].cluster;
@@ -152,6 +158,22 @@ proptest! {
         prop_assert!(account.replaced <= card.replaced, "{} {}", account.replaced, card.replaced);
         prop_assert!(account.lost() <= card.dropped, "{} {}", account.lost(), card.dropped);
         prop_assert_eq!(account.replaced + account.lost() + account.untold, card.replaced + card.dropped);
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_bench_that_is_late_by_less_than_updates_are_apart_loses_none(
+        clusters in 1u16..9, slots in 1usize..9, gap_us in 1i64..60, lates in prop::collection::vec(0i64..=100, 1..50),
+    ) {
+        let keys = Document::parse(&format!("[target]\nslots = {slots}\n"), "test").unwrap();
+        let ground = ProbeGround { keys, ..ground(clusters, 1) };
+        let load = OfferedLoad::of(LoadPhase::rate(1e6 / gap_us as f64, 5 * MS), 0);
+        let mut own = Updates::new(&ground, load).unwrap();
+        // Rates are no whole numbers: a nanosecond for their rounding.
+        let (service, most) = (gap_us * US - US / 1000, own.apart() - US / 1000);
+        let (account, card) = late_trial(&mut own, slots, service, |n| most * lates[n % lates.len()] / 100);
+        prop_assert_eq!((account.forwarded, card.replaced + card.dropped), (account.offered, 0));
     }
 }
 
