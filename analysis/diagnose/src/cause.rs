@@ -142,8 +142,11 @@ causes! {
         by "all frames longer than the longest that came are missing",
         do "raise the MTU of the device's ports, or send shorter frames";
     RATE_LIMITED = "rate_limited" in Device, "the device takes no more than a rate",
-        by "losses are more frequent where more was sent just before, and what passes is even",
+        by "losses are more frequent where more was sent just before, or what passes is even",
         do "lower schedule.offered below the rate that passed, or raise the device's limit";
+    DROPPED_BY_COUNT = "dropped_by_count" in Device, "every n-th frame is lost, whatever the rate",
+        by "losses follow each other after the same number of frames, at unequal times",
+        do "look for one of several lanes, queues or members of a port group that fails, and for a counter or sampler that drops frames";
     DROPPED_IN_BURSTS = "dropped_in_bursts" in Device, "frames are lost many in a row",
         by "losses are less even than independent ones",
         do "look for pauses of the device: garbage, table updates, a queue that overflows";

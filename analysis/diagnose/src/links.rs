@@ -269,7 +269,14 @@ impl Balances {
             }
         }
         let lost_on_the_way = |found: &&CauseFound| {
-            let of = ["dropped_at_random", "dropped_in_bursts", "rate_limited", "results_lost", "acks_lost"];
+            let of = [
+                "dropped_at_random",
+                "dropped_by_count",
+                "dropped_in_bursts",
+                "rate_limited",
+                "results_lost",
+                "acks_lost",
+            ];
             of.contains(&found.cause.code)
         };
         let blamed = [&HOST_OVERRUN, &HOST_LATE, &LINK_LOST];

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use pktgen_core::record::InterfaceCounts;
 
 use crate::cause::{
-    DEVICE_DROPS, DEVICE_ENDED, DEVICE_LATE_START, DEVICE_STOPPED, DROPPED_AT_RANDOM, DROPPED_IN_BURSTS, NO_CARRIER,
-    RATE_LIMITED, REORDERED, TOO_LONG, WORKER_UNKNOWN,
+    DEVICE_DROPS, DEVICE_ENDED, DEVICE_LATE_START, DEVICE_STOPPED, DROPPED_AT_RANDOM, DROPPED_BY_COUNT,
+    DROPPED_IN_BURSTS, NO_CARRIER, RATE_LIMITED, REORDERED, TOO_LONG, WORKER_UNKNOWN,
 };
 use crate::evidence::{Evidence, named};
 use crate::finding::{CauseFound, Certainty, EvidenceItem};
@@ -34,6 +34,13 @@ const STOOD_STILL_PS: i64 = 5_000_000_000;
 const BUCKET_MAX: usize = 100_000;
 /// Agreement of a bucket with losses above which it explains them.
 const AGREES: f64 = 0.3;
+
+/// Share of losses at one distance from the loss before that shows losses by count.
+const BY_COUNT: f64 = 0.9;
+/// Minimum distance of such losses: a limit without a burst passes every other frame, too.
+const COUNT_MIN: usize = 3;
+/// Deviation of the times between frames, as a share of their mean, below which a limit of rate may lose every n-th frame.
+const REGULAR: f64 = 0.02;
 
 /// A frame that was sent.
 #[derive(Clone, Copy)]
@@ -290,6 +297,25 @@ fn bucket(rows: &[Row]) -> f64 {
     best
 }
 
+/// Returns the number of frames from one loss to the next if it is the same almost everywhere, and at least 2.
+fn every_nth(lost: &[bool]) -> Option<usize> {
+    let at: Vec<usize> = lost.iter().enumerate().filter(|(_, lost)| **lost).map(|(at, _)| at).collect();
+    let mut of: BTreeMap<usize, usize> = BTreeMap::new();
+    at.windows(2).for_each(|pair| *of.entry(pair[1] - pair[0]).or_default() += 1);
+    let (distance, count) = of.into_iter().max_by_key(|(_, count)| *count)?;
+    let is_most = count as f64 >= BY_COUNT * (at.len() - 1) as f64;
+    (distance >= 2 && is_most).then_some(distance)
+}
+
+/// Whether frames are sent at equal distances of time.
+fn is_regular(rows: &[Row]) -> bool {
+    let gaps: Vec<f64> = rows.windows(2).map(|pair| (pair[1].t_ps - pair[0].t_ps) as f64).collect();
+    let n = gaps.len().max(1) as f64;
+    let mean = gaps.iter().sum::<f64>() / n;
+    let squares: f64 = gaps.iter().map(|gap| (gap - mean).powi(2)).sum();
+    (squares / n).sqrt() <= REGULAR * mean
+}
+
 /// Returns the maximum number of consecutive losses.
 fn longest(lost: &[bool]) -> usize {
     lost.split(|lost| !lost).map(<[bool]>::len).max().unwrap_or(0)
@@ -320,7 +346,7 @@ fn stood_still(evidence: &Evidence) -> bool {
     late.max(under_way).is_some_and(|late| late > STOOD_STILL_PS)
 }
 
-/// Classifies the remaining losses: rate limit, bursts, or independent.
+/// Classifies the remaining losses: by count, rate limit, bursts, or independent.
 fn by_pattern(rows: &[Row], lost: usize, altered: u64, evidence: &Evidence) -> Option<CauseFound> {
     let gone = lost as u64 - altered;
     let mut proofs = vec![EvidenceItem::new(
@@ -353,11 +379,21 @@ fn by_pattern(rows: &[Row], lost: usize, altered: u64, evidence: &Evidence) -> O
     ));
     let dense = flags.iter().filter(|lost| **lost).count() as f64 / flags.len() as f64;
     let accident = FAR / (lost as f64).sqrt();
-    let (cause, certainty) = if even < -FAR || bucket > AGREES.max(accident) {
+    let explains = bucket > AGREES.max(accident);
+    let every = every_nth(&flags);
+    if let Some(n) = every {
+        let says = format!("the distance from one loss to the next is {n} frames for nine of ten or more");
+        proofs.push(EvidenceItem::new("sent.parquet", says));
+    }
+    let by_count = every.is_some_and(|n| n >= COUNT_MIN) && !explains && !is_regular(lossy);
+    let (cause, certainty) = if by_count {
+        (&DROPPED_BY_COUNT, Certainty::Likely)
+    } else if even < -FAR || explains {
         let seconds = (lossy[lossy.len() - 1].t_ps - lossy[0].t_ps) as f64 / 1e12;
         let rate = lossy.iter().filter(|row| row.came).count() as f64 / seconds.max(1e-9);
         proofs.push(EvidenceItem::new("received.parquet", format!("{rate:.0} frames/s passed while frames were lost")));
-        (&RATE_LIMITED, Certainty::Likely)
+        // Of evenly spaced frames, a limit loses every n-th, and so does a device that counts.
+        (&RATE_LIMITED, if every.is_some() { Certainty::Possible } else { Certainty::Likely })
     } else if even > FAR || in_a_row(&flags, rows.len()) {
         let longest = longest(&flags);
         proofs.push(EvidenceItem::new("sent.parquet", format!("up to {longest} missing in a row")));
@@ -490,6 +526,35 @@ mod tests {
             // A limit that drops little is at least not mistaken for something else.
             assert!((even < -NEAR || bucket > AGREES) && !row, "{share}: {even} {bucket}");
         }
+    }
+
+    /// Returns the code and certainty of the pattern of losses.
+    fn cause_of(rows: &[Row]) -> (&'static str, Certainty) {
+        let evidence = Evidence::of(std::path::Path::new(""), crate::evidence::manifest(&[0, 0]));
+        let lost = rows.iter().filter(|row| !row.came).count();
+        let found = by_pattern(rows, lost, 0, &evidence).unwrap();
+        (found.cause.code, found.certainty)
+    }
+
+    #[test]
+    fn every_nth_frame_is_lost_by_count_and_not_by_a_limit_of_rate() {
+        for n in [3, 7, 20] {
+            assert_eq!(cause_of(&sent(1200, |i, _| i % n != 0)), ("dropped_by_count", Certainty::Likely), "{n}");
+        }
+        // A limit without a burst loses every other frame, too.
+        assert_eq!(cause_of(&sent(1200, |i, _| i % 2 != 0)), ("rate_limited", Certainty::Possible));
+        let mut even = sent(1200, |i, _| i % 7 != 0);
+        even.iter_mut().enumerate().for_each(|(i, row)| row.t_ps = i as i64 * 200_000_000);
+        assert_eq!(cause_of(&even), ("rate_limited", Certainty::Possible));
+        let (mut tokens, mut before) = (4.0, 0);
+        let limited = sent(1200, |_, t| {
+            tokens = f64::min(4.0, tokens + (t - before) as f64 / 200e6 * 0.7);
+            before = t;
+            let passes = tokens >= 1.0;
+            tokens -= f64::from(u8::from(passes));
+            passes
+        });
+        assert_eq!(cause_of(&limited), ("rate_limited", Certainty::Likely));
     }
 
     #[test]
