@@ -258,3 +258,23 @@ fn root_of_a_user_namespace_is_not_root() {
         assert_eq!(said.contains("user namespace"), expected == 3, "{kind}: {said}");
     }
 }
+
+/// Rootless containers often have no user but root.
+#[test]
+fn a_user_namespace_without_the_user_of_a_launched_device_is_named() {
+    let before = ["unshare", "-Urnm", "sh", "-c", "mount -t sysfs sysfs /sys && exec \"$0\" \"$@\""];
+    match Command::new(before[0]).args(&before[1..]).arg("true").output() {
+        Ok(output) if output.status.success() => {}
+        Ok(output) => return skip(Need::Userns, "launches there", String::from_utf8_lossy(&output.stderr)),
+        Err(error) => return skip(Need::Userns, "launches there", error),
+    }
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/support/bench/olaf.toml");
+    let text = fs::read_to_string(source).expect("an experiment");
+    let launch = "[target.launch]\ncommand = [\"sleep\", \"60\"]\nports = [\"e0\", \"e1\"]\n";
+    let folder = folder(&format!("{text}\n{launch}"));
+    for args in [&["doctor", "x.toml"][..], &["target", "check", "x.toml", "--allow-launch"]] {
+        let output = pktgen(&before, folder.path(), args);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(3) && said.contains("target.launch.user"), "{args:?}: {said}");
+    }
+}

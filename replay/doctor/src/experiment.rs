@@ -4,10 +4,12 @@ use std::collections::HashSet;
 
 use pktgen_core::{Error, Result};
 
-use super::host::Host;
+use super::capabilities::given;
+use super::host::{Capability, Host};
 use super::needs::Needs;
 use super::{Finding, Level, veth, xdp};
 use pktgen_realtime::driver::real_time::{Roles, only_device, threads};
+use pktgen_realtime::launch::has_id;
 use pktgen_realtime::plan::Plan;
 use pktgen_realtime::run::Experiment;
 use pktgen_realtime::transport::{End, TransportPlan, Wait, safety};
@@ -84,6 +86,9 @@ fn of_plan(plan: &Plan, roles: Roles, host: &Host, verdict: &mut Suitability) ->
             "--set transport.wait=block",
         );
     }
+    if let (Some(user), true) = (plan.spec.launch_user(), part.is_none()) {
+        of_launch(plan, user, host, verdict);
+    }
     let needs = Needs::of(transport.kind);
     for (why, remedy) in needs.missing(host, ends.len() * transport.queues as usize) {
         verdict.hinder(kind, "not usable", why, remedy);
@@ -104,6 +109,19 @@ fn of_plan(plan: &Plan, roles: Roles, host: &Host, verdict: &mut Suitability) ->
         }
     }
     Ok(())
+}
+
+/// What the launch of a device needs beside the transport.
+fn of_launch(plan: &Plan, user: u32, host: &Host, verdict: &mut Suitability) {
+    let missing = |file: &str| host.read(file).is_some_and(|map| !has_id(&map, user));
+    if host.is_root() && (missing("proc/self/uid_map") || missing("proc/self/gid_map")) {
+        let why = format!("the device runs as user and group {user}, and this user namespace does not have them");
+        verdict.hinder("target.launch.user", "unknown here", why, "--set target.launch.user=0, or another that it has");
+    }
+    if plan.spec.makes_interfaces() && !host.may(Capability::NetAdmin) {
+        let why = "the launch of the device makes interfaces, and CAP_NET_ADMIN is missing";
+        verdict.hinder("target.launch.ports", "not permitted", why, given(host));
+    }
 }
 
 /// The interface of an end that the launch of the device makes.

@@ -120,6 +120,13 @@ impl Host {
         Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
     }
 
+    /// Whether the effective user of this process is root, as in `/proc/self/status`.
+    pub(super) fn is_root(&self) -> bool {
+        let status = self.read("proc/self/status").unwrap_or_default();
+        let users = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+        users.and_then(|users| users.split_whitespace().nth(1)) == Some("0")
+    }
+
     /// Whether this process has this capability in effect.
     pub(super) fn may(&self, capability: Capability) -> bool {
         self.capabilities("CapEff:").unwrap_or(0) >> (capability as u32) & 1 != 0

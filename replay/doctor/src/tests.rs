@@ -160,6 +160,36 @@ fn what_hinders_an_experiment_is_told_with_its_remedy() {
     assert_eq!(hindrances(&Fixture::good().default_route(2), &allowed), []);
 }
 
+/// What hinders an experiment that launches its device, for a process with this status and these users.
+fn hindrances_of_launch(status: &str, users: &str) -> Vec<(String, String, String)> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cli/tests/cli/support/bench/olaf.toml");
+    let text = std::fs::read_to_string(source).expect("an experiment");
+    let text = format!("{text}\n[target.launch]\ncommand = [\"true\"]\nports = [\"e0\", \"e1\"]\n");
+    let document = Document::parse(&text, "x.toml").expect("an experiment");
+    let experiment = Experiment::open(pktgen_registry::all(), document).expect("a sweep");
+    let fixture = Fixture::good().file("proc/self/status", status);
+    let fixture = fixture.file("proc/self/uid_map", users).file("proc/self/gid_map", users);
+    let verdict = judge(&experiment, Roles::ALL, &fixture.host()).expect("the experiment is right");
+    let cannot = verdict.findings.into_iter().filter(|finding| finding.level == Level::Cannot);
+    cannot.map(|finding| (finding.subject, finding.value, finding.remedy)).collect()
+}
+
+#[test]
+fn a_device_is_launched_as_a_user_of_this_namespace_by_who_may_make_interfaces() {
+    let (all, root) = ("         0          0 4294967295\n", "Uid:\t0\t0\t0\t0\nCapEff:\t000001ffffffffff\n");
+    let mapped = "         0       1000          1\n";
+    assert_eq!(hindrances_of_launch(root, all), []);
+    assert_eq!(hindrances_of_launch(root, "0 1000 1\n1 100000 65535\n"), []);
+    // Who is not root launches it as the own user.
+    let user = root.replace("Uid:\t0\t0", "Uid:\t1000\t1000");
+    assert_eq!(hindrances_of_launch(&user, mapped), []);
+    let found = hindrances_of_launch(root, mapped);
+    assert!(found.len() == 1 && found[0].0 == "target.launch.user" && found[0].2.contains("user=0"), "{found:?}");
+    // CAP_NET_RAW alone.
+    let found = hindrances_of_launch("Uid:\t1000\t1000\t1000\t1000\nCapEff:\t2000\n", all);
+    assert!(found.len() == 1 && found[0].0 == "target.launch.ports" && found[0].2.contains("setcap"), "{found:?}");
+}
+
 #[test]
 fn an_experiment_that_is_wrong_in_itself_is_an_error() {
     for (set, part) in [

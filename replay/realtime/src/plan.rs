@@ -108,6 +108,11 @@ impl Spec {
         self.is_real_time() && self.launch.as_ref().is_some_and(|launch| !launch.ports.is_empty())
     }
 
+    /// Returns the user and group of its device on this host, if pktgen launches it and is root.
+    pub fn launch_user(&self) -> Option<u32> {
+        self.launch.as_ref().filter(|_| self.is_real_time()).map(|launch| launch.user)
+    }
+
     /// Returns whether its device is hardware or another process, which keeps no books.
     pub fn is_external(&self) -> bool {
         self.external().is_some()

@@ -91,9 +91,29 @@ impl Contained {
         if uid != user {
             put("setgroups", "deny")?;
         }
-        put("gid_map", &format!("0 {gid} 1"))?;
-        put("uid_map", &format!("0 {uid} 1"))
+        let unknown = |why: io::Error| match (is_mapped("uid_map", uid), is_mapped("gid_map", gid)) {
+            (true, true) => why,
+            _ => io::Error::other(format!(
+                "this user namespace has no user and group {uid}; set target.launch.user to one that it has, such as 0"
+            )),
+        };
+        put("gid_map", &format!("0 {gid} 1")).map_err(unknown)?;
+        put("uid_map", &format!("0 {uid} 1")).map_err(unknown)
     }
+}
+
+/// Returns whether this user namespace has a user or group; true if that is unknown.
+fn is_mapped(file: &str, id: u32) -> bool {
+    let map = std::fs::read_to_string(format!("/proc/self/{file}"));
+    map.map_or(true, |map| has_id(&map, id))
+}
+
+/// Returns whether a map of a user namespace (`/proc/self/uid_map`) has a user or group.
+pub fn has_id(map: &str, id: u32) -> bool {
+    map.lines().any(|line| {
+        let numbers: Vec<u64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        matches!(numbers[..], [first, _, count] if (first..first + count).contains(&u64::from(id)))
+    })
 }
 
 impl Drop for Contained {

@@ -21,6 +21,7 @@ pub use before::Probing;
 pub(crate) use before::probe_before;
 pub use device::LaunchedDevice;
 pub use keeper::keep;
+pub use kernel::has_id;
 pub(crate) use marks::is_marked;
 pub use settings::LAUNCH_KEYS;
 pub(crate) use settings::Launch;
