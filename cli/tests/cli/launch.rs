@@ -209,6 +209,12 @@ fn a_device_that_is_not_ready_gets_a_verdict() {
             1,
             &["tables", "exit code 4", "no such table"],
         ),
+        (
+            FORWARD,
+            "tables = [\"sleep\", \"60\"]\ntimeout = \"1s\"",
+            1,
+            &["target.launch.tables: no end within 1s", "target.launch.timeout"],
+        ),
         (FORWARD, "ready = \"file\"\nfile = \"/run/absent\"\ntimeout = \"1s\"", 1, &["/run/absent"]),
         (
             "exec sleep 1000",

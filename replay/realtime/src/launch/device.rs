@@ -65,7 +65,7 @@ impl LaunchedDevice {
         let mtu = (transport.wire_bytes(frame_bytes) + LONGER).saturating_sub(ETHERNET) as u32;
         let session = Launched::start(launch, &cables, mtu.max(MTU_MIN))?;
         if !launch.tables.is_empty()
-            && let Err(why) = session.run("target.launch.tables", &launch.tables)?
+            && let Err(why) = session.fill_tables(launch)?
         {
             return Err(Error::Invalid(format!("not ready: {why}")));
         }

@@ -11,6 +11,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use pktgen_core::time::MS;
 use pktgen_core::{Error, Result};
 
 use super::cable::{self, Cable};
@@ -264,13 +265,28 @@ impl Launched {
 
     /// Runs a command beside the device. Returns its output, or why it cannot be used.
     pub(crate) fn run(&self, key: &str, command: &[String]) -> Result<Result<String, String>> {
-        let request = Request::Run { command: command.to_vec(), timeout_ms: COMMAND_MS };
-        Ok(match self.ask(&request, COMMAND_MS + KEEPER_MS)? {
+        self.run_within(key, command, COMMAND_MS, &format!("{} s", COMMAND_MS / 1000))
+    }
+
+    /// Fills the device's tables within the time until it has to be ready. Returns why they are not filled, if so.
+    pub(crate) fn fill_tables(&self, launch: &Launch) -> Result<Result<(), String>> {
+        let limit_ms = (launch.timeout.ps() / MS).max(0) as u64;
+        let left_ms = limit_ms.saturating_sub(self.watch.elapsed().as_millis() as u64).max(1);
+        let limit = format!("{} of the device's start (target.launch.timeout)", launch.timeout);
+        let ran = self.run_within("target.launch.tables", &launch.tables, left_ms, &limit)?;
+        Ok(ran.map(drop))
+    }
+
+    /// Runs a command for at most `within_ms`, a time that messages call `limit`.
+    fn run_within(&self, key: &str, command: &[String], within_ms: u64, limit: &str) -> Result<Result<String, String>> {
+        let request = Request::Run { command: command.to_vec(), timeout_ms: within_ms };
+        Ok(match self.ask(&request, within_ms.saturating_add(KEEPER_MS))? {
             Reply::Ran(CommandOutput { exit: Exit::Code(0), printed, .. }) => Ok(printed),
             Reply::Ran(CommandOutput { exit, complained, printed }) => {
                 let said = [complained, printed].join("\n");
                 let last = said.trim().lines().last().map_or(String::new(), |line| format!(": {}", line.trim()));
-                Err(format!("{key}: {exit}{last}"))
+                let end = if exit == Exit::Late { format!("no end within {limit}") } else { exit.to_string() };
+                Err(format!("{key}: {end}{last}"))
             }
             Reply::Failed(why) => Err(format!("{key}: {why}")),
             other => return Err(unexpected(&other)),
