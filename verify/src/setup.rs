@@ -295,6 +295,30 @@ impl FromValue for Slope {
     }
 }
 
+/// The keys of `[verify]`.
+pub const KEYS: [&str; 20] = [
+    "clusters",
+    "updates",
+    "arrivals",
+    "period",
+    "phase",
+    "jitter",
+    "gap_min",
+    "gap_max",
+    "service",
+    "access",
+    "ack",
+    "delay",
+    "slot_in_transmission",
+    "active_window",
+    "delta_t",
+    "slope",
+    "slots",
+    "epsilon",
+    "candidates",
+    "rate_cluster",
+];
+
 /// Reads `[verify]`: one setup for each of `slots` and each of `epsilon`.
 pub fn read(section: &mut Section) -> Result<Vec<Setup>> {
     let clusters = read_clusters(section)?;

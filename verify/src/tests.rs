@@ -51,6 +51,19 @@ fn a_value_of_a_list_is_there_once() {
     assert_eq!(read("[verify]\nepsilon = [\"1ms\", \"1001us\"]\n").unwrap(), 2);
 }
 
+#[test]
+fn the_list_of_keys_is_that_of_the_readers() {
+    let mut section = Document::parse("[verify]\n", "x.toml").unwrap().section("verify").unwrap();
+    super::setup::read(&mut section).unwrap();
+    super::rate::read(&mut section, 2).unwrap();
+    let mut read = section.asked().to_vec();
+    read.sort_unstable();
+    read.dedup();
+    let mut keys = super::setup::KEYS;
+    keys.sort_unstable();
+    assert_eq!(read, keys);
+}
+
 fn solver(seconds: u64) -> Solver {
     Solver { command: DEFAULT.into(), timeout: Duration::from_secs(seconds), clock: Box::new(Duration::default) }
 }

@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use pktgen_certify::CertifySettings;
 use pktgen_core::config::{Document, UNNAMED, Unused};
 use pktgen_core::record::{Note, RunState};
 use pktgen_core::{Error, Result};
@@ -14,6 +15,7 @@ use pktgen_wire::pcap::Reader;
 
 use crate::args;
 use crate::args::Looking;
+use crate::commands::list::calibrate_keys;
 use crate::commands::live::Live;
 use crate::commands::query::{ANSWERS, check_metrics};
 use crate::commands::{report, shipped};
@@ -24,8 +26,16 @@ use crate::ui::{Ui, stop_at_once, stop_flag};
 const NAME_MAX: usize = 100;
 
 /// Loads an experiment file, or else the built-in experiment with that name. One that cannot be read is an invalid
-/// argument, not a failed run (design §6).
+/// argument, not a failed run (design §6). Keys of sections that only some commands read are checked for all.
 pub(super) fn load(experiment: &args::Experiment) -> Result<Document> {
+    let document = read(experiment)?;
+    document.check_keys("verify", &pktgen_verify::setup::KEYS)?;
+    document.check_keys("certify", &CertifySettings::KEYS.iter().map(|key| key.name).collect::<Vec<_>>())?;
+    document.check_keys("calibrate", &calibrate_keys())?;
+    Ok(document)
+}
+
+fn read(experiment: &args::Experiment) -> Result<Document> {
     let path = &experiment.experiment;
     if let (false, Some((name, text))) = (path.exists(), shipped::named(path)) {
         return Document::read(text, &name, &experiment.set);

@@ -3,6 +3,7 @@
 mod keys;
 mod structure;
 
+use pktgen_calibrate::CalibrateKeys;
 use pktgen_core::json_kind::JsonKind;
 use pktgen_core::registry::{Named, suggest};
 use pktgen_core::{Error, Result, topology};
@@ -24,6 +25,11 @@ type Entries = Vec<(&'static str, &'static str)>;
 
 fn entries<T: Named + ?Sized>(list: &[&T]) -> Entries {
     list.iter().map(|entry| (entry.name(), entry.about())).collect()
+}
+
+/// Returns the names of the keys of `[calibrate]`.
+pub(super) fn calibrate_keys() -> Vec<&'static str> {
+    structure::CALIBRATE.iter().chain(CalibrateKeys::KEYS).map(|key| key.name).collect()
 }
 
 /// Returns every registry by the name of its kind.

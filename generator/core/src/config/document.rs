@@ -316,6 +316,25 @@ impl Document {
         Ok(())
     }
 
+    /// Takes out a section that only another command reads: overrides in it are without effect here.
+    pub fn leave(&mut self, name: &str) -> Result<()> {
+        let mut all = BTreeMap::new();
+        if let Some(Entry { value: Value::Table(table), .. }) = self.root.get(name) {
+            flatten(table, name, &mut all);
+        }
+        let over = all.into_iter().filter(|(_, entry)| entry.origin.is_override());
+        self.unused.extend(over.map(|(path, entry)| Unused { path, origin: entry.origin }));
+        self.section(name).map(drop)
+    }
+
+    /// Refuses keys of a section that are not in `keys`, without taking it out.
+    pub fn check_keys(&self, name: &str, keys: &[&str]) -> Result<()> {
+        let Some(Entry { value: Value::Table(table), origin }) = self.root.get(name) else { return Ok(()) };
+        let mut section = Section::new(name, table.clone(), origin.clone());
+        keys.iter().for_each(|key| section.allow_elsewhere(key));
+        section.end()
+    }
+
     /// Returns the written keys of closed sections that were not read, because only alternatives read them.
     pub fn unused(&self) -> &[Unused] {
         &self.unused
@@ -502,6 +521,19 @@ mod tests {
         let doc = Document::parse("[tarjet]\na = 1", "x.toml").unwrap();
         let message = doc.finish(&["target", "workload"]).unwrap_err().to_string();
         assert!(message.contains("x.toml:1:2") && message.contains("did you mean \"target\"?"), "{message}");
+    }
+
+    #[test]
+    fn of_a_section_of_another_command_keys_are_known_and_overrides_without_effect() {
+        let mut doc = Document::parse("[certify]\nlate = \"1s\"", "x.toml").unwrap();
+        doc.overlay(std::iter::empty(), &["certify.trial=1s".into()]).unwrap();
+        assert!(doc.check_keys("certify", &["late", "trial"]).is_ok() && doc.check_keys("verify", &[]).is_ok());
+        let message = doc.check_keys("certify", &["late", "trials"]).unwrap_err().to_string();
+        assert!(message.contains("--set certify.trial=1s") && message.contains("did you mean \"trials\""), "{message}");
+        doc.leave("certify").unwrap();
+        let unused: Vec<_> = doc.unused().iter().map(Unused::to_string).collect();
+        assert_eq!(unused, ["certify.trial (--set certify.trial=1s)"]);
+        assert!(doc.finish(&[]).is_ok());
     }
 
     #[test]

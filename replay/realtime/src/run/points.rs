@@ -134,6 +134,8 @@ mod tests {
             ["target.reward_threshold (--set target.reward_threshold=2)"]
         );
         assert_eq!(unused("", &[]), ["topology.leaves (x.toml:5:10)"]);
+        // Other commands read these; in a file they are theirs, and an override is meant for this run.
+        assert_eq!(unused("certify.trial = \"1s\"\n", &["certify.late=1s"]), ["certify.late (--set certify.late=1s)"]);
         assert!(unused("topology.kind = \"leaf_spine\"\n", &[]).is_empty());
         let other =
             "[[sweep.variants]]\nname = \"a\"\n[[sweep.variants]]\nname = \"b\"\ntopology.kind = \"leaf_spine\"\n";
