@@ -142,10 +142,25 @@ impl RunClock {
     }
 }
 
-/// Returns the boot id of this host, which determines the origin of its monotonic clock.
+/// Returns the boot id of this host, with the offset of a time namespace: they determine the origin of the monotonic clock.
 pub fn boot_id() -> String {
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    boot.trim().to_owned()
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    origin(read("/proc/sys/kernel/random/boot_id").trim(), &read("/proc/self/timens_offsets"))
+}
+
+/// Returns the origin of the monotonic clock, from a boot id and the offsets of a time namespace.
+fn origin(boot: &str, offsets: &str) -> String {
+    let offset = offsets.lines().find_map(|line| line.strip_prefix("monotonic"));
+    let words: Vec<&str> = offset.unwrap_or_default().split_whitespace().collect();
+    match words[..] {
+        [seconds, ns] if !boot.is_empty() && (seconds, ns) != ("0", "0") => format!("{boot}+{seconds}s{ns}"),
+        _ => boot.to_owned(),
+    }
+}
+
+/// Returns the boot of an origin.
+pub(crate) fn boot_of(origin: &str) -> &str {
+    origin.split_once('+').map_or(origin, |(boot, _)| boot)
 }
 
 /// Returns the kernel's monotonic clock, which all processes of a host share. The standard library hides its value.
@@ -221,6 +236,15 @@ impl FileClock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_namespace_has_another_origin_on_the_same_boot() {
+        let of = |seconds: &str| origin("1f-2a", &format!("monotonic  {seconds}         0\nboottime   77         0\n"));
+        assert_eq!([of("0"), of("5000"), of("-5")], ["1f-2a", "1f-2a+5000s0", "1f-2a+-5s0"]);
+        // A kernel without time namespaces; files of no kernel at all.
+        assert_eq!([origin("1f-2a", ""), origin("", "monotonic 5 0\n")], ["1f-2a", ""]);
+        assert_eq!([boot_of(&of("-5")), boot_of("1f-2a"), boot_of("")], ["1f-2a", "1f-2a", ""]);
+    }
 
     #[test]
     fn a_file_clock_goes_on_by_waiting_and_stops_at_arrivals() {

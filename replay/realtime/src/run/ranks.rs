@@ -115,7 +115,9 @@ fn pid_space() -> String {
 
 /// Returns whether the process with this entry is running; `None` if it is not visible from here.
 fn lives(rank: &Rank) -> Option<bool> {
-    let seen = !rank.pid_space.is_empty() && rank.boot_id == clock::boot_id() && rank.pid_space == pid_space();
+    let seen = !rank.pid_space.is_empty()
+        && clock::boot_of(&rank.boot_id) == clock::boot_of(&clock::boot_id())
+        && rank.pid_space == pid_space();
     // The text after the name, which may contain anything, begins with the state; a zombie counts as ended.
     let stat = || std::fs::read_to_string(format!("/proc/{}/stat", rank.pid)).ok();
     let alive = || stat().is_some_and(|text| !text.rsplit(')').next().unwrap_or("").trim_start().starts_with('Z'));
