@@ -208,14 +208,13 @@ pub(super) fn dismiss(device: Option<LaunchedDevice>, outcome: &mut RealOutcome)
     outcome.notes.extend(wrong.map(|why| Note::DeviceStop { why }));
 }
 
-/// Adds counters of the device to `own` ones of the run; a name that the run has, or gives later, counts there for itself.
+/// Adds counters of the device to `own` ones of the run; a name that the run has, or gives later, counts there for itself. Every counter
+/// keeps its value, with as many prefixes as it takes.
 fn add(own: &mut BTreeMap<String, u64>, counted: BTreeMap<String, u64>) {
-    for (name, n) in counted {
-        let name = if own.contains_key(&name) || EXACTNESS.contains(&name.as_str()) {
-            format!("{LOCKSTEP_COUNTER}{name}")
-        } else {
-            name
-        };
+    for (mut name, n) in counted {
+        while own.contains_key(&name) || EXACTNESS.contains(&name.as_str()) {
+            name.insert_str(0, LOCKSTEP_COUNTER);
+        }
         own.insert(name, n);
     }
 }
@@ -230,6 +229,10 @@ mod tests {
         let mut own = of(&[("server.packets", 36)]);
         add(&mut own, of(&[("server.packets", 8), ("received", 5), ("never_counted", 7)]));
         let all = [("device.server.packets", 8), ("device.never_counted", 7), ("received", 5), ("server.packets", 36)];
+        assert_eq!(own, of(&all));
+        let mut own = of(&[("server.packets", 36)]);
+        add(&mut own, of(&[("device.never_counted", 3), ("never_counted", 7)]));
+        let all = [("device.device.never_counted", 7), ("device.never_counted", 3), ("server.packets", 36)];
         assert_eq!(own, of(&all));
     }
 }
