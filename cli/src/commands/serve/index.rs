@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File, Metadata, TryLockError};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::ErrorKind;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
@@ -26,11 +27,25 @@ pub(super) const MANIFEST: &str = "manifest.json";
 const SWEEP: &str = "sweep.json";
 pub(super) const REPORT: &str = "report.html";
 
-/// Identifies a file's contents: length and time of change.
-pub(super) type Edition = (u64, i64, i64);
+/// Identifies contents of a file or a folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Edition {
+    /// Of a file: a hash of its length, inode and times. A copy may have the length and the time of modification of another file.
+    mark: u64,
+    /// Time of modification: seconds and nanoseconds.
+    modified: (i64, i64),
+}
+
+fn hash(of: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    of.hash(&mut hasher);
+    hasher.finish()
+}
 
 fn edition(about: &Metadata) -> Edition {
-    (about.len(), about.mtime(), about.mtime_nsec())
+    let modified = (about.mtime(), about.mtime_nsec());
+    let changed = (about.ctime(), about.ctime_nsec());
+    Edition { mark: hash((about.len(), about.dev(), about.ino(), modified, changed)), modified }
 }
 
 /// Kind of a folder.
@@ -121,12 +136,11 @@ impl Index {
     pub(super) fn edition(&self, path: &str) -> Edition {
         let inside = if path.is_empty() { String::new() } else { format!("{path}/") };
         let below = self.found.range(inside.clone()..).take_while(|(known, _)| known.starts_with(&inside));
+        let below = below.map(|(known, found)| (known.as_str(), found.edition));
         let own = self.found.get(path).filter(|_| !path.is_empty());
-        own.into_iter().chain(below.map(|(_, found)| found)).fold((0, 0, 0), |(length, s, ns), found| {
-            let (more, own_s, own_ns) = found.edition;
-            let (s, ns) = (s, ns).max((own_s, own_ns));
-            (length + more, s, ns)
-        })
+        let all: Vec<_> = own.map(|found| (path, found.edition)).into_iter().chain(below).collect();
+        let modified = all.iter().map(|(_, edition)| edition.modified).max().unwrap_or_default();
+        Edition { mark: hash(all), modified }
     }
 
     /// Whether a run is known to be in progress.
@@ -253,9 +267,9 @@ impl Folder {
     }
 
     /// Whether the existing report is not older than the current manifest.
-    fn is_of(&self, path: &str, (_, s, ns): Edition) -> bool {
+    fn is_of(&self, path: &str, edition: Edition) -> bool {
         let about = fs::symlink_metadata(self.root.join(joined(path, REPORT)));
-        about.is_ok_and(|about| (about.mtime(), about.mtime_nsec()) >= (s, ns))
+        about.is_ok_and(|about| (about.mtime(), about.mtime_nsec()) >= edition.modified)
     }
 }
 
@@ -378,4 +392,35 @@ fn of_sweep(sweep: &SweepFile) -> Summary {
         "runs": sweep.runs.len(),
     });
     Summary { running: false, interrupted: false, facts }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use super::*;
+
+    /// As `tar`, `rsync -t` and `SOURCE_DATE_EPOCH` give them.
+    #[test]
+    fn a_run_in_the_place_of_another_of_its_length_and_time_is_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        for (name, text) in [("a", "{\"seed\": 4}"), ("b", "{\"seed\": 5}")] {
+            fs::create_dir_all(root.join("sweep").join(name)).unwrap();
+            let path = root.join("sweep").join(name).join(MANIFEST);
+            fs::write(&path, text).unwrap();
+            let file = File::options().write(true).open(&path).unwrap();
+            file.set_modified(UNIX_EPOCH + Duration::from_secs(1_700_000_000)).unwrap();
+        }
+        fs::write(root.join("sweep").join(SWEEP), "{}").unwrap();
+        let mut served = Folder::new(root.clone());
+        let editions = |index: &Index| ["sweep/a", "sweep", ""].map(|path| index.edition(path));
+        let before = editions(&served.scan());
+        assert_eq!(editions(&served.scan()), before);
+        for (from, to) in [("a", "c"), ("b", "a"), ("c", "b")] {
+            fs::rename(root.join("sweep").join(from), root.join("sweep").join(to)).unwrap();
+        }
+        let after = editions(&served.scan());
+        assert!(before.iter().zip(&after).all(|(before, after)| before != after), "{before:?} {after:?}");
+    }
 }
