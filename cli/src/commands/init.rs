@@ -255,7 +255,11 @@ fn choose(args: Init, answers: &Answers) -> Result<(Chosen, Profile)> {
     };
     let rate = rate.filter(|rate| is_paced(shape) || rate != "none");
     if let Some(rate) = &rate {
-        rate.parse::<Rate>().map_err(|why| Error::config(format!("--rate {rate}: {why}; write it as 20Mbps")))?;
+        let bps = rate.parse::<Rate>().map(Rate::bps);
+        let bps = bps.map_err(|why| Error::config(format!("--rate {rate}: {why}; write it as 20Mbps")))?;
+        if bps == 0 {
+            return Err(Error::config(format!("--rate {rate}: it is not above 0; write it as 20Mbps")));
+        }
     }
     Ok((Chosen { device, workers_if, server_if, workers, rate, launched }, profile))
 }

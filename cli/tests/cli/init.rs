@@ -151,6 +151,7 @@ fn what_is_missing_or_dangerous_is_named_and_nothing_is_left() {
     refused(&[&launch[..], &["e0,e1"]].concat(), 2, "--ports e0,e1: ");
     refused(&[&launch[..], &["e0", "--workers-if", "h0"]].concat(), 2, "--workers-if h0: the interface exists");
     refused(&[&two[..], &["--server-if", "h1", "--workers", "6", "--rate", "fast"]].concat(), 2, "--rate fast");
+    refused(&[&two[..], &["--server-if", "h1", "--workers", "6", "--rate", "0bps"]].concat(), 2, "--rate 0bps");
     let inside = net.inside("h");
     for words in [&["addr", "add", "10.9.9.1/24", "dev", "h1"][..], &["route", "add", "default", "via", "10.9.9.2"]] {
         let done = Command::new(&inside[0]).args(&inside[1..]).arg("ip").args(words).status().expect("ip runs");

@@ -244,6 +244,8 @@ fn what_cannot_be_launched_is_refused() {
     let cases = [
         ("command = [\"/absent/device\"]\nports = [\"e0\", \"e1\"]", "cannot execute /absent/device"),
         ("ports = [\"e0\", \"e1\"]", "target.launch.command"),
+        ("comand = [\"true\"]\nports = [\"e0\", \"e1\"]", "did you mean \"command\""),
+        ("command = [\"true\"]\nuser = 4294967295", "target.launch.user"),
         ("command = [\"true\"]\nports = [\"e0\"]", "target.launch.ports"),
         ("command = [\"true\"]\nports = [\"e0\", \"an interface\"]", "an interface"),
         ("command = [\"true\"]\nports = [\"e0\", \"e0\"]", "\"e0\" is named twice"),

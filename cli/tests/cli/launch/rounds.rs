@@ -66,6 +66,8 @@ fn a_switch_that_sums_wrongly_or_not_at_all_is_not_ready() {
         let output = bench.check(&[]);
         assert_eq!(output.status.code(), Some(1), "{script}: {}", said(&output));
         assert!(said(&output).contains(says), "{script}: {}", said(&output));
+        // It was just started.
+        assert!(!said(&output).contains("restart the device"), "{script}: {}", said(&output));
         assert_eq!(bench.left(), Vec::<String>::new(), "{script}");
     }
     bench.becomes(&format!("exec {SWITCH}"), "slot = 8192");

@@ -192,6 +192,10 @@ fn command(words: &[String]) -> Command {
 fn unable(words: &[String], why: &io::Error) -> String {
     let program = words.first().map_or("", String::as_str);
     let hint = match why.kind() {
+        // The search ends like this, too, if a folder of PATH is closed to the user and no other has the program.
+        io::ErrorKind::PermissionDenied if !program.contains('/') => {
+            "; it is in no folder of PATH that the device's user may enter, or this user must not execute it (target.launch.user); give a path"
+        }
         io::ErrorKind::PermissionDenied => {
             "; the device's user must be able to read and execute it (target.launch.user)"
         }

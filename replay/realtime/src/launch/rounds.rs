@@ -58,6 +58,8 @@ pub(super) struct Rounds {
     from: String,
     /// The current slot, the first and the last.
     slot: u16,
+    /// What to do about wrong sums.
+    remedy: &'static str,
     first_slot: u16,
     last_slot: u16,
     /// The last slot that was correct.
@@ -116,6 +118,12 @@ impl Rounds {
             socket,
             from,
             slot: *slots.start(),
+            remedy: match spec.launch {
+                Some(_) => {
+                    "it was just started: compare its tables and number of workers (target.launch) with the experiment's"
+                }
+                None => "restart the device, or reset its slots",
+            },
             first_slot: *slots.start(),
             last_slot: *slots.end(),
             done: None,
@@ -214,10 +222,9 @@ impl Probe for Rounds {
         self.stale |= self.here == 1 && matches!(self.last, Came::Wrong(_));
         match &self.last {
             // All workers had cleared their bits in this set, so no old value should remain there.
-            Came::Wrong(why) if !matches!(before, Came::Missing(_)) => Err(Error::Invalid(format!(
-                "not ready: slot {}: {why}; restart the device, or reset its slots",
-                self.slot
-            ))),
+            Came::Wrong(why) if !matches!(before, Came::Missing(_)) => {
+                Err(Error::Invalid(format!("not ready: slot {}: {why}; {}", self.slot, self.remedy)))
+            }
             Came::Right => Ok(before == Came::Right && self.mark(self.begun).set && !self.goes_on()),
             _ => Ok(false),
         }

@@ -33,6 +33,8 @@ impl FromValue for Ready {
     }
 }
 
+/// The last user and group id: the one after it means none.
+const USER_MAX: u32 = u32::MAX - 1;
 /// The last slot of SwitchML's registers.
 const SLOT_MAX: u32 = 8191;
 
@@ -63,7 +65,7 @@ settings! {
         /// CPU cores of the device; empty: all.
         cores: Vec<u16> = [];
         /// Numeric user and group id of the device on this host, if pktgen runs as root.
-        user: u32 = 65534;
+        user: u32 = 65534 in 0..=USER_MAX;
     }
 }
 
@@ -75,6 +77,8 @@ impl Launch {
     pub(crate) fn of(target: &mut Section) -> Result<Option<Launch>> {
         let Some(mut section) = target.table("launch")? else { return Ok(None) };
         let launch = Launch::read(&mut section)?;
+        // Unknown keys first: one may be the misspelt name of a key that is missed below.
+        section.clone().end()?;
         let refuse = |key: &str, why: &str| Err(Error::config(format!("{}: {why}", section.place(key))));
         if launch.command.is_empty() {
             return refuse("command", "a launched device has a command, as [\"./device\", \"--port\", \"e0\"]");
@@ -102,7 +106,6 @@ impl Launch {
                 ),
             );
         }
-        section.end()?;
         Ok(Some(launch))
     }
 
