@@ -559,7 +559,8 @@ impl Workers for SparseWorkers {
         let unfinished = (count > 0).then(|| {
             format!(
                 "{count} workers did not finish, the first in iteration {least} of {}: {given_up} packets were sent in vain as often as they \
-                 may be, or results did not come (the drops by reason tell which; raise endpoint.timeout where nothing was lost)",
+                 may be, or results did not come (the drops by reason tell which; raise endpoint.timeout where nothing was lost, and restart a \
+                 device that served an earlier run)",
                 self.settings.rules.sparse.iterations()
             )
         });
