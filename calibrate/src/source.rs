@@ -4,11 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use pktgen_core::record::FileDigests;
+use pktgen_core::record::digest::{file_digest, manifest_digest};
 use pktgen_core::{Error, Result};
 use pktgen_realtime::run::Experiment;
 use pktgen_records::{Line, Options};
 use pktgen_report::SweepData;
 use pktgen_report::sweep::data::{canonical_labels, describe, is_at, name_of};
+use serde::Deserialize;
 
 use crate::target::{PointLabels, TargetValue};
 
@@ -46,14 +49,52 @@ impl TargetSource {
     }
 }
 
+/// What identifies a run or a capture: digests of its content, which copies share.
+struct Identity {
+    /// Of the manifest, equal also for the same run made again, and of a capture.
+    own: Vec<String>,
+    /// Of the captures that the manifest lists.
+    captures: Vec<String>,
+}
+
+impl Identity {
+    fn of_run(dir: &Path) -> Result<Self> {
+        #[derive(Default, Deserialize)]
+        struct Listed {
+            #[serde(default)]
+            files: FileDigests,
+        }
+        let path = dir.join("manifest.json");
+        let text = fs::read(&path).map_err(Error::io("read", &path))?;
+        let listed: Listed = serde_json::from_slice(&text).unwrap_or_default();
+        let is_capture = |name: &str| [".pcap", ".pcapng"].iter().any(|end| name.ends_with(end));
+        let captures = listed.files.into_iter().filter(|(name, _)| is_capture(name)).map(|(_, file)| file.sha256);
+        Ok(Identity { own: vec![manifest_digest(&text)], captures: captures.collect() })
+    }
+
+    /// Returns that of the capture in `file`; a capture in a run dir is of that run.
+    fn of_capture(file: &Path) -> Result<Self> {
+        let file = fs::canonicalize(file).map_err(Error::io("find", file))?;
+        let run = file.parent().filter(|folder| folder.join("manifest.json").is_file());
+        let mut identity = match run {
+            Some(folder) => Identity::of_run(folder)?,
+            None => Identity { own: Vec::new(), captures: Vec::new() },
+        };
+        identity.own.push(file_digest(&file)?.sha256);
+        Ok(identity)
+    }
+}
+
 /// Measured values: metric and point → a value per repeat.
 #[derive(Debug, Default)]
 pub struct MeasuredValues {
     values: BTreeMap<(PointLabels, String), Vec<f64>>,
     /// The points of measured runs that are one point of the experiment.
     points: BTreeMap<PointLabels, BTreeSet<String>>,
-    /// Run dirs, and captures outside of run dirs, that were added.
-    added: BTreeSet<PathBuf>,
+    /// The digests of runs and captures that were added, with their places.
+    added: BTreeMap<String, PathBuf>,
+    /// The digests of the captures in these runs, with the places of the runs.
+    captures: BTreeMap<String, PathBuf>,
     /// Information that a reader needs.
     pub notes: Vec<String>,
 }
@@ -68,9 +109,8 @@ impl MeasuredValues {
                 self.notes.push(format!("{} is invalid and no target: {}", name_of(run), run.validity.why()));
                 continue;
             }
-            let own = dir.join(&run.dir);
-            let own = fs::canonicalize(&own).map_err(Error::io("find", &own))?;
-            self.add_once(own, dir, &name_of(run))?;
+            let place = if ["", "."].contains(&run.dir.as_str()) { dir.to_owned() } else { dir.join(&run.dir) };
+            self.add_once(Identity::of_run(&place)?, &place, dir, &name_of(run))?;
             let labels: PointLabels = run
                 .labels
                 .iter()
@@ -108,23 +148,31 @@ impl MeasuredValues {
         Ok(())
     }
 
-    /// Refuses a run that was added before: it would be a repeat without any difference.
-    fn add_once(&mut self, own: PathBuf, to: &Path, name: &str) -> Result<()> {
-        match self.added.insert(own) {
-            true => Ok(()),
-            false => Err(Error::config(format!(
-                "--to {}: {name} is there twice, and a run is one repeat; name it once",
+    /// Adds the run or capture `name` at `place`, of `--to`; refuses one that was added before, as itself or as a copy: it would be
+    /// a repeat without any difference.
+    fn add_once(&mut self, identity: Identity, place: &Path, to: &Path, name: &str) -> Result<()> {
+        let Identity { own, captures } = identity;
+        let added = |digest: &String| self.added.get(digest);
+        let known = own.iter().find_map(|digest| added(digest).or_else(|| self.captures.get(digest)));
+        if let Some(first) = known.or_else(|| captures.iter().find_map(added)) {
+            let what = if first == place {
+                "name it once".to_owned()
+            } else {
+                format!("{} and {} hold the same run; name one of them", first.display(), place.display())
+            };
+            return Err(Error::config(format!(
+                "--to {}: {name} is there twice, and a run is one repeat; {what}",
                 to.display()
-            ))),
+            )));
         }
+        self.added.extend(own.into_iter().map(|digest| (digest, place.to_owned())));
+        self.captures.extend(captures.into_iter().map(|digest| (digest, place.to_owned())));
+        Ok(())
     }
 
     /// Adds the numbers of the capture in `file`, of the one point that the experiment has.
     pub fn add_capture(&mut self, file: &Path, lines: &[Line]) -> Result<()> {
-        let own = fs::canonicalize(file).map_err(Error::io("find", file))?;
-        // A capture in a run dir is of that run.
-        let run = own.parent().filter(|folder| folder.join("manifest.json").is_file()).map(Path::to_owned);
-        self.add_once(run.unwrap_or(own), file, "the run of this capture")?;
+        self.add_once(Identity::of_capture(file)?, file, file, "the run of this capture")?;
         for line in lines {
             if let (Some(metric), Some(value)) = (line.key(), line.value.filter(|value| value.is_finite())) {
                 self.values.entry((PointLabels::new(), metric)).or_default().push(value);

@@ -390,6 +390,38 @@ fn parameters_that_no_run_can_have_are_refused() {
     }
 }
 
+/// Copies are no repeats, nor is a run that was made again.
+#[test]
+fn a_copy_of_a_run_is_that_run() {
+    let folder = measured("--set capture.pcap=true");
+    let at = folder.path();
+    let run = at.join("measured/seed=101");
+    fs::create_dir(at.join("copy")).expect("a folder");
+    for file in fs::read_dir(&run).expect("a run dir").map(|file| file.expect("a file")) {
+        fs::copy(file.path(), at.join("copy").join(file.file_name())).expect("copied");
+    }
+    for name in ["a.pcapng", "b.pcapng"] {
+        fs::copy(run.join("capture.pcapng"), at.join(name)).expect("copied");
+    }
+    let words = "-q replay twin.toml --out again --no-report --set sweep.seeds=101..108 --set capture.pcap=true";
+    assert_eq!(pktgen(at, words).status.code(), Some(0));
+    for (to, first, second) in [
+        ("--to measured/seed=101 --to copy", "measured/seed=101", "copy"),
+        ("--to copy --to measured", "copy", "measured/seed=101"),
+        ("--to measured --to again", "measured/seed=101", "again/seed=101"),
+        ("--to a.pcapng --to b.pcapng", "a.pcapng", "b.pcapng"),
+        ("--to measured --to a.pcapng", "measured/seed=101", "a.pcapng"),
+        ("--to a.pcapng --to copy", "a.pcapng", "copy"),
+        ("--to copy/capture.pcapng --to measured/seed=101", "copy/capture.pcapng", "measured/seed=101"),
+    ] {
+        let output = pktgen(at, &format!("calibrate twin.toml {to} --out bad"));
+        let part = format!(
+            "is there twice, and a run is one repeat; {first} and {second} hold the same run; name one of them"
+        );
+        assert!(output.status.code() == Some(2) && told(&output).contains(&part), "{to}: {}", told(&output));
+    }
+}
+
 #[test]
 fn bad_input_names_the_value_and_the_remedy() {
     let folder = measured("");
