@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pktgen_core::seed::mix;
-use pktgen_core::units::canonical;
+use pktgen_core::units::{canonical, respelled};
 use pktgen_report::sweep::configuration::{Difference, differences, keys};
 
 use super::pairs::{Paired, Pairing};
@@ -17,8 +17,8 @@ const NAMED_MAX: usize = 3;
 pub(super) fn identity(config: &str) -> String {
     let Some(keys) = keys(config) else { return String::new() };
     // A resolved configuration spells plain numbers in one way, and lines of histories have them as they are there.
-    let spelled = |value: String| if value.parse::<f64>().is_ok() { value } else { canonical(&value) };
-    hash_of(keys.into_iter().flat_map(|(key, value)| [key, spelled(value)]))
+    let spelled = |part: &str| if part.parse::<f64>().is_ok() { part.to_owned() } else { canonical(part) };
+    hash_of(keys.into_iter().flat_map(|(key, value)| [key, respelled(&value, spelled)]))
 }
 
 fn hash_of(texts: impl Iterator<Item = String>) -> String {
@@ -93,6 +93,11 @@ mod tests {
         assert_eq!(identity(&rate("40Gbps")), identity(&rate("40000Mbps")));
         assert_ne!(identity(&rate("40Gbps")), identity(&rate("40001Mbps")));
         assert_eq!(differences(&rate("40Gbps"), &rate("40001Mbps")).map(|found| found.len()), Some(1));
+        let list = |at: &str, period: &str| format!("[a]\nb = [{{ at = \"{at}\" }}, {period}]\n");
+        assert_eq!(differences(&list("1us", "1"), &list("1000ns", "1.0")), Some(Vec::new()));
+        assert_eq!(differences(&list("1us", "1"), &list("1001ns", "1")).map(|found| found.len()), Some(1));
+        assert_eq!(identity(&list("1us", "1")), identity(&list("1000ns", "1")));
+        assert_ne!(identity(&list("1us", "1")), identity(&list("1001ns", "1")));
         // Lines of earlier histories have the hash of the texts.
         let usual =
             "[a]\nhalf = 0.5\none = 1.0\nsmall = 1e-6\nwhole = 7\nrate = \"40Gbps\"\nspan = \"5ms\"\nsize = \"96B\"\n";

@@ -227,6 +227,28 @@ pub fn canonical(text: &str) -> String {
     }
 }
 
+/// Returns a value of a configuration with `spell` applied to each text, number and quantity in it: to the parts of a list or table, else
+/// to all of it.
+pub fn respelled(text: &str, spell: impl Fn(&str) -> String) -> String {
+    const QUOTES: [char; 2] = ['"', '\''];
+    if !text.starts_with(['[', '{']) {
+        return spell(text);
+    }
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some(first) = rest.chars().next() {
+        let quoted = QUOTES.contains(&first);
+        let (quote, inside) = rest.split_at(usize::from(quoted));
+        let is_end = |c: char| if quoted { c == first } else { QUOTES.contains(&c) || "[]{}=, ".contains(c) };
+        let (part, behind) = inside.split_at(inside.find(is_end).unwrap_or(inside.len()));
+        // A quote behind a part without quotes begins the next one.
+        let end = behind.chars().next().filter(|c| quoted || !QUOTES.contains(c)).map_or(0, char::len_utf8);
+        let (border, next) = behind.split_at(end);
+        out.extend([quote, &spell(part), border]);
+        rest = next;
+    }
+    out
+}
+
 /// An exact decimal number, zero or more, of at most 18 significant digits: a factor without float rounding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Decimal {
@@ -359,6 +381,19 @@ mod tests {
         // Integers above 2⁵³ are not rounded to the same number.
         for text in ["olaf", "", "NaN", "inf", "[\"20Gbps\"]", "20 Gb", "9007199254740993", "18446744073709551615"] {
             assert_eq!(canonical(text), text);
+        }
+    }
+
+    #[test]
+    fn a_list_has_its_parts_in_one_spelling() {
+        for (text, one) in [
+            ("1000ns", "1us"),
+            ("[1.0, 1, \"1000ns\", '0.10']", "[1, 1, \"1us\", '0.1']"),
+            ("[{ at = \"1000 ns\", worker = 1 }]", "[{ at = \"1us\", worker = 1 }]"),
+            ("[\"of 1000ns, 1.0\", true, \"µ\", [], \"\"]", "[\"of 1000ns, 1.0\", true, \"µ\", [], \"\"]"),
+            ("[\"not closed", "[\"not closed"),
+        ] {
+            assert_eq!(respelled(text, canonical), one);
         }
     }
 

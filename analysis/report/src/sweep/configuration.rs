@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use pktgen_core::config::Document;
-use pktgen_core::units::canonical;
+use pktgen_core::units::{canonical, respelled};
 
 use super::data::{PointSummary, SweepData, describe};
 
@@ -38,7 +38,8 @@ pub fn differences(first: &str, second: &str) -> Option<Vec<Difference>> {
         |side: &BTreeMap<String, String>, key: &String| side.get(key).cloned().unwrap_or_else(|| "–".to_owned());
     let pairs = all.into_iter().map(|key| (key.clone(), value(&first, key), value(&second, key)));
     // Numbers and quantities are the same in any spelling.
-    Some(pairs.filter(|(_, first, second)| first != second && canonical(first) != canonical(second)).collect())
+    let spelled = |text: &String| respelled(text, canonical);
+    Some(pairs.filter(|(_, first, second)| first != second && spelled(first) != spelled(second)).collect())
 }
 
 /// Returns a caution if the runs of a point have different configurations, so that they are not seeds of one setting.
