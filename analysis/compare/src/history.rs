@@ -13,6 +13,7 @@ use pktgen_core::printable::escape;
 use pktgen_core::record::{Manifest, RunState};
 use pktgen_core::regular::check_regular;
 use pktgen_core::seed::mix;
+use pktgen_core::units::{canonical, respelled};
 use pktgen_core::{Error, Result};
 use pktgen_records::human::{self, day, title};
 use pktgen_records::run::read_json;
@@ -413,6 +414,15 @@ pub(crate) fn sparkline(values: &[f64]) -> String {
     values.iter().map(height).collect()
 }
 
+/// Returns overrides, `key=value`, with the numbers and quantities of the values in canonical spelling.
+fn spelled(overrides: &[String]) -> Vec<String> {
+    let one = |text: &String| match text.split_once('=') {
+        Some((key, value)) => format!("{key}={}", respelled(value, canonical)),
+        None => text.clone(),
+    };
+    overrides.iter().map(one).collect()
+}
+
 impl Series {
     /// Returns what series are sorted by.
     fn key(&self) -> (&str, &Labels, &str, &str) {
@@ -451,11 +461,13 @@ impl Series {
             remarks.push(format!("{}: too few to detect a change ({RUNS_MIN} are needed)", counted(n)));
         }
         let others = |differs: &dyn Fn(&Value) -> bool| self.values.iter().filter(|value| differs(value)).count();
-        let settings = others(&|value| value.settings != last.settings || value.overrides != last.overrides);
+        let overrides = spelled(&last.overrides);
+        let settings = others(&|value| value.settings != last.settings || spelled(&value.overrides) != overrides);
         if settings > 0 {
             let mut sets: Vec<String> = Vec::new();
             for value in &self.values {
-                let set = if value.overrides.is_empty() { "none".to_owned() } else { value.overrides.join(", ") };
+                let set =
+                    if value.overrides.is_empty() { "none".to_owned() } else { spelled(&value.overrides).join(", ") };
                 if !sets.contains(&set) {
                     sets.push(set);
                 }

@@ -300,6 +300,20 @@ fn three_runs_show_no_change_and_say_that_they_cannot() {
 }
 
 #[test]
+fn overrides_in_another_spelling_are_the_same() {
+    let mut entries: Vec<Entry> = (1..=2).map(|i| entry(i, 100.0)).collect();
+    for (entry, rate) in entries.iter_mut().zip(["40Gbps", "40000Mbps"]) {
+        entry.overrides = vec![format!("topology.rate={rate}")];
+    }
+    let told = |entries: &[Entry]| text(&History { entries: entries.to_vec(), damaged: Vec::new() }.series(&[]));
+    assert!(!told(&entries).contains("of other settings"), "{}", told(&entries));
+    entries[1].overrides = vec!["topology.rate=40001Mbps".to_owned()];
+    let wanted =
+        "1 of 2 runs of other settings than the last (overrides: topology.rate=40Gbps; topology.rate=40.001Gbps)";
+    assert!(told(&entries).contains(wanted), "{}", told(&entries));
+}
+
+#[test]
 fn seeds_without_a_value_are_counted_and_named() {
     let estimate = |n| Estimate { median: 1.0, interval: None, n, exact: false };
     let cells: BTreeMap<String, Estimate> = [("goal".to_owned(), estimate(2)), ("loss".to_owned(), estimate(5))].into();
