@@ -47,6 +47,22 @@ pub struct PredictPoint {
     pub set: Vec<(String, Value)>,
 }
 
+/// Returns whether a key has one value in all runs of an experiment; seeds differ.
+fn is_of_all_runs(key: &str) -> bool {
+    key != "seed" && is_of_whole_sweep(key) || key.split('.').next() == Some("calibrate")
+}
+
+/// Refuses a key of a point that has no effect on it.
+fn may_be_predicted(key: &str, place: &str) -> Result<()> {
+    if is_of_all_runs(key) {
+        return Err(Error::config(format!(
+            "{place}: {key} is no key that runs differ in (name, about, [sweep], [metrics], [report], [paper] and [calibrate] are those of \
+             all runs); take it out"
+        )));
+    }
+    Ok(())
+}
+
 impl PredictPoint {
     /// Of `key=value`s with commas between them.
     pub fn parse(text: &str) -> Result<Self> {
@@ -56,6 +72,7 @@ impl PredictPoint {
         for part in text.split(',') {
             let (key, _) = part.split_once('=').ok_or_else(wrong)?;
             let key = key.trim();
+            may_be_predicted(key, &format!("--predict {text}"))?;
             if set.iter().any(|(other, _)| other == key) {
                 return Err(Error::config(format!("--predict {text}: {key} is there twice; take one out")));
             }
@@ -90,12 +107,13 @@ impl CalibrateSettings {
         let mut section = document.section("calibrate")?;
         let keys = CalibrateKeys::read(&mut section)?;
         let metrics = section.get_list("metrics", &[])?;
-        let [parameters_at, targets_at] = ["parameters", "targets"].map(|key| section.place(key));
+        let [parameters_at, targets_at, predict_at] =
+            ["parameters", "targets", "predict"].map(|key| section.place(key));
         let mut parameters: Vec<Parameter> = Vec::new();
         for (i, table) in section.get_tables("parameters")?.into_iter().enumerate() {
             let place = format!("{parameters_at} {}", i + 1);
             let new = Parameter::read(table, &place)?;
-            if is_of_whole_sweep(&new.key) || new.key.starts_with("calibrate.") {
+            if new.key == "seed" || is_of_all_runs(&new.key) {
                 return Err(Error::config(format!(
                     "{place}: {} is no key that runs differ in (seed, name, about, [sweep], [metrics], [report], [paper] and [calibrate] \
                      are those of all runs); take it out",
@@ -117,7 +135,10 @@ impl CalibrateSettings {
         for (i, table) in section.get_tables("targets")?.into_iter().enumerate() {
             targets.push(WantedTarget::read(table, &format!("{targets_at} {}", i + 1))?);
         }
-        let predict = section.get_tables("predict")?.into_iter().map(|set| PredictPoint { set }).collect();
+        let predict: Vec<_> = section.get_tables("predict")?.into_iter().map(|set| PredictPoint { set }).collect();
+        for (i, point) in predict.iter().enumerate() {
+            point.set.iter().try_for_each(|(key, _)| may_be_predicted(key, &format!("{predict_at} {}", i + 1)))?;
+        }
         document.close(section)?;
         if parameters.is_empty() {
             return Err(Error::config(format!(
@@ -148,5 +169,20 @@ mod tests {
         assert_eq!(two.name(), "target.slots=5, topology.rate=1_0Gbps");
         let message = PredictPoint::parse("target.slots=5,target.slots=6").expect_err("twice").to_string();
         assert_eq!(message, "--predict target.slots=5,target.slots=6: target.slots is there twice; take one out");
+    }
+
+    #[test]
+    fn a_point_has_keys_that_runs_differ_in() {
+        for text in ["sweep.seeds=1..3", "name=x", "calibrate.settings=5", "target.slots=5,report.fitted=[]"] {
+            let message = PredictPoint::parse(text).expect_err(text).to_string();
+            assert!(message.starts_with(&format!("--predict {text}: ")), "{message}");
+            assert!(message.contains(" is no key that runs differ in ("), "{message}");
+        }
+        assert!(PredictPoint::parse("seed=7").is_ok());
+        let parameter = "[[calibrate.parameters]]\nkey = \"target.slots\"\nfrom = 1\nto = 9\n";
+        let file = format!("{parameter}[[calibrate.predict]]\nsweep.seeds = \"1..3\"\n");
+        let mut document = Document::parse(&file, "x.toml").expect("an experiment");
+        let message = CalibrateSettings::of(&mut document).expect_err("a sweep's").to_string();
+        assert!(message.contains("1: sweep.seeds is no key that runs differ in ("), "{message}");
     }
 }
