@@ -124,6 +124,14 @@ impl NumberRange {
         if log && from <= 0.0 {
             return Err("a logarithmic scale begins above 0".to_owned());
         }
+        if let Some(places) = binary_places(&unit, to) {
+            let (least, most) = places_between(from, to, places);
+            if most - least < 2.0 {
+                return Err(
+                    "there are fewer than three sizes between the two; write both in B, or the sizes as choices = [...]".to_owned()
+                );
+            }
+        }
         Ok(NumberRange { from, to, unit, log, whole })
     }
 
@@ -145,7 +153,7 @@ impl NumberRange {
         match binary_places(&self.unit, self.to) {
             Some(places) => {
                 let steps = 2f64.powi(places);
-                let (least, most) = ((self.from * steps).ceil(), (self.to * steps).floor());
+                let (least, most) = places_between(self.from, self.to, places);
                 (number * steps).round().max(least).min(most) / steps
             }
             None => rounded(number, (self.to - self.from).abs().max(self.to.abs()), decimal_places(&self.unit)),
@@ -191,6 +199,12 @@ fn binary_places(unit: &str, most: f64) -> Option<i32> {
     let bytes = units::base_units(unit).filter(|_| unit.ends_with("iB"))? / 8;
     let before = most.abs().log10().floor() as i32 + 1;
     Some(DIGITS.saturating_sub(before).clamp(0, bytes.trailing_zeros() as i32))
+}
+
+/// Returns the first and the last number from `from` to `to` with so many binary places, in units of the last place.
+fn places_between(from: f64, to: f64, places: i32) -> (f64, f64) {
+    let steps = 2f64.powi(places);
+    ((from * steps).ceil(), (to * steps).floor())
 }
 
 /// Rounds to a millionth of `size`, or six digits, whichever is finer, with at most `most` decimal places.
@@ -364,6 +378,11 @@ mod tests {
             (
                 vec![key.clone(), ("choices", choices), ("scale", "log".into())],
                 "x.toml:3: a.b: scale has no effect on choices",
+            ),
+            (vec![key.clone(), ("from", "0.000001GiB".into()), ("to", "0.000003GiB".into())], "write both in B"),
+            (
+                vec![key.clone(), ("from", "0.2500001KiB".into()), ("to", "0.2500009KiB".into())],
+                "fewer than three sizes",
             ),
             (vec![key, ("step", Value::Integer(1))], "x.toml:3: step = 1; a parameter has"),
         ] {
