@@ -39,14 +39,18 @@ pub struct Calibration {
 impl Calibration {
     /// Returns whether any parameter was determined and the targets can be met together.
     pub fn is_whole(&self) -> bool {
-        self.answer.together && self.answer.parameters.iter().any(|it| it.state != ParameterState::Undetermined)
+        self.answer.together && self.determined() > 0
+    }
+
+    /// Returns the number of determined parameters, on one side or both.
+    fn determined(&self) -> usize {
+        self.answer.parameters.iter().filter(|it| it.state != ParameterState::Undetermined).count()
     }
 
     /// Returns the main statement.
     pub fn verdict(&self) -> String {
-        let answer = &self.answer;
-        let determined = answer.parameters.iter().filter(|it| it.state != ParameterState::Undetermined).count();
-        if answer.targets.iter().all(|target| target.says_nothing) {
+        let (answer, determined) = (&self.answer, self.determined());
+        if determined == 0 && answer.targets.iter().all(|target| target.says_nothing) {
             return "nothing is determined: no parameter moves a target by more than its noise; longer runs or more seeds would help".into();
         }
         let together = match answer.together {
@@ -82,14 +86,16 @@ impl Calibration {
                 answer.left_out.join(" and ")
             ));
         }
-        for parameter in &answer.parameters {
-            if parameter.without_effect && parameter.ends.is_some() {
-                out.push(format!("{}: no target changes with it by more than its noise", parameter.name));
-            } else if parameter.state == ParameterState::Undetermined {
-                out.push(format!("{}: the targets do not determine it", parameter.name));
-            }
+        for parameter in answer.parameters.iter().filter(|it| it.state == ParameterState::Undetermined) {
+            let why = match parameter.without_effect && parameter.ends.is_some() {
+                true => "no target changes with it by more than its noise",
+                false => "the targets do not determine it",
+            };
+            out.push(format!("{}: {why}", parameter.name));
         }
-        for target in answer.targets.iter().filter(|target| target.says_nothing) {
+        // Movements are those of emulators, which smooth a step at few settings: a parameter that is determined moves a target.
+        let some_moves = self.determined() == 0 || answer.targets.iter().any(|target| !target.says_nothing);
+        for target in answer.targets.iter().filter(|target| target.says_nothing && some_moves) {
             out.push(format!("{}: no parameter moves it by more than its noise", named(&target.metric, &target.at)));
         }
         for (a, b, correlation) in &answer.tied {
@@ -289,4 +295,77 @@ fn table<const N: usize>(title: &str, rows: &[[String; N]], out: &mut String) {
         let _ = writeln!(out, "<tr>{}</tr>", cells(row, if i == 0 { "th" } else { "td" }));
     }
     out.push_str("</table></div>\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A calibration with one parameter in this state, and one target that no parameter moves according to emulators.
+    fn unmoved(state: ParameterState) -> Calibration {
+        let parameter = FoundParameter {
+            name: "target.slots".into(),
+            best: "11".into(),
+            interval: vec!["11".into(), "16".into()],
+            ends: Some([11.0, 16.0]),
+            width: 5e-5,
+            state,
+            without_effect: true,
+            profile: Vec::new(),
+        };
+        let target = FoundTarget {
+            metric: "loss".into(),
+            at: [].into(),
+            value: 0.5,
+            bound: None,
+            printed: None,
+            deviation: 0.01,
+            twin: Some(0.5),
+            off: Some(0.0),
+            says_nothing: true,
+        };
+        let answer = CalibrationAnswer {
+            parameters: vec![parameter],
+            targets: vec![target],
+            distance: 0.0,
+            freedom: 0,
+            together: true,
+            inflation: 1.0,
+            tied: Vec::new(),
+            left_out: Vec::new(),
+            conflict: None,
+            settings: 34,
+            settled: true,
+            evenly: false,
+            progress: Vec::new(),
+            invalid: 0,
+            best: vec![11.0],
+            drawn: Vec::new(),
+        };
+        Calibration {
+            experiment: "x".into(),
+            tool: "pktgen".into(),
+            to: Vec::new(),
+            seeds: 5,
+            runs_each: 5,
+            units: [].into(),
+            notes: Vec::new(),
+            answer,
+            predictions: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_narrow_interval_is_determined_whatever_emulators_move() {
+        let found = unmoved(ParameterState::AtMost);
+        assert_eq!(found.verdict(), "the targets can be met together; 1 of 1 parameters are determined");
+        assert_eq!((found.is_whole(), found.remarks()), (true, Vec::new()));
+        let found = unmoved(ParameterState::Undetermined);
+        assert!(found.verdict().starts_with("nothing is determined: ") && !found.is_whole());
+        let said = [
+            "target.slots: no target changes with it by more than its noise",
+            "loss: no parameter moves it by more than its noise",
+        ];
+        assert_eq!(found.remarks(), said);
+    }
 }
