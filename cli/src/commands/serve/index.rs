@@ -396,8 +396,6 @@ fn of_sweep(sweep: &SweepFile) -> Summary {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, UNIX_EPOCH};
-
     use super::*;
 
     /// As `tar`, `rsync -t` and `SOURCE_DATE_EPOCH` give them.
@@ -405,12 +403,13 @@ mod tests {
     fn a_run_in_the_place_of_another_of_its_length_and_time_is_another() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
+        let time = root.metadata().unwrap().modified().unwrap();
         for (name, text) in [("a", "{\"seed\": 4}"), ("b", "{\"seed\": 5}")] {
             fs::create_dir_all(root.join("sweep").join(name)).unwrap();
             let path = root.join("sweep").join(name).join(MANIFEST);
             fs::write(&path, text).unwrap();
             let file = File::options().write(true).open(&path).unwrap();
-            file.set_modified(UNIX_EPOCH + Duration::from_secs(1_700_000_000)).unwrap();
+            file.set_modified(time).unwrap();
         }
         fs::write(root.join("sweep").join(SWEEP), "{}").unwrap();
         let mut served = Folder::new(root.clone());

@@ -33,7 +33,7 @@ pub use manifest::{
     QueueCounts, Rank, ReportPlan, RunState, SweepManifest, SweepRun, Training,
 };
 pub use older::Edition;
-pub use published::{Bound, Published, half_digit};
+pub use published::{Bound, Published};
 pub use row::{
     BOOKS, Book, CONTROLS, ITERATIONS, Iteration, LANES, LaneWords, NAMES, NO_CLUSTER, Name, PAYLOADS, PacketId,
     PayloadPart, RECEIVED, RESULTS, Received, Reply, Row, SCHEMA_VERSION, SENT, STAMPS, STATES, STREAMS, Sent, Stamp,

@@ -13,7 +13,7 @@ pub struct Published {
     pub source: String,
     /// Metric → published value, in the metric's unit.
     pub values: BTreeMap<String, f64>,
-    /// Metric → half of the unit of the last digit of its value, as the experiment file has it ([`half_digit`]). Files of older versions
+    /// Metric → half of the unit of the last digit of its value, as the experiment file has it (`half_digit`). Files of older versions
     /// have none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub precision: BTreeMap<String, f64>,
@@ -44,7 +44,7 @@ impl Published {
 }
 
 /// Returns half of the unit of the last digit of a number as it is written: 0.005 for 1.60, half a million for 1714e6.
-pub fn half_digit(text: &str) -> f64 {
+fn half_digit(text: &str) -> f64 {
     let (digits, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
     let decimals = digits.split_once('.').map_or(0, |(_, decimals)| decimals.len()) as i32;
     0.5 * 10f64.powi(exponent.parse::<i32>().unwrap_or(0).saturating_sub(decimals))

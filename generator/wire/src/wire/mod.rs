@@ -119,8 +119,11 @@ pub struct FormatFacts {
     /// What devices make of such sums that 32 bits do not hold.
     pub registers: Registers,
     /// Reads the exponent in a packet: a result has the largest of its contributions. None in other formats.
-    pub exponent: Option<fn(&[u8]) -> Option<i8>>,
+    pub exponent: Option<ReadExponent>,
 }
+
+/// Reads the exponent in a payload.
+pub type ReadExponent = fn(&[u8]) -> Option<i8>;
 
 /// The behaviour of a device on a sum that exceeds 32 bits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
