@@ -241,6 +241,28 @@ fn ordered_branches_of_aggregates_are_one_row_each() {
     ]);
 }
 
+/// Polars would execute EXCEPT within another set operation as INTERSECT, or the other way round.
+#[test]
+fn set_operations_without_brackets_bind_as_in_sql() {
+    let (sent, books, workers) =
+        ("SELECT seq AS x FROM sent", "SELECT seq AS x FROM books", "SELECT worker AS x FROM sent");
+    answers(&[
+        (format!("{sent} EXCEPT {books} UNION ALL {workers} WHERE seq = 4 ORDER BY x").as_str(), "0, 1, 2"),
+        (format!("{sent} EXCEPT {books} UNION {workers} WHERE seq = 4 ORDER BY x DESC LIMIT 2").as_str(), "2, 1"),
+        // INTERSECT binds more than EXCEPT.
+        (format!("{sent} EXCEPT {books} INTERSECT {workers} ORDER BY x").as_str(), "1, 2, 3, 4"),
+        (format!("{sent} INTERSECT {books} EXCEPT {workers} ORDER BY x").as_str(), "3, 4"),
+        (format!("{sent} EXCEPT {books} EXCEPT {workers} WHERE seq = 1").as_str(), "2"),
+        (format!("{sent} EXCEPT {books} UNION {workers} WHERE seq = 4 EXCEPT {books} ORDER BY x").as_str(), "1, 2"),
+        (format!("SELECT COUNT(*) AS n FROM ({sent} EXCEPT {books} UNION ALL {workers}) q").as_str(), "8"),
+        (
+            format!("{sent} WHERE seq / 2 > 0 EXCEPT {books} UNION {workers} WHERE seq / 2 = 2 ORDER BY x").as_str(),
+            "0, 1, 2",
+        ),
+        ("SELECT 5 AS x FROM sent INTERSECT SELECT 5 AS x FROM books EXCEPT SELECT 4 AS x FROM sent", "5"),
+    ]);
+}
+
 /// Polars would count one row.
 #[test]
 fn counts_of_constants_are_refused() {

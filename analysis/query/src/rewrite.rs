@@ -10,8 +10,8 @@ use std::ops::ControlFlow;
 
 use pktgen_core::Error;
 use sqlparser::ast::{
-    Distinct, Expr, GroupByExpr, Ident, LimitClause, OrderByKind, Query, Select, SelectItem, SetExpr, Spanned,
-    UnaryOperator, Value, VisitorMut, WindowType, visit_expressions,
+    Distinct, Expr, GroupByExpr, Ident, LimitClause, OrderByKind, Query, Select, SelectItem, SetExpr, SetOperator,
+    Spanned, UnaryOperator, Value, Values, VisitorMut, WindowType, visit_expressions,
 };
 
 use crate::aggregates::{AggregateKind, AnswerContent, has_aggregate, is_aggregate, is_one_row, kind};
@@ -64,6 +64,10 @@ impl VisitorMut for Rewriter<'_> {
         sides::ordered(query)?;
         if query.order_by.is_some() {
             one_row_branches(&mut query.body);
+        }
+        if let SetExpr::SetOperation { op, .. } = query.body.as_ref() {
+            let op = *op;
+            branches(&mut query.body, op);
         }
         let SetExpr::Select(select) = query.body.as_ref() else { return ControlFlow::Continue(()) };
         // Polars would take some aggregates for expressions of rows if they are ordered.
@@ -153,6 +157,38 @@ fn one_row_branches(body: &mut SetExpr) {
             other => one_row_branches(other),
         }
     }
+}
+
+/// Puts EXCEPT and INTERSECT within another set operation into brackets, since polars would execute all of a query as `outermost`, and gives
+/// constants of branches 64 bits, since it compares columns of one type only.
+fn branches(body: &mut SetExpr, outermost: SetOperator) {
+    let SetExpr::SetOperation { left, right, .. } = body else { return };
+    for branch in [left, right] {
+        let branch: &mut SetExpr = branch;
+        match branch {
+            SetExpr::Select(select) => numbers::widen_constants(&mut select.projection),
+            SetExpr::SetOperation { op, .. } if *op != SetOperator::Union && *op != outermost => in_brackets(branch),
+            other => branches(other, outermost),
+        }
+    }
+}
+
+/// Makes a branch of a set operation a query of its own.
+fn in_brackets(branch: &mut SetExpr) {
+    let nothing = SetExpr::Values(Values { explicit_row: false, value_keyword: false, rows: Vec::new() });
+    let body = Box::new(std::mem::replace(branch, nothing));
+    *branch = SetExpr::Query(Box::new(Query {
+        with: None,
+        body,
+        order_by: None,
+        limit_clause: None,
+        fetch: None,
+        locks: Vec::new(),
+        for_clause: None,
+        settings: None,
+        format_clause: None,
+        pipe_operators: Vec::new(),
+    }));
 }
 
 /// Gives the subquery of IN a LIMIT if it is one row: polars would have its aggregates once for each row of the table, and not at all without rows.
