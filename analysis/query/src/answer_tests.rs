@@ -529,13 +529,26 @@ fn texts_are_counted_in_characters_and_empty_of_empty_cells() {
             "SELECT seq, SUBSTR('abcd', seq) AS a, SUBSTR('abcd', seq - 2) AS b FROM sent WHERE seq < 3 ORDER BY seq",
             "0 \"abcd\" \"abcd\", 1 \"abcd\" \"abcd\", 2 \"bcd\" \"abcd\"",
         ),
+        ("SELECT LEFT('abcd', 2) AS a, LEFT('abcd', -1) AS b, LEFT('abcd', -5) AS c, LEFT('äöü', 9) AS d, seq FROM sent LIMIT 1", "\"ab\" \"abc\" \"\" \"äöü\" 0"),
+        ("SELECT RIGHT('a🇩🇪b', 2) = SUBSTR('a🇩🇪b', 3) AS x, RIGHT('a', 0) AS y, RIGHT('a', -3) AS z, seq FROM sent LIMIT 1", "true \"\" \"\" 0"),
+        (
+            "SELECT COUNT(LEFT(t, -0)) AS a, COUNT(LEFT(t, (0))) AS b, COUNT(RIGHT(t, -(0))) AS c \
+             FROM (SELECT CASE WHEN seq > 0 THEN 'abc' END AS t FROM sent) q",
+            "5 5 5",
+        ),
+        (
+            "SELECT LEFT(t, n) AS a, RIGHT(t, n) AS b, SUBSTR(t, 1, n) AS c, p \
+             FROM (SELECT CASE WHEN t_recv_ps > 0 THEN 'abc' END AS t, sum_ok_code AS n, t_recv_ps AS p FROM received) q \
+             WHERE p IN (2, 4) ORDER BY p",
+            "\"a\" \"c\" \"a\" 2, - - - 4",
+        ),
     ]);
 }
 
 /// Polars gives rows without a value no rank.
 #[test]
 fn places_in_texts_have_a_rank_in_all_rows() {
-    for place in ["STRPOS(reason, 'full')", "POSITION('full' IN reason)"] {
+    for place in ["STRPOS(reason, 'full')", "POSITION('full' IN reason)", "LEFT(reason, 2)", "RIGHT(reason, 2)"] {
         let sql = format!("SELECT seq, RANK() OVER (ORDER BY {place}) AS r FROM books");
         let statement = Statement::parse(&sql, &tables_of_runs()).unwrap_or_else(|fault| panic!("{sql}: {fault}"));
         assert!(statement.guarded.contains("IS NOT NULL"), "{}", statement.guarded);

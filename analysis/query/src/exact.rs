@@ -1,5 +1,6 @@
 //! The functions that are inserted into statements: sums of integers that exceed 64 bits are errors (polars would let them wrap around),
-//! quotients are divisions (polars would multiply by the reciprocal of a constant), remainders are exact, and places in texts are those of characters.
+//! quotients are divisions (polars would multiply by the reciprocal of a constant), remainders are exact, and places in texts and their ends are
+//! counted in characters.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -19,13 +20,19 @@ pub(crate) const REMAINDER: &str = "pktgen_remainder";
 pub(crate) const PLACE: &str = "pktgen_place";
 /// Name of the function that is written in place of `//` of decimals.
 pub(crate) const WHOLE_QUOTIENT: &str = "pktgen_whole_quotient";
+/// Name of the function that is written in place of LEFT.
+pub(crate) const LEFT: &str = "pktgen_left";
+/// Name of the function that is written in place of RIGHT.
+pub(crate) const RIGHT: &str = "pktgen_right";
 /// All functions by name.
-static FUNCTIONS: [(&str, &LazyLock<UserDefinedFunction>); 5] = [
+static FUNCTIONS: [(&str, &LazyLock<UserDefinedFunction>); 7] = [
     (GUARD, &SUMMED),
     (QUOTIENT, &QUOTIENTS),
     (REMAINDER, &REMAINDERS),
     (PLACE, &PLACES),
     (WHOLE_QUOTIENT, &WHOLE_QUOTIENTS),
+    (LEFT, &LEFTS),
+    (RIGHT, &RIGHTS),
 ];
 
 static SUMMED: LazyLock<UserDefinedFunction> = LazyLock::new(|| {
@@ -127,6 +134,66 @@ static PLACES: LazyLock<UserDefinedFunction> = LazyLock::new(|| {
     };
     elementwise(PLACE, each, whole)
 });
+
+/// The first characters of a text. Polars would return the whole text for an empty number.
+static LEFTS: LazyLock<UserDefinedFunction> = LazyLock::new(|| of_side(LEFT, left));
+
+/// The last characters of a text. Polars would count from the wrong end if there are fewer.
+static RIGHTS: LazyLock<UserDefinedFunction> = LazyLock::new(|| of_side(RIGHT, right));
+
+/// Returns a function of a text and a number of characters, row by row, which returns a part of the text.
+fn of_side(name: &str, part: fn(&str, i64) -> &str) -> UserDefinedFunction {
+    let texts = |_: &Schema, fields: &[Field]| {
+        let [text, count] = fields else { polars_bail!(SQLSyntax: "LEFT and RIGHT are of a text and a number") };
+        check_count(&count.dtype().clone().materialize_unknown(true)?)?;
+        Ok(Field::new(text.name().clone(), DataType::String))
+    };
+    let each = move |columns: &mut [Column]| {
+        let [text, count] = &*columns else { polars_bail!(SQLSyntax: "LEFT and RIGHT are of a text and a number") };
+        check_count(count.dtype())?;
+        let name = text.name().clone();
+        let (text, count) = of_one_height(as_text(text)?, count.strict_cast(&DataType::Int64)?);
+        let cells = text.str()?.iter().zip(count.i64()?.iter()).map(|(text, count)| {
+            let (text, count): (&str, i64) = (text?, count?);
+            Some(part(text, count))
+        });
+        Ok(StringChunked::from_iter_options(name, cells).into_column())
+    };
+    elementwise(name, each, texts)
+}
+
+/// Returns the first characters of a text; of a negative number, all but as many last ones.
+fn left(text: &str, count: i64) -> &str {
+    let end = match usize::try_from(count) {
+        Ok(count) => text.char_indices().nth(count),
+        Err(_) => text.char_indices().rev().nth(characters(count) - 1),
+    };
+    // Without such a character, the number is that of all characters or more.
+    let rest = if count < 0 { "" } else { text };
+    end.map_or(rest, |(at, _)| &text[..at])
+}
+
+/// Returns the last characters of a text; of a negative number, all but as many first ones.
+fn right(text: &str, count: i64) -> &str {
+    let (begin, rest) = match usize::try_from(count) {
+        Ok(0) => (None, ""),
+        Ok(count) => (text.char_indices().rev().nth(count - 1), text),
+        Err(_) => (text.char_indices().nth(characters(count)), ""),
+    };
+    begin.map_or(rest, |(at, _)| &text[at..])
+}
+
+/// Returns the magnitude of a number of characters.
+fn characters(count: i64) -> usize {
+    usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX)
+}
+
+/// Refuses a number of characters that is no whole number.
+fn check_count(of: &DataType) -> PolarsResult<()> {
+    let is_count = of.is_integer() || *of == DataType::Null;
+    polars_ensure!(is_count, InvalidOperation: "LEFT and RIGHT have a whole number of characters, and not {of:?}: CAST it AS BIGINT");
+    Ok(())
+}
 
 /// Returns a column of text; of NULL one of empty cells.
 fn as_text(of: &Column) -> PolarsResult<Column> {

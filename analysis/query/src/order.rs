@@ -5,7 +5,7 @@ use sqlparser::ast::{
     OrderByExpr, Value,
 };
 
-use crate::exact::{PLACE, QUOTIENT, REMAINDER, WHOLE_QUOTIENT};
+use crate::exact::{LEFT, PLACE, QUOTIENT, REMAINDER, RIGHT, WHOLE_QUOTIENT};
 
 /// Returns why ORDER BY of a window is refused: polars knows one direction for all columns, and ignores NULLS FIRST and NULLS LAST.
 pub(crate) fn refusal(keys: &[OrderByExpr]) -> Option<&'static str> {
@@ -51,7 +51,7 @@ fn is_named_by_a_column(expr: &Expr) -> bool {
         }
         // Inserted calls have the name of their first operand.
         Expr::Function(Function { name, args: FunctionArguments::List(list), .. })
-            if [PLACE, QUOTIENT, REMAINDER, WHOLE_QUOTIENT].contains(&name.to_string().as_str()) =>
+            if [LEFT, PLACE, QUOTIENT, REMAINDER, RIGHT, WHOLE_QUOTIENT].contains(&name.to_string().as_str()) =>
         {
             matches!(list.args.first(), Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(of))) if is_named_by_a_column(of))
         }
