@@ -147,6 +147,11 @@ impl Statement {
             _ => None,
         });
         let first = cause.lines().next().unwrap_or_default();
+        if first.contains("recursion limit exceeded") {
+            let what = "the statement nests too deeply, where also each /, % and // of decimals, LEFT and RIGHT within another one is a level, and each change \
+                        between set operations without brackets: take a part into a subquery of FROM";
+            return Error::config(format!("SQL: {what}"));
+        }
         if is_duplicate(theirs)
             && let Some((_, name)) = named
         {
