@@ -127,8 +127,9 @@ struct Gathered {
     values: Vec<f32>,
     /// Sender, number and generation of what was found, where packets have these, with the transmission.
     seen: HashMap<(Sender, u32, i64), u8>,
-    /// When packets were captured whose numbers go on, and how many of their sender came before.
-    first: HashMap<(Sender, u32), (i128, u64)>,
+    /// When packets were captured whose numbers go on, and how many of their sender came before; by receiver (IPv4, else 0), since a sender may
+    /// count for each.
+    first: HashMap<(Sender, u32, u32), (i128, u64)>,
     /// Number of such packets of each sender.
     sent: HashMap<Sender, u64>,
     /// What was no update, and what was seen before.
@@ -267,7 +268,7 @@ impl Gathered {
             return self.pass("retransmission");
         }
         let is_cut = datagram.payload.len() < datagram.whole;
-        if !ours && self.is_copy((sender, sight.seq), format, packet.time, is_cut) {
+        if !ours && self.is_copy((sender, datagram.dst, sight.seq), format, packet.time, is_cut) {
             return self.pass("duplicate");
         }
         let t = match (sight.generation, packet.time) {
@@ -290,8 +291,8 @@ impl Gathered {
         Ok(())
     }
 
-    /// Whether this number of a sender was captured before, where numbers go on through all iterations.
-    fn is_copy(&mut self, packet: (Sender, u32), format: &dyn Format, time: Option<Stamp>, is_cut: bool) -> bool {
+    /// Whether this number of a sender to a receiver was captured before, where numbers go on through all iterations.
+    fn is_copy(&mut self, packet: (Sender, u32, u32), format: &dyn Format, time: Option<Stamp>, is_cut: bool) -> bool {
         let facts = format.facts();
         let goes_on = matches!(facts.transmissions, AttemptMarks::Numbered(_))
             || facts.renewal == Renewal::Sequences && format.delivery() == Delivery::Updates;

@@ -3,6 +3,7 @@
 use super::*;
 use pktgen_atp::format as atp_ml;
 use pktgen_core::topology::Population;
+use pktgen_libra::format as libra;
 use pktgen_olaf::strict as olaf_strict;
 use pktgen_switchml::format as switchml;
 use pktgen_switchml::roce;
@@ -342,6 +343,30 @@ fn packets_that_were_captured_twice_are_one_update() {
         let (imported, notes) = folder.import(&["a.pcap"], &plain()).unwrap();
         assert_eq!((imported.len(), notes["passed_over"].as_str()), (2402, "2402 duplicate"), "{snap}");
     }
+}
+
+/// A worker of Libra counts for each of its servers.
+#[test]
+fn pushes_to_two_servers_are_no_copies() {
+    let push = |server: u32, seq: u32| {
+        let mut payload = vec![0; 2];
+        payload.extend(seq.to_be_bytes());
+        for parameter in 0u32..8 {
+            payload.extend(parameter.to_be_bytes());
+            payload.extend(1f32.to_be_bytes());
+        }
+        udp((worker_ip(2), libra::WORKER_PORT), (server, libra::PORT), &payload)
+    };
+    let mut frames = Vec::new();
+    for n in 0..20u32 {
+        for (later, server) in [(0, SERVER_IP), (300_000, SERVER_IP + 1)] {
+            frames.extend([0, 5_000].map(|copy| (i64::from(n) * 1_000_000 + later + copy, push(server, 2 * n))));
+        }
+    }
+    let folder = Folder::new();
+    write(&folder.path("a.pcap"), Form::Pcap, 0, &frames, 0);
+    let (imported, notes) = folder.import(&["a.pcap"], &plain()).unwrap();
+    assert_eq!((imported.len(), notes["passed_over"].as_str()), (40, "40 duplicate"));
 }
 
 /// Without UDP, too, tags of networks are no part of a frame.
