@@ -154,6 +154,8 @@ fn values_have_one_type_of_64_bits() {
         ("SELECT * FROM (VALUES (2.5), (-(1)), ((3))) v(a)", "2.5, -1.0, 3.0"),
         ("SELECT COUNT(*) AS n FROM sent WHERE seq IN (1, +3, -2.5)", "3"),
         ("SELECT 1 AS a UNION ALL VALUES (2)", "1, 2"),
+        ("VALUES ('c'), ('a'), ('b') ORDER BY 1 LIMIT 2", "\"a\", \"b\""),
+        ("SELECT * FROM (VALUES (3.5), (1.5) ORDER BY 1 LIMIT 1) AS t(x)", "1.5"),
     ]);
     refusals(&[
         (

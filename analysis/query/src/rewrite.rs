@@ -60,7 +60,7 @@ impl VisitorMut for Rewriter<'_> {
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
         self.queries += 1;
         self.with.add(query);
-        values::write(&mut query.body, &mut self.values)?;
+        values::write(&mut query.body, query.order_by.is_some(), &mut self.values)?;
         sides::ordered(query)?;
         if query.order_by.is_some() {
             one_row_branches(&mut query.body);

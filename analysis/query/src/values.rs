@@ -19,12 +19,14 @@ enum CellKind {
     Truth,
 }
 
-/// Writes the VALUES of a query, of which `named` have names before. Whole numbers are written as text, and read as BIGINT.
-pub(crate) fn write(body: &mut SetExpr, named: &mut usize) -> ControlFlow<Error> {
+/// Writes the VALUES of a query, of which `named` have names before. Whole numbers are written as text, and read as BIGINT. Polars orders a
+/// SELECT only.
+pub(crate) fn write(body: &mut SetExpr, is_ordered: bool, named: &mut usize) -> ControlFlow<Error> {
     let values = match body {
+        // All branches are ordered together.
         SetExpr::SetOperation { left, right, .. } => {
-            write(left, named)?;
-            return write(right, named);
+            write(left, false, named)?;
+            return write(right, false, named);
         }
         SetExpr::Values(values) => values,
         _ => return ControlFlow::Continue(()),
@@ -44,7 +46,7 @@ pub(crate) fn write(body: &mut SetExpr, named: &mut usize) -> ControlFlow<Error>
         let name = format!("column_{column}");
         columns.push(if is_whole { format!("CAST({name} AS BIGINT) AS {name}") } else { name });
     }
-    if columns.iter().any(|column| column.starts_with("CAST")) {
+    if is_ordered || columns.iter().any(|column| column.starts_with("CAST")) {
         let sql = format!("SELECT {} FROM ({values}) AS pktgen_values_{named}", columns.join(", "));
         *named += 1;
         match query_of(&sql) {
