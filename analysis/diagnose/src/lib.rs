@@ -158,6 +158,9 @@ pub fn diagnose(dir: &Path, device: Option<&Path>, protocols: &Protocols, no_ver
     } else if evidence.is_real() && evidence.has_all_rows() {
         on_cables(&evidence, &mut found);
     }
+    if evidence.is_real() && evidence.came() > 0 && evidence.manifest.external.is_none() {
+        balances.copied(&evidence, &mut found);
+    }
     if kept_apart && evidence.came() > 0 {
         let on_hosts = hosts::dropped_on_way_back(&evidence);
         found.extend(

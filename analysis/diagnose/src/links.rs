@@ -17,6 +17,10 @@ const FEW: u64 = 3;
 struct Count {
     at: String,
     frames: u64,
+    /// Whether it is the run's, and not a counter of the device.
+    is_of_run: bool,
+    /// Frames that the run handed over there, or that its only interface or process there read; `None` if that was not counted.
+    proven: Option<u64>,
 }
 
 /// A direction of a link at the device.
@@ -49,6 +53,16 @@ struct Link {
 impl Link {
     fn lost(&self) -> Option<u64> {
         Some(self.given.as_ref()?.frames.saturating_sub(self.taken.as_ref()?.frames))
+    }
+
+    /// Returns the frames that were read beyond those that were handed over, with what says so; `None` if they may be few.
+    fn copied(&self) -> Option<(u64, EvidenceItem)> {
+        let (given, taken) = (self.given.as_ref()?, self.taken.as_ref()?);
+        let (sent, read) = (given.proven?, taken.proven?);
+        let more = read.saturating_sub(sent);
+        let says = format!("{read} frames came, {more} more than were sent: {}", taken.at);
+        let at = format!("link {}; {}", self.way.name(), given.at);
+        (more > FEW.max(sent / 1000)).then(|| (more, EvidenceItem::new(at, says)))
     }
 }
 
@@ -94,32 +108,62 @@ fn of_interfaces(
     evidence.interface(end)?;
     let all = || evidence.manifest.interfaces.iter().filter(|counts| counts.end == end);
     let names: Vec<_> = all().map(|counts| counts.interface.as_str()).collect();
-    Some(Count { at: format!("interface {}, {what}", names.join(", ")), frames: all().map(frames).sum() })
+    let at = format!("interface {}, {what}", names.join(", "));
+    Some(Count { at, frames: all().map(frames).sum(), is_of_run: true, proven: None })
 }
 
 /// Returns the counts of an end over all processes with sockets there, if all that came was read.
 fn of_sockets(evidence: &Evidence, end: &str, what: &str, frames: impl Fn(&SocketCounts) -> u64) -> Option<Count> {
-    let counts =
-        (sockets::are_datagrams(evidence) && sockets::read_all(evidence)).then(|| SocketCounts::of(evidence, end));
-    Some(Count { at: format!("socket of {end}, {what}"), frames: frames(&counts.flatten()?) })
+    let counts = sockets_of(evidence, end)?;
+    Some(Count { at: format!("socket of {end}, {what}"), frames: frames(&counts), is_of_run: true, proven: None })
+}
+
+/// Returns the counts of the sockets of an end, if all that came was read.
+fn sockets_of(evidence: &Evidence, end: &str) -> Option<SocketCounts> {
+    let is_counted = sockets::are_datagrams(evidence) && sockets::read_all(evidence);
+    is_counted.then(|| SocketCounts::of(evidence, end)).flatten()
+}
+
+/// Returns the frames that the run handed over at an end, whatever became of them.
+fn handed_over(evidence: &Evidence, end: &str) -> Option<u64> {
+    let all = || evidence.manifest.interfaces.iter().filter(|counts| counts.end == end);
+    if all().next().is_none() {
+        return Some(sockets_of(evidence, end)?.handed_over);
+    }
+    all().map(|counts| counts.sent).sum()
+}
+
+/// Returns the frames that the run read at the only interface, or in the only process, of an end: frames to a group come to each of several.
+fn read_at(evidence: &Evidence, end: &str) -> Option<u64> {
+    let all = || evidence.manifest.interfaces.iter();
+    let Some(own) = all().find(|counts| counts.end == end) else {
+        let counts = sockets_of(evidence, end)?;
+        return (counts.processes == 1).then_some(counts.received);
+    };
+    let shares = |other: &&InterfaceCounts| other.interface == own.interface && other.part == own.part;
+    let is_only = all().filter(|other| other.end == end || shares(other)).count() == 1;
+    is_only.then_some(own.received)
 }
 
 /// Returns the frames that the run sent there.
 fn sent_by(evidence: &Evidence, end: &str) -> Option<Count> {
-    of_interfaces(evidence, end, "sent", InterfaceCounts::sent_of_run)
-        .or_else(|| of_sockets(evidence, end, "sent", |counts| counts.sent))
+    let count = of_interfaces(evidence, end, "sent", InterfaceCounts::sent_of_run)
+        .or_else(|| of_sockets(evidence, end, "sent", |counts| counts.sent))?;
+    Some(Count { proven: handed_over(evidence, end), ..count })
 }
 
 /// Returns the frames that arrived at the host, whether useful or not.
 fn came_to(evidence: &Evidence, end: &str) -> Option<Count> {
     // What another device sent with a wrong checksum arrived.
     let whole = evidence.manifest.external.is_none();
-    of_interfaces(evidence, end, "received", |counts| counts.came() + counts.rx_dropped + counts.rx_errors)
-        .or_else(|| of_sockets(evidence, end, "received", |counts| counts.arrived(whole)))
+    let count = of_interfaces(evidence, end, "received", |counts| counts.came() + counts.rx_dropped + counts.rx_errors)
+        .or_else(|| of_sockets(evidence, end, "received", |counts| counts.arrived(whole)))?;
+    Some(Count { proven: read_at(evidence, end), ..count })
 }
 
 fn of_device(evidence: &Evidence, names: &[&'static str]) -> Option<Count> {
-    evidence.device(names).map(|(name, frames)| Count { at: format!("device counter {name}"), frames })
+    let (name, frames) = evidence.device(names)?;
+    Some(Count { at: format!("device counter {name}"), frames, is_of_run: false, proven: None })
 }
 
 /// Adds frames that the device's ports dropped to those that it received, as far as the other end sent more: they had reached the device. One
@@ -165,10 +209,13 @@ impl Balances {
         balances
     }
 
-    /// Discards counters of a device that received more than was sent to it: they include another time or other traffic.
+    /// Discards counters of a device that received more than was sent to it: they include another time or other traffic. The counts of a
+    /// software device are of this run alone.
     fn leave_out_other_spans(&mut self) {
         let more = |link: &&Link| match (&link.given, &link.taken) {
-            (Some(given), Some(taken)) => taken.frames > given.frames.saturating_add(FEW.max(given.frames / 100)),
+            (Some(given), Some(taken)) if !taken.is_of_run => {
+                taken.frames > given.frames.saturating_add(FEW.max(given.frames / 100))
+            }
             _ => false,
         };
         let to_device = |link: &&Link| matches!(link.way, Way::FromWorkers | Way::FromServer);
@@ -218,6 +265,20 @@ impl Balances {
         }
     }
 
+    /// Finds links that passed frames more than once, if rows do not show it: contributions that a device rejects, answers and results of
+    /// which there are no rows. Frames of others may be among those that came.
+    pub(crate) fn copied(&self, evidence: &Evidence, found: &mut Vec<CauseFound>) {
+        if found.iter().any(|found| found.cause == &COPIES) {
+            return;
+        }
+        let (frames, proofs): (Vec<u64>, Vec<_>) = self.links.iter().filter_map(Link::copied).unzip();
+        let all = frames.into_iter().fold(0, u64::saturating_add);
+        if all > 0 {
+            let certainty = if all > unmatched(evidence) { Certainty::Certain } else { Certainty::Possible };
+            found.push(CauseFound::new(&COPIES, certainty, all, proofs));
+        }
+    }
+
     /// Whether both ends of a link have a counter.
     fn known(&self, way: Way) -> bool {
         self.links.iter().any(|link| link.way == way && link.lost().is_some())
@@ -245,12 +306,10 @@ impl Balances {
 
     /// Describes what was not counted, and which counters would show it.
     pub(crate) fn unknown(&self, evidence: &Evidence, found: &[CauseFound]) -> Vec<String> {
-        let external = evidence.manifest.external.is_some();
         if let Some(why) = &self.other_span {
-            // Counts of a software device are of its run alone: it took what its cable copied.
-            let copied = !external && found.iter().any(|found| found.cause == &COPIES);
-            return if copied { Vec::new() } else { vec![why.clone()] };
+            return vec![why.clone()];
         }
+        let external = evidence.manifest.external.is_some();
         let balance = &evidence.manifest.balance;
         let mut all = Vec::new();
         let merges = !evidence.is_results() && !evidence.forwards() && evidence.manifest.family() != Family::Pairs;
@@ -295,6 +354,13 @@ impl Balances {
     pub(crate) fn nothing_known(&self) -> bool {
         self.links.iter().all(|link| link.lost().is_none())
     }
+}
+
+/// Returns the number of frames of a run that match nothing of it, or that its device could not read.
+fn unmatched(evidence: &Evidence) -> u64 {
+    let dropped = &evidence.manifest.balance.dropped;
+    let unread = ["malformed", "unknown_source", "unknown_job"].into_iter().filter_map(|reason| dropped.get(reason));
+    unread.fold(evidence.manifest.counters.foreign, |all, frames| all.saturating_add(*frames))
 }
 
 /// Returns the number of frames that the device itself lost, by its counters.
@@ -371,21 +437,8 @@ mod tests {
         assert!(lost.is_empty() && other_span.is_some_and(|why| why.contains("took more than was sent")));
     }
 
-    #[test]
-    fn what_a_cable_copied_to_our_own_device_is_of_no_other_time() {
-        let open = |external: bool, copies: bool| {
-            let mut evidence = Evidence::of(std::path::Path::new(""), manifest(&[0; 2]));
-            evidence.manifest.external = external.then(|| "profile".to_owned());
-            let found = CauseFound::new(&COPIES, Certainty::Certain, 146, Vec::new());
-            let other_span = Some("it took more than was sent".to_owned());
-            let balances = Balances { links: Vec::new(), other_span, faulty: false };
-            balances.unknown(&evidence, if copies { std::slice::from_ref(&found) } else { &[] }).len()
-        };
-        assert_eq!([open(false, true), open(false, false), open(true, true)], [0, 1, 1]);
-    }
-
-    /// Causes of a run of ATP with these interfaces: their ends, and the frames that they sent and received.
-    fn of_atp(interfaces: &[(&str, u64, u64)], external: bool) -> Vec<(&'static str, Certainty, u64)> {
+    /// Evidence of a run of ATP with these interfaces: their ends, and the frames that they sent and received.
+    fn of_atp(interfaces: &[(&str, u64, u64)], external: bool) -> Evidence {
         let mut manifest = manifest(&[0; 2]);
         manifest.family = Some(Family::Results);
         manifest.clocks.insert("sent.t_sent_ps".to_owned(), "monotonic".to_owned());
@@ -404,26 +457,64 @@ mod tests {
             ..InterfaceCounts::default()
         };
         manifest.interfaces = interfaces.iter().map(at).collect();
-        let evidence = Evidence::of(std::path::Path::new(""), manifest);
-        let mut found = Vec::new();
-        Balances::of(&evidence).look(&evidence, &mut found);
-        found.iter().map(|found| (found.cause.code, found.certainty, found.explains)).collect()
+        Evidence::of(std::path::Path::new(""), manifest)
+    }
+
+    type Causes = Vec<(&'static str, Certainty, u64)>;
+
+    /// Causes of this run: of frames that links lost, and of those that came more than once.
+    fn balanced(evidence: &Evidence) -> [Causes; 2] {
+        let balances = Balances::of(evidence);
+        let (mut lost, mut copied) = (Vec::new(), Vec::new());
+        balances.look(evidence, &mut lost);
+        balances.copied(evidence, &mut copied);
+        assert!(balances.other_span.is_none());
+        let of = |found: &CauseFound| (found.cause.code, found.certainty, found.explains);
+        [lost, copied].map(|found| found.iter().map(of).collect())
+    }
+
+    #[test]
+    fn copies_on_a_cable_of_our_own_device_hide_no_losses_of_others() {
+        let lost = vec![("link_lost", Certainty::Certain, 103)];
+        let copies = |certainty| vec![("copies", certainty, 555)];
+        let device = [("device.down", 8301, 33_855), ("device.up", 11_000, 8301)];
+        let all = [("workers", 33_300, 8301), device[0], device[1], ("server", 8301, 10_897)];
+        let mut evidence = of_atp(&all, false);
+        assert_eq!(balanced(&evidence), [lost.clone(), copies(Certainty::Certain)]);
+        // They may be of others.
+        evidence.manifest.counters.foreign = 555;
+        assert_eq!(balanced(&evidence), [lost.clone(), copies(Certainty::Possible)]);
+        evidence.manifest.counters.foreign = 0;
+        // Frames to a group come to every interface of the workers, and a socket may see those of another on its interface.
+        evidence.manifest.interfaces[1].interface = "device.up".to_owned();
+        assert_eq!(balanced(&evidence), [lost, Vec::new()]);
+        let mut evidence = of_atp(&[("workers", 9000, 4000), ("device.down", 4000, 9000), ("workers", 0, 4000)], false);
+        assert_eq!(balanced(&evidence), [Vec::new(), Vec::new()]);
+        // The copies are among the rows.
+        evidence = of_atp(&all, false);
+        let mut found = vec![CauseFound::new(&COPIES, Certainty::Certain, 9, Vec::new())];
+        Balances::of(&evidence).copied(&evidence, &mut found);
+        assert_eq!(found.len(), 1);
     }
 
     #[test]
     fn the_links_of_a_server_are_balanced_where_results_come_back() {
+        let lost = |interfaces: &[(&str, u64, u64)], external| {
+            let [lost, _] = balanced(&of_atp(interfaces, external));
+            lost
+        };
         let with_server = |received: u64| {
             let device = [("device.down", 8357, 33_940), ("device.up", 11_483, 8352)];
             [("workers", 33_940, 8357), device[0], device[1], ("server", 8357, received)]
         };
-        assert_eq!(of_atp(&with_server(11_254), false), [("link_lost", Certainty::Certain, 229 + 5)]);
-        assert_eq!(of_atp(&with_server(11_483), false), [("link_lost", Certainty::Possible, 5)]);
+        assert_eq!(lost(&with_server(11_254), false), [("link_lost", Certainty::Certain, 229 + 5)]);
+        assert_eq!(lost(&with_server(11_483), false), [("link_lost", Certainty::Possible, 5)]);
         // What a device sent to the server is not compared with what came to the workers.
         let ends = |received: u64| [("workers", 33_940, 8357), ("server", 8357, received)];
-        assert_eq!(of_atp(&ends(11_483), true), []);
-        assert_eq!(of_atp(&ends(11_254), true), [("link_lost", Certainty::Certain, 229)]);
+        assert_eq!(lost(&ends(11_483), true), []);
+        assert_eq!(lost(&ends(11_254), true), [("link_lost", Certainty::Certain, 229)]);
         // Without a server the device has one port.
-        assert_eq!(of_atp(&[("workers", 33_940, 8357)], true), [("link_lost", Certainty::Certain, 11_483 - 8357)]);
+        assert_eq!(lost(&[("workers", 33_940, 8357)], true), [("link_lost", Certainty::Certain, 11_483 - 8357)]);
     }
 
     /// Causes of a finished run over sockets, whose ends sent and received and dropped so many frames, with so many checksum errors.

@@ -7,6 +7,10 @@ use crate::evidence::Evidence;
 /// Frames of an end, by the counts of all processes that have it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct SocketCounts {
+    /// Number of processes.
+    pub(crate) processes: u64,
+    /// Frames that were handed over.
+    pub(crate) handed_over: u64,
     /// Frames that left.
     pub(crate) sent: u64,
     /// Frames that were read.
@@ -34,6 +38,8 @@ impl SocketCounts {
             let damaged = errors.map(|errors| errors.min(own.dropped_unread));
             let before = all.unwrap_or(SocketCounts { damaged: Some(0), ..SocketCounts::default() });
             all = Some(SocketCounts {
+                processes: before.processes + 1,
+                handed_over: before.handed_over + own.sent,
                 // An answer of the peer's host says that nothing took a frame that had been sent.
                 sent: before.sent + own.sent.saturating_sub(own.dropped_out),
                 received: before.received + own.received,
@@ -87,7 +93,8 @@ mod tests {
         add("frames.device.up", "none");
         let evidence = Evidence::of(std::path::Path::new(""), manifest);
         let workers = SocketCounts::of(&evidence, "workers").expect("counts");
-        assert_eq!(workers, SocketCounts { sent: 295, received: 280, dropped: 10, damaged: Some(5) });
+        let sent = SocketCounts { processes: 2, handed_over: 300, sent: 295, ..SocketCounts::default() };
+        assert_eq!(workers, SocketCounts { received: 280, dropped: 10, damaged: Some(5), ..sent });
         assert_eq!([true, false].map(|whole| workers.arrived(whole)), [285, 290]);
         let server = SocketCounts::of(&evidence, "server").expect("counts");
         assert_eq!((server.arrived(true), server.damaged), (9, None));
