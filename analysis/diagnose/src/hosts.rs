@@ -177,7 +177,7 @@ fn overrun(evidence: &Evidence) -> Option<CauseFound> {
         }
     }
     if unsure {
-        let says = "datagrams of a wrong checksum are among them, and were not counted: compare UdpInCsumErrors and UdpRcvbufErrors (nstat -a)";
+        let says = "datagrams of a wrong checksum may be among them, and are not counted by socket: compare UdpInCsumErrors and UdpRcvbufErrors (nstat -a)";
         proofs.push(EvidenceItem::new("count of the kernel", says.to_owned()));
     }
     let certainty = if unsure { Certainty::Possible } else { Certainty::Certain };
@@ -601,6 +601,23 @@ mod tests {
         assert_eq!(of("udp", Some(40), false), [("host_overrun", Certainty::Certain, 102)]);
         assert_eq!(of("udp", Some(0), true), [("host_overrun", Certainty::Certain, 142)]);
         assert_eq!(of("udp", Some(500), true), [("bad_checksum", Certainty::Likely, 142)]);
+        // A socket of the device dropped frames on the same host, which counts the errors of both.
+        let beside = |dropped: u64| {
+            let mut manifest = manifest(&[0; 2]);
+            manifest.config = "[transport]\nkind = \"udp\"\n".to_owned();
+            for (part, end, dropped) in [("device", "device.down", 142), ("server", "server", dropped)] {
+                let frames = EndCounts { sent: 0, received: 2558, dropped_out: 0, dropped_unread: dropped };
+                manifest.host.insert(format!("{part}.{}", EndCounts::fact(end)), frames.to_string());
+                manifest.host.insert(format!("{part}.udp.checksum_errors"), "142".to_owned());
+                let fault = Fault::FramesLost { end: end.to_owned(), out: 0, before_read: dropped };
+                manifest.validity.faults.push(Fault::InPart { part: part.to_owned(), fault: Box::new(fault) });
+            }
+            let mut found = Vec::new();
+            look(&Evidence::of(std::path::Path::new(""), manifest), &mut found);
+            found.iter().map(|found| (found.cause.code, found.certainty, found.explains)).collect::<Vec<_>>()
+        };
+        assert_eq!(beside(100), [("host_overrun", Certainty::Possible, 242)]);
+        assert_eq!(beside(0), []);
         // Not counted by the run.
         assert_eq!(of("udp", None, false), [("host_overrun", Certainty::Possible, 142)]);
         assert_eq!(of("af_packet", None, false), [("host_overrun", Certainty::Certain, 142)]);

@@ -1,5 +1,7 @@
 //! What processes counted at the sockets of an end, where no interface has counters of the run's frames.
 
+use std::collections::BTreeMap;
+
 use pktgen_core::record::{EndCounts, Fault, RunState, UDP_CHECKSUM_ERRORS};
 
 use crate::evidence::Evidence;
@@ -17,7 +19,7 @@ pub(crate) struct SocketCounts {
     pub(crate) received: u64,
     /// Frames that the sockets dropped.
     dropped: u64,
-    /// Upper bound of those dropped for a wrong checksum; `None` if that was not counted.
+    /// Upper bound of those dropped for a wrong checksum; `None` if that was not counted, or sockets of which end dropped them is not known.
     damaged: Option<u64>,
 }
 
@@ -33,9 +35,7 @@ impl SocketCounts {
                 continue;
             };
             let Ok(own) = says.parse::<EndCounts>() else { continue };
-            let errors =
-                host.get(&format!("{part}{UDP_CHECKSUM_ERRORS}")).and_then(|errors| errors.parse::<u64>().ok());
-            let damaged = errors.map(|errors| errors.min(own.dropped_unread));
+            let damaged = damaged_at(host, part, own.dropped_unread);
             let before = all.unwrap_or(SocketCounts { damaged: Some(0), ..SocketCounts::default() });
             all = Some(SocketCounts {
                 processes: before.processes + 1,
@@ -55,6 +55,35 @@ impl SocketCounts {
         let damaged = if whole { self.damaged.unwrap_or(0) } else { 0 };
         self.received + self.dropped - damaged
     }
+}
+
+/// Returns how many of the frames that an end of a part `dropped` may have had a wrong checksum. A host counts the errors of all its sockets:
+/// if several ends there dropped more than these, whose they are is not known.
+fn damaged_at(host: &BTreeMap<String, String>, part: &str, dropped: u64) -> Option<u64> {
+    let errors = errors_of(host, part)?;
+    let all = dropped_beside(host, part);
+    let is_known = errors == 0 || dropped == 0 || all == dropped || all <= errors;
+    is_known.then(|| errors.min(dropped))
+}
+
+/// Returns the count of checksum errors of the host of a part.
+fn errors_of(host: &BTreeMap<String, String>, part: &str) -> Option<u64> {
+    host.get(&format!("{part}{UDP_CHECKSUM_ERRORS}"))?.parse().ok()
+}
+
+/// Returns the frames that sockets of all ends dropped on the host of a part, as far as processes there counted checksum errors.
+fn dropped_beside(host: &BTreeMap<String, String>, part: &str) -> u64 {
+    let boot = |part: &str| host.get(&format!("{part}clock.boot_id"));
+    // Machines that are not known may be the same one.
+    let is_here = |other: &str| boot(other).zip(boot(part)).is_none_or(|(other, own)| other == own);
+    let dropped = |(fact, says): (&String, &String)| {
+        let at = fact.find(&EndCounts::fact(""))?;
+        let other = fact.get(..at).filter(|other| other.is_empty() || other.ends_with('.'))?;
+        let is_counted = is_here(other) && errors_of(host, other).is_some_and(|errors| errors > 0);
+        let counts = says.parse::<EndCounts>().ok().filter(|_| is_counted)?;
+        Some(counts.dropped_unread)
+    };
+    host.iter().filter_map(dropped).sum()
 }
 
 /// Returns the frames of an end that its sockets may have dropped for a wrong checksum; `None` if that is not known.
@@ -89,6 +118,8 @@ mod tests {
         add("rank-0.udp.checksum_errors", "3");
         add("rank-1.frames.workers", &says(200, 190, 0, 2));
         add("rank-1.udp.checksum_errors", "7");
+        add("rank-0.clock.boot_id", "a");
+        add("rank-1.clock.boot_id", "b");
         add("frames.server", &says(9, 8, 0, 1));
         add("frames.device.up", "none");
         let evidence = Evidence::of(std::path::Path::new(""), manifest);
@@ -99,5 +130,27 @@ mod tests {
         let server = SocketCounts::of(&evidence, "server").expect("counts");
         assert_eq!((server.arrived(true), server.damaged), (9, None));
         assert_eq!((SocketCounts::of(&evidence, "device.up"), SocketCounts::of(&evidence, "up")), (None, None));
+    }
+
+    #[test]
+    fn errors_that_several_ends_of_a_host_may_have_are_of_none_for_certain() {
+        let damaged = |boots: [&str; 2], errors: u64, dropped: [u64; 2]| {
+            let mut manifest = manifest(&[0; 2]);
+            for ((part, end), (boot, dropped)) in
+                [("device", "device.down"), ("server", "server")].into_iter().zip(boots.into_iter().zip(dropped))
+            {
+                let says = EndCounts { sent: 0, received: 0, dropped_out: 0, dropped_unread: dropped }.to_string();
+                manifest.host.insert(format!("{part}.{}", EndCounts::fact(end)), says);
+                manifest.host.insert(format!("{part}.{UDP_CHECKSUM_ERRORS}"), errors.to_string());
+                manifest.host.insert(format!("{part}.clock.boot_id"), boot.to_owned());
+            }
+            let evidence = Evidence::of(std::path::Path::new(""), manifest);
+            ["device.down", "server"].map(|end| super::damaged(&evidence, end))
+        };
+        assert_eq!(damaged(["a", "a"], 142, [142, 100]), [None, None]);
+        assert_eq!(damaged(["a", "b"], 142, [142, 100]), [Some(142), Some(100)]);
+        assert_eq!(damaged(["a", "a"], 142, [142, 0]), [Some(142), Some(0)]);
+        assert_eq!(damaged(["a", "a"], 142, [40, 100]), [Some(40), Some(100)]);
+        assert_eq!(damaged(["a", "a"], 0, [40, 100]), [Some(0), Some(0)]);
     }
 }
