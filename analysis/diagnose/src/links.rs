@@ -87,6 +87,11 @@ impl LostOnLinks {
     pub(crate) fn may_explain(self, missing: u64) -> bool {
         self.0.is_none_or(|frames| frames.saturating_mul(2) >= missing)
     }
+
+    /// Returns how many of `missing` frames are more than these.
+    pub(crate) fn unexplained(self, missing: u64) -> u64 {
+        self.0.map_or(0, |frames| missing.saturating_sub(frames))
+    }
 }
 
 /// All balances.

@@ -134,7 +134,7 @@ pub(crate) fn look(evidence: &Evidence, came: u64, [on_links, back]: [LostOnLink
         }
     }
     let late = late_repeats(evidence, &blocks, found);
-    // Without one contribution, or without one frame with a result, all workers of a job repeat.
+    // Without one contribution, or without one frame with a result, all workers of a job repeat once.
     of_repeats(evidence, (late, again.min(late)), on_links.times(evidence.workers_of_job()), found);
     // Results of blocks without contributions belong to other sums or contain a wrong number.
     let odd: u32 = blocks.values().filter(|block| block.contributions == 0).map(|block| block.results).sum();
@@ -386,14 +386,21 @@ fn of_repeats(evidence: &Evidence, (repeats, again): (u64, u64), on_links: LostO
     let is_told = found.iter().any(|found| {
         found.cause == &RESULTS_LOST || found.cause == &ACKS_LOST && found.certainty > Certainty::Possible
     });
-    if needed >= 3 && !on_links.may_explain(needed) && !is_told {
-        let says = format!("{repeats} contributions were sent again; {again} of them had been in a result already");
-        // With a server, workers also repeat what was overtaken (ATP §3.2).
-        let certainty = if evidence.interface("server").is_some() { Certainty::Possible } else { Certainty::Likely };
+    let unexplained = on_links.unexplained(needed);
+    if unexplained >= 3 && !is_told {
+        let lost = match needed - unexplained {
+            0 => String::new(),
+            explained => format!("; frames that links lost explain {explained} of the others"),
+        };
+        let says =
+            format!("{repeats} contributions were sent again; {again} of them had been in a result already{lost}");
+        // With a server, workers also repeat what was overtaken (ATP §3.2), and any worker may repeat twice what was lost once.
+        let may_be_more = evidence.interface("server").is_some() || on_links.may_explain(needed);
+        let certainty = if may_be_more { Certainty::Possible } else { Certainty::Likely };
         found.push(CauseFound::new(
             &RESULTS_LOST,
             certainty,
-            needed,
+            unexplained,
             vec![EvidenceItem::new("sent.parquet, attempt", says)],
         ));
     }
@@ -516,9 +523,10 @@ mod tests {
             look(&evidence, 0, [on_links, LostOnLinks::NONE], &mut found);
             found.iter().map(|found| (found.cause.code, found.certainty, found.explains)).collect::<Vec<_>>()
         };
-        // Half of the repetitions may be of late results.
-        assert!(codes(10).is_empty() && codes(5).is_empty());
-        assert_eq!(codes(4), [("results_lost", Certainty::Likely, 40)]);
+        assert!(codes(10).is_empty());
+        // Those of half of the lost frames may be repeated twice.
+        assert_eq!(codes(5), [("results_lost", Certainty::Possible, 20)]);
+        assert_eq!(codes(4), [("results_lost", Certainty::Likely, 24)]);
     }
 
     /// Workers of a software device get a result again that its cable copied.
