@@ -41,6 +41,16 @@ impl Way {
             Way::ToWorkers => "from the device to the workers",
         }
     }
+
+    /// Returns the ends that send and that receive.
+    const fn ends(self) -> [&'static str; 2] {
+        match self {
+            Way::FromWorkers => ["workers", "device.down"],
+            Way::ToServer => ["device.up", "server"],
+            Way::FromServer => ["server", "device.up"],
+            Way::ToWorkers => ["device.down", "workers"],
+        }
+    }
 }
 
 /// A link in one direction.
@@ -248,18 +258,30 @@ impl Balances {
         if found.iter().any(gone) {
             return;
         }
-        let mut proofs = Vec::new();
-        let (mut all, mut sure) = (0, false);
+        // Of links whose sockets were open throughout, and of others.
+        let (mut proofs, mut late) = (Vec::new(), Vec::new());
+        let (mut all, mut all_late, mut sure) = (0u64, 0u64, false);
         for link in &self.links {
             let (Some(lost), Some(given), Some(taken)) = (link.lost(), &link.given, &link.taken) else { continue };
             // A device that received nothing was never reached.
             if lost == 0 || taken.frames == 0 && link.way == Way::FromWorkers {
                 continue;
             }
-            all = u64::saturating_add(all, lost);
-            sure |= lost > FEW.max(given.frames / 1000);
             let says = format!("{lost} of {} frames did not come: {} counted {}", given.frames, taken.at, taken.frames);
-            proofs.push(EvidenceItem::new(format!("link {}; {}", link.way.name(), given.at), says));
+            let proof = EvidenceItem::new(format!("link {}; {}", link.way.name(), given.at), says);
+            if sockets::may_have_closed(evidence, link.way.ends()) {
+                all_late = all_late.saturating_add(lost);
+                late.push(proof);
+                continue;
+            }
+            all = all.saturating_add(lost);
+            sure |= lost > FEW.max(given.frames / 1000);
+            proofs.push(proof);
+        }
+        if all_late > 0 {
+            let says = "they may have come when the socket was closed; raise it, and run again".to_owned();
+            late.push(EvidenceItem::new("transport.linger", says));
+            found.push(CauseFound::new(&LINK_LOST, Certainty::Possible, all_late, late));
         }
         if all > 0 {
             let certainty = if sure { Certainty::Certain } else { Certainty::Possible };
@@ -558,6 +580,10 @@ mod tests {
         // What a cable damaged did not arrive; what a socket had no room for did.
         assert_eq!(over_sockets(ends(2558, 2558, 142), 142, &[]), lost(forth, 142));
         assert_eq!(over_sockets(ends(2558, 2558, 142), 0, &[]), []);
+        // Answers may have come after the workers ended.
+        let late = [[2700, 2600, 0], [2700, 2700, 0], [2700, 2700, 0], [2700, 2700, 0]];
+        let way = "link from the device to the workers; socket of device.down, sent".to_owned();
+        assert_eq!(over_sockets(late, 0, &[]), [("link_lost", Certainty::Possible, 100, way)]);
         // Sockets of a run that ended early hold what was not read.
         let failed = Fault::RoleFailed { why: "no route".to_owned() };
         assert_eq!(over_sockets(ends(2572, 2572, 0), 0, &[failed]), []);

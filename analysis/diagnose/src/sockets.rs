@@ -3,8 +3,12 @@
 use std::collections::BTreeMap;
 
 use pktgen_core::record::{EndCounts, Fault, RunState, UDP_CHECKSUM_ERRORS};
+use pktgen_core::units::Span;
 
 use crate::evidence::Evidence;
+
+/// Default of `transport.linger`, in ps.
+const LINGER_PS: i64 = 200_000_000_000;
 
 /// Frames of an end, by the counts of all processes that have it.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -102,6 +106,22 @@ pub(crate) fn read_all(evidence: &Evidence) -> bool {
     evidence.manifest.state == RunState::Finished && !evidence.is_cut() && !evidence.is_killed() && !failed()
 }
 
+/// Whether a socket of the end `to` may have been closed before all frames of `from` came: its host answered that nothing takes them, or it is
+/// of workers, and answers may have come after they ended.
+pub(crate) fn may_have_closed(evidence: &Evidence, [from, to]: [&str; 2]) -> bool {
+    let refused = |counts: SocketCounts| counts.sent < counts.handed_over;
+    let is_refused = || SocketCounts::of(evidence, from).is_some_and(refused);
+    are_datagrams(evidence) && (to == "workers" && !is_quick(evidence) || is_refused())
+}
+
+/// Whether rows show that frames take a small part only of the time for which workers wait for answers.
+fn is_quick(evidence: &Evidence) -> bool {
+    let linger = evidence.text("transport", "linger").parse::<Span>().map_or(LINGER_PS, |span| span.ps());
+    let last_sent = evidence.sent.sent_ps.iter().flatten().max();
+    let last_came = evidence.arrived.recv_ps.iter().chain(&evidence.results.recv_ps).max();
+    last_sent.zip(last_came).is_some_and(|(sent, came)| came.saturating_sub(*sent) <= linger / 4)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,6 +150,22 @@ mod tests {
         let server = SocketCounts::of(&evidence, "server").expect("counts");
         assert_eq!((server.arrived(true), server.damaged), (9, None));
         assert_eq!((SocketCounts::of(&evidence, "device.up"), SocketCounts::of(&evidence, "up")), (None, None));
+    }
+
+    #[test]
+    fn sockets_may_have_closed_before_late_frames_came() {
+        let of = |dropped_out: u64, came_ms: i64, config: &str| {
+            let mut manifest = manifest(&[0; 2]);
+            manifest.config = format!("[transport]\nkind = \"udp\"\n{config}");
+            let says = EndCounts { sent: 2700, received: 2700, dropped_out, dropped_unread: 0 }.to_string();
+            manifest.host.insert(EndCounts::fact("device.down"), says);
+            let mut evidence = Evidence::of(std::path::Path::new(""), manifest);
+            evidence.sent.sent_ps = vec![Some(0)];
+            evidence.arrived.recv_ps = vec![came_ms * 1_000_000_000];
+            may_have_closed(&evidence, ["device.down", "workers"])
+        };
+        assert!(!of(0, 5, "") && of(3, 5, "") && of(0, 150, ""));
+        assert!(of(0, 5, "linger = \"1ms\"\n") && !of(0, 150, "linger = \"1s\"\n"));
     }
 
     #[test]
