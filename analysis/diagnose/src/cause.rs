@@ -191,7 +191,7 @@ causes! {
         do "the first contribution of a sum must overwrite its values";
     EXPONENT_WRONG = "exponent_wrong" in Device, "results have another exponent than the largest of their contributions",
         by "the exponent of a result, and those of all its contributions",
-        do "the device must keep the largest exponent of a slot, as a signed number, and begin with that of the first contribution";
+        do "the device must keep the largest exponent of a slot, as a signed number, and begin with that of the first contribution; a cable may have changed a few on the way to it";
     SATURATED = "saturated" in Device, "values stop at the end of their range",
         by "wrong values that are the largest or smallest that there is, of a format whose sums wrap around",
         do "scale gradients down, or let the device's additions wrap as the format says";

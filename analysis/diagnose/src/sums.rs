@@ -11,8 +11,8 @@ use pktgen_wire::wire::sight::{self, Look, Sight, What, look};
 use pktgen_wire::wire::{Format, Formats, Registers};
 
 use crate::cause::{
-    ADDS_WRONGLY, BITS_FLIPPED, BYTE_ORDER, CONTRIBUTION_MISSING, CONTRIBUTION_TWICE, Cause, EXPONENT_WRONG, SATURATED,
-    STALE_SUM,
+    ADDS_WRONGLY, BAD_CHECKSUM, BITS_FLIPPED, BYTE_ORDER, CONTRIBUTION_MISSING, CONTRIBUTION_TWICE, Cause,
+    EXPONENT_WRONG, SATURATED, STALE_SUM,
 };
 use crate::exponents::Exponents;
 use crate::finding::{CauseFound, Certainty, EvidenceItem};
@@ -263,6 +263,7 @@ impl<'a> Reckoning<'a> {
             .count();
         let flips = self.wrong.iter().filter(single).count();
         let merged = others * 4 > flips;
+        let is_damaged = flips > 0 || found.iter().any(|found| found.cause == &BAD_CHECKSUM);
         // A sum that lacks zeros is right: its exponent alone shows it.
         let lacking = self.wrong.iter().any(|wrong| wrong.cause == &CONTRIBUTION_MISSING);
         let cause_of = |wrong: &Wrong| match wrong.cause {
@@ -279,11 +280,11 @@ impl<'a> Reckoning<'a> {
             let cause = cause_of(wrongs[0]);
             let first = wrongs.iter().find(|wrong| wrong.cause == cause).unwrap_or(&wrongs[0]);
             let n = wrongs.len() as u64;
-            let unsure = cause == &BITS_FLIPPED && n < 4;
+            let unsure = [&BITS_FLIPPED, &EXPONENT_WRONG].contains(&cause) && n < 4;
             let certainty = match cause {
                 _ if unsure => Certainty::Possible,
-                // All that it takes is in the packets.
-                cause if cause == &EXPONENT_WRONG => Certainty::Certain,
+                // All that it takes is in the packets, but a cable may have changed a few behind the capture.
+                cause if cause == &EXPONENT_WRONG && !is_damaged && n * 20 > self.checked => Certainty::Certain,
                 _ => Certainty::Likely,
             };
             let says = format!("{}; {n} of {} results that were made again are wrong so", first.says, self.checked);
