@@ -42,9 +42,9 @@ impl AdditionError {
     }
 
     /// Returns whether nothing is guaranteed for a sum of `members` numbers with this sum of sizes: beyond f32's range any
-    /// order may end in an infinity. A single number is not added.
+    /// order may end in an infinity, and partial sums may be larger by the error of additions. A single number is not added.
     pub fn is_open(&self, size: f64, members: u32) -> bool {
-        size >= self.most && members > 1
+        members > 1 && size * (1.0 + self.share(members)) >= self.most
     }
 }
 
@@ -60,7 +60,11 @@ mod tests {
         assert!(f32s.allows(f64::INFINITY, 6e38, 6e38, 2) && f32s.is_open(6e38, 2));
         assert!(!f32s.allows(f64::INFINITY, 3e38, 3e38, 1) && !f32s.is_open(3e38, 1));
         assert!(f32s.allows(f64::NAN, f64::NAN, f64::NAN, 2) && !f32s.allows(f64::NAN, 1.0, 1.0, 2));
-        assert!(tables.is_open(131_072.0, 2) && !tables.is_open(131_071.0, 2));
+        assert!(tables.is_open(131_072.0, 2) && !tables.is_open(130_700.0, 2));
+        // Partial sums of these may reach the end of the range.
+        assert!(tables.is_open(131_071.0, 2) && tables.is_open(131_000.0, 4) && !tables.is_open(130_000.0, 4));
+        let near = 3.402_822_803e38;
+        assert!(f32s.allows(f64::INFINITY, near, near, 24) && !f32s.allows(f64::INFINITY, 3.4e38, 3.4e38, 24));
         assert!(tables.allows(1e6, 1e6, 1e6, 1) && !tables.allows(2e6, 1e6, 1e6, 1));
     }
 }
