@@ -178,19 +178,32 @@ pub fn diagnose(dir: &Path, device: Option<&Path>, protocols: &Protocols, no_ver
     if kept_apart && evidence.came() > 0 {
         unknown.extend(balances.unknown(&evidence, &found));
     }
-    // In virtual time a damaged frame is lost: what came damaged was so by the device.
-    let explains = |fault: &str| evidence.is_asked(fault) && (fault != "fault_corrupt" || evidence.is_real());
-    for (_, causes) in OF_LINKS.iter().filter(|(fault, _)| explains(fault)) {
-        found.retain(|found| !causes.contains(&found.cause));
-    }
+    let is_asked = leave_out_asked(&evidence, &mut found);
     let symptoms = symptoms(&evidence, &found);
-    if found.is_empty() && !symptoms.is_empty() && unknown.is_empty() {
+    if found.is_empty() && !symptoms.is_empty() && unknown.is_empty() && !is_asked && !is_interrupted(&evidence) {
         unknown.push(what_would_tell(&evidence));
     }
     rank(&mut found);
     let mut cautions = caution::of(&evidence);
     cautions.extend(caution::of_fragments(crossing.as_ref().map_or(0, |crossing| crossing.fragments)));
     Ok(Diagnosis { cautions, symptoms, causes: found, unknown, breakdown: breakdown::of(&evidence) })
+}
+
+/// Removes causes that the experiment asked for; returns whether there were any.
+fn leave_out_asked(evidence: &Evidence, found: &mut Vec<CauseFound>) -> bool {
+    let before = found.len();
+    // In virtual time a damaged frame is lost: what came damaged was so by the device.
+    let explains = |fault: &str| evidence.is_asked(fault) && (fault != "fault_corrupt" || evidence.is_real());
+    for (_, causes) in OF_LINKS.iter().filter(|(fault, _)| explains(fault)) {
+        found.retain(|found| !causes.contains(&found.cause));
+    }
+    found.len() < before
+}
+
+/// Whether nothing is wrong but that the run was interrupted, as its symptom says.
+fn is_interrupted(evidence: &Evidence) -> bool {
+    let mut faults = evidence.faults().peekable();
+    faults.peek().is_some() && faults.all(|fault| matches!(fault, Fault::Interrupted {}))
 }
 
 /// Returns what is not known of a run that recorded a part of its transmissions or none, or was killed: rules that read rows are not applied.
@@ -398,7 +411,9 @@ fn what_would_tell(evidence: &Evidence) -> String {
     let has_tap = evidence.tap("workers").is_some();
     if evidence.is_real() && evidence.manifest.external.is_none() {
         let first = if has_tap { "" } else { "set transport.tap = \"tap.pcapng\", run again, and " };
-        return format!("no rule explains it: {first}compare the captures of the two ends of each cable of the device");
+        // Without interfaces no cable is known.
+        let of = if evidence.manifest.interfaces.is_empty() { "run" } else { "two ends of each cable of the device" };
+        return format!("no rule explains it: {first}compare the captures of the {of}");
     }
     match (has_tap, evidence.has_device_counters()) {
         (false, _) => format!("no rule explains it: {}", evidence.next_step("")),
@@ -534,14 +549,32 @@ mod tests {
 
     #[test]
     fn captures_of_both_ends_of_a_cable_show_what_it_does() {
-        let says = |external: Option<&str>| {
+        let says = |external: Option<&str>, end: Option<&str>| {
             let mut manifest = evidence::manifest(&[0, 0]);
+            manifest.interfaces.extend(
+                end.map(|end| pktgen_core::record::InterfaceCounts { end: end.to_owned(), ..Default::default() }),
+            );
             manifest.clocks.insert("sent.t_sent_ps".to_owned(), "monotonic".to_owned());
             manifest.external = external.map(str::to_owned);
             what_would_tell(&Evidence::of(Path::new(""), manifest))
         };
-        assert!(says(None).contains("run again, and compare the captures of the two ends"), "{}", says(None));
-        assert!(!says(Some("profile")).contains("compare"), "{}", says(Some("profile")));
+        let own = says(None, Some("workers"));
+        assert!(own.contains("run again, and compare the captures of the two ends"), "{own}");
+        assert!(!says(None, None).contains("cable") && !says(Some("profile"), Some("workers")).contains("compare"));
+    }
+
+    #[test]
+    fn what_was_asked_for_or_interrupted_needs_no_rule() {
+        let mut manifest = evidence::manifest(&[0, 0]);
+        manifest.config = "[transport]\nfault_duplicate = 0.02\n".to_owned();
+        let mut evidence = Evidence::of(Path::new(""), manifest);
+        let mut found = vec![CauseFound::new(&cause::COPIES, Certainty::Certain, 9, vec![])];
+        assert!(leave_out_asked(&evidence, &mut found) && found.is_empty());
+        assert!(!leave_out_asked(&evidence, &mut found) && !is_interrupted(&evidence));
+        evidence.manifest.validity.faults.push(Fault::Interrupted {});
+        assert!(is_interrupted(&evidence));
+        evidence.manifest.validity.faults.push(Fault::WrongResults { results: 3 });
+        assert!(!is_interrupted(&evidence));
     }
 
     #[test]
