@@ -209,6 +209,23 @@ fn shares(evidence: &Evidence, crossing: Option<&Crossing>) -> Vec<Share> {
     }
 }
 
+/// Returns what is not known of a device that is set up to forward if packets say, or prove by lanes, that they hold several updates: those
+/// that did not come may be in them. Numbers beyond all that was sent are wrong.
+pub(crate) fn not_only_forwarded(evidence: &Evidence) -> Option<String> {
+    let counts = &evidence.arrived.count;
+    let several = counts.iter().filter(|count| **count > 1).count();
+    let stated: u64 = counts.iter().map(|count| u64::from(*count)).sum();
+    let what = match several {
+        _ if has_proven_sums(evidence) => "lanes prove sums of several updates".to_owned(),
+        1.. if stated <= evidence.left() => format!("{several} packets say that they hold several updates"),
+        _ => return None,
+    };
+    Some(format!(
+        "which updates are lost: {what}, so the device does not only forward; say what it does (target.program, target.queue), or set it up to \
+         forward, and run again"
+    ))
+}
+
 /// Finds packets that arrived more than once.
 pub(crate) fn copies(evidence: &Evidence, crossing: Option<&Crossing>) -> Option<CauseFound> {
     let again = |at: &usize| evidence.join.sent(*at).is_some() && evidence.join.first(*at).is_none();
