@@ -176,13 +176,26 @@ fn batch<R: Row>(path: &Path, rows: &[R]) -> Result<RecordBatch> {
 fn write_batches<R: Row>(path: &Path, mut open: Open, batches: impl Iterator<Item = Vec<R>>) -> Result<Open> {
     for rows in batches {
         let batch = batch::<R>(path, &rows)?;
-        open.running.write(&batch).map_err(|e| write_error(path, &e))?;
-        open.running.flush().map_err(|e| write_error(path, &e))?;
+        let whole = open.file().metadata().map(|file| file.len());
+        if let Err(error) = open.running.write(&batch).and_then(|()| open.running.flush()) {
+            // A part of a batch is of no use, and on a full disk the manifest needs its room.
+            let file = open.file().try_clone();
+            drop(open);
+            drop(file.and_then(|file| file.set_len(whole?)));
+            return Err(write_error(path, &error));
+        }
         if let Some(columns) = &mut open.finished {
             columns.write(&batch)?;
         }
     }
     Ok(open)
+}
+
+impl Open {
+    /// Returns the file of the running stream.
+    fn file(&self) -> &File {
+        self.running.get_ref().get_ref()
+    }
 }
 
 /// Converts the IPC file of a stream to Parquet, up to its last whole batch. Returns the number of rows.
