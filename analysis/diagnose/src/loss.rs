@@ -39,8 +39,9 @@ const AGREES: f64 = 0.3;
 const BY_COUNT: f64 = 0.9;
 /// Minimum distance of such losses: a limit without a burst passes every other frame, too.
 const COUNT_MIN: usize = 3;
-/// Deviation of the times between frames, as a share of their mean, below which a limit of rate may lose every n-th frame.
-const REGULAR: f64 = 0.02;
+/// Range of the middle eight tenths of the times between frames, as a share of their median, up to which a limit of rate may lose every n-th
+/// frame.
+const REGULAR: f64 = 0.4;
 
 /// A frame that was sent.
 #[derive(Clone, Copy)]
@@ -307,13 +308,12 @@ fn every_nth(lost: &[bool]) -> Option<usize> {
     (distance >= 2 && is_most).then_some(distance)
 }
 
-/// Whether frames are sent at equal distances of time.
+/// Whether frames are sent at about equal distances of time, apart from pauses.
 fn is_regular(rows: &[Row]) -> bool {
-    let gaps: Vec<f64> = rows.windows(2).map(|pair| (pair[1].t_ps - pair[0].t_ps) as f64).collect();
-    let n = gaps.len().max(1) as f64;
-    let mean = gaps.iter().sum::<f64>() / n;
-    let squares: f64 = gaps.iter().map(|gap| (gap - mean).powi(2)).sum();
-    (squares / n).sqrt() <= REGULAR * mean
+    let mut gaps: Vec<i64> = rows.windows(2).map(|pair| pair[1].t_ps - pair[0].t_ps).collect();
+    gaps.sort_unstable();
+    let at = |tenths: usize| gaps.get(gaps.len() * tenths / 10).copied().unwrap_or_default() as f64;
+    at(9) - at(1) <= REGULAR * at(5)
 }
 
 /// Returns the maximum number of consecutive losses.
@@ -555,6 +555,20 @@ mod tests {
             passes
         });
         assert_eq!(cause_of(&limited), ("rate_limited", Certainty::Likely));
+    }
+
+    #[test]
+    fn a_limit_of_evenly_spaced_frames_of_a_host_that_paused_is_no_count() {
+        let (mut tokens, mut before) = (4.0, 0);
+        let mut paused = sent(1000, |_, _| true);
+        for (i, row) in paused.iter_mut().enumerate() {
+            row.t_ps = (i as i64 + if i < 500 { 0 } else { 100 }) * 1_000_000_000;
+            tokens = f64::min(4.0, tokens + (row.t_ps - before) as f64 / 1e9 * 0.9);
+            before = row.t_ps;
+            row.came = tokens >= 1.0;
+            tokens -= f64::from(u8::from(row.came));
+        }
+        assert_eq!(cause_of(&paused), ("rate_limited", Certainty::Possible));
     }
 
     #[test]
