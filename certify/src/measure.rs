@@ -202,6 +202,8 @@ fn judge(trial: &MadeTrial, allowed: f64, on_wires: bool) -> JudgedTrial {
                 Limiter::Host,
             )
         }
+        // The losses are within the goal, although the bench may have caused some.
+        Some(_) if trial.is_offered && loss <= allowed => Attempt::Passed(format!("{} forwarded", account.forwarded)),
         Some(why) => Attempt::Failed(why.clone(), Limiter::Host),
         None if loss > allowed => Attempt::Failed(
             format!("{} of {} were not forwarded", account.offered - account.forwarded, account.offered),
@@ -209,7 +211,8 @@ fn judge(trial: &MadeTrial, allowed: f64, on_wires: bool) -> JudgedTrial {
         ),
         None => Attempt::Passed(format!("{} forwarded", account.forwarded)),
     };
-    JudgedTrial { attempt, loss: trial.bench_limit.is_none().then_some(loss) }
+    let is_known = trial.bench_limit.is_none() || matches!(attempt, Attempt::Passed(_));
+    JudgedTrial { attempt, loss: is_known.then_some(loss) }
 }
 
 /// The end of a search by trials of one length.

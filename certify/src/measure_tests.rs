@@ -5,7 +5,7 @@ use super::*;
 /// A trial of a second.
 fn trial(offered: u64, forwarded: u64, unsent: u64, bench_limit: Option<&str>) -> MadeTrial {
     let account = LoadAccount { offered, forwarded, unsent, last_back: Some(SECOND), ..LoadAccount::default() };
-    MadeTrial { account, bench_limit: bench_limit.map(str::to_owned) }
+    MadeTrial { account, bench_limit: bench_limit.map(str::to_owned), is_offered: true }
 }
 
 fn limiter(trial: &MadeTrial, on_wires: bool) -> Option<Limiter> {
@@ -25,6 +25,21 @@ fn a_loop_that_only_stalled_at_its_end_is_no_limit_of_the_device() {
     assert_eq!(limiter(&trial(69_792, 63_348, 6_444, None), true), Some(Limiter::Device));
     assert_eq!(limiter(&trial(69_792, 63_348, 6_444, Some("the bench was late")), true), Some(Limiter::Host));
     assert_eq!(limiter(&trial(32_000, 32_000, 0, None), true), None);
+}
+
+#[test]
+fn a_trial_within_the_goal_of_a_late_bench_has_passed() {
+    let judged = |forwarded, is_offered| {
+        let late = trial(100_000, forwarded, 0, Some("the bench was late"));
+        judge(&MadeTrial { is_offered, ..late }, 0.001, true)
+    };
+    let passed = judged(99_980, true);
+    assert!(matches!(passed.attempt, Attempt::Passed(_)) && passed.loss.is_some_and(|loss| loss < 0.001));
+    // Above the goal; and a rate that was not offered.
+    for (forwarded, is_offered) in [(99_000, true), (99_980, false)] {
+        let failed = judged(forwarded, is_offered);
+        assert!(matches!(failed.attempt, Attempt::Failed(_, Limiter::Host)) && failed.loss.is_none(), "{forwarded}");
+    }
 }
 
 #[test]

@@ -17,6 +17,8 @@ pub(crate) struct MadeTrial {
     pub(crate) account: LoadAccount,
     /// The reason why the result is a limit of the bench, not of the device.
     pub(crate) bench_limit: Option<String>,
+    /// Whether the bench offered the rate: it may have caused losses in between, and no others.
+    pub(crate) is_offered: bool,
 }
 
 /// Lateness of the frames that could leave.
@@ -117,6 +119,7 @@ impl<'a> TrialMaker<'a> {
             return Ok(Err(NoTrial::Ended(why)));
         }
         let lost = self.bench.lost()? - lost;
+        let is_offered = lost == 0 && behind.last <= late;
         // An intermediate late frame may have caused the lost burst; a rate was not offered if the last frame was late.
         let (behind, is_late) = match account.loss() > 0.0 {
             true => (behind.most, behind.most > late || behind.most >= apart),
@@ -127,7 +130,7 @@ impl<'a> TrialMaker<'a> {
             (0, true) => Some(format!("the bench was {} µs late for its schedule", behind / US)),
             (lost, _) => Some(format!("{lost} frames were lost between the device and its cables' ends")),
         };
-        Ok(Ok(MadeTrial { account, bench_limit }))
+        Ok(Ok(MadeTrial { account, bench_limit, is_offered }))
     }
 
     /// Sends the frames that are due; returns the lateness of those that could leave.
@@ -219,7 +222,7 @@ impl<'a> TrialMaker<'a> {
         let lost = self.bench.lost()? - lost;
         let bench_limit =
             (lost > 0).then(|| format!("{lost} frames were lost between the device and its cables' ends"));
-        Ok(Ok(MadeTrial { account, bench_limit }))
+        Ok(Ok(MadeTrial { account, bench_limit, is_offered: lost == 0 }))
     }
 }
 
