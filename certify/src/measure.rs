@@ -452,7 +452,7 @@ impl LatencyOfTrials {
 fn latency(maker: &mut TrialMaker, plan: &MeasurePlan, repeats: u32, pps: f64) -> Result<MeasureResult> {
     let (mut measured, mut all) = (Vec::new(), Vec::new());
     for share in SHARES {
-        let (rate, mut own) = (pps * f64::from(share) / 100.0, LatencyOfTrials::default());
+        let (rate, mut own, mut limit) = (pps * f64::from(share) / 100.0, LatencyOfTrials::default(), None);
         for _ in 0..repeats {
             let trial = match maker.one(OfferedLoad::of(LoadPhase::rate(rate, plan.goal.trial_ps), 0))? {
                 Ok(trial) => trial,
@@ -461,9 +461,12 @@ fn latency(maker: &mut TrialMaker, plan: &MeasurePlan, repeats: u32, pps: f64) -
             all.push(said(Some(rate), &trial));
             match trial.bench_limit {
                 None => own.add(trial.account),
-                Some(_) if own.offered > 0 => {}
-                Some(why) => return Ok(MeasureResult::not_decidable(why, json!(all))),
+                Some(why) => limit = Some(why),
             }
+        }
+        // One trial that the bench did not spoil is enough.
+        if let Some(why) = limit.filter(|_| own.offered == 0) {
+            return Ok(MeasureResult::not_decidable(why, json!(all)));
         }
         measured.extend(own.measured(&format!("at_{share}")));
     }

@@ -3,9 +3,13 @@
 use pktgen_core::config::Document;
 use pktgen_core::time::SECOND;
 use pktgen_core::topology::Population;
-use pktgen_engine::clause::{EachFrame, LoadPhase, ProbeWitness};
+use pktgen_engine::clause::{EachFrame, LoadMeasure, LoadPhase, ProbeWitness};
+use pktgen_realtime::run::SearchGoal;
 
 use super::*;
+use crate::certificate::ClauseVerdict;
+use crate::measure::{Earlier, carry_out};
+use crate::profile::MeasurePlan;
 
 /// Time in which the device replaces an update by the next.
 const BUSY: Time = 500 * US;
@@ -112,9 +116,9 @@ static MODEL: LoadModel = LoadModel {
     },
 };
 
-/// Returns the lost updates of a trial of one second on a bench that stalls for so long, and the bench's limit.
-fn stalled(length: Time) -> (u64, Option<String>) {
-    let ground = ProbeGround {
+/// Returns the ground of one worker.
+fn ground() -> ProbeGround {
+    ProbeGround {
         port_of: vec![0],
         server: Some(1),
         workers: Population::regular(1, 1).into(),
@@ -124,7 +128,12 @@ fn stalled(length: Time) -> (u64, Option<String>) {
         frame_bytes: 256,
         hot: None,
         keys: Document::parse("", "test").expect("an empty document"),
-    };
+    }
+}
+
+/// Returns the lost updates of a trial of one second on a bench that stalls for so long, and the bench's limit.
+fn stalled(length: Time) -> (u64, Option<String>) {
+    let ground = ground();
     let mut bench = Stalling { now: 0, stall: Some((SECOND / 2, length)), waiting: None };
     let mut memory = ProbeMemory::new();
     let mut maker = TrialMaker::new(&MODEL, &ground, &mut bench, &mut memory, (10 * MS, 0));
@@ -144,4 +153,32 @@ fn a_loss_of_updates_that_a_late_bench_let_meet_is_no_limit_of_the_device() {
     assert!(lost > 0 && limit.as_deref().is_some_and(|why| why.contains("late")), "{lost} {limit:?}");
     let (lost, limit) = stalled(12 * GAP);
     assert!(lost > 0 && limit.is_some(), "{lost} {limit:?}");
+}
+
+#[test]
+fn latency_is_that_of_the_trials_that_a_late_bench_did_not_spoil() {
+    let plan = MeasurePlan {
+        goal: SearchGoal { loss: 0.0, exceed: 0.0, trial_ps: SECOND, sum_ps: SECOND },
+        precision: 0.05,
+        from_pps: 1000.0,
+        may_lengthen: false,
+        wait: 10 * MS,
+        throughput: None,
+        latency: None,
+        burst: None,
+        recovery: None,
+    };
+    let earlier = Earlier { throughput: Some(1111.0), ..Earlier::default() };
+    // Two trials of a second at each of three rates: the bench stalls in none, or in the first or second one at 90 %.
+    for stall in [None, Some((9 * SECOND / 2, 12 * GAP)), Some((11 * SECOND / 2, 12 * GAP))] {
+        let (ground, mut memory) = (ground(), ProbeMemory::new());
+        let mut bench = Stalling { now: 0, stall, waiting: None };
+        let mut maker = TrialMaker::new(&MODEL, &ground, &mut bench, &mut memory, (10 * MS, 0));
+        let result = carry_out(LoadMeasure::Latency, 2, &mut maker, &plan, earlier).expect("a result");
+        assert_eq!(result.verdict, ClauseVerdict::Measured, "{stall:?} {}", result.why);
+        let spoiled = result.trials.as_array().expect("trials").iter().filter(|trial| !trial["bench_limit"].is_null());
+        assert_eq!(spoiled.count(), usize::from(stall.is_some()), "{stall:?}");
+        let loss = result.measured.iter().find(|number| number.name == "loss_at_90").expect("a number");
+        assert_eq!(loss.value, Some(0.0), "{stall:?}");
+    }
 }
