@@ -550,6 +550,8 @@ mod tests {
         }
         // What is missing may be in packets of two updates, of which there are too many with 200.
         assert_eq!((of_altered(20, true, 2), of_altered(200, true, 2)), (vec![], vec![40]));
+        // One packet of two may hold one of them, which says nothing of the others.
+        assert_eq!((of_altered(1, true, 2), of_altered(10, true, 2)), (vec![40], vec![]));
     }
 
     #[test]

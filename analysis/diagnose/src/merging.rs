@@ -19,6 +19,8 @@ use crate::links::LostOnLinks;
 const FEW: u64 = 20;
 /// Logarithm of the probability below which something is not considered chance.
 const NO_ACCIDENT: f64 = -16.0;
+/// Packets of several updates explain losses if they hold at least one in this many of the missing updates.
+const HELD_SHARE: u64 = 4;
 
 /// Ends of a worker's updates: packets that contain one, and others; by worker id or by address.
 struct Share {
@@ -210,14 +212,18 @@ fn shares(evidence: &Evidence, crossing: Option<&Crossing>) -> Vec<Share> {
 }
 
 /// Returns what is not known of a device that is set up to forward if packets say, or prove by lanes, that they hold several updates: those
-/// that did not come may be in them. Numbers beyond all that was sent are wrong.
+/// that did not come may be in them. Numbers beyond all that was sent are wrong, and those that hold few of the missing updates may be damage.
 pub(crate) fn not_only_forwarded(evidence: &Evidence) -> Option<String> {
     let counts = &evidence.arrived.count;
     let several = counts.iter().filter(|count| **count > 1).count();
     let stated: u64 = counts.iter().map(|count| u64::from(*count)).sum();
+    // Updates beyond one for each packet.
+    let more = stated.saturating_sub(counts.len() as u64);
+    let missing = evidence.left().saturating_sub(counts.len() as u64);
+    let says = if several == 1 { "packet says that it holds" } else { "packets say that they hold" };
     let what = match several {
         _ if has_proven_sums(evidence) => "lanes prove sums of several updates".to_owned(),
-        1.. if stated <= evidence.left() => format!("{several} packets say that they hold several updates"),
+        1.. if stated <= evidence.left() && more >= missing / HELD_SHARE => format!("{several} {says} several updates"),
         _ => return None,
     };
     Some(format!(
