@@ -47,17 +47,18 @@ pub struct PredictPoint {
     pub set: Vec<(String, Value)>,
 }
 
-/// Returns whether a key has one value in all runs of an experiment; seeds differ.
+/// Returns whether a key has one value in all runs of an experiment, or is of a command that reads it instead of runs; seeds differ.
 fn is_of_all_runs(key: &str) -> bool {
-    key != "seed" && is_of_whole_sweep(key) || key.split('.').next() == Some("calibrate")
+    let is_of_command = |section: &str| ["verify", "certify", "calibrate"].contains(&section);
+    key != "seed" && is_of_whole_sweep(key) || key.split('.').next().is_some_and(is_of_command)
 }
 
 /// Refuses a key of a point that has no effect on it.
 fn may_be_predicted(key: &str, place: &str) -> Result<()> {
     if is_of_all_runs(key) {
         return Err(Error::config(format!(
-            "{place}: {key} is no key that runs differ in (name, about, [sweep], [metrics], [report], [paper] and [calibrate] are those of \
-             all runs); take it out"
+            "{place}: {key} is no key that runs differ in (name, about, [sweep], [metrics], [report], [paper], [verify], [certify] and \
+             [calibrate] are those of all runs); take it out"
         )));
     }
     Ok(())
@@ -115,8 +116,8 @@ impl CalibrateSettings {
             let new = Parameter::read(table, &place)?;
             if new.key == "seed" || is_of_all_runs(&new.key) {
                 return Err(Error::config(format!(
-                    "{place}: {} is no key that runs differ in (seed, name, about, [sweep], [metrics], [report], [paper] and [calibrate] \
-                     are those of all runs); take it out",
+                    "{place}: {} is no key that runs differ in (seed, name, about, [sweep], [metrics], [report], [paper], [verify], \
+                     [certify] and [calibrate] are those of all runs); take it out",
                     new.name()
                 )));
             }
@@ -173,7 +174,14 @@ mod tests {
 
     #[test]
     fn a_point_has_keys_that_runs_differ_in() {
-        for text in ["sweep.seeds=1..3", "name=x", "calibrate.settings=5", "target.slots=5,report.fitted=[]"] {
+        for text in [
+            "sweep.seeds=1..3",
+            "name=x",
+            "calibrate.settings=5",
+            "certify.late=1s",
+            "verify.epsilon=1ms",
+            "target.slots=5,report.fitted=[]",
+        ] {
             let message = PredictPoint::parse(text).expect_err(text).to_string();
             assert!(message.starts_with(&format!("--predict {text}: ")), "{message}");
             assert!(message.contains(" is no key that runs differ in ("), "{message}");

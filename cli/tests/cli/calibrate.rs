@@ -372,6 +372,7 @@ fn parameters_that_no_run_can_have_are_refused() {
             "calibrate.parameters 1: sweep.seeds is no key that runs differ in",
         ),
         ("key = \"calibrate.settings\"\nfrom = 20\nto = 99", "calibrate.settings is no key that runs differ in"),
+        ("key = \"certify.loss\"\nfrom = 0.0\nto = 0.1", "certify.loss is no key that runs differ in"),
         ("key = \"name\"\nchoices = [\"a\", \"b\"]", "name is no key that runs differ in"),
         (
             "key = \"target.slots\"\nfrom = 2\nto = 64.0",

@@ -327,12 +327,24 @@ impl Document {
         self.section(name).map(drop)
     }
 
-    /// Refuses keys of a section that are not in `keys`, without taking it out.
+    /// Refuses keys of a section that are not in `keys`, also those that a sweep sets, without taking it out.
     pub fn check_keys(&self, name: &str, keys: &[&str]) -> Result<()> {
-        let Some(Entry { value: Value::Table(table), origin }) = self.root.get(name) else { return Ok(()) };
-        let mut section = Section::new(name, table.clone(), origin.clone());
-        keys.iter().for_each(|key| section.allow_elsewhere(key));
-        section.end()
+        let check = |table: Table, origin: &Origin| {
+            let mut section = Section::new(name, table, origin.clone());
+            keys.iter().for_each(|key| section.allow_elsewhere(key));
+            section.end()
+        };
+        if let Some(Entry { value: Value::Table(table), origin }) = self.root.get(name) {
+            check(table.clone(), origin)?;
+        }
+        let Some(Entry { value: Value::Table(table), origin }) = self.root.get("sweep") else { return Ok(()) };
+        let mut sweep = Section::new("sweep", table.clone(), origin.clone());
+        let (axes, variants) = (sweep.get_entries("axes")?, sweep.get_entry_tables("variants")?);
+        let own = |(path, entry): (String, Entry)| {
+            let rest = path.strip_prefix(name)?.strip_prefix('.')?;
+            Some((rest.split('.').next()?.to_owned(), entry))
+        };
+        check(axes.into_iter().chain(variants.into_iter().flatten()).filter_map(own).collect(), origin)
     }
 
     /// Returns the written keys of closed sections that were not read, because only alternatives read them.
@@ -534,6 +546,20 @@ mod tests {
         let unused: Vec<_> = doc.unused().iter().map(Unused::to_string).collect();
         assert_eq!(unused, ["certify.trial (--set certify.trial=1s)"]);
         assert!(doc.finish(&[]).is_ok());
+    }
+
+    #[test]
+    fn keys_of_a_section_of_another_command_are_checked_in_sweeps() {
+        let axis = "[sweep.axes]\ntarget.x = [1]\ncertify.trails = [1, 2]";
+        let quoted = "[sweep.axes]\n\"certify.trails\" = [1, 2]";
+        let variant = "[[sweep.variants]]\nname = \"a\"\ncertify.late = \"1s\"\ncertify.trails = 1";
+        for text in [axis, quoted, variant] {
+            let doc = Document::parse(text, "x.toml").unwrap();
+            assert!(doc.check_keys("certify", &["late", "trails"]).is_ok() && doc.check_keys("verify", &[]).is_ok());
+            let message = doc.check_keys("certify", &["late", "trials"]).unwrap_err().to_string();
+            assert!(message.starts_with("x.toml:"), "{message}");
+            assert!(message.contains("unknown key \"certify.trails\", did you mean \"trials\""), "{message}");
+        }
     }
 
     #[test]
