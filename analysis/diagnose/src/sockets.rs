@@ -7,9 +7,6 @@ use pktgen_core::units::Span;
 
 use crate::evidence::Evidence;
 
-/// Default of `transport.linger`, in ps.
-const LINGER_PS: i64 = 200_000_000_000;
-
 /// Frames of an end, by the counts of all processes that have it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct SocketCounts {
@@ -116,10 +113,10 @@ pub(crate) fn may_have_closed(evidence: &Evidence, [from, to]: [&str; 2]) -> boo
 
 /// Whether rows show that frames take a small part only of the time for which workers wait for answers.
 fn is_quick(evidence: &Evidence) -> bool {
-    let linger = evidence.text("transport", "linger").parse::<Span>().map_or(LINGER_PS, |span| span.ps());
+    let Ok(linger) = evidence.text("transport", "linger").parse::<Span>() else { return false };
     let last_sent = evidence.sent.sent_ps.iter().flatten().max();
     let last_came = evidence.arrived.recv_ps.iter().chain(&evidence.results.recv_ps).max();
-    last_sent.zip(last_came).is_some_and(|(sent, came)| came.saturating_sub(*sent) <= linger / 4)
+    last_sent.zip(last_came).is_some_and(|(sent, came)| came.saturating_sub(*sent) <= linger.ps() / 4)
 }
 
 #[cfg(test)]
@@ -164,8 +161,11 @@ mod tests {
             evidence.arrived.recv_ps = vec![came_ms * 1_000_000_000];
             may_have_closed(&evidence, ["device.down", "workers"])
         };
-        assert!(!of(0, 5, "") && of(3, 5, "") && of(0, 150, ""));
+        let linger = "linger = \"200ms\"\n";
+        assert!(!of(0, 5, linger) && of(3, 5, linger) && of(0, 150, linger));
         assert!(of(0, 5, "linger = \"1ms\"\n") && !of(0, 150, "linger = \"1s\"\n"));
+        // Where the time is not known, no frame is known to have come early enough.
+        assert!(of(0, 5, "") && of(0, 5, "linger = \"soon\"\n"));
     }
 
     #[test]
