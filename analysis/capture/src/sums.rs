@@ -89,7 +89,7 @@ struct Position {
     number: Option<u32>,
     /// Number with which it began.
     first: u32,
-    /// Sum of the last numbers before each restart.
+    /// Steps up to the last restart, from each last number to the next 0.
     base: u32,
     /// `base` and `number` before the last restart.
     before: Option<(u32, u32)>,
@@ -118,7 +118,7 @@ impl Position {
     fn advance(&mut self, seq: u32, back: u32) {
         if let Some(last) = self.number.filter(|_| back > STEPS_BACK) {
             self.before = Some((self.base, last));
-            self.base = self.base.wrapping_add(last);
+            self.base = self.base.wrapping_add(last).wrapping_add(1);
             (self.first, self.number) = (seq, None);
         }
         self.number = self.number.max(Some(seq));
@@ -541,6 +541,16 @@ mod tests {
             let is_lost = tensor == 0 && (4..12).contains(&seq);
             assert!(is_lost || sums.result(&event(What::Result, None, seq, 0), true), "{tensor} {seq}");
             assert!(is_lost || !sums.result(&event(What::Result, None, seq, 0), true), "{tensor} {seq}");
+        }
+    }
+
+    #[test]
+    fn tensors_of_one_number_more_than_a_copy_may_be_late_are_told_apart() {
+        let mut sums = sums(Renewal::Sequences);
+        for (tensor, seq) in (0..4).flat_map(|tensor| (0..=STEPS_BACK + 1).map(move |seq| (tensor, seq))) {
+            assert!(!sums.contribution(&event(What::Update, Some(0), seq, 0)), "{tensor} {seq}");
+            assert!(sums.result(&event(What::Result, None, seq, 0), true), "{tensor} {seq}");
+            assert!(!sums.result(&event(What::Result, None, seq, 0), true), "{tensor} {seq}");
         }
     }
 
