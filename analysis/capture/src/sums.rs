@@ -103,6 +103,11 @@ impl Position {
         self.base.wrapping_add(self.number.unwrap_or(0))
     }
 
+    /// Returns how far the actor has come since `used`, which may be ahead of it if a restart was taken back.
+    fn steps_since(&self, used: Use) -> u32 {
+        self.steps().wrapping_sub(used.at).cast_signed().max(0).cast_unsigned()
+    }
+
     /// Takes a restart back if `seq` continues the numbers before it: what seemed to begin anew was one late number. Returns whether it did.
     fn resume(&mut self, seq: u32) -> bool {
         let (Some(last), Some((base, number))) = (self.number, self.before) else { return false };
@@ -201,16 +206,17 @@ impl Renewals {
         let place = (SumId { round: 0, seq: 0, ..id }, actor);
         let mut position = self.positions.get(&place).unwrap_or_default();
         let is_marked = event.sight.attempt > 0;
-        if !is_marked && position.resume(id.seq) {
+        let used = self.used.get(&(id, actor));
+        // A copy of what was used shortly before does not show where the actor is.
+        let is_copy = used.is_some_and(|used| position.steps_since(used) <= STEPS_BACK);
+        if !is_marked && !is_copy && position.resume(id.seq) {
             self.positions.put(place, position);
         }
-        let used = self.used.get(&(id, actor));
         let back = position.number.map_or(0, |last| last.saturating_sub(id.seq));
         // A retransmission of a number ahead of all others is of the time before the restart.
         let is_before = position.number.is_some_and(|last| id.seq > last.saturating_add(STEPS_BACK));
         let is_same = |used: &Use| {
-            // After a restart that was taken back, it may be ahead of the actor.
-            let steps = position.steps().wrapping_sub(used.at).cast_signed().max(0).cast_unsigned();
+            let steps = position.steps_since(*used);
             steps <= STEPS_BACK || is_marked && (is_before || steps - STEPS_BACK <= back)
         };
         if let Some(used) = used.filter(is_same) {
@@ -437,6 +443,23 @@ mod tests {
                 assert!(!sums.contribution(&event(What::Update, Some(worker), seq, 0)), "{tensor} {seq}");
             }
             assert!(sums.result(&event(What::Result, Some(0), seq, 0), true), "{tensor} {seq}");
+        }
+        assert_eq!(sums.workers(), Some(2));
+    }
+
+    /// Behind the second result of a tensor, a copy of a late one of the tensor before comes.
+    #[test]
+    fn a_late_copy_behind_the_begin_of_a_tensor_begins_none() {
+        let mut sums = Sums::remembering(&[], 1 << 8);
+        sums.renewals.by_format = vec![Renewal::Sequences; 3];
+        for (tensor, seq) in (0..3).flat_map(|tensor| (0..400).map(move |seq| (tensor, seq))) {
+            for worker in 0..2 {
+                assert!(!sums.contribution(&event(What::Update, Some(worker), seq, 0)), "{tensor} {seq}");
+            }
+            assert!(sums.result(&event(What::Result, Some(0), seq, 0), true), "{tensor} {seq}");
+            if tensor > 0 && seq == 1 {
+                assert!(!sums.result(&event(What::Result, Some(1), 398, 0), true), "{tensor}");
+            }
         }
         assert_eq!(sums.workers(), Some(2));
     }
