@@ -559,6 +559,22 @@ fn texts_are_counted_in_characters_and_empty_of_empty_cells() {
     ]);
 }
 
+/// Each length is written twice, and so would be all lengths within it.
+#[test]
+fn lengths_of_texts_are_not_nested() {
+    for levels in [2, 8] {
+        let nested = (0..levels).fold("3".to_owned(), |n, _| format!("LENGTH(SUBSTR('abc', 1, {n} + seq))"));
+        let sql = format!("SELECT {nested} AS x FROM sent");
+        refusals(&[(sql.as_str(), "SUBSTR in the length of SUBSTR is refused: take the length in a subquery of FROM")]);
+    }
+    for sql in [
+        "SELECT SUBSTR(SUBSTR('abc', 1, seq), 1, seq) AS x FROM sent",
+        "SELECT SUBSTR('abc', 1, seq + LENGTH(SUBSTR('abc', 2, 1))) AS x FROM sent",
+    ] {
+        assert!(Statement::parse(sql, &tables_of_runs()).is_ok(), "{sql}");
+    }
+}
+
 /// Polars gives rows without a value no rank.
 #[test]
 fn places_in_texts_have_a_rank_in_all_rows() {

@@ -96,6 +96,7 @@ impl VisitorMut for Rewriter<'_> {
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
         one_row_in(expr);
+        texts::lengths(expr)?;
         // Here, since `scopes` has better advice for subqueries that use columns around them.
         refusals::exists(expr)
     }

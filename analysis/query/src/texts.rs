@@ -1,12 +1,31 @@
 //! Writes functions of texts that polars computes otherwise than SQL.
 
+use std::ops::ControlFlow;
+
+use pktgen_core::Error;
 use sqlparser::ast::helpers::attached_token::AttachedToken;
-use sqlparser::ast::{CaseWhen, Expr};
+use sqlparser::ast::{CaseWhen, Expr, Spanned, visit_expressions};
 
 use crate::exact::{LEFT, PLACE, RIGHT};
 use crate::names::number;
 use crate::numbers::{number_of, operands};
 use crate::order;
+use crate::place::at;
+
+/// Refuses SUBSTR with a computed length in the length of another one: a computed length is written twice, so the statement would double
+/// with each level.
+pub(crate) fn lengths(expr: &Expr) -> ControlFlow<Error> {
+    let Some(length) = computed_length(expr) else { return ControlFlow::Continue(()) };
+    let is_nested = visit_expressions(length, |inner: &Expr| match computed_length(inner) {
+        Some(_) => ControlFlow::Break(()),
+        None => ControlFlow::Continue(()),
+    });
+    if is_nested.is_continue() {
+        return ControlFlow::Continue(());
+    }
+    let what = "SUBSTR in the length of SUBSTR is refused: take the length in a subquery of FROM";
+    ControlFlow::Break(at(expr.span().start, what))
+}
 
 /// Writes POSITION, STRPOS, LEFT, RIGHT and SUBSTR such that they count characters, return no value for empty cells,
 /// and accept places before the text.
@@ -19,8 +38,9 @@ pub(crate) fn write(expr: &mut Expr) {
         Expr::Substring { substring_from: Some(from), substring_for: length @ None, .. } if !is_value(from) => {
             *length = Some(Box::new(number(i32::MAX as usize)));
         }
-        Expr::Substring { substring_for: Some(length), .. } if !is_value(length) && number_of(length).is_none() => {
-            let condition = Expr::IsNotNull(Box::new(Expr::Nested(length.clone())));
+        Expr::Substring { .. } => {
+            let Some(length) = computed_length(expr) else { return };
+            let condition = Expr::IsNotNull(Box::new(Expr::Nested(Box::new(length.clone()))));
             *expr = where_true(condition, expr.clone());
         }
         Expr::Function(function) => {
@@ -36,6 +56,16 @@ pub(crate) fn write(expr: &mut Expr) {
             *expr = order::call(name, vec![text, other]);
         }
         _ => {}
+    }
+}
+
+/// Returns the length of SUBSTR if it is no constant.
+fn computed_length(expr: &Expr) -> Option<&Expr> {
+    match expr {
+        Expr::Substring { substring_for: Some(length), .. } if !is_value(length) && number_of(length).is_none() => {
+            Some(length)
+        }
+        _ => None,
     }
 }
 
