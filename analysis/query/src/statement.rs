@@ -119,6 +119,13 @@ impl Statement {
             return Err(fault);
         }
         let guarded = parsed.to_string();
+        // The parser of polars has this limit, too.
+        let again = Parser::new(&GenericDialect).with_recursion_limit(DEPTH).try_with_sql(&guarded);
+        if again.and_then(|mut parser| parser.parse_statements()) == Err(ParserError::RecursionLimitExceeded) {
+            let what = "the statement nests too deeply, where also each /, % and // of decimals, LEFT and RIGHT within another one is a level, and each change \
+                        between set operations without brackets: take a part into a subquery of FROM";
+            return Err(Error::config(format!("SQL: {what}")));
+        }
         Ok(Statement { text: text.to_owned(), tokens, guarded, explains, tables: named })
     }
 
@@ -147,11 +154,6 @@ impl Statement {
             _ => None,
         });
         let first = cause.lines().next().unwrap_or_default();
-        if first.contains("recursion limit exceeded") {
-            let what = "the statement nests too deeply, where also each /, % and // of decimals, LEFT and RIGHT within another one is a level, and each change \
-                        between set operations without brackets: take a part into a subquery of FROM";
-            return Error::config(format!("SQL: {what}"));
-        }
         if is_duplicate(theirs)
             && let Some((_, name)) = named
         {
