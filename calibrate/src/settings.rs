@@ -53,11 +53,11 @@ fn is_of_all_runs(key: &str) -> bool {
     key != "seed" && is_of_whole_sweep(key) || key.split('.').next().is_some_and(is_of_command)
 }
 
-/// Refuses a key of a point that has no effect on it.
-fn may_be_predicted(key: &str, place: &str) -> Result<()> {
+/// Refuses a key that has no effect on single runs; `name` says it.
+fn must_differ(key: &str, name: &str, place: &str) -> Result<()> {
     if is_of_all_runs(key) {
         return Err(Error::config(format!(
-            "{place}: {key} is no key that runs differ in (name, about, [sweep], [metrics], [report], [paper], [verify], [certify] and \
+            "{place}: {name} is no key that runs differ in (name, about, [sweep], [metrics], [report], [paper], [verify], [certify] and \
              [calibrate] are those of all runs); take it out"
         )));
     }
@@ -73,7 +73,7 @@ impl PredictPoint {
         for part in text.split(',') {
             let (key, _) = part.split_once('=').ok_or_else(wrong)?;
             let key = key.trim();
-            may_be_predicted(key, &format!("--predict {text}"))?;
+            must_differ(key, key, &format!("--predict {text}"))?;
             if set.iter().any(|(other, _)| other == key) {
                 return Err(Error::config(format!("--predict {text}: {key} is there twice; take one out")));
             }
@@ -114,13 +114,11 @@ impl CalibrateSettings {
         for (i, table) in section.get_tables("parameters")?.into_iter().enumerate() {
             let place = format!("{parameters_at} {}", i + 1);
             let new = Parameter::read(table, &place)?;
-            if new.key == "seed" || is_of_all_runs(&new.key) {
-                return Err(Error::config(format!(
-                    "{place}: {} is no key that runs differ in (seed, name, about, [sweep], [metrics], [report], [paper], [verify], \
-                     [certify] and [calibrate] are those of all runs); take it out",
-                    new.name()
-                )));
+            if new.key == "seed" {
+                let what = "is no parameter: every setting is run with the same seeds; take it out";
+                return Err(Error::config(format!("{place}: {} {what}", new.name())));
             }
+            must_differ(&new.key, &new.name(), &place)?;
             // Keys are set in the order of the file, so the last one of a run counts.
             let undone = |old: &&Parameter| old.key == new.key && (new.variant.is_none() || old.variant == new.variant);
             if let Some(old) = parameters.iter().find(undone) {
@@ -138,7 +136,7 @@ impl CalibrateSettings {
         }
         let predict: Vec<_> = section.get_tables("predict")?.into_iter().map(|set| PredictPoint { set }).collect();
         for (i, point) in predict.iter().enumerate() {
-            point.set.iter().try_for_each(|(key, _)| may_be_predicted(key, &format!("{predict_at} {}", i + 1)))?;
+            point.set.iter().try_for_each(|(key, _)| must_differ(key, key, &format!("{predict_at} {}", i + 1)))?;
         }
         document.close(section)?;
         if parameters.is_empty() {

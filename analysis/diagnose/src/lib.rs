@@ -240,9 +240,10 @@ fn came(
         return Ok(());
     }
     found.extend(merging::copies(evidence, crossing));
-    if let Some(merges) = merging::not_only_forwarded(evidence).filter(|_| all && evidence.forwards()) {
+    let is_forwarded = all && evidence.forwards();
+    if let Some(merges) = is_forwarded.then(|| merging::not_only_forwarded(evidence)).flatten() {
         unknown.push(merges);
-    } else if all && evidence.forwards() {
+    } else if is_forwarded {
         let damaged = evidence.manifest.unseen.as_ref().map_or(0, |unseen| unseen.damaged);
         let altered = crossing.map_or(damaged, |crossing| crossing.unlike);
         found.extend(loss::order(evidence, altered));

@@ -214,7 +214,9 @@ fn shares(evidence: &Evidence, crossing: Option<&Crossing>) -> Vec<Share> {
 /// Returns what is not known of a device that is set up to forward if packets say, or prove by lanes, that they hold several updates: those
 /// that did not come may be in them. Numbers beyond all that was sent are wrong, and those that hold few of the missing updates may be damage.
 pub(crate) fn not_only_forwarded(evidence: &Evidence) -> Option<String> {
-    let counts = &evidence.arrived.count;
+    // Copies hold nothing that the first one does not hold.
+    let arrived = evidence.arrived.count.iter().enumerate();
+    let counts: Vec<u16> = arrived.filter(|(at, _)| !came_again(evidence, *at)).map(|(_, count)| *count).collect();
     let several = counts.iter().filter(|count| **count > 1).count();
     let stated: u64 = counts.iter().map(|count| u64::from(*count)).sum();
     // Updates beyond one for each packet.
@@ -223,7 +225,7 @@ pub(crate) fn not_only_forwarded(evidence: &Evidence) -> Option<String> {
     let says = if several == 1 { "packet says that it holds" } else { "packets say that they hold" };
     let what = match several {
         _ if has_proven_sums(evidence) => "lanes prove sums of several updates".to_owned(),
-        1.. if stated <= evidence.left() && more >= missing / HELD_SHARE => format!("{several} {says} several updates"),
+        1.. if stated <= evidence.left() && more * HELD_SHARE >= missing => format!("{several} {says} several updates"),
         _ => return None,
     };
     Some(format!(
@@ -232,14 +234,18 @@ pub(crate) fn not_only_forwarded(evidence: &Evidence) -> Option<String> {
     ))
 }
 
+/// Whether an arrival is of a transmission that had arrived.
+fn came_again(evidence: &Evidence, at: usize) -> bool {
+    evidence.join.sent(at).is_some() && evidence.join.first(at).is_none()
+}
+
 /// Finds packets that arrived more than once.
 pub(crate) fn copies(evidence: &Evidence, crossing: Option<&Crossing>) -> Option<CauseFound> {
-    let again = |at: &usize| evidence.join.sent(*at).is_some() && evidence.join.first(*at).is_none();
     let counted = match &evidence.manifest.unseen {
         Some(unseen) => unseen.duplicates,
         None if evidence.manifest.external.is_some() => 0,
         // Where the device keeps books, rows show them.
-        None => (0..evidence.arrived.packet.len()).filter(again).count() as u64,
+        None => (0..evidence.arrived.packet.len()).filter(|at| came_again(evidence, *at)).count() as u64,
     };
     let seen = crossing.map(|crossing| &crossing.copies).filter(|copies| copies.frames > 0);
     let frames = counted.max(seen.map_or(0, |copies| copies.frames));
@@ -382,6 +388,25 @@ mod tests {
     }
 
     /// Each sender counts a copy of an answer to a group.
+    #[test]
+    fn copies_are_none_of_the_missing_updates() {
+        let mut evidence = Evidence::of(std::path::Path::new(""), manifest(&[0, 0]));
+        for at in 0..400u32 {
+            let packet = PacketId::new(at % 2, at / 2, 0);
+            evidence.sent.packet.push(packet);
+            evidence.sent.sent_ps.push(Some(at.into()));
+            // 40 are lost, and 36 come twice.
+            let times = if at % 10 == 5 { 0 } else { 1 + usize::from(at % 10 == 0 && at < 360) };
+            evidence.arrived.packet.extend(std::iter::repeat_n(Some(packet), times));
+            evidence.arrived.count.extend(std::iter::repeat_n(1, times));
+        }
+        evidence.join = crate::join::Join::new(&evidence.sent.packet, evidence.arrived.packet.iter().copied());
+        evidence.arrived.count[0] = 2;
+        assert_eq!(not_only_forwarded(&evidence), None);
+        evidence.arrived.count[0] = 11;
+        assert!(not_only_forwarded(&evidence).is_some());
+    }
+
     #[test]
     fn answers_of_several_senders_are_known_if_all_counted_all() {
         let of = |senders: usize, counted: u64, program: &str| {

@@ -510,6 +510,12 @@ fn refusals_say_what_helps() {
 
 /// Quotients are written as calls within calls.
 #[test]
+fn windows_in_windows_are_refused() {
+    let nested = (0..3).fold("seq".to_owned(), |key, _| format!("seq + RANK() OVER (ORDER BY {key})"));
+    refusals(&[(format!("SELECT seq, {nested} AS x FROM sent").as_str(), "a window in OVER is refused")]);
+}
+
+#[test]
 fn long_chains_of_quotients_say_what_to_write() {
     let sql = format!("SELECT seq{} AS x FROM sent", " / 1".repeat(60));
     refusals(&[(sql.as_str(), "take a part into a subquery of FROM")]);

@@ -96,6 +96,14 @@ pub(crate) fn check(expr: &Expr) -> ControlFlow<Error> {
         WindowType::WindowSpec(spec) if spec.window_name.is_none() => spec,
         _ => return refuse("a window with a name is refused: write OVER (PARTITION BY … ORDER BY …)".to_owned()),
     };
+    // Keys of ranks are written twice, and ranks within them would be, too.
+    let is_nested = visit_expressions(spec, |inner: &Expr| match inner {
+        Expr::Function(Function { over: Some(_), .. }) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    if is_nested.is_break() {
+        return refuse("a window in OVER is refused: take it in a subquery of FROM".to_owned());
+    }
     if spec.window_frame.is_some() && spec.order_by.is_empty() {
         let what = "ROWS without ORDER BY is refused, since the window would be the whole partition: add ORDER BY, or leave ROWS out";
         return refuse(what.to_owned());
