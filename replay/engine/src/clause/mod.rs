@@ -51,6 +51,24 @@ pub struct Clause {
     pub measure: Option<LoadMeasure>,
 }
 
+impl Clause {
+    /// Common parts of most clauses.
+    pub const BASE: Clause = Clause {
+        id: "",
+        title: "",
+        rule: "",
+        precondition: "",
+        exempt: |_| None,
+        stimulus: "",
+        observation: "all ports, until the device is silent",
+        oracle: "",
+        repeats: 5,
+        error: "a device that is a function of its frames is judged without error",
+        probe: |_| Ok(()),
+        measure: None,
+    };
+}
+
 /// Part of a suite: clauses on one subject.
 #[derive(Debug)]
 pub struct ClauseGroup {

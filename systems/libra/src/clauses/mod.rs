@@ -45,18 +45,9 @@ pub(crate) static SUITE: ClauseSuite = ClauseSuite {
 
 /// Common parts of most clauses.
 const BASE: Clause = Clause {
-    id: "",
-    title: "",
-    rule: "",
     precondition: "synchronous training of three iterations or more with 66 hot parameters or more",
     exempt: unfit,
-    stimulus: "",
-    observation: "all ports, until the device is silent",
-    oracle: "",
-    repeats: 5,
-    error: "a device that is a function of its frames is judged without error",
-    probe: |_| Ok(()),
-    measure: None,
+    ..Clause::BASE
 };
 
 /// Number of iterations of a clause.

@@ -49,18 +49,10 @@ pub(crate) static SUITE: ClauseSuite = ClauseSuite {
 
 /// Common parts of most clauses.
 const BASE: Clause = Clause {
-    id: "",
-    title: "",
-    rule: "",
     precondition: "a queue that merges (target.queue = \"olaf\"); three clusters, two workers in each",
     exempt: |ground| merging(ground, 3, 2),
-    stimulus: "",
     observation: "the server's port, until the device is silent; not decidable if what is ahead left before the last frame went in",
-    oracle: "",
-    repeats: 5,
-    error: "a device that is a function of its frames is judged without error",
-    probe: |_| Ok(()),
-    measure: None,
+    ..Clause::BASE
 };
 
 /// Number of updates in a usual stimulus, and the time that a busy host needs to send one.

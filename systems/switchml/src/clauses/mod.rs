@@ -12,7 +12,7 @@ mod switch;
 #[cfg(test)]
 mod tests;
 
-use pktgen_engine::clause::{Clause, ClauseGroup, ClauseSuite};
+use pktgen_engine::clause::{ClauseGroup, ClauseSuite};
 
 /// The suite.
 pub(crate) static SUITE: ClauseSuite = ClauseSuite {
@@ -47,20 +47,4 @@ pub(crate) static SUITE: ClauseSuite = ClauseSuite {
     ],
     before: |_| None,
     load: Some(&load::LOAD),
-};
-
-/// Common parts of most clauses.
-const BASE: Clause = Clause {
-    id: "",
-    title: "",
-    rule: "",
-    precondition: "",
-    exempt: |_| None,
-    stimulus: "",
-    observation: "all ports, until the device is silent",
-    oracle: "",
-    repeats: 5,
-    error: "a device that is a function of its frames is judged without error",
-    probe: |_| Ok(()),
-    measure: None,
 };

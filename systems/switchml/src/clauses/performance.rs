@@ -1,6 +1,5 @@
 //! Performance clauses: a paced closed loop (docs/certify.md, "Performance").
 
-use super::BASE;
 use pktgen_engine::clause::{Clause, LoadMeasure, ProbeGround};
 
 /// Common parts of these clauses.
@@ -8,7 +7,7 @@ const LOADED: Clause = Clause {
     observation: "all ports, until all has come back, or the trial is over and its wait",
     error: "a rate whose losses differ from trial to trial is judged by RFC 9971's goal",
     repeats: 1,
-    ..BASE
+    ..Clause::BASE
 };
 
 pub(super) static CLAUSES: &[Clause] = &[

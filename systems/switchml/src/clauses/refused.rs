@@ -1,6 +1,5 @@
 //! Clauses on frames that must not contribute to a sum: from strangers, for missing slots, truncated, or of another type.
 
-use super::BASE;
 use super::switch::{Part, Spot, Switch, has_no_result};
 use crate::format::{HEADER, PORT, WORKER_PORT};
 use pktgen_engine::clause::{Clause, ClauseProbe, LONGER, ProbeGround, ProbeResult, STRANGERS, checks};
@@ -16,7 +15,7 @@ const REFUSED: Clause = Clause {
     precondition: "two workers or more",
     exempt: ProbeGround::alone,
     oracle: "no frame before the last contribution; then the sum of the right contributions",
-    ..BASE
+    ..Clause::BASE
 };
 
 pub(super) static CLAUSES: &[Clause] = &[

@@ -1,6 +1,5 @@
 //! Clauses on repeated contributions: because they or their results were lost, or because a worker restarted.
 
-use super::BASE;
 use super::switch::{Answer, Spot, Switch};
 use pktgen_engine::clause::{Clause, ClauseProbe, ProbeGround, ProbeResult, ProbeStop};
 
@@ -14,7 +13,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         stimulus: "contributions of some workers, each again one to three times, then those of the others",
         oracle: "no frame before the last contribution; then the sum, each contribution once",
         probe: under_way,
-        ..BASE
+        ..Clause::BASE
     },
     Clause {
         id: "switchml-again-complete",
@@ -23,7 +22,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         stimulus: "all contributions; after the result a random one again, up to three times",
         oracle: "for each one copy to that worker, with values and exponent of the first result",
         probe: completed,
-        ..BASE
+        ..Clause::BASE
     },
     Clause {
         id: "switchml-again-all",
@@ -32,7 +31,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         stimulus: "all contributions; after the result all again, in random order",
         oracle: "for each one copy to its worker, with values and exponent of the first result",
         probe: everyone,
-        ..BASE
+        ..Clause::BASE
     },
     Clause {
         id: "switchml-lost-result",
@@ -43,7 +42,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         stimulus: "a round; contributions of all but one to the next round; the first contribution of that one again, then its next",
         oracle: "one copy of the first result to that worker alone; then the sum of the next round",
         probe: lost,
-        ..BASE
+        ..Clause::BASE
     },
     Clause {
         id: "switchml-restart",
@@ -54,7 +53,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         stimulus: "a complete sum, one under way with and one without the worker's contribution; then all three from that worker; then the rest",
         oracle: "the first answered to it alone; the sums of the others",
         probe: restart,
-        ..BASE
+        ..Clause::BASE
     },
     Clause {
         id: "switchml-late",
@@ -65,7 +64,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         stimulus: "a round; a contribution to the next round; that worker's first one again; the rest of the next round",
         oracle: "no frame before the last contribution; then the sum of the next round",
         probe: |probe| late(probe).map_err(unchecked_fits),
-        ..BASE
+        ..Clause::BASE
     },
     Clause {
         id: "switchml-stale",
@@ -76,7 +75,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         stimulus: "contributions of all but one; one of that worker with the number of two rounds before; its right one",
         oracle: "no frame before the last contribution; then the sum",
         probe: |probe| stale(probe).map_err(unchecked_fits),
-        ..BASE
+        ..Clause::BASE
     },
 ];
 

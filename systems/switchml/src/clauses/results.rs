@@ -1,6 +1,5 @@
 //! Clauses on results: their recipients and their headers.
 
-use super::BASE;
 use super::switch::{Answer, Spot, Switch};
 use crate::format::{HEADER, PORT, WORKER_PORT};
 use pktgen_engine::clause::checks::{dotted, headers_fit, number16, same, station};
@@ -17,7 +16,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         oracle: "one copy for each worker of the job, and none later",
         error: "a copy that comes unasked later than certify.late is not found",
         probe: receivers,
-        ..BASE
+        ..Clause::BASE
     },
     Clause {
         id: "switchml-echo",
@@ -26,7 +25,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         stimulus: "contributions with random job numbers to random slots, in a later round of the slot, so that packet numbers have up to 31 bits; after the result a random one again",
         oracle: "the same fields",
         probe: echo,
-        ..BASE
+        ..Clause::BASE
     },
     Clause {
         id: "switchml-addresses",
@@ -36,7 +35,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         oracle: "the addresses of the experiment or of its profile",
         repeats: 2,
         probe: addresses,
-        ..BASE
+        ..Clause::BASE
     },
     Clause {
         id: "switchml-headers",
@@ -46,7 +45,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         oracle: "headers made by the certifier",
         repeats: 2,
         probe: headers,
-        ..BASE
+        ..Clause::BASE
     },
     Clause {
         id: "switchml-ethernet",
@@ -56,7 +55,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         oracle: "the addresses of the experiment or of its profile",
         repeats: 2,
         probe: ethernet,
-        ..BASE
+        ..Clause::BASE
     },
     Clause {
         id: "switchml-fields",
@@ -66,7 +65,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         oracle: "0, 0 and 64",
         repeats: 2,
         probe: fields,
-        ..BASE
+        ..Clause::BASE
     },
     Clause {
         id: "switchml-complete",
@@ -77,7 +76,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         stimulus: "contributions of all workers but one, a pause for each, then the last",
         oracle: "no frame before the last contribution; then the sum",
         probe: complete,
-        ..BASE
+        ..Clause::BASE
     },
     Clause {
         id: "switchml-straggler",
@@ -91,7 +90,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         repeats: 2,
         error: "a timeout longer than certify.late is not found",
         probe: straggler,
-        ..BASE
+        ..Clause::BASE
     },
 ];
 

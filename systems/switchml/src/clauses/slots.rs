@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use super::BASE;
 use super::switch::{Answer, Part, Spot, Switch, has_exponent, has_sums, jobs, sum};
 use pktgen_engine::clause::checks::same;
 use pktgen_engine::clause::{Clause, ClauseBreach, ClauseProbe, ProbeGround, ProbeResult};
@@ -23,7 +22,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         oracle: "the sum and the largest first exponent of each round",
         repeats: 3,
         probe: reuse,
-        ..BASE
+        ..Clause::BASE
     },
     Clause {
         id: "switchml-slots",
@@ -34,7 +33,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         stimulus: "contributions to slot 0, to the slots whose number is a power of 2, to the last slot of the pool, and to up to 8 random ones, all in random order",
         oracle: "one result for each slot, with its sum and largest first exponent, once to each worker; no other frame",
         probe: apart,
-        ..BASE
+        ..Clause::BASE
     },
     Clause {
         id: "switchml-sets",
@@ -45,7 +44,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         stimulus: "a round; all but one contribute to the next, whose exponents and values are larger; the one asks again",
         oracle: "the first result, then the sum of the next round",
         probe: sets,
-        ..BASE
+        ..Clause::BASE
     },
     Clause {
         id: "switchml-jobs",
@@ -56,7 +55,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         stimulus: "contributions of both jobs to the same slots, in turn; after its result a random one of each job again",
         oracle: "results of each job with the sums and the largest first exponent of its workers, to its workers only; for each repeated one a copy to its worker alone",
         probe: both_jobs,
-        ..BASE
+        ..Clause::BASE
     },
     Clause {
         id: "switchml-foreign-job",
@@ -67,7 +66,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         stimulus: "contributions of all workers of a job but one; one of another job's worker to the same slot; the last",
         oracle: "no frame before the last contribution; then the sum of the job's own workers",
         probe: foreign,
-        ..BASE
+        ..Clause::BASE
     },
 ];
 

@@ -2,7 +2,6 @@
 
 use pktgen_wire::wire::frame::refit;
 
-use super::BASE;
 use super::switch::{Part, Switch, has_sums};
 use crate::format::{PORT, PORTS, WORKER_PORT};
 use pktgen_engine::clause::checks::{EDGES, orders, same};
@@ -18,7 +17,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         error: "a wrong value agrees by chance with probability 2⁻³²",
         repeats: 10,
         probe: sum,
-        ..BASE
+        ..Clause::BASE
     },
     Clause {
         id: "switchml-order",
@@ -31,7 +30,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         error: "of more than 4 workers a random choice of 24 orders is tried",
         repeats: 2,
         probe: order,
-        ..BASE
+        ..Clause::BASE
     },
     Clause {
         id: "switchml-wrap",
@@ -43,7 +42,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         oracle: "32-bit sums made by the certifier",
         repeats: 3,
         probe: wrap,
-        ..BASE
+        ..Clause::BASE
     },
     Clause {
         id: "switchml-cancel",
@@ -55,7 +54,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         oracle: "sums of 64 bits, cut to 32",
         repeats: 2,
         probe: cancel,
-        ..BASE
+        ..Clause::BASE
     },
     Clause {
         id: "switchml-exponent",
@@ -66,7 +65,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         repeats: 8,
         error: "with 2 workers an unsigned maximum is found in a repeat with probability 1/2, a first or last one, too",
         probe: |probe| exponent(probe, 0),
-        ..BASE
+        ..Clause::BASE
     },
     Clause {
         id: "switchml-exponent-2",
@@ -77,7 +76,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         repeats: 8,
         error: "with 2 workers an unsigned maximum is found in a repeat with probability 1/2, a first or last one, too",
         probe: |probe| exponent(probe, 1),
-        ..BASE
+        ..Clause::BASE
     },
     Clause {
         id: "switchml-ports",
@@ -87,7 +86,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         oracle: "32-bit sums made by the certifier",
         repeats: 1,
         probe: |probe| (0..PORTS).try_for_each(|n| changed(probe, &|frame| refit(frame, (WORKER_PORT, PORT + n)))),
-        ..BASE
+        ..Clause::BASE
     },
     Clause {
         id: "switchml-trailer",
@@ -97,7 +96,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         oracle: "32-bit sums made by the certifier",
         repeats: 2,
         probe: |probe| changed(probe, &|frame| frame.extend([0xff, 0, 0xff, 1])),
-        ..BASE
+        ..Clause::BASE
     },
 ];
 

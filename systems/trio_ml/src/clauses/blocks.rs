@@ -1,6 +1,5 @@
 //! Clauses on the identity of a sum (block, generation and job) and on repeated contributions.
 
-use super::BASE;
 use super::router::{Router, Spot, counts, has_sums, with_router};
 use pktgen_engine::clause::checks::wrapping_sum;
 use pktgen_engine::clause::{Clause, ProbeGround, ProbeResult};
@@ -21,7 +20,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         oracle: "one result for each block, with its sum, once to each worker",
         repeats: 2,
         probe: |probe| with_router(probe, apart),
-        ..BASE
+        ..Clause::BASE
     },
     Clause {
         id: "trio-ml-window",
@@ -33,7 +32,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         oracle: "no frame before the last worker's contributions; then one result for each block, with its sum, once to each worker",
         repeats: 2,
         probe: |probe| with_router(probe, window),
-        ..BASE
+        ..Clause::BASE
     },
     Clause {
         id: "trio-ml-again",
@@ -44,7 +43,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         stimulus: "contributions of some workers, each again one to three times, then those of the others",
         oracle: "no frame before the last contribution; then the sum, each contribution once, and the number of workers",
         probe: |probe| with_router(probe, again),
-        ..BASE
+        ..Clause::BASE
     },
     Clause {
         id: "trio-ml-older",
@@ -55,7 +54,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         stimulus: "contributions of all workers but one to a block; one of that worker with the generation before; its right one",
         oracle: "no frame before the last contribution; then the sum of the right contributions",
         probe: |probe| with_router(probe, older),
-        ..BASE
+        ..Clause::BASE
     },
     Clause {
         id: "trio-ml-newer",
@@ -66,7 +65,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         stimulus: "contributions of all workers but one to a block; then those of all with the next generation; the same of generation 65535, which 0 follows",
         oracle: "the next generation's sum and number of workers, whatever comes of the earlier one",
         probe: |probe| with_router(probe, newer),
-        ..BASE
+        ..Clause::BASE
     },
     Clause {
         id: "trio-ml-jobs",
@@ -77,7 +76,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         stimulus: "contributions of all workers of the first job but one; those of the second job to the same block and generation; the last",
         oracle: "results of each job with the sums of its workers, to its workers only",
         probe: |probe| with_router(probe, both_jobs),
-        ..BASE
+        ..Clause::BASE
     },
 ];
 

@@ -12,7 +12,7 @@ mod tests;
 
 use pktgen_core::time::{MS, Time};
 use pktgen_core::units::Span;
-use pktgen_engine::clause::{Clause, ClauseGroup, ClauseSuite, ProbeGround};
+use pktgen_engine::clause::{ClauseGroup, ClauseSuite, ProbeGround};
 
 /// The suite.
 pub(crate) static SUITE: ClauseSuite = ClauseSuite {
@@ -41,22 +41,6 @@ pub(crate) static SUITE: ClauseSuite = ClauseSuite {
     ],
     before: short_timeout,
     load: None,
-};
-
-/// Common parts of most clauses.
-const BASE: Clause = Clause {
-    id: "",
-    title: "",
-    rule: "",
-    precondition: "",
-    exempt: |_| None,
-    stimulus: "",
-    observation: "all ports, until the device is silent",
-    oracle: "",
-    repeats: 5,
-    error: "a device that is a function of its frames is judged without error",
-    probe: |_| Ok(()),
-    measure: None,
 };
 
 /// A timeout on wires within which a bench on a busy host may not deliver a block's contributions.

@@ -1,6 +1,5 @@
 //! Clauses on frames that must not contribute to a sum: from strangers, of unknown jobs, truncated, or of another type.
 
-use super::BASE;
 use super::router::{Router, Spot, elements, timeout, with_router};
 use crate::format::{HEADER, PORT};
 use pktgen_engine::clause::{Clause, ClauseBreach, LONGER, ProbeGround, ProbeResult, checks};
@@ -14,7 +13,7 @@ const REFUSED: Clause = Clause {
     precondition: "two workers or more",
     exempt: ProbeGround::alone,
     oracle: "no frame before the last contribution; then the sum of the right contributions; the same where it comes before all of them to another block, which does not age for it",
-    ..BASE
+    ..Clause::BASE
 };
 
 pub(super) static CLAUSES: &[Clause] = &[
@@ -37,7 +36,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         stimulus: "contributions of all workers with another job's number; three timeouts later a right block",
         oracle: "no frame of the first; then the sum",
         probe: |probe| with_router(probe, unknown_job),
-        ..BASE
+        ..Clause::BASE
     },
     Clause {
         id: "trio-ml-represents",

@@ -1,6 +1,5 @@
 //! Clauses on results: their recipients and their headers.
 
-use super::BASE;
 use super::router::{Answer, Router, Spot, counts, with_router};
 use crate::format::{HEADER, PORT};
 use pktgen_engine::clause::checks::{dotted, headers_fit, same, station};
@@ -16,7 +15,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         observation: "all ports, until the device is silent, and for three timeouts; without mitigation for certify.late",
         oracle: "one copy for each worker of the job, and none later",
         probe: |probe| with_router(probe, receivers),
-        ..BASE
+        ..Clause::BASE
     },
     Clause {
         id: "trio-ml-echo",
@@ -25,7 +24,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         stimulus: "one contribution of each worker",
         oracle: "the same fields",
         probe: |probe| with_router(probe, echo),
-        ..BASE
+        ..Clause::BASE
     },
     Clause {
         id: "trio-ml-counts",
@@ -34,7 +33,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         stimulus: "one contribution of each worker",
         oracle: "the number of workers, 0 and 0",
         probe: |probe| with_router(probe, whole),
-        ..BASE
+        ..Clause::BASE
     },
     Clause {
         id: "trio-ml-final",
@@ -44,7 +43,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         oracle: "the flag of the contributions",
         repeats: 2,
         probe: |probe| with_router(probe, last),
-        ..BASE
+        ..Clause::BASE
     },
     Clause {
         id: "trio-ml-complete",
@@ -55,7 +54,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         stimulus: "contributions of all workers but one, a quarter of the timeout, then the last",
         oracle: "no frame before the last contribution; then the sum",
         probe: |probe| with_router(probe, complete),
-        ..BASE
+        ..Clause::BASE
     },
     Clause {
         id: "trio-ml-addresses",
@@ -65,7 +64,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         oracle: "the addresses of the experiment or of its profile",
         repeats: 2,
         probe: |probe| with_router(probe, addresses),
-        ..BASE
+        ..Clause::BASE
     },
     Clause {
         id: "trio-ml-headers",
@@ -75,7 +74,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         oracle: "headers made by the certifier",
         repeats: 2,
         probe: |probe| with_router(probe, headers),
-        ..BASE
+        ..Clause::BASE
     },
     Clause {
         id: "trio-ml-ethernet",
@@ -85,7 +84,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         oracle: "the addresses of the experiment or of its profile",
         repeats: 2,
         probe: |probe| with_router(probe, ethernet),
-        ..BASE
+        ..Clause::BASE
     },
 ];
 

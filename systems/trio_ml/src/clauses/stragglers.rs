@@ -3,7 +3,6 @@
 use pktgen_core::time::{Time, US};
 use pktgen_core::units::Span;
 
-use super::BASE;
 use super::results::{has_right_stations, is_well_addressed};
 use super::router::{Router, Spot, counts, has_sums, timeout, with_router};
 use crate::format::HEADER;
@@ -19,7 +18,7 @@ const AGING: Clause = Clause {
     exempt: never_ages,
     observation: "all ports, for four timeouts at most",
     error: "on wires a device that is late by less than the host's own lateness is not found",
-    ..BASE
+    ..Clause::BASE
 };
 
 pub(super) static CLAUSES: &[Clause] = &[
@@ -86,7 +85,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         repeats: 2,
         error: "a timeout longer than certify.late is not found",
         probe: |probe| with_router(probe, patient),
-        ..BASE
+        ..Clause::BASE
     },
     Clause {
         id: "trio-ml-late",

@@ -1,6 +1,5 @@
 //! Clauses on sums.
 
-use super::BASE;
 use super::router::{Router, elements, with_router};
 use pktgen_engine::clause::checks::{EDGES, orders};
 use pktgen_engine::clause::{Clause, ProbeGround, ProbeResult};
@@ -20,7 +19,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         error: "a wrong gradient agrees by chance with probability 2⁻³²",
         repeats: 10,
         probe: |probe| with_router(probe, sum),
-        ..BASE
+        ..Clause::BASE
     },
     Clause {
         id: "trio-ml-order",
@@ -33,7 +32,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         error: "of more than 4 workers a random choice of 24 orders is tried",
         repeats: 2,
         probe: |probe| with_router(probe, order),
-        ..BASE
+        ..Clause::BASE
     },
     Clause {
         id: "trio-ml-wrap",
@@ -45,7 +44,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         oracle: "32-bit sums made by the certifier",
         repeats: 3,
         probe: |probe| with_router(probe, wrap),
-        ..BASE
+        ..Clause::BASE
     },
     Clause {
         id: "trio-ml-sizes",
@@ -57,7 +56,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         oracle: "32-bit sums made by the certifier, of as many gradients",
         repeats: 2,
         probe: |probe| with_router(probe, sizes),
-        ..BASE
+        ..Clause::BASE
     },
     Clause {
         id: "trio-ml-reuse",
@@ -67,7 +66,7 @@ pub(super) static CLAUSES: &[Clause] = &[
         oracle: "the sum of each generation",
         repeats: 3,
         probe: |probe| with_router(probe, reuse),
-        ..BASE
+        ..Clause::BASE
     },
 ];
 
