@@ -12,7 +12,7 @@ pub(crate) struct Unseen {
     cluster_of: Vec<u16>,
     clusters: Vec<Vec<u32>>,
     /// Whether results are packets at a server, which adds what devices did not.
-    at_server: bool,
+    pub(crate) at_server: bool,
 }
 
 impl Unseen {
@@ -31,7 +31,7 @@ impl Unseen {
     }
 
     /// Returns the workers of the job of a packet's worker; empty for an unknown worker.
-    fn workers_of(&self, id: PacketId) -> &[u32] {
+    pub(crate) fn workers_of(&self, id: PacketId) -> &[u32] {
         let cluster = self.cluster_of.get(id.worker() as usize).map(|cluster| usize::from(*cluster));
         cluster.and_then(|cluster| self.clusters.get(cluster)).map_or(&[], Vec::as_slice)
     }

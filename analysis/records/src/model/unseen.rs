@@ -4,38 +4,9 @@
 use pktgen_core::record::{Family, Heat, Manifest, PacketId};
 
 use super::{Fates, Resolver, State};
-use crate::fates::Fate;
+use crate::fates::{Fate, Unseen};
 use crate::run::Records;
 use pktgen_core::index::NOWHERE;
-
-/// What a resolver must know about such a run.
-pub(super) struct Unseen {
-    cluster_of: Vec<u16>,
-    clusters: Vec<Vec<u32>>,
-    /// Whether results are packets at a server, which adds what devices did not.
-    at_server: bool,
-}
-
-impl Unseen {
-    fn of(manifest: &Manifest) -> Self {
-        let mut clusters: Vec<Vec<u32>> = Vec::new();
-        for (worker, cluster) in (0u32..).zip(&manifest.clusters) {
-            let cluster = usize::from(*cluster);
-            if clusters.len() <= cluster {
-                clusters.resize(cluster + 1, Vec::new());
-            }
-            clusters[cluster].push(worker);
-        }
-        let at_server = manifest.unseen.as_ref().is_some_and(|unseen| unseen.at_server);
-        Unseen { cluster_of: manifest.clusters.clone(), clusters, at_server }
-    }
-
-    /// Returns the workers of the job of a packet's worker; empty for an unknown worker.
-    fn workers_of(&self, id: PacketId) -> &[u32] {
-        let cluster = self.cluster_of.get(id.worker() as usize).map(|cluster| usize::from(*cluster));
-        cluster.and_then(|cluster| self.clusters.get(cluster)).map_or(&[], Vec::as_slice)
-    }
-}
 
 impl Fates {
     /// Resolves the fates of a run whose device was hardware.
