@@ -3,6 +3,7 @@
 //! Called by [`crate::grouped`]. Integers are added up in 128 bits, so the order and batches do not affect the result.
 
 use std::hash::Hash;
+use std::ops::Add;
 
 use polars::prelude::*;
 
@@ -78,50 +79,29 @@ impl Level {
 /// An aggregate of all groups.
 enum Cells {
     /// Sum, count and extremum of integers.
-    Whole(Vec<Whole>),
-    Float(Vec<Float>),
+    Whole(Vec<Part<i128>>),
+    Float(Vec<Part<f64>>),
     Count(Vec<u64>),
 }
 
+/// The sum, minimum or maximum of some cells of a group.
 #[derive(Clone, Copy)]
-struct Whole {
-    value: i128,
+struct Part<T> {
+    value: T,
     cells: u64,
 }
 
-#[derive(Clone, Copy)]
-struct Float {
-    value: f64,
-    cells: u64,
-}
-
-impl Whole {
+impl<T: Copy + Add<Output = T>> Part<T> {
+    /// Adds another part; `min` and `max` are those of the type. For floats, NaN is neither if there is a number.
     #[inline]
-    fn add(&mut self, aggregate: Aggregate, other: Whole) {
+    fn add(&mut self, aggregate: Aggregate, other: Self, min: impl Fn(T, T) -> T, max: impl Fn(T, T) -> T) {
         if other.cells == 0 {
             return;
         }
         self.value = match aggregate {
             _ if self.cells == 0 => other.value,
-            Aggregate::Least => self.value.min(other.value),
-            Aggregate::Most => self.value.max(other.value),
-            _ => self.value + other.value,
-        };
-        self.cells += other.cells;
-    }
-}
-
-impl Float {
-    #[inline]
-    fn add(&mut self, aggregate: Aggregate, other: Float) {
-        if other.cells == 0 {
-            return;
-        }
-        // NaN is neither minimum nor maximum if there is a number.
-        self.value = match aggregate {
-            _ if self.cells == 0 => other.value,
-            Aggregate::Least => self.value.min(other.value),
-            Aggregate::Most => self.value.max(other.value),
+            Aggregate::Least => min(self.value, other.value),
+            Aggregate::Most => max(self.value, other.value),
             _ => self.value + other.value,
         };
         self.cells += other.cells;
@@ -177,8 +157,8 @@ impl Groups {
         for (_, cells) in &mut self.cells {
             match cells {
                 Cells::Count(counts) => counts.resize(groups, 0),
-                Cells::Whole(wholes) => wholes.resize(groups, Whole { value: 0, cells: 0 }),
-                Cells::Float(floats) => floats.resize(groups, Float { value: 0.0, cells: 0 }),
+                Cells::Whole(wholes) => wholes.resize(groups, Part { value: 0, cells: 0 }),
+                Cells::Float(floats) => floats.resize(groups, Part { value: 0.0, cells: 0 }),
             }
         }
     }
@@ -215,7 +195,7 @@ impl Groups {
                     let mut whole = |row: usize, value: Option<i128>| {
                         let Some(value) = value else { return };
                         *magnitude += value.unsigned_abs();
-                        wholes[groups[row] as usize].add(*aggregate, Whole { value, cells: 1 });
+                        wholes[groups[row] as usize].add(*aggregate, Part { value, cells: 1 }, Ord::min, Ord::max);
                     };
                     match of.dtype() {
                         DataType::UInt64 => each_cell(of.u64()?, |row, value| whole(row, value.map(i128::from))),
@@ -224,7 +204,7 @@ impl Groups {
                 }
                 (Cells::Float(floats), Some(of)) => each_cell(of.f64()?, |row, value| {
                     if let Some(value) = value {
-                        floats[groups[row] as usize].add(*aggregate, Float { value, cells: 1 });
+                        floats[groups[row] as usize].add(*aggregate, Part { value, cells: 1 }, f64::min, f64::max);
                     }
                 }),
                 _ => polars_bail!(ComputeError: "an aggregate of no column"),
@@ -252,10 +232,14 @@ impl Groups {
                     places.zip(others).for_each(|(place, other)| own[place] += other);
                 }
                 (Cells::Whole(own), Cells::Whole(others)) => {
-                    places.zip(others).for_each(|(place, other)| own[place].add(*aggregate, *other));
+                    places
+                        .zip(others)
+                        .for_each(|(place, other)| own[place].add(*aggregate, *other, Ord::min, Ord::max));
                 }
                 (Cells::Float(own), Cells::Float(others)) => {
-                    places.zip(others).for_each(|(place, other)| own[place].add(*aggregate, *other));
+                    places
+                        .zip(others)
+                        .for_each(|(place, other)| own[place].add(*aggregate, *other, f64::min, f64::max));
                 }
                 // Both belong to the same plan.
                 _ => {}
