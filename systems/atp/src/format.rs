@@ -187,27 +187,17 @@ const fn items(fields: &'static [Field]) -> Rest {
     Rest::Items { name: "values", count: Count::Fixed(ELEMENTS), fields }
 }
 
-const SUMMARY: &[&str] = &["app", "seq", "workers", "aggregator", "resent", "collision", "ecn", "ack"];
-
-static LAYOUT: Layout = Layout {
+const LAYOUT: Layout = Layout {
     ports: &[],
     shared_ports: &[],
     telling: false,
-    summary: SUMMARY,
+    summary: &["app", "seq", "workers", "aggregator", "resent", "collision", "ecn", "ack"],
     head: Header::FIELDS,
     rules: &[],
     messages: MESSAGES,
 };
 
-static UDP_LAYOUT: Layout = Layout {
-    ports: &[(PORT, WORKER_PORT)],
-    shared_ports: &[],
-    telling: false,
-    summary: SUMMARY,
-    head: Header::FIELDS,
-    rules: &[],
-    messages: MESSAGES,
-};
+static UDP_LAYOUT: Layout = Layout { ports: &[(PORT, WORKER_PORT)], ..LAYOUT };
 
 const MESSAGES: &[Message] = &[
     Message {
