@@ -49,7 +49,6 @@ use crate::steer::Steering;
 use crate::target::program::Expected;
 use crate::transport::Pacing;
 
-use conclude::of_updates;
 use declared::{default_metrics, expected};
 pub use find_rate::{
     Attempt, JudgedTrial, Limiter, LoadClass, RateFound, RateLoad, Search, SearchGoal, Searched, Trial, TrialLoss,
@@ -495,18 +494,8 @@ impl Experiment {
         } else {
             simulated::run(plan, remote, &source, &mut manifest, recorder, task, before)?;
         }
-        Ok(Finished {
-            dir: dir.to_owned(),
-            labels: run.labels.clone(),
-            seed: run.seed,
-            achieved_pps: summary.as_ref().and_then(Summary::achieved_pps),
-            summary,
-            updates: of_updates(&manifest),
-            balance: manifest.balance,
-            unseen: manifest.unseen,
-            validity: manifest.validity,
-            state: manifest.state,
-        })
+        let achieved_pps = summary.as_ref().and_then(Summary::achieved_pps);
+        Ok(Finished { achieved_pps, summary, ..Finished::of(dir, manifest) })
     }
 
     /// Returns the manifest of a run that is about to start.

@@ -1,7 +1,10 @@
 //! The end of a run: closes its account, completes the manifest, and judges the run.
 
+use std::path::Path;
+
 use pktgen_core::record::{Balance, Facts, Fault, Manifest, NO_CLUSTER, Note, RunState, Unseen, judge};
 
+use super::Finished;
 use crate::driver::virtual_time::Outcome;
 use crate::endpoint::rounds::RESULTS_OVERFLOWED;
 use crate::ledger::total;
@@ -9,8 +12,26 @@ use crate::ledger::total;
 /// Counters of a run with an account of exact updates: those counted twice, and never.
 pub(super) const EXACTNESS: [&str; 2] = ["counted_twice", "never_counted"];
 
+impl Finished {
+    /// Returns the run in `dir` with this manifest, without the traffic of a process.
+    pub(super) fn of(dir: &Path, manifest: Manifest) -> Finished {
+        Finished {
+            dir: dir.to_owned(),
+            updates: of_updates(&manifest),
+            labels: manifest.labels,
+            seed: manifest.seed,
+            achieved_pps: None,
+            summary: None,
+            balance: manifest.balance,
+            unseen: manifest.unseen,
+            validity: manifest.validity,
+            state: manifest.state,
+        }
+    }
+}
+
 /// Returns the balance of the workers that have a cluster; of all, if none has one.
-pub(super) fn of_updates(manifest: &Manifest) -> Balance {
+fn of_updates(manifest: &Manifest) -> Balance {
     let has_cluster = |worker: usize| manifest.clusters.get(worker) != Some(&NO_CLUSTER);
     let by_worker = manifest.balance_by_worker.iter().enumerate();
     let own: Vec<Balance> =

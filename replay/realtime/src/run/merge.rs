@@ -15,7 +15,6 @@ use pktgen_core::record::{
 use pktgen_core::time::{MS, Time};
 use pktgen_core::{Error, Result};
 
-use super::conclude::of_updates;
 use super::real::settle_into;
 use super::shard::read;
 use super::{Experiment, Finished, SWEEP, write_sweep};
@@ -101,19 +100,7 @@ pub fn merge(
     if let Some(sweep) = parts.iter().map(|part| part.dir.join(SWEEP)).find(|path| path.exists()) {
         write_sweep(out, &mut read(&sweep)?)?;
     }
-    let finished = Finished {
-        dir: out.to_owned(),
-        updates: of_updates(&manifest),
-        labels: manifest.labels,
-        seed: run.seed,
-        achieved_pps: None,
-        summary: None,
-        balance: manifest.balance,
-        unseen: manifest.unseen,
-        validity: manifest.validity,
-        state: manifest.state,
-    };
-    Ok(Merged { finished, skew })
+    Ok(Merged { finished: Finished::of(out, manifest), skew })
 }
 
 /// Returns the folders of the parts' records.

@@ -20,7 +20,6 @@ use pktgen_core::whole::write_whole;
 use pktgen_core::{Error, Result};
 use serde::de::DeserializeOwned;
 
-use super::conclude::of_updates;
 use super::{Experiment, Finished, SWEEP, sweep_text, tool, write_sweep};
 use crate::driver::real_time::Progress;
 
@@ -231,18 +230,7 @@ pub(super) fn complete(
     } else if let Some(part) = &manifest.part {
         format!("it is the {part} part of a run; pktgen merge joins the parts first")
     } else {
-        return Ok(Some(Finished {
-            dir: dir.to_owned(),
-            updates: of_updates(&manifest),
-            labels: manifest.labels,
-            seed: manifest.seed,
-            achieved_pps: None,
-            summary: None,
-            balance: manifest.balance,
-            unseen: manifest.unseen,
-            validity: manifest.validity,
-            state: manifest.state,
-        }));
+        return Ok(Some(Finished::of(dir, manifest)));
     };
     Err(Error::data(&path, wrong))
 }

@@ -13,7 +13,6 @@ use pktgen_core::seed::{Seed, drawn};
 use pktgen_core::{Error, Result};
 use pktgen_workload::study::{Finding, Study, TIME_TAKEN, Task as Ready};
 
-use super::conclude::of_updates;
 use super::{Experiment, Finished, Task, points, tool};
 use crate::capture::{claim, write_manifest};
 use crate::clock;
@@ -183,17 +182,6 @@ impl Experiment {
             ..Manifest::default()
         };
         write_manifest(dir, &manifest)?;
-        Ok(Finished {
-            dir: dir.to_owned(),
-            labels: run.labels.clone(),
-            seed: run.seed,
-            achieved_pps: None,
-            summary: None,
-            updates: of_updates(&manifest),
-            balance: manifest.balance,
-            unseen: manifest.unseen,
-            validity: manifest.validity,
-            state: manifest.state,
-        })
+        Ok(Finished::of(dir, manifest))
     }
 }
