@@ -6,7 +6,6 @@ mod skew;
 
 use std::path::{Path, PathBuf};
 
-use hdrhistogram::Histogram;
 use pktgen_core::config::{Document, Run};
 use pktgen_core::record::{
     CONTROLS, Counters, Fault, Incidents, InterfaceCounts, Manifest, Note, PacingCounts, QueueCounts, RunState,
@@ -20,7 +19,7 @@ use super::shard::read;
 use super::{Experiment, Finished, SWEEP, write_sweep};
 use crate::capture::{PartDirs, claim, join_records, write_manifest};
 use crate::catalogue::Catalogue;
-use crate::driver::real_time::{AcksByCluster, RealOutcome};
+use crate::driver::real_time::RealOutcome;
 use crate::plan::{Plan, source};
 use agreement::Agreement;
 use parts::{PARTS, Part, anchors, find_parts, same_run, same_time};
@@ -73,25 +72,12 @@ pub fn merge(
     let (run, plan) = planned(&experiment, &workers.manifest)?;
     let _claim = claim(out)?;
     manifest.files = join_records(&records(&parts, &late), out)?;
-    let lateness = Histogram::new(3).map_err(|e| Error::Invalid(format!("no histogram: {e}")))?;
     let outcome = RealOutcome {
         counters: std::mem::take(&mut manifest.counters),
-        ledger: plan.parts.ledger,
-        lateness,
-        lateness_of_others: None,
-        skipped: 0,
         faults: faults(&parts),
-        notes: Vec::new(),
-        queues: Vec::new(),
-        facts: Vec::new(),
         interrupted: parts.iter().any(|part| part.manifest.state == RunState::Interrupted),
         cut: parts.iter().any(Part::is_cut),
-        offered: None,
-        frames: Vec::new(),
-        tallies: Vec::new(),
-        acks_due: AcksByCluster::default(),
-        acks_seen: AcksByCluster::default(),
-        acks_elsewhere: 0,
+        ..RealOutcome::empty(plan.parts.ledger)?
     };
     let again = || source(catalogue, experiment.resolve(run)?, run.seed);
     settle_into(&mut manifest, out, &again, outcome, slack)?;

@@ -225,6 +225,16 @@ impl RealOutcome {
     pub(super) fn new(facts: Vec<(String, String)>, shared: &Shared, ledger: Ledger) -> Result<Self> {
         Ok(RealOutcome {
             counters: Counters { end_ps: shared.clock.now(), ..Counters::default() },
+            facts,
+            interrupted: shared.stop.load(Ordering::Relaxed),
+            ..RealOutcome::empty(ledger)?
+        })
+    }
+
+    /// Returns an outcome without counts.
+    pub(crate) fn empty(ledger: Ledger) -> Result<Self> {
+        Ok(RealOutcome {
+            counters: Counters::default(),
             ledger,
             lateness: histogram()?,
             lateness_of_others: None,
@@ -232,8 +242,8 @@ impl RealOutcome {
             faults: Vec::new(),
             notes: Vec::new(),
             queues: Vec::new(),
-            facts,
-            interrupted: shared.stop.load(Ordering::Relaxed),
+            facts: Vec::new(),
+            interrupted: false,
             cut: false,
             offered: None,
             frames: Vec::new(),
