@@ -2,7 +2,8 @@
 #![expect(unsafe_code, reason = "talks to the kernel; every block says why it is sound")]
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use super::link::query_with;
 
 const GET_DRIVER: u32 = 0x03;
 const GET_RING: u32 = 0x10;
@@ -88,31 +89,11 @@ fn ask_in(interface: &str, words: &mut [u32]) -> io::Result<()> {
     if words.len() < WORDS {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    // SAFETY: no addresses among the arguments; a non-negative result is a new descriptor that nobody else owns.
-    let socket = unsafe {
-        let fd = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        OwnedFd::from_raw_fd(fd)
-    };
-    // SAFETY: all zeros is a valid ifreq.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    let room = request.ifr_name.len() - 1;
-    if interface.len() > room {
-        return Err(io::Error::from_raw_os_error(libc::ENODEV));
-    }
-    for (to, from) in request.ifr_name[..room].iter_mut().zip(interface.bytes()) {
-        *to = from as libc::c_char;
-    }
-    request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
-    // SAFETY: the kernel reads the name and the question, and writes an answer to `words`: of a fixed length, which is
-    // at most WORDS for the questions above and was checked, or as long as the question's second word says, which `spread` sets
-    // to less than the slice has; both outlive the call.
-    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
+    let set = |request: &mut libc::ifreq| request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
+    // SAFETY: the kernel reads the question, and writes an answer to `words`: of a fixed length, which is at most WORDS for
+    // the questions above and was checked, or as long as the question's second word says, which `spread` sets to less than
+    // the slice has; the slice outlives the call.
+    unsafe { query_with(interface, libc::SIOCETHTOOL as _, set) }.map(|_| ())
 }
 
 /// Makes the kernel write the checksums of frames that sockets send over an interface made by pktgen. A virtual

@@ -97,7 +97,8 @@ impl Interface {
         // Flags, stamping of sent frames, receive filter.
         let mut config = [0u32; 3];
         let set = |request: &mut libc::ifreq| request.ifr_ifru.ifru_data = (&raw mut config).cast();
-        query_with(&self.name, SIOCGHWTSTAMP, set).ok()?;
+        // SAFETY: the kernel writes a configuration, three words, to `config`, which outlives the call.
+        unsafe { query_with(&self.name, SIOCGHWTSTAMP, set) }.ok()?;
         Some(config)
     }
 
@@ -222,11 +223,20 @@ fn wait_until_up(name: &str) -> Result<()> {
 
 /// Queries the kernel about an interface by name.
 fn query(name: &str, what: libc::Ioctl) -> io::Result<libc::ifreq> {
-    query_with(name, what, |_| {})
+    // SAFETY: all addresses in the request are null.
+    unsafe { query_with(name, what, |_| {}) }
 }
 
 /// Queries with more of the request filled in.
-fn query_with(name: &str, what: libc::Ioctl, fill: impl FnOnce(&mut libc::ifreq)) -> io::Result<libc::ifreq> {
+///
+/// # Safety
+///
+/// If the kernel reads or writes memory for `what`, `fill` sets its address, and it outlives the call.
+pub(super) unsafe fn query_with(
+    name: &str,
+    what: libc::Ioctl,
+    fill: impl FnOnce(&mut libc::ifreq),
+) -> io::Result<libc::ifreq> {
     // SAFETY: no addresses among the arguments; a non-negative result is a new descriptor.
     let socket = unsafe {
         let fd = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
@@ -238,12 +248,15 @@ fn query_with(name: &str, what: libc::Ioctl, fill: impl FnOnce(&mut libc::ifreq)
     // SAFETY: all zeros is a valid ifreq.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     let room = request.ifr_name.len() - 1;
+    if name.len() > room {
+        return Err(io::Error::from_raw_os_error(libc::ENODEV));
+    }
     for (to, from) in request.ifr_name[..room].iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
     fill(&mut request);
     // SAFETY: the kernel reads the name and fills a union member of an ifreq that outlives the call, or the memory that
-    // it points to, which `fill` chose for this request.
+    // it points to, which the caller promises.
     if unsafe { libc::ioctl(socket.as_raw_fd(), what, &raw mut request) } < 0 {
         return Err(io::Error::last_os_error());
     }
