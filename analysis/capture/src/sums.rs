@@ -434,8 +434,8 @@ mod tests {
         assert_eq!(sums.workers(), None);
     }
 
-    #[test]
-    fn a_long_tensor_that_begins_anew_is_new() {
+    /// Counts three tensors of 400 numbers from two workers; calls `behind` with tensor and number after each result.
+    fn long_tensors(behind: impl Fn(&mut Sums, u32, u32)) {
         let mut sums = Sums::remembering(&[], 1 << 8);
         sums.renewals.by_format = vec![Renewal::Sequences; 3];
         for (tensor, seq) in (0..3).flat_map(|tensor| (0..400).map(move |seq| (tensor, seq))) {
@@ -443,25 +443,24 @@ mod tests {
                 assert!(!sums.contribution(&event(What::Update, Some(worker), seq, 0)), "{tensor} {seq}");
             }
             assert!(sums.result(&event(What::Result, Some(0), seq, 0), true), "{tensor} {seq}");
+            behind(&mut sums, tensor, seq);
         }
         assert_eq!(sums.workers(), Some(2));
+    }
+
+    #[test]
+    fn a_long_tensor_that_begins_anew_is_new() {
+        long_tensors(|_, _, _| {});
     }
 
     /// Behind the second result of a tensor, a copy of a late one of the tensor before comes.
     #[test]
     fn a_late_copy_behind_the_begin_of_a_tensor_begins_none() {
-        let mut sums = Sums::remembering(&[], 1 << 8);
-        sums.renewals.by_format = vec![Renewal::Sequences; 3];
-        for (tensor, seq) in (0..3).flat_map(|tensor| (0..400).map(move |seq| (tensor, seq))) {
-            for worker in 0..2 {
-                assert!(!sums.contribution(&event(What::Update, Some(worker), seq, 0)), "{tensor} {seq}");
-            }
-            assert!(sums.result(&event(What::Result, Some(0), seq, 0), true), "{tensor} {seq}");
+        long_tensors(|sums, tensor, seq| {
             if tensor > 0 && seq == 1 {
                 assert!(!sums.result(&event(What::Result, Some(1), 398, 0), true), "{tensor}");
             }
-        }
-        assert_eq!(sums.workers(), Some(2));
+        });
     }
 
     /// The result 15,000 comes first after 15,040, when a part of what is remembered is forgotten.
