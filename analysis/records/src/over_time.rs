@@ -315,6 +315,7 @@ fn walk(mut from: Vec<i64>, mut to: Vec<i64>, begin: i128, below: Below, target:
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::quantile::tests::spread;
     use crate::stats::quantile_of_sorted;
     use proptest::prelude::*;
 
@@ -349,17 +350,9 @@ mod tests {
         }
     }
 
-    fn begins() -> impl Strategy<Value = Vec<i64>> {
-        prop_oneof![
-            prop::collection::vec(0i64..50, 1..5000),
-            prop::collection::vec(-1i64 << 40..1 << 40, 1..5000),
-            prop::collection::vec(prop_oneof![Just(7i64), 0i64..1 << 50], 1..5000),
-        ]
-    }
-
     proptest! {
         #[test]
-        fn all_are_those_of_sorting(begins in begins(), lengths in prop::collection::vec(0i64..1 << 30, 5000)) {
+        fn all_are_those_of_sorting(begins in spread(), lengths in prop::collection::vec(0i64..1 << 30, 5000)) {
             let segments: Vec<Segment> = begins.iter().zip(&lengths).map(|(from, length)| [*from, from + length]).collect();
             agrees(&segments);
         }

@@ -197,12 +197,13 @@ fn ranked(values: &dyn Values, ruler: Ruler, last: i128, wanted: &[(usize, u64)]
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::stats::quantile_of_sorted;
     use proptest::prelude::*;
 
-    fn spread() -> impl Strategy<Value = Vec<i64>> {
+    /// Returns numbers in a narrow range, in a wide one, and in a wide one of which half are equal.
+    pub(crate) fn spread() -> impl Strategy<Value = Vec<i64>> {
         prop_oneof![
             prop::collection::vec(0i64..50, 1..5000),
             prop::collection::vec(-1i64 << 40..1 << 40, 1..5000),
