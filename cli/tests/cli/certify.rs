@@ -7,7 +7,7 @@ mod trio;
 
 use std::path::{Path, PathBuf};
 
-use crate::support::bench::{Device, cabled, lockstep};
+use crate::support::bench::{Device, SWITCHML, cabled, lockstep};
 use crate::support::serving::Serving;
 use crate::support::text;
 use crate::support::wired::{config, pktgen, said};
@@ -476,8 +476,8 @@ fn in_lockstep_with(name: &str, words: &[&str], options: &[&str], set: &[&str]) 
     let text = match name {
         "olaf" => OLAF.replace("workers_per_cluster = 4", "workers_per_cluster = 3"),
         "libra" => libra::SPARSE.replace("program = \"libra\"", "add = \"exact\""),
-        "trio_ml" => SWITCH.replace("\"switchml\"\npool = 32", "\"trio_ml\"\nwindow = 32"),
-        _ => SWITCH.into(),
+        "trio_ml" => SWITCHML.replace("\"switchml\"\npool = 32", "\"trio_ml\"\nwindow = 32"),
+        _ => SWITCHML.into(),
     };
     std::fs::write(&file, text).expect("writable");
     let command = serde_json::json!([&[lockstep().to_str().expect("a path")], words].concat()).to_string();
@@ -497,24 +497,6 @@ fn in_lockstep_with(name: &str, words: &[&str], options: &[&str], set: &[&str]) 
 fn text_lines(bytes: &[u8]) -> Vec<Value> {
     text(bytes).lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
-
-/// SwitchML in virtual time.
-const SWITCH: &str = r#"
-name = "switch"
-[workload]
-kind = "dense"
-model = "resnet50"
-scale = 0.002
-workers = 4
-iterations = 3
-elements = 256
-compute = "1ms"
-[topology]
-kind = "rack"
-[endpoint]
-workers = "switchml"
-pool = 32
-"#;
 
 #[test]
 fn devices_in_lockstep_conform_or_fail_the_clause_that_names_their_fault() {
@@ -540,7 +522,7 @@ fn devices_in_lockstep_conform_or_fail_the_clause_that_names_their_fault() {
 fn a_device_that_does_not_start_leaves_no_certificate_under_way() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (file, out) = (folder.path().join("x.toml"), folder.path().join("out"));
-    std::fs::write(&file, SWITCH).expect("writable");
+    std::fs::write(&file, SWITCHML).expect("writable");
     let (file, path) = (file.display().to_string(), out.display().to_string());
     let certify = |program: &str, words: &[&str]| {
         let command = serde_json::json!([program, "--ports", "4", "--protocol", "switchml", "--workers", "4"]);
@@ -569,7 +551,7 @@ fn a_device_that_does_not_start_leaves_no_certificate_under_way() {
 fn a_certificate_that_was_killed_while_its_device_starts_goes_on() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let [file, out, started, go] = ["x.toml", "out", "started", "go"].map(|name| folder.path().join(name));
-    std::fs::write(&file, SWITCH).expect("writable");
+    std::fs::write(&file, SWITCHML).expect("writable");
     let switch = format!("exec '{}' --ports 4 --protocol switchml --workers 4", lockstep().display());
     let script = format!("test -e '{}' && {switch}; touch '{}'; exec sleep 600", go.display(), started.display());
     let command = format!("target.lockstep.command={}", serde_json::json!(["/bin/sh", "-c", script]));

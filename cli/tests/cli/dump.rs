@@ -6,25 +6,7 @@ use std::process::{Command, Stdio};
 
 use pktgen_core::record::digest::file_digest;
 
-use crate::support::pktgen;
-
-/// Two queues, which make two runs.
-const SMALL: &str = r#"
-name = "small"
-[workload]
-clusters = 2
-workers_per_cluster = 3
-updates = 40
-[schedule]
-kind = "poisson"
-offered = "60Gbps"
-[topology]
-rate = "20Gbps"
-[target]
-program = "olaf"
-[sweep]
-axes."target.queue" = ["fifo", "olaf"]
-"#;
+use crate::support::{SMALL, pktgen};
 
 fn prints(folder: &Path, args: &[&str]) -> String {
     let output = pktgen(folder, args);

@@ -7,29 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use crate::support::text;
+use crate::support::{SMALL, text};
 use pktgen_testing::{Need, skip};
 use tempfile::TempDir;
 
-/// 6 workers in 2 clusters, 40 updates each, with a sweep.
-const SMALL: &str = r#"
-name = "small"
-[workload]
-clusters = 2
-workers_per_cluster = 3
-updates = 40
-[schedule]
-kind = "poisson"
-offered = "60Gbps"
-[topology]
-rate = "20Gbps"
-[target]
-program = "olaf"
-[sweep]
-axes."target.queue" = ["fifo", "olaf"]
-"#;
-
-/// The same in real time, within one process.
+/// [`SMALL`] in real time, within one process.
 const RING: &str = r#"
 name = "ring"
 [workload]

@@ -6,26 +6,8 @@ use std::process::{Command, Output};
 use pktgen_testing::eventually;
 use serde_json::{Value, json};
 
-use crate::support::bench::lockstep;
+use crate::support::bench::{SWITCHML, lockstep};
 use crate::support::wired::{datagrams, manifest, number, pktgen, said};
-
-/// SwitchML: four workers, each on a port of its own.
-const SWITCHML: &str = r#"
-name = "lockstep-switchml"
-[workload]
-kind = "dense"
-model = "resnet50"
-scale = 0.002
-workers = 4
-iterations = 3
-elements = 256
-compute = "1ms"
-[topology]
-kind = "rack"
-[endpoint]
-workers = "switchml"
-pool = 32
-"#;
 
 /// OLAF: nine workers in three clusters before a link that is too slow for them.
 const OLAF: &str = r#"

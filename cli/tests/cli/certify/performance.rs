@@ -14,8 +14,8 @@ use pktgen_engine::clause::{EachFrame, ProbeBench, ProbeWitness};
 use pktgen_realtime::run::Experiment;
 use serde_json::Value;
 
-use super::{OLAF, SWITCH, VIRTUAL, options, ours, text_lines};
-use crate::support::bench::lockstep;
+use super::{OLAF, VIRTUAL, options, ours, text_lines};
+use crate::support::bench::{SWITCHML, lockstep};
 use crate::support::wired::{config, pktgen, said};
 
 /// A device behind an output that sends one frame to each port per service time, and has room for `room` waiting frames.
@@ -356,7 +356,7 @@ fn a_table_whose_process_was_killed_while_it_ended_ends() {
     };
     let variants = [("a", lockstep()), ("b", &*late)]
         .map(|(name, program)| format!("[[sweep.variants]]\nname = \"{name}\"\n{}\n", command(program)));
-    std::fs::write(&file, format!("{SWITCH}[target]\nkind = \"external\"\ncheck = false\n{}", variants.concat()))
+    std::fs::write(&file, format!("{SWITCHML}[target]\nkind = \"external\"\ncheck = false\n{}", variants.concat()))
         .expect("writable");
     let (file, path) = (file.display().to_string(), out.display().to_string());
     let certify = |more: &[&str]| {

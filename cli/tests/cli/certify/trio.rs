@@ -4,8 +4,8 @@ use std::path::Path;
 
 use pktgen_testing::{Need, skip};
 
-use super::{SWITCH, in_lockstep, text_lines, with};
-use crate::support::bench::{Device, cabled};
+use super::{in_lockstep, text_lines, with};
+use crate::support::bench::{Device, SWITCHML, cabled};
 use crate::support::text;
 use crate::support::wired::{pktgen, said};
 
@@ -16,7 +16,7 @@ const ROUTER: [&str; 4] = ["--protocol", "trio-ml", "--workers", "4"];
 fn our_router_conforms_in_virtual_time() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join("x.toml");
-    std::fs::write(&file, SWITCH.replace("\"switchml\"\npool = 32", "\"trio_ml\"\nwindow = 32")).expect("writable");
+    std::fs::write(&file, SWITCHML.replace("\"switchml\"\npool = 32", "\"trio_ml\"\nwindow = 32")).expect("writable");
     let file = file.display().to_string();
     for (n, (set, exempt)) in [
         (&["workload.jobs=2"][..], &["trio-ml-patient"][..]),

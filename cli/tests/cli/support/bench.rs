@@ -14,6 +14,24 @@ pub fn cabled(tag: &str) -> Result<Net, String> {
     Net::make(tag, &["h", "e"], &[(("h", "h0"), ("e", "e0")), (("e", "e1"), ("h", "h1"))])
 }
 
+/// SwitchML: four workers, each on a port of its own.
+pub const SWITCHML: &str = r#"
+name = "lockstep-switchml"
+[workload]
+kind = "dense"
+model = "resnet50"
+scale = 0.002
+workers = 4
+iterations = 3
+elements = 256
+compute = "1ms"
+[topology]
+kind = "rack"
+[endpoint]
+workers = "switchml"
+pool = 32
+"#;
+
 /// Returns the device's program on packet sockets, built from its sources at first use.
 pub fn program() -> &'static Path {
     static MADE: OnceLock<PathBuf> = OnceLock::new();

@@ -18,6 +18,24 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 
+/// 6 workers in 2 clusters, 40 updates each, with a sweep over two queues.
+pub const SMALL: &str = r#"
+name = "small"
+[workload]
+clusters = 2
+workers_per_cluster = 3
+updates = 40
+[schedule]
+kind = "poisson"
+offered = "60Gbps"
+[topology]
+rate = "20Gbps"
+[target]
+program = "olaf"
+[sweep]
+axes."target.queue" = ["fifo", "olaf"]
+"#;
+
 /// Returns the root of the checkout.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").to_owned()
