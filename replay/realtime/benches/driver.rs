@@ -4,18 +4,20 @@
 //! group leaves the records out, so that the difference is their price. Not measured: turning the
 //! records into Parquet at the end of a run.
 
+mod recorded;
+
 use std::hint::black_box;
 use std::sync::atomic::AtomicBool;
 
-use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{BatchSize, Bencher, Criterion, Throughput, criterion_group, criterion_main};
 use pktgen_core::Result;
 use pktgen_core::config::Document;
 use pktgen_core::record::{Book, Received, Sent};
 use pktgen_engine::driver::virtual_time::Simulation;
 use pktgen_engine::recorder::Recorder;
-use pktgen_realtime::capture::{RunDir, claim};
 use pktgen_realtime::run::Experiment;
 use pktgen_registry::all;
+use recorded::recorded;
 
 const PACKETS: u64 = 27 * 20_000;
 
@@ -44,42 +46,26 @@ impl Recorder for Nothing {
     }
 }
 
-fn driver(c: &mut Criterion) {
+/// Measures the first run of an experiment without records.
+fn unrecorded(b: &mut Bencher, experiment: &Experiment) {
     let stop = AtomicBool::new(false);
+    b.iter_batched(
+        || {
+            let plan = experiment.plan(&experiment.runs[0]).expect("valid");
+            (Simulation::new(plan.parts), plan.spec.capture.until)
+        },
+        |(run, until)| run.run(until, &stop, &mut Nothing, &mut |_| {}).map(|o| o.counters),
+        BatchSize::PerIteration,
+    );
+}
+
+fn driver(c: &mut Criterion) {
     let mut group = c.benchmark_group("virtual_time");
     group.throughput(Throughput::Elements(PACKETS)).sample_size(10);
     for (name, queue, program) in [("olaf", "olaf", "olaf"), ("fifo", "fifo", "forward")] {
         let experiment = experiment(queue, program);
-        let run = &experiment.runs[0];
-        group.bench_function(format!("{name}/no_records"), |b| {
-            b.iter_batched(
-                || {
-                    let plan = experiment.plan(run).expect("valid");
-                    (Simulation::new(plan.parts), plan.spec.capture.until)
-                },
-                |(run, until)| run.run(until, &stop, &mut Nothing, &mut |_| {}).map(|o| o.counters),
-                BatchSize::PerIteration,
-            );
-        });
-        group.bench_function(format!("{name}/full_records"), |b| {
-            b.iter_batched(
-                || {
-                    let dir = tempfile::tempdir().expect("a temporary folder");
-                    let plan = experiment.plan(run).expect("valid");
-                    let manifest = experiment.manifest(run, &plan);
-                    let recorder =
-                        RunDir::create(claim(dir.path()).expect("an empty folder"), &manifest, plan.spec.wanted())
-                            .expect("a run dir");
-                    (dir, plan, recorder)
-                },
-                |(dir, plan, mut recorder)| {
-                    let outcome =
-                        Simulation::new(plan.parts).run(plan.spec.capture.until, &stop, &mut recorder, &mut |_| {});
-                    (dir, recorder, outcome.map(|o| o.counters))
-                },
-                BatchSize::PerIteration,
-            );
-        });
+        group.bench_function(format!("{name}/no_records"), |b| unrecorded(b, &experiment));
+        group.bench_function(format!("{name}/full_records"), |b| recorded(b, &experiment));
     }
     group.finish();
 }
@@ -88,7 +74,6 @@ fn driver(c: &mut Criterion) {
 /// core, 30 times ns-3 (`scripts/ns3/compare` measures both in one run).
 fn multi_hop(c: &mut Criterion) {
     const UPDATES: u64 = 5000;
-    let stop = AtomicBool::new(false);
     let mut group = c.benchmark_group("multi_hop");
     group.throughput(Throughput::Elements(100 * UPDATES)).sample_size(10);
     for (name, program, queue, workers) in [
@@ -103,17 +88,7 @@ fn multi_hop(c: &mut Criterion) {
              [endpoint]\nworkers = \"{workers}\"\n"
         );
         let experiment = Experiment::open(all(), Document::parse(&text, "bench").expect("valid")).expect("valid");
-        let run = &experiment.runs[0];
-        group.bench_function(name, |b| {
-            b.iter_batched(
-                || {
-                    let plan = experiment.plan(run).expect("valid");
-                    (Simulation::new(plan.parts), plan.spec.capture.until)
-                },
-                |(run, until)| run.run(until, &stop, &mut Nothing, &mut |_| {}).map(|o| o.counters),
-                BatchSize::PerIteration,
-            );
-        });
+        group.bench_function(name, |b| unrecorded(b, &experiment));
     }
     group.finish();
 }

@@ -3,17 +3,15 @@
 //! Goal: 150,000 packets of 1024 gradients (Trio-ML) in under 1 s on one core, records and all. `hierarchy` is the paper's
 //! testbed: two engines with three servers each, a third on top.
 
-use std::sync::atomic::AtomicBool;
+mod recorded;
 
-use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pktgen_core::config::Document;
-use pktgen_engine::driver::virtual_time::Simulation;
-use pktgen_realtime::capture::{RunDir, claim};
 use pktgen_realtime::run::Experiment;
 use pktgen_registry::all;
+use recorded::recorded;
 
 fn iteration(c: &mut Criterion) {
-    let stop = AtomicBool::new(false);
     let mut group = c.benchmark_group("resnet50_iteration");
     group.sample_size(10);
     for (name, workers, engines, elements, records) in [
@@ -31,25 +29,7 @@ fn iteration(c: &mut Criterion) {
         let run = &experiment.runs[0];
         let packets = experiment.plan(run).expect("valid").spec.training.map_or(0, |t| u64::from(t.blocks * t.workers));
         group.throughput(Throughput::Elements(packets));
-        group.bench_function(name, |b| {
-            b.iter_batched(
-                || {
-                    let dir = tempfile::tempdir().expect("a temporary folder");
-                    let plan = experiment.plan(run).expect("valid");
-                    let manifest = experiment.manifest(run, &plan);
-                    let recorder =
-                        RunDir::create(claim(dir.path()).expect("an empty folder"), &manifest, plan.spec.wanted())
-                            .expect("a run dir");
-                    (dir, plan, recorder)
-                },
-                |(dir, plan, mut recorder)| {
-                    let outcome =
-                        Simulation::new(plan.parts).run(plan.spec.capture.until, &stop, &mut recorder, &mut |_| {});
-                    (dir, recorder, outcome.map(|o| o.counters))
-                },
-                BatchSize::PerIteration,
-            );
-        });
+        group.bench_function(name, |b| recorded(b, &experiment));
     }
     group.finish();
 }
