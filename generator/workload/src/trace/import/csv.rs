@@ -9,7 +9,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use csv::{ReaderBuilder, StringRecord, Trim};
+use csv::{ErrorKind, ReaderBuilder, StringRecord, Trim};
 
 use quotes::Quotes;
 
@@ -58,12 +58,17 @@ impl Importer for Csv {
 fn rows(input: &Path, bytes: u32, sink: &mut Sink, notes: &mut Notes) -> Result<()> {
     let file = File::open(input).map_err(|e| Error::data(input, format!("cannot be read: {e}")))?;
     let mut reader = ReaderBuilder::new().flexible(true).trim(Trim::All).from_reader(Quotes::new(file));
-    let header = reader.headers().map_err(|e| Error::data(input, format!("no header: {e}")))?;
-    let columns = Columns::of(header).map_err(|what| Error::data(input, format!("line 1: {what}")))?;
+    let header = reader.headers().cloned();
+    let line = reader.get_mut().next_record();
+    let header =
+        header.map_err(|e| Error::data(input, format!("no header: {}", unreadable(&e, &format!("line {line}")))))?;
+    let columns = Columns::of(&header).map_err(|what| Error::data(input, format!("line {line}: {what}")))?;
     let (mut next_seq, mut altered) = (HashMap::new(), Altered::default());
-    for (row, record) in reader.records().enumerate() {
-        let record = record.map_err(|e| Error::data(input, e.to_string()))?;
-        let line = record.position().map_or(0, csv::Position::line);
+    let mut records = reader.records();
+    for row in 0u64.. {
+        let Some(record) = records.next() else { break };
+        let line = records.reader_mut().get_mut().next_record();
+        let record = record.map_err(|e| Error::data(input, unreadable(&e, &format!("line {line} (row {row})"))))?;
         let (update, keys, values) = columns
             .update(&record, bytes, (&mut next_seq, &altered))
             .map_err(|what| Error::data(input, format!("line {line} (row {row}): {what}")))?;
@@ -83,6 +88,14 @@ fn rows(input: &Path, bytes: u32, sink: &mut Sink, notes: &mut Notes) -> Result<
         notes.insert("time".to_owned(), format!("{}, rounded to picoseconds", columns.names[columns.time]));
     }
     Ok(())
+}
+
+/// Returns why a record cannot be read. The reader's own count of lines is that of the record before.
+fn unreadable(fault: &csv::Error, place: &str) -> String {
+    match fault.kind() {
+        ErrorKind::Utf8 { err, .. } => format!("{place}: {err}"),
+        _ => fault.to_string(),
+    }
 }
 
 /// Where the values of a row are.

@@ -86,6 +86,38 @@ fn keys_stay_with_their_values() {
     assert_eq!((block.keys(0), block.values(0), block.keys(1)), (&[u64::MAX, 3][..], &[1.0, -2.0][..], &[][..]));
 }
 
+/// Blank lines and line breaks within quotes count, and "\r\n" is one line end.
+#[test]
+fn lines_are_counted_with_every_line_end() {
+    let head = "t_ps,cluster,worker,note";
+    for end in ["\n", "\r\n", "\r"] {
+        for (rows, words) in [
+            (&["x,0,0,"][..], "line 2 (row 0)"),
+            (&["0,0,0,", "x,0,0,"], "line 3 (row 1)"),
+            (&["0,0,0,", "", "", "x,0,0,"], "line 5 (row 1)"),
+            (&["0,0,0,\"a", "b\"", "x,0,0,"], "line 4 (row 1)"),
+            (&["5,0,0,", "", "4,0,0,"], "line 4: row 1: time 4 ps is before 5 ps"),
+            (&["5,0,0,", "", "6,0,0,\"a\"b"], "line 4: text follows the closing quote"),
+            (&["5,0,0,", "", "6,0,0,\"a"], "line 4: the quote that begins a field is not closed"),
+        ] {
+            let text = [&[head][..], rows].concat().join(end) + end;
+            Folder::with("a.csv", text).refuses(&["a.csv"], &plain(), &[words]);
+        }
+        let text = format!("{end}{end}t_ps,cluster{end}0,0{end}");
+        Folder::with("a.csv", text).refuses(&["a.csv"], &plain(), &["line 3: the header is \"t_ps,cluster\""]);
+        let text = [format!("{head}{end}{end}0,0,0,").as_bytes(), b"\xff"].concat();
+        Folder::with("a.csv", text).refuses(&["a.csv"], &plain(), &["line 3 (row 0): ", "UTF-8"]);
+        let text = [end.as_bytes(), b"\xff"].concat();
+        Folder::with("a.csv", text).refuses(&["a.csv"], &plain(), &["no header: line 2: ", "UTF-8"]);
+        // More than is read ahead.
+        let mut text = head.to_owned() + end;
+        for t in 0..2000 {
+            let _ = write!(text, "{t},0,0,\"a{end}b\"{end}{end}");
+        }
+        Folder::with("a.csv", text + "x,0,0,").refuses(&["a.csv"], &plain(), &["line 6002 (row 2000)"]);
+    }
+}
+
 #[test]
 fn what_is_wrong_is_named_by_line_row_and_column() {
     let good = "t_ns,cluster,worker,seq,bytes,reward,values,iteration\n0,0,0,0,256,1,,\n1,0,1,0,256,1,,\n";

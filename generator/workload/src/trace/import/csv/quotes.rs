@@ -1,6 +1,8 @@
 //! Quotes of CSV that are out of place. The reader of fields accepts them: one that is not closed makes the rest of the file a single
-//! field, and text that follows a closing quote is appended.
+//! field, and text that follows a closing quote is appended. Counts lines, too: the reader of fields passes over line ends and blank
+//! lines only when it reads the next record.
 
+use std::collections::VecDeque;
 use std::io::{Error, ErrorKind, Read, Result};
 
 /// Bytes that some tools write before a text.
@@ -9,7 +11,9 @@ const MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 /// Where a byte is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// At the begin of a field.
+    /// At the begin of a record, or in the blank lines before it.
+    Row,
+    /// At the begin of a later field.
     Start,
     /// In a field without quotes around it, where a quote is text.
     Plain,
@@ -28,6 +32,10 @@ pub(super) struct Quotes<R> {
     /// The line it is in, and that of the latest opening quote.
     line: u64,
     opened: u64,
+    /// Whether the byte before was a carriage return: a line feed then ends no further line.
+    returned: bool,
+    /// The lines in which the records begin that were read ahead.
+    records: VecDeque<u64>,
     /// Bytes of [`MARK`] before; all once another byte came.
     before: usize,
     /// What to fail with at the next call: what is before the fault is passed on first.
@@ -36,22 +44,40 @@ pub(super) struct Quotes<R> {
 
 impl<R> Quotes<R> {
     pub(super) fn new(input: R) -> Self {
-        Quotes { input, place: Place::Start, line: 1, opened: 0, before: 0, fault: None }
+        Quotes {
+            input,
+            place: Place::Row,
+            line: 1,
+            opened: 0,
+            returned: false,
+            records: VecDeque::new(),
+            before: 0,
+            fault: None,
+        }
+    }
+
+    /// Returns the line in which the next record begins; called once per record. Without a record, it is the last line.
+    pub(super) fn next_record(&mut self) -> u64 {
+        self.records.pop_front().unwrap_or(self.line)
     }
 
     /// Where the next byte leads; what is wrong with it.
     fn pass(&mut self, byte: u8) -> std::result::Result<(), String> {
-        let is_mark = MARK.get(self.before) == Some(&byte) && self.place == Place::Start;
+        let is_mark = MARK.get(self.before) == Some(&byte) && self.place == Place::Row;
         self.before = if is_mark { self.before + 1 } else { MARK.len() };
+        if self.place == Place::Row && !is_mark && !matches!(byte, b'\r' | b'\n') {
+            self.records.push_back(self.line);
+        }
         self.place = match (self.place, byte) {
-            _ if is_mark => Place::Start,
-            (Place::Start, b'"') => {
+            _ if is_mark => Place::Row,
+            (Place::Row | Place::Start, b'"') => {
                 self.opened = self.line;
                 Place::Quoted
             }
             (Place::Quoted, b'"') => Place::Closing,
             (Place::Closing, b'"') | (Place::Quoted, _) => Place::Quoted,
-            (_, b',' | b'\r' | b'\n') => Place::Start,
+            (_, b',') => Place::Start,
+            (_, b'\r' | b'\n') => Place::Row,
             (Place::Closing | Place::Closed, b' ' | b'\t') => Place::Closed,
             (Place::Closing | Place::Closed, _) => {
                 return Err(format!(
@@ -59,9 +85,10 @@ impl<R> Quotes<R> {
                     self.line, self.opened
                 ));
             }
-            (Place::Start | Place::Plain, _) => Place::Plain,
+            (Place::Row | Place::Start | Place::Plain, _) => Place::Plain,
         };
-        self.line += u64::from(byte == b'\n');
+        self.line += u64::from(byte == b'\r' || byte == b'\n' && !self.returned);
+        self.returned = byte == b'\r';
         Ok(())
     }
 }
