@@ -141,8 +141,9 @@ struct Gathered {
     /// Updates that begin with lanes, and those that came without a header of ours.
     lanes: u64,
     headless: u64,
-    /// What captured times count from, in ns since 1970: the earliest of all files.
-    anchor_unix_ns: u64,
+    /// What captured times count from, in ns since 1970, the earliest of all files: the start of the run (`true`) where a file notes it,
+    /// else its earliest packet, also near 1970, where clocks of boards begin.
+    origin: Option<(u64, bool)>,
 }
 
 impl Gathered {
@@ -162,7 +163,7 @@ impl Gathered {
             grown: 0,
             lanes: 0,
             headless: 0,
-            anchor_unix_ns: u64::MAX,
+            origin: None,
         }
     }
 
@@ -177,7 +178,11 @@ impl Gathered {
             self.packet(&packet, number).map_err(|what| Error::data(path, format!("packet {number}: {what}")))?;
         }
         if let Some(first) = first {
-            self.anchor_unix_ns = self.anchor_unix_ns.min(reader.anchor_unix_ns(first));
+            let origin = match reader.noted_anchor_unix_ns() {
+                Some(noted) => (noted, true),
+                None => (u64::try_from(first.unix_ns()).unwrap_or(0), false),
+            };
+            self.origin = self.origin.into_iter().chain([origin]).min();
         }
         Ok(())
     }

@@ -201,7 +201,7 @@ fn strict_layouts_say_only_what_their_bytes_say() {
     write(&folder.path("b.pcap"), Form::Pcap, 0, &frames, 0);
     let (imported, notes) = folder.import(&["b.pcap"], &plain()).unwrap();
     let seen: Vec<_> = imported.iter().map(|(u, v)| (u.t_gen, u.worker, u.seq, u.cluster, u.reward, v.len())).collect();
-    assert_eq!(seen, [(5_000, 0, 0, 3, None, 0), (6_000, 1, 0, 3, None, 0), (7_000, 0, 1, 3, None, 0)]);
+    assert_eq!(seen, [(0, 0, 0, 3, None, 0), (1_000, 1, 0, 3, None, 0), (2_000, 0, 1, 3, None, 0)]);
     assert_eq!(imported[0].0.bytes as usize, HEAD + trio_ml::HEADER + 80);
     // Packets need not be in the order of time: the earliest is the start.
     let frames = [(6_000, trio(1)), (5_000, trio(0)), (7_000, trio(0))];
@@ -213,6 +213,25 @@ fn strict_layouts_say_only_what_their_bytes_say() {
         (notes["wire"].as_str(), notes["values"].as_str()),
         ("trio_ml", "left out: the packets have none as floats")
     );
+}
+
+/// A board without a real-time clock begins in 1970; a run in virtual time, too, but its file notes its start.
+#[test]
+fn captured_times_count_from_the_earliest_packet_or_the_start_that_is_noted() {
+    let packet = udp((worker_ip(1), olaf_strict::WORKER_PORT), (SERVER_IP, olaf_strict::PORT), &[0; 60]);
+    for days in [0, 25, 27, 20_000] {
+        for (form, first, from) in
+            [(Form::Pcap, 0, "its earliest packet"), (Form::Pcapng, 7_000, "the start of the run")]
+        {
+            let folder = Folder::new();
+            let frames = [(9_000, packet.clone()), (7_000, packet.clone())];
+            write(&folder.path("a.pcap"), form, days * 86_400_000_000_000, &frames, 0);
+            let (imported, notes) = folder.import(&["a.pcap"], &plain()).unwrap();
+            let times: Vec<_> = imported.iter().map(|(update, _)| update.t_gen).collect();
+            assert_eq!(times, [first, first + 2_000], "{form:?}, {days} days after 1970");
+            assert_eq!(notes["time"], format!("of capture, from {from}"), "{form:?}, {days} days after 1970");
+        }
+    }
 }
 
 /// Trio-ML numbers workers within their job, so another job has the same numbers.
@@ -239,7 +258,7 @@ fn jobs_that_share_numbers_have_workers_of_their_own() {
     write(&folder.path("a.pcap"), Form::Pcap, 0, &frames, 0);
     let (imported, notes) = folder.import(&["a.pcap"], &plain()).unwrap();
     let seen: Vec<_> = imported.iter().map(|(u, _)| (u.t_gen, u.worker, u.seq, u.cluster)).collect();
-    assert_eq!(seen, [(5_000, 2, 0, 4), (6_000, 1, 0, 2), (7_000, 0, 0, 2), (8_000, 2, 1, 4)]);
+    assert_eq!(seen, [(0, 2, 0, 4), (1_000, 1, 0, 2), (2_000, 0, 0, 2), (3_000, 2, 1, 4)]);
     assert_eq!(notes["workers"], "0 is 0 of job 2, 1 is 1 of job 2, 2 is 0 of job 4");
 }
 
@@ -304,7 +323,7 @@ fn jobs_of_switchml_are_tensors_and_no_clusters() {
     let (imported, notes) = folder.import(&["a.pcap"], &plain()).unwrap();
     assert_eq!(
         imported.iter().map(|(u, _)| (u.t_gen, u.seq, u.cluster)).collect::<Vec<_>>(),
-        [(1_000, 0, 0), (3_000, 1, 0)]
+        [(0, 0, 0), (2_000, 1, 0)]
     );
     assert_eq!(notes["passed_over"], "1 retransmission");
 }

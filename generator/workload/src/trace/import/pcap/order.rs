@@ -17,7 +17,7 @@ const NAMED: usize = 16;
 /// Pushes all that was found, and notes what was derived.
 pub(super) fn push(mut all: Gathered, inputs: &[PathBuf], sink: &mut Sink, notes: &mut Notes) -> Result<()> {
     let numbered = all.format.is_some_and(|format| format.facts().updates == Captured::Ours);
-    let anchor_ps = if numbered { 0 } else { i128::from(all.anchor_unix_ns) * i128::from(NS) };
+    let anchor_ps = all.origin.filter(|_| !numbered).map_or(0, |(origin, _)| i128::from(origin) * i128::from(NS));
     let workers = workers(&all.found, notes);
     all.found.sort_by_key(|found| (found.t, found.sender, found.seq, found.file, found.packet));
     let mut latest: HashMap<Sender, (u32, u32, usize)> = HashMap::new();
@@ -90,7 +90,9 @@ fn note(all: &Gathered, numbered: bool, missing: u64, notes: &mut Notes) {
     if numbered {
         say("time", "of generation, as headers say".to_owned());
     } else {
-        say("time", "of capture, from its begin".to_owned());
+        let is_noted = all.origin.is_some_and(|(_, noted)| noted);
+        let from = if is_noted { "the start of the run" } else { "its earliest packet" };
+        say("time", format!("of capture, from {from}"));
         say("seq", "counted per worker; copies are known only where packets say so".to_owned());
         say("cluster", "the job that packets name; 0 where they name none, or count tensors by it".to_owned());
     }
