@@ -13,7 +13,7 @@ use super::sink::Sink;
 use super::{GZIP, ImportOptions, Importer, Notes, ZSTANDARD, counted, name_of};
 use crate::pcap::{Packet, Reader, Stamp};
 use crate::registry::Named;
-use crate::time::SECOND;
+use crate::time::{NS, SECOND};
 use crate::wire::frame::HEAD;
 use crate::wire::sight::{AttemptMarks, Datagram, Delivery, Look, Renewal, Sight, What, look};
 use crate::wire::{Captured, Format, Formats, update};
@@ -141,9 +141,9 @@ struct Gathered {
     /// Updates that begin with lanes, and those that came without a header of ours.
     lanes: u64,
     headless: u64,
-    /// What captured times count from, in ns since 1970, the earliest of all files: the start of the run (`true`) where a file notes it,
+    /// What captured times count from, in ps since 1970, the earliest of all files: the start of the run (`true`) where a file notes it,
     /// else its earliest packet, also near 1970, where clocks of boards begin.
-    origin: Option<(u64, bool)>,
+    origin: Option<(i128, bool)>,
 }
 
 impl Gathered {
@@ -179,8 +179,8 @@ impl Gathered {
         }
         if let Some(first) = first {
             let origin = match reader.noted_anchor_unix_ns() {
-                Some(noted) => (noted, true),
-                None => (u64::try_from(first.unix_ns()).unwrap_or(0), false),
+                Some(noted) => (i128::from(noted) * i128::from(NS), true),
+                None => (first.unix_ps(), false),
             };
             self.origin = self.origin.into_iter().chain([origin]).min();
         }

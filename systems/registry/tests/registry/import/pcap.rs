@@ -234,6 +234,22 @@ fn captured_times_count_from_the_earliest_packet_or_the_start_that_is_noted() {
     }
 }
 
+/// Stamps may be finer than a nanosecond.
+#[test]
+fn captured_times_count_from_the_earliest_picosecond() {
+    let folder = Folder::new();
+    let anchor_unix_ns = 1_700_000_000_000_000_000;
+    let options = WriterOptions { remainders: true, noted: false, anchor_unix_ns, ..WriterOptions::new(Form::Pcapng) };
+    let mut writer = Writer::create(&folder.path("a.pcapng"), options).unwrap();
+    let packet = udp((worker_ip(1), olaf_strict::WORKER_PORT), (SERVER_IP, olaf_strict::PORT), &[0; 60]);
+    for t in [7_555, 9_554] {
+        writer.packet(0, t, &packet, packet.len() as u32).unwrap();
+    }
+    writer.finish().unwrap();
+    let imported = folder.import(&["a.pcapng"], &plain()).unwrap().0;
+    assert_eq!(imported.iter().map(|(update, _)| update.t_gen).collect::<Vec<_>>(), [0, 1_999]);
+}
+
 /// Trio-ML numbers workers within their job, so another job has the same numbers.
 #[test]
 fn jobs_that_share_numbers_have_workers_of_their_own() {

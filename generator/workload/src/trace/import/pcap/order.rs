@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use super::{Found, Gathered, Sender, place};
-use crate::time::{HORIZON, NS};
+use crate::time::HORIZON;
 use crate::trace::import::Notes;
 use crate::trace::import::sink::Sink;
 use crate::wire::{Captured, update};
@@ -17,7 +17,7 @@ const NAMED: usize = 16;
 /// Pushes all that was found, and notes what was derived.
 pub(super) fn push(mut all: Gathered, inputs: &[PathBuf], sink: &mut Sink, notes: &mut Notes) -> Result<()> {
     let numbered = all.format.is_some_and(|format| format.facts().updates == Captured::Ours);
-    let anchor_ps = all.origin.filter(|_| !numbered).map_or(0, |(origin, _)| i128::from(origin) * i128::from(NS));
+    let anchor_ps = all.origin.filter(|_| !numbered).map_or(0, |(origin, _)| origin);
     let workers = workers(&all.found, notes);
     all.found.sort_by_key(|found| (found.t, found.sender, found.seq, found.file, found.packet));
     let mut latest: HashMap<Sender, (u32, u32, usize)> = HashMap::new();
