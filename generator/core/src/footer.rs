@@ -1,5 +1,6 @@
 //! Checks of the sizes that a Parquet file declares, before it is decoded: decoders allocate memory for the declared
-//! sizes of lists, pages and row groups, and a failed allocation aborts the program.
+//! sizes of lists, pages and row groups, and a failed allocation aborts the program. Refuses compressions that are not read, too:
+//! for the decoder they are damage.
 //!
 //! Reads Thrift's compact protocol: the whole footer, then the header of every page. Other defects are left to the
 //! decoder, which has messages for them. Called wherever a Parquet file is opened.
@@ -21,10 +22,14 @@ pub const OUR_ROWS: i64 = 1 << 24;
 /// Maximum rows of a row group in any file.
 pub const ANY_ROWS: i64 = 1 << 31;
 
+/// Compressions that the decoder is built without, by their Thrift numbers.
+const UNREAD_CODECS: [(i64, &str); 2] = [(3, "LZO"), (4, "Brotli")];
+
 /// Paths of Thrift field numbers, from the outermost structure inwards.
 mod field {
     pub(crate) const GROUP_ROWS: [i16; 2] = [4, 3];
     pub const CHUNK: [i16; 3] = [4, 1, 3];
+    pub(crate) const CHUNK_CODEC: [i16; 4] = [4, 1, 3, 4];
     pub(crate) const CHUNK_SIZE: [i16; 4] = [4, 1, 3, 7];
     pub(crate) const CHUNK_DATA: [i16; 4] = [4, 1, 3, 9];
     pub(crate) const CHUNK_DICTIONARY: [i16; 4] = [4, 1, 3, 11];
@@ -36,12 +41,14 @@ mod field {
 /// The bytes of one column of a row group.
 #[derive(Default)]
 struct Chunk {
+    codec: i64,
     size: i64,
     data: i64,
     dictionary: Option<i64>,
 }
 
-/// Refuses a file whose footer or pages declare impossible sizes, such as row groups of more than `rows` rows.
+/// Refuses a file whose footer or pages declare impossible sizes, such as row groups of more than `rows` rows, or whose compression is
+/// not read.
 pub fn check(file: &File, path: &Path, rows: i64) -> Result<()> {
     let length = file.metadata().map_err(Error::io("read", path))?.len();
     let mut tail = [0; 8];
@@ -62,6 +69,7 @@ pub fn check(file: &File, path: &Path, rows: i64) -> Result<()> {
             _ => return,
         };
         match path {
+            p if p == field::CHUNK_CODEC => chunk.codec = value,
             p if p == field::CHUNK_SIZE => chunk.size = value,
             p if p == field::CHUNK_DATA => chunk.data = value,
             p if p == field::CHUNK_DICTIONARY => chunk.dictionary = Some(value),
@@ -73,6 +81,10 @@ pub fn check(file: &File, path: &Path, rows: i64) -> Result<()> {
     }
     if most > rows {
         return refused(format!("a row group of {most} rows; at most {rows} are believed"));
+    }
+    if let Some((_, codec)) = UNREAD_CODECS.iter().find(|(id, _)| chunks.iter().any(|chunk| chunk.codec == *id)) {
+        let advice = "write it uncompressed, or with Snappy, gzip, LZ4 or Zstandard";
+        return Err(Error::data(path, format!("it is compressed with {codec}, which is not read; {advice}")));
     }
     for chunk in &chunks {
         // A column without values may have a dictionary only, and data offset 0.
@@ -263,6 +275,27 @@ mod tests {
         assert_eq!(seen, expected.map(|(path, value)| (path.to_vec(), value)));
         for short in 0..bytes.len() {
             assert_eq!(walk(&bytes[..short]).0, None, "cut at {short}");
+        }
+    }
+
+    #[test]
+    fn compressions_that_are_not_read_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.parquet");
+        let refused = |codec: u8| {
+            // 4: list of a row group with 1: list of a column with 3: structure with 4: the compression.
+            let footer = [0x49, 0x1c, 0x19, 0x1c, 0x3c, 0x45, codec << 1, 0, 0, 0, 0];
+            let file = [&b"PAR1"[..], &footer, &(footer.len() as u32).to_le_bytes(), b"PAR1"].concat();
+            std::fs::write(&path, file).unwrap();
+            check(&File::open(&path).unwrap(), &path, ANY_ROWS).err().map(|e| e.to_string())
+        };
+        // Uncompressed, Snappy, gzip, LZ4, Zstandard, LZ4_RAW.
+        for codec in [0, 1, 2, 5, 6, 7] {
+            assert_eq!(refused(codec), None, "codec {codec}");
+        }
+        for (codec, name) in [(3, "LZO"), (4, "Brotli")] {
+            let message = refused(codec).unwrap();
+            assert!(message.contains(&format!("compressed with {name}")) && message.contains("Zstandard"), "{message}");
         }
     }
 

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ::parquet::arrow::ArrowWriter;
+use ::parquet::basic::{Compression, GzipLevel, ZstdLevel};
+use ::parquet::file::properties::WriterProperties;
 use pktgen_core::arrow::array::{
     ArrayRef, Float32Array, Float64Array, Int8Array, Int64Array, LargeListArray, ListArray, RecordBatch, StringArray,
     UInt64Array,
@@ -25,10 +27,15 @@ struct Foreign {
 
 impl Foreign {
     fn parquet(columns: &[(&str, ArrayRef)]) -> Self {
+        Foreign::compressed(columns, Compression::UNCOMPRESSED)
+    }
+
+    fn compressed(columns: &[(&str, ArrayRef)], codec: Compression) -> Self {
         let foreign = Foreign { folder: tempfile::tempdir().unwrap() };
         let batch = RecordBatch::try_from_iter(columns.iter().cloned()).unwrap();
         let file = File::create(foreign.path("in.parquet")).unwrap();
-        let mut writer = ArrowWriter::try_new(file, batch.schema(), None).unwrap();
+        let properties = WriterProperties::builder().set_compression(codec).build();
+        let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
         writer.write(&batch).unwrap();
         writer.close().unwrap();
         foreign
@@ -97,6 +104,24 @@ fn any_width_and_missing_columns_are_taken() {
     foreign.updates(300).unwrap();
     let manifest = TraceManifest::load(&foreign.path("out.parquet")).unwrap().unwrap();
     assert_eq!(manifest.details["ignored_columns"], "colour");
+}
+
+#[test]
+fn compressions_are_read_or_named() {
+    let (gzip, zstandard) = (Compression::GZIP(GzipLevel::default()), Compression::ZSTD(ZstdLevel::default()));
+    for codec in [Compression::SNAPPY, gzip, Compression::LZ4, Compression::LZ4_RAW, zstandard] {
+        assert_eq!(Foreign::compressed(&small(), codec).updates(300).unwrap().len(), 3, "{codec}");
+    }
+    // The path of a column, its compression, as the footer has them.
+    let foreign = Foreign::parquet(&small());
+    let mut bytes = std::fs::read(foreign.path("in.parquet")).unwrap();
+    let place = bytes.windows(6).rposition(|part| part == b"t_ps\x15\0").unwrap() + 5;
+    bytes[place] = 4 << 1;
+    std::fs::write(foreign.path("in.parquet"), bytes).unwrap();
+    for message in [foreign.updates(300).unwrap_err(), check(&foreign.path("in.parquet")).unwrap_err()] {
+        let message = message.to_string();
+        assert!(message.contains("in.parquet: it is compressed with Brotli") && message.contains("gzip"), "{message}");
+    }
 }
 
 /// Imports recorded pairs as a foreign file: they are unchanged, bit for bit.
