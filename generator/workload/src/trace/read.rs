@@ -8,7 +8,7 @@ use crate::arrow::datatypes::{ArrowPrimitiveType, Float32Type, Int64Type, Schema
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 
-use super::schema::accept;
+use super::schema::{accept, list_lacks, no_value};
 use crate::footer;
 use crate::quiet::attempt;
 use crate::regular::check_regular;
@@ -47,17 +47,31 @@ fn row<T: ArrowPrimitiveType>(lists: Option<&ListArray>, i: usize) -> &[T::Nativ
     &lists.values().as_primitive::<T>().values()[offsets[i] as usize..offsets[i + 1] as usize]
 }
 
-/// A column of lists whose numbers are `T`s, none of them null; none if it is anything else.
-fn lists<T: ArrowPrimitiveType>(column: &dyn Array) -> Option<ListArray> {
-    let lists = column.as_list_opt::<i32>()?;
-    lists.values().as_primitive_opt::<T>().filter(|numbers| numbers.null_count() == 0)?;
-    Some(lists.clone())
+/// A column of lists whose numbers are `T`s; none if it is anything else.
+fn lists<T: ArrowPrimitiveType>(column: &dyn Array) -> Option<&ListArray> {
+    column.as_list_opt::<i32>().filter(|lists| lists.values().as_primitive_opt::<T>().is_some())
+}
+
+/// The first row of a column that is null.
+fn first_null(column: &dyn Array) -> Option<usize> {
+    let mut rows = 0..column.len();
+    if column.null_count() == 0 { None } else { rows.find(|i| column.is_null(*i)) }
+}
+
+/// The first row of a column whose list has a number that is null.
+fn first_lacking(lists: &ListArray) -> Option<usize> {
+    let (offsets, numbers) = (lists.value_offsets(), lists.values());
+    let lacks = |i: usize| (offsets[i]..offsets[i + 1]).any(|at| numbers.is_null(at as usize));
+    let mut rows = 0..lists.len();
+    if numbers.null_count() == 0 { None } else { rows.find(|i| lists.is_valid(*i) && lacks(*i)) }
 }
 
 /// Streams a trace file.
 pub struct Reader {
     path: PathBuf,
     batches: Batches,
+    /// Rows read.
+    row: u64,
 }
 
 /// A Parquet file, batch by batch. The decoder panics on some damage: that is an error here.
@@ -110,32 +124,47 @@ fn batch(metadata: &ParquetMetaData) -> usize {
 impl Reader {
     /// Opens `path` and checks its schema.
     pub fn open(path: &Path) -> Result<Self> {
-        Ok(Reader { path: path.to_owned(), batches: open_parquet(path, |schema| accept(schema, path))? })
+        Ok(Reader { path: path.to_owned(), batches: open_parquet(path, |schema| accept(schema, path))?, row: 0 })
     }
 
     /// The next block; none at the end.
     pub fn next_block(&mut self) -> Result<Option<Block>> {
         match self.batches.next().transpose()? {
             None => Ok(None),
-            Some(batch) => self.block(&batch).map(Some),
+            Some(batch) => {
+                let block = self.block(&batch)?;
+                self.row += batch.num_rows() as u64;
+                Ok(Some(block))
+            }
         }
     }
 
     fn block(&self, batch: &RecordBatch) -> Result<Block> {
         let column = |name: &str| batch.column_by_name(name);
         let wrong = |name: &str| Error::data(&self.path, format!("column \"{name}\" has an unexpected type"));
+        let place = |i: usize| self.row + i as u64;
         macro_rules! required {
-            ($name:literal, $type:ty) => {
-                column($name)
-                    .and_then(|c| c.as_primitive_opt::<$type>())
-                    .filter(|c| c.null_count() == 0)
-                    .ok_or_else(|| wrong($name))?
-            };
+            ($name:literal, $type:ty) => {{
+                let cells = column($name).and_then(|c| c.as_primitive_opt::<$type>()).ok_or_else(|| wrong($name))?;
+                if let Some(i) = first_null(cells) {
+                    return Err(Error::data(&self.path, no_value($name, place(i))));
+                }
+                cells
+            }};
         }
         macro_rules! optional {
             ($name:literal, $type:ty) => {
                 column($name).map(|c| c.as_primitive_opt::<$type>().ok_or_else(|| wrong($name))).transpose()?
             };
+        }
+        macro_rules! optional_lists {
+            ($name:literal, $type:ty) => {{
+                let all = column($name).map(|c| lists::<$type>(c).ok_or_else(|| wrong($name))).transpose()?;
+                if let Some(i) = all.and_then(first_lacking) {
+                    return Err(Error::data(&self.path, list_lacks($name, place(i))));
+                }
+                all.cloned()
+            }};
         }
         let t = required!("t_ps", Int64Type);
         let cluster = required!("cluster", UInt16Type);
@@ -155,8 +184,8 @@ impl Reader {
                 iteration: iteration.filter(|c| c.is_valid(i)).map(|c| c.value(i)),
             })
             .collect();
-        let keys = column("keys").map(|c| lists::<UInt64Type>(c).ok_or_else(|| wrong("keys"))).transpose()?;
-        let values = column("values").map(|c| lists::<Float32Type>(c).ok_or_else(|| wrong("values"))).transpose()?;
+        let keys = optional_lists!("keys", UInt64Type);
+        let values = optional_lists!("values", Float32Type);
         Ok(Block { updates, keys, values })
     }
 }

@@ -84,6 +84,16 @@ pub(super) fn accept(schema: &Schema, path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Describes a row without the value that it must have.
+pub(super) fn no_value(column: &str, row: u64) -> String {
+    format!("column \"{column}\", row {row}: no value")
+}
+
+/// Describes a row whose list has a place without a value.
+pub(super) fn list_lacks(column: &str, row: u64) -> String {
+    format!("column \"{column}\", row {row}: a list lacks a value")
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;

@@ -13,7 +13,7 @@ use crate::arrow::datatypes::{
 
 use super::sink::Sink;
 use super::{Altered, Notes, frame_for};
-use crate::trace::schema::{accept_version, trace_schema};
+use crate::trace::schema::{accept_version, list_lacks, no_value, trace_schema};
 use crate::workload::Update;
 use crate::{Error, Result};
 
@@ -75,7 +75,7 @@ impl<T: Copy> Lists<T> {
         (i, row): (usize, u64),
         narrow: impl Fn(T) -> Result<N, String>,
     ) -> Result<Vec<N>, String> {
-        let cell = |x: &Option<T>| x.ok_or_else(|| format!("column \"{name}\", row {row}: a list lacks a value"));
+        let cell = |x: &Option<T>| x.ok_or_else(|| list_lacks(name, row));
         self.numbers[self.ranges[i].clone()].iter().map(|x| narrow(cell(x)?)).collect()
     }
 }
@@ -174,8 +174,7 @@ impl Rows {
     fn update(&mut self, columns: &Columns, i: usize) -> Result<(Update, Vec<u64>, Vec<f32>), String> {
         let row = self.row;
         self.row += 1;
-        let must =
-            |name: &str, cell: Option<i128>| cell.ok_or_else(|| format!("column \"{name}\", row {row}: no value"));
+        let must = |name: &str, cell: Option<i128>| cell.ok_or_else(|| no_value(name, row));
         let worker = narrow("worker", row, must("worker", columns.worker[i])?, 0..=u32::MAX.into())?;
         let rounded = &self.altered.rounded;
         let single = |name: &str, value: f64| {

@@ -9,9 +9,9 @@ use ::parquet::basic::{Compression, GzipLevel, ZstdLevel};
 use ::parquet::file::properties::WriterProperties;
 use pktgen_core::arrow::array::{
     ArrayRef, Float32Array, Float64Array, Int8Array, Int64Array, LargeListArray, ListArray, RecordBatch, StringArray,
-    UInt64Array,
+    UInt16Array, UInt32Array, UInt64Array,
 };
-use pktgen_core::arrow::datatypes::{ArrowPrimitiveType, Float16Type, Float32Type, Float64Type, Int64Type};
+use pktgen_core::arrow::datatypes::{ArrowPrimitiveType, Float16Type, Float32Type, Float64Type, Int64Type, UInt64Type};
 
 #[expect(non_camel_case_types, reason = "as the crate half calls it")]
 type f16 = <Float16Type as ArrowPrimitiveType>::Native;
@@ -189,6 +189,47 @@ fn what_does_not_fit_is_named_by_column_and_row() {
     }
     let message = Foreign::parquet(&small()[1..]).updates(300).unwrap_err().to_string();
     assert!(message.contains("column \"t_ps\" is missing; it has cluster, worker"), "{message}");
+}
+
+/// The types are those of a trace; rows are more than a block holds.
+#[test]
+fn what_a_trace_lacks_is_named_by_column_and_row() {
+    const ROWS: u32 = 10_000;
+    let whole = || {
+        vec![
+            ("t_ps", array(Int64Array::from_iter_values(0..i64::from(ROWS)))),
+            ("cluster", array(UInt16Array::from(vec![0; ROWS as usize]))),
+            ("worker", array(UInt32Array::from(vec![0; ROWS as usize]))),
+            ("seq", array(UInt32Array::from_iter_values(0..ROWS))),
+            ("bytes", array(UInt32Array::from(vec![256; ROWS as usize]))),
+        ]
+    };
+    let of = |name: &'static str, column: ArrayRef| {
+        let mut columns = whole();
+        columns.retain(|(other, _)| *other != name);
+        columns.push((name, column));
+        let foreign = Foreign::parquet(&columns);
+        check(&foreign.path("in.parquet")).map(|info| info.updates).map_err(|e| e.to_string())
+    };
+    let but = |row: u32| (0..ROWS).map(move |i| (i != row).then_some(i));
+    // A row without a list is a row without values.
+    let floats = |row: u32, lacks: Option<f32>| {
+        let lists = (0..ROWS).map(|i| (i >= row).then(|| vec![Some(0.5), if i == row { lacks } else { Some(1.0) }]));
+        array(ListArray::from_iter_primitive::<Float32Type, _, _>(lists))
+    };
+    let keys = (0..ROWS).map(|i| (i == 8200).then(|| vec![Some(7), None]));
+    let keys = array(ListArray::from_iter_primitive::<UInt64Type, _, _>(keys));
+    assert_eq!(of("values", floats(9000, Some(1.0))), Ok(u64::from(ROWS)));
+    for (name, column, part) in [
+        ("t_ps", array(but(9000).map(|t| t.map(i64::from)).collect::<Int64Array>()), "\"t_ps\", row 9000: no value"),
+        ("seq", array(but(1).collect::<UInt32Array>()), "\"seq\", row 1: no value"),
+        ("values", floats(9000, None), "\"values\", row 9000: a list lacks a value"),
+        ("keys", keys, "\"keys\", row 8200: a list lacks a value"),
+        ("reward", array(Float64Array::from(vec![0.5; ROWS as usize])), "\"reward\" has an unexpected type"),
+    ] {
+        let message = of(name, column).unwrap_err();
+        assert!(message.contains(part), "{message}");
+    }
 }
 
 #[test]
