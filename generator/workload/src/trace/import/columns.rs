@@ -100,10 +100,7 @@ impl Columns {
         let lists_of = |name: &str| batch.column_by_name(name).filter(|c| c.logical_null_count() < c.len());
         let values = match lists_of("values") {
             None => None,
-            Some(column) => Some(
-                lists(column, floats)
-                    .ok_or_else(|| wrong("values", column, "a list of float16, float32 or float64"))?,
-            ),
+            Some(column) => Some(lists(column, floats).ok_or_else(|| wrong("values", column, "a list of numbers"))?),
         };
         let keys = match lists_of("keys") {
             None => None,

@@ -164,7 +164,7 @@ fn what_does_not_fit_is_named_by_column_and_row() {
         ("bytes", integers([256, 10_000, 256]), "row 1: 10000 bytes; frames have"),
         ("reward", array(Float64Array::from(vec![0.0, 1e300, 0.0])), "column \"reward\", row 1"),
         ("reward", array(Float32Array::from(vec![0.0, 0.0, f32::NAN])), "column \"reward\", row 2: NaN"),
-        ("values", integers([1, 2, 3]), "column \"values\" has type Int64; it must be a list"),
+        ("values", integers([1, 2, 3]), "column \"values\" has type Int64; it must be a list of numbers"),
         ("keys", integers([1, 2, 3]), "column \"keys\" has type Int64; it must be a list of whole numbers"),
         (
             "keys",
