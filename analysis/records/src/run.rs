@@ -143,17 +143,9 @@ pub(crate) fn has_ended(dir: &Path, manifest: &Manifest) -> Result<()> {
     ))
 }
 
-/// Whether the run in `dir` is unfinished: a stream is still Arrow IPC, or the manifest says that it is running. Such a
-/// run is recovered before it is read.
+/// Whether the manifest of the run in `dir` says that it is running. Such a run is recovered before it is read. Whatever other
+/// files its folder holds, a manifest in another state is written only when all streams have ended.
 pub fn is_unfinished(dir: &Path) -> Result<bool> {
-    let entries = fs::read_dir(dir).map_err(Error::io("read", dir))?;
-    let mut names = entries.filter_map(|entry| Some(PathBuf::from(entry.ok()?.file_name())));
-    // The frames of a capture stay Arrow.
-    let is_stream =
-        |name: &Path| name.extension().is_some_and(|extension| extension == "arrows") && name != "frames.arrows";
-    if names.any(|name| is_stream(&name)) {
-        return Ok(true);
-    }
     let manifest: Manifest = read_json(&dir.join("manifest.json"), "a run dir")?;
     Ok(manifest.state == RunState::Running)
 }

@@ -602,7 +602,7 @@ pub(crate) fn write_manifest(dir: &Path, manifest: &impl Serialize) -> Result<()
 
 /// Makes the run dir of a killed run readable: converts its streams to Parquet up to their last whole batch, and
 /// updates the manifest: state "interrupted", digests of all files. Returns the rows of each stream. With `no_verify`,
-/// ignores the manifest's digest. Refuses a run that is still under way.
+/// ignores the manifest's digest. Refuses a run that is still under way, and one that has ended.
 pub fn recover(dir: &Path, no_verify: bool) -> Result<[u64; 3]> {
     let _held = hold(dir)?;
     let path = dir.join("manifest.json");
@@ -615,6 +615,9 @@ pub fn recover(dir: &Path, no_verify: bool) -> Result<[u64; 3]> {
     if manifest.part.as_deref() == Some(super::frames::FRAMES) {
         let what = "it has the frames of an interface, which can be read as they are, also of a killed capture: pktgen analyze DIR";
         return Err(Error::data(dir, what));
+    }
+    if manifest.state != RunState::Running {
+        return Err(Error::data(dir, "the run has ended: there is nothing to recover"));
     }
     let files = &mut manifest.files;
     let rows =

@@ -206,19 +206,37 @@ fn both_streams_of_a_killed_run_are_recovered() {
     assert_eq!((read(dir.path()).len(), path.exists()), (10_000 + whole as usize, false));
 }
 
-/// The frames of an interface have streams and a manifest of their own.
-#[test]
-fn a_capture_is_not_recovered() {
-    let folder = tempfile::tempdir().unwrap();
+/// Writes a manifest in the state "finished".
+fn write_finished(dir: &Path, part: Option<&str>) {
     let manifest = serde_json::json!({
-        "version": 2, "tool": "test", "experiment": "lo", "labels": {}, "seed": 1, "state": "finished", "part": "frames",
+        "version": 2, "tool": "test", "experiment": "lo", "labels": {}, "seed": 1, "state": "finished", "part": part,
         "anchor_unix_ns": 0, "created_unix_ns": 0, "trace_hash": "", "config": "", "clocks": {}, "host": {}, "nodes": [],
         "records": "none", "clusters": [], "balance": Balance::default(), "balance_by_worker": [],
         "counters": Counters::default(), "validity": Validity::default(),
     });
-    write_manifest(folder.path(), &manifest).unwrap();
+    write_manifest(dir, &manifest).unwrap();
+}
+
+/// The frames of an interface have streams and a manifest of their own.
+#[test]
+fn a_capture_is_not_recovered() {
+    let folder = tempfile::tempdir().unwrap();
+    write_finished(folder.path(), Some("frames"));
     assert!(recover(folder.path(), false).unwrap_err().to_string().contains("frames of an interface"));
     assert_eq!(files(folder.path()), ["manifest.json"]);
+}
+
+/// Whatever else lies in its folder.
+#[test]
+fn a_run_that_has_ended_is_not_recovered() {
+    let folder = tempfile::tempdir().unwrap();
+    write_finished(folder.path(), None);
+    std::fs::write(running_path(folder.path(), RECEIVED), "mine").unwrap();
+    let manifest = || std::fs::read(folder.path().join("manifest.json")).unwrap();
+    let before = manifest();
+    let refusal = recover(folder.path(), false).unwrap_err().to_string();
+    assert!(refusal.contains("the run has ended"), "{refusal}");
+    assert_eq!((manifest(), files(folder.path())), (before, vec!["manifest.json".into(), "received.arrows".into()]));
 }
 
 /// The process was killed after it had written the whole file, and before it removed the other one.
