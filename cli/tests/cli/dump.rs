@@ -122,7 +122,7 @@ fn exit_codes_are_those_of_every_command() {
     fs::write(dir.join("kept.txt"), "before").expect("writable");
     assert_eq!(code(&["dump", "--canonical", "nowhere", "-o", "kept.txt"]), Some(2));
     assert_eq!(fs::read_to_string(dir.join("kept.txt")).expect("there"), "before");
-    assert!(!dir.join("kept.txt.partial").exists());
+    assert!(!dir.join("kept.txt.pktgen.partial").exists());
     // An unreadable run is named, and the others are printed; damage is found.
     let path = dir.join("a/queue=fifo,seed=1/sent.parquet");
     let mut bytes = fs::read(&path).expect("a stream");

@@ -161,7 +161,7 @@ fn whatever_is_unfinished_is_redone() {
     // A process that died before it had begun: nothing but a plan that was not put in place.
     let early = folder.path().join("early");
     fs::create_dir(&early).expect("a folder");
-    fs::write(early.join("planned.json.partial"), "{").expect("writable");
+    fs::write(early.join("planned.json.pktgen.partial"), "{").expect("writable");
     assert_eq!(shard(folder.path(), "18/18", "early", &[])["finished"], 1);
     join(folder.path(), 1, &of_parts(1), &[]);
     same_sweep(folder.path(), 1);

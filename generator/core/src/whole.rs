@@ -1,12 +1,15 @@
 //! Atomic writing of files: written under a temporary name, hashed on the way, then renamed.
 
 use std::fs::{File, TryLockError};
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::record::{FileDigest, Hashing};
 use crate::{Error, Result};
+
+/// End of temporary names: that of no file of a user, so a file with such a name was left by a killed process.
+const ENDING: &str = ".pktgen.partial";
 
 /// A file being written. If it is dropped before [`WholeFile::finish`], nothing is left behind and an existing file is unchanged.
 pub struct WholeFile {
@@ -47,25 +50,35 @@ fn beside(path: &Path) -> Result<(File, PathBuf)> {
     let named = |middle: &str| {
         let mut name = path.to_owned().into_os_string();
         name.push(middle);
-        name.push(".partial");
+        name.push(ENDING);
         PathBuf::from(name)
     };
     let mut partial = named("");
     for other in 1.. {
-        let opened = File::options().create(true).truncate(false).write(true).open(&partial);
-        let file = opened.map_err(Error::io("create", &partial))?;
-        if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
-            partial = named(&format!(".{}-{other}", std::process::id()));
-            continue;
-        }
-        // Between open and lock, another process may have renamed it to its final name.
-        let (Ok(ours), Ok(there)) = (file.metadata(), partial.metadata()) else { continue };
-        if (ours.dev(), ours.ino()) == (there.dev(), there.ino()) {
+        let opened = match File::create_new(&partial) {
+            Err(fault) if fault.kind() == ErrorKind::AlreadyExists => left_behind(&partial),
+            created => Some(created.map_err(Error::io("create", &partial))?),
+        };
+        // Another process may be writing it, or have renamed it to its final name between open and lock.
+        let is_free = |file: &File| !matches!(file.try_lock(), Err(TryLockError::WouldBlock)) && is_at(file, &partial);
+        if let Some(file) = opened.filter(is_free) {
             file.set_len(0).map_err(Error::io("write", &partial))?;
             return Ok((file, partial));
         }
+        partial = named(&format!(".{}-{other}", std::process::id()));
     }
     Err(Error::Invalid(format!("{}: too many others write it", path.display())))
+}
+
+/// Opens the existing file `partial`; `None` for links and whatever else is no file, and for files that cannot be written.
+fn left_behind(partial: &Path) -> Option<File> {
+    partial.symlink_metadata().ok()?.is_file().then(|| File::options().write(true).open(partial).ok())?
+}
+
+/// Returns whether `file` still has this name, itself and not by a link: another process may have renamed or removed it.
+pub fn is_at(file: &File, name: &Path) -> bool {
+    let place = |about: std::fs::Metadata| (about.dev(), about.ino());
+    file.metadata().ok().map(place).is_some_and(|own| name.symlink_metadata().ok().map(place) == Some(own))
 }
 
 impl Write for WholeFile {
@@ -129,7 +142,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.txt");
         // Left by a killed process.
-        std::fs::write(folder.path().join("a.txt.partial"), "half of it, and longer").unwrap();
+        std::fs::write(folder.path().join("a.txt.pktgen.partial"), "half of it, and longer").unwrap();
         let (mut one, mut two) = (WholeFile::create(&path).unwrap(), WholeFile::create(&path).unwrap());
         one.write_all(b"one").unwrap();
         two.write_all(b"two two").unwrap();
@@ -146,6 +159,25 @@ mod tests {
         };
         std::thread::scope(|scope| (b'a'..b'e').for_each(|letter| drop(scope.spawn(move || write(letter)))));
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn files_of_others_beside_it_stay_as_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("a.txt.partial"), "of a user").unwrap();
+        std::fs::write(at("target"), "behind a link").unwrap();
+        std::os::unix::fs::symlink(at("target"), at("a.txt.pktgen.partial")).unwrap();
+        std::os::unix::fs::symlink(at("absent"), at("b.txt.pktgen.partial")).unwrap();
+        std::fs::create_dir(at("c.txt.pktgen.partial")).unwrap();
+        for name in ["a.txt", "b.txt", "c.txt"] {
+            write_whole(&at(name), "whole").unwrap();
+            assert_eq!(std::fs::read(at(name)).unwrap(), b"whole");
+        }
+        assert_eq!(std::fs::read(at("a.txt.partial")).unwrap(), b"of a user");
+        assert_eq!(std::fs::read(at("target")).unwrap(), b"behind a link");
+        assert!(at("a.txt.pktgen.partial").is_symlink() && !at("absent").exists());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 8);
     }
 
     #[test]

@@ -118,7 +118,7 @@ pub fn recover(samples: &Samples, random: &mut Random) {
     }
     // Recovery writes other files.
     for name in ["sent", "books", "received", "states", "iterations", "results", "lanes"] {
-        for ending in ["parquet", "parquet.partial"] {
+        for ending in ["parquet", "parquet.pktgen.partial"] {
             let _ = std::fs::remove_file(dir.join(format!("{name}.{ending}")));
         }
     }

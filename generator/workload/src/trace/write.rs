@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,6 +18,7 @@ use parquet::file::properties::WriterProperties;
 use super::manifest::{TraceManifest, file_hash, manifest_path};
 use super::rules::Rules;
 use super::schema::trace_schema;
+use crate::whole::is_at;
 use crate::wire::update;
 use crate::workload::{Source, Update};
 use crate::{Error, Result};
@@ -82,12 +83,6 @@ fn left_behind(name: &Path) -> Option<File> {
     let is_manifest = name.file_name().is_some_and(|name| name.to_string_lossy().contains(".manifest.json.partial"));
     let is_ours = (length == 0 || is_half || is_manifest) && is_at(&file, name);
     (is_ours && file.set_len(0).is_ok()).then_some(file)
-}
-
-/// Whether `file` still has this name: another writer may have renamed or removed it.
-fn is_at(file: &File, name: &Path) -> bool {
-    let place = |about: std::fs::Metadata| (about.dev(), about.ino());
-    file.metadata().ok().map(place).is_some_and(|own| name.symlink_metadata().ok().map(place) == Some(own))
 }
 
 /// A file that is removed when it is dropped, unless it got its name before.
