@@ -3,6 +3,7 @@
 //! `make test-long` raises the numbers of changes, pairs and kills by environment variables.
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -458,6 +459,23 @@ fn files_that_cannot_be_written_are_an_error_and_leave_nothing_torn() {
     assert!(!dir.join("m.parquet").exists() && !dir.join("x.html").exists());
     assert_eq!(torn(dir), [""; 0]);
     assert_ne!(pktgen(dir, &["analyze", "limited"]).status.code(), Some(0));
+}
+
+/// As in `(echo before; pktgen ... -o /dev/stdout; echo after) > all.txt`.
+#[test]
+fn a_file_behind_standard_output_keeps_what_others_write() {
+    let folder = folder();
+    let dir = folder.path();
+    succeeds(dir, &["replay", "x.toml", "--out", "s", "--no-report"]);
+    let dump = ["dump", "--canonical", "s", "--digest"];
+    let path = dir.join("all.txt");
+    let mut file = fs::File::create(&path).expect("writable");
+    file.write_all(b"before\n").expect("writable");
+    let mut own = command(dir, &[&dump[..], &["-o", "/dev/stdout"]].concat());
+    assert!(own.stdout(file.try_clone().expect("a descriptor")).status().expect("the binary runs").success());
+    file.write_all(b"after\n").expect("writable");
+    let expected = format!("before\n{}after\n", succeeds(dir, &dump));
+    assert_eq!(fs::read_to_string(&path).expect("readable"), expected);
 }
 
 /// Waits for `child`; returns its exit code and its messages.

@@ -1,7 +1,8 @@
 //! Atomic writing of files: written under a temporary name, hashed on the way, then renamed.
 
 use std::fs::{File, TryLockError};
-use std::io::{BufWriter, ErrorKind, Write};
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -10,27 +11,29 @@ use crate::{Error, Result};
 
 /// End of temporary names: that of no file of a user, so a file with such a name was left by a killed process.
 const ENDING: &str = ".pktgen.partial";
+/// Largest number of links from a path to its file, as the kernel follows.
+const LINKS: usize = 40;
 
 /// A file being written. If it is dropped before [`WholeFile::finish`], nothing is left behind and an existing file is unchanged.
 pub struct WholeFile {
     out: BufWriter<Hashing<File>>,
     /// The final name.
     path: PathBuf,
-    /// The temporary name; none for devices and pipes, which are written directly.
+    /// The temporary name; none for what is written directly.
     partial: Option<PathBuf>,
 }
 
 impl WholeFile {
     /// Begins the file `path`.
     pub fn create(path: &Path) -> Result<Self> {
-        let other = path.metadata().is_ok_and(|about| !about.is_file());
+        if let Some(opened) = open_direct(path) {
+            let file = opened.map_err(Error::io("create", path))?;
+            return Ok(WholeFile { out: BufWriter::new(Hashing::new(file)), path: path.to_owned(), partial: None });
+        }
         // The target of a link is replaced, not the link.
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let (file, partial) = match other {
-            true => (File::create(&path).map_err(Error::io("create", &path))?, None),
-            false => beside(&path).map(|(file, partial)| (file, Some(partial)))?,
-        };
-        Ok(WholeFile { out: BufWriter::new(Hashing::new(file)), path, partial })
+        let (file, partial) = beside(&path)?;
+        Ok(WholeFile { out: BufWriter::new(Hashing::new(file)), path, partial: Some(partial) })
     }
 
     /// Gives the file its final name. Returns the digest of its content.
@@ -43,6 +46,38 @@ impl WholeFile {
         self.partial = None;
         Ok(digest)
     }
+}
+
+/// Opens devices, pipes and files behind descriptors, such as `/dev/stdout`, which are written directly; `None` for other paths. What
+/// such a file holds stays, and others go on writing after what is written.
+fn open_direct(path: &Path) -> Option<io::Result<File>> {
+    let entry = entry_of_proc(path);
+    let own = Path::new("/proc/self/fd").canonicalize().ok();
+    let number = entry.as_deref().filter(|entry| entry.parent() == own.as_deref()).and_then(Path::file_name);
+    // Opened again, a file would be written from another place.
+    let standard = match number.and_then(|number| number.to_str()) {
+        Some("1") => io::stdout().as_fd().try_clone_to_owned(),
+        Some("2") => io::stderr().as_fd().try_clone_to_owned(),
+        _ => {
+            let is_special = path.metadata().is_ok_and(|about| !about.is_file());
+            return (is_special || entry.is_some()).then(|| File::options().append(true).open(path));
+        }
+    };
+    Some(standard.map(File::from))
+}
+
+/// Follows links to an entry of /proc, which stands for an open file; `None` if they lead elsewhere.
+fn entry_of_proc(path: &Path) -> Option<PathBuf> {
+    let mut path = Path::new(".").join(path);
+    for _ in 0..LINKS {
+        let folder = path.parent()?.canonicalize().ok()?;
+        path = folder.join(path.file_name()?);
+        if folder.starts_with("/proc") {
+            return Some(path);
+        }
+        path = folder.join(path.read_link().ok()?);
+    }
+    None
 }
 
 /// Opens an empty file beside `path` and locks it against other writers; reuses files left by killed processes.
@@ -117,6 +152,9 @@ pub fn copy_whole(from: &Path, to: &Path) -> Result<FileDigest> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::symlink;
+
     use super::*;
 
     #[test]
@@ -167,8 +205,8 @@ mod tests {
         let at = |name: &str| folder.path().join(name);
         std::fs::write(at("a.txt.partial"), "of a user").unwrap();
         std::fs::write(at("target"), "behind a link").unwrap();
-        std::os::unix::fs::symlink(at("target"), at("a.txt.pktgen.partial")).unwrap();
-        std::os::unix::fs::symlink(at("absent"), at("b.txt.pktgen.partial")).unwrap();
+        symlink(at("target"), at("a.txt.pktgen.partial")).unwrap();
+        symlink(at("absent"), at("b.txt.pktgen.partial")).unwrap();
         std::fs::create_dir(at("c.txt.pktgen.partial")).unwrap();
         for name in ["a.txt", "b.txt", "c.txt"] {
             write_whole(&at(name), "whole").unwrap();
@@ -185,7 +223,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (path, link) = (folder.path().join("a.txt"), folder.path().join("link"));
         std::fs::write(&path, "before").unwrap();
-        std::os::unix::fs::symlink(&path, &link).unwrap();
+        symlink(&path, &link).unwrap();
         write_whole(&link, "after").unwrap();
         assert!(link.is_symlink());
         assert_eq!(std::fs::read(&path).unwrap(), b"after");
@@ -196,5 +234,18 @@ mod tests {
             (full.exit_code(), full.to_string().starts_with("cannot write /dev/full: No space left")),
             (1, true)
         );
+    }
+
+    #[test]
+    fn a_file_behind_a_descriptor_is_written_where_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, link) = (folder.path().join("a.txt"), folder.path().join("link"));
+        let mut file = File::create(&path).unwrap();
+        file.write_all(b"before").unwrap();
+        symlink(format!("/proc/self/fd/{}", file.as_raw_fd()), &link).unwrap();
+        write_whole(&link, " after").unwrap();
+        assert!(is_at(&file, &path) && link.is_symlink());
+        assert_eq!(std::fs::read(&path).unwrap(), b"before after");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
     }
 }
