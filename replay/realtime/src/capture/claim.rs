@@ -19,7 +19,7 @@ pub struct Claim {
     dir: PathBuf,
     /// Whether it has the marker.
     marked: bool,
-    /// It and the folders around it, if they were made for it.
+    /// It and the folders around it, if they were made for it; those before a `..` of its path stay, since it leads through them.
     made: Vec<PathBuf>,
 }
 
@@ -55,7 +55,7 @@ impl Drop for Claim {
 
 /// Claims `dir`, which must be new or empty; a folder with content is refused. Of several concurrent processes, one succeeds.
 pub fn claim(dir: &Path) -> Result<Claim> {
-    let new = dir.ancestors().take_while(|it| !it.as_os_str().is_empty() && !it.exists());
+    let new = dir.ancestors().take_while(|it| it.file_name().is_some() && !it.exists());
     let made = new.map(Path::to_owned).collect();
     std::fs::create_dir_all(dir).map_err(Error::io("create folder", dir))?;
     let marker = dir.join(MARKER);
@@ -160,6 +160,19 @@ mod tests {
         std::fs::write(inner.dir().join("x"), "").unwrap();
         drop(inner);
         assert!(dir.join("c/x").exists());
+    }
+
+    #[test]
+    fn folders_that_a_path_leads_through_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("new/../a/b");
+        let first = claim(&dir).unwrap();
+        std::fs::write(dir.join("x"), "").unwrap();
+        drop(first);
+        assert!(dir.join("x").exists());
+        std::fs::remove_file(dir.join("x")).unwrap();
+        drop(claim(&dir.join("c")).unwrap());
+        assert!(dir.is_dir() && !dir.join("c").exists());
     }
 
     #[test]
