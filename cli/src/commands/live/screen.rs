@@ -8,7 +8,7 @@ use pktgen_core::{Error, Result};
 use pktgen_realtime::live::Glance;
 use pktgen_realtime::steer::{SteerCommand, SteerState, Steering};
 use ratatui::backend::CrosstermBackend;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
 use ratatui::layout::{Constraint, Layout};
@@ -63,13 +63,8 @@ impl Screen {
         let clusters = glance.map_or(0, |glance| glance.clusters.len());
         while event::poll(Duration::ZERO).unwrap_or(false) {
             let Ok(Event::Key(key)) = event::read() else { continue };
-            if key.kind != KeyEventKind::Press {
-                continue;
-            }
-            match key.code {
-                KeyCode::Char('c') if !key.modifiers.contains(KeyModifiers::CONTROL) => {}
-                // In this mode the terminal sends no signals.
-                KeyCode::Char('q' | 'c') => stop.store(true, Ordering::Relaxed),
+            match code_of(&key) {
+                KeyCode::Char('q') => stop.store(true, Ordering::Relaxed),
                 KeyCode::Char('a') => self.by_age = !self.by_age,
                 KeyCode::Down | KeyCode::Char('j') => self.top = (self.top + 1).min(clusters.saturating_sub(1)),
                 KeyCode::Up | KeyCode::Char('k') => self.top = self.top.saturating_sub(1),
@@ -110,6 +105,16 @@ impl Screen {
         self.rates.push(sent.saturating_sub(self.sent));
         self.sent = sent;
     }
+}
+
+/// Returns the code of a pressed key; none for keys with Ctrl or Alt, which are other keys. Ctrl-C is `q`.
+fn code_of(key: &KeyEvent) -> KeyCode {
+    // In this mode the terminal sends no signals.
+    if key.code == KeyCode::Char('c') && key.modifiers == KeyModifiers::CONTROL && key.kind == KeyEventKind::Press {
+        return KeyCode::Char('q');
+    }
+    let is_plain = !key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);
+    if key.kind == KeyEventKind::Press && is_plain { key.code } else { KeyCode::Null }
 }
 
 /// Describes the control state after the run's name; empty if it is not controlled.
@@ -206,6 +211,23 @@ mod tests {
         let mut terminal = Terminal::new(TestBackend::new(columns, 20)).expect("a terminal");
         terminal.draw(|frame| draw(frame, Some(&glance), (top, false), rates, "", None)).expect("it draws");
         terminal.backend().buffer().clone()
+    }
+
+    #[test]
+    fn keys_with_ctrl_or_alt_are_other_keys() {
+        let code = |key, with| code_of(&KeyEvent::new(KeyCode::Char(key), with));
+        for key in ['q', 'p', 's', ' ', '+', '-', '*', '/', 'r', 'a', 'j', 'k'] {
+            assert_eq!(code(key, KeyModifiers::NONE), KeyCode::Char(key));
+            // `+` and `*` are typed with Shift.
+            assert_eq!(code(key, KeyModifiers::SHIFT), KeyCode::Char(key));
+            for with in [KeyModifiers::CONTROL, KeyModifiers::ALT, KeyModifiers::CONTROL | KeyModifiers::ALT] {
+                assert_eq!(code(key, with), KeyCode::Null, "{with:?} {key:?}");
+            }
+        }
+        assert_eq!(code('c', KeyModifiers::CONTROL), KeyCode::Char('q'));
+        assert_eq!(code('c', KeyModifiers::ALT), KeyCode::Null);
+        let released = KeyEvent { kind: KeyEventKind::Release, ..KeyEvent::from(KeyCode::Char('q')) };
+        assert_eq!(code_of(&released), KeyCode::Null);
     }
 
     #[test]
