@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pktgen_capture::replay::is_tables;
 use pktgen_capture::tables::TablesIndex;
-use pktgen_core::record::digest::{check_files, digests_of, is_sealed, unsealed};
+use pktgen_core::record::digest::{check_files, check_listed, digests_of, is_sealed, unsealed};
 use pktgen_core::record::{BOOKS, Facts, ITERATIONS, Manifest, RECEIVED, RESULTS, SENT, STATES, Verified, judge};
 use pktgen_core::{Error, Result, quiet};
 use pktgen_records::Note;
@@ -379,7 +379,7 @@ fn named_scans(plan: &str, tables: &[(&str, usize)]) -> Vec<String> {
 }
 
 impl Run {
-    /// Refuses changed files of these tables. Fates and metrics check all files.
+    /// Refuses changed and unlisted files of these tables. Fates and metrics check all files.
     fn check(&self, names: &[&str]) -> Result<()> {
         let path = self.dir.join("manifest.json");
         if !is_sealed(&path, self.text.as_bytes())? && !self.manifest.files.is_empty() {
@@ -387,7 +387,8 @@ impl Run {
         }
         let read = |file: &str| file.strip_suffix(".parquet").is_some_and(|stream| names.contains(&stream));
         let files = self.manifest.files.iter().filter(|(file, _)| read(file));
-        check_files(&self.dir, &files.map(|(file, digest)| (file.clone(), digest.clone())).collect())
+        check_files(&self.dir, &files.map(|(file, digest)| (file.clone(), digest.clone())).collect())?;
+        check_listed(&self.dir, &self.manifest.files, |stream| names.contains(&stream))
     }
 
     /// Describes why this run lacks a table; `None` if it has it.

@@ -270,6 +270,14 @@ fn damage_is_found(folder: &Path) {
     assert!(pktgen(folder, &[&words[..], &more].concat()).status.success());
     let said = refused(folder, &["none", "SELECT COUNT(*) AS n FROM sent"], 2);
     assert!(said.contains("its capture.records is \"none\"") && !said.contains("restore"), "{said}");
+    // A stream of another run; RUN is not synchronous.
+    let other = folder.join(RUN).join("iterations.parquet");
+    fs::write(&other, &whole).expect("writable");
+    let sql_of_other = "SELECT COUNT(*) AS n FROM iterations";
+    let said = refused(folder, &[RUN, sql_of_other], 1);
+    assert!(said.contains("iterations.parquet: the manifest does not list it"), "{said}");
+    answered(folder, &[RUN, "SELECT COUNT(*) FROM sent"]);
+    fs::remove_file(&other).expect("removed");
     // Older manifests list no files.
     let manifest = folder.join(RUN).join("manifest.json");
     let listed = fs::read_to_string(&manifest).expect("readable");

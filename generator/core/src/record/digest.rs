@@ -11,6 +11,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::row::STREAMS;
 use super::verdict::Note;
 use crate::regular::check_regular;
 use crate::{Error, Result};
@@ -118,6 +119,21 @@ pub fn check_files(dir: &Path, files: &FileDigests) -> Result<()> {
     Ok(())
 }
 
+/// Refuses files of streams in `dir` that `files` does not list, among the streams that `is_read`: the run did not write them. Manifests
+/// of older versions list nothing.
+pub fn check_listed(dir: &Path, files: &FileDigests, is_read: impl Fn(&str) -> bool) -> Result<()> {
+    let read = STREAMS.iter().filter(|stream| !files.is_empty() && is_read(stream.name));
+    let mut names = read.map(|stream| format!("{}.parquet", stream.name));
+    match names.find(|name| !files.contains_key(name) && dir.join(name).exists()) {
+        None => Ok(()),
+        Some(name) => Err(Error::Invalid(format!(
+            "{}: the manifest does not list it, so it is not of this run; move it out of the folder, or --no-verify to read \
+             it all the same",
+            dir.join(name).display()
+        ))),
+    }
+}
+
 /// An error for a file whose digest `found` differs from `said`, which `by` states.
 fn changed(path: &Path, found: &str, said: &str, by: &str) -> Error {
     Error::Invalid(format!(
@@ -159,7 +175,10 @@ pub fn is_sealed(path: &Path, text: &[u8]) -> Result<bool> {
 pub fn verify_run(dir: &Path, text: &[u8], files: &FileDigests) -> Result<Verified> {
     let path = dir.join("manifest.json");
     match (is_sealed(&path, text)?, files.is_empty()) {
-        (true, _) => check_files(dir, files).map(|()| Verified::Whole),
+        (true, _) => {
+            check_files(dir, files)?;
+            check_listed(dir, files, |_| true).map(|()| Verified::Whole)
+        }
         (false, true) => Ok(Verified::NoDigests),
         (false, false) => Err(unsealed(&path)),
     }
@@ -289,5 +308,24 @@ mod tests {
         assert!(check_files(folder.path(), &files).unwrap_err().to_string().contains("the manifest says"));
         std::fs::remove_file(&path).unwrap();
         assert!(check_files(folder.path(), &files).unwrap_err().to_string().contains("it is missing"));
+    }
+
+    #[test]
+    fn streams_that_no_list_names_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        for name in ["sent.parquet", "mine.parquet", "fates.parquet", "states.csv"] {
+            std::fs::write(path(name), name).unwrap();
+        }
+        let files = FileDigests::from([("sent.parquet".to_owned(), file_digest(&path("sent.parquet")).unwrap())]);
+        let manifest = seal("{\n  \"seed\": 1\n}\n");
+        let verified = |files: &FileDigests| verify_run(folder.path(), manifest.as_bytes(), files);
+        assert_eq!(verified(&files).unwrap(), Verified::Whole);
+        std::fs::write(path("states.parquet"), "of another run").unwrap();
+        let refusal = verified(&files).unwrap_err();
+        assert_eq!(refusal.exit_code(), 1);
+        assert!(refusal.to_string().contains("states.parquet: the manifest does not list it"), "{refusal}");
+        assert!(check_listed(folder.path(), &files, |stream| stream == "sent").is_ok());
+        assert_eq!(verified(&FileDigests::new()).unwrap(), Verified::Whole, "a list of an older version");
     }
 }
