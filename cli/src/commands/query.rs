@@ -60,6 +60,7 @@ mod asked {
 
     use pktgen_capture::tables::{TableForm, TablesPlan};
     use pktgen_capture::{CapturePlan, analyze_captures, is_capture};
+    use pktgen_core::units::Size;
     use pktgen_core::whole::WholeFile;
     use pktgen_core::{Error, Result};
     use pktgen_query::tables::{QueryTable, of_captures};
@@ -84,7 +85,11 @@ mod asked {
         if let Some(out) = &args.out {
             check_outputs([out], [args.path.as_path()])?;
         }
-        let memory = args.memory.and_then(|size| size.bytes()).unwrap_or_else(|| of_machine() / 2);
+        let in_bytes = |size: Size| {
+            let what = || Error::config(format!("--memory {size}: not a whole number of bytes; write for example 2GB"));
+            size.bytes().ok_or_else(what)
+        };
+        let memory = args.memory.map_or_else(|| Ok(of_machine() / 2), in_bytes)?;
         let options = Options { no_verify: args.no_verify, memory, process: memory };
         let sql = args.sql.as_deref().unwrap_or_default();
         let captured = is_capture(&args.path);

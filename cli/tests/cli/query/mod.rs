@@ -242,6 +242,9 @@ fn statements_and_their_limits(folder: &Path) {
         2,
     );
     assert!(said.contains("--memory is 67 MB"), "{said}");
+    let said = refused(folder, &[RUN, "SELECT COUNT(*) FROM sent", "--memory", "7bit"], 2);
+    assert!(said.contains("--memory 7bit: not a whole number of bytes"), "{said}");
+    answered(folder, &[RUN, "SELECT COUNT(*) FROM sent", "--memory", "1000000000bit"]);
 }
 
 fn damage_is_found(folder: &Path) {
