@@ -139,7 +139,8 @@ fn a_shard_that_was_killed_or_stopped_goes_on() {
     same_sweep(folder.path(), 2);
 }
 
-/// The remains of a process that died at any point: before the manifest, in the streams, interrupted by its user.
+/// The remains of a process that died at any point: before the manifest, in the streams, interrupted by its user. A lost plan is
+/// written again.
 #[test]
 fn whatever_is_unfinished_is_redone() {
     let folder = folder(OLAF);
@@ -155,6 +156,9 @@ fn whatever_is_unfinished_is_redone() {
         fs::write(&path, pktgen_core::record::digest::seal(&text)).expect("writable");
         fs::rename(run(name).join("sent.parquet"), run(name).join("sent.arrows")).expect("a stream");
     }
+    fs::remove_file(dir.join("planned.json")).expect("removable");
+    let why = refused(folder.path(), &["merge", "parts-1/1", "-o", "bad"]);
+    assert!(why.contains("planned.json: it is missing; run the shard again"), "{why}");
     let told = shard(folder.path(), "1/1", "parts-1/1", &[]);
     let counts = ["runs", "finished", "kept", "redone"].map(|key| told[key].as_u64().expect("a number"));
     assert_eq!(counts, [18, 18, 14, 3]);

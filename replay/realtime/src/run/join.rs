@@ -104,6 +104,10 @@ impl Folder {
             return Err(Error::data(dir, "it is a whole sweep, or a run, and no shard of one; leave it out"));
         };
         let path = dir.join(PLANNED);
+        if !path.exists() {
+            let what = "it is missing; run the shard again, with the same command and --out, which writes it and keeps what is finished";
+            return Err(Error::data(&path, what));
+        }
         let planned = std::fs::read_to_string(&path).map_err(Error::io("read", &path))?;
         Ok(Folder { dir: dir.to_owned(), sweep, part, planned })
     }

@@ -114,11 +114,16 @@ fn open(out: &Path, own: &SweepManifest, planned: &str, stop: &AtomicBool, say: 
         )));
     }
     let lock = lock(out, stop, say)?;
-    if sweep.exists() {
+    let begun = sweep.exists();
+    if begun {
         same_shard(out, &read::<SweepManifest>(&sweep)?, own)?;
-    } else {
-        // The plan first: if there is a sweep.json, everything exists.
-        write_whole(&out.join(PLANNED), planned)?;
+    }
+    // The plan first: if there is a sweep.json, everything exists. A lost one has the same content.
+    let plan = out.join(PLANNED);
+    if !begun || !plan.exists() {
+        write_whole(&plan, planned)?;
+    }
+    if !begun {
         write_whole(&sweep, sweep_text(own, &sweep)?)?;
     }
     Ok(lock)
