@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use pktgen_core::record::SweepManifest;
 use pktgen_core::{Error, Result};
 use pktgen_diagnose::{Certainty, Conclusion, DIAGNOSIS, Diagnosis, EvidenceItem, Symptom, diagnose, json, list, text};
 use pktgen_doctor::{Host, Level, judge};
@@ -56,8 +55,7 @@ pub(super) fn run(args: Diagnose, ui: &Ui) -> Result<u8> {
 
 /// Diagnoses the run in `run`.
 fn of_run(run: &Path, device: Option<&Path>, no_verify: bool) -> Result<Diagnosis> {
-    one_run(run)?;
-    as_listed(run, no_verify)?;
+    one_run(run, no_verify)?;
     diagnose(run, device, &all().protocols, no_verify)
 }
 
@@ -69,36 +67,30 @@ fn unread(error: Error) -> Error {
     }
 }
 
-/// Refuses a folder of several runs: a diagnosis is about one.
-fn one_run(folder: &Path) -> Result<()> {
-    if folder.join("manifest.json").exists() || !folder.join("sweep.json").exists() {
+/// Refuses a folder of several runs, as a diagnosis is about one, and a run whose manifest is missing or differs from that listed by
+/// the `sweep.json` beside it.
+fn one_run(folder: &Path, no_verify: bool) -> Result<()> {
+    if !folder.join("sweep.json").exists() {
         return Ok(());
     }
-    let path = folder.join("sweep.json");
-    let text = std::fs::read_to_string(&path).map_err(Error::io("read", &path))?;
-    let sweep: SweepManifest = serde_json::from_str(&text).map_err(|e| Error::data(&path, e.to_string()))?;
-    let runs: Vec<_> = sweep.runs.iter().map(|run| folder.join(&run.dir)).collect();
-    let began = runs.iter().filter(|run| run.join("manifest.json").exists());
-    let all: Vec<_> = began.map(|run| run.display().to_string()).collect();
-    Err(Error::config(match all.first() {
-        None => format!("{}: none of its {} runs began: there is nothing to diagnose", folder.display(), runs.len()),
-        Some(first) => format!(
-            "{}: it holds {} runs, and a diagnosis is of one: pktgen diagnose {first}; there are: {}{}",
-            folder.display(),
-            all.len(),
-            all[..all.len().min(8)].join(" "),
-            if all.len() > 8 { " ..." } else { "" }
-        ),
-    }))
-}
-
-/// Refuses a run whose manifest differs from that listed by the `sweep.json` beside it.
-fn as_listed(run: &Path, no_verify: bool) -> Result<()> {
-    if !run.join("sweep.json").exists() {
-        return Ok(());
+    let runs = run_dirs(folder, no_verify)?;
+    let own = runs.iter().find(|run| run.dir == folder);
+    if own.is_some() || folder.join("manifest.json").exists() {
+        return own.map_or(Ok(()), |run| run.check(no_verify));
     }
-    let all = run_dirs(run, no_verify)?;
-    all.iter().filter(|listed| listed.dir == run).try_for_each(|listed| listed.check(no_verify))
+    let began = runs.iter().filter(|run| run.dir.join("manifest.json").exists());
+    let all: Vec<_> = began.map(|run| run.dir.display().to_string()).collect();
+    let Some(first) = all.first() else {
+        // Each of them fails: it never began, or its manifest is missing.
+        return runs.iter().try_for_each(|run| run.check(no_verify));
+    };
+    Err(Error::config(format!(
+        "{}: it holds {} runs, and a diagnosis is of one: pktgen diagnose {first}; there are: {}{}",
+        folder.display(),
+        all.len(),
+        all[..all.len().min(8)].join(" "),
+        if all.len() > 8 { " ..." } else { "" }
+    )))
 }
 
 /// Finds what would prevent an experiment from running: the host, and the device that it starts, if that is permitted.

@@ -363,6 +363,8 @@ fn a_diagnosis_of_files_that_cannot_be_read_ends_with_2() {
     let manifest = fs::read_to_string(&path).expect("readable");
     fs::write(&path, manifest.replacen("\"seed\": 1", "\"seed\": 7", 1)).expect("writable");
     refuses(dir, &["diagnose", "one"], 2, &["manifest.json: its content is not what was written (", "sweep.json says"]);
+    fs::remove_file(&path).expect("removable");
+    refuses(dir, &["diagnose", "one"], 2, &["one/manifest.json: it is missing, and sweep.json lists it"]);
     fs::write(&path, manifest).expect("writable");
     fs::write(dir.join("one/sweep.json"), [0xff]).expect("writable");
     refuses(dir, &["diagnose", "one"], 2, &["sweep.json: it is not JSON"]);
