@@ -30,6 +30,11 @@ fn corners(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     all
 }
 
+/// Whether the range of y is the same in all views: that of shares.
+fn has_fixed_range(chart: &Chart) -> bool {
+    chart.y.1 == "share"
+}
+
 /// Maps values to positions in the drawing.
 pub(super) struct Frame {
     x: (f64, f64),
@@ -40,7 +45,9 @@ pub(super) struct Frame {
 
 impl Frame {
     pub(super) fn around(chart: &Chart) -> Frame {
-        let shown = |point: &&(f64, f64)| chart.zoom.is_none_or(|(from, to)| (from..=to).contains(&point.0));
+        // A range that stays as it is covers all views.
+        let view = chart.zoom.filter(|_| !has_fixed_range(chart));
+        let shown = |point: &&(f64, f64)| view.is_none_or(|(from, to)| (from..=to).contains(&point.0));
         let points = || chart.series.iter().flat_map(|series| &series.points);
         let least = points().map(|point| point.0).fold(f64::INFINITY, f64::min);
         let most = points().map(|point| point.0).fold(f64::NEG_INFINITY, f64::max);
@@ -61,7 +68,7 @@ impl Frame {
         };
         // Sums of shares may differ from 1 by rounding errors.
         let top = if (top - 1.0).abs() < 1e-9 { 1.0 } else { top };
-        let room = if chart.y.1 == "share" { 1.0 } else { ROOM };
+        let room = if has_fixed_range(chart) { 1.0 } else { ROOM };
         let y = if top > 0.0 || low < 0.0 { (low * room, top * room) } else { (0.0, 1.0) };
         let largest = y.1.max(-y.0);
         Frame { x, y, x_scale: scale_for(chart.x.1, x.1), y_scale: scale_for(chart.y.1, largest) }
@@ -103,15 +110,15 @@ impl Frame {
         out.push_str("</svg>\n");
     }
 
-    /// Returns the data of the script: the whole range of x and the first view, both in display units; the largest y of
-    /// the first view in its unit; and whether the range of y is fixed.
+    /// Returns the data of the script: the whole range of x and the first view, both in display units; the largest y in its
+    /// unit, of the first view or of all views; and whether the range of y is fixed, so that it is that of all views.
     pub(super) fn zoom_data(&self, chart: &Chart) -> String {
         let points = || chart.series.iter().flat_map(|series| &series.points).map(|point| point.0);
         let least = points().fold(self.x.0, f64::min) * self.x_scale.factor;
         let most = points().fold(self.x.1, f64::max) * self.x_scale.factor;
         let (from, to) = (self.x.0 * self.x_scale.factor, self.x.1 * self.x_scale.factor);
         let top = self.y.1 * self.y_scale.factor;
-        let fixed = u8::from(chart.y.1 == "share");
+        let fixed = u8::from(has_fixed_range(chart));
         let unit = escape(self.x_scale.unit);
         format!(" data-zoom=\"{least} {most} {from} {to} {top} {fixed}\" data-unit=\"{unit}\"")
     }

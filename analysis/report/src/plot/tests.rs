@@ -100,6 +100,19 @@ fn a_zoomed_line_goes_on_beyond_its_view() {
 }
 
 #[test]
+fn shares_beyond_the_first_view_are_inside_its_range() {
+    let points = vec![(0.0, 0.0), (5.0, 0.95), (10.0, 1.0)];
+    let series = vec![Series { points, ..Default::default() }];
+    let shares = Chart { zoom: Some((0.0, 5.0)), series, ..lines() };
+    let text = figure(&shares);
+    assert!(text.contains("data-zoom=\"0 10 0 5 100 1\""), "{text}");
+    assert!(text.contains("points=\"0.0,238.0 426.0,11.9 852.0,0.0\""), "{text}");
+    // The script fits any other range to each view, so that of the first view has its points alone.
+    let ages = Chart { y: ("age".to_owned(), ""), ..shares };
+    assert!(figure(&ages).contains("data-zoom=\"0 10 0 5 0.9974999999999999 0\""), "{}", figure(&ages));
+}
+
+#[test]
 fn rows_are_placed_one_below_the_other() {
     let points = |values: [f64; 2]| values.into_iter().enumerate().map(|(row, value)| (row as f64, value)).collect();
     let series = [[0.25, 0.5], [0.25, 0.0]].map(|values| Series { points: points(values), ..Default::default() });
