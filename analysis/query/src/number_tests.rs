@@ -184,3 +184,17 @@ fn constants_beside_a_column_have_its_type() {
         assert!(!statement.guarded.contains("CAST"), "{}", statement.guarded);
     }
 }
+
+/// Polars would multiply 0.28 by 25 in f64, have more than 7, and take the 8th.
+#[test]
+fn discrete_quantiles_are_those_of_nearest_rank() {
+    let rows = (1..=25).map(|v| format!("({v})")).collect::<Vec<_>>().join(", ");
+    let of = |q: &str| format!("SELECT QUANTILE_DISC(v, {q}) AS x FROM (VALUES {rows}) t(v)");
+    for (q, value) in [("0.28", "7.0"), ("(0.56)", "14.0"), ("0.29", "8.0"), ("0.0", "1.0"), ("1.0", "25.0")] {
+        answers(&[(of(q).as_str(), value)]);
+    }
+    answers(&[(
+        format!("SELECT v % 1 AS g, quantile_disc(v, 0.28) AS x FROM (VALUES {rows}) t(v) GROUP BY g").as_str(),
+        "0 7.0",
+    )]);
+}

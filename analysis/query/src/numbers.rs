@@ -2,6 +2,7 @@
 
 use std::ops::{ControlFlow, RangeInclusive};
 
+use pktgen_core::quantile::reduced;
 use sqlparser::ast::{
     BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArguments, SelectItem, UnaryOperator, Value, ValueWithSpan, visit_expressions,
@@ -244,6 +245,21 @@ pub(crate) fn decimal(expr: &mut Expr) -> bool {
     let number = Expr::value(Value::Number(format!("{digits}.0"), false));
     *expr = if is_negative { Expr::UnaryOp { op: UnaryOperator::Minus, expr: Box::new(number) } } else { number };
     true
+}
+
+/// Writes the quantile of QUANTILE_DISC such that polars finds its nearest rank: it multiplies in f64, and rounds up.
+pub(crate) fn discrete_quantile(function: &mut Function) {
+    if !function.name.to_string().eq_ignore_ascii_case("quantile_disc") {
+        return;
+    }
+    let mut operands = operands(function);
+    let [_, q] = operands.as_mut_slice() else { return };
+    let Some((false, digits)) = number_of(q) else { return };
+    let share = if digits.contains('.') { digits.parse::<f64>().ok() } else { None };
+    // Beyond 1, polars refuses what was written.
+    if let Some(share) = share.filter(|share| (0.0..1.0).contains(share)) {
+        **q = Expr::value(Value::Number(reduced(share).to_string(), false));
+    }
 }
 
 /// Returns the value of a whole number; `None` of other expressions, and of numbers beyond BIGINT.

@@ -130,6 +130,7 @@ impl VisitorMut for Rewriter<'_> {
             {
                 **summed = guard(summed.clone());
             }
+            numbers::discrete_quantile(function);
         }
         texts::write(expr);
         numbers::widen(expr);

@@ -5,6 +5,7 @@
 //! the quantiles are, and a second pass extracts only the ends in these ranges.
 
 use pktgen_core::Result;
+use pktgen_core::quantile::nearest_rank;
 
 use crate::quantile::{FEW, RANGES, Ruler, SHORT, Values, nearest_ranks, place};
 
@@ -59,8 +60,8 @@ pub fn quantiles(segments: &(impl Segments + ?Sized), q: &[f64], peak_q: f64) ->
     let tally = Tally::of(segments, ruler, i128::from(high) + 1)?;
     let mut peaks = tally.counts[1].clone();
     peaks[ruler.range_of(last)] -= 1;
-    let rank = ((peak_q * (segments.len() - 1) as f64).ceil() as usize).clamp(1, segments.len() - 1) - 1;
-    let (peak_range, peak_rank) = place(&peaks, rank as u64);
+    let rank = nearest_rank(peak_q, segments.len() - 1);
+    let (peak_range, peak_rank) = place(&peaks, rank as u64 - 1);
     let window = tally.window();
     let targets: Vec<f64> = q.iter().map(|q| q * window as f64).collect();
     let places: Vec<_> = targets.iter().map(|target| crossing(&tally, ruler, Below::default(), *target)).collect();

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use pktgen_core::Result;
+use pktgen_core::quantile::nearest_rank;
 
 /// Numbers that can be iterated repeatedly.
 pub trait Values {
@@ -91,7 +92,7 @@ fn all(values: &dyn Values) -> Result<Vec<i64>> {
 /// Returns the values at quantiles `q` by nearest rank; `None` without values.
 pub fn nearest_ranks<const N: usize>(values: &dyn Values, q: [f64; N]) -> Result<Option<[i64; N]>> {
     let len = values.len();
-    let rank = |q: f64| ((q * len as f64).ceil() as usize).clamp(1, len.max(1)) - 1;
+    let rank = |q: f64| nearest_rank(q, len) - 1;
     if len <= SHORT {
         let mut sorted = all(values)?;
         sorted.sort_unstable();
@@ -221,7 +222,7 @@ pub(crate) mod tests {
             prop_assert_eq!(found, q.map(|q| quantile_of_sorted(&sorted, q).unwrap()));
             // As if nothing fitted into memory.
             let (low, high) = (sorted[0], sorted[sorted.len() - 1]);
-            let wanted = q.map(|q| ((q * sorted.len() as f64).ceil() as u64).max(1) - 1);
+            let wanted = q.map(|q| nearest_rank(q, sorted.len()) as u64 - 1);
             let wanted: Vec<(usize, u64)> = wanted.into_iter().enumerate().collect();
             let mut again = [0; 5];
             ranked(&Slice(&values), Ruler::over(low, high), i128::from(high) + 1, &wanted, &mut again).unwrap();

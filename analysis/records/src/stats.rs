@@ -2,6 +2,7 @@
 //!
 //! Called by `pktgen_report::sweep` and the metrics. Deterministic: the bootstrap's seed is a constant.
 
+use pktgen_core::quantile::nearest_rank;
 use pktgen_core::record::{Bound, Published};
 use pktgen_core::seed::mix;
 use serde::{Deserialize, Serialize};
@@ -121,8 +122,7 @@ fn bootstrap(values: &[f64]) -> Interval {
 
 /// Returns the value at quantile `q` of sorted values, by nearest rank; `None` without values.
 pub fn quantile_of_sorted<T: Copy>(sorted: &[T], q: f64) -> Option<T> {
-    let rank = (q * sorted.len() as f64).ceil() as usize;
-    sorted.get(rank.max(1) - 1).copied()
+    sorted.get(nearest_rank(q, sorted.len()) - 1).copied()
 }
 
 /// Returns the mean; `None` without values.
@@ -163,6 +163,7 @@ mod tests {
         let sorted: Vec<u32> = (1..=100).collect();
         assert_eq!(quantile_of_sorted(&sorted, 0.99), Some(99));
         assert_eq!(quantile_of_sorted(&sorted, 0.5), Some(50));
+        assert_eq!(quantile_of_sorted(&sorted, 0.07), Some(7));
         assert_eq!(quantile_of_sorted(&sorted, 0.0), Some(1));
         assert_eq!(quantile_of_sorted::<u32>(&[], 0.5), None);
     }

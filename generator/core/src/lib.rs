@@ -8,7 +8,7 @@
 //! [`plan`] say which of them aggregate; [`study`] is what is measured without a network, [`user_metric`] what an experiment measures by SQL; [`registry`] looks names up, [`index`]
 //! numbers; [`arrow`] is what of arrow-rs is called; [`footer`] looks at Parquet files before decoders do; [`whole`] writes files
 //! that are whole or not there, [`regular`] refuses input without an end; [`shard`] divides work; [`quiet`] calls what may panic;
-//! [`json_kind`] is what a kind of printed JSON is;
+//! [`json_kind`] is what a kind of printed JSON is; [`quantile`] has the ranks of quantiles;
 //! [`age`] is the Age-of-Model accumulator; [`printable`] takes control characters out of text.
 
 pub mod age;
@@ -23,6 +23,7 @@ pub mod json_kind;
 pub mod plan;
 mod prefetch;
 pub mod printable;
+pub mod quantile;
 pub mod quiet;
 pub mod record;
 pub mod registry;

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use pktgen_core::quantile::nearest_rank;
 use pktgen_core::record::NO_CLUSTER;
 use pktgen_core::time::Time;
 use pktgen_core::{Error, Result};
@@ -73,7 +74,7 @@ impl Magnitudes {
     /// Returns the binary logarithm of the magnitude below which a share `q` of the nonzero numbers lies, with a
     /// resolution of 1/16; `None` without such numbers.
     pub fn quantile(&self, q: f64) -> Option<f64> {
-        let rank = (q * self.others as f64).ceil().max(1.0) as u64;
+        let rank = nearest_rank(q, self.others as usize) as u64;
         let mut below = 0;
         let bin = self.bins.iter().position(|count| {
             below += count;

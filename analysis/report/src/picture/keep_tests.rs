@@ -68,6 +68,13 @@ fn few_values_are_all_drawn() {
 }
 
 #[test]
+fn half_percents_have_the_nearest_rank() {
+    let all = cdf((1..=400).map(|rank| rank * 1000).collect());
+    let wanted = (1..=POINTS).map(|i| (f64::from(2 * i), f64::from(i) / f64::from(POINTS)));
+    assert_eq!(all, std::iter::once((1.0, 0.0)).chain(wanted).collect::<Cdf>());
+}
+
+#[test]
 fn cells_and_bars_are_the_metrics() {
     let dir = tempfile::tempdir().unwrap();
     write_sweep(dir.path(), 3);

@@ -1,5 +1,6 @@
 //! Performance trials: frames that workers send by a paced schedule, and an account of the results that arrive in time.
 
+use pktgen_core::quantile::nearest_rank;
 use pktgen_core::time::{SECOND, Time};
 
 use super::{ProbeGround, ProbeMemory};
@@ -137,9 +138,8 @@ impl LatencySample {
 
     /// Returns the quantile `share` (nearest rank) of the times that are kept.
     pub fn quantile(&mut self, share: f64) -> Option<Time> {
-        let rank = (share * self.kept.len() as f64).ceil() as usize;
-        let at = rank.max(1).min(self.kept.len()).checked_sub(1)?;
-        Some(*self.kept.select_nth_unstable(at).1)
+        let at = nearest_rank(share, self.kept.len()) - 1;
+        (!self.kept.is_empty()).then(|| *self.kept.select_nth_unstable(at).1)
     }
 }
 
@@ -241,8 +241,7 @@ mod tests {
             times.iter().for_each(|time| own.add(*time));
             let mut sorted = times.clone();
             sorted.sort_unstable();
-            let at = ((share * sorted.len() as f64).ceil() as usize).clamp(1, sorted.len());
-            prop_assert_eq!(own.quantile(share), Some(sorted[at - 1]));
+            prop_assert_eq!(own.quantile(share), Some(sorted[nearest_rank(share, sorted.len()) - 1]));
             prop_assert_eq!(own.range(), Some((sorted[0], sorted[sorted.len() - 1])));
         }
     }

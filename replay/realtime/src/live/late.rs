@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use pktgen_core::quantile::nearest_rank;
+
 /// Buckets per power of two: a quantile is at most 1/32 too high.
 const PARTS: usize = 1 << PART_BITS;
 const PART_BITS: u32 = 5;
@@ -63,7 +65,7 @@ impl LateLooks {
         }
         let all: u64 = new.iter().map(|(_, count)| count).sum();
         let at = |share: f64| {
-            let mut left = ((all as f64 * share).ceil() as u64).max(1);
+            let mut left = nearest_rank(share, all as usize) as u64;
             let found = new.iter().find(|(_, count)| {
                 let here = left <= *count;
                 left = left.saturating_sub(*count);

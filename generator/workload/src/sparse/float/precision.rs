@@ -4,6 +4,8 @@
 //! negative one; the paper does not say whether it counts such as 0, so there is a mean of either kind. Called by the
 //! study `float_sum`.
 
+use pktgen_core::quantile::nearest_rank;
+
 /// The precision of one sum; none if the exact one is 0.
 pub fn of_sum(approx: f32, exact: f64) -> Option<f64> {
     (exact != 0.0).then(|| 1.0 - (f64::from(approx) - exact).abs() / exact.abs())
@@ -44,8 +46,7 @@ impl Precision {
 
     /// The quantile `q` by nearest rank, as of all metrics. NaN if there are no sums.
     pub fn quantile(&self, q: f64) -> f64 {
-        let rank = (q * self.sums.len() as f64).ceil() as usize;
-        self.sums.get(rank.max(1) - 1).copied().unwrap_or(f64::NAN)
+        self.sums.get(nearest_rank(q, self.sums.len()) - 1).copied().unwrap_or(f64::NAN)
     }
 
     /// The mean of what each sum counts as.
