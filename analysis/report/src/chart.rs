@@ -89,6 +89,12 @@ impl Chart {
         self.series.get(i).and_then(|series| series.class).unwrap_or(i)
     }
 
+    /// Adds a sentence, if there is one, to its note.
+    pub(crate) fn remark(&mut self, sentence: &str) {
+        let gap = if self.note.is_empty() || sentence.is_empty() { "" } else { " " };
+        self.note = format!("{}{gap}{sentence}", self.note);
+    }
+
     /// Gives each variant the same colour in every chart of the page; other series use the remaining colours.
     pub(crate) fn colour(&mut self, variants: &[&str]) {
         let of = |name: &str| {
@@ -161,6 +167,26 @@ pub struct Cable {
     pub up_bytes: Option<f64>,
 }
 
+/// Returns the first of `all` charts, at most [`CHARTS_MAX`]. The note of the last one has the number of the others, one
+/// per `what`.
+pub(crate) fn first_charts(mut all: impl Iterator<Item = Chart>, what: &str) -> Vec<Chart> {
+    let mut charts: Vec<Chart> = all.by_ref().take(CHARTS_MAX).collect();
+    note_further(&mut charts, all.count(), what);
+    charts
+}
+
+/// Adds to the note of the last chart that `more` further ones are not drawn.
+pub(crate) fn note_further(charts: &mut [Chart], more: usize, what: &str) {
+    if let Some(last) = charts.last_mut() {
+        last.remark(&not_drawn(more, what, "."));
+    }
+}
+
+/// Returns " (first 8 of 11 variants)" for the title of a chart with fewer than `all` series; empty if it has all.
+pub(crate) fn first_of(all: usize, what: &str) -> String {
+    if all > SERIES_MAX { format!(" (first {SERIES_MAX} of {all} {what})") } else { String::new() }
+}
+
 /// Describes how many of `all` rows are not drawn, if any.
 pub(crate) fn rows_note(all: usize) -> String {
     not_drawn(all.saturating_sub(ROWS_MAX), "point", "; the table has all.")
@@ -172,5 +198,22 @@ pub(crate) fn not_drawn(more: usize, what: &str, rest: &str) -> String {
         0 => String::new(),
         1 => format!("1 further {what} is not drawn{rest}"),
         _ => format!("{more} further {what}s are not drawn{rest}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn charts_beyond_the_maximum_are_counted() {
+        let chart = Chart { note: "A note.".to_owned(), ..Chart::default() };
+        let of = |n: usize| first_charts(std::iter::repeat_n(chart.clone(), n), "setting");
+        assert!(of(0).is_empty());
+        assert!(of(CHARTS_MAX).iter().all(|chart| chart.note == "A note."));
+        let most = of(CHARTS_MAX + 2);
+        let notes: Vec<&str> = most.iter().map(|chart| chart.note.as_str()).collect();
+        assert_eq!(notes[CHARTS_MAX - 2..], ["A note.", "A note. 2 further settings are not drawn."]);
+        assert_eq!([8, 9].map(|all| first_of(all, "variants")), ["", " (first 8 of 9 variants)"]);
     }
 }

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::{Picture, medians, unit_of_chart};
 use crate::baseline::{ITERATION_SPEEDUP, SPEEDUP, TARGET_SPEEDUP};
-use crate::chart::{CHARTS_MAX, Chart, Kind, SERIES_MAX, Series, Span as Whisker};
+use crate::chart::{Chart, Kind, SERIES_MAX, Series, Span as Whisker, first_charts, first_of};
 use crate::headings::{axes, is_study, is_synchronous, metric_keys};
 use crate::lead;
 use crate::sweep::data::describe;
@@ -242,12 +242,11 @@ fn against(sweep: &SweepData, wanted: &Wanted) -> Vec<Chart> {
     }
     let charts = settings.iter().filter_map(|(rest, points)| {
         let mut series = lines(points, &axis, wanted, false);
-        let more = if series.len() > SERIES_MAX { " (more lines are not drawn)" } else { "" };
-        let what = format!("{what}{more}");
+        let what = format!("{what}{}", first_of(series.len(), "lines"));
         series.truncate(SERIES_MAX);
         draw(series, &axis, wanted, &at(rest), &what)
     });
-    charts.take(CHARTS_MAX).collect()
+    first_charts(charts, "setting")
 }
 
 /// Returns the labels except the axis and the variant.

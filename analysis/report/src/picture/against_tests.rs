@@ -109,9 +109,23 @@ fn too_many_lines_become_pictures() {
         .collect();
     let points: Vec<&[(&str, &str)]> = labels.iter().map(|labels| labels.as_slice()).collect();
     let charts = all(&sweep_of(&points));
-    assert_eq!(charts.len(), CHARTS_MAX);
+    assert_eq!((charts.len(), charts[7].note.as_str()), (8, "4 further settings are not drawn."));
+    assert!(charts[..7].iter().all(|chart| chart.note.is_empty()));
     assert!(charts.iter().all(|chart| chart.series.len() == 1 && chart.series[0].points.len() == 2));
     assert!(charts[1].title.contains("at timeout=2us"), "{}", charts[1].title);
+}
+
+#[test]
+fn lines_that_are_not_drawn_are_counted() {
+    let names: Vec<String> = (1..=9).map(|n| format!("v{n}")).collect();
+    let labels: Vec<[(&str, &str); 2]> = names
+        .iter()
+        .flat_map(|name| ["5Gbps", "10Gbps"].map(|rate| [("rate", rate), ("variant", name.as_str())]))
+        .collect();
+    let points: Vec<&[(&str, &str)]> = labels.iter().map(|labels| labels.as_slice()).collect();
+    let charts = all(&sweep_of(&points));
+    assert_eq!((charts.len(), charts[0].series.len()), (1, 8));
+    assert!(charts[0].title.ends_with(" (first 8 of 9 lines)"), "{}", charts[0].title);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use pktgen_core::registry::Named;
 
 use super::Picture;
-use crate::chart::{CHARTS_MAX, Chart, Kind, SERIES_MAX, Series};
+use crate::chart::{Chart, Kind, SERIES_MAX, Series, first_charts, first_of};
 use crate::sweep::data::{Labels, RunSummary, SweepData};
 use crate::sweep::kept::{Cdf, Kept};
 use crate::sweep::settings::{at, settings, variant};
@@ -74,11 +74,7 @@ pub(super) fn curves(sweep: &SweepData, words: &Words, pick: impl Fn(&Kept) -> &
         let reached = |series: &Series| series.points.iter().find(|point| point.1 >= shown).map(|point| point.0);
         // Of the lines that are drawn.
         let end = all.iter().take(SERIES_MAX).filter_map(reached).fold(0.0, f64::max);
-        let more = if all.len() > SERIES_MAX {
-            format!(" (first {SERIES_MAX} of {} variants)", all.len())
-        } else {
-            String::new()
-        };
+        let more = first_of(all.len(), "variants");
         let first = match end > 0.0 {
             true => format!("The first view ends where {}. ", words.first_view.words),
             false => String::new(),
@@ -94,7 +90,7 @@ pub(super) fn curves(sweep: &SweepData, words: &Words, pick: impl Fn(&Kept) -> &
             ..Default::default()
         })
     };
-    settings(sweep).iter().filter_map(draw).take(CHARTS_MAX).collect()
+    first_charts(settings(sweep).iter().filter_map(draw), "setting")
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use pktgen_core::registry::Named;
 
 use super::Picture;
-use crate::chart::{CHARTS_MAX, Chart, Kind, SERIES_MAX, Series};
+use crate::chart::{Chart, Kind, SERIES_MAX, Series, first_charts, first_of};
 use crate::sweep::data::describe;
 use crate::sweep::data::without_variant;
 use crate::sweep::data::{Labels, RunSummary, SweepData};
@@ -30,7 +30,7 @@ impl Picture for Aggregation {
     }
 
     fn charts(&self, sweep: &SweepData) -> Vec<Chart> {
-        charts(sweep).into_iter().take(CHARTS_MAX).collect()
+        first_charts(charts(sweep).into_iter(), "variant")
     }
 }
 
@@ -51,7 +51,10 @@ fn charts(sweep: &SweepData) -> Vec<Chart> {
         if aggregates {
             charts.push(Chart {
                 kind: Kind::Step,
-                title: format!("Updates per received packet (CDF), {name}, mean over seeds{}", cut_note(series.len())),
+                title: format!(
+                    "Updates per received packet (CDF), {name}, mean over seeds{}",
+                    first_of(series.len(), "settings")
+                ),
                 x: ("updates in a packet, at most".to_owned(), ""),
                 y: ("share of packets".to_owned(), "share"),
                 series: series.into_iter().take(SERIES_MAX).collect(),
@@ -60,10 +63,6 @@ fn charts(sweep: &SweepData) -> Vec<Chart> {
         }
     }
     charts
-}
-
-fn cut_note(series: usize) -> String {
-    if series > SERIES_MAX { format!(" (first {SERIES_MAX} of {series} settings)") } else { String::new() }
 }
 
 /// Returns the mean over the seeds of the cumulative shares, as corners of a step line.

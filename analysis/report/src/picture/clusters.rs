@@ -4,7 +4,7 @@ use pktgen_core::registry::Named;
 use pktgen_records::stats;
 
 use super::Picture;
-use crate::chart::{CHARTS_MAX, Chart, Kind, SERIES_MAX, Series, not_drawn};
+use crate::chart::{Chart, Kind, SERIES_MAX, Series, first_charts, first_of, not_drawn};
 use crate::sweep::data::{Labels, RunSummary, SweepData};
 use crate::sweep::settings::{at, settings, variants};
 
@@ -30,7 +30,7 @@ impl Picture for Clusters {
     }
 
     fn charts(&self, sweep: &SweepData) -> Vec<Chart> {
-        settings(sweep).iter().filter_map(|(rest, runs)| bars(rest, runs)).take(CHARTS_MAX).collect()
+        first_charts(settings(sweep).iter().filter_map(|(rest, runs)| bars(rest, runs)), "setting")
     }
 }
 
@@ -52,10 +52,12 @@ fn bars(rest: &Labels, runs: &[&RunSummary]) -> Option<Chart> {
         };
         ids.iter().enumerate().filter_map(|(x, id)| Some((x as f64, value(id)?))).collect()
     };
-    let series = variants(runs).into_iter().take(SERIES_MAX);
+    let variants = variants(runs);
+    let more_variants = first_of(variants.len(), "variants");
+    let series = variants.into_iter().take(SERIES_MAX);
     Some(Chart {
         kind: Kind::Bars,
-        title: format!("Average Age-of-Model per cluster{}, median over seeds", at(rest)),
+        title: format!("Average Age-of-Model per cluster{}, median over seeds{more_variants}", at(rest)),
         note: not_drawn(more, "cluster", "."),
         x: ("cluster".to_owned(), ""),
         y: ("average age".to_owned(), "ns"),
@@ -69,7 +71,26 @@ fn bars(rest: &Labels, runs: &[&RunSummary]) -> Option<Chart> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+
+    #[test]
+    fn the_title_counts_variants_that_are_not_drawn() {
+        let of = |variants: usize| {
+            let run = |n: usize| RunSummary {
+                labels: Arc::new([("variant".to_owned(), n.to_string())].into()),
+                cluster_aom_ns: vec![(0, 1.0)],
+                ..Default::default()
+            };
+            let runs: Vec<RunSummary> = (0..variants).map(run).collect();
+            bars(&Labels::new(), &runs.iter().collect::<Vec<_>>()).unwrap()
+        };
+        let (eight, ten) = (of(8), of(10));
+        assert_eq!((eight.series.len(), ten.series.len()), (8, 8));
+        assert!(eight.title.ends_with("median over seeds"), "{}", eight.title);
+        assert!(ten.title.ends_with("median over seeds (first 8 of 10 variants)"), "{}", ten.title);
+    }
 
     #[test]
     fn clusters_that_are_not_drawn_are_counted() {

@@ -92,7 +92,39 @@ pub fn all(sweep: &SweepData) -> Vec<Chart> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use pktgen_records::testing::write_sweep;
+
     use super::*;
+    use crate::chart::{CHARTS_MAX, Network};
+    use crate::sweep::data::RunSummary;
+
+    #[test]
+    fn pictures_count_the_charts_that_are_not_drawn() {
+        let dir = tempfile::tempdir().unwrap();
+        write_sweep(dir.path(), 1);
+        let mut sweep = SweepData::open(dir.path(), &mut |_, _| {}).unwrap();
+        let mut run = sweep.runs.iter().find(|run| run.dir == "olaf-20-1").unwrap().clone();
+        Arc::make_mut(&mut run.kept).network = Some(Network::default());
+        for (axis, what, pictures) in [
+            ("rate", "settings", &["sawtooth", "age_cdf", "clusters", "latency"][..]),
+            (VARIANT, "variants", &["aggregation", "network"]),
+        ] {
+            let of = |n: usize| {
+                let labels = Arc::new([(axis.to_owned(), n.to_string())].into());
+                RunSummary { labels, ..run.clone() }
+            };
+            sweep.runs = (0..CHARTS_MAX + 2).map(of).collect();
+            let charts = all(&sweep);
+            for picture in pictures {
+                let own = charts.iter().filter(|chart| chart.picture == *picture && !chart.folded);
+                assert_eq!(own.clone().count() % CHARTS_MAX, 0, "{picture}");
+                let last = own.last().unwrap_or_else(|| panic!("no chart of {picture}"));
+                assert!(last.note.ends_with(&format!("2 further {what} are not drawn.")), "{picture}: {}", last.note);
+            }
+        }
+    }
 
     #[test]
     fn values_of_some_seeds_do_not_make_the_others_values_of_as_many() {

@@ -14,7 +14,7 @@ use pktgen_core::topology::{self, NodeId, Population, Role, Topology};
 use pktgen_records::resolved::{Analysis, Resolved};
 
 use super::Picture;
-use crate::chart::{CHARTS_MAX, Cable, Chart, ChartNode, Kind, Network};
+use crate::chart::{Cable, Chart, ChartNode, Kind, Network, first_charts};
 use crate::sweep::data::SweepData;
 use crate::sweep::settings::point_name;
 
@@ -48,7 +48,7 @@ impl Picture for NetworkLoad {
             network: Some(network.clone()),
             ..Default::default()
         };
-        with.map(chart).take(CHARTS_MAX).collect()
+        first_charts(with.map(chart), "variant")
     }
 }
 

@@ -3,12 +3,14 @@
 //! A run may have more teeth than a chart has pixels. Outside the first view, the smallest and the largest age of each
 //! of [`BUCKETS`] intervals represent all: no peak is lost, and the page notes this.
 
+use std::collections::BTreeSet;
+
 use pktgen_core::registry::Named;
 use pktgen_records::age::Sawtooth;
 use pktgen_records::human::show;
 
 use super::Picture;
-use crate::chart::{CHARTS_MAX, Chart, Kind, Series};
+use crate::chart::{Chart, Kind, Series, first_charts, note_further};
 use crate::sweep::data::{Labels, RunSummary, SweepData};
 use crate::sweep::settings::{at, settings, variant};
 
@@ -46,11 +48,15 @@ impl Picture for Sawteeth {
         let baseline = sweep.manifest.report.baseline.as_deref();
         let groups = settings(sweep);
         let firsts = groups.iter().filter_map(|(rest, runs)| draw(rest, runs, baseline, *clusters(runs).first()?));
-        let mut charts: Vec<Chart> = firsts.take(CHARTS_MAX).collect();
+        let mut charts = first_charts(firsts, "setting");
         if let Some((rest, runs)) = groups.first() {
             let others = clusters(runs).into_iter().skip(1).take(FURTHER_MAX);
             let further = others.filter_map(|id| draw(rest, runs, baseline, id));
-            charts.extend(further.map(|chart| Chart { folded: true, ..chart }));
+            let mut further: Vec<Chart> = further.map(|chart| Chart { folded: true, ..chart }).collect();
+            // The sawteeth of the first clusters alone are kept.
+            let all: BTreeSet<&u32> = runs.iter().flat_map(|run| &run.clusters).collect();
+            note_further(&mut further, all.len().saturating_sub(1 + FURTHER_MAX), "cluster");
+            charts.extend(further);
         }
         charts
     }

@@ -9,7 +9,7 @@ use pktgen_records::resolved::Analysis;
 use pktgen_records::run::StateColumns;
 
 use super::Picture;
-use crate::chart::{CHARTS_MAX, Chart, Kind, Series};
+use crate::chart::{CHARTS_MAX, Chart, Kind, Series, note_further};
 use crate::sweep::data::SweepData;
 use crate::sweep::kept::{Decision, WorkerStates};
 use crate::sweep::settings::at;
@@ -131,8 +131,8 @@ impl Picture for States {
 /// Returns two charts for the first run of each point that recorded its states.
 fn all(sweep: &SweepData) -> Vec<Chart> {
     let first = |runs: &[usize]| runs.iter().map(|run| &sweep.runs[*run]).find(|run| !run.states.is_empty());
-    let runs = sweep.points.iter().filter_map(|point| first(&point.runs)).take(CHARTS_MAX);
-    runs.flat_map(|run| {
+    let runs: Vec<_> = sweep.points.iter().filter_map(|point| first(&point.runs)).collect();
+    let charts = runs.iter().take(CHARTS_MAX).flat_map(|run| {
         let at = format!("{}, seed {}", at(&run.labels), run.seed);
         let series = |points: &dyn Fn(&WorkerStates) -> (Points, Points)| {
             let of = |worker: &WorkerStates| {
@@ -158,8 +158,10 @@ fn all(sweep: &SweepData) -> Vec<Chart> {
                 series(&|worker| (steps(&worker.heard), Vec::new())),
             ),
         ]
-    })
-    .collect()
+    });
+    let mut charts: Vec<Chart> = charts.collect();
+    note_further(&mut charts, runs.len().saturating_sub(CHARTS_MAX), "point");
+    charts
 }
 
 fn ns(t_ps: i64) -> f64 {

@@ -76,7 +76,7 @@ fn reports_draw_the_first_run_of_each_point() {
     let mut story = told(2, 40);
     story.sent(0, 0, Some(0), 0).sent(1, 0, Some(0), 1).received(9, 0, 0, 1).received(9, 1, 0, 1);
     story.write(dir.path());
-    let sweep = SweepData::open(dir.path(), &mut |_, _| {}).unwrap();
+    let mut sweep = SweepData::open(dir.path(), &mut |_, _| {}).unwrap();
     let charts = all(&sweep);
     assert_eq!(charts.len(), 2);
     assert!(charts[0].title.contains("seed 1") && charts[0].title.contains("withheld"), "{}", charts[0].title);
@@ -90,4 +90,9 @@ fn reports_draw_the_first_run_of_each_point() {
     let page = html.render(&Model::build(&sweep)).unwrap();
     assert!(page.contains("Congestion as reported to workers by ACKs"));
     assert_eq!(page.matches("class=\"cross s0\"").count(), 14);
+    // Further points are counted.
+    sweep.points = vec![sweep.points[0].clone(); CHARTS_MAX + 1];
+    let charts = all(&sweep);
+    assert_eq!(charts.len(), 2 * CHARTS_MAX);
+    assert_eq!(charts[2 * CHARTS_MAX - 1].note, "1 further point is not drawn.");
 }
