@@ -191,6 +191,14 @@ impl Trace {
         teeth.pop();
         Ok(Sawtooth { id: self.id, start: (self.start, begin.unwrap_or(0)), end_ps: t, teeth })
     }
+
+    /// Returns the beginning and the end of its window.
+    pub fn window(&self) -> Result<(i64, i64)> {
+        let mut end = self.start;
+        PairList(&self.segments)
+            .scan(&mut |part| part.iter().for_each(|[from, to]| end = end.wrapping_add(to.wrapping_sub(*from))))?;
+        Ok((self.start, end))
+    }
 }
 
 impl Ages {

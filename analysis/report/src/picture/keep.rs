@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use pktgen_core::Result;
-use pktgen_records::age::{PeaksOf, Sawtooth};
+use pktgen_records::age::{PeaksOf, Sawtooth, Trace};
 use pktgen_records::over_time::quantiles;
 use pktgen_records::quantile::{Values, nearest_ranks};
 use pktgen_records::resolved::Analysis;
@@ -54,7 +54,9 @@ fn keep_ages(run: &Analysis, depth: Depth, kept: &mut Kept) -> Result<()> {
     kept.age_cdf = found.into_iter().map(|ps| ps / 1000.0).zip(shares).collect();
     kept.peak_cdf = cdf_of(&PeaksOf(&ages.traces))?;
     kept.sawteeth = ages.sawteeth(if depth == Depth::All { CLUSTERS_MAX } else { 1 })?;
-    kept.over_time = (depth == Depth::All).then(|| over_time(&kept.sawteeth)).flatten();
+    if depth == Depth::All {
+        kept.over_time = over_time(&kept.sawteeth, &ages.traces)?;
+    }
     Ok(())
 }
 
@@ -88,18 +90,19 @@ fn cdf_of(spans_ps: &dyn Values) -> Result<Cdf> {
     Ok(least.into_iter().chain(ranks.map(|ps| ps as f64 / 1000.0).zip(shares)).collect())
 }
 
-/// Returns mean ages in equal intervals from the first beginning to the last end.
-fn over_time(sawteeth: &[Sawtooth]) -> Option<OverTime> {
-    let from = sawteeth.iter().map(|own| own.start.0).min()?;
-    let to = sawteeth.iter().map(|own| own.end_ps).max().filter(|to| *to > from)?;
+/// Returns mean ages in equal intervals from the first beginning to the last end of all `traces`; `sawteeth` are of the first of them.
+fn over_time(sawteeth: &[Sawtooth], traces: &[Trace]) -> Result<Option<OverTime>> {
+    let windows = traces.iter().map(Trace::window).collect::<Result<Vec<_>>>()?;
+    let ends = windows.iter().map(|(from, _)| *from).min().zip(windows.iter().map(|(_, to)| *to).max());
+    let Some((from, to)) = ends.filter(|(from, to)| to > from) else { return Ok(None) };
     let step = (i128::from(to) - i128::from(from)) as f64 / BINS as f64;
     let edge = |i: usize| if i == BINS { to } else { from + (step * i as f64) as i64 };
     let of = |own: &Sawtooth| (own.id, (0..BINS).map(|i| own.mean_ns(edge(i), edge(i + 1))).collect());
-    Some(OverTime {
+    Ok(Some(OverTime {
         from_ns: from as f64 / 1000.0,
         step_ns: step / 1000.0,
         clusters: sawteeth.iter().map(of).collect(),
-    })
+    }))
 }
 
 #[cfg(test)]

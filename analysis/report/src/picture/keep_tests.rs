@@ -62,6 +62,29 @@ fn cells_over_time_have_the_mean_of_the_run() {
 }
 
 #[test]
+fn intervals_cover_the_clusters_without_a_row() {
+    let last = CLUSTERS_MAX as u32;
+    // The last cluster begins before all others, and ends after them.
+    let time = |worker: u32, seq: u32| {
+        let (begin, period) = if worker == last { (0, 4_000_000) } else { (10_000_000, 1_000_000) };
+        (begin + i64::from(seq) * period, worker, seq)
+    };
+    let mut all: Vec<_> = (0..=last).flat_map(|worker| (0..9).map(move |seq| time(worker, seq))).collect();
+    all.sort_unstable();
+    let mut story = Story::new();
+    for (t, worker, seq) in all {
+        story.sent_seq(worker, seq, t, Some(t), worker as u16).received_seq(t + 1000, worker, seq, t, 1);
+    }
+    let dir = tempfile::tempdir().unwrap();
+    story.write(dir.path());
+    let analysis = Analysis::open(dir.path(), Options::default()).unwrap();
+    let over = of(&analysis, dir.path(), Depth::All).unwrap().over_time.unwrap();
+    assert_eq!((over.clusters.len(), over.from_ns), (CLUSTERS_MAX, 0.0));
+    assert!(near(over.step_ns * BINS as f64, 32_001.0), "{}", over.step_ns);
+    assert!(over.clusters.iter().all(|(_, cells)| cells[0].is_none() && cells[BINS / 2].is_some()));
+}
+
+#[test]
 fn few_values_are_all_drawn() {
     assert_eq!(cdf(vec![3000, 1000, 2000, 2000]), [(1.0, 0.0), (1.0, 0.25), (2.0, 0.5), (2.0, 0.75), (3.0, 1.0)]);
     assert!(cdf(vec![]).is_empty());
