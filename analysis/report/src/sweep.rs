@@ -82,7 +82,12 @@ impl SweepData {
             return Err(fault.unwrap_or_else(|| Error::data(dir, "the sweep has no runs")));
         }
         let mut units = keys.into_inner().unwrap_or_else(PoisonError::into_inner).units();
-        let readable = |(result, planned): (Result<_>, _)| result.unwrap_or_else(|fault| unreadable(planned, &fault));
+        let readable = |(result, planned): (Result<_>, &SweepRun)| {
+            result.unwrap_or_else(|fault| RunSummary {
+                undrawn: depth(planned) != Depth::Values,
+                ..unreadable(planned, &fault)
+            })
+        };
         let mut runs: Vec<_> = results.into_iter().zip(&planned).map(readable).collect();
         drop(planned);
         let mut common = common.into_inner().unwrap_or_else(PoisonError::into_inner);

@@ -348,6 +348,23 @@ fn a_damaged_run_is_listed_and_does_not_spoil_the_others() {
     assert_eq!(model.invalid.len(), 1);
     assert!(model.invalid[0].run.contains("olaf-40-2") && model.invalid[0].reasons[0].contains("received.parquet"));
     assert_eq!(sweep.points[3].cells["received"].n, 1);
+    // Charts of the first seed do not need it.
+    assert!(sweep.runs.iter().all(|run| !run.undrawn));
+}
+
+#[test]
+fn charts_of_the_first_seed_say_which_runs_they_lack() {
+    let dir = tempfile::tempdir().unwrap();
+    write_sweep(dir.path(), 2);
+    std::fs::remove_file(dir.path().join("olaf-20-1/received.parquet")).unwrap();
+    let charts = Model::build(&open(dir.path())).charts;
+    let said = "1 run could not be read and is not drawn: olaf, rate 20, seed 1.";
+    for picture in ["sawtooth", "age_cdf", "latency"] {
+        let mut own = charts.iter().filter(|chart| chart.picture == picture);
+        assert!(own.any(|chart| chart.note.ends_with(said)), "{picture}");
+    }
+    let sawtooth = charts.iter().find(|chart| chart.picture == "sawtooth").unwrap();
+    assert!(sawtooth.title.ends_with("(1 more variant is not drawn)"), "{}", sawtooth.title);
 }
 
 #[test]

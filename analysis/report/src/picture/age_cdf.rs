@@ -6,7 +6,7 @@ use super::Picture;
 use crate::chart::{Chart, Kind, SERIES_MAX, Series, first_charts, first_of};
 use crate::sweep::data::{Labels, RunSummary, SweepData};
 use crate::sweep::kept::{Cdf, Kept};
-use crate::sweep::settings::{at, settings, variant};
+use crate::sweep::settings::{at, settings, unread, variant};
 
 /// See the module documentation.
 pub(super) struct AgeCdf;
@@ -74,7 +74,8 @@ pub(super) fn curves(sweep: &SweepData, words: &Words, pick: impl Fn(&Kept) -> &
         let reached = |series: &Series| series.points.iter().find(|point| point.1 >= shown).map(|point| point.0);
         // Of the lines that are drawn.
         let end = all.iter().take(SERIES_MAX).filter_map(reached).fold(0.0, f64::max);
-        let more = first_of(all.len(), "variants");
+        let undrawn = runs.iter().filter(|run| run.undrawn).count();
+        let more = first_of(all.len() + undrawn, "variants");
         let first = match end > 0.0 {
             true => format!("The first view ends where {}. ", words.first_view.words),
             false => String::new(),
@@ -90,7 +91,11 @@ pub(super) fn curves(sweep: &SweepData, words: &Words, pick: impl Fn(&Kept) -> &
             ..Default::default()
         })
     };
-    first_charts(settings(sweep).iter().filter_map(draw), "setting")
+    let mut charts = first_charts(settings(sweep).iter().filter_map(draw), "setting");
+    if let Some(last) = charts.last_mut() {
+        last.remark(&unread(&sweep.runs));
+    }
+    charts
 }
 
 #[cfg(test)]
@@ -125,6 +130,13 @@ mod tests {
         let found = AgeCdf.charts(&sweep);
         assert_eq!(found[0].series.len(), SERIES_MAX);
         assert_eq!(found[0].zoom, Some((0.0, SERIES_MAX as f64)));
+        assert!(found[0].title.ends_with("(first 8 of 9 variants)"), "{}", found[0].title);
+        // A variant whose first seed could not be read is one of those that are not drawn.
+        sweep.runs.push(RunSummary { seed: 7, undrawn: true, ..RunSummary::default() });
+        let found = AgeCdf.charts(&sweep);
+        assert!(found[0].title.ends_with("(first 8 of 10 variants)"), "{}", found[0].title);
+        let said = " 1 run could not be read and is not drawn: run, seed 7.";
+        assert!(found[0].note.ends_with(said), "{}", found[0].note);
     }
 
     /// Returns the points of the first line of a chart.

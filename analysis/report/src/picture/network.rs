@@ -16,7 +16,7 @@ use pktgen_records::resolved::{Analysis, Resolved};
 use super::Picture;
 use crate::chart::{Cable, Chart, ChartNode, Kind, Network, first_charts};
 use crate::sweep::data::SweepData;
-use crate::sweep::settings::point_name;
+use crate::sweep::settings::{point_name, settings, unread};
 
 /// Maximum number of nodes; larger networks are not drawn.
 const NODES_MAX: usize = 600;
@@ -48,7 +48,12 @@ impl Picture for NetworkLoad {
             network: Some(network.clone()),
             ..Default::default()
         };
-        first_charts(with.map(chart), "variant")
+        let mut charts = first_charts(with.map(chart), "variant");
+        // Networks are those of the first setting.
+        if let (Some(last), Some((_, runs))) = (charts.last_mut(), settings(sweep).first()) {
+            last.remark(&unread(runs.iter().copied()));
+        }
+        charts
     }
 }
 

@@ -12,7 +12,7 @@ use pktgen_records::human::show;
 use super::Picture;
 use crate::chart::{Chart, Kind, Series, first_charts, note_further};
 use crate::sweep::data::{Labels, RunSummary, SweepData};
-use crate::sweep::settings::{at, settings, variant};
+use crate::sweep::settings::{at, settings, unread, variant};
 
 /// Maximum number of variants in one chart: the lines cross at every tooth.
 const SAWTEETH_MAX: usize = 3;
@@ -49,6 +49,9 @@ impl Picture for Sawteeth {
         let groups = settings(sweep);
         let firsts = groups.iter().filter_map(|(rest, runs)| draw(rest, runs, baseline, *clusters(runs).first()?));
         let mut charts = first_charts(firsts, "setting");
+        if let Some(last) = charts.last_mut() {
+            last.remark(&unread(&sweep.runs));
+        }
         if let Some((rest, runs)) = groups.first() {
             let others = clusters(runs).into_iter().skip(1).take(FURTHER_MAX);
             let further = others.filter_map(|id| draw(rest, runs, baseline, id));
@@ -79,7 +82,7 @@ fn draw(rest: &Labels, runs: &[&RunSummary], baseline: Option<&str>, id: u32) ->
         drawn.extend(own.map(|own| (variant(run), own)));
     }
     drawn.sort_by_key(|(name, _)| Some(*name) != baseline);
-    let others = drawn.len().saturating_sub(SAWTEETH_MAX);
+    let others = drawn.len().saturating_sub(SAWTEETH_MAX) + runs.iter().filter(|run| run.undrawn).count();
     drawn.truncate(SAWTEETH_MAX);
     let sawteeth: Vec<&Sawtooth> = drawn.iter().map(|(_, own)| *own).collect();
     let (from, to) = window(&sawteeth)?;

@@ -2,6 +2,9 @@
 
 use crate::sweep::data::{Labels, RunSummary, SweepData, VARIANT, describe, without_variant};
 
+/// Maximum number of runs that a note names.
+const NAMED_MAX: usize = 3;
+
 /// Returns the runs by their labels without the variant, in the order of first appearance.
 pub(crate) fn settings(sweep: &SweepData) -> Vec<(Labels, Vec<&RunSummary>)> {
     let mut groups: Vec<(Labels, Vec<&RunSummary>)> = Vec::new();
@@ -33,6 +36,21 @@ pub(crate) fn variant(run: &RunSummary) -> &str {
 
 pub(crate) fn at(rest: &Labels) -> String {
     if rest.is_empty() { String::new() } else { format!(" at {}", describe(rest)) }
+}
+
+/// Describes the runs that charts of the first seed lack, since they could not be read; empty if there are none.
+pub(crate) fn unread<'a>(runs: impl IntoIterator<Item = &'a RunSummary>) -> String {
+    let all: Vec<&RunSummary> = runs.into_iter().filter(|run| run.undrawn).collect();
+    let name = |run: &&RunSummary| format!("{}, seed {}", point_name(&run.labels), run.seed);
+    let mut names: Vec<String> = all.iter().take(NAMED_MAX).map(name).collect();
+    if all.len() > NAMED_MAX {
+        names.push(format!("{} more", all.len() - NAMED_MAX));
+    }
+    match all.len() {
+        0 => String::new(),
+        1 => format!("1 run could not be read and is not drawn: {}.", names[0]),
+        n => format!("{n} runs could not be read and are not drawn: {}.", names.join("; ")),
+    }
 }
 
 /// Returns a point's name in a row: the variant, then the last parts of its axes with their values.
