@@ -128,18 +128,33 @@ fn notes(title: &str, notes: &[RunNote], out: &mut String) {
 
 /// Escapes text so that it neither becomes markup nor ends a table cell.
 pub fn plain(text: &str) -> String {
+    let text = printable(text);
+    let text = text.trim_start();
+    let mark = mark_of_block(text);
     let mut out = String::with_capacity(text.len());
-    for c in printable(text).chars() {
+    for (at, c) in text.char_indices() {
         match c {
             '\n' => out.push(' '),
-            '\\' | '|' | '<' | '*' | '_' | '`' | '[' | '~' | '&' => {
-                out.push('\\');
-                out.push(c);
-            }
+            '\\' | '|' | '<' | '*' | '_' | '`' | '[' | '~' | '&' | '$' => out.extend(['\\', c]),
+            _ if mark == Some(at) => out.extend(['\\', c]),
             _ => out.push(c),
         }
     }
     out
+}
+
+/// Returns the position of the mark that makes a text a heading, a quotation, a rule or an item of a list, if it begins with one.
+fn mark_of_block(text: &str) -> Option<usize> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let mut rest = text[digits..].chars();
+    let (mark, next) = (rest.next()?, rest.next());
+    let is_alone = next.is_none_or(|next| next.is_whitespace() || next == mark);
+    match mark {
+        '#' | '>' if digits == 0 => Some(0),
+        '+' | '-' if digits == 0 && is_alone => Some(0),
+        '.' | ')' if digits > 0 && is_alone => Some(digits),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -153,6 +168,18 @@ mod tests {
             (r"\*a\* ~~b~~ &lt;", r"\\\*a\\\* \~\~b\~\~ \&lt;"),
             (r"LIKE '\_%'", r"LIKE '\\\_%'"),
             ("a\nb|c", r"a b\|c"),
+            ("# two $x$ > y", r"\# two \$x\$ > y"),
+            ("  > a # b", r"\> a # b"),
+            ("1. one", r"1\. one"),
+            ("12)", r"12\)"),
+            ("- a + b", r"\- a + b"),
+            ("+", r"\+"),
+            ("---", r"\---"),
+            // Numbers are no marks.
+            ("1.5 µs", "1.5 µs"),
+            ("-5", "-5"),
+            ("+10.00 %", "+10.00 %"),
+            ("", ""),
         ] {
             assert_eq!(plain(text), escaped, "{text}");
         }
