@@ -129,7 +129,9 @@ pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
             ));
         }
     }
-    let judged: usize = comparison.versus.iter().map(|versus| versus.judgements.len()).sum();
+    // Those without an effect are not judged.
+    let judgements = comparison.versus.iter().flat_map(|versus| &versus.judgements);
+    let judged = judgements.filter(|one| one.effect.is_some()).count();
     let level = level(comparison.alpha);
     if judged > 1 {
         notes.push(format!(
@@ -141,11 +143,12 @@ pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
     }
     // The places of a ranking are tests of all pairs of implementations.
     let sides = comparison.implementations.len();
-    let places = comparison.rankings.len() * (sides * sides.saturating_sub(1) / 2);
-    let most = judged.max(places);
-    if extends(most, comparison.alpha) {
+    let compared = comparison.rankings.iter().filter(|ranking| ranking.compared).count();
+    let most = judged.max(compared * (sides * sides.saturating_sub(1) / 2));
+    if most > 0 && extends(most, comparison.alpha) {
+        let (what, need) = if most == 1 { ("judgement", "needs") } else { ("judgements at once", "need") };
         notes.push(format!(
-            "{most} judgements at once with alpha = {} need more resamples than are drawn: intervals that end beyond all of \
+            "{most} {what} with alpha = {} {need} more resamples than are drawn: intervals that end beyond all of \
              them are extended in Student's proportion. Fewer metrics or points, or a larger alpha, need no such extension.",
             comparison.alpha
         ));
@@ -317,6 +320,28 @@ mod tests {
             let mut judgements: Vec<&Judgement> = comparison.versus[0].judgements.iter().collect();
             judgements.sort_by(|a, b| by_size(a, b));
             assert_eq!(judgements[0].labels["rate"], "20", "{judgements:?}");
+        }
+    }
+
+    #[test]
+    fn notes_on_intervals_count_judgements_that_are_made() {
+        // The new runs lack a loss, which is not judged.
+        let of = |seeds: u64, alpha: f64| {
+            let age = |seed: u64| (AOM, 100.0 + seed as f64);
+            let old = (1..=seeds).map(|seed| run("rate=20", seed, &[age(seed), ("loss", 0.5)])).collect();
+            let new = (1..=seeds).map(|seed| run("rate=20", seed, &[age(seed * seed)])).collect();
+            let sides = [side("old", old), side("new", new)];
+            let comparison = Comparison::of(&sides, Some(0), &Rules { alpha, ..Rules::built_in() }).unwrap();
+            assert!(comparison.versus[0].judgements.len() > 1, "{:?}", comparison.versus);
+            let of_intervals = |note: &String| note.starts_with("The interval is") || note.contains("judgement");
+            comparison.notes.into_iter().filter(of_intervals).collect::<Vec<_>>()
+        };
+        assert_eq!(of(6, 0.05), ["The interval is at 95 %."]);
+        let extended = of(6, 1e-6);
+        assert_eq!((extended.len(), extended[0].as_str()), (2, "The interval is at 99.9999 %."));
+        assert!(extended[1].starts_with("1 judgement with alpha = 0.000001 needs more resamples"), "{extended:?}");
+        for alpha in [0.05, 1e-6] {
+            assert!(of(3, alpha).is_empty(), "{:?}", of(3, alpha));
         }
     }
 
