@@ -35,17 +35,23 @@ pub(super) fn load(experiment: &args::Experiment) -> Result<Document> {
     Ok(document)
 }
 
+/// Whether `path` is the file of a capture.
+pub(super) fn is_capture_file(path: &Path) -> bool {
+    path.is_file() && Reader::open(path).is_ok()
+}
+
 fn read(experiment: &args::Experiment) -> Result<Document> {
     let path = &experiment.experiment;
     if let (false, Some((name, text))) = (path.exists(), shipped::named(path)) {
         return Document::read(text, &name, &experiment.set);
     }
-    let is_capture = || path.is_file() && Reader::open(path).is_ok();
     Document::load(path, &experiment.set).map_err(|error| match error {
-        Error::Io { source, .. } if source.kind() == ErrorKind::InvalidData && is_capture() => Error::config(format!(
-            "EXPERIMENT {0}: it is a capture and no experiment; analyze it: pktgen analyze {0}",
-            path.display()
-        )),
+        Error::Io { source, .. } if source.kind() == ErrorKind::InvalidData && is_capture_file(path) => {
+            Error::config(format!(
+                "EXPERIMENT {0}: it is a capture and no experiment; analyze it: pktgen analyze {0}",
+                path.display()
+            ))
+        }
         Error::Io { source, .. } if source.kind() == ErrorKind::InvalidData => {
             Error::config(format!("EXPERIMENT {}: it is not UTF-8 text; save it as UTF-8", path.display()))
         }

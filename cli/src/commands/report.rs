@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use pktgen_capture::replay::is_tables;
 use pktgen_compare::history::{Entry, Runs};
 use pktgen_core::whole::write_whole;
 use pktgen_core::{Error, Result};
@@ -12,6 +13,7 @@ use pktgen_records::memory::MemoryBound;
 use pktgen_report::report::Report as Format;
 use pktgen_report::{Model, REPORTS, SweepData, summary};
 
+use super::experiment::is_capture_file;
 use super::plots::Plots;
 use crate::args::{History, Report};
 use crate::commands::query::ANSWERS;
@@ -124,7 +126,19 @@ pub(super) fn analysed(dir: &Path, options: Options, ui: &Ui) -> Result<SweepDat
         bar.set_position(done as u64);
     });
     bar.finish_and_clear();
-    data
+    data.map_err(|fault| without_runs(dir).unwrap_or(fault))
+}
+
+/// Returns the error for a capture, or a folder of tables of captures, in place of runs; `None` for anything else.
+fn without_runs(path: &Path) -> Option<Error> {
+    let what = if is_capture_file(path) {
+        "it is a capture and no run; analyze it"
+    } else if is_tables(path) && !path.join("sweep.json").exists() && !path.join("manifest.json").exists() {
+        "it has tables of captures and no runs; analyze them"
+    } else {
+        return None;
+    };
+    Some(Error::data(path, format!("{what}: pktgen analyze {}", path.display())))
 }
 
 /// Appends a line about the runs in `dir` to the history in `file`.

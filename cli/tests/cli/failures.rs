@@ -16,7 +16,7 @@ fn failures_say_why_however_quiet() {
     let whole = fs::read(folder.join("whole.pcap")).expect("a capture");
     fs::write(folder.join("cut.pcap"), &whole[..whole.len() - 7]).expect("writable");
     fs::write(folder.join("bad.toml"), "[workload]\nclusters = 0\n").expect("writable");
-    let cases: [(&[&str], i32, &str); 11] = [
+    let cases: [(&[&str], i32, &str); 12] = [
         (&["analyze", "dns.pcap"], 1, "no packet is of a known format"),
         (&["analyze", "header.pcap"], 1, "there is no packet"),
         (&["analyze", "cut.pcap"], 1, "damaged at byte"),
@@ -28,6 +28,7 @@ fn failures_say_why_however_quiet() {
             "--metric received: has no value in these captures: no packet is of",
         ),
         (&["report", "nosuch"], 2, "nosuch"),
+        (&["report", "whole.pcap"], 2, "whole.pcap: it is a capture and no run; analyze it: pktgen analyze whole.pcap"),
         (&["replay", "bad.toml"], 2, "clusters"),
         (
             &["replay", "whole.pcap"],
@@ -58,6 +59,10 @@ fn failures_say_why_however_quiet() {
         assert_eq!(output.status.code(), Some(2));
         assert!(text(&output.stderr).contains(&expected), "{}", text(&output.stderr));
     }
+    let output = pktgen(folder, &["report", "rows"]);
+    let expected = "rows: it has tables of captures and no runs; analyze them: pktgen analyze rows";
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));
     // Success prints nothing.
     let output = pktgen(folder, &["-q", "analyze", "whole.pcap"]);
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
