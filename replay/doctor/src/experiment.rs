@@ -8,7 +8,7 @@ use super::capabilities::given;
 use super::host::{Capability, Host};
 use super::needs::Needs;
 use super::{Finding, Level, veth, xdp};
-use pktgen_realtime::driver::real_time::{Roles, only_device, threads};
+use pktgen_realtime::driver::real_time::{Roles, threads};
 use pktgen_realtime::launch::has_id;
 use pktgen_realtime::plan::Plan;
 use pktgen_realtime::run::Experiment;
@@ -69,10 +69,10 @@ pub fn judge(experiment: &Experiment, roles: Roles, host: &Host) -> Result<Suita
 fn of_plan(plan: &Plan, roles: Roles, host: &Host, verdict: &mut Suitability) -> Result<()> {
     let external = plan.spec.is_external();
     let (part, roles) = (roles.part(), roles.of_run(plan.spec.transport.has_server, external)?);
+    plan.check_wires()?;
     if !plan.spec.is_real_time() {
         return Ok(());
     }
-    only_device(&plan.parts.topology)?;
     let transport = &plan.spec.transport;
     let kind = transport.kind.name();
     let cores = host.answers().cores();

@@ -408,6 +408,7 @@ fn check_knowable(Searched { catalogue, document, run, may_launch }: Searched) -
     let experiment = Experiment::open(catalogue, document.clone())?.launching(may_launch);
     let plan = experiment.prepare(experiment.choose(run)?)?;
     experiment.check_launch(&plan)?;
+    plan.check_wires()?;
     if plan.spec.training.is_some() {
         return Err(Error::config(
             "--find-rate: workers of synchronous training send as results come back, at no rate of their own; their windows decide: sweep \

@@ -44,6 +44,7 @@ impl Experiment {
                 points.push((run, unused));
             } else {
                 let plan = plan(run)?;
+                plan.check_wires()?;
                 each(run, Some(&plan))?;
                 real_time |= plan.spec.is_real_time();
                 points.push((run, plan.spec.unused));
@@ -166,6 +167,40 @@ mod tests {
         let experiment = Experiment::open(pktgen_registry::all(), document).unwrap();
         let why = experiment.check_points(&mut |_, _| Ok(())).unwrap_err().to_string();
         assert!(why.starts_with("--leaves 4: it has no effect"), "{why}");
+    }
+
+    #[test]
+    fn wires_that_cannot_be_opened_are_refused_at_every_point() {
+        let small = |transport: &str| format!("{SMALL}transport.kind = \"ring\"\n{transport}");
+        let dense = |transport: &str| {
+            format!(
+                "workload.kind = \"dense\"\nworkload.model = \"custom\"\nworkload.parameters = 4096\n\
+                 workload.elements = 256\nworkload.workers = 4\nworkload.iterations = 1\ntopology.kind = \"rack\"\n\
+                 endpoint.workers = \"switchml\"\nendpoint.pool = 64\ntarget.pool = 1024\ntransport.kind = \"ring\"\n\
+                 {transport}"
+            )
+        };
+        let strict = small("transport.on_wire = \"strict\"\n");
+        let roce = dense("transport.on_wire = \"roce\"\n");
+        for (base, later, part) in [
+            (&strict, "endpoint.workers = \"retransmit\"", "each must be sent once"),
+            (&strict, "endpoint.workers = \"open_loop\"", ""),
+            (&small(""), "endpoint.workers = \"retransmit\"", ""),
+            (&small(""), "topology.kind = \"leaf_spine\"", "there is one device"),
+            (&small(""), "transport.kind = \"udp\"", ""),
+            (&roce, "endpoint.pool = 600", "600 packets under way"),
+            (&roce, "endpoint.pool = 512", ""),
+            (&dense(""), "endpoint.pool = 600", ""),
+            (&dense(""), "transport.kind = \"udp\"", "nothing in the packets of these workers"),
+        ] {
+            let points = "[[sweep.variants]]\nname = \"a\"\n[[sweep.variants]]\nname = \"b\"";
+            let document = Document::parse(&format!("{base}{points}\n{later}\n"), "x.toml").unwrap();
+            let experiment = Experiment::open(pktgen_registry::all(), document).unwrap();
+            for found in [experiment.check_points(&mut |_, _| Ok(())).map(drop), experiment.check_drafts()] {
+                let why = found.err().map(|why| why.to_string()).unwrap_or_default();
+                assert!(why.contains(part) && why.is_empty() == part.is_empty(), "{later}: {why}");
+            }
+        }
     }
 
     #[test]

@@ -20,7 +20,7 @@ use super::{Meeting, Summary, Task};
 use crate::capture::lateness::{LATENESS, by_host, describe, describe_by_host, write_lateness};
 use crate::capture::{Records, RunDir, write_controls, write_manifest};
 use crate::clock::{RunClock, Watched, reading};
-use crate::driver::real_time::{self, FrameSet, OpenedRoles, RealOutcome, Roles, RunOrder};
+use crate::driver::real_time::{self, FrameSet, OpenedRoles, RealOutcome, Roles, RunOrder, only_device};
 use crate::driver::virtual_time::Outcome;
 use crate::launch::LaunchedDevice;
 use crate::live::Ends;
@@ -95,6 +95,21 @@ pub(super) fn check(plan: &Plan) -> Result<()> {
         return Err(Error::config("workload: background traffic is supported in virtual time only"));
     }
     Ok(())
+}
+
+impl Plan {
+    /// Refuses a run whose wires no host could open: because of its network, its transport or the layout of its frames.
+    pub fn check_wires(&self) -> Result<()> {
+        let transport = &self.spec.transport;
+        let can = transport.kind.capabilities();
+        if can.real_time {
+            only_device(&self.parts.topology)?;
+        }
+        if can.real_time && !can.heads {
+            transport.payload_heads()?;
+        }
+        transport.dialect.map_or(Ok(()), |dialect| (dialect.open)(&self.parts.traffic()).map(drop))
+    }
 }
 
 /// Number of updates examined for the offered rate; of many workers, a few of each.

@@ -335,6 +335,17 @@ impl TransportPlan {
         }
     }
 
+    /// Returns what rebuilds heads from payloads. Refuses workers whose payloads do not identify the sender.
+    pub(crate) fn payload_heads(&self) -> Result<Heads> {
+        self.heads.clone().ok_or_else(|| {
+            Error::config(format!(
+                "transport.kind = \"{}\": nothing in the packets of these workers says which one sent them, and the \
+                 sockets of one process share an address; use ring, af_packet or af_xdp",
+                self.kind.name()
+            ))
+        })
+    }
+
     /// Returns the maximum number of bytes by which a dialect makes frames longer.
     pub(crate) fn growth(&self) -> usize {
         self.dialect.map_or(0, |dialect| dialect.growth)

@@ -91,12 +91,7 @@ fn written(plan: &TransportPlan) -> Result<[SocketAddr; 4]> {
 /// Opens one end: 0 and 1 belong to one cable, 2 and 3 to the other.
 fn open_end(plan: &TransportPlan, four: [SocketAddr; 4], end: End, frame_max: usize) -> Result<Box<dyn Wire>> {
     let at = end as usize;
-    let heads = plan.heads.clone().ok_or_else(|| {
-        Error::config(
-            "transport.kind = \"udp\": nothing in the packets of these workers says which one sent them, and the sockets \
-             of one process share an address; use ring, af_packet or af_xdp",
-        )
-    })?;
+    let heads = plan.payload_heads()?;
     plan.check_stamps(end)?;
     let (stamps, sampler) = (plan.stamps_at(end), Sampler::of(plan, end));
     let down = end == End::Workers;
