@@ -101,3 +101,17 @@ def test_a_folder_names_the_only_run_in_progress_below_it() -> None:
     second.close()
     with pytest.raises(pktgen.UsageError, match="no run dir of a run in progress"):
         pktgen.Control("all")
+
+
+def test_the_reason_of_a_run_that_refuses_a_client_is_read() -> None:
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("full.sock")
+        listening.listen()
+        with pktgen.Control("full.sock") as control:
+            refusing, _ = listening.accept()
+            refusing.sendall(b'{"ok":false,"error":"16 clients are connected; close one"}\n')
+            refusing.close()
+            with pytest.raises(pktgen.PktgenError, match="status: 16 clients are connected"):
+                control.status()
+            with pytest.raises(pktgen.HostError, match="closed the connection"):
+                control.status()

@@ -1,6 +1,6 @@
 //! `pktgen control`: steers a run in progress, from a shell.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Lines, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -19,18 +19,16 @@ const REPLY: Duration = Duration::from_secs(10);
 
 pub(super) fn run(args: &Control, ui: &Ui) -> Result<u8> {
     let path = socket(&args.run)?;
-    let lost = |e: std::io::Error| {
+    let lost = |e: io::Error| {
         Error::Host(format!(
             "{}: no run is steered there: {e}; is it in progress, and was it started with --control?",
             path.display()
         ))
     };
-    let mut stream = UnixStream::connect(&path).map_err(lost)?;
+    let stream = UnixStream::connect(&path).map_err(lost)?;
     let (cmd, given) = request(&args.command);
     let request = json!({ "v": CONTROL_VERSION, "id": 1, "cmd": cmd, "args": given });
-    stream.set_read_timeout(Some(REPLY)).and_then(|()| writeln!(stream, "{request}")).map_err(lost)?;
-    let mut lines = BufReader::new(stream.try_clone().map_err(lost)?).lines();
-    let line = lines.next().unwrap_or_else(|| Err(std::io::ErrorKind::UnexpectedEof.into())).map_err(lost)?;
+    let (line, mut lines) = ask(&stream, &request).map_err(lost)?;
     let reply: Value = serde_json::from_str(&line).map_err(|e| Error::data(&path, format!("no reply: {e}")))?;
     if reply["ok"] != true {
         ui.error(&format!("{cmd}: {}", reply["error"].as_str().unwrap_or("refused")));
@@ -55,6 +53,19 @@ pub(super) fn run(args: &Control, ui: &Ui) -> Result<u8> {
         }
     }
     Ok(0)
+}
+
+/// Sends a request. Returns the reply, and the lines after it.
+fn ask(mut stream: &UnixStream, request: &Value) -> io::Result<(String, Lines<BufReader<UnixStream>>)> {
+    stream.set_read_timeout(Some(REPLY))?;
+    let sent = writeln!(stream, "{request}");
+    let mut lines = BufReader::new(stream.try_clone()?).lines();
+    // A run that refuses a client says why and closes the connection without reading.
+    match (lines.next(), sent) {
+        (Some(Ok(line)), _) => Ok((line, lines)),
+        (_, Err(e)) | (Some(Err(e)), Ok(())) => Err(e),
+        (None, Ok(())) => Err(ErrorKind::UnexpectedEof.into()),
+    }
 }
 
 fn request(command: &ControlCommand) -> (&'static str, Value) {
@@ -109,4 +120,19 @@ fn noted(dir: &Path) -> Option<PathBuf> {
     // A later run may have the same path.
     let socket = manifest["host"]["control.socket"].as_str().filter(|_| manifest["state"] == "running");
     socket.map(PathBuf::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_of_a_run_that_refuses_a_client_is_read() {
+        let (client, mut run) = UnixStream::pair().unwrap();
+        run.write_all(b"no room\n").unwrap();
+        drop(run);
+        let request = json!({ "cmd": "status" });
+        assert_eq!(ask(&client, &request).unwrap().0, "no room");
+        assert_eq!(ask(&client, &request).err().unwrap().kind(), ErrorKind::BrokenPipe);
+    }
 }

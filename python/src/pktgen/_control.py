@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -133,7 +134,9 @@ class Control:
         self._number += 1
         request = {"v": VERSION, "id": self._number, "cmd": cmd, "args": args}
         try:
-            stream.sendall((json.dumps(request) + "\n").encode())
+            # A run that refuses a client says why and closes the connection without reading.
+            with suppress(BrokenPipeError, ConnectionResetError):
+                stream.sendall((json.dumps(request) + "\n").encode())
             line = lines.readline()
         except OSError as why:
             raise HostError(f"{self._path}: the run does not answer: {why}", 3) from why
