@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::support::{cases_of_systems, pktgen, root};
 use pktgen_capture::DEFINITIONS;
+use pktgen_core::config::{Document, Value};
 use pktgen_planning::STUDIES;
 use pktgen_records::Line;
 use pktgen_report::definitions::{definition_of, families};
@@ -304,6 +305,25 @@ fn names_are_explained() {
     assert_eq!(explain(&["--all", "--markdown"]), explain(&["--markdown"]));
     let one = explain(&["loss", "--markdown"]);
     assert!(one.contains("| `loss` |") && !one.contains("aom_mean"), "{one}");
+}
+
+#[test]
+fn metrics_of_shipped_reports_are_defined() {
+    let known = families(&STUDIES, &DEFINITIONS).into_iter().flat_map(|family| family.definitions);
+    let known: Vec<_> = known.collect();
+    let mut found = 0;
+    for line in succeeds(&root(), &["list", "configs", "--json"]).lines() {
+        let config: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        let name = config["name"].as_str().expect("a name");
+        let file = root().join("configs").join(format!("{name}.toml"));
+        let document = Document::load(&file, &[]).expect("an experiment");
+        let Some(Value::List(metrics)) = document.get("report.metrics") else { continue };
+        for key in metrics.iter().map(|entry| entry.value.to_label()) {
+            assert!(known.iter().any(|known| known.has_key(&key)), "{name}: there is no metric \"{key}\"");
+            found += 1;
+        }
+    }
+    assert!(found > 100, "{found}");
 }
 
 #[test]
