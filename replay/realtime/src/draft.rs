@@ -300,13 +300,13 @@ mod tests {
         // 0.979 Gbit/s: frames of this layout are shorter than those of the schedule.
         let text = steady(1, 1000, "9.99us") + "[transport]\nkind = \"ring\"\non_wire = \"strict\"\n";
         assert!(drafted(&text).is_ok(), "no overload");
-        // 58 bytes of one gradient, which a link carries in 60.
+        // 50 bytes of one gradient, which a link carries in 60.
         let short = |period: &str| {
-            let text = steady(1, 1000, period).replace("1226B", "86B");
+            let text = steady(1, 1000, period).replace("1226B", "76B");
             drafted(&(text + "[transport]\nkind = \"ring\"\non_wire = \"strict\"\n"))
         };
         let drafted = short("672ns").expect("the line rate is no overload");
-        assert_eq!((drafted.bytes_total, drafted.ports[0].mean_bps), (58_000, Some(1_000_000_000)));
+        assert_eq!((drafted.bytes_total, drafted.ports[0].mean_bps), (50_000, Some(1_000_000_000)));
         assert!(short("671ns").is_err(), "above the line rate");
     }
 
