@@ -44,6 +44,10 @@ fn the_joined_table_is_on_the_right() {
             "sent s CROSS JOIN fates f JOIN books b ON f.\"packet\" = b.\"packet_in\"",
         ),
         (
+            "sent s, (fates f JOIN books b ON b.packet_in = f.packet)",
+            "sent s CROSS JOIN fates f JOIN books b ON f.\"packet\" = b.\"packet_in\"",
+        ),
+        (
             "received a JOIN received b ON a.cluster = b.cluster AND b.count > 2 AND b.count = a.count + 1 AND b.bytes > a.bytes + 1",
             "received a JOIN received b ON a.\"cluster\" = b.\"cluster\" AND a.\"count\" + 1 = b.\"count\" AND b.\"bytes\" > a.\"bytes\" + 1 WHERE b.\"count\" > 2",
         ),
@@ -114,6 +118,7 @@ fn conditions_that_polars_would_evaluate_on_the_other_table_are_refused() {
         ("sent a FULL JOIN fates b USING (packet)", "USING of a RIGHT or FULL JOIN is refused"),
         ("sent a LEFT JOIN fates f ON a.packet = f.packet JOIN books b USING (seq)", "a column of several tables"),
         ("sent a JOIN (fates f JOIN books b ON f.packet = b.packet_in) ON f.packet = a.packet", "a join in brackets"),
+        ("(sent a JOIN fates f ON f.packet = a.packet) x", "a join in brackets"),
         ("sent a, fates f RIGHT JOIN books b ON f.packet = b.packet_in", "behind a comma of FROM is refused"),
         (
             "received a JOIN received b USING (packet, job, heat, part, last)",

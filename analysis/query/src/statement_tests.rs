@@ -431,9 +431,12 @@ fn what_is_true_or_not_is_never_empty() {
 #[test]
 fn order_by_a_column_with_its_table_is_by_that_column() {
     let from = "FROM sent a JOIN books b ON a.packet = b.packet_in";
-    for (columns, keys) in
-        [("b.seq", "a.seq"), ("b.seq AS x, -a.worker AS seq", "b.node, ABS(a.seq)"), ("MAX(b.seq) AS seq", "a.seq")]
-    {
+    for (columns, keys) in [
+        ("b.seq", "a.seq"),
+        ("b.*, a.seq AS x", "a.seq"),
+        ("b.seq AS x, -a.worker AS seq", "b.node, ABS(a.seq)"),
+        ("MAX(b.seq) AS seq", "a.seq"),
+    ] {
         let grouped = if columns.starts_with("MAX") { "GROUP BY a.seq " } else { "" };
         let said = refusal(&format!("SELECT {columns} {from} {grouped}ORDER BY {keys}"));
         assert!(said.contains("\"seq\" of the answer is another column: select a.seq AS x"), "{said}");
@@ -444,6 +447,8 @@ fn order_by_a_column_with_its_table_is_by_that_column() {
         ("b.seq AS seq", "b.seq"),
         ("b.node", "a.seq"),
         ("b.seq AS x", "a.seq, b.seq"),
+        ("b.seq, a.seq AS x", "a.seq"),
+        ("a.seq AS x, b.*", "a.seq"),
         ("b.worker, MAX(b.seq) AS seq", "MAX(b.seq)"),
     ] {
         let grouped = if columns.contains("MAX") { "GROUP BY b.worker " } else { "" };
