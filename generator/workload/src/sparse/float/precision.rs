@@ -35,13 +35,19 @@ impl Precision {
         precision
     }
 
-    /// Half of the sums are at most as precise; of an even number the mean of the middle two. NaN if there are none.
-    pub fn median(&self) -> f64 {
+    /// The median of what each sum counts as, which grows with its precision; of an even number the mean of the middle
+    /// two. NaN if there are none.
+    fn median_of(&self, counts_as: impl Fn(f64) -> f64) -> f64 {
         let n = self.sums.len();
         match n {
             0 => f64::NAN,
-            _ => (self.sums[(n - 1) / 2] + self.sums[n / 2]) / 2.0,
+            _ => (counts_as(self.sums[(n - 1) / 2]) + counts_as(self.sums[n / 2])) / 2.0,
         }
+    }
+
+    /// Half of the sums are at most as precise. NaN if there are none.
+    pub fn median(&self) -> f64 {
+        self.median_of(|sum| sum)
     }
 
     /// The quantile `q` by nearest rank, as of all metrics. NaN if there are no sums.
@@ -61,7 +67,7 @@ impl Precision {
 
     /// The median of `exp(precision − 1)`, which is 1/e for a sum that became 0.
     pub(crate) fn median_exp(&self) -> f64 {
-        (self.median() - 1.0).exp()
+        self.median_of(|sum| (sum - 1.0).exp())
     }
 
     /// The mean of the same.

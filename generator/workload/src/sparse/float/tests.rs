@@ -177,10 +177,13 @@ fn precision_by_hand() {
     let precision = Precision::of(pairs.into_iter(), |_, _| 4.0);
     assert_eq!(precision.without, 1);
     assert_eq!((precision.median(), precision.mean(), precision.mean_clamped()), (0.5, 0.0, 0.5));
+    // Of the middle two, 0 and 1: the mean of 1/e and 1, not exp of their mean.
+    assert_eq!(precision.median_exp(), ((-1f64).exp() + 1.0) / 2.0);
     // By nearest rank: the least one is that of the first quarter.
     assert_eq!([0.0, 0.25, 0.26, 0.5, 0.51, 1.0].map(|q| precision.quantile(q)), [-2.0, -2.0, 0.0, 0.0, 1.0, 1.0]);
     let none = Precision::default();
-    assert!(none.median().is_nan() && none.mean().is_nan() && none.quantile(0.01).is_nan());
+    let all = [none.median(), none.median_exp(), none.mean(), none.quantile(0.01)];
+    assert!(all.iter().all(|value| value.is_nan()), "{all:?}");
 }
 
 proptest! {
