@@ -93,6 +93,9 @@ pub struct FoundTarget {
     pub off: Option<f64>,
     /// No parameter moves it by more than its noise.
     pub says_nothing: bool,
+    /// The nearest mean of all settings that were run, if chance does not explain how far off even that is.
+    #[serde(skip)]
+    pub nearest: Option<f64>,
 }
 
 /// See the module.
@@ -191,7 +194,7 @@ pub fn calibrate(
     let chosen: Vec<Vec<usize>> = chosen.into_iter().map(|i| branches[i].choice.clone()).collect();
     let branch = &branches[best];
     let found = AnswerParts { task, branch, look: &look, profiles: &profiles, chosen: &chosen, setting: &setting };
-    let targets_found = found.targets(at_best.as_ref());
+    let targets_found = found.targets(at_best.as_ref(), &branches);
     let likely = found.likely(inflation);
     let drawn = found.drawn(&likely);
     let distance = at_best.as_ref().and_then(|place| measured(targets, place, &look.fit.known.whole));
@@ -307,6 +310,21 @@ impl AnswerParts<'_> {
         self.look.fit.known.whole[target * self.task.targets.len() + target].sqrt()
     }
 
+    /// Returns whether this effect on a target is more than its noise. The discrepancy is no noise: it is a share of the target's
+    /// value, which may be far above all values of the twin.
+    fn is_moved(&self, target: usize, effect: f64) -> bool {
+        effect > 2.0 * self.look.fit.known.noise[target]
+    }
+
+    /// Returns the nearest mean of all settings that were run, and of the best one, if chance does not explain how far off it is.
+    fn nearest(&self, target: usize, best: Option<f64>, branches: &[Branch]) -> Option<f64> {
+        let off = |mean: f64| residual(&self.task.targets[target], mean).powi(2);
+        let places = branches.iter().flat_map(|branch| &branch.places);
+        let means = places.filter_map(|place| place.mean(target)).chain(best);
+        let nearest = means.min_by(|a, b| off(*a).total_cmp(&off(*b)))?;
+        (off(nearest) > most_by_chance(1) * self.deviation(target).powi(2)).then_some(nearest)
+    }
+
     fn parameters(&self) -> Vec<FoundParameter> {
         let values = self.task.space.values(self.setting);
         let mut k = 0;
@@ -340,7 +358,7 @@ impl AnswerParts<'_> {
             false => number,
         };
         let ends = [whole(numbers.exact(low), false), whole(numbers.exact(high), true)];
-        let moved = |i: usize| self.branch.effects.get(i).is_some_and(|of| of[k] > 2.0 * self.deviation(i));
+        let moved = |i: usize| self.branch.effects.get(i).is_some_and(|of| self.is_moved(i, of[k]));
         FoundParameter {
             name,
             best: numbers.show(end_shown(best, best)),
@@ -373,7 +391,7 @@ impl AnswerParts<'_> {
         }
     }
 
-    fn targets(&self, best: Option<&Place>) -> Vec<FoundTarget> {
+    fn targets(&self, best: Option<&Place>, branches: &[Branch]) -> Vec<FoundTarget> {
         let of = |(i, target): (usize, &TargetValue)| {
             let deviation = self.deviation(i);
             let twin = best.and_then(|place| place.mean(i));
@@ -388,7 +406,8 @@ impl AnswerParts<'_> {
                 twin,
                 off: twin.map(|twin| residual(target, twin) / deviation),
                 says_nothing: effects
-                    .is_some_and(|of| !of.is_empty() && of.iter().all(|effect| *effect <= 2.0 * deviation)),
+                    .is_some_and(|of| !of.is_empty() && !of.iter().any(|effect| self.is_moved(i, *effect))),
+                nearest: self.nearest(i, twin, branches),
             }
         };
         self.task.targets.iter().enumerate().map(of).collect()

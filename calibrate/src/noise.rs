@@ -115,14 +115,16 @@ impl Noise {
         let twin: Vec<f64> =
             (0..n * n).map(|at| common[at / n] * common[at % n] * self.covariance[at] / seeds).collect();
         let mut whole: Vec<f64> = values.iter().zip(&twin).map(|(value, twin)| value + twin).collect();
+        let mut noise = vec![0.0; n];
         for i in 0..n {
             if let Known::Printed { half } = targets[i].known {
                 // The variance of a uniform rounding error.
                 whole[i * n + i] += half * half / 3.0;
             }
+            noise[i] = whole[i * n + i].sqrt();
             whole[i * n + i] += floors[i] * floors[i];
         }
-        KnownCovariance { whole, values, twin, freedom: (0..n).map(|i| self.freedom(i, n)).collect() }
+        KnownCovariance { whole, noise, values, twin, freedom: (0..n).map(|i| self.freedom(i, n)).collect() }
     }
 }
 
@@ -131,6 +133,8 @@ impl Noise {
 pub(crate) struct KnownCovariance {
     /// All of it.
     pub(crate) whole: Vec<f64>,
+    /// For each target its deviation without the floor.
+    pub(crate) noise: Vec<f64>,
     /// The uncertainty from single runs and repeats of the targets' values.
     pub(crate) values: Vec<f64>,
     /// The uncertainty from the twin's seeds.
@@ -192,5 +196,7 @@ mod tests {
         // 2²/4, 1/3 and 0.5²; 100, 3²/3 and 100/3.
         assert!((known.whole[0] - (1.0 + 1.0 / 3.0 + 0.25)).abs() < 1e-12);
         assert!((known.whole[3] - (100.0 + 3.0 + 100.0 / 3.0)).abs() < 1e-12);
+        // Without the floor of 0.5.
+        assert!((known.noise[0] - (1.0 + 1.0 / 3.0f64).sqrt()).abs() < 1e-12);
     }
 }

@@ -50,7 +50,7 @@ impl Calibration {
     /// Returns the main statement.
     pub fn verdict(&self) -> String {
         let (answer, determined) = (&self.answer, self.determined());
-        if determined == 0 && answer.targets.iter().all(|target| target.says_nothing) {
+        if answer.together && determined == 0 && answer.targets.iter().all(|target| target.says_nothing) {
             return "nothing is determined: no parameter moves a target by more than its noise; longer runs or more seeds would help".into();
         }
         let together = match answer.together {
@@ -64,6 +64,15 @@ impl Calibration {
     pub fn remarks(&self) -> Vec<String> {
         let answer = &self.answer;
         let mut out = self.notes.clone();
+        let unmet = answer.targets.iter().filter(|_| !answer.together);
+        for (target, nearest) in unmet.filter_map(|target| Some((target, target.nearest?))) {
+            let off = (target.value - nearest).abs() / target.deviation;
+            out.push(format!(
+                "{}: out of reach; the nearest value of all settings run is {}, {off:.1} deviations off",
+                named(&target.metric, &target.at),
+                show(self.unit(&target.metric), nearest)
+            ));
+        }
         // An even search cannot settle, however many settings are allowed.
         if !answer.settled && !answer.evenly {
             out.push(format!(
@@ -323,6 +332,7 @@ mod tests {
             twin: Some(0.5),
             off: Some(0.0),
             says_nothing: true,
+            nearest: None,
         };
         let answer = CalibrationAnswer {
             parameters: vec![parameter],
@@ -367,5 +377,15 @@ mod tests {
             "loss: no parameter moves it by more than its noise",
         ];
         assert_eq!(found.remarks(), said);
+    }
+
+    #[test]
+    fn a_target_that_is_not_met_is_said_first() {
+        let mut found = unmoved(ParameterState::Undetermined);
+        found.answer.together = false;
+        found.answer.targets[0].nearest = Some(0.25);
+        assert_eq!(found.verdict(), "the targets cannot be met together; 0 of 1 parameters are determined");
+        let said = "loss: out of reach; the nearest value of all settings run is 0.250, 25.0 deviations off";
+        assert_eq!(found.remarks()[0], said);
     }
 }

@@ -200,6 +200,32 @@ fn a_whole_number_at_an_end_of_its_range_is_found() {
     }
 }
 
+/// A target far above all values of the twin: its discrepancy, a share of the target, is more than all of the range moves the metric.
+#[test]
+fn a_target_out_of_reach_hides_no_effect() {
+    let space = Space { parameters: vec![numbers("delay", 0.0, 20.0), numbers("idle", 0.0, 1.0)] };
+    let line = |setting: &[f64], seed: u64| vec![40.0 + setting[0] + 0.05 * normal(seed, 1), 7.0];
+    let keys = CalibrateKeys { settings: 40, ..keys() };
+    let run = |latency: f64| {
+        let target = |metric: &str, values: [f64; 3]| {
+            TargetValue::measured(metric, &PointLabels::new(), &values).expect("values")
+        };
+        // The second metric is equal at all settings, and without noise.
+        let targets = [target("latency", [latency - 0.05, latency, latency + 0.05]), target("size", [7.0; 3])];
+        calibrate(&space, &targets, &keys, &mut Function(line, 50), &mut |_, _| {}).expect("an answer")
+    };
+    for latency in [50.0, 4e5] {
+        let answer = run(latency);
+        assert_eq!(answer.together, latency < 60.0, "{latency}");
+        assert_eq!([0, 1].map(|i| answer.targets[i].says_nothing), [false, true], "{latency}");
+        assert_eq!([0, 1].map(|k| answer.parameters[k].without_effect), [false, true], "{latency}");
+        let nearest = [0, 1].map(|i| answer.targets[i].nearest.map(f64::round));
+        assert_eq!(nearest, [(!answer.together).then_some(60.0), None], "{latency}");
+        let out = remarks(answer).iter().any(|remark| remark.starts_with("latency: out of reach; "));
+        assert_eq!(out, latency > 60.0, "{latency}");
+    }
+}
+
 /// A twin whose metric has values with the second choice only, and the number of settings that it ran with it.
 struct Half(usize);
 

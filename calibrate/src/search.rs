@@ -30,6 +30,8 @@ const SURE: f64 = 0.12;
 const MARGIN: f64 = 0.15;
 /// Maximum number of evaluations of the distance from one start.
 const STEPS: usize = 150;
+/// Share of a metric's value up to which emulators of equal values differ by rounding.
+const ROUNDED: f64 = 1e-6;
 
 /// The task of a search.
 #[derive(Clone, Copy)]
@@ -283,7 +285,7 @@ fn effects(fit: &Fit, asked: &[(f64, Vec<f64>)]) -> Vec<Vec<f64>> {
                 let value = fit.emulated(target, &at).0;
                 (least, most) = (least.min(value), most.max(value));
             }
-            most - least
+            if most - least > ROUNDED * least.abs().max(most.abs()) { most - least } else { 0.0 }
         };
         bases.iter().map(span).sum::<f64>() / bases.len().max(1) as f64
     };
