@@ -1,10 +1,12 @@
 //! Learning in the loop, as users run it (docs/learning.md).
 
 use std::fs;
+use std::path::Path;
 
 use crate::support::figures::{Medians, report, values};
 use crate::support::pktgen;
 use pktgen_records::run::RunData;
+use serde_json::Value;
 
 fn get(all: &Medians, parts: &[&str], metric: &str) -> f64 {
     let found = values(all, parts, metric);
@@ -140,4 +142,45 @@ fn more_workers_need_fewer_iterations() {
     let workers = |n: u32| get(&all, &[&format!("workload.workers_per_cluster={n}")], "updates_to_reward");
     let needed = [1, 2, 4, 8].map(workers);
     assert!(needed.windows(2).all(|pair| pair[1] < pair[0]), "{needed:?}");
+}
+
+/// The page's tables of Figures 8, 2 and 3 show the numbers of docs/evidence.json, rounded once.
+#[test]
+fn tables_of_the_page_have_the_numbers_of_the_runs() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    let read = |name: &str| fs::read_to_string(docs.join(name)).expect("readable");
+    let (page, numbers) = (read("learning.md"), read("evidence.json"));
+    let numbers: Value = serde_json::from_str(&numbers).expect("JSON");
+    let shown = |config: &str, metric: &str, labels: &[(&str, &str)]| {
+        let has = |point: &&Value| {
+            point["metric"] == metric && labels.iter().all(|(axis, value)| point["labels"][axis] == *value)
+        };
+        let point = numbers[config]["points"].as_array().expect("points").iter().find(has).expect("such a point");
+        let [median, lo, hi] = ["median", "lo", "hi"].map(|key| point[key].as_f64().expect("a number").round());
+        format!("{median} [{lo}, {hi}]")
+    };
+    let mut rows = Vec::new();
+    for (variant, rate) in [("no loss", ""), ("Olaf", "40"), ("Olaf", "20"), ("FIFO", "40"), ("FIFO", "20")] {
+        let network = if rate.is_empty() { variant.to_owned() } else { format!("{variant}, {rate} Gbit/s") };
+        let rate = format!("{}Gbps", if rate.is_empty() { "40" } else { rate });
+        let [update, packet] = ["update", "packet"].map(|per| {
+            let labels = [("variant", variant), ("topology.rate", rate.as_str()), ("endpoint.step_per", per)];
+            shown("olaf/figure8", "reward_end", &labels)
+        });
+        let packet = if packet == update { "the same" } else { packet.as_str() };
+        rows.push((network, format!(" | {update} | {packet} |")));
+    }
+    let per_update = ["periodic", "synchronous"].map(|mode| format!("{mode}, a step per update"));
+    for mode in ["asynchronous", "periodic", "synchronous"].into_iter().chain(per_update.iter().map(String::as_str)) {
+        let reward = shown("olaf/figure2", "reward_by_time/100%", &[("variant", mode)]);
+        rows.push((mode.to_owned(), format!(" | {reward} |")));
+    }
+    for workers in ["1", "2", "4", "8"] {
+        let needed = shown("olaf/figure3", "updates_to_reward", &[("workload.workers_per_cluster", workers)]);
+        rows.push((workers.to_owned(), format!(" | {needed} |")));
+    }
+    for (name, cells) in rows {
+        let is_row = |line: &str| line.starts_with(&format!("| {name} | ")) && line.contains(&cells);
+        assert!(page.lines().any(is_row), "docs/learning.md has no row \"{name}\" with{cells}");
+    }
 }
