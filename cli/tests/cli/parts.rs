@@ -253,6 +253,48 @@ fn parts_of_a_trace_that_was_changed_are_not_joined() {
     runs(&merge, &[]);
 }
 
+/// The configuration only names the profile: parts, and the merge, need the one of the run.
+#[test]
+fn parts_of_a_profile_that_was_changed_are_not_joined() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let text = format!(
+        "name = \"profiled\"\n[workload]\nkind = \"raw\"\nflows = 1\npackets = 20\n[schedule]\noffered = \"10Mbps\"\n\
+         [target]\nkind = \"external\"\nprofile = \"{}\"\n[transport]\nkind = \"pcap\"\nfiles = [\"{}\", \"{}\"]\n",
+        at("card.toml"),
+        at("w.pcapng"),
+        at("s.pcapng")
+    );
+    std::fs::write(at("x.toml"), text).expect("writable");
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs/hardware/generic.toml");
+    let card = std::fs::read_to_string(shipped).expect("a shipped profile");
+    let changed = card.replace("most = 9036", "most = 9000");
+    assert_ne!(card, changed);
+    let profile = |text: &str| std::fs::write(at("card.toml"), text).expect("writable");
+    let runs = |words: &[&str]| {
+        let output = pktgen(&[], words, &[]).output().expect("it runs");
+        assert!(output.status.success(), "{words:?}: {}", said(&output));
+    };
+    let refused = |words: &[&str], part: &str| {
+        let output = pktgen(&[], words, &[]).output().expect("it runs");
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        assert!(said(&output).contains(part), "{part}: {}", said(&output));
+        assert!(!folder.path().join("whole").exists(), "nothing was written");
+    };
+    profile(&card);
+    runs(&["-q", "replay", &at("x.toml"), "--role", "workers", "--out", &at("a")]);
+    std::fs::copy(at("w.pcapng"), at("s.pcapng")).expect("writable");
+    profile(&changed);
+    runs(&["-q", "capture", &at("x.toml"), "--out", &at("other")]);
+    profile(&card);
+    refused(&["merge", &at("a"), &at("other"), "-o", &at("whole")], "contents of target.profile with hashes ");
+    runs(&["-q", "capture", &at("x.toml"), "--out", &at("c")]);
+    profile(&changed);
+    refused(&["merge", &at("a"), &at("c"), "-o", &at("whole")], "target.profile was changed since the run");
+    profile(&card);
+    runs(&["-q", "merge", &at("a"), &at("c"), "-o", &at("whole")]);
+}
+
 /// A device between the files that adds two tags: the longest frames are whole, too.
 #[test]
 fn raw_frames_of_any_length_are_found_behind_tags_in_files() {

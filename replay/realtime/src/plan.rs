@@ -118,6 +118,11 @@ impl Spec {
         self.external().is_some()
     }
 
+    /// Returns the hash of its device's profile, if it names any: the configuration has only the name.
+    pub(crate) fn profile_hash(&self) -> Option<String> {
+        self.hardware.as_ref().map(|hardware| hardware.profile.hash.clone())
+    }
+
     /// Returns the name of its device, if it keeps no books: that of its profile, if it has one.
     pub fn external(&self) -> Option<String> {
         let own = self.hardware.as_ref().filter(|own| own.external).map(|own| own.profile.name.clone());

@@ -545,6 +545,7 @@ impl Experiment {
             clusters: plan.spec.workers.cluster_of.clone(),
             metrics: self.metrics.clone(),
             external: plan.spec.external(),
+            profile_hash: plan.spec.profile_hash(),
             training: plan.spec.training.clone(),
             planned: plan.spec.planned.clone(),
             lanes: plan.spec.lanes.as_ref().map(|lanes| *lanes.layout()),

@@ -464,6 +464,9 @@ pub struct Manifest {
     /// Profile name of the hardware device, if there was one: it keeps no books.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<String>,
+    /// Hash of the device's profile, which the configuration only names; none without one, and in manifests of older builds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile_hash: Option<String>,
     /// Training parameters, in synchronous runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub training: Option<Training>,

@@ -70,6 +70,7 @@ pub fn merge(
     let name = workers.dir.join("manifest.json").display().to_string();
     let experiment = Experiment::open(catalogue, Document::parse(&workers.manifest.config, &name)?)?;
     let (run, plan) = planned(&experiment, &workers.manifest)?;
+    check_profile(&plan, &workers.manifest)?;
     let _claim = claim(out)?;
     manifest.files = join_records(&records(&parts, &late), out)?;
     let outcome = RealOutcome {
@@ -125,6 +126,17 @@ pub(super) fn planned<'a>(experiment: &'a Experiment, ran: &Manifest) -> Result<
         )));
     }
     Ok((run, plan))
+}
+
+/// Refuses a profile that was changed since the run: the account is settled by the device that it describes.
+fn check_profile(plan: &Plan, ran: &Manifest) -> Result<()> {
+    match (plan.spec.profile_hash(), &ran.profile_hash) {
+        (Some(now), Some(then)) if now != *then => Err(Error::config(format!(
+            "target.profile was changed since the run, and the account is settled by it; restore the profile (its hash was \
+             {then}, and is {now})"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Whether the whole says this itself: from its counters and its balance, or by the sum of its parts.

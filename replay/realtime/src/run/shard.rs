@@ -92,7 +92,7 @@ impl Experiment {
                     // Files that the configuration names, such as a plan, are in it by name only.
                     let network = plan_hash(&format!("{:?}", plan.parts.topology), std::iter::empty());
                     points.extend([plan.spec.config.clone(), plan.spec.trace_hash.clone(), network]);
-                    points.extend(plan.spec.hardware.as_ref().map(|hardware| hardware.profile.hash.clone()));
+                    points.extend(plan.spec.profile_hash());
                 }
                 None => points.push(self.config(run)?),
             }

@@ -283,6 +283,10 @@ pub(super) fn same_run(one: &Part, other: &Part) -> Result<()> {
         "different workloads".to_owned()
     } else if let Some(line) = first_difference(&shared_config(&a.config), &shared_config(&b.config)) {
         line
+    } else if let (Some(a), Some(b)) = (&a.profile_hash, &b.profile_hash)
+        && a != b
+    {
+        format!("contents of target.profile with hashes {a} and {b}; run all parts with the same profile")
     } else if together(one) && together(other) && a.anchor_unix_ns != b.anchor_unix_ns {
         "ranks that did not begin at the same instant".to_owned()
     } else {
@@ -365,5 +369,27 @@ pub(super) mod testing {
         let mut manifest: Manifest = serde_json::from_value(json).unwrap();
         manifest.host.extend(error_ns.map(|ns| (CLOCK_ERROR.to_owned(), ns.to_owned())));
         Part::of(PathBuf::from(name), manifest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::part;
+    use super::*;
+
+    /// Manifests of older builds have no hash of the profile: their parts are joined as before.
+    #[test]
+    fn parts_with_different_profiles_are_not_of_one_run() {
+        let with = |name: &str, hash: Option<&str>| {
+            let mut part = part(name, "a", None);
+            part.manifest.profile_hash = hash.map(str::to_owned);
+            part
+        };
+        let server = with("server", Some("p"));
+        for hash in [None, Some("p")] {
+            assert!(same_run(&with("workers", hash), &server).is_ok(), "{hash:?}");
+        }
+        let why = same_run(&with("workers", Some("q")), &server).unwrap_err().to_string();
+        assert!(why.contains("contents of target.profile with hashes q and p; run all parts with the same"), "{why}");
     }
 }

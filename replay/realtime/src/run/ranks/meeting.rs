@@ -47,6 +47,9 @@ struct About {
     seed: u64,
     trace_hash: String,
     config_hash: String,
+    /// The configuration has only the name of the profile.
+    #[serde(default)]
+    profile_hash: Option<String>,
     tool: String,
     roles: Vec<String>,
     job: Option<String>,
@@ -58,6 +61,7 @@ impl About {
             seed: manifest.seed,
             trace_hash: manifest.trace_hash.clone(),
             config_hash: plan_hash(&shared_config(&manifest.config), std::iter::empty()),
+            profile_hash: manifest.profile_hash.clone(),
             tool: manifest.tool.clone(),
             roles: crew.roles.iter().map(|roles| roles.part().unwrap_or_default().to_owned()).collect(),
             job: crew.place.job.clone(),
@@ -72,6 +76,11 @@ impl About {
             .or_else(|| two("tools", &self.tool, &other.tool))
             .or_else(|| two("workloads", &self.trace_hash, &other.trace_hash))
             .or_else(|| two("configurations (beside [transport] and [capture])", &self.config_hash, &other.config_hash))
+            .or_else(|| {
+                let [a, b] = [self, other].map(|about| about.profile_hash.as_deref().unwrap_or("none"));
+                let what = two("contents of target.profile with hashes", a, b)?;
+                Some(what + "; run all ranks with the same profile")
+            })
     }
 }
 

@@ -111,9 +111,11 @@ fn a_rank_that_does_not_come_is_named() {
 #[test]
 fn ranks_of_different_runs_and_files_of_earlier_ones_are_refused() {
     let with_job = |rank, job: &str| LaunchedRank { job: Some(job.into()), ..place(rank, 2) };
-    let cases: [(LaunchedRank, Manifest, &str); 4] = [
+    let with_profile = |hash: &str| Manifest { profile_hash: Some(hash.into()), ..manifest(1, "a") };
+    let cases: [(LaunchedRank, Manifest, &str); 5] = [
         (place(1, 2), manifest(2, "a"), "rank 0 and rank 1 are not of one run: seed 1 and 2"),
         (place(1, 2), manifest(1, "b"), "configurations (beside"),
+        (place(1, 2), with_profile("q"), "contents of target.profile with hashes none and q; run all ranks with"),
         (with_job(1, "7"), manifest(1, "a"), "of another job of the launcher"),
         (place(1, 3), manifest(1, "a"), "not of one run: roles workers,server and workers,workers,server"),
     ];
@@ -122,6 +124,12 @@ fn ranks_of_different_runs_and_files_of_earlier_ones_are_refused() {
         let first = group.meet(vec![(place(0, 2), manifest(1, "a")), (other, its)], 500).remove(0);
         assert!(message(&first).contains(part), "{part}: {}", message(&first));
     }
+    let group = Group::new(2);
+    let starts = group.meet(vec![(place(0, 2), with_profile("p")), (place(1, 2), with_profile("q"))], 500);
+    assert!(message(&starts[0]).contains("with hashes p and q"), "{}", message(&starts[0]));
+    let group = Group::new(2);
+    let both = vec![(place(0, 2), with_profile("p")), (place(1, 2), with_profile("p"))];
+    assert!(group.meet(both, 20_000).iter().all(Result::is_ok));
     // Host-specific sections may differ.
     let group = Group::new(2);
     let own = "a\n[transport]\nkind = \"udp\"\n[x]\n";
