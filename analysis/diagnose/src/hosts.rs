@@ -373,6 +373,8 @@ fn by_counters(evidence: &Evidence, receiver: &str, found: &mut Vec<CauseFound>,
                 unknown.push(format!("the device counted {into} frames and {out}, and none came: {next}"));
             }
         }
+        // Its counters are missing: what came is not known.
+        _ if evidence.is_killed() => {}
         _ => {
             let nothing = total(receiver, |counts| counts.rx_packets)
                 .map(|(at, frames)| EvidenceItem::new(at, format!("{frames} frames came")));
@@ -529,6 +531,22 @@ mod tests {
         assert!(causes(true, 8, 8).is_empty() && causes(true, 0, 0).is_empty());
         assert_eq!(causes(true, 8, 7), ["device_silent"]);
         assert_eq!([causes(false, 8, 8), causes(false, 0, 0)], [["device_silent"], ["nothing_sent"]]);
+    }
+
+    /// What a killed server received is not known, and its device may have sent.
+    #[test]
+    fn no_device_is_silent_for_a_server_that_was_killed() {
+        let causes = |faults: Vec<Fault>| {
+            let mut manifest = manifest(&[0; 2]);
+            (manifest.balance.sent, manifest.validity.faults) = (8, faults);
+            let evidence = Evidence::of(std::path::Path::new(""), manifest);
+            let (mut found, mut unknown) = (Vec::new(), Vec::new());
+            by_counters(&evidence, "server", &mut found, &mut unknown);
+            found.iter().map(|found| found.cause.code).collect::<Vec<_>>()
+        };
+        assert_eq!(causes(Vec::new()), ["device_silent"]);
+        let killed = Fault::InPart { part: "rank 2".to_owned(), fault: Box::new(Fault::Killed {}) };
+        assert!(causes(vec![killed]).is_empty());
     }
 
     fn causes(evidence: &Evidence) -> Vec<(&'static str, u64, String)> {

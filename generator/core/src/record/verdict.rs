@@ -501,7 +501,9 @@ pub fn judge(facts: &Facts) -> Validity {
 /// Judges a device that keeps no books.
 fn judge_unseen(facts: &Facts, unseen: &Unseen, faults: &mut Vec<Fault>, notes: &mut Vec<Note>) {
     let Balance { sent, unaccounted, .. } = facts.balance;
-    if sent > 0 && facts.arrived == 0 {
+    // Counters of a killed process are missing: what arrived is not known.
+    let is_known = !facts.incidents.faults.iter().any(Fault::is_kill);
+    if sent > 0 && facts.arrived == 0 && is_known {
         let frames = facts.unmatched;
         let fault = if frames > 0 { Fault::NothingMatched { sent, frames } } else { Fault::NothingReceived { sent } };
         faults.insert(0, fault);
