@@ -31,7 +31,13 @@ pub(crate) fn of_fragments(count: u64) -> Option<Caution> {
 /// Returns the cautions of a run.
 pub(crate) fn of(evidence: &Evidence) -> Vec<Caution> {
     let notes = &evidence.manifest.validity.notes;
-    let resent = if evidence.is_results() { evidence.resent() } else { 0 };
+    // In real time a result is one frame for the workers of a job; older builds counted it once per worker.
+    let is_one = evidence.is_real() && evidence.manifest.counters.frames_again > 0;
+    let resent = match (evidence.is_results(), is_one) {
+        (false, _) => 0,
+        (true, true) => evidence.resent() / evidence.workers_of_job(),
+        (true, false) => evidence.resent(),
+    };
     let has_reason = |note: &Note| matches!(note, Note::Duplicates { packets } if *packets <= resent);
     let told = notes.iter().filter(|note| (note.is_doubt() || note.leaves_open().is_some()) && !has_reason(note));
     let mut all: Vec<_> =
@@ -72,6 +78,17 @@ mod tests {
             manifest.validity.notes.push(Note::Duplicates { packets });
             let evidence = Evidence::of(std::path::Path::new(""), manifest);
             assert_eq!(of(&evidence).len(), cautions, "{packets} {in_training}");
+        }
+        // On a wire each is one frame for the four workers.
+        for (packets, cautions) in [(9, 0), (10, 1)] {
+            let mut manifest = manifest(&[0, 0, 0, 0, 1, 1, 1, 1]);
+            manifest.clocks.insert("sent.t_sent_ps".to_owned(), "host".to_owned());
+            manifest.training = Some(Training { workers: 4, ..Training::default() });
+            manifest.counters.device.insert("server.results_resent".into(), 9);
+            manifest.counters.frames_again = packets;
+            manifest.validity.notes.push(Note::Duplicates { packets });
+            let evidence = Evidence::of(std::path::Path::new(""), manifest);
+            assert_eq!(of(&evidence).len(), cautions, "{packets}");
         }
     }
 }

@@ -305,11 +305,11 @@ impl Ledger {
         }
     }
 
-    /// Records results that reached workers again.
+    /// Records frames with results that workers had.
     #[inline]
-    pub fn came_again(&mut self, results: u64) {
+    pub fn came_again(&mut self, frames: u64) {
         if let Some(device) = &mut self.black_box {
-            device.came_again(results);
+            device.came_again(frames);
         }
     }
 

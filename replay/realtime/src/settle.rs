@@ -13,7 +13,7 @@ use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchR
 use pktgen_core::arrow::array::{Array, AsArray, RecordBatch};
 use pktgen_core::arrow::datatypes::{ArrowPrimitiveType, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use pktgen_core::record::{
-    Action, BOOKS, Book, FileDigests, Heat, Manifest, Name, PAYLOADS, PacketId, RECEIVED, RESULTS, Reason, SENT, SumOk,
+    Action, BOOKS, Book, FileDigests, Heat, Manifest, Name, PAYLOADS, PacketId, RECEIVED, Reason, SENT, SumOk,
 };
 use pktgen_core::time::Time;
 use pktgen_core::{Error, Result};
@@ -145,22 +145,7 @@ fn replay(
             }
         }
     }
-    settled.ledger.came_again(again(dir)?);
     Ok(settled)
-}
-
-/// Returns the number of results that reached workers again.
-fn again(dir: &Path) -> Result<u64> {
-    if !dir.join(format!("{RESULTS}.parquet")).exists() {
-        return Ok(0);
-    }
-    let count = |batch: Result<RecordBatch>| match batch?.column_by_name("again").map(|again| again.as_boolean_opt()) {
-        Some(None) => {
-            Err(Error::data(dir, format!("{RESULTS}.parquet: column \"again\" does not hold true and false")))
-        }
-        again => Ok(again.flatten().map_or(0, |again| again.true_count() as u64)),
-    };
-    batches(dir, RESULTS)?.map(count).sum()
 }
 
 impl Settled {

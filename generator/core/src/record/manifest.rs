@@ -134,6 +134,9 @@ pub struct Counters {
     /// Results that arrived at workers of synchronous training.
     #[serde(default)]
     pub replies: u64,
+    /// Frames with results of which a worker had a result of the same block already; a frame for several workers counts once.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub frames_again: u64,
     /// Elements that exceeded a 32-bit integer when gradients were scaled, and were clipped; not those of retransmissions.
     #[serde(default)]
     pub clipped: u64,
@@ -265,6 +268,7 @@ impl Counters {
             (&mut self.elements_delivered, other.elements_delivered),
             (&mut self.accepted, other.accepted),
             (&mut self.replies, other.replies),
+            (&mut self.frames_again, other.frames_again),
             (&mut self.clipped, other.clipped),
         ];
         pairs.into_iter().for_each(|(sum, more)| *sum += more);

@@ -376,6 +376,7 @@ impl Simulation {
         server.counters.iter().chain(&workers.counters).for_each(|own| self.counters.count(own));
         self.counters.acks_sent = self.host.acks_sent;
         self.counters.acks_received = self.host.acks_received;
+        self.counters.frames_again = self.host.frames_again;
         self.counters.foreign = self.host.foreign;
         self.counters.clipped = workers.clipped;
         self.counters.scaling_error_ppb = workers.scaling_error_ppb;

@@ -73,6 +73,8 @@ pub struct Host {
     pub iterations: Vec<Iteration>,
     /// Results of synchronous training that arrived at workers.
     pub replies: Vec<Reply>,
+    /// Frames with results of which a worker had a result of the same block already.
+    pub frames_again: u64,
     /// Acknowledgements that arrived at workers.
     pub acks_received: u64,
     /// Acknowledgements that the server sent.

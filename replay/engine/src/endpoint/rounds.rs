@@ -324,13 +324,16 @@ impl<P: RoundProtocol> Rounds<P> {
             host.foreign += 1;
             return pool.release(frame.buffer);
         }
+        let mut again = false;
         for i in 0..self.roster.hearers.len() {
             let worker = self.roster.hearers[i];
-            if self.hear(worker, &head, frame, host) == Arrived::First {
-                self.protocol.heard(worker, pool.payload(frame));
+            match self.hear(worker, &head, frame, host) {
+                Arrived::First => self.protocol.heard(worker, pool.payload(frame)),
+                Arrived::Again => again = true,
             }
             self.reschedule(worker);
         }
+        host.frames_again += u64::from(again);
         self.deliver(node, &head, frame, pool, host);
     }
 

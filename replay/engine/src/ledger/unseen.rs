@@ -139,9 +139,9 @@ impl BlackBox {
         pairs.received(receipt, counts)
     }
 
-    /// Records results that reached workers again.
-    pub(super) fn came_again(&mut self, results: u64) {
-        self.repeated += results;
+    /// Records frames with results that workers had.
+    pub(super) fn came_again(&mut self, frames: u64) {
+        self.repeated += frames;
     }
 
     /// Records a packet of updates.

@@ -483,6 +483,7 @@ pub(super) fn settle_outcome(
     slack: Time,
 ) -> Result<()> {
     let mut settled = settle(path, source()?.as_mut(), outcome.ledger, slack)?;
+    settled.ledger.came_again(outcome.counters.frames_again);
     if let Some(lanes) = LanesOf::checkable(manifest) {
         settled.check_by_lanes(path, lanes, source()?.as_mut())?;
     }

@@ -368,6 +368,8 @@ impl World {
         }
         self.host.replies.sort_by_key(|reply| reply.worker);
         assert_eq!(std::mem::take(&mut self.host.replies), expected);
+        // A frame for several workers that had the result came again once.
+        assert_eq!(std::mem::take(&mut self.host.frames_again), u64::from(expected.iter().any(|reply| reply.again)));
         self.reached.insert(made.id);
         for delivery in std::mem::take(&mut self.host.deliveries) {
             let row = delivery.row;

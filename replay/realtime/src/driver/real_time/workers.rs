@@ -376,6 +376,7 @@ impl<'a> WorkersRole<'a> {
         end.counters.iter().for_each(|own| self.counters.count(own));
         outcome.counters.add(&self.counters);
         outcome.counters.acks_received += self.host.acks_received;
+        outcome.counters.frames_again += self.host.frames_again;
         outcome.counters.foreign += self.host.foreign;
         outcome.lateness = self.lateness.clone();
         outcome.skipped = self.skipped;
