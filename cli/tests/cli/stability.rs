@@ -452,7 +452,7 @@ fn of_needs(all: &mut Collector, left_out: &mut Vec<&str>) {
     let count = "--json -q capture --iface x0 --for 100ms";
     let check = "--json -q target check --allow-launch";
     let raw = "[workload]\nkind = \"raw\"\npackets = 50\n[schedule]\noffered = \"1Mbps\"\n[target]\nkind = \"external\"\n\
-        [transport]\nkind = \"af_packet\"\nwait = \"block\"\ninterfaces = [\"x0\", \"\", \"\", \"x1\"]\n";
+        [transport]\nkind = \"af_packet\"\nwait = \"block\"\nlinger = \"200ms\"\ninterfaces = [\"x0\", \"\", \"\", \"x1\"]\n";
     all.write("raw.toml", raw);
     let tables = "--json -q replay raw.toml --out tables --find-rate --rfc2544 64 --trial 50ms --from 1000 --to 2000 --repeats 1";
     let tune = "--json -q tune x0 --peer x1 --rounds 6 --trial 10ms --out tuned";

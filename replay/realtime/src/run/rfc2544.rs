@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use pktgen_core::config::Document;
+use pktgen_core::config::{Document, Run};
 use pktgen_core::units::Span;
 use pktgen_core::{Error, Result};
 use serde::Serialize;
@@ -18,6 +18,8 @@ const FCS: u32 = 4;
 /// latency and of bursts.
 const TRIAL_S: f64 = 60.0;
 const LATENCY_S: f64 = 120.0;
+/// Wait for residual frames after each trial (§23), in seconds.
+const RESIDUAL_S: f64 = 2.0;
 const LATENCIES: u32 = 20;
 const BURSTS: u32 = 50;
 /// Step of the loss table, relative to its first rate.
@@ -103,14 +105,17 @@ pub struct Benchmark {
 }
 
 impl BenchmarkPlan {
-    /// Returns the parameters that are shorter or fewer than required by the RFC.
-    fn shortened(&self, trial_s: f64) -> Vec<String> {
+    /// Returns the parameters that are shorter or fewer than required by the RFC; trials wait `residual_s` for residual frames.
+    fn shortened(&self, trial_s: f64, residual_s: f64) -> Vec<String> {
         let mut all = Vec::new();
         if trial_s < TRIAL_S {
             all.push(format!("trials of throughput and loss take {trial_s} s (RFC 2544 §24: {TRIAL_S} s)"));
         }
         if trial_s < LATENCY_S {
             all.push(format!("trials of latency take {trial_s} s (§26.2: {LATENCY_S} s)"));
+        }
+        if residual_s < RESIDUAL_S {
+            all.push(format!("trials wait {residual_s} s for residual frames, transport.linger (§23: {RESIDUAL_S} s)"));
         }
         if self.repeats < LATENCIES {
             all.push(format!("{} trials of latency (§26.2: {LATENCIES})", self.repeats));
@@ -120,6 +125,17 @@ impl BenchmarkPlan {
         }
         all
     }
+}
+
+/// Returns how many seconds trials wait for residual frames: `linger_s` if the experiment or its sweep writes it; else sets what the RFC
+/// requires.
+fn residual_s(document: &mut Document, run: &Run, linger_s: f64) -> Result<f64> {
+    const KEY: &str = "transport.linger";
+    if document.get(KEY).is_some() || run.set.iter().any(|(key, _)| key == KEY) {
+        return Ok(linger_s);
+    }
+    document.overlay(std::iter::empty(), &[format!("{KEY}={RESIDUAL_S}s")])?;
+    Ok(RESIDUAL_S)
 }
 
 /// Keys that the tables set, or that would change what they say of frames.
@@ -159,13 +175,20 @@ impl Experiment {
                  frames and pattern",
             ));
         }
+        let (mut waiting, spec) = (searched.document.clone(), kind.draft(run)?.spec);
+        // Without a wire no frame is late.
+        let residual_s = match spec.is_real_time() {
+            true => residual_s(&mut waiting, run, spec.transport.linger as f64 / 1e12)?,
+            false => RESIDUAL_S,
+        };
         if plan.probe {
             kind.probe_device(run)?;
         }
         claim(out)?.keep();
-        let mut all = Benchmark { rows: Vec::new(), shortened: plan.shortened(trial_s), interrupted: false };
+        let shortened = plan.shortened(trial_s, residual_s);
+        let mut all = Benchmark { rows: Vec::new(), shortened, interrupted: false };
         for bytes in &plan.sizes {
-            let mut document = searched.document.clone();
+            let mut document = waiting.clone();
             let size = bytes.checked_sub(FCS).unwrap_or_default();
             document
                 .overlay(std::iter::empty(), &[format!("workload.sizes=[{size}]"), "workload.weights=[]".into()])?;
@@ -327,8 +350,11 @@ fn longest(most: u64, passes: &mut dyn FnMut(u64) -> Result<bool>) -> Result<(Op
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::run::find_rate::{Attempt, search};
+    use pktgen_core::config::Value;
     use proptest::prelude::*;
 
     proptest! {
@@ -365,11 +391,28 @@ mod tests {
             repeats,
             probe: false,
         };
-        assert_eq!(plan("120s", 50).shortened(120.0), Vec::<String>::new());
-        assert_eq!(plan("2s", 3).shortened(2.0).len(), 4);
+        assert_eq!(plan("120s", 50).shortened(120.0, 2.0), Vec::<String>::new());
+        assert_eq!(plan("2s", 3).shortened(2.0, 0.2).len(), 5);
         assert_eq!(
-            plan("60s", 20).shortened(60.0),
+            plan("120s", 50).shortened(120.0, 0.2),
+            ["trials wait 0.2 s for residual frames, transport.linger (§23: 2 s)"]
+        );
+        assert_eq!(
+            plan("60s", 20).shortened(60.0, 2.0),
             ["trials of latency take 60 s (§26.2: 120 s)", "the longest burst passes 20 times (§26.4: 50)"]
         );
+    }
+
+    /// A device may hold frames for longer than other runs wait.
+    #[test]
+    fn trials_wait_for_residual_frames_as_the_rfc_asks_for() {
+        let waits = |text: &str| {
+            let mut document = Document::parse(text, "test").unwrap();
+            let run = Run { labels: BTreeMap::new(), seed: 1, set: Vec::new() };
+            let waited_s = residual_s(&mut document, &run, 0.3).unwrap();
+            (waited_s, document.get("transport.linger").map(Value::to_label))
+        };
+        assert_eq!(waits("[transport]\nkind = \"af_packet\"\n"), (2.0, Some("2s".to_owned())));
+        assert_eq!(waits("[transport]\nlinger = \"300ms\"\n"), (0.3, Some("300ms".to_owned())));
     }
 }
