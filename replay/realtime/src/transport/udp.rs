@@ -285,20 +285,35 @@ impl Udp {
         ))
     }
 
-    /// Returns the error for a frame that does not fit.
+    /// Returns the error for a frame that does not fit; `None` for one that left and that a router did not pass on.
     #[cold]
-    fn too_long(&self, frame: &[u8]) -> Error {
-        let (len, peer) = (frame.len(), self.peer);
+    fn too_long(&self, frame: Option<&[u8]>) -> Error {
+        let peer = self.peer;
         let (level, name) = match peer {
             SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_MTU),
             SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_MTU),
         };
         let mtu = socket::option::<1>(self.socket.as_fd(), level, name).map_or(0, |[mtu]| mtu);
-        Error::config(format!(
-            "cannot send a frame of {len} bytes to {peer}: its payload of {} goes neither into one datagram (at most \
-             {PAYLOAD_MAX}) nor through the path's MTU of {mtu} unless smaller; send smaller frames, or raise the MTU",
-            len - HEAD
-        ))
+        let what = match frame.map(<[u8]>::len) {
+            Some(len) => format!(
+                "cannot send a frame of {len} bytes to {peer}: its payload of {} goes neither into one datagram (at \
+                 most {PAYLOAD_MAX}) nor through the path's MTU of {mtu} unless smaller",
+                len - HEAD
+            ),
+            None => format!("cannot send such frames to {peer}: one did not go through the path's MTU of {mtu}"),
+        };
+        Error::config(format!("{what}; send smaller frames, or raise the MTU"))
+    }
+
+    /// Handles an error that a call to receive returned: also those that answers to earlier datagrams caused.
+    #[cold]
+    fn not_received(&mut self, error: &io::Error) -> Result<()> {
+        match error.raw_os_error() {
+            Some(libc::ECONNREFUSED) => self.answered(),
+            // The answer of a router whose next link has a smaller MTU.
+            Some(libc::EMSGSIZE) => Err(self.too_long(None)),
+            _ => Err(self.cannot("receive from", error)),
+        }
     }
 }
 
@@ -335,7 +350,9 @@ impl Wire for Udp {
                     return Ok(self.submitted(count));
                 }
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => self.answered()?,
-                Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => return Err(self.too_long(frames[0])),
+                Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => {
+                    return Err(self.too_long(Some(frames[0])));
+                }
                 Err(error) if self.stall.refused() => return Err(self.stall.of_path(self.peer, &error)),
                 Err(_) => return Ok(self.submitted(0)),
             }
@@ -350,11 +367,10 @@ impl Wire for Udp {
                 Ok(taken) => taken,
                 Err(error) => match error.raw_os_error() {
                     Some(libc::EAGAIN | libc::EINTR) => break,
-                    Some(libc::ECONNREFUSED) => {
-                        self.answered()?;
+                    _ => {
+                        self.not_received(&error)?;
                         continue;
                     }
-                    _ => return Err(self.cannot("receive from", &error)),
                 },
             };
             for slot in 0..taken {
@@ -461,6 +477,19 @@ mod tests {
             end.saw_drops(count);
         }
         assert_eq!(end.counters.receive_dropped, (1 << 32) + 3);
+    }
+
+    /// The kernel keeps the answer of a router for the next call, which may be one to receive.
+    #[test]
+    fn a_router_that_a_frame_is_too_long_for_is_no_fault_of_receiving() {
+        let mut end = end();
+        let mut error = |code: i32| end.not_received(&io::Error::from_raw_os_error(code));
+        let too_long = error(libc::EMSGSIZE).unwrap_err();
+        assert!(matches!(too_long, Error::Config(_)), "{too_long}");
+        let says = too_long.to_string();
+        assert!(says.contains("did not go through the path's MTU of ") && says.contains("smaller frames"), "{says}");
+        assert!(error(libc::ECONNREFUSED).is_ok(), "nobody receives there yet");
+        assert!(error(libc::ENETDOWN).unwrap_err().to_string().contains("cannot receive from"));
     }
 
     #[test]
