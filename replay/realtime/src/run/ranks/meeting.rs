@@ -143,8 +143,8 @@ impl Meeting {
         };
         let late_ms = reading().unix_ns.saturating_sub(clock.anchor_unix_ns()) / 1_000_000;
         while clock.ahead() > SOON {
-            if stop.load(Ordering::Relaxed) {
-                return Err(Error::Invalid("interrupted while waiting for --start-at".into()));
+            if stop.load(Ordering::Acquire) {
+                return Err(self.stopped("--start-at"));
             }
             std::thread::sleep(LOOK);
         }
@@ -231,10 +231,23 @@ impl Meeting {
         Err(Error::data(&path, format!("{wrong}; choose another folder with --out")))
     }
 
+    /// Returns the error for a stop while waiting for `what`: by the user, or of a device or a server by the end of all workers.
+    fn stopped(&self, what: &str) -> Error {
+        if self.crew.role().workers || self.was_left() || !self.workers_have_ended() {
+            return Error::Invalid(format!("interrupted while waiting for {what}"));
+        }
+        let senders: Vec<u32> = self.crew.senders().collect();
+        Error::config(named(
+            &senders,
+            "ended before the start; its output has the reason",
+            "ended before the start; their output has the reason",
+        ))
+    }
+
     /// Waits briefly; fails if a stop is requested, or after the maximum wait.
     fn go_on(&self, watch: &Stopwatch, stop: &AtomicBool) -> Result<()> {
-        if stop.load(Ordering::Relaxed) {
-            return Err(Error::Invalid("interrupted while waiting for the other ranks".into()));
+        if stop.load(Ordering::Acquire) {
+            return Err(self.stopped("the other ranks"));
         }
         if watch.elapsed() > self.wait {
             let is_ready = |rank: &u32| self.dir(*rank).join(READY).exists();

@@ -108,6 +108,27 @@ fn a_rank_that_does_not_come_is_named() {
     assert!(message(&stopped).contains("interrupted while waiting"), "{}", message(&stopped));
 }
 
+/// A server ends with its workers; only a stop by the user is an interruption.
+#[test]
+fn workers_that_end_before_the_start_interrupt_no_server() {
+    let group = Group::new(3);
+    let begin = |meeting: Meeting| meeting.begin(&manifest(1, "a"), &AtomicBool::new(true)).unwrap_err();
+    let server = || group.meeting(place(2, 3), 60_000, None);
+    let ended = Manifest { state: RunState::Interrupted, ..manifest(1, "a") };
+    crate::capture::write_manifest(&group.0.path().join("rank-0"), &ended).unwrap();
+    assert!(begin(server()).to_string().contains("interrupted while waiting for the other ranks"), "a worker lives");
+    crate::capture::write_manifest(&group.0.path().join("rank-1"), &ended).unwrap();
+    let error = begin(server());
+    assert_eq!(
+        (error.to_string().as_str(), error.exit_code()),
+        ("ranks 0, 1 ended before the start; their output has the reason", 2)
+    );
+    let left = server();
+    left.left.store(true, Ordering::Relaxed);
+    let error = begin(left);
+    assert!(error.to_string().contains("interrupted while waiting") && error.exit_code() == 1, "{error}");
+}
+
 #[test]
 fn ranks_of_different_runs_and_files_of_earlier_ones_are_refused() {
     let with_job = |rank, job: &str| LaunchedRank { job: Some(job.into()), ..place(rank, 2) };
