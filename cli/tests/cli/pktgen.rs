@@ -275,7 +275,7 @@ fn bad_traces_are_refused() {
     ] {
         fs::write(dir.join("bad.csv"), csv).expect("writable");
         refuses(dir, &["trace", "convert", "bad.csv", "-o", "never.parquet"], 2, words);
-        assert!(!dir.join("never.parquet").exists() && !dir.join("never.parquet.partial").exists());
+        assert!(!dir.join("never.parquet").exists() && !dir.join("never.parquet.pktgen.partial").exists());
     }
 }
 

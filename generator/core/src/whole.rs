@@ -1,6 +1,6 @@
 //! Atomic writing of files: written under a temporary name, hashed on the way, then renamed.
 
-use std::fs::{File, TryLockError};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::record::{FileDigest, Hashing};
 use crate::{Error, Result};
 
-/// End of temporary names: that of no file of a user, so a file with such a name was left by a killed process.
+/// Ending of temporary names. No user's file has it, so a file with such a name was left by a killed process.
 const ENDING: &str = ".pktgen.partial";
 /// Largest number of links from a path to its file, as the kernel follows.
 const LINKS: usize = 40;
@@ -31,15 +31,24 @@ impl WholeFile {
             return Ok(WholeFile { out: BufWriter::new(Hashing::new(file)), path: path.to_owned(), partial: None });
         }
         // The target of a link is replaced, not the link.
-        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let (file, partial) = beside(&path)?;
-        Ok(WholeFile { out: BufWriter::new(Hashing::new(file)), path, partial: Some(partial) })
+        Self::replace(&path.canonicalize().unwrap_or_else(|_| path.to_owned()))
     }
 
-    /// Gives the file its final name. Returns the digest of its content.
-    pub fn finish(mut self) -> Result<FileDigest> {
+    /// Begins the file `path`, which replaces what has the name, also a link.
+    pub fn replace(path: &Path) -> Result<Self> {
+        let (file, partial) = beside(path)?;
+        Ok(WholeFile { out: BufWriter::new(Hashing::new(file)), path: path.to_owned(), partial: Some(partial) })
+    }
+
+    /// Writes the rest of the content to the file. Returns the digest of the content, once.
+    pub fn digest(&mut self) -> Result<FileDigest> {
         self.out.flush().map_err(Error::io("write", &self.path))?;
-        let digest = self.out.get_mut().digest().unwrap_or_default();
+        Ok(self.out.get_mut().digest().unwrap_or_default())
+    }
+
+    /// Gives the file its final name. Returns the digest of its content, unless [`WholeFile::digest`] did before.
+    pub fn finish(mut self) -> Result<FileDigest> {
+        let digest = self.digest()?;
         if let Some(partial) = &self.partial {
             std::fs::rename(partial, &self.path).map_err(Error::io("rename", partial))?;
         }
@@ -67,7 +76,7 @@ fn open_direct(path: &Path) -> Option<io::Result<File>> {
 }
 
 /// Follows links to an entry of /proc, which stands for an open file; `None` if they lead elsewhere.
-fn entry_of_proc(path: &Path) -> Option<PathBuf> {
+pub fn entry_of_proc(path: &Path) -> Option<PathBuf> {
     let mut path = Path::new(".").join(path);
     for _ in 0..LINKS {
         let folder = path.parent()?.canonicalize().ok()?;
@@ -81,7 +90,8 @@ fn entry_of_proc(path: &Path) -> Option<PathBuf> {
 }
 
 /// Opens an empty file beside `path` and locks it against other writers; reuses files left by killed processes.
-fn beside(path: &Path) -> Result<(File, PathBuf)> {
+pub fn beside(path: &Path) -> Result<(File, PathBuf)> {
+    let options = File::options().read(true).write(true).clone();
     let named = |middle: &str| {
         let mut name = path.to_owned().into_os_string();
         name.push(middle);
@@ -90,8 +100,8 @@ fn beside(path: &Path) -> Result<(File, PathBuf)> {
     };
     let mut partial = named("");
     for other in 1.. {
-        let opened = match File::create_new(&partial) {
-            Err(fault) if fault.kind() == ErrorKind::AlreadyExists => left_behind(&partial),
+        let opened = match options.clone().create_new(true).open(&partial) {
+            Err(fault) if fault.kind() == ErrorKind::AlreadyExists => left_behind(&partial, &options),
             created => Some(created.map_err(Error::io("create", &partial))?),
         };
         // Another process may be writing it, or have renamed it to its final name between open and lock.
@@ -106,12 +116,12 @@ fn beside(path: &Path) -> Result<(File, PathBuf)> {
 }
 
 /// Opens the existing file `partial`; `None` for links and whatever else is no file, and for files that cannot be written.
-fn left_behind(partial: &Path) -> Option<File> {
-    partial.symlink_metadata().ok()?.is_file().then(|| File::options().write(true).open(partial).ok())?
+fn left_behind(partial: &Path, options: &OpenOptions) -> Option<File> {
+    partial.symlink_metadata().ok()?.is_file().then(|| options.open(partial).ok())?
 }
 
 /// Returns whether `file` still has this name, itself and not by a link: another process may have renamed or removed it.
-pub fn is_at(file: &File, name: &Path) -> bool {
+fn is_at(file: &File, name: &Path) -> bool {
     let place = |about: std::fs::Metadata| (about.dev(), about.ino());
     file.metadata().ok().map(place).is_some_and(|own| name.symlink_metadata().ok().map(place) == Some(own))
 }

@@ -42,7 +42,7 @@ pub fn attempt(samples: &Samples, random: &mut Random) {
 
 fn convert(samples: &Samples, inputs: &[PathBuf], format: Option<&str>, options: &ImportOptions) {
     let out = samples.folder.join("out.parquet");
-    let partial = samples.folder.join("out.parquet.partial");
+    let partial = samples.folder.join("out.parquet.pktgen.partial");
     let _ = std::fs::remove_file(&out);
     let done = trace::convert(inputs, &out, format, options, "none").is_ok();
     assert_eq!((out.exists(), partial.exists()), (done, false), "{inputs:?} as {format:?}");

@@ -9,7 +9,6 @@ use sha2::{Digest, Sha256};
 
 use crate::record::hex;
 use crate::regular::check_regular;
-use crate::whole::write_whole;
 use crate::{Error, Result};
 
 /// `TRACE.manifest.json`.
@@ -50,11 +49,11 @@ impl TraceManifest {
         }
     }
 
-    /// Writes the manifest into `path`.
-    pub(super) fn save(&self, path: &Path) -> Result<()> {
+    /// Returns the content of the manifest at `path`.
+    pub(super) fn text(&self, path: &Path) -> Result<String> {
         let mut text = serde_json::to_string_pretty(self).map_err(|e| Error::data(path, e.to_string()))?;
         text.push('\n');
-        write_whole(path, text).map(drop)
+        Ok(text)
     }
 }
 

@@ -1,8 +1,7 @@
 //! Writing traces, and synthesising them from a workload.
 
 use std::collections::BTreeMap;
-use std::fs::{File, TryLockError};
-use std::os::unix::fs::FileExt;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,10 +14,10 @@ use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
-use super::manifest::{TraceManifest, file_hash, manifest_path};
+use super::manifest::{TraceManifest, manifest_path};
 use super::rules::Rules;
 use super::schema::trace_schema;
-use crate::whole::is_at;
+use crate::whole::{WholeFile, entry_of_proc};
 use crate::wire::update;
 use crate::workload::{Source, Update};
 use crate::{Error, Result};
@@ -40,82 +39,11 @@ const BATCH_VALUES: usize = 1 << 22;
 /// Encoded bytes of a row group after which the next begins: the encoder holds the whole one it is in.
 const GROUP_BYTES: usize = 1 << 25;
 
-/// The bytes with which a Parquet file begins and, if it is whole, ends.
-const MAGIC: [u8; 4] = *b"PAR1";
-
-/// An empty file beside `path`, that is named after it and after what it is, and locked against other writers. Reuses what a killed
-/// writer left. Whole traces and files of other kinds with such names stay as they are: they may be inputs.
-pub(super) fn beside(path: &Path, what: &str) -> Result<(File, PathBuf)> {
-    let mut k = 0;
-    loop {
-        let mut name = path.as_os_str().to_owned();
-        name.push(if k == 0 { format!(".{what}") } else { format!(".{what}-{k}") });
-        let name = PathBuf::from(name);
-        match File::options().read(true).write(true).create_new(true).open(&name) {
-            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => match left_behind(&name) {
-                Some(file) => return Ok((file, name)),
-                None => k += 1,
-            },
-            Err(e) => return Err(Error::io("create", &name)(e)),
-            // Another writer may have locked it first.
-            Ok(file) if !matches!(file.try_lock(), Err(TryLockError::WouldBlock)) && is_at(&file, &name) => {
-                return Ok((file, name));
-            }
-            Ok(_) => k += 1,
-        }
-    }
-}
-
-/// Locks and empties the file `name` if a killed writer left it: no writer has it, and it is empty, half a Parquet file, which
-/// nothing can read, or a manifest, which is no input of a writer.
-fn left_behind(name: &Path) -> Option<File> {
-    if !name.symlink_metadata().ok()?.is_file() {
-        return None;
-    }
-    let file = File::options().read(true).write(true).open(name).ok()?;
-    file.try_lock().ok()?;
-    let length = file.metadata().ok()?.len();
-    let has_magic = |at: u64| {
-        let mut bytes = [0; MAGIC.len()];
-        file.read_exact_at(&mut bytes, at).is_ok() && bytes == MAGIC
-    };
-    let is_half = has_magic(0) && !(length >= 2 * MAGIC.len() as u64 && has_magic(length - MAGIC.len() as u64));
-    let is_manifest = name.file_name().is_some_and(|name| name.to_string_lossy().contains(".manifest.json.partial"));
-    let is_ours = (length == 0 || is_half || is_manifest) && is_at(&file, name);
-    (is_ours && file.set_len(0).is_ok()).then_some(file)
-}
-
-/// A file that is removed when it is dropped, unless it got its name before.
-struct Partial {
-    path: PathBuf,
-    kept: bool,
-    /// Keeps its lock until it has its name.
-    _file: File,
-}
-
-impl Partial {
-    fn rename(&mut self, path: &Path) -> Result<()> {
-        std::fs::rename(&self.path, path).map_err(Error::io("rename", &self.path))?;
-        self.kept = true;
-        Ok(())
-    }
-}
-
-impl Drop for Partial {
-    fn drop(&mut self) {
-        if !self.kept {
-            // The error that led here is what matters if this fails too.
-            let _ = std::fs::remove_file(&self.path);
-        }
-    }
-}
-
 /// Writes a trace, then its manifest. The file appears under its name only when it is complete; a writer that is
 /// dropped before leaves nothing behind.
 pub struct Writer {
     path: PathBuf,
-    partial: Partial,
-    writer: ArrowWriter<File>,
+    writer: ArrowWriter<WholeFile>,
     updates: Vec<Update>,
     values: Vec<f32>,
     offsets: Vec<i32>,
@@ -135,6 +63,12 @@ impl Writer {
                     path.display()
                 )));
             }
+            if entry_of_proc(path).is_some() {
+                return Err(Error::config(format!(
+                    "{}: leads to an open file, and a trace is a file with its manifest beside it; choose another name",
+                    path.display()
+                )));
+            }
         }
         if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("csv")) {
             return Err(Error::config(format!(
@@ -142,16 +76,12 @@ impl Writer {
                 path.display()
             )));
         }
-        let (file, name) = beside(path, "partial")?;
-        let locked = file.try_clone().map_err(Error::io("create", &name))?;
-        let partial = Partial { path: name, kept: false, _file: locked };
         let level = ZstdLevel::try_new(3).map_err(|e| Error::data(path, e.to_string()))?;
         let properties = WriterProperties::builder().set_compression(Compression::ZSTD(level)).build();
-        let writer = ArrowWriter::try_new(file, trace_schema(), Some(properties))
-            .map_err(|e| Error::data(&partial.path, format!("cannot start the trace: {e}")))?;
+        let writer = ArrowWriter::try_new(WholeFile::replace(path)?, trace_schema(), Some(properties))
+            .map_err(|e| Error::data(path, format!("cannot start the trace: {e}")))?;
         Ok(Writer {
             path: path.to_owned(),
-            partial,
             writer,
             updates: Vec::new(),
             values: Vec::new(),
@@ -202,11 +132,11 @@ impl Writer {
             Arc::new(values),
             Arc::new(updates.iter().map(|u| u.iteration).collect::<UInt32Array>()),
         ];
-        let fail = |e: &dyn std::fmt::Display| Error::data(&self.partial.path, format!("cannot write the trace: {e}"));
+        let fail = |e: &dyn std::fmt::Display| Error::data(&self.path, format!("cannot write the trace: {e}"));
         let batch = RecordBatch::try_new(trace_schema(), columns).map_err(|e| fail(&e))?;
-        self.writer.write(&batch).map_err(|e| write_error(&self.partial.path, e))?;
+        self.writer.write(&batch).map_err(|e| write_error(&self.path, e))?;
         if self.writer.in_progress_size() > GROUP_BYTES {
-            self.writer.flush().map_err(|e| write_error(&self.partial.path, e))?;
+            self.writer.flush().map_err(|e| write_error(&self.path, e))?;
         }
         Ok(())
     }
@@ -215,27 +145,26 @@ impl Writer {
     /// gets its own.
     pub fn finish(mut self, origin: &str, details: BTreeMap<String, String>, licence: &str) -> Result<TraceManifest> {
         self.flush()?;
-        let Writer { path, mut partial, writer, rows, .. } = self;
-        writer.close().map_err(|e| write_error(&partial.path, e))?;
+        let Writer { path, writer, rows, .. } = self;
+        let mut trace = writer.into_inner().map_err(|e| write_error(&path, e))?;
         let manifest = TraceManifest {
             version: 1,
             origin: origin.to_owned(),
             details,
             licence: licence.to_owned(),
-            sha256: file_hash(&partial.path)?,
+            sha256: trace.digest()?.sha256,
             updates: rows,
         };
         let place = manifest_path(&path);
-        let (file, name) = beside(&place, "partial")?;
-        let mut described = Partial { path: name, kept: false, _file: file };
-        manifest.save(&described.path)?;
+        let mut described = WholeFile::replace(&place)?;
+        described.write_all(manifest.text(&place)?.as_bytes()).map_err(Error::io("write", &place))?;
         // A trace without a manifest is readable, one with another's is not: a process killed here leaves the former.
         match std::fs::remove_file(&place) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(Error::io("remove", &place)(e)),
             _ => {}
         }
-        partial.rename(&path)?;
-        described.rename(&place)?;
+        trace.finish()?;
+        described.finish()?;
         Ok(manifest)
     }
 }
@@ -312,7 +241,11 @@ fn no_trace(what: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::symlink;
+
     use super::*;
+    use crate::trace::file_hash;
 
     #[test]
     fn a_writer_that_is_dropped_leaves_nothing_behind() {
@@ -333,29 +266,44 @@ mod tests {
     #[test]
     fn files_of_killed_writers_are_reused_and_others_stay() {
         let folder = tempfile::tempdir().unwrap();
-        let (path, left) = (folder.path().join("t.parquet"), folder.path().join("t.parquet.partial"));
+        let at = |name: &str| folder.path().join(name);
         let files = || std::fs::read_dir(folder.path()).unwrap().count();
-        for half in ["", "PAR1", "PAR1 and some pages"] {
-            std::fs::write(&left, half).unwrap();
-            let writer = Writer::create(&path).unwrap();
-            let manifest = writer.finish("recorded", BTreeMap::new(), "CC0-1.0").unwrap();
-            assert_eq!((files(), left.exists(), file_hash(&path).unwrap()), (2, false, manifest.sha256), "{half:?}");
+        let path = at("t.parquet");
+        // Of a user, or of an older version.
+        let others = [at("t.parquet.partial"), at("t.parquet.manifest.json.partial")];
+        for text in ["", "PAR1 and some pages", "{\"version\": 1}\n"] {
+            others.iter().for_each(|other| std::fs::write(other, text).unwrap());
+            for left in ["t.parquet.pktgen.partial", "t.parquet.manifest.json.pktgen.partial"] {
+                std::fs::write(at(left), "half").unwrap();
+            }
+            let manifest = Writer::create(&path).unwrap().finish("recorded", BTreeMap::new(), "CC0-1.0").unwrap();
+            assert_eq!((files(), file_hash(&path).unwrap()), (4, manifest.sha256.clone()), "{text:?}");
+            assert_eq!(TraceManifest::load(&path).unwrap(), Some(manifest));
+            others.iter().for_each(|other| assert_eq!(std::fs::read(other).unwrap(), text.as_bytes()));
         }
-        std::fs::write(folder.path().join("t.parquet.manifest.json.partial"), "{\"version\": 1}\n").unwrap();
-        Writer::create(&path).unwrap().finish("recorded", BTreeMap::new(), "CC0-1.0").unwrap();
-        assert_eq!(files(), 2);
-        // Whole, or no Parquet file: perhaps the input.
-        for other in ["PAR1 and all pages PAR1", "t_ps,cluster"] {
-            std::fs::write(&left, other).unwrap();
-            drop(Writer::create(&path).unwrap());
-            assert_eq!((std::fs::read(&left).unwrap().as_slice(), files()), (other.as_bytes(), 3));
-        }
-        std::fs::remove_file(&left).unwrap();
         // Each of two writers has its own.
         let (one, two) = (Writer::create(&path).unwrap(), Writer::create(&path).unwrap());
-        assert_ne!(one.partial.path, two.partial.path);
+        assert_eq!(files(), 6);
         drop((one, two));
-        assert_eq!(files(), 2);
+        assert_eq!(files(), 4);
+    }
+
+    #[test]
+    fn a_link_is_replaced_and_one_to_an_open_file_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("target"), "before").unwrap();
+        symlink(at("target"), at("t.parquet")).unwrap();
+        Writer::create(&at("t.parquet")).unwrap().finish("recorded", BTreeMap::new(), "CC0-1.0").unwrap();
+        assert_eq!(std::fs::read(at("target")).unwrap(), b"before");
+        assert!(!at("t.parquet").is_symlink());
+        // As a shell's redirection to a file.
+        let file = std::fs::File::open(at("target")).unwrap();
+        symlink(format!("/proc/self/fd/{}", file.as_raw_fd()), at("out")).unwrap();
+        let message = Writer::create(&at("out")).err().unwrap().to_string();
+        assert!(message.contains("out: leads to an open file"), "{message}");
+        assert!(at("out").is_symlink());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 4);
     }
 
     #[test]

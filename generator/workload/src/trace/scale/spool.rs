@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use crate::record::NO_CLUSTER;
 use crate::time::Time;
-use crate::trace::write::beside;
 use crate::trace::{Reader, Rules};
+use crate::whole::beside;
 use crate::workload::Update;
 use crate::{Error, Result};
 
@@ -112,7 +112,9 @@ pub(super) struct Spool {
 
 /// A file beside `output` that has no name any more.
 fn nameless(output: &Path, what: &str) -> Result<File> {
-    let (file, path) = beside(output, what)?;
+    let mut name = output.as_os_str().to_owned();
+    name.push(what);
+    let (file, path) = beside(Path::new(&name))?;
     std::fs::remove_file(&path).map_err(Error::io("remove", &path))?;
     Ok(file)
 }
@@ -179,8 +181,8 @@ impl Spool {
         let in_step = census.iteration.filter(|_| !census.out_of_step).map(|last| last.saturating_add(1));
         let mut spool = Spool {
             path: output.to_owned(),
-            rows: nameless(output, "rows")?,
-            payloads: nameless(output, "values")?,
+            rows: nameless(output, ".rows")?,
+            payloads: nameless(output, ".values")?,
             members: census.members.into_values().collect(),
             in_step,
             keyed: census.keyed,
