@@ -5,9 +5,10 @@ use std::path::Path;
 
 use crate::support::{crates, root};
 
-/// Files that may contain `unsafe`: those that use sockets, rings and vector registers.
+/// Files that may contain `unsafe`: those that use descriptors, sockets, rings and vector registers.
 const UNSAFE: &[&str] = &[
     "generator/core/src/prefetch.rs",
+    "generator/core/src/whole.rs",
     "replay/realtime/examples/bare.rs",
     "replay/realtime/src/clock.rs",
     "replay/realtime/src/clock/host.rs",

@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, ErrorKind, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{BorrowedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -61,18 +61,28 @@ impl WholeFile {
 /// such a file holds stays, and others go on writing after what is written.
 fn open_direct(path: &Path) -> Option<io::Result<File>> {
     let entry = entry_of_proc(path);
-    let own = Path::new("/proc/self/fd").canonicalize().ok();
-    let number = entry.as_deref().filter(|entry| entry.parent() == own.as_deref()).and_then(Path::file_name);
-    // Opened again, a file would be written from another place.
-    let standard = match number.and_then(|number| number.to_str()) {
-        Some("1") => io::stdout().as_fd().try_clone_to_owned(),
-        Some("2") => io::stderr().as_fd().try_clone_to_owned(),
-        _ => {
-            let is_special = path.metadata().is_ok_and(|about| !about.is_file());
-            return (is_special || entry.is_some()).then(|| File::options().append(true).open(path));
-        }
-    };
-    Some(standard.map(File::from))
+    if let Some(number) = entry.as_deref().and_then(own_descriptor) {
+        // Opened again, a file would be written from another place.
+        return Some(duplicate(number));
+    }
+    let is_special = path.metadata().is_ok_and(|about| !about.is_file());
+    (is_special || entry.is_some()).then(|| File::options().append(true).open(path))
+}
+
+/// Returns the number of the descriptor of this process that `entry` of /proc stands for.
+fn own_descriptor(entry: &Path) -> Option<RawFd> {
+    let (folder, process) = (entry.parent()?, Path::new("/proc/self").canonicalize().ok()?);
+    // Each thread has a folder of the same descriptors.
+    let is_own = folder.starts_with(process) && folder.ends_with("fd") && entry.is_symlink();
+    entry.file_name()?.to_str()?.parse::<RawFd>().ok().filter(|number| is_own && *number >= 0)
+}
+
+/// Duplicates a descriptor: both have one position in the file.
+#[expect(unsafe_code, reason = "a descriptor that others opened has no owner here, only a number")]
+fn duplicate(number: RawFd) -> io::Result<File> {
+    // SAFETY: not -1, and borrowed for one call, which fails if the descriptor was closed.
+    let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
+    descriptor.try_clone_to_owned().map(File::from)
 }
 
 /// Follows links to an entry of /proc, which stands for an open file; `None` if they lead elsewhere.
@@ -252,10 +262,13 @@ mod tests {
         let (path, link) = (folder.path().join("a.txt"), folder.path().join("link"));
         let mut file = File::create(&path).unwrap();
         file.write_all(b"before").unwrap();
-        symlink(format!("/proc/self/fd/{}", file.as_raw_fd()), &link).unwrap();
-        write_whole(&link, " after").unwrap();
+        let number = file.as_raw_fd();
+        symlink(format!("/proc/self/fd/{number}"), &link).unwrap();
+        write_whole(&link, " one").unwrap();
+        write_whole(Path::new(&format!("/proc/thread-self/fd/{number}")), " two").unwrap();
+        file.write_all(b" after").unwrap();
         assert!(is_at(&file, &path) && link.is_symlink());
-        assert_eq!(std::fs::read(&path).unwrap(), b"before after");
+        assert_eq!(std::fs::read(&path).unwrap(), b"before one two after");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
     }
 }
