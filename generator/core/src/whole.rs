@@ -102,16 +102,24 @@ pub fn entry_of_proc(path: &Path) -> Option<PathBuf> {
 /// Opens an empty file beside `path` and locks it against other writers; reuses files left by killed processes.
 pub fn beside(path: &Path) -> Result<(File, PathBuf)> {
     let options = File::options().read(true).write(true).clone();
-    let named = |middle: &str| {
-        let mut name = path.to_owned().into_os_string();
+    let named = |stem: &Path, middle: &str| {
+        let mut name = stem.to_owned().into_os_string();
         name.push(middle);
         name.push(ENDING);
         PathBuf::from(name)
     };
-    let mut partial = named("");
+    let is_too_long = |fault: &io::Error| fault.kind() == ErrorKind::InvalidFilename;
+    let fits = |path: &Path| !path.symlink_metadata().is_err_and(|fault| is_too_long(&fault));
+    let mut stem = path.to_owned();
+    let mut partial = named(&stem, "");
     for other in 1.. {
         let opened = match options.clone().create_new(true).open(&partial) {
             Err(fault) if fault.kind() == ErrorKind::AlreadyExists => left_behind(&partial, &options),
+            // A short name, if the final one is not too long itself.
+            Err(fault) if is_too_long(&fault) && stem == path && fits(path) => {
+                stem = path.with_file_name("");
+                None
+            }
             created => Some(created.map_err(Error::io("create", &partial))?),
         };
         // Another process may be writing it, or have renamed it to its final name between open and lock.
@@ -120,7 +128,7 @@ pub fn beside(path: &Path) -> Result<(File, PathBuf)> {
             file.set_len(0).map_err(Error::io("write", &partial))?;
             return Ok((file, partial));
         }
-        partial = named(&format!(".{}-{other}", std::process::id()));
+        partial = named(&stem, &format!(".{}-{other}", std::process::id()));
     }
     Err(Error::Invalid(format!("{}: too many others write it", path.display())))
 }
@@ -236,6 +244,23 @@ mod tests {
         assert_eq!(std::fs::read(at("target")).unwrap(), b"behind a link");
         assert!(at("a.txt.pktgen.partial").is_symlink() && !at("absent").exists());
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 8);
+    }
+
+    #[test]
+    fn names_are_as_long_as_the_file_system_allows() {
+        let folder = tempfile::tempdir().unwrap();
+        for letters in [240, 241, 255] {
+            let path = folder.path().join("a".repeat(letters));
+            let (mut one, two) = (WholeFile::create(&path).unwrap(), WholeFile::create(&path).unwrap());
+            one.write_all(b"one").unwrap();
+            drop(two);
+            one.finish().unwrap();
+            assert_eq!(std::fs::read(&path).unwrap(), b"one");
+            write_whole(&path, "two").unwrap();
+            assert_eq!(std::fs::read(&path).unwrap(), b"two");
+        }
+        assert!(WholeFile::create(&folder.path().join("a".repeat(256))).is_err());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3);
     }
 
     #[test]
