@@ -3,11 +3,14 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use pktgen_core::record::STREAMS;
 use pktgen_core::record::digest::FileDigests;
 use pktgen_core::{Error, Result};
 
+/// The file that identifies a run dir.
+const RUN: &str = "manifest.json";
 /// Files that identify folders of other commands.
-const INDEXES: [&str; 3] = ["manifest.json", "sweep.json", "tables.json"];
+const INDEXES: [&str; 3] = [RUN, "sweep.json", "tables.json"];
 
 /// The files listed by an index.
 #[derive(serde::Deserialize)]
@@ -16,24 +19,29 @@ struct Listed {
     files: FileDigests,
 }
 
-/// Refuses to write to `path` if it is a file of a run dir, a sweep or a folder of tables, whose records would be lost.
+/// Refuses to write to `path` if it is a file of a run dir, a sweep or a folder of tables, whose records would be lost, or a stream
+/// beside the manifest of a run, which is refused with streams that it does not list.
 pub(crate) fn check_output(path: &Path) -> Result<()> {
     let name = path.file_name().unwrap_or_default();
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder.to_owned(),
         _ => PathBuf::from("."),
     };
+    let is_stream = path.file_stem().is_some_and(|stem| STREAMS.iter().any(|stream| stem == stream.name))
+        && path.extension().is_some_and(|ending| ending == "parquet" || ending == "arrows");
     for index in INDEXES {
         let listed = || {
             let text = std::fs::read(folder.join(index)).ok()?;
             serde_json::from_slice::<Listed>(&text).ok()
         };
         let is_one = |listed: Listed| {
-            INDEXES.iter().any(|own| name == *own) || listed.files.contains_key(&*name.to_string_lossy())
+            INDEXES.iter().any(|own| name == *own)
+                || listed.files.contains_key(&*name.to_string_lossy())
+                || (index == RUN && is_stream)
         };
         if listed().is_some_and(is_one) {
             return Err(Error::config(format!(
-                "{}: it is a file of the run or sweep in {}, which would be lost; choose another name or folder",
+                "{}: names a file of the run or sweep in {}, which would be lost; choose another name or folder",
                 path.display(),
                 folder.display()
             )));
@@ -83,6 +91,13 @@ mod tests {
             assert!(at(name).unwrap_err().contains("choose another name"), "{name}");
         }
         assert!(at("report.html").is_ok() && at("own.parquet").is_ok());
+        // A run is refused with streams that its manifest does not list.
+        for name in ["states.parquet", "sent.arrows", "received.arrows"] {
+            assert!(at(name).unwrap_err().contains("choose another name"), "{name}");
+        }
+        assert!(["states.csv", "states.json", "states"].iter().all(|name| at(name).is_ok()));
+        std::fs::rename(dir.path().join("manifest.json"), dir.path().join("tables.json")).unwrap();
+        assert!(at("states.parquet").is_ok() && at("sent.parquet").is_err(), "a folder of tables");
     }
 
     #[test]
