@@ -141,7 +141,7 @@ struct Gathered {
     /// Updates that begin with lanes, and those that came without a header of ours.
     lanes: u64,
     headless: u64,
-    /// What captured times count from, in ps since 1970, the earliest of all files: the start of the run (`true`) where a file notes it,
+    /// What captured times count from, in ps since 1970, the earliest of all files: the start of the run (`true`) where a file notes one,
     /// else its earliest packet, also near 1970, where clocks of boards begin.
     origin: Option<(i128, bool)>,
 }
@@ -170,15 +170,20 @@ impl Gathered {
     fn read(&mut self, path: &Path) -> Result<()> {
         let mut reader = Reader::open(path)?;
         let mut number = 0;
-        let mut first = None;
+        let (mut first, mut noted) = (None, None);
         while let Some(packet) = reader.next()? {
             number += 1;
             // Packets need not be in the order of time.
             first = first.into_iter().chain(packet.time).min();
             self.packet(&packet, number).map_err(|what| Error::data(path, format!("packet {number}: {what}")))?;
+            // As in analyses: the note of a later section is not that of the packets before.
+            if number == 1 {
+                noted = reader.noted_anchor_unix_ns();
+            }
         }
         if let Some(first) = first {
-            let origin = match reader.noted_anchor_unix_ns() {
+            // Sections of several runs have no common start.
+            let origin = match noted.filter(|_| !reader.anchors_differ()) {
                 Some(noted) => (i128::from(noted) * i128::from(NS), true),
                 None => (first.unix_ps(), false),
             };

@@ -234,6 +234,35 @@ fn captured_times_count_from_the_earliest_packet_or_the_start_that_is_noted() {
     }
 }
 
+/// Sections may be of several runs, and follow each other in any order.
+#[test]
+fn captured_times_count_from_the_earliest_packet_if_sections_note_different_starts() {
+    let packet = udp((worker_ip(1), olaf_strict::WORKER_PORT), (SERVER_IP, olaf_strict::PORT), &[0; 60]);
+    let (first, later) = (1_700_000_000_000_000_000, 1_700_001_000_000_000_000);
+    // The runs are 1000 s apart; packets are 5 ns after the start of each.
+    let apart = [0, 1_000_000_000_000_000];
+    for (notes, origin, from) in [
+        ([(first, true), (later, true)], 0, "its earliest packet"),
+        ([(later, true), (first, true)], 0, "its earliest packet"),
+        ([(first, true), (later, false)], 0, "its earliest packet"),
+        ([(first, true), (first, true)], 5_000, "the start of the run"),
+    ] {
+        let folder = Folder::new();
+        let options = WriterOptions { anchor_unix_ns: notes[0].0, ..WriterOptions::new(Form::Pcapng) };
+        let mut writer = Writer::create(&folder.path("a.pcapng"), options).unwrap();
+        for (anchor_unix_ns, noted) in notes {
+            writer.set_anchor(anchor_unix_ns, noted);
+            writer.packet(0, 5_000, &packet, packet.len() as u32).unwrap();
+        }
+        writer.finish().unwrap();
+        let (imported, told) = folder.import(&["a.pcapng"], &plain()).unwrap();
+        let times: Vec<_> = imported.iter().map(|(update, _)| update.t_gen).collect();
+        let expected = if notes[0].0 == notes[1].0 { [0; 2] } else { apart };
+        assert_eq!(times, expected.map(|t| t + origin), "{notes:?}");
+        assert_eq!(told["time"], format!("of capture, from {from}"), "{notes:?}");
+    }
+}
+
 /// Stamps may be finer than a nanosecond.
 #[test]
 fn captured_times_count_from_the_earliest_picosecond() {
