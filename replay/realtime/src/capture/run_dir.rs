@@ -628,10 +628,10 @@ pub fn recover(dir: &Path, no_verify: bool) -> Result<[u64; 3]> {
     recover_stream::<LaneWords>(dir, files)?;
     recover_stream::<PayloadPart>(dir, files)?;
     recover_stream::<Stamp>(dir, files)?;
-    // Settling restarts when parts are joined; a killed run cannot be settled.
-    let names = running_path(dir, NAMES);
-    if names.exists() {
-        std::fs::remove_file(&names).map_err(Error::io("remove", &names))?;
+    // Settling restarts when parts are joined; a killed run cannot be settled. Older versions began Parquet files under these names.
+    let partial = STREAMS.iter().map(|stream| dir.join(format!("{}.parquet.partial", stream.name)));
+    for left in partial.chain([running_path(dir, NAMES)]).filter(|path| path.is_file()) {
+        std::fs::remove_file(&left).map_err(Error::io("remove", &left))?;
     }
     // Files that were complete when it was killed have no digest yet.
     for name in STREAMS

@@ -239,6 +239,23 @@ fn a_run_that_has_ended_is_not_recovered() {
     assert_eq!((manifest(), files(folder.path())), (before, vec!["manifest.json".into(), "received.arrows".into()]));
 }
 
+/// Temporary files of older versions, which ended in `.partial`.
+#[test]
+fn recovery_removes_half_files_of_streams() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    write_finished(dir, None);
+    let mut manifest: Manifest = serde_json::from_slice(&std::fs::read(dir.join("manifest.json")).unwrap()).unwrap();
+    manifest.state = RunState::Running;
+    write_manifest(dir, &manifest).unwrap();
+    for name in ["sent.parquet.partial", "states.parquet.partial", "mine.parquet.partial"] {
+        std::fs::write(dir.join(name), "PAR1").unwrap();
+    }
+    recover(dir, false).unwrap();
+    let left = ["books.parquet", "manifest.json", "mine.parquet.partial", "received.parquet", "sent.parquet"];
+    assert_eq!(files(dir), left);
+}
+
 /// The process was killed after it had written the whole file, and before it removed the other one.
 #[test]
 fn recovery_keeps_a_whole_file() {
