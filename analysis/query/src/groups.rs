@@ -84,6 +84,37 @@ enum Cells {
     Count(Vec<u64>),
 }
 
+/// A type of sums and extrema.
+trait Number: Copy + Add<Output = Self> {
+    fn least(self, other: Self) -> Self;
+    fn most(self, other: Self) -> Self;
+}
+
+impl Number for i128 {
+    #[inline]
+    fn least(self, other: i128) -> i128 {
+        self.min(other)
+    }
+
+    #[inline]
+    fn most(self, other: i128) -> i128 {
+        self.max(other)
+    }
+}
+
+/// NaN is neither extremum if there is a number.
+impl Number for f64 {
+    #[inline]
+    fn least(self, other: f64) -> f64 {
+        self.min(other)
+    }
+
+    #[inline]
+    fn most(self, other: f64) -> f64 {
+        self.max(other)
+    }
+}
+
 /// The sum, minimum or maximum of some cells of a group.
 #[derive(Clone, Copy)]
 struct Part<T> {
@@ -91,17 +122,17 @@ struct Part<T> {
     cells: u64,
 }
 
-impl<T: Copy + Add<Output = T>> Part<T> {
-    /// Adds another part; `min` and `max` are those of the type. For floats, NaN is neither if there is a number.
+impl<T: Number> Part<T> {
+    /// Adds another part.
     #[inline]
-    fn add(&mut self, aggregate: Aggregate, other: Self, min: impl Fn(T, T) -> T, max: impl Fn(T, T) -> T) {
+    fn add(&mut self, aggregate: Aggregate, other: Self) {
         if other.cells == 0 {
             return;
         }
         self.value = match aggregate {
             _ if self.cells == 0 => other.value,
-            Aggregate::Least => min(self.value, other.value),
-            Aggregate::Most => max(self.value, other.value),
+            Aggregate::Least => self.value.least(other.value),
+            Aggregate::Most => self.value.most(other.value),
             _ => self.value + other.value,
         };
         self.cells += other.cells;
@@ -195,7 +226,7 @@ impl Groups {
                     let mut whole = |row: usize, value: Option<i128>| {
                         let Some(value) = value else { return };
                         *magnitude += value.unsigned_abs();
-                        wholes[groups[row] as usize].add(*aggregate, Part { value, cells: 1 }, Ord::min, Ord::max);
+                        wholes[groups[row] as usize].add(*aggregate, Part { value, cells: 1 });
                     };
                     match of.dtype() {
                         DataType::UInt64 => each_cell(of.u64()?, |row, value| whole(row, value.map(i128::from))),
@@ -204,7 +235,7 @@ impl Groups {
                 }
                 (Cells::Float(floats), Some(of)) => each_cell(of.f64()?, |row, value| {
                     if let Some(value) = value {
-                        floats[groups[row] as usize].add(*aggregate, Part { value, cells: 1 }, f64::min, f64::max);
+                        floats[groups[row] as usize].add(*aggregate, Part { value, cells: 1 });
                     }
                 }),
                 _ => polars_bail!(ComputeError: "an aggregate of no column"),
@@ -232,14 +263,10 @@ impl Groups {
                     places.zip(others).for_each(|(place, other)| own[place] += other);
                 }
                 (Cells::Whole(own), Cells::Whole(others)) => {
-                    places
-                        .zip(others)
-                        .for_each(|(place, other)| own[place].add(*aggregate, *other, Ord::min, Ord::max));
+                    places.zip(others).for_each(|(place, other)| own[place].add(*aggregate, *other));
                 }
                 (Cells::Float(own), Cells::Float(others)) => {
-                    places
-                        .zip(others)
-                        .for_each(|(place, other)| own[place].add(*aggregate, *other, f64::min, f64::max));
+                    places.zip(others).for_each(|(place, other)| own[place].add(*aggregate, *other));
                 }
                 // Both belong to the same plan.
                 _ => {}
