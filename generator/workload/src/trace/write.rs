@@ -1,7 +1,7 @@
 //! Writing traces, and synthesising them from a workload.
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -62,6 +62,11 @@ impl Writer {
                     "{}: exists and is not a file; choose another name",
                     path.display()
                 )));
+            }
+            // That of the manifest is longer than that of the trace.
+            match path.symlink_metadata() {
+                Err(fault) if fault.kind() == ErrorKind::InvalidFilename => return Err(Error::io("create", path)(fault)),
+                _ => {}
             }
             if entry_of_proc(path).is_some() {
                 return Err(Error::config(format!(
@@ -160,7 +165,7 @@ impl Writer {
         described.write_all(manifest.text(&place)?.as_bytes()).map_err(Error::io("write", &place))?;
         // A trace without a manifest is readable, one with another's is not: a process killed here leaves the former.
         match std::fs::remove_file(&place) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(Error::io("remove", &place)(e)),
+            Err(e) if e.kind() != ErrorKind::NotFound => return Err(Error::io("remove", &place)(e)),
             _ => {}
         }
         trace.finish()?;
@@ -261,6 +266,12 @@ mod tests {
         let message = Writer::create(&folder.path().join("t.CSV")).err().unwrap().to_string();
         assert!(message.contains(".parquet"), "{message}");
         assert_eq!(files(), 2);
+        // Names have at most 255 bytes, and a manifest's is 14 longer than its trace's.
+        let long = |bytes: usize| Writer::create(&folder.path().join("t".repeat(bytes)));
+        assert!(long(242).err().unwrap().to_string().contains("manifest.json: File name too long"));
+        assert_eq!(files(), 2);
+        long(241).unwrap().finish("recorded", BTreeMap::new(), "CC0-1.0").unwrap();
+        assert_eq!(files(), 4);
     }
 
     #[test]
