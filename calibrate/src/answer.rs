@@ -64,7 +64,7 @@ pub struct FoundParameter {
     pub width: f64,
     /// What the targets determine about it.
     pub state: ParameterState,
-    /// No target changes with it by more than its noise, anywhere in the ranges.
+    /// Each target changes with it by at most its noise, or the error of its emulator, anywhere in the ranges.
     pub without_effect: bool,
     /// Values, and the distance of the nearest setting with each from the targets.
     pub profile: Vec<(f64, f64)>,

@@ -226,6 +226,26 @@ fn a_target_out_of_reach_hides_no_effect() {
     }
 }
 
+/// Two runs of these functions differ by nothing, or by little: emulators are off by more where a function is no plane. An idle parameter
+/// is without effect, small ones have one, also of a value that is large.
+#[test]
+fn the_error_of_an_emulator_is_no_effect() {
+    let space = Space { parameters: ["rate", "small", "idle"].map(|key| numbers(key, 0.0, 1.0)).into() };
+    let loss = |setting: &[f64], _: u64| vec![(1.0 - (1.0 + 7.0 * setting[0]) / 6.0).max(0.0) + 0.03 * setting[1]];
+    let large = |setting: &[f64], seed: u64| vec![1e9 + 500.0 * setting[0] + 50.0 * setting[1] + normal(seed, 1)];
+    let without_effect = |twin: &mut dyn Twin, value: f64, evenly: bool| {
+        let targets = [TargetValue::measured("m", &PointLabels::new(), &[value; 3]).expect("values")];
+        let keys = CalibrateKeys { settings: 50, evenly, ..keys() };
+        let answer = calibrate(&space, &targets, &keys, twin, &mut |_, _| {}).expect("an answer");
+        assert!(!answer.targets[0].says_nothing, "{value}, {evenly}");
+        [0, 1, 2].map(|k| answer.parameters[k].without_effect)
+    };
+    for evenly in [false, true] {
+        assert_eq!(without_effect(&mut Function(loss, 50), 0.3, evenly), [false, false, true], "{evenly}");
+        assert_eq!(without_effect(&mut Function(large, 50), 1e9 + 250.0, evenly), [false, false, true], "{evenly}");
+    }
+}
+
 /// A twin whose metric has values with the second choice only, and the number of settings that it ran with it.
 struct Half(usize);
 

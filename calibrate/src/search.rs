@@ -31,7 +31,10 @@ const MARGIN: f64 = 0.15;
 /// Maximum number of evaluations of the distance from one start.
 const STEPS: usize = 150;
 /// Share of a metric's value up to which emulators of equal values differ by rounding.
-const ROUNDED: f64 = 1e-6;
+const ROUNDED: f64 = 1e-9;
+/// Deviations of an emulator that its values differ by through its own error, at most: along idle parameters of smooth and of stepped
+/// functions it is up to 1.4.
+const UNSURE: f64 = 2.0;
 
 /// The task of a search.
 #[derive(Clone, Copy)]
@@ -272,22 +275,26 @@ pub(crate) fn measured(targets: &[TargetValue], place: &Place, known: &[f64]) ->
     Some(Cholesky::of(known.to_vec(), targets.len())?.quadratic(&mut left))
 }
 
-/// Returns for each target how far each number moves it over the region, from settings all over it.
+/// Returns for each target how far each number moves it over the region, from settings all over it; 0 if that is no more than the error
+/// of the emulator.
 fn effects(fit: &Fit, asked: &[(f64, Vec<f64>)]) -> Vec<Vec<f64>> {
     let targets = fit.known.freedom.len();
     let bases: Vec<&Vec<f64>> = asked.iter().step_by((asked.len() / 40).max(1)).map(|(_, at)| at).collect();
     let of = |target: usize, k: usize| {
-        let span = |base: &&Vec<f64>| {
-            let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);
+        let mut sums = [0.0; 2];
+        for base in &bases {
+            let (mut least, mut most, mut variance) = (f64::INFINITY, f64::NEG_INFINITY, 0.0f64);
             for step in 0..=6 {
                 let mut at = (*base).clone();
                 at[k] = fit.region.0[k].0 + (fit.region.0[k].1 - fit.region.0[k].0) * f64::from(step) / 6.0;
-                let value = fit.emulated(target, &at).0;
-                (least, most) = (least.min(value), most.max(value));
+                let (value, own) = fit.emulated(target, &at);
+                (least, most, variance) = (least.min(value), most.max(value), variance.max(own));
             }
-            if most - least > ROUNDED * least.abs().max(most.abs()) { most - least } else { 0.0 }
-        };
-        bases.iter().map(span).sum::<f64>() / bases.len().max(1) as f64
+            let rounded = ROUNDED * least.abs().max(most.abs());
+            sums = [sums[0] + most - least, sums[1] + rounded.max(UNSURE * variance.sqrt())];
+        }
+        let [effect, error] = sums.map(|sum| sum / bases.len().max(1) as f64);
+        if effect > error { effect } else { 0.0 }
     };
     (0..targets).map(|target| (0..fit.region.0.len()).map(|k| of(target, k)).collect()).collect()
 }
