@@ -93,7 +93,7 @@ pub struct FoundTarget {
     pub off: Option<f64>,
     /// No parameter moves it by more than its noise.
     pub says_nothing: bool,
-    /// The nearest mean of all settings that were run, if chance does not explain how far off even that is.
+    /// The nearest mean of all settings that were run, if all are on one side of the target and chance does not explain how far off it is.
     #[serde(skip)]
     pub nearest: Option<f64>,
 }
@@ -316,13 +316,16 @@ impl AnswerParts<'_> {
         effect > 2.0 * self.look.fit.known.noise[target]
     }
 
-    /// Returns the nearest mean of all settings that were run, and of the best one, if chance does not explain how far off it is.
+    /// Returns the nearest mean of all settings that were run, and of the best one, if chance does not explain how far off it is. None if
+    /// the means enclose the target: a setting between these may meet it.
     fn nearest(&self, target: usize, best: Option<f64>, branches: &[Branch]) -> Option<f64> {
         let off = |mean: f64| residual(&self.task.targets[target], mean).powi(2);
+        let is_above = |mean: f64| mean > self.task.targets[target].value;
         let places = branches.iter().flat_map(|branch| &branch.places);
-        let means = places.filter_map(|place| place.mean(target)).chain(best);
-        let nearest = means.min_by(|a, b| off(*a).total_cmp(&off(*b)))?;
-        (off(nearest) > most_by_chance(1) * self.deviation(target).powi(2)).then_some(nearest)
+        let means: Vec<f64> = places.filter_map(|place| place.mean(target)).chain(best).collect();
+        let nearest = means.iter().copied().min_by(|a, b| off(*a).total_cmp(&off(*b)))?;
+        let is_one_side = means.iter().all(|mean| is_above(*mean) == is_above(nearest));
+        (is_one_side && off(nearest) > most_by_chance(1) * self.deviation(target).powi(2)).then_some(nearest)
     }
 
     fn parameters(&self) -> Vec<FoundParameter> {

@@ -226,6 +226,21 @@ fn a_target_out_of_reach_hides_no_effect() {
     }
 }
 
+/// A step without a value between 0.29875 and 0.30125: settings on both sides of the target were run.
+#[test]
+fn a_target_between_the_values_of_settings_is_not_out_of_reach() {
+    let space = Space { parameters: vec![numbers("rate", 0.0, 1.0)] };
+    let step = |setting: &[f64], _: u64| vec![if setting[0] < 0.4 { 0.29875 } else { 0.30125 }];
+    let keys = CalibrateKeys { settings: 40, evenly: true, ..keys() };
+    for (value, nearest) in [(0.3, None), (0.29, Some(0.29875)), (0.31, Some(0.30125))] {
+        let targets = [TargetValue::measured("loss", &PointLabels::new(), &[value; 3]).expect("values")];
+        let answer = calibrate(&space, &targets, &keys, &mut Function(step, 50), &mut |_, _| {}).expect("an answer");
+        assert!(!answer.together, "{value}");
+        let found = answer.targets[0].nearest.map(|mean| (mean * 1e5).round() / 1e5);
+        assert_eq!(found, nearest, "{value}");
+    }
+}
+
 /// Two runs of these functions differ by nothing, or by little: emulators are off by more where a function is no plane. An idle parameter
 /// is without effect, small ones have one, also of a value that is large.
 #[test]
