@@ -74,8 +74,7 @@ pub(super) fn curves(sweep: &SweepData, words: &Words, pick: impl Fn(&Kept) -> &
         let reached = |series: &Series| series.points.iter().find(|point| point.1 >= shown).map(|point| point.0);
         // Of the lines that are drawn.
         let end = all.iter().take(SERIES_MAX).filter_map(reached).fold(0.0, f64::max);
-        let undrawn = runs.iter().filter(|run| run.undrawn).count();
-        let more = first_of(all.len() + undrawn, "variants");
+        let more = first_of(all.len(), "variants");
         let first = match end > 0.0 {
             true => format!("The first view ends where {}. ", words.first_view.words),
             false => String::new(),
@@ -131,12 +130,15 @@ mod tests {
         assert_eq!(found[0].series.len(), SERIES_MAX);
         assert_eq!(found[0].zoom, Some((0.0, SERIES_MAX as f64)));
         assert!(found[0].title.ends_with("(first 8 of 9 variants)"), "{}", found[0].title);
-        // A variant whose first seed could not be read is one of those that are not drawn.
-        sweep.runs.push(RunSummary { seed: 7, undrawn: true, ..RunSummary::default() });
-        let found = AgeCdf.charts(&sweep);
-        assert!(found[0].title.ends_with("(first 8 of 10 variants)"), "{}", found[0].title);
+        // The note names a run that could not be read, wherever it is; the title counts lines that were cut off.
+        sweep.runs.insert(0, RunSummary { seed: 7, undrawn: true, ..RunSummary::default() });
         let said = " 1 run could not be read and is not drawn: run, seed 7.";
-        assert!(found[0].note.ends_with(said), "{}", found[0].note);
+        for (runs, title) in [(SERIES_MAX + 2, "(first 8 of 9 variants)"), (SERIES_MAX, ", first seed")] {
+            sweep.runs.truncate(runs);
+            let found = AgeCdf.charts(&sweep);
+            assert!(found[0].title.ends_with(title), "{}", found[0].title);
+            assert!(found[0].note.ends_with(said), "{}", found[0].note);
+        }
     }
 
     /// Returns the points of the first line of a chart.
