@@ -190,7 +190,15 @@ fn constants_beside_a_column_have_its_type() {
 fn discrete_quantiles_are_those_of_nearest_rank() {
     let rows = (1..=25).map(|v| format!("({v})")).collect::<Vec<_>>().join(", ");
     let of = |q: &str| format!("SELECT QUANTILE_DISC(v, {q}) AS x FROM (VALUES {rows}) t(v)");
-    for (q, value) in [("0.28", "7.0"), ("(0.56)", "14.0"), ("0.29", "8.0"), ("0.0", "1.0"), ("1.0", "25.0")] {
+    for (q, value) in [
+        ("0.28", "7.0"),
+        ("28e-2", "7.0"),
+        ("(0.56)", "14.0"),
+        ("0.29", "8.0"),
+        ("0.0", "1.0"),
+        ("0", "1.0"),
+        ("1.0", "25.0"),
+    ] {
         answers(&[(of(q).as_str(), value)]);
     }
     answers(&[(

@@ -255,9 +255,8 @@ pub(crate) fn discrete_quantile(function: &mut Function) {
     let mut operands = operands(function);
     let [_, q] = operands.as_mut_slice() else { return };
     let Some((false, digits)) = number_of(q) else { return };
-    let share = if digits.contains('.') { digits.parse::<f64>().ok() } else { None };
     // Beyond 1, polars refuses what was written.
-    if let Some(share) = share.filter(|share| (0.0..1.0).contains(share)) {
+    if let Some(share) = digits.parse::<f64>().ok().filter(|share| (0.0..1.0).contains(share)) {
         **q = Expr::value(Value::Number(reduced(share).to_string(), false));
     }
 }
