@@ -167,10 +167,14 @@ pub struct Cable {
     pub up_bytes: Option<f64>,
 }
 
-/// Returns the first of `all` charts, at most [`CHARTS_MAX`]. The note of the last one has the number of the others, one
-/// per `what`.
-pub(crate) fn first_charts(mut all: impl Iterator<Item = Chart>, what: &str) -> Vec<Chart> {
-    let mut charts: Vec<Chart> = all.by_ref().take(CHARTS_MAX).collect();
+/// Draws the first of `all` that have a chart, at most [`CHARTS_MAX`]. The note of the last one has the number of the others, one per
+/// `what`, which are not drawn to count them.
+pub(crate) fn first_charts<T>(
+    mut all: impl Iterator<Item = T>,
+    draw: impl FnMut(T) -> Option<Chart>,
+    what: &str,
+) -> Vec<Chart> {
+    let mut charts: Vec<Chart> = all.by_ref().take(CHARTS_MAX).filter_map(draw).collect();
     note_further(&mut charts, all.count(), what);
     charts
 }
@@ -208,7 +212,16 @@ mod tests {
     #[test]
     fn charts_beyond_the_maximum_are_counted() {
         let chart = Chart { note: "A note.".to_owned(), ..Chart::default() };
-        let of = |n: usize| first_charts(std::iter::repeat_n(chart.clone(), n), "setting");
+        let of = |n: usize| {
+            let mut drawn = 0;
+            let draw = |_| {
+                drawn += 1;
+                Some(chart.clone())
+            };
+            let charts = first_charts(0..n, draw, "setting");
+            assert_eq!(drawn, n.min(CHARTS_MAX));
+            charts
+        };
         assert!(of(0).is_empty());
         assert!(of(CHARTS_MAX).iter().all(|chart| chart.note == "A note."));
         let most = of(CHARTS_MAX + 2);

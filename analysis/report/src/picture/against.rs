@@ -240,13 +240,22 @@ fn against(sweep: &SweepData, wanted: &Wanted) -> Vec<Chart> {
             None => settings.push((rest, vec![point])),
         }
     }
-    let charts = settings.iter().filter_map(|(rest, points)| {
+    let has_line = |point: &&PointSummary| {
+        place(point, &axis).is_some() && wanted.keys.iter().any(|(key, _)| point.cells.contains_key(key))
+    };
+    let with = settings.iter().filter(|(_, points)| points.iter().any(has_line));
+    let draw = |(rest, points): &(Labels, Vec<&PointSummary>)| {
         let mut series = lines(points, &axis, wanted, false);
         let what = format!("{what}{}", first_of(series.len(), "lines"));
         series.truncate(SERIES_MAX);
         draw(series, &axis, wanted, &at(rest), &what)
-    });
-    first_charts(charts, "setting")
+    };
+    first_charts(with, draw, "setting")
+}
+
+/// Returns the position of a point on the axis.
+fn place(point: &PointSummary, axis: &Axis) -> Option<f64> {
+    axis.places.get(point.labels.get(&axis.label)?).copied()
 }
 
 /// Returns the labels except the axis and the variant.
@@ -264,7 +273,7 @@ fn lines(points: &[&PointSummary], axis: &Axis, wanted: &Wanted, with_rest: bool
         false => points.iter().map(|point| point.labels.get(VARIANT)).collect(),
     };
     for point in points {
-        let Some(&x) = point.labels.get(&axis.label).and_then(|value| axis.places.get(value)) else { continue };
+        let Some(x) = place(point, axis) else { continue };
         let rest = if with_rest { without(&point.labels, axis) } else { Labels::new() };
         let variant = if axis.label == VARIANT { None } else { point.labels.get(VARIANT) };
         for (key, called) in &wanted.keys {

@@ -90,7 +90,9 @@ pub(super) fn curves(sweep: &SweepData, words: &Words, pick: impl Fn(&Kept) -> &
             ..Default::default()
         })
     };
-    let mut charts = first_charts(settings(sweep).iter().filter_map(draw), "setting");
+    let all = settings(sweep);
+    let with = all.iter().filter(|(_, runs)| runs.iter().any(|run| !pick(&run.kept).is_empty()));
+    let mut charts = first_charts(with, draw, "setting");
     if let Some(last) = charts.last_mut() {
         last.remark(&unread(&sweep.runs));
     }

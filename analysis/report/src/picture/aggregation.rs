@@ -30,39 +30,35 @@ impl Picture for Aggregation {
     }
 
     fn charts(&self, sweep: &SweepData) -> Vec<Chart> {
-        first_charts(charts(sweep).into_iter(), "variant")
+        let runs: Vec<_> = sweep.runs.iter().collect();
+        let aggregates =
+            |runs: &[&RunSummary]| runs.iter().flat_map(|run| &run.aggregation_cdf).any(|(updates, _)| *updates > 1);
+        let with = variants(&runs).into_iter().filter(|(_, runs)| aggregates(runs));
+        first_charts(with, |(name, runs)| Some(draw(name, runs)), "variant")
     }
 }
 
-/// Returns cumulative shares of the aggregation count for each variant that aggregates, with one line per other setting.
-fn charts(sweep: &SweepData) -> Vec<Chart> {
-    let runs: Vec<_> = sweep.runs.iter().collect();
-    let mut charts = Vec::new();
-    for (name, runs) in variants(&runs) {
-        let mut groups: Vec<(&Labels, Vec<&RunSummary>)> = Vec::new();
-        for run in runs {
-            match groups.iter_mut().find(|(labels, _)| *labels == &*run.labels) {
-                Some((_, runs)) => runs.push(run),
-                None => groups.push((&run.labels, vec![run])),
-            }
-        }
-        let series: Vec<Series> = groups.iter().map(|(labels, runs)| cumulative(labels, runs)).collect();
-        let aggregates = series.iter().any(|series| series.points.iter().any(|(n, _)| *n > 1.0));
-        if aggregates {
-            charts.push(Chart {
-                kind: Kind::Step,
-                title: format!(
-                    "Updates per received packet (CDF), {name}, mean over seeds{}",
-                    first_of(series.len(), "settings")
-                ),
-                x: ("updates in a packet, at most".to_owned(), ""),
-                y: ("share of packets".to_owned(), "share"),
-                series: series.into_iter().take(SERIES_MAX).collect(),
-                ..Default::default()
-            });
+/// Returns cumulative shares of the aggregation count of a variant, with one line per other setting.
+fn draw(name: &str, runs: Vec<&RunSummary>) -> Chart {
+    let mut groups: Vec<(&Labels, Vec<&RunSummary>)> = Vec::new();
+    for run in runs {
+        match groups.iter_mut().find(|(labels, _)| *labels == &*run.labels) {
+            Some((_, runs)) => runs.push(run),
+            None => groups.push((&run.labels, vec![run])),
         }
     }
-    charts
+    let shown = groups.iter().take(SERIES_MAX);
+    Chart {
+        kind: Kind::Step,
+        title: format!(
+            "Updates per received packet (CDF), {name}, mean over seeds{}",
+            first_of(groups.len(), "settings")
+        ),
+        x: ("updates in a packet, at most".to_owned(), ""),
+        y: ("share of packets".to_owned(), "share"),
+        series: shown.map(|(labels, runs)| cumulative(labels, runs)).collect(),
+        ..Default::default()
+    }
 }
 
 /// Returns the mean over the seeds of the cumulative shares, as corners of a step line.

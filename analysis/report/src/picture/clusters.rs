@@ -30,7 +30,9 @@ impl Picture for Clusters {
     }
 
     fn charts(&self, sweep: &SweepData) -> Vec<Chart> {
-        first_charts(settings(sweep).iter().filter_map(|(rest, runs)| bars(rest, runs)), "setting")
+        let all = settings(sweep);
+        let with = all.iter().filter(|(_, runs)| runs.iter().any(|run| !run.cluster_aom_ns.is_empty()));
+        first_charts(with, |(rest, runs)| bars(rest, runs), "setting")
     }
 }
 

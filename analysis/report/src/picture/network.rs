@@ -15,7 +15,7 @@ use pktgen_records::resolved::{Analysis, Resolved};
 
 use super::Picture;
 use crate::chart::{Cable, Chart, ChartNode, Kind, Network, first_charts};
-use crate::sweep::data::SweepData;
+use crate::sweep::data::{RunSummary, SweepData};
 use crate::sweep::settings::{point_name, settings, unread};
 
 /// Maximum number of nodes; larger networks are not drawn.
@@ -41,14 +41,16 @@ impl Picture for NetworkLoad {
 
     fn charts(&self, sweep: &SweepData) -> Vec<Chart> {
         let with = sweep.runs.iter().filter_map(|run| Some((run, run.kept.network.as_ref()?)));
-        let chart = |(run, network): (&crate::sweep::data::RunSummary, &Network)| Chart {
-            kind: Kind::Network,
-            title: format!("Network and load of its links, {}, seed {}", point_name(&run.labels), run.seed),
-            note: note(network),
-            network: Some(network.clone()),
-            ..Default::default()
+        let draw = |(run, network): (&RunSummary, &Network)| {
+            Some(Chart {
+                kind: Kind::Network,
+                title: format!("Network and load of its links, {}, seed {}", point_name(&run.labels), run.seed),
+                note: note(network),
+                network: Some(network.clone()),
+                ..Default::default()
+            })
         };
-        let mut charts = first_charts(with.map(chart), "variant");
+        let mut charts = first_charts(with, draw, "variant");
         // Networks are those of the first setting.
         if let (Some(last), Some((_, runs))) = (charts.last_mut(), settings(sweep).first()) {
             last.remark(&unread(runs.iter().copied()));

@@ -47,8 +47,8 @@ impl Picture for Sawteeth {
     fn charts(&self, sweep: &SweepData) -> Vec<Chart> {
         let baseline = sweep.manifest.report.baseline.as_deref();
         let groups = settings(sweep);
-        let firsts = groups.iter().filter_map(|(rest, runs)| draw(rest, runs, baseline, *clusters(runs).first()?));
-        let mut charts = first_charts(firsts, "setting");
+        let firsts = groups.iter().filter_map(|(rest, runs)| Some((rest, runs, *clusters(runs).first()?)));
+        let mut charts = first_charts(firsts, |(rest, runs, id)| draw(rest, runs, baseline, id), "setting");
         if let Some(last) = charts.last_mut() {
             last.remark(&unread(&sweep.runs));
         }
@@ -65,9 +65,10 @@ impl Picture for Sawteeth {
     }
 }
 
-/// Returns the numbers of the runs' clusters.
+/// Returns the numbers of the runs' clusters that have teeth.
 fn clusters(runs: &[&RunSummary]) -> Vec<u32> {
-    let mut ids: Vec<u32> = runs.iter().flat_map(|run| &run.kept.sawteeth).map(|own| own.id).collect();
+    let sawteeth = runs.iter().flat_map(|run| &run.kept.sawteeth);
+    let mut ids: Vec<u32> = sawteeth.filter(|own| !own.teeth.is_empty()).map(|own| own.id).collect();
     ids.sort_unstable();
     ids.dedup();
     ids
