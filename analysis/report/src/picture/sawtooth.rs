@@ -10,7 +10,7 @@ use pktgen_records::age::Sawtooth;
 use pktgen_records::human::show;
 
 use super::Picture;
-use crate::chart::{Chart, Kind, Series, first_charts, note_further};
+use crate::chart::{Chart, Kind, Series, first_charts, not_drawn};
 use crate::sweep::data::{Labels, RunSummary, SweepData};
 use crate::sweep::settings::{at, settings, unread, variant};
 
@@ -53,12 +53,17 @@ impl Picture for Sawteeth {
             last.remark(&unread(&sweep.runs));
         }
         if let Some((rest, runs)) = groups.first() {
-            let others = clusters(runs).into_iter().skip(1).take(FURTHER_MAX);
-            let further = others.filter_map(|id| draw(rest, runs, baseline, id));
+            let ids = clusters(runs);
+            let others = ids.iter().skip(1).take(FURTHER_MAX);
+            let further = others.filter_map(|id| draw(rest, runs, baseline, *id));
             let mut further: Vec<Chart> = further.map(|chart| Chart { folded: true, ..chart }).collect();
-            // The sawteeth of the first clusters alone are kept.
+            // The sawteeth of the first clusters alone are kept, and clusters without deliveries have none.
             let all: BTreeSet<&u32> = runs.iter().flat_map(|run| &run.clusters).collect();
-            note_further(&mut further, all.len().saturating_sub(1 + FURTHER_MAX), "cluster");
+            let more = all.len().saturating_sub(ids.len().min(1 + FURTHER_MAX));
+            let own = if further.is_empty() { charts.first_mut() } else { further.last_mut() };
+            if let Some(last) = own.filter(|_| !ids.is_empty()) {
+                last.remark(&not_drawn(more, "cluster", "."));
+            }
             charts.extend(further);
         }
         charts

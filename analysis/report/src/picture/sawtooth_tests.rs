@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pktgen_records::age::Tooth;
-use pktgen_records::testing::{Dice, Story};
+use pktgen_records::testing::{Dice, Story, write_sweep};
 use pktgen_records::{Analysis, Options};
 
 use super::*;
@@ -147,6 +147,35 @@ fn variants_are_compared_by_the_number_of_the_cluster() {
         assert_eq!(names, wanted);
         assert!(chart.title.contains(&format!("of cluster {id} over time")), "{}", chart.title);
     }
+}
+
+/// Of twelve clusters, some have deliveries: the others are counted, whatever the number of charts.
+#[test]
+fn clusters_without_a_chart_are_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    write_sweep(dir.path(), 1);
+    let mut sweep = SweepData::open(dir.path(), &mut |_, _| {}).unwrap();
+    let mut drawn = |with: u32| {
+        let mut run = RunSummary { clusters: (0..12).collect(), ..RunSummary::default() };
+        // The first cluster has none.
+        let sawteeth = (1..=with).map(|id| Sawtooth { id, ..regular(10_000, 50) });
+        let without = Sawtooth { teeth: Vec::new(), ..regular(10_000, 50) };
+        Arc::make_mut(&mut run.kept).sawteeth = std::iter::once(without).chain(sawteeth).collect();
+        sweep.runs = vec![run];
+        let charts = Sawteeth.charts(&sweep);
+        let note = charts.last().map_or(String::new(), |chart| chart.note.clone());
+        (charts.len(), note.rsplit(". ").next().unwrap().to_owned())
+    };
+    assert_eq!(drawn(0), (0, String::new()));
+    assert_eq!(drawn(1), (1, "11 further clusters are not drawn.".to_owned()));
+    assert_eq!(drawn(3), (3, "9 further clusters are not drawn.".to_owned()));
+    assert_eq!(drawn(11), (10, "2 further clusters are not drawn.".to_owned()));
+    // All of the clusters have a chart.
+    let run = &mut sweep.runs[0];
+    run.clusters = (1..=3).collect();
+    Arc::make_mut(&mut run.kept).sawteeth.truncate(4);
+    let charts = Sawteeth.charts(&sweep);
+    assert!(charts.len() == 3 && charts.iter().all(|chart| !chart.note.contains("not drawn")), "{charts:?}");
 }
 
 #[test]
