@@ -358,7 +358,7 @@ fn charts_of_the_first_seed_say_which_runs_they_lack() {
     write_sweep(dir.path(), 2);
     std::fs::remove_file(dir.path().join("olaf-20-1/received.parquet")).unwrap();
     let charts = Model::build(&open(dir.path())).charts;
-    let said = "1 run could not be read and is not drawn: olaf, rate 20, seed 1.";
+    let said = "1 run without readable records is not drawn: olaf, rate 20, seed 1.";
     for picture in ["sawtooth", "age_cdf", "latency"] {
         let mut own = charts.iter().filter(|chart| chart.picture == picture);
         assert!(own.any(|chart| chart.note.ends_with(said)), "{picture}");

@@ -132,9 +132,9 @@ mod tests {
         assert_eq!(found[0].series.len(), SERIES_MAX);
         assert_eq!(found[0].zoom, Some((0.0, SERIES_MAX as f64)));
         assert!(found[0].title.ends_with("(first 8 of 9 variants)"), "{}", found[0].title);
-        // The note names a run that could not be read, wherever it is; the title counts lines that were cut off.
+        // The note names a run without records, wherever it is; the title counts lines that were cut off.
         sweep.runs.insert(0, RunSummary { seed: 7, undrawn: true, ..RunSummary::default() });
-        let said = " 1 run could not be read and is not drawn: run, seed 7.";
+        let said = " 1 run without readable records is not drawn: run, seed 7.";
         for (runs, title) in [(SERIES_MAX + 2, "(first 8 of 9 variants)"), (SERIES_MAX, ", first seed")] {
             sweep.runs.truncate(runs);
             let found = AgeCdf.charts(&sweep);

@@ -43,7 +43,7 @@ pub struct RunSummary {
     pub aggregation_cdf: Vec<(u64, f64)>,
     /// Data for charts from its records; only for the first seed of its point.
     pub kept: Arc<Kept>,
-    /// Whether charts of the first seed lack it, since it could not be read.
+    /// Whether charts of the first seed lack it, since it never began or could not be read.
     pub undrawn: bool,
     /// Progress to the goal; `None` if it had no goal.
     pub goal: Option<GoalSummary>,

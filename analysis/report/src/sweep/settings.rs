@@ -38,7 +38,7 @@ pub(crate) fn at(rest: &Labels) -> String {
     if rest.is_empty() { String::new() } else { format!(" at {}", describe(rest)) }
 }
 
-/// Describes the runs that charts of the first seed lack, since they could not be read; empty if there are none.
+/// Describes the runs that charts of the first seed lack, since they never began or could not be read; empty if there are none.
 pub(crate) fn unread<'a>(runs: impl IntoIterator<Item = &'a RunSummary>) -> String {
     let all: Vec<&RunSummary> = runs.into_iter().filter(|run| run.undrawn).collect();
     let name = |run: &&RunSummary| format!("{}, seed {}", point_name(&run.labels), run.seed);
@@ -48,8 +48,8 @@ pub(crate) fn unread<'a>(runs: impl IntoIterator<Item = &'a RunSummary>) -> Stri
     }
     match all.len() {
         0 => String::new(),
-        1 => format!("1 run could not be read and is not drawn: {}.", names[0]),
-        n => format!("{n} runs could not be read and are not drawn: {}.", names.join("; ")),
+        1 => format!("1 run without readable records is not drawn: {}.", names[0]),
+        n => format!("{n} runs without readable records are not drawn: {}.", names.join("; ")),
     }
 }
 
