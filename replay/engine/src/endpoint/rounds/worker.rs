@@ -255,6 +255,7 @@ impl Worker {
             Phase::Computing => self.t_ready.max(self.now),
             Phase::Sending => {
                 let again = match (self.timeout(settings), self.waiting.front()) {
+                    _ if self.opens(settings) => NEVER,
                     _ if settings.order == Order::Sliding => self.silence_ends(settings),
                     (Some(timeout), Some((since, ..))) => since.saturating_add(timeout),
                     _ => NEVER,
@@ -266,10 +267,16 @@ impl Worker {
         }
     }
 
+    /// Returns whether blocks of the first window remain, if blocks wait for slots. All else leaves behind that window, as if it was
+    /// handed over at once, although at most [`UNSENT_MAX`] frames wait for the link.
+    fn opens(&self, settings: &Settings) -> bool {
+        settings.order == Order::Slots && self.next < settings.window.min(self.left_at.len() as u32)
+    }
+
     fn may_send(&self, settings: &Settings) -> bool {
         let blocks = self.left_at.len() as u32;
         match settings.order {
-            Order::Slots => !self.freed.is_empty() || self.next < blocks.min(settings.window),
+            Order::Slots => self.opens(settings) || !self.freed.is_empty(),
             Order::Outstanding => self.next < blocks && self.outstanding < settings.window,
             Order::Sliding => self.next < blocks.min(self.oldest.saturating_add(self.window)),
         }
@@ -284,11 +291,9 @@ impl Worker {
         if self.phase != Phase::Sending || self.unsent >= UNSENT_MAX {
             return None;
         }
-        if let Some(again) = self.overdue(t, settings) {
-            self.unsent += 1;
-            return Some(again);
-        }
-        if let Some(again) = self.next_overtaken() {
+        if !self.opens(settings)
+            && let Some(again) = self.overdue(t, settings).or_else(|| self.next_overtaken())
+        {
             self.unsent += 1;
             return Some(again);
         }
@@ -303,10 +308,8 @@ impl Worker {
     fn next_block(&mut self, settings: &Settings) -> Option<u32> {
         let blocks = self.left_at.len() as u32;
         match settings.order {
-            Order::Slots => {
-                let freed = self.freed.pop_front();
-                return freed.or_else(|| (self.next < blocks.min(settings.window)).then(|| self.step()));
-            }
+            Order::Slots if self.opens(settings) => return Some(self.step()),
+            Order::Slots => return self.freed.pop_front(),
             Order::Sliding => return self.may_send(settings).then(|| self.step()),
             Order::Outstanding if self.outstanding >= settings.window => return None,
             Order::Outstanding => {}

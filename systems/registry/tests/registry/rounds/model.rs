@@ -194,6 +194,10 @@ impl Model {
         assert!(t >= self.last_t && t >= self.t_ready, "{row:?}");
         assert_eq!((at.0, row.block), (self.written, Some(at.1)), "of the iteration that it is in");
         assert!(!self.got.contains_key(&at), "what has a result needs no contribution: {row:?}");
+        // The first window of slots leaves in order, before all else.
+        let first = if self.setup.trio { 0 } else { blocks.min(self.setup.window) };
+        let opened = self.out.range((at.0, 0)..(at.0, first)).count() as u32;
+        assert!(opened == first || (at.1, row.attempt) == (opened, 0), "before block {opened}: {row:?}");
         (self.last_t, self.unsent) = (t, self.unsent + 1);
         if row.attempt > 0 {
             let last = self.out.get_mut(&at).unwrap();

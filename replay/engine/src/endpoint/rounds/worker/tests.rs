@@ -1,4 +1,4 @@
-//! Tests of a sliding window: permitted blocks, retransmissions, and adaptation to marks.
+//! Tests of windows: permitted blocks, their order, retransmissions, and adaptation to marks.
 
 use std::sync::Arc;
 
@@ -101,6 +101,34 @@ fn what_later_results_overtake_is_sent_again_once() {
     bed.result(0, false);
     bed.result(1, false);
     assert_eq!(bed.send(), first(6..9), "3 is the oldest");
+}
+
+/// A first window longer than what waits for the link, which takes one frame per unit of time.
+#[test]
+fn the_first_window_leaves_before_freed_slots_and_retransmissions() {
+    let window = 3 * UNSENT_MAX;
+    for results in [true, false] {
+        let mut bed = Bed::new(window, |settings| Settings { order: Order::Slots, retransmit: Some(5), ..settings });
+        let (mut link, mut sent) = (VecDeque::new(), Vec::new());
+        let frames = if results { BLOCKS } else { window + 1 };
+        for _ in 0..frames {
+            while bed.worker.wake(&bed.settings) <= bed.now
+                && let Some(next) = bed.worker.next(bed.now, &bed.settings)
+            {
+                link.push_back(next);
+            }
+            let (block, attempt) = link.pop_front().expect("the link is busy");
+            bed.worker.left(PacketId::new(0, block, attempt), BLOCKS, bed.now, &bed.settings);
+            sent.push((block, attempt));
+            if results {
+                bed.result(block, false);
+            } else {
+                bed.now += 1;
+            }
+        }
+        let expected = if results { first(0..BLOCKS) } else { [first(0..window), vec![(0, 1)]].concat() };
+        assert_eq!(sent, expected, "results: {results}");
+    }
 }
 
 #[test]
