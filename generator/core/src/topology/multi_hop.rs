@@ -72,7 +72,7 @@ impl Shape for MultiHop {
         for (worker, &cluster) in workers.cluster_of.iter().enumerate() {
             let leaf = u32::from(cluster).min(clusters - 1) * leaves / clusters;
             let host = t.add(format!("w{worker}"), Role::Host(vec![worker as u32]));
-            t.connect(host, leaf_ids[leaf as usize], host_rate, downlink_rate, delay.ps(), overhead);
+            t.connect(host, leaf_ids[leaf as usize], host_rate, host_rate, delay.ps(), overhead);
         }
         for (i, (&leaf, &rate)) in leaf_ids.iter().zip(&leaf_rates).enumerate() {
             // α of OLAF's Figure 10 narrows the first leaf only.
@@ -85,5 +85,24 @@ impl Shape for MultiHop {
         let uplink = t.links.len() - 2;
         t.links[uplink].slots = Some(settings.root_slots);
         Ok(t)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Value;
+
+    #[test]
+    fn links_to_hosts_have_the_rate_of_hosts() {
+        let keys = [("host_rate", Value::from("2Gbps")), ("downlink_rate", Value::from("3Gbps"))];
+        let t = MultiHop.build(&mut Section::of("topology", &keys), &Population::regular(2, 2)).unwrap();
+        let back: Vec<_> = t.links.iter().skip(1).step_by(2).map(|link| (link.to, link.rate.bps())).collect();
+        let is_host = |node: u32| matches!(t.nodes[node as usize].role, Role::Host(_));
+        assert_eq!(back.iter().filter(|(to, _)| is_host(*to)).count(), 4);
+        for (to, rate) in back {
+            let expected = if is_host(to) { 2_000_000_000 } else { 3_000_000_000 };
+            assert_eq!(rate, expected, "to {}", t.nodes[to as usize].name);
+        }
     }
 }
