@@ -178,18 +178,23 @@ impl OlafQueue {
         self.position[place] = self.head + self.ring.len() as u64;
     }
 
+    /// Notes the arrival of an update; returns its header and the place of its cluster, or `None` if no queue can hold it.
     #[inline]
-    fn offer(&mut self, frame: &Frame, pool: &mut Pool, books: &mut Books) {
-        let Some(header) = Header::parse_update(pool.payload(frame)) else {
-            return refuse(frame, Reason::Malformed, None, pool, books);
-        };
+    fn arrival(&mut self, frame: &Frame, pool: &Pool) -> Option<(Header, usize)> {
+        let header = Header::parse_update(pool.payload(frame))?;
         // The cluster is the one looked up by the device, not the one stated in the packet (§7).
-        let Some(place) = self.activity.arrival(frame.t, frame.cluster) else {
-            return refuse(frame, Reason::Malformed, None, pool, books);
-        };
+        let place = self.activity.arrival(frame.t, frame.cluster)?;
         if place == self.position.len() {
             self.position.push(0);
         }
+        Some((header, place))
+    }
+
+    #[inline]
+    fn offer(&mut self, frame: &Frame, pool: &mut Pool, books: &mut Books) {
+        let Some((header, place)) = self.arrival(frame, pool) else {
+            return refuse(frame, Reason::Malformed, None, pool, books);
+        };
         match self.position[place] {
             0 => self.append(place, frame, header, pool, books),
             position => {
@@ -304,6 +309,10 @@ impl Queue for OlafQueue {
         for frame in burst {
             self.offer(frame, pool, books);
         }
+    }
+
+    fn refused(&mut self, frame: &Frame, pool: &Pool) {
+        self.arrival(frame, pool);
     }
 
     fn dequeue(&mut self, _t: Time, pool: &mut Pool) -> Option<Frame> {

@@ -265,6 +265,7 @@ impl Port {
                 let start = engine.free_at.max(frame.t);
                 if start > frame.t && engine.pending.len() >= engine.buffer {
                     books.dropped(frame.t, &frame, Reason::EngineBusy, None);
+                    self.queue.refused(&frame, pool);
                     pool.release(frame.buffer);
                     return;
                 }

@@ -1,12 +1,15 @@
 //! Compares the queue with a simple model, and tests corner cases of Algorithm 1 by hand.
 
 use pktgen_core::record::{Book, PacketId};
+use pktgen_core::units::{Rate, Size};
 use pktgen_wire::wire::frame::HEAD;
 use pktgen_wire::wire::update::values;
 use proptest::prelude::*;
 
 use super::*;
 use pktgen_engine::frame::Kind;
+use pktgen_engine::target::context::Outbox;
+use pktgen_engine::target::port::{Port, PortTiming};
 
 const ELEMENTS: usize = 3;
 const BYTES: usize = HEAD + UPDATE_HEAD + 4 * ELEMENTS;
@@ -277,6 +280,26 @@ fn the_locked_update_is_out_of_reach_but_may_hold_its_slot() {
         assert_eq!(books.rows[1].action, expected, "slot held: {hold}");
         assert_eq!(queue.status(1).occupancy, 1);
     }
+}
+
+/// §5: N counts the clusters that send updates, also those whose updates the engine drops.
+#[test]
+fn clusters_of_updates_that_the_engine_drops_are_active() {
+    let timing = PortTiming {
+        engine_rate: Rate::from_bps(1_000_000_000),
+        ..PortTiming::link(Rate::from_bps(1_000_000_000), Size::default(), 0)
+    };
+    let settings = OlafSettings { active_window: 100, ..settings(4, true, None) };
+    let mut port = Port::new(0, Box::new(OlafQueue::new(settings, 4)), &timing);
+    let (mut pool, mut books, mut out) = (Pool::new(BYTES, 4), Books::default(), Outbox::default());
+    for cluster in 0..3u16 {
+        let frame = frame(&plain(cluster.into(), cluster, 0, 0, 0.0), 0, &mut pool);
+        port.offer(frame, &mut pool, &mut books, &mut out);
+    }
+    let busy = books.rows.iter().filter(|row| row.reason == Some(Reason::EngineBusy));
+    assert_eq!(busy.count(), 2);
+    assert_eq!(port.status(0, &mut pool, &mut books, &mut out).active, 3);
+    assert_eq!(port.status(101, &mut pool, &mut books, &mut out).active, 0);
 }
 
 #[test]

@@ -25,6 +25,11 @@ pub trait Queue: Send {
     /// time of the offer. A frame that is not kept is released.
     fn enqueue(&mut self, burst: &[Frame], pool: &mut Pool, books: &mut Books);
 
+    /// Notes the arrival of a frame that the device drops before the queue, at `frame.t`.
+    fn refused(&mut self, _frame: &Frame, _pool: &Pool) {
+        // Most queues do not count arrivals.
+    }
+
     /// Takes the frame that is transmitted next and locks it.
     fn dequeue(&mut self, t: Time, pool: &mut Pool) -> Option<Frame>;
 
