@@ -181,7 +181,7 @@ fn bad_values_are_named() {
     for (keys, part) in [
         ("task = \"cartpol\"", "did you mean \"cartpole\""),
         ("hidden = [0]", "workload.hidden"),
-        ("hidden = [300, 300]", "at most 2239"),
+        ("hidden = [33, 56]", "2240 parameters; each layer has at least 1, and a packet holds at most 2239"),
         ("steps = 0", "workload.steps"),
         ("limit = 0", "workload.limit"),
         ("step_time = \"0ns\"", "workload.step_time"),
