@@ -9,7 +9,7 @@ use pktgen_core::time::{HORIZON, NS};
 use pktgen_core::{Error, Result};
 use pktgen_wire::pcap::{Packet, Reader, Stamp};
 use pktgen_wire::wire::frame::{HEAD, Ip, group_of};
-use pktgen_wire::wire::sight::{Datagram, Delivery, Look, Sight, What, frame_bytes, glance, look};
+use pktgen_wire::wire::sight::{Datagram, Delivery, Look, Sight, What, frame_bytes, glance, look_at};
 use pktgen_wire::wire::update::is_headless;
 use pktgen_wire::wire::{Captured, Format, Formats};
 
@@ -299,7 +299,7 @@ impl Input {
             match packet {
                 Ok(Some(packet)) => {
                     let Some(time) = packet.time else { continue };
-                    let found = match look(packet.link_type, packet.bytes) {
+                    let found = match look_at(&packet) {
                         Look::Udp(datagram) => self.decoder.sight(&datagram),
                         Look::Layer(kind, datagram) => self.decoder.layer(kind, &datagram).ok(),
                         _ => None,
@@ -467,7 +467,7 @@ impl Decoder {
 
     #[inline(never)]
     fn closely(&mut self, packet: &Packet) -> std::result::Result<Found, Odd> {
-        match look(packet.link_type, packet.bytes) {
+        match look_at(packet) {
             Look::Udp(datagram) => match self.sight(&datagram) {
                 Some((format, sight)) => {
                     let content = self.content(format, &sight, &datagram);
@@ -587,8 +587,12 @@ impl Decoder {
             None => (0..self.formats.len()).find(fits),
         };
         let known = known.ok_or(Odd::Other)?;
-        // Its Ethernet type is the format's own: it was cut, or is of another length than the format has.
-        self.formats[known].sight(datagram).map(|sight| (known as u8, sight)).ok_or(Odd::Unreadable)
+        match self.formats[known].sight(datagram) {
+            Some(sight) => Ok((known as u8, sight)),
+            // Its Ethernet type is the format's own: it was cut within its header, or does not fit the format.
+            None if datagram.payload.len() < datagram.whole.min(CUT) => Err(Odd::Unreadable),
+            None => Err(Odd::Misfit),
+        }
     }
 }
 

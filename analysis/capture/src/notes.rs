@@ -128,7 +128,7 @@ fn not_counted(input: &InputFacts) -> impl Iterator<Item = String> {
     let reasons = [
         (
             tally.misfits,
-            "have a port of a known format and another content (damaged, another protocol, or several datagrams that the host joined: \
+            "have a port or Ethernet type of a known format and another content (damaged, another protocol, or several datagrams that the host joined: \
              ethtool -K IF gro off rx-gro-hw off)",
         ),
         (

@@ -256,7 +256,7 @@ impl Format for AtpMl {
 
     /// If the bitmap has one bit, it identifies the host.
     fn sight(&self, datagram: &Datagram) -> Option<Sight> {
-        let header = Header::get(datagram.payload)?;
+        let header = Header::get(datagram.payload).filter(|_| datagram.whole == BYTES)?;
         let (bits, host) = (header.bitmap.count_ones(), header.bitmap.trailing_zeros());
         let worker = any_worker(datagram.src).or((bits == 1).then_some(host));
         Some(Sight {
@@ -353,7 +353,8 @@ impl Format for AtpUdp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pktgen_wire::wire::sight::{Look, look};
+    use pktgen_wire::pcap::Packet;
+    use pktgen_wire::wire::sight::{Look, look, look_at};
     use proptest::prelude::*;
 
     fn header() -> Header {
@@ -372,13 +373,20 @@ mod tests {
         // After a VLAN tag, too; a frame truncated within its header has no contents.
         let tagged = [&frame[..12], &[0x81, 0, 0, 5], &frame[12..]].concat();
         assert!(matches!(look(1, &tagged), Look::Layer(ETHER_TYPE, found) if found == datagram));
-        for kept in 0..frame.len() {
-            let seen = match look(1, &frame[..kept]) {
+        let seen = |bytes: &[u8], len: usize| {
+            let (len, time) = (len as u32, None);
+            match look_at(&Packet { section: 0, interface: 0, link_type: 1, time, resolution_ps: 1, len, bytes }) {
                 Look::Layer(_, datagram) => AtpMl.sight(&datagram),
                 _ => None,
-            };
-            assert_eq!(seen, (kept >= HEAD + BEFORE).then_some(sight), "{kept}");
+            }
+        };
+        for kept in 0..frame.len() {
+            let kept = &frame[..kept];
+            assert_eq!(seen(kept, FRAME_BYTES), (kept.len() >= HEAD + BEFORE).then_some(sight), "{}", kept.len());
+            // Frames of this length are no packets, and neither are longer ones.
+            assert_eq!((seen(kept, kept.len()), seen(kept, FRAME_BYTES + 1)), (None, None), "{}", kept.len());
         }
+        assert_eq!(seen(&frame, FRAME_BYTES), Some(sight));
         frame[13] = 1;
         assert!(!matches!(look(1, &frame), Look::Layer(ETHER_TYPE, _)), "background traffic of another type");
     }

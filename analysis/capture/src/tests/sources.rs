@@ -72,14 +72,30 @@ fn packets_that_came_without_our_header_show_no_more_than_on_the_wire() {
     assert!(measured.notes.iter().any(|note| note.note == "senders_incomplete"), "{:?}", measured.notes);
 }
 
-/// The Ethernet type names the format.
+/// The Ethernet type names the format. A frame without UDP says its length nowhere: that on the wire counts.
 #[test]
-fn a_frame_cut_within_its_header_is_unreadable() {
+fn frames_without_udp_have_the_length_of_their_format() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("c.pcapng");
-    write(&path, &[(1000, atp()[..40].to_vec())]);
-    let (_, tally) = events(&path, None);
-    assert_eq!((tally.unreadable, tally.foreign), (1, 0));
+    let mut frame = atp();
+    let whole = frame.len();
+    frame.extend([0; 4]);
+    // Kept bytes and length on the wire; packets that count, cannot be read, and do not fit.
+    for (kept, len, counted) in [
+        (whole, whole, (1, 0, 0)),
+        (128, whole, (1, 0, 0)),
+        (40, whole, (0, 1, 0)),
+        (40, 40, (0, 0, 1)),
+        (82, 82, (0, 0, 1)),
+        (whole + 4, whole + 4, (0, 0, 1)),
+    ] {
+        let mut writer = Writer::create(&path, WriterOptions::new(Form::Pcapng)).unwrap();
+        writer.packet(0, 1000, &frame[..kept], len as u32).unwrap();
+        writer.finish().unwrap();
+        let (found, tally) = events(&path, None);
+        assert_eq!((found.len(), tally.unreadable, tally.misfits), counted, "{kept} of {len}");
+        assert_eq!(tally.foreign, tally.misfits);
+    }
 }
 
 /// However little of a packet was kept: ports of no format name none, unless a format was specified.

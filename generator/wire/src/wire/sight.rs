@@ -6,6 +6,7 @@
 use etherparse::{LaxNetSlice, LaxSlicedPacket, TransportSlice};
 
 use super::frame::{HEAD, Ip};
+use crate::pcap::Packet;
 use crate::time::Time;
 
 /// Supported link types, by their number in captures.
@@ -151,7 +152,7 @@ pub enum Look<'a> {
     /// A datagram.
     Udp(Datagram<'a>),
     /// The content after an IPv4 header in frames of a separate Ethernet type (ATP): without ports, and with the length
-    /// that was kept, since it does not contain its length.
+    /// of the rest of the frame, since it does not contain its length.
     Layer(u16, Datagram<'a>),
     /// A fragment of a datagram, with unknown content.
     Fragment,
@@ -163,7 +164,16 @@ pub enum Look<'a> {
     Link,
 }
 
-/// Parses the headers of the kept bytes of a packet.
+/// Parses the headers of a captured packet, of which only the beginning may have been kept.
+#[inline]
+pub fn look_at<'a>(packet: &Packet<'a>) -> Look<'a> {
+    let found = look(packet.link_type, packet.bytes);
+    let Look::Layer(kind, datagram) = found else { return found };
+    let cut = (packet.len as usize).saturating_sub(packet.bytes.len());
+    Look::Layer(kind, Datagram { whole: datagram.whole + cut, ..datagram })
+}
+
+/// Parses the headers of a whole packet, or of the kept bytes of one whose length is in its UDP header.
 #[inline]
 pub fn look(link_type: u16, bytes: &[u8]) -> Look<'_> {
     glance(link_type, bytes).map_or_else(|| look_closely(link_type, bytes), Look::Udp)

@@ -15,7 +15,7 @@ use crate::pcap::{Packet, Reader, Stamp};
 use crate::registry::Named;
 use crate::time::{NS, SECOND};
 use crate::wire::frame::HEAD;
-use crate::wire::sight::{AttemptMarks, Datagram, Delivery, Look, Renewal, Sight, What, look};
+use crate::wire::sight::{AttemptMarks, Datagram, Delivery, Look, Renewal, Sight, What, look_at};
 use crate::wire::{Captured, Format, Formats, update};
 use crate::{Error, Result};
 
@@ -198,7 +198,7 @@ impl Gathered {
     }
 
     fn packet(&mut self, packet: &Packet, number: u64) -> Result<(), String> {
-        let (datagram, format) = match look(packet.link_type, packet.bytes) {
+        let (datagram, format) = match look_at(packet) {
             Look::Udp(datagram) => (datagram, self.format_of(&datagram)),
             Look::Layer(kind, datagram) => match self.format_of_type(kind) {
                 Some(format) => (datagram, Some(format)),
@@ -289,7 +289,7 @@ impl Gathered {
         let (reward, values) = self.content(format, datagram);
         self.lanes += u64::from(flags & update::FLAG_LANES != 0);
         self.headless += u64::from(flags & update::FLAG_HEADLESS != 0);
-        let bytes = self.frame_bytes(format, packet, datagram, &sight);
+        let bytes = self.frame_bytes(format, datagram, &sight);
         if self.found.len() >= UPDATES_MAX || self.values.len() > VALUES_MAX {
             return Err(format!(
                 "there are more than {UPDATES_MAX} updates or {VALUES_MAX} values, which are held until they are in order; \
@@ -314,12 +314,9 @@ impl Gathered {
     }
 
     /// How long the frame is in a trace: tags of networks are no part of it.
-    fn frame_bytes(&mut self, format: &dyn Format, packet: &Packet, datagram: &Datagram, sight: &Sight) -> u32 {
-        // Without UDP, what follows IPv4 has no length of its own: what was kept of it, and what was cut off.
-        let captured = match datagram.dst_port {
-            0 => HEAD - 8 + datagram.whole + (packet.len as usize).saturating_sub(packet.bytes.len()),
-            _ => HEAD + datagram.whole,
-        };
+    fn frame_bytes(&mut self, format: &dyn Format, datagram: &Datagram, sight: &Sight) -> u32 {
+        // What has no ports has no UDP header.
+        let captured = if datagram.dst_port == 0 { HEAD - 8 } else { HEAD } + datagram.whole;
         let wanted = match format.facts().updates {
             // What is sent of such a frame when it is replayed with `on_wire = "strict"` is what was captured.
             Captured::Headless(_) => HEAD + update::UPDATE_HEAD + usize::from(sight.elements) * 4,

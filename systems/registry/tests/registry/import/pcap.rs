@@ -446,6 +446,15 @@ fn a_tag_before_a_frame_without_udp_is_not_in_its_length() {
     }
 }
 
+/// They say their length nowhere.
+#[test]
+fn frames_without_udp_of_another_length_are_no_updates() {
+    let folder = Folder::new();
+    write(&folder.path("a.pcap"), Form::Pcap, 0, &[(1_000, atp()), (2_000, atp()[..82].to_vec())], 0);
+    let (imported, notes) = folder.import(&["a.pcap"], &plain()).unwrap();
+    assert_eq!((imported.len(), notes["passed_over"].as_str()), (1, "1 foreign"));
+}
+
 /// A format without UDP is not sought in datagrams, and a format over UDP not in frames of other Ethernet types.
 #[test]
 fn a_given_format_is_sought_only_where_it_can_be() {
