@@ -15,7 +15,7 @@
 pub mod control;
 mod numbers;
 
-use control::{Control, PIECE_MAX};
+use control::{CONTROL_MAX, Control, PIECE_MAX};
 
 use pktgen_core::record::{Heat, PacketId};
 use pktgen_core::registry::Named;
@@ -376,7 +376,14 @@ impl Format for Libra {
     }
 
     fn sight(&self, datagram: &Datagram) -> Option<Sight> {
-        let header = Header::parse_head(datagram.payload, datagram.whole)?;
+        let header = Header::parse_head(datagram.payload, datagram.whole).filter(|header| {
+            let rest = &datagram.payload[HEADER..];
+            match (header.kind, datagram.whole - HEADER) {
+                (Kind::Control, whole) if rest.len() < whole => whole <= CONTROL_MAX,
+                (Kind::Control, _) => Control::parse(rest).is_some(),
+                _ => true,
+            }
+        })?;
         let (what, before) = match header.kind {
             Kind::Push => (What::Update, 0),
             Kind::Result => (What::Result, if header.is_cold() { 0 } else { RESULT_HEAD }),
@@ -461,6 +468,25 @@ mod tests {
         assert_eq!(Header::parse(&[0x10, 0, 0, 0, 0, 0]), None, "resent, and the first attempt");
         assert_eq!(Header::parse(&[0x05, 0, 0, 0, 0, 0]), None, "a further attempt that was not resent");
         assert_eq!(Header::parse(&[0xe0, 0, 0, 0, 0, 0]), None, "no such kind");
+    }
+
+    /// Of a message that was cut only the length is known.
+    #[test]
+    fn messages_that_are_invalid_are_no_control() {
+        let control = Control { from: 1, to: 2, session: 3, what: control::What::Begin };
+        let mut bytes = vec![0; HEADER + control.len() + 1];
+        Header { kind: Kind::Control, attempt: 0, job: 0, seq: 0 }.emit(&mut bytes);
+        control.emit(&mut bytes[HEADER..]);
+        let what = |kept: usize, whole: usize| {
+            let (src_port, dst_port, payload) = (PORT, PORT, &bytes[..kept]);
+            let datagram = Datagram { src: 1, dst: 2, src_port, dst_port, payload, whole, six: None };
+            Libra.sight(&datagram).map(|sight| sight.what)
+        };
+        let (long, exact) = (bytes.len(), bytes.len() - 1);
+        assert_eq!((what(exact, exact), what(exact - 1, exact)), (Some(What::Control), Some(What::Control)));
+        assert_eq!((what(long, long), what(exact - 1, exact - 1)), (None, None));
+        let most = HEADER + CONTROL_MAX;
+        assert_eq!((what(exact, most), what(exact, most + 1)), (Some(What::Control), None));
     }
 
     proptest! {
