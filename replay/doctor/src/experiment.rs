@@ -173,8 +173,8 @@ fn of_end(plan: &TransportPlan, end: End, name: &str, frame_bytes: usize, host: 
 fn of_driver(plan: &TransportPlan, end: End, name: &str, host: &Host, verdict: &mut Suitability) {
     let facts = host.answers().card(name).xdp;
     if !xdp::has_driver_mode(facts) {
-        let why = "its driver runs no XDP programs, and by one of them it receives";
-        verdict.hinder(name, "no XDP", why, "--set transport.kind=af_packet; or use a card whose driver has XDP");
+        let (why, remedy) = xdp::lacking(host, name);
+        verdict.hinder(name, "no XDP", format!("it receives by a program in the driver, and {why}"), remedy);
         return;
     }
     let has = host.names(&format!("sys/class/net/{name}/queues"), "rx-").len();
@@ -189,7 +189,7 @@ fn of_driver(plan: &TransportPlan, end: End, name: &str, host: &Host, verdict: &
         verdict.hinder(name, &format!("{has} receive queues"), why, remedy);
     }
     let live = plan.kind.name() == "xdp_live" && end == End::Workers;
-    if !live || facts.is_none_or(|facts| facts.takes_redirected) {
+    if !live || !xdp::drops_redirected(facts) {
         return;
     }
     // A veth whose other end gets a program by this run takes them then.

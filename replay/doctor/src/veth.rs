@@ -3,9 +3,8 @@
 use pktgen_core::registry::Named;
 use pktgen_realtime::transport::safety::other_end;
 
-use super::{Check, Finding, Level, View};
-
 use super::host::Host;
+use super::{Check, Finding, Level, View, xdp};
 
 const NAME: &str = "veth";
 
@@ -35,7 +34,7 @@ fn of(host: &Host, name: &str) -> Vec<Finding> {
         Finding::new(NAME, name, Level::Note, format!("veth, with {with}"))
             .why("figures from veth are not those of a card; its speed is made up"),
     ];
-    if !host.answers().card(name).xdp.is_none_or(|facts| facts.takes_redirected) {
+    if xdp::drops_redirected(host.answers().card(name).xdp) {
         let at = if peer.is_some() { "" } else { "in the other namespace: " };
         findings.push(
             Finding::new(NAME, name, Level::Note, "drops redirected frames")

@@ -13,6 +13,7 @@ use std::path::Path;
 
 use pktgen_core::{Error, Result};
 
+use super::queues;
 use super::routes::{self, Route};
 
 /// Flag of an interface that is up.
@@ -186,6 +187,24 @@ pub fn other_end(root: &Path, interface: &str) -> Option<String> {
             && number_in(root, name, "ifindex") == Some(other)
             && number_in(root, name, "iflink") == Some(own)
     })
+}
+
+/// Returns why a veth has no XDP, and the remedy: the kernel attaches programs to one if it has as many receive queues as its other end has
+/// send queues.
+pub fn too_few_queues(root: &Path, interface: &str) -> (String, String) {
+    let count = |name: &str| queues::count(&root.join("sys/class/net"), name).ok();
+    let peer = other_end(root, interface);
+    let peer = peer.as_deref().and_then(|name| Some((name, count(name)?.1)));
+    match (count(interface), peer) {
+        (Some((has, _)), Some((peer, needed))) => (
+            format!("{interface} has fewer receive queues ({has}) than {peer}, its other end, has send queues ({needed})"),
+            format!("sudo ethtool -L {interface} rx {needed}; or sudo ethtool -L {peer} tx {has}"),
+        ),
+        _ => (
+            format!("{interface} has fewer receive queues than its other end has send queues"),
+            format!("sudo ethtool -L {interface} rx N, with the number of the other end: ethtool -l PEER in its namespace"),
+        ),
+    }
 }
 
 /// Returns the number in a file of an interface.
