@@ -2,7 +2,7 @@
 
 use super::capabilities::{OUTSIDE, given, in_user_namespace};
 use super::host::{Capability, Host};
-use super::{Finding, Level, View, kernel, memlock, xdp};
+use super::{Finding, Level, View, kernel, memlock, veth, xdp};
 use pktgen_realtime::transport::{TRANSPORTS, Transport, safety};
 
 const NAME: &str = "transport";
@@ -91,7 +91,8 @@ fn of(view: &View<'_>, transport: &dyn Transport) -> Finding {
     if !needs.interfaces {
         return Finding::new(NAME, transport.name(), Level::Ok, "usable");
     }
-    let fit: Vec<_> = view.present().filter(|name| is_fit(view.host, needs, name)).collect();
+    let fit = view.present().filter(|name| is_fit(view.host, needs, name));
+    let fit: Vec<_> = fit.map(|name| format!("{name}{}", condition(view.host, transport, name))).collect();
     match fit.is_empty() {
         false => Finding::new(NAME, transport.name(), Level::Ok, format!("usable, on {}", fit.join(", "))),
         true => Finding::new(NAME, transport.name(), Level::Note, "usable, but on none of these interfaces")
@@ -100,6 +101,16 @@ fn of(view: &View<'_>, transport: &dyn Transport) -> Finding {
                 if needs.af_xdp { ", with XDP in the driver" } else { "" }
             ))
             .remedy("sudo ip link add w0 type veth peer name d0; sudo ip link set w0 up; sudo ip link set d0 up"),
+    }
+}
+
+/// Returns the condition on which workers send on it; empty for most interfaces. A veth takes live frames if its other end gets a program by the run.
+fn condition(host: &Host, transport: &dyn Transport, interface: &str) -> &'static str {
+    let drops = transport.name() == "xdp_live" && xdp::drops_redirected(host.answers().card(interface).xdp);
+    match (drops, veth::is_veth(host, interface)) {
+        (false, _) => "",
+        (true, true) => " (sends if its other end is in the run, too, or has GRO)",
+        (true, false) => " (receives only)",
     }
 }
 
@@ -164,6 +175,20 @@ mod tests {
         let mut plain = Fixture::good();
         plain.answers.card.xdp = Some(Default::default());
         assert_eq!([level(&plain, "af_packet"), level(&plain, "af_xdp")], [Level::Ok, Level::Note]);
+        // Workers send live frames where the driver takes redirected frames.
+        let value = |fixture: &Fixture, name: &str| {
+            let host = fixture.host();
+            let found = transports(&View::new(&host, Vec::new(), false));
+            found.into_iter().find(|found| found.subject == name).expect("listed").value
+        };
+        let mut drops = Fixture::good();
+        assert_eq!(value(&drops, "xdp_live"), "usable, on eth1");
+        drops.answers.card.xdp.as_mut().unwrap().takes_redirected = false;
+        assert_eq!(value(&drops, "af_xdp"), "usable, on eth1");
+        assert_eq!(value(&drops, "xdp_live"), "usable, on eth1 (receives only)");
+        drops.answers.card.driver = Some("veth".into());
+        let wanted = "usable, on eth1 (sends if its other end is in the run, too, or has GRO)";
+        assert_eq!(value(&drops, "xdp_live"), wanted);
         let down = Fixture::good().file("sys/class/net/eth1/flags", "0x1002");
         assert_eq!([level(&down, "udp"), level(&down, "af_packet")], [Level::Ok, Level::Note]);
     }

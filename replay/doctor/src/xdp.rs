@@ -123,7 +123,8 @@ mod tests {
         }
         let wanted = "sudo ethtool -L eth1 rx 3; or sudo ethtool -L d0 tx 2; or --set transport.kind=af_packet";
         assert_eq!(remedy(&fixture), wanted);
-        let why = &fixture.look(&Xdp)[0].why;
-        assert!(why.ends_with("eth1 has fewer receive queues (2) than d0, its other end, has send queues (3)"), "{why}");
+        let why = fixture.look(&Xdp)[0].why.clone();
+        let wanted = "eth1 has fewer receive queues (2) than d0, its other end, has send queues (3)";
+        assert!(why.ends_with(wanted), "{why}");
     }
 }
