@@ -159,10 +159,10 @@ fn has_stages(section: &Section, stages: u32, resources: &Resources, known: &Spa
         fewer => format!("give {fewer} endpoint.registers or fewer ({REGISTERS_PER_STAGE} are a stage), or "),
     };
     Err(Error::config(format!(
-        "{place}: {stages}, and with {registers} registers the program is estimated to take {}; {fewer}say with {place} how \
-         many the switch has",
-        resources.stages,
-        place = section.place("stages")
+        "{}: {stages}, and with {registers} registers the program is estimated to take {}; {fewer}say with \
+         target.stages how many the switch has",
+        section.place("stages"),
+        resources.stages
     )))
 }
 

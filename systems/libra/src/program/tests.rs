@@ -7,7 +7,7 @@ mod state;
 
 use crate::format::control::{Control, What};
 use crate::format::{HEADER, ResultHead, hot_pairs, pairs};
-use pktgen_core::config::Value;
+use pktgen_core::config::{Document, Value};
 use pktgen_core::record::{Book, PacketId};
 use pktgen_core::topology::NO_PORT;
 use pktgen_wire::wire::frame::{Datagram, SERVER_IP, group_ip, set_udp_checksum, worker_ip};
@@ -260,6 +260,10 @@ fn settings_that_cannot_be_are_refused_with_the_way_out() {
     for part in ["target.stages: 12", "64 registers", "21", "28 endpoint.registers or fewer"] {
         assert!(twelve.contains(part), "{twelve}");
     }
+    // The place of the key in a file is named once.
+    let mut document = Document::parse("[target]\nstages = 1\n", "x.toml").unwrap();
+    let one = Libra::open(&mut document.section("target").unwrap(), place(1, 1)).err().expect("one stage").to_string();
+    assert!(one.starts_with("x.toml:2:") && one.ends_with("; say with target.stages how many the switch has"));
     fails(place(1, 1), &[("stages", 0u32.into())], &["target.stages", "1 to 1000"]);
 }
 
