@@ -305,7 +305,9 @@ for _, format in ipairs(formats) do
       if is_one_of(format, pinfo.src_port) or is_one_of(format, pinfo.dst_port) or is_surely(format, tvb) then
         return proto.dissector(tvb, pinfo, tree)
       end
-      return others and others:call(tvb, pinfo, tree) or 0
+      -- A packet that is malformed to them is shown as such before the call ends by an error.
+      local ok, taken = pcall(function() return others and others:call(tvb, pinfo, tree) end)
+      return ok and (taken or 0) or tvb:len()
     end
     udp:add(port, between)
   end

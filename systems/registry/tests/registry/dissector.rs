@@ -236,6 +236,22 @@ fn packets_are_found_on_other_ports_and_others_are_left_alone() {
     }
 }
 
+/// InfiniBand's dissector marks a packet that ends within its headers.
+#[test]
+fn malformed_packets_of_other_protocols_are_no_errors_of_the_dissector() {
+    const ROCE: u16 = 4791;
+    // The first header of an RDMA write, without the second.
+    let cut = frame(&[0x2a, 0, 0xff, 0xff, 0, 0, 0, 1, 0, 0, 0, 5], (40_001, ROCE));
+    let mut formats = all().protocols.formats.iter();
+    let format = formats.find(|format| format.layout().shared_ports.contains(&ROCE)).expect("a format over RoCE");
+    let folder = tempfile::tempdir().unwrap();
+    let capture = write(folder.path(), &[cut], |_| usize::MAX);
+    let Some(pdml) = tshark(folder.path(), &capture, &["-T", "pdml"]) else { return };
+    // Refuses errors of the script.
+    assert!(packets(&pdml, format.name()).iter().all(|packet| packet.fields.is_empty()));
+    assert!(pdml.contains("_ws.malformed") && !pdml.contains("name=\"rpc\""), "{pdml}");
+}
+
 /// Wireshark itself handles tags and IPv6: the dissector is found behind them.
 #[test]
 fn packets_are_found_behind_tags_and_ipv6() {
