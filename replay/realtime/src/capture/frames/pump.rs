@@ -8,7 +8,7 @@ use std::thread::Thread;
 use std::time::Duration;
 
 use pktgen_core::Result;
-use pktgen_core::time::{MS, SECOND, Time};
+use pktgen_core::time::{MS, NS, SECOND, Time};
 use rtrb::{Consumer, Producer};
 
 use super::block::{Block, ROWS};
@@ -44,8 +44,8 @@ pub(super) struct Blocks {
     spare: Vec<Block>,
     snap: usize,
     counts: RecordingCounts,
-    /// The time of this burst, read when its first frame was found.
-    now: Option<Time>,
+    /// The time of this burst, read when its first frame was found, and the stamp of that frame.
+    now: Option<(Time, Option<u64>)>,
 }
 
 impl Blocks {
@@ -58,7 +58,7 @@ impl Blocks {
     /// Takes a frame.
     #[inline]
     fn take(&mut self, arrival: &Arrival<'_>, clock: &RunClock) {
-        let now = *self.now.get_or_insert_with(|| clock.now());
+        let (now, _) = *self.now.get_or_insert_with(|| (clock.now(), arrival.stamp_ns));
         let Some(block) = &mut self.current else {
             self.counts.writer_dropped += 1;
             return;
@@ -145,12 +145,16 @@ impl Pump<'_> {
 
     fn receive(&mut self, stops: [&AtomicBool; 2], watch: Watch) -> Result<CaptureEnd> {
         let (mut last, mut seen, mut next_watch, mut looked) = (0, false, SECOND, self.clock.now());
+        let mut waited = None;
         loop {
             let got = self.burst()?;
             if got > 0 {
-                (last, seen) = (self.blocks.now.unwrap_or(last), true);
+                (last, seen) = (self.blocks.now.map_or(last, |(now, _)| now), true);
             }
             let now = if got > 0 { last } else { self.clock.now() };
+            if let Some((asked, woken)) = waited.take() {
+                looked = if got > 0 { self.held_since(asked, woken) } else { woken };
+            }
             let counts = &mut self.blocks.counts;
             counts.longest_away_ps = counts.longest_away_ps.max(now - looked);
             looked = now;
@@ -179,11 +183,21 @@ impl Pump<'_> {
                     Wait::Block if seen && now - last < LIVELY => std::thread::sleep(NAP),
                     Wait::Block => {
                         self.wire.wait(SLEEP_NS)?;
-                        looked = self.clock.now();
+                        waited = Some((now, self.clock.now()));
                     }
                 }
             }
         }
+    }
+
+    /// Returns since when the ring has held the frames of this burst, after a wait from `asked` to `woken`: since the first one's stamp if
+    /// that is of the host's clock, else since the wait was due to end.
+    fn held_since(&self, asked: Time, woken: Time) -> Time {
+        let anchor_ns = i128::from(self.clock.anchor_unix_ns());
+        let stamp = self.blocks.now.and_then(|(_, stamp_ns)| stamp_ns);
+        let arrived = stamp.and_then(|ns| Time::try_from((i128::from(ns) - anchor_ns) * i128::from(NS)).ok());
+        let due = asked + SLEEP_NS as Time * NS;
+        arrived.filter(|t| (asked..=woken).contains(t)).unwrap_or(due.min(woken))
     }
 
     /// Frames that may still be taken.
@@ -276,6 +290,68 @@ mod tests {
 
         fn mode(&self) -> String {
             "late".into()
+        }
+    }
+
+    /// Sleeps for two seconds at each wait. With `stamp`, a frame is there then.
+    struct Asleep {
+        clock: FileClock,
+        stamp: Option<Option<u64>>,
+    }
+
+    impl Wire for Asleep {
+        fn send(&mut self, _frames: &[&[u8]]) -> Result<Submitted> {
+            Ok(Submitted::default())
+        }
+
+        fn receive(&mut self, _most: usize, each: &mut dyn FnMut(Arrival<'_>)) -> Result<Found> {
+            let Some(stamp_ns) = self.stamp.take_if(|_| self.clock.now() >= SECOND) else {
+                return Ok(Found::default());
+            };
+            each(Arrival { bytes: &[7; 60], len: 60, stamp_ns, lost: false });
+            Ok(Found::some(1))
+        }
+
+        fn wait(&mut self, _timeout_ns: u64) -> Result<()> {
+            self.clock.wait_until(self.clock.now() + 2 * SECOND);
+            Ok(())
+        }
+
+        fn counters(&mut self) -> WireCounters {
+            WireCounters::default()
+        }
+
+        fn mode(&self) -> String {
+            "asleep".into()
+        }
+    }
+
+    /// What arrives during a wait is in the ring from then on, and not from the end of the wait.
+    #[test]
+    fn frames_that_come_during_a_wait_are_held_since_they_came() {
+        const ANCHOR_NS: u64 = 5_000_000_000;
+        let (beyond, stopped) = (2 * SECOND - 10 * MS, AtomicBool::new(false));
+        for (stamp, away) in [
+            (Some(Some(ANCHOR_NS + 500_000_000)), 1500 * MS),
+            (Some(Some(ANCHOR_NS)), 2 * SECOND),
+            // Without a stamp, and with one of another clock.
+            (Some(None), beyond),
+            (Some(Some(37)), beyond),
+            (Some(Some(ANCHOR_NS + 37_000_000_000)), beyond),
+            (None, 0),
+        ] {
+            let (full, _filled) = RingBuffer::new(2);
+            let (mut emptied, empty) = RingBuffer::new(2);
+            assert!(emptied.push(Block::new(BURST, 64, true)).is_ok());
+            let mut blocks = Blocks::new(full, empty, 64);
+            let file = FileClock::new();
+            let clock = RunClock::of_file(file.clone(), ANCHOR_NS);
+            let limits = RecordingLimits { count: Some(1), length: Some(3 * SECOND), idle: None, wait: Wait::Block };
+            let mut wire = Asleep { clock: file, stamp };
+            let pump = Pump { wire: &mut wire, clock: &clock, limits: &limits, blocks: &mut blocks };
+            let (ended, counts) = pump.run([&stopped, &stopped], &mut |_, _, _| ());
+            assert!(matches!(ended, Ok(CaptureEnd::Limit)), "{ended:?}");
+            assert_eq!((counts.captured, counts.longest_away_ps), (u64::from(stamp.is_some()), away), "{stamp:?}");
         }
     }
 
