@@ -9,6 +9,7 @@ use pktgen_core::config::Document;
 use pktgen_core::units::Rate;
 use pktgen_core::{Error, Result};
 use pktgen_doctor::{Finding, Host, Level, choices, judge, text};
+use pktgen_realtime::draft::draft;
 use pktgen_realtime::driver::real_time::Roles;
 use pktgen_registry::all;
 use pktgen_wire::device::plan::DeviceTemplate;
@@ -379,5 +380,10 @@ fn write(out: &Path, device: &str, experiment: &str) -> Result<Vec<Finding>> {
     fs::write(&path, experiment).map_err(Error::io("write", &path))?;
     // Independent of the current folder.
     let set = format!("target.profile={}", json!(profile.display().to_string()));
-    Ok(judge(&open(Document::load(&path, &[set])?)?, Roles::ALL, &Host::this())?.findings)
+    let experiment = open(Document::load(&path, &[set])?)?;
+    let verdict = judge(&experiment, Roles::ALL, &Host::this())?;
+    // The preview refuses rates above those of the device's ports.
+    let run = &experiment.runs[0];
+    draft(experiment.draft(run)?, experiment.updates(run)?, (experiment.name.as_str(), run.folder().as_str()), 1)?;
+    Ok(verdict.findings)
 }

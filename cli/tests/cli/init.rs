@@ -126,6 +126,21 @@ fn every_system_that_it_knows_passes_its_checks() {
     }
 }
 
+/// A pair of virtual interfaces says 10 Gbit/s.
+#[test]
+fn a_rate_above_that_of_the_link_cannot_run_here() {
+    let Some(net) = net("initrate") else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (rate, code) in [("9Gbps", 0), ("20Gbps", 3)] {
+        let words = ["init", rate, "--device", "olaf", "--workers-if", "h0", "--server-if", "h1", "--workers", "9"];
+        let output = run(&net, folder.path(), &[&words[..], &["--rate", rate]].concat());
+        assert_eq!(output.status.code(), Some(code), "{rate}: {}", said(&output));
+        assert_eq!(said(&output).contains("h0 says that its link carries 10.000"), code == 3, "{}", said(&output));
+        let doctor = run(&net, &folder.path().join(rate), &["doctor", "experiment.toml"]);
+        assert_eq!(doctor.status.code(), Some(code), "{rate}: {}", said(&doctor));
+    }
+}
+
 #[test]
 fn what_is_missing_or_dangerous_is_named_and_nothing_is_left() {
     let Some(net) = net("initrefuse") else { return };
@@ -152,6 +167,8 @@ fn what_is_missing_or_dangerous_is_named_and_nothing_is_left() {
     refused(&[&launch[..], &["e0", "--workers-if", "h0"]].concat(), 2, "--workers-if h0: the interface exists");
     refused(&[&two[..], &["--server-if", "h1", "--workers", "6", "--rate", "fast"]].concat(), 2, "--rate fast");
     refused(&[&two[..], &["--server-if", "h1", "--workers", "6", "--rate", "0bps"]].concat(), 2, "--rate 0bps");
+    let fast = [&two[..], &["--server-if", "h1", "--workers", "6", "--rate", "200Gbps"]].concat();
+    refused(&fast, 2, "Gbit/s in the mean, with preambles and gaps, would go to it, and it carries 100.000");
     let inside = net.inside("h");
     for words in [&["addr", "add", "10.9.9.1/24", "dev", "h1"][..], &["route", "add", "default", "via", "10.9.9.2"]] {
         let done = Command::new(&inside[0]).args(&inside[1..]).arg("ip").args(words).status().expect("ip runs");

@@ -54,7 +54,7 @@ pub fn judge(experiment: &Experiment, roles: Roles, host: &Host) -> Result<Suita
             continue;
         }
         match experiment.prepare(run) {
-            Ok(plan) => of_plan(&plan, roles, host, &mut verdict)?,
+            Ok(plan) => of_plan(&plan, || experiment.check_rate(run, &plan, host.root()), roles, host, &mut verdict)?,
             Err(Error::Host(message)) => verdict.add(Finding::refused(NAME, "plan", "cannot be prepared", &message)),
             Err(other) => return Err(other),
         }
@@ -66,7 +66,13 @@ pub fn judge(experiment: &Experiment, roles: Roles, host: &Host) -> Result<Suita
     Ok(verdict)
 }
 
-fn of_plan(plan: &Plan, roles: Roles, host: &Host, verdict: &mut Suitability) -> Result<()> {
+fn of_plan(
+    plan: &Plan,
+    rate: impl FnOnce() -> Result<()>,
+    roles: Roles,
+    host: &Host,
+    verdict: &mut Suitability,
+) -> Result<()> {
     let external = plan.spec.is_external();
     let (part, roles) = (roles.part(), roles.of_run(plan.spec.transport.has_server, external)?);
     plan.check_wires()?;
@@ -108,7 +114,17 @@ fn of_plan(plan: &Plan, roles: Roles, host: &Host, verdict: &mut Suitability) ->
             of_end(transport, end, name, transport.wire_bytes(plan.parts.frame_bytes), host, verdict);
         }
     }
-    Ok(())
+    if !roles.workers {
+        return Ok(());
+    }
+    match rate() {
+        Err(Error::Host(message)) => {
+            let name = transport.interface_name(End::Workers)?;
+            verdict.add(Finding::refused(NAME, name, "link too slow", &message));
+            Ok(())
+        }
+        other => other,
+    }
 }
 
 /// What the launch of a device needs beside the transport.

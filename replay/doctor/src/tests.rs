@@ -130,12 +130,14 @@ fn what_hinders_an_experiment_is_told_with_its_remedy() {
     let absent = FOUR.replace("[\"eth1\"", "[\"eth9\"");
     let queues = ["transport.kind=ring", "transport.wait=spin", "transport.queues=4"];
     let long = ["transport.kind=af_packet", FOUR, "workload.bytes=4000B"];
+    let fast = ["transport.kind=af_packet", FOUR, "schedule.offered=120Gbps", "topology.rate=200Gbps"];
     for (fixture, set, subject, value, remedy) in [
         (Fixture::good(), &["transport.kind=af_packet", &absent][..], "eth9", "refused", "ip -br link"),
         (file("sys/class/net/eth1/flags", "0x1002\n"), &packet[..], "eth1", "refused", "ip link set eth1 up"),
         (file("sys/class/net/eth1/carrier", "0\n"), &packet[..], "eth1", "no carrier", "cable"),
         (Fixture::good().default_route(2), &packet[..], "eth1", "refused", "transport.allow_default_route = true"),
         (Fixture::good(), &long[..], "eth1", "MTU 1500", "sudo ip link set eth1 mtu "),
+        (Fixture::good(), &fast[..], "eth1", "link too slow", "transport.allow_above_link = true"),
         (file("proc/self/status", "CapEff:\t0\n"), &packet[..], "af_packet", "not usable", "setcap"),
         (file("proc/sys/kernel/osrelease", "4.19.0"), &xdp[..], "af_xdp", "not usable", "install Linux 5.9"),
         (plain, &xdp[..], "eth1", "no XDP", "transport.kind=af_packet"),
@@ -158,6 +160,8 @@ fn what_hinders_an_experiment_is_told_with_its_remedy() {
     }
     let allowed = ["transport.kind=af_packet", FOUR, "transport.allow_default_route=true"];
     assert_eq!(hindrances(&Fixture::good().default_route(2), &allowed), []);
+    assert_eq!(hindrances(&Fixture::good(), &[&fast[..], &["transport.allow_above_link=true"]].concat()), []);
+    assert_eq!(hindrances_of(Roles::SERVER, &Fixture::good(), &fast), []);
 }
 
 /// What hinders an experiment that launches its device, for a process with this status and these users.

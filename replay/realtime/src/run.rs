@@ -300,6 +300,11 @@ impl Experiment {
         prepare(self.catalogue, document, run.seed)
     }
 
+    /// Refuses a run whose workers offer more than their interface's link carries, on a host whose files are below `root`.
+    pub fn check_rate(&self, run: &Run, plan: &Plan, root: &Path) -> Result<()> {
+        plan.check_rate(root, || self.updates(run))
+    }
+
     /// Reopens the updates of a run.
     pub fn updates(&self, run: &Run) -> Result<Box<dyn Source>> {
         source(self.catalogue, self.resolve(run)?, run.seed)

@@ -110,6 +110,17 @@ impl Plan {
         }
         transport.dialect.map_or(Ok(()), |dialect| (dialect.open)(&self.parts.traffic()).map(drop))
     }
+
+    /// Refuses workers whose first updates offer more than their interface's link carries, on a host whose files are below `root`.
+    pub(super) fn check_rate(&self, root: &Path, source: impl FnOnce() -> Result<Box<dyn Source>>) -> Result<()> {
+        let transport = &self.spec.transport;
+        // Synchronous workers are paced by windows.
+        if transport.pacing != Pacing::Deadlines || self.spec.training.is_some() {
+            return Ok(());
+        }
+        let looked = (self.spec.workers.len(), self.spec.capture.until);
+        offered(source()?, transport, looked).map_or(Ok(()), |(_, bps)| transport.check_link_in(root, bps))
+    }
 }
 
 /// Number of updates examined for the offered rate; of many workers, a few of each.
@@ -181,12 +192,8 @@ pub(super) fn open(
              use \"open_loop\"",
         ));
     }
-    // Synchronous workers are paced by windows.
-    if roles.workers && plan.spec.transport.pacing == Pacing::Deadlines && plan.spec.training.is_none() {
-        // Not above the rate of the link.
-        let looked = (plan.spec.workers.len(), plan.spec.capture.until);
-        let offered = offered(source()?, &plan.spec.transport, looked);
-        offered.map_or(Ok(()), |(_, bps)| plan.spec.transport.check_link(bps))?;
+    if roles.workers {
+        plan.check_rate(Path::new("/"), &source)?;
     }
     let set = if roles.workers && attaches(plan, steered) { FrameSet::of(source()?) } else { None };
     real_time::open(&plan.parts, &plan.spec.transport, roles, set.as_ref())

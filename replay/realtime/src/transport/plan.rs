@@ -321,10 +321,15 @@ impl TransportPlan {
 }
 
 impl TransportPlan {
-    /// Refuses workers that would send more than `offered_bps`, including gaps between frames, on a slower link.
+    /// Refuses workers that would send more than `offered_bps`, including gaps between frames, on a slower link of this host.
     pub(crate) fn check_link(&self, offered_bps: f64) -> Result<()> {
+        self.check_link_in(Path::new("/"), offered_bps)
+    }
+
+    /// Performs [`check_link`](Self::check_link) for a host whose files are below `root`.
+    pub(crate) fn check_link_in(&self, root: &Path, offered_bps: f64) -> Result<()> {
         let Some(interface) = self.bound(End::Workers) else { return Ok(()) };
-        match safety::link_bps(interface) {
+        match safety::link_bps_in(root, interface) {
             Some(link) if offered_bps > link as f64 && !self.allow_above_link => Err(Error::Host(format!(
                 "the workers would send {:.3} Gbit/s (with preambles and gaps), and {interface} says that its link carries \
                  {:.3}; lower the rate (--rate, --pps, --speed), or set transport.allow_above_link = true",

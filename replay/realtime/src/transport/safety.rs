@@ -35,7 +35,8 @@ pub(crate) fn link_bps(interface: &str) -> Option<u64> {
     link_bps_in(Path::new("/"), interface)
 }
 
-fn link_bps_in(root: &Path, interface: &str) -> Option<u64> {
+/// Performs [`link_bps`] for a host whose files are below `root`.
+pub(super) fn link_bps_in(root: &Path, interface: &str) -> Option<u64> {
     let text = fs::read_to_string(root.join("sys/class/net").join(interface).join("speed")).ok()?;
     // In Mbit/s; -1 if unknown.
     text.trim().parse::<u64>().ok().filter(|mbps| *mbps > 0).map(|mbps| mbps * 1_000_000)
