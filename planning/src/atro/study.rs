@@ -11,7 +11,7 @@ use pktgen_core::{Error, Result};
 use pktgen_workload::study::{Finding, Study, TIME_TAKEN, Task};
 
 use super::baseline::{BASELINES, Baseline, BaselineCase, Network, Topology};
-use super::cluster::Cluster;
+use super::cluster::{Cluster, SIZE_MAX};
 use super::criterion::bound_flows;
 use super::{infeasible, wire};
 
@@ -81,15 +81,15 @@ settings! {
         /// Topology of a baseline.
         network: Topology = "leaf_spine" of (choices(Topology::ALL));
         /// Workers.
-        workers: u32 = 90;
+        workers: u32 = 90 in 1..=(SIZE_MAX as u32);
         /// Switches.
-        switches: u32 = 20;
+        switches: u32 = 20 in 1..=(SIZE_MAX as u32);
         /// Ports per switch.
-        ports: u32 = 24;
+        ports: u32 = 24 in 2..=(SIZE_MAX as u32);
         /// Switches that aggregate.
         aggregators: u32 = 4;
         /// Layers of switches.
-        layers: u32 = 5;
+        layers: u32 = 5 in 1..=(SIZE_MAX as u32);
         /// Rate of a link.
         capacity: Rate = "100Gbps";
         /// Random draws of a baseline.
@@ -258,7 +258,8 @@ mod tests {
         };
         fails(&[("scheme", "arro".into())], &["study.scheme", "did you mean \"aro\"", "spar"]);
         fails(&[("network", "ring".into())], &["study.network", "fat_tree"]);
-        fails(&[("workers", 0i64.into())], &["[study]", "workers: 0 is not from 1"]);
+        fails(&[("workers", 0i64.into())], &["study.workers: 0 is not from 1 to 1000000"]);
+        fails(&[("ports", 1i64.into())], &["study.ports: 1 is not from 2 to 1000000"]);
         fails(&[("workers", 500i64.into())], &["no ports left for 500"]);
         fails(&[("scheme", "spar".into()), ("switches", 30i64.into())], &["study.switches", "20 of 24"]);
         fails(&[("scheme", "aro".into()), ("workers", 140i64.into())], &["workers: 140 is not from 1 to 139"]);

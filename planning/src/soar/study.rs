@@ -181,7 +181,7 @@ settings! {
     /// What it reads from `[study]`, where that is not a tree of its own.
     keys Settings {
         /// Nodes of the complete binary tree: a power of two.
-        size: u32 = 256;
+        size: u32 = 256 in 2..=1 << 24;
         /// Growth of rates towards the destination.
         rates: Rates = "constant" of (choices(Rates::ALL));
         /// Distribution of the loads.
@@ -367,7 +367,7 @@ fn why_red(tree: &Tree, k: usize, workloads: u32, capacity: u32) -> Option<Strin
 fn binary_tree(section: &mut Section) -> Result<Tree> {
     let size = Settings::size(section)?;
     let rates = Settings::rates(section)?;
-    binary(size, rates).filter(|_| size <= 1 << 24).ok_or_else(|| {
+    binary(size, rates).ok_or_else(|| {
         Error::config(format!(
             "{}: {size}; a complete binary tree with its destination has 2, 4, 8, … up to 16777216 nodes",
             section.place("size")

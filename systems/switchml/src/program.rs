@@ -71,7 +71,7 @@ settings! {
         /// Slots per set.
         pool: u16 = 512 said "512; of an external device: endpoint.pool" in 1..=POOL_MAX, "the registers of the switch hold no more of two sets";
         /// Values per packet, 64 or 256; must match the workers.
-        elements: u16 = sent said "what workers send, else 256";
+        elements: u16 = sent said "what workers send, else 256" in 64..=256;
         /// Number of jobs served.
         jobs: bool = "one" of [("one", false, "as the public controller has it"), ("several", true, "a pool each")];
         /// Processing time per packet.

@@ -338,7 +338,9 @@ macro_rules! from_integer {
             const IS_INTEGER: bool = true;
 
             fn takes() -> String {
-                format!("a whole number from {} to {}", <$type>::MIN, <$type>::MAX)
+                // TOML's are signed.
+                let most = (<$type>::MAX as i128).min(i64::MAX as i128);
+                format!("a whole number from {} to {most}", <$type>::MIN)
             }
 
             fn from_value(value: &Value) -> Result<Self, String> {

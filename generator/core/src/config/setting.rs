@@ -25,20 +25,32 @@ pub fn spans(range: impl RangeBounds<Time>) -> (Bound<Span>, Bound<Span>) {
     (range.start_bound().map(span), range.end_bound().map(span))
 }
 
+/// The longest number without an exponent.
+const DIGITS_MAX: usize = "-9223372036854775808".len();
+
+/// Returns a value as it may be written: longer numbers with an exponent.
+fn said<T: Display + ?Sized>(value: &T) -> String {
+    let text = value.to_string();
+    match text.parse::<f64>() {
+        Ok(number) if text.len() > DIGITS_MAX => format!("{number:e}"),
+        _ => text,
+    }
+}
+
 /// Returns a range in words, for messages and docs.
 pub fn words<T: Display>(range: &impl RangeBounds<T>) -> String {
     let least = match range.start_bound() {
-        Bound::Included(least) => Some((least, false)),
-        Bound::Excluded(least) => Some((least, true)),
+        Bound::Included(least) => Some((said(least), false)),
+        Bound::Excluded(least) => Some((said(least), true)),
         Bound::Unbounded => None,
     };
     let most = match range.end_bound() {
-        Bound::Included(most) => Some(format!("at most {most}")),
-        Bound::Excluded(most) => Some(format!("below {most}")),
+        Bound::Included(most) => Some(format!("at most {}", said(most))),
+        Bound::Excluded(most) => Some(format!("below {}", said(most))),
         Bound::Unbounded => None,
     };
     match (least, range.end_bound(), most) {
-        (Some((least, false)), Bound::Included(most), _) => format!("{least} to {most}"),
+        (Some((least, false)), Bound::Included(most), _) => format!("{least} to {}", said(most)),
         (Some((least, false)), _, None) => format!("{least} or more"),
         (Some((least, true)), _, None) => format!("above {least}"),
         (Some((least, false)), _, Some(most)) => format!("at least {least} and {most}"),
@@ -75,9 +87,9 @@ impl Section {
         range: &impl RangeBounds<T>,
         why: &str,
     ) -> Error {
-        let (place, gap) = (self.place(key), if why.is_empty() { "" } else { "; " });
+        let (place, value, gap) = (self.place(key), said(value), if why.is_empty() { "" } else { "; " });
         let wrong = match (range.start_bound(), range.end_bound()) {
-            (Bound::Unbounded, Bound::Included(most)) => format!("above {most}"),
+            (Bound::Unbounded, Bound::Included(most)) => format!("above {}", said(most)),
             (Bound::Included(_), Bound::Included(_)) => format!("not from {}", words(range)),
             _ => format!("not {}", words(range)),
         };
@@ -389,6 +401,11 @@ mod tests {
         let way = "x.way: \"dawn\" is not known, did you mean \"down\"?; there are: up (towards the server), down";
         assert_eq!(message("way", "dawn".into()), way);
         assert_eq!(words(&(1..)), "1 or more");
+        // A whole number of so many digits could not be written.
+        assert_eq!(words(&(-1e30..=1e30)), "-1e30 to 1e30");
+        assert_eq!(words(&(i64::MIN..=i64::MAX)), "-9223372036854775808 to 9223372036854775807");
+        assert_eq!(u64::takes(), "a whole number from 0 to 9223372036854775807");
+        assert_eq!(message("share", (-f64::from_bits(1)).into()), "x.share: -5e-324 is not above 0 and at most 1");
         assert_eq!((words(&(..=3)), words(&(0..3))), ("at most 3".into(), "at least 0 and below 3".into()));
     }
 }

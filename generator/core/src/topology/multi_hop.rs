@@ -23,7 +23,7 @@ settings! {
     /// Keys of `[topology]`.
     struct Settings {
         /// Leaf devices; the clusters are distributed over them.
-        leaves: u32 = 2;
+        leaves: u32 = 2 in 1..=u32::MAX;
         /// Link rate of a host.
         host_rate: Rate = "1Gbps" in above(Rate::from_bps(0));
         /// Link rate from each leaf to the root.
@@ -53,9 +53,9 @@ impl Shape for MultiHop {
     fn build(&self, section: &mut Section, workers: &Population) -> Result<Topology> {
         let settings = Settings::read(section)?;
         let Settings { leaves, host_rate, leaf_rates, alpha, root_rate, downlink_rate, delay, overhead, .. } = settings;
-        if leaves == 0 || leaf_rates.len() != leaves as usize {
+        if leaf_rates.len() != leaves as usize {
             return Err(Error::config(format!(
-                "{}: {} rates for {leaves} leaves; give one rate per leaf, and at least 1 leaf",
+                "{}: {} rates for {leaves} leaves; give one rate per leaf",
                 section.place("leaf_rates"),
                 leaf_rates.len()
             )));

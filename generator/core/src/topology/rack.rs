@@ -29,7 +29,7 @@ settings! {
     /// Keys of `[topology]`.
     struct Settings {
         /// Forwarding engines with servers; several are connected by one engine above them.
-        engines: u32 = 1;
+        engines: u32 = 1 in 1..=u32::MAX;
         /// Hosts of the workers; 0: one host per worker.
         hosts: u32 = 0;
         /// Link rate of a host.
@@ -56,9 +56,9 @@ impl Shape for Rack {
     fn build(&self, section: &mut Section, workers: &Population) -> Result<Topology> {
         let Settings { engines, hosts, host_rate, fabric_rate, fabric_slots, delay, fabric_delay, overhead } =
             Settings::read(section)?;
-        if engines == 0 || engines as usize > workers.len() {
+        if engines as usize > workers.len() {
             return Err(Error::config(format!(
-                "{}: {engines} engines for {} workers; give at least 1 engine, and no more than there are workers",
+                "{}: {engines} engines for {} workers; give no more than there are workers",
                 section.place("engines"),
                 workers.len()
             )));
@@ -212,9 +212,9 @@ mod tests {
         let t = build(2, 2, 2).unwrap();
         let on = |leaf: &str| t.ports(t.find(leaf).unwrap()).count() - 1;
         assert_eq!((on("PFE1"), on("PFE2")), (2, 2));
-        for engines in [0, 5] {
+        for (engines, part) in [(0, "topology.engines: 0 is not from 1 "), (5, "no more than there are workers")] {
             let message = build(engines, 1, 4).unwrap_err().to_string();
-            assert!(message.contains("at least 1 engine"), "{message}");
+            assert!(message.contains(part), "{message}");
         }
     }
 }

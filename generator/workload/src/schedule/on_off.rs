@@ -29,7 +29,7 @@ settings! {
     /// What it reads from `[schedule]`.
     struct Settings {
         /// Updates per burst.
-        burst: u32 = 128;
+        burst: u32 = 128 in 1..=u32::MAX;
         /// Rate within a burst.
         peak: Rate = "100Gbps";
         /// Mean rate, above 0 and at most `peak`.
@@ -46,9 +46,9 @@ impl Schedule for OnOff {
 
     fn open(&self, section: &mut Section, pace: &Pace, seed: Seed) -> Result<Box<dyn Timeline + Send>> {
         let Settings { burst, peak, offered, order: round_robin } = Settings::read(section)?;
-        if burst == 0 || offered.bps() == 0 || offered > peak {
+        if offered.bps() == 0 || offered > peak {
             return Err(Error::config(format!(
-                "{}: bursts of {burst} at {peak} cannot have the mean {offered}; burst must be at least 1 and 0 < offered ≤ peak",
+                "{}: bursts of {burst} at {peak} cannot have the mean {offered}; it must be above 0 and at most the peak",
                 section.place("offered")
             )));
         }

@@ -15,7 +15,7 @@ use crate::{Error, Result};
 use rand::RngExt;
 
 /// Most flows: each has an address of its own in 198.19.0.0/16.
-const FLOWS_MAX: u32 = 1 << 16;
+pub(super) const FLOWS_MAX: u32 = 1 << 16;
 
 /// `kind = "background"`.
 pub struct Background;
@@ -33,7 +33,7 @@ settings! {
     /// What it reads from `[workload]`.
     keys Alone {
         /// Flows, each with its own address.
-        flows: u32 = 4;
+        flows: u32 = 4 in 1..=FLOWS_MAX;
         /// Packets per flow.
         packets: u32 = 1000 in 1..=u32::MAX, "every flow needs some";
         /// Frame size.
@@ -47,7 +47,7 @@ settings! {
         /// Mean rate of background traffic beside the workload; none if not set.
         background_rate: Option<Rate>;
         /// Flows of the background traffic.
-        background_flows: u32 = 4;
+        background_flows: u32 = 4 in 1..=FLOWS_MAX;
         /// Frame size of the background traffic.
         background_bytes: Size = "1000B";
     }
@@ -59,7 +59,7 @@ impl Workload for Background {
     }
 
     fn open(&self, section: &mut Section, schedule: &mut Section, seed: Seed) -> Result<Box<dyn Source>> {
-        let flows = Alone::flows(section).and_then(|n| checked(section, "flows", n, 0))?;
+        let flows = Alone::flows(section)?;
         let packets = Alone::packets(section)?;
         let bytes = Alone::bytes(section).and_then(|size| frame_bytes(section, "bytes", size, HEAD))?;
         let pace = crate::schedule::Pace {
@@ -70,19 +70,6 @@ impl Workload for Background {
         let timeline = crate::schedule::open(schedule, "poisson", &pace, seed)?;
         Ok(Box::new(Plain::new(timeline, 0, flows, bytes)))
     }
-}
-
-/// So many flows, whose ids begin at `first`, if there may be as many.
-fn checked(section: &Section, key: &str, flows: u32, first: u32) -> Result<u32> {
-    let most = FLOWS_MAX.min(PacketId::WORKERS_MAX.saturating_sub(first));
-    if (1..=most).contains(&flows) {
-        return Ok(flows);
-    }
-    Err(Error::config(format!(
-        "{}: {flows} flows beside {first} workers; there must be 1 to {FLOWS_MAX}, and with the workers at most {}",
-        section.place(key),
-        PacketId::WORKERS_MAX
-    )))
 }
 
 /// A frame size in whole bytes between `min` and the jumbo limit.
@@ -99,7 +86,14 @@ pub(super) fn frame_bytes(section: &Section, key: &str, size: Size, min: usize) 
 /// The traffic beside another workload, if `background_rate` asks for some.
 pub(super) fn beside(section: &mut Section, first: u32, seed: Seed) -> Result<Option<Box<dyn Source>>> {
     let Some(rate) = Beside::background_rate(section)? else { return Ok(None) };
-    let flows = Beside::background_flows(section).and_then(|n| checked(section, "background_flows", n, first))?;
+    let flows = Beside::background_flows(section)?;
+    if flows > PacketId::WORKERS_MAX.saturating_sub(first) {
+        return Err(Error::config(format!(
+            "{}: {flows} flows beside {first} workers; there must be at most {} of both",
+            section.place("background_flows"),
+            PacketId::WORKERS_MAX
+        )));
+    }
     let size = Beside::background_bytes(section)?;
     let bytes = frame_bytes(section, "background_bytes", size, HEAD)?;
     if rate.bps() == 0 {
@@ -213,9 +207,14 @@ mod tests {
         };
         let rate = ("background_rate", Value::from("1Gbps"));
         assert_eq!(refused(PacketId::WORKERS_MAX - 4, std::slice::from_ref(&rate)), None);
-        for (first, flows) in [(PacketId::WORKERS_MAX - 3, 4), (0, u32::MAX), (0, 0), (u32::MAX, 1)] {
+        for (first, flows, part) in [
+            (PacketId::WORKERS_MAX - 3, 4, "at most 16777216"),
+            (u32::MAX, 1, "at most 16777216"),
+            (0, u32::MAX, "is not from 1 to 65536"),
+            (0, 0, "is not from 1 to 65536"),
+        ] {
             let message = refused(first, &[rate.clone(), ("background_flows", flows.into())]).expect("refused");
-            assert!(message.contains("background_flows") && message.contains("16777216"), "{message}");
+            assert!(message.contains("background_flows") && message.contains(part), "{message}");
         }
         assert!(refused(0, &[("background_rate", "0bps".into())]).unwrap().contains("background_rate"));
     }

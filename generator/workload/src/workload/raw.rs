@@ -9,6 +9,7 @@ mod vary;
 
 use std::sync::Arc;
 
+use super::background::FLOWS_MAX;
 use super::{Known, NextPass, Source, Update, Workload};
 use crate::config::{KeyTables, Section, settings};
 use crate::record::PacketId;
@@ -41,7 +42,7 @@ settings! {
         /// Capture whose frames are sent unchanged, at their recorded times; if not set, frames are generated.
         frames: Option<String>;
         /// Flows of generated frames.
-        flows: u32 = 4;
+        flows: u32 = 4 in 1..=FLOWS_MAX;
         /// Generated frames per flow.
         packets: u32 = 1000 in 1..=u32::MAX, "every flow needs some";
         /// Sizes of generated frames in bytes, without FCS, used in turn; empty: 60.

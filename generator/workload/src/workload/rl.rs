@@ -38,11 +38,11 @@ settings! {
     /// What it reads from `[workload]`.
     struct Settings {
         /// Clusters, each with a model.
-        clusters: u16 = 9;
+        clusters: u16 = 9 in 1..=u16::MAX - 1;
         /// Workers per cluster.
-        workers_per_cluster: u32 = 3;
+        workers_per_cluster: u32 = 3 in 1..=PacketId::WORKERS_MAX - 1;
         /// Updates per worker.
-        updates: u32 = 500;
+        updates: u32 = 500 in 1..=u32::MAX;
         /// Frame size.
         bytes: Size = "2048bit";
     }
@@ -94,16 +94,10 @@ impl Synthetic {
         let Settings { clusters, workers_per_cluster: workers, updates, bytes } = Settings::read(section)?;
         let bytes = frame_bytes(section, "bytes", bytes, FRAME_MIN)?;
         let total = u64::from(clusters) * u64::from(workers);
-        if total == 0 || updates == 0 || total >= u64::from(PacketId::WORKERS_MAX) || clusters == u16::MAX {
-            let key = match (clusters, workers, updates) {
-                (_, 0, _) => "workers_per_cluster",
-                (_, _, 0) => "updates",
-                _ => "clusters",
-            };
+        if total >= u64::from(PacketId::WORKERS_MAX) {
             return Err(Error::config(format!(
-                "{}: {clusters} clusters of {workers} workers with {updates} updates; each must be at least 1, clusters at most {}, workers in all below {}",
-                section.place(key),
-                u16::MAX - 1,
+                "{}: {clusters} clusters of {workers} workers are {total} workers; there must be fewer than {}",
+                section.place("clusters"),
                 PacketId::WORKERS_MAX
             )));
         }
@@ -285,6 +279,17 @@ mod tests {
             source.take(&mut []);
         }
         all
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_refused_by_their_key() {
+        let refused = |key: &str, value: u32| source(&[(key, value.into())]).err().unwrap().to_string();
+        assert_eq!(refused("clusters", 0), "workload.clusters: 0 is not from 1 to 65534");
+        assert_eq!(refused("clusters", 65_535), "workload.clusters: 65535 is not from 1 to 65534");
+        assert_eq!(refused("updates", 0), "workload.updates: 0 is not from 1 to 4294967295");
+        assert_eq!(refused("workers_per_cluster", 0), "workload.workers_per_cluster: 0 is not from 1 to 16777215");
+        let many = refused("workers_per_cluster", 16_777_215);
+        assert!(many.starts_with("workload.clusters: 9 clusters of 16777215 workers are 150994935 workers; "), "{many}");
     }
 
     #[test]

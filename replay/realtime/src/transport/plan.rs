@@ -171,7 +171,7 @@ settings! {
         /// Whether frames are received through a ring shared with the kernel (`af_packet`).
         receive_ring: bool = false;
         /// Queues per end.
-        queues: u32 = 1;
+        queues: u32 = 1 in 1..=QUEUES_MAX;
         /// Distribution of frames over queues.
         fanout: Fanout = "hash";
         /// Source of receive timestamps at the server.
@@ -491,9 +491,6 @@ pub(crate) const QUEUES_MAX: u32 = 64;
 fn queues(kind: &dyn Transport, section: &mut Section) -> Result<u32> {
     let queues = RealTime::queues(section)?;
     let place = section.place("queues");
-    if !(1..=QUEUES_MAX).contains(&queues) {
-        return Err(Error::config(format!("{place} = {queues}: 1 to {QUEUES_MAX} are possible")));
-    }
     if queues > 1 {
         let cannot = format!(" = {queues}: kind = \"{}\" knows nothing of an interface's queues", kind.name());
         needs(kind, &place, &cannot, |kind| kind.has_queues())?;
@@ -649,8 +646,8 @@ mod tests {
         assert_eq!(read("kind = \"af_xdp\"\nqueues = 64\nzero_copy = true"), Ok((64, true)));
         assert_eq!(read("kind = \"xdp_live\"\nqueues = 2"), Ok((2, false)));
         for (keys, part) in [
-            ("kind = \"af_xdp\"\nqueues = 0", "transport.queues = 0: 1 to 64"),
-            ("kind = \"af_xdp\"\nqueues = 65", "transport.queues = 65: 1 to 64"),
+            ("kind = \"af_xdp\"\nqueues = 0", "transport.queues: 0 is not from 1 to 64"),
+            ("kind = \"af_xdp\"\nqueues = 65", "transport.queues: 65 is not from 1 to 64"),
             ("kind = \"udp\"\nqueues = 2", "use ring or af_packet or af_xdp or xdp_live"),
             ("kind = \"xdp_live\"\nzero_copy = true", "or use af_xdp"),
             ("kind = \"ring\"\nstamps = \"kernel\"", "or use udp or af_packet"),

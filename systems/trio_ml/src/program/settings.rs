@@ -1,6 +1,6 @@
 //! The keys of `[target]` for the program, and their limits.
 
-use crate::format::HEADER;
+use crate::format::{ELEMENTS_MAX, HEADER};
 use pktgen_core::config::{Section, above_to, settings, spans};
 use pktgen_core::time::{MS, SECOND, Time};
 use pktgen_core::units::Span;
@@ -21,11 +21,11 @@ settings! {
     pub(crate) keys Timeouts {
         /// Interval of each timer thread, in whole milliseconds up to 255ms (`block_exp` of Figure 17); a block that
         /// received nothing during an interval is given up.
-        timeout: Span = "10ms";
-        /// `timeout` of a device above other devices.
-        top_timeout: Span said "twice `timeout`, at most 255ms";
+        timeout: Span = "10ms" in spans(MS..=255 * MS);
+        /// `timeout` of a device above other devices, in whole milliseconds.
+        top_timeout: Span said "twice `timeout`, at most 255ms" in spans(MS..=255 * MS);
         /// Maximum number of gradients per block (Figure 17).
-        block_grad_max: u16 said "what the largest frame holds, at most 4095";
+        block_grad_max: u16 said "what the largest frame holds" in 1..=ELEMENTS_MAX;
     }
 }
 

@@ -23,8 +23,6 @@ const FROM_PORTS: u32 = 16384;
 const SIZE: u32 = 60;
 /// Most frames of a round of sizes.
 const ROUND_MAX: u32 = 10_000;
-/// Most flows.
-const FLOWS_MAX: u32 = 1 << 16;
 
 /// What is read.
 pub(super) struct MadeSettings {
@@ -219,10 +217,6 @@ pub(super) fn open(
             (Patterns::Given(given), 1, bits)
         }
         None => {
-            if !(1..=FLOWS_MAX).contains(&made.flows) {
-                let (flows, place) = (made.flows, section.place("flows"));
-                return Err(Error::config(format!("{place}: {flows} flows; 1 to {FLOWS_MAX} are possible")));
-            }
             let sizes = made.round(section)?;
             let bits = sizes.iter().map(|size| u64::from(*size) * 8).sum::<u64>() / sizes.len() as u64;
             let heads = (0..made.flows).map(|flow| head(&made, flow, sizes[0] as usize)).collect();

@@ -242,7 +242,7 @@ fn settings_that_cannot_be_are_refused() {
         ("sizes = [41]", "41 bytes"),
         ("sizes = [60, 100]\nweights = [1]", "1 weights for 2 sizes"),
         ("weights = [0]", "at least 1"),
-        ("flows = 0", "0 flows"),
+        ("flows = 0", "0 is not from 1 to 65536"),
         ("flows = 65537", "65536"),
         ("from = \"10.0.0\"", "IPv4"),
         ("to_mac = \"1:2\"", "Ethernet"),
