@@ -65,7 +65,9 @@ impl Writer {
             }
             // That of the manifest is longer than that of the trace.
             match path.symlink_metadata() {
-                Err(fault) if fault.kind() == ErrorKind::InvalidFilename => return Err(Error::io("create", path)(fault)),
+                Err(fault) if fault.kind() == ErrorKind::InvalidFilename => {
+                    return Err(Error::io("create", path)(fault));
+                }
                 _ => {}
             }
             if entry_of_proc(path).is_some() {

@@ -289,7 +289,10 @@ mod tests {
         assert_eq!(refused("updates", 0), "workload.updates: 0 is not from 1 to 4294967295");
         assert_eq!(refused("workers_per_cluster", 0), "workload.workers_per_cluster: 0 is not from 1 to 16777215");
         let many = refused("workers_per_cluster", 16_777_215);
-        assert!(many.starts_with("workload.clusters: 9 clusters of 16777215 workers are 150994935 workers; "), "{many}");
+        assert!(
+            many.starts_with("workload.clusters: 9 clusters of 16777215 workers are 150994935 workers; "),
+            "{many}"
+        );
     }
 
     #[test]

@@ -198,12 +198,16 @@ pub fn too_few_queues(root: &Path, interface: &str) -> (String, String) {
     let peer = peer.as_deref().and_then(|name| Some((name, count(name)?.1)));
     match (count(interface), peer) {
         (Some((has, _)), Some((peer, needed))) => (
-            format!("{interface} has fewer receive queues ({has}) than {peer}, its other end, has send queues ({needed})"),
+            format!(
+                "{interface} has fewer receive queues ({has}) than {peer}, its other end, has send queues ({needed})"
+            ),
             format!("sudo ethtool -L {interface} rx {needed}; or sudo ethtool -L {peer} tx {has}"),
         ),
         _ => (
             format!("{interface} has fewer receive queues than its other end has send queues"),
-            format!("sudo ethtool -L {interface} rx N, with the number of the other end: ethtool -l PEER in its namespace"),
+            format!(
+                "sudo ethtool -L {interface} rx N, with the number of the other end: ethtool -l PEER in its namespace"
+            ),
         ),
     }
 }
