@@ -178,6 +178,11 @@ impl Evidence {
         self.manifest.clocks.get("sent.t_sent_ps").is_some_and(|clock| clock != "virtual")
     }
 
+    /// Whether frames went through capture files, from one role to the next: nothing comes back to the workers.
+    pub(crate) fn is_over_files(&self) -> bool {
+        self.text("transport", "kind") == "pcap"
+    }
+
     /// Whether the device was a separate process in virtual time.
     pub(crate) fn is_lockstep(&self) -> bool {
         self.manifest.external.is_some() && !self.is_real()

@@ -264,9 +264,10 @@ pub(crate) fn copies(evidence: &Evidence, crossing: Option<&Crossing>) -> Option
 pub(crate) fn answers(evidence: &Evidence, on_links: LostOnLinks) -> Option<CauseFound> {
     let counters = &evidence.manifest.counters;
     let missing = counters.acks_sent.saturating_sub(counters.acks_received);
-    // The way back ends where an interface went down.
+    // The way back ends where an interface went down, and files have none.
     let is_up = |end: &str| evidence.interfaces(end).all(|counts| counts.state != "down");
-    let whole = evidence.manifest.part.is_none() && ["device.up", "device.down", "workers"].into_iter().all(is_up);
+    let has_way_back = !evidence.is_over_files() && ["device.up", "device.down", "workers"].into_iter().all(is_up);
+    let whole = evidence.manifest.part.is_none() && has_way_back;
     if !whole || evidence.is_killed() || missing == 0 || on_links.may_explain(missing) {
         return None;
     }
@@ -426,6 +427,17 @@ mod tests {
         assert_eq!([of(3, 675, "iswitch"), of(2, 450, "iswitch")], [(None, true); 2]);
         assert_eq!([of(3, 1350, "iswitch"), of(1, 450, "iswitch"), of(2, 450, "forward")], [(None, false); 3]);
         assert_eq!([of(3, 300, "iswitch"), of(1, 300, "iswitch")], [(Some(("acks_lost", 150)), false); 2]);
+    }
+
+    #[test]
+    fn files_have_no_way_back_on_which_answers_are_lost() {
+        let lost = |kind: &str| {
+            let mut manifest = manifest(&[0, 0]);
+            manifest.config = format!("[transport]\nkind = \"{kind}\"\n");
+            (manifest.counters.acks_sent, manifest.counters.acks_received) = (1120, 0);
+            answers(&Evidence::of(std::path::Path::new(""), manifest), LostOnLinks::NONE).map(|lost| lost.explains)
+        };
+        assert_eq!(["pcap", "ring", "udp"].map(lost), [None, Some(1120), Some(1120)]);
     }
 
     #[test]
