@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use pktgen_core::record::STREAMS;
-use pktgen_core::record::digest::FileDigests;
+use pktgen_core::record::digest::{FRAME_FILES, FileDigests};
 use pktgen_core::{Error, Result};
 
 /// The file that identifies a run dir.
@@ -29,6 +29,7 @@ pub(crate) fn check_output(path: &Path) -> Result<()> {
     };
     let is_stream = path.file_stem().is_some_and(|stem| STREAMS.iter().any(|stream| stem == stream.name))
         && path.extension().is_some_and(|ending| ending == "parquet" || ending == "arrows");
+    let is_frames = FRAME_FILES.iter().any(|frames| name == *frames);
     for index in INDEXES {
         let listed = || {
             let text = std::fs::read(folder.join(index)).ok()?;
@@ -37,7 +38,7 @@ pub(crate) fn check_output(path: &Path) -> Result<()> {
         let is_one = |listed: Listed| {
             INDEXES.iter().any(|own| name == *own)
                 || listed.files.contains_key(&*name.to_string_lossy())
-                || (index == RUN && is_stream)
+                || (index == RUN && (is_stream || is_frames))
         };
         if listed().is_some_and(is_one) {
             return Err(Error::config(format!(
@@ -92,7 +93,7 @@ mod tests {
         }
         assert!(at("report.html").is_ok() && at("own.parquet").is_ok());
         // A run is refused with streams that its manifest does not list.
-        for name in ["states.parquet", "sent.arrows", "received.arrows"] {
+        for name in ["states.parquet", "sent.arrows", "received.arrows", "frames.arrows", "frames.parquet"] {
             assert!(at(name).unwrap_err().contains("choose another name"), "{name}");
         }
         assert!(["states.csv", "states.json", "states"].iter().all(|name| at(name).is_ok()));

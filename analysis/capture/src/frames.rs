@@ -4,7 +4,7 @@ use std::path::Path;
 
 use pktgen_core::arrow::array::{Array, AsArray, BinaryArray, Int64Array, RecordBatch, UInt32Array};
 use pktgen_core::arrow::datatypes::{Int64Type, UInt32Type};
-use pktgen_core::record::digest::{Verified, verify_dir};
+use pktgen_core::record::digest::{FRAME_FILES, Verified, verify_dir};
 use pktgen_core::record::{Fault, Manifest};
 use pktgen_core::time::NS;
 use pktgen_core::{Error, Result};
@@ -13,13 +13,22 @@ use pktgen_wire::pcap::{ETHERNET, Packet, Stamp};
 use pktgen_records::batches::Batches;
 use pktgen_records::run::read_json;
 
-/// File names of the stream; the finished one is last.
-pub(super) const FILES: [&str; 2] = ["frames.arrows", "frames.parquet"];
+/// Returns whether `dir` is the run dir of a recorded interface: its manifest says so, or cannot be read. Frames beside the manifest of a
+/// run are not of the run.
+pub(super) fn is_recording(dir: &Path) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Kind {
+        part: Option<String>,
+    }
+    let kind = || read_json::<Kind>(&dir.join("manifest.json"), "a run dir of frames");
+    FRAME_FILES.iter().any(|name| dir.join(name).is_file())
+        && kind().map_or(true, |kind| kind.part.as_deref() == Some("frames"))
+}
 
 /// Checks the digests of a run dir of frames. A recording that was killed or written by an older version lists no frames.
 pub(super) fn verify(dir: &Path) -> Result<Verified> {
     let manifest: Manifest = read_json(&dir.join("manifest.json"), "a run dir of frames")?;
-    let listed = FILES.iter().any(|name| manifest.files.contains_key(*name));
+    let listed = FRAME_FILES.iter().any(|name| manifest.files.contains_key(*name));
     let verified = verify_dir(dir)?;
     Ok(if listed { verified } else { Verified::NoDigests })
 }
@@ -68,11 +77,14 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// Opens the stream in `dir`, also of an unfinished capture.
+    /// Opens the stream in `dir`: the one that the manifest lists, or, of an unfinished capture, the one that exists.
     pub(super) fn open(dir: &Path) -> Result<Self> {
         let manifest: Manifest = read_json(&dir.join("manifest.json"), "a run dir of frames")?;
-        let path = FILES.map(|name| dir.join(name)).into_iter().find(|path| path.is_file());
-        let path = path.ok_or_else(|| Error::data(dir, format!("it has neither {} nor {}", FILES[0], FILES[1])))?;
+        let there: Vec<&str> = FRAME_FILES.into_iter().filter(|name| dir.join(name).is_file()).collect();
+        let name = there.iter().find(|name| manifest.files.contains_key(**name)).or(there.first());
+        let [stream, finished] = FRAME_FILES;
+        let name = name.ok_or_else(|| Error::data(dir, format!("it has neither {stream} nor {finished}")))?;
+        let path = dir.join(name);
         let file_bytes = std::fs::metadata(&path).map_err(Error::io("read", &path))?.len();
         let batches = Batches::open(&path)?;
         let anchor_unix_ns = manifest.anchor_unix_ns;

@@ -164,10 +164,7 @@ impl CapturePlan {
 
 /// Returns whether `path` is a capture: a file, a pipe, or the run dir of a recorded interface.
 pub fn is_capture(path: &Path) -> bool {
-    path.is_file()
-        || spool::is_stream(path)
-        || path.join(frames::FILES[0]).is_file()
-        || path.join(frames::FILES[1]).is_file()
+    path.is_file() || spool::is_stream(path) || frames::is_recording(path)
 }
 
 /// Whether the files of run dirs were compared with their digests.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use pktgen_core::arrow::array::{ArrayRef, BinaryArray, Int64Array, RecordBatch, UInt32Array};
 use pktgen_core::arrow::ipc::writer::StreamWriter;
+use pktgen_core::record::digest::{file_digest, seal};
 use pktgen_core::record::{Balance, Counters, Fault, Validity};
 
 use super::*;
@@ -16,7 +17,8 @@ fn killed(dir: &Path) {
     let manifest = serde_json::json!({
         "version": 2, "tool": "", "experiment": "capture", "labels": none, "seed": 0, "state": "running", "anchor_unix_ns": 0,
         "created_unix_ns": 0, "trace_hash": "", "config": "", "clocks": none, "host": none, "nodes": [], "records": "none",
-        "clusters": [], "balance": Balance::default(), "balance_by_worker": [], "counters": Counters::default(), "validity": validity,
+        "clusters": [], "part": "frames",
+        "balance": Balance::default(), "balance_by_worker": [], "counters": Counters::default(), "validity": validity,
     });
     std::fs::create_dir(dir).unwrap();
     std::fs::write(dir.join("manifest.json"), manifest.to_string()).unwrap();
@@ -31,6 +33,42 @@ fn killed(dir: &Path) {
     let mut stream = StreamWriter::try_new(file, &batch.schema()).unwrap();
     stream.write(&batch).unwrap();
     stream.finish().unwrap();
+}
+
+#[test]
+fn frames_beside_the_manifest_of_a_run_are_no_capture() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    killed(&run);
+    assert!(is_capture(&run), "a capture that was killed");
+    let manifest = run.join("manifest.json");
+    let text = std::fs::read_to_string(&manifest).unwrap();
+    let of_run = text.replace(r#""part":"frames","#, "");
+    assert_ne!(of_run, text);
+    std::fs::write(&manifest, of_run).unwrap();
+    assert!(!is_capture(&run), "a run");
+    std::fs::remove_file(&manifest).unwrap();
+    assert!(is_capture(&run), "refused by the name of its manifest");
+}
+
+#[test]
+fn only_the_listed_stream_of_a_recording_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    killed(&run);
+    let (manifest, listed) = (run.join("manifest.json"), run.join("frames.parquet"));
+    std::fs::write(&listed, "of this recording").unwrap();
+    let mut value: serde_json::Value = serde_json::from_slice(&std::fs::read(&manifest).unwrap()).unwrap();
+    value["files"] = serde_json::json!({ "frames.parquet": file_digest(&listed).unwrap() });
+    std::fs::write(&manifest, seal(&value.to_string())).unwrap();
+    let error = |no_verify: bool| {
+        let plan = CapturePlan::new(all().protocols.formats, vec![run.clone()], Vec::new());
+        analyze_captures(&CapturePlan { no_verify, ..plan }, &mut |_, _| {}).map(drop).unwrap_err().to_string()
+    };
+    let refusal = error(false);
+    assert!(refusal.contains("frames.arrows: the manifest does not list it"), "{refusal}");
+    let refusal = error(true);
+    assert!(refusal.contains("frames.parquet"), "the listed one is read: {refusal}");
 }
 
 #[test]

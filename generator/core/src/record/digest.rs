@@ -21,6 +21,8 @@ const KEY: &[u8] = b",\n  \"digest\": \"sha256:";
 const END: &[u8] = b"\"\n}\n";
 /// Hexadecimal digits of a digest.
 const DIGITS: usize = 64;
+/// Files of the frames of an interface; the finished one is last.
+pub const FRAME_FILES: [&str; 2] = ["frames.arrows", "frames.parquet"];
 /// Beginnings of manifest entries that differ between identical runs; the end of an entry of several lines.
 const OWN: [&[u8]; 3] = [b"  \"created_unix_ns\": ", b"  \"command\": ", b"  \"digest\": "];
 const LIST_END: &[u8] = b"  ]";
@@ -120,10 +122,11 @@ pub fn check_files(dir: &Path, files: &FileDigests) -> Result<()> {
 }
 
 /// Refuses files of streams in `dir` that `files` does not list, among the streams that `is_read`: the run did not write them. Manifests
-/// of older versions list nothing.
+/// of older versions and of captures that were cut list nothing.
 pub fn check_listed(dir: &Path, files: &FileDigests, is_read: impl Fn(&str) -> bool) -> Result<()> {
     let read = STREAMS.iter().filter(|stream| !files.is_empty() && is_read(stream.name));
-    let mut names = read.map(|stream| format!("{}.parquet", stream.name));
+    let frames = FRAME_FILES.into_iter().filter(|_| !files.is_empty() && is_read("frames"));
+    let mut names = read.map(|stream| format!("{}.parquet", stream.name)).chain(frames.map(str::to_owned));
     match names.find(|name| !files.contains_key(name) && dir.join(name).exists()) {
         None => Ok(()),
         Some(name) => Err(Error::Invalid(format!(
@@ -327,5 +330,13 @@ mod tests {
         assert!(refusal.to_string().contains("states.parquet: the manifest does not list it"), "{refusal}");
         assert!(check_listed(folder.path(), &files, |stream| stream == "sent").is_ok());
         assert_eq!(verified(&FileDigests::new()).unwrap(), Verified::Whole, "a list of an older version");
+        std::fs::remove_file(path("states.parquet")).unwrap();
+        for name in FRAME_FILES {
+            std::fs::write(path(name), "of a capture").unwrap();
+            let refusal = verified(&files).unwrap_err().to_string();
+            assert!(refusal.contains(&format!("{name}: the manifest does not list it")), "{refusal}");
+            assert_eq!(verified(&FileDigests::new()).unwrap(), Verified::Whole, "a capture in progress");
+            std::fs::remove_file(path(name)).unwrap();
+        }
     }
 }
