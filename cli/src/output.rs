@@ -20,8 +20,21 @@ struct Listed {
 }
 
 /// Refuses to write to `path` if it is a file of a run dir, a sweep or a folder of tables, whose records would be lost, or a stream
-/// beside the manifest of a run, which is refused with streams that it does not list.
+/// beside the manifest of a run, which is refused with streams that it does not list. A link is replaced where it leads.
 pub(crate) fn check_output(path: &Path) -> Result<()> {
+    let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    match record_at(path).or_else(|| record_at(&target)) {
+        None => Ok(()),
+        Some(folder) => Err(Error::config(format!(
+            "{}: names a file of the run or sweep in {}, which would be lost; choose another name or folder",
+            path.display(),
+            folder.display()
+        ))),
+    }
+}
+
+/// Returns the folder of `path` if it is that of a run, a sweep or tables, of which `path` is, or would be taken for, a file.
+fn record_at(path: &Path) -> Option<PathBuf> {
     let name = path.file_name().unwrap_or_default();
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder.to_owned(),
@@ -30,25 +43,18 @@ pub(crate) fn check_output(path: &Path) -> Result<()> {
     let is_stream = path.file_stem().is_some_and(|stem| STREAMS.iter().any(|stream| stem == stream.name))
         && path.extension().is_some_and(|ending| ending == "parquet" || ending == "arrows");
     let is_frames = FRAME_FILES.iter().any(|frames| name == *frames);
-    for index in INDEXES {
+    let is_one = |index: &&str| {
         let listed = || {
             let text = std::fs::read(folder.join(index)).ok()?;
             serde_json::from_slice::<Listed>(&text).ok()
         };
-        let is_one = |listed: Listed| {
+        listed().is_some_and(|listed| {
             INDEXES.iter().any(|own| name == *own)
                 || listed.files.contains_key(&*name.to_string_lossy())
-                || (index == RUN && (is_stream || is_frames))
-        };
-        if listed().is_some_and(is_one) {
-            return Err(Error::config(format!(
-                "{}: names a file of the run or sweep in {}, which would be lost; choose another name or folder",
-                path.display(),
-                folder.display()
-            )));
-        }
-    }
-    Ok(())
+                || (*index == RUN && (is_stream || is_frames))
+        })
+    };
+    INDEXES.iter().any(is_one).then_some(folder)
 }
 
 /// Does the same for all `outputs` of a command, which must differ from its `inputs` and from each other.
@@ -99,6 +105,28 @@ mod tests {
         assert!(["states.csv", "states.json", "states"].iter().all(|name| at(name).is_ok()));
         std::fs::rename(dir.path().join("manifest.json"), dir.path().join("tables.json")).unwrap();
         assert!(at("states.parquet").is_ok() && at("sent.parquet").is_err(), "a folder of tables");
+    }
+
+    #[test]
+    fn links_to_files_of_runs_are_not_written_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        std::fs::create_dir(at("run")).unwrap();
+        let text = r#"{"files": {"sent.parquet": {"bytes": 1, "sha256": "00"}}}"#;
+        std::fs::write(at("run/manifest.json"), text).unwrap();
+        for name in ["sent.parquet", "own.csv"] {
+            std::fs::write(at("run").join(name), "x").unwrap();
+        }
+        let link = |to: &str| {
+            let link = at(&format!("to-{to}"));
+            std::os::unix::fs::symlink(at("run").join(to), &link).unwrap();
+            check_output(&link).map_err(|error| error.to_string())
+        };
+        for name in ["sent.parquet", "manifest.json"] {
+            let error = link(name).unwrap_err();
+            assert!(error.contains(&format!("to-{name}: names a file")) && error.contains("/run, which"), "{error}");
+        }
+        assert_eq!(link("own.csv"), Ok(()));
     }
 
     #[test]
