@@ -388,7 +388,7 @@ impl Run {
         let read = |file: &str| file.strip_suffix(".parquet").is_some_and(|stream| names.contains(&stream));
         let files = self.manifest.files.iter().filter(|(file, _)| read(file));
         check_files(&self.dir, &files.map(|(file, digest)| (file.clone(), digest.clone())).collect())?;
-        check_listed(&self.dir, &self.manifest.files, |stream| names.contains(&stream))
+        check_listed(&self.dir, self.text.as_bytes(), &self.manifest.files, |stream| names.contains(&stream))
     }
 
     /// Describes why this run lacks a table; `None` if it has it.

@@ -121,11 +121,13 @@ pub fn check_files(dir: &Path, files: &FileDigests) -> Result<()> {
     Ok(())
 }
 
-/// Refuses files of streams in `dir` that `files` does not list, among the streams that `is_read`: the run did not write them. Manifests
-/// of older versions and of captures that were cut list nothing.
-pub fn check_listed(dir: &Path, files: &FileDigests, is_read: impl Fn(&str) -> bool) -> Result<()> {
-    let read = STREAMS.iter().filter(|stream| !files.is_empty() && is_read(stream.name));
-    let frames = FRAME_FILES.into_iter().filter(|_| !files.is_empty() && is_read("frames"));
+/// Refuses files of streams in `dir` that `files`, the list of the manifest `text`, does not list, among the streams that `is_read`: the
+/// run did not write them. Manifests of older versions, of runs in progress and of captures that were cut list nothing and may have
+/// streams; those of studies list nothing and have none.
+pub fn check_listed(dir: &Path, text: &[u8], files: &FileDigests, is_read: impl Fn(&str) -> bool) -> Result<()> {
+    let is_listed = !files.is_empty() || is_study(text);
+    let read = STREAMS.iter().filter(|stream| is_listed && is_read(stream.name));
+    let frames = FRAME_FILES.into_iter().filter(|_| is_listed && is_read("frames"));
     let mut names = read.map(|stream| format!("{}.parquet", stream.name)).chain(frames.map(str::to_owned));
     match names.find(|name| !files.contains_key(name) && dir.join(name).exists()) {
         None => Ok(()),
@@ -135,6 +137,15 @@ pub fn check_listed(dir: &Path, files: &FileDigests, is_read: impl Fn(&str) -> b
             dir.join(name).display()
         ))),
     }
+}
+
+/// Whether the manifest `text` is of a study.
+fn is_study(text: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Kind {
+        study: Option<String>,
+    }
+    serde_json::from_slice::<Kind>(text).is_ok_and(|kind| kind.study.is_some())
 }
 
 /// An error for a file whose digest `found` differs from `said`, which `by` states.
@@ -180,7 +191,7 @@ pub fn verify_run(dir: &Path, text: &[u8], files: &FileDigests) -> Result<Verifi
     match (is_sealed(&path, text)?, files.is_empty()) {
         (true, _) => {
             check_files(dir, files)?;
-            check_listed(dir, files, |_| true).map(|()| Verified::Whole)
+            check_listed(dir, text, files, |_| true).map(|()| Verified::Whole)
         }
         (false, true) => Ok(Verified::NoDigests),
         (false, false) => Err(unsealed(&path)),
@@ -328,8 +339,13 @@ mod tests {
         let refusal = verified(&files).unwrap_err();
         assert_eq!(refusal.exit_code(), 1);
         assert!(refusal.to_string().contains("states.parquet: the manifest does not list it"), "{refusal}");
-        assert!(check_listed(folder.path(), &files, |stream| stream == "sent").is_ok());
+        assert!(check_listed(folder.path(), manifest.as_bytes(), &files, |stream| stream == "sent").is_ok());
         assert_eq!(verified(&FileDigests::new()).unwrap(), Verified::Whole, "a list of an older version");
+        let study = seal("{\n  \"seed\": 1,\n  \"study\": \"soar\"\n}\n");
+        let none = FileDigests::new();
+        let refusal = verify_run(folder.path(), study.as_bytes(), &none).unwrap_err().to_string();
+        assert!(refusal.contains(".parquet: the manifest does not list it"), "{refusal}");
+        assert!(check_listed(folder.path(), study.as_bytes(), &none, |stream| stream == "lanes").is_ok());
         std::fs::remove_file(path("states.parquet")).unwrap();
         for name in FRAME_FILES {
             std::fs::write(path(name), "of a capture").unwrap();
