@@ -159,6 +159,9 @@ fn whatever_is_unfinished_is_redone() {
     fs::remove_file(dir.join("planned.json")).expect("removable");
     let why = refused(folder.path(), &["merge", "parts-1/1", "-o", "bad"]);
     assert!(why.contains("planned.json: it is missing; run the shard again"), "{why}");
+    fs::write(dir.join("planned.json"), "").expect("writable");
+    let why = refused(folder.path(), &["merge", "parts-1/1", "-o", "bad"]);
+    assert!(why.contains("planned.json: it is not JSON") && why.contains("run the shard again"), "{why}");
     let told = shard(folder.path(), "1/1", "parts-1/1", &[]);
     let counts = ["runs", "finished", "kept", "redone"].map(|key| told[key].as_u64().expect("a number"));
     assert_eq!(counts, [18, 18, 14, 3]);

@@ -21,6 +21,9 @@ use crate::capture::claim;
 /// Maximum number of shards, and of runs of each, named in an error.
 const NAMED: usize = 8;
 
+/// What to do about a plan that is missing or damaged.
+const AGAIN: &str = "run the shard again, with the same command and --out, which writes it and keeps what is finished";
+
 /// The result of joining.
 #[derive(Debug, Clone)]
 pub struct Joined {
@@ -89,7 +92,9 @@ struct Folder {
     sweep: SweepManifest,
     part: SweepShard,
     /// The text of the whole sweep's `sweep.json`.
-    planned: String,
+    planned: Vec<u8>,
+    /// The same without the overrides of its command, which the configurations contain.
+    plan: Value,
 }
 
 impl Folder {
@@ -105,19 +110,15 @@ impl Folder {
         };
         let path = dir.join(PLANNED);
         if !path.exists() {
-            let what = "it is missing; run the shard again, with the same command and --out, which writes it and keeps what is finished";
-            return Err(Error::data(&path, what));
+            return Err(Error::data(&path, format!("it is missing; {AGAIN}")));
         }
-        let planned = std::fs::read_to_string(&path).map_err(Error::io("read", &path))?;
-        Ok(Folder { dir: dir.to_owned(), sweep, part, planned })
-    }
-
-    /// Returns the whole sweep's `sweep.json` without the overrides of its command, which the configurations contain.
-    fn plan(&self) -> Option<Value> {
-        let mut plan: Value = serde_json::from_str(&self.planned).ok()?;
-        let object = plan.as_object_mut()?;
-        ["overrides", "digest"].iter().for_each(|key| drop(object.remove(*key)));
-        Some(plan)
+        let planned = std::fs::read(&path).map_err(Error::io("read", &path))?;
+        let mut plan: Value = serde_json::from_slice(&planned)
+            .map_err(|fault| Error::data(&path, format!("it is not JSON: {fault}; {AGAIN}")))?;
+        if let Some(object) = plan.as_object_mut() {
+            ["overrides", "digest"].iter().for_each(|key| drop(object.remove(*key)));
+        }
+        Ok(Folder { dir: dir.to_owned(), sweep, part, planned, plan })
     }
 
     /// Refuses shards of different sweeps, or of different builds.
@@ -129,7 +130,7 @@ impl Folder {
             format!("\"{}\" and \"{}\"", self.sweep.experiment, other.sweep.experiment)
         } else if a.planned != b.planned {
             format!("one has {} runs, the other {}", a.planned, b.planned)
-        } else if self.plan() != other.plan() {
+        } else if self.plan != other.plan {
             "their axes, seeds, [report] or [paper] differ".to_owned()
         } else if a.plan_hash != b.plan_hash {
             "their configurations differ (a key in the file, in the environment or by --set, or a trace)".to_owned()

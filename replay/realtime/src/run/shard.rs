@@ -118,9 +118,9 @@ fn open(out: &Path, own: &SweepManifest, planned: &str, stop: &AtomicBool, say: 
     if begun {
         same_shard(out, &read::<SweepManifest>(&sweep)?, own)?;
     }
-    // The plan first: if there is a sweep.json, everything exists. A lost one has the same content.
+    // The plan first: if there is a sweep.json, everything exists. A lost or damaged one has the same content.
     let plan = out.join(PLANNED);
-    if !begun || !plan.exists() {
+    if !begun || std::fs::read(&plan).ok().as_deref() != Some(planned.as_bytes()) {
         write_whole(&plan, planned)?;
     }
     if !begun {
