@@ -305,7 +305,7 @@ impl Ledger {
         }
     }
 
-    /// Records frames with results that workers had.
+    /// Records frames with results that workers had, and copies without rows.
     #[inline]
     pub fn came_again(&mut self, frames: u64) {
         if let Some(device) = &mut self.black_box {

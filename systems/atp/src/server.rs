@@ -156,7 +156,10 @@ impl AtpServer {
                 return host.deliveries.push(delivered(frame, &header, self.facts.server, false));
             }
         }
-        let copy = frame.kind != Kind::Update || entry.packets.contains(&frame.packet);
+        let again = frame.kind == Kind::Update && entry.packets.contains(&frame.packet);
+        // A copy has no row, so the count is its only trace.
+        host.frames_again += u64::from(again);
+        let copy = again || frame.kind != Kind::Update;
         let before = entry.bitmap;
         // A result that is out named no other aggregator: workers that have it would not hear of one.
         entry.collided |= header.collision && entry.bitmap != whole;
@@ -164,7 +167,7 @@ impl AtpServer {
         let accepted = take(entry, &header, pool.payload(frame), whole);
         self.counts.parts += u64::from(accepted && header.bitmap != whole);
         self.counts.duplicates += u64::from(!accepted);
-        let (now_whole, again) = (entry.bitmap == whole && before != whole, before == whole && header.resent);
+        let (now_whole, resend) = (entry.bitmap == whole && before != whole, before == whole && header.resent);
         if now_whole {
             job.complete_to = job.complete_to.max(name.number + 1);
         }
@@ -173,9 +176,9 @@ impl AtpServer {
         }
         let at = self.busy_until.max(frame.t) + self.service;
         (self.busy_until, self.busy) = (at, self.busy + self.service);
-        if now_whole || again {
+        if now_whole || resend {
             self.counts.results += u64::from(now_whole);
-            self.counts.results_again += u64::from(again);
+            self.counts.results_again += u64::from(resend);
             self.answer(at, name.number, &header, frame, pool, host);
         }
         if copy {

@@ -139,7 +139,7 @@ impl BlackBox {
         pairs.received(receipt, counts)
     }
 
-    /// Records frames with results that workers had.
+    /// Records frames with results that workers had, and copies without rows.
     pub(super) fn came_again(&mut self, frames: u64) {
         self.repeated += frames;
     }

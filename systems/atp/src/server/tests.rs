@@ -177,6 +177,18 @@ fn a_packet_two_windows_late_is_delivered() {
     assert_eq!((bed.server.counts.stale, bed.pool.in_use()), (1, 0));
 }
 
+/// A copy has no row, and is counted; a retransmission is no copy.
+#[test]
+fn copies_of_packets_are_counted() {
+    let mut bed = Bed::new();
+    for (attempt, row, copies) in [(0, Some(true), 0), (0, None, 1), (1, Some(false), 1), (1, None, 2)] {
+        let told = Told { ahead: 0, bitmap: 1, attempt, value: 1, collision: false, congested: false };
+        assert_eq!(bed.give(&header(0, &told), 1).0, row, "{attempt}");
+        assert_eq!(bed.host.frames_again, copies, "{attempt}");
+    }
+    assert_eq!(bed.pool.in_use(), 0);
+}
+
 #[test]
 fn what_no_worker_can_have_sent_is_refused() {
     let good = Told { ahead: 0, bitmap: 1, attempt: 0, value: 1, collision: false, congested: false };

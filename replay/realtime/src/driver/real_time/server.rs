@@ -184,6 +184,7 @@ impl<'a> ServerRole<'a> {
     pub(super) fn count(&mut self, outcome: &mut RealOutcome) {
         self.counters.acks_sent = self.host.acks_sent;
         self.counters.foreign = self.host.foreign;
+        self.counters.frames_again = self.host.frames_again;
         let end = self.server.end(Some(self.busy));
         end.counters.iter().for_each(|own| self.counters.count(own));
         outcome.counters.add(&self.counters);
