@@ -70,7 +70,7 @@ pub fn merge(
     let name = workers.dir.join("manifest.json").display().to_string();
     let experiment = Experiment::open(catalogue, Document::parse(&workers.manifest.config, &name)?)?;
     let (run, plan) = planned(&experiment, &workers.manifest)?;
-    check_profile(&plan, &workers.manifest)?;
+    parts.iter().try_for_each(|part| check_profile(&plan, &part.manifest))?;
     let _claim = claim(out)?;
     manifest.files = join_records(&records(&parts, &late), out)?;
     let outcome = RealOutcome {
@@ -155,6 +155,8 @@ fn is_of_whole(note: &Note) -> bool {
 fn joined(parts: &[Part], late: &[Time], one_host: bool) -> Manifest {
     let (mut manifest, mut stay) = (parts[0].manifest.clone(), None);
     (manifest.part, manifest.rank) = (None, None);
+    // Parts of older versions have none.
+    manifest.profile_hash = parts.iter().find_map(|part| part.manifest.profile_hash.clone());
     if parts.iter().filter(|part| part.name() == PARTS[0]).count() > 1 && manifest.clocks.remove(STAMPS_SENT).is_some()
     {
         manifest.stamp_clocks.clear();
