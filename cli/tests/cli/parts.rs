@@ -307,6 +307,42 @@ fn parts_of_a_profile_that_was_changed_are_not_joined() {
     runs(&["-q", "merge", &at("a"), &at("c"), "-o", &at("whole")]);
 }
 
+/// A killed sender hides no arrivals: the server's counters are complete. A killed server hides them.
+#[test]
+fn nothing_came_back_although_the_sender_was_killed() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let text = format!(
+        "name = \"silent\"\n[workload]\nkind = \"raw\"\nflows = 1\npackets = 20\n[schedule]\noffered = \"10Mbps\"\n\
+         [target]\nkind = \"external\"\n[transport]\nkind = \"pcap\"\nfiles = [\"{}\", \"{}\"]\n",
+        at("w.pcapng"),
+        at("s.pcapng")
+    );
+    std::fs::write(at("x.toml"), text).expect("writable");
+    let run = |words: &[&str]| pktgen(&[], words, &[]).output().expect("it runs");
+    let sent = run(&["-q", "replay", &at("x.toml"), "--role", "workers", "--out", &at("a")]);
+    assert!(sent.status.success(), "{}", said(&sent));
+    let empty = Writer::create(Path::new(&at("s.pcapng")), WriterOptions::new(Form::Pcapng)).expect("a file");
+    empty.finish().expect("a capture");
+    let captured = run(&["-q", "capture", &at("x.toml"), "--out", &at("c")]);
+    assert!(captured.status.success(), "{}", said(&captured));
+    for (killed, codes) in [("a", ["nothing_received", "in_part"]), ("c", ["in_part", "in_part"])] {
+        let dir = folder.path().join(killed);
+        let mut running = manifest(&dir);
+        running["state"] = "running".into();
+        let running = pktgen_core::record::digest::seal(&running.to_string());
+        std::fs::write(dir.join("manifest.json"), running).expect("writable");
+        // A part is recovered, and not analyzed alone.
+        run(&["-q", "analyze", &at(killed), "--recover"]);
+        let whole = at(&format!("whole-{killed}"));
+        let merged = run(&["-q", "merge", &at("a"), &at("c"), "-o", &whole]);
+        assert_eq!(merged.status.code(), Some(1), "{}", said(&merged));
+        let whole = manifest(Path::new(&whole));
+        let faults = whole["validity"]["faults"].as_array().expect("faults").iter();
+        assert_eq!(faults.map(|fault| fault["code"].as_str().expect("a code")).collect::<Vec<_>>(), codes);
+    }
+}
+
 /// A device between the files that adds two tags: the longest frames are whole, too.
 #[test]
 fn raw_frames_of_any_length_are_found_behind_tags_in_files() {

@@ -366,6 +366,9 @@ pub struct Unseen {
     /// Acknowledgements at the workers' interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acks: Option<AckCopies>,
+    /// Whether parts were killed, and none of those whose counters say what arrived.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub only_senders_killed: bool,
 }
 
 /// Counter of frames with a wrong IPv4 or UDP checksum, of a device in lockstep.
@@ -501,8 +504,8 @@ pub fn judge(facts: &Facts) -> Validity {
 /// Judges a device that keeps no books.
 fn judge_unseen(facts: &Facts, unseen: &Unseen, faults: &mut Vec<Fault>, notes: &mut Vec<Note>) {
     let Balance { sent, unaccounted, .. } = facts.balance;
-    // Counters of a killed process are missing: what arrived is not known.
-    let is_known = !facts.incidents.faults.iter().any(Fault::is_kill);
+    // Counters of a killed process are missing: what arrived is not known, unless it only sent.
+    let is_known = unseen.only_senders_killed || !facts.incidents.faults.iter().any(Fault::is_kill);
     if sent > 0 && facts.arrived == 0 && is_known {
         let frames = facts.unmatched;
         let fault = if frames > 0 { Fault::NothingMatched { sent, frames } } else { Fault::NothingReceived { sent } };
@@ -562,8 +565,7 @@ fn doubts(facts: &Facts, unseen: &Unseen) -> Vec<Note> {
     }
     // A record expires within two timeouts; the third allows for host delays.
     if let Some(timeout) = facts.timeout_ps.filter(|timeout| facts.waited_ns as Time * NS > 3 * timeout) {
-        let us = |ns: Time| (ns / 1000) as u64;
-        told.push(Note::NothingAged { waited_us: facts.waited_ns / 1000, timeout_us: us(timeout / NS) });
+        told.push(Note::NothingAged { waited_us: facts.waited_ns / 1000, timeout_us: (timeout / NS / 1000) as u64 });
     }
     if let Some(acks) = unseen.acks.as_ref().filter(|acks| lacks(acks.expected, acks.seen) || acks.elsewhere > 0) {
         let AckCopies { acks, expected, seen, elsewhere, group } = *acks;
@@ -583,8 +585,7 @@ const fn lacks(expected: u64, seen: u64) -> bool {
 impl Facts {
     /// Returns whether packets may hold several updates without identifying them.
     pub fn hides_members(&self) -> bool {
-        let headless = |note: &Note| matches!(note, Note::Headless {});
-        self.unseen.as_ref().is_some_and(|unseen| unseen.merges) && self.incidents.notes.iter().any(headless)
+        self.unseen.as_ref().is_some_and(|unseen| unseen.merges) && self.incidents.notes.contains(&Note::Headless {})
     }
 }
 
@@ -689,8 +690,7 @@ impl Validity {
 
     /// Returns the faults in one line.
     pub fn why(&self) -> String {
-        let faults: Vec<String> = self.faults.iter().map(Fault::to_string).collect();
-        faults.join("; ")
+        self.faults.iter().map(Fault::to_string).collect::<Vec<_>>().join("; ")
     }
 }
 

@@ -115,6 +115,14 @@ fn faults(parts: &[Part]) -> Vec<Fault> {
     faults
 }
 
+/// Returns whether parts were killed, and none that receives: the server, or without one the workers.
+fn only_senders_killed(parts: &[Part]) -> bool {
+    let receiver = parts.iter().find(|part| part.name() == PARTS[2]).map_or(PARTS[0], Part::name);
+    let killed = parts.iter().filter(|part| part.manifest.validity.faults.iter().any(Fault::is_kill));
+    let names: Vec<_> = killed.map(Part::name).collect();
+    !names.is_empty() && !names.contains(&receiver)
+}
+
 /// Plans the only run of `experiment` again, as it `ran`. Refuses a recorded trace that was changed since: sums are recomputed from it.
 pub(super) fn planned<'a>(experiment: &'a Experiment, ran: &Manifest) -> Result<(&'a Run, Plan)> {
     let run = experiment.choose(None)?;
@@ -155,6 +163,7 @@ fn is_of_whole(note: &Note) -> bool {
 fn joined(parts: &[Part], late: &[Time], one_host: bool) -> Manifest {
     let (mut manifest, mut stay) = (parts[0].manifest.clone(), None);
     (manifest.part, manifest.rank) = (None, None);
+    manifest.unseen.get_or_insert_default().only_senders_killed = only_senders_killed(parts);
     // Parts of older versions have none.
     manifest.profile_hash = parts.iter().find_map(|part| part.manifest.profile_hash.clone());
     if parts.iter().filter(|part| part.name() == PARTS[0]).count() > 1 && manifest.clocks.remove(STAMPS_SENT).is_some()
@@ -234,6 +243,22 @@ mod tests {
         let whole = joined(&[steered], &[0], true);
         assert!(whole.clocks.is_empty());
         assert_eq!(whole.incidents.notes, [Note::OfPart { part: label, note: Box::new(Note::Steered { changes: 3 }) }]);
+    }
+
+    #[test]
+    fn killed_parts_that_receive_nothing_are_only_senders() {
+        let of = |names: &[(&str, bool)]| {
+            let parts = names.iter().map(|(name, killed)| {
+                let mut part = part(name, "a", None);
+                part.manifest.validity.faults = killed.then_some(Fault::Killed {}).into_iter().collect();
+                part
+            });
+            only_senders_killed(&parts.collect::<Vec<_>>())
+        };
+        assert!(of(&[("workers", true), ("workers", false), ("server", false)]));
+        assert!(!of(&[("workers", false), ("server", false)]), "none was killed");
+        assert!(!of(&[("workers", true), ("server", true)]));
+        assert!(!of(&[("workers", true), ("workers", false)]), "they receive");
     }
 
     #[test]
