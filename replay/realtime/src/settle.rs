@@ -5,7 +5,7 @@
 
 mod sums;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchR
 use pktgen_core::arrow::array::{Array, AsArray, RecordBatch};
 use pktgen_core::arrow::datatypes::{ArrowPrimitiveType, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use pktgen_core::record::{
-    Action, BOOKS, Book, FileDigests, Heat, Manifest, Name, PAYLOADS, PacketId, RECEIVED, Reason, SENT, SumOk,
+    Action, BOOKS, Book, FileDigests, Heat, Manifest, Name, PAYLOADS, PacketId, RECEIVED, RESULTS, Reason, SENT, SumOk,
 };
 use pktgen_core::time::Time;
 use pktgen_core::{Error, Result};
@@ -88,6 +88,19 @@ pub fn settle(dir: &Path, source: &mut dyn Source, ledger: Ledger, slack: Time) 
         replay(dir, source, ledger, slack, &mut |name| names.as_mut().map_or(Ok(()), |names| names.push(name)), None)?;
     names.map_or(Ok(()), |names| names.finish(dir, &mut settled.files))?;
     Ok(settled)
+}
+
+/// Returns the number of frames with results that workers had, by the rows of the run in `dir`: those of the workers that one frame
+/// reaches have one time. Copies of one block that were read at once count once.
+pub(crate) fn frames_again(dir: &Path) -> Result<u64> {
+    if !dir.join(format!("{RESULTS}.parquet")).exists() {
+        return Ok(0);
+    }
+    let (mut rows, mut frames) = (Rows::open(dir, RESULTS, again_row)?, HashSet::new());
+    while rows.time()?.is_some() {
+        frames.extend(rows.next().and_then(|(_, frame)| frame));
+    }
+    Ok(frames.len() as u64)
 }
 
 /// Settles again, calling `watch` with every received packet; writes nothing.
@@ -383,6 +396,14 @@ fn sent_row(batch: &RecordBatch, row: usize) -> Option<(Time, SentRow)> {
         left: left.is_some(),
     };
     Some((left.unwrap_or(due), sent))
+}
+
+/// Returns job, block and time of a result that its worker had.
+fn again_row(batch: &RecordBatch, row: usize) -> Option<(Time, Option<(u16, u32, Time)>)> {
+    let t = value::<Int64Type>(batch, "t_recv_ps", row)??;
+    let frame = (value::<UInt16Type>(batch, "job", row)??, value::<UInt32Type>(batch, "seq", row)??, t);
+    let again = batch.column_by_name("again")?.as_boolean_opt()?.value(row);
+    Some((t, again.then_some(frame)))
 }
 
 fn heat(batch: &RecordBatch, row: usize) -> Option<Option<Heat>> {

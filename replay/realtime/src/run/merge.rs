@@ -21,6 +21,7 @@ use crate::capture::{PartDirs, claim, join_records, write_manifest};
 use crate::catalogue::Catalogue;
 use crate::driver::real_time::RealOutcome;
 use crate::plan::{Plan, source};
+use crate::settle::frames_again;
 use agreement::Agreement;
 use parts::{PARTS, Part, anchors, find_parts, same_run, same_time};
 
@@ -73,8 +74,10 @@ pub fn merge(
     parts.iter().try_for_each(|part| check_profile(&plan, &part.manifest))?;
     let _claim = claim(out)?;
     manifest.files = join_records(&records(&parts, &late), out)?;
+    let mut counters = std::mem::take(&mut manifest.counters);
+    counters.frames_again += uncounted_again(&parts, out)?;
     let outcome = RealOutcome {
-        counters: std::mem::take(&mut manifest.counters),
+        counters,
         faults: faults(&parts),
         interrupted: parts.iter().any(|part| part.manifest.state == RunState::Interrupted),
         cut: parts.iter().any(Part::is_cut),
@@ -113,6 +116,13 @@ fn faults(parts: &[Part]) -> Vec<Fault> {
         faults.extend(part.manifest.validity.faults.iter().map(of_part));
     }
     faults
+}
+
+/// Returns the number of frames with results that came again, by the rows of the whole in `out`, if no workers' part has a count: those of
+/// older versions, and killed ones.
+fn uncounted_again(parts: &[Part], out: &Path) -> Result<u64> {
+    let has_count = |part: &Part| part.name() == PARTS[0] && part.manifest.counters.frames_again > 0;
+    if parts.iter().any(has_count) { Ok(0) } else { frames_again(out) }
 }
 
 /// Returns whether parts were killed, and none that receives: the server, or without one the workers.
@@ -231,6 +241,10 @@ fn joined(parts: &[Part], late: &[Time], one_host: bool) -> Manifest {
 
 #[cfg(test)]
 mod tests {
+    use parquet::arrow::ArrowWriter;
+    use pktgen_core::arrow::array::RecordBatch;
+    use pktgen_core::record::{PacketId, Reply, Row};
+
     use super::parts::testing::part;
     use super::*;
 
@@ -259,6 +273,35 @@ mod tests {
         assert!(!of(&[("workers", false), ("server", false)]), "none was killed");
         assert!(!of(&[("workers", true), ("server", true)]));
         assert!(!of(&[("workers", true), ("workers", false)]), "they receive");
+    }
+
+    /// A server's count, of copies without rows, does not stand for that of the workers.
+    #[test]
+    fn results_that_came_again_are_counted_by_rows_if_no_workers_have_a_count() {
+        let dir = tempfile::tempdir().unwrap();
+        let row = |worker: u32| Reply {
+            t_recv: 20,
+            t_sent: Some(0),
+            worker,
+            job: 0,
+            seq: 7,
+            packet: PacketId::new(0, 7, 0),
+            count: 2,
+            degraded: false,
+            again: true,
+        };
+        let rows = RecordBatch::try_new(Reply::schema(), Reply::arrays(&[row(0), row(1)])).unwrap();
+        let file = std::fs::File::create(dir.path().join("results.parquet")).unwrap();
+        let mut writer = ArrowWriter::try_new(file, Reply::schema(), None).unwrap();
+        writer.write(&rows).unwrap();
+        writer.close().unwrap();
+        let of = |workers: u64, server: u64| {
+            let mut parts = [part("workers", "a", None), part("server", "a", None)];
+            parts[0].manifest.counters.frames_again = workers;
+            parts[1].manifest.counters.frames_again = server;
+            uncounted_again(&parts, dir.path()).unwrap()
+        };
+        assert_eq!((of(0, 0), of(0, 3), of(1, 0)), (1, 1, 0));
     }
 
     #[test]

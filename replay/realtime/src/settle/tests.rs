@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parquet::arrow::ArrowWriter;
 use pktgen_core::config::Document;
-use pktgen_core::record::{LANES_MAX, LaneWords, PayloadPart, Received, Row, Sent, Words};
+use pktgen_core::record::{LANES_MAX, LaneWords, PayloadPart, Received, Reply, Row, Sent, Words};
 use pktgen_core::seed::Seed;
 use pktgen_libra::format::{COLD_PAIR, HOT_PAIR, emit_cold, emit_hot, heat_of};
 use pktgen_wire::wire::update::digest;
@@ -188,6 +188,30 @@ fn write<R: Row>(dir: &Path, rows: &[R]) {
     let mut writer = ArrowWriter::try_new(file, R::schema(), None).unwrap();
     writer.write(&RecordBatch::try_new(R::schema(), R::arrays(rows)).unwrap()).unwrap();
     writer.close().unwrap();
+}
+
+/// A frame for the workers of a job is one, and two for one worker are two.
+#[test]
+fn frames_with_results_that_came_again_are_counted_by_their_rows() {
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(frames_again(dir.path()).unwrap(), 0, "no synchronous run");
+    let row = |t_recv: Time, job: u16, worker: u32, again: bool| Reply {
+        t_recv,
+        t_sent: Some(0),
+        worker,
+        job,
+        seq: 7,
+        packet: id(worker, 7, 0),
+        count: 2,
+        degraded: false,
+        again,
+    };
+    let first = [row(10, 0, 0, false), row(10, 0, 1, false)];
+    write(dir.path(), &first);
+    assert_eq!(frames_again(dir.path()).unwrap(), 0);
+    let again = [row(20, 0, 0, true), row(20, 0, 1, true), row(20, 1, 2, true), row(30, 0, 0, true)];
+    write(dir.path(), &[&first[..], &again].concat());
+    assert_eq!(frames_again(dir.path()).unwrap(), 3);
 }
 
 /// Returns what lanes prove of three updates that arrived alone, of which these lanes and these of two parts of payload each
