@@ -248,7 +248,6 @@ fn no_trace(what: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::AsRawFd;
     use std::os::unix::fs::symlink;
 
     use super::*;
@@ -310,9 +309,8 @@ mod tests {
         Writer::create(&at("t.parquet")).unwrap().finish("recorded", BTreeMap::new(), "CC0-1.0").unwrap();
         assert_eq!(std::fs::read(at("target")).unwrap(), b"before");
         assert!(!at("t.parquet").is_symlink());
-        // As a shell's redirection to a file.
-        let file = std::fs::File::open(at("target")).unwrap();
-        symlink(format!("/proc/self/fd/{}", file.as_raw_fd()), at("out")).unwrap();
+        // Held open by this process, as a file behind a shell's redirection.
+        symlink("/proc/self/exe", at("out")).unwrap();
         let message = Writer::create(&at("out")).err().unwrap().to_string();
         assert!(message.contains("out: leads to an open file"), "{message}");
         assert!(at("out").is_symlink());
