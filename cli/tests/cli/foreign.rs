@@ -376,13 +376,13 @@ impl Training {
         }
     }
 
-    /// A copy of a result reaches each of the four workers.
+    /// A copy of a result is one packet, although it reaches each of the four workers.
     fn cells(&self, lanes: bool) -> Vec<Cell> {
         let mut right = self.cell("right adder", lanes, Some(&[]), 0);
         right.figures = vec![("sums_wrong", ZERO), ("unaccounted", ZERO), ("duplicates", ZERO), ("wrong.found", ZERO)];
         let mut duplicate = self.cell("duplicator", lanes, Some(&["--fault", "duplicate"]), 0);
         duplicate.figures = vec![("sums_wrong", ZERO), ("unaccounted", ZERO)];
-        duplicate.says = |seen| vec![format!("{} packets arrived again", 4.0 * seen.device.of("duplicated"))];
+        duplicate.says = |seen| vec![format!("{} packets arrived again", seen.device.of("duplicated"))];
         let mut reorder = self.cell("reorderer", lanes, Some(&["--fault", "reorder"]), 0);
         reorder.figures = vec![("sums_wrong", ZERO), ("unaccounted", ZERO)];
         let mut corrupt = self.cell("corrupter", lanes, Some(&["--fault", "corrupt"]), 1);
