@@ -398,8 +398,11 @@ fn sent_row(batch: &RecordBatch, row: usize) -> Option<(Time, SentRow)> {
     Some((left.unwrap_or(due), sent))
 }
 
-/// Returns job, block and time of a result that its worker had.
-fn again_row(batch: &RecordBatch, row: usize) -> Option<(Time, Option<(u16, u32, Time)>)> {
+/// Job, block and arrival of a result.
+type ResultFrame = (u16, u32, Time);
+
+/// Returns the result if its worker had it.
+fn again_row(batch: &RecordBatch, row: usize) -> Option<(Time, Option<ResultFrame>)> {
     let t = value::<Int64Type>(batch, "t_recv_ps", row)??;
     let frame = (value::<UInt16Type>(batch, "job", row)??, value::<UInt32Type>(batch, "seq", row)??, t);
     let again = batch.column_by_name("again")?.as_boolean_opt()?.value(row);
