@@ -118,9 +118,9 @@ mod tests {
             sweep.runs = (0..CHARTS_MAX + 2).map(of).collect();
             let charts = all(&sweep);
             for picture in pictures {
-                let own = charts.iter().filter(|chart| chart.picture == *picture && !chart.folded);
+                let mut own = charts.iter().filter(|chart| chart.picture == *picture && !chart.folded);
                 assert_eq!(own.clone().count() % CHARTS_MAX, 0, "{picture}");
-                let last = own.last().unwrap_or_else(|| panic!("no chart of {picture}"));
+                let last = own.next_back().unwrap_or_else(|| panic!("no chart of {picture}"));
                 assert!(last.note.ends_with(&format!("2 further {what} are not drawn.")), "{picture}: {}", last.note);
             }
         }
