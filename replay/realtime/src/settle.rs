@@ -401,11 +401,14 @@ fn sent_row(batch: &RecordBatch, row: usize) -> Option<(Time, SentRow)> {
 /// Job, block and arrival of a result.
 type ResultFrame = (u16, u32, Time);
 
-/// Returns the result if its worker had it.
+/// Returns the result if its worker had it; versions without the column recorded no such results.
 fn again_row(batch: &RecordBatch, row: usize) -> Option<(Time, Option<ResultFrame>)> {
     let t = value::<Int64Type>(batch, "t_recv_ps", row)??;
     let frame = (value::<UInt16Type>(batch, "job", row)??, value::<UInt32Type>(batch, "seq", row)??, t);
-    let again = batch.column_by_name("again")?.as_boolean_opt()?.value(row);
+    let again = match batch.column_by_name("again") {
+        Some(again) => again.as_boolean_opt()?.value(row),
+        None => false,
+    };
     Some((t, again.then_some(frame)))
 }
 
