@@ -377,7 +377,7 @@ mod tests {
     #[test]
     fn bad_values_are_named() {
         for (key, value, part) in [
-            ("clusters", crate::config::Value::Integer(0), "at least 1"),
+            ("clusters", crate::config::Value::Integer(0), "from 1 to 65534"),
             ("bytes", "75B".into(), "from 76 B"),
             ("bytes", "2049bit".into(), "whole bytes"),
             ("bytes", "10kB".into(), "to 9036 B"),
