@@ -103,8 +103,9 @@ pub struct Worker {
     changes_at: u32,
     /// The first block without a result.
     oldest: u32,
-    /// Blocks overtaken by later results, to be sent again, and the block up to which this was done.
-    overtaken: VecDeque<u32>,
+    /// Blocks overtaken by later results, to be sent again, each with the end of the window at that time; and the block up to which
+    /// this was done.
+    overtaken: VecDeque<(u32, u32)>,
     overtaken_to: u32,
     /// The last attempt of each block of the iteration.
     attempts: Vec<u8>,
@@ -278,8 +279,19 @@ impl Worker {
         match settings.order {
             Order::Slots => self.opens(settings) || !self.freed.is_empty(),
             Order::Outstanding => self.next < blocks && self.outstanding < settings.window,
-            Order::Sliding => self.next < blocks.min(self.oldest.saturating_add(self.window)),
+            Order::Sliding => self.next < self.window_end(blocks),
         }
+    }
+
+    /// Returns the block behind the last one in a sliding window.
+    fn window_end(&self, blocks: u32) -> u32 {
+        blocks.min(self.oldest.saturating_add(self.window))
+    }
+
+    /// Returns whether overtaken blocks may be sent again: behind the window in which they were overtaken, as if that was handed over at
+    /// once, although at most [`UNSENT_MAX`] frames wait for the link. The window may have been halved since.
+    fn resends(&self, settings: &Settings) -> bool {
+        self.overtaken.front().is_some_and(|(_, end)| self.next >= *end) || !self.may_send(settings)
     }
 
     /// Returns the next block to send at `t`, and its attempt.
@@ -292,7 +304,7 @@ impl Worker {
             return None;
         }
         if !self.opens(settings)
-            && let Some(again) = self.overdue(t, settings).or_else(|| self.next_overtaken())
+            && let Some(again) = self.overdue(t, settings).or_else(|| self.next_overtaken(settings))
         {
             self.unsent += 1;
             return Some(again);
@@ -326,9 +338,11 @@ impl Worker {
         self.next - 1
     }
 
-    /// Returns when it sends its oldest block again, if nothing arrives until then: the wait doubles each time.
+    /// Returns when it sends its oldest block again, if its window is handed over and nothing arrives until then: the wait doubles each
+    /// time.
     fn silence_ends(&self, settings: &Settings) -> Time {
         let waits = self.oldest < self.next && self.attempts[self.oldest as usize] < ATTEMPT_MAX;
+        let waits = waits && !self.may_send(settings);
         match settings.retransmit.filter(|_| waits) {
             Some(timeout) => self.silent_since.saturating_add(timeout.saturating_mul(1 << self.silences.min(40))),
             None => NEVER,
@@ -367,8 +381,10 @@ impl Worker {
     }
 
     /// Returns a block that a later result has overtaken.
-    fn next_overtaken(&mut self) -> Option<(u32, u8)> {
-        while let Some(block) = self.overtaken.pop_front() {
+    fn next_overtaken(&mut self, settings: &Settings) -> Option<(u32, u8)> {
+        while self.resends(settings)
+            && let Some((block, _)) = self.overtaken.pop_front()
+        {
             let attempt = &mut self.attempts[block as usize];
             if !self.rounds[0].has(block) && *attempt < ATTEMPT_MAX {
                 *attempt += 1;
@@ -386,8 +402,9 @@ impl Worker {
             self.oldest += 1;
         }
         if settings.gaps && block > self.oldest {
-            let from = self.oldest.max(self.overtaken_to);
-            self.overtaken.extend((from..block).filter(|block| !self.rounds[0].has(*block)));
+            let (from, end) = (self.oldest.max(self.overtaken_to), self.window_end(blocks));
+            let missing = (from..block).filter(|block| !self.rounds[0].has(*block));
+            self.overtaken.extend(missing.map(|block| (block, end)));
             self.overtaken_to = self.overtaken_to.max(block);
         }
         if let Some(control) = settings.control.filter(|_| head.seq == self.changes_at) {

@@ -57,6 +57,27 @@ impl Bed {
         sent
     }
 
+    /// Sends `frames` over a link that takes one per unit of time. `result` returns whether the result of a frame is marked, which comes as
+    /// the frame leaves; `None` if there is none.
+    fn send_over_link(&mut self, frames: u32, result: impl Fn(u32, u8) -> Option<bool>) -> Vec<(u32, u8)> {
+        let (mut link, mut sent) = (VecDeque::new(), Vec::new());
+        for _ in 0..frames {
+            while self.worker.wake(&self.settings) <= self.now
+                && let Some(next) = self.worker.next(self.now, &self.settings)
+            {
+                link.push_back(next);
+            }
+            let (block, attempt) = link.pop_front().expect("the link is busy");
+            self.worker.left(PacketId::new(0, block, attempt), BLOCKS, self.now, &self.settings);
+            sent.push((block, attempt));
+            match result(block, attempt) {
+                Some(marked) => self.result(block, marked),
+                None => self.now += 1,
+            }
+        }
+        sent
+    }
+
     fn result(&mut self, block: u32, congested: bool) {
         self.now += 1;
         let seq = self.worker.iteration * BLOCKS + block;
@@ -109,26 +130,34 @@ fn the_first_window_leaves_before_freed_slots_and_retransmissions() {
     let window = 3 * UNSENT_MAX;
     for results in [true, false] {
         let mut bed = Bed::new(window, |settings| Settings { order: Order::Slots, retransmit: Some(5), ..settings });
-        let (mut link, mut sent) = (VecDeque::new(), Vec::new());
         let frames = if results { BLOCKS } else { window + 1 };
-        for _ in 0..frames {
-            while bed.worker.wake(&bed.settings) <= bed.now
-                && let Some(next) = bed.worker.next(bed.now, &bed.settings)
-            {
-                link.push_back(next);
-            }
-            let (block, attempt) = link.pop_front().expect("the link is busy");
-            bed.worker.left(PacketId::new(0, block, attempt), BLOCKS, bed.now, &bed.settings);
-            sent.push((block, attempt));
-            if results {
-                bed.result(block, false);
-            } else {
-                bed.now += 1;
-            }
-        }
+        let sent = bed.send_over_link(frames, |_, _| results.then_some(false));
         let expected = if results { first(0..BLOCKS) } else { [first(0..window), vec![(0, 1)]].concat() };
         assert_eq!(sent, expected, "results: {results}");
     }
+}
+
+/// Windows longer than what waits for the link.
+#[test]
+fn what_is_overtaken_leaves_behind_its_window_and_before_the_next_blocks() {
+    let again = |blocks: std::ops::Range<u32>| blocks.map(|block| (block, 1)).collect::<Vec<_>>();
+    let window = 3 * UNSENT_MAX;
+    // The lost blocks, the block whose result is marked and halves the window, and where the blocks that are sent again leave.
+    for (lost, marked, at) in [(0..1, BLOCKS, window), (0..2 * UNSENT_MAX, BLOCKS, window), (22..23, 23, 34)] {
+        let control = Some(WindowControl { step: 4 });
+        let mut bed = Bed::new(window, |settings| Settings { gaps: true, control, ..settings });
+        let result = |block: u32, attempt: u8| (attempt > 0 || !lost.contains(&block)).then_some(block == marked);
+        let sent = bed.send_over_link(BLOCKS + lost.end - lost.start, result);
+        assert_eq!(sent, [first(0..at), again(lost.clone()), first(at..BLOCKS)].concat(), "{lost:?}");
+    }
+}
+
+/// A frame takes as long on the link as the timeout.
+#[test]
+fn silence_sends_nothing_again_before_its_window() {
+    let window = 3 * UNSENT_MAX;
+    let mut bed = Bed::new(window, |settings| Settings { retransmit: Some(1), ..settings });
+    assert_eq!(bed.send_over_link(window + 1, |_, _| None), [first(0..window), vec![(0, 1)]].concat());
 }
 
 #[test]
