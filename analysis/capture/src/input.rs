@@ -587,6 +587,7 @@ impl Decoder {
             None => (0..self.formats.len()).find(fits),
         };
         let known = known.ok_or(Odd::Other)?;
+        let datagram = &self.formats[known].packet_in(*datagram);
         match self.formats[known].sight(datagram) {
             Some(sight) => Ok((known as u8, sight)),
             // Its Ethernet type is the format's own: it was cut within its header, or does not fit the format.

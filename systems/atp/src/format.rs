@@ -376,17 +376,20 @@ mod tests {
         let seen = |bytes: &[u8], len: usize| {
             let (len, time) = (len as u32, None);
             match look_at(&Packet { section: 0, interface: 0, link_type: 1, time, resolution_ps: 1, len, bytes }) {
-                Look::Layer(_, datagram) => AtpMl.sight(&datagram),
+                Look::Layer(_, datagram) => AtpMl.sight(&(&AtpMl as &dyn Format).packet_in(datagram)),
                 _ => None,
             }
         };
         for kept in 0..frame.len() {
             let kept = &frame[..kept];
             assert_eq!(seen(kept, FRAME_BYTES), (kept.len() >= HEAD + BEFORE).then_some(sight), "{}", kept.len());
-            // Frames of this length are no packets, and neither are longer ones.
-            assert_eq!((seen(kept, kept.len()), seen(kept, FRAME_BYTES + 1)), (None, None), "{}", kept.len());
+            // Frames of this length are no packets, and neither are much longer ones.
+            assert_eq!((seen(kept, kept.len()), seen(kept, FRAME_BYTES + 33)), (None, None), "{}", kept.len());
         }
-        assert_eq!(seen(&frame, FRAME_BYTES), Some(sight));
+        for behind in 0..=32 {
+            let longer = [&frame[..], &[7; 32][..behind]].concat();
+            assert_eq!(seen(&longer, FRAME_BYTES + behind), Some(sight), "{behind} bytes behind it");
+        }
         frame[13] = 1;
         assert!(!matches!(look(1, &frame), Look::Layer(ETHER_TYPE, _)), "background traffic of another type");
     }

@@ -152,7 +152,7 @@ pub enum Look<'a> {
     /// A datagram.
     Udp(Datagram<'a>),
     /// The content after an IPv4 header in frames of a separate Ethernet type (ATP): without ports, and with the length
-    /// of the rest of the frame, since it does not contain its length.
+    /// of the rest of the frame, since it does not contain its length (`Format::packet_in`).
     Layer(u16, Datagram<'a>),
     /// A fragment of a datagram, with unknown content.
     Fragment,

@@ -201,7 +201,7 @@ impl Gathered {
         let (datagram, format) = match look_at(packet) {
             Look::Udp(datagram) => (datagram, self.format_of(&datagram)),
             Look::Layer(kind, datagram) => match self.format_of_type(kind) {
-                Some(format) => (datagram, Some(format)),
+                Some(format) => (format.packet_in(datagram), Some(format)),
                 None => return self.pass("other"),
             },
             Look::Fragment => return self.pass("fragment"),

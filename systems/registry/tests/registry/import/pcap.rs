@@ -446,13 +446,17 @@ fn a_tag_before_a_frame_without_udp_is_not_in_its_length() {
     }
 }
 
-/// They say their length nowhere.
+/// They say their length nowhere. A frame check sequence behind a packet is no part of it.
 #[test]
 fn frames_without_udp_of_another_length_are_no_updates() {
     let folder = Folder::new();
-    write(&folder.path("a.pcap"), Form::Pcap, 0, &[(1_000, atp()), (2_000, atp()[..82].to_vec())], 0);
+    let checked = [atp(), vec![7; 4]].concat();
+    let frames = [(1_000, atp()), (2_000, atp()[..82].to_vec()), (3_000, checked)];
+    write(&folder.path("a.pcap"), Form::Pcap, 0, &frames, 0);
     let (imported, notes) = folder.import(&["a.pcap"], &plain()).unwrap();
-    assert_eq!((imported.len(), notes["passed_over"].as_str()), (1, "1 foreign"));
+    assert_eq!(notes["passed_over"].as_str(), "1 foreign");
+    let bytes: Vec<_> = imported.iter().map(|(update, _)| update.bytes as usize).collect();
+    assert_eq!(bytes, [atp_ml::FRAME_BYTES; 2]);
 }
 
 /// A format without UDP is not sought in datagrams, and a format over UDP not in frames of other Ethernet types.
