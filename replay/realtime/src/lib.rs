@@ -23,4 +23,6 @@ pub mod socket;
 pub mod steer;
 pub mod transport;
 
+mod counters;
+
 use pktgen_engine::{catalogue, dialect, endpoint, frame, groups, ledger, parts, racks, recorder, reduction, target};

@@ -58,6 +58,7 @@ fn what_is_no_counter_is_refused() {
         ("echo nothing", "no JSON object of whole numbers"),
         ("echo '{\"packets\": -1}'", "no JSON object of whole numbers"),
         ("echo '{\"packets\": 0.5}'", "no JSON object of whole numbers"),
+        ("echo '{\"packets\": 1, \"packets\": 2}'", "\"packets\" comes twice"),
         ("echo no such counter >&2; exit 4", "target.launch.counters: exit code 4: no such counter"),
     ] {
         counting(&bench, script);

@@ -8,6 +8,7 @@ use pktgen_engine::clause::LONGER;
 use super::ready::{Readiness, await_ready};
 use super::session::Launched;
 use super::settings::Launch;
+use crate::counters;
 use crate::plan::Spec;
 use crate::transport::TransportPlan;
 
@@ -51,7 +52,7 @@ const COUNTERS: &str = "target.launch.counters";
 
 /// Parses counters as printed by a command.
 fn parse(text: &str) -> Result<BTreeMap<String, u64>, String> {
-    serde_json::from_str(text)
+    counters::parse(text.as_bytes())
         .map_err(|e| format!("{COUNTERS}: what it printed is no JSON object of whole numbers: {e}"))
 }
 

@@ -21,6 +21,7 @@ use super::kernel::{Apart, Contained, readable};
 use super::settings::Launch;
 use super::talk::{CommandOutput, Exit, Reply, Request, say};
 use crate::clock::Stopwatch;
+use crate::counters;
 use crate::driver::real_time::drop_privileges;
 
 /// Timeout of the keeper's own operations.
@@ -331,10 +332,11 @@ impl Launched {
         self.end_device()
     }
 
-    /// Ends the device; returns the last printed line that is a JSON object of whole numbers.
+    /// Ends the device; returns the last printed line that is a JSON object of whole numbers. `None` also if a name comes twice in it.
     pub(crate) fn stop_for_counts(self) -> Option<BTreeMap<String, u64>> {
         self.end_device().ok()?;
-        self.output.lines().iter().rev().find_map(|line| serde_json::from_str(line).ok())
+        let is_object = |line: &&String| serde_json::from_str::<BTreeMap<String, u64>>(line).is_ok();
+        self.output.lines().iter().rfind(is_object).and_then(|line| counters::parse(line.as_bytes()).ok())
     }
 
     fn end_device(&self) -> Result<Option<String>> {

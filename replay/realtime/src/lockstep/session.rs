@@ -2,7 +2,6 @@
 //!
 //! Frames for the device wait in a buffer until it has to advance, so an exchange takes one call out and one or two in.
 
-use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 
 use pktgen_core::time::{NEVER, Time};
@@ -11,6 +10,7 @@ use pktgen_core::{Error, Result};
 
 use super::process::Process;
 use crate::clock::Stopwatch;
+use crate::counters;
 use crate::target::remote::Advanced;
 
 /// The version of the protocol.
@@ -189,7 +189,7 @@ impl Session {
         if kind != kind::COUNTED {
             return Err(self.wrong(format!("it answers counters with a message of kind {kind}")));
         }
-        let counted: BTreeMap<String, u64> = serde_json::from_slice(&self.input[at.0..at.1])
+        let counted = counters::parse(&self.input[at.0..at.1])
             .map_err(|e| self.wrong(format!("its counters are no JSON object of whole numbers: {e}")))?;
         self.put(kind::QUIT, &[]);
         self.write()?;
