@@ -23,6 +23,7 @@ use pktgen_core::record::{Edition, FileDigests, Row};
 use pktgen_core::time::Time;
 use pktgen_core::whole::WholeFile;
 use pktgen_core::{Error, Result, footer};
+use serde::Deserialize;
 
 use crate::driver::real_time::drop_privileges;
 
@@ -33,6 +34,19 @@ const BATCH: usize = 1 << 12;
 const AHEAD: usize = 4;
 /// The same for streams that are compressed during the run.
 const AHEAD_OF_COLUMNS: usize = 16;
+
+/// Key of the run in the schema of a stream during its run. The finished streams of identical runs are identical, and do not have it.
+const RUN: &str = "pktgen.run";
+
+/// Returns the run whose manifest is in `dir`: the time of its creation; `None` if that is unknown.
+fn run_of(dir: &Path) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Run {
+        created_unix_ns: u64,
+    }
+    let text = std::fs::read(dir.join("manifest.json")).ok()?;
+    serde_json::from_slice(&text).ok().map(|run: Run| run.created_unix_ns.to_string())
+}
 
 /// A stream being written. Whole batches go to a thread of the stream, which converts them to columns; the driver waits
 /// only if the disk is slower than the run.
@@ -80,7 +94,9 @@ impl<R: Row> Stream<R> {
     pub(super) fn create_as(dir: &Path, name: &'static str) -> Result<Self> {
         let path = running_path(dir, name);
         let file = File::create(&path).map_err(Error::io("create", &path))?;
-        let mut writer = StreamWriter::try_new(BufWriter::with_capacity(1 << 20, file), &R::schema())
+        let mut schema = R::schema().as_ref().clone();
+        schema.metadata.extend(run_of(dir).map(|run| (RUN, run)));
+        let mut writer = StreamWriter::try_new(BufWriter::with_capacity(1 << 20, file), &schema)
             .map_err(|e| write_error(&path, &e))?;
         // The schema is on disk from the start: a run that is killed early leaves an empty, valid stream.
         writer.flush().map_err(|e| write_error(&path, &e))?;
@@ -213,6 +229,16 @@ fn running_batches<R: Row>(path: &Path) -> Result<impl Iterator<Item = RecordBat
     let mut reader = opened
         .ok_or_else(|| Error::data(path, "not an Arrow stream: its schema is damaged"))?
         .map_err(|e| Error::data(path, format!("not an Arrow stream: {e}")))?;
+    let (schema, run) = (reader.schema(), path.parent().and_then(run_of));
+    if let (Some(of), Some(run)) = (schema.metadata().get(RUN), run)
+        && *of != run
+    {
+        let what = format!(
+            "it is of another run than manifest.json beside it ({RUN} is {of}, created_unix_ns is {run}); move it out of the \
+             folder"
+        );
+        return Err(Error::data(path, what));
+    }
     let current = as_current::<R>(path, &reader.schema())?;
     let foreign = |_| Error::data(path, format!("its columns are not those of \"{}\"", R::STREAM.name));
     current(RecordBatch::new_empty(reader.schema())).map_err(foreign)?;

@@ -239,15 +239,47 @@ fn a_run_that_has_ended_is_not_recovered() {
     assert_eq!((manifest(), files(folder.path())), (before, vec!["manifest.json".into(), "received.arrows".into()]));
 }
 
+/// Writes a manifest of a run in progress.
+fn write_running(dir: &Path, created_unix_ns: u64) {
+    write_finished(dir, None);
+    let manifest: Manifest = serde_json::from_slice(&std::fs::read(dir.join("manifest.json")).unwrap()).unwrap();
+    write_manifest(dir, &Manifest { state: RunState::Running, created_unix_ns, ..manifest }).unwrap();
+}
+
+#[test]
+fn recovery_refuses_a_stream_of_another_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    write_running(dir, 1);
+    let mut stream = Stream::<Received>::create(dir).unwrap();
+    stream.push(&row((1, 0, 0))).unwrap();
+    stream.end().unwrap();
+    write_running(dir, 2);
+    let refusal = recover(dir, false).unwrap_err().to_string();
+    assert!(refusal.contains("received.arrows") && refusal.contains("another run"), "{refusal}");
+    assert!(running_path(dir, RECEIVED).exists());
+    write_running(dir, 1);
+    assert_eq!(recover(dir, false).unwrap(), [0, 0, 1]);
+}
+
+/// Streams of older versions do not name their run.
+#[test]
+fn recovery_reads_streams_without_a_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    let mut stream = Stream::<Received>::create(dir).unwrap();
+    stream.push(&row((1, 0, 0))).unwrap();
+    stream.end().unwrap();
+    write_running(dir, 2);
+    assert_eq!(recover(dir, false).unwrap(), [0, 0, 1]);
+}
+
 /// Temporary files of older versions, which ended in `.partial`.
 #[test]
 fn recovery_removes_half_files_of_streams() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path();
-    write_finished(dir, None);
-    let mut manifest: Manifest = serde_json::from_slice(&std::fs::read(dir.join("manifest.json")).unwrap()).unwrap();
-    manifest.state = RunState::Running;
-    write_manifest(dir, &manifest).unwrap();
+    write_running(dir, 0);
     for name in ["sent.parquet.partial", "states.parquet.partial", "mine.parquet.partial"] {
         std::fs::write(dir.join(name), "PAR1").unwrap();
     }
