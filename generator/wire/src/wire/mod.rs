@@ -209,8 +209,8 @@ impl FormatFacts {
 /// Known wire formats, in the order of lists.
 pub type Formats = &'static [&'static dyn Format];
 
-/// Maximum bytes behind a packet in a captured frame: a frame check sequence (4 bytes), padding, or the stamp of a switch (our choice).
-const TRAILER_MAX: usize = 32;
+/// Maximum bytes behind a packet in a captured frame: those of a frame check sequence. More could be a layout of more values.
+const TRAILER_MAX: usize = 4;
 
 /// Maximum number of formats by which a capture can be counted.
 pub const FORMATS_MAX: usize = 16;
@@ -221,8 +221,8 @@ impl<'a> dyn Format + 'a {
         self.facts().ether_type
     }
 
-    /// Returns the packet in what follows IPv4 in a frame of its Ethernet type, which does not contain its length: without what is behind it,
-    /// such as a frame check sequence. Of frames that are longer by more, it returns all.
+    /// Returns the packet in what follows IPv4 in a frame of its Ethernet type, which does not contain its length: without a frame
+    /// check sequence behind it. Of frames that are longer by more, it returns all.
     pub fn packet_in<'b>(&self, layer: sight::Datagram<'b>) -> sight::Datagram<'b> {
         let bytes = self.facts().frame_bytes.1 - frame::IP_END;
         match layer.whole.checked_sub(bytes) {
