@@ -2,7 +2,7 @@
 
 use pktgen_core::plan::Plan;
 use pktgen_core::record::{
-    Answers, Balance, LinkLoad, Manifest, NO_CLUSTER, Note, PacingCounts, Planned, Reason, Unseen,
+    Answers, Balance, Fault, LinkLoad, Manifest, NO_CLUSTER, Note, PacingCounts, Planned, Reason, Unseen,
 };
 use pktgen_core::tree::{Switch, Tree};
 use pktgen_core::units::Rate;
@@ -462,6 +462,31 @@ fn what_packets_of_a_merging_device_do_not_say_has_no_value() {
         for (i, key) in by_one.iter().chain(&by_none).enumerate() {
             assert_eq!(known(&lines, key), i >= without, "{key}, {merges}, {without}");
         }
+    }
+}
+
+/// Behind a device that forwards, packets without a row are lost, unless the server's part was killed and left no row at all.
+#[test]
+fn loss_has_no_value_if_nothing_is_known_of_arrivals() {
+    let mut silent = Story::new();
+    for worker in 0..4 {
+        silent.sent(worker, 0, Some(0), 0);
+    }
+    let mut half = silent.clone();
+    half.received(10_000_000, 0, 0, 1).received(11_000_000, 1, 0, 1);
+    let killed = Fault::InPart { part: "server part".into(), fault: Box::new(Fault::Killed {}) };
+    for (story, fault, only_senders_killed, loss) in [
+        (&silent, None, false, Some(1.0)),
+        (&silent, Some(&killed), true, Some(1.0)),
+        (&silent, Some(&killed), false, None),
+        (&half, Some(&killed), false, Some(0.5)),
+    ] {
+        let lines = lines_of(story, |manifest| {
+            let unseen = Unseen { only_senders_killed, ..Unseen::default() };
+            (manifest.external, manifest.unseen) = (Some("generic".into()), Some(unseen));
+            manifest.incidents.faults = fault.cloned().into_iter().collect();
+        });
+        assert_eq!(value(&lines, "loss"), loss, "{fault:?}, {only_senders_killed}");
     }
 }
 

@@ -7,6 +7,7 @@ use std::process::{Command, Output};
 
 use crate::support::netns::Net;
 use crate::support::serving::Serving;
+use pktgen_records::analyze_run;
 use pktgen_testing::{Need, skip, undisturbed};
 use pktgen_wire::pcap::{Form, Reader, Writer, WriterOptions};
 use serde_json::Value;
@@ -307,7 +308,7 @@ fn parts_of_a_profile_that_was_changed_are_not_joined() {
     runs(&["-q", "merge", &at("a"), &at("c"), "-o", &at("whole")]);
 }
 
-/// A killed sender hides no arrivals: the server's counters are complete. A killed server hides them.
+/// A killed sender hides no arrivals: the server's counters are complete. A killed server hides them, and without a row there is no loss.
 #[test]
 fn nothing_came_back_although_the_sender_was_killed() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -326,7 +327,9 @@ fn nothing_came_back_although_the_sender_was_killed() {
     empty.finish().expect("a capture");
     let captured = run(&["-q", "capture", &at("x.toml"), "--out", &at("c")]);
     assert!(captured.status.success(), "{}", said(&captured));
-    for (killed, codes) in [("a", ["nothing_received", "in_part"]), ("c", ["in_part", "in_part"])] {
+    for (killed, codes, loss) in
+        [("a", ["nothing_received", "in_part"], Some(1.0)), ("c", ["in_part", "in_part"], None)]
+    {
         let dir = folder.path().join(killed);
         let mut running = manifest(&dir);
         running["state"] = "running".into();
@@ -337,9 +340,13 @@ fn nothing_came_back_although_the_sender_was_killed() {
         let whole = at(&format!("whole-{killed}"));
         let merged = run(&["-q", "merge", &at("a"), &at("c"), "-o", &whole]);
         assert_eq!(merged.status.code(), Some(1), "{}", said(&merged));
+        let lines = analyze_run(Path::new(&whole)).expect("a run").lines;
+        assert_eq!(lines.iter().find(|line| line.metric == "loss").expect("a line").value, loss);
         let whole = manifest(Path::new(&whole));
         let faults = whole["validity"]["faults"].as_array().expect("faults").iter();
         assert_eq!(faults.map(|fault| fault["code"].as_str().expect("a code")).collect::<Vec<_>>(), codes);
+        let notes = whole["validity"]["notes"].as_array().expect("notes");
+        assert_eq!(notes.iter().any(|note| note["code"] == "lost"), loss.is_some(), "{notes:?}");
     }
 }
 

@@ -34,7 +34,7 @@ const fn background(metric: &'static str, better: Better, definition: &'static s
 const DEFINITIONS: [Definition; 25] = [
     updates("sent", Better::Neither, "Transmissions of updates by workers, including retransmissions."),
     Definition::new("received", PACKETS, Better::Neither, "Packets with updates received by the parameter server."),
-    Definition::new("loss", SHARE, Better::Lower, "Share of sent updates that were dropped, without subsumed and outranked ones, and without repeats of what a device or a server had already (`duplicate`). For a device without books: share that did not arrive if it only forwards, no value if it may merge.")
+    Definition::new("loss", SHARE, Better::Lower, "Share of sent updates that were dropped, without subsumed and outranked ones, and without repeats of what a device or a server had already (`duplicate`). For a device without books: share that did not arrive if it only forwards; no value if it may merge, or if the server's part was killed and no row of it is left.")
         .source("design §4"),
     updates("dropped", Better::Lower, "Sent updates that were dropped; with a label, for that reason.").labels(&[REASON]),
     updates(
@@ -152,12 +152,13 @@ pub fn knows_loss(run: &Analysis) -> bool {
 }
 
 /// Returns the share of a balance's sent updates that were lost; `None` if that is not known. A device without books that only forwards has
-/// lost all missing packets.
+/// lost all missing packets, unless nothing is known of arrivals.
 pub fn loss(run: &Analysis, balance: &Balance) -> Option<f64> {
     if !knows_loss(run) || balance.sent == 0 {
         return None;
     }
     let lost = match &run.manifest.unseen {
+        Some(unseen) if unseen.lacks_arrivals(&run.manifest.incidents.faults, &run.balance()) => return None,
         Some(_) => balance.unaccounted,
         None => balance.dropped_total() - repeats(run, balance)?,
     };

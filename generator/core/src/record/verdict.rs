@@ -2,6 +2,7 @@
 //!
 //! Called by `replay`, `merge` and `analysis`. A fault makes a run invalid, a note does not; sentences are made here.
 
+mod arrivals;
 mod files;
 
 use std::fmt;
@@ -504,9 +505,8 @@ pub fn judge(facts: &Facts) -> Validity {
 /// Judges a device that keeps no books.
 fn judge_unseen(facts: &Facts, unseen: &Unseen, faults: &mut Vec<Fault>, notes: &mut Vec<Note>) {
     let Balance { sent, unaccounted, .. } = facts.balance;
-    // Counters of a killed process are missing: what arrived is not known, unless it only sent.
-    let is_known = unseen.only_senders_killed || !facts.incidents.faults.iter().any(Fault::is_kill);
-    if sent > 0 && facts.arrived == 0 && is_known {
+    let reported = &facts.incidents.faults;
+    if sent > 0 && facts.arrived == 0 && !unseen.lacks_counters(reported) {
         let frames = facts.unmatched;
         let fault = if frames > 0 { Fault::NothingMatched { sent, frames } } else { Fault::NothingReceived { sent } };
         faults.insert(0, fault);
@@ -515,10 +515,11 @@ fn judge_unseen(facts: &Facts, unseen: &Unseen, faults: &mut Vec<Fault>, notes: 
         faults.push(Fault::Damaged { packets: unseen.damaged });
     }
     let mut told = doubts(facts, unseen);
-    told.push(match unseen.merges {
+    let missing = match unseen.merges {
         true => Note::NoBooks { sent, unaccounted },
         false => Note::Lost { sent, lost: unaccounted },
-    });
+    };
+    told.extend((!unseen.lacks_arrivals(reported, &facts.balance)).then_some(missing));
     if unseen.lanes_contradict > 0 {
         told.push(Note::LanesContradict { packets: unseen.lanes_contradict });
     }

@@ -62,16 +62,21 @@ fn a_device_without_books_is_judged_by_what_arrived() {
     assert_eq!(of_black_box(|_, unseen| unseen.merges = false), (vec![], vec!["lost"]));
     assert_eq!(of_black_box(|facts, _| facts.arrived = 0).0, ["nothing_received"]);
     assert!(of_black_box(|facts, _| (facts.arrived, facts.balance.sent) = (0, 0)).0.is_empty());
-    let killed = |only_senders: bool| {
+    let killed = |only_senders: bool, delivered: u64| {
         of_black_box(|facts, unseen| {
-            (facts.arrived, facts.balance.delivered_alone) = (0, 4);
+            (facts.arrived, facts.balance.delivered_alone) = (0, delivered);
             unseen.only_senders_killed = only_senders;
             let fault = Box::new(Fault::Killed {});
             facts.incidents.faults.push(Fault::InPart { part: "rank 2".into(), fault });
         })
     };
-    assert_eq!(killed(false).0, ["in_part"], "the counters of the server are missing");
-    assert_eq!(killed(true).0, ["nothing_received", "in_part"], "they are complete");
+    // The counters of the server are missing.
+    assert_eq!(killed(false, 4), (vec!["in_part"], vec!["no_books"]), "rows are left");
+    assert_eq!(killed(false, 0), (vec!["in_part"], vec![]), "what did not arrive has no number");
+    for delivered in [0, 4] {
+        let found = (vec!["nothing_received", "in_part"], vec!["no_books"]);
+        assert_eq!(killed(true, delivered), found, "the counters are complete");
+    }
     assert_eq!(of_black_box(|_, unseen| unseen.damaged = 1).0, ["damaged"]);
     // Copies with unexplained lanes are no sums that were checked.
     let copies =
