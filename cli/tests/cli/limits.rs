@@ -75,6 +75,10 @@ fn the_highest_rate_without_loss_is_that_of_the_link() {
             "no Age-of-Model",
         ),
         (vec!["--find-rate", "--trial", "0s"], "less than 1ms"),
+        (
+            vec!["--find-rate", "--set", "transport.kind=ring", "--set", "transport.tap=/tmp/taps.pcapng"],
+            "every trial of --find-rate would write",
+        ),
         (vec!["--find-rate", "--from", "0.1", "--to", "0.1", "--trial", "1s"], "generated"),
         (vec!["--find-rate", "--exceed", "1"], "--exceed 1"),
         (vec!["--find-rate", "--sum", "1s"], "--sum 1s: it is at least a trial, 2s"),

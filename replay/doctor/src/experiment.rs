@@ -1,6 +1,6 @@
 //! Can an experiment run here?
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use pktgen_core::{Error, Result};
 
@@ -48,13 +48,19 @@ impl Suitability {
 /// that is wrong in itself is an error; one that is right and cannot run here has findings that say why.
 pub fn judge(experiment: &Experiment, roles: Roles, host: &Host) -> Result<Suitability> {
     let mut verdict = Suitability::default();
-    let mut seen = HashSet::new();
+    let (mut seen, mut written) = (HashSet::new(), HashMap::new());
     for run in &experiment.runs {
         if !seen.insert(&run.labels) {
             continue;
         }
         match experiment.prepare(run) {
-            Ok(plan) => of_plan(&plan, || experiment.check_rate(run, &plan, host.root()), roles, host, &mut verdict)?,
+            Ok(plan) => {
+                // A part runs one run.
+                if roles.part().is_none() {
+                    experiment.check_files(run, &plan, &mut written)?;
+                }
+                of_plan(&plan, || experiment.check_rate(run, &plan, host.root()), roles, host, &mut verdict)?;
+            }
             Err(Error::Host(message)) => verdict.add(Finding::refused(NAME, "plan", "cannot be prepared", &message)),
             Err(other) => return Err(other),
         }
@@ -75,7 +81,7 @@ fn of_plan(
 ) -> Result<()> {
     let external = plan.spec.is_external();
     let (part, roles) = (roles.part(), roles.of_run(plan.spec.transport.has_server, external)?);
-    plan.check_wires()?;
+    plan.check_wires(roles)?;
     if !plan.spec.is_real_time() {
         return Ok(());
     }

@@ -201,6 +201,8 @@ fn an_experiment_that_is_wrong_in_itself_is_an_error() {
         (vec!["transport.kind=ring", "workload.updats=3"], "updats"),
         (vec!["transport.kind=ring", "topology.kind=multi_hop"], "topology"),
         (vec!["transport.kind=ring", "transport.on_wire=strict", "endpoint.workers=retransmit"], "must be sent once"),
+        (vec!["transport.kind=ring", "transport.limit=1Gbps", "transport.limit_burst=128B"], "transport.limit_burst"),
+        (vec!["transport.kind=ring", "transport.tap=/tmp/a.pcapng", "sweep.seeds=\"1..2\""], "would both write"),
     ] {
         let error = judge(&experiment(&set), Roles::ALL, &Fixture::good().host()).expect_err("it is wrong");
         assert_eq!(error.exit_code(), 2, "{error}");

@@ -449,7 +449,7 @@ impl Experiment {
         }
         let before = drawn();
         let plan = self.prepare_share(run, task.share)?;
-        plan.check_wires()?;
+        plan.check_wires(task.roles)?;
         if task.roles.part().is_some() || task.meeting.is_some() {
             points::refuse_flags(&plan.spec.unused, "run")?;
             self.keep_unused(&plan.spec.unused);

@@ -14,9 +14,11 @@ use pktgen_core::{Error, Result};
 use pktgen_workload::lanes::Detail;
 use serde::Serialize;
 
+use super::points::{files, placed};
 use super::{Experiment, Finished, Task};
 use crate::capture::claim;
 use crate::catalogue::Catalogue;
+use crate::driver::real_time::Roles;
 use crate::external::may_merge;
 
 pub use goal::{LoadClass, SearchGoal, TrialLoss};
@@ -403,12 +405,19 @@ fn check_axes(Searched { catalogue, document, run, .. }: Searched) -> Result<()>
     }
 }
 
-/// Refuses workers without a rate, and a device with unknown losses.
+/// Refuses workers without a rate, files that all trials would write, and a device with unknown losses.
 fn check_knowable(Searched { catalogue, document, run, may_launch }: Searched) -> Result<()> {
     let experiment = Experiment::open(catalogue, document.clone())?.launching(may_launch);
     let plan = experiment.prepare(experiment.choose(run)?)?;
     experiment.check_launch(&plan)?;
-    plan.check_wires()?;
+    plan.check_wires(Roles::ALL)?;
+    let [one, other] = ["trial-00", "trial-01"];
+    if let Some((key, file)) = files(&plan).find(|(_, file)| placed(one, file) == placed(other, file)) {
+        return Err(Error::config(format!(
+            "transport.{key}: every trial of --find-rate would write \"{file}\"; give a name without a folder, which is in the run dir of \
+             each trial"
+        )));
+    }
     if plan.spec.training.is_some() {
         return Err(Error::config(
             "--find-rate: workers of synchronous training send as results come back, at no rate of their own; their windows decide: sweep \

@@ -1,11 +1,13 @@
 //! The points of a sweep, planned before anything is written: mistakes, and keys that no run reads.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::path::{Component, Path, PathBuf};
 
 use pktgen_core::config::{Run, Unused};
 use pktgen_core::{Error, Result};
 
 use super::{Experiment, study};
+use crate::driver::real_time::Roles;
 use crate::plan::Plan;
 
 impl Experiment {
@@ -33,6 +35,7 @@ impl Experiment {
         let mut real_time = false;
         let mut seen = HashSet::new();
         let mut points = Vec::new();
+        let mut written = HashMap::new();
         for run in &self.runs {
             if !seen.insert(&run.labels) {
                 continue;
@@ -44,7 +47,8 @@ impl Experiment {
                 points.push((run, unused));
             } else {
                 let plan = plan(run)?;
-                plan.check_wires()?;
+                plan.check_wires(Roles::ALL)?;
+                self.check_files(run, &plan, &mut written)?;
                 each(run, Some(&plan))?;
                 real_time |= plan.spec.is_real_time();
                 points.push((run, plan.spec.unused));
@@ -61,6 +65,23 @@ impl Experiment {
         refuse_flags(unused.iter().copied(), "experiment")?;
         let _ = self.unused.set(unused.into_iter().cloned().collect());
         Ok(real_time)
+    }
+
+    /// Refuses a point of the sweep with files that two of its runs, or one of another point, would write. `written` has those of the points
+    /// so far, with the folders of their runs.
+    pub fn check_files(&self, point: &Run, plan: &Plan, written: &mut HashMap<PathBuf, String>) -> Result<()> {
+        for (key, file) in files(plan) {
+            for run in self.runs.iter().filter(|run| run.labels == point.labels) {
+                let folder = run.folder();
+                if let Some(other) = written.insert(placed(&folder, &file), folder.clone()) {
+                    return Err(Error::config(format!(
+                        "transport.{key}: the runs {other} and {folder} would both write \"{file}\"; give a name without a folder, which is \
+                         in the run dir of each, or choose one run (--run {folder})"
+                    )));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Returns those of the keys that are noted, each once, in order.
@@ -83,6 +104,26 @@ impl Experiment {
     pub fn unused(&self) -> &[Unused] {
         self.unused.get().map_or(&[], Vec::as_slice)
     }
+}
+
+/// Returns the names of the files that a run writes beside its records, each with its key in `[transport]`.
+pub(super) fn files(plan: &Plan) -> impl Iterator<Item = (&'static str, String)> {
+    plan.spec.transport.middleware.files()
+}
+
+/// Returns the place of a file that the run in `folder` writes: relative to the folder of the sweep, unless its name is absolute.
+pub(super) fn placed(folder: &str, file: &str) -> PathBuf {
+    let mut place = PathBuf::new();
+    for part in Path::new(folder).join(file).components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir if place.file_name().is_some() => {
+                place.pop();
+            }
+            part => place.push(part),
+        }
+    }
+    place
 }
 
 /// Refuses keys without effect that a flag has set; `whole` is what they have no effect in.
@@ -182,6 +223,7 @@ mod tests {
         };
         let strict = small("transport.on_wire = \"strict\"\n");
         let roce = dense("transport.on_wire = \"roce\"\n");
+        let limited = small("transport.limit = \"1Gbps\"\n");
         for (base, later, part) in [
             (&strict, "endpoint.workers = \"retransmit\"", "each must be sent once"),
             (&strict, "endpoint.workers = \"open_loop\"", ""),
@@ -192,6 +234,8 @@ mod tests {
             (&roce, "endpoint.pool = 512", ""),
             (&dense(""), "endpoint.pool = 600", ""),
             (&dense(""), "transport.kind = \"udp\"", "nothing in the packets of these workers"),
+            (&limited, "transport.limit_burst = \"128B\"", "transport.limit_burst: 128B is below"),
+            (&limited, "transport.limit_burst = \"9000B\"", ""),
         ] {
             let points = "[[sweep.variants]]\nname = \"a\"\n[[sweep.variants]]\nname = \"b\"";
             let document = Document::parse(&format!("{base}{points}\n{later}\n"), "x.toml").unwrap();
@@ -199,6 +243,31 @@ mod tests {
             for found in [experiment.check_points(&mut |_, _| Ok(())).map(drop), experiment.check_drafts()] {
                 let why = found.err().map(|why| why.to_string()).unwrap_or_default();
                 assert!(why.contains(part) && why.is_empty() == part.is_empty(), "{later}: {why}");
+            }
+        }
+    }
+
+    #[test]
+    fn files_of_a_sweep_that_two_runs_would_write_are_refused() {
+        let (seeds, axes) = ("sweep.seeds = \"1..2\"", "[sweep.axes]\nschedule.offered = [\"1Gbps\", \"2Gbps\"]");
+        let taps = "[sweep.axes]\ntransport.tap = [\"/tmp/a.pcapng\", \"/tmp/b.pcapng\"]";
+        for (tap, sweep, is_refused) in [
+            ("/tmp/a.pcapng", "", false),
+            ("/tmp/a.pcapng", seeds, true),
+            ("/tmp/a.pcapng", axes, true),
+            ("../a.pcapng", axes, true),
+            ("../x/../a.pcapng", seeds, true),
+            ("a.pcapng", seeds, false),
+            ("./x/../a.pcapng", axes, false),
+            ("a.pcapng", taps, false),
+        ] {
+            let text = format!("{SMALL}transport.kind = \"ring\"\ntransport.tap = \"{tap}\"\n{sweep}\n");
+            let document = Document::parse(&text, "x.toml").unwrap();
+            let experiment = Experiment::open(pktgen_registry::all(), document).unwrap();
+            for found in [experiment.check_points(&mut |_, _| Ok(())).map(drop), experiment.check_drafts()] {
+                let why = found.err().map(|why| why.to_string()).unwrap_or_default();
+                assert_eq!(why.contains("would both write"), is_refused, "{tap}, {sweep}: {why}");
+                assert_eq!(why.is_empty(), !is_refused, "{tap}, {sweep}: {why}");
             }
         }
     }

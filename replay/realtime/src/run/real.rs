@@ -98,8 +98,8 @@ pub(super) fn check(plan: &Plan) -> Result<()> {
 }
 
 impl Plan {
-    /// Refuses a run whose wires no host could open: because of its network, its transport or the layout of its frames.
-    pub fn check_wires(&self) -> Result<()> {
+    /// Refuses a run of which no host could open the wires of `roles`: because of its network, its transport or the layout of its frames.
+    pub fn check_wires(&self, roles: Roles) -> Result<()> {
         let transport = &self.spec.transport;
         let can = transport.kind.capabilities();
         if can.real_time {
@@ -107,6 +107,9 @@ impl Plan {
         }
         if can.real_time && !can.heads {
             transport.payload_heads()?;
+        }
+        if can.real_time && roles.workers {
+            transport.middleware.check(transport.wire_bytes(self.parts.frame_bytes))?;
         }
         transport.dialect.map_or(Ok(()), |dialect| (dialect.open)(&self.parts.traffic()).map(drop))
     }

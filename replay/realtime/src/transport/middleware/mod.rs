@@ -97,6 +97,16 @@ pub trait Layer: Send + Sync {
         Ok(None)
     }
 
+    /// Refuses workers whose largest frame has `frame_max` bytes on the wire, if it could never leave.
+    fn check(&self, _frame_max: usize) -> Result<()> {
+        Ok(())
+    }
+
+    /// Returns the name of the files that it writes, relative to the run dir or absolute, as in the configuration; `None` if it writes none.
+    fn file(&self) -> Option<String> {
+        None
+    }
+
     /// Wraps the wire of `end`, or returns it unchanged if there is nothing to do.
     fn wrap(&self, end: End, site: &Site, wire: Box<dyn Wire>) -> Result<Box<dyn Wire>>;
 }

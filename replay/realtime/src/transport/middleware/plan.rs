@@ -45,6 +45,16 @@ impl MiddlewarePlan {
         self.layers.iter().filter(move |(kind, _)| declares(kind.declares())).map(|(kind, _)| kind.name())
     }
 
+    /// Refuses workers whose largest frame has `frame_max` bytes on the wire, if it could never leave.
+    pub(crate) fn check(&self, frame_max: usize) -> Result<()> {
+        self.layers.iter().try_for_each(|(_, layer)| layer.check(frame_max))
+    }
+
+    /// Returns the names of the files that are written, each with the kind that writes it.
+    pub(crate) fn files(&self) -> impl Iterator<Item = (&'static str, String)> {
+        self.layers.iter().filter_map(|(kind, layer)| Some((kind.name(), layer.file()?)))
+    }
+
     /// Returns the dialect of `format` on the wire, if one is configured.
     pub(crate) fn dialect(&self, format: &str, all: Dialects) -> Result<Option<&'static DialectKind>> {
         self.layers.iter().find_map(|(_, layer)| layer.dialect(format, all).transpose()).transpose()

@@ -94,17 +94,20 @@ struct Limit {
 }
 
 impl Layer for Limit {
+    fn check(&self, frame_max: usize) -> Result<()> {
+        if self.burst.bits() >= frame_max as u64 * 8 + self.overhead.bits() {
+            return Ok(());
+        }
+        Err(Error::config(format!(
+            "transport.limit_burst: {} is below the run's largest frame of {frame_max} bytes and {} of overhead, which would \
+             never leave; raise it, or lower workload.bytes",
+            self.burst, self.overhead
+        )))
+    }
+
     fn wrap(&self, end: End, site: &Site, wire: Box<dyn Wire>) -> Result<Box<dyn Wire>> {
         if end != End::Workers {
             return Ok(wire);
-        }
-        let largest = site.frame_max as u64 * 8 + self.overhead.bits();
-        if self.burst.bits() < largest {
-            return Err(Error::config(format!(
-                "transport.limit_burst: {} is below the run's largest frame of {} bytes and {} of overhead, which would \
-                 never leave; raise it, or lower workload.bytes",
-                self.burst, site.frame_max, self.overhead
-            )));
         }
         let bucket = Bucket::full(self.rate, self.burst, site.clock.now());
         Ok(Box::new(Filtered::new(wire, Limited::new(site.clock.clone(), *self, bucket))))
@@ -339,7 +342,8 @@ mod tests {
         assert!(read(&[("limit", "1Gbps".into())]).unwrap());
         assert!(read(&[("limit", "0bps".into())]).unwrap_err().to_string().contains("transport.limit"));
         let limit = Limit { rate: Rate::from_bps(1), burst: Size::from_bytes(130), overhead: Size::from_bytes(24) };
-        let error = limit.wrap(End::Workers, &site(), Box::new(Memory::new().0)).err().unwrap().to_string();
+        let error = limit.check(128).unwrap_err().to_string();
         assert!(error.contains("limit_burst: 130B") && error.contains("128 bytes"), "{error}");
+        assert!(limit.check(106).is_ok() && limit.check(107).is_err());
     }
 }

@@ -78,6 +78,10 @@ impl Files {
 }
 
 impl Layer for Files {
+    fn file(&self) -> Option<String> {
+        Some(format!("{}{SUFFIX}", self.stem))
+    }
+
     fn wrap(&self, end: End, site: &Site, wire: Box<dyn Wire>) -> Result<Box<dyn Wire>> {
         let path = self.path(end, site.folder);
         if path.exists() {
