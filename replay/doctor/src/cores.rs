@@ -2,7 +2,7 @@
 
 use pktgen_core::registry::Named;
 
-use super::{Check, Finding, Level, View};
+use super::{Check, Finding, Host, Level, View};
 
 use pktgen_realtime::driver::real_time::{THREADS, core_list};
 
@@ -42,17 +42,17 @@ fn isolated(view: &View<'_>) -> Finding {
     match view.host.read("sys/devices/system/cpu/isolated").unwrap_or_default() {
         none if none.is_empty() => Finding::new(NAME, "isolation", Level::Note, "none isolated")
             .why("other processes may interrupt sending for milliseconds")
-            .remedy(isolate(view.host.answers().cores(), &permitted(view))),
+            .remedy(isolate(view.host.answers().cores(), &permitted(view.host))),
         list => Finding::new(NAME, "isolation", Level::Ok, format!("{list} isolated")),
     }
 }
 
 /// Returns the numbers of the cores on which this process may run.
-fn permitted(view: &View<'_>) -> Vec<usize> {
-    let status = view.host.read("proc/self/status").unwrap_or_default();
+pub(super) fn permitted(host: &Host) -> Vec<usize> {
+    let status = host.read("proc/self/status").unwrap_or_default();
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     let listed = list.map(str::trim).filter(|list| !list.is_empty()).and_then(core_list);
-    listed.unwrap_or_else(|| (0..view.host.answers().cores()).collect())
+    listed.unwrap_or_else(|| (0..host.answers().cores()).collect())
 }
 
 /// Sets the last of the permitted cores apart, of which one thread each is to have one; the system needs one too. A quota may permit

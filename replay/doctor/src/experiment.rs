@@ -5,10 +5,11 @@ use std::collections::{HashMap, HashSet};
 use pktgen_core::{Error, Result};
 
 use super::capabilities::given;
+use super::cores::permitted;
 use super::host::{Capability, Host};
 use super::needs::Needs;
 use super::{Finding, Level, veth, xdp};
-use pktgen_realtime::driver::real_time::{Roles, threads};
+use pktgen_realtime::driver::real_time::{Roles, check_cores, threads};
 use pktgen_realtime::launch::has_id;
 use pktgen_realtime::plan::Plan;
 use pktgen_realtime::run::Experiment;
@@ -97,6 +98,10 @@ fn of_plan(
             format!("{threads} threads need a core each, and there are {cores}"),
             "--set transport.wait=block",
         );
+    }
+    match check_cores(&transport.cores, threads, &permitted(host)) {
+        Err(Error::Host(message)) => verdict.add(Finding::refused(NAME, "transport.cores", "not permitted", &message)),
+        other => other?,
     }
     if let (Some(user), true) = (plan.spec.launch_user(), part.is_none()) {
         of_launch(plan, user, host, verdict);

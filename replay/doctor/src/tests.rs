@@ -129,6 +129,7 @@ fn what_hinders_an_experiment_is_told_with_its_remedy() {
         .file("proc/self/limits", "Max locked memory         71303168             unlimited            bytes\n");
     let absent = FOUR.replace("[\"eth1\"", "[\"eth9\"");
     let queues = ["transport.kind=ring", "transport.wait=spin", "transport.queues=4"];
+    let cores = ["transport.kind=ring", "transport.cores=[6, 7, 8]"];
     let long = ["transport.kind=af_packet", FOUR, "workload.bytes=4000B"];
     let fast = ["transport.kind=af_packet", FOUR, "schedule.offered=120Gbps", "topology.rate=200Gbps"];
     for (fixture, set, subject, value, remedy) in [
@@ -152,6 +153,7 @@ fn what_hinders_an_experiment_is_told_with_its_remedy() {
         (pair, &["transport.kind=af_xdp", FOUR][..], "eth1", "2 receive queues", "ethtool -L eth1 rx 1 tx 1"),
         (locked, &xdp[..], "af_xdp", "not usable", "ulimit -l 139264"),
         (few, &["transport.kind=ring", "transport.wait=spin"][..], "transport.wait", "spin", "transport.wait=block"),
+        (Fixture::good(), &cores[..], "transport.cores", "not permitted", "it may on [0, 1"),
         (Fixture::good(), &queues[..], "transport.wait", "spin", "transport.wait=block"),
     ] {
         let found = hindrances(&fixture, set);
@@ -201,6 +203,12 @@ fn an_experiment_that_is_wrong_in_itself_is_an_error() {
         (vec!["transport.kind=ring", "workload.updats=3"], "updats"),
         (vec!["transport.kind=ring", "topology.kind=multi_hop"], "topology"),
         (vec!["transport.kind=ring", "transport.on_wire=strict", "endpoint.workers=retransmit"], "must be sent once"),
+        (vec!["transport.kind=ring", "transport.pacing=top", "endpoint.workers=retransmit"], "transport.pacing"),
+        (vec!["transport.kind=ring", "workload.background_rate=1Mbps"], "background traffic"),
+        (vec!["transport.kind=pcap", "endpoint.workers=retransmit"], "nothing comes back from files"),
+        (vec!["transport.kind=udp", "transport.stamps=card"], "the loopback interface has no card"),
+        (vec!["transport.kind=udp", "transport.addresses=[\"127.0.0.1:1\"]"], "has 1 entries"),
+        (vec!["transport.kind=ring", "transport.cores=[0]"], "this process has 3 threads"),
         (vec!["transport.kind=ring", "transport.limit=1Gbps", "transport.limit_burst=128B"], "transport.limit_burst"),
         (vec!["transport.kind=ring", "transport.tap=/tmp/a.pcapng", "sweep.seeds=\"1..2\""], "would both write"),
     ] {
@@ -245,6 +253,10 @@ fn a_part_needs_its_own_interfaces_only() {
         assert!(empty.iter().all(|own| own.1 == "no interface" && own.2.contains("IF")), "{empty:?}");
         assert_eq!(empty.len(), if roles == Roles::DEVICE { 2 } else { 1 }, "{empty:?}");
     }
+    // A role has one thread here, and reads what reacting workers sent elsewhere.
+    assert_eq!(hindrances_of(Roles::WORKERS, &Fixture::good(), &["transport.kind=ring", "transport.cores=[7]"]), []);
+    let files = ["transport.kind=pcap", "endpoint.workers=retransmit"];
+    assert_eq!(hindrances_of(Roles::SERVER, &Fixture::good(), &files), []);
     let external = of("[\"eth1\",\"\",\"\",\"eth1\"]");
     let set = [&external[0][..], &external[1], "target.kind=external", "target.profile=alveo-u55c-olaf"];
     let error = judge(&experiment(&set), Roles::DEVICE, &Fixture::good().host()).expect_err("it is no part of ours");

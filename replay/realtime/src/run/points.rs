@@ -224,6 +224,14 @@ mod tests {
         let strict = small("transport.on_wire = \"strict\"\n");
         let roce = dense("transport.on_wire = \"roce\"\n");
         let limited = small("transport.limit = \"1Gbps\"\n");
+        let (ring, udp) = (small(""), small("").replace("\"ring\"", "\"udp\""));
+        let four = |workers: &str, down: &str| {
+            format!("transport.addresses = [\"{workers}\", \"{down}\", \"127.0.0.1:3\", \"127.0.0.1:4\"]")
+        };
+        let mixed = four("127.0.0.1:1", "[::1]:2");
+        let no_port = four("127.0.0.1:1", "127.0.0.1:0");
+        let twice = four("127.0.0.1:1", "127.0.0.1:1");
+        let (here, elsewhere) = (four("127.0.0.1:1", "127.0.0.1:2"), four("203.0.113.7:1", "203.0.113.8:1"));
         for (base, later, part) in [
             (&strict, "endpoint.workers = \"retransmit\"", "each must be sent once"),
             (&strict, "endpoint.workers = \"open_loop\"", ""),
@@ -234,6 +242,21 @@ mod tests {
             (&roce, "endpoint.pool = 512", ""),
             (&dense(""), "endpoint.pool = 600", ""),
             (&dense(""), "transport.kind = \"udp\"", "nothing in the packets of these workers"),
+            (&ring, "workload.background_rate = \"1Mbps\"", "background traffic"),
+            (&ring, "transport.pacing = \"top\"\nendpoint.workers = \"retransmit\"", "transport.pacing = \"top\""),
+            (&ring, "transport.pacing = \"top\"", ""),
+            (&ring, "transport.kind = \"pcap\"\nendpoint.workers = \"retransmit\"", "nothing comes back from files"),
+            (&ring, "transport.kind = \"pcap\"", ""),
+            // Cores depend on the host.
+            (&ring, "transport.cores = [9999]", ""),
+            (&udp, "transport.stamps = \"card\"", "the loopback interface has no card"),
+            (&udp, "transport.stamps = \"kernel\"", ""),
+            (&udp, "transport.addresses = [\"127.0.0.1:1\"]", "transport.addresses has 1 entries"),
+            (&udp, mixed.as_str(), "both must be IPv4"),
+            (&udp, no_port.as_str(), "port 0 does not exist"),
+            (&udp, twice.as_str(), "127.0.0.1:1 is given for workers and for device.down"),
+            (&udp, here.as_str(), ""),
+            (&udp, elsewhere.as_str(), ""),
             (&limited, "transport.limit_burst = \"128B\"", "transport.limit_burst: 128B is below"),
             (&limited, "transport.limit_burst = \"9000B\"", ""),
         ] {

@@ -33,7 +33,7 @@ use crate::transport::{
     Departure, End, InterfaceReading, Late, Pacing, Stamps, TransportPlan, WireCounters, card_clock,
 };
 
-/// Refuses what real time cannot do, before anything is sent.
+/// Refuses what real time cannot do, whatever the roles of a process, before anything is sent.
 pub(super) fn check(plan: &Plan) -> Result<()> {
     let kind = plan.spec.transport.kind;
     let (can, middleware) = (kind.capabilities(), &plan.spec.transport.middleware);
@@ -98,20 +98,35 @@ pub(super) fn check(plan: &Plan) -> Result<()> {
 }
 
 impl Plan {
-    /// Refuses a run of which no host could open the wires of `roles`: because of its network, its transport or the layout of its frames.
+    /// Refuses a run of which no host could run `roles`: because of its network, its transport or the layout of its frames. The same for
+    /// inspections and for runs; what depends on the host is refused when it is opened.
     pub fn check_wires(&self, roles: Roles) -> Result<()> {
         let transport = &self.spec.transport;
-        let can = transport.kind.capabilities();
-        if can.real_time {
+        if self.spec.is_real_time() {
+            check(self)?;
             only_device(&self.parts.topology)?;
-        }
-        if can.real_time && !can.heads {
-            transport.payload_heads()?;
-        }
-        if can.real_time && roles.workers {
-            transport.middleware.check(transport.wire_bytes(self.parts.frame_bytes))?;
+            if !transport.kind.capabilities().heads {
+                transport.payload_heads()?;
+            }
+            self.check_roles(roles.of_run(transport.has_server, self.spec.is_external())?)?;
         }
         transport.dialect.map_or(Ok(()), |dialect| (dialect.open)(&self.parts.traffic()).map(drop))
+    }
+
+    /// Refuses roles whose frames cannot leave, or whose ends no host could open.
+    fn check_roles(&self, roles: Roles) -> Result<()> {
+        let transport = &self.spec.transport;
+        // A device or a server alone may read what such workers sent elsewhere.
+        if roles.workers && transport.kind.capabilities().own_time && self.parts.declared.reacts {
+            return Err(Error::config(
+                "endpoint.workers: these react to what comes back, and nothing comes back from files (transport.kind = \"pcap\"); \
+                 use \"open_loop\"",
+            ));
+        }
+        if roles.workers {
+            transport.middleware.check(transport.wire_bytes(self.parts.frame_bytes))?;
+        }
+        transport.kind.check(transport, &roles.ends(transport.has_server))
     }
 
     /// Refuses workers whose first updates offer more than their interface's link carries, on a host whose files are below `root`.
@@ -188,13 +203,6 @@ pub(super) fn open(
     source: impl Fn() -> Result<Box<dyn Source>>,
     (roles, steered): (Roles, bool),
 ) -> Result<OpenedRoles> {
-    // A device or a server alone may read what such workers sent elsewhere.
-    if roles.workers && plan.spec.transport.kind.capabilities().own_time && plan.parts.declared.reacts {
-        return Err(Error::config(
-            "endpoint.workers: these react to what comes back, and nothing comes back from files (transport.kind = \"pcap\"); \
-             use \"open_loop\"",
-        ));
-    }
     if roles.workers {
         plan.check_rate(Path::new("/"), &source)?;
     }

@@ -290,6 +290,11 @@ pub trait Transport: Named + Sync {
         false
     }
 
+    /// Refuses settings with which no host could open these ends.
+    fn check(&self, _plan: &TransportPlan, _ends: &[End]) -> Result<()> {
+        Ok(())
+    }
+
     /// Opens these ends, in order, for frames up to `frame_max` bytes. The other ends belong to other processes or hardware.
     fn open(&self, plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Ports>>;
 

@@ -121,12 +121,22 @@ impl TransportPlan {
         name.cloned().or_else(|| interface_of(address()))
     }
 
+    /// Returns whether a card is to stamp what leaves this end.
+    fn sends_by_card(&self, end: End) -> bool {
+        end == End::Workers && self.departure_stamps() == Stamps::Card
+    }
+
+    /// Returns whether a card is to stamp frames at this end.
+    pub(super) fn wants_card(&self, end: End) -> bool {
+        self.sends_by_card(end) || self.stamps_at(end) == Stamps::Card
+    }
+
     /// Refuses stamps of a card that does not provide them at `end`.
     pub(super) fn check_stamps(&self, end: End) -> Result<()> {
-        let sends = end == End::Workers && self.departure_stamps() == Stamps::Card;
-        if !sends && self.stamps_at(end) != Stamps::Card {
+        if !self.wants_card(end) {
             return Ok(());
         }
+        let sends = self.sends_by_card(end);
         let asked = "transport.stamps = \"card\"";
         let Some(name) = self.interface_at(end) else {
             return Err(Error::Host(format!(

@@ -4,7 +4,7 @@
 //! addresses are not. The receiver rebuilds the head from the payload, if the workers' format permits.
 
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
@@ -49,8 +49,36 @@ impl Transport for UdpSockets {
         CAPABILITIES
     }
 
+    fn check(&self, plan: &TransportPlan, ends: &[End]) -> Result<()> {
+        let chosen = are_chosen(plan, ends);
+        let four = if chosen { [LOOPBACK; 4] } else { written(plan)? };
+        for (i, end) in ends.iter().enumerate() {
+            let own = four[*end as usize];
+            if own.ip().is_loopback() && plan.wants_card(*end) {
+                return Err(Error::config(format!(
+                    "transport.stamps = \"card\": the loopback interface has no card, and {} is at {}; use \"kernel\", or addresses of \
+                     cards (transport.addresses)",
+                    end.name(),
+                    own.ip()
+                )));
+            }
+            if chosen {
+                continue;
+            }
+            check_pair(own, four[*end as usize ^ 1])?;
+            if let Some(other) = ends[..i].iter().find(|other| four[**other as usize] == own) {
+                return Err(Error::config(format!(
+                    "transport.addresses: {own} is given for {} and for {}; give each end an address of its own",
+                    other.name(),
+                    end.name()
+                )));
+            }
+        }
+        Ok(())
+    }
+
     fn open(&self, plan: &TransportPlan, ends: &[End], frame_max: usize) -> Result<Vec<Ports>> {
-        let chosen = plan.addresses.is_empty() && (ends == End::ALL || ends == End::LOWER);
+        let chosen = are_chosen(plan, ends);
         let mut tries = if chosen { TRIES } else { 0 };
         loop {
             let four = if chosen { free_on_loopback()? } else { written(plan)? };
@@ -65,6 +93,25 @@ impl Transport for UdpSockets {
 
 /// Maximum number of attempts to find other addresses.
 const TRIES: u32 = 8;
+
+/// Any port of the loopback interface.
+const LOOPBACK: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// Returns whether the addresses of `ends` are chosen when they are opened: both ends of each cable are in this process.
+fn are_chosen(plan: &TransportPlan, ends: &[End]) -> bool {
+    plan.addresses.is_empty() && (ends == End::ALL || ends == End::LOWER)
+}
+
+/// Refuses two ends of a cable between which there are no datagrams.
+fn check_pair(own: SocketAddr, peer: SocketAddr) -> Result<()> {
+    if own.is_ipv4() != peer.is_ipv4() {
+        return Err(Error::config(format!("UDP from {own} to {peer}: both must be IPv4, or both IPv6")));
+    }
+    if own.port() == 0 || peer.port() == 0 {
+        return Err(Error::config(format!("UDP from {own} to {peer}: port 0 does not exist; give one from 1 to 65535")));
+    }
+    Ok(())
+}
 
 /// Returns the addresses of the four ends, as configured.
 fn written(plan: &TransportPlan) -> Result<[SocketAddr; 4]> {
@@ -109,12 +156,11 @@ fn open_end(plan: &TransportPlan, four: [SocketAddr; 4], end: End, frame_max: us
 
 /// Finds four free addresses of the loopback interface.
 fn free_on_loopback() -> Result<[SocketAddr; 4]> {
-    let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let mut sockets = Vec::new();
-    let mut four = [any; 4];
+    let mut four = [LOOPBACK; 4];
     for address in &mut four {
-        let socket = UdpSocket::bind(any).map_err(io_error("bind a UDP socket to", any))?;
-        *address = socket.local_addr().map_err(io_error("read the address of the socket to", any))?;
+        let socket = UdpSocket::bind(LOOPBACK).map_err(io_error("bind a UDP socket to", LOOPBACK))?;
+        *address = socket.local_addr().map_err(io_error("read the address of the socket to", LOOPBACK))?;
         // All are held until the last is known, so that they differ.
         sockets.push(socket);
     }
@@ -123,7 +169,7 @@ fn free_on_loopback() -> Result<[SocketAddr; 4]> {
 
 /// Options of an end.
 pub(crate) struct UdpOptions {
-    /// Our address; port 0 for any.
+    /// Our address.
     pub bind: SocketAddr,
     /// Destination of frames, and the only accepted source.
     pub peer: SocketAddr,
@@ -197,9 +243,7 @@ impl Udp {
         if !(1..=PAYLOAD_MAX).contains(&payload_max) {
             return Err(Error::config(format!("UDP payloads up to {payload_max} bytes: 1 to {PAYLOAD_MAX} exist")));
         }
-        if bind.is_ipv4() != peer.is_ipv4() {
-            return Err(Error::config(format!("UDP from {bind} to {peer}: both must be IPv4, or both IPv6")));
-        }
+        check_pair(bind, peer)?;
         let socket = UdpSocket::bind(bind).map_err(io_error("bind a UDP socket to", bind))?;
         socket.connect(peer).map_err(io_error("connect a UDP socket to", peer))?;
         socket.set_nonblocking(true).map_err(io_error("set up the UDP socket of", bind))?;

@@ -24,7 +24,7 @@ pub(crate) use outcome::FIRST_LATE;
 pub use outcome::Progress;
 pub(crate) use outcome::{AcksByCluster, RealOutcome, RoleTally};
 pub(crate) use roles::FIRST_WAIT;
-pub use roles::{Roles, Serve, THREADS};
+pub use roles::{Roles, Serve, THREADS, check_cores};
 pub(crate) use start::{OpenedRoles, RunOrder, open, run};
 pub use start::{only_device, threads};
 pub use thread::drop_privileges;

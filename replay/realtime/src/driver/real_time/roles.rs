@@ -74,7 +74,7 @@ impl Roles {
     }
 
     /// Returns the ends of cables that they hold, in order. Without a server there is one cable.
-    pub(super) fn ends(self, has_server: bool) -> Vec<End> {
+    pub(crate) fn ends(self, has_server: bool) -> Vec<End> {
         let holds = |end: &End| self.holds(*end) && (has_server || *end != End::DeviceUp);
         End::ALL.into_iter().filter(holds).collect()
     }
@@ -119,6 +119,23 @@ impl Serve {
     pub fn until_idle(idle: Option<Time>, most: Option<Time>) -> Self {
         Serve { idle, first: idle.map(|idle| idle.max(FIRST_WAIT)), most }
     }
+}
+
+/// Refuses the cores `asked` of `transport.cores` for this number of threads of a process that may run on the cores `all`.
+pub fn check_cores(asked: &[usize], threads: usize, all: &[usize]) -> Result<()> {
+    if let Some(absent) = asked.iter().find(|core| !all.contains(core)) {
+        return Err(Error::Host(format!(
+            "transport.cores: this process may not run on core {absent}; it may on {all:?}"
+        )));
+    }
+    if asked.is_empty() || asked.len() == threads {
+        return Ok(());
+    }
+    Err(Error::config(format!(
+        "transport.cores has {} entries; this process has {threads} threads that send and receive, of each role one for each \
+         queue",
+        asked.len()
+    )))
 }
 
 /// Cores of the roles' threads, in order, and the remaining ones.
@@ -166,23 +183,12 @@ impl Placement {
                 all.len()
             )));
         }
-        if let Some(absent) = asked.iter().find(|core| !all.contains(core)) {
-            return Err(Error::Host(format!(
-                "transport.cores: this process may not run on core {absent}; it may on {all:?}"
-            )));
-        }
+        check_cores(asked, threads, &all)?;
         let roles: Vec<Option<usize>> = match (asked, wait) {
             ([], Wait::Block) => vec![None; threads],
             // From the last on: the first also does the host's own work.
             ([], Wait::Spin) => all.iter().rev().copied().map(Some).take(threads).collect(),
-            (cores, _) if cores.len() == threads => cores.iter().copied().map(Some).collect(),
-            (cores, _) => {
-                return Err(Error::config(format!(
-                    "transport.cores has {} entries; this process has {threads} threads that send and receive, of each role one \
-                     for each queue",
-                    cores.len()
-                )));
-            }
+            (cores, _) => cores.iter().copied().map(Some).collect(),
         };
         let others: Vec<_> = all.iter().copied().filter(|core| !roles.contains(&Some(*core))).collect();
         let others = if others.is_empty() { all.clone() } else { others };
