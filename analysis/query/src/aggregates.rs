@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use sqlparser::ast::{Distinct, Expr, Function, GroupByExpr, Select, Spanned, Visit, visit_expressions};
 use sqlparser::tokenizer::Location;
 
-use crate::names::is_wildcard;
+use crate::names::{is_wildcard, word};
 use crate::outer::{Outer, visit_outer};
 
 /// What an aggregate computes.
@@ -55,7 +55,7 @@ pub(crate) fn kind(name: &str) -> Option<AggregateKind> {
 
 /// Whether a call is an aggregate of its group, without OVER.
 pub(crate) fn is_aggregate(function: &Function) -> bool {
-    function.over.is_none() && kind(&function.name.to_string()).is_some()
+    function.over.is_none() && kind(word(&function.name)).is_some()
 }
 
 /// Whether an expression contains an aggregate.
@@ -84,8 +84,8 @@ pub(crate) fn has_windows(name: &str) -> bool {
 
 /// Whether a call has one value for each row of its operands.
 pub(crate) fn keeps_rows(function: &Function) -> bool {
-    let name = function.name.to_string();
-    function.over.is_none() && kind(&name).is_none() && !is_in(&OF_WINDOWS, &name) && !is_in(&OF_OTHER_ROWS, &name)
+    let name = word(&function.name);
+    function.over.is_none() && kind(name).is_none() && !is_in(&OF_WINDOWS, name) && !is_in(&OF_OTHER_ROWS, name)
 }
 
 fn is_in(names: &[&str], name: &str) -> bool {
@@ -145,7 +145,7 @@ impl AnswerContent {
     fn add_expr(&mut self, expr: &Expr, aggregates: usize) {
         match expr {
             Expr::Function(function) if is_aggregate(function) => {
-                self.has_others |= kind(&function.name.to_string()) == Some(AggregateKind::List);
+                self.has_others |= kind(word(&function.name)) == Some(AggregateKind::List);
                 self.aggregate.get_or_insert_with(|| (expr.span().start, expr.to_string()));
             }
             Expr::Function(Function { over: Some(_), .. }) => self.has_others = true,

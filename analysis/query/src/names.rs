@@ -33,7 +33,7 @@ pub(crate) fn has_column(expr: &Expr) -> bool {
     .is_break()
 }
 
-/// Returns a name of one word.
+/// Returns a name of one word, without quotes: functions have no other names in polars.
 pub(crate) fn word(name: &ObjectName) -> &str {
     name.0.first().and_then(|part| part.as_ident()).map_or("", |part| part.value.as_str())
 }
@@ -79,7 +79,7 @@ pub(crate) fn plain(expr: &Expr) -> Expr {
     _ = visit_expressions_mut(&mut plain, |inner: &mut Expr| {
         match inner {
             Expr::Function(function) => {
-                let name = function.name.to_string().to_lowercase();
+                let name = word(&function.name).to_lowercase();
                 function.name = ObjectName::from(vec![Ident::new(name)]);
             }
             Expr::Identifier(name) => name.quote_style = None,
@@ -151,7 +151,7 @@ pub(crate) fn is_named_after(expr: &Expr, name: &str) -> bool {
         // By the first result.
         Expr::Case { conditions, .. } => conditions.first().is_some_and(|when| is_named_after(&when.result, name)),
         // Windows by what they are of, but ranks by their order, and COUNT(*) FILTER by its condition.
-        Expr::Function(function) if function.filter.is_none() && !is_rank(&function.name.to_string()) => {
+        Expr::Function(function) if function.filter.is_none() && !is_rank(word(&function.name)) => {
             has_name(&function.args, name)
         }
         other => has_name(other, name),

@@ -206,3 +206,28 @@ fn discrete_quantiles_are_those_of_nearest_rank() {
         "0 7.0",
     )]);
 }
+
+/// Polars calls functions by quoted names, too.
+#[test]
+fn functions_with_quoted_names_are_those_without_quotes() {
+    let rows = (1..=25).map(|v| format!("({v})")).collect::<Vec<_>>().join(", ");
+    for name in ["\"quantile_disc\"", "\"QUANTILE_DISC\""] {
+        answers(&[(format!("SELECT {name}(v, 0.28) AS x FROM (VALUES {rows}) t(v)").as_str(), "7.0")]);
+    }
+    refusals(&[
+        ("SELECT \"quantile_disc\"(bytes, 0.5) OVER (PARTITION BY worker) FROM sent", "QUANTILE_DISC with OVER"),
+        ("SELECT \"count\"(*) AS n", "WHERE and COUNT without FROM are refused"),
+        ("SELECT \"log\"(seq, 2) AS x FROM sent", "it is the logarithm of seq or of 2"),
+    ]);
+    for (quoted, plain) in [
+        ("SELECT \"sum\"(bytes) AS x FROM sent", "SELECT sum(bytes) AS x FROM sent"),
+        ("SELECT \"count\"(*) AS x FROM sent", "SELECT count(*) AS x FROM sent"),
+        ("SELECT \"strpos\"(heat, 'o') AS x FROM sent", "SELECT strpos(heat, 'o') AS x FROM sent"),
+    ] {
+        let of = |sql: &str| Statement::parse(sql, &tables_of_runs()).unwrap_or_else(|fault| panic!("{sql}: {fault}"));
+        let unquoted = ["sum", "count", "strpos"].iter().fold(of(quoted).guarded, |text, name| {
+            text.replace(&format!("\"{name}\""), name)
+        });
+        assert_eq!(unquoted, of(plain).guarded);
+    }
+}

@@ -10,7 +10,7 @@ use sqlparser::ast::{
 
 use crate::aggregates::{AggregateKind, kind};
 use crate::exact::{QUOTIENT, REMAINDER, WHOLE_QUOTIENT};
-use crate::names::has_column;
+use crate::names::{has_column, word};
 use crate::order;
 
 /// Counts, ranks and lengths, which have 32 bits in polars: converted to 64 bits, so that differences do not wrap around.
@@ -79,7 +79,7 @@ pub(crate) fn widen(expr: &mut Expr) {
         Expr::BinaryOp { .. } => divide(expr),
         Expr::Floor { expr, .. } | Expr::Ceil { expr, .. } => long(vec![&mut **expr]),
         Expr::Function(function) => {
-            let name = function.name.to_string().to_lowercase();
+            let name = word(&function.name).to_lowercase();
             if COUNTS.contains(&name.as_str()) {
                 *expr = whole(expr.clone());
             } else if OF_OPERANDS.contains(&name.as_str()) {
@@ -159,10 +159,10 @@ fn is_decimal(expr: &Expr) -> bool {
             matches!(data_type, DataType::Double(_) | DataType::DoublePrecision | DataType::Float(_))
         }
         Expr::Function(function) => {
-            let name = function.name.to_string();
-            [QUOTIENT, REMAINDER].contains(&name.as_str())
+            let name = word(&function.name);
+            [QUOTIENT, REMAINDER].contains(&name)
                 || POWERS.contains(&name.to_lowercase().as_str())
-                || kind(&name) == Some(AggregateKind::Mean)
+                || kind(name) == Some(AggregateKind::Mean)
         }
         _ => false,
     }
@@ -249,7 +249,7 @@ pub(crate) fn decimal(expr: &mut Expr) -> bool {
 
 /// Writes the quantile of QUANTILE_DISC such that polars finds its nearest rank: it multiplies in f64, and rounds up.
 pub(crate) fn discrete_quantile(function: &mut Function) {
-    if !function.name.to_string().eq_ignore_ascii_case("quantile_disc") {
+    if !word(&function.name).eq_ignore_ascii_case("quantile_disc") {
         return;
     }
     let mut operands = operands(function);

@@ -19,7 +19,7 @@ pub(crate) fn constant(expr: &Expr) -> ControlFlow<Error> {
     let Expr::Function(Function { name, args: FunctionArguments::List(arguments), filter, .. }) = expr else {
         return ControlFlow::Continue(());
     };
-    let kind = kind(&name.to_string());
+    let kind = kind(word(name));
     let is_count = kind == Some(AggregateKind::Count);
     let is_other = matches!(
         kind,
@@ -103,7 +103,7 @@ pub(crate) fn logarithm(expr: &Expr) -> ControlFlow<Error> {
     let Expr::Function(Function { name, args: FunctionArguments::List(list), .. }) = expr else {
         return ControlFlow::Continue(());
     };
-    let ("log", [x, y]) = (name.to_string().to_lowercase().as_str(), list.args.as_slice()) else {
+    let ("log", [x, y]) = (word(name).to_lowercase().as_str(), list.args.as_slice()) else {
         return ControlFlow::Continue(());
     };
     let what = format!(
@@ -291,7 +291,7 @@ pub(crate) fn of_keys(select: &Select) -> ControlFlow<Error> {
     }
     visit_expressions(&select.projection, |expr: &Expr| {
         let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
-        let Some(AggregateKind::Quantile | AggregateKind::Pairs) = kind(&function.name.to_string()) else {
+        let Some(AggregateKind::Quantile | AggregateKind::Pairs) = kind(word(&function.name)) else {
             return ControlFlow::Continue(());
         };
         let of_rows = visit_expressions(&function.args, |inner: &Expr| match last_name(inner) {

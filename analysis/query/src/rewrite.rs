@@ -18,7 +18,7 @@ use crate::aggregates::{AggregateKind, AnswerContent, has_aggregate, is_aggregat
 use crate::exact::GUARD;
 use crate::names::{
     NamesOfFrom, NamesOfWith, at_position, bare, has_column, is_column, is_of_tables, is_rank, is_renamed, is_wildcard,
-    last_name, number, plain, position, table_name,
+    last_name, number, plain, position, table_name, word,
 };
 use crate::outer::visit_outer_mut;
 use crate::place::at;
@@ -119,7 +119,7 @@ impl VisitorMut for Rewriter<'_> {
             return ControlFlow::Break(at(expr.span().start, what));
         }
         if let Expr::Function(function) = expr {
-            let name = function.name.to_string();
+            let name = word(&function.name).to_owned();
             if is_rank(&name)
                 && let Some(WindowType::WindowSpec(spec)) = &mut function.over
             {

@@ -16,6 +16,7 @@ use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
 use crate::memory::deep;
+use crate::names::word;
 use crate::place::at;
 use crate::rewrite::Rewriter;
 use crate::tables::QueryTable;
@@ -341,7 +342,7 @@ impl Visitor for Check<'_> {
             return ControlFlow::Break(at(select.span().start, "SELECT INTO is refused: nothing is written"));
         }
         let counts = |expr: &Expr| match expr {
-            Expr::Function(Function { name, .. }) if name.to_string().eq_ignore_ascii_case("count") => {
+            Expr::Function(Function { name, .. }) if word(name).eq_ignore_ascii_case("count") => {
                 ControlFlow::Break(())
             }
             _ => ControlFlow::Continue(()),

@@ -7,7 +7,7 @@ use sqlparser::ast::helpers::attached_token::AttachedToken;
 use sqlparser::ast::{CaseWhen, Expr, Spanned, visit_expressions};
 
 use crate::exact::{LEFT, PLACE, RIGHT};
-use crate::names::number;
+use crate::names::{number, word};
 use crate::numbers::{number_of, operands};
 use crate::order;
 use crate::place::at;
@@ -44,7 +44,7 @@ pub(crate) fn write(expr: &mut Expr) {
             *expr = where_true(condition, expr.clone());
         }
         Expr::Function(function) => {
-            let name = function.name.to_string().to_lowercase();
+            let name = word(&function.name).to_lowercase();
             let operands: Vec<Expr> = operands(function).into_iter().map(|operand| operand.clone()).collect();
             let Ok([text, other]) = <[Expr; 2]>::try_from(operands) else { return };
             let name = match name.as_str() {

@@ -10,7 +10,7 @@ use sqlparser::ast::{
 use sqlparser::tokenizer::Location;
 
 use crate::aggregates::{AggregateKind, has_windows, is_grouped, keeps_rows, kind};
-use crate::names::{has_column, is_wildcard};
+use crate::names::{has_column, is_wildcard, word};
 use crate::order;
 use crate::outer::{Outer, visit_outer};
 use crate::place::at;
@@ -83,7 +83,7 @@ fn whole_window(select: &Select) -> Option<(Location, String)> {
 fn is_whole(function: &Function) -> bool {
     matches!(&function.over, Some(WindowType::WindowSpec(spec))
         if spec.window_name.is_none() && spec.partition_by.is_empty() && spec.order_by.is_empty())
-        && !function.name.to_string().eq_ignore_ascii_case("row_number")
+        && !word(&function.name).eq_ignore_ascii_case("row_number")
 }
 
 /// Refuses windows that polars computes over other rows than SQL: those with a name, running averages, medians and
@@ -108,7 +108,7 @@ pub(crate) fn check(expr: &Expr) -> ControlFlow<Error> {
         let what = "ROWS without ORDER BY is refused, since the window would be the whole partition: add ORDER BY, or leave ROWS out";
         return refuse(what.to_owned());
     }
-    let name = name.to_string().to_uppercase();
+    let name = word(name).to_uppercase();
     let distinct = matches!(args, FunctionArguments::List(list)
         if list.duplicate_treatment == Some(DuplicateTreatment::Distinct));
     // Computed over the whole partition even if the window is ordered.
