@@ -283,6 +283,25 @@ fn counts_of_constants_are_refused() {
     ]);
 }
 
+/// Polars would filter the share, and refuse it as it is rewritten.
+#[test]
+fn quantiles_with_a_filter_are_refused_as_they_are_written() {
+    refusals(&[
+        (
+            "SELECT quantile_disc(seq, 0.28) FILTER (WHERE worker > 0) AS v FROM sent",
+            "SQL, line 1, column 8: quantile_disc with FILTER is refused: write quantile_disc(CASE WHEN worker > 0 THEN seq END, 0.28)",
+        ),
+        (
+            "SELECT worker FROM sent GROUP BY worker HAVING QUANTILE_CONT(seq, 0.5) FILTER (WHERE seq > 1) > 1",
+            "write QUANTILE_CONT(CASE WHEN seq > 1 THEN seq END, 0.5)",
+        ),
+    ]);
+    answers(&[
+        ("SELECT QUANTILE_DISC(CASE WHEN worker > 0 THEN seq END, 0.5) AS v FROM sent", "2.0"),
+        ("SELECT MEDIAN(seq) FILTER (WHERE worker > 0) AS v FROM sent", "2.5"),
+    ]);
+}
+
 /// Polars would compute them of all rows.
 #[test]
 fn aggregates_are_no_conditions_on_rows() {

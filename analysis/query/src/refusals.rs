@@ -50,6 +50,19 @@ pub(crate) fn constant(expr: &Expr) -> ControlFlow<Error> {
     ControlFlow::Break(at(expr.span().start, what))
 }
 
+/// Refuses quantiles with FILTER, which polars would apply to the share, too.
+pub(crate) fn filtered_quantile(expr: &Expr) -> ControlFlow<Error> {
+    let Expr::Function(Function { name, args: FunctionArguments::List(list), filter: Some(condition), .. }) = expr
+    else {
+        return ControlFlow::Continue(());
+    };
+    let (Some(AggregateKind::Quantile), [of, share]) = (kind(word(name)), list.args.as_slice()) else {
+        return ControlFlow::Continue(());
+    };
+    let what = format!("{name} with FILTER is refused: write {name}(CASE WHEN {condition} THEN {of} END, {share})");
+    ControlFlow::Break(at(expr.span().start, what))
+}
+
 /// Refuses dates and intervals, of which no table has columns, and other types before a text, which polars does not know.
 pub(crate) fn dates(expr: &Expr) -> ControlFlow<Error> {
     let is_of_dates = match expr {

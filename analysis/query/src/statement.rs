@@ -371,6 +371,7 @@ impl Visitor for Check<'_> {
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Error> {
         refusals::constant(expr)?;
+        refusals::filtered_quantile(expr)?;
         refusals::logarithm(expr)?;
         refusals::dates(expr)?;
         refusals::distinct_from(expr)?;
