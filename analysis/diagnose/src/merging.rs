@@ -253,7 +253,9 @@ pub(crate) fn copies(evidence: &Evidence, crossing: Option<&Crossing>) -> Option
         return None;
     }
     let proof = seen.map(|copies| EvidenceItem::packet("tap of the server", copies.first, copies.says.clone()));
-    let proofs = [EvidenceItem::new("received.parquet", format!("{frames} packets came again"))]
+    // Copies of Libra's results have no rows.
+    let at = if evidence.manifest.unseen.is_some() { "manifest.json, unseen.duplicates" } else { "received.parquet" };
+    let proofs = [EvidenceItem::new(at, format!("{frames} packets came again"))]
         .into_iter()
         .chain(proof)
         .collect();

@@ -40,7 +40,7 @@ use pktgen_engine::frame::{BURST, Frame, Kind, Pool};
 use pktgen_engine::target::sparse::SparsePlace;
 use proof::Proof;
 use settings::Settings;
-use worker::{Due, Worker};
+use worker::{Due, ResultArrival, Worker};
 
 /// `workers = "libra"`.
 pub(crate) struct LibraKind;
@@ -410,16 +410,19 @@ impl SparseWorkers {
             return pool.release(frame.buffer);
         };
         self.roster.find_hearers(node, u16::from(header.job), pool.frame(frame));
-        let mut all = false;
+        let (mut all, mut again) = (false, false);
         for i in 0..self.roster.hearers.len() {
-            all |= self.hear(self.roster.hearers[i], &header, frame, pool, host);
+            let arrival = self.hear(self.roster.hearers[i], &header, frame, pool, host);
+            all |= arrival.completes;
+            again |= arrival.again;
         }
+        host.frames_again += u64::from(again);
         self.deliver(node, &header, all, frame, pool, host);
     }
 
-    /// Handles a packet for a worker; returns whether it completes a sum there.
-    fn hear(&mut self, worker: u32, header: &Header, frame: &Frame, pool: &mut Pool, host: &mut Host) -> bool {
-        let (t, mut all, mut proceeds) = (frame.t, false, false);
+    /// Handles a packet for a worker; returns what it means as a result of a switch.
+    fn hear(&mut self, worker: u32, header: &Header, frame: &Frame, pool: &mut Pool, host: &mut Host) -> ResultArrival {
+        let (t, mut arrival, mut proceeds) = (frame.t, ResultArrival::default(), false);
         let SparseWorkers { workers, packing, .. } = self;
         let own = &mut workers[worker as usize];
         let acknowledge = match header.kind {
@@ -436,7 +439,7 @@ impl SparseWorkers {
             }
             format::Kind::Result => match ResultHead::parse(pool.payload(frame)) {
                 Some(head) => {
-                    all = own.hot_result(header.seq, &head, !format::pairs(pool.payload(frame)).is_empty());
+                    arrival = own.hot_result(header, &head, !format::pairs(pool.payload(frame)).is_empty());
                     true
                 }
                 None => false,
@@ -464,7 +467,7 @@ impl SparseWorkers {
             self.nudge_again(t);
         }
         self.reschedule(worker, t);
-        all
+        arrival
     }
 
     /// Delivers the first copy of a part of a sum; others must have the same bytes. With `all`, the sum is delivered,

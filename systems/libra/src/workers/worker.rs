@@ -1,6 +1,6 @@
 //! One worker of sparse training: its progress in the iteration, and the results that it has.
 
-use crate::format::{ATTEMPT_MAX, FRESH_SHIFT, ResultHead};
+use crate::format::{ATTEMPT_MAX, FRESH_SHIFT, Header, ResultHead};
 use pktgen_core::record::{Iteration, PacketId};
 use pktgen_core::time::{NEVER, Time};
 
@@ -32,6 +32,15 @@ pub(super) struct Due {
     pub attempt: u8,
 }
 
+/// What the arrival of a result means to a worker.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct ResultArrival {
+    /// Whether it is the last missing one of the switch's in this iteration.
+    pub completes: bool,
+    /// Whether this transmission of it had arrived: a further attempt is no copy.
+    pub again: bool,
+}
+
 /// The results of an iteration from one switch.
 #[derive(Debug, Default)]
 struct Results {
@@ -39,7 +48,8 @@ struct Results {
     base: u32,
     /// Their number, known after the first arrival.
     total: Option<u32>,
-    got: Vec<bool>,
+    /// By part: the attempts that arrived, one bit each. They stay until the first arrival of the next iteration.
+    got: Vec<u16>,
     count: u32,
     /// Whether no worker added anything, as far as the switch knows.
     empty: bool,
@@ -50,23 +60,32 @@ impl Results {
         self.total == Some(self.count)
     }
 
-    /// Adds a result of this iteration; returns whether it is the last one. One without an opener and without pairs says that there is no
-    /// sum.
-    fn add(&mut self, number: u32, head: &ResultHead, has_pairs: bool) -> bool {
+    /// Adds a transmission of a result of this iteration. One without an opener and without pairs says that there is no sum.
+    fn add(&mut self, number: u32, attempt: u8, head: &ResultHead, has_pairs: bool) -> ResultArrival {
         let (part, total) = (u32::from(head.part), u32::from(head.parts));
         let first = number.wrapping_sub(part);
         // A switch that restarted: the incomplete results of the previous one will not be completed.
         let anew = !self.are_all() && first >> FRESH_SHIFT > self.base >> FRESH_SHIFT;
         if self.total.is_none() || anew {
-            let got = vec![false; total as usize];
+            let got = vec![0; total as usize];
             let empty = head.opener.is_none() && !has_pairs;
             *self = Results { base: first, total: Some(total), got, count: 0, empty };
         }
-        if first != self.base || self.total != Some(total) || std::mem::replace(&mut self.got[part as usize], true) {
-            return false;
+        if first != self.base || self.total != Some(total) {
+            return ResultArrival::default();
         }
-        self.count += 1;
-        self.are_all()
+        let again = self.has(number, attempt);
+        let got = &mut self.got[part as usize];
+        let is_first = *got == 0;
+        *got |= 1 << attempt;
+        self.count += u32::from(is_first);
+        ResultArrival { completes: is_first && self.are_all(), again }
+    }
+
+    /// Whether this transmission of a result has arrived, as far as it is of the last iteration with results.
+    fn has(&self, number: u32, attempt: u8) -> bool {
+        let got = self.got.get(number.wrapping_sub(self.base) as usize);
+        got.is_some_and(|got| got & (1u16 << attempt) != 0)
     }
 
     fn begin(&mut self) {
@@ -283,14 +302,17 @@ impl Worker {
         first
     }
 
-    /// Adds a result of a switch; returns whether it is the last missing one of the switch's in this iteration. Those of other iterations,
-    /// which a switch sends until they are acknowledged or which arrive late from a replaced one, are ignored.
-    pub(crate) fn hot_result(&mut self, seq: u32, head: &ResultHead, has_pairs: bool) -> bool {
-        let Some((Destination { heat: Heat::Hot, number: rack }, number)) = self.destinations.find(seq) else {
-            return false;
+    /// Adds a result of a switch. Those of other iterations, which a switch sends until they are acknowledged or which arrive late from a
+    /// replaced one, are ignored, but may be copies.
+    pub(crate) fn hot_result(&mut self, header: &Header, head: &ResultHead, has_pairs: bool) -> ResultArrival {
+        let Some((Destination { heat: Heat::Hot, number: rack }, number)) = self.destinations.find(header.seq) else {
+            return ResultArrival::default();
         };
         let results = &mut self.results[rack as usize];
-        head.iteration == self.iteration && self.phase == Phase::Pushing && results.add(number, head, has_pairs)
+        if head.iteration == self.iteration && self.phase == Phase::Pushing {
+            return results.add(number, header.attempt, head, has_pairs);
+        }
+        ResultArrival { completes: false, again: results.has(number, header.attempt) }
     }
 
     /// Adds the server's answer to a push or a pull.
@@ -369,5 +391,37 @@ impl Worker {
     /// Returns the number of packets that were given up.
     pub fn given_up(&self) -> u32 {
         self.lanes.iter().map(Lane::given_up).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A result that was not acknowledged in time comes in a further attempt, which may be copied, too.
+    #[test]
+    fn a_transmission_that_comes_again_is_a_copy_also_after_its_iteration() {
+        let mut results = Results::default();
+        let heads = [0, 1].map(|part| ResultHead { part, parts: 2, iteration: 0, opener: None });
+        assert!(!results.has(0, 0), "nothing came");
+        for (part, attempt, completes, again) in [
+            (1, 0, false, false),
+            (1, 0, false, true),
+            (1, 1, false, false),
+            (1, 1, false, true),
+            (0, 2, true, false),
+            (0, 0, false, false),
+            (0, 2, false, true),
+            (0, 15, false, false),
+        ] {
+            let arrival = results.add(part, attempt, &heads[part as usize], true);
+            assert_eq!(arrival, ResultArrival { completes, again }, "part {part}, attempt {attempt}");
+        }
+        results.begin();
+        let known = [(0, 0), (1, 1), (1, 2), (2, 0)].map(|(number, attempt)| results.has(number, attempt));
+        assert_eq!(known, [true, true, false, false]);
+        // Of the next iteration, the first result is number 2.
+        assert!(!results.add(2, 0, &heads[0], true).again);
+        assert_eq!([0, 1, 2, 3].map(|number| results.has(number, 0)), [false, false, true, false]);
     }
 }
