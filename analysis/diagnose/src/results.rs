@@ -1,6 +1,6 @@
 //! Results of synchronous training: sums that reached no worker or only some, late or repeated ones.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use pktgen_core::record::PacketId;
 
@@ -231,12 +231,25 @@ fn copies(evidence: &Evidence, blocks: &Blocks, (again, repeats): (u64, u64)) ->
     let aged: u64 = blocks.values().filter_map(lacks).map(u64::from).sum();
     let without = again.saturating_sub(reasons + late.max(aged) * workers);
     (without > 0).then(|| {
+        // On wires the note `duplicates` counts frames. Those of results that are no copies are not known.
+        let frames = match evidence.is_real() && evidence.unlike().is_none() {
+            true => format!(" (frames: {})", frames_again(evidence)),
+            false => String::new(),
+        };
         let says = format!(
-            "{again} results came again; {repeats} contributions had been repeated, {late} left after a result of their block had come, and partial \
-             results lacked {aged}"
+            "{again} results came again to workers{frames}; {repeats} contributions had been repeated, {late} left after a result of their block \
+             had come, and partial results lacked {aged}"
         );
         CauseFound::new(&COPIES, Certainty::Certain, without, vec![EvidenceItem::new("results.parquet", says)])
     })
+}
+
+/// Returns the number of frames with results that came again: the workers that one frame reaches have it at one time.
+fn frames_again(evidence: &Evidence) -> usize {
+    let results = &evidence.results;
+    let again = (0..results.seq.len()).filter(|row| results.again[*row]);
+    let frames = again.map(|row| (evidence.cluster(results.worker[row]), results.seq[row], results.recv_ps[row]));
+    frames.collect::<HashSet<_>>().len()
 }
 
 /// Finds blocks whose first results have different numbers of sources at different workers: the sources of the smaller
@@ -532,8 +545,10 @@ mod tests {
     /// Workers of a software device get a result again that its cable copied.
     #[test]
     fn results_that_a_cable_copied_are_copies() {
-        let copies = |again: u32, repeats: u32| {
-            let mut evidence = Evidence::of(std::path::Path::new(""), manifest(&[0, 0]));
+        let found = |again: u32, repeats: u32, is_real: bool| {
+            let mut manifest = manifest(&[0, 0]);
+            manifest.clocks.extend(is_real.then(|| ("sent.t_sent_ps".to_owned(), "host".to_owned())));
+            let mut evidence = Evidence::of(std::path::Path::new(""), manifest);
             for (seq, worker) in (0..10).flat_map(|seq| [(seq, 0), (seq, 1)]) {
                 let attempts = if seq < repeats { 2 } else { 1 };
                 for attempt in 0..attempts {
@@ -551,10 +566,19 @@ mod tests {
                     results.degraded.push(false);
                 }
             }
-            copies_of_results(&evidence).map(|found| (found.cause.code, found.certainty, found.explains))
+            copies_of_results(&evidence)
+        };
+        let copies = |again, repeats| {
+            found(again, repeats, false).map(|found| (found.cause.code, found.certainty, found.explains))
         };
         assert_eq!(copies(3, 0), Some(("copies", Certainty::Certain, 6)));
         assert_eq!([copies(0, 0), copies(3, 3)], [None; 2]);
+        // On a wire, a frame is for both workers.
+        for (is_real, frames) in [(true, " (frames: 3);"), (false, ";")] {
+            let says = format!("6 results came again to workers{frames}");
+            let proof = found(3, 0, is_real).expect("copies").proofs.remove(0);
+            assert!(proof.says.starts_with(&says), "{}", proof.says);
+        }
     }
 
     /// Two jobs of two workers with 40 blocks each; `sources` says by worker and block of how many a result is, if it comes.
