@@ -184,9 +184,13 @@ fn rows_of_a_sender_may_be_far_behind_those_of_another() {
 }
 
 fn write<R: Row>(dir: &Path, rows: &[R]) {
-    let file = File::create(dir.join(format!("{}.parquet", R::STREAM.name))).unwrap();
-    let mut writer = ArrowWriter::try_new(file, R::schema(), None).unwrap();
-    writer.write(&RecordBatch::try_new(R::schema(), R::arrays(rows)).unwrap()).unwrap();
+    write_batch(dir, R::STREAM.name, &RecordBatch::try_new(R::schema(), R::arrays(rows)).unwrap());
+}
+
+fn write_batch(dir: &Path, name: &str, rows: &RecordBatch) {
+    let file = File::create(dir.join(format!("{name}.parquet"))).unwrap();
+    let mut writer = ArrowWriter::try_new(file, rows.schema(), None).unwrap();
+    writer.write(rows).unwrap();
     writer.close().unwrap();
 }
 
@@ -212,6 +216,13 @@ fn frames_with_results_that_came_again_are_counted_by_their_rows() {
     let again = [row(20, 0, 0, true), row(20, 0, 1, true), row(20, 1, 2, true), row(30, 0, 0, true)];
     write(dir.path(), &[&first[..], &again].concat());
     assert_eq!(frames_again(dir.path()).unwrap(), 3);
+    // Versions without the column recorded no copies.
+    let rows = RecordBatch::try_new(Reply::schema(), Reply::arrays(&first)).unwrap();
+    let names = rows.schema();
+    let others: Vec<_> = (0..rows.num_columns()).filter(|column| names.field(*column).name() != "again").collect();
+    assert_eq!(others.len() + 1, rows.num_columns());
+    write_batch(dir.path(), RESULTS, &rows.project(&others).unwrap());
+    assert_eq!(frames_again(dir.path()).unwrap(), 0);
 }
 
 /// Returns what lanes prove of three updates that arrived alone, of which these lanes and these of two parts of payload each

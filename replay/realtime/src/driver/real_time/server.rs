@@ -196,3 +196,72 @@ impl<'a> ServerRole<'a> {
         lost("server", self.wire.as_mut(), outcome);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use pktgen_core::topology::{NodeId, Population};
+
+    use super::*;
+    use crate::capture::{Records, RunDir, Wanted};
+    use crate::endpoint::ServerEnd;
+    use crate::endpoint::open_loop::OpenLoopKind;
+    use crate::ledger::{Evidence, Ledger, Subject};
+    use crate::transport::{Arrival, Submitted, WireCounters};
+
+    /// Test server and wire without frames.
+    struct Idle;
+
+    impl Server for Idle {
+        fn on_burst(&mut self, _node: NodeId, _burst: &[Frame], _pool: &mut Pool, _host: &mut Host) {}
+        fn end(&self, _worked: Option<Time>) -> ServerEnd {
+            ServerEnd::default()
+        }
+    }
+
+    impl Wire for Idle {
+        fn send(&mut self, frames: &[&[u8]]) -> Result<Submitted> {
+            Ok(Submitted::all(frames.len()))
+        }
+        fn receive(&mut self, _most: usize, _each: &mut dyn FnMut(Arrival<'_>)) -> Result<Found> {
+            Ok(Found::default())
+        }
+        fn wait(&mut self, _timeout_ns: u64) -> Result<()> {
+            Ok(())
+        }
+        fn counters(&mut self) -> WireCounters {
+            WireCounters::default()
+        }
+        fn mode(&self) -> String {
+            "idle".into()
+        }
+    }
+
+    /// Copies at a server that writes no rows of them, beside those at workers.
+    #[test]
+    fn copies_at_the_server_are_those_of_the_run() {
+        const WANTED: Wanted = Wanted {
+            records: Records::None,
+            states: false,
+            rounds: false,
+            server: true,
+            pcap: false,
+            pcap_sent: false,
+            lanes: None,
+            payloads: false,
+            stamps: false,
+            departures: false,
+            at_once: false,
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let mut run = RunDir::bare(dir.path(), WANTED);
+        let rows = run.sides().unwrap().server.unwrap();
+        let facts = Facts::of_test(&OpenLoopKind, Population::regular(1, 2));
+        let mut role = ServerRole::new(Box::new(Idle), facts, Box::new(Idle), 100, rows);
+        role.host.frames_again = 3;
+        let subject = Subject::Updates { elements: 0, goal: None, named: true };
+        let mut outcome = RealOutcome::empty(Ledger::open(2, subject, Evidence::Books)).unwrap();
+        outcome.counters.frames_again = 2;
+        role.count(&mut outcome);
+        assert_eq!(outcome.counters.frames_again, 5);
+    }
+}
