@@ -82,10 +82,11 @@ impl Results {
         ResultArrival { completes: is_first && self.are_all(), again }
     }
 
-    /// Whether this transmission of a result has arrived, as far as it is of the last iteration with results.
+    /// Whether this transmission of a result has arrived, as far as it is of the last iteration with results. Transmissions that share
+    /// the last number are not known to be copies.
     fn has(&self, number: u32, attempt: u8) -> bool {
         let got = self.got.get(number.wrapping_sub(self.base) as usize);
-        got.is_some_and(|got| got & (1u16 << attempt) != 0)
+        attempt < ATTEMPT_MAX && got.is_some_and(|got| got & (1u16 << attempt) != 0)
     }
 
     fn begin(&mut self) {
@@ -412,6 +413,7 @@ mod tests {
             (0, 2, true, false),
             (0, 0, false, false),
             (0, 2, false, true),
+            (0, 15, false, false),
             (0, 15, false, false),
         ] {
             let arrival = results.add(part, attempt, &heads[part as usize], true);
