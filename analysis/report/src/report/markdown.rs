@@ -130,13 +130,13 @@ fn notes(title: &str, notes: &[RunNote], out: &mut String) {
 pub fn plain(text: &str) -> String {
     let text = printable(text);
     let text = text.trim_start();
-    let mark = mark_of_block(text);
+    let marks = [mark_of_block(text), mark_of_end(text)];
     let mut out = String::with_capacity(text.len());
     for (at, c) in text.char_indices() {
         match c {
             '\n' => out.push(' '),
             '\\' | '|' | '<' | '*' | '_' | '`' | '[' | '~' | '&' | '$' => out.extend(['\\', c]),
-            _ if mark == Some(at) => out.extend(['\\', c]),
+            _ if marks.contains(&Some(at)) => out.extend(['\\', c]),
             _ => out.push(c),
         }
     }
@@ -157,6 +157,13 @@ fn mark_of_block(text: &str) -> Option<usize> {
     }
 }
 
+/// Returns the position of the last `#` of a closing sequence, which is no part of a heading (CommonMark 0.31, §4.2).
+fn mark_of_end(text: &str) -> Option<usize> {
+    let text = text.trim_end();
+    let before = text.trim_end_matches('#');
+    (before.len() < text.len() && before.ends_with(char::is_whitespace)).then(|| text.len() - 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,6 +182,13 @@ mod tests {
             ("- a + b", r"\- a + b"),
             ("+", r"\+"),
             ("---", r"\---"),
+            // The end of a heading, and what is none.
+            ("burst #", r"burst \#"),
+            ("burst ### ", r"burst ##\# "),
+            ("#", r"\#"),
+            ("# #", r"\# \#"),
+            ("C#", "C#"),
+            ("a # b#", "a # b#"),
             // Numbers are no marks.
             ("1.5 µs", "1.5 µs"),
             ("-5", "-5"),
