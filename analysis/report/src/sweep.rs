@@ -350,7 +350,7 @@ fn summarise(
     summary.hides_losses = !counts::knows_loss(&analysis);
     summary.user_metrics = Arc::new(analysis.manifest.metrics.clone());
     summary.study_keys = Arc::new(findings::default_keys(&analysis.manifest, options.studies));
-    summary.states = states::thinned(&analysis);
+    (summary.states, summary.deciders) = states::thinned(&analysis);
     summary.kept = Arc::new(keep::of(&analysis, dir, depth)?);
     Ok((summary, cells))
 }

@@ -23,14 +23,14 @@ const CHANGES_MAX: usize = 400;
 /// Points of a chart.
 type Points = Vec<(f64, f64)>;
 
-/// Returns the first workers of a few clusters, evenly selected from all that have decisions, in a window in the middle of the run.
-pub(crate) fn thinned(run: &Analysis) -> Vec<WorkerStates> {
-    let Some(states) = &run.states else { return Vec::new() };
-    let mut workers: Vec<WorkerStates> = chosen(&run.manifest.clusters, states)
-        .into_iter()
-        .map(|(worker, cluster)| history(states, worker, cluster))
-        .collect();
-    let Some((from, to)) = window(&workers) else { return Vec::new() };
+/// Returns the first workers of a few clusters, evenly selected from all that have decisions, in a window in the middle of the run, and
+/// the number of all that have decisions.
+pub(crate) fn thinned(run: &Analysis) -> (Vec<WorkerStates>, usize) {
+    let Some(states) = &run.states else { return Default::default() };
+    let (chosen, all) = chosen(&run.manifest.clusters, states);
+    let mut workers: Vec<WorkerStates> =
+        chosen.into_iter().map(|(worker, cluster)| history(states, worker, cluster)).collect();
+    let Some((from, to)) = window(&workers) else { return Default::default() };
     for worker in &mut workers {
         worker.decisions.retain(|decision| (from..=to).contains(&decision.t_ps));
         let before = worker.heard.partition_point(|(t, _)| *t <= from);
@@ -40,27 +40,31 @@ pub(crate) fn thinned(run: &Analysis) -> Vec<WorkerStates> {
         let last = worker.heard[worker.heard.len() - 1].1;
         worker.heard.push((to, last));
     }
-    workers
+    (workers, all)
 }
 
-/// Returns worker and cluster: the first worker with decisions in each of a few clusters.
-fn chosen(clusters: &[u16], states: &StateColumns) -> Vec<(u32, u16)> {
+/// Returns worker and cluster: the first worker with decisions in each of a few clusters; and the number of workers with decisions.
+fn chosen(clusters: &[u16], states: &StateColumns) -> (Vec<(u32, u16)>, usize) {
     let mut decided = vec![false; clusters.len()];
     for (worker, _) in states.worker.iter().zip(&states.p_send).filter(|(_, p_send)| p_send.is_some()) {
         if let Some(decided) = decided.get_mut(*worker as usize) {
             *decided = true;
         }
     }
-    let mut firsts: Vec<(u16, u32)> = Vec::new();
+    let (mut firsts, mut all) = (Vec::<(u16, u32)>::new(), 0);
     for ((&cluster, _), worker) in clusters.iter().zip(&decided).zip(0u32..).filter(|((_, decided), _)| **decided) {
-        if is_update(cluster) && !firsts.iter().any(|(other, _)| *other == cluster) {
+        if !is_update(cluster) {
+            continue;
+        }
+        all += 1;
+        if !firsts.iter().any(|(other, _)| *other == cluster) {
             firsts.push((cluster, worker));
         }
     }
     firsts.sort_unstable();
     let n = firsts.len().min(WORKERS_MAX);
     let spread = |i: usize| if n > 1 { i * (firsts.len() - 1) / (n - 1) } else { 0 };
-    (0..n).map(|i| firsts[spread(i)]).map(|(cluster, worker)| (worker, cluster)).collect()
+    ((0..n).map(|i| firsts[spread(i)]).map(|(cluster, worker)| (worker, cluster)).collect(), all)
 }
 
 fn history(states: &StateColumns, worker: u32, cluster: u16) -> WorkerStates {
@@ -133,7 +137,7 @@ fn all(sweep: &SweepData) -> Vec<Chart> {
     let first = |runs: &[usize]| runs.iter().map(|run| &sweep.runs[*run]).find(|run| !run.states.is_empty());
     let runs: Vec<_> = sweep.points.iter().filter_map(|point| first(&point.runs)).collect();
     let charts = runs.iter().take(CHARTS_MAX).flat_map(|run| {
-        let at = format!("{}, seed {}", at(&run.labels), run.seed);
+        let at = format!("{}, seed {}{}", at(&run.labels), run.seed, some_of(run.states.len(), run.deciders));
         let series = |points: &dyn Fn(&WorkerStates) -> (Points, Points)| {
             let of = |worker: &WorkerStates| {
                 let (points, marks) = points(worker);
@@ -162,6 +166,11 @@ fn all(sweep: &SweepData) -> Vec<Chart> {
     let mut charts: Vec<Chart> = charts.collect();
     note_further(&mut charts, runs.len().saturating_sub(CHARTS_MAX), "point");
     charts
+}
+
+/// Returns " (4 of 20 workers)" for the title of a chart with `shown` of `all` workers; empty if it has all.
+fn some_of(shown: usize, all: usize) -> String {
+    if all > shown { format!(" ({shown} of {all} workers)") } else { String::new() }
 }
 
 fn ns(t_ps: i64) -> f64 {

@@ -34,18 +34,18 @@ fn the_first_workers_of_clusters_all_over_are_shown() {
     let mut story = told(20, 3);
     let states = story.states.as_mut().unwrap();
     states.worker.iter_mut().filter(|worker| **worker == 0).for_each(|worker| *worker = 1);
-    let shown = thinned(&open(&story, &clusters));
+    let (shown, all) = thinned(&open(&story, &clusters));
     let who: Vec<_> = shown.iter().map(|worker| (worker.worker, worker.cluster)).collect();
-    assert_eq!(who, [(1, 0), (6, 3), (12, 6), (18, 9)]);
+    assert_eq!((who, all), (vec![(1, 0), (6, 3), (12, 6), (18, 9)], 19));
     // Workers missing in the manifest are excluded, and background traffic, too.
-    assert!(thinned(&open(&told(2, 3), &[])).is_empty());
-    assert!(thinned(&open(&told(1, 3), &[pktgen_core::record::NO_CLUSTER])).is_empty());
-    assert!(thinned(&open(&Story::new(), &[0])).is_empty());
+    assert_eq!(thinned(&open(&told(2, 3), &[])), (Vec::new(), 0));
+    assert_eq!(thinned(&open(&told(1, 3), &[pktgen_core::record::NO_CLUSTER])), (Vec::new(), 0));
+    assert_eq!(thinned(&open(&Story::new(), &[0])), (Vec::new(), 0));
 }
 
 #[test]
 fn the_window_is_in_the_middle_and_holds_what_was_heard_before_it() {
-    let shown = thinned(&open(&told(1, 1000), &[0]));
+    let (shown, _) = thinned(&open(&told(1, 1000), &[0]));
     let worker = &shown[0];
     assert_eq!(worker.decisions.len(), DECISIONS_WANTED + 1);
     let (first, last) = (worker.decisions[0].t_ps, worker.decisions[DECISIONS_WANTED].t_ps);
@@ -65,7 +65,7 @@ fn a_window_is_cut_where_somebody_hears_too_much() {
     for k in 0..3000u16 {
         story.state(5000 + i64::from(k), 0, (k % 2, 2), None);
     }
-    let worker = &thinned(&open(&story, &[0]))[0];
+    let worker = &thinned(&open(&story, &[0])).0[0];
     assert!(worker.heard.len() <= CHANGES_MAX + 3, "{}", worker.heard.len());
     assert!(!worker.decisions.is_empty());
 }
@@ -81,6 +81,7 @@ fn reports_draw_the_first_run_of_each_point() {
     assert_eq!(charts.len(), 2);
     assert!(charts[0].title.contains("seed 1") && charts[0].title.contains("withheld"), "{}", charts[0].title);
     assert_eq!(charts[0].series.len(), 2);
+    assert!(charts.iter().all(|chart| !chart.title.contains(" of 2 workers")), "{}", charts[0].title);
     assert_eq!((charts[0].series[0].points.len(), charts[0].series[0].marks.len()), (40, 14));
     assert_eq!(charts[0].series[1].name, "worker 1 of cluster 1");
     // Level until the next change: every x except the first occurs twice.
@@ -90,7 +91,10 @@ fn reports_draw_the_first_run_of_each_point() {
     let page = html.render(&Model::build(&sweep)).unwrap();
     assert!(page.contains("Congestion as reported to workers by ACKs"));
     assert_eq!(page.matches("class=\"cross s0\"").count(), 14);
-    // Further points are counted.
+    // Further workers and points are counted.
+    sweep.runs[0].deciders = 20;
+    let titles: Vec<String> = all(&sweep).into_iter().map(|chart| chart.title).collect();
+    assert!(titles.iter().all(|title| title.contains(", seed 1 (2 of 20 workers); ")), "{titles:?}");
     sweep.points = vec![sweep.points[0].clone(); CHARTS_MAX + 1];
     let charts = all(&sweep);
     assert_eq!(charts.len(), 2 * CHARTS_MAX);

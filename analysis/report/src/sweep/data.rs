@@ -69,6 +69,8 @@ pub struct RunSummary {
     pub user_metrics: Arc<Vec<UserMetric>>,
     /// States of some workers under transmission control, for plots.
     pub states: Vec<WorkerStates>,
+    /// Number of workers with such states.
+    pub deciders: usize,
 }
 
 /// Why a pair has no value of a comparison.
