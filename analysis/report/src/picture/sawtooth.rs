@@ -12,7 +12,7 @@ use pktgen_records::human::show;
 use super::Picture;
 use crate::chart::{Chart, Kind, Series, first_charts, not_drawn};
 use crate::sweep::data::{Labels, RunSummary, SweepData};
-use crate::sweep::settings::{at, settings, unread, variant};
+use crate::sweep::settings::{at, none_of, settings, unread, variant};
 
 /// Maximum number of variants in one chart: the lines cross at every tooth.
 const SAWTEETH_MAX: usize = 3;
@@ -98,7 +98,7 @@ fn draw(rest: &Labels, runs: &[&RunSummary], baseline: Option<&str>, id: u32) ->
         points: if exact { points(own, own.start.0, own.end_ps) } else { thinned(own, from, to) },
         ..Default::default()
     });
-    Some(Chart {
+    let mut chart = Chart {
         kind: Kind::Line,
         title: format!("Age of the model of cluster {id} over time{}, first seed{}", at(rest), left_out(others)),
         note: note(&sawteeth, exact),
@@ -107,7 +107,18 @@ fn draw(rest: &Labels, runs: &[&RunSummary], baseline: Option<&str>, id: u32) ->
         series: series.collect(),
         zoom: Some((from as f64 / 1000.0, to as f64 / 1000.0)),
         ..Default::default()
-    })
+    };
+    let without = runs.iter().filter(|run| has_no_teeth(run, id)).map(|run| variant(run).to_owned());
+    chart.remark(&none_of(without.collect(), "variant", "deliveries that lower the age"));
+    Some(chart)
+}
+
+/// Whether no delivery of a run whose teeth are known lowered the age of the cluster. Where the first cluster alone is known, it stands
+/// for the others only if the run has no peaks at all.
+fn has_no_teeth(run: &RunSummary, id: u32) -> bool {
+    let (sawteeth, peaks) = (&run.kept.sawteeth, &run.kept.peak_cdf);
+    let own = sawteeth.iter().find(|own| own.id == id);
+    !sawteeth.is_empty() && own.map_or(peaks.is_empty(), |own| own.teeth.is_empty())
 }
 
 fn left_out(others: usize) -> String {

@@ -179,6 +179,39 @@ fn clusters_without_a_chart_are_counted() {
 }
 
 #[test]
+fn variants_without_deliveries_are_named() {
+    let without = |id| Sawtooth { id, teeth: Vec::new(), ..regular(10_000, 50) };
+    let with = |id| Sawtooth { id, ..regular(10_000, 50) };
+    let run = |name: &str, sawteeth: Vec<Sawtooth>, peaks: usize| {
+        let mut run =
+            RunSummary { labels: Arc::new([("variant".to_owned(), name.to_owned())].into()), ..Default::default() };
+        let kept = Arc::make_mut(&mut run.kept);
+        (kept.sawteeth, kept.peak_cdf) = (sawteeth, vec![(1.0, 1.0); peaks]);
+        run
+    };
+    let mut runs = vec![
+        run("a", vec![with(0), with(1)], 1),
+        run("b", vec![without(0), with(1)], 1),
+        // Of the first cluster alone: nothing is known of its cluster 1, unless nothing was delivered in any.
+        run("c", vec![without(0)], 1),
+        run("d", vec![without(0)], 0),
+        // Another seed, and a run without ages.
+        run("a", Vec::new(), 0),
+        run("e", Vec::new(), 0),
+    ];
+    let said = |runs: &[RunSummary], id: u32| {
+        let note = draw(&Labels::new(), &runs.iter().collect::<Vec<_>>(), None, id).unwrap().note;
+        note.split_once("middle of the run.").unwrap().1.to_owned()
+    };
+    let what = "without deliveries that lower the age";
+    assert_eq!(said(&runs, 0), format!(" 3 variants {what} are not drawn: b; c; d."));
+    assert_eq!(said(&runs, 1), format!(" 1 variant {what} is not drawn: d."));
+    assert_eq!(said(&runs[..1], 0), "");
+    runs.extend(["f", "g"].map(|name| run(name, vec![without(0)], 0)));
+    assert_eq!(said(&runs, 0), format!(" 5 variants {what} are not drawn: b; c; d; 2 more."));
+}
+
+#[test]
 fn a_line_is_cut_at_both_ends() {
     let points = points(&regular(10_000, 5), 15_000, 25_000);
     // 5 ns after the tooth at 10 ns the age is 5.007 ns; then the tooth at 20 ns; 5 ns after it.

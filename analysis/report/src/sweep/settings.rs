@@ -2,7 +2,7 @@
 
 use crate::sweep::data::{Labels, RunSummary, SweepData, VARIANT, describe, without_variant};
 
-/// Maximum number of runs that a note names.
+/// Maximum number of runs or variants that a note names.
 const NAMED_MAX: usize = 3;
 
 /// Returns the runs by their labels without the variant, in the order of first appearance.
@@ -40,16 +40,22 @@ pub(crate) fn at(rest: &Labels) -> String {
 
 /// Describes the runs that charts of the first seed lack, since they never began or could not be read; empty if there are none.
 pub(crate) fn unread<'a>(runs: impl IntoIterator<Item = &'a RunSummary>) -> String {
-    let all: Vec<&RunSummary> = runs.into_iter().filter(|run| run.undrawn).collect();
-    let name = |run: &&RunSummary| format!("{}, seed {}", point_name(&run.labels), run.seed);
-    let mut names: Vec<String> = all.iter().take(NAMED_MAX).map(name).collect();
-    if all.len() > NAMED_MAX {
-        names.push(format!("{} more", all.len() - NAMED_MAX));
+    let name = |run: &RunSummary| format!("{}, seed {}", point_name(&run.labels), run.seed);
+    let names = runs.into_iter().filter(|run| run.undrawn).map(name).collect();
+    none_of(names, "run", "readable records")
+}
+
+/// Counts and names the runs or variants (`one`) that are not drawn since they are without `what`; empty if there are none.
+pub(crate) fn none_of(mut names: Vec<String>, one: &str, what: &str) -> String {
+    let all = names.len();
+    if all > NAMED_MAX {
+        names.truncate(NAMED_MAX);
+        names.push(format!("{} more", all - NAMED_MAX));
     }
-    match all.len() {
+    match all {
         0 => String::new(),
-        1 => format!("1 run without readable records is not drawn: {}.", names[0]),
-        n => format!("{n} runs without readable records are not drawn: {}.", names.join("; ")),
+        1 => format!("1 {one} without {what} is not drawn: {}.", names[0]),
+        n => format!("{n} {one}s without {what} are not drawn: {}.", names.join("; ")),
     }
 }
 
