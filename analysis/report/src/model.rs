@@ -53,7 +53,7 @@ pub struct Model {
     pub outside: usize,
     /// Parameters fitted to reach published values.
     pub fitted: Vec<String>,
-    /// Notes of the experiment.
+    /// Notes of the experiment, and on missing pictures.
     pub notes: Vec<String>,
     /// Charts.
     pub charts: Vec<Chart>,
@@ -162,7 +162,7 @@ impl Model {
             outside: comparison.outside,
             disagreements: comparison.lines,
             fitted: sweep.manifest.report.fitted.clone(),
-            notes: notes(sweep),
+            notes: notes(sweep).into_iter().chain(picture::missing(sweep, &charts)).collect(),
             charts,
         }
     }

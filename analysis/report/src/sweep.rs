@@ -30,8 +30,7 @@ use pktgen_records::run::{read_json, read_sealed};
 use pktgen_records::stats;
 use serde_json::Value;
 
-use crate::picture::keep;
-use crate::picture::states;
+use crate::picture::{keep, network, states};
 use crate::sweep::kept::{Depth, Kept};
 use crate::{baseline, group};
 use common::{Common, without_seed};
@@ -332,6 +331,7 @@ fn summarise(
         let text = serde_json::to_string(&planned.plan).ok()?;
         Some(text.bytes().fold(0, |hash, byte| mix(hash ^ u64::from(byte))))
     });
+    summary.has_network = network::is_known(&analysis);
     summary.exact = !analysis.manifest.uses_chance;
     summary.config = without_seed(&analysis.manifest.config);
     summary.made = RunMade {

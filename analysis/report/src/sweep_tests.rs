@@ -367,6 +367,39 @@ fn charts_of_the_first_seed_say_which_runs_they_lack() {
     assert!(sawtooth.title.ends_with("(1 more variant is not drawn)"), "{}", sawtooth.title);
 }
 
+/// A picture of the first seed without any of its runs has no chart, and so no note of its own.
+#[test]
+fn pictures_without_charts_since_the_first_seed_cannot_be_read_are_named_once() {
+    let dir = tempfile::tempdir().unwrap();
+    write_sweep(dir.path(), 2);
+    let damage = |run: &str| std::fs::remove_file(dir.path().join(run).join("received.parquet")).unwrap();
+    let heat = |model: &Model| -> Vec<String> {
+        let own = model.charts.iter().filter(|chart| chart.picture == "heat");
+        own.map(|chart| chart.note.clone()).collect()
+    };
+    let model = Model::build(&open(dir.path()));
+    assert!(heat(&model).len() == 2 && heat(&model).iter().all(|note| !note.contains("over time")));
+    // Of one setting: the sawteeth of the other one name its runs, and the map over time is of the first.
+    ["fifo-20-1", "olaf-20-1"].into_iter().for_each(damage);
+    let model = Model::build(&open(dir.path()));
+    let over_time = "No map over time is drawn: the runs of the first setting and seed have no readable records.";
+    assert_eq!((heat(&model), &model.notes[..]), (vec![over_time.to_owned()], &["a note".to_owned()][..]));
+    ["fifo-40-1", "olaf-40-1"].into_iter().for_each(damage);
+    let mut sweep = open(dir.path());
+    let model = Model::build(&sweep);
+    let runs = "4 runs without readable records are not drawn: fifo, rate 20, seed 1; fifo, rate 40, seed 1; olaf, rate 20, seed 1; 1 more.";
+    let pictures = "Pictures without charts for this reason: Age-of-Model over time; How ages are spread; Latency.";
+    assert_eq!(model.notes, ["a note".to_owned(), format!("{runs} {pictures}")]);
+    for report in REPORTS {
+        assert_eq!(report.render(&model).unwrap().matches(pictures).count(), 1, "{}", report.name());
+    }
+    // Networks and lateness, where other seeds have them.
+    sweep.runs[1].has_network = true;
+    sweep.units.insert("late_by_host".to_owned(), "share".to_owned());
+    let said = Model::build(&sweep).notes.remove(1);
+    assert!(said.ends_with("spread; Latency; Lateness; Network and link loads."), "{said}");
+}
+
 #[test]
 fn records_that_contradict_the_counters_make_a_run_invalid() {
     let dir = tempfile::tempdir().unwrap();

@@ -34,6 +34,10 @@ impl Picture for AgeCdf {
         charts.extend(curves(sweep, &peaks, |kept| &kept.peak_cdf));
         charts
     }
+
+    fn is_of_first_seed(&self, sweep: &SweepData) -> bool {
+        sweep.units.contains_key("aom_mean/cluster")
+    }
 }
 
 /// The first view of a chart of cumulative shares: a few large values would otherwise compress all others.

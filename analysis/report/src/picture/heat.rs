@@ -8,7 +8,7 @@ use super::Picture;
 use crate::chart::{Chart, Kind, ROWS_MAX, Series, not_drawn, rows_note};
 use crate::sweep::data::{PointSummary, RunSummary, SweepData};
 use crate::sweep::kept::OverTime;
-use crate::sweep::settings::point_name;
+use crate::sweep::settings::{is_first_unread, point_name};
 
 /// Maximum number of columns: narrower cells are not visible.
 const COLUMNS_MAX: usize = 40;
@@ -34,7 +34,16 @@ impl Picture for Heat {
     fn charts(&self, sweep: &SweepData) -> Vec<Chart> {
         let by_point = if sweep.points.len() > 1 { by_point(sweep) } else { None };
         let first = sweep.runs.iter().find_map(|run| Some((run, run.kept.over_time.as_ref()?)));
-        by_point.into_iter().chain(first.and_then(|(run, over)| by_time(run, over))).collect()
+        let mut charts: Vec<Chart> =
+            by_point.into_iter().chain(first.and_then(|(run, over)| by_time(run, over))).collect();
+        if let Some(last) = charts.last_mut().filter(|_| first.is_none() && is_first_unread(sweep)) {
+            last.remark("No map over time is drawn: the runs of the first setting and seed have no readable records.");
+        }
+        charts
+    }
+
+    fn is_of_first_seed(&self, sweep: &SweepData) -> bool {
+        sweep.units.contains_key("aom_mean/cluster") && is_first_unread(sweep)
     }
 }
 

@@ -34,4 +34,9 @@ impl Picture for Latency {
         charts.extend(curves(sweep, &result, |kept| &kept.result_cdf));
         charts
     }
+
+    fn is_of_first_seed(&self, sweep: &SweepData) -> bool {
+        let means = ["device_latency_mean", "host_latency_mean", "result_latency_mean"];
+        means.iter().any(|mean| sweep.units.contains_key(*mean))
+    }
 }

@@ -46,6 +46,10 @@ impl Picture for Lateness {
         }
         charts
     }
+
+    fn is_of_first_seed(&self, sweep: &SweepData) -> bool {
+        sweep.units.contains_key("late_by_host")
+    }
 }
 
 /// Describes the frames delayed by the host, for runs that distinguish these.

@@ -12,7 +12,7 @@ pub mod keep;
 mod latency;
 mod lateness;
 mod loss;
-mod network;
+pub(crate) mod network;
 mod paper;
 mod sawtooth;
 pub(crate) mod states;
@@ -23,6 +23,7 @@ use pktgen_records::stats::{Estimate, SEEDS_MIN};
 
 use crate::chart::Chart;
 use crate::sweep::data::{SweepData, VARIANT};
+use crate::sweep::settings::unread;
 
 /// One kind of picture.
 pub trait Picture: Named + Sync {
@@ -30,6 +31,10 @@ pub trait Picture: Named + Sync {
     fn heading(&self) -> &'static str;
     /// Returns its charts of a sweep or of a single run; empty if there is nothing to show.
     fn charts(&self, sweep: &SweepData) -> Vec<Chart>;
+    /// Whether it draws runs of the first seed that have its data, as other seeds show. Without charts, these could not be read.
+    fn is_of_first_seed(&self, _sweep: &SweepData) -> bool {
+        false
+    }
 }
 
 /// All pictures, in the order of a page.
@@ -88,6 +93,17 @@ pub fn all(sweep: &SweepData) -> Vec<Chart> {
     }
     charts.iter_mut().for_each(|chart| chart.colour(&variants));
     charts
+}
+
+/// Describes the pictures without any of `charts` since the runs of the first seed could not be read; `None` if there are none.
+pub(crate) fn missing(sweep: &SweepData, charts: &[Chart]) -> Option<String> {
+    let why = unread(&sweep.runs);
+    let is_missing = |picture: &&&dyn Picture| {
+        picture.is_of_first_seed(sweep) && !charts.iter().any(|chart| chart.picture == picture.name())
+    };
+    let names: Vec<&str> = CHARTS.iter().filter(is_missing).map(|picture| picture.heading()).collect();
+    let is_due = !why.is_empty() && !names.is_empty();
+    is_due.then(|| format!("{why} Pictures without charts for this reason: {}.", names.join("; ")))
 }
 
 #[cfg(test)]

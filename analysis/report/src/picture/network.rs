@@ -16,7 +16,7 @@ use pktgen_records::resolved::{Analysis, Resolved};
 use super::Picture;
 use crate::chart::{Cable, Chart, ChartNode, Kind, Network, first_charts};
 use crate::sweep::data::{RunSummary, SweepData};
-use crate::sweep::settings::{point_name, settings, unread};
+use crate::sweep::settings::{is_first_unread, point_name, settings, unread};
 
 /// Maximum number of nodes; larger networks are not drawn.
 const NODES_MAX: usize = 600;
@@ -57,6 +57,10 @@ impl Picture for NetworkLoad {
         }
         charts
     }
+
+    fn is_of_first_seed(&self, sweep: &SweepData) -> bool {
+        sweep.runs.iter().any(|run| run.has_network) && is_first_unread(sweep)
+    }
 }
 
 /// Explains why a link that lost much may have carried less than its capacity.
@@ -84,6 +88,14 @@ struct Wire {
     rates: [f64; 2],
     /// Bits that both directions carried; `None` if unknown.
     bits: [Option<f64>; 2],
+}
+
+/// Whether the network of `run` can be drawn.
+pub(crate) fn is_known(run: &Analysis) -> bool {
+    match &run.manifest.planned {
+        Some(planned) => planned.plan.nodes.len() <= NODES_MAX,
+        None => topology_of(run).is_some(),
+    }
 }
 
 /// Returns the network of `run`; `None` if its configuration does not describe one that can be drawn.
@@ -117,14 +129,17 @@ fn planned_network(planned: &Planned, loads: &[[pktgen_core::record::LinkLoad; 2
     (nodes.collect(), wires.collect())
 }
 
-fn open(run: &Analysis) -> Option<(Nodes, Vec<Wire>)> {
+/// Returns the topology of the configuration of `run`, if it is that of its nodes and can be drawn.
+fn topology_of(run: &Analysis) -> Option<Topology> {
     let mut document = Document::parse(&run.manifest.config, "config").ok()?;
     let workers = Population { cluster_of: run.manifest.clusters.clone(), moves: Vec::new() };
     let topology = topology::open(&mut document, &workers).ok()?;
     let same = topology.nodes.iter().map(|node| &node.name).eq(run.manifest.nodes.iter());
-    if !same || topology.nodes.len() > NODES_MAX {
-        return None;
-    }
+    (same && topology.nodes.len() <= NODES_MAX).then_some(topology)
+}
+
+fn open(run: &Analysis) -> Option<(Nodes, Vec<Wire>)> {
+    let topology = topology_of(run)?;
     let sums: Vec<_> = topology.aggregators().into_iter().chain(topology.top).collect();
     let class = |id: usize| match &topology.nodes[id].role {
         Role::Host(_) => "host",

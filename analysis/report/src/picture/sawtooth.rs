@@ -68,6 +68,10 @@ impl Picture for Sawteeth {
         }
         charts
     }
+
+    fn is_of_first_seed(&self, sweep: &SweepData) -> bool {
+        sweep.units.contains_key("aom_mean/cluster")
+    }
 }
 
 /// Returns the numbers of the runs' clusters that have teeth.

@@ -53,6 +53,8 @@ pub struct RunSummary {
     pub workload: String,
     /// Identifies the plan of its network; `None` without a plan.
     pub network: Option<u64>,
+    /// Whether its network can be drawn.
+    pub has_network: bool,
     /// Whether its manifest states that no chance was involved: any seed gives these values.
     pub exact: bool,
     /// The resolved configuration without its seed.

@@ -59,6 +59,12 @@ pub(crate) fn none_of(mut names: Vec<String>, one: &str, what: &str) -> String {
     }
 }
 
+/// Whether none of the runs of the first setting and seed could be read, which alone have data over time of all clusters and a network.
+pub(crate) fn is_first_unread(sweep: &SweepData) -> bool {
+    let all_of = |runs: &[&RunSummary]| variants(runs).iter().all(|(_, own)| own.iter().any(|run| run.undrawn));
+    settings(sweep).first().is_some_and(|(_, runs)| all_of(runs))
+}
+
 /// Returns a point's name in a row: the variant, then the last parts of its axes with their values.
 pub(crate) fn point_name(labels: &Labels) -> String {
     let last = |axis: &str| axis.rsplit('.').next().unwrap_or_default().to_owned();
