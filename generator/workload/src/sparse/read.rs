@@ -3,7 +3,7 @@
 use super::curve::Curve;
 use super::fit::{self, STEP, THRESHOLD};
 use super::models::{MODELS, ModelFacts};
-use super::plan::PAIRS_MAX;
+use super::plan::{HOT_MAX, PAIRS_MAX, PARAMETERS_MAX};
 use crate::config::{FromValue, Section, Value, above_to, settings};
 use crate::registry::find;
 use crate::{Error, Result};
@@ -32,9 +32,9 @@ settings! {
         /// Name of the model (docs/libra.md), or `custom`.
         model: String = "oa";
         /// Parameters of the model; default: those of the named model (docs/sparse.md).
-        parameters: Option<u64> in 1..=(i64::MAX as u64);
+        parameters: Option<u64> in 1..=PARAMETERS_MAX;
         /// Hot parameters; default: those of the named model (docs/sparse.md).
-        hot: Option<u32> in 1..=u32::MAX;
+        hot: Option<u32> in 1..=HOT_MAX, "the memory of a switch holds no more";
         /// Share of the updates that hot parameters have.
         hot_share: Option<f64> in above_to(0.0, 1.0);
         /// Distribution of updates over parameters: `fitted`, `mandelbrot`, `zipf`, `joined`, `empirical`.

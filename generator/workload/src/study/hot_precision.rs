@@ -87,14 +87,14 @@ impl Study for HotPrecision {
     fn read(&self, section: &mut Section) -> Result<Task> {
         let shape = shape(section)?;
         let Settings { updates, sample_rate: rate, step, threshold } = Settings::read(section)?;
-        let stop = shape.curve.stop(step, threshold);
-        let (key, list) = if stop > shape.hot.into() { ("step", stop) } else { ("hot", shape.hot.into()) };
+        // Of both lists, that of the rule alone may be too long: `hot` has a range.
+        let list = shape.curve.stop(step, threshold).max(shape.hot.into());
         let (counts, most) = (counted(list).min(shape.curve.ranks()), u64::from(HOT_MAX));
         if list > most && counts > counted(most) {
             return Err(Error::config(format!(
                 "{}: a list of {list} hot parameters needs counts of {counts} parameters, {} MB of memory; lists have at most \
-                 {most} parameters, as many as the memory of a switch holds; lower study.{key}",
-                section.place(key),
+                 {most} parameters, as many as the memory of a switch holds; lower study.step",
+                section.place("step"),
                 counts.saturating_mul(COUNT_BYTES) / 1_000_000
             )));
         }
@@ -218,10 +218,11 @@ mod tests {
 
     #[test]
     fn lists_beyond_the_memory_are_refused_before_they_are_counted() {
-        for (key, value) in [("step", 1_000_000_000u32), ("hot", 100_000_000)] {
+        let list = ["study.step", "hot parameters", "4800 MB", "5000000"];
+        let range = ["study.hot", "100000000 is not from 1 to 5000000", "a switch", "holds no more"];
+        for (key, value, parts) in [("step", 1_000_000_000u32, list), ("hot", 100_000_000, range)] {
             let mut section = Section::of("study", &[("model", "oa".into()), (key, value.into())]);
             let why = HotPrecision.read(&mut section).err().map(|error| error.to_string()).unwrap_or_default();
-            let parts = [&format!("study.{key}"), "hot parameters", "4800 MB", "5000000"];
             assert!(parts.iter().all(|part| why.contains(part)), "{why}");
         }
         // As many as there are parameters are no more.

@@ -293,4 +293,19 @@ mod tests {
         fails(&[("packaging", "algorithm2".into())], &["did you mean \"algorithm1\""]);
         fails(&[("batches", 0i64.into())], &["study.batches"]);
     }
+
+    #[test]
+    fn the_ranges_of_hot_and_parameters_are_those_that_are_listed() {
+        for (key, most) in [("hot", 5_000_000i64), ("parameters", 1 << 62)] {
+            let mut keys = Recirculations.keys().iter().flat_map(|table| table.iter());
+            assert_eq!(keys.find(|known| known.name == key).unwrap().range(), format!("1 to {most}"));
+            let read = |value: i64| Recirculations.read(&mut Section::of("study", &[(key, value.into())]));
+            assert!(read(most).is_ok(), "{key}");
+            for value in [0, most + 1, i64::from(u32::MAX) + 1, i64::MAX] {
+                let said = format!("study.{key}: {value} is not from 1 to {most}");
+                let is_within = (1..=most).contains(&value);
+                assert!(is_within || read(value).err().unwrap().to_string().starts_with(&said), "{said}");
+            }
+        }
+    }
 }
