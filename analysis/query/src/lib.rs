@@ -4,7 +4,7 @@
 //! the output formats of answers. It contains neither metrics nor file formats of runs (`pktgen_records`) nor
 //! command-line options. It must not write files, and executes only reading statements.
 //!
-//! Map: [`tables`] lists tables and columns, [`memory`] limits memory. [`Database`] opens a folder and executes statements: `statement`
+//! Map: [`tables`] lists tables and columns, [`memory`] limits memory, `threads` checks the numbers of threads. [`Database`] opens a folder and executes statements: `statement`
 //! checks the text (`scopes` which tables its parts name, `sides` the joins, whose kinds `operators` lists, `windows` and `refusals` expressions, with the list of
 //! `aggregates`, the `names` of tables and columns, and visits of `outer` expressions), `rewrite` writes it for polars (`own_tables` its subqueries, `numbers` its numbers, `texts` functions of texts, `values` its VALUES), `source` reads rows ([`fates`] those of fates), `scan` presents them to polars (`choice` selects rows), `grouped`
 //! accumulates `groups` batch by batch where possible, `joined` skips rows that no join keeps (by `keys`), `exact` has functions for sums, quotients, remainders and texts, `nested`
@@ -71,6 +71,8 @@ mod source;
 mod statement;
 #[cfg(feature = "sql")]
 mod texts;
+#[cfg(feature = "sql")]
+mod threads;
 #[cfg(feature = "sql")]
 pub mod user;
 #[cfg(feature = "sql")]

@@ -20,7 +20,7 @@ use crate::names::word;
 use crate::place::at;
 use crate::rewrite::Rewriter;
 use crate::tables::QueryTable;
-use crate::{duplicates, exact, refusals, scopes, sides, windows};
+use crate::{duplicates, exact, refusals, scopes, sides, threads, windows};
 
 /// Maximum length of a statement in bytes.
 const BYTES: usize = 32 << 10;
@@ -65,6 +65,7 @@ fn parser_fault(fault: ParserError) -> Error {
 impl Statement {
     /// Parses `text`, which may name `tables`.
     pub(crate) fn parse(text: &str, tables: &[QueryTable]) -> Result<Statement> {
+        threads::check(|name| std::env::var(name).ok())?;
         if text.len() > BYTES {
             return Err(Error::config(format!("SQL: the statement has {} bytes, and may have {BYTES}", text.len())));
         }

@@ -7,7 +7,7 @@ mod metrics;
 
 use std::fs;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -328,4 +328,22 @@ fn captures_have_the_rows_of_their_run() {
         refused(folder.path(), &[capture, "SELECT * FROM sent"], 2).contains(&format!("{capture}: it has no table"))
     );
     assert!(refused(folder.path(), &[capture, "SELECT * FROM books"], 2).contains("there is no table"));
+}
+
+#[test]
+fn numbers_of_threads_with_which_polars_panics_are_refused() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let config = root().join("configs/olaf/table2.toml").display().to_string();
+    let set = ["--set", "sweep.seeds=1", "--set", "workload.updates=5"];
+    let made = pktgen(folder.path(), &[&["-q", "replay", &config, "--no-report", "--out", "olaf"][..], &set].concat());
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    let queried = |threads: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pktgen"));
+        command.args(["query", "olaf/Olaf,seed=1", "SELECT COUNT(*) FROM sent"]).current_dir(folder.path());
+        let output = command.env("POLARS_MAX_THREADS", threads).output().expect("the binary runs");
+        (output.status.code(), text(&output.stderr))
+    };
+    assert_eq!(queried("1").0, Some(0));
+    let (code, said) = queried("0");
+    assert!(code == Some(2) && said.starts_with("pktgen: POLARS_MAX_THREADS=0: a query needs"), "{code:?}: {said}");
 }
