@@ -87,7 +87,7 @@ settings! {
         /// Ports per switch.
         ports: u32 = 24 in 2..=(SIZE_MAX as u32);
         /// Switches that aggregate.
-        aggregators: u32 = 4;
+        aggregators: u32 = 4 in 0..=(SIZE_MAX as u32);
         /// Layers of switches.
         layers: u32 = 5 in 1..=(SIZE_MAX as u32);
         /// Rate of a link.
@@ -260,6 +260,9 @@ mod tests {
         fails(&[("network", "ring".into())], &["study.network", "fat_tree"]);
         fails(&[("workers", 0i64.into())], &["study.workers: 0 is not from 1 to 1000000"]);
         fails(&[("ports", 1i64.into())], &["study.ports: 1 is not from 2 to 1000000"]);
+        let many = [1_000_001i64, -1].map(|number| [("aggregators", Value::from(number))]);
+        many.iter().for_each(|values| fails(values, &["study.aggregators", "is not from 0 to 1000000"]));
+        fails(&[("aggregators", 21i64.into())], &["aggregators: 21 is not from 0 to 20, the number of switches"]);
         fails(&[("workers", 500i64.into())], &["no ports left for 500"]);
         fails(&[("scheme", "spar".into()), ("switches", 30i64.into())], &["study.switches", "20 of 24"]);
         fails(&[("scheme", "aro".into()), ("workers", 140i64.into())], &["workers: 140 is not from 1 to 139"]);

@@ -17,7 +17,7 @@ use crate::registry::Named;
 use crate::seed::Seed;
 use crate::time::Time;
 use crate::topology::Population;
-use crate::wire::frame::{Checksums, HEAD, checksums, tags_of, unpadded_behind};
+use crate::wire::frame::{Checksums, FRAME_MAX, HEAD, checksums, tags_of, unpadded_behind};
 use crate::wire::update::padded;
 use crate::{Error, Result};
 
@@ -46,9 +46,9 @@ settings! {
         /// Generated frames per flow.
         packets: u32 = 1000 in 1..=u32::MAX, "every flow needs some";
         /// Sizes of generated frames in bytes, without FCS, used in turn; empty: 60.
-        sizes: Vec<u32> = [];
-        /// How often each size occurs per round; empty: once.
-        weights: Vec<u32> = [];
+        sizes: Vec<u32> = [] in (HEAD as u32)..=(FRAME_MAX as u32), "bytes of UDP frames, without FCS";
+        /// How often each size occurs per round, at most 10000 in all; empty: once.
+        weights: Vec<u32> = [] in 1..=made::ROUND_MAX;
         /// Capture whose frames are the templates of generated ones, instead of UDP frames of `sizes`.
         pattern: Option<String>;
         /// Fields that count up or are random in generated frames, as `udp_src=count:1024..2047` or `26+4=random`.

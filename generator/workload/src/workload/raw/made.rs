@@ -12,7 +12,7 @@ use crate::config::Section;
 use crate::schedule::{Pace, Timeline};
 use crate::seed::Seed;
 use crate::time::Time;
-use crate::wire::frame::{FRAME_MAX, HEAD, Template, has_udp_checksum, set_ip_checksum, set_udp_checksum};
+use crate::wire::frame::{HEAD, Template, has_udp_checksum, set_ip_checksum, set_udp_checksum};
 use crate::{Error, Result, schedule};
 
 /// UDP port that they go to: discard; and the first that they come from, of so many.
@@ -22,7 +22,7 @@ const FROM_PORTS: u32 = 16384;
 /// Bytes of frames, if nothing says it: with FCS the 64 of RFC 2544.
 const SIZE: u32 = 60;
 /// Most frames of a round of sizes.
-const ROUND_MAX: u32 = 10_000;
+pub(super) const ROUND_MAX: u32 = 10_000;
 
 /// What is read.
 pub(super) struct MadeSettings {
@@ -103,20 +103,12 @@ impl MadeSettings {
 
     /// The sizes of a round, each as often as it weighs, spread over the round.
     fn round(&self, section: &Section) -> Result<Vec<u32>> {
-        let place = |key: &str| section.place(key);
-        let range = HEAD as u32..=FRAME_MAX as u32;
-        if let Some(size) = self.sizes.iter().find(|size| !range.contains(size)) {
-            return Err(Error::config(format!(
-                "{}: frames of {size} bytes; UDP frames of {HEAD} to {FRAME_MAX} (without FCS) can be made",
-                place("sizes")
-            )));
-        }
         let weights = if self.weights.is_empty() { vec![1; self.sizes.len()] } else { self.weights.clone() };
         let total: u64 = weights.iter().map(|weight| u64::from(*weight)).sum();
-        if weights.len() != self.sizes.len() || weights.contains(&0) || total > u64::from(ROUND_MAX) {
+        if weights.len() != self.sizes.len() || total > u64::from(ROUND_MAX) {
             return Err(Error::config(format!(
-                "{}: {} weights for {} sizes, {total} in all; give one of at least 1 for each size, at most {ROUND_MAX} in all",
-                place("weights"),
+                "{}: {} weights for {} sizes, {total} in all; give one for each size, at most {ROUND_MAX} in all",
+                section.place("weights"),
                 weights.len(),
                 self.sizes.len()
             )));

@@ -239,9 +239,12 @@ fn what_is_sent_with_a_wrong_checksum_is_known() {
 #[test]
 fn settings_that_cannot_be_are_refused() {
     for (set, part) in [
-        ("sizes = [41]", "41 bytes"),
+        ("sizes = [41]", "workload.sizes: 41 is not from 42 to 9036; bytes of UDP frames, without FCS"),
+        ("sizes = [60, 9037]", "workload.sizes: 9037 is not from 42 to 9036"),
         ("sizes = [60, 100]\nweights = [1]", "1 weights for 2 sizes"),
-        ("weights = [0]", "at least 1"),
+        ("sizes = [60, 100]\nweights = [10000, 1]", "10001 in all; give one for each size, at most 10000 in all"),
+        ("weights = [0]", "workload.weights: 0 is not from 1 to 10000"),
+        ("weights = [10001]", "workload.weights: 10001 is not from 1 to 10000"),
         ("flows = 0", "0 is not from 1 to 65536"),
         ("flows = 65537", "65536"),
         ("from = \"10.0.0\"", "IPv4"),
@@ -259,6 +262,11 @@ fn settings_that_cannot_be_are_refused() {
         let text = format!("[workload]\nkind = \"raw\"\n{set}\n[schedule]\noffered = \"1Gbps\"\n");
         let message = sent(&text).err().map(|e| e.to_string()).unwrap_or_default();
         assert!(message.contains(part), "{set}: {message}");
+    }
+    // Both ends of the ranges are taken.
+    for set in ["sizes = [42, 9036]", "weights = [1]", "weights = [10000]"] {
+        let text = format!("[workload]\nkind = \"raw\"\n{set}\n[schedule]\noffered = \"1Gbps\"\n");
+        assert!(sent(&text).is_ok(), "{set}");
     }
 }
 
