@@ -92,7 +92,7 @@ fn draw(rest: &Labels, runs: &[&RunSummary], baseline: Option<&str>, id: u32) ->
         drawn.extend(own.map(|own| (variant(run), own)));
     }
     drawn.sort_by_key(|(name, _)| Some(*name) != baseline);
-    let others = drawn.len().saturating_sub(SAWTEETH_MAX) + runs.iter().filter(|run| run.undrawn).count();
+    let others = drawn.len().saturating_sub(SAWTEETH_MAX);
     drawn.truncate(SAWTEETH_MAX);
     let sawteeth: Vec<&Sawtooth> = drawn.iter().map(|(_, own)| *own).collect();
     let (from, to) = window(&sawteeth)?;

@@ -128,6 +128,13 @@ fn a_sawtooth_shows_the_baseline_and_two_others() {
     assert_eq!(names, ["base", "a", "b"]);
     assert!(chart.title.ends_with("(1 more variant is not drawn)"), "{}", chart.title);
     assert!(draw(&Labels::new(), &runs, None, 1).is_none(), "there is one cluster");
+    // The note of a chart names runs without records; the title counts lines that were cut off.
+    let unread = RunSummary { undrawn: true, ..Default::default() };
+    for (drawn, title) in [(3, "over time, first seed"), (4, "(1 more variant is not drawn)")] {
+        let runs: Vec<&RunSummary> = runs[..drawn].iter().copied().chain([&unread]).collect();
+        let chart = draw(&Labels::new(), &runs, Some("base"), 0).unwrap();
+        assert!(chart.title.ends_with(title), "{}", chart.title);
+    }
 }
 
 #[test]
