@@ -12,29 +12,24 @@ const RUN: &str = "manifest.json";
 /// Files that identify folders of other commands.
 const INDEXES: [&str; 3] = [RUN, "sweep.json", "tables.json"];
 
-/// The files listed by an index.
+/// What an index holds in every version: its number, and later the listed files. Files of other programs have neither.
 #[derive(serde::Deserialize)]
-struct Listed {
-    #[serde(default)]
-    files: FileDigests,
+struct Index {
+    version: Option<u32>,
+    files: Option<FileDigests>,
 }
 
-/// Refuses to write to `path` if it is a file of a run dir, a sweep or a folder of tables, whose records would be lost, or a stream
-/// beside the manifest of a run, which is refused with streams that it does not list. A link is replaced where it leads.
+/// Refuses to write to `path` if it is a file of a run dir, a sweep or a folder of tables, whose records would be lost, or would be
+/// taken for one, such as a stream that the manifest does not list: the folder would be refused. A link is replaced where it leads.
 pub(crate) fn check_output(path: &Path) -> Result<()> {
-    let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    match record_at(path).or_else(|| record_at(&target)) {
+    match clash(path).or_else(|| clash(&path.canonicalize().unwrap_or_else(|_| path.to_owned()))) {
         None => Ok(()),
-        Some(folder) => Err(Error::config(format!(
-            "{}: names a file of the run or sweep in {}, which would be lost; choose another name or folder",
-            path.display(),
-            folder.display()
-        ))),
+        Some(why) => Err(Error::config(format!("{}: {why}; choose another name or folder", path.display()))),
     }
 }
 
-/// Returns the folder of `path` if it is that of a run, a sweep or tables, of which `path` is, or would be taken for, a file.
-fn record_at(path: &Path) -> Option<PathBuf> {
+/// Returns why no output may have the name `path`, if it is, or would be taken for, a file of a run, a sweep or tables.
+fn clash(path: &Path) -> Option<String> {
     let name = path.file_name().unwrap_or_default();
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder.to_owned(),
@@ -43,18 +38,22 @@ fn record_at(path: &Path) -> Option<PathBuf> {
     let is_stream = path.file_stem().is_some_and(|stem| STREAMS.iter().any(|stream| stem == stream.name))
         && path.extension().is_some_and(|ending| ending == "parquet" || ending == "arrows");
     let is_frames = FRAME_FILES.iter().any(|frames| name == *frames);
-    let is_one = |index: &&str| {
-        let listed = || {
-            let text = std::fs::read(folder.join(index)).ok()?;
-            serde_json::from_slice::<Listed>(&text).ok()
-        };
-        listed().is_some_and(|listed| {
-            INDEXES.iter().any(|own| name == *own)
-                || listed.files.contains_key(&*name.to_string_lossy())
-                || (*index == RUN && (is_stream || is_frames))
+    let place = folder.display();
+    INDEXES.iter().find_map(|index| {
+        let text = std::fs::read(folder.join(index)).ok()?;
+        let Index { version, files } = serde_json::from_slice(&text).ok()?;
+        if version.is_none() && files.is_none() {
+            return None;
+        }
+        let is_listed = files.is_some_and(|files| files.contains_key(&*name.to_string_lossy()));
+        let is_index = INDEXES.iter().any(|own| name == *own);
+        let is_record = is_listed || is_index || *index == RUN && (is_stream || is_frames);
+        // Streams of a killed run are not listed, and are lost as well.
+        is_record.then(|| match path.exists() {
+            true => format!("names a file of the run or sweep in {place}, which would be lost"),
+            false => format!("would be taken for a file of the run or sweep in {place}, which would then be refused"),
         })
-    };
-    INDEXES.iter().any(is_one).then_some(folder)
+    })
 }
 
 /// Does the same for all `outputs` of a command, which must differ from its `inputs` and from each other.
@@ -94,17 +93,43 @@ mod tests {
         assert!(["manifest.json", "sent.parquet", "x.html"].iter().all(|name| at(name).is_ok()), "no run");
         let text = r#"{"files": {"sent.parquet": {"bytes": 1, "sha256": "00"}}}"#;
         std::fs::write(dir.path().join("manifest.json"), text).unwrap();
-        for name in ["manifest.json", "sweep.json", "sent.parquet"] {
-            assert!(at(name).unwrap_err().contains("choose another name"), "{name}");
-        }
+        let refused = |name: &str, why: &str| {
+            let error = at(name).unwrap_err();
+            assert!(error.ends_with(&format!("{why}; choose another name or folder")), "{error}");
+        };
+        refused("manifest.json", "which would be lost");
+        refused("sweep.json", "which would then be refused");
+        refused("sent.parquet", "which would then be refused");
         assert!(at("report.html").is_ok() && at("own.parquet").is_ok());
         // A run is refused with streams that its manifest does not list.
         for name in ["states.parquet", "sent.arrows", "received.arrows", "frames.arrows", "frames.parquet"] {
-            assert!(at(name).unwrap_err().contains("choose another name"), "{name}");
+            refused(name, "which would then be refused");
+            std::fs::write(dir.path().join(name), "of a killed run").unwrap();
+            refused(name, "which would be lost");
         }
         assert!(["states.csv", "states.json", "states"].iter().all(|name| at(name).is_ok()));
         std::fs::rename(dir.path().join("manifest.json"), dir.path().join("tables.json")).unwrap();
         assert!(at("states.parquet").is_ok() && at("sent.parquet").is_err(), "a folder of tables");
+    }
+
+    #[test]
+    fn manifests_of_other_programs_are_no_runs() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |text: &str, name: &str| {
+            std::fs::write(dir.path().join("manifest.json"), text).unwrap();
+            check_output(&dir.path().join(name))
+        };
+        // Of a web application, an extension of a browser, a build.
+        for text in [r#"{"name": "app"}"#, r#"{"version": "1.0"}"#, r#"{"files": {"main.js": "/main.1.js"}}"#, "[]"] {
+            for name in ["sent.parquet", "states.arrows", "frames.parquet", "manifest.json"] {
+                assert!(at(text, name).is_ok(), "{text}: {name}");
+            }
+        }
+        for text in [r#"{"version": 1}"#, r#"{"version": 2, "files": {}}"#, r#"{"files": {}}"#] {
+            for name in ["sent.parquet", "manifest.json"] {
+                assert!(at(text, name).is_err(), "{text}: {name}");
+            }
+        }
     }
 
     #[test]
