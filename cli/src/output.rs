@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use pktgen_core::record::STREAMS;
 use pktgen_core::record::digest::{FRAME_FILES, FileDigests};
+use pktgen_core::whole::end_of_links;
 use pktgen_core::{Error, Result};
 
 /// The file that identifies a run dir.
@@ -20,9 +21,9 @@ struct Index {
 }
 
 /// Refuses to write to `path` if it is a file of a run dir, a sweep or a folder of tables, whose records would be lost, or would be
-/// taken for one, such as a stream that the manifest does not list: the folder would be refused. A link is replaced where it leads.
+/// taken for one, such as a stream that the manifest does not list: the folder would be refused. For a link, its target is checked.
 pub(crate) fn check_output(path: &Path) -> Result<()> {
-    match clash(path).or_else(|| clash(&path.canonicalize().unwrap_or_else(|_| path.to_owned()))) {
+    match clash(path).or_else(|| clash(&end_of_links(path))) {
         None => Ok(()),
         Some(why) => Err(Error::config(format!("{}: {why}; choose another name or folder", path.display()))),
     }
@@ -152,6 +153,10 @@ mod tests {
             assert!(error.contains(&format!("to-{name}: names a file")) && error.contains("/run, which"), "{error}");
         }
         assert_eq!(link("own.csv"), Ok(()));
+        // Links to files that do not exist yet.
+        let error = link("states.parquet").unwrap_err();
+        assert!(error.contains("to-states.parquet: would be taken") && error.contains("/run, which"), "{error}");
+        assert_eq!(link("new.csv"), Ok(()));
     }
 
     #[test]

@@ -30,8 +30,7 @@ impl WholeFile {
             let file = opened.map_err(Error::io("create", path))?;
             return Ok(WholeFile { out: BufWriter::new(Hashing::new(file)), path: path.to_owned(), partial: None });
         }
-        // The target of a link is replaced, not the link.
-        Self::replace(&path.canonicalize().unwrap_or_else(|_| path.to_owned()))
+        Self::replace(&end_of_links(path))
     }
 
     /// Begins the file `path`, which replaces what has the name, also a link.
@@ -85,16 +84,27 @@ fn duplicate(number: RawFd) -> io::Result<File> {
     descriptor.try_clone_to_owned().map(File::from)
 }
 
+/// Returns the name of a file written to `path`: the target of a link is replaced, not the link, also if it does not exist yet.
+pub fn end_of_links(path: &Path) -> PathBuf {
+    let end = path.canonicalize().ok().or_else(|| followed(path).filter(|_| path.is_symlink()));
+    end.unwrap_or_else(|| path.to_owned())
+}
+
 /// Follows links to an entry of /proc, which stands for an open file; `None` if they lead elsewhere.
 pub fn entry_of_proc(path: &Path) -> Option<PathBuf> {
+    followed(path).filter(|end| end.parent().is_some_and(|folder| folder.starts_with("/proc")))
+}
+
+/// Follows links up to an entry of /proc, or a name that is no link; `None` if there are too many, or a folder does not exist.
+fn followed(path: &Path) -> Option<PathBuf> {
     let mut path = Path::new(".").join(path);
-    for _ in 0..LINKS {
+    for _ in 0..=LINKS {
         let folder = path.parent()?.canonicalize().ok()?;
         path = folder.join(path.file_name()?);
-        if folder.starts_with("/proc") {
-            return Some(path);
+        match path.read_link() {
+            Ok(next) if !folder.starts_with("/proc") => path = folder.join(next),
+            _ => return Some(path),
         }
-        path = folder.join(path.read_link().ok()?);
     }
     None
 }
@@ -272,6 +282,21 @@ mod tests {
         write_whole(&link, "after").unwrap();
         assert!(link.is_symlink());
         assert_eq!(std::fs::read(&path).unwrap(), b"after");
+        // By way of another link, to a file that does not exist yet.
+        let [first, second, new] = ["first", "second", "new.txt"].map(|name| folder.path().join(name));
+        symlink("second", &first).unwrap();
+        symlink("new.txt", &second).unwrap();
+        write_whole(&first, "new").unwrap();
+        assert!(first.is_symlink() && second.is_symlink());
+        assert_eq!(std::fs::read(&new).unwrap(), b"new");
+        // Links that lead nowhere are replaced.
+        let [round, astray] = ["round", "astray"].map(|name| folder.path().join(name));
+        symlink("round", &round).unwrap();
+        symlink("absent/a.txt", &astray).unwrap();
+        for link in [&round, &astray] {
+            write_whole(link, "own").unwrap();
+            assert!(!link.is_symlink() && std::fs::read(link).unwrap() == b"own", "{}", link.display());
+        }
         write_whole(Path::new("/dev/null"), "x").unwrap();
         assert!(!Path::new("/dev/null").metadata().unwrap().is_file());
         let full = write_whole(Path::new("/dev/full"), "x").unwrap_err();
