@@ -240,17 +240,13 @@ fn against(sweep: &SweepData, wanted: &Wanted) -> Vec<Chart> {
             None => settings.push((rest, vec![point])),
         }
     }
-    let has_line = |point: &&PointSummary| {
-        place(point, &axis).is_some() && wanted.keys.iter().any(|(key, _)| point.cells.contains_key(key))
-    };
-    let with = settings.iter().filter(|(_, points)| points.iter().any(has_line));
-    let draw = |(rest, points): &(Labels, Vec<&PointSummary>)| {
-        let mut series = lines(points, &axis, wanted, false);
+    let all = settings.iter().map(|(rest, points)| (rest, lines(points, &axis, wanted, false)));
+    let of_setting = |(rest, mut series): (&Labels, Vec<Series>)| {
         let what = format!("{what}{}", first_of(series.len(), "lines"));
         series.truncate(SERIES_MAX);
         draw(series, &axis, wanted, &at(rest), &what)
     };
-    first_charts(with, draw, "setting")
+    first_charts(all.filter(|(_, series)| !series.is_empty()), of_setting, "setting")
 }
 
 /// Returns the position of a point on the axis.

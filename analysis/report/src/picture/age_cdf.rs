@@ -69,9 +69,9 @@ pub(super) fn of(title: &'static str, x: &'static str, y: &'static str) -> Words
 
 /// Returns one chart per setting with such curves, with a line per variant, for the first seed.
 pub(super) fn curves(sweep: &SweepData, words: &Words, pick: impl Fn(&Kept) -> &Cdf) -> Vec<Chart> {
-    let draw = |(rest, runs): &(Labels, Vec<&RunSummary>)| {
-        let with = runs.iter().filter(|run| !pick(&run.kept).is_empty());
-        let all: Vec<Series> = with
+    let draw = |(rest, runs): (&Labels, Vec<&RunSummary>)| {
+        let all: Vec<Series> = runs
+            .into_iter()
             .map(|run| Series { name: variant(run).to_owned(), points: pick(&run.kept).clone(), ..Default::default() })
             .collect();
         let shown = words.first_view.share;
@@ -83,7 +83,7 @@ pub(super) fn curves(sweep: &SweepData, words: &Words, pick: impl Fn(&Kept) -> &
             true => format!("The first view ends where {}. ", words.first_view.words),
             false => String::new(),
         };
-        (!all.is_empty()).then(|| Chart {
+        Some(Chart {
             kind: words.kind,
             title: format!("{}{}, first seed{more}", words.title, at(rest)),
             x: (words.x.to_owned(), "ns"),
@@ -95,8 +95,9 @@ pub(super) fn curves(sweep: &SweepData, words: &Words, pick: impl Fn(&Kept) -> &
         })
     };
     let all = settings(sweep);
-    let with = all.iter().filter(|(_, runs)| runs.iter().any(|run| !pick(&run.kept).is_empty()));
-    let mut charts = first_charts(with, draw, "setting");
+    let has_curve = |run: &&RunSummary| !pick(&run.kept).is_empty();
+    let with = all.iter().map(|(rest, runs)| (rest, runs.iter().copied().filter(has_curve).collect::<Vec<_>>()));
+    let mut charts = first_charts(with.filter(|(_, runs)| !runs.is_empty()), draw, "setting");
     if let Some(last) = charts.last_mut() {
         last.remark(&unread(&sweep.runs));
     }

@@ -31,21 +31,23 @@ impl Picture for Clusters {
 
     fn charts(&self, sweep: &SweepData) -> Vec<Chart> {
         let all = settings(sweep);
-        let with = all.iter().filter(|(_, runs)| runs.iter().any(|run| !run.cluster_aom_ns.is_empty()));
-        first_charts(with, |(rest, runs)| bars(rest, runs), "setting")
+        let with = all.iter().map(|(rest, runs)| (rest, runs, clusters(runs))).filter(|(.., ids)| !ids.is_empty());
+        first_charts(with, |(rest, runs, ids)| Some(bars(rest, runs, ids)), "setting")
     }
 }
 
-/// Returns the average age of each cluster with the variants side by side, as medians over the seeds.
-fn bars(rest: &Labels, runs: &[&RunSummary]) -> Option<Chart> {
+/// Returns the numbers of the runs' clusters that have an average age.
+fn clusters(runs: &[&RunSummary]) -> Vec<u64> {
     let mut ids: Vec<u64> = runs.iter().flat_map(|run| run.cluster_aom_ns.iter().map(|(id, _)| *id)).collect();
     ids.sort_unstable();
     ids.dedup();
+    ids
+}
+
+/// Returns the average age of the clusters `ids` with the variants side by side, as medians over the seeds.
+fn bars(rest: &Labels, runs: &[&RunSummary], mut ids: Vec<u64>) -> Chart {
     let more = ids.len().saturating_sub(CLUSTERS_MAX);
     ids.truncate(CLUSTERS_MAX);
-    if ids.is_empty() {
-        return None;
-    }
     let of = |runs: &[&RunSummary]| {
         let value = |id: &u64| {
             let of_id =
@@ -57,7 +59,7 @@ fn bars(rest: &Labels, runs: &[&RunSummary]) -> Option<Chart> {
     let variants = variants(runs);
     let more_variants = first_of(variants.len(), "variants");
     let series = variants.into_iter().take(SERIES_MAX);
-    Some(Chart {
+    Chart {
         kind: Kind::Bars,
         title: format!("Average Age-of-Model per cluster{}, median over seeds{more_variants}", at(rest)),
         note: not_drawn(more, "cluster", "."),
@@ -68,7 +70,7 @@ fn bars(rest: &Labels, runs: &[&RunSummary]) -> Option<Chart> {
             .map(|(name, runs)| Series { name: name.to_owned(), points: of(&runs), ..Default::default() })
             .collect(),
         ..Default::default()
-    })
+    }
 }
 
 #[cfg(test)]
@@ -86,7 +88,8 @@ mod tests {
                 ..Default::default()
             };
             let runs: Vec<RunSummary> = (0..variants).map(run).collect();
-            bars(&Labels::new(), &runs.iter().collect::<Vec<_>>()).unwrap()
+            let runs: Vec<&RunSummary> = runs.iter().collect();
+            bars(&Labels::new(), &runs, clusters(&runs))
         };
         let (eight, ten) = (of(8), of(10));
         assert_eq!((eight.series.len(), ten.series.len()), (8, 8));
@@ -99,7 +102,7 @@ mod tests {
         let of = |clusters: u64| {
             let cluster_aom_ns = (0..clusters).map(|id| (id, 1.0)).collect();
             let run = RunSummary { cluster_aom_ns, ..Default::default() };
-            let chart = bars(&Labels::new(), &[&run]).unwrap();
+            let chart = bars(&Labels::new(), &[&run], super::clusters(&[&run]));
             (chart.categories.len(), chart.note)
         };
         assert_eq!(of(40), (40, String::new()));

@@ -46,14 +46,14 @@ impl Picture for Sawteeth {
 
     fn charts(&self, sweep: &SweepData) -> Vec<Chart> {
         let baseline = sweep.manifest.report.baseline.as_deref();
-        let groups = settings(sweep);
-        let firsts = groups.iter().filter_map(|(rest, runs)| Some((rest, runs, *clusters(runs).first()?)));
+        let all = settings(sweep);
+        let groups: Vec<_> = all.iter().map(|(rest, runs)| (rest, runs, clusters(runs))).collect();
+        let firsts = groups.iter().filter_map(|(rest, runs, ids)| Some((rest, runs, *ids.first()?)));
         let mut charts = first_charts(firsts, |(rest, runs, id)| draw(rest, runs, baseline, id), "setting");
         if let Some(last) = charts.last_mut() {
             last.remark(&unread(&sweep.runs));
         }
-        if let Some((rest, runs)) = groups.first() {
-            let ids = clusters(runs);
+        if let Some((rest, runs, ids)) = groups.first() {
             let others = ids.iter().skip(1).take(FURTHER_MAX);
             let further = others.filter_map(|id| draw(rest, runs, baseline, *id));
             let mut further: Vec<Chart> = further.map(|chart| Chart { folded: true, ..chart }).collect();
