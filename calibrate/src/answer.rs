@@ -12,7 +12,7 @@ use crate::fit::{Fit, Place, residual};
 use crate::interval::{Profile, allowed, profile};
 use crate::minimum::minimum;
 use crate::parameter::{NumberRange, ParameterRange, Setting, Space};
-use crate::search::{Branch, Look, Progress, Task, measured, search};
+use crate::search::{Branch, Effect, Look, Progress, Task, measured, search};
 use crate::sequence::Sequence;
 use crate::settings::CalibrateKeys;
 use crate::target::{Known, PointLabels, TargetValue};
@@ -64,7 +64,8 @@ pub struct FoundParameter {
     pub width: f64,
     /// What the targets determine about it.
     pub state: ParameterState,
-    /// Each target changes with it by at most its noise, or the error of its emulator, anywhere in the ranges.
+    /// Each target changes with it by at most twice its noise or a tenth of its interquartile range, with the emulator's error, anywhere in
+    /// the ranges. False if that error leaves it open.
     pub without_effect: bool,
     /// Values, and the distance of the nearest setting with each from the targets.
     pub profile: Vec<(f64, f64)>,
@@ -91,7 +92,8 @@ pub struct FoundTarget {
     pub twin: Option<f64>,
     /// The difference between value and twin, in deviations.
     pub off: Option<f64>,
-    /// No parameter moves it by more than its noise.
+    /// Each parameter moves it by at most twice its noise or a tenth of its interquartile range, with the emulator's error. False if that
+    /// error leaves it open.
     pub says_nothing: bool,
     /// The nearest mean of all settings that were run, if all are on one side of the target and chance does not explain how far off it is.
     #[serde(skip)]
@@ -310,10 +312,10 @@ impl AnswerParts<'_> {
         self.look.fit.known.whole[target * self.task.targets.len() + target].sqrt()
     }
 
-    /// Returns whether this effect on a target is more than its noise. The discrepancy is no noise: it is a share of the target's
-    /// value, which may be far above all values of the twin.
-    fn is_moved(&self, target: usize, effect: f64) -> bool {
-        effect > 2.0 * self.look.fit.known.noise[target]
+    /// Returns whether this effect on a target is none. The discrepancy is no noise: it is a share of the target's value, which may be far
+    /// above all values of the twin.
+    fn is_none(&self, target: usize, effect: &Effect) -> bool {
+        effect.is_none(self.look.fit.known.noise[target])
     }
 
     /// Returns the nearest mean of all settings that were run, and of the best one, if chance does not explain how far off it is. None if
@@ -361,7 +363,7 @@ impl AnswerParts<'_> {
             false => number,
         };
         let ends = [whole(numbers.exact(low), false), whole(numbers.exact(high), true)];
-        let moved = |i: usize| self.branch.effects.get(i).is_some_and(|of| self.is_moved(i, of[k]));
+        let is_none = |i: usize| self.branch.effects.get(i).is_some_and(|of| self.is_none(i, &of[k]));
         FoundParameter {
             name,
             best: numbers.show(end_shown(best, best)),
@@ -369,7 +371,7 @@ impl AnswerParts<'_> {
             ends: Some(ends),
             width: high - low,
             state,
-            without_effect: !(0..self.task.targets.len()).any(moved),
+            without_effect: (0..self.task.targets.len()).all(is_none),
             profile: profile.curve.iter().map(|(share, distance)| (numbers.exact(*share), *distance)).collect(),
         }
     }
@@ -409,7 +411,7 @@ impl AnswerParts<'_> {
                 twin,
                 off: twin.map(|twin| residual(target, twin) / deviation),
                 says_nothing: effects
-                    .is_some_and(|of| !of.is_empty() && !of.iter().any(|effect| self.is_moved(i, *effect))),
+                    .is_some_and(|of| !of.is_empty() && of.iter().all(|effect| self.is_none(i, effect))),
                 nearest: self.nearest(i, twin, branches),
             }
         };

@@ -113,6 +113,16 @@ impl Emulator {
         let known = self.factor.quadratic(&mut near);
         (mean, self.variance * (1.0 - known).max(0.0))
     }
+
+    /// Returns the variance of the difference of the values at two settings, which is small where both have the same error (Rasmussen and
+    /// Williams 2006, equation 2.24: the covariance at both).
+    pub(crate) fn difference(&self, a: &[f64], b: &[f64]) -> f64 {
+        let (a, b, lengths) = (self.region.shares(a), self.region.shares(b), &self.shape.lengths);
+        let nearer = |point: &Vec<f64>| kernel(point, &a, lengths) - kernel(point, &b, lengths);
+        let mut nearer: Vec<f64> = self.points.iter().map(nearer).collect();
+        let known = self.factor.quadratic(&mut nearer);
+        self.variance * (2.0 - 2.0 * kernel(&a, &b, lengths) - known).max(0.0)
+    }
 }
 
 /// The Matérn 5/2 kernel.
@@ -187,6 +197,19 @@ mod tests {
             assert!((mean - wave(&at)).abs() < 5.0 * variance.sqrt() + 1e-3);
         }
         assert!(emulator.at(&[3.0, 3.0]).1 > 10.0 * emulator.at(&[0.5, 0.5]).1);
+    }
+
+    #[test]
+    fn the_error_of_a_difference_lacks_what_both_values_have_in_common() {
+        // Steep along the first number, a line along the second.
+        let emulator = fitted(20, |at| 0.3 / (at[0] + 0.03) + at[1]);
+        for at in [0.5, 0.7] {
+            let (low, high) = ([at, 0.0], [at, 1.0]);
+            let apart = emulator.difference(&low, &high);
+            assert!(apart < 0.6 * (emulator.at(&low).1 + emulator.at(&high).1), "{at}: {apart}");
+            assert!((apart - emulator.difference(&high, &low)).abs() < 1e-9, "{at}");
+            assert!(emulator.difference(&low, &low) < 1e-12, "{at}");
+        }
     }
 
     #[test]

@@ -85,6 +85,11 @@ impl<'a> Fit<'a> {
         self.emulators[target].at(shares)
     }
 
+    /// Returns the variance of the difference of a target's values at two settings.
+    pub(crate) fn difference(&self, target: usize, a: &[f64], b: &[f64]) -> f64 {
+        self.emulators[target].difference(a, b)
+    }
+
     /// Returns the squared distance of a setting from the targets, in deviations that include the uncertainty of the emulators.
     pub(crate) fn distance(&self, shares: &[f64]) -> f64 {
         let n = self.targets.len();

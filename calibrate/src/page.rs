@@ -97,7 +97,7 @@ impl Calibration {
         }
         for parameter in answer.parameters.iter().filter(|it| it.state == ParameterState::Undetermined) {
             let why = match parameter.without_effect && parameter.ends.is_some() {
-                true => "no target changes with it by more than its noise",
+                true => "no target changes with it by more than its noise or a tenth of its interquartile range",
                 false => "the targets do not determine it",
             };
             out.push(format!("{}: {why}", parameter.name));
@@ -373,10 +373,15 @@ mod tests {
         let found = unmoved(ParameterState::Undetermined);
         assert!(found.verdict().starts_with("nothing is determined: ") && !found.is_whole());
         let said = [
-            "target.slots: no target changes with it by more than its noise",
+            "target.slots: no target changes with it by more than its noise or a tenth of its interquartile range",
             "loss: no parameter moves it by more than its noise",
         ];
         assert_eq!(found.remarks(), said);
+        // The error of the emulator leaves it open: neither longer runs nor more seeds are advised.
+        let mut found = unmoved(ParameterState::Undetermined);
+        (found.answer.parameters[0].without_effect, found.answer.targets[0].says_nothing) = (false, false);
+        assert_eq!(found.verdict(), "the targets can be met together; 0 of 1 parameters are determined");
+        assert_eq!(found.remarks(), ["target.slots: the targets do not determine it"]);
     }
 
     #[test]

@@ -261,6 +261,28 @@ fn the_error_of_an_emulator_is_no_effect() {
     }
 }
 
+/// Some of the first settings are overloaded, or a number has a steep part: an effect of the other number that is below the error of the
+/// emulator is not excluded.
+#[test]
+fn an_effect_below_the_error_of_an_emulator_is_not_excluded() {
+    let space = Space { parameters: ["delay", "rate"].map(|key| numbers(key, 0.0, 1.0)).into() };
+    let overloaded = |setting: &[f64], seed: u64| {
+        let rate = 2.0 + 598.0 * setting[1];
+        vec![7.0 + 400.0 * setting[0] + 4e4 * (40.0 / rate - 1.0).max(0.0) + 0.1 * normal(seed, 1)]
+    };
+    let steep = |setting: &[f64], _: u64| vec![0.3 / (setting[0] + 0.03) + setting[1]];
+    let run = |twin: &mut dyn Twin, value: f64| {
+        let targets = [TargetValue::measured("m", &PointLabels::new(), &[value; 3]).expect("values")];
+        let keys = CalibrateKeys { settings: 40, ..keys() };
+        let answer = calibrate(&space, &targets, &keys, twin, &mut |_, _| {}).expect("an answer");
+        assert!(!answer.targets[0].says_nothing, "{value}");
+        assert_eq!([0, 1].map(|k| answer.parameters[k].without_effect), [false; 2], "{value}");
+        assert!(!remarks(answer).iter().any(|remark| remark.contains("no target changes with it")), "{value}");
+    };
+    run(&mut Function(overloaded, 50), 405.0);
+    run(&mut Function(steep, 50), 1.5);
+}
+
 /// A twin whose metric has values with the second choice only, and the number of settings that it ran with it.
 struct Half(usize);
 

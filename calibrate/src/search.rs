@@ -32,9 +32,14 @@ const MARGIN: f64 = 0.15;
 const STEPS: usize = 150;
 /// Share of a metric's value up to which emulators of equal values differ by rounding.
 const ROUNDED: f64 = 1e-9;
-/// Deviations of an emulator that its values differ by through its own error, at most: along idle parameters of smooth and of stepped
-/// functions it is up to 1.4.
+/// Deviations of the difference of two emulated values that are its error.
 const UNSURE: f64 = 2.0;
+/// Errors from which on an effect is seen: along idle parameters of smooth functions, emulated values differ by up to half an error, of
+/// stepped ones, which no smooth process describes, by up to 1.8.
+const SEEN: f64 = 2.0;
+/// Share of a metric's interquartile range up to which an effect is none, whatever the noise: of idle parameters of smooth functions,
+/// emulators of 28 to 50 settings exclude an effect above 0.06.
+const NEGLIGIBLE: f64 = 0.1;
 
 /// The task of a search.
 #[derive(Clone, Copy)]
@@ -52,7 +57,7 @@ pub(crate) struct Branch {
     pub(crate) region: Region,
     pub(crate) places: Vec<Place>,
     /// For each target and number: how far the whole range moves the metric.
-    pub(crate) effects: Vec<Vec<f64>>,
+    pub(crate) effects: Vec<Vec<Effect>>,
     /// Deviations of the targets by the discrepancy.
     pub(crate) floors: Vec<f64>,
     /// The least distance that its emulators expect; infinite if too few settings have values.
@@ -61,6 +66,24 @@ pub(crate) struct Branch {
     taken: HashSet<Vec<u64>>,
     waves: usize,
     settled: bool,
+}
+
+/// How far a number moves a target over the whole range, by an emulator.
+pub(crate) struct Effect {
+    span: f64,
+    /// The error of the span.
+    error: f64,
+    /// An effect up to this is none, whatever the noise.
+    negligible: f64,
+}
+
+impl Effect {
+    /// Returns whether there is no effect: none is seen, and one of more than twice the noise, or than a negligible one, is excluded. An
+    /// emulator with a large error leaves it open.
+    pub(crate) fn is_none(&self, noise: f64) -> bool {
+        let is_seen = self.span > (SEEN * self.error).max(2.0 * noise);
+        !is_seen && self.span + self.error <= self.negligible.max(2.0 * noise)
+    }
 }
 
 /// Estimates of the emulators in a region.
@@ -165,7 +188,7 @@ impl Branch {
         }
         self.least = least;
         if self.effects.is_empty() {
-            self.effects = effects(&fit, &asked);
+            self.effects = effects(&fit, &asked, &self.places);
         }
         Some(Look { fit, best, least, asked })
     }
@@ -275,28 +298,40 @@ pub(crate) fn measured(targets: &[TargetValue], place: &Place, known: &[f64]) ->
     Some(Cholesky::of(known.to_vec(), targets.len())?.quadratic(&mut left))
 }
 
-/// Returns for each target how far each number moves it over the region, from settings all over it; 0 if that is no more than the error
-/// of the emulator.
-fn effects(fit: &Fit, asked: &[(f64, Vec<f64>)]) -> Vec<Vec<f64>> {
+/// Returns for each target how far each number moves it over the region, from settings all over it.
+fn effects(fit: &Fit, asked: &[(f64, Vec<f64>)], places: &[Place]) -> Vec<Vec<Effect>> {
     let targets = fit.known.freedom.len();
     let bases: Vec<&Vec<f64>> = asked.iter().step_by((asked.len() / 40).max(1)).map(|(_, at)| at).collect();
     let of = |target: usize, k: usize| {
-        let mut sums = [0.0; 2];
+        let mut sums = [0.0; 3];
         for base in &bases {
-            let (mut least, mut most, mut variance) = (f64::INFINITY, f64::NEG_INFINITY, 0.0f64);
-            for step in 0..=6 {
+            let value = |step: u32| {
                 let mut at = (*base).clone();
                 at[k] = fit.region.0[k].0 + (fit.region.0[k].1 - fit.region.0[k].0) * f64::from(step) / 6.0;
-                let (value, own) = fit.emulated(target, &at);
-                (least, most, variance) = (least.min(value), most.max(value), variance.max(own));
-            }
+                (fit.emulated(target, &at).0, at)
+            };
+            let mut along: Vec<(f64, Vec<f64>)> = (0..=6).map(value).collect();
+            along.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let ((least, low), (most, high)) = (&along[0], &along[6]);
             let rounded = ROUNDED * least.abs().max(most.abs());
-            sums = [sums[0] + most - least, sums[1] + rounded.max(UNSURE * variance.sqrt())];
+            // The values at both ends have a large common error if another number has a steep part.
+            let error = UNSURE * fit.difference(target, low, high).sqrt();
+            sums = [sums[0] + most - least, sums[1] + error.max(rounded), sums[2] + rounded];
         }
-        let [effect, error] = sums.map(|sum| sum / bases.len().max(1) as f64);
-        if effect > error { effect } else { 0.0 }
+        let [span, error, rounded] = sums.map(|sum| sum / bases.len().max(1) as f64);
+        // Twice: the error is at least the rounding, too.
+        let negligible = (NEGLIGIBLE * interquartile_range(places, target)).max(2.0 * rounded);
+        Effect { span, error, negligible }
     };
     (0..targets).map(|target| (0..fit.region.0.len()).map(|k| of(target, k)).collect()).collect()
+}
+
+/// Returns the interquartile range of a target's means at the settings that were run: a few steep ones do not widen it.
+fn interquartile_range(places: &[Place], target: usize) -> f64 {
+    let mut means: Vec<f64> = places.iter().filter_map(|place| place.mean(target)).collect();
+    means.sort_by(f64::total_cmp);
+    let quartile = |i: usize| means.get(i * means.len() / 4).copied().unwrap_or(0.0);
+    quartile(3) - quartile(1)
 }
 
 /// Returns the box around all plausible settings, with a margin.
