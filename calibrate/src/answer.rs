@@ -95,7 +95,8 @@ pub struct FoundTarget {
     /// Each parameter moves it by at most twice its noise or a tenth of its interquartile range, with the emulator's error. False if that
     /// error leaves it open.
     pub says_nothing: bool,
-    /// The nearest mean of all settings that were run, if all are on one side of the target and chance does not explain how far off it is.
+    /// The nearest mean of all settings that were run, if those of each combination of choices are on one side of the target and chance does
+    /// not explain how far off it is.
     #[serde(skip)]
     pub nearest: Option<f64>,
 }
@@ -319,14 +320,17 @@ impl AnswerParts<'_> {
     }
 
     /// Returns the nearest mean of all settings that were run, and of the best one, if chance does not explain how far off it is. None if
-    /// the means enclose the target: a setting between these may meet it.
+    /// the means of a branch enclose the target: a setting between these may meet it. There is none between two branches.
     fn nearest(&self, target: usize, best: Option<f64>, branches: &[Branch]) -> Option<f64> {
         let off = |mean: f64| residual(&self.task.targets[target], mean).powi(2);
-        let is_above = |mean: f64| mean > self.task.targets[target].value;
-        let places = branches.iter().flat_map(|branch| &branch.places);
-        let means: Vec<f64> = places.filter_map(|place| place.mean(target)).chain(best).collect();
-        let nearest = means.iter().copied().min_by(|a, b| off(*a).total_cmp(&off(*b)))?;
-        let is_one_side = means.iter().all(|mean| is_above(*mean) == is_above(nearest));
+        let is_above = |mean: &f64| *mean > self.task.targets[target].value;
+        let means = |branch: &Branch| -> Vec<f64> {
+            let best = best.filter(|_| branch.choice == self.branch.choice);
+            branch.places.iter().filter_map(|place| place.mean(target)).chain(best).collect()
+        };
+        let means: Vec<Vec<f64>> = branches.iter().map(means).collect();
+        let is_one_side = means.iter().all(|of| of.iter().all(is_above) || !of.iter().any(is_above));
+        let nearest = means.into_iter().flatten().min_by(|a, b| off(*a).total_cmp(&off(*b)))?;
         (is_one_side && off(nearest) > most_by_chance(1) * self.deviation(target).powi(2)).then_some(nearest)
     }
 

@@ -241,6 +241,32 @@ fn a_target_between_the_values_of_settings_is_not_out_of_reach() {
     }
 }
 
+/// Values of two choices enclose the target: there is no choice between them.
+#[test]
+fn a_target_between_the_values_of_two_choices_is_out_of_reach() {
+    let choices = ParameterRange::Choices(vec![Value::Integer(0), Value::Integer(1)]);
+    let kind = Parameter { key: "kind".into(), variant: None, range: choices };
+    let space = Space { parameters: vec![numbers("at", 0.0, 1.0), kind] };
+    let loss = |setting: &[f64], _: u64| {
+        vec![match (setting[1] as u64, setting[0] < 0.4) {
+            (0, _) => 0.529,
+            (_, true) => 0.072,
+            (_, false) => 0.1,
+        }]
+    };
+    let keys = CalibrateKeys { settings: 40, evenly: true, ..keys() };
+    // The values of the second choice enclose 0.09.
+    for (value, nearest) in [(0.25, Some(0.1)), (0.6, Some(0.529)), (0.05, Some(0.072)), (0.09, None)] {
+        let targets = [TargetValue::measured("loss", &PointLabels::new(), &[value; 3]).expect("values")];
+        let answer = calibrate(&space, &targets, &keys, &mut Function(loss, 50), &mut |_, _| {}).expect("an answer");
+        assert!(!answer.together, "{value}");
+        let found = answer.targets[0].nearest.map(|mean| (mean * 1e5).round() / 1e5);
+        assert_eq!(found, nearest, "{value}");
+        let is_out = remarks(answer).iter().any(|remark| remark.starts_with("loss: out of reach; "));
+        assert_eq!(is_out, nearest.is_some(), "{value}");
+    }
+}
+
 /// Two runs of these functions differ by nothing, or by little: emulators are off by more where a function is no plane. An idle parameter
 /// is without effect, small ones have one, also of a value that is large.
 #[test]
