@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use pktgen_core::config::{Document, Run};
 use pktgen_core::record::{
-    CONTROLS, Counters, Fault, Incidents, InterfaceCounts, Manifest, Note, PacingCounts, QueueCounts, RunState,
+    CONTROLS, Counters, Family, Fault, Incidents, InterfaceCounts, Manifest, Note, PacingCounts, QueueCounts, RunState,
     STAMPS_RECEIVED, STAMPS_SENT,
 };
 use pktgen_core::time::{MS, Time};
@@ -125,12 +125,15 @@ fn uncounted_again(parts: &[Part], out: &Path) -> Result<u64> {
     if parts.iter().any(has_count) { Ok(0) } else { frames_again(out) }
 }
 
-/// Returns whether parts were killed, and none that receives: the server, or without one the workers.
+/// Returns whether parts were killed, and none that receives: the server, and workers without one, or with sums by key, of which a device
+/// sends the hot ones to them.
 fn only_senders_killed(parts: &[Part]) -> bool {
-    let receiver = parts.iter().find(|part| part.name() == PARTS[2]).map_or(PARTS[0], Part::name);
-    let killed = parts.iter().filter(|part| part.manifest.validity.faults.iter().any(Fault::is_kill));
-    let names: Vec<_> = killed.map(Part::name).collect();
-    !names.is_empty() && !names.contains(&receiver)
+    let has_server = parts.iter().any(|part| part.name() == PARTS[2]);
+    let workers_receive = !has_server || parts[0].manifest.family() == Family::Pairs;
+    let receives = |part: &Part| part.name() == PARTS[2] || (workers_receive && part.name() == PARTS[0]);
+    let is_killed = |part: &&Part| part.manifest.validity.faults.iter().any(Fault::is_kill);
+    let killed: Vec<_> = parts.iter().filter(is_killed).collect();
+    !killed.is_empty() && !killed.into_iter().any(receives)
 }
 
 /// Plans the only run of `experiment` again, as it `ran`. Refuses a recorded trace that was changed since: sums are recomputed from it.
@@ -261,18 +264,23 @@ mod tests {
 
     #[test]
     fn killed_parts_that_receive_nothing_are_only_senders() {
-        let of = |names: &[(&str, bool)]| {
+        let of = |family: Family, names: &[(&str, bool)]| {
             let parts = names.iter().map(|(name, killed)| {
                 let mut part = part(name, "a", None);
+                part.manifest.family = Some(family);
                 part.manifest.validity.faults = killed.then_some(Fault::Killed {}).into_iter().collect();
                 part
             });
             only_senders_killed(&parts.collect::<Vec<_>>())
         };
-        assert!(of(&[("workers", true), ("workers", false), ("server", false)]));
-        assert!(!of(&[("workers", false), ("server", false)]), "none was killed");
-        assert!(!of(&[("workers", true), ("server", true)]));
-        assert!(!of(&[("workers", true), ("workers", false)]), "they receive");
+        let senders = [("workers", true), ("workers", false), ("server", false)];
+        assert!(of(Family::Updates, &senders));
+        assert!(of(Family::Results, &senders), "results are of the server");
+        assert!(!of(Family::Pairs, &senders), "hot sums are of the device");
+        assert!(of(Family::Pairs, &[("workers", false), ("device", true), ("server", false)]));
+        assert!(!of(Family::Updates, &[("workers", false), ("server", false)]), "none was killed");
+        assert!(!of(Family::Updates, &[("workers", true), ("server", true)]));
+        assert!(!of(Family::Updates, &[("workers", true), ("workers", false)]), "they receive");
     }
 
     /// A server's count, of copies without rows, does not stand for that of the workers.
