@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use pktgen_core::config::Run;
 use pktgen_core::{Error, Result};
 
 use super::capabilities::given;
@@ -60,7 +61,7 @@ pub fn judge(experiment: &Experiment, roles: Roles, host: &Host) -> Result<Suita
                 if roles.part().is_none() {
                     experiment.check_files(run, &plan, &mut written)?;
                 }
-                of_plan(&plan, || experiment.check_rate(run, &plan, host.root()), roles, host, &mut verdict)?;
+                of_plan(&plan, (experiment, run), roles, host, &mut verdict)?;
             }
             Err(Error::Host(message)) => verdict.add(Finding::refused(NAME, "plan", "cannot be prepared", &message)),
             Err(other) => return Err(other),
@@ -75,7 +76,7 @@ pub fn judge(experiment: &Experiment, roles: Roles, host: &Host) -> Result<Suita
 
 fn of_plan(
     plan: &Plan,
-    rate: impl FnOnce() -> Result<()>,
+    (experiment, run): (&Experiment, &Run),
     roles: Roles,
     host: &Host,
     verdict: &mut Suitability,
@@ -128,14 +129,21 @@ fn of_plan(
     if !roles.workers {
         return Ok(());
     }
-    match rate() {
+    match experiment.check_rate(run, plan, host.root()) {
         Err(Error::Host(message)) => {
-            let name = transport.interface_name(End::Workers)?;
-            verdict.add(Finding::refused(NAME, name, "link too slow", &message));
+            let refused = Finding::refused(NAME, transport.interface_name(End::Workers)?, "link too slow", &message);
+            let is_shared = part.is_some() && experiment.may_share(run);
+            verdict.add(if is_shared { of_all_workers(refused) } else { refused });
             Ok(())
         }
         other => other,
     }
+}
+
+/// The refused rate of all workers, as a note for a part that may have a share of them: `replay --rank` checks the rate of the share.
+fn of_all_workers(refused: Finding) -> Finding {
+    let remedy = format!("several ranks of workers (--rank), each with a share of them; or {}", refused.remedy);
+    Finding { level: Level::Note, value: "link too slow for all workers".into(), remedy, ..refused }
 }
 
 /// What the launch of a device needs beside the transport.

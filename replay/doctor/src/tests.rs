@@ -166,6 +166,24 @@ fn what_hinders_an_experiment_is_told_with_its_remedy() {
     assert_eq!(hindrances_of(Roles::SERVER, &Fixture::good(), &fast), []);
 }
 
+/// The share of a rank is not known here; one worker is not divided.
+#[test]
+fn a_rate_of_workers_that_ranks_may_share_hinders_no_part() {
+    let shared = ["transport.kind=af_packet", FOUR, "schedule.offered=150Gbps", "topology.rate=200Gbps"];
+    let one = ["workload.clusters=1", "workload.workers_per_cluster=1", "workload.updates=200"];
+    let alone = [&shared[..], &one].concat();
+    for (set, roles, level) in [
+        (&shared[..], Roles::ALL, Level::Cannot),
+        (&shared[..], Roles::WORKERS, Level::Note),
+        (&alone[..], Roles::WORKERS, Level::Cannot),
+    ] {
+        let verdict = judge(&experiment(set), roles, &Fixture::good().host()).expect("the experiment is right");
+        let found = verdict.findings.iter().find(|finding| finding.subject == "eth1").expect("a finding");
+        assert!(found.level == level && found.why.contains("its link carries 100.000"), "{roles:?}: {found:?}");
+        assert_eq!((found.remedy.contains("--rank"), verdict.can_run()), (level == Level::Note, level == Level::Note));
+    }
+}
+
 /// What hinders an experiment that launches its device, for a process with this status and these users.
 fn hindrances_of_launch(status: &str, users: &str) -> Vec<(String, String, String)> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cli/tests/cli/support/bench/olaf.toml");
@@ -257,6 +275,9 @@ fn a_part_needs_its_own_interfaces_only() {
     assert_eq!(hindrances_of(Roles::WORKERS, &Fixture::good(), &["transport.kind=ring", "transport.cores=[7]"]), []);
     let files = ["transport.kind=pcap", "endpoint.workers=retransmit"];
     assert_eq!(hindrances_of(Roles::SERVER, &Fixture::good(), &files), []);
+    // It is of one run, whose tap no other writes.
+    let tap = ["transport.kind=ring", "transport.tap=/tmp/a.pcapng", "sweep.seeds=\"1..2\""];
+    assert_eq!(hindrances_of(Roles::WORKERS, &Fixture::good(), &tap), []);
     let external = of("[\"eth1\",\"\",\"\",\"eth1\"]");
     let set = [&external[0][..], &external[1], "target.kind=external", "target.profile=alveo-u55c-olaf"];
     let error = judge(&experiment(&set), Roles::DEVICE, &Fixture::good().host()).expect_err("it is no part of ours");

@@ -305,6 +305,11 @@ impl Experiment {
         plan.check_rate(root, || self.updates(run))
     }
 
+    /// Returns whether several processes may have shares of the workers of a run that can be planned as a whole.
+    pub fn may_share(&self, run: &Run) -> bool {
+        Shard::new(1, 2).is_ok_and(|half| self.prepare_share(run, half).is_ok())
+    }
+
     /// Reopens the updates of a run.
     pub fn updates(&self, run: &Run) -> Result<Box<dyn Source>> {
         source(self.catalogue, self.resolve(run)?, run.seed)
