@@ -6,7 +6,9 @@ use std::os::fd::{BorrowedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::record::{FileDigest, Hashing};
+use sha2::{Digest, Sha256};
+
+use crate::record::{FileDigest, Hashing, hex};
 use crate::{Error, Result};
 
 /// Ending of temporary names. No user's file has it, so a file with such a name was left by a killed process.
@@ -125,10 +127,12 @@ pub fn beside(path: &Path) -> Result<(File, PathBuf)> {
     for other in 1.. {
         let opened = match options.clone().create_new(true).open(&partial) {
             Err(fault) if fault.kind() == ErrorKind::AlreadyExists => left_behind(&partial, &options),
-            // A short name, if the final one is not too long itself.
+            // A short name, if the final one is not too long itself: always the same one, so that it is reused, too.
             Err(fault) if is_too_long(&fault) && stem == path && fits(path) => {
-                stem = path.with_file_name("");
-                None
+                let name = path.file_name().unwrap_or_default();
+                stem = path.with_file_name(hex(&Sha256::digest(name.as_encoded_bytes())));
+                partial = named(&stem, "");
+                continue;
             }
             created => Some(created.map_err(Error::io("create", &partial))?),
         };
@@ -271,6 +275,24 @@ mod tests {
         }
         assert!(WholeFile::create(&folder.path().join("a".repeat(256))).is_err());
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3);
+    }
+
+    #[test]
+    fn files_with_long_names_that_killed_processes_left_are_reused() {
+        let folder = tempfile::tempdir().unwrap();
+        let reused = |letter: &str| {
+            let path = folder.path().join(letter.repeat(250));
+            let left = WholeFile::create(&path).unwrap().partial.clone().unwrap();
+            std::fs::write(&left, "half of it, and longer").unwrap();
+            let mut file = WholeFile::create(&path).unwrap();
+            assert_eq!(file.partial.as_ref(), Some(&left));
+            file.write_all(b"whole").unwrap();
+            file.finish().unwrap();
+            assert_eq!(std::fs::read(&path).unwrap(), b"whole");
+            left
+        };
+        assert_ne!(reused("a"), reused("b"), "each file has its own, in every process");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
     }
 
     #[test]
