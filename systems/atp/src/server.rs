@@ -152,7 +152,8 @@ impl AtpServer {
                 if frame.kind != Kind::Update {
                     return pool.release(frame.buffer);
                 }
-                // Its transmission ends here, as that of any other packet.
+                // Its transmission ends here, as that of any other packet. Whether it is a copy is not known: its number's packets are no
+                // longer kept.
                 return host.deliveries.push(delivered(frame, &header, self.facts.server, false));
             }
         }
