@@ -255,10 +255,7 @@ pub(crate) fn copies(evidence: &Evidence, crossing: Option<&Crossing>) -> Option
     let proof = seen.map(|copies| EvidenceItem::packet("tap of the server", copies.first, copies.says.clone()));
     // Copies of Libra's results have no rows.
     let at = if evidence.manifest.unseen.is_some() { "manifest.json, unseen.duplicates" } else { "received.parquet" };
-    let proofs = [EvidenceItem::new(at, format!("{frames} packets came again"))]
-        .into_iter()
-        .chain(proof)
-        .collect();
+    let proofs = [EvidenceItem::new(at, format!("{frames} packets came again"))].into_iter().chain(proof).collect();
     Some(CauseFound::new(&COPIES, Certainty::Certain, frames, proofs))
 }
 

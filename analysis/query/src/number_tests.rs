@@ -225,9 +225,9 @@ fn functions_with_quoted_names_are_those_without_quotes() {
         ("SELECT \"strpos\"(heat, 'o') AS x FROM sent", "SELECT strpos(heat, 'o') AS x FROM sent"),
     ] {
         let of = |sql: &str| Statement::parse(sql, &tables_of_runs()).unwrap_or_else(|fault| panic!("{sql}: {fault}"));
-        let unquoted = ["sum", "count", "strpos"].iter().fold(of(quoted).guarded, |text, name| {
-            text.replace(&format!("\"{name}\""), name)
-        });
+        let unquoted = ["sum", "count", "strpos"]
+            .iter()
+            .fold(of(quoted).guarded, |text, name| text.replace(&format!("\"{name}\""), name));
         assert_eq!(unquoted, of(plain).guarded);
     }
 }

@@ -343,9 +343,7 @@ impl Visitor for Check<'_> {
             return ControlFlow::Break(at(select.span().start, "SELECT INTO is refused: nothing is written"));
         }
         let counts = |expr: &Expr| match expr {
-            Expr::Function(Function { name, .. }) if word(name).eq_ignore_ascii_case("count") => {
-                ControlFlow::Break(())
-            }
+            Expr::Function(Function { name, .. }) if word(name).eq_ignore_ascii_case("count") => ControlFlow::Break(()),
             _ => ControlFlow::Continue(()),
         };
         let of_rows = || select.selection.is_some() || visit_expressions(&select.projection, counts).is_break();

@@ -108,7 +108,9 @@ fn check_pair(own: SocketAddr, peer: SocketAddr) -> Result<()> {
         return Err(Error::config(format!("UDP from {own} to {peer}: both must be IPv4, or both IPv6")));
     }
     if own.port() == 0 || peer.port() == 0 {
-        return Err(Error::config(format!("UDP from {own} to {peer}: port 0 does not exist; give one from 1 to 65535")));
+        return Err(Error::config(format!(
+            "UDP from {own} to {peer}: port 0 does not exist; give one from 1 to 65535"
+        )));
     }
     Ok(())
 }
