@@ -93,12 +93,7 @@ impl Analysis {
     fn notes_of_training(&self, rounds: &Rounds) -> Vec<Note> {
         let text = "synchronous training has no Age-of-Model: its results carry no generation time".to_owned();
         let mut notes = vec![Note { note: "age_of_model_not_defined", text }];
-        let training = self.manifest.training.iter();
-        let planned = training
-            .map(|training| [u64::from(training.jobs), u64::from(training.workers), u64::from(training.iterations)])
-            .fold(0, |_, parts| parts.into_iter().fold(1, u64::saturating_mul));
-        let ended = rounds.iterations.worker.len() as u64;
-        if ended < planned {
+        if let Some((ended, planned)) = self.iterations_short() {
             let text = format!(
                 "{ended} of {planned} iterations of workers ended: times and shares are theirs, and say nothing of those \
                  that were still waiting"

@@ -86,6 +86,11 @@ impl Resolved {
         &self.found.arrivals
     }
 
+    /// Returns the number of updates of which no transmission arrived or is in flight.
+    pub(crate) fn updates_lost(&self) -> u64 {
+        self.found.tallies.lost()
+    }
+
     /// Returns the number of deliveries of packets that had been delivered before.
     pub fn duplicates(&self) -> u64 {
         self.found.duplicates
@@ -248,6 +253,14 @@ impl Analysis {
     /// Returns the ages of workers, if packets name all of their updates.
     pub fn ages_of_workers(&self) -> Option<&[FlowAge]> {
         self.ages().filter(|_| !self.names_one_member()).map(|ages| &ages.workers[..])
+    }
+
+    /// Returns the numbers of workers' iterations that ended and that were planned; `None` unless fewer ended.
+    pub(crate) fn iterations_short(&self) -> Option<(u64, u64)> {
+        let (rounds, training) = self.rounds.as_ref().zip(self.manifest.training.as_ref())?;
+        let parts = [u64::from(training.jobs), u64::from(training.workers), u64::from(training.iterations)];
+        let (ended, planned) = (rounds.iterations.worker.len() as u64, parts.into_iter().fold(1, u64::saturating_mul));
+        (ended < planned).then_some((ended, planned))
     }
 
     /// Whether pairs are summed by key. The parts of such a sum do not contain how many updates they represent.
