@@ -2,22 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use pktgen_core::record::{Balance, Reason};
+use pktgen_core::record::{Balance, PacketId, Reason};
 
 use super::{FATES, Fate};
 use crate::packets::PacketTable;
 
-/// Packets by the code of their fate, and numbers of first and further attempts.
+/// Packets by the code of their fate, numbers of first and further attempts, and updates of which no attempt came.
 #[derive(Debug, Clone)]
 struct Tally {
     by_fate: [u64; FATES.len() + Reason::ALL.len()],
     generated: u64,
     repeated: u64,
+    lost: u64,
 }
 
 impl Default for Tally {
     fn default() -> Self {
-        Tally { by_fate: [0; FATES.len() + Reason::ALL.len()], generated: 0, repeated: 0 }
+        Tally { by_fate: [0; FATES.len() + Reason::ALL.len()], generated: 0, repeated: 0, lost: 0 }
     }
 }
 
@@ -26,6 +27,7 @@ impl Tally {
         self.by_fate.iter_mut().zip(more.by_fate).for_each(|(sum, more)| *sum += more);
         self.generated += more.generated;
         self.repeated += more.repeated;
+        self.lost += more.lost;
         self
     }
 
@@ -75,6 +77,7 @@ impl Tallies {
             let tally = &mut own[usize::from(packets.is_update(number))];
             tally.by_fate[usize::from(packets.fate(number).code())] += 1;
             *if packets.is_repeated(number) { &mut tally.repeated } else { &mut tally.generated } += 1;
+            tally.lost += u64::from(is_lost(packets, number));
         }
         if let Some((worker, own)) = last {
             all.add(worker, &own);
@@ -95,6 +98,11 @@ impl Tallies {
         chosen.fold(Tally::default(), |sum, (.., tally)| sum.plus(tally)).close()
     }
 
+    /// Returns the number of updates of which no attempt arrived or is in flight.
+    pub(crate) fn lost(&self) -> u64 {
+        self.0.values().map(|[_, updates]| updates.lost).sum()
+    }
+
     /// Returns the workers that generated or sent updates, by number.
     pub(crate) fn senders(&self) -> impl Iterator<Item = u32> + '_ {
         self.0.iter().filter(|(_, [_, own])| own.generated + own.repeated > 0).map(|(worker, _)| *worker)
@@ -112,6 +120,25 @@ impl Tallies {
         }
         (all, others)
     }
+}
+
+/// Whether `number` is the first attempt of an update that was sent, and of which no attempt arrived or is in flight.
+fn is_lost(packets: &PacketTable, number: u32) -> bool {
+    let comes = |fate| matches!(fate, Fate::DeliveredAlone | Fate::DeliveredMerged | Fate::InFlight);
+    let fate = packets.fate(number);
+    if packets.is_repeated(number) || comes(fate) {
+        return false;
+    }
+    let (id, mut left) = (packets.id(number), fate != Fate::Withheld);
+    for attempt in 1..=packets.last_attempt() {
+        let again = packets.number(PacketId::new(id.worker(), id.seq(), attempt).0);
+        let Some(fate) = again.map(|again| packets.fate(again)) else { continue };
+        if comes(fate) {
+            return false;
+        }
+        left |= fate != Fate::Withheld;
+    }
+    left
 }
 
 /// Returns the sum of the differences of all entries of two balances, in updates.
@@ -165,6 +192,45 @@ pub fn add(sum: &mut Balance, more: &Balance) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::Story;
+
+    #[test]
+    fn an_update_is_lost_if_no_attempt_comes() {
+        use Fate::{DeliveredAlone, DeliveredMerged, InFlight, Withheld};
+        let dropped = Fate::Dropped(Reason::Fault);
+        let cases: [(&[Fate], u64); 11] = [
+            (&[DeliveredMerged], 0),
+            (&[DeliveredAlone, DeliveredAlone, DeliveredAlone], 0),
+            (&[dropped, dropped, DeliveredMerged], 0),
+            (&[DeliveredAlone, dropped], 0),
+            (&[dropped, InFlight], 0),
+            (&[Withheld, DeliveredAlone], 0),
+            (&[Withheld, Withheld], 0),
+            (&[dropped], 1),
+            (&[dropped, dropped], 1),
+            (&[Withheld, dropped], 1),
+            (&[dropped, Withheld], 1),
+        ];
+        for (fates, expected) in cases {
+            // Another update arrives in every attempt.
+            let mut story = Story::new();
+            for seq in [6, 7] {
+                story.sent_seq(0, seq, 0, Some(0), 0);
+                for (attempt, _) in (0..).zip(fates).skip(1) {
+                    story.sent_again(0, seq, attempt, 0, 0);
+                }
+            }
+            let mut packets = PacketTable::default();
+            packets.read(&story.records.sent).unwrap();
+            for (attempt, fate) in (0..).zip(fates) {
+                let number = |seq| packets.number(PacketId::new(0, seq, attempt).0).unwrap();
+                let (other, own) = (number(6), number(7));
+                packets.set_fate(other, DeliveredAlone);
+                packets.set_fate(own, *fate);
+            }
+            assert_eq!(Tallies::of(&packets).lost(), expected, "{fates:?}");
+        }
+    }
 
     #[test]
     fn balances_differ_by_every_entry() {

@@ -2,11 +2,11 @@
 
 use pktgen_core::Result;
 use pktgen_core::definition::{Better, Definition};
-use pktgen_core::record::Family;
+use pktgen_core::record::{Family, Reason};
 use pktgen_core::registry::Named;
 use pktgen_core::time::NS;
 
-use super::Metric;
+use super::{Metric, counts};
 use crate::line::{Line, SHARE, UPDATES};
 use crate::resolved::Analysis;
 
@@ -69,11 +69,22 @@ fn unlike_once(run: &Analysis) -> Option<(u64, u64)> {
     of("counted_twice").zip(of("never_counted"))
 }
 
-/// Whether updates neither arrived nor are in flight.
+/// Whether updates neither arrived nor are in flight, or may be such: without rows, a balance does not contain of which updates
+/// transmissions arrived.
 fn lacks_updates(run: &Analysis) -> bool {
+    if let Some(resolved) = &run.resolved {
+        return resolved.updates_lost() > 0;
+    }
     let balance = run.balance();
     let came = balance.delivered_alone + balance.delivered_merged + balance.in_flight;
-    balance.generated.saturating_sub(balance.withheld) > came
+    if balance.generated.saturating_sub(balance.withheld) > came {
+        return true;
+    }
+    // Workers retransmit until a packet is acknowledged (LIBRA §3.6), and no iteration ends before: updates of ended ones are
+    // lost only with the sum of a failed device.
+    let with_device = balance.dropped.get(Reason::DeviceLost.name()).is_some_and(|lost| *lost > 0);
+    let may_wait = || run.iterations_short().is_some() && counts::loss(run, &balance).is_none_or(|share| share > 0.0);
+    balance.retransmitted > 0 && (with_device || may_wait())
 }
 
 /// Whether sums by key contain every contribution once: by the ledger of devices or, without one, by their values.
@@ -155,7 +166,7 @@ impl Metric for Exactness {
 
 #[cfg(test)]
 mod tests {
-    use pktgen_core::record::{Note, Training, Unseen};
+    use pktgen_core::record::{Manifest, Note, PacketId, Training, Unseen};
 
     use super::*;
     use crate::Options;
@@ -165,21 +176,66 @@ mod tests {
     /// Counters that are 0 if every update is in one sum.
     const ONCE: [&str; 2] = ["counted_twice", "never_counted"];
 
+    fn is_whole(story: &Story, change: impl Fn(&mut Manifest)) -> bool {
+        let dir = tempfile::tempdir().unwrap();
+        let mut manifest = story.manifest();
+        change(&mut manifest);
+        story.write_with(dir.path(), &manifest);
+        are_whole(&Analysis::open(dir.path(), Options::default()).unwrap())
+    }
+
     /// Rows of a killed part are missing: differing sums may be right, and may lack a contribution.
     #[test]
     fn unproven_sums_are_not_known_to_be_whole() {
-        let whole = |notes: Vec<Note>| {
-            let mut story = Story::new();
-            story.sent_seq(1, 0, 0, Some(0), 0);
-            let dir = tempfile::tempdir().unwrap();
-            let mut manifest = story.manifest();
-            (manifest.external, manifest.unseen) = (Some("generic".into()), Some(Unseen::default()));
-            manifest.incidents.notes = notes;
-            story.write_with(dir.path(), &manifest);
-            are_whole(&Analysis::open(dir.path(), Options::default()).unwrap())
+        let mut story = Story::new();
+        story.sent_seq(1, 0, 0, Some(0), 0);
+        let whole = |notes: &[Note]| {
+            is_whole(&story, |manifest| {
+                (manifest.external, manifest.unseen) = (Some("generic".into()), Some(Unseen::default()));
+                manifest.incidents.notes = notes.to_vec();
+            })
         };
-        assert!(whole(Vec::new()));
-        assert!(!whole(vec![Note::Unproven { packets: 412 }]));
+        assert!(whole(&[]));
+        assert!(!whole(&[Note::Unproven { packets: 412 }]));
+    }
+
+    /// An update whose only transmission is dropped for `reason`, unless it arrives `again`, and one that arrives twice.
+    fn retransmits(reason: Reason, again: bool) -> Story {
+        let mut story = Story::new();
+        story.sent_seq(1, 0, 0, Some(0), 0).sent_seq(1, 1, 0, Some(0), 0).dropped(5, 0, 1, reason);
+        story.sent_again(1, 1, 1, 5, 0);
+        story.attempt_received(10, PacketId::new(1, 1, 0), 0, true);
+        story.attempt_received(11, PacketId::new(1, 1, 1), 0, true);
+        if again {
+            story.sent_again(1, 0, 1, 5, 0).attempt_received(12, PacketId::new(1, 0, 1), 0, true);
+        }
+        story
+    }
+
+    #[test]
+    fn retransmissions_that_arrive_do_not_stand_for_lost_updates() {
+        let whole = |story: &Story, records: &str| {
+            is_whole(story, |manifest| {
+                manifest.records = records.to_owned();
+                manifest.counters.device = ONCE.map(|name| (name.to_owned(), 0)).into();
+            })
+        };
+        for (reason, again, full, none) in [
+            (Reason::DeviceLost, false, false, false),
+            (Reason::Fault, true, true, true),
+            // Without rows, this differs from the first one in nothing.
+            (Reason::DeviceLost, true, true, false),
+        ] {
+            let story = retransmits(reason, again);
+            assert_eq!((whole(&story, "full"), whole(&story, "none")), (full, none), "{reason:?} {again}");
+        }
+        // A worker that still waits may have lost an update, and has not if nothing was dropped.
+        let mut waits = retransmits(Reason::Fault, false);
+        waits.training = Some(Training { jobs: 1, workers: 1, iterations: 1, ..Default::default() });
+        assert_eq!((whole(&waits, "full"), whole(&waits, "none")), (false, false));
+        let mut repeats = retransmits(Reason::Duplicate, true);
+        repeats.training = waits.training;
+        assert_eq!((whole(&repeats, "full"), whole(&repeats, "none")), (true, true));
     }
 
     /// Switches add pairs of iterations that have not ended; the pairs pushed in these are not known.
