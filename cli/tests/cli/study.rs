@@ -127,3 +127,25 @@ fn studies_are_listed() {
     let names = succeeds(Path::new("."), &["list", "studies"]);
     assert!(names.contains("float_sum") && names.contains("negotiation"), "{names}");
 }
+
+/// Keys of a curve that it does not use are named, and those that it uses are not.
+#[test]
+fn keys_that_a_curve_does_not_use_are_without_effect() {
+    let text = "name = \"r\"\n[study]\nkind = \"recirculations\"\nbatches = 1\npairs = 200\ncurve = \"mandelbrot\"\n";
+    let folder = folder(text);
+    let said = |set: &[&str], out: &str| {
+        let set: Vec<_> = set.iter().flat_map(|set| ["--set", set]).collect();
+        let output = pktgen(folder.path(), &[&["replay", "x.toml", "--no-report", "--out", out][..], &set].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        said
+    };
+    let law = ["study.exponent=1.2", "study.offset=500.0"];
+    let told = said(&[&law[..], &["study.hot_share=0.7"]].concat(), "law");
+    let named = "without effect, since nothing that was chosen reads it: study.hot_share (--set study.hot_share=0.7)";
+    assert!(told.contains(named), "{told}");
+    let used = [said(&law, "used"), said(&["study.offset=500.0", "study.hot_share=0.7"], "share")];
+    assert!(used.iter().all(|said| !said.contains("without effect")), "{used:?}");
+    let told = said(&["study.curve=fitted", "study.exponent=1.2", "study.offset=500.0"], "fitted");
+    assert!(told.contains("study.exponent (--set") && told.contains("study.offset (--set"), "{told}");
+}

@@ -35,6 +35,12 @@ settings! {
         parameters: Option<u64> in 1..=PARAMETERS_MAX;
         /// Hot parameters; default: those of the named model (docs/sparse.md).
         hot: Option<u32> in 1..=HOT_MAX, "the memory of a switch holds no more";
+    }
+}
+
+settings! {
+    /// What says what its curve is; each is read where the curve uses it.
+    pub(crate) keys OfCurve {
         /// Share of the updates that hot parameters have.
         hot_share: Option<f64> in above_to(0.0, 1.0);
         /// Distribution of updates over parameters: `fitted`, `mandelbrot`, `zipf`, `joined`, `empirical`.
@@ -62,7 +68,9 @@ settings! {
 /// Reads what a model is. What is written counts before what is known of a model; `hot` of a known model does not move
 /// its curve.
 pub fn shape(section: &mut Section) -> Result<Shape> {
-    let Model { model: name, parameters, hot, hot_share, curve, exponent, offset, points } = Model::read(section)?;
+    let Model { model: name, parameters, hot } = Model::read(section)?;
+    let law = Told::read(section, &name)?;
+    let hot_share = if law.follows_share() { OfCurve::hot_share(section)? } else { None };
     let model = find(MODELS, "model", &name, &section.place("model"))?;
     let mut facts = match model.facts() {
         Some(facts) => facts,
@@ -76,19 +84,18 @@ pub fn shape(section: &mut Section) -> Result<Shape> {
             ModelFacts {
                 parameters: parameters.ok_or_else(|| told("parameters"))?,
                 hot: hot.ok_or_else(|| told("hot"))?,
-                hot_share: hot_share.ok_or_else(|| told("hot_share"))?,
+                // No curve follows from it where an exponent or points are written.
+                hot_share: if law.follows_share() { hot_share.ok_or_else(|| told("hot_share"))? } else { 0.0 },
                 pairs: 0,
             }
         }
     };
     facts.parameters = parameters.unwrap_or(facts.parameters);
     facts.hot_share = hot_share.unwrap_or(facts.hot_share);
-    let kind = curve.clone();
-    let law = Told { kind: &kind, exponent, offset, points: points.and_then(|points| points.of(&name)) };
     let (key, made) = law.curve(&facts);
     let curve = made.map_err(|why| {
         // Of a curve that follows from other keys, one that was written is to blame; not of a name that is no curve's.
-        let is_known = CURVES.split(", ").any(|known| known == curve);
+        let is_known = CURVES.split(", ").any(|known| known == law.kind);
         let number = ("parameters", parameters.map(|n| n.to_string()));
         let share = ("hot_share", hot_share.map(|n| n.to_string()));
         // The curve of a known model does not follow `hot`.
@@ -120,20 +127,34 @@ pub fn shape(section: &mut Section) -> Result<Shape> {
     Ok(Shape { model: name, hot: hot.unwrap_or(facts.hot), hot_is_told: hot.is_some(), pairs, curve })
 }
 
-/// What is written of a curve.
-struct Told<'a> {
-    kind: &'a str,
+/// What is written of a curve, as far as it uses it.
+struct Told {
+    kind: String,
     exponent: Option<f64>,
     offset: Option<f64>,
     points: Option<Vec<Point>>,
 }
 
-impl Told<'_> {
+impl Told {
+    fn read(section: &mut Section, model: &str) -> Result<Self> {
+        let kind = OfCurve::curve(section)?;
+        let is_law = kind == "zipf" || kind == "mandelbrot";
+        let exponent = if is_law { OfCurve::exponent(section)? } else { None };
+        let offset = if kind == "mandelbrot" { OfCurve::offset(section)? } else { None };
+        let points = if kind == "empirical" { OfCurve::points(section)? } else { None };
+        Ok(Told { kind, exponent, offset, points: points.and_then(|points| points.of(model)) })
+    }
+
+    /// Whether the curve follows from the share of the hot parameters.
+    fn follows_share(&self) -> bool {
+        self.kind != "empirical" && self.exponent.is_none()
+    }
+
     /// The curve, with the key to blame if there is none.
     fn curve(&self, facts: &ModelFacts) -> (&'static str, Result<Curve, String>) {
         let ModelFacts { parameters, hot_share, .. } = *facts;
         let hot = facts.hot.into();
-        match self.kind {
+        match self.kind.as_str() {
             "fitted" => {
                 let law = fit::any(parameters, hot, hot_share, STEP, THRESHOLD);
                 ("curve", law.map_err(|why| why + other_curve(facts)))
@@ -195,7 +216,7 @@ fn other_curve(facts: &ModelFacts) -> &'static str {
 type Point = (u64, f64);
 
 /// Points of any model, or of some by name: a sweep visits several models.
-enum Points {
+pub(crate) enum Points {
     Any(Vec<Point>),
     Named(Vec<(String, Vec<Point>)>),
 }
@@ -239,23 +260,58 @@ impl FromValue for Points {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{Entry, Origin};
 
     #[test]
     fn a_custom_model_names_keys_of_its_section() {
         let mut values: Vec<(&str, Value)> = vec![("model", "custom".into()), ("parameters", 20_000u32.into())];
-        values.extend([("hot", 300u32.into()), ("curve", "zipf".into()), ("exponent", 1.1.into())]);
+        values.extend([("hot", 300u32.into()), ("curve", "zipf".into())]);
         let of = |name, values: &[(&str, Value)]| shape(&mut Section::of(name, values)).map_err(|e| e.to_string());
         for (name, other) in [("study", "workload."), ("workload", "study.")] {
             let why = of(name, &values).unwrap_err();
             assert!(why.contains(&format!("{name}.hot_share say; hot_share is missing")), "{why}");
             assert!(!why.contains(other), "{why}");
         }
-        // Also where the exponent says what the curve is.
         for share in [-1.0f64, 0.0, 1.5] {
             let why = of("study", &[&values[..], &[("hot_share", share.into())]].concat()).unwrap_err();
             assert!(why.contains("study.hot_share") && why.contains("at most 1"), "{why}");
         }
         assert!(of("study", &[&values[..], &[("hot_share", 0.6.into())]].concat()).is_ok());
+    }
+
+    /// A key that its curve does not use is not read, so that it is without effect; nor is it required.
+    #[test]
+    fn a_curve_reads_only_the_keys_that_it_uses() {
+        let plain = |value| Entry { value, origin: Origin::Default };
+        let point = |ranks: u32, share: f64| plain(Value::List(vec![plain(ranks.into()), plain(share.into())]));
+        let points = Value::List(vec![point(50, 0.3), point(1_000_000, 1.0)]);
+        let all: [(&str, Value); 4] =
+            [("hot_share", 0.3.into()), ("exponent", 1.1.into()), ("offset", 9.0.into()), ("points", points)];
+        let custom: [(&str, Value); 3] =
+            [("model", "custom".into()), ("parameters", 1_000_000u32.into()), ("hot", 50u32.into())];
+        for (curve, written, used) in [
+            ("fitted", &["hot_share", "exponent", "offset", "points"][..], &["hot_share"][..]),
+            ("joined", &["hot_share", "exponent", "offset", "points"], &["hot_share"]),
+            ("zipf", &["hot_share", "offset", "points"], &["hot_share", "exponent"]),
+            ("zipf", &["hot_share", "exponent", "offset", "points"], &["exponent"]),
+            ("mandelbrot", &["hot_share", "offset", "points"], &["hot_share", "exponent", "offset"]),
+            ("mandelbrot", &["hot_share", "exponent", "points"], &["exponent", "offset"]),
+            ("empirical", &["hot_share", "exponent", "offset", "points"], &["points"]),
+        ] {
+            let made = |keys: &[&str]| {
+                let told = all.iter().filter(|(key, _)| keys.contains(key)).cloned();
+                let values: Vec<_> = custom.iter().cloned().chain([("curve", curve.into())]).chain(told).collect();
+                let mut section = Section::of("workload", &values);
+                let made = shape(&mut section).unwrap_or_else(|why| panic!("{curve} of {keys:?}: {why}"));
+                let is_asked = |key: &&str| section.asked().iter().any(|asked| asked == key);
+                (made, all.iter().map(|(key, _)| *key).filter(is_asked).collect::<Vec<_>>())
+            };
+            let (whole, asked) = made(written);
+            assert_eq!(asked, used, "{curve} of {written:?}");
+            // What it does not use may be left out.
+            let kept: Vec<_> = written.iter().copied().filter(|key| used.contains(key)).collect();
+            assert_eq!(made(&kept).0, whole, "{curve} of {kept:?}");
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::seed::Seed;
 use crate::sparse::HOT_MAX;
 use crate::sparse::fit::{STEP, THRESHOLD};
 use crate::sparse::hot::{UpdateCounts, counted, precision, ties};
-use crate::sparse::read::{Model, Shape, shape};
+use crate::sparse::read::{Model, OfCurve, Shape, shape};
 use crate::{Error, Result};
 
 /// `kind = "hot_precision"`.
@@ -77,7 +77,7 @@ settings! {
 
 impl Study for HotPrecision {
     fn keys(&self) -> KeyTables {
-        &[Model::KEYS, Settings::KEYS]
+        &[Model::KEYS, OfCurve::KEYS, Settings::KEYS]
     }
 
     fn metrics(&self) -> &'static [Definition] {
@@ -210,9 +210,14 @@ mod tests {
 
     #[test]
     fn keys_are_those_that_are_read() {
-        let mut section = Section::of("study", &[("updates", 1e6.into())]);
-        let _ = HotPrecision.run(&mut section, Seed(1));
-        let asked: BTreeSet<_> = section.asked().to_vec().into_iter().collect();
+        let mut asked = BTreeSet::new();
+        // Which keys of curves are read depends on the curve.
+        for curve in ["fitted", "mandelbrot", "empirical"] {
+            let mut section = Section::of("study", &[("updates", 1e6.into()), ("curve", curve.into())]);
+            // One without its points refuses; it has read its key by then.
+            let _ = HotPrecision.read(&mut section);
+            asked.extend(section.asked().to_vec());
+        }
         assert_eq!(asked, crate::config::names_of(HotPrecision.keys()).map(str::to_owned).collect());
     }
 

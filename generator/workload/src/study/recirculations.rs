@@ -13,7 +13,7 @@ use crate::seed::Seed;
 use crate::sparse::layout::Layout;
 use crate::sparse::packaging::{Estimate, PAIRS_MAX, Packaging, Packer, Pair};
 use crate::sparse::pipeline::{Scratch, passes};
-use crate::sparse::read::{Model, OfBatch, shape};
+use crate::sparse::read::{Model, OfBatch, OfCurve, shape};
 use crate::sparse::{self, Batch, DENSE_SHARE, Sparse};
 use crate::{Error, Result};
 
@@ -153,7 +153,7 @@ impl Named for Recirculations {
 
 impl Study for Recirculations {
     fn keys(&self) -> KeyTables {
-        &[Model::KEYS, OfBatch::KEYS, Settings::KEYS]
+        &[Model::KEYS, OfCurve::KEYS, OfBatch::KEYS, Settings::KEYS]
     }
 
     fn metrics(&self) -> &'static [Definition] {

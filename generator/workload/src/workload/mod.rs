@@ -217,9 +217,9 @@ mod tests {
     fn workloads_name_the_keys_that_they_read() {
         for workload in WORKLOADS {
             let mut asked = BTreeSet::new();
-            // Which keys of rewards are read depends on their process.
-            for reward in ["normal", "learning"] {
-                let mut section = Section::of("workload", &[("reward", reward.into())]);
+            // Which keys of rewards are read depends on their process, and which of curves on the curve.
+            for (reward, curve) in [("normal", "fitted"), ("learning", "mandelbrot"), ("normal", "empirical")] {
+                let mut section = Section::of("workload", &[("reward", reward.into()), ("curve", curve.into())]);
                 let mut schedule = Section::of("schedule", &[("offered", "1Gbps".into())]);
                 // A trace without a file refuses; it has read its keys by then.
                 let _ = workload.open(&mut section, &mut schedule, Seed(1));

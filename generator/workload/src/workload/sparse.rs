@@ -17,7 +17,7 @@ use crate::config::{KeyTables, Section, above_to, settings};
 use crate::registry::Named;
 use crate::seed::Seed;
 use crate::sparse::hot::{memory_limit, principle, principle_of_sample};
-use crate::sparse::read::{Model, OfBatch, shape};
+use crate::sparse::read::{Model, OfBatch, OfCurve, shape};
 use crate::sparse::{self, Batch, DENSE_SHARE, HotFrom, MEMBERS_MAX, SparsePlan};
 use crate::time::{HORIZON, Time, too_late};
 use crate::topology::Population;
@@ -71,7 +71,7 @@ impl Named for Sparse {
 
 impl Workload for Sparse {
     fn keys(&self) -> KeyTables {
-        &[Model::KEYS, OfBatch::KEYS, Replayed::KEYS, Settings::KEYS]
+        &[Model::KEYS, OfCurve::KEYS, OfBatch::KEYS, Replayed::KEYS, Settings::KEYS]
     }
 
     fn replays_traces(&self) -> bool {
