@@ -222,13 +222,18 @@ impl Curve {
         if rank >= self.ranks {
             return 0.0;
         }
-        let (x, end) = (rank as f64 * self.stretch, (rank + 1) as f64 * self.stretch);
+        self.between(rank, rank + 1)
+    }
+
+    /// Share of the parameters from rank `from` up to `end`, not beyond the last.
+    pub(super) fn between(&self, from: u64, end: u64) -> f64 {
+        let (x, y) = (from as f64 * self.stretch, end as f64 * self.stretch);
         match self.part_at(x) {
             // Within a part, where the difference of two shares would lose its digits far out.
-            Some(part) if x >= part.from && end <= part.from + part.length * (1.0 + 1e-12) => {
-                part.slice(x - part.from, self.stretch)
+            Some(part) if x >= part.from && y <= part.from + part.length * (1.0 + 1e-12) => {
+                part.slice(x - part.from, (end - from) as f64 * self.stretch)
             }
-            _ => self.share(rank + 1) - self.cumulative(rank as f64),
+            _ => self.share(end) - self.cumulative(from as f64),
         }
     }
 

@@ -4,6 +4,7 @@
 //! and the top `k` are hot; a parameter's index is its rank there (§3.4). Called when a sparse workload is made, and by
 //! the study of §5.3.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rand::RngExt;
@@ -11,6 +12,7 @@ use rand_distr::{Binomial, Distribution, Poisson};
 
 use super::curve::Curve;
 use super::keys::Keys;
+use super::tail::Tail;
 use crate::seed::{Seed, Stream, mix};
 use crate::{Error, Result};
 
@@ -137,7 +139,8 @@ pub(crate) fn principle(curve: &Curve, p: f64, c: f64) -> Result<u64, String> {
 }
 
 /// The same of what a training with the share `rate` of a data set of `updates` updates counted: §3.3 ranks parameters and adds
-/// up their updates as the sample has them, since the curve is unknown. It is the sample that [`identify`] ranks.
+/// up their updates as the sample has them, since the curve is unknown. It is the sample that [`identify`] ranks, but
+/// for later ranks.
 pub(crate) fn principle_of_sample(
     curve: &Curve,
     p: f64,
@@ -151,7 +154,10 @@ pub(crate) fn principle_of_sample(
     if counted(truth).min(curve.ranks()) > counted(memory_limit(1.0)) {
         return fits(truth, p, c);
     }
-    let counts = sample(curve, counted(truth), rate, updates, seed);
+    let mut counts = sample(curve, counted(truth), rate, updates, seed);
+    // With later ranks the proportion is reached no later.
+    let least = counts.ranks_for(p).map_or(0, |ranks| counts.count_at(ranks as usize));
+    add_later(&mut counts, curve, least, seed)?;
     let few =
         || format!("{rate} of {updates} updates are too few to say which parameters have {p} of them; raise either");
     counts.ranks_for(p).ok_or_else(few).and_then(|least| fits(least, p, c))
@@ -179,11 +185,14 @@ pub(crate) fn memory_limit(c: f64) -> u64 {
     (c * MEMORY_BYTES as f64 / BYTES_PER_PARAMETER as f64) as u64
 }
 
-/// How often the parameters were updated in a training: one count per rank, of the first ranks, and of all.
-#[derive(Debug, Clone, PartialEq)]
+/// How often the parameters were updated in a training: one count per rank, of the first ranks and of later ones that may
+/// be hot, and of all.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct UpdateCounts {
     /// By rank, as far as they are counted one by one.
     pub first: Vec<u64>,
+    /// Of later ranks, as far as they are known.
+    pub later: BTreeMap<u64, u64>,
     /// All updates, those of later ranks too.
     pub total: u64,
 }
@@ -197,30 +206,49 @@ impl UpdateCounts {
         let first: Vec<u64> = (0..ranks).map(|rank| poisson(updates * curve.frequency(rank), stream)).collect();
         let rest = poisson(updates * (1.0 - curve.share(ranks)), stream);
         let total = first.iter().sum::<u64>() + rest;
-        UpdateCounts { first, total }
+        UpdateCounts { first, later: BTreeMap::new(), total }
     }
 
-    /// Of a training with a sample of its data: every update is in it with the chance `rate`.
+    /// Of a training with a sample of its data: every update is in it with the chance `rate`. Without later ranks.
     pub fn thinned(&self, rate: f64, stream: &mut Stream) -> Self {
         let first: Vec<u64> = self.first.iter().map(|count| binomial(*count, rate, stream)).collect();
-        let rest = self.total - self.first.iter().sum::<u64>();
-        let total = first.iter().sum::<u64>() + binomial(rest, rate, stream);
-        UpdateCounts { first, total }
+        let total = first.iter().sum::<u64>() + binomial(self.rest(), rate, stream);
+        UpdateCounts { first, later: BTreeMap::new(), total }
+    }
+
+    /// Updates of the ranks that are not counted one by one.
+    pub(crate) fn rest(&self) -> u64 {
+        self.total - self.first.iter().sum::<u64>()
+    }
+
+    /// Updates of a rank; 0 of a later one that is not known.
+    pub fn of(&self, rank: u64) -> u64 {
+        self.first.get(rank as usize).or_else(|| self.later.get(&rank)).copied().unwrap_or(0)
+    }
+
+    /// Updates of the `k`-th most updated of the first ranks; 0 if there are fewer, `u64::MAX` if `k` is 0.
+    fn count_at(&self, k: usize) -> u64 {
+        let mut counts = self.first.clone();
+        match k.checked_sub(1) {
+            None => u64::MAX,
+            Some(at) if at >= counts.len() => 0,
+            Some(at) => *counts.select_nth_unstable_by_key(at, |count| std::cmp::Reverse(*count)).1,
+        }
     }
 
     /// Ranks by count, the most updated first; ties are in an arbitrary order that depends on `salt`. Two lists that are
     /// compared need different ones: with one order of ties they agree on parameters without updates.
     pub fn order(&self, salt: u64) -> Vec<u64> {
-        let mut order: Vec<u64> = (0..self.first.len() as u64).collect();
-        order.sort_unstable_by_key(|rank| (std::cmp::Reverse(self.first[*rank as usize]), mix(salt ^ *rank)));
+        let mut order: Vec<u64> = (0..self.first.len() as u64).chain(self.later.keys().copied()).collect();
+        order.sort_unstable_by_key(|rank| (std::cmp::Reverse(self.of(*rank)), mix(salt ^ *rank)));
         order
     }
 
-    /// How many of the most updated parameters have the share `p` of all updates; none if those that are counted one by one
+    /// How many of the most updated parameters have the share `p` of all updates; none if those whose counts are known
     /// have less.
     pub(crate) fn ranks_for(&self, p: f64) -> Option<u64> {
         let least = p * self.total as f64;
-        let mut counts = self.first.clone();
+        let mut counts: Vec<u64> = self.first.iter().chain(self.later.values()).copied().collect();
         counts.sort_unstable_by_key(|count| std::cmp::Reverse(*count));
         let mut sum = 0;
         let reached = counts.iter().position(|count| {
@@ -236,7 +264,7 @@ impl UpdateCounts {
     pub fn stop(&self, order: &[u64], step: usize, threshold: f64) -> usize {
         let least = threshold * self.total as f64;
         let steps = order.chunks(step.max(1));
-        let raises = steps.map(|ranks| ranks.iter().map(|rank| self.first[*rank as usize]).sum::<u64>() as f64);
+        let raises = steps.map(|ranks| ranks.iter().map(|rank| self.of(*rank)).sum::<u64>() as f64);
         (raises.take_while(|raise| *raise >= least && *raise > 0.0).count() * step.max(1)).min(order.len())
     }
 }
@@ -247,12 +275,12 @@ fn poisson(mean: f64, stream: &mut Stream) -> u64 {
 }
 
 /// How many of `count` there are if each is with the chance `rate`; none of a chance that is none.
-fn binomial(count: u64, rate: f64, stream: &mut Stream) -> u64 {
+pub(super) fn binomial(count: u64, rate: f64, stream: &mut Stream) -> u64 {
     Binomial::new(count, rate).map_or(0, |binomial| binomial.sample(stream))
 }
 
-/// Ranks that are counted one by one so that none of the others comes near the first `hot`: eight times as many, and
-/// never fewer than 200,000.
+/// Ranks that are counted one by one: eight times `hot`, and never fewer than 200,000. In a long training none of the
+/// others comes near the first `hot`; those that do in a short one are found by a `Tail`.
 pub fn counted(hot: u64) -> u64 {
     hot.saturating_mul(8).max(200_000)
 }
@@ -263,6 +291,15 @@ fn sample(curve: &Curve, ranks: u64, rate: f64, updates: f64, seed: Seed) -> Upd
     UpdateCounts::draw(curve, rate * updates, ranks, &mut seed.stream("sparse.identify", 0, 0))
 }
 
+/// Adds the later ranks with `least` updates or more to the counts of a [`sample`].
+fn add_later(counts: &mut UpdateCounts, curve: &Curve, least: u64, seed: Seed) -> Result<(), String> {
+    let stream = seed.stream("sparse.identify.later", 0, 0);
+    let mut tail = Tail::new(curve, counts.first.len() as u64, [counts.rest(), 0], stream);
+    let found = tail.reach([least.max(1), u64::MAX])?;
+    counts.later.extend(found.into_iter().map(|(rank, [count, _])| (rank, count)));
+    Ok(())
+}
+
 /// The salt of a list's ties ([`UpdateCounts::order`]).
 pub(crate) fn ties(seed: Seed, list: &str) -> u64 {
     seed.stream(list, 0, 0).random()
@@ -270,10 +307,12 @@ pub(crate) fn ties(seed: Seed, list: &str) -> u64 {
 
 /// The `hot` most updated parameters of a training with the share `rate` of a data set of `updates` updates (§3.3).
 pub fn identify(curve: &Curve, hot: u32, rate: f64, updates: f64, seed: Seed) -> Result<HotOrder> {
-    let counts = sample(curve, counted(hot.into()), rate, updates, seed);
+    let mut counts = sample(curve, counted(hot.into()), rate, updates, seed);
+    let least = counts.count_at(hot as usize);
+    add_later(&mut counts, curve, least, seed).map_err(|why| Error::config(format!("workload.curve: {why}")))?;
     let mut ranks = counts.order(ties(seed, "sparse.identify.ties"));
     ranks.truncate(hot as usize);
-    match ranks.last().map(|last| counts.first[*last as usize]) {
+    match ranks.last().map(|last| counts.of(*last)) {
         Some(0) => Err(Error::config(format!(
             "workload.sample_rate: {rate} of {updates} updates does not update {hot} parameters even once; raise it, \
              raise workload.training_updates or lower workload.hot"
@@ -353,7 +392,7 @@ mod tests {
 
     /// A training, update by update.
     fn walk(curve: &Curve, updates: u64, rate: f64, stream: &mut Stream) -> [UpdateCounts; 2] {
-        let none = UpdateCounts { first: vec![0; curve.ranks() as usize], total: 0 };
+        let none = UpdateCounts { first: vec![0; curve.ranks() as usize], ..UpdateCounts::default() };
         let mut both = [none.clone(), none];
         for _ in 0..updates {
             let rank = curve.rank(unit(stream)) as usize;
@@ -407,7 +446,8 @@ mod tests {
 
     #[test]
     fn the_rule_adds_steps_while_they_raise_the_share() {
-        let counts = UpdateCounts { first: vec![50, 1, 30, 10, 9, 0, 0], total: 100 };
+        let first = vec![50, 1, 30, 10, 9, 0, 0];
+        let counts = UpdateCounts { first, total: 100, ..UpdateCounts::default() };
         let order = counts.order(1);
         assert_eq!(order[..5], [0, 2, 3, 4, 1]);
         for (step, threshold, expected) in
@@ -415,19 +455,35 @@ mod tests {
         {
             assert_eq!(counts.stop(&order, step, threshold), expected, "{step}, {threshold}");
         }
-        let none = UpdateCounts { first: vec![0; 7], total: 0 };
+        let none = UpdateCounts { first: vec![0; 7], ..UpdateCounts::default() };
         assert_eq!(none.stop(&order, 2, 0.1), 0, "no parameter is hot without updates");
     }
 
     /// Of two lists of parameters without updates, each list has any parameter with the same chance.
     #[test]
     fn ties_of_two_lists_are_broken_independently() {
-        let none = UpdateCounts { first: vec![0; 10_000], total: 0 };
+        let none = UpdateCounts { first: vec![0; 10_000], ..UpdateCounts::default() };
         let order = |seed: u64, list: &str| none.order(ties(Seed(seed), list));
         assert_eq!(order(1, "whole"), order(1, "whole"));
         for other in [order(1, "sample"), order(2, "whole")] {
             let common = precision(&order(1, "whole")[..1000], &other[..1000]);
             assert!((0.05..0.15).contains(&common), "{common} of 1000 out of 10000");
+        }
+    }
+
+    /// In a short sample as many updates as the last hot parameter have many that are not counted one by one.
+    #[test]
+    fn later_parameters_are_identified_as_often_as_if_all_were_counted() {
+        let curve = Curve::zipf(1_000_000, 0.5).unwrap();
+        let (hot, updates) = (20_000u32, 1e5);
+        let later = |ranks: &[u64]| ranks.iter().filter(|rank| **rank >= counted(hot.into())).count() as f64;
+        for seed in 1..=2 {
+            let all = UpdateCounts::draw(&curve, updates, curve.ranks(), &mut Seed(seed).stream("test", 0, 0));
+            let expected = later(&all.order(seed)[..hot as usize]);
+            let order = identify(&curve, hot, 0.5, 2.0 * updates, Seed(seed)).unwrap();
+            let HotOrder::Identified { ranks, .. } = order else { panic!("identified") };
+            let found = later(&ranks);
+            assert!(expected > 1000.0 && (found - expected).abs() < 0.1 * expected, "{found}, not {expected}");
         }
     }
 

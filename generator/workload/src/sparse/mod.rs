@@ -20,6 +20,7 @@ mod plan;
 pub mod read;
 pub mod recording;
 pub mod shards;
+pub(crate) mod tail;
 
 use std::sync::Arc;
 

@@ -189,7 +189,7 @@ impl Recording {
         all.sort_unstable();
         let runs = all.chunk_by(|a, b| a == b);
         let (keys, first) = runs.map(|run| (run[0], run.len() as u64)).unzip();
-        Counted { keys, counts: UpdateCounts { first, total: all.len() as u64 } }
+        Counted { keys, counts: UpdateCounts { first, total: all.len() as u64, ..UpdateCounts::default() } }
     }
 
     /// Hot pairs by index and cold ones by key.

@@ -1,0 +1,140 @@
+//! Counts of the ranks after those that are counted one by one, as far as they may be hot.
+//!
+//! In a short training many of the later ranks have as many updates as the last hot one, and there are too many of them
+//! to count each. Their updates are divided instead: each half of the ranks gets a binomial number, by its share of the
+//! curve, and a part with fewer updates than a hot rank needs is left as it is. These are independent Poisson numbers
+//! with a known sum, as if counted one by one. Called by [`hot`](super::hot) and by the study of LIBRA §5.3.
+
+use super::curve::Curve;
+use super::hot::binomial;
+use crate::seed::Stream;
+
+/// Updates of a training: those in its sample, and the others.
+pub(crate) type Updates = [u64; 2];
+
+/// Most parts that may have enough updates at once. A curve that takes more hardly falls.
+const PARTS_MAX: u64 = 20_000_000;
+
+/// The later ranks of a training.
+#[derive(Debug)]
+pub(crate) struct Tail<'a> {
+    curve: &'a Curve,
+    stream: Stream,
+    /// First rank.
+    from: u64,
+    /// Parts that are not divided further yet: first rank, one more than the last, updates.
+    parts: Vec<(u64, u64, Updates)>,
+}
+
+impl<'a> Tail<'a> {
+    /// The ranks from `from` on, which have `updates` together.
+    pub(crate) fn new(curve: &'a Curve, from: u64, updates: Updates, stream: Stream) -> Self {
+        Tail { curve, stream, from, parts: vec![(from, curve.ranks(), updates)] }
+    }
+
+    /// Divides on; returns further ranks with at least `least[0]` updates in the sample or `least[1]` in the whole
+    /// training. Both are 1 or more.
+    pub(crate) fn reach(&mut self, least: [u64; 2]) -> Result<Vec<(u64, Updates)>, String> {
+        let sum = |count: fn(&Updates) -> u64| self.parts.iter().map(|(.., updates)| count(updates)).sum::<u64>();
+        let parts = sum(|own| own[0]) / least[0] + sum(|own| own[0] + own[1]) / least[1];
+        if parts > PARTS_MAX {
+            return Err(format!(
+                "of {} parameters after the first {}, more than {PARTS_MAX} may have as many updates as the last hot one; \
+                 lower parameters, or choose a curve that falls faster",
+                self.curve.ranks() - self.from,
+                self.from
+            ));
+        }
+        let (mut found, mut left) = (Vec::new(), Vec::new());
+        while let Some((from, end, updates)) = self.parts.pop() {
+            let [sampled, others] = updates;
+            if sampled < least[0] && sampled + others < least[1] {
+                left.extend((updates != [0, 0]).then_some((from, end, updates)));
+                continue;
+            }
+            if end - from == 1 {
+                found.push((from, updates));
+                continue;
+            }
+            let middle = from + (end - from) / 2;
+            let (lower, upper) = (self.curve.between(from, middle), self.curve.between(middle, end));
+            let share = lower / (lower + upper);
+            let first = updates.map(|count| binomial(count, share, &mut self.stream).min(count));
+            self.parts.push((middle, end, [sampled - first[0], others - first[1]]));
+            self.parts.push((from, middle, first));
+        }
+        self.parts = left;
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::seed::{Seed, unit};
+
+    /// Mean and its squared error.
+    fn mean(values: &[f64]) -> (f64, f64) {
+        let n = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / n;
+        (mean, values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n * n))
+    }
+
+    #[test]
+    fn ranks_have_as_many_updates_as_if_each_was_drawn() {
+        let curve = Curve::zipf(5000, 0.7).unwrap();
+        let (from, updates, least) = (100, 4000u64, 3);
+        let mut seen: [[Vec<f64>; 3]; 2] = Default::default();
+        for training in 0..60 {
+            let mut stream = Seed(training).stream("test", 0, 0);
+            let below = curve.share(from);
+            let mut drawn = BTreeMap::new();
+            for _ in 0..updates {
+                *drawn.entry(curve.rank(below + (1.0 - below) * unit(&mut stream))).or_insert(0u64) += 1;
+            }
+            drawn.retain(|_, count| *count >= least);
+            let mut tail = Tail::new(&curve, from, [updates, 0], Seed(training).stream("test", 1, 0));
+            let found: BTreeMap<u64, u64> =
+                tail.reach([least, u64::MAX]).unwrap().into_iter().map(|(rank, [count, _])| (rank, count)).collect();
+            for (way, counts) in [drawn, found].iter().enumerate() {
+                assert!(counts.iter().all(|(rank, count)| (from..5000).contains(rank) && *count >= least));
+                seen[way][0].push(counts.len() as f64);
+                seen[way][1].push(counts.range(..1000).count() as f64);
+                seen[way][2].push(counts.values().sum::<u64>() as f64);
+            }
+        }
+        for i in 0..3 {
+            let [(drawn, a), (found, b)] = [mean(&seen[0][i]), mean(&seen[1][i])];
+            assert!(drawn > 50.0 && (drawn - found).abs() < 4.5 * (a + b).sqrt(), "{i}: {drawn} drawn, {found} found");
+        }
+    }
+
+    /// What is found for lower and lower counts is of one training.
+    #[test]
+    fn no_update_is_lost_or_found_twice() {
+        let curve = Curve::mandelbrot(1 << 40, 1.2, 500.0).unwrap();
+        let updates = [2000, 30_000];
+        let mut tail = Tail::new(&curve, 1000, updates, Seed(1).stream("test", 0, 0));
+        let mut all = BTreeMap::new();
+        for least in [[u64::MAX; 2], [9, u64::MAX], [3, 20], [2, 2], [1, 1]] {
+            for (rank, [sampled, others]) in tail.reach(least).unwrap() {
+                assert!(sampled >= least[0] || sampled + others >= least[1], "{least:?}: {sampled}, {others}");
+                assert_eq!(all.insert(rank, [sampled, others]), None);
+            }
+        }
+        assert_eq!(all.values().fold([0, 0], |sum, own| [sum[0] + own[0], sum[1] + own[1]]), updates);
+        assert!(tail.reach([1, 1]).unwrap().is_empty());
+        // No ranks, no updates.
+        assert_eq!(Tail::new(&curve, 1 << 40, [0, 0], Seed(1).stream("test", 0, 0)).reach([1, 1]), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn a_curve_that_does_not_fall_is_refused() {
+        let curve = Curve::zipf(1 << 50, 0.0).unwrap();
+        let mut tail = Tail::new(&curve, 200_000, [100_000_000, 0], Seed(1).stream("test", 0, 0));
+        let why = tail.reach([1, u64::MAX]).unwrap_err();
+        assert!(["after the first 200000", "20000000", "parameters"].iter().all(|part| why.contains(part)), "{why}");
+    }
+}
