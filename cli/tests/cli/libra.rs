@@ -163,3 +163,27 @@ fn a_resolved_configuration_gives_its_run_again() {
         assert!(rows == same, "{topology}, {workers}: other rows");
     }
 }
+
+/// The page's table of Figure 15 shows the precisions of docs/evidence.json, rounded once.
+#[test]
+fn the_table_of_samples_has_the_numbers_of_the_runs() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    let read = |name: &str| std::fs::read_to_string(docs.join(name)).expect("readable");
+    let (page, numbers) = (read("sparse.md"), read("evidence.json"));
+    let numbers: serde_json::Value = serde_json::from_str(&numbers).expect("JSON");
+    let points = numbers["libra/figure15"]["points"].as_array().expect("points");
+    for model in ["oa", "se", "deeplight", "lstm", "ncf"] {
+        let shown = |metric: &str, rate: &str| {
+            let is = |point: &&serde_json::Value| {
+                let labels = &point["labels"];
+                point["metric"] == metric && labels["study.model"] == model && labels["study.sample_rate"] == rate
+            };
+            format!("{:.3}", points.iter().find(is).expect("such a point")["median"].as_f64().expect("a number"))
+        };
+        let start = format!("| `{model}` | {} | {} | ", shown("hot_precision", "0.04"), shown("hot_precision", "0.08"));
+        let [few, many] = ["0.04", "0.08"].map(|rate| shown("hot_precision_fixed", rate));
+        let end = format!(" | {few} / {many} |");
+        let is_row = |line: &str| line.starts_with(&start) && line.ends_with(&end);
+        assert!(page.lines().any(is_row), "docs/sparse.md has no row \"{start}…{end}\"");
+    }
+}
