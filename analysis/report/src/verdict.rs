@@ -16,7 +16,7 @@ use crate::headings::{heading, is_study};
 use crate::lead;
 use crate::sweep::configuration::mixed;
 use crate::sweep::data::{Labels, Lacking, PointSummary, RunSummary, SweepData, VARIANT};
-use crate::sweep::data::{describe, matches};
+use crate::sweep::data::{describe, matches, name_of};
 
 /// The answer of a report.
 #[derive(Debug, Clone, Serialize)]
@@ -172,22 +172,30 @@ pub fn cautions(sweep: &SweepData) -> Vec<String> {
     all
 }
 
-/// Returns a sentence for each kind of these notes, with the number of runs that have one; a run may have several.
+/// Returns a sentence for each kind of these notes, with the number of runs that have one; a run may have several. If their texts
+/// differ, the sentence has that of the first run as an example.
 fn told<'a>(runs: &'a [RunSummary], word: &str, notes: impl Fn(&'a RunSummary) -> Vec<&'a Note>) -> Vec<String> {
-    let mut told: Vec<(&Note, usize)> = Vec::new();
+    // The first note of each kind, its text and its run, the number of runs, and whether another text differs.
+    let mut told: Vec<(&Note, String, &RunSummary, usize, bool)> = Vec::new();
     for run in runs {
-        let mut own = notes(run);
         let mut seen = BTreeSet::new();
-        own.retain(|note| seen.insert(note.code()));
-        for note in own {
-            match told.iter_mut().find(|(known, _)| known.code() == note.code()) {
-                Some((_, count)) => *count += 1,
-                None => told.push((note, 1)),
+        for note in notes(run) {
+            let is_first = seen.insert(note.code());
+            match told.iter_mut().find(|(known, ..)| known.code() == note.code()) {
+                Some((_, text, _, count, differ)) => {
+                    *count += usize::from(is_first);
+                    *differ = *differ || note.to_string() != *text;
+                }
+                None => told.push((note, note.to_string(), run, 1, false)),
             }
         }
     }
     let all = runs.len();
-    told.into_iter().map(|(note, count)| format!("{word}, {count} of {all} runs: {note}.")).collect()
+    let sentence = |(_, text, run, count, differ): (&Note, String, &RunSummary, usize, bool)| {
+        let example = if differ { format!("; for example, {}", name_of(run)) } else { String::new() };
+        format!("{word}, {count} of {all} runs{example}: {text}.")
+    };
+    told.into_iter().map(sentence).collect()
 }
 
 /// Returns the page's main answer, if no other sentence contains it: one per variant.
@@ -282,5 +290,23 @@ mod tests {
         let runs = [run, RunSummary::default()];
         let said = told(&runs, "Caution", |run| run.validity.cautions().collect());
         assert!(said.len() == 1 && said[0].starts_with("Caution, 1 of 2 runs"), "{said:?}");
+    }
+
+    /// Numbers of one run are not those of all.
+    #[test]
+    fn a_text_that_differs_among_runs_is_an_example() {
+        let counts = |twice: u64, never: u64| Note::CountedUnlikeOnce { twice, never };
+        let run = |seed: u64, note: Note| {
+            let mut run = RunSummary { dir: format!("paper,seed={seed}"), seed, ..RunSummary::default() };
+            run.validity.notes = vec![note];
+            run
+        };
+        let cautions = |runs: &[RunSummary]| told(runs, "Caution", |run| run.validity.cautions().collect());
+        let text = counts(258, 0).to_string();
+        let equal = [1, 2].map(|seed| run(seed, counts(258, 0)));
+        assert_eq!(cautions(&equal), [format!("Caution, 2 of 2 runs: {text}.")]);
+        let differ = [run(1, counts(258, 0)), run(2, counts(220, 9)), run(3, counts(258, 0))];
+        let example = "for example, paper,seed=1 (all defaults, seed 1)";
+        assert_eq!(cautions(&differ), [format!("Caution, 3 of 3 runs; {example}: {text}.")]);
     }
 }
