@@ -3,8 +3,11 @@
 //! Each worker sends in its iteration i what the recorded worker sent in its iteration i, and again from the first one on when
 //! the trace is over. Which parameters are hot is counted over the trace, or over a part of it (LIBRA §3.1, §3.3).
 
+use std::collections::BTreeSet;
+
 use super::{HotKnown, Settings, hot};
 use crate::config::Section;
+use crate::record::NO_CLUSTER;
 use crate::seed::Seed;
 use crate::sparse::hot::principle_of_counts;
 use crate::sparse::recording::{Counted, PAIRS_HELD};
@@ -43,9 +46,11 @@ fn members(survey: &Survey, section: &mut Section) -> Result<(u16, u32)> {
     let jobs = population.clusters().clamp(1, usize::from(u16::MAX)) as u16;
     let workers = (population.len() / usize::from(jobs)) as u32;
     if *population != Population::regular(jobs, workers) {
+        let clusters = population.cluster_of.iter().filter(|c| **c != NO_CLUSTER).collect::<BTreeSet<_>>().len().max(1);
         return Err(Error::config(format!(
-            "{}: {path} has {} workers in {jobs} clusters; a job is a cluster, all have as many workers, and workers are numbered \
-             cluster by cluster: `pktgen trace scale {path} --clusters {jobs} --workers N -o OTHER` makes it so",
+            "{}: {path} has {} workers in {clusters} clusters; a job is a cluster, clusters are numbered from 0 without gaps, all have as \
+             many workers, and workers are numbered cluster by cluster: `pktgen trace scale {path} --clusters {clusters} --workers N -o \
+             OTHER` makes it so",
             section.place("trace"),
             population.len()
         )));
@@ -270,6 +275,11 @@ mod tests {
         write(&path, &rows[..3]);
         let message = open(&path, &[]).map(|_| ()).unwrap_err().to_string();
         assert!(message.contains("3 workers in 2 clusters") && message.contains("pktgen trace scale"), "{message}");
+        // Clusters with gaps between their numbers are counted, too.
+        let gaps: Vec<Row> = rows.iter().map(|row| (5 + 2 * row.0, row.1, row.2, row.3, row.4)).collect();
+        write(&path, &gaps);
+        let message = open(&path, &[]).map(|_| ()).unwrap_err().to_string();
+        assert!(message.contains("4 workers in 2 clusters") && message.contains("--clusters 2 --workers N"), "{message}");
     }
 
     #[test]
