@@ -13,7 +13,7 @@ pub struct ServerTally {
     pub packets: u64,
     /// Packets of background traffic.
     pub background: u64,
-    /// Packets with updates that the reward gate accepted.
+    /// Packets with updates whose content their receiver took.
     pub accepted: u64,
     /// Packets with an id, by their number of updates.
     pub by_count: Vec<u64>,

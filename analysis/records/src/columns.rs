@@ -65,7 +65,7 @@ pub struct ReceivedColumns {
     pub count: Vec<u16>,
     /// Frame lengths.
     pub bytes: Vec<u32>,
-    /// Whether the server's reward gate accepted them.
+    /// Whether their receiver took their content.
     pub accepted: Vec<bool>,
     /// Codes of [`Heat`], checked, or [`NO_HEAT`].
     pub heat: Vec<u8>,

@@ -53,7 +53,7 @@ pub struct IterationColumns {
     pub sources: Vec<u64>,
     /// Numbers of nonzero gradients contributed.
     pub elements: Vec<u64>,
-    /// Whether all results arrived before the worker began, so that it computed nothing.
+    /// Whether all results arrived before the worker began, so that it computed nothing; of sums by key, whether a failed switch lost its pushes.
     pub missed: Vec<bool>,
 }
 

@@ -71,7 +71,7 @@ const DEFINITIONS: [Definition; 25] = [
         .source("OLAF §5"),
     Definition::new("withheld_share", SHARE, Better::Neither, "Share of transmissions that were due (generated updates and retransmissions) that workers withheld.")
         .source("OLAF §5"),
-    Definition::new("accepted", SHARE, Better::Neither, "Share of received packets that the server's reward gate accepted.")
+    Definition::new("accepted", SHARE, Better::Neither, "Share of received packets whose content was taken: others were refused by the server's reward gate or, in training, had arrived before (at least in part) or came too late.")
         .source("OLAF §2.1"),
     updates("retransmissions", Better::Lower, "Transmissions of updates that had been sent before."),
     updates("balance_unknown", Better::Lower, "Updates missing from the account; 0, or the run is invalid."),
@@ -192,7 +192,7 @@ fn checked(run: &Analysis) -> bool {
     }
 }
 
-/// Returns the number of packets accepted by the server's reward gate.
+/// Returns the number of packets whose content their receiver took.
 fn accepted(run: &Analysis) -> u64 {
     run.resolved.as_ref().map_or(run.manifest.counters.accepted, |resolved| resolved.arrivals().accepted)
 }

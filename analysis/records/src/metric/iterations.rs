@@ -60,7 +60,7 @@ const DEFINITIONS: [Definition; 18] = [
     of("delay_mean", NS, Better::Neither, "Mean straggler delay per iteration.").source("TRIO §6.1"),
     of("straggled_share", SHARE, Better::Neither, "Share of iterations with a straggler delay.").source("TRIO §6.1"),
     of("skipped_share", SHARE, Better::Lower, "Share of blocks that were not sent, because their result had already arrived."),
-    of("missed_share", SHARE, Better::Lower, "Share of iterations that were not computed, because all results had already arrived."),
+    of("missed_share", SHARE, Better::Lower, "Share of iterations that took no part: all results had arrived before they began, so that nothing was computed, or (sums by key) a switch that failed lost their pushes."),
     of(ITERATIONS, "iterations", Better::Neither, "Completed iterations of all workers."),
 ];
 

@@ -116,7 +116,7 @@ pub struct Counters {
     pub first_elements: u64,
     /// End of the run, in ps.
     pub end_ps: i64,
-    /// Packets that the server's reward gate accepted.
+    /// Packets whose content their receiver took: those with `accepted` in `received`.
     #[serde(default)]
     pub accepted: u64,
     /// Time at which the last worker reached the goal, in ps.

@@ -188,7 +188,8 @@ rows! {
         count: u16 as "count" in "updates", "How many updates its content represents.";
         bytes: u32 as "bytes" in BYTES, "Length of the frame.";
         reward: Option<f32> as "reward" in REWARD, "Mean reward of the members, weighted by their counts.";
-        accepted: bool as "accepted" in YES_NO, "Did the server's reward gate accept it?";
+        accepted: bool as "accepted" in YES_NO,
+            "Did its receiver take its content? Not if the server's reward gate refuses it or, in training, if some of it had arrived before or it came too late.";
         sum_ok: SumOk as "sum_ok" in CODE, "Is the payload the sum of the members, bit for bit? A code of `sum_ok`.";
         node: u16 as "node" in NUMBER, "Who received it: index into `nodes` of the manifest.";
         digest: Option<u64> as "digest" in NUMBER, "Stands for the gradients, where sums are verified after the run (real time).";
@@ -223,7 +224,8 @@ rows! {
         degraded: u32 as "degraded" in COUNT, "Results that lacked sources.";
         sources: u64 as "sources" in COUNT, "Sources of all results together.";
         elements: u64 as "elements" in COUNT, "Gradients other than 0 that it contributed; of sparse models all pairs.";
-        missed: bool as "missed" in YES_NO, "It had all results when it wanted to begin, and computed nothing.";
+        missed: bool as "missed" in YES_NO,
+            "It had all results when it wanted to begin, and computed nothing; of sums by key, it pushed, but its results had no sum, since a switch that failed had added its pushes.";
     }
 
     /// A result that a worker of synchronous training got.
