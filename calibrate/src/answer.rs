@@ -12,7 +12,7 @@ use crate::fit::{Fit, Place, residual};
 use crate::interval::{Profile, allowed, profile};
 use crate::minimum::minimum;
 use crate::parameter::{NumberRange, ParameterRange, Setting, Space};
-use crate::search::{Branch, Effect, Look, Progress, Task, measured, search};
+use crate::search::{Branch, Effect, Look, Progress, Task, effect_of_choices, measured, search};
 use crate::sequence::Sequence;
 use crate::settings::CalibrateKeys;
 use crate::target::{Known, PointLabels, TargetValue};
@@ -92,8 +92,8 @@ pub struct FoundTarget {
     pub twin: Option<f64>,
     /// The difference between value and twin, in deviations.
     pub off: Option<f64>,
-    /// Each parameter moves it by at most twice its noise or a tenth of its interquartile range, with the emulator's error. False if that
-    /// error leaves it open.
+    /// Each number moves it by at most twice its noise or a tenth of its interquartile range, with the emulator's error, and its means over
+    /// the settings of each combination of choices differ by at most twice its noise. False if that error leaves it open.
     pub says_nothing: bool,
     /// The nearest mean of all settings that were run, if those of each combination of choices are on one side of the target and chance does
     /// not explain how far off it is.
@@ -404,7 +404,9 @@ impl AnswerParts<'_> {
         let of = |(i, target): (usize, &TargetValue)| {
             let deviation = self.deviation(i);
             let twin = best.and_then(|place| place.mean(i));
-            let effects = self.branch.effects.get(i);
+            let is_none = |of: &Vec<Effect>| {
+                of.iter().chain([&effect_of_choices(branches, i)]).all(|effect| self.is_none(i, effect))
+            };
             FoundTarget {
                 metric: target.metric.clone(),
                 at: target.at.clone(),
@@ -414,8 +416,7 @@ impl AnswerParts<'_> {
                 deviation,
                 twin,
                 off: twin.map(|twin| residual(target, twin) / deviation),
-                says_nothing: effects
-                    .is_some_and(|of| !of.is_empty() && of.iter().all(|effect| self.is_none(i, effect))),
+                says_nothing: self.branch.effects.get(i).is_some_and(|of| !of.is_empty() && is_none(of)),
                 nearest: self.nearest(i, twin, branches),
             }
         };

@@ -267,6 +267,24 @@ fn a_target_between_the_values_of_two_choices_is_out_of_reach() {
     }
 }
 
+/// The number is idle: the choice alone moves the target, or nothing does.
+#[test]
+fn a_choice_moves_a_target() {
+    let choices = ParameterRange::Choices(vec![Value::Integer(0), Value::Integer(1)]);
+    let kind = Parameter { key: "kind".into(), variant: None, range: choices };
+    let space = Space { parameters: vec![numbers("idle", 0.0, 1.0), kind] };
+    let targets = [TargetValue::measured("size", &PointLabels::new(), &[7.0; 3]).expect("values")];
+    let keys = CalibrateKeys { settings: 40, ..keys() };
+    for apart in [0.0, 3.0] {
+        let size = |setting: &[f64], _: u64| vec![7.0 + apart * setting[1]];
+        let answer = calibrate(&space, &targets, &keys, &mut Function(size, 50), &mut |_, _| {}).expect("an answer");
+        assert_eq!(answer.targets[0].says_nothing, apart == 0.0, "{apart}");
+        assert!(answer.parameters[0].without_effect, "{apart}");
+        let is_said = remarks(answer).contains(&"size: no parameter moves it by more than its noise".to_owned());
+        assert_eq!(is_said, apart == 0.0, "{apart}");
+    }
+}
+
 /// Two runs of these functions differ by nothing, or by little: emulators are off by more where a function is no plane. An idle parameter
 /// is without effect, small ones have one, also of a value that is large.
 #[test]

@@ -68,7 +68,7 @@ pub(crate) struct Branch {
     settled: bool,
 }
 
-/// How far a number moves a target over the whole range, by an emulator.
+/// How far a number moves a target over the whole range, by an emulator, or how far choices move it, by the settings that were run.
 pub(crate) struct Effect {
     span: f64,
     /// The error of the span.
@@ -324,6 +324,19 @@ fn effects(fit: &Fit, asked: &[(f64, Vec<f64>)], places: &[Place]) -> Vec<Vec<Ef
         Effect { span, error, negligible }
     };
     (0..targets).map(|target| (0..fit.region.0.len()).map(|k| of(target, k)).collect()).collect()
+}
+
+/// Returns how far the choices move a target: the largest difference between branches of its mean over all their settings.
+pub(crate) fn effect_of_choices(branches: &[Branch], target: usize) -> Effect {
+    let mean = |branch: &Branch| {
+        let means: Vec<f64> = branch.places.iter().filter_map(|place| place.mean(target)).collect();
+        (!means.is_empty()).then(|| means.iter().sum::<f64>() / means.len() as f64)
+    };
+    let means: Vec<f64> = branches.iter().filter_map(mean).collect();
+    let least = means.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = means.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let rounded = ROUNDED * least.abs().max(most.abs());
+    Effect { span: most - least, error: rounded, negligible: 2.0 * rounded }
 }
 
 /// Returns the interquartile range of a target's means at the settings that were run: a few steep ones do not widen it.
