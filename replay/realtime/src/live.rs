@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use pktgen_core::age::Sawtooth;
-use pktgen_core::record::{NO_CLUSTER, Received};
+use pktgen_core::record::Received;
 use pktgen_core::time::{NEVER, SECOND, Time};
 use rtrb::{Consumer, Producer, RingBuffer};
 
@@ -261,7 +261,7 @@ struct Watched {
     device: DeviceSlot,
     /// One ring, or two: the server's and the workers'.
     deliveries: Vec<Consumer<Delivered>>,
-    /// Deliveries not yet assigned to clusters: their workers' departures up to then are counted later.
+    /// Deliveries not yet in the counts of clusters: their workers' departures up to then are counted later.
     pending: VecDeque<Delivered>,
     skipped: Arc<AtomicU64>,
     sent: Arc<SentBy>,
@@ -315,9 +315,20 @@ struct Cluster {
     last: ClusterTotals,
 }
 
+impl Cluster {
+    /// Updates the age. The first observed update starts it: earlier updates that were lost are unknown here.
+    fn observe(&mut self, delivered: &Delivered) {
+        if !self.age.started() {
+            self.age.generated(delivered.generation);
+        }
+        self.age.delivered(delivered.t, delivered.generation);
+    }
+}
+
 impl Watched {
     fn look(&mut self, progress: &Progress) -> Glance {
-        // Later arrivals wait, so that nothing arrives before it is counted as sent; ages refer to the same moment.
+        // Later arrivals wait, so that nothing arrives before it is counted as sent. Ages are of the totals' moment, since
+        // a paused run holds rows of clusters back.
         let until =
             if progress.over { [NEVER; 2] } else { [self.sent.total_until(), self.sent.until.load(Ordering::Acquire)] };
         for deliveries in &mut self.deliveries {
@@ -326,6 +337,9 @@ impl Watched {
                     self.totals.received += 1;
                     self.totals.represented += u64::from(delivered.count);
                     self.totals.received_bytes += u64::from(delivered.bytes);
+                    if let Some(cluster) = self.clusters.get_mut(usize::from(delivered.cluster)) {
+                        cluster.observe(&delivered);
+                    }
                     self.pending.push_back(delivered);
                 }
             }
@@ -333,8 +347,8 @@ impl Watched {
         while let Some(delivered) = self.pending.pop_front_if(|delivered| delivered.t <= until[1]) {
             self.take(delivered);
         }
-        let [total, now] = until.map(|until| progress.t.min(until));
-        self.count(progress, total);
+        let now = progress.t.min(until[0]);
+        self.count(progress, now);
         let progress = &self.agreed(progress);
         let length = progress.t - self.begun;
         if length >= WINDOW {
@@ -411,19 +425,11 @@ impl Watched {
     }
 
     fn take(&mut self, delivered: Delivered) {
-        let Delivered { t, generation, bytes, cluster, count } = delivered;
-        if cluster == NO_CLUSTER {
-            return;
-        }
+        let Delivered { bytes, cluster, count, .. } = delivered;
         let Some(cluster) = self.clusters.get_mut(usize::from(cluster)) else { return };
         cluster.totals.packets += 1;
         cluster.totals.updates += u64::from(count);
         cluster.totals.bytes += u64::from(bytes);
-        // The first observed update starts the age: earlier updates that were lost are unknown here.
-        if !cluster.age.started() {
-            cluster.age.generated(generation);
-        }
-        cluster.age.delivered(t, generation);
     }
 
     /// Ends a window.

@@ -1,3 +1,4 @@
+use pktgen_core::record::NO_CLUSTER;
 use pktgen_core::time::{MS, SECOND};
 
 use super::*;
@@ -239,4 +240,26 @@ fn what_threads_sent_is_counted_before_its_rows_are_written() {
     sent.count(0, 1);
     sent.counted(950 * MS);
     assert_eq!(view.look(&at(SECOND)).unwrap().clusters[0].totals.packets, 1);
+}
+
+/// While a run is paused, rows of frames that left wait for the rest of their round, and the sending threads go on.
+#[test]
+fn ages_grow_while_rows_of_clusters_wait() {
+    let view = View::with_intervals(Some(SECOND));
+    let Ends { mut feed, sent, .. } = view.begin(("a run".into(), Path::new("out")), 1, Expected::Single, SEES);
+    sent.counted(400 * MS);
+    sent.generated(0, 390 * MS);
+    let lane = sent.lanes(1).next().expect("a lane");
+    lane.left(2, 500 * MS);
+    feed.delivered(delivered(400 * MS, 390 * MS, 0, 1));
+    feed.delivered(delivered(500 * MS, 480 * MS, 0, 1));
+    for t in [SECOND, 2 * SECOND] {
+        lane.left(0, t);
+        let glance = view.look(&at(t)).unwrap();
+        let ClusterStats { age, age_mean_ps, totals, .. } = glance.clusters[0];
+        // Counts are of the rows that are written.
+        assert_eq!((glance.interval.unwrap().end, age, totals.packets), (t, Some(t - 480 * MS), 1));
+        // The mean ends with the last arrival: 110 ms after the first generation, at an age of as much.
+        assert!((age_mean_ps.unwrap() - 55.0 * MS as f64).abs() < 1.0, "{age_mean_ps:?}");
+    }
 }
