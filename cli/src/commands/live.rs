@@ -48,8 +48,6 @@ pub(crate) struct Live {
     stats: Option<Mutex<StatsWriter>>,
     steering: Option<Arc<Steering>>,
     control: Option<ControlServer>,
-    /// Whether runs wait to be started.
-    hold: bool,
     said: Mutex<Said>,
 }
 
@@ -90,8 +88,17 @@ impl Said {
 }
 
 impl Live {
-    /// Creates the observers according to the flags; `stop` ends the run.
-    pub(crate) fn new(flags: &Looking, stop: Arc<AtomicBool>, ui: &Ui) -> Result<Live> {
+    /// Creates the observers of `experiment` according to the flags; `stop` ends the run, and `sends` is whether this
+    /// process has the workers.
+    pub(crate) fn new(
+        flags: &Looking,
+        experiment: &Experiment,
+        sends: bool,
+        stop: Arc<AtomicBool>,
+        ui: &Ui,
+    ) -> Result<Live> {
+        // Before anything is opened.
+        refuse_unsupported(flags, experiment)?;
         if flags.tui && !std::io::stderr().is_terminal() {
             return Err(Error::config(
                 "--tui: standard error is no terminal; leave --tui out, or use --metrics ADDRESS",
@@ -115,40 +122,25 @@ impl Live {
                 "--stats: the screen of --tui is on this terminal; give --stats-to FILE.csv or FILE.jsonl",
             ));
         }
-        let stats = every.map(|_| StatsWriter::open(flags.stats_to.as_deref())).transpose()?.map(Mutex::new);
         if flags.hold && !flags.tui && flags.control.is_none() {
             return Err(Error::config("--hold: there is no way to start the run; add --control or --tui"));
         }
+        let stats = every.map(|_| StatsWriter::open(flags.stats_to.as_deref())).transpose()?.map(Mutex::new);
         let view = Arc::new(View::with_intervals(every));
-        let (steering, control) = steer(flags, &stop, &view, ui)?;
+        let has_keys = flags.tui && sends && experiment.is_steerable()?;
+        let (steering, control) = steer(flags, has_keys, &stop, &view, ui)?;
         let exporter = flags.metrics.map(Exporter::serve).transpose()?;
         let screen = flags.tui.then(Screen::open).transpose()?.map(Mutex::new);
-        let (hold, said) = (flags.hold, Mutex::default());
-        Ok(Live { view, stop, screen, exporter, stats, steering, control, hold, said })
+        Ok(Live { view, stop, screen, exporter, stats, steering, control, said: Mutex::default() })
     }
 
     /// Returns the experiment with observation.
-    pub(crate) fn watch(&self, experiment: Experiment) -> Result<Experiment> {
-        if self.stats.is_some() && !experiment.is_real_time()? {
-            return Err(Error::config(
-                "--stats: not supported in virtual time; leave it out, or set transport.kind to a transport in real \
-                 time (pktgen list transports)",
-            ));
-        }
-        let steers = [(self.hold, "--hold"), (self.control.is_some(), "--control")];
-        if let Some((_, flag)) = steers.into_iter().find(|(given, _)| *given)
-            && !experiment.is_steerable()?
-        {
-            return Err(Error::config(format!(
-                "{flag}: not supported in virtual time and over files; leave it out, or set transport.kind to another \
-                 transport in real time (pktgen list transports)"
-            )));
-        }
+    pub(crate) fn watch(&self, experiment: Experiment) -> Experiment {
         let experiment = experiment.watched_by(self.view.clone());
-        Ok(match &self.steering {
+        match &self.steering {
             Some(steering) => experiment.steered_by(steering.clone()),
             None => experiment,
-        })
+        }
     }
 
     /// Ends observation. Returns the exit code.
@@ -205,16 +197,40 @@ impl Live {
     }
 }
 
-/// Returns the control of the runs by keys and the socket, if requested.
+/// Refuses flags that the runs of `experiment` do not support.
+fn refuse_unsupported(flags: &Looking, experiment: &Experiment) -> Result<()> {
+    let watches = [(flags.tui, "--tui"), (flags.metrics.is_some(), "--metrics"), (flags.stats.is_some(), "--stats")];
+    if let Some((_, flag)) = watches.into_iter().find(|(given, _)| *given)
+        && !experiment.is_real_time()?
+    {
+        return Err(Error::config(format!(
+            "{flag}: not supported in virtual time; leave it out, or set transport.kind to a transport in real time \
+             (pktgen list transports)"
+        )));
+    }
+    let steers = [(flags.hold, "--hold"), (flags.control.is_some(), "--control")];
+    if let Some((_, flag)) = steers.into_iter().find(|(given, _)| *given)
+        && !experiment.is_steerable()?
+    {
+        return Err(Error::config(format!(
+            "{flag}: not supported in virtual time and over files; leave it out, or set transport.kind to another \
+             transport in real time (pktgen list transports)"
+        )));
+    }
+    Ok(())
+}
+
+/// Returns the control of the runs by keys, if `has_keys`, and by the socket, if requested.
 fn steer(
     flags: &Looking,
+    has_keys: bool,
     stop: &Arc<AtomicBool>,
     view: &Arc<View>,
     ui: &Ui,
 ) -> Result<(Option<Arc<Steering>>, Option<ControlServer>)> {
     let Some(chosen) = &flags.control else {
         let steering = || Steering::new(stop.clone(), view.clone(), flags.hold, None, Box::new(|_, _| {}));
-        return Ok((flags.tui.then(|| Arc::new(steering())), None));
+        return Ok((has_keys.then(|| Arc::new(steering())), None));
     };
     let socket = ControlSocket::bind(chosen.as_deref())?;
     let path = socket.path().to_owned();

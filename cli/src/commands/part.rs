@@ -39,8 +39,8 @@ pub(super) fn run(experiment: Experiment, serve: args::Serve, roles: Roles, ui: 
         return Err(Error::config(what));
     }
     let stop = stop_flag();
-    let looking = Live::new(&serve.looking, stop.clone(), ui)?;
-    let experiment = looking.watch(experiment)?;
+    let looking = Live::new(&serve.looking, &experiment, roles.workers, stop.clone(), ui)?;
+    let experiment = looking.watch(experiment);
     let run = experiment.choose(serve.run.as_deref())?;
     let out = OutFolder::of(serve.out, &format!("{}-{}", experiment.name, roles.part().unwrap_or("run")))?;
     let bar = looking.bar(ui.spinner(roles.part().unwrap_or("running")));

@@ -19,8 +19,8 @@ pub(super) fn run(experiment: Experiment, rank: RankFlag, args: &Replay, ui: &Ui
     let place = rank.place(&|name| std::env::var(name).ok())?;
     let crew = RankCrew::new(place, flags.roles.as_deref())?;
     let stop = stop_flag();
-    let looking = Live::new(&args.looking, stop.clone(), ui)?;
-    let experiment = looking.watch(experiment)?;
+    let looking = Live::new(&args.looking, &experiment, crew.role().workers, stop.clone(), ui)?;
+    let experiment = looking.watch(experiment);
     let run = experiment.choose(args.run.as_deref())?;
     let out = OutFolder::of(args.out.clone(), &experiment.name)?;
     let wait = positive("--wait-ranks", Some(flags.wait_ranks))?.unwrap_or_default();

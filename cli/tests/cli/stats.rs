@@ -186,7 +186,15 @@ fn what_cannot_be_written_is_refused_before_the_run() {
         (&["--stats", "99ms"][..], "at least 100ms"),
         (&["--stats", "1s", "--stats-to", "x.txt"], ".csv, .jsonl"),
         (&["--stats", "1s", "--stats-to", "there.csv"], "there already"),
-        (&["--stats", "1s", "--set", "transport.kind=virtual"], "virtual time"),
+        (
+            &["--stats", "1s", "--stats-to", "y.csv", "--set", "transport.kind=virtual"],
+            "--stats: not supported in virtual time",
+        ),
+        (&["--tui", "--set", "transport.kind=virtual"], "--tui: not supported in virtual time"),
+        (
+            &["--metrics", "127.0.0.1:0", "--set", "transport.kind=virtual"],
+            "--metrics: not supported in virtual time",
+        ),
         (&["--stats", "1s", "--dry-run"], "--dry-run"),
         (&["--stats-to", "x.csv"], "--stats"),
         (&["--hold"], "--control or --tui"),
@@ -205,7 +213,7 @@ fn what_cannot_be_written_is_refused_before_the_run() {
         let output = replay(folder.path(), &[&["--out", "out"], args].concat());
         let said = text(&output.stderr);
         assert!(output.status.code() == Some(2) && said.contains(word), "{args:?}: {said}");
-        assert!(!folder.path().join("out").exists(), "{args:?}");
+        assert!(!folder.path().join("out").exists() && !folder.path().join("y.csv").exists(), "{args:?}");
     }
     for part in ["target", "capture"] {
         for flag in ["--control", "--hold"] {
