@@ -212,8 +212,9 @@ pub(crate) struct Replay {
     pub(crate) no_probe: bool,
 }
 
-/// What parts that serve have in common.
+/// What parts that serve have in common. They have no workers, so they refuse flags that steer these.
 #[derive(Debug, ClapArgs)]
+#[command(mut_arg("control", |arg| arg.hide(true)), mut_arg("hold", |arg| arg.hide(true)))]
 pub(crate) struct Serve {
     /// Folder for the run dir; must be new or empty [default: runs/NAME-N]
     #[arg(long)]

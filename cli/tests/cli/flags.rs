@@ -117,3 +117,15 @@ fn a_search_prints_the_configuration_of_the_named_run() {
     assert_ne!(second, prints(&[]));
     assert_eq!(prints(&[&named[..], &["--find-rate"]].concat()), second);
 }
+
+#[test]
+fn the_help_of_parts_without_workers_has_no_flags_that_steer() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (part, steers) in [("target", false), ("capture", false), ("replay", true)] {
+        let help = text(&pktgen(folder.path(), &[part, "--help"]).stdout);
+        assert!(help.contains("--stats-to"), "{part}: {help}");
+        for flag in ["--control", "--hold"] {
+            assert_eq!(help.contains(flag), steers, "{part} {flag}: {help}");
+        }
+    }
+}

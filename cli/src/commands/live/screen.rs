@@ -17,7 +17,7 @@ use ratatui::text::Line;
 use ratatui::widgets::{Block, Paragraph, Row, Sparkline, Table};
 use ratatui::{Frame, Terminal};
 
-use super::table::{COLUMNS, row, totals};
+use super::table::{COLUMNS, known, row, totals};
 
 /// Number of remembered rates: one every tenth of a second.
 const REMEMBERED: usize = 600;
@@ -78,7 +78,9 @@ impl Screen {
         let Screen { terminal, top, by_age, rates, refused, .. } = self;
         let steered = steering.map(Steering::state).map_or_else(String::new, |state| steered(&state));
         let state = if stop.load(Ordering::Relaxed) { "   ending" } else { &steered };
-        let _ = terminal.draw(|frame| draw(frame, glance, (top, *by_age), rates, state, refused.as_deref()));
+        let _ = terminal.draw(|frame| {
+            draw(frame, glance, (top, *by_age), rates, state, refused.as_deref(), steering.is_some());
+        });
     }
 
     /// Executes the control command of a key.
@@ -127,7 +129,8 @@ fn steered(state: &SteerState) -> String {
     }
 }
 
-/// Draws a run; `top` is at most its last cluster, since an earlier run of a sweep may have had more.
+/// Draws a run; `top` is at most its last cluster, since an earlier run of a sweep may have had more. With `steers` the
+/// foot has the keys that steer it.
 fn draw(
     frame: &mut Frame,
     glance: Option<&Glance>,
@@ -135,6 +138,7 @@ fn draw(
     rates: &[u64],
     state: &str,
     key: Option<&str>,
+    steers: bool,
 ) {
     let warned = glance.map_or(0, |glance| glance.warnings.len().min(3) + usize::from(glance.refused.is_some()));
     let warned = (warned + usize::from(key.is_some())) as u16;
@@ -161,7 +165,8 @@ fn draw(
         .chain(glance.warnings.iter().map(ToString::to_string))
         .take(usize::from(warned));
     let mut lines: Vec<Line> = said.map(|text| Line::styled(text, Style::new().fg(Color::Red))).collect();
-    lines.push("q end   space pause   +/- rate by 10 %   *// by 2   r reset   a oldest first   up/down scroll".into());
+    let steers = if steers { "space pause   +/- rate by 10 %   *// by 2   r reset   " } else { "" };
+    lines.push(format!("q end   {steers}a oldest first   up/down scroll").into());
     frame.render_widget(Paragraph::new(lines), foot);
 }
 
@@ -171,9 +176,10 @@ fn clusters(glance: &Glance, top: usize, by_age: bool) -> Table<'static> {
         seen.sort_by_key(|seen| std::cmp::Reverse(seen.age));
     }
     let warned = |id: u16| glance.warnings.iter().any(|warning| warning.cluster == id);
+    let knows = known(glance);
     let rows = seen.iter().skip(top).map(|seen| {
         let style = if warned(seen.id) { Style::new().fg(Color::Red) } else { Style::new() };
-        Row::new(row(seen, glance.expected)).style(style)
+        Row::new(row(seen, glance.expected, knows)).style(style)
     });
     let head = Row::new(COLUMNS).style(Style::new().add_modifier(Modifier::UNDERLINED));
     Table::new(rows, [Constraint::Length(11); COLUMNS.len()]).header(head)
@@ -193,7 +199,7 @@ mod tests {
     use super::*;
 
     /// Draws a run with eight clusters on so many columns.
-    fn drawn(columns: u16, top: &mut usize, rates: &[u64]) -> Buffer {
+    fn drawn(columns: u16, top: &mut usize, rates: &[u64], steers: bool) -> Buffer {
         let none = ClusterTotals::default();
         let seen = |id| ClusterStats { id, totals: none, last: none, age: None, age_mean_ps: None };
         let glance = Glance {
@@ -209,7 +215,7 @@ mod tests {
             interval: None,
         };
         let mut terminal = Terminal::new(TestBackend::new(columns, 20)).expect("a terminal");
-        terminal.draw(|frame| draw(frame, Some(&glance), (top, false), rates, "", None)).expect("it draws");
+        terminal.draw(|frame| draw(frame, Some(&glance), (top, false), rates, "", None, steers)).expect("it draws");
         terminal.backend().buffer().clone()
     }
 
@@ -231,9 +237,19 @@ mod tests {
     }
 
     #[test]
+    fn the_foot_has_the_keys_that_do_something() {
+        let foot = |steers| {
+            let screen = drawn(100, &mut 0, &[], steers);
+            (0..100u16).map(|x| screen[(x, 19u16)].symbol()).collect::<String>()
+        };
+        assert!(foot(true).starts_with("q end   space pause   +/- rate by 10 %"), "{}", foot(true));
+        assert_eq!(foot(false).trim_end(), "q end   a oldest first   up/down scroll");
+    }
+
+    #[test]
     fn the_newest_rates_are_drawn() {
         let rates = [&[0u64; 18][..], &[9, 9]].concat();
-        let screen = drawn(20, &mut 0, &rates);
+        let screen = drawn(20, &mut 0, &rates, true);
         let bars: Vec<_> = (15..20u16).map(|x| screen[(x, 4u16)].symbol()).collect();
         assert_eq!(bars, [" ", " ", "█", "█", "│"]);
     }
@@ -241,7 +257,7 @@ mod tests {
     #[test]
     fn a_run_with_fewer_clusters_than_the_one_before_is_shown() {
         let mut top = 40;
-        let screen = drawn(100, &mut top, &[]);
+        let screen = drawn(100, &mut top, &[], true);
         // Below the column headings.
         assert_eq!((screen[(0u16, 9u16)].symbol(), top), ("7", 7));
     }

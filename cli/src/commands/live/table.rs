@@ -9,16 +9,21 @@ use pktgen_records::human;
 pub(super) const COLUMNS: [&str; 8] =
     ["cluster", "sent/s", "packets/s", "updates/s", "per packet", "expected", "age", "mean age"];
 
-/// Formats statistics of a cluster: per second, in the last window of a second or more.
-pub(super) fn row(seen: &ClusterStats, expected: Expected) -> [String; COLUMNS.len()] {
+/// Returns whether this process knows what is sent, and what arrives, perhaps not all of it.
+pub(super) fn known(glance: &Glance) -> [bool; 2] {
+    [glance.totals.sent.is_some(), glance.totals.received_bytes.is_some() || glance.skipped > 0]
+}
+
+/// Formats statistics of a cluster: per second, in the last window of a second or more; [`known`] are those of this process.
+pub(super) fn row(seen: &ClusterStats, expected: Expected, [sends, receives]: [bool; 2]) -> [String; COLUMNS.len()] {
     let counted = expected != Expected::SumsByKey;
     let per_packet = |n: f64| if counted && seen.totals.packets > 0 { format!("{n:.2}") } else { "-".to_owned() };
     let span = |ps: Option<f64>| ps.map_or("-".to_owned(), |ps| human::show("ns", ps / 1e3));
     [
         seen.id.to_string(),
-        count(seen.last.sent),
-        count(seen.last.packets),
-        if counted { count(seen.last.updates) } else { "-".to_owned() },
+        or_dash(sends.then_some(seen.last.sent)),
+        or_dash(receives.then_some(seen.last.packets)),
+        or_dash((receives && counted).then_some(seen.last.updates)),
         per_packet(seen.totals.updates as f64 / seen.totals.packets.max(1) as f64),
         expectation(expected, seen),
         span(seen.age.map(|age| age as f64)),
@@ -40,9 +45,10 @@ fn expectation(expected: Expected, seen: &ClusterStats) -> String {
     }
 }
 
-/// Formats the first lines with totals.
+/// Formats the first lines with totals; those that this process does not know are dashes.
 pub(super) fn totals(glance: &Glance) -> [String; 2] {
-    let progress = &glance.progress;
+    let Glance { progress, totals, skipped, .. } = glance;
+    let [sends, receives] = known(glance);
     let seconds = progress.t as f64 / SECOND as f64;
     let rate = if seconds > 0.0 { (progress.sent - progress.sent_before) as f64 / seconds } else { 0.0 };
     let last = glance.clusters.iter().map(|seen| seen.last);
@@ -51,20 +57,24 @@ pub(super) fn totals(glance: &Glance) -> [String; 2] {
     [
         format!(
             "{seconds:.1} s   sent {} ({}/s)   received {}   lost {}   late <= {}",
-            count(glance.totals.sent.unwrap_or(progress.sent)),
-            count(rate as u64),
-            count(glance.totals.received.unwrap_or(progress.received)),
-            glance.totals.lost.unwrap_or(progress.lost),
-            human::show("ns", progress.late_ns as f64),
+            or_dash(totals.sent),
+            or_dash(sends.then_some(rate as u64)),
+            or_dash(totals.received.or(receives.then_some(progress.received))),
+            totals.lost.map_or("-".to_owned(), |lost| lost.to_string()),
+            if sends { human::show("ns", progress.late_ns as f64) } else { "-".to_owned() },
         ),
         format!(
-            "last second: sent {}   received {} packets, {}   not looked at in time {}",
-            count(sent),
-            count(packets),
-            human::show("bps", bytes as f64 * 8.0),
-            glance.skipped
+            "last second: sent {}   received {} packets, {}   not looked at in time {skipped}",
+            or_dash(sends.then_some(sent)),
+            or_dash(receives.then_some(packets)),
+            if receives { human::show("bps", bytes as f64 * 8.0) } else { "-".to_owned() },
         ),
     ]
+}
+
+/// Formats a count; a dash if it is not known.
+fn or_dash(n: Option<u64>) -> String {
+    n.map_or("-".to_owned(), count)
 }
 
 /// Formats a count with at most four digits.
@@ -78,18 +88,25 @@ fn count(n: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use pktgen_realtime::driver::real_time::Progress;
+    use pktgen_realtime::live::{ClusterTotals, LiveTotals};
+
     use super::*;
-    use pktgen_realtime::live::ClusterTotals;
 
     #[test]
     fn rows_say_what_is_expected_and_what_came() {
         let totals = ClusterTotals { sent: 40_000, packets: 10_000, updates: 30_000, bytes: 1 };
         let last = ClusterTotals { sent: 400, packets: 100, updates: 300, bytes: 1 };
         let seen = ClusterStats { id: 3, totals, last, age: Some(1_500_000), age_mean_ps: Some(2.5e9) };
-        let cells = row(&seen, Expected::MergesUnderLoad);
+        let cells = row(&seen, Expected::MergesUnderLoad, [true; 2]);
         assert_eq!(cells, ["3", "400", "100", "300", "3.00", "up to 4.0", "1.50 µs", "2.50 ms"]);
-        assert_eq!((row(&seen, Expected::Sums(6))[5].as_str(), row(&seen, Expected::Single)[5].as_str()), ("6", "1"));
-        assert_eq!(row(&seen, Expected::SumsByKey)[1..6], ["400", "100", "-", "-", "-"]);
+        for (expected, text) in [(Expected::Sums(6), "6"), (Expected::Single, "1")] {
+            assert_eq!(row(&seen, expected, [true; 2])[5], text);
+        }
+        assert_eq!(row(&seen, Expected::SumsByKey, [true; 2])[1..6], ["400", "100", "-", "-", "-"]);
         let nothing = ClusterStats {
             id: 0,
             totals: ClusterTotals::default(),
@@ -97,7 +114,37 @@ mod tests {
             age: None,
             age_mean_ps: None,
         };
-        assert_eq!(row(&nothing, Expected::Unknown), ["0", "0", "0", "0", "-", "-", "-", "-"]);
+        assert_eq!(row(&nothing, Expected::Unknown, [true; 2]), ["0", "0", "0", "0", "-", "-", "-", "-"]);
+        assert_eq!(row(&nothing, Expected::Unknown, [false; 2])[..4], ["0", "-", "-", "-"]);
         assert_eq!([count(9_999), count(12_345), count(12_345_678)], ["9999", "12.3k", "12.3M"]);
+    }
+
+    #[test]
+    fn what_a_part_does_not_know_is_a_dash() {
+        let part = |totals| Glance {
+            name: "x".to_owned(),
+            dir: Arc::from(Path::new("x")),
+            progress: Progress { received: 7, t: SECOND, ..Progress::default() },
+            expected: Expected::Single,
+            clusters: Vec::new(),
+            skipped: 0,
+            warnings: Vec::new(),
+            refused: None,
+            totals,
+            interval: None,
+        };
+        let device = part(LiveTotals { received: Some(7), lost: Some(0), ..LiveTotals::default() });
+        assert_eq!(
+            totals(&device),
+            [
+                "1.0 s   sent - (-/s)   received 7   lost 0   late <= -",
+                "last second: sent -   received - packets, -   not looked at in time 0"
+            ]
+        );
+        let workers = part(LiveTotals { sent: Some(3), refused: Some(0), ..LiveTotals::default() });
+        assert!(totals(&workers)[0].starts_with("1.0 s   sent 3 (0/s)   received -   lost -   late <= 0"));
+        // Without some deliveries the run's own count is shown.
+        let unread = Glance { skipped: 2, ..workers };
+        assert!(totals(&unread)[0].contains("received 7"));
     }
 }
