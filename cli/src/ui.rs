@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::args::Common;
@@ -221,18 +221,29 @@ pub(crate) fn aligned<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
     rows.iter().map(line).collect()
 }
 
-/// Signals that request an end.
-const STOPS: [i32; 2] = [SIGINT, SIGTERM];
+/// Returns the signals that request an end. SIGHUP (a closed terminal) is none if it is ignored, as under nohup.
+fn stops() -> Vec<i32> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let hangup = (!is_ignored(&status, SIGHUP)).then_some(SIGHUP);
+    [SIGINT, SIGTERM].into_iter().chain(hangup).collect()
+}
+
+/// Returns whether the process with this `/proc/PID/status` ignores a signal.
+fn is_ignored(status: &str, signal: i32) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
+    mask & (1u64 << (signal - 1)) != 0
+}
 
 /// Signals of one kind within this time after the first one are one request: `timeout` and other launchers send theirs to the
-/// process and to its group.
+/// process and to its group. So are SIGHUP and another one: systemd sends it after SIGTERM (SendSIGHUP).
 const ONE_REQUEST: Duration = Duration::from_secs(1);
 
-/// Returns a flag that Ctrl-C or SIGTERM sets; a second request ends the program immediately.
+/// Returns a flag that Ctrl-C, SIGTERM or SIGHUP sets; a second request ends the program immediately.
 pub(crate) fn stop_flag() -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
     let watched = end_at_second_request().is_ok();
-    for signal in STOPS {
+    for signal in stops() {
         // If they cannot be registered, Ctrl-C ends the program in the usual way.
         if !watched {
             // Any second signal then ends the program.
@@ -245,7 +256,7 @@ pub(crate) fn stop_flag() -> Arc<AtomicBool> {
 
 /// Starts a thread that ends the program at the second request.
 fn end_at_second_request() -> std::io::Result<()> {
-    let mut signals = Signals::new(STOPS)?;
+    let mut signals = Signals::new(stops())?;
     let watch = move || {
         let _ = drop_privileges(&[]);
         let mut first: Option<(i32, Stopwatch)> = None;
@@ -262,12 +273,12 @@ fn end_at_second_request() -> std::io::Result<()> {
 
 /// Whether a signal so long after the first one is of the same request.
 fn is_same_request(first: i32, signal: i32, after: Duration) -> bool {
-    signal == first && after < ONE_REQUEST
+    (signal == first || [first, signal].contains(&SIGHUP)) && after < ONE_REQUEST
 }
 
 /// Makes the next Ctrl-C end the program immediately: what follows does not look at [`stop_flag`].
 pub(crate) fn stop_at_once() {
-    for signal in STOPS {
+    for signal in stops() {
         // If it cannot be registered, a second Ctrl-C ends the program.
         let _ = signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::new(AtomicBool::new(true)));
     }
@@ -290,6 +301,17 @@ mod tests {
         let at = Duration::from_millis;
         assert!(is_same_request(SIGTERM, SIGTERM, at(0)) && is_same_request(SIGINT, SIGINT, at(999)));
         assert!(!is_same_request(SIGTERM, SIGTERM, at(1000)) && !is_same_request(SIGINT, SIGTERM, at(0)));
+        assert!(is_same_request(SIGTERM, SIGHUP, at(0)) && is_same_request(SIGHUP, SIGTERM, at(999)));
+        assert!(!is_same_request(SIGHUP, SIGHUP, at(1000)) && !is_same_request(SIGHUP, SIGINT, at(1000)));
+    }
+
+    #[test]
+    fn a_signal_that_the_process_was_started_without_is_ignored() {
+        let status = |mask: &str| format!("Name:\tpktgen\nSigBlk:\t0001\nSigIgn:\t{mask}\nSigCgt:\t0001\n");
+        for (mask, ignored) in [("0000000000000001", true), ("0000000000001001", true), ("0000000000001000", false)] {
+            assert_eq!(is_ignored(&status(mask), SIGHUP), ignored, "{mask}");
+        }
+        assert!(is_ignored(&status("0000000000004000"), SIGTERM) && !is_ignored("", SIGHUP));
     }
 
     #[test]

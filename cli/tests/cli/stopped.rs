@@ -46,6 +46,19 @@ fn signal(child: &Child, name: &str) {
     assert!(status.success());
 }
 
+/// Returns whether the process with this `/proc/PID/status` ignores SIGHUP.
+fn ignores_hangup(status: &str) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).expect("a mask");
+    u64::from_str_radix(mask.trim(), 16).expect("hexadecimal") & 1 == 1
+}
+
+/// Returns the signals that end a run; SIGHUP unless the tests run under `nohup`, and so what they start.
+fn ends() -> Vec<&'static str> {
+    let status = fs::read_to_string("/proc/self/status").expect("Linux");
+    let hangup = (!ignores_hangup(&status)).then_some("-HUP");
+    ["-INT", "-TERM"].into_iter().chain(hangup).collect()
+}
+
 /// Returns a socket without room for another byte, and its other end.
 fn full() -> (UnixStream, UnixStream) {
     let (reader, mut writer) = UnixStream::pair().expect("sockets");
@@ -66,7 +79,7 @@ fn pktgen(folder: &Path, args: &[&str]) -> (i32, String, String) {
 
 #[test]
 fn an_interrupted_run_ends_cleanly_and_is_readable() {
-    for name in ["-INT", "-TERM"] {
+    for name in ends() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let mut child = start(folder.path());
         signal(&child, name);
@@ -87,7 +100,7 @@ fn an_interrupted_run_ends_cleanly_and_is_readable() {
 /// As `timeout` sends it: to the process, and to the process group, which the process is in.
 #[test]
 fn copies_of_a_signal_are_one_request() {
-    for name in ["-INT", "-TERM"] {
+    for name in ends() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let mut child = start(folder.path());
         let line = format!("for i in {{1..20}}; do kill {name} {} || break; done", child.id());
@@ -96,6 +109,24 @@ fn copies_of_a_signal_are_one_request() {
         let manifest = fs::read_to_string(folder.path().join("run/manifest.json")).expect("a manifest");
         assert!(manifest.contains("\"state\": \"interrupted\""), "{name}: {manifest}");
     }
+}
+
+/// Under `nohup` a closed terminal ends nothing.
+#[test]
+fn a_hangup_that_is_ignored_at_the_start_stays_ignored() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::write(folder.path().join("x.toml"), LONG).expect("writable");
+    let line = format!("trap '' HUP; exec {} -q replay x.toml --out run", env!("CARGO_BIN_EXE_pktgen"));
+    let mut child =
+        Command::new("bash").current_dir(folder.path()).args(["-c", &line]).spawn().expect("the shell runs");
+    let begun = happens(|| fs::metadata(folder.path().join("run/sent.arrows")).is_ok_and(|file| file.len() > 1 << 20));
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+    signal(&child, "-HUP");
+    signal(&child, "-TERM");
+    let code = child.wait().expect("it ends").code();
+    assert!(begun, "hang guard: the run wrote nothing");
+    assert!(ignores_hangup(&status), "{status}");
+    assert_eq!(code, Some(1));
 }
 
 #[test]
