@@ -374,11 +374,12 @@ impl Experiment {
     ) -> Result<Vec<Finished>> {
         let next = AtomicUsize::new(0);
         let results: Mutex<Vec<(usize, Result<Finished>)>> = Mutex::new(Vec::new());
-        let tally = Mutex::new((0usize, 0u64));
+        let tally = Mutex::new((0usize, 0u64, Progress::default()));
         // Runs in real time are sequential, and their progress is shown while they run.
         let live = |p: Progress| {
-            if let Ok(tally) = tally.lock() {
-                progress(tally.0, Progress { sent: tally.1 + p.sent, sent_before: tally.1, ..p });
+            if let Ok(mut tally) = tally.lock() {
+                tally.2 = Progress { sent: tally.1 + p.sent, sent_before: tally.1, ..p };
+                progress(tally.0, tally.2);
             }
         };
         let task = Task::whole(stop);
@@ -389,8 +390,10 @@ impl Experiment {
                 let Some(run) = runs.get(i) else { break };
                 let result = self.run_one(run, &out.join(run.folder()), &task);
                 if let (Ok(finished), Ok(mut tally)) = (&result, tally.lock()) {
-                    *tally = (tally.0 + 1, tally.1 + finished.balance.sent);
-                    progress(tally.0, Progress { sent: tally.1, ..Progress::default() });
+                    let (over, sent, last) = *tally;
+                    *tally = (over + 1, sent + finished.balance.sent, Progress::default());
+                    // Of a run in real time its end is shown until the next one begins.
+                    progress(tally.0, Progress { sent: tally.1, ..last });
                 }
                 let failed = result.is_err();
                 if let Ok(mut results) = results.lock() {

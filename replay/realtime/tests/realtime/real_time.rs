@@ -411,6 +411,30 @@ fn whoever_stops_a_run_need_not_wait_for_its_end() {
     }
 }
 
+/// Between the runs of a sweep it is that of the end of the run before.
+#[test]
+fn progress_between_runs_has_the_time_of_the_last_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = text("ring", "", "workers = \"open_loop\"").replace("updates = 400", "updates = 40");
+    let text = text + "[sweep]\nseeds = \"1..2\"\n";
+    let experiment = Experiment::open(all(), Document::parse(&text, "test").unwrap()).unwrap();
+    let told = Mutex::new(Vec::new());
+    let alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let hear = |runs: usize, progress: Progress| told.lock().unwrap().push((runs, progress));
+    let finished = experiment.execute(&folder.path().join("runs"), 1, &AtomicBool::new(false), &hear).unwrap();
+    drop(alone);
+    let told = told.into_inner().unwrap();
+    let mut sent = 0;
+    for (number, run) in finished.iter().enumerate() {
+        let next = told.iter().position(|(runs, _)| *runs > number).unwrap();
+        let (end, between) = (told[next - 1].1, told[next].1);
+        assert!(end.over && end.t > 0 && end.sent_before == sent, "{end:?}");
+        sent += run.balance.sent;
+        assert_eq!(between, Progress { sent, ..end });
+    }
+    assert_eq!(finished.len(), 2);
+}
+
 /// All workers are at the end of one cable: an answer for a cluster comes once, and all of its workers hear it.
 #[test]
 fn an_answer_for_a_cluster_is_heard_by_all_of_it() {
