@@ -137,7 +137,7 @@ pub(crate) enum Command {
     Device(Device),
     /// Print a Wireshark dissector of all wire formats, as Lua: pktgen dissector > pktgen.lua
     Dissector(Dissector),
-    /// List available components: formats, importers, workloads, schedules, topologies, programs, queues, endpoints, transports, middleware, checks, metrics, reports, placers, properties
+    /// List available components: formats, importers, workloads, models, schedules, studies, topologies, programs, queues, endpoints, transports, middleware, checks, metrics, reports, charts, kept, placers, properties
     List(List),
     /// Explain a metric, a column, a code or a name of pktgen list: definition, unit, labels, direction
     Explain(Explain),

@@ -7,7 +7,7 @@ use clap::Args as ClapArgs;
 use super::target::AllowLaunch;
 
 const EXITS: &str = "\
-Verdicts per clause: passed, failed, not decidable, not applicable. docs/certify.md has the clauses and the method.\n\
+Verdicts per clause: passed, failed, not decidable, not applicable, measured (performance without a goal). docs/certify.md has the clauses and the method.\n\
 Exit codes: 0 no clause failed and all were decidable (the device conforms, if all clauses were tested); 1 a clause failed or is not decidable; 2 usage or configuration; 3 not possible on this host.";
 
 /// The arguments of a test, which lists have no use for.

@@ -129,3 +129,19 @@ fn the_help_of_parts_without_workers_has_no_flags_that_steer() {
         }
     }
 }
+
+#[test]
+fn help_has_every_kind_of_component_and_verdict() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let said = |args: &[&str]| text(&pktgen(folder.path(), args).stdout);
+    let (help, all) = (said(&["list", "--help"]), said(&["list"]));
+    let kinds: Vec<_> = all.lines().filter(|line| !line.starts_with(' ')).collect();
+    assert!(kinds.len() > 15, "{kinds:?}");
+    for kind in kinds {
+        assert!(help.contains(&format!(" {kind}")), "{kind}: {help}");
+    }
+    let help = said(&["certify", "--help"]);
+    for verdict in ["passed", "failed", "not decidable", "not applicable", "measured"] {
+        assert!(help.contains(verdict), "{verdict}: {help}");
+    }
+}
