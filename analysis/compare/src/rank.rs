@@ -46,7 +46,7 @@ pub struct Standing {
     /// Its median over these seeds; `None` if it has no value at all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<Estimate>,
-    /// Runs without a value (a goal that was missed) where another implementation has one.
+    /// Runs without a value (a goal that was missed) where any other implementation has one.
     pub lacking: usize,
     /// Best possible place.
     pub best: usize,
@@ -73,7 +73,8 @@ struct Row<'a> {
     lacks: Lacks,
 }
 
-/// How often each side (first index) has no value where another side (second index) has one.
+/// How often each side (first index) has no value where another side (second index) has one; with itself as second index: where any
+/// other side has one.
 #[derive(Clone)]
 struct Lacks(Vec<Vec<usize>>);
 
@@ -157,8 +158,12 @@ impl Point {
 
     fn lacks(&self) -> Lacks {
         let without = |side: usize| self.sides[side].iter().filter(|(_, value)| value.is_none()).map(|(seed, _)| *seed);
-        let count = |side, other| without(side).filter(|seed| self.value(other, *seed).is_some()).count();
         let all = 0..self.sides.len();
+        let any = |seed: &u64| all.clone().any(|other| self.value(other, *seed).is_some());
+        let has = |side: usize, other: usize, seed: &u64| {
+            if side == other { any(seed) } else { self.value(other, *seed).is_some() }
+        };
+        let count = |side, other| without(side).filter(|seed| has(side, other, seed)).count();
         Lacks(all.clone().map(|side| all.clone().map(|other| count(side, other)).collect()).collect())
     }
 }
@@ -265,11 +270,10 @@ fn ordered(sides: &[Side], rows: Vec<Row>, alpha: f64) -> Vec<Ranking> {
 fn ranking(sides: &[Side], row: Row, places: &[(usize, usize)]) -> Ranking {
     let metric = row.rule.metric.clone();
     let unit = sides.iter().find_map(|side| side.sweep.units.get(&metric)).cloned().unwrap_or_default();
-    let lacking = |side: usize| row.lacks.0[side].iter().copied().max().unwrap_or(0);
     let standing = |i: usize| Standing {
         implementation: sides[i].name.clone(),
         value: stats::estimate(&row.values[i], row.exact),
-        lacking: lacking(i),
+        lacking: row.lacks.0[i][i],
         best: places[i].0,
         worst: places[i].1,
     };

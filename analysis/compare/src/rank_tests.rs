@@ -22,6 +22,27 @@ fn points_that_not_all_have_are_in_no_ranking_and_said() {
 }
 
 #[test]
+fn a_run_without_a_value_counts_once_whichever_other_implementation_has_one() {
+    let of = |name: &str, values: [Option<f64>; 6]| {
+        let one = |(seed, value): (u64, Option<f64>)| match value {
+            Some(value) => run("rate=20", seed, &[(AOM, value)]),
+            None => run("rate=20", seed, &[]),
+        };
+        side(name, (1..).zip(values).map(one).collect())
+    };
+    // No implementation has a value for seed 4; only c has one for seed 5, and only b for seed 6.
+    let sides = [
+        of("a", [Some(328.0), Some(316.0), Some(324.0), None, None, None]),
+        of("b", [Some(334.0), Some(324.0), Some(328.0), None, None, Some(330.0)]),
+        of("c", [Some(338.0), None, Some(332.0), None, Some(320.0), None]),
+    ];
+    let found = Comparison::of(&sides, None, &Rules::built_in()).unwrap();
+    let places = &found.rankings[0].places;
+    let lacking = |name: &str| places.iter().find(|one| one.implementation == name).map(|one| one.lacking);
+    assert_eq!(["a", "b", "c"].map(lacking), [Some(2), Some(1), Some(2)]);
+}
+
+#[test]
 fn the_member_that_ages_are_counted_by_is_said_in_every_form() {
     let of = |name: &str, age_of: AgeOf| {
         let mut side = side(name, (1..=5).map(|seed| run("rate=20", seed, &[(AOM, seed as f64)])).collect());
