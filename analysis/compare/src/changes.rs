@@ -25,6 +25,8 @@ const SIDE_MIN: usize = 2;
 /// Minimum number of values for a significant change: with fewer, more than [`ALPHA`] of all orders contain a step as
 /// large as one in the middle.
 pub(crate) const RUNS_MIN: usize = 10;
+/// The same for a stretch: [`shortest_stretch`] of fewer is `None`.
+pub(crate) const STRETCH_RUNS_MIN: usize = 16;
 
 /// A change of the mean.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -134,6 +136,20 @@ fn stretch(values: &[f64]) -> Option<([usize; 2], f64)> {
         .reduce(|best, own| if own.1 > best.1 { own } else { best })
 }
 
+/// Returns the length of the shortest stretch of `n` values that can be significant; `None` if none can.
+pub(crate) fn shortest_stretch(n: usize) -> Option<usize> {
+    let mut lengths = SIDE_MIN.max(n.div_ceil(GRID))..(n + 1).saturating_sub(2 * SIDE_MIN);
+    lengths.find(|length| stretch_share(n, *length) <= ALPHA - SPLIT_ALPHA)
+}
+
+/// Returns the share of all orders of `n` values in which those of a stretch, or all others, are neighbours within the series. Whatever the
+/// values, these have a stretch as large: no stretch of this length has a smaller share.
+fn stretch_share(n: usize, length: usize) -> f64 {
+    let places = |length: usize| (n - length).saturating_sub(2 * SIDE_MIN - 1);
+    let orders: f64 = (0..length).map(|i| (n - i) as f64 / (i + 1) as f64).product();
+    (places(length) + places(n - length)) as f64 / orders
+}
+
 /// Moves the ends of a stretch by less than a step of the grid to where its mean differs most.
 fn moved(values: &[f64], ends: [usize; 2]) -> [usize; 2] {
     let (Some(sums), n) = (sums(values), values.len()) else { return ends };
@@ -208,6 +224,24 @@ mod tests {
             assert!(changes(&step(n)).is_empty(), "{n}");
         }
         assert_eq!(changes(&step(RUNS_MIN)).len(), 1);
+    }
+
+    #[test]
+    fn the_shortest_significant_stretch_is_that_of_all_orders() {
+        for (n, length) in [(10, 2), (12, 5), (12, 6), (13, 8)] {
+            let series = |high: u32| (0..n).map(|i| f64::from((high >> i) & 1)).collect::<Vec<_>>();
+            let orders: Vec<u32> = (0..1u32 << n).filter(|high: &u32| high.count_ones() as usize == length).collect();
+            let of = |high: u32| stretch(&series(high)).map_or(0.0, |(_, size)| size);
+            let size = of(((1u32 << length) - 1) << SIDE_MIN);
+            let as_large = orders.iter().filter(|high| of(**high) >= size * (1.0 - 1e-9)).count();
+            let share = as_large as f64 / orders.len() as f64;
+            assert!((share - stretch_share(n, length)).abs() < 1e-12, "{n} {length}: {share}");
+        }
+        for n in 0..STRETCH_RUNS_MIN {
+            assert_eq!(shortest_stretch(n), None, "{n}");
+        }
+        let shortest = [STRETCH_RUNS_MIN, 20, 30, 80].map(shortest_stretch);
+        assert_eq!(shortest, [Some(7), Some(5), Some(4), Some(3)]);
     }
 
     #[test]

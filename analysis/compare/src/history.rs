@@ -24,7 +24,7 @@ use pktgen_report::sweep::data::{Labels, SweepData, canonical_labels};
 use pktgen_report::sweep::run_dirs;
 use serde::{Deserialize, Serialize};
 
-use super::changes::{self, Change, RUNS_MIN};
+use super::changes::{self, Change, RUNS_MIN, STRETCH_RUNS_MIN, shortest_stretch};
 use super::text::point;
 use super::{html, settings};
 
@@ -453,12 +453,21 @@ impl Series {
         self.values.len() < RUNS_MIN
     }
 
+    /// Whether there are too few runs for a change that was taken back to be significant, and the values differ.
+    fn is_short_for_stretches(&self) -> bool {
+        let values: Vec<f64> = self.values.iter().map(|value| value.value).collect();
+        values.len() < STRETCH_RUNS_MIN && !is_flat(extreme(&values, f64::min), extreme(&values, f64::max))
+    }
+
     /// Returns notes for readers: too few runs, runs with other settings or other seeds than the last one, or seeds without a value.
     fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
         let (n, Some(last)) = (self.values.len(), self.values.last()) else { return remarks };
         if self.is_short() {
             remarks.push(format!("{}: too few to detect a change ({RUNS_MIN} are needed)", counted(n)));
+        } else if self.is_short_for_stretches() {
+            let needed = format!("({STRETCH_RUNS_MIN} are needed)");
+            remarks.push(format!("{}: too few to detect a change that was taken back {needed}", counted(n)));
         }
         let others = |differs: &dyn Fn(&Value) -> bool| self.values.iter().filter(|value| differs(value)).count();
         let overrides = spelled(&last.overrides);
@@ -556,17 +565,26 @@ pub fn page(series: &[Series]) -> String {
             ("open", format!("{}: too few to detect a change ({RUNS_MIN} are needed).", counted(most)))
         }
         (_, 0) => {
-            let whole = changed == 0 && series.iter().all(|one| one.without == 0);
-            (if whole { "fine" } else { "open" }, format!("{changed} of {all} series have a change."))
+            let hidden = series.iter().filter(|one| one.is_short_for_stretches()).count();
+            let whole = changed == 0 && hidden == 0 && series.iter().all(|one| one.without == 0);
+            let more = match hidden {
+                0 => String::new(),
+                n => format!("; {n} have too few runs to detect one that was taken back"),
+            };
+            (if whole { "fine" } else { "open" }, format!("{changed} of {all} series have a change{more}."))
         }
         (_, n) => (
             "open",
             format!("{changed} of {} series have a change; {n} more have too few runs to detect one.", all - n),
         ),
     };
+    let fewest = series.iter().map(|one| one.values.len()).filter(|n| *n >= STRETCH_RUNS_MIN).min();
+    let shortest = fewest.and_then(|n| Some(format!(" (of {n}, it needs to last {})", shortest_stretch(n)?)));
+    let shortest = shortest.unwrap_or_default();
     let mut out = format!(
         "<section class=\"verdict {class}\" aria-label=\"Verdict\">\n<p>{said}</p>\n<p>A series without one is reported to have \
-         one with a probability of {} %; a change needs {RUNS_MIN} runs.</p>\n</section>\n<div class=\"charts\">\n",
+         one with a probability of {} %; a change needs {RUNS_MIN} runs, one that was taken back {STRETCH_RUNS_MIN}{shortest}.</p>\n\
+         </section>\n<div class=\"charts\">\n",
         100.0 * changes::ALPHA
     );
     series.iter().for_each(|one| out.push_str(&figure(one)));

@@ -300,6 +300,25 @@ fn three_runs_show_no_change_and_say_that_they_cannot() {
 }
 
 #[test]
+fn a_page_names_the_shortest_change_that_can_be_taken_back_and_found() {
+    let shown = |runs: u64, by: f64| {
+        let entries = (0..runs).map(|i| entry(i, 100.0 + by * (i % 2) as f64)).collect();
+        let series = History { entries, damaged: vec![] }.series(&["aom_mean/cluster".to_owned()]);
+        (page(&series), text(&series))
+    };
+    let few = "too few to detect a change that was taken back (16 are needed)";
+    let (page, text) = shown(12, 1.0);
+    assert!(page.contains(few) && text.contains(few) && !page.contains("verdict fine"), "{text}");
+    assert!(page.contains("0 of 1 series have a change; 1 have too few runs to detect one that was taken back."));
+    // Equal values have no such change.
+    let (page, text) = shown(12, 0.0);
+    assert!(page.contains("verdict fine") && !text.contains(few), "{text}");
+    let (page, text) = shown(20, 1.0);
+    assert!(page.contains("verdict fine") && !text.contains(few), "{text}");
+    assert!(page.contains("one that was taken back 16 (of 20, it needs to last 5)."), "{page}");
+}
+
+#[test]
 fn overrides_in_another_spelling_are_the_same() {
     let mut entries: Vec<Entry> = (1..=2).map(|i| entry(i, 100.0)).collect();
     for (entry, rate) in entries.iter_mut().zip(["40Gbps", "40000Mbps"]) {
