@@ -69,6 +69,9 @@ pub struct FoundParameter {
     pub without_effect: bool,
     /// Values, and the distance of the nearest setting with each from the targets.
     pub profile: Vec<(f64, f64)>,
+    /// Unit of these values.
+    #[serde(skip)]
+    pub unit: String,
 }
 
 /// A target, and the twin's result for it.
@@ -238,7 +241,7 @@ fn profiles(task: Task, look: &Look) -> (Vec<Profile>, f64) {
     let others = look.plausible(20.0);
     let of = |k: usize| {
         let most = allowed(look.fit.freedom(&look.best, k), inflation);
-        profile(&look.fit, &look.best, &others, k, most)
+        profile(&look.fit, task.space, &look.best, &others, k, most)
     };
     ((0..look.best.len()).map(of).collect(), inflation)
 }
@@ -367,6 +370,7 @@ impl AnswerParts<'_> {
             false => number,
         };
         let ends = [whole(numbers.exact(low), false), whole(numbers.exact(high), true)];
+        let value = |share: f64| if numbers.whole { numbers.at(share) } else { numbers.exact(share) };
         let is_none = |i: usize| self.branch.effects.get(i).is_some_and(|of| self.is_none(i, &of[k]));
         FoundParameter {
             name,
@@ -376,7 +380,8 @@ impl AnswerParts<'_> {
             width: high - low,
             state,
             without_effect: (0..self.task.targets.len()).all(is_none),
-            profile: profile.curve.iter().map(|(share, distance)| (numbers.exact(*share), *distance)).collect(),
+            profile: profile.curve.iter().map(|(share, distance)| (value(*share), *distance)).collect(),
+            unit: numbers.unit.clone(),
         }
     }
 
@@ -397,6 +402,7 @@ impl AnswerParts<'_> {
             state,
             without_effect: false,
             profile: Vec::new(),
+            unit: String::new(),
         }
     }
 
@@ -428,7 +434,11 @@ impl AnswerParts<'_> {
         let within = Region(self.profiles.iter().map(|profile| profile.ends).collect());
         let mut sequence = Sequence::new(within.0.len(), 0);
         let mut all = vec![self.look.best.clone()];
-        all.extend((0..if within.0.is_empty() { 0 } else { LIKELY }).map(|_| within.at(&sequence.next_point())));
+        let space = self.task.space;
+        // Whole numbers have whole values.
+        let permitted = |at: Vec<f64>| space.shares(&space.setting(&self.branch.choice, &at));
+        let drawn = (0..if within.0.is_empty() { 0 } else { LIKELY }).map(|_| within.at(&sequence.next_point()));
+        all.extend(drawn.map(permitted));
         let weight =
             |at: &Vec<f64>| (-(self.look.fit.distance(at) - self.look.least) / (2.0 * inflation)).exp().min(1.0);
         all.into_iter().map(|at| (weight(&at), at)).collect()
@@ -438,7 +448,9 @@ impl AnswerParts<'_> {
     fn is_one_value(&self, k: usize) -> bool {
         let place = self.task.space.numbers()[k];
         let (low, high) = self.profiles[k].ends;
-        let one = |numbers: &NumberRange| numbers.whole && numbers.exact(high) - numbers.exact(low) < 1.0;
+        let first = |numbers: &NumberRange| (numbers.exact(low) - 1e-6).ceil();
+        let last = |numbers: &NumberRange| (numbers.exact(high) + 1e-6).floor();
+        let one = |numbers: &NumberRange| numbers.whole && last(numbers) <= first(numbers);
         self.task.space.parameters[place].numbers().is_some_and(one)
     }
 

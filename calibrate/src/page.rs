@@ -278,15 +278,18 @@ fn profile(parameter: &FoundParameter, answer: &CalibrationAnswer) -> Chart {
     let points: Vec<(f64, f64)> =
         parameter.profile.iter().map(|(x, distance)| (*x, (distance - least).min(most))).collect();
     let ends = parameter.ends.map_or(Vec::new(), |ends| ends.map(|end| (end, 0.0)).to_vec());
+    let is_cut = parameter.profile.iter().any(|(_, distance)| distance - least > most);
+    let cut = if is_cut { format!(" Drawn up to {} farther.", show("", most)) } else { String::new() };
+    let unit = if parameter.unit.is_empty() { String::new() } else { format!(" ({})", parameter.unit) };
     Chart {
         picture: "calibration",
         kind: Kind::Line,
         title: parameter.name.clone(),
         note: format!(
-            "How much farther from the targets the nearest setting is with each value; crosses: the interval of 95 %, {}.",
+            "How much farther from the targets the nearest setting is with each value; crosses: the interval of 95 %, {}.{cut}",
             interval(parameter)
         ),
-        x: ("value".into(), ""),
+        x: (format!("value{unit}"), ""),
         y: ("farther".into(), ""),
         series: vec![Series { name: "profile".into(), points, marks: ends, ..Series::default() }],
         ..Chart::default()
@@ -321,6 +324,7 @@ mod tests {
             state,
             without_effect: true,
             profile: Vec::new(),
+            unit: String::new(),
         };
         let target = FoundTarget {
             metric: "loss".into(),
@@ -382,6 +386,19 @@ mod tests {
         (found.answer.parameters[0].without_effect, found.answer.targets[0].says_nothing) = (false, false);
         assert_eq!(found.verdict(), "the targets can be met together; 0 of 1 parameters are determined");
         assert_eq!(found.remarks(), ["target.slots: the targets do not determine it"]);
+    }
+
+    #[test]
+    fn charts_of_profiles_have_a_unit_and_name_the_limit_of_distances() {
+        let mut found = unmoved(ParameterState::Determined);
+        let parameter = &mut found.answer.parameters[0];
+        (parameter.unit, parameter.profile) = ("ns".into(), vec![(11.0, 0.5), (12.0, 4.0)]);
+        let chart = |found: &Calibration| profile(&found.answer.parameters[0], &found.answer);
+        assert_eq!(chart(&found).x.0, "value (ns)");
+        assert!(chart(&found).note.ends_with(", 11 to 16."), "{}", chart(&found).note);
+        found.answer.parameters[0].profile.push((13.0, 10.6));
+        assert!(chart(&found).note.ends_with(", 11 to 16. Drawn up to 10 farther."), "{}", chart(&found).note);
+        assert_eq!(chart(&found).series[0].points[2], (13.0, 10.0));
     }
 
     #[test]

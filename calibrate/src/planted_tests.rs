@@ -128,6 +128,32 @@ fn intervals_of_targets_that_contradict_each_other_reach_as_far_as_they_must() {
     }
 }
 
+/// The targets are met between two whole numbers, where nothing can be set: profiles are of settings that can be.
+#[test]
+fn profiles_have_whole_numbers_at_whole_values() {
+    let slots = NumberRange { from: 2.0, to: 16.0, unit: String::new(), log: false, whole: true };
+    let slots = Parameter { key: "slots".into(), variant: None, range: ParameterRange::Numbers(slots) };
+    let space = Space { parameters: vec![slots, numbers("gap", 0.0, 60.0)] };
+    let line = |setting: &[f64], seed: u64| {
+        vec![10.0 * setting[0] + setting[1] + 0.1 * normal(seed, 1), setting[1] + 0.1 * normal(seed, 2)]
+    };
+    let target = |metric: &str, value: f64, by: f64| {
+        let values: Vec<f64> = (0..10).map(|i| if i % 2 == 0 { value - by } else { value + by }).collect();
+        TargetValue::measured(metric, &PointLabels::new(), &values).expect("values")
+    };
+    // With 6 slots the gap is 21.8 by the first target, and 20 by the second, whose deviation is twice as large: 21.44.
+    let targets = [target("delay", 81.8, 0.9), target("gap", 20.0, 1.8)];
+    let answer = calibrate(&space, &targets, &keys(), &mut Function(line, 50), &mut |_, _| {}).expect("an answer");
+    let [slots, gap] = [0, 1].map(|k| &answer.parameters[k]);
+    assert!(slots.profile.iter().all(|(value, _)| value.fract() == 0.0), "{:?}", slots.profile);
+    let nearest = slots.profile.iter().min_by(|a, b| a.1.total_cmp(&b.1)).map(|(value, _)| *value);
+    assert_eq!((nearest, slots.ends), (Some(6.0), Some([6.0; 2])));
+    let least = gap.profile.iter().map(|(_, distance)| *distance).fold(f64::INFINITY, f64::min);
+    assert!(least > 0.5 * answer.distance, "{least} {}", answer.distance);
+    let [low, high] = gap.ends.expect("a number");
+    assert!(low > 20.4 && high < 22.6, "{low} to {high}");
+}
+
 /// Two choices, each run in several waves: the progress counts the settings of both in the order in which they were run.
 #[test]
 fn progress_counts_settings_in_the_order_in_which_they_were_run() {
