@@ -8,7 +8,7 @@ use pktgen_wire::wire::frame::{HEAD, has_udp_checksum, mark_congestion, payload,
 
 use crate::format::Header;
 use crate::keys::{Queueing, SLOTS};
-use pktgen_engine::target::queue::fifo::read_slots_or;
+use pktgen_engine::target::queue::fifo::read_slots;
 use pktgen_engine::target::queue::{Discipline, Fifo, Queue};
 
 /// `queue = "atp"`.
@@ -28,8 +28,12 @@ impl Discipline for AtpQueue {
         &[Queueing::KEYS]
     }
 
+    fn slots(&self) -> u32 {
+        SLOTS
+    }
+
     fn open(&self, section: &mut Section, _clusters: usize, slots: Option<u32>) -> Result<Box<dyn Queue>> {
-        let (slots, hold) = read_slots_or(section, slots, SLOTS)?;
+        let (slots, hold) = read_slots(section, slots, self.slots())?;
         Ok(Box::new(Fifo::new(slots, hold).marking(Queueing::mark_at(section)?, mark)))
     }
 }

@@ -50,7 +50,7 @@ impl Discipline for OlafDiscipline {
     }
 
     fn open(&self, section: &mut Section, clusters: usize, slots: Option<u32>) -> Result<Box<dyn Queue>> {
-        let (slots, hold_slot) = read_slots(section, slots)?;
+        let (slots, hold_slot) = read_slots(section, slots, self.slots())?;
         let Settings { reward_filter, reward_threshold, active_window, merged_reward } = Settings::read(section)?;
         let settings = OlafSettings {
             slots,

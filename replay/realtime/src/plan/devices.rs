@@ -210,9 +210,12 @@ impl Devices {
         let groups = Groups::new(topology, routes, facts);
         let jobs = if synchronous { groups.jobs() } else { vec![Vec::new(); topology.nodes.len()] };
         let group_ports = groups.tables();
-        if facts.kind.behaviour().several_servers {
-            // All queues read the key again: this default precedes theirs, also in the resolved configuration.
-            Slots::slots(section, DEEP_SLOTS)?;
+        // All queues read the key again: this default precedes theirs, also in the resolved configuration. A written value is without
+        // effect, and remains unread, where the topology states the slots of all ports.
+        let is_stated = |link: &Link| link.slots.is_some() || topology.nodes[link.from as usize].role != Role::Device;
+        if !(section.has("slots") && topology.links.iter().all(is_stated)) {
+            let default = if facts.kind.behaviour().several_servers { DEEP_SLOTS } else { queue.slots() };
+            Slots::slots(section, default)?;
         }
         Ok(Devices {
             jobs: jobs.into_iter().map(Arc::new).collect(),

@@ -148,7 +148,7 @@ pub(super) fn with_unused(overrides: Vec<String>, unused: &[Unused]) -> Vec<Stri
 
 #[cfg(test)]
 mod tests {
-    use pktgen_core::config::{Document, Origin};
+    use pktgen_core::config::{Document, Origin, Value};
 
     use super::*;
 
@@ -188,6 +188,33 @@ mod tests {
             [[sweep.variants]]\nname = \"c\"\n";
         let places = unused(three, &[]);
         assert!(places.len() == 2 && places[0] != places[1], "each place once: {places:?}");
+    }
+
+    #[test]
+    fn slots_are_without_effect_where_the_topology_states_those_of_all_ports() {
+        let star = "topology.kind = \"star\"\n";
+        assert_eq!(unused(star, &["target.slots=4"]), ["target.slots (--set target.slots=4)"]);
+        assert!(unused("", &["target.slots=4"]).is_empty());
+        // Those of leaves and of the root are stated, and those towards workers are not.
+        let multi_hop = "topology.kind = \"multi_hop\"\ntopology.leaf_rates = [\"5Gbps\", \"5Gbps\", \"5Gbps\"]\n";
+        assert!(unused(multi_hop, &["target.slots=4"]).is_empty());
+    }
+
+    #[test]
+    fn all_queues_have_the_default_of_the_one_that_was_chosen() {
+        let text = "workload.kind = \"dense\"\nworkload.model = \"custom\"\nworkload.parameters = 4096\n\
+            workload.elements = 62\nworkload.workers = 4\nworkload.iterations = 1\nendpoint.workers = \"atp\"\n";
+        for (more, slots) in [
+            ("topology.kind = \"bottleneck\"\n", 65_536),
+            ("topology.kind = \"star\"\n", 65_536),
+            ("topology.kind = \"bottleneck\"\ntarget.queue = \"fifo\"\n", 8),
+        ] {
+            let document = Document::parse(&format!("{text}{more}"), "x.toml").unwrap();
+            let experiment = Experiment::open(pktgen_registry::all(), document).unwrap();
+            let plan = experiment.prepare(&experiment.runs[0]).unwrap();
+            let config = Document::parse(&plan.spec.config, "config").unwrap();
+            assert_eq!(config.get("target.slots"), Some(&Value::Integer(slots)), "{more}");
+        }
     }
 
     #[test]

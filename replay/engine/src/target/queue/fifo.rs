@@ -32,7 +32,7 @@ impl Discipline for FifoDiscipline {
     }
 
     fn open(&self, section: &mut Section, _clusters: usize, slots: Option<u32>) -> Result<Box<dyn Queue>> {
-        let (slots, hold) = read_slots(section, slots)?;
+        let (slots, hold) = read_slots(section, slots, self.slots())?;
         let fifo = Fifo::new(slots, hold);
         Ok(Box::new(match Marks::mark_at(section)? {
             Some(at) => fifo.marking(at, mark_congestion),
@@ -41,16 +41,13 @@ impl Discipline for FifoDiscipline {
     }
 }
 
-/// Reads `slots` and `slot_in_transmission`, which all disciplines share.
-pub fn read_slots(section: &mut Section, own: Option<u32>) -> Result<(u32, bool)> {
-    read_slots_or(section, own, 8)
-}
-
-/// Reads the same keys with another default.
-pub fn read_slots_or(section: &mut Section, own: Option<u32>, default: u32) -> Result<(u32, bool)> {
-    let slots = Slots::slots(section, default)?;
-    let hold = Slots::slot_in_transmission(section)?;
-    Ok((own.unwrap_or(slots), hold))
+/// Reads `slots`, unless the port has its `own`, and `slot_in_transmission`, which all disciplines share.
+pub fn read_slots(section: &mut Section, own: Option<u32>, default: u32) -> Result<(u32, bool)> {
+    let slots = match own {
+        Some(own) => own,
+        None => Slots::slots(section, default)?,
+    };
+    Ok((slots, Slots::slot_in_transmission(section)?))
 }
 
 /// Marking of frames that leave while others wait.

@@ -78,6 +78,11 @@ pub trait Discipline: Named + Sync {
         false
     }
 
+    /// Returns the default of `slots`, also for the plain queues beside it.
+    fn slots(&self) -> u32 {
+        8
+    }
+
     /// Reads its keys from `[target]` and makes the queue of one port, with `slots` if the topology states them for that port.
     fn open(&self, section: &mut Section, clusters: usize, slots: Option<u32>) -> Result<Box<dyn Queue>>;
 }
